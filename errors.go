@@ -1,0 +1,57 @@
+package stoat
+
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// The errors callers branch on, by errors.Is.
+var (
+	// ErrNotFound says that the key has no value in this snapshot.
+	ErrNotFound = errors.New("stoat: key not found")
+
+	// ErrConflict says that a transaction could not commit because another
+	// one, committed since it began, changed something it had read. Nothing
+	// was written; run it again.
+	ErrConflict = errors.New("stoat: transaction conflict")
+
+	// ErrClosed says that the database is closed.
+	ErrClosed = errors.New("stoat: database is closed")
+
+	// ErrTxnDone says that the transaction has been committed or discarded,
+	// or the iterator closed.
+	ErrTxnDone = errors.New("stoat: transaction has ended")
+
+	// ErrReadOnly says that a write was tried in a read-only transaction or
+	// database.
+	ErrReadOnly = errors.New("stoat: read-only")
+
+	// ErrLocked says that another open holds the database, in this process
+	// or in another one.
+	ErrLocked = vfs.ErrLocked
+
+	// ErrNoSpace says that the disk is full. Nothing was lost; the write can
+	// be tried again when there is space.
+	ErrNoSpace = vfs.ErrNoSpace
+
+	// ErrCorrupt says that stored bytes are not what was written. The text
+	// names file, offset, what was read and what was expected.
+	ErrCorrupt = base.ErrCorrupt
+
+	// ErrEmptyKey says that a key of no bytes was given.
+	ErrEmptyKey = errors.New("stoat: empty key")
+
+	// ErrKeyTooLarge says that a key is longer than MaxKeySize.
+	ErrKeyTooLarge = errors.New("stoat: key too large")
+
+	// ErrValueTooLarge says that a value is longer than MaxValueSize.
+	ErrValueTooLarge = errors.New("stoat: value too large")
+)
+
+// The bounds of keys and values, in bytes.
+const (
+	MaxKeySize   = base.MaxKeySize
+	MaxValueSize = base.MaxValueSize
+)

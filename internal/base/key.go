@@ -1,0 +1,58 @@
+package base
+
+// The bounds of what a user may store.
+const (
+	// MaxKeySize is the largest key in bytes. The empty key is refused.
+	MaxKeySize = 64 << 10
+	// MaxValueSize is the largest value in bytes.
+	MaxValueSize = 1<<32 - 1
+)
+
+// A Kind says what an entry does to its key.
+type Kind uint8
+
+// The kinds. The numbers are part of the file formats: never change them.
+const (
+	// KindDelete hides all older versions of the key.
+	KindDelete Kind = 1
+	// KindSet gives the key a value.
+	KindSet Kind = 2
+)
+
+// Known reports whether k is a kind this version of stoat understands.
+func (k Kind) Known() bool { return k == KindDelete || k == KindSet }
+
+// String returns the name used in scripts and error messages.
+func (k Kind) String() string {
+	switch k {
+	case KindDelete:
+		return "DEL"
+	case KindSet:
+		return "SET"
+	}
+	return "UNKNOWN"
+}
+
+// Meta is what an entry carries beside its key and value.
+type Meta struct {
+	// ExpiresAt is the moment, in milliseconds of Unix time, from which the
+	// entry is treated as deleted. 0 means never.
+	ExpiresAt uint64
+	Kind      Kind
+	// User is the byte that the user attached to the entry.
+	User byte
+}
+
+// Live reports whether an entry with metadata m shows a value at nowMs.
+func (m Meta) Live(nowMs uint64) bool {
+	return m.Kind == KindSet && (m.ExpiresAt == 0 || nowMs < m.ExpiresAt)
+}
+
+// An Entry is one version of one key, as a source of entries shows it. Key
+// and Value are borrowed from the source.
+type Entry struct {
+	Key   []byte
+	Value []byte
+	Seq   SeqNum
+	Meta  Meta
+}

@@ -1,0 +1,12 @@
+//go:build !invariants && !race
+
+package invariant
+
+// Enabled reports whether invariants are checked in this build.
+const Enabled = false
+
+// Check does nothing in this build.
+func Check(bool, string, ...any) {}
+
+// Mangle does nothing in this build.
+func Mangle([]byte) {}

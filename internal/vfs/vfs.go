@@ -1,0 +1,172 @@
+// Package vfs is the only door of stoat to the operating system: files,
+// directories, locks, mappings and memory outside the Go heap. No other
+// package imports os, syscall or golang.org/x/sys.
+//
+// There are three implementations: the operating system (OS), a disk in
+// memory that can crash (Mem), and a wrapper that fails on command (Faults).
+//
+// What the implementations promise is what POSIX file systems promise and no
+// more:
+//
+//   - Bytes written with WriteAt are visible to every reader at once, and
+//     survive a crash of the process. They survive a power cut only after
+//     SyncData or Sync on a handle of the same file returned nil.
+//   - A name that was created, renamed, linked or removed survives a power
+//     cut only after SyncDir on its directory returned nil.
+//   - SyncRange starts writing back and promises nothing.
+//   - A failed sync leaves the file in an unknown state: what it covered may
+//     or may not be durable, and a second sync that succeeds says nothing.
+//     Every handle that was open at the time reports the failure once.
+//   - Two handles of one file may be synced at the same time.
+package vfs
+
+import (
+	"errors"
+	"io"
+)
+
+// A Category says what a file is for. Fault rules, statistics and the cost
+// of writing are told apart by it.
+type Category uint8
+
+// The categories.
+const (
+	CatNone Category = iota
+	CatLog
+	CatManifest
+	CatTable
+	CatValue
+	CatLock
+	CatTemp
+)
+
+// The errors that callers branch on. Implementations return errors for which
+// errors.Is is true of these where they apply, wrapped with the operation and
+// the path.
+var (
+	ErrNotExist = errors.New("vfs: file does not exist")
+	ErrExist    = errors.New("vfs: file already exists")
+	ErrLocked   = errors.New("vfs: locked by another open")
+	// ErrNoSpace is a full disk, quota, table of inodes or file size limit.
+	ErrNoSpace = errors.New("vfs: no space left")
+)
+
+// FS is a file system. All methods may be called from many goroutines. Paths
+// use the separator of the operating system; Join builds them.
+type FS interface {
+	// Create makes a new file for reading and writing with mode 0600 at any
+	// umask. It fails with ErrExist when the name is taken and never follows
+	// a symbolic link in the last element.
+	Create(name string, cat Category) (File, error)
+
+	// Open opens an existing file for reading only.
+	Open(name string, cat Category) (File, error)
+
+	// OpenReadWrite opens an existing file for reading and writing.
+	OpenReadWrite(name string, cat Category) (File, error)
+
+	// Rename replaces newName, if it exists, in one step.
+	Rename(oldName, newName string) error
+
+	// Link makes newName a second name of oldName.
+	Link(oldName, newName string) error
+
+	// Remove deletes a file or an empty directory.
+	Remove(name string) error
+
+	// List returns the names in a directory, sorted.
+	List(dir string) ([]string, error)
+
+	// MkdirAll makes a directory and its missing parents with mode 0700 at
+	// any umask, and syncs the parents of what it made.
+	MkdirAll(dir string) error
+
+	// SyncDir makes the entries of a directory durable.
+	SyncDir(dir string) error
+
+	// Stat describes a file or directory.
+	Stat(name string) (Info, error)
+
+	// Lock takes the exclusive lock of the named file, making the file if
+	// needed. It fails with ErrLocked while any other open of it, in this
+	// process or another, holds the lock. The lock ends when the returned
+	// Closer is closed or the process dies, in whatever way.
+	Lock(name string) (io.Closer, error)
+
+	// Free returns how many bytes an unprivileged user can still write to
+	// the file system of dir.
+	Free(dir string) (uint64, error)
+
+	// Join joins path elements with the separator of this file system.
+	Join(elem ...string) string
+
+	// Base returns the last element of a path.
+	Base(name string) string
+
+	// Dir returns all but the last element of a path.
+	Dir(name string) string
+}
+
+// Info describes a file.
+type Info struct {
+	Size int64
+	// Allocated is the bytes it takes on the device, or Size where unknown.
+	Allocated int64
+	Dir       bool
+}
+
+// File is an open file. ReadAt, WriteAt and the syncs may be called from
+// many goroutines.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+
+	// Name returns the path the file was opened with.
+	Name() string
+
+	// Size returns the current length in bytes.
+	Size() (int64, error)
+
+	// Truncate sets the length.
+	Truncate(size int64) error
+
+	// Preallocate reserves space for [off, off+n) and grows the file to
+	// off+n if it was shorter; new bytes read as zero. Where the system
+	// cannot reserve, it only grows the file.
+	Preallocate(off, n int64) error
+
+	// SyncRange starts writing [off, off+n) back to the device, without a
+	// promise. It is a hint.
+	SyncRange(off, n int64) error
+
+	// SyncData makes the contents and the length durable (fdatasync).
+	SyncData() error
+
+	// Sync makes contents and all metadata durable (fsync).
+	Sync() error
+
+	// Map maps [0, n) of the file for reading. n must not exceed the size.
+	// The mapping stays valid after the file is closed or removed.
+	Map(n int64) (Mapping, error)
+}
+
+// Mapping is a read-only view of a file. Nothing may write to a mapped range
+// of the file or cut the file below it.
+type Mapping interface {
+	// Bytes returns the mapped bytes, valid until Close.
+	Bytes() []byte
+
+	// WillNeed starts reading [off, off+n) ahead, without waiting.
+	WillNeed(off, n int64) error
+
+	// Populate reads [off, off+n) into memory and returns when it is there,
+	// without holding a processor as a page fault in Go code would.
+	Populate(off, n int64) error
+
+	// DontNeed gives the memory of [off, off+n) back to the system.
+	DontNeed(off, n int64) error
+
+	// Close ends the mapping. Its bytes must not be touched afterwards.
+	Close() error
+}

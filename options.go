@@ -1,0 +1,90 @@
+package stoat
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// Durability says what a commit waits for.
+type Durability uint8
+
+const (
+	// Synced commits return when the transaction is on the device.
+	Synced Durability = iota + 1
+	// Buffered commits return when the transaction has been handed to the
+	// operating system. It survives a crash of the process; a power cut may
+	// lose the last of them, never one before another that it keeps.
+	Buffered
+)
+
+// Options tune a database. The zero value of every field means its default.
+type Options struct {
+	// Durability of commits that do not choose their own. Default: Synced.
+	Durability Durability
+
+	// MemtableSize is the size in bytes at which a memtable is full and the
+	// next one begins. Default: 64 MiB. Range: 64 KiB to 4 GiB.
+	MemtableSize int64
+
+	// FS is where the database lives. Default: the operating system's files.
+	// NewMemFS makes one in memory.
+	FS FS
+
+	// Clock tells the time for expiry. Default: the machine's.
+	Clock Clock
+
+	// Logger receives what an operator should know; quiet by default.
+	Logger *slog.Logger
+}
+
+// FS is the file system interface that a database runs on.
+type FS = vfs.FS
+
+// Clock tells the time.
+type Clock = base.Clock
+
+const (
+	memtableSizeDefault = 64 << 20
+	memtableSizeMin     = 64 << 10
+	memtableSizeMax     = 4 << 30
+)
+
+// withDefaults returns a copy of o, which may be nil, with every field
+// filled in.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Durability == 0 {
+		c.Durability = Synced
+	}
+	if c.MemtableSize == 0 {
+		c.MemtableSize = memtableSizeDefault
+	}
+	if c.FS == nil {
+		c.FS = vfs.OS()
+	}
+	if c.Clock == nil {
+		c.Clock = base.SystemClock{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// validate names the first field out of range.
+func (o *Options) validate() error {
+	if o.Durability != Synced && o.Durability != Buffered {
+		return fmt.Errorf("stoat: Options.Durability is %d, want Synced or Buffered", o.Durability)
+	}
+	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
+		return fmt.Errorf("stoat: Options.MemtableSize is %d, want %d to %d",
+			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
+	}
+	return nil
+}
