@@ -26,9 +26,10 @@
 //
 // # Borrowed bytes
 //
-// Slices that Get and iterators return point into the database's own memory.
-// They must not be changed, and are valid until the transaction ends. GetCopy
-// and Item.KeyCopy and ValueCopy return bytes the caller owns. With the build
-// tag "invariants" the borrowed bytes are spoiled when the transaction ends,
-// so that a slice kept too long shows in tests.
+// Slices that Get and iterators return point into the database's own memory
+// and must not be changed. Values are valid until the transaction ends, keys
+// of an iterator until it moves. GetCopy, Item.KeyCopy and Item.ValueCopy
+// return bytes that the caller owns. With the build tag "invariants" borrowed
+// bytes are spoiled when their time is over, so that a slice kept too long
+// shows in tests.
 package stoat

@@ -3,30 +3,53 @@
 //
 // # Segments
 //
-// A segment is a file of fixed size whose blocks were written before it is
-// used, so that a sync of a commit has no metadata to write. File names are
-// physical (NNNNNN.log) and stay; the header says which logical segment
-// number the file holds now. When a segment is no longer needed it becomes
-// free, and the next one is made of it by a new header with a new salt.
-// Segments start small and double up to a maximum, so that an idle database
-// is small. A transaction larger than a segment gets a segment of its size.
+// A segment is a file of records (package record) of a fixed size, whose
+// blocks were written before it is used, so that the sync of a commit has no
+// metadata to write. File names are physical (NNNNNN.log) and stay; the header
+// says which logical segment number the file holds now. When a segment is no
+// longer needed its file becomes free, and a later segment is made of it by a
+// new header with a new salt. Segments start small and double up to a maximum,
+// so that an idle database is small. A transaction larger than a segment gets
+// a segment of its size.
 //
 // A segment's header is durable before anything refers to it. The last frame
 // of a full segment names its successor (number, file, salt), and the full
 // segment is synced before the successor receives its first frame: so a hole
-// can not arise, and a missing or broken successor is corruption.
+// cannot arise, and a missing or broken successor is corruption.
 //
 // # Transactions
 //
-// A transaction is one record: a frame, or, when it is larger than a frame
-// may be, a first, middle and last frames, all in one segment. It exists when
-// its last frame verifies.
+// A transaction is one record, all of it in one segment. It exists when its
+// last frame verifies.
+//
+// # Spans
+//
+// What one opening of the database writes is a span: a chain of segments. The
+// manifest names the first segment of each span that is still needed, before
+// the first commit goes into it.
 //
 // # Recovery
 //
-// Recovery starts at the segment the manifest names and follows successors.
-// It never appends to what it has read: the manifest records where the old
-// log ended (the seal), and a new segment starts. A later recovery knows from
-// the seal that what follows it is a torn tail, and that anything missing
-// before it is corruption.
+// Recovery replays the spans and follows successors. It never appends to what
+// it has read. The newest span is sealed: it is said to end at the last
+// transaction that is proven to be on the device, because a later frame, or a
+// segment that was begun after it, says so. What follows, read perhaps from
+// the memory of the operating system only, is carried: written again at the
+// front of the new span, and synced, before the manifest learns of the seal
+// and of the new span in one edit. So nothing below a seal can go missing
+// without being corruption, not even after a sync that failed; and the old
+// tail stays as it is until the edit is durable.
+//
+// Carried frames bear the early mark. A segment that holds other frames, and
+// that no span reaches although it is not older than all of them, proves that
+// a reference to it was lost: that is corruption, never garbage.
+//
+// # Who may call what
+//
+// Reserve, Begin, Write, End, Flush and Shrink belong to the caller's commit
+// mutex. Sync may run beside them and beside another Sync. Release and Stats
+// may be called at any time.
+//
+//	building --Flush--> flushed --Sync--> durable
+//	any state --failed write or sync--> poisoned (every call returns the error)
 package log

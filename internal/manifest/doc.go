@@ -1,8 +1,31 @@
 // Package manifest keeps the state of the database that is not data: its
 // identity, which log segments to replay, and (with the tree) which tables
-// and value files are live. It is a file of checksummed, chained edits; the
-// state is the fold of the edits. An edit is durable before Append returns,
-// and a failed append poisons the manifest: no file may be deleted any more.
+// and value files are live. The state is the fold of edits. An edit is durable
+// before Append returns, and a failed append poisons the manifest: no file may
+// be deleted any more.
+//
+// # Files
+//
+// A manifest is a file of records (package record), MANIFEST-NNNNNN. Its first
+// record is the whole state, as one edit of the empty state; each record after
+// it is an edit. The file is written to its full, fixed size before it is
+// used, so that an append has no metadata to sync. When an edit does not fit,
+// a new file with the next number takes over.
+//
+// After each edit is synced, a Mark frame says so. Thus an edit that was once
+// durable and no longer verifies is corruption and not a torn tail.
+//
+// # Taking over
+//
+// A new file is written and synced under the name MANIFEST-NNNNNN.tmp, then
+// renamed, then the directory is synced, then the old file is removed and the
+// directory synced again; only then is anything appended. So a file with the
+// final name is always complete, a broken one is corrupt, and the one with the
+// highest number is the manifest.
+//
+// A file whose end is not proven to be durable, because its writer died before
+// the mark, is taken over by a new one when it is loaded: nothing is ever
+// appended behind a torn tail.
 //
 // The manifest knows files as metadata and opens none but its own.
 package manifest

@@ -1,0 +1,133 @@
+package stoat
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// buildGroup validates, numbers, applies and encodes the members of g and
+// writes them to the log. The caller holds build.
+//
+// A member that fails alone (a conflict, a full disk before anything was
+// written) carries its error and leaves no trace. A failure once its writes
+// have been applied is the group's and poisons the committer.
+func (c *committer) buildGroup(g *group) {
+	c.counts.groups.Add(1)
+	c.last = g
+	timeMs := c.db.nowMs()
+	g.err = c.poisoned()
+	for i := 0; i < len(g.members) && g.err == nil; i++ {
+		g.err = c.build1(g, g.members[i], timeMs)
+	}
+	if g.err == nil {
+		g.err = c.db.log.Flush()
+	}
+	if g.err != nil {
+		c.fail(g.err)
+	} else if g.lastSeq > 0 {
+		c.db.clock.keep(timeMs)
+	}
+}
+
+// build1 takes one member through; the error it returns is fatal.
+func (c *committer) build1(g *group, r *request, timeMs uint64) error {
+	g.sync = g.sync || r.sync
+	w := r.writes
+	if w == nil {
+		return nil
+	}
+	if c.db.conflicts(&w.reads, r.since) {
+		c.counts.conflicts.Add(1)
+		r.err = ErrConflict
+		return nil
+	}
+	if r.err = c.db.log.Reserve(r.size()); r.err != nil {
+		return nil
+	}
+	seq := c.lastSeq + 1
+	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
+	if err := c.db.apply(w, seq); err != nil {
+		return err
+	}
+	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
+	c.counts.commits.Add(1)
+	return nil
+}
+
+// encode hands a transaction to the log.
+func (c *committer) encode(pending *memtable.Table, h txn.Header) {
+	l := c.db.log
+	l.Begin()
+	c.head = h.AppendTo(c.head[:0])
+	l.Write(c.head)
+	for e := range pending.Entries {
+		c.head = txn.AppendEntryHead(c.head[:0], e.Key, len(e.Value), e.Meta)
+		l.Write(c.head)
+		l.Write(e.Value)
+	}
+	l.End()
+}
+
+// apply puts a transaction's writes into the memtable, where they wait to
+// become visible. A large transaction's own table joins the queue as it is.
+// The caller holds build.
+func (d *DB) apply(w *writeSet, seq base.SeqNum) error {
+	size, tables := w.pending.Bytes(), d.view.Load().tables
+	active := tables[0]
+	if size >= d.opts.MemtableSize/2 {
+		w.pending.Stamp(seq)
+		if active.Len() == 0 {
+			tables = tables[1:]
+		} else {
+			active = newTable(0)
+		}
+		d.install(tables, active, w.pending)
+		w.pending = nil
+		return nil
+	}
+	if active.Len() > 0 && active.Bytes()+size > d.opts.MemtableSize {
+		active = newTable(active.Len())
+		d.install(tables, active)
+	}
+	return active.AppendTable(w.pending, seq)
+}
+
+// install makes a view of tables, newest first, with newer ones before them.
+func (d *DB) install(tables []*memtable.Table, newer ...*memtable.Table) {
+	d.view.Store(&view{tables: append(newer, tables...)})
+}
+
+// conflicts reports whether anything in reads was written by a transaction
+// after since, visible or not.
+func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) bool {
+	if reads.Empty() {
+		return false
+	}
+	for _, t := range d.view.Load().tables {
+		last := t.LastSeq()
+		if last == 0 {
+			continue // nothing in it yet
+		}
+		if last <= since {
+			break // and so is all that is below
+		}
+		hit := false
+		t.Newer(since, func(hash uint32, ref memtable.Ref) bool {
+			hit = d.wasRead(reads, t, hash, ref)
+			return !hit
+		})
+		if hit {
+			return true
+		}
+	}
+	return false
+}
+
+// wasRead reports whether reads include the key of an entry of t.
+func (d *DB) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
+	if reads.MayHavePoint(hash) && reads.HasPoint(base.Hash(t.Key(ref), d.hashSeed)) {
+		return true
+	}
+	return reads.HasRanges() && reads.Covers(t.Key(ref))
+}

@@ -1,0 +1,443 @@
+package stoat
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// A writeSet is what a read-write transaction gathers. It is reused by later
+// transactions.
+type writeSet struct {
+	pending *memtable.Table // the writes, under sequence number 0
+	reads   txn.ReadSet
+	request request
+}
+
+func (d *DB) newWriteSet() *writeSet {
+	w, _ := d.writes.Get().(*writeSet)
+	if w == nil {
+		w = new(writeSet)
+		w.request.ready = make(chan signal, 1)
+	}
+	if w.pending == nil {
+		w.pending = memtable.New(memtable.Options{
+			Memory:    memtable.Tiered(memtable.Heap(), offHeap{}, pendingOffHeap),
+			ChunkSize: pendingChunk,
+			Keep:      pendingOffHeap,
+		})
+	}
+	return w
+}
+
+func (d *DB) freeWriteSet(w *writeSet) {
+	if w.pending != nil {
+		w.pending.Reset()
+	}
+	w.reads.Reset()
+	w.request = request{ready: w.request.ready}
+	d.writes.Put(w)
+}
+
+const (
+	// pendingChunk is the memory a transaction's writes start with.
+	pendingChunk = 4 << 10
+	// pendingOffHeap is the size from which pieces of that memory are taken
+	// outside the Go heap. Smaller ones may be forgotten with a pooled write
+	// set, so the garbage collector must own them.
+	pendingOffHeap = 256 << 10
+)
+
+// A signal wakes the goroutine that waits for a request.
+type signal uint8
+
+const (
+	signalDone signal = iota + 1 // the request has been dealt with
+	signalLead                   // the waiter is to lead the next group
+)
+
+// A request is a commit in the pipeline, or, without writes, a DB.Sync.
+type request struct {
+	writes *writeSet
+	since  base.SeqNum // the snapshot, or a later point up to which it is known to be free of conflicts
+	sync   bool
+
+	// Guarded by committer.mu: whether the request waits in the queue, and
+	// whether somebody has been called upon to lead on its behalf.
+	queued, leading bool
+
+	seq  base.SeqNum // the outcome
+	err  error
+	done func(error) // of an async request, in place of ready
+	// ready has room for one signal, so that nobody waits to send it.
+	ready chan signal
+}
+
+const (
+	// groupsMax is how many groups may be on their way to the device at once.
+	// Two keep it busy: one is being synced while the next is gathered,
+	// written and sent after it.
+	groupsMax = 2
+
+	// groupBytes is about how much one group writes at most, so that nobody
+	// in it waits long for the others.
+	groupBytes = 4 << 20
+
+	// queueBytes is how much may wait in the queue before CommitAsync waits.
+	queueBytes = 64 << 20
+)
+
+// A committer turns transactions into groups and takes groups through the
+// log, one order for all.
+//
+// A transaction that commits joins the queue. If fewer than groupsMax groups
+// are under way, its goroutine becomes a leader; the others wait. A leader
+//
+//  1. under build, takes the queue and for each transaction validates what it
+//     read, gives it the next sequence number, applies it to the memtable
+//     (where nobody sees it yet) and encodes it for the log; then it writes
+//     the group to the log with one call;
+//  2. outside build, so that the next leader can build, syncs the log if
+//     anybody in the group asked for it;
+//  3. when the group before it has been published, publishes its own: moves
+//     the visible sequence number, hands the lead to the head of the queue,
+//     and wakes the members.
+//
+// A group becomes visible only after its sync: nobody reads what a power cut
+// could take back, except what was committed as Buffered.
+//
+// The first error of the log poisons the committer: sequence numbers may have
+// been applied that never became durable, so nothing is committed any more.
+type committer struct {
+	db *DB
+
+	mu      sync.Mutex
+	queue   []*request
+	bytes   int64 // of the queue
+	leaders int
+	size    int // members of the group that was taken last
+	closed  bool
+	idle    sync.Cond // leaders has become 0
+	room    sync.Cond // bytes has fallen below queueBytes
+
+	// build is held by the leader that builds its group. It guards the order
+	// of the log, of the memtable and of the groups, and what follows.
+	build   sync.Mutex
+	lastSeq base.SeqNum
+	last    *group
+	spare   []*request
+	head    []byte // an entry being encoded
+
+	poison atomic.Pointer[error]
+
+	counts struct {
+		commits, conflicts, groups, syncs atomic.Uint64
+	}
+}
+
+// A group is the transactions that go through the log together.
+type group struct {
+	members []*request
+	lastSeq base.SeqNum
+	sync    bool
+	err     error         // set before finished is closed
+	after   *group        // the group before, until it has finished
+	done    chan struct{} // closed when the group has been published or has failed
+}
+
+func (c *committer) init(d *DB, lastSeq base.SeqNum) {
+	c.db, c.lastSeq = d, lastSeq
+	c.idle.L, c.room.L = &c.mu, &c.mu
+}
+
+// poisoned returns the error that ended all commits, if one did.
+func (c *committer) poisoned() error {
+	if p := c.poison.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (c *committer) fail(err error) { c.poison.CompareAndSwap(nil, &err) }
+
+// size is what a request will take in the log at most.
+func (r *request) size() int64 {
+	if r.writes == nil {
+		return 0
+	}
+	p := r.writes.pending
+	return txn.HeaderSize + p.DataBytes() + int64(p.LiveLen())*txn.EntryOverheadMax
+}
+
+// submit takes r through the pipeline and returns its outcome. When ctx is
+// done while r still waits in the queue, r leaves it.
+func (c *committer) submit(ctx context.Context, r *request) error {
+	if err := c.precheck(r); err != nil {
+		return err
+	}
+	lead, err := c.enqueue(r)
+	if err != nil {
+		return err
+	}
+	if lead {
+		c.lead(r)
+		return r.err
+	}
+	select {
+	case s := <-r.ready:
+		return c.woken(r, s)
+	case <-ctx.Done():
+		if c.withdraw(r) {
+			return ctx.Err()
+		}
+		return c.woken(r, <-r.ready)
+	}
+}
+
+func (c *committer) woken(r *request, s signal) error {
+	if s == signalLead {
+		c.lead(r)
+	}
+	return r.err
+}
+
+// submitAsync takes r through the pipeline on goroutines of the database and
+// reports through r.done.
+func (c *committer) submitAsync(r *request) {
+	if err := c.precheck(r); err != nil {
+		r.done(err)
+		return
+	}
+	c.mu.Lock()
+	for c.bytes >= queueBytes && !c.closed {
+		c.room.Wait()
+	}
+	c.mu.Unlock()
+	lead, err := c.enqueue(r)
+	if err != nil {
+		r.done(err)
+	} else if lead {
+		go c.lead(nil)
+	}
+}
+
+// precheck looks for conflicts without holding anybody up, so that the leader
+// has only the commits since then to look at.
+func (c *committer) precheck(r *request) error {
+	if err := c.poisoned(); err != nil {
+		return err
+	}
+	if r.writes == nil {
+		return nil
+	}
+	upTo := c.db.lastVersion()
+	if upTo > r.since {
+		if c.db.conflicts(&r.writes.reads, r.since) {
+			c.counts.conflicts.Add(1)
+			return ErrConflict
+		}
+		r.since = upTo
+	}
+	return nil
+}
+
+// enqueue adds r to the queue and reports whether its goroutine is to lead.
+func (c *committer) enqueue(r *request) (lead bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false, ErrClosed
+	}
+	r.queued = true
+	c.queue = append(c.queue, r)
+	c.bytes += r.size()
+	if !c.worthLeading() {
+		return false, nil
+	}
+	c.leaders++
+	r.leading = true
+	return true, nil
+}
+
+// worthLeading reports whether the queue should go on its way now. Beside a
+// group in flight it waits until it is half as large as that one: otherwise
+// the first of many committers to come back would take the second place in
+// flight for itself alone. The caller holds mu.
+func (c *committer) worthLeading() bool {
+	switch c.leaders {
+	case 0:
+		return true
+	case groupsMax:
+		return false
+	}
+	return 2*len(c.queue) >= c.size
+}
+
+// withdraw takes r out of the queue if it is still there and not called upon
+// to lead.
+func (c *committer) withdraw(r *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !r.queued || r.leading {
+		return false
+	}
+	for i, q := range c.queue {
+		if q == r {
+			c.queue = append(c.queue[:i], c.queue[i+1:]...)
+			c.bytes -= r.size()
+			return true
+		}
+	}
+	return false
+}
+
+// lead takes one group through the log. own is the leader's own request, nil
+// for a goroutine that leads for async ones; it may turn out to be in the
+// group of another leader, and is awaited in that case.
+func (c *committer) lead(own *request) {
+	if c.lastSize() > 1 {
+		// Let those whom the last group woke join this one.
+		runtime.Gosched()
+	}
+	c.build.Lock()
+	g := c.take()
+	c.buildGroup(g)
+	c.build.Unlock()
+
+	if g.sync && g.err == nil {
+		c.counts.syncs.Add(1)
+		g.err = c.db.log.Sync()
+	}
+	c.publish(g)
+	c.finish(g, own)
+}
+
+// finish tells the members of g how it went, passes the lead on, and waits for
+// own if that was taken by another leader.
+func (c *committer) finish(g *group, own *request) {
+	wait, async := own != nil, 0
+	for _, r := range g.members {
+		if r.err == nil {
+			r.err = g.err
+		}
+		switch {
+		case r == own:
+			wait = false
+		case r.done != nil:
+			g.members[async] = r
+			async++
+		default:
+			r.ready <- signalDone
+		}
+	}
+	c.pass()
+	for _, r := range g.members[:async] {
+		r.done(r.err)
+	}
+	g.members = nil
+	if wait {
+		<-own.ready
+	}
+}
+
+// lastSize is the size of the group that was taken last.
+func (c *committer) lastSize() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// take makes a group of the queue.
+func (c *committer) take() *group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, bytes := 0, int64(0)
+	for n < len(c.queue) && (n == 0 || bytes+c.queue[n].size() <= groupBytes) {
+		bytes += c.queue[n].size()
+		c.queue[n].queued = false
+		n++
+	}
+	if n > 0 {
+		c.size = n
+	}
+	g := &group{members: append([]*request(nil), c.queue[:n]...), after: c.last, done: make(chan struct{})}
+	rest := copy(c.queue, c.queue[n:])
+	clear(c.queue[rest:])
+	c.queue = c.queue[:rest]
+	if c.bytes -= bytes; c.bytes < queueBytes {
+		c.room.Broadcast()
+	}
+	return g
+}
+
+// pass ends a leader's turn. If the queue is worth leading, somebody in it on
+// whose behalf nobody leads yet gets the lead; for an async request a goroutine
+// does.
+func (c *committer) pass() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaders--; c.worthLeading() {
+		for _, r := range c.queue {
+			if !r.leading {
+				c.leadFor(r)
+				return
+			}
+		}
+	}
+	if c.leaders == 0 {
+		c.idle.Broadcast()
+	}
+}
+
+// leadFor makes the waiter for r lead. The caller holds mu.
+func (c *committer) leadFor(r *request) {
+	c.leaders++
+	r.leading = true
+	if r.done != nil {
+		go c.lead(nil)
+	} else {
+		r.ready <- signalLead
+	}
+}
+
+// publish makes the group visible once every group before it is.
+func (c *committer) publish(g *group) {
+	if g.after != nil {
+		<-g.after.done
+		if g.err == nil {
+			g.err = g.after.err
+		}
+		g.after = nil
+	}
+	if g.err == nil {
+		if g.lastSeq > 0 {
+			c.db.visible.Store(uint64(g.lastSeq))
+		}
+	} else {
+		c.fail(g.err)
+	}
+	close(g.done)
+}
+
+// drain refuses new requests and waits for those under way.
+func (c *committer) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.room.Broadcast()
+	for c.leaders > 0 {
+		c.idle.Wait()
+	}
+}
+
+// busy reports whether requests are under way.
+func (c *committer) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leaders > 0
+}

@@ -1,0 +1,252 @@
+package stoat
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// DB is an open database. All its methods may be called from any goroutine.
+type DB struct {
+	opts     Options // immutable after Open
+	dir      string
+	fs       vfs.FS
+	lock     io.Closer // the lock of the directory
+	hashSeed uint64
+
+	clock clock
+
+	// What readers touch: the newest visible sequence number, the structures
+	// that hold everything up to it, and who reads.
+	visible atomic.Uint64
+	view    atomic.Pointer[view]
+	readers *txn.Registry[Txn]
+	closed  atomic.Bool
+
+	commits  committer
+	log      *log.Writer
+	manifest *manifest.Store
+
+	writes    sync.Pool // of *writeSet
+	iterators sync.Pool // of *iteratorCore
+
+	closing struct {
+		once sync.Once
+		err  error
+	}
+	reaping struct {
+		sync.Mutex
+		done bool // the memory has been given back
+	}
+}
+
+// A view is the structures that hold the data, newest first. It is immutable;
+// a change installs another one.
+type view struct {
+	tables []*memtable.Table // tables[0] takes the writes
+}
+
+type readerSlot = txn.Slot[Txn]
+
+// View runs fn in a read-only transaction: a snapshot of everything committed
+// before it began. It returns what fn returns. The transaction, its iterators
+// and the bytes it lent end with fn and must not be used after it.
+//
+// A read-only transaction may be used by several goroutines at once, as long
+// as they end before fn returns.
+func (d *DB) View(fn func(tx *Txn) error) error {
+	slot, err := d.acquire()
+	if err != nil {
+		return err
+	}
+	tx := &slot.Data
+	if invariant.Enabled {
+		tx = new(Txn) // a stale use must not meet a later transaction
+	}
+	tx.begin(d, slot)
+	defer tx.end()
+	return fn(tx)
+}
+
+// ViewContext is View with a context: once ctx is done, the transaction's
+// methods return its error.
+func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
+	tx, err := d.BeginContext(ctx, ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	return fn(tx)
+}
+
+// Update runs fn in a read-write transaction and commits it if fn returns
+// nil; otherwise nothing is written and the error of fn is returned. When the
+// commit meets a conflict, ErrConflict is returned and the caller may run the
+// update again.
+func (d *DB) Update(fn func(tx *Txn) error, opts ...CommitOption) error {
+	return d.UpdateContext(context.Background(), fn, opts...)
+}
+
+// UpdateContext is Update with a context: once ctx is done, the transaction's
+// methods return its error, and so does a commit that has not begun to be
+// written.
+func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...CommitOption) error {
+	tx, err := d.BeginContext(ctx, ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit(opts...)
+}
+
+// Mode says what a transaction may do.
+type Mode uint8
+
+const (
+	// ReadOnly transactions read a snapshot and cost writers nothing.
+	ReadOnly Mode = iota + 1
+	// ReadWrite transactions also write, and what they read is validated
+	// when they commit.
+	ReadWrite
+)
+
+// Begin starts a transaction, which the caller must end with Commit or
+// Discard. A read-only one may be used by several goroutines at once, a
+// read-write one by one at a time.
+func (d *DB) Begin(mode Mode) (*Txn, error) {
+	return d.BeginContext(context.Background(), mode)
+}
+
+// BeginContext is Begin with a context: once ctx is done, the transaction's
+// methods return its error.
+func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
+	if mode != ReadOnly && mode != ReadWrite {
+		return nil, fmt.Errorf("stoat: transaction mode is %d, want ReadOnly or ReadWrite", mode)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	slot, err := d.acquire()
+	if err != nil {
+		return nil, err
+	}
+	tx := new(Txn)
+	tx.begin(d, slot)
+	if ctx.Done() != nil {
+		tx.ctx = ctx
+	}
+	if mode == ReadWrite {
+		tx.writes = d.newWriteSet()
+	}
+	return tx, nil
+}
+
+// acquire takes a snapshot for a new transaction.
+func (d *DB) acquire() (*readerSlot, error) {
+	if d.closed.Load() {
+		return nil, ErrClosed
+	}
+	slot := d.readers.Acquire(&d.visible)
+	if d.closed.Load() {
+		d.release(slot)
+		return nil, ErrClosed
+	}
+	return slot, nil
+}
+
+// release ends a snapshot. The last one after Close gives the memory back.
+func (d *DB) release(slot *readerSlot) {
+	slot.Release()
+	if d.closed.Load() {
+		d.reap()
+	}
+}
+
+// Sync returns nil when everything committed before the call is on the
+// device, buffered commits included.
+func (d *DB) Sync() error {
+	return d.commits.submit(context.Background(), &request{sync: true, ready: make(chan signal, 1)})
+}
+
+// Close ends the database: it refuses new transactions, waits for commits
+// that are under way, and makes everything committed durable. Transactions
+// that are still open get ErrClosed from their next operation; bytes they
+// borrowed stay valid until they are discarded.
+func (d *DB) Close() error {
+	d.closing.once.Do(func() { d.closing.err = d.close() })
+	return d.closing.err
+}
+
+func (d *DB) close() error {
+	d.closed.Store(true)
+	d.commits.drain()
+	err := d.commits.poisoned()
+	if e := d.log.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = d.saveClock()
+	}
+	if e := d.manifest.Close(); err == nil {
+		err = e
+	}
+	if e := d.lock.Close(); err == nil {
+		err = e
+	}
+	d.reap()
+	return err
+}
+
+// saveClock makes the time durable at which a reader last saw a key expired,
+// if no commit has done so.
+func (d *DB) saveClock() error {
+	if ms := d.clock.unsaved(); ms != 0 {
+		return d.manifest.Append(manifest.Edit{ClockHighMs: manifest.Some(ms)})
+	}
+	return nil
+}
+
+// reap gives the memory of the tables back once no transaction can touch it.
+func (d *DB) reap() {
+	d.reaping.Lock()
+	defer d.reaping.Unlock()
+	if d.reaping.done || d.commits.busy() || d.readers.Active() > 0 {
+		return
+	}
+	d.reaping.done = true
+	for _, t := range d.view.Load().tables {
+		t.Release()
+	}
+}
+
+// newTable makes an empty memtable for about as many entries as hint.
+func newTable(hint int) *memtable.Table {
+	return memtable.New(memtable.Options{Memory: offHeap{}, ChunkSize: tableChunk, SizeHint: hint})
+}
+
+const tableChunk = 1 << 20
+
+// offHeap takes the memory of memtables from the system.
+type offHeap struct{}
+
+func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }
+func (offHeap) Free(b []byte)               { vfs.Free(b) }
+
+// nowMs is the time by which expiry is judged: it never goes back.
+func (d *DB) nowMs() uint64 { return d.clock.now(d.opts.Clock) }
+
+// lastVersion is the newest version that readers see.
+func (d *DB) lastVersion() base.SeqNum { return base.SeqNum(d.visible.Load()) }

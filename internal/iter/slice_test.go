@@ -1,0 +1,78 @@
+package iter
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// sliceSource is a Source over entries in memory. With volatile keys it hands
+// out keys in memory that its next Fill spoils, as sources that rebuild keys
+// do.
+type sliceSource struct {
+	entries  []base.Entry // ascending keys, descending sequence numbers
+	reverse  bool
+	volatile bool
+	at       int
+	lent     [][]byte
+	failAt   int // Fill fails when it would hand out this entry; -1 never
+	err      error
+	fills    int
+}
+
+func newSliceSource(entries []base.Entry, reverse, volatile bool) *sliceSource {
+	sorted := slices.Clone(entries)
+	slices.SortFunc(sorted, func(a, b base.Entry) int {
+		return cmp.Or(bytes.Compare(a.Key, b.Key), -cmp.Compare(a.Seq, b.Seq))
+	})
+	return &sliceSource{entries: sorted, reverse: reverse, volatile: volatile, failAt: -1}
+}
+
+func (s *sliceSource) Seek(key []byte) {
+	switch {
+	case key == nil && s.reverse:
+		s.at = len(s.entries) - 1
+	case key == nil:
+		s.at = 0
+	default:
+		s.at, _ = slices.BinarySearchFunc(s.entries, key, func(e base.Entry, key []byte) int {
+			return cmp.Or(bytes.Compare(e.Key, key), 1) // the first with a key >= key
+		})
+		if s.reverse {
+			s.at--
+		}
+	}
+}
+
+func (s *sliceSource) Fill(b *Batch) error {
+	s.fills++
+	for _, k := range s.lent {
+		for i := range k {
+			k[i] = 0xdb
+		}
+	}
+	s.lent = s.lent[:0]
+	b.N = 0
+	for b.N < b.Want && s.at >= 0 && s.at < len(s.entries) {
+		if s.at == s.failAt {
+			b.N = 0
+			return s.err
+		}
+		e := s.entries[s.at]
+		key := e.Key
+		if s.volatile {
+			key = bytes.Clone(key)
+			s.lent = append(s.lent, key)
+		}
+		b.Keys[b.N], b.Vals[b.N], b.Seqs[b.N], b.Metas[b.N] = key, e.Value, e.Seq, e.Meta
+		b.N++
+		if s.reverse {
+			s.at--
+		} else {
+			s.at++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package iter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+type fixedClock uint64
+
+func (c fixedClock) NowMs() uint64 { return uint64(c) }
+
+// world is a random set of versions spread over sources, and the plain
+// answer to what a snapshot sees of them.
+type world struct {
+	sources [][]base.Entry // sources[0] is pending when own
+	own     bool
+}
+
+func newWorld(rng *rand.Rand) world {
+	w := world{sources: make([][]base.Entry, 1+rng.IntN(5)), own: rng.IntN(2) == 0}
+	keys := 1 + rng.IntN(40)
+	used := map[string]bool{}
+	for range rng.IntN(300) {
+		key := fmt.Appendf(nil, "k%0*d", 1+rng.IntN(2), rng.IntN(keys))
+		s := rng.IntN(len(w.sources))
+		seq := base.SeqNum(1 + rng.IntN(60))
+		if w.own && s == 0 {
+			seq = 0
+		}
+		if id := fmt.Sprintf("%s/%d", key, seq); used[id] {
+			continue
+		} else {
+			used[id] = true
+		}
+		m := base.Meta{Kind: base.KindSet, User: byte(rng.IntN(3))}
+		switch rng.IntN(5) {
+		case 0:
+			m.Kind = base.KindDelete
+		case 1:
+			m.ExpiresAt = uint64(90 + rng.IntN(20))
+		}
+		w.sources[s] = append(w.sources[s], base.Entry{
+			Key: key, Value: fmt.Appendf(nil, "v%d", rng.IntN(1000)), Seq: seq, Meta: m,
+		})
+	}
+	return w
+}
+
+func (w world) inputs(reverse, volatile bool) []Input {
+	var in []Input
+	for i, s := range w.sources {
+		in = append(in, Input{Source: newSliceSource(s, reverse, volatile), Pending: w.own && i == 0})
+	}
+	return in
+}
+
+// expect computes what an iteration shows, the slow and obvious way.
+func (w world) expect(snap Snapshot, reverse bool, lower, upper, seek []byte) []string {
+	var all []base.Entry
+	for i, s := range w.sources {
+		for _, e := range s {
+			if w.own && i == 0 {
+				e.Seq = PendingSeq
+			}
+			all = append(all, e)
+		}
+	}
+	sorted := newSliceSource(all, false, false).entries
+	var shown []base.Entry
+	for i, e := range sorted {
+		sees := func(e base.Entry) bool { return e.Seq <= snap.At || e.Seq == PendingSeq }
+		if !sees(e) {
+			continue
+		}
+		if !snap.AllVersions {
+			first := true
+			for _, o := range sorted[:i] {
+				first = first && !(bytes.Equal(o.Key, e.Key) && sees(o))
+			}
+			if !first || !e.Meta.Live(snap.Clock.NowMs()) {
+				continue
+			}
+		}
+		if e.Seq <= snap.Since ||
+			(lower != nil && bytes.Compare(e.Key, lower) < 0) ||
+			(upper != nil && bytes.Compare(e.Key, upper) >= 0) ||
+			(seek != nil && !reverse && bytes.Compare(e.Key, seek) < 0) ||
+			(seek != nil && reverse && bytes.Compare(e.Key, seek) >= 0) {
+			continue
+		}
+		shown = append(shown, e)
+	}
+	if reverse {
+		slices.Reverse(shown)
+	}
+	var out []string
+	for _, e := range shown {
+		out = append(out, describe(e))
+	}
+	return out
+}
+
+func describe(e base.Entry) string {
+	return fmt.Sprintf("%s#%d %s %s %v", e.Key, e.Seq, e.Meta.Kind, e.Value, e.Meta)
+}
+
+func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
+	t.Parallel()
+	var v Visible // reused, as the database does
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(rng)
+		reverse := rng.IntN(2) == 0
+		bound := func() []byte {
+			if rng.IntN(2) == 0 {
+				return nil
+			}
+			return fmt.Appendf(nil, "k%d", rng.IntN(45))
+		}
+		lower, upper := bound(), bound()
+		snap := Snapshot{At: base.SeqNum(rng.IntN(70)), Clock: fixedClock(100), AllVersions: rng.IntN(3) == 0}
+		if rng.IntN(3) == 0 {
+			snap.Since = base.SeqNum(rng.IntN(50))
+		}
+		v.Init(w.inputs(reverse, rng.IntN(2) == 0), reverse, lower, upper, snap)
+		for range 3 {
+			seek := bound()
+			var got []string
+			for ok := v.Seek(seek); ok; ok = v.Next() {
+				got = append(got, describe(v.Entry))
+			}
+			if want := w.expect(snap, reverse, lower, upper, seek); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, reverse %v, [%s,%s), seek %s, %+v\n got %q\nwant %q",
+					seed, reverse, lower, upper, seek, snap, got, want)
+			}
+			if v.Next() || v.Valid() {
+				t.Fatalf("seed %d: an ended iteration moved on", seed)
+			}
+		}
+		v.Clear()
+	}
+}
+
+func TestVisibleKeepsTheErrorOfASource(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, reverse := range []bool{false, true} {
+		var entries []base.Entry
+		for i := range 100 {
+			entries = append(entries, base.Entry{
+				Key: fmt.Appendf(nil, "%03d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet},
+			})
+		}
+		bad := newSliceSource(entries, reverse, true)
+		bad.failAt, bad.err = 50, boom
+		var v Visible
+		v.Init([]Input{{Source: newSliceSource(nil, reverse, true)}, {Source: bad}}, reverse, nil, nil,
+			Snapshot{At: 5, Clock: fixedClock(1)})
+		n := 0
+		for ok := v.Seek(nil); ok; ok = v.Next() {
+			n++
+		}
+		if !errors.Is(v.Err(), boom) || n > 50 {
+			t.Errorf("reverse %v: %d entries, then error %v", reverse, n, v.Err())
+		}
+		bad.failAt = -1
+		if !v.Seek(nil) || v.Err() != nil {
+			t.Errorf("reverse %v: a new seek did not start afresh: %v", reverse, v.Err())
+		}
+	}
+}
+
+func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
+	t.Parallel()
+	var entries []base.Entry
+	for i := range 1000 {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "%04d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	s := newSliceSource(entries, false, false)
+	var v Visible
+	v.Init([]Input{{Source: s}}, false, nil, nil, Snapshot{At: 5, Clock: fixedClock(1)})
+	v.Seek([]byte("0100"))
+	for range 9 {
+		v.Next()
+	}
+	if s.fills > 2 || s.at > 112 {
+		t.Errorf("ten entries took %d fills up to entry %d", s.fills, s.at)
+	}
+}
+
+func BenchmarkVisible(b *testing.B) {
+	for _, sources := range []int{1, 2, 5} {
+		for _, reverse := range []bool{false, true} {
+			b.Run(fmt.Sprintf("sources=%d/reverse=%v", sources, reverse), func(b *testing.B) {
+				rng := rand.New(rand.NewPCG(1, 1))
+				parts := make([][]base.Entry, sources)
+				for i := range 100_000 {
+					p := rng.IntN(sources)
+					parts[p] = append(parts[p], base.Entry{
+						Key: fmt.Appendf(nil, "vsz=00128-k=%010d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet},
+					})
+				}
+				var in []Input
+				for _, p := range parts {
+					in = append(in, Input{Source: newSliceSource(p, reverse, false)})
+				}
+				var v Visible
+				v.Init(in, reverse, nil, nil, Snapshot{At: 5, Clock: fixedClock(1)})
+				b.ReportAllocs()
+				ok := false
+				for b.Loop() {
+					if !ok {
+						ok = v.Seek(nil)
+					} else {
+						ok = v.Next()
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package log
+
+import "github.com/stoatdb/stoat/internal/record"
+
+// A boundary is a place between two records of a segment.
+type boundary struct {
+	offset int64
+	chain  uint64 // the checksum of the frame before it
+}
+
+// boundariesMax bounds the boundaries that are remembered.
+const boundariesMax = 1024
+
+// boundaries are places between records of one segment at which it could be
+// sealed, in ascending order. The first is the best one known to lie below
+// the durable mark, the others wait for the mark to pass them. When there are
+// too many, every second one is forgotten: the seal then lies a little
+// earlier than it could, and a little more is carried.
+type boundaries []boundary
+
+// startBoundaries returns the boundaries of a segment of which nothing has
+// been read.
+func startBoundaries(salt uint64) boundaries {
+	return boundaries{{offset: record.Start, chain: salt}}
+}
+
+// add appends the boundary behind the last record.
+func (b *boundaries) add(at boundary) {
+	if len(*b) == boundariesMax {
+		kept := (*b)[:1]
+		for i := 2; i < len(*b); i += 2 {
+			kept = append(kept, (*b)[i])
+		}
+		*b = kept
+	}
+	*b = append(*b, at)
+}
+
+// advance drops the boundaries that a better one below durable replaces.
+func (b *boundaries) advance(durable int64) {
+	drop := 0
+	for drop+1 < len(*b) && (*b)[drop+1].offset <= durable {
+		drop++
+	}
+	if drop > 0 {
+		*b = append((*b)[:0], (*b)[drop:]...)
+	}
+}
+
+// seal returns the last boundary that is known to be durable.
+func (b boundaries) seal() boundary { return b[0] }

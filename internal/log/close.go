@@ -1,0 +1,41 @@
+package log
+
+import "github.com/stoatdb/stoat/internal/record"
+
+// Close makes everything durable, marks the log as closed in order, and gives
+// back what free files an idle database does not need. A poisoned writer is
+// closed without any of this. No other call may be running, or follow.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	for w.mu.preparing || w.mu.seg.inUse() {
+		w.mu.changed.Wait()
+	}
+	next := w.mu.next
+	w.mu.next = nil
+	w.mu.Unlock()
+	if next != nil {
+		w.discard(next)
+	}
+	err := w.markClosed()
+	w.mu.seg.close()
+	if err != nil {
+		return err
+	}
+	return w.trim(1, w.o.SegmentSizeMin)
+}
+
+// markClosed makes everything durable and then appends the Close frame, whose
+// mark says so.
+func (w *Writer) markClosed() error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := w.Sync(); err != nil {
+		return err
+	}
+	w.b.Frame(record.Close, nil, w.mu.seg.durable.Load())
+	return w.syncAll()
+}

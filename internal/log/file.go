@@ -1,0 +1,64 @@
+package log
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const fileSuffix = ".log"
+
+// A segmentFile is what the directory knows of a segment.
+type segmentFile struct {
+	number uint64 // of the segment that it holds or last held; 0 if unknown
+	file   uint64
+	size   int64
+}
+
+// FileName returns the base name of the log file with the given number.
+func FileName(file uint64) string { return fmt.Sprintf("%06d%s", file, fileSuffix) }
+
+// ParseFileName is the inverse of FileName. It reports false for any name
+// that FileName does not return.
+func ParseFileName(name string) (file uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, fileSuffix)
+	if !ok {
+		return 0, false
+	}
+	file, err := strconv.ParseUint(digits, 10, 64)
+	return file, err == nil && FileName(file) == name
+}
+
+// path returns the path of the log file with the given number.
+func (o *Options) path(file uint64) string { return o.FS.Join(o.Dir, FileName(file)) }
+
+// listFiles returns the log files of the directory in the order of their
+// numbers, without what only their headers say.
+func (o *Options) listFiles() ([]segmentFile, error) {
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("log: list %s: %w", o.Dir, err)
+	}
+	var files []segmentFile
+	for _, name := range names {
+		if file, ok := ParseFileName(name); ok {
+			files = append(files, segmentFile{file: file})
+		}
+	}
+	return files, nil
+}
+
+// inFile says which file err is about, in a CorruptionError as a field and in
+// any other error in front.
+func (o *Options) inFile(err error, verb string, file uint64) error {
+	err = base.InFile(err, FileName(file))
+	return fmt.Errorf("log: %s %s: %w", verb, o.path(file), err)
+}
+
+// closeQuietly closes a file that was only read, or whose last sync has
+// already said what there is to know: the result of closing it says nothing
+// about the data.
+func closeQuietly(f vfs.File) { _ = f.Close() }

@@ -1,0 +1,86 @@
+package log
+
+import "fmt"
+
+// freeMax is how many free files are kept for recycling.
+const freeMax = 2
+
+// takeFreeLocked takes the smallest free file with a size in [least, most].
+func (w *Writer) takeFreeLocked(least, most int64) (segmentFile, bool) {
+	best := -1
+	for i, f := range w.mu.free {
+		fits := f.size >= least && f.size <= most && f.size%sizeUnit == 0
+		if fits && (best < 0 || f.size < w.mu.free[best].size) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return segmentFile{}, false
+	}
+	f := w.mu.free[best]
+	w.mu.free = append(w.mu.free[:best:best], w.mu.free[best+1:]...)
+	return f, true
+}
+
+// Release says that no segment with a smaller number than before is needed
+// any more, and that the manifest durably says so. Their files become free;
+// too many or too large ones are deleted. The current segment stays.
+func (w *Writer) Release(before uint64) error {
+	w.mu.Lock()
+	live := w.mu.live
+	for len(live) > 1 && live[0].number < before {
+		w.mu.free = append(w.mu.free, live[0])
+		live = live[1:]
+	}
+	w.mu.live = append([]segmentFile(nil), live...)
+	w.mu.Unlock()
+	return w.trim(freeMax, w.o.SegmentSizeMax)
+}
+
+// trim deletes free files until at most count are left, none larger than size.
+// The largest ones that may stay are kept: in a busy database all segments
+// become large.
+func (w *Writer) trim(count int, size int64) error {
+	for {
+		f, found := w.takeSurplus(count, size)
+		if !found {
+			return nil
+		}
+		if err := w.o.FS.Remove(w.o.path(f.file)); err != nil {
+			w.giveBack(f)
+			return fmt.Errorf("log: remove %s: %w", w.o.path(f.file), err)
+		}
+	}
+}
+
+// takeSurplus takes one file that trim is to delete.
+func (w *Writer) takeSurplus(count int, size int64) (segmentFile, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f, found := w.takeFreeLargerLocked(size); found {
+		return f, true
+	}
+	if len(w.mu.free) <= count {
+		return segmentFile{}, false
+	}
+	smallest := 0
+	for i, f := range w.mu.free {
+		if f.size < w.mu.free[smallest].size {
+			smallest = i
+		}
+	}
+	f := w.mu.free[smallest]
+	w.mu.free = append(w.mu.free[:smallest:smallest], w.mu.free[smallest+1:]...)
+	return f, true
+}
+
+// takeFreeLargerLocked takes any free file larger than size.
+func (w *Writer) takeFreeLargerLocked(size int64) (segmentFile, bool) {
+	for i, f := range w.mu.free {
+		if f.size > size {
+			w.mu.free = append(w.mu.free[:i:i], w.mu.free[i+1:]...)
+			return f, true
+		}
+	}
+	return segmentFile{}, false
+}

@@ -1,0 +1,67 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// Options tune a log. Zero fields mean their defaults, except FS, Dir and
+// Random, which must be given.
+type Options struct {
+	FS  vfs.FS
+	Dir string
+	// Random returns 64 random bits; the salts of segments come from it.
+	Random func() uint64
+
+	// SegmentSizeMin and SegmentSizeMax bound the size in bytes of a segment,
+	// header included. Defaults: 256 KiB and 64 MiB.
+	SegmentSizeMin, SegmentSizeMax int64
+
+	// FrameSizeMax is the largest payload of a frame in bytes; larger
+	// transactions take several. Default and maximum: record.MaxPayload.
+	FrameSizeMax int
+
+	// Go runs a background job. Default: in a goroutine of its own.
+	Go func(job func())
+}
+
+const (
+	segmentSizeMinDefault = 256 << 10
+	segmentSizeMaxDefault = 64 << 20
+	// segmentSizeLeast holds the header, a small record and the room that is
+	// kept for the last frames.
+	segmentSizeLeast = 3 * sizeUnit
+	// sizeUnit divides the size of every segment.
+	sizeUnit = 4096
+)
+
+// withDefaults returns a copy of o with every field filled in and checked.
+func (o Options) withDefaults() (Options, error) {
+	if o.FS == nil || o.Random == nil {
+		return o, errors.New("log: Options.FS and Options.Random must be set")
+	}
+	if o.SegmentSizeMin == 0 {
+		o.SegmentSizeMin = segmentSizeMinDefault
+	}
+	if o.SegmentSizeMax == 0 {
+		o.SegmentSizeMax = max(segmentSizeMaxDefault, o.SegmentSizeMin)
+	}
+	if o.FrameSizeMax == 0 {
+		o.FrameSizeMax = record.MaxPayload
+	}
+	if o.Go == nil {
+		o.Go = func(job func()) { go job() }
+	}
+	if o.SegmentSizeMin < segmentSizeLeast || o.SegmentSizeMin > o.SegmentSizeMax {
+		return o, fmt.Errorf("log: Options.SegmentSizeMin is %d, want %d to SegmentSizeMax, %d",
+			o.SegmentSizeMin, segmentSizeLeast, o.SegmentSizeMax)
+	}
+	if o.FrameSizeMax < 1 || o.FrameSizeMax > record.MaxPayload {
+		return o, fmt.Errorf("log: Options.FrameSizeMax is %d, want 1 to %d",
+			o.FrameSizeMax, record.MaxPayload)
+	}
+	return o, nil
+}

@@ -1,0 +1,261 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A replay is one run of Recover.
+type replay struct {
+	o     *Options
+	apply func(payload []byte) error
+	r     Recovered
+	// torn says why the newest span ended where it did, when it did not end
+	// in order. It becomes the error if what it describes turns out to have
+	// been durable.
+	torn error
+	// last is the number of the last segment of the newest span.
+	last uint64
+}
+
+// A stretch is what was found in one segment.
+type stretch struct {
+	ref  base.SegmentRef
+	size int64
+	// bounds tells where the segment can be sealed.
+	bounds boundaries
+	// end is the place behind the last record.
+	end boundary
+	// next is the successor that the segment names, if it does.
+	next *base.SegmentRef
+	// begun says that any frame was found, be it behind a hole: then all that
+	// the segment before holds is durable.
+	begun bool
+	// torn says why the frames ended, when they did not end in order.
+	torn error
+}
+
+// span replays one span and seals it if it is open.
+func (p *replay) span(s *base.LogSpan) error {
+	var before *stretch
+	for ref := s.First; ; {
+		limit := int64(-1)
+		if s.Sealed && ref.Number == s.EndNumber {
+			limit = s.End
+		}
+		st, err := p.segment(ref, limit)
+		if err != nil {
+			return err
+		}
+		p.r.live = append(p.r.live, segmentFile{number: ref.Number, file: ref.File, size: st.size})
+		p.r.next = max(p.r.next, ref.Number)
+		switch {
+		case limit >= 0:
+			return p.checkSeal(s, &st)
+		case st.next != nil:
+			before, ref = &st, *st.next
+		case s.Sealed:
+			return p.brokenOff(&st)
+		default:
+			p.seal(s, before, &st)
+			return nil
+		}
+	}
+}
+
+// segment replays the segment that ref names up to limit, or to the end of its
+// frames if limit is negative.
+func (p *replay) segment(ref base.SegmentRef, limit int64) (stretch, error) {
+	f, size, err := p.o.openSegment(ref)
+	if err != nil {
+		return stretch{}, err
+	}
+	defer closeQuietly(f)
+	st := stretch{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
+	st.end = st.bounds[0]
+	if limit > size || (limit >= 0 && limit < record.Start) {
+		return stretch{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
+			fmt.Sprintf("%d to %d", record.Start, size)), "read", ref.File)
+	}
+	if limit < 0 {
+		limit = size
+	}
+	if err := p.records(record.NewReader(f, limit, ref.Salt), &st); err != nil {
+		return stretch{}, p.o.inFile(err, "read", ref.File)
+	}
+	return st, nil
+}
+
+// records replays the records of r into st.
+func (p *replay) records(r *record.Reader, st *stretch) error {
+	for {
+		rec, err := r.NextRecord()
+		if err == io.EOF {
+			st.begun = st.begun || r.Offset() > record.Start || r.Stray()
+			if bad := r.Torn(); bad != nil {
+				st.torn = p.o.inFile(bad, "read", st.ref.File)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		st.begun = true
+		st.bounds.advance(rec.Durable)
+		switch rec.Kind {
+		case record.Close:
+			return nil
+		case record.Next:
+			next, err := decodeSuccessor(rec.Payload, rec.Offset, st.ref.Number)
+			st.next = &next
+			return err
+		case record.Whole:
+			if err := p.apply(rec.Payload); err != nil {
+				return err
+			}
+			p.r.Records++
+			p.r.Bytes += int64(len(rec.Payload))
+		}
+		st.end = boundary{offset: rec.End, chain: rec.Checksum}
+		st.bounds.add(st.end)
+	}
+}
+
+// checkSeal compares the end of a sealed span with what was found there.
+func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
+	if st.end.offset != s.End {
+		return p.brokenOff(st)
+	}
+	if st.end.chain != s.EndChain {
+		return p.o.inFile(base.Corrupt(s.End, "chain at the seal",
+			fmt.Sprintf("%#x", st.end.chain), fmt.Sprintf("%#x", s.EndChain)), "read", st.ref.File)
+	}
+	return nil
+}
+
+// brokenOff is the error for a segment that ends before its span does.
+func (p *replay) brokenOff(st *stretch) error {
+	if st.torn != nil {
+		return st.torn
+	}
+	return p.o.inFile(base.Corrupt(st.end.offset, "end of the segment",
+		"its last frame", "more frames before the seal"), "read", st.ref.File)
+}
+
+// seal ends the newest span at the last place that is proven to be durable,
+// and notes what is to be carried from there. When the last segment was not
+// begun, nothing proves that the one before it is durable to its end.
+func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
+	p.torn, p.last = last.torn, last.ref.Number
+	end := last
+	if !last.begun && before != nil {
+		end = before
+	}
+	at := end.bounds.seal()
+	s.Sealed, s.EndNumber, s.End, s.EndChain = true, end.ref.Number, at.offset, at.chain
+	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset}
+}
+
+// unreferenced looks at the files that no span reached. They are free, unless
+// they prove that a span reached further once.
+func (p *replay) unreferenced(files []segmentFile) error {
+	reached := make(map[uint64]bool, len(p.r.live))
+	for _, f := range p.r.live {
+		reached[f.file] = true
+		p.r.nextFile = max(p.r.nextFile, f.file)
+	}
+	for _, f := range files {
+		p.r.nextFile = max(p.r.nextFile, f.file)
+		if reached[f.file] {
+			continue
+		}
+		if err := p.inspect(&f); err != nil {
+			return p.o.inFile(err, "read", f.file)
+		}
+		p.r.free = append(p.r.free, f)
+	}
+	return nil
+}
+
+// inspect fills in what the header of an unreferenced file says, and fails if
+// the file holds frames that something must have referred to.
+func (p *replay) inspect(sf *segmentFile) error {
+	f, err := p.o.FS.Open(p.o.path(sf.file), vfs.CatLog)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(f)
+	if sf.size, err = f.Size(); err != nil {
+		return err
+	}
+	headers, err := record.ReadHeaders(f, record.TypeLog)
+	if err != nil {
+		return err
+	}
+	for _, h := range headers {
+		sf.number = max(sf.number, h.Number)
+		p.r.next = max(p.r.next, h.Number)
+		if len(p.r.Spans) > 0 && h.Number < p.r.Spans[0].First.Number {
+			continue
+		}
+		used, err := record.AnyFrame(f, sf.size, h.Salt, func(fr record.Frame) bool { return !fr.Early })
+		switch {
+		case err != nil:
+			return err
+		case used && p.torn != nil && h.Number == p.last+1:
+			return p.torn
+		case used:
+			return base.Corrupt(0, "segment in use", fmt.Sprintf("number %d", h.Number),
+				"a reference from the manifest or from the segment before")
+		}
+	}
+	return nil
+}
+
+// openSegment opens the segment that ref names for reading and returns its
+// size. Everything that ref and the header say must be so.
+func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, int64, error) {
+	f, err := o.FS.Open(o.path(ref.File), vfs.CatLog)
+	if errors.Is(err, vfs.ErrNotExist) {
+		err = base.Corrupt(-1, "segment", "no file", fmt.Sprintf("segment %d", ref.Number))
+	}
+	if err != nil {
+		return nil, 0, o.inFile(err, "open", ref.File)
+	}
+	size, err := f.Size()
+	if err == nil {
+		err = checkHeader(f, ref, size)
+	}
+	if err != nil {
+		closeQuietly(f)
+		return nil, 0, o.inFile(err, "open", ref.File)
+	}
+	return f, size, nil
+}
+
+// checkHeader looks for the header of the segment that ref names.
+func checkHeader(f vfs.File, ref base.SegmentRef, size int64) error {
+	want := record.Header{Type: record.TypeLog, Number: ref.Number, File: ref.File, Salt: ref.Salt, Size: size}
+	headers, err := record.ReadHeaders(f, record.TypeLog)
+	if err != nil {
+		return err
+	}
+	got := "none"
+	for _, h := range headers {
+		if h == want {
+			return nil
+		}
+		got = describe(h)
+	}
+	return base.Corrupt(0, "segment header", got, describe(want))
+}
+
+// describe formats a header for error messages.
+func describe(h record.Header) string {
+	return fmt.Sprintf("segment %d of file %d with salt %#x and %d bytes", h.Number, h.File, h.Salt, h.Size)
+}

@@ -1,0 +1,148 @@
+package log
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// lanes is how many syncs of one segment may run at once.
+const lanes = 2
+
+// A segment is a segment that is, or is about to be, written.
+type segment struct {
+	ref  base.SegmentRef
+	size int64
+	// file is for writing, and for the sync of a segment that is full or
+	// closed.
+	file vfs.File
+	// lanes are other handles of the same file, one for each Sync that may
+	// run. The error of a failed writeback is reported once for each handle
+	// that was open: were two syncs to share a handle, one of them could
+	// succeed although its data was lost. They are opened before the first
+	// frame is written.
+	lanes [lanes]vfs.File
+	// durable is the offset below which all is known to be on the device.
+	durable atomic.Int64
+
+	// What follows is guarded by Writer.mu.
+
+	flushed int64 // the offset below which all has been written
+	busy    [lanes]bool
+	retired bool // no more syncs will start; the last one closes the files
+}
+
+// limit is the offset up to which records may go.
+func (s *segment) limit() int64 { return s.size - tailRoom }
+
+// segmentSize returns the size of a segment for records that take n bytes.
+func segmentSize(n int64) int64 {
+	n += record.Start + tailRoom
+	return (n + sizeUnit - 1) / sizeUnit * sizeUnit
+}
+
+// newSegment makes a segment in a new file. Unless sparse, it writes all its
+// blocks.
+func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*segment, error) {
+	path := o.path(ref.File)
+	f, err := o.FS.Create(path, vfs.CatLog)
+	if err != nil {
+		return nil, o.inFile(err, "create", ref.File)
+	}
+	s := &segment{ref: ref, size: size, file: f}
+	if err = f.Preallocate(0, size); err == nil && !sparse {
+		err = writeZeros(f, record.Start, size)
+	}
+	if err == nil {
+		err = s.prepare(o)
+	}
+	if err == nil {
+		err = o.FS.SyncDir(o.Dir)
+	}
+	if err != nil {
+		s.close()
+		// Nothing refers to the file. If it cannot be removed, the next
+		// recovery finds it free.
+		_ = o.FS.Remove(path)
+		return nil, o.inFile(err, "create", ref.File)
+	}
+	return s, nil
+}
+
+// recycleSegment makes a segment in a free file, whose length stays.
+func (o *Options) recycleSegment(ref base.SegmentRef, size int64) (*segment, error) {
+	f, err := o.FS.OpenReadWrite(o.path(ref.File), vfs.CatLog)
+	if err != nil {
+		return nil, o.inFile(err, "recycle", ref.File)
+	}
+	s := &segment{ref: ref, size: size, file: f}
+	if err := s.prepare(o); err != nil {
+		s.close()
+		return nil, o.inFile(err, "recycle", ref.File)
+	}
+	return s, nil
+}
+
+// prepare opens the lanes, writes the header, and makes all of the file
+// durable.
+func (s *segment) prepare(o *Options) (err error) {
+	for i := range s.lanes {
+		if s.lanes[i], err = o.FS.OpenReadWrite(s.file.Name(), vfs.CatLog); err != nil {
+			s.lanes[i] = nil
+			return err
+		}
+	}
+	header := record.AppendHeader(nil, record.Header{Type: record.TypeLog,
+		Number: s.ref.Number, File: s.ref.File, Salt: s.ref.Salt, Size: s.size})
+	if _, err := s.file.WriteAt(header, 0); err != nil {
+		return err
+	}
+	if err := s.file.SyncData(); err != nil {
+		return err
+	}
+	s.flushed = record.Start
+	s.durable.Store(record.Start)
+	return nil
+}
+
+// close closes the files.
+func (s *segment) close() {
+	closeQuietly(s.file)
+	for _, f := range s.lanes {
+		if f != nil {
+			closeQuietly(f)
+		}
+	}
+}
+
+// inUse reports whether a sync is running on a lane. Writer.mu is held.
+func (s *segment) inUse() bool { return s.busy != [lanes]bool{} }
+
+const (
+	zeroWrite = 1 << 20
+	// zeroSync is how much is written between syncs, so that the commits
+	// that sync beside it never wait for more.
+	zeroSync = 4 << 20
+)
+
+// writeZeros writes zeros to [off, end) of f.
+func writeZeros(f vfs.File, off, end int64) error {
+	zeros := make([]byte, min(zeroWrite, end-off))
+	for unsynced := 0; off < end; {
+		n := int(min(int64(len(zeros)), end-off))
+		if _, err := f.WriteAt(zeros[:n], off); err != nil {
+			return fmt.Errorf("write zeros: %w", err)
+		}
+		off += int64(n)
+		if unsynced += n; unsynced >= zeroSync {
+			unsynced = 0
+			if err := f.SyncData(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package log
+
+// Stats describe a log that is being written.
+type Stats struct {
+	// Segments counts the segments that are still needed, the current one
+	// included; FreeFiles the files kept for recycling.
+	Segments, FreeFiles int
+	// BytesOnDisk is the size of all of these.
+	BytesOnDisk int64
+	// BytesWritten counts the bytes of frames that were written, Syncs the
+	// syncs of segments in use, and Rotations the moves to another segment.
+	BytesWritten, Syncs, Rotations int64
+}
+
+// Stats returns the current figures.
+func (w *Writer) Stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.mu.stats
+	s.Segments, s.FreeFiles = len(w.mu.live), len(w.mu.free)
+	for _, f := range w.mu.live {
+		s.BytesOnDisk += f.size
+	}
+	for _, f := range w.mu.free {
+		s.BytesOnDisk += f.size
+	}
+	if w.mu.next != nil {
+		s.FreeFiles++
+		s.BytesOnDisk += w.mu.next.size
+	}
+	return s
+}

@@ -1,0 +1,87 @@
+package log
+
+import "slices"
+
+// Sync makes everything durable that was flushed before the call. Two may run
+// at once, and beside the building and flushing of the next group.
+//
+// What syncs acknowledge is always a prefix of the log: once one has failed,
+// a later one returns that error even if its own sync of the file went well.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	target, end := w.mu.seg, w.mu.seg.flushed
+	for {
+		if w.mu.err != nil {
+			return w.mu.err
+		}
+		if target.durable.Load() >= end {
+			return nil
+		}
+		if lane := slices.Index(target.busy[:], false); lane >= 0 {
+			return w.syncLaneLocked(target, lane, end)
+		}
+		w.mu.changed.Wait()
+	}
+}
+
+// syncLaneLocked syncs seg through an idle lane, releasing mu meanwhile.
+func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
+	seg.busy[lane] = true
+	w.noteSyncLocked()
+	w.mu.Unlock()
+	err := seg.lanes[lane].SyncData()
+	w.mu.Lock()
+	seg.busy[lane] = false
+	w.mu.changed.Broadcast()
+	if seg.retired && !seg.inUse() {
+		seg.close()
+	}
+	if err != nil {
+		err = w.failLocked(w.o.inFile(err, "sync", seg.ref.File))
+	} else if w.mu.err == nil {
+		seg.durable.Store(max(end, seg.durable.Load()))
+	}
+	if seg.durable.Load() >= end {
+		return nil
+	}
+	return w.mu.err
+}
+
+// noteSyncLocked counts a sync that begins.
+func (w *Writer) noteSyncLocked() {
+	w.mu.stats.Syncs++
+	w.mu.meanSync += (w.mu.unsynced - w.mu.meanSync) / 8
+	w.mu.unsynced = 0
+}
+
+// syncAll writes out what has been built and makes all of the current segment
+// durable. The caller holds the commit mutex.
+func (w *Writer) syncAll() error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	seg, end := w.mu.seg, w.mu.seg.flushed
+	w.noteSyncLocked()
+	w.mu.Unlock()
+	err := seg.file.SyncData()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		return w.failLocked(w.o.inFile(err, "sync", seg.ref.File))
+	}
+	if w.mu.err != nil {
+		return w.mu.err
+	}
+	seg.durable.Store(end)
+	return nil
+}
+
+// retireLocked closes the files of seg when no lane uses them any more.
+func (w *Writer) retireLocked(seg *segment) {
+	seg.retired = true
+	if !seg.inUse() {
+		seg.close()
+	}
+}

@@ -1,0 +1,206 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/record"
+)
+
+const (
+	// spillSize is how much is built before it is written out without
+	// waiting for Flush.
+	spillSize = 1 << 20
+	// recordSizeMax bounds one transaction, so that no sum of sizes can
+	// overflow.
+	recordSizeMax = 1 << 48
+)
+
+// A Writer writes one span of the log.
+type Writer struct {
+	o     Options
+	first base.SegmentRef
+
+	// Guarded by the caller's commit mutex.
+
+	b         record.Builder
+	limit     int64 // of the current segment
+	prepareAt int64 // offset at which the next segment is prepared
+
+	failed atomic.Bool // set after mu.err
+
+	mu struct {
+		sync.Mutex
+		// changed is broadcast when a lane becomes idle, when a segment has
+		// been prepared, and when the writer fails.
+		changed *sync.Cond
+
+		err error
+		// seg is the current segment. It changes under the commit mutex and
+		// mu, so that either is enough to read it.
+		seg *segment
+
+		preparing bool
+		next      *segment // prepared, or nil
+		nextFile  uint64   // number of the next new file
+
+		live []segmentFile // ascending; the last one is seg
+		free []segmentFile
+
+		meanSync int64 // moving mean of bytes for each sync
+		unsynced int64 // bytes written since the last sync began
+		stats    Stats
+	}
+}
+
+// First names the first segment of the writer's span. The manifest must have
+// recorded the span, as its newest and open one, before any commit is
+// acknowledged; nothing but what recovery carried may be written before.
+func (w *Writer) First() base.SegmentRef { return w.first }
+
+// Segment returns the number of the current segment.
+func (w *Writer) Segment() uint64 { return w.Current().Number }
+
+// Current names the current segment. Everything that is begun from now on
+// goes to it or to a later one, so a span may start with it once nothing
+// before it is needed.
+func (w *Writer) Current() base.SegmentRef {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.seg.ref
+}
+
+// fail poisons the writer with err, unless it is poisoned already, and returns
+// the error that poisons it.
+func (w *Writer) fail(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failLocked(err)
+}
+
+// failLocked is fail for callers that hold mu.
+func (w *Writer) failLocked(err error) error {
+	if w.mu.err == nil {
+		w.mu.err = err
+		w.failed.Store(true)
+		w.mu.changed.Broadcast()
+	}
+	return w.mu.err
+}
+
+// Err returns the error that poisons the writer, or nil.
+func (w *Writer) Err() error {
+	if !w.failed.Load() {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.err
+}
+
+// Reserve makes sure that one record of n payload bytes can be begun and ended
+// without a need for disk space or for another segment. It may move to the
+// next segment, after writing and syncing what was built before. An error that
+// is vfs.ErrNoSpace, or any other failure to make a segment, leaves the log
+// as it was, and a later Reserve may succeed.
+func (w *Writer) Reserve(n int64) error {
+	if w.failed.Load() {
+		return w.Err()
+	}
+	if n < 0 || n > recordSizeMax {
+		return fmt.Errorf("log: a record of %d bytes, want 0 to %d", n, int64(recordSizeMax))
+	}
+	need := record.Size(n, w.o.FrameSizeMax)
+	at := w.b.Offset() + need
+	if at <= w.limit && at < w.prepareAt {
+		return nil
+	}
+	if at <= w.limit {
+		w.prepareAhead()
+		return nil
+	}
+	return w.rotate(w.plan(need))
+}
+
+// Begin starts the record of one transaction, for which Reserve has made room.
+func (w *Writer) Begin() {
+	w.b.SetEarly(false)
+	w.b.Begin()
+}
+
+// Write appends p to the record. An error surfaces at Flush.
+func (w *Writer) Write(p []byte) {
+	for {
+		if p = w.b.Write(p, w.mu.seg.durable.Load()); len(p) == 0 {
+			return
+		}
+		w.spill()
+	}
+}
+
+// End finishes the record.
+func (w *Writer) End() {
+	w.b.End(w.mu.seg.durable.Load())
+	w.spill()
+}
+
+// spill writes out what is built, if it is much. There is no open frame.
+func (w *Writer) spill() {
+	if p, _ := w.b.Sealed(); len(p) >= spillSize {
+		// The error poisons the writer; Flush returns it.
+		_ = w.writeOut()
+	}
+}
+
+// Flush writes out what has been built.
+func (w *Writer) Flush() error {
+	if p, _ := w.b.Sealed(); len(p) == 0 || w.failed.Load() {
+		return w.Err()
+	}
+	return w.writeOut()
+}
+
+// errOverrun says that a record was written for which there was no Reserve.
+var errOverrun = errors.New("log: record larger than what was reserved")
+
+// writeOut writes the finished frames to the current segment.
+func (w *Writer) writeOut() error {
+	p, offset := w.b.Sealed()
+	w.b.Reset()
+	seg := w.mu.seg
+	if w.failed.Load() {
+		return w.Err()
+	}
+	invariant.Check(offset+int64(len(p)) <= seg.size, "%d bytes at %d of a segment of %d", len(p), offset, seg.size)
+	if offset+int64(len(p)) > seg.size {
+		return w.fail(errOverrun)
+	}
+	if _, err := seg.file.WriteAt(p, offset); err != nil {
+		return w.fail(w.o.inFile(err, "write", seg.ref.File))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seg.flushed = offset + int64(len(p))
+	w.mu.unsynced += int64(len(p))
+	w.mu.stats.BytesWritten += int64(len(p))
+	return nil
+}
+
+// enter makes seg the current segment. The caller holds the commit mutex.
+func (w *Writer) enter(seg *segment) {
+	w.b.Switch(seg.ref.Salt)
+	w.limit = seg.limit()
+	w.prepareAt = record.Start + (seg.size-record.Start)/2
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.seg = seg
+	w.mu.live = append(w.mu.live, segmentFile{number: seg.ref.Number, file: seg.ref.File, size: seg.size})
+}
+
+// never is an offset that no frame reaches.
+const never = math.MaxInt64

@@ -1,0 +1,194 @@
+package manifest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A tag names a field of an edit. The numbers are part of the format.
+//
+// An edit is the fields that are set, in ascending order of their tags, each
+// once:
+//
+//	offset  size  field
+//	0       2     tag
+//	2       4     length of the value in bytes
+//	6       ...   value
+//
+// Tables and value files that come and go will be fields of their own, each a
+// list of items, so that one edit makes all outputs of a job live and all its
+// inputs obsolete.
+type tag uint16
+
+const (
+	tagFormatVersion tag = 1
+	tagID            tag = 2
+	tagHashSeed      tag = 3
+	tagSpans         tag = 4 // spanSize bytes for each span
+	tagLastSeq       tag = 5
+	tagClockHighMs   tag = 6
+	tagNextFile      tag = 7
+)
+
+// fieldSizes are the sizes in bytes of the fields whose size is fixed.
+var fieldSizes = map[tag]int{tagFormatVersion: 4, tagID: 16, tagHashSeed: 8,
+	tagLastSeq: 8, tagClockHighMs: 8, tagNextFile: 8}
+
+const (
+	fieldHeaderSize = 6
+
+	// spanSize is the size of an encoded base.LogSpan:
+	//
+	//	offset  size  field
+	//	0       24    first segment: number, file, salt
+	//	24      1     1 if sealed, else 0; if 0, what follows is 0
+	//	25      24    seal: segment number, offset, chain
+	spanSize = 49
+)
+
+// ErrUnknown says that a manifest holds what this version of stoat does not
+// know: it was written by a later one. It is not damage.
+var ErrUnknown = errors.New("stoat: database of a later version")
+
+// AppendTo appends the encoding of e to dst.
+func (e Edit) AppendTo(dst []byte) []byte {
+	if e.FormatVersion.Set {
+		dst = appendField(dst, tagFormatVersion, 4)
+		dst = binary.LittleEndian.AppendUint32(dst, e.FormatVersion.Value)
+	}
+	if e.ID.Set {
+		dst = appendField(dst, tagID, len(e.ID.Value))
+		dst = append(dst, e.ID.Value[:]...)
+	}
+	dst = appendUint64(dst, tagHashSeed, e.HashSeed)
+	if e.Spans.Set {
+		dst = appendField(dst, tagSpans, spanSize*len(e.Spans.Value))
+		for _, s := range e.Spans.Value {
+			dst = appendSpan(dst, s)
+		}
+	}
+	dst = appendUint64(dst, tagLastSeq, e.LastSeq)
+	dst = appendUint64(dst, tagClockHighMs, e.ClockHighMs)
+	return appendUint64(dst, tagNextFile, e.NextFile)
+}
+
+// appendField appends the header of a field.
+func appendField(dst []byte, t tag, n int) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(t))
+	return binary.LittleEndian.AppendUint32(dst, uint32(n))
+}
+
+// appendUint64 appends a field of 8 bytes, if it is set.
+func appendUint64[T ~uint64](dst []byte, t tag, o Optional[T]) []byte {
+	if !o.Set {
+		return dst
+	}
+	return binary.LittleEndian.AppendUint64(appendField(dst, t, 8), uint64(o.Value))
+}
+
+// appendSpan appends the encoding of s.
+func appendSpan(dst []byte, s base.LogSpan) []byte {
+	sealed := byte(0)
+	if s.Sealed {
+		sealed = 1
+	} else {
+		s.EndNumber, s.End, s.EndChain = 0, 0, 0
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, s.First.Number)
+	dst = binary.LittleEndian.AppendUint64(dst, s.First.File)
+	dst = binary.LittleEndian.AppendUint64(dst, s.First.Salt)
+	dst = append(dst, sealed)
+	dst = binary.LittleEndian.AppendUint64(dst, s.EndNumber)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.End))
+	return binary.LittleEndian.AppendUint64(dst, s.EndChain)
+}
+
+// DecodeEdit is the inverse of Edit.AppendTo. Offsets in its errors are
+// relative to p. It accepts nothing that AppendTo does not return.
+func DecodeEdit(p []byte) (Edit, error) {
+	var e Edit
+	last := tag(0)
+	for offset := 0; offset < len(p); {
+		rest := p[offset:]
+		if len(rest) < fieldHeaderSize {
+			return Edit{}, base.Corrupt(int64(offset), "field header size", len(rest), fieldHeaderSize)
+		}
+		t := tag(binary.LittleEndian.Uint16(rest))
+		n := binary.LittleEndian.Uint32(rest[2:])
+		rest = rest[fieldHeaderSize:]
+		if t <= last {
+			return Edit{}, base.Corrupt(int64(offset), "order of fields", t, fmt.Sprintf("above %d", last))
+		}
+		if int64(n) > int64(len(rest)) {
+			return Edit{}, base.Corrupt(int64(offset), "field length", n, fmt.Sprintf("at most %d", len(rest)))
+		}
+		if err := e.decodeField(t, rest[:n], int64(offset+fieldHeaderSize)); err != nil {
+			return Edit{}, err
+		}
+		last = t
+		offset += fieldHeaderSize + int(n)
+	}
+	return e, nil
+}
+
+// decodeField decodes the value v, which stands at offset, into the field that
+// t names.
+func (e *Edit) decodeField(t tag, v []byte, offset int64) error {
+	if size, fixed := fieldSizes[t]; fixed && len(v) != size {
+		return base.Corrupt(offset, fmt.Sprintf("size of field %d", t), len(v), size)
+	}
+	switch t {
+	case tagFormatVersion:
+		e.FormatVersion = Some(binary.LittleEndian.Uint32(v))
+		if got := e.FormatVersion.Value; got > FormatVersion {
+			return fmt.Errorf("%w: format version %d, this one knows %d", ErrUnknown, got, FormatVersion)
+		}
+	case tagID:
+		e.ID = Some([16]byte(v))
+	case tagHashSeed:
+		e.HashSeed = Some(binary.LittleEndian.Uint64(v))
+	case tagSpans:
+		return e.decodeSpans(v, offset)
+	case tagLastSeq:
+		e.LastSeq = Some(base.SeqNum(binary.LittleEndian.Uint64(v)))
+	case tagClockHighMs:
+		e.ClockHighMs = Some(binary.LittleEndian.Uint64(v))
+	case tagNextFile:
+		e.NextFile = Some(binary.LittleEndian.Uint64(v))
+	default:
+		return fmt.Errorf("%w: manifest field with tag %d, this one knows format version %d",
+			ErrUnknown, t, FormatVersion)
+	}
+	return nil
+}
+
+// decodeSpans decodes the list of spans.
+func (e *Edit) decodeSpans(v []byte, offset int64) error {
+	if len(v)%spanSize != 0 {
+		return base.Corrupt(offset, "size of the spans", len(v), fmt.Sprintf("a multiple of %d", spanSize))
+	}
+	spans := make([]base.LogSpan, 0, len(v)/spanSize)
+	for ; len(v) > 0; v = v[spanSize:] {
+		s := base.LogSpan{
+			First: base.SegmentRef{
+				Number: binary.LittleEndian.Uint64(v),
+				File:   binary.LittleEndian.Uint64(v[8:]),
+				Salt:   binary.LittleEndian.Uint64(v[16:]),
+			},
+			Sealed:    v[24] == 1,
+			EndNumber: binary.LittleEndian.Uint64(v[25:]),
+			End:       int64(binary.LittleEndian.Uint64(v[33:])),
+			EndChain:  binary.LittleEndian.Uint64(v[41:]),
+		}
+		open := s.EndNumber == 0 && s.End == 0 && s.EndChain == 0
+		if v[24] > 1 || (v[24] == 0 && !open) {
+			return base.Corrupt(offset, "seal of a span", v[24], "0 and no seal, or 1")
+		}
+		spans = append(spans, s)
+	}
+	e.Spans = Some(spans)
+	return nil
+}

@@ -1,0 +1,92 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// An Optional is a field of an edit: a value, or no change.
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some returns an Optional that is set.
+func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Set: true} }
+
+// into stores the value, if there is one, in dst.
+func (o Optional[T]) into(dst *T) {
+	if o.Set {
+		*dst = o.Value
+	}
+}
+
+// An Edit is a change of the state. Fields that are not set change nothing.
+// All of an edit happens, or nothing of it.
+type Edit struct {
+	FormatVersion Optional[uint32]
+	ID            Optional[[16]byte]
+	HashSeed      Optional[uint64]
+	// Spans replaces all spans: they are few.
+	Spans       Optional[[]base.LogSpan]
+	LastSeq     Optional[base.SeqNum]
+	ClockHighMs Optional[uint64]
+	NextFile    Optional[uint64]
+}
+
+var errFixed = errors.New("manifest: an edit changes what never changes")
+
+// check reports why e cannot follow s, if it cannot.
+func (e Edit) check(s State) error {
+	fresh := s.FormatVersion == 0
+	switch {
+	case fresh && (!e.FormatVersion.Set || e.FormatVersion.Value == 0):
+		return errors.New("manifest: the first edit names no format version")
+	case !fresh && e.ID.Set && e.ID.Value != s.ID:
+		return fmt.Errorf("%w: ID %x to %x", errFixed, s.ID, e.ID.Value)
+	case !fresh && e.HashSeed.Set && e.HashSeed.Value != s.HashSeed:
+		return fmt.Errorf("%w: hash seed %#x to %#x", errFixed, s.HashSeed, e.HashSeed.Value)
+	}
+	if e.Spans.Set {
+		if err := checkSpans(e.Spans.Value); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		checkRise("format version", s.FormatVersion, e.FormatVersion),
+		checkRise("last sequence number", s.LastSeq, e.LastSeq),
+		checkRise("clock", s.ClockHighMs, e.ClockHighMs),
+		checkRise("next file number", s.NextFile, e.NextFile),
+	)
+}
+
+// checkRise reports a value that would go back.
+func checkRise[T uint32 | uint64 | base.SeqNum](name string, old T, o Optional[T]) error {
+	if o.Set && o.Value < old {
+		return fmt.Errorf("manifest: %s goes back from %d to %d", name, old, o.Value)
+	}
+	return nil
+}
+
+// checkSpans reports spans that are not in order, or not sealed although
+// others follow.
+func checkSpans(spans []base.LogSpan) error {
+	for i, s := range spans {
+		last := i == len(spans)-1
+		switch {
+		case !s.Sealed && !last:
+			return fmt.Errorf("manifest: span %d of %d is open", i, len(spans))
+		case s.Sealed && s.EndNumber < s.First.Number:
+			return fmt.Errorf("manifest: span %d ends in segment %d before it starts in %d",
+				i, s.EndNumber, s.First.Number)
+		case s.Sealed && s.End < 0:
+			return fmt.Errorf("manifest: span %d ends at offset %d", i, s.End)
+		case !last && s.EndNumber >= spans[i+1].First.Number:
+			return fmt.Errorf("manifest: span %d ends in segment %d, the next one starts in %d",
+				i, s.EndNumber, spans[i+1].First.Number)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const (
+	filePrefix = "MANIFEST-"
+	tempSuffix = ".tmp"
+)
+
+// ErrMissing says that a directory holds files of a database but no manifest.
+// The errors that wrap it wrap base.ErrCorrupt too.
+var ErrMissing = errors.New("stoat: manifest missing")
+
+// FileName returns the base name of the manifest with the given number.
+func FileName(number uint64) string { return fmt.Sprintf("%s%06d", filePrefix, number) }
+
+// ParseFileName is the inverse of FileName. It reports false for any name
+// that FileName does not return.
+func ParseFileName(name string) (number uint64, ok bool) {
+	digits, ok := strings.CutPrefix(name, filePrefix)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 10, 63)
+	return number, err == nil && FileName(number) == name
+}
+
+// isTemp reports whether name is that of a manifest that was being made.
+func isTemp(name string) bool {
+	final, ok := strings.CutSuffix(name, tempSuffix)
+	if !ok {
+		return false
+	}
+	_, ok = ParseFileName(final)
+	return ok
+}
+
+// isData reports whether name looks like a numbered file of a database, of
+// whatever kind: digits, a dot, letters.
+func isData(name string) bool {
+	number, kind, ok := strings.Cut(name, ".")
+	if !ok || number == "" || kind == "" {
+		return false
+	}
+	_, err := strconv.ParseUint(number, 10, 64)
+	return err == nil && len(number) >= 6
+}
+
+// A listing is what a directory holds, as far as the manifest is concerned.
+type listing struct {
+	manifests []uint64 // ascending
+	temps     []string
+	data      string // the name of some numbered file, or empty
+}
+
+// list reads the directory. One that does not exist is empty.
+func list(fs vfs.FS, dir string) (listing, error) {
+	var l listing
+	names, err := fs.List(dir)
+	if err != nil && !errors.Is(err, vfs.ErrNotExist) {
+		return l, fmt.Errorf("manifest: list %s: %w", dir, err)
+	}
+	for _, name := range names {
+		if number, ok := ParseFileName(name); ok {
+			l.manifests = append(l.manifests, number)
+			continue
+		}
+		switch {
+		case isTemp(name):
+			l.temps = append(l.temps, name)
+		case isData(name):
+			l.data = name
+		}
+	}
+	slices.Sort(l.manifests)
+	return l, nil
+}
+
+// missing is the error for a directory without a manifest.
+func (l listing) missing(dir string) error {
+	if l.data == "" {
+		return fmt.Errorf("manifest: none in %s: %w", dir, vfs.ErrNotExist)
+	}
+	return fmt.Errorf("%w: %w", ErrMissing, &base.CorruptionError{File: dir, Offset: -1,
+		What: "directory", Got: l.data, Want: "a manifest too"})
+}

@@ -1,0 +1,66 @@
+package manifest
+
+import (
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// FormatVersion is the version of the format of a database that this code
+// creates, and the latest that it understands.
+const FormatVersion = 1
+
+// A State is what the manifest says. It is a value: Apply returns a new one,
+// and nobody changes what Spans points to.
+type State struct {
+	// FormatVersion is the version of the formats in the directory.
+	FormatVersion uint32
+	// ID tells databases apart. It never changes.
+	ID [16]byte
+	// HashSeed is the seed of base.Hash. It never changes.
+	HashSeed uint64
+	// Spans are the parts of the log to replay, in order. All but the last
+	// are sealed.
+	Spans []base.LogSpan
+	// LastSeq is a sequence number that was in use: what Open finds in the
+	// log may be higher, but a new transaction never gets this one or a lower
+	// one.
+	LastSeq base.SeqNum
+	// ClockHighMs is a time, in milliseconds of Unix time, that was seen:
+	// the clock of the database never goes behind it.
+	ClockHighMs uint64
+	// NextFile is a file number above all that were used for tables and value
+	// files.
+	NextFile uint64
+}
+
+// Apply returns the state after e. It fails, without a change, when e is not
+// an edit that can follow s: the caller's mistake, or damage.
+func (s State) Apply(e Edit) (State, error) {
+	if err := e.check(s); err != nil {
+		return s, err
+	}
+	e.FormatVersion.into(&s.FormatVersion)
+	e.ID.into(&s.ID)
+	e.HashSeed.into(&s.HashSeed)
+	e.LastSeq.into(&s.LastSeq)
+	e.ClockHighMs.into(&s.ClockHighMs)
+	e.NextFile.into(&s.NextFile)
+	if e.Spans.Set {
+		s.Spans = slices.Clone(e.Spans.Value)
+	}
+	return s, nil
+}
+
+// snapshot returns the edit that makes s of the empty state.
+func (s State) snapshot() Edit {
+	return Edit{
+		FormatVersion: Some(s.FormatVersion),
+		ID:            Some(s.ID),
+		HashSeed:      Some(s.HashSeed),
+		Spans:         Some(s.Spans),
+		LastSeq:       Some(s.LastSeq),
+		ClockHighMs:   Some(s.ClockHighMs),
+		NextFile:      Some(s.NextFile),
+	}
+}

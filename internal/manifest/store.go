@@ -1,0 +1,178 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A Store is an open manifest. Its methods may be called from many goroutines.
+type Store struct {
+	fs     vfs.FS
+	dir    string
+	random func() uint64
+
+	mu struct {
+		sync.Mutex
+		err   error // what every later call returns
+		state State
+		file  journal
+	}
+}
+
+// A journal is one manifest file, open for writing.
+type journal struct {
+	number uint64
+	file   vfs.File
+	size   int64
+	b      record.Builder
+	// durable is the offset below which all is known to be on the device.
+	durable int64
+}
+
+var (
+	errReadOnly = errors.New("manifest: opened for reading only")
+	errClosed   = errors.New("manifest: closed")
+)
+
+// Create makes the manifest of a new database in dir, which exists, and makes
+// it durable. A crash before that leaves a directory without a manifest.
+// random returns 64 random bits.
+func Create(fs vfs.FS, dir string, state State, random func() uint64) (*Store, error) {
+	l, err := list(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.manifests) > 0 {
+		return nil, fmt.Errorf("manifest: create in %s: %w", dir, vfs.ErrExist)
+	}
+	if l.data != "" {
+		return nil, l.missing(dir)
+	}
+	if state, err = (State{}).Apply(state.snapshot()); err != nil {
+		return nil, err
+	}
+	s := &Store{fs: fs, dir: dir, random: random}
+	tmp, err := s.writeTemp(1, state)
+	if err != nil {
+		return nil, err
+	}
+	if s.mu.file, err = s.adopt(tmp); err != nil {
+		return nil, err
+	}
+	s.mu.state = state
+	return s, nil
+}
+
+// State returns the state after the last edit.
+func (s *Store) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.state
+}
+
+// Append makes e durable. When it fails after it began to write, nobody knows
+// whether the edit will be there after a crash: from then on every call
+// fails, and nothing that the state before or after the edit refers to may be
+// deleted. When it fails before that, because the edit cannot follow the state
+// or there is no space for it, nothing has changed.
+func (s *Store) Append(e Edit) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.err != nil {
+		return s.mu.err
+	}
+	state, err := s.mu.state.Apply(e)
+	if err != nil {
+		return err
+	}
+	payload := e.AppendTo(nil)
+	if len(payload) == 0 {
+		return nil
+	}
+	if s.mu.file.fits(len(payload)) {
+		err = s.appendLocked(payload)
+	} else {
+		err = s.takeOverLocked(state)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.state = state
+	return nil
+}
+
+// fits reports whether a record of n bytes and its mark have room.
+func (j *journal) fits(n int) bool {
+	return j.b.Offset()+record.Size(int64(n), record.MaxPayload)+record.FrameSize(0) <= j.size
+}
+
+// appendLocked writes a record, syncs it, and then marks it as durable. The
+// mark itself is not synced: it gets there with the next edit, with Close, or
+// in the course of time.
+func (s *Store) appendLocked(payload []byte) error {
+	j := &s.mu.file
+	j.b.Record(payload, j.durable)
+	if err := j.write(); err != nil {
+		return s.failLocked("write", err)
+	}
+	if err := j.file.SyncData(); err != nil {
+		return s.failLocked("sync", err)
+	}
+	j.durable = j.b.Offset()
+	j.b.Frame(record.Mark, nil, j.durable)
+	if err := j.write(); err != nil {
+		// The edit is durable; only the next one has no place to go.
+		_ = s.failLocked("write", err)
+	}
+	return nil
+}
+
+// write writes out what has been built.
+func (j *journal) write() error {
+	p, offset := j.b.Sealed()
+	j.b.Reset()
+	_, err := j.file.WriteAt(p, offset)
+	return err
+}
+
+// failLocked poisons the store.
+func (s *Store) failLocked(verb string, err error) error {
+	s.mu.err = s.wrap(verb, s.mu.file.number, err)
+	return s.mu.err
+}
+
+// wrap says what err happened to.
+func (s *Store) wrap(verb string, number uint64, err error) error {
+	err = base.InFile(err, FileName(number))
+	return fmt.Errorf("manifest: %s %s: %w", verb, s.path(number), err)
+}
+
+// path returns the path of the manifest with the given number.
+func (s *Store) path(number uint64) string { return s.fs.Join(s.dir, FileName(number)) }
+
+// Close makes the last mark durable and closes the file. It returns the error
+// that poisoned the store, if one did.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.mu.file.file
+	if f == nil {
+		return nil
+	}
+	s.mu.file.file = nil
+	if s.mu.err != nil {
+		_ = f.Close() // the error that is known says more
+		return s.mu.err
+	}
+	s.mu.err = errClosed
+	if err := f.SyncData(); err != nil {
+		_ = f.Close()
+		return s.wrap("sync", s.mu.file.number, err)
+	}
+	return f.Close()
+}

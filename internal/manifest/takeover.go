@@ -1,0 +1,124 @@
+package manifest
+
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const (
+	// roomMin is the least room for edits in a new file, in bytes. A file has
+	// room for twice its snapshot, so that snapshots are at most a third of
+	// what is written.
+	roomMin = 64 << 10
+	// sizeUnit divides the size of every file.
+	sizeUnit = 4096
+	// zeroWrite is how many bytes are written at once.
+	zeroWrite = 256 << 10
+)
+
+// takeOverLocked makes state durable as the snapshot of a new file, which
+// takes the place of the current one. Until the new one is renamed, a failure
+// leaves everything as it was.
+func (s *Store) takeOverLocked(state State) error {
+	old := s.mu.file
+	tmp, err := s.writeTemp(old.number+1, state)
+	if err != nil {
+		return err
+	}
+	next, err := s.adopt(tmp)
+	if err != nil {
+		s.mu.err = err
+		return err
+	}
+	s.mu.file = next
+	_ = old.file.Close() // everything in it has been superseded
+	if err := s.removeOld(s.path(old.number)); err != nil {
+		// The state is durable; but nothing may follow it while the old file
+		// might come back.
+		_ = s.failLocked("take over in", err)
+	}
+	return nil
+}
+
+// removeOld durably removes files of the directory.
+func (s *Store) removeOld(paths ...string) error {
+	for _, path := range paths {
+		if err := s.fs.Remove(path); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+			return err
+		}
+	}
+	return s.fs.SyncDir(s.dir)
+}
+
+// writeTemp writes the manifest with the given number and state as its
+// snapshot, under its temporary name, closed and durable but for that name.
+func (s *Store) writeTemp(number uint64, state State) (journal, error) {
+	j := journal{number: number}
+	temp := s.path(number) + tempSuffix
+	if err := s.fs.Remove(temp); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+		return j, s.wrap("create", number, err)
+	}
+	f, err := s.fs.Create(temp, vfs.CatManifest)
+	if err != nil {
+		return j, s.wrap("create", number, err)
+	}
+	err = j.fill(f, state, s.random())
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		// Loading ignores it, and removes it if this does not.
+		_ = s.fs.Remove(temp)
+		return j, s.wrap("create", number, err)
+	}
+	return j, nil
+}
+
+// fill writes header, snapshot and room, and syncs.
+func (j *journal) fill(f vfs.File, state State, salt uint64) error {
+	j.b = record.NewBuilder(salt, record.MaxPayload)
+	j.b.Record(state.snapshot().AppendTo(nil), 0)
+	frames, _ := j.b.Sealed()
+	used := record.Start + int64(len(frames))
+	j.size = used + max(roomMin, 2*int64(len(frames)))
+	j.size = (j.size + sizeUnit - 1) / sizeUnit * sizeUnit
+	j.durable = used
+	head := record.AppendHeader(make([]byte, 0, used), record.Header{Type: record.TypeManifest,
+		Number: j.number, File: j.number, Salt: salt, Size: j.size})
+	head = append(head, frames...)
+	j.b.Reset()
+
+	if err := f.Preallocate(0, j.size); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	zeros := make([]byte, min(zeroWrite, j.size-used))
+	for off := used; off < j.size; off += int64(len(zeros)) {
+		zeros = zeros[:min(int64(len(zeros)), j.size-off)]
+		if _, err := f.WriteAt(zeros, off); err != nil {
+			return err
+		}
+	}
+	return f.SyncData()
+}
+
+// adopt gives a written manifest its final name, durably, and opens it.
+func (s *Store) adopt(j journal) (journal, error) {
+	path := s.path(j.number)
+	if err := s.fs.Rename(path+tempSuffix, path); err != nil {
+		return j, s.wrap("rename", j.number, err)
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return j, s.wrap("rename", j.number, err)
+	}
+	f, err := s.fs.OpenReadWrite(path, vfs.CatManifest)
+	if err != nil {
+		return j, s.wrap("open", j.number, err)
+	}
+	j.file = f
+	return j, nil
+}

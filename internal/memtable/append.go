@@ -1,0 +1,130 @@
+package memtable
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// appendBlock is how many entries AppendTable handles at a time. It touches
+// the index slots of a whole block first, so that their cache misses overlap.
+const appendBlock = 64
+
+// AppendTable copies the newest entry of each key of src under the sequence
+// number seq. Nobody may write to src meanwhile. When AppendTable fails, the
+// table is as before.
+func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
+	invariant.Check(src != t, "a table appended to itself")
+	invariant.Check(seq > 0, "entries appended under sequence number 0")
+	invariant.Check(seq >= t.last, "sequence number %d after %d", seq, t.last)
+	n := t.published.Load()
+	if err := t.reserve(n, src.keys); err != nil {
+		return err
+	}
+	c := copier{t: t, src: src, seq: seq, next: n}
+	mark := t.arena.mark()
+	if err := src.eachBlock(c.copyBlock); err != nil {
+		t.arena.rollback(mark)
+		return err
+	}
+	invariant.Check(uint64(c.next-n) == src.keys, "copied %d entries of %d keys", c.next-n, src.keys)
+	if ix := t.index.Load(); ix != nil {
+		t.link(ix, n, c.next)
+	}
+	t.keys += c.fresh
+	t.data += c.data
+	t.last = seq
+	t.published.Store(c.next)
+	t.boundTail(c.next)
+	return nil
+}
+
+// eachBlock calls visit for the whole insertion order, block by block.
+func (t *Table) eachBlock(visit func(pairs []pair) error) error {
+	n := t.published.Load()
+	for i := uint32(0); i < n; {
+		pairs := t.order.span(i, min(n, i+appendBlock))
+		if err := visit(pairs); err != nil {
+			return err
+		}
+		i += uint32(len(pairs))
+	}
+	return nil
+}
+
+// A copier copies entries into the arena and the unpublished part of the
+// insertion order of t. The index stays as it is until all are copied.
+type copier struct {
+	t, src *Table
+	seq    base.SeqNum
+	next   uint32
+	fresh  uint64
+	data   int64
+}
+
+func (c *copier) copyBlock(pairs []pair) error {
+	if ix := c.t.index.Load(); ix != nil {
+		for _, p := range pairs {
+			c.t.touched ^= ix.touch(pairHash(p))
+		}
+	}
+	for _, p := range pairs {
+		e := c.src.arena.at(pairRef(p))
+		w := e.word()
+		if !c.src.isNewest(p, e, w) {
+			continue
+		}
+		if err := c.copyEntry(e, w, pairHash(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
+	t := c.t
+	old := t.find(from.key(fw), hash)
+	w := fw &^ (isPending | hasOlder)
+	if old != 0 {
+		w |= hasOlder
+	} else {
+		c.fresh++
+	}
+	r, e, err := t.arena.alloc(wordSize(w))
+	if err != nil {
+		return err
+	}
+	t.fill(e, w, old, from.expiry(fw), c.seq)
+	tail := from.tail(fw)
+	copy(e.tail(w), tail)
+	c.data += int64(len(tail))
+	t.order.set(c.next, makePair(hash, r))
+	c.next++
+	return nil
+}
+
+// isNewest reports whether the entry e, at p, is the newest version of its
+// key.
+func (t *Table) isNewest(p pair, e entry, w uint64) bool {
+	if w&isPending != 0 && e.diesAt() != 0 {
+		return false
+	}
+	if t.keys == uint64(t.published.Load()-t.dead) {
+		return true
+	}
+	return t.find(e.key(w), pairHash(p)) == pairRef(p)
+}
+
+// link publishes the entries from place n up to end in the index.
+func (t *Table) link(ix *index, n, end uint32) {
+	for n < end {
+		pairs := t.order.span(n, min(end, n+appendBlock))
+		for _, p := range pairs {
+			t.touched ^= ix.touch(pairHash(p))
+		}
+		for _, p := range pairs {
+			e := t.arena.at(pairRef(p))
+			ix.put(p, e.links(e.word()).next)
+		}
+		n += uint32(len(pairs))
+	}
+}

@@ -1,0 +1,226 @@
+package memtable
+
+import (
+	"errors"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// ErrFull is returned when a table has no names left for entries. It takes
+// tens of gigabytes to get there.
+var ErrFull = errors.New("memtable: full")
+
+// ErrTooLarge is returned for an entry that the address space cannot hold.
+var ErrTooLarge = errors.New("memtable: entry too large")
+
+const (
+	// chunkBits is how many bits of a Ref count 8-byte units in a chunk.
+	chunkBits = 17
+	unitMask  = 1<<chunkBits - 1
+	unitShift = 3
+	// chunkMax is the largest chunk with more than one entry. An entry that
+	// has a chunk to itself starts at its beginning, so that chunk may be of
+	// any size.
+	chunkMax = 1 << (chunkBits + unitShift)
+	// chunkCount bounds the chunks of a table; number 0 is never used, so
+	// that no entry has the name 0.
+	chunkCount = 1 << (32 - chunkBits)
+	// ownShare is the share of a chunk from which an entry that does not fit
+	// any more gets a chunk to itself instead of wasting the rest.
+	ownShare = 4
+	// entryMax bounds the bytes of an entry with its padding.
+	entryMax = math.MaxInt - 4096
+)
+
+// An arena is a list of chunks that entries are appended to. The writer adds
+// chunks; readers find them through the directory.
+type arena struct {
+	mem *counted
+	// dir leads to an array of the addresses of the chunks. A reader that got
+	// a Ref finds its chunk in the array: the address was stored before the
+	// Ref was published.
+	dir    atomic.Pointer[unsafe.Pointer]
+	dirLen int
+	// dirFirst is the first directory. Larger ones are on the Go heap and
+	// stay alive as long as somebody reads them.
+	dirFirst [8]unsafe.Pointer
+
+	chunks []chunk // chunks[0] is chunk number 1
+	spare  []chunk // kept by Reset for the next life, smallest last
+	first  int     // the size of the first chunk
+	next   int     // the size of the next chunk that is allocated
+
+	tip chunkTip
+}
+
+type chunk struct {
+	bytes []byte
+	own   bool // holds a single large entry
+}
+
+// chunkTip is where the next entry goes.
+type chunkTip struct {
+	number int // of the chunk, 0 if there is none
+	used   int
+	size   int
+}
+
+func (a *arena) init(mem *counted, first int) {
+	a.mem = mem
+	a.first = first
+	a.next = first
+	a.dirLen = len(a.dirFirst)
+	a.dir.Store(&a.dirFirst[0])
+}
+
+// at returns the entry that r names.
+func (a *arena) at(r Ref) entry {
+	slot := unsafe.Add(unsafe.Pointer(a.dir.Load()), uintptr(r>>chunkBits)*unsafe.Sizeof(uintptr(0)))
+	return entry{unsafe.Add(*(*unsafe.Pointer)(slot), uintptr(r&unitMask)<<unitShift)}
+}
+
+// alloc makes room for an entry of size bytes.
+func (a *arena) alloc(size uint64) (Ref, entry, error) {
+	if size > entryMax {
+		return 0, entry{}, ErrTooLarge
+	}
+	n := (int(size) + 7) &^ 7
+	if n > a.tip.size-a.tip.used {
+		if err := a.extend(n); err != nil {
+			return 0, entry{}, err
+		}
+		if last := len(a.chunks); a.chunks[last-1].own {
+			r := Ref(last) << chunkBits
+			return r, a.at(r), nil
+		}
+	}
+	r := Ref(a.tip.number)<<chunkBits | Ref(a.tip.used>>unitShift)
+	a.tip.used += n
+	return r, a.at(r), nil
+}
+
+// extend adds a chunk with room for n bytes: the new tip, or a chunk for one
+// large entry beside it.
+func (a *arena) extend(n int) error {
+	if len(a.chunks)+1 >= chunkCount {
+		return ErrFull
+	}
+	if n > chunkMax/ownShare {
+		b, err := a.mem.alloc(n)
+		if err != nil {
+			return err
+		}
+		a.add(chunk{b, true})
+		return nil
+	}
+	c, err := a.nextChunk(n)
+	if err != nil {
+		return err
+	}
+	a.add(c)
+	a.tip = chunkTip{number: len(a.chunks), size: len(c.bytes)}
+	return nil
+}
+
+// nextChunk returns a chunk of n bytes or more, a spare one if possible. Sizes
+// double up to chunkMax.
+func (a *arena) nextChunk(n int) (chunk, error) {
+	if last := len(a.spare) - 1; last >= 0 && len(a.spare[last].bytes) >= n {
+		c := a.spare[last]
+		a.spare = a.spare[:last]
+		return c, nil
+	}
+	size := a.next
+	for size < n {
+		size *= 2
+	}
+	b, err := a.mem.alloc(size)
+	if err != nil {
+		return chunk{}, err
+	}
+	a.next = min(2*size, chunkMax)
+	return chunk{bytes: b}, nil
+}
+
+// add makes c reachable for readers.
+func (a *arena) add(c chunk) {
+	a.chunks = append(a.chunks, c)
+	if len(a.chunks) == a.dirLen {
+		a.dirLen *= 2
+		dir := make([]unsafe.Pointer, a.dirLen)
+		for i := range a.chunks {
+			dir[i+1] = unsafe.Pointer(unsafe.SliceData(a.chunks[i].bytes))
+		}
+		a.dir.Store(&dir[0])
+		return
+	}
+	slot := unsafe.Add(unsafe.Pointer(a.dir.Load()), uintptr(len(a.chunks))*unsafe.Sizeof(uintptr(0)))
+	*(*unsafe.Pointer)(slot) = unsafe.Pointer(unsafe.SliceData(c.bytes))
+}
+
+// arenaMark is a state of the arena that rollback returns to.
+type arenaMark struct {
+	chunks int
+	tip    chunkTip
+}
+
+func (a *arena) mark() arenaMark { return arenaMark{len(a.chunks), a.tip} }
+
+// rollback forgets the entries allocated since m, none of which may have been
+// published.
+func (a *arena) rollback(m arenaMark) {
+	for _, c := range a.chunks[m.chunks:] {
+		a.mem.free(c.bytes)
+	}
+	clear(a.chunks[m.chunks:])
+	a.chunks = a.chunks[:m.chunks]
+	a.tip = m.tip
+}
+
+// reset forgets all entries. It keeps the smallest chunks, together at most
+// keep bytes, for the next life and frees the others.
+func (a *arena) reset(keep int) {
+	for _, c := range a.spare {
+		keep -= len(c.bytes)
+	}
+	kept := 0
+	for ; kept < len(a.chunks); kept++ {
+		c := a.chunks[kept]
+		if c.own || len(c.bytes) > keep {
+			break
+		}
+		keep -= len(c.bytes)
+	}
+	for i := len(a.chunks) - 1; i >= 0; i-- {
+		c := a.chunks[i]
+		if i >= kept {
+			a.mem.free(c.bytes)
+			continue
+		}
+		if invariant.Enabled {
+			invariant.Mangle(c.bytes)
+		}
+		a.spare = append(a.spare, c)
+	}
+	clear(a.chunks)
+	a.chunks = a.chunks[:0]
+	a.tip = chunkTip{}
+	if len(a.spare) > 0 {
+		a.next = min(2*len(a.spare[0].bytes), chunkMax)
+	} else {
+		a.next = a.first
+	}
+}
+
+// release frees all memory.
+func (a *arena) release() {
+	a.reset(0)
+	for _, c := range a.spare {
+		a.mem.free(c.bytes)
+	}
+	a.spare = nil
+	a.next = a.first
+}

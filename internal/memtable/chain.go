@@ -1,0 +1,76 @@
+package memtable
+
+import (
+	"unsafe"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// links lead from an entry to older versions of its key: to the next older
+// one, and by a jump to one much older. Jumps follow the skew-binary number
+// system: an entry's jump spans either one version or the two equal jumps
+// before it and one more, so that any version is reached in a logarithmic
+// number of steps. depth is the number of older versions.
+//
+//	depth  0  1  2  3  4  5  6  7
+//	jump   -  0  1  0  3  4  3  0
+type links struct {
+	next, jump Ref
+	depth      uint32
+}
+
+// links returns the links of e; all are zero for a first version.
+func (e entry) links(w uint64) links {
+	if w&hasOlder == 0 {
+		return links{}
+	}
+	p := (*[3]uint32)(unsafe.Add(e.p, wordLinksOffset(w)))
+	return links{Ref(p[0]), Ref(p[1]), p[2]}
+}
+
+func (e entry) setLinks(w uint64, l links) {
+	p := (*[3]uint32)(unsafe.Add(e.p, wordLinksOffset(w)))
+	p[0], p[1], p[2] = uint32(l.next), uint32(l.jump), l.depth
+}
+
+// linksTo returns the links of an entry that follows the version old.
+func (a *arena) linksTo(old Ref) links {
+	o := a.at(old)
+	ol := o.links(o.word())
+	l := links{next: old, jump: old, depth: ol.depth + 1}
+	if ol.jump == 0 {
+		return l
+	}
+	j := a.at(ol.jump)
+	jl := j.links(j.word())
+	jjDepth := uint32(0)
+	if jl.jump != 0 {
+		jj := a.at(jl.jump)
+		jjDepth = jj.links(jj.word()).depth
+	} else if jl.depth == 0 {
+		return l
+	}
+	if ol.depth-jl.depth == jl.depth-jjDepth {
+		l.jump = jl.jump
+	}
+	return l
+}
+
+// visibleAt returns the newest version with a sequence number of at most at,
+// beginning with e, and its word. Its p is nil if there is none.
+func (t *Table) visibleAt(e entry, at base.SeqNum) (entry, uint64) {
+	w := e.word()
+	for t.seq(e, w) > at {
+		l := e.links(w)
+		if l.next == 0 {
+			return entry{}, 0
+		}
+		if j := t.arena.at(l.jump); t.seq(j, j.word()) > at {
+			e = j
+		} else {
+			e = t.arena.at(l.next)
+		}
+		w = e.word()
+	}
+	return e, w
+}

@@ -1,0 +1,136 @@
+package memtable
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A Ref names an entry of one table: the number of its chunk above its
+// position in the chunk, in units of 8 bytes. 0 names none.
+type Ref uint32
+
+// An entry is one version of one key, in a chunk, aligned to 8 bytes:
+//
+//	offset  size  field
+//	0       8     word: see below
+//	8       8     sequence number; of a pending entry, the death mark
+//	        8     expiry in milliseconds of Unix time, if hasExpiry
+//	        16    links to older versions, if hasOlder: next, jump, depth
+//	              (4 bytes each), 4 bytes unused
+//	              key, then value
+//
+// The bits of the word, from the lowest: 32 of value length, 16 of key length
+// less 1, 8 of user byte, 4 of kind, hasExpiry, hasOlder, isPending, unused.
+//
+// A pending entry belongs to a transaction that has not committed. Its
+// sequence number is the table's stamp, 0 until Stamp. When the transaction
+// writes the key again, the death mark of the old entry becomes one more than
+// the place of the new one in the insertion order, so that an iterator knows
+// whether the new one is within its view. The mark is the only field that
+// changes after an entry is published.
+//
+// Words are of the machine's byte order: entries never leave the process.
+type entry struct{ p unsafe.Pointer }
+
+const (
+	headerSize = 16
+	expirySize = 8
+	linksSize  = 16
+
+	keyLenShift = 32
+	userShift   = 48
+	kindShift   = 56
+	kindMask    = 0xf
+
+	hasExpiry = 1 << 60
+	hasOlder  = 1 << 61
+	isPending = 1 << 62
+
+	// optionalShift brings hasExpiry and hasOlder to the values of their
+	// fields' sizes, 8 and 16, so that the key is found without a branch.
+	optionalShift = 57
+	optionalMask  = expirySize | linksSize
+)
+
+func makeWord(keyLen, valueLen int, m base.Meta) uint64 {
+	w := uint64(uint32(valueLen)) | uint64(keyLen-1)<<keyLenShift |
+		uint64(m.User)<<userShift | uint64(m.Kind&kindMask)<<kindShift
+	if m.ExpiresAt != 0 {
+		w |= hasExpiry
+	}
+	return w
+}
+
+// The fields of a word.
+func wordKeyLen(w uint64) int      { return int(uint16(w>>keyLenShift)) + 1 }
+func wordValueLen(w uint64) int    { return int(uint32(w)) }
+func wordKeyOffset(w uint64) int   { return headerSize + int(w>>optionalShift&optionalMask) }
+func wordKind(w uint64) base.Kind  { return base.Kind(w >> kindShift & kindMask) }
+func wordLinksOffset(w uint64) int { return headerSize + int(w>>optionalShift&expirySize) }
+
+// wordSize returns the bytes of an entry before rounding up to 8.
+func wordSize(w uint64) uint64 {
+	return uint64(wordKeyOffset(w)) + uint64(wordKeyLen(w)) + uint64(uint32(w))
+}
+
+func (e entry) word() uint64        { return *(*uint64)(e.p) }
+func (e entry) setWord(w uint64)    { *(*uint64)(e.p) = w }
+func (e entry) rawSeq() uint64      { return *(*uint64)(unsafe.Add(e.p, 8)) }
+func (e entry) setRawSeq(s uint64)  { *(*uint64)(unsafe.Add(e.p, 8)) = s }
+func (e entry) setExpiry(ms uint64) { *(*uint64)(unsafe.Add(e.p, headerSize)) = ms }
+
+// diesAt returns the death mark of a pending entry.
+func (e entry) diesAt() uint64 { return atomic.LoadUint64((*uint64)(unsafe.Add(e.p, 8))) }
+
+func (e entry) setDiesAt(mark uint64) { atomic.StoreUint64((*uint64)(unsafe.Add(e.p, 8)), mark) }
+
+// deadWithin reports whether a pending entry was overwritten by one of the
+// first n entries of the insertion order.
+func (e entry) deadWithin(w uint64, n uint32) bool {
+	if w&isPending == 0 {
+		return false
+	}
+	mark := e.diesAt()
+	return mark != 0 && mark <= uint64(n)
+}
+
+func (e entry) expiry(w uint64) uint64 {
+	if w&hasExpiry == 0 {
+		return 0
+	}
+	return *(*uint64)(unsafe.Add(e.p, headerSize))
+}
+
+func (e entry) meta(w uint64) base.Meta {
+	return base.Meta{ExpiresAt: e.expiry(w), Kind: wordKind(w), User: byte(w >> userShift)}
+}
+
+func (e entry) key(w uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w))), wordKeyLen(w))
+}
+
+func (e entry) value(w uint64) []byte {
+	n := wordValueLen(w)
+	if n == 0 {
+		return empty[:]
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w)+wordKeyLen(w))), n)
+}
+
+// empty is the value of entries without one: present, so not nil.
+var empty [0]byte
+
+// tail returns key and value as the one piece they are.
+func (e entry) tail(w uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w))), wordKeyLen(w)+wordValueLen(w))
+}
+
+// seq returns the sequence number of e, an entry of t.
+func (t *Table) seq(e entry, w uint64) base.SeqNum {
+	if w&isPending != 0 {
+		return base.SeqNum(t.stamp.Load())
+	}
+	return base.SeqNum(e.rawSeq())
+}

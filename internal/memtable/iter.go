@@ -1,0 +1,257 @@
+package memtable
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/iter"
+)
+
+// An Iter shows the entries of a table in order; it implements iter.Source.
+// It shows the table as it was at Init, pending entries that die later
+// included. Its buffers are kept for the next Init. It must not be copied
+// while in use.
+type Iter struct {
+	t       *Table
+	set     *runSet
+	err     error
+	reverse bool
+
+	cursors []cursor
+	// queue is the cursors that are not at their end, the one with the next
+	// entry first.
+	queue []*cursor
+	refs  [iter.BatchSize]Ref
+	// touched has no meaning; see Table.touched.
+	touched uint64
+}
+
+var _ iter.Source = (*Iter)(nil)
+
+// A cursor is a position in one run. Forward, pos is the place of the next
+// item; backward, it is one more than that.
+type cursor struct {
+	items []item
+	pos   int
+	// head orders the cursors: the first 8 bytes after what all runs share of
+	// the next key, complemented when going backward.
+	head uint64
+	// Runs may share more than all of them do together: drop is by how many
+	// bits, and top those bits.
+	drop uint
+	top  uint64
+	flip uint64
+	age  int // the place of the run in its set; higher is newer
+	run  *run
+}
+
+// Init makes it an iterator over all entries of t that were published before,
+// at no position. An iterator that was used before is closed first.
+func (it *Iter) Init(t *Table, reverse bool) {
+	it.Close()
+	it.t, it.reverse = t, reverse
+	if it.set, it.err = t.snapshot(); it.err != nil {
+		return
+	}
+	shared := sharedByAll(it.set.runs)
+	if cap(it.cursors) < len(it.set.runs) {
+		it.cursors = make([]cursor, len(it.set.runs), len(it.set.runs)+4)
+		it.queue = make([]*cursor, 0, len(it.set.runs)+4)
+	}
+	it.cursors = it.cursors[:len(it.set.runs)]
+	for i, r := range it.set.runs {
+		c := &it.cursors[i]
+		*c = cursor{items: r.items, age: i, run: r}
+		c.drop, c.top = headDrop(r.shared[shared:])
+		if reverse {
+			c.flip = ^uint64(0)
+		}
+	}
+}
+
+// Close lets go of the table. It is no error to close twice, or never to
+// have called Init.
+func (it *Iter) Close() {
+	if it.set != nil {
+		it.t.dropSet(it.set)
+	}
+	it.t, it.set, it.err = nil, nil, nil
+	clear(it.cursors)
+	clear(it.queue)
+	it.cursors, it.queue = it.cursors[:0], it.queue[:0]
+}
+
+// sharedByAll returns how many bytes the keys of all runs share.
+func sharedByAll(list []*run) int {
+	if len(list) == 0 {
+		return 0
+	}
+	n := len(list[0].shared)
+	for _, r := range list[1:] {
+		n = commonLen(list[0].shared[:n], r.shared)
+	}
+	return n
+}
+
+// headDrop returns what stands in front of a run's cached bytes to make them
+// comparable with other runs': the bits to shift those by, and the prefix.
+func headDrop(prefix []byte) (drop uint, top uint64) {
+	var b [8]byte
+	n := copy(b[:], prefix)
+	return uint(n) * 8, binary.BigEndian.Uint64(b[:])
+}
+
+func (c *cursor) done(reverse bool) bool {
+	if reverse {
+		return c.pos == 0
+	}
+	return c.pos == len(c.items)
+}
+
+// next returns the item at the cursor.
+func (c *cursor) next() *item { return &c.items[c.pos-int(c.flip&1)] }
+
+func (c *cursor) setHead() { c.head = (c.top | c.next().hi>>c.drop) ^ c.flip }
+
+// Seek positions the iterator as iter.Source says.
+func (it *Iter) Seek(key []byte) {
+	it.queue = it.queue[:0]
+	for i := range it.cursors {
+		c := &it.cursors[i]
+		switch {
+		case key != nil:
+			c.pos = c.run.search(it.t, key)
+		case it.reverse:
+			c.pos = len(c.items)
+		default:
+			c.pos = 0
+		}
+		if !c.done(it.reverse) {
+			c.setHead()
+			it.queue = append(it.queue, c)
+			it.sink(len(it.queue) - 1)
+		}
+	}
+}
+
+// sink moves the cursor at place i of the queue, which is otherwise in order,
+// forward to where it belongs.
+func (it *Iter) sink(i int) {
+	c := it.queue[i]
+	for ; i > 0 && it.before(c, it.queue[i-1]); i-- {
+		it.queue[i] = it.queue[i-1]
+	}
+	it.queue[i] = c
+}
+
+// rise moves the first cursor of the queue, the others being in order, back
+// to where it belongs.
+func (it *Iter) rise() {
+	c := it.queue[0]
+	i := 0
+	for ; i+1 < len(it.queue) && it.before(it.queue[i+1], c); i++ {
+		it.queue[i] = it.queue[i+1]
+	}
+	it.queue[i] = c
+}
+
+// before reports whether a's next entry comes before b's.
+func (it *Iter) before(a, b *cursor) bool {
+	if a.head != b.head {
+		return a.head < b.head
+	}
+	cmp := bytes.Compare(it.t.Key(a.next().ref), it.t.Key(b.next().ref))
+	if cmp == 0 {
+		// The newer run has the newer versions.
+		return a.age > b.age != it.reverse
+	}
+	return cmp < 0 != it.reverse
+}
+
+// Fill replaces the contents of b as iter.Source says.
+func (it *Iter) Fill(b *iter.Batch) error {
+	b.N = 0
+	if it.err != nil {
+		return it.err
+	}
+	for b.N == 0 && len(it.queue) > 0 {
+		it.decode(b, it.collect(min(b.Want, iter.BatchSize)))
+	}
+	return nil
+}
+
+// collect names the next entries, at most want.
+func (it *Iter) collect(want int) int {
+	n := 0
+	for n < want && len(it.queue) > 1 {
+		n = it.collectRun(n, want)
+	}
+	if n == want || len(it.queue) == 0 {
+		return n
+	}
+	c := it.queue[0]
+	if it.reverse {
+		for ; n < want && c.pos > 0; n++ {
+			c.pos--
+			it.refs[n] = c.items[c.pos].ref
+		}
+	} else {
+		for _, x := range c.items[c.pos:min(len(c.items), c.pos+want-n)] {
+			it.refs[n] = x.ref
+			n++
+			c.pos++
+		}
+	}
+	if c.done(it.reverse) {
+		it.queue = it.queue[:0]
+	} else {
+		c.setHead()
+	}
+	return n
+}
+
+// collectRun takes entries from the first of several cursors while it stays
+// the first.
+func (it *Iter) collectRun(n, want int) int {
+	c, second := it.queue[0], it.queue[1]
+	for n < want {
+		it.refs[n] = c.next().ref
+		n++
+		if c.pos += 1 - 2*int(c.flip&1); c.done(it.reverse) {
+			it.queue = append(it.queue[:0], it.queue[1:]...)
+			return n
+		}
+		c.setHead()
+		if c.head < second.head {
+			continue
+		}
+		if it.before(second, c) {
+			it.rise()
+			return n
+		}
+	}
+	return n
+}
+
+// decode fills b with the first n named entries, except dead ones.
+func (it *Iter) decode(b *iter.Batch, n int) {
+	t := it.t
+	touched := uint64(0)
+	var entries [iter.BatchSize]entry
+	for i, r := range it.refs[:n] {
+		e := t.arena.at(r)
+		entries[i] = e
+		touched ^= e.word()
+	}
+	it.touched ^= touched
+	for _, e := range entries[:n] {
+		w := e.word()
+		if e.deadWithin(w, it.set.covered) {
+			continue
+		}
+		i := b.N
+		b.Keys[i], b.Vals[i] = e.key(w), e.value(w)
+		b.Seqs[i], b.Metas[i] = t.seq(e, w), e.meta(w)
+		b.N++
+	}
+}

@@ -1,0 +1,313 @@
+package memtable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+const (
+	// tailMax is how many entries may wait unsorted before the writer sorts
+	// them.
+	tailMax = 16 << 10
+	// writerRatio and readerRatio say when runs are merged: when the older
+	// one is less than so many times as long. Readers want few runs; the
+	// writer only keeps their number logarithmic.
+	writerRatio = 2
+	readerRatio = 4
+	// writerRunMax bounds the runs that the writer merges, and by that how
+	// long a commit waits for it: a millisecond or two.
+	writerRunMax = 256 << 10
+	// readerRunMax bounds all runs. Merging two that make this many items
+	// takes a reader less than 10 ms.
+	readerRunMax = 1 << 20
+	// readerBudget is how many items a reader moves at most when it begins.
+	readerBudget = 2 << 20
+)
+
+// boundTail sorts the newest entries when too many wait for it. It leaves
+// them to a reader that is sorting already. There is nothing to tell the
+// caller when memory for it is lacking: the entries are in the table, and
+// whoever iterates will be told.
+func (t *Table) boundTail(n uint32) {
+	if n-t.covered() < tailMax || !t.runs.TryLock() {
+		return
+	}
+	defer t.runs.Unlock()
+	_, _ = t.extend(n, mergePolicy{writerRatio, writerRunMax, math.MaxInt})
+}
+
+// covered returns how many entries are in runs.
+func (t *Table) covered() uint32 {
+	if s := t.runs.current.Load(); s != nil {
+		return s.covered
+	}
+	return 0
+}
+
+// snapshot returns runs of all published entries, with a reference for the
+// caller.
+func (t *Table) snapshot() (*runSet, error) {
+	n := t.published.Load()
+	for {
+		s := t.runs.current.Load()
+		if s == nil || s.covered < n {
+			break
+		}
+		if len(s.runs) > 1 {
+			t.settle(s)
+			s = t.runs.current.Load()
+		}
+		if s.hold() {
+			return s, nil
+		}
+	}
+	t.runs.Lock()
+	defer t.runs.Unlock()
+	s, err := t.extend(t.published.Load(), mergePolicy{readerRatio, readerRunMax, readerBudget})
+	if err != nil {
+		return nil, err
+	}
+	// The table's own reference cannot go while the mutex is held.
+	s.refs.Add(1)
+	return s, nil
+}
+
+// settle merges the runs of a table that has come to rest: nothing was
+// written since the last reader sorted it. One reader does it, the others go
+// on with what there is.
+func (t *Table) settle(s *runSet) {
+	if !t.runs.TryLock() {
+		return
+	}
+	defer t.runs.Unlock()
+	if t.runs.current.Load() != s {
+		return
+	}
+	list := t.mergeRuns(s.runs, mergePolicy{math.MaxInt, readerRunMax, readerBudget})
+	if len(list) < len(s.runs) {
+		t.publish(list, s.covered)
+	}
+}
+
+// extend publishes a set of runs that covers the first n entries and returns
+// it. The caller holds the mutex.
+func (t *Table) extend(n uint32, policy mergePolicy) (*runSet, error) {
+	s := t.runs.current.Load()
+	var list []*run
+	covered := uint32(0)
+	if s != nil {
+		if s.covered >= n {
+			return s, nil
+		}
+		list, covered = s.runs, s.covered
+	}
+	fresh, err := t.sortTail(covered, n)
+	if err != nil {
+		return nil, err
+	}
+	// The full slice expression keeps the set that readers hold as it is.
+	list = list[:len(list):len(list)]
+	if len(fresh.items) > 0 {
+		list = append(list, fresh)
+	} else {
+		t.discard(fresh)
+	}
+	return t.publish(t.mergeRuns(list, policy), n), nil
+}
+
+// sortTail returns a run of the entries from place from up to end.
+func (t *Table) sortTail(from, end uint32) (*run, error) {
+	r, err := t.newRun(int(end - from))
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for at := end; at > from; {
+		pairs := t.order.spanBefore(from, at)
+		at -= uint32(len(pairs))
+		for i := len(pairs) - 1; i >= 0; i-- {
+			e := t.arena.at(pairRef(pairs[i]))
+			if !e.deadWithin(e.word(), end) {
+				r.items[n].ref = pairRef(pairs[i])
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		tmp, err := t.scratch(n)
+		if err != nil {
+			t.discard(r)
+			return nil, err
+		}
+		s := sorter{&t.arena}
+		shared := s.sort(r.items[:n], tmp, 0, 0)
+		r.shared = t.Key(r.items[0].ref)[:shared:shared]
+	}
+	r.finish(n)
+	return r, nil
+}
+
+// scratch returns n items for sorting. They are kept while the table takes
+// writes, because the next tail is as long.
+func (t *Table) scratch(n int) ([]item, error) {
+	if n <= insertionMax {
+		return nil, nil
+	}
+	if n*itemSize <= runHeapMax {
+		return make([]item, n), nil
+	}
+	if len(t.runs.scratch) < n*itemSize {
+		b, err := t.mem.alloc(n * itemSize)
+		if err != nil {
+			return nil, err
+		}
+		if t.runs.scratch != nil {
+			t.mem.free(t.runs.scratch)
+		}
+		t.runs.scratch = b
+	}
+	return unsafe.Slice((*item)(unsafe.Pointer(unsafe.SliceData(t.runs.scratch))), n), nil
+}
+
+// discard frees a run that was never published.
+func (t *Table) discard(r *run) {
+	if r.block != nil {
+		r.refs = 1 // the caller's
+		t.dropRun(r)
+	}
+}
+
+// A mergePolicy says which runs to merge.
+type mergePolicy struct {
+	ratio  int // merge a run with all newer ones if it is less than ratio times as long
+	runMax int // the longest run to make
+	budget int // how many items to move
+}
+
+// mergeRuns returns list with some neighbours merged, as policy says. It does
+// less when it gets no memory. The caller holds the mutex.
+func (t *Table) mergeRuns(list []*run, policy mergePolicy) []*run {
+	from := policy.group(list)
+	if len(list)-from < 2 {
+		return list
+	}
+	list = slices.Clone(list)
+	for budget := policy.budget; len(list)-from > 1; {
+		i, size := shortestPair(list, from)
+		if budget -= size; budget < 0 {
+			break
+		}
+		r, err := t.merge(list[i], list[i+1])
+		if err != nil {
+			break
+		}
+		for _, old := range list[i : i+2] {
+			if !old.published {
+				t.discard(old)
+			}
+		}
+		list[i] = r
+		list = slices.Delete(list, i+1, i+2)
+	}
+	return list
+}
+
+// group returns where the runs begin that are to be merged into one.
+func (p mergePolicy) group(list []*run) int {
+	from, size := len(list)-1, 0
+	if from >= 0 {
+		size = len(list[from].items)
+	}
+	for from > 0 {
+		older := len(list[from-1].items)
+		if older/p.ratio >= size || older+size > p.runMax {
+			break
+		}
+		size += older
+		from--
+	}
+	return max(from, 0)
+}
+
+// shortestPair returns the neighbours from place from on that are the least
+// work to merge.
+func shortestPair(list []*run, from int) (at, size int) {
+	at, size = from, math.MaxInt
+	for i := from; i+1 < len(list); i++ {
+		if n := len(list[i].items) + len(list[i+1].items); n < size {
+			at, size = i, n
+		}
+	}
+	return at, size
+}
+
+// merge returns one run of the items of two, b's being newer than a's.
+func (t *Table) merge(a, b *run) (*run, error) {
+	r, err := t.newRun(len(a.items) + len(b.items))
+	if err != nil {
+		return nil, err
+	}
+	shared := commonLen(a.shared, b.shared)
+	x, y := a.items, b.items
+	if len(a.shared) > shared {
+		// There is room for them in the end of r: what is written at its
+		// beginning never catches up with what is still to be read.
+		x = lowered(r.items[len(y):len(y)], x, a.shared[shared:])
+	}
+	if len(b.shared) > shared {
+		y = lowered(nil, y, b.shared[shared:])
+	}
+	t.mergeItems(r.items, x, y, shared)
+	r.shared = a.shared[:shared:shared]
+	r.finish(len(r.items))
+	return r, nil
+}
+
+// mergeItems merges x and y into out, y first among equal keys.
+func (t *Table) mergeItems(out, x, y []item, shared int) {
+	invariant.Check(len(out) == len(x)+len(y), "%d items for %d and %d", len(out), len(x), len(y))
+	n := 0
+	for len(x) > 0 && len(y) > 0 {
+		takeY := y[0].hi < x[0].hi
+		if y[0].hi == x[0].hi {
+			takeY = !t.less(&x[0], &y[0], shared)
+		}
+		if takeY {
+			out[n] = y[0]
+			y = y[1:]
+		} else {
+			out[n] = x[0]
+			x = x[1:]
+		}
+		n++
+	}
+	n += copy(out[n:], x)
+	copy(out[n:], y)
+}
+
+// less reports whether a's key is less than b's; their hi are equal.
+func (t *Table) less(a, b *item, shared int) bool {
+	if a.lo != b.lo {
+		return a.lo < b.lo
+	}
+	return bytes.Compare(t.Key(a.ref)[shared:], t.Key(b.ref)[shared:]) < 0
+}
+
+// lowered appends items to dst with the bytes cached that begin with prefix,
+// the end of what the keys share.
+func lowered(dst, items []item, prefix []byte) []item {
+	for _, it := range items {
+		var b [2 * cachedLen]byte
+		n := copy(b[:cachedLen], prefix)
+		binary.BigEndian.PutUint64(b[n:], it.hi)
+		binary.BigEndian.PutUint32(b[n+8:], it.lo)
+		it.setPrefix(b[:cachedLen])
+		dst = append(dst, it)
+	}
+	return dst
+}

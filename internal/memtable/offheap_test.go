@@ -1,0 +1,14 @@
+package memtable
+
+import "github.com/stoatdb/stoat/internal/vfs"
+
+// offHeap is memory as databases use it.
+type offHeap struct{}
+
+func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }
+
+func (offHeap) Free(b []byte) {
+	if err := vfs.Free(b); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,87 @@
+package memtable
+
+import "github.com/stoatdb/stoat/internal/invariant"
+
+// Reset empties the table for another life and keeps some memory for it, as
+// Options.Keep says. No reader may hold anything of it.
+func (t *Table) Reset() {
+	n := t.published.Load()
+	t.dropRuns()
+	t.dropStale()
+	if ix := t.index.Load(); ix != nil {
+		t.index.Store(nil)
+		t.keepIndex(ix)
+	}
+	t.arena.reset(t.opts.Keep)
+	t.order.reset(t.opts.Keep)
+	invariant.Check(n == 0 || t.keys > 0, "%d entries of no key", n)
+	t.forget()
+}
+
+// Release frees all memory. No reader may hold anything of the table. An
+// empty table remains.
+func (t *Table) Release() {
+	t.dropRuns()
+	t.dropStale()
+	if ix := t.index.Load(); ix != nil {
+		t.index.Store(nil)
+		t.mem.free(ix.block)
+	}
+	if t.spare != nil {
+		t.mem.free(t.spare.block)
+		t.spare = nil
+	}
+	t.arena.release()
+	t.order.reset(0)
+	t.forget()
+	invariant.Check(t.Bytes() == 0, "a released table holds %d bytes", t.Bytes())
+}
+
+func (t *Table) forget() {
+	t.published.Store(0)
+	t.stamp.Store(0)
+	t.last, t.keys, t.dead, t.data = 0, 0, 0, 0
+}
+
+// keepIndex makes ix the index of the table's next life, or frees it.
+func (t *Table) keepIndex(ix *index) {
+	if t.spare != nil {
+		// The spare one was too small for this life.
+		t.mem.free(t.spare.block)
+		t.spare = nil
+	}
+	if len(ix.block) > t.opts.Keep {
+		t.mem.free(ix.block)
+		return
+	}
+	clear(ix.block)
+	t.spare = ix
+}
+
+func (t *Table) dropStale() {
+	for i, ix := range t.stale {
+		t.mem.free(ix.block)
+		t.stale[i] = nil
+	}
+	t.stale = t.stale[:0]
+}
+
+// dropRuns frees all runs, those that forgotten iterators hold too.
+func (t *Table) dropRuns() {
+	if s := t.runs.current.Load(); s != nil {
+		t.runs.current.Store(nil)
+		t.dropSet(s)
+	}
+	t.runs.life.Lock()
+	for i, r := range t.runs.life.blocks {
+		t.mem.free(r.block)
+		r.block, r.items, r.fences = nil, nil, nil
+		t.runs.life.blocks[i] = nil
+	}
+	t.runs.life.blocks = t.runs.life.blocks[:0]
+	t.runs.life.Unlock()
+	if t.runs.scratch != nil {
+		t.mem.free(t.runs.scratch)
+		t.runs.scratch = nil
+	}
+}

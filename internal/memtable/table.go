@@ -1,0 +1,277 @@
+package memtable
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// Options say what a table is for.
+type Options struct {
+	// Memory is where blocks come from. Default: Heap().
+	Memory Memory
+	// ChunkSize is the size in bytes of the first chunk of entries; further
+	// ones double up to 1 MiB. Rounded up to a power of two from 256 B.
+	// Default: 64 KiB.
+	ChunkSize int
+	// SizeHint is how many entries to expect. The insertion order and the
+	// index are sized by it when they are first needed.
+	SizeHint int
+	// Keep is how many bytes of entries Reset may keep for the table's next
+	// life; as many again may stay for the other structures. Default: the
+	// first chunk.
+	Keep int
+}
+
+const (
+	chunkSizeDefault = 64 << 10
+	chunkSizeMin     = 256
+)
+
+func (o Options) withDefaults() Options {
+	if o.Memory == nil {
+		o.Memory = Heap()
+	}
+	if o.ChunkSize <= 0 {
+		o.ChunkSize = chunkSizeDefault
+	}
+	size := chunkSizeMin
+	for size < o.ChunkSize && size < chunkMax {
+		size *= 2
+	}
+	o.ChunkSize = size
+	o.SizeHint = max(o.SizeHint, 0)
+	o.Keep = max(o.Keep, o.ChunkSize)
+	return o
+}
+
+// A Table is a set of versions of keys in memory. It must not be copied.
+//
+// Set, AppendTable, Stamp, Reset, Release, LiveLen and DataBytes are the
+// writer's: one goroutine at a time, and LiveLen and DataBytes anybody's once
+// the table takes no more writes. All other methods may be called by any
+// number of goroutines at any time before Release or Reset.
+type Table struct {
+	// What readers touch.
+	index atomic.Pointer[index]
+	arena arena
+	// stamp is the sequence number of the table's pending entries.
+	stamp atomic.Uint64
+	// published is how many entries of the insertion order are complete.
+	published atomic.Uint32
+	order     order
+
+	// What the writer keeps.
+	opts  Options
+	mem   counted
+	last  base.SeqNum // the highest sequence number so far
+	keys  uint64      // keys in the table, each counted once
+	dead  uint32      // pending entries that were overwritten
+	data  int64       // bytes of keys and values, without dead entries
+	stale []*index    // outgrown, kept for readers that still use them
+	spare *index      // kept by Reset for the next life
+	// touched has no meaning. Loads that only bring lines into the cache end
+	// here, so that the compiler keeps them.
+	touched pair
+
+	runs runs
+}
+
+// New returns an empty table. It holds no blocks until the first write.
+func New(o Options) *Table {
+	t := &Table{opts: o.withDefaults()}
+	t.mem.mem = t.opts.Memory
+	t.arena.init(&t.mem, t.opts.ChunkSize)
+	t.order.init(&t.mem, t.opts.SizeHint)
+	return t
+}
+
+// Set adds a version of key. Under sequence number 0 it is pending, and an
+// older pending version of the key dies. hash is the key's base.Hash. When
+// Set fails the table is as before.
+func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
+	if err := checkSizes(key, value); err != nil {
+		return err
+	}
+	invariant.Check(seq >= t.last, "sequence number %d after %d", seq, t.last)
+	invariant.Check(m.Kind <= kindMask, "kind %d does not fit an entry", m.Kind)
+	h := uint32(hash >> 32)
+	n := t.published.Load()
+	if err := t.reserve(n, 1); err != nil {
+		return err
+	}
+	old := t.find(key, h)
+	w := makeWord(len(key), len(value), m)
+	if seq == 0 {
+		w |= isPending
+	} else if old != 0 {
+		w |= hasOlder
+	}
+	r, e, err := t.arena.alloc(wordSize(w))
+	if err != nil {
+		return err
+	}
+	t.fill(e, w, old, m.ExpiresAt, seq)
+	copy(e.key(w), key)
+	copy(e.value(w), value)
+	t.data += int64(len(key)) + int64(len(value))
+	switch {
+	case old == 0:
+		t.keys++
+	case seq == 0:
+		t.kill(old, n)
+	}
+	p := makePair(h, r)
+	t.order.set(n, p)
+	if ix := t.index.Load(); ix != nil {
+		ix.put(p, old)
+	}
+	t.last = seq
+	t.published.Store(n + 1)
+	t.boundTail(n + 1)
+	return nil
+}
+
+func checkSizes(key, value []byte) error {
+	if len(key) == 0 || len(key) > base.MaxKeySize {
+		return fmt.Errorf("memtable: key of %d bytes, want 1 to %d", len(key), base.MaxKeySize)
+	}
+	if uint64(len(value)) > base.MaxValueSize {
+		return fmt.Errorf("memtable: value of %d bytes, want at most %d", len(value), uint64(base.MaxValueSize))
+	}
+	return nil
+}
+
+// fill writes all of a new entry but key and value.
+func (t *Table) fill(e entry, w uint64, old Ref, expiresAt uint64, seq base.SeqNum) {
+	e.setWord(w)
+	e.setRawSeq(uint64(seq))
+	if w&hasExpiry != 0 {
+		e.setExpiry(expiresAt)
+	}
+	if w&hasOlder != 0 {
+		e.setLinks(w, t.arena.linksTo(old))
+	}
+}
+
+// kill marks the pending entry old as overwritten by the one at place n.
+func (t *Table) kill(old Ref, n uint32) {
+	e := t.arena.at(old)
+	w := e.word()
+	invariant.Check(w&isPending != 0, "a pending write over a committed one")
+	t.data -= int64(wordKeyLen(w)) + int64(wordValueLen(w))
+	t.dead++
+	e.setDiesAt(uint64(n) + 1)
+}
+
+// reserve makes room for more entries after n in everything but the arena.
+func (t *Table) reserve(n uint32, more uint64) error {
+	total := uint64(n) + more
+	if err := t.order.reserve(total); err != nil {
+		return err
+	}
+	ix := t.index.Load()
+	if total <= smallMax || t.keys+more <= ix.room() {
+		return nil
+	}
+	return t.grow(ix, t.keys+more)
+}
+
+// grow replaces the index ix, which may be nil, by one with room for keys.
+func (t *Table) grow(ix *index, keys uint64) error {
+	want := slotBits(keys)
+	if ix == nil {
+		want = max(want, slotBits(uint64(t.opts.SizeHint)))
+	}
+	to := t.spare
+	if to != nil && to.room() >= keys {
+		t.spare = nil
+	} else {
+		var err error
+		if to, err = newIndex(&t.mem, want); err != nil {
+			return err
+		}
+	}
+	if ix != nil {
+		ix.copyTo(to)
+		t.stale = append(t.stale, ix)
+	} else {
+		t.indexSmall(to)
+	}
+	t.index.Store(to)
+	return nil
+}
+
+// indexSmall puts the newest version of each key of a table without an index
+// into one.
+func (t *Table) indexSmall(to *index) {
+	for i := t.published.Load(); i > 0; i-- {
+		p := t.order.at(i - 1)
+		e := t.arena.at(pairRef(p))
+		if to.find(&t.arena, e.key(e.word()), pairHash(p)) == 0 {
+			to.put(p, 0)
+		}
+	}
+}
+
+// find returns the newest version of key, or 0.
+func (t *Table) find(key []byte, hash uint32) Ref {
+	if ix := t.index.Load(); ix != nil {
+		return ix.find(&t.arena, key, hash)
+	}
+	n := t.published.Load()
+	if n == 0 {
+		return 0
+	}
+	pairs := t.order.span(0, min(n, smallMax))
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if pairHash(pairs[i]) != hash {
+			continue
+		}
+		e := t.arena.at(pairRef(pairs[i]))
+		if string(e.key(e.word())) == string(key) {
+			return pairRef(pairs[i])
+		}
+	}
+	return 0
+}
+
+// Get returns the newest version of key with a sequence number of at most at;
+// a deletion is a version. The value is borrowed until Release or Reset.
+func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool) {
+	r := t.find(key, uint32(hash>>32))
+	if r == 0 {
+		return nil, base.Meta{}, 0, false
+	}
+	e, w := t.visibleAt(t.arena.at(r), at)
+	if e.p == nil {
+		return nil, base.Meta{}, 0, false
+	}
+	return e.value(w), e.meta(w), t.seq(e, w), true
+}
+
+// Stamp gives all pending entries the sequence number seq, which makes a
+// transaction's table one of the database's.
+func (t *Table) Stamp(seq base.SeqNum) {
+	invariant.Check(t.last == 0, "a stamp on entries that have sequence number %d", t.last)
+	t.stamp.Store(uint64(seq))
+	t.last = seq
+}
+
+// Len returns the number of entries: all versions, and dead ones too.
+func (t *Table) Len() int { return int(t.published.Load()) }
+
+// LiveLen returns the number of entries that are not dead.
+func (t *Table) LiveLen() int { return int(t.published.Load() - t.dead) }
+
+// Keys returns the number of different keys.
+func (t *Table) Keys() int { return int(t.keys) }
+
+// DataBytes returns the bytes of the keys and values of the entries that are
+// not dead.
+func (t *Table) DataBytes() int64 { return t.data }
+
+// Bytes returns the memory the table holds.
+func (t *Table) Bytes() int64 { return t.mem.held.Load() }

@@ -1,0 +1,230 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// readSize is how much a reader reads at once, unless a frame is larger.
+const readSize = 256 << 10
+
+// A Reader walks the frames of one file. It holds at most one frame or
+// readSize bytes of the file, whatever the file says.
+type Reader struct {
+	src  io.ReaderAt
+	end  int64 // frames end here at the latest
+	salt uint64
+
+	offset int64  // of the next frame
+	chain  uint64 // of the last frame
+
+	window    []byte // bytes of the file from windowOff on
+	windowOff int64
+
+	partial []byte // the record assembled so far
+
+	err   error // what every later call returns
+	bad   *base.CorruptionError
+	stray bool
+}
+
+// NewReader returns a reader of the frames of a file with the given salt, from
+// the first one, up to end: the size of the file, or where its valid part is
+// known to end.
+func NewReader(src io.ReaderAt, end int64, salt uint64) *Reader {
+	return &Reader{src: src, end: end, salt: salt, offset: Start, chain: salt}
+}
+
+// ContinueReader returns a reader that goes on at offset after a frame with
+// the checksum chain.
+func ContinueReader(src io.ReaderAt, end int64, salt uint64, offset int64, chain uint64) *Reader {
+	return &Reader{src: src, end: end, salt: salt, offset: offset, chain: chain}
+}
+
+// Offset returns where the next frame is expected; after io.EOF, where the
+// frames ended.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Chain returns the checksum of the last frame.
+func (r *Reader) Chain() uint64 { return r.chain }
+
+// Torn describes, after io.EOF, why no frame was found at Offset: nil when
+// the file has no room for another one. It is an error only for a caller that
+// knows that there must have been one.
+func (r *Reader) Torn() *base.CorruptionError { return r.bad }
+
+// Stray reports, after io.EOF, whether a frame of this file's life verified
+// beyond Offset.
+func (r *Reader) Stray() bool { return r.stray }
+
+// Next returns the next frame. io.EOF says that the frames end here; what
+// follows, if anything, was never known to be durable. A CorruptionError says
+// that frames which were once durable are broken.
+func (r *Reader) Next() (Frame, error) {
+	if r.err != nil {
+		return Frame{}, r.err
+	}
+	f, bad, err := r.frameAt(r.offset)
+	switch {
+	case err != nil:
+	case bad != nil:
+		err = r.settle(bad)
+	case f.Chain != r.chain:
+		err = base.Corrupt(f.Offset, "frame chain", hex(f.Chain), hex(r.chain))
+	default:
+		r.offset, r.chain = f.End, f.Checksum
+		return f, nil
+	}
+	r.err = err
+	return Frame{}, err
+}
+
+// frameAt decodes the frame at offset. It returns what is wrong with a bad
+// frame as bad, and a failure to read as err.
+func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err error) {
+	rest := r.end - offset
+	if rest < FrameHeaderSize {
+		return Frame{}, base.Corrupt(offset, "frame header size", rest, FrameHeaderSize), nil
+	}
+	b, err := r.read(offset, FrameHeaderSize)
+	if err != nil {
+		return Frame{}, nil, err
+	}
+	word := binary.LittleEndian.Uint32(b[8:])
+	kind := Kind(word &^ early)
+	if word&^0xff != tag(r.salt) || !kind.known() {
+		return Frame{}, base.Corrupt(offset, "frame kind and tag", hex(word), hex(tag(r.salt))), nil
+	}
+	length := int64(binary.LittleEndian.Uint32(b[12:]))
+	if length > MaxPayload || FrameSize(length) > rest {
+		return Frame{}, base.Corrupt(offset, "frame length", length,
+			fmt.Sprintf("at most %d", min(MaxPayload, rest-FrameHeaderSize))), nil
+	}
+	if b, err = r.read(offset, int(FrameSize(length))); err != nil {
+		return Frame{}, nil, err
+	}
+	got, want := base.Checksum(b[8:], seed(r.salt, offset)), binary.LittleEndian.Uint64(b)
+	if got != want {
+		return Frame{}, base.Corrupt(offset, "frame checksum", hex(got), hex(want)), nil
+	}
+	f = Frame{
+		Kind:     kind,
+		Early:    word&early != 0,
+		Payload:  b[FrameHeaderSize : FrameHeaderSize+length],
+		Offset:   offset,
+		End:      offset + FrameSize(length),
+		Checksum: got,
+		Chain:    binary.LittleEndian.Uint64(b[16:]),
+		Durable:  int64(binary.LittleEndian.Uint64(b[24:])),
+	}
+	if f.Durable < 0 || f.Durable > offset {
+		return Frame{}, base.Corrupt(offset, "durable mark", uint64(f.Durable),
+			fmt.Sprintf("at most %d", offset)), nil
+	}
+	return f, nil, nil
+}
+
+// settle decides what a bad frame at the reader's offset means: a
+// CorruptionError when it was once durable, else io.EOF.
+func (r *Reader) settle(bad *base.CorruptionError) error {
+	if r.end-r.offset < FrameHeaderSize {
+		return io.EOF
+	}
+	marked, err := r.scan(r.offset+alignment, func(f Frame) bool {
+		r.stray = true
+		return f.Durable > r.offset
+	})
+	if err != nil {
+		return err
+	}
+	if marked {
+		return bad
+	}
+	r.bad = bad
+	return io.EOF
+}
+
+// scan looks at every place from offset on for a frame that verifies by
+// itself, until found says true.
+func (r *Reader) scan(offset int64, found func(Frame) bool) (bool, error) {
+	for r.end-offset >= FrameHeaderSize {
+		b, err := r.ahead(offset)
+		if err != nil {
+			return false, err
+		}
+		i := findTag(b, tag(r.salt))
+		offset += int64(i)
+		if i+FrameHeaderSize > len(b) {
+			continue
+		}
+		f, bad, err := r.frameAt(offset)
+		switch {
+		case err != nil:
+			return false, err
+		case bad != nil:
+			offset += alignment
+		case found(f):
+			return true, nil
+		default:
+			offset = f.End
+		}
+	}
+	return false, nil
+}
+
+// findTag returns the first aligned index in b at which a frame with this tag
+// may start, or the first at which b is too short to tell.
+func findTag(b []byte, tag uint32) int {
+	i := 0
+	for ; i+FrameHeaderSize <= len(b); i += alignment {
+		word := binary.LittleEndian.Uint32(b[i+8:])
+		if word&^0xff == tag && word&0xff != 0 {
+			break
+		}
+	}
+	return i
+}
+
+// AnyFrame reports whether any frame of the file's life for which match is
+// true verifies, wherever it stands.
+func AnyFrame(src io.ReaderAt, end int64, salt uint64, match func(Frame) bool) (bool, error) {
+	return NewReader(src, end, salt).scan(Start, match)
+}
+
+// ahead returns the bytes of the file at offset that are at hand, at least the
+// header of a frame.
+func (r *Reader) ahead(offset int64) ([]byte, error) {
+	if _, err := r.read(offset, FrameHeaderSize); err != nil {
+		return nil, err
+	}
+	return r.window[offset-r.windowOff:], nil
+}
+
+// read returns n bytes of the file at offset, which must lie below the end.
+// They are valid until the next read.
+func (r *Reader) read(offset int64, n int) ([]byte, error) {
+	if i := offset - r.windowOff; i >= 0 && i+int64(n) <= int64(len(r.window)) {
+		return r.window[i : i+int64(n)], nil
+	}
+	size := int(min(max(int64(n), readSize), r.end-offset))
+	if cap(r.window) < size {
+		r.window = make([]byte, size)
+	}
+	r.window, r.windowOff = r.window[:size], offset
+	got, err := r.src.ReadAt(r.window, offset)
+	if got < size {
+		r.window = r.window[:0]
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, base.Corrupt(offset+int64(got), "file length", offset+int64(got), r.end)
+		}
+		return nil, fmt.Errorf("read %d bytes at offset %d: %w", size, offset, err)
+	}
+	return r.window[:n], nil
+}
+
+// hex formats a number the way all messages of this package do.
+func hex[T uint32 | uint64](v T) string { return fmt.Sprintf("%#x", v) }

@@ -1,0 +1,59 @@
+package record
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A Record is what one call of NextRecord found: a record (Whole), or a frame
+// of another kind (Mark, Next, Close).
+type Record struct {
+	Kind  Kind
+	Early bool
+	// Payload is borrowed from the reader until its next call.
+	Payload []byte
+	// Offset is where the record's first frame starts, End where its last
+	// one ends, and Checksum that of the last one.
+	Offset, End int64
+	Checksum    uint64
+	// Durable is the largest durable mark of its frames.
+	Durable int64
+}
+
+// NextRecord returns the next record, with its frames put together. The
+// errors are those of Next; a record whose last frame is missing does not
+// exist. The reader grows a buffer to the size of the record, but never beyond
+// the bytes of it that were really found.
+func (r *Reader) NextRecord() (Record, error) {
+	f, err := r.Next()
+	if err != nil {
+		return Record{}, err
+	}
+	rec := Record{Kind: f.Kind, Early: f.Early, Payload: f.Payload,
+		Offset: f.Offset, End: f.End, Checksum: f.Checksum, Durable: f.Durable}
+	switch f.Kind {
+	case Middle, Last:
+		return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
+	default:
+		return rec, nil
+	case First:
+	}
+	r.partial = append(r.partial[:0], f.Payload...)
+	for f.Kind != Last {
+		if f, err = r.Next(); err != nil {
+			return Record{}, err
+		}
+		if f.Kind != Middle && f.Kind != Last {
+			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
+		}
+		r.partial = append(r.partial, f.Payload...)
+	}
+	rec.Kind, rec.Payload = Whole, r.partial
+	rec.End, rec.Checksum, rec.Durable = f.End, f.Checksum, f.Durable
+	return rec, nil
+}
+
+// fail makes err what every later call returns, and returns it.
+func (r *Reader) fail(err error) error {
+	r.err = err
+	return err
+}

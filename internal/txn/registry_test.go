@@ -1,0 +1,121 @@
+package txn
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	visible.Store(10)
+	r := NewRegistry[struct{}]()
+	if got := r.Oldest(&visible); got != 10 {
+		t.Errorf("with no readers the oldest is %d, want the visible 10", got)
+	}
+	a := r.Acquire(&visible)
+	visible.Store(20)
+	b := r.Acquire(&visible)
+	if a.Seq() != 10 || b.Seq() != 20 || r.Oldest(&visible) != 10 || r.Active() != 2 {
+		t.Errorf("snapshots %d and %d, oldest %d, active %d", a.Seq(), b.Seq(), r.Oldest(&visible), r.Active())
+	}
+	a.Release()
+	if got := r.Oldest(&visible); got != 20 {
+		t.Errorf("after the first reader ended the oldest is %d, want 20", got)
+	}
+	b.Release()
+}
+
+func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	r := NewRegistry[int]()
+	seen := map[*Slot[int]]bool{}
+	for range 5 * chunkSlots {
+		visible.Add(1)
+		s := r.Acquire(&visible)
+		if seen[s] {
+			t.Fatal("a slot was given to two readers")
+		}
+		seen[s] = true
+	}
+	if r.Active() != 5*chunkSlots || r.Oldest(&visible) != 1 {
+		t.Errorf("active %d, oldest %d", r.Active(), r.Oldest(&visible))
+	}
+	for s := range seen {
+		s.Release()
+	}
+	if r.Active() != 0 {
+		t.Errorf("%d slots still held", r.Active())
+	}
+}
+
+func TestBarrierPassesWhenItsReadersHaveEnded(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	r := NewRegistry[struct{}]()
+	a, b := r.Acquire(&visible), r.Acquire(&visible)
+	barrier := r.Barrier()
+	a.Release()
+	if barrier.Passed() {
+		t.Error("the barrier passed while a reader of it was reading")
+	}
+	late := r.Acquire(&visible) // likely the slot of a
+	b.Release()
+	if !barrier.Passed() {
+		t.Error("the barrier waits for a reader that came later")
+	}
+	late.Release()
+	if !r.Barrier().Passed() {
+		t.Error("a barrier of nobody did not pass")
+	}
+}
+
+// A snapshot must never be older than what Oldest said before it was taken:
+// that is what makes dropping old versions safe.
+func TestOldestNeverOvertakesASnapshot(t *testing.T) {
+	t.Parallel()
+	var visible, floor atomic.Uint64
+	r := NewRegistry[struct{}]()
+	var stop atomic.Bool
+	var readers, movers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for range 20_000 {
+				s := r.Acquire(&visible)
+				for range 3 {
+					if f := floor.Load(); base.SeqNum(f) > s.Seq() {
+						t.Errorf("versions up to %d were given up while %d was read", f, s.Seq())
+						break
+					}
+				}
+				s.Release()
+			}
+		})
+	}
+	movers.Go(func() {
+		for !stop.Load() {
+			visible.Add(1)
+		}
+	})
+	movers.Go(func() {
+		for !stop.Load() {
+			floor.Store(uint64(r.Oldest(&visible)))
+		}
+	})
+	readers.Wait()
+	stop.Store(true)
+	movers.Wait()
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	var visible atomic.Uint64
+	r := NewRegistry[[200]byte]()
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Acquire(&visible).Release()
+	}
+}

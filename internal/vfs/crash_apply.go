@@ -1,0 +1,247 @@
+package vfs
+
+import (
+	"encoding/binary"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// crashLocked returns the disk that the plan leaves.
+func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
+	c := &Mem{}
+	c.mu.capacity = m.mu.capacity
+	c.mu.lastIno = m.mu.lastIno
+	c.mu.freed = m.mu.freed
+	c.mu.inodes = make(map[uint64]*inode, len(m.mu.inodes))
+	inodes := m.sortedLocked()
+	for _, ino := range inodes {
+		after := &inode{id: ino.id, cat: ino.cat}
+		if ino.dir != nil {
+			after.dir = ino.dir.crash(plan.entry)
+		} else {
+			after.live = m.crashFile(ino, plan.file(ino), inodes, rng)
+			after.durable, after.base = after.live.fork(), newContent()
+		}
+		c.mu.inodes[ino.id] = after
+	}
+	c.settle()
+	return c
+}
+
+// settle drops what no name leads to, and counts names and space anew.
+func (m *Mem) settle() {
+	m.mu.inodes[rootIno].links = 1
+	m.countLinks(m.mu.inodes[rootIno])
+	for _, ino := range m.sortedLocked() {
+		if ino.links == 0 {
+			m.mu.freed.add(&ino.live)
+			delete(m.mu.inodes, ino.id)
+			continue
+		}
+		m.mu.used += ino.live.pages * memPage
+	}
+}
+
+func (m *Mem) countLinks(dir *inode) {
+	for _, name := range slices.Sorted(maps.Keys(dir.dir.live)) {
+		ino := m.mu.inodes[dir.dir.live[name]]
+		if ino.dir != nil && ino.links > 0 {
+			// A move of a directory whose halves fared differently. Checkers of
+			// file systems leave one of the names.
+			delete(dir.dir.live, name)
+			delete(dir.dir.durable, name)
+			continue
+		}
+		ino.links++
+		if ino.dir != nil {
+			m.countLinks(ino)
+		}
+	}
+}
+
+// crash returns the directory with those unsynced changes that fate keeps.
+func (d *directory) crash(fate func(op dirOp) entryFate) *directory {
+	entries := maps.Clone(d.durable)
+	for _, op := range d.journal {
+		switch fate(op) {
+		case entryKept:
+			op.apply(entries)
+		case entryDoubled:
+			op.apply(entries)
+			entries[op.name] = op.ino
+		}
+	}
+	return &directory{live: entries, durable: maps.Clone(entries)}
+}
+
+// crashFile returns what fate leaves of a file.
+//
+// Two contents go through the journal: cur is what the file showed to readers
+// after each operation; disk, which starts as the durable image, takes over
+// from cur the sectors that the operation touched and that reach the device,
+// and the length if that does.
+func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
+	if len(ino.journal) == 0 {
+		return ino.durable.fork()
+	}
+	cur, disk := ino.startOfJournal(), ino.durable.fork()
+	kept := map[int64]bool{}
+	for i, op := range ino.journal {
+		op.apply(&cur)
+		if op.kind == OpWrite {
+			takeSectors(&disk, &cur, i, op, fate, kept)
+		}
+		if fate.size(i) {
+			takeSize(&disk, &cur, op)
+		}
+	}
+	if fate.shorten && disk.size > ino.durable.size {
+		least := ino.durable.size / sectorSize
+		most := disk.size / sectorSize
+		size := (least + rng.Int64N(most-least+1)) * sectorSize
+		disk.size = min(disk.size, max(size, ino.durable.size))
+	}
+	if fate.fill != fillZeros {
+		m.fillNewBlocks(ino, &disk, fate.fill, kept, inodes, rng)
+	}
+	disk.cut(disk.size)
+	return disk
+}
+
+// startOfJournal returns what readers saw when the journal was empty.
+func (ino *inode) startOfJournal() content {
+	if ino.lostData {
+		return ino.base.fork()
+	}
+	return ino.durable.fork()
+}
+
+// apply makes the change in c.
+func (op fileOp) apply(c *content) {
+	switch op.kind {
+	case OpWrite:
+		c.writeAt(op.data, op.off)
+	case OpTruncate:
+		c.setSize(op.off)
+	case OpPreallocate:
+		c.reserve(op.off, op.n)
+	}
+}
+
+// takeSectors copies to disk those sectors of the i-th operation that fate
+// keeps, and notes them in kept.
+func takeSectors(disk, cur *content, i int, op fileOp, fate fileFate, kept map[int64]bool) {
+	first, end := op.sectors()
+	switch fate.data(i) {
+	case dataKept:
+		disk.copyRange(cur, first*sectorSize, (end-first)*sectorSize)
+		if fate.fill != fillZeros {
+			for s := first; s < end; s++ {
+				kept[s] = true
+			}
+		}
+	case dataTorn:
+		for s := first; s < end; s++ {
+			if fate.sector(i, s) {
+				disk.copyRange(cur, s*sectorSize, sectorSize)
+				kept[s] = true
+			}
+		}
+	}
+}
+
+// takeSize gives disk the length that cur has after op.
+func takeSize(disk, cur *content, op fileOp) {
+	shrinks := cur.size < disk.size
+	disk.setSize(cur.size)
+	if shrinks {
+		// The sector in which the file now ends is the one that cur shows: cut,
+		// the one of disk could be a mixture that never was.
+		disk.copyRange(cur, cur.size/sectorSize*sectorSize, sectorSize)
+	}
+	if op.kind == OpPreallocate {
+		disk.reserve(op.off, op.n)
+		disk.size = cur.size
+	}
+}
+
+// fillNewBlocks puts garbage or stale bytes into those sectors of blocks that
+// the journal took into use to which no data was kept.
+func (m *Mem) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64]bool, inodes []*inode, rng *rand.Rand) {
+	var filled map[int64]bool
+	for _, op := range ino.journal {
+		if op.kind == OpTruncate {
+			continue
+		}
+		from := op.off / memPage * memPage
+		to := min(disk.size, (op.off+op.n+memPage-1)/memPage*memPage)
+		for off := from; off < to; off += sectorSize {
+			sector := off / sectorSize
+			inBlock := ino.durable.isAllocated(int(off/chunkBytes), int(off%chunkBytes/memPage))
+			if inBlock || kept[sector] || filled[sector] {
+				continue
+			}
+			if filled == nil {
+				filled = map[int64]bool{}
+			}
+			filled[sector] = true
+			size := disk.size
+			disk.writeAt(m.oldSector(with, inodes, rng), off)
+			disk.size = size
+		}
+	}
+}
+
+// oldSector returns a sector of random bytes, or of a page that is or was
+// part of some file.
+func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
+	if with == fillStale {
+		p := m.mu.freed.pick(rng)
+		if p == nil || rng.IntN(2) == 0 {
+			if other := pickPage(&inodes[rng.IntN(len(inodes))].durable, rng); other != nil {
+				p = other
+			}
+		}
+		if p != nil {
+			at := rng.IntN(memPage/sectorSize) * sectorSize
+			return p[at : at+sectorSize]
+		}
+	}
+	sector := make([]byte, sectorSize)
+	for i := 0; i < sectorSize; i += 8 {
+		binary.LittleEndian.PutUint64(sector[i:], rng.Uint64())
+	}
+	return sector
+}
+
+// freedPages is a ring of pages of files that are gone.
+type freedPages struct {
+	pages [32]*page
+	next  int
+}
+
+// add takes a few pages of c. Nobody writes them any more: they become shared.
+func (f *freedPages) add(c *content) {
+	gone := c.fork()
+	for i := range 4 {
+		at := gone.size / 4 * int64(i)
+		if p := gone.peek(int(at/chunkBytes), int(at%chunkBytes/memPage)); p != nil {
+			f.pages[f.next%len(f.pages)] = p
+			f.next++
+		}
+	}
+}
+
+func (f *freedPages) pick(rng *rand.Rand) *page {
+	return f.pages[rng.IntN(len(f.pages))]
+}
+
+// pickPage returns a random page of c, or nil.
+func pickPage(c *content, rng *rand.Rand) *page {
+	if c.size == 0 {
+		return nil
+	}
+	at := rng.Int64N(c.size)
+	return c.peek(int(at/chunkBytes), int(at%chunkBytes/memPage))
+}

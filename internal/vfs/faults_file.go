@@ -1,0 +1,139 @@
+package vfs
+
+import "math/rand/v2"
+
+// faultFile is a file of a Faults.
+type faultFile struct {
+	File   // for Name
+	faults *Faults
+	cat    Category
+}
+
+func (f *faultFile) op(kind OpKind, off, n int64) Op {
+	return Op{Kind: kind, Category: f.cat, Path: f.Name(), Off: off, Len: n}
+}
+
+func (f *faultFile) ReadAt(p []byte, off int64) (int, error) {
+	return f.move(f.op(OpRead, off, int64(len(p))), p, f.File.ReadAt)
+}
+
+func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
+	return f.move(f.op(OpWrite, off, int64(len(p))), p, f.File.WriteAt)
+}
+
+// move is a read or write, of which a rule may let a part through.
+func (f *faultFile) move(op Op, p []byte, inner func([]byte, int64) (int, error)) (int, error) {
+	rule := f.faults.call(op)
+	if rule == nil {
+		return inner(p, op.Off)
+	}
+	part := max(0, min(rule.Partial, len(p)))
+	if rule.Done {
+		part = len(p)
+	}
+	n := 0
+	if part > 0 {
+		var err error
+		if n, err = inner(p[:part], op.Off); err != nil {
+			return n, err
+		}
+	}
+	return n, rule.fail(op.Kind, op.Path)
+}
+
+func (f *faultFile) Size() (size int64, err error) {
+	err = f.faults.run(f.op(OpSize, 0, 0), func() (err error) {
+		size, err = f.File.Size()
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return size, nil
+}
+
+func (f *faultFile) Truncate(size int64) error {
+	return f.faults.run(f.op(OpTruncate, size, 0), func() error { return f.File.Truncate(size) })
+}
+
+func (f *faultFile) Preallocate(off, n int64) error {
+	return f.faults.run(f.op(OpPreallocate, off, n), func() error { return f.File.Preallocate(off, n) })
+}
+
+func (f *faultFile) SyncRange(off, n int64) error {
+	return f.faults.run(f.op(OpSyncRange, off, n), func() error { return f.File.SyncRange(off, n) })
+}
+
+func (f *faultFile) SyncData() error { return f.sync(OpSyncData, f.File.SyncData) }
+func (f *faultFile) Sync() error     { return f.sync(OpSync, f.File.Sync) }
+
+func (f *faultFile) sync(kind OpKind, inner func() error) error {
+	rule := f.faults.call(f.op(kind, 0, 0))
+	if rule == nil {
+		return inner()
+	}
+	fate := rule.fate()
+	if mem, ok := f.File.(interface{ failSync(SyncFate, *rand.Rand) }); ok {
+		mem.failSync(fate, rule.generator())
+	} else if fate == SyncKept {
+		if err := inner(); err != nil {
+			return err
+		}
+	}
+	return rule.fail(kind, f.Name())
+}
+
+// Close closes the file, also when a rule reports it as failed: no caller
+// could do it again.
+func (f *faultFile) Close() error {
+	rule := f.faults.call(f.op(OpClose, 0, 0))
+	err := f.File.Close()
+	if rule != nil && err == nil {
+		err = rule.fail(OpClose, f.Name())
+	}
+	return err
+}
+
+func (f *faultFile) Map(n int64) (Mapping, error) {
+	rule := f.faults.call(f.op(OpMap, 0, n))
+	if rule != nil {
+		return nil, rule.fail(OpMap, f.Name())
+	}
+	m, err := f.File.Map(n)
+	if err != nil {
+		return nil, err
+	}
+	return &faultMapping{Mapping: m, file: f}, nil
+}
+
+// faultMapping is a mapping of a Faults.
+type faultMapping struct {
+	Mapping // for Bytes
+	file    *faultFile
+}
+
+func (m *faultMapping) run(kind OpKind, off, n int64, inner func(off, n int64) error) error {
+	return m.file.faults.run(m.file.op(kind, off, n), func() error { return inner(off, n) })
+}
+
+func (m *faultMapping) WillNeed(off, n int64) error {
+	return m.run(OpWillNeed, off, n, m.Mapping.WillNeed)
+}
+
+func (m *faultMapping) Populate(off, n int64) error {
+	return m.run(OpPopulate, off, n, m.Mapping.Populate)
+}
+
+func (m *faultMapping) DontNeed(off, n int64) error {
+	return m.run(OpDontNeed, off, n, m.Mapping.DontNeed)
+}
+
+// Close ends the mapping, also when a rule reports it as failed.
+func (m *faultMapping) Close() error {
+	rule := m.file.faults.call(m.file.op(OpUnmap, 0, 0))
+	err := m.Mapping.Close()
+	if rule != nil && err == nil {
+		err = rule.fail(OpUnmap, m.file.Name())
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package vfs
+
+import (
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// memFile is an open file of a Mem.
+type memFile struct {
+	mem    *Mem
+	ino    *inode
+	name   string
+	cat    Category
+	writes bool
+	closed atomic.Bool
+	// sawFailedSyncs is how many of the inode's failed syncs this handle has
+	// reported, guarded by mem.mu.
+	sawFailedSyncs uint64
+}
+
+func (f *memFile) Name() string { return f.name }
+
+// check refuses calls on closed handles and ranges that cannot be.
+func (f *memFile) check(op OpKind, off, n int64) error {
+	if f.closed.Load() {
+		return pathErr(op, f.name, ErrClosed)
+	}
+	return pathErr(op, f.name, checkRange(off, n))
+}
+
+// checkWrite is check for calls that change the file.
+func (f *memFile) checkWrite(op OpKind, off, n int64) error {
+	if err := f.check(op, off, n); err != nil {
+		return err
+	}
+	if !f.writes {
+		return pathErr(op, f.name, errReadHandle)
+	}
+	return nil
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.check(OpRead, off, int64(len(p))); err != nil {
+		return 0, err
+	}
+	f.mem.mu.RLock()
+	defer f.mem.mu.RUnlock()
+	n := f.ino.live.readAt(p, off)
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.checkWrite(OpWrite, off, int64(len(p))); err != nil {
+		return 0, err
+	}
+	f.mem.before(Op{Kind: OpWrite, Category: f.cat, Path: f.name, Off: off, Len: int64(len(p))})
+	m := f.mem
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.fitLocked(f.ino, off, int64(len(p)))
+	if n > 0 {
+		m.changeLocked(f.ino, func(c *content) { c.writeAt(p[:n], off) })
+		op := fileOp{kind: OpWrite, off: off, n: n}
+		if !m.keepsNothing {
+			op.data = slices.Clone(p[:n])
+		}
+		m.recordLocked(f.ino, op)
+	}
+	if n < int64(len(p)) {
+		return int(n), pathErr(OpWrite, f.name, ErrNoSpace)
+	}
+	return int(n), nil
+}
+
+func (f *memFile) Size() (int64, error) {
+	if err := f.check(OpSize, 0, 0); err != nil {
+		return 0, err
+	}
+	f.mem.mu.RLock()
+	defer f.mem.mu.RUnlock()
+	return f.ino.live.size, nil
+}
+
+func (f *memFile) Truncate(size int64) error {
+	if err := f.checkWrite(OpTruncate, size, 0); err != nil {
+		return err
+	}
+	f.mem.before(Op{Kind: OpTruncate, Category: f.cat, Path: f.name, Off: size})
+	if size > memFileMax {
+		return pathErr(OpTruncate, f.name, ErrNoSpace)
+	}
+	f.mem.mu.Lock()
+	defer f.mem.mu.Unlock()
+	f.mem.changeLocked(f.ino, func(c *content) { c.setSize(size) })
+	f.mem.recordLocked(f.ino, fileOp{kind: OpTruncate, off: size})
+	return nil
+}
+
+func (f *memFile) Preallocate(off, n int64) error {
+	if err := f.checkWrite(OpPreallocate, off, n); err != nil {
+		return err
+	}
+	f.mem.before(Op{Kind: OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
+	m := f.mem
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fitLocked(f.ino, off, n) < n {
+		return pathErr(OpPreallocate, f.name, ErrNoSpace)
+	}
+	m.changeLocked(f.ino, func(c *content) { c.reserve(off, n) })
+	m.recordLocked(f.ino, fileOp{kind: OpPreallocate, off: off, n: n})
+	return nil
+}
+
+// SyncRange does nothing: what may have been written back early is among the
+// states that a crash can leave anyway.
+func (f *memFile) SyncRange(off, n int64) error { return f.check(OpSyncRange, off, max(0, n)) }
+
+func (f *memFile) SyncData() error { return f.sync(OpSyncData) }
+func (f *memFile) Sync() error     { return f.sync(OpSync) }
+
+func (f *memFile) sync(op OpKind) error {
+	if err := f.check(op, 0, 0); err != nil {
+		return err
+	}
+	f.mem.before(Op{Kind: op, Category: f.cat, Path: f.name})
+	f.mem.mu.Lock()
+	defer f.mem.mu.Unlock()
+	f.ino.sync()
+	if f.sawFailedSyncs != f.ino.failedSyncs {
+		f.sawFailedSyncs = f.ino.failedSyncs
+		return pathErr(op, f.name, ErrIO)
+	}
+	return nil
+}
+
+// sync makes what the journal holds durable.
+func (ino *inode) sync() {
+	if len(ino.journal) == 0 {
+		return
+	}
+	if !ino.lostData {
+		ino.durable = ino.live.fork()
+	} else {
+		ino.syncDirty()
+	}
+	ino.journal = nil
+}
+
+// syncDirty makes durable the pages that the journal touched, and no more: of
+// an earlier sync that failed the system has forgotten what was dirty then.
+func (ino *inode) syncDirty() {
+	for _, op := range ino.journal {
+		if op.kind != OpTruncate {
+			from := op.off / memPage * memPage
+			to := min(ino.live.size, (op.off+op.n+memPage-1)/memPage*memPage)
+			ino.durable.copyRange(&ino.live, from, max(0, to-from))
+		}
+	}
+	ino.durable.setSize(ino.live.size)
+	ino.base = ino.live.fork()
+}
+
+func (f *memFile) Close() error {
+	if f.closed.Swap(true) {
+		return pathErr(OpClose, f.name, ErrClosed)
+	}
+	f.mem.mu.Lock()
+	defer f.mem.mu.Unlock()
+	f.ino.handles--
+	f.mem.dropLocked(f.ino)
+	return nil
+}
+
+// memMapping shows the bytes of a file that were there when it was mapped.
+type memMapping struct {
+	mem    *Mem
+	ino    *inode
+	name   string
+	data   []byte
+	closed atomic.Bool
+}
+
+func (f *memFile) Map(n int64) (Mapping, error) {
+	if err := f.check(OpMap, 0, n); err != nil {
+		return nil, err
+	}
+	f.mem.mu.Lock()
+	defer f.mem.mu.Unlock()
+	if n > f.ino.live.size || n > math.MaxInt {
+		return nil, pathErr(OpMap, f.name, errBeyondEnd)
+	}
+	data := f.ino.mapLocked(n)
+	if invariant.Enabled {
+		// A copy of its own, that Close can spoil.
+		data = slices.Clone(data)
+	}
+	f.ino.handles++
+	return &memMapping{mem: f.mem, ino: f.ino, name: f.name, data: data}, nil
+}
+
+// mapLocked returns [0, n) of the file as one slice that is the storage.
+func (ino *inode) mapLocked(n int64) []byte {
+	if int64(len(ino.mapped)) < n || !ino.live.aliases(ino.mapped, n) {
+		ino.mapped = ino.live.contiguous(n)
+	}
+	return ino.mapped[:n:n]
+}
+
+func (m *memMapping) Bytes() []byte { return m.data }
+
+func (m *memMapping) check(op OpKind, off, n int64) error {
+	switch {
+	case m.closed.Load():
+		return pathErr(op, m.name, ErrClosed)
+	case off < 0 || n < 0 || n > int64(len(m.data))-off:
+		return pathErr(op, m.name, errBeyondEnd)
+	}
+	return nil
+}
+
+func (m *memMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
+func (m *memMapping) Populate(off, n int64) error { return m.check(OpPopulate, off, n) }
+func (m *memMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
+
+func (m *memMapping) Close() error {
+	if m.closed.Swap(true) {
+		return pathErr(OpUnmap, m.name, ErrClosed)
+	}
+	invariant.Mangle(m.data)
+	m.mem.mu.Lock()
+	defer m.mem.mu.Unlock()
+	m.ino.handles--
+	m.mem.dropLocked(m.ino)
+	return nil
+}

@@ -1,0 +1,29 @@
+//go:build !linux && !darwin && !freebsd && !windows
+
+package vfs
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lockFile refuses: a database on disk needs a lock that dies with its
+// process, and no portable call gives one. Databases in memory work.
+func lockFile(*os.File) error { return ErrUnsupported }
+
+func unlockFile(*os.File) error { return ErrUnsupported }
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return causeOf(err)
+	}
+	return errors.Join(causeOf(d.Sync()), causeOf(d.Close()))
+}
+
+func freeBytes(string) (uint64, error) { return 0, ErrUnsupported }
+
+func isNoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+
+func isNotEmpty(err error) bool { return errors.Is(err, syscall.ENOTEMPTY) }

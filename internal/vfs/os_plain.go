@@ -1,0 +1,320 @@
+//go:build !linux && !darwin && !freebsd
+
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+)
+
+// The modes of what stoat makes, where the system has modes.
+const (
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
+// osFS is the operating system through package os alone, with a few calls
+// that each system adds: syncDir, lockFile and freeBytes.
+type osFS struct{}
+
+// OS returns the file system of the operating system.
+func OS() FS { return osFS{} }
+
+func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
+func (osFS) Base(name string) string    { return filepath.Base(name) }
+func (osFS) Dir(name string) string     { return filepath.Dir(name) }
+
+func (osFS) Create(name string, _ Category) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return nil, pathErr(OpCreate, name, causeOf(err))
+	}
+	return &osFile{file: f, name: name}, nil
+}
+
+func (osFS) Open(name string, _ Category) (File, error) {
+	return openExisting(OpOpen, name, os.O_RDONLY)
+}
+
+func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
+	return openExisting(OpOpenReadWrite, name, os.O_RDWR)
+}
+
+// openExisting opens a regular file and refuses everything else.
+func openExisting(op OpKind, name string, flags int) (File, error) {
+	info, err := os.Lstat(name)
+	if err == nil {
+		err = requireRegular(info)
+	}
+	if err != nil {
+		return nil, pathErr(op, name, causeOf(err))
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if err != nil {
+		return nil, pathErr(op, name, causeOf(err))
+	}
+	return &osFile{file: f, name: name}, nil
+}
+
+func requireRegular(info fs.FileInfo) error {
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		return errIsDir
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errSymlink
+	}
+	return errNotRegular
+}
+
+func (osFS) Rename(oldName, newName string) error {
+	return pathErr(OpRename, oldName, causeOf(os.Rename(oldName, newName)))
+}
+
+func (osFS) Link(oldName, newName string) error {
+	return pathErr(OpLink, newName, causeOf(os.Link(oldName, newName)))
+}
+
+func (osFS) Remove(name string) error {
+	return pathErr(OpRemove, name, causeOf(os.Remove(name)))
+}
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, pathErr(OpList, dir, causeOf(err))
+	}
+	names, err := d.Readdirnames(-1)
+	_ = d.Close() // opened for reading
+	if err != nil {
+		return nil, pathErr(OpList, dir, causeOf(err))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// MkdirAll makes one level after the other and syncs each into its parent
+// before the next, and the deepest level that existed as well.
+func (f osFS) MkdirAll(dir string) error {
+	dir = filepath.Clean(dir)
+	var missing []string
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			err = errNotDir
+		}
+		if err == nil {
+			break
+		}
+		parent := filepath.Dir(at)
+		if !errors.Is(err, fs.ErrNotExist) || parent == at {
+			return pathErr(OpMkdir, at, causeOf(err))
+		}
+		missing = append(missing, at)
+		at = parent
+	}
+	if err := f.SyncDir(filepath.Dir(at)); err != nil && !errors.Is(err, ErrPermission) {
+		return err
+	}
+	for _, made := range slices.Backward(missing) {
+		if err := os.Mkdir(made, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return pathErr(OpMkdir, made, causeOf(err))
+		}
+		if err := f.SyncDir(filepath.Dir(made)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (osFS) SyncDir(dir string) error { return pathErr(OpSyncDir, dir, syncDir(dir)) }
+
+func (osFS) Stat(name string) (Info, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return Info{}, pathErr(OpStat, name, causeOf(err))
+	}
+	return Info{Size: info.Size(), Allocated: info.Size(), Dir: info.IsDir()}, nil
+}
+
+// lock is a held lock on an open file of its own.
+type lock struct {
+	file   *os.File
+	closed atomic.Bool
+}
+
+func (osFS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, pathErr(OpLock, name, causeOf(err))
+	}
+	if err := lockFile(f); err != nil {
+		_ = f.Close() // nothing was written through it
+		return nil, pathErr(OpLock, name, err)
+	}
+	return &lock{file: f}, nil
+}
+
+func (l *lock) Close() error {
+	if l.closed.Swap(true) {
+		return ErrClosed
+	}
+	return errors.Join(unlockFile(l.file), l.file.Close())
+}
+
+func (osFS) Free(dir string) (uint64, error) {
+	n, err := freeBytes(dir)
+	return n, pathErr(OpFree, dir, err)
+}
+
+// causeOf takes the operation and the path off an error of package os, as
+// pathErr adds ours.
+func causeOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	var l *os.LinkError
+	if errors.As(err, &l) {
+		return l.Err
+	}
+	var s *os.SyscallError
+	if errors.As(err, &s) {
+		return s.Err
+	}
+	return err
+}
+
+// classify maps a cause to the error of this package that callers branch on.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, errSymlink), errors.Is(err, errNotRegular):
+		return ErrPermission
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNotExist
+	case errors.Is(err, fs.ErrExist) && !isNotEmpty(err):
+		return ErrExist
+	case errors.Is(err, fs.ErrPermission):
+		return ErrPermission
+	case errors.Is(err, fs.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, io.ErrShortWrite):
+		return ErrIO
+	case isNoSpace(err):
+		return ErrNoSpace
+	}
+	return nil
+}
+
+// osFile is an open regular file.
+type osFile struct {
+	file *os.File
+	name string
+}
+
+func (f *osFile) Name() string { return f.name }
+
+func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.file.ReadAt(p, off)
+	return n, pathErr(OpRead, f.name, causeOf(err))
+}
+
+func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.file.WriteAt(p, off)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, pathErr(OpWrite, f.name, causeOf(err))
+}
+
+func (f *osFile) Size() (int64, error) {
+	info, err := f.file.Stat()
+	if err != nil {
+		return 0, pathErr(OpSize, f.name, causeOf(err))
+	}
+	return info.Size(), nil
+}
+
+func (f *osFile) Truncate(size int64) error {
+	return pathErr(OpTruncate, f.name, causeOf(f.file.Truncate(size)))
+}
+
+// Preallocate only grows the file.
+func (f *osFile) Preallocate(off, n int64) error {
+	if off < 0 || n < 0 || off > math.MaxInt64-n {
+		return pathErr(OpPreallocate, f.name, errInvalid)
+	}
+	size, err := f.Size()
+	if err != nil || size >= off+n {
+		return err
+	}
+	return pathErr(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
+}
+
+// SyncRange does nothing: there is no call that only starts writing.
+func (f *osFile) SyncRange(int64, int64) error { return nil }
+
+func (f *osFile) SyncData() error { return pathErr(OpSyncData, f.name, causeOf(f.file.Sync())) }
+func (f *osFile) Sync() error     { return pathErr(OpSync, f.name, causeOf(f.file.Sync())) }
+
+func (f *osFile) Close() error { return pathErr(OpClose, f.name, causeOf(f.file.Close())) }
+
+// osMapping is a copy of the file in memory: a real mapping would keep the
+// file from being removed on Windows.
+type osMapping struct {
+	name   string
+	data   []byte
+	closed atomic.Bool
+}
+
+func (f *osFile) Map(n int64) (Mapping, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 || n > math.MaxInt {
+		return nil, pathErr(OpMap, f.name, errInvalid)
+	}
+	if n > size {
+		return nil, pathErr(OpMap, f.name, errBeyondEnd)
+	}
+	data, err := Alloc(int(n))
+	if err == nil {
+		_, err = f.file.ReadAt(data, 0)
+	}
+	if err != nil && err != io.EOF {
+		return nil, pathErr(OpMap, f.name, errors.Join(causeOf(err), Free(data)))
+	}
+	return &osMapping{name: f.name, data: data}, nil
+}
+
+func (m *osMapping) Bytes() []byte { return m.data }
+
+func (m *osMapping) check(op OpKind, off, n int64) error {
+	switch {
+	case m.closed.Load():
+		return pathErr(op, m.name, ErrClosed)
+	case off < 0 || n < 0 || n > int64(len(m.data))-off:
+		return pathErr(op, m.name, errBeyondEnd)
+	}
+	return nil
+}
+
+func (m *osMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
+func (m *osMapping) Populate(off, n int64) error { return m.check(OpPopulate, off, n) }
+func (m *osMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
+
+func (m *osMapping) Close() error {
+	if m.closed.Swap(true) {
+		return pathErr(OpUnmap, m.name, ErrClosed)
+	}
+	return pathErr(OpUnmap, m.name, Free(m.data))
+}

@@ -1,0 +1,244 @@
+//go:build linux || darwin || freebsd
+
+package vfs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// The modes of what stoat makes: for its user alone.
+const (
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
+// openFlags go with every open. O_NOFOLLOW: a link planted in the directory
+// must not lead reads or writes elsewhere. O_NONBLOCK: a FIFO planted there
+// must not hang the open; regular files ignore it.
+const openFlags = unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+
+type osFS struct{}
+
+// OS returns the file system of the operating system.
+func OS() FS { return osFS{} }
+
+func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
+func (osFS) Base(name string) string    { return filepath.Base(name) }
+func (osFS) Dir(name string) string     { return filepath.Dir(name) }
+
+func (osFS) Create(name string, _ Category) (File, error) {
+	fd, err := createExclusive(name)
+	if err != nil {
+		return nil, pathErr(OpCreate, name, err)
+	}
+	return newOSFile(fd, name), nil
+}
+
+func (osFS) Open(name string, _ Category) (File, error) {
+	return openExisting(OpOpen, name, unix.O_RDONLY)
+}
+
+func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
+	return openExisting(OpOpenReadWrite, name, unix.O_RDWR)
+}
+
+// createExclusive makes a file that did not exist and returns it with mode
+// fileMode, also where the umask took bits of it away.
+func createExclusive(name string) (int, error) {
+	fd, err := open(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, fileMode)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	err = retryEINTR(func() error { return unix.Fstat(fd, &st) })
+	if err == nil && uint32(st.Mode)&0o777 != fileMode {
+		err = retryEINTR(func() error { return unix.Fchmod(fd, fileMode) })
+	}
+	if err != nil {
+		// The file is empty and nobody was told of it. What a failing removal
+		// leaves behind is an orphan like any other.
+		_ = unix.Unlink(name)
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openExisting opens a regular file and refuses everything else.
+func openExisting(op OpKind, name string, flags int) (File, error) {
+	fd, err := open(name, flags|openFlags, 0)
+	if err != nil {
+		return nil, pathErr(op, name, err)
+	}
+	var st unix.Stat_t
+	if err = retryEINTR(func() error { return unix.Fstat(fd, &st) }); err == nil {
+		err = requireRegular(&st)
+	}
+	if err != nil {
+		_ = unix.Close(fd) // nothing was written through it
+		return nil, pathErr(op, name, err)
+	}
+	return newOSFile(fd, name), nil
+}
+
+func requireRegular(st *unix.Stat_t) error {
+	switch uint32(st.Mode) & unix.S_IFMT {
+	case unix.S_IFREG:
+		return nil
+	case unix.S_IFDIR:
+		return errIsDir
+	}
+	return errNotRegular
+}
+
+func open(name string, flags int, mode uint32) (fd int, err error) {
+	err = retryEINTR(func() error {
+		fd, err = unix.Open(name, flags, mode)
+		return err
+	})
+	// Of O_NOFOLLOW's error, Linux says ELOOP and FreeBSD EMLINK.
+	if err == unix.ELOOP || err == unix.EMLINK {
+		err = errSymlink
+	}
+	return fd, err
+}
+
+func (osFS) Rename(oldName, newName string) error {
+	err := retryEINTR(func() error { return unix.Rename(oldName, newName) })
+	return pathErr(OpRename, oldName, err)
+}
+
+func (osFS) Link(oldName, newName string) error {
+	err := retryEINTR(func() error { return unix.Link(oldName, newName) })
+	return pathErr(OpLink, newName, err)
+}
+
+func (osFS) Remove(name string) error {
+	err := retryEINTR(func() error { return unix.Unlink(name) })
+	// Unlinking a directory is EISDIR on Linux, EPERM where POSIX is taken by
+	// its letter. A file that may not be unlinked then says ENOTDIR to rmdir,
+	// and the first error is the telling one.
+	if err == unix.EISDIR || err == unix.EPERM {
+		errDir := retryEINTR(func() error { return unix.Rmdir(name) })
+		if errDir != unix.ENOTDIR {
+			err = errDir
+		}
+	}
+	return pathErr(OpRemove, name, err)
+}
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, pathErr(OpList, dir, causeOf(err))
+	}
+	names, err := d.Readdirnames(-1)
+	_ = d.Close() // opened for reading
+	if err != nil {
+		return nil, pathErr(OpList, dir, causeOf(err))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// causeOf takes the operation and the path off an error of package os, as
+// pathErr adds ours.
+func causeOf(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	var s *os.SyscallError
+	if errors.As(err, &s) {
+		return s.Err
+	}
+	return err
+}
+
+func (osFS) Stat(name string) (Info, error) {
+	var st unix.Stat_t
+	err := retryEINTR(func() error { return unix.Stat(name, &st) })
+	if err != nil {
+		return Info{}, pathErr(OpStat, name, err)
+	}
+	return Info{
+		Size:      st.Size,
+		Allocated: int64(st.Blocks) * 512,
+		Dir:       uint32(st.Mode)&unix.S_IFMT == unix.S_IFDIR,
+	}, nil
+}
+
+func (osFS) SyncDir(dir string) error {
+	return pathErr(OpSyncDir, dir, syncDir(dir))
+}
+
+func syncDir(dir string) error {
+	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = fullSync(fd)
+	_ = unix.Close(fd) // opened for reading
+	if err == unix.EINVAL {
+		// Some network file systems have no sync of directories; there the
+		// server does it, or nobody can.
+		return nil
+	}
+	return err
+}
+
+func (osFS) Free(dir string) (uint64, error) {
+	n, err := freeBytes(dir)
+	return n, pathErr(OpFree, dir, err)
+}
+
+// retryEINTR repeats f while signals interrupt it. The runtime sends signals
+// to its own threads to preempt goroutines, so that on file systems that
+// interrupt (FUSE, CIFS, NFS) this is an everyday event.
+func retryEINTR(f func() error) error {
+	for {
+		err := f()
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// classify maps an errno to the error of this package that callers branch on.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, io.ErrShortWrite):
+		return ErrIO
+	case errors.Is(err, errSymlink), errors.Is(err, errNotRegular):
+		return ErrPermission
+	}
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return nil
+	}
+	switch errno {
+	case unix.ENOENT:
+		return ErrNotExist
+	case unix.EEXIST:
+		return ErrExist
+	case unix.ENOSPC, unix.EDQUOT, unix.EFBIG:
+		return ErrNoSpace
+	case unix.EIO, unix.EFAULT:
+		return ErrIO
+	case unix.EACCES, unix.EPERM:
+		return ErrPermission
+	case unix.EROFS:
+		return ErrReadOnly
+	case unix.EMFILE, unix.ENFILE:
+		return ErrTooManyFiles
+	case unix.ENOSYS, unix.EOPNOTSUPP:
+		return ErrUnsupported
+	}
+	return nil
+}

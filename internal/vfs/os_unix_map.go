@@ -1,0 +1,175 @@
+//go:build linux || darwin || freebsd
+
+package vfs
+
+import (
+	"io"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+var pageSize = os.Getpagesize()
+
+// willNeedStep bounds one advice. Linux cuts a longer one to the read-ahead
+// size of the device or the largest request that it takes.
+const willNeedStep = 512 << 10
+
+// touchSize is the buffer through which Populate reads where the kernel
+// cannot populate a mapping.
+const touchSize = 64 << 10
+
+type osMapping struct {
+	data   []byte
+	file   *osFile
+	closed atomic.Bool
+	// holdsFile says that the mapping keeps the descriptor open, because
+	// Populate has to read through it.
+	holdsFile bool
+}
+
+func (f *osFile) Map(n int64) (Mapping, error) {
+	if !f.acquire() {
+		return nil, pathErr(OpMap, f.name, ErrClosed)
+	}
+	m := &osMapping{file: f, holdsFile: !canPopulate()}
+	if !m.holdsFile {
+		defer f.release()
+	}
+	err := m.open(n)
+	if err != nil {
+		if m.holdsFile {
+			f.release()
+		}
+		return nil, pathErr(OpMap, f.name, err)
+	}
+	return m, nil
+}
+
+// open maps the file. The size is checked first, as a touch beyond the end
+// of the file would be SIGBUS.
+func (m *osMapping) open(n int64) error {
+	fd := m.file.fd
+	var st unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return err
+	}
+	switch {
+	case n < 0 || n > math.MaxInt:
+		return errInvalid
+	case n > st.Size:
+		return errBeyondEnd
+	case n == 0:
+		return nil
+	}
+	data, err := unix.Mmap(fd, 0, int(n), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	// Without this advice a page fault reads around the page as much as the
+	// device's read-ahead, up to megabytes for one block. Who wants more than
+	// a page says so by WillNeed or Populate.
+	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
+		_ = unix.Munmap(data) // the advice's error is the telling one
+		return err
+	}
+	m.data = data
+	return nil
+}
+
+func (m *osMapping) Bytes() []byte { return m.data }
+
+// pages returns the whole pages that cover [off, off+n).
+func (m *osMapping) pages(op OpKind, off, n int64) ([]byte, error) {
+	switch {
+	case m.closed.Load():
+		return nil, pathErr(op, m.file.name, ErrClosed)
+	case off < 0 || n < 0 || n > int64(len(m.data))-off:
+		return nil, pathErr(op, m.file.name, errBeyondEnd)
+	case n == 0:
+		return nil, nil
+	}
+	page := int64(pageSize)
+	end := min(int64(len(m.data)), (off+n+page-1)/page*page)
+	return m.data[off/page*page : end], nil
+}
+
+func (m *osMapping) WillNeed(off, n int64) error {
+	b, err := m.pages(OpWillNeed, off, n)
+	for err == nil && len(b) > 0 {
+		step := min(len(b), willNeedStep)
+		err = madvise(b[:step], unix.MADV_WILLNEED)
+		b = b[step:]
+	}
+	return pathErr(OpWillNeed, m.file.name, err)
+}
+
+func (m *osMapping) Populate(off, n int64) error {
+	b, err := m.pages(OpPopulate, off, n)
+	if err != nil || len(b) == 0 {
+		return err
+	}
+	if m.holdsFile {
+		return pathErr(OpPopulate, m.file.name, m.touch(off, int64(n)))
+	}
+	if len(b) > pageSize {
+		// Populating goes page by page; the advice makes large requests of it.
+		if err := m.WillNeed(off, n); err != nil {
+			return err
+		}
+	}
+	return pathErr(OpPopulate, m.file.name, populate(b))
+}
+
+var touchBuffers = sync.Pool{New: func() any { return new([touchSize]byte) }}
+
+// touch reads [off, off+n) through the descriptor, so that the page cache has
+// it and a fault does not have to wait for the device.
+func (m *osMapping) touch(off, n int64) error {
+	buf := touchBuffers.Get().(*[touchSize]byte)
+	defer touchBuffers.Put(buf)
+	for n > 0 {
+		part := buf[:min(n, touchSize)]
+		got, err := unix.Pread(m.file.fd, part, off)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case got == 0:
+			return io.ErrUnexpectedEOF
+		}
+		off += int64(got)
+		n -= int64(got)
+	}
+	return nil
+}
+
+func (m *osMapping) DontNeed(off, n int64) error {
+	b, err := m.pages(OpDontNeed, off, n)
+	if err != nil || len(b) == 0 {
+		return err
+	}
+	return pathErr(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
+}
+
+func madvise(b []byte, advice int) error {
+	return retryEINTR(func() error { return unix.Madvise(b, advice) })
+}
+
+func (m *osMapping) Close() error {
+	if m.closed.Swap(true) {
+		return pathErr(OpUnmap, m.file.name, ErrClosed)
+	}
+	var err error
+	if m.data != nil {
+		err = unix.Munmap(m.data)
+	}
+	if m.holdsFile {
+		m.file.release()
+	}
+	return pathErr(OpUnmap, m.file.name, err)
+}

@@ -1,0 +1,52 @@
+package stoat
+
+import (
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// An Item is one version of one key. It is borrowed: valid until the iterator
+// it came from moves, or for GetItem until the transaction ends.
+type Item struct {
+	entry base.Entry
+}
+
+// Key returns the key.
+func (i Item) Key() []byte { return i.entry.Key }
+
+// KeyCopy appends the key to dst.
+func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
+
+// Value returns the value, borrowed until the transaction ends.
+func (i Item) Value() ([]byte, error) { return i.entry.Value, nil }
+
+// ValueCopy appends the value to dst.
+func (i Item) ValueCopy(dst []byte) ([]byte, error) { return append(dst, i.entry.Value...), nil }
+
+// ValueSize returns the length of the value in bytes.
+func (i Item) ValueSize() int64 { return int64(len(i.entry.Value)) }
+
+// Version returns the version of the transaction that wrote the item, or 0
+// for a write of the transaction that is reading.
+func (i Item) Version() uint64 {
+	if i.entry.Seq > base.SeqNumMax {
+		return 0
+	}
+	return uint64(i.entry.Seq)
+}
+
+// ExpiresAt returns when the item expires, or the zero time for never.
+func (i Item) ExpiresAt() time.Time {
+	if i.entry.Meta.ExpiresAt == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(i.entry.Meta.ExpiresAt))
+}
+
+// UserMeta returns the byte that was attached with UserMeta, or 0.
+func (i Item) UserMeta() byte { return i.entry.Meta.User }
+
+// Deleted reports whether the item marks a deletion, which only iterators
+// over all versions show.
+func (i Item) Deleted() bool { return i.entry.Meta.Kind == base.KindDelete }

@@ -1,0 +1,383 @@
+package stoat
+
+import (
+	"bytes"
+	stditer "iter"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/memtable"
+)
+
+// IterOptions choose what an iterator shows.
+type IterOptions struct {
+	// Lower and Upper bound the keys: Lower inclusive, Upper exclusive. nil
+	// is unbounded. Prefix restricts further to keys that start with it.
+	Lower, Upper, Prefix []byte
+	// Reverse iterates from the last key to the first.
+	Reverse bool
+	// KeysOnly leaves the values alone: Value returns nil.
+	KeysOnly bool
+	// AllVersions shows every version of every key, newest first (oldest
+	// first when Reverse), deletions and expired values included.
+	AllVersions bool
+	// Since shows only versions greater than it: what was written after the
+	// transaction of that version.
+	Since uint64
+}
+
+// An Iterator walks over the keys of a transaction's snapshot, its own writes
+// included as they were when the iterator was last positioned by First or
+// Seek. It is used by one goroutine at a time and must be closed; the end of
+// the transaction closes it too.
+//
+// The key it shows is borrowed until the iterator moves, the value until the
+// transaction ends.
+type Iterator struct {
+	tx   *Txn
+	core *iteratorCore // nil once closed
+	err  error         // why there is no core, or why it must not be used
+}
+
+// An iteratorCore is what an open iterator works with. It is reused by later
+// iterators.
+type iteratorCore struct {
+	visible iter.Visible
+	sources []memtable.Iter
+	inputs  []iter.Input
+
+	tx           *Txn
+	keysOnly     bool
+	reverse      bool
+	lower, upper []byte // effective bounds, in memory of bounds
+	bounds       []byte
+
+	// For a read-write transaction: where the range that is being read
+	// begins in the direction of iteration, nil for the very end of it.
+	reading  bool
+	start    []byte // nil, or startBuf
+	startBuf []byte
+
+	lentKey []byte // the key as shown, with invariants only
+	seekKey []byte
+}
+
+// Iterator returns an iterator before its first entry. Errors show in Err.
+func (tx *Txn) Iterator(o IterOptions) *Iterator {
+	it := &Iterator{tx: tx}
+	if it.err = tx.check(); it.err != nil {
+		return it
+	}
+	c, _ := tx.db.iterators.Get().(*iteratorCore)
+	if c == nil {
+		c = new(iteratorCore)
+	}
+	c.init(tx, &o)
+	it.core = c
+	tx.open.Lock()
+	tx.open.iterators = append(tx.open.iterators, it)
+	tx.open.Unlock()
+	return it
+}
+
+func (c *iteratorCore) init(tx *Txn, o *IterOptions) {
+	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
+	c.setBounds(o)
+	tables := tx.view.tables
+	n := len(tables)
+	if tx.writes != nil {
+		n++
+	}
+	if cap(c.sources) < n {
+		c.sources = make([]memtable.Iter, n)
+		c.inputs = make([]iter.Input, n)
+	}
+	c.sources, c.inputs = c.sources[:n], c.inputs[:n]
+	for i, t := range tables {
+		c.sources[i].Init(t, c.reverse)
+		c.inputs[i] = iter.Input{Source: &c.sources[i]}
+	}
+	if tx.writes != nil {
+		c.sources[n-1].Init(tx.writes.pending, c.reverse)
+		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
+	}
+	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, iter.Snapshot{
+		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions,
+	})
+}
+
+// NowMs is the transaction's time.
+func (c *iteratorCore) NowMs() uint64 { return c.tx.nowMs() }
+
+// setBounds makes one pair of bounds of the options, in memory of its own.
+func (c *iteratorCore) setBounds(o *IterOptions) {
+	lower, upper := o.Lower, o.Upper
+	c.bounds = c.bounds[:0]
+	if len(o.Prefix) > 0 {
+		if bytes.Compare(o.Prefix, lower) > 0 {
+			lower = o.Prefix
+		}
+		c.bounds = append(c.bounds, o.Prefix...)
+		if end := prefixEnd(c.bounds); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
+			upper = end
+		}
+	}
+	n := len(c.bounds)
+	c.bounds = append(append(c.bounds, lower...), upper...)
+	c.lower, c.upper = nil, nil
+	if lower != nil {
+		c.lower = c.bounds[n : n+len(lower)]
+	}
+	if upper != nil {
+		c.upper = c.bounds[n+len(lower):]
+	}
+}
+
+// prefixEnd turns a prefix, in place, into the first key after all those that
+// start with it, or returns nil when there is none.
+func prefixEnd(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i]++; prefix[i] != 0 {
+			return prefix[:i+1]
+		}
+	}
+	return nil
+}
+
+// ready reports whether the iterator can move, and sets its error if not.
+func (it *Iterator) ready() bool {
+	if it.core == nil {
+		if it.err == nil {
+			it.err = ErrTxnDone
+		}
+		return false
+	}
+	if err := it.tx.check(); err != nil {
+		it.err = err
+		return false
+	}
+	return it.err == nil
+}
+
+// First moves to the first entry in the direction of iteration, and reports
+// whether there is one.
+func (it *Iterator) First() bool { return it.seek(nil) }
+
+// Seek moves to the first entry with a key >= key, or backwards to the last
+// entry with a key <= key, and reports whether there is one.
+func (it *Iterator) Seek(key []byte) bool {
+	if key == nil {
+		key = []byte{}
+	}
+	return it.seek(key)
+}
+
+func (it *Iterator) seek(key []byte) bool {
+	if !it.ready() {
+		return false
+	}
+	c := it.core
+	c.noteRange()
+	if w := it.tx.writes; w != nil {
+		c.sources[len(c.sources)-1].Init(w.pending, c.reverse)
+	}
+	if key != nil && c.reverse {
+		c.seekKey = append(append(c.seekKey[:0], key...), 0) // the first key after key
+		key = c.seekKey
+	}
+	ok := c.visible.Seek(key)
+	c.beginRange(key)
+	c.showKey()
+	return ok
+}
+
+// Next moves to the next entry, or to the first one if the iterator has not
+// been positioned, and reports whether there is one.
+func (it *Iterator) Next() bool {
+	if !it.ready() {
+		return false
+	}
+	c := it.core
+	if !c.reading {
+		return it.seek(nil)
+	}
+	ok := c.visible.Next()
+	c.showKey()
+	return ok
+}
+
+// Valid reports whether the iterator is at an entry.
+func (it *Iterator) Valid() bool {
+	return it.core != nil && it.err == nil && it.core.visible.Valid()
+}
+
+// Key returns the key, borrowed until the iterator moves; nil when the
+// iterator is not at an entry.
+func (it *Iterator) Key() []byte {
+	if !it.Valid() {
+		return nil
+	}
+	if invariant.Enabled {
+		return it.core.lentKey
+	}
+	return it.core.visible.Entry.Key
+}
+
+// Value returns the value, borrowed until the transaction ends; nil when the
+// iterator is not at an entry or shows keys only.
+func (it *Iterator) Value() []byte {
+	if !it.Valid() || it.core.keysOnly {
+		return nil
+	}
+	return it.tx.lend(it.core.visible.Entry.Value)
+}
+
+// Item returns the entry with all that is known of it; the zero Item when the
+// iterator is not at an entry.
+func (it *Iterator) Item() Item {
+	if !it.Valid() {
+		return Item{}
+	}
+	e := it.core.visible.Entry
+	e.Key = it.Key()
+	if invariant.Enabled {
+		e.Value = it.tx.lend(e.Value)
+	}
+	return Item{entry: e}
+}
+
+// Err returns the error that ended the iteration, if one did. It is to be
+// asked when Valid reports false.
+func (it *Iterator) Err() error {
+	if it.err != nil || it.core == nil {
+		return it.err
+	}
+	return it.core.visible.Err()
+}
+
+// Close ends the iterator. It may be closed more than once.
+func (it *Iterator) Close() {
+	c := it.core
+	if c == nil {
+		return
+	}
+	if it.err == nil {
+		it.err = c.visible.Err()
+	}
+	c.noteRange()
+	it.core = nil
+	open := &it.tx.open
+	open.Lock()
+	for i, other := range open.iterators {
+		if other == it {
+			last := len(open.iterators) - 1
+			open.iterators[i], open.iterators[last] = open.iterators[last], nil
+			open.iterators = open.iterators[:last]
+			break
+		}
+	}
+	open.Unlock()
+	d := it.tx.db
+	c.clear()
+	d.iterators.Put(c)
+}
+
+// clear lets go of the transaction.
+func (c *iteratorCore) clear() {
+	invariant.Mangle(c.lentKey)
+	c.visible.Clear()
+	clear(c.inputs)
+	for i := range c.sources {
+		c.sources[i].Close()
+	}
+	c.tx, c.lower, c.upper = nil, nil, nil
+}
+
+// showKey lends the key under invariants and spoils the one lent before.
+func (c *iteratorCore) showKey() {
+	if invariant.Enabled {
+		invariant.Mangle(c.lentKey)
+		c.lentKey = append([]byte(nil), c.visible.Entry.Key...)
+	}
+}
+
+// beginRange notes where a positioning began to look.
+func (c *iteratorCore) beginRange(from []byte) {
+	c.reading = true
+	if c.tx.writes == nil {
+		return
+	}
+	if c.reverse {
+		if from == nil || (c.upper != nil && bytes.Compare(from, c.upper) > 0) {
+			from = c.upper
+		}
+	} else if bytes.Compare(from, c.lower) < 0 {
+		from = c.lower
+	}
+	c.start = nil
+	if from != nil {
+		if c.startBuf == nil {
+			c.startBuf = make([]byte, 0, 64)
+		}
+		c.startBuf = append(c.startBuf[:0], from...)
+		c.start = c.startBuf
+	}
+}
+
+// noteRange adds what was passed over since the last positioning to what the
+// transaction has read: from where it began to look to the entry it is at, or
+// to the bound if it found no more. Items need not have been looked at: that
+// there was nothing between them has been seen.
+func (c *iteratorCore) noteRange() {
+	if !c.reading {
+		return
+	}
+	c.reading = false
+	w := c.tx.writes
+	if w == nil {
+		return
+	}
+	key := c.visible.Entry.Key
+	switch valid := c.visible.Valid(); {
+	case !c.reverse && valid:
+		w.reads.AddRangeThrough(c.start, key)
+	case !c.reverse:
+		w.reads.AddRange(c.start, c.upper)
+	case valid:
+		w.reads.AddRange(key, c.start)
+	default:
+		w.reads.AddRange(c.lower, c.start)
+	}
+}
+
+// All loops over all keys and values in order.
+func (tx *Txn) All() stditer.Seq2[[]byte, []byte] { return tx.loop(IterOptions{}) }
+
+// Prefix loops over the keys that start with prefix and their values.
+func (tx *Txn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
+	return tx.loop(IterOptions{Prefix: prefix})
+}
+
+// Range loops over the keys of [lo, hi) and their values; nil is unbounded.
+func (tx *Txn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
+	return tx.loop(IterOptions{Lower: lo, Upper: hi})
+}
+
+// loop makes a range-over-func of an iterator. Keys are borrowed until the
+// next turn, values until the transaction ends; an error ends the loop and
+// shows in Txn.Err.
+func (tx *Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		it := tx.Iterator(o)
+		defer func() {
+			it.Close()
+			tx.loopErr = it.Err()
+		}()
+		for it.Next() {
+			if !yield(it.Key(), it.Value()) {
+				return
+			}
+		}
+	}
+}

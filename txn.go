@@ -1,0 +1,373 @@
+package stoat
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
+// writes that Commit makes visible to others in one step, or Discard forgets.
+type Txn struct {
+	db     *DB
+	slot   *readerSlot
+	view   *view
+	seq    base.SeqNum // the snapshot
+	ctx    context.Context
+	writes *writeSet // nil in a read-only transaction
+	done   bool
+
+	commitSeq base.SeqNum
+	loopErr   error
+	now       atomic.Uint64 // the transaction's time, 0 until it is asked for
+
+	open struct {
+		sync.Mutex
+		iterators []*Iterator
+		lent      [][]byte // spoiled at the end, with invariants only
+	}
+}
+
+func (tx *Txn) begin(d *DB, slot *readerSlot) {
+	tx.db, tx.slot = d, slot
+	tx.seq = slot.Seq()
+	tx.view = d.view.Load() // after the slot: it holds all that the snapshot sees
+	tx.done, tx.loopErr = false, nil
+	tx.now.Store(0)
+}
+
+// end lets go of everything the transaction holds.
+func (tx *Txn) end() {
+	if tx.done {
+		return
+	}
+	tx.done = true
+	if len(tx.open.iterators) > 0 || invariant.Enabled {
+		tx.closeIterators()
+	}
+	tx.view, tx.ctx = nil, nil
+	if w := tx.writes; w != nil {
+		tx.writes = nil
+		tx.db.freeWriteSet(w)
+	}
+	slot := tx.slot
+	tx.slot = nil
+	tx.db.release(slot)
+}
+
+func (tx *Txn) closeIterators() {
+	for len(tx.open.iterators) > 0 {
+		tx.open.iterators[len(tx.open.iterators)-1].Close()
+	}
+	for _, b := range tx.open.lent {
+		invariant.Mangle(b)
+	}
+	tx.open.lent = nil
+}
+
+// lend returns b, which the user may look at until the transaction ends. With
+// invariants it is a copy that is spoiled then.
+func (tx *Txn) lend(b []byte) []byte {
+	if !invariant.Enabled || b == nil {
+		return b
+	}
+	c := append(make([]byte, 0, len(b)), b...)
+	tx.open.Lock()
+	tx.open.lent = append(tx.open.lent, c)
+	tx.open.Unlock()
+	return c
+}
+
+// check reports why the transaction can not be used.
+func (tx *Txn) check() error {
+	switch {
+	case tx.done:
+		return ErrTxnDone
+	case tx.db.closed.Load():
+		return ErrClosed
+	case tx.ctx != nil:
+		return tx.ctx.Err()
+	}
+	return nil
+}
+
+// nowMs is the time by which this transaction judges expiry, the same from
+// its first look to its end.
+func (tx *Txn) nowMs() uint64 {
+	if now := tx.now.Load(); now != 0 {
+		return now
+	}
+	tx.now.CompareAndSwap(0, max(tx.db.nowMs(), 1))
+	return tx.now.Load()
+}
+
+// ReadVersion returns the version of the snapshot that the transaction reads.
+func (tx *Txn) ReadVersion() uint64 { return uint64(tx.seq) }
+
+// CommitVersion returns the version of the transaction's writes after a
+// successful Commit, and 0 before that or if nothing was written.
+func (tx *Txn) CommitVersion() uint64 { return uint64(tx.commitSeq) }
+
+// Err returns the error that ended the last loop over All, Prefix or Range
+// early, or nil.
+func (tx *Txn) Err() error { return tx.loopErr }
+
+// Get returns the value of key, or ErrNotFound. The bytes are borrowed until
+// the transaction ends.
+func (tx *Txn) Get(key []byte) ([]byte, error) {
+	e, err := tx.find(key)
+	if err != nil {
+		return nil, err
+	}
+	return tx.lend(e.Value), nil
+}
+
+// GetCopy appends the value of key to dst, or returns ErrNotFound.
+func (tx *Txn) GetCopy(key, dst []byte) ([]byte, error) {
+	e, err := tx.find(key)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, e.Value...), nil
+}
+
+// GetItem returns the value of key with all that is known of it, or
+// ErrNotFound.
+func (tx *Txn) GetItem(key []byte) (Item, error) {
+	e, err := tx.find(key)
+	if err != nil {
+		return Item{}, err
+	}
+	if invariant.Enabled {
+		e.Value = tx.lend(e.Value)
+	}
+	e.Key = key
+	return Item{entry: e}, nil
+}
+
+// Has reports whether key has a value.
+func (tx *Txn) Has(key []byte) (bool, error) {
+	_, err := tx.find(key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// find looks key up: first among the transaction's own writes, then in the
+// snapshot. A look into the snapshot is a read that Commit validates, whether
+// it found something or not.
+func (tx *Txn) find(key []byte) (base.Entry, error) {
+	if err := tx.check(); err != nil {
+		return base.Entry{}, err
+	}
+	if err := checkKey(key); err != nil {
+		return base.Entry{}, err
+	}
+	hash := base.Hash(key, tx.db.hashSeed)
+	if w := tx.writes; w != nil {
+		if w.pending.Len() > 0 {
+			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
+				return tx.show(v, m, 0)
+			}
+		}
+		w.reads.AddPoint(hash)
+	}
+	for _, t := range tx.view.tables {
+		if v, m, seq, ok := t.Get(key, hash, tx.seq); ok {
+			return tx.show(v, m, seq)
+		}
+	}
+	return base.Entry{}, ErrNotFound
+}
+
+func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) (base.Entry, error) {
+	if m.Kind != base.KindSet || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
+		return base.Entry{}, ErrNotFound
+	}
+	return base.Entry{Value: value, Seq: seq, Meta: m}, nil
+}
+
+func checkKey(key []byte) error {
+	switch {
+	case len(key) == 0:
+		return ErrEmptyKey
+	case len(key) > MaxKeySize:
+		return ErrKeyTooLarge
+	}
+	return nil
+}
+
+// A SetOption says more about one value.
+type SetOption struct {
+	kind  setOptionKind
+	value int64
+}
+
+type setOptionKind uint8
+
+const (
+	setTTL setOptionKind = iota + 1
+	setExpiry
+	setUserMeta
+)
+
+// TTL lets the value expire when d has passed. A part of a millisecond counts
+// as a whole one.
+func TTL(d time.Duration) SetOption { return SetOption{setTTL, int64(d)} }
+
+// ExpiresAt lets the value expire at t. A part of a millisecond counts as a
+// whole one.
+func ExpiresAt(t time.Time) SetOption {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) && ms < math.MaxInt64 {
+		ms++
+	}
+	return SetOption{setExpiry, ms}
+}
+
+// UserMeta attaches a byte to the value that Item.UserMeta returns.
+func UserMeta(b byte) SetOption { return SetOption{setUserMeta, int64(b)} }
+
+// Set gives key a value. Both are copied; the caller may reuse them at once.
+// Options that an earlier Set of the key gave do not carry over.
+func (tx *Txn) Set(key, value []byte, opts ...SetOption) error {
+	m := base.Meta{Kind: base.KindSet}
+	for _, o := range opts {
+		switch o.kind {
+		case setTTL:
+			m.ExpiresAt = expiryAfter(tx, o.value)
+		case setExpiry:
+			m.ExpiresAt = uint64(max(o.value, 1))
+		case setUserMeta:
+			m.User = byte(o.value)
+		}
+	}
+	return tx.write(key, value, m)
+}
+
+// expiryAfter is the time when a duration in nanoseconds from now has passed.
+func expiryAfter(tx *Txn, ns int64) uint64 {
+	if tx.check() != nil {
+		return 1 // the write is about to be refused
+	}
+	ms := ns / int64(time.Millisecond)
+	if ns > ms*int64(time.Millisecond) {
+		ms++
+	}
+	return uint64(max(int64(tx.db.nowMs())+ms, 1))
+}
+
+// Delete removes the value of key, if it has one.
+func (tx *Txn) Delete(key []byte) error {
+	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
+}
+
+func (tx *Txn) write(key, value []byte, m base.Meta) error {
+	if err := tx.check(); err != nil {
+		return err
+	}
+	if tx.writes == nil {
+		return ErrReadOnly
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if uint64(len(value)) > MaxValueSize {
+		return ErrValueTooLarge
+	}
+	return tx.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
+}
+
+// Discard ends the transaction without writing anything. After Commit or
+// another Discard it does nothing.
+func (tx *Txn) Discard() { tx.end() }
+
+// A CommitOption changes one commit.
+type CommitOption struct {
+	durability Durability
+}
+
+// WithDurability makes a commit wait for d instead of what the database's
+// options say.
+func WithDurability(d Durability) CommitOption { return CommitOption{d} }
+
+// Commit validates what the transaction read and makes its writes durable and
+// visible, all or none, and ends it. ErrConflict means that nothing was
+// written because another transaction changed what this one had read. A
+// transaction without writes has nothing to do and never conflicts.
+func (tx *Txn) Commit(opts ...CommitOption) error {
+	if tx.done {
+		return ErrTxnDone
+	}
+	defer tx.end()
+	r, err := tx.request(opts)
+	if r == nil || err != nil {
+		return err
+	}
+	ctx := tx.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if err := tx.db.commits.submit(ctx, r); err != nil {
+		return err
+	}
+	tx.commitSeq = r.seq
+	return nil
+}
+
+// CommitAsync is Commit without the wait: it ends the transaction for the
+// caller and calls done exactly once with what Commit would have returned,
+// possibly before it returns, on a goroutine of the database. done should be
+// brief. When more than a few memtables' worth of writes wait to be
+// committed, CommitAsync waits for some of them first.
+func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
+	if tx.done {
+		done(ErrTxnDone)
+		return
+	}
+	r, err := tx.request(opts)
+	if r == nil || err != nil {
+		tx.end()
+		done(err)
+		return
+	}
+	// The request goes on as a transaction of its own, so that this one is
+	// ended for its holder whatever the pipeline is doing.
+	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
+	tx.closeIterators()
+	tx.done, tx.slot, tx.view, tx.ctx, tx.writes = true, nil, nil, nil, nil
+	r.done = func(err error) {
+		own.end()
+		done(err)
+	}
+	tx.db.commits.submitAsync(r)
+}
+
+// request prepares the commit, or returns nil when there is nothing to write.
+func (tx *Txn) request(opts []CommitOption) (*request, error) {
+	if err := tx.check(); err != nil {
+		return nil, err
+	}
+	w := tx.writes
+	if w == nil || w.pending.Len() == 0 {
+		return nil, nil
+	}
+	durability := tx.db.opts.Durability
+	for _, o := range opts {
+		if o.durability != 0 {
+			durability = o.durability
+		}
+	}
+	for _, it := range tx.open.iterators {
+		it.core.noteRange()
+	}
+	r := &w.request
+	*r = request{writes: w, since: tx.seq, sync: durability != Buffered, ready: r.ready}
+	return r, nil
+}
