@@ -20,8 +20,8 @@ func (c *committer) buildGroup(g *group) {
 	for i := 0; i < len(g.members) && g.err == nil; i++ {
 		g.err = c.build1(g, g.members[i], timeMs)
 	}
-	if g.err == nil {
-		g.err = c.db.log.Flush()
+	if l := c.db.log.Load(); g.err == nil && l != nil {
+		g.err = l.Flush()
 	}
 	if g.err != nil {
 		c.fail(g.err)
@@ -35,6 +35,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	g.sync = g.sync || r.sync
 	w := r.writes
 	if w == nil {
+		r.err = c.proveRecovered()
 		return nil
 	}
 	if c.db.conflicts(&w.reads, r.since) {
@@ -42,7 +43,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 		r.err = ErrConflict
 		return nil
 	}
-	if r.err = c.db.log.Reserve(r.size()); r.err != nil {
+	if r.err = c.reserve(r.size()); r.err != nil {
 		return nil
 	}
 	seq := c.lastSeq + 1
@@ -55,9 +56,29 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	return nil
 }
 
+// reserve makes room in the log for a record of n bytes, and the log itself if
+// there is none yet. When it fails nothing has happened.
+func (c *committer) reserve(n int64) error {
+	if c.db.log.Load() == nil {
+		if err := c.db.startLog(); err != nil {
+			return err
+		}
+	}
+	return c.db.log.Load().Reserve(n)
+}
+
+// proveRecovered makes durable what recovery found at the end of the old log,
+// if that is not known to be so and a full disk has kept Open from it.
+func (c *committer) proveRecovered() error {
+	if c.db.log.Load() == nil && c.db.recovered.Unproven() {
+		return c.db.startLog()
+	}
+	return nil
+}
+
 // encode hands a transaction to the log.
 func (c *committer) encode(pending *memtable.Table, h txn.Header) {
-	l := c.db.log
+	l := c.db.log.Load()
 	l.Begin()
 	c.head = h.AppendTo(c.head[:0])
 	l.Write(c.head)

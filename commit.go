@@ -309,9 +309,9 @@ func (c *committer) lead(own *request) {
 	c.buildGroup(g)
 	c.build.Unlock()
 
-	if g.sync && g.err == nil {
+	if l := c.db.log.Load(); g.sync && g.err == nil && l != nil {
 		c.counts.syncs.Add(1)
-		g.err = c.db.log.Sync()
+		g.err = l.Sync()
 	}
 	c.publish(g)
 	c.finish(g, own)
@@ -335,11 +335,14 @@ func (c *committer) finish(g *group, own *request) {
 			r.ready <- signalDone
 		}
 	}
-	c.pass()
-	for _, r := range g.members[:async] {
-		r.done(r.err)
-	}
+	members := g.members[:async]
 	g.members = nil
+	c.pass()
+	if own != nil && async > 0 {
+		go report(members) // a caller of Commit does not wait for callbacks
+	} else {
+		report(members)
+	}
 	if wait {
 		<-own.ready
 	}
@@ -350,6 +353,13 @@ func (c *committer) lastSize() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.size
+}
+
+// report calls back those who committed with CommitAsync.
+func report(members []*request) {
+	for _, r := range members {
+		r.done(r.err)
+	}
 }
 
 // take makes a group of the queue.

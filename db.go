@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,8 +35,10 @@ type DB struct {
 	closed  atomic.Bool
 
 	commits  committer
-	log      *log.Writer
 	manifest *manifest.Store
+	// log is nil until startLog makes it of what recovery found.
+	log       atomic.Pointer[log.Writer]
+	recovered log.Recovered
 
 	writes    sync.Pool // of *writeSet
 	iterators sync.Pool // of *iteratorCore
@@ -194,11 +197,8 @@ func (d *DB) close() error {
 	d.closed.Store(true)
 	d.commits.drain()
 	err := d.commits.poisoned()
-	if e := d.log.Close(); err == nil {
+	if e := d.sealLog(err == nil); err == nil {
 		err = e
-	}
-	if err == nil {
-		err = d.saveClock()
 	}
 	if e := d.manifest.Close(); err == nil {
 		err = e
@@ -210,13 +210,26 @@ func (d *DB) close() error {
 	return err
 }
 
-// saveClock makes the time durable at which a reader last saw a key expired,
-// if no commit has done so.
-func (d *DB) saveClock() error {
-	if ms := d.clock.unsaved(); ms != 0 {
-		return d.manifest.Append(manifest.Edit{ClockHighMs: manifest.Some(ms)})
+// sealLog closes the log and, after an orderly end, records in the manifest
+// where it ended, so that nothing can go missing from it unnoticed, and the
+// time, if a reader saw a later one than the log has.
+func (d *DB) sealLog(orderly bool) error {
+	var edit manifest.Edit
+	if l := d.log.Load(); l != nil {
+		if err := l.Close(); err != nil || !orderly {
+			return err
+		}
+		spans := slices.Clone(d.manifest.State().Spans)
+		spans[len(spans)-1] = l.Span()
+		edit.Spans = manifest.Some(spans)
 	}
-	return nil
+	if ms := d.clock.unsaved(); ms != 0 && orderly {
+		edit.ClockHighMs = manifest.Some(ms)
+	}
+	if !edit.Spans.Set && !edit.ClockHighMs.Set {
+		return nil
+	}
+	return d.manifest.Append(edit)
 }
 
 // reap gives the memory of the tables back once no transaction can touch it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
@@ -42,16 +43,22 @@ func Open(dir string, opts *Options) (*DB, error) {
 //  1. make the directory, take its lock;
 //  2. load the manifest, or write the first one;
 //  3. replay the log into memtables;
-//  4. start a new log, and tell the manifest where the old one ended and
-//     where the new one begins.
+//  4. if the end of the log is not known to be durable, start a new log, which
+//     begins with a copy of that end. Otherwise the first commit does that:
+//     a database that is only read changes nothing on the disk.
 //
-// Until 4 nothing on the disk has changed, so a crash on the way is as if
-// Open had not been called.
+// On a full disk 4 is left to the first commit as well, so that the database
+// can be read, and written as soon as there is space.
 func (d *DB) open() (err error) {
-	if err := d.fs.MkdirAll(d.dir); err != nil {
-		return err
+	lock := d.fs.Join(d.dir, lockName)
+	d.lock, err = d.fs.Lock(lock)
+	if errors.Is(err, vfs.ErrNotExist) {
+		if err := d.fs.MkdirAll(d.dir); err != nil {
+			return err
+		}
+		d.lock, err = d.fs.Lock(lock)
 	}
-	if d.lock, err = d.fs.Lock(d.fs.Join(d.dir, lockName)); err != nil {
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -69,23 +76,44 @@ func (d *DB) open() (err error) {
 
 	r := replay{db: d, lastSeq: state.LastSeq, active: newTable(0)}
 	d.view.Store(&view{tables: []*memtable.Table{r.active}})
-	logOptions := log.Options{FS: d.fs, Dir: d.dir, Random: rand.Uint64}
-	recovered, err := log.Recover(logOptions, state.Spans, r.apply)
+	d.recovered, err = log.Recover(d.logOptions(), state.Spans, r.apply)
 	if err != nil {
-		return err
-	}
-	if d.log, err = log.Create(logOptions, recovered); err != nil {
-		return err
-	}
-	spans := append(recovered.Spans, base.LogSpan{First: d.log.First()})
-	if err := d.manifest.Append(manifest.Edit{Spans: manifest.Some(spans)}); err != nil {
-		return err
-	}
-	if err := d.log.Release(spans[0].First.Number); err != nil {
 		return err
 	}
 	d.visible.Store(uint64(r.lastSeq))
 	d.commits.init(d, r.lastSeq)
+	if d.recovered.Unproven() {
+		err = d.startLog()
+		if errors.Is(err, ErrNoSpace) {
+			d.opts.Logger.Warn("stoat: no space for a log, the database can only be read", "error", err)
+			err = log.SyncTail(d.logOptions(), d.recovered)
+		}
+	}
+	return err
+}
+
+func (d *DB) logOptions() log.Options {
+	return log.Options{FS: d.fs, Dir: d.dir, Random: rand.Uint64}
+}
+
+// startLog starts a new log where recovery found the end of the old one, and
+// tells the manifest where the one ended and the other begins. A failure
+// leaves things as they were, unless it is the manifest's, which then fails
+// for good. The caller holds build, or is Open.
+func (d *DB) startLog() error {
+	l, err := log.Create(d.logOptions(), d.recovered)
+	if err != nil {
+		return err
+	}
+	spans := append(slices.Clone(d.recovered.Spans), base.LogSpan{First: l.First()})
+	if err := d.manifest.Append(manifest.Edit{Spans: manifest.Some(spans)}); err != nil {
+		_ = l.Close() // nothing refers to it; the manifest's error is the one to tell
+		return err
+	}
+	if err := l.Release(spans[0].First.Number); err != nil {
+		d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)
+	}
+	d.log.Store(l)
 	return nil
 }
 
@@ -93,6 +121,10 @@ func (d *DB) open() (err error) {
 func (d *DB) loadManifest() (state manifest.State, err error) {
 	d.manifest, state, err = manifest.Load(d.fs, d.dir, false, rand.Uint64)
 	if !errors.Is(err, vfs.ErrNotExist) {
+		return state, err
+	}
+	// Whoever made the directory may not have lived to make it durable.
+	if err := d.fs.MkdirAll(d.dir); err != nil {
 		return state, err
 	}
 	state = manifest.State{FormatVersion: manifest.FormatVersion, HashSeed: rand.Uint64()}
@@ -106,8 +138,8 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 func (d *DB) abandon() {
 	// The database was never handed out, so what these report concerns
 	// nobody: the error that stopped Open is the one to tell.
-	if d.log != nil {
-		_ = d.log.Close()
+	if l := d.log.Load(); l != nil {
+		_ = l.Close()
 	}
 	if d.manifest != nil {
 		_ = d.manifest.Close()

@@ -19,7 +19,7 @@ type Stats struct {
 	Memtables       int
 	MemtableBytes   int64
 	MemtableEntries int64
-	// Log describes the commit log.
+	// Log describes the commit log; it is zero until the first commit.
 	Log LogStats
 }
 
@@ -37,7 +37,9 @@ func (d *DB) Stats() Stats {
 		Groups:        c.groups.Load(),
 		Syncs:         c.syncs.Load(),
 		Readers:       d.readers.Active(),
-		Log:           d.log.Stats(),
+	}
+	if l := d.log.Load(); l != nil {
+		s.Log = l.Stats()
 	}
 	slot, err := d.acquire()
 	if err != nil {

@@ -1,6 +1,9 @@
 package log
 
-import "github.com/stoatdb/stoat/internal/record"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+)
 
 // Close makes everything durable, marks the log as closed in order, and gives
 // back what free files an idle database does not need. A poisoned writer is
@@ -24,8 +27,12 @@ func (w *Writer) Close() error {
 	return w.trim(1, w.o.SegmentSizeMin)
 }
 
-// markClosed makes everything durable and then appends the Close frame, whose
-// mark says so.
+// Span returns the writer's span, sealed behind its last record, once Close
+// has returned nil. When the manifest records it, anything that goes missing
+// from the log later is known to be missing.
+func (w *Writer) Span() base.LogSpan { return w.span }
+
+// markClosed makes everything durable and then appends the frames that say so.
 func (w *Writer) markClosed() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -36,6 +43,8 @@ func (w *Writer) markClosed() error {
 	if err := w.Sync(); err != nil {
 		return err
 	}
-	w.b.Frame(record.Close, nil, w.mu.seg.durable.Load())
+	w.span = base.LogSpan{First: w.first, Sealed: true,
+		EndNumber: w.mu.seg.ref.Number, End: w.end.offset, EndChain: w.end.chain}
+	w.b.Finish(record.Close, w.mu.seg.durable.Load())
 	return w.syncAll()
 }

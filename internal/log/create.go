@@ -41,6 +41,10 @@ func Create(o Options, r Recovered) (*Writer, error) {
 	w.b = record.NewBuilder(seg.ref.Salt, o.FrameSizeMax)
 	w.b.SetEarly(true)
 	w.enter(seg)
+	for _, f := range r.junk {
+		// What cannot be removed is junk at the next recovery, too.
+		_ = o.FS.Remove(o.path(f.file))
+	}
 	if err := w.carry(r.carry); err != nil {
 		seg.close()
 		// Nothing refers to the file: if it cannot be removed, it is free.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -29,7 +30,7 @@ func ParseFileName(name string) (file uint64, ok bool) {
 		return 0, false
 	}
 	file, err := strconv.ParseUint(digits, 10, 64)
-	return file, err == nil && FileName(file) == name
+	return file, err == nil && file <= record.NumberMax && FileName(file) == name
 }
 
 // path returns the path of the log file with the given number.

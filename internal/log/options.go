@@ -33,7 +33,7 @@ const (
 	segmentSizeMaxDefault = 64 << 20
 	// segmentSizeLeast holds the header, a small record and the room that is
 	// kept for the last frames.
-	segmentSizeLeast = 3 * sizeUnit
+	segmentSizeLeast = 5 * sizeUnit
 	// sizeUnit divides the size of every segment.
 	sizeUnit = 4096
 )

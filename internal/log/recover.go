@@ -19,8 +19,13 @@ type Recovered struct {
 	nextFile uint64 // number of the next new file
 	live     []segmentFile
 	free     []segmentFile
+	junk     []segmentFile // files without a header, not worth keeping
 	carry    tail
 }
+
+// Unproven reports whether transactions were replayed that are not known to be
+// durable: Create writes them again.
+func (r *Recovered) Unproven() bool { return !r.carry.empty() }
 
 // A tail is a stretch of records at the end of the old log that is not proven
 // to be durable.

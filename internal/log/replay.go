@@ -120,9 +120,9 @@ func (p *replay) records(r *record.Reader, st *stretch) error {
 			}
 			p.r.Records++
 			p.r.Bytes += int64(len(rec.Payload))
+			st.end = boundary{offset: rec.End, chain: rec.Checksum}
+			st.bounds.add(st.end)
 		}
-		st.end = boundary{offset: rec.End, chain: rec.Checksum}
-		st.bounds.add(st.end)
 	}
 }
 
@@ -177,13 +177,17 @@ func (p *replay) unreferenced(files []segmentFile) error {
 		if err := p.inspect(&f); err != nil {
 			return p.o.inFile(err, "read", f.file)
 		}
-		p.r.free = append(p.r.free, f)
+		if f.number > 0 {
+			p.r.free = append(p.r.free, f)
+		} else {
+			p.r.junk = append(p.r.junk, f)
+		}
 	}
 	return nil
 }
 
-// inspect fills in what the header of an unreferenced file says, and fails if
-// the file holds frames that something must have referred to.
+// inspect fills in what the header of an unreferenced file says, if it has one,
+// and fails if the file holds frames that something must have referred to.
 func (p *replay) inspect(sf *segmentFile) error {
 	f, err := p.o.FS.Open(p.o.path(sf.file), vfs.CatLog)
 	if err != nil {
@@ -193,11 +197,14 @@ func (p *replay) inspect(sf *segmentFile) error {
 	if sf.size, err = f.Size(); err != nil {
 		return err
 	}
-	headers, err := record.ReadHeaders(f, record.TypeLog)
+	headers, err := record.ReadHeaders(f, sf.size, record.TypeLog)
 	if err != nil {
 		return err
 	}
 	for _, h := range headers {
+		if h.File != sf.file {
+			continue
+		}
 		sf.number = max(sf.number, h.Number)
 		p.r.next = max(p.r.next, h.Number)
 		if len(p.r.Spans) > 0 && h.Number < p.r.Spans[0].First.Number {
@@ -241,7 +248,7 @@ func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, int64, error) {
 // checkHeader looks for the header of the segment that ref names.
 func checkHeader(f vfs.File, ref base.SegmentRef, size int64) error {
 	want := record.Header{Type: record.TypeLog, Number: ref.Number, File: ref.File, Salt: ref.Salt, Size: size}
-	headers, err := record.ReadHeaders(f, record.TypeLog)
+	headers, err := record.ReadHeaders(f, size, record.TypeLog)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func (w *Writer) rotate(p plan) error {
 	if err != nil {
 		return err
 	}
+	w.b.SetEarly(false)
 	w.b.Frame(record.Next, appendSuccessor(nil, next.ref), w.mu.seg.durable.Load())
 	if err := w.syncAll(); err != nil {
 		next.close()

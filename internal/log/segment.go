@@ -45,7 +45,8 @@ func segmentSize(n int64) int64 {
 }
 
 // newSegment makes a segment in a new file. Unless sparse, it writes all its
-// blocks.
+// blocks. The name is durable before there is a header: so a file with a
+// header can be recycled, whatever became of those who made it.
 func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*segment, error) {
 	path := o.path(ref.File)
 	f, err := o.FS.Create(path, vfs.CatLog)
@@ -53,14 +54,14 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 		return nil, o.inFile(err, "create", ref.File)
 	}
 	s := &segment{ref: ref, size: size, file: f}
-	if err = f.Preallocate(0, size); err == nil && !sparse {
+	if err = o.FS.SyncDir(o.Dir); err == nil {
+		err = f.Preallocate(0, size)
+	}
+	if err == nil && !sparse {
 		err = writeZeros(f, record.Start, size)
 	}
 	if err == nil {
 		err = s.prepare(o)
-	}
-	if err == nil {
-		err = o.FS.SyncDir(o.Dir)
 	}
 	if err != nil {
 		s.close()

@@ -15,9 +15,9 @@ import (
 //	16      8     its salt
 const successorSize = 24
 
-// tailRoom is what records leave free at the end of a segment: a Mark, and a
-// Next or a Close frame.
-var tailRoom = record.FrameSize(0) + record.FrameSize(successorSize)
+// tailRoom is what records leave free at the end of a segment: a Mark, and
+// either a Next frame or, which is more, what ends a log in order.
+const tailRoom = record.FrameHeaderSize + record.CloseRoom
 
 // appendSuccessor appends the encoding of ref to dst.
 func appendSuccessor(dst []byte, ref base.SegmentRef) []byte {

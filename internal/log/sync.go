@@ -51,6 +51,9 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
 // noteSyncLocked counts a sync that begins.
 func (w *Writer) noteSyncLocked() {
 	w.mu.stats.Syncs++
+	if w.mu.meanSync == 0 {
+		w.mu.meanSync = w.mu.unsynced
+	}
 	w.mu.meanSync += (w.mu.unsynced - w.mu.meanSync) / 8
 	w.mu.unsynced = 0
 }

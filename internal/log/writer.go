@@ -25,12 +25,14 @@ const (
 type Writer struct {
 	o     Options
 	first base.SegmentRef
+	span  base.LogSpan // sealed by Close
 
 	// Guarded by the caller's commit mutex.
 
 	b         record.Builder
-	limit     int64 // of the current segment
-	prepareAt int64 // offset at which the next segment is prepared
+	limit     int64    // of the current segment
+	end       boundary // behind the last record in it
+	prepareAt int64    // offset at which the next segment is prepared
 
 	failed atomic.Bool // set after mu.err
 
@@ -146,6 +148,7 @@ func (w *Writer) Write(p []byte) {
 // End finishes the record.
 func (w *Writer) End() {
 	w.b.End(w.mu.seg.durable.Load())
+	w.end = boundary{w.b.Offset(), w.b.Chain()}
 	w.spill()
 }
 
@@ -195,6 +198,7 @@ func (w *Writer) writeOut() error {
 func (w *Writer) enter(seg *segment) {
 	w.b.Switch(seg.ref.Salt)
 	w.limit = seg.limit()
+	w.end = boundary{record.Start, seg.ref.Salt}
 	w.prepareAt = record.Start + (seg.size-record.Start)/2
 	w.mu.Lock()
 	defer w.mu.Unlock()

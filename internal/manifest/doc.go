@@ -18,14 +18,15 @@
 // # Taking over
 //
 // A new file is written and synced under the name MANIFEST-NNNNNN.tmp, then
-// renamed, then the directory is synced, then the old file is removed and the
-// directory synced again; only then is anything appended. So a file with the
-// final name is always complete, a broken one is corrupt, and the one with the
-// highest number is the manifest.
+// renamed, then the directory is synced; only then is anything appended, and
+// the old file removed. So a file with the final name is always complete, a
+// broken one is corrupt, and the one with the highest number is the manifest,
+// whether or not older ones are still or again there.
 //
 // A file whose end is not proven to be durable, because its writer died before
 // the mark, is taken over by a new one when it is loaded: nothing is ever
-// appended behind a torn tail.
+// appended behind a torn tail, nor into a file whose name a power cut may take
+// away.
 //
 // The manifest knows files as metadata and opens none but its own.
 package manifest

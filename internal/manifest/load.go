@@ -17,7 +17,8 @@ import (
 //
 // With readOnly, Load and the store change nothing on disk. Otherwise what
 // unfinished work has left is cleaned up, and the state that Load returns is
-// durable.
+// made durable. Only if the disk is too full for that, it becomes durable with
+// the first edit; so nothing may be deleted because of it before that.
 func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, State, error) {
 	l, err := list(fs, dir)
 	if err != nil {
@@ -37,9 +38,9 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, S
 	if err != nil {
 		return nil, State{}, s.wrap("open", number, err)
 	}
-	tail, err := s.read(f, number)
+	proven, err := s.read(f, number)
 	if err == nil && !readOnly {
-		err = s.cleanUp(l, tail)
+		err = s.cleanUp(l, proven)
 	}
 	if err != nil {
 		_ = s.mu.file.file.Close() // it was only read
@@ -48,36 +49,28 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, S
 	return s, s.mu.state, nil
 }
 
-// A tail says what the end of a loaded manifest is like.
-type tail struct {
-	// edits says that there is anything behind the snapshot.
-	edits bool
-	// proven says that all of it is known to be durable, and that nothing
-	// follows it.
-	proven bool
-}
-
 // read reads the manifest with the given number from f, which becomes the
-// file of the store.
-func (s *Store) read(f vfs.File, number uint64) (tail, error) {
+// file of the store. It reports whether all of it is known to be durable, its
+// name included, and nothing follows it, so that it can be appended to.
+func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	j := &s.mu.file
 	*j = journal{number: number, file: f}
 	h, err := readHeader(f, number)
 	if err != nil {
-		return tail{}, err
+		return false, err
 	}
 	j.size = h.Size
 	r := record.NewReader(f, h.Size, h.Salt)
-	t, err := s.replay(r)
+	proven, err = s.replay(r)
 	if err != nil {
-		return tail{}, err
+		return false, err
 	}
 	j.durable = r.Offset()
 	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, r.Offset(), r.Chain())
-	if t.proven {
-		t.proven, err = isZero(f, r.Offset(), h.Size)
+	if !proven {
+		return false, nil
 	}
-	return t, err
+	return isZero(f, r.Offset(), h.Size)
 }
 
 // readHeader returns the header of the manifest with the given number.
@@ -86,7 +79,7 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 	if err != nil {
 		return record.Header{}, err
 	}
-	headers, err := record.ReadHeaders(f, record.TypeManifest)
+	headers, err := record.ReadHeaders(f, size, record.TypeManifest)
 	if err != nil {
 		return record.Header{}, err
 	}
@@ -101,32 +94,34 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 		fmt.Sprintf("manifest %d of %d bytes", number, size))
 }
 
-// replay folds the records of r into the state.
-func (s *Store) replay(r *record.Reader) (tail, error) {
-	var t tail
+// replay folds the records of r into the state. It reports whether there was
+// an edit, and a mark behind the last one: then all is durable, and the file's
+// name with it, since nothing is appended before that.
+func (s *Store) replay(r *record.Reader) (marked bool, err error) {
+	end := int64(0) // of the last edit
 	for first := true; ; first = false {
 		rec, err := r.NextRecord()
-		if err == io.EOF && first {
-			return t, noSnapshot(r)
-		}
-		if err == io.EOF {
-			return t, nil
-		}
-		if err != nil {
-			return t, err
-		}
-		t.edits = !first
 		switch {
-		case rec.Kind == record.Whole:
-			if err := s.replayEdit(rec); err != nil {
-				return t, err
-			}
-			t.proven = first
+		case err == io.EOF && first:
+			return false, noSnapshot(r)
+		case err == io.EOF:
+			return marked, nil
+		case err != nil:
+			return false, err
 		case rec.Kind == record.Mark && !first:
-			t.proven = rec.Durable == rec.Offset
-		default:
-			return t, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
+			marked = rec.Durable >= end && end > 0
+			s.mu.file.marks++
+			continue
+		case rec.Kind != record.Whole:
+			return false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
+		if err := s.replayEdit(rec); err != nil {
+			return false, err
+		}
+		if !first {
+			end = rec.End
+		}
+		marked, s.mu.file.marks = false, 0
 	}
 }
 
@@ -170,27 +165,24 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 	return true, nil
 }
 
-// cleanUp removes what was left unfinished, and makes durable what is not
-// proven to be.
-func (s *Store) cleanUp(l listing, t tail) error {
-	var old []string
-	for _, number := range l.manifests[:len(l.manifests)-1] {
-		old = append(old, s.path(number))
-	}
+// cleanUp makes durable what is not proven to be, and removes what is left of
+// older manifests. They stay while the name of this one may still get lost.
+func (s *Store) cleanUp(l listing, proven bool) error {
 	for _, name := range l.temps {
-		old = append(old, s.fs.Join(s.dir, name))
+		s.removeOld(s.fs.Join(s.dir, name))
 	}
-	// An edit is appended only after the name of the file is durable.
-	if len(old) > 0 || !t.edits {
-		if err := s.removeOld(old...); err != nil {
+	if !proven {
+		err := s.takeOverLocked(s.mu.state)
+		if s.mu.err == nil && errors.Is(err, vfs.ErrNoSpace) {
+			s.mu.unproven = true
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if t.proven {
-		return nil
+	for _, number := range l.manifests[:len(l.manifests)-1] {
+		s.removeOld(s.path(number))
 	}
-	if err := s.takeOverLocked(s.mu.state); err != nil {
-		return err
-	}
-	return s.mu.err
+	return nil
 }

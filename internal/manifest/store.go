@@ -21,6 +21,9 @@ type Store struct {
 		err   error // what every later call returns
 		state State
 		file  journal
+		// unproven says that the file must be taken over before anything is
+		// appended.
+		unproven bool
 	}
 }
 
@@ -32,6 +35,8 @@ type journal struct {
 	b      record.Builder
 	// durable is the offset below which all is known to be on the device.
 	durable int64
+	// marks counts the marks at the end.
+	marks int
 }
 
 var (
@@ -94,7 +99,7 @@ func (s *Store) Append(e Edit) error {
 	if len(payload) == 0 {
 		return nil
 	}
-	if s.mu.file.fits(len(payload)) {
+	if !s.mu.unproven && s.mu.file.fits(len(payload)) {
 		err = s.appendLocked(payload)
 	} else {
 		err = s.takeOverLocked(state)
@@ -106,9 +111,10 @@ func (s *Store) Append(e Edit) error {
 	return nil
 }
 
-// fits reports whether a record of n bytes and its mark have room.
+// fits reports whether a record of n bytes and its mark have room, and what
+// Close writes behind them.
 func (j *journal) fits(n int) bool {
-	return j.b.Offset()+record.Size(int64(n), record.MaxPayload)+record.FrameSize(0) <= j.size
+	return j.b.Offset()+record.Size(int64(n), record.MaxPayload)+record.FrameSize(0)+record.CloseRoom <= j.size
 }
 
 // appendLocked writes a record, syncs it, and then marks it as durable. The
@@ -125,6 +131,7 @@ func (s *Store) appendLocked(payload []byte) error {
 	}
 	j.durable = j.b.Offset()
 	j.b.Frame(record.Mark, nil, j.durable)
+	j.marks = 1
 	if err := j.write(); err != nil {
 		// The edit is durable; only the next one has no place to go.
 		_ = s.failLocked("write", err)
@@ -155,8 +162,8 @@ func (s *Store) wrap(verb string, number uint64, err error) error {
 // path returns the path of the manifest with the given number.
 func (s *Store) path(number uint64) string { return s.fs.Join(s.dir, FileName(number)) }
 
-// Close makes the last mark durable and closes the file. It returns the error
-// that poisoned the store, if one did.
+// Close marks the end of the file, durably, and closes it. It returns the
+// error that poisoned the store, if one did.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +172,37 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.mu.file.file = nil
+	if s.mu.err == errReadOnly {
+		return f.Close()
+	}
 	if s.mu.err != nil {
 		_ = f.Close() // the error that is known says more
 		return s.mu.err
 	}
 	s.mu.err = errClosed
-	if err := f.SyncData(); err != nil {
-		_ = f.Close()
-		return s.wrap("sync", s.mu.file.number, err)
+	var err error
+	if !s.mu.unproven {
+		err = s.mu.file.finish(f)
 	}
-	return f.Close()
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return s.wrap("close", s.mu.file.number, err)
+	}
+	return nil
+}
+
+// finish marks the end of the file so that it survives damage, unless that has
+// been done since the last edit. The edits are durable already.
+func (j *journal) finish(f vfs.File) error {
+	if j.marks >= record.FinishFrames || j.b.Offset()+record.CloseRoom > j.size {
+		return f.SyncData()
+	}
+	j.b.Finish(record.Mark, j.durable)
+	p, offset := j.b.Sealed()
+	if _, err := f.WriteAt(p, offset); err != nil {
+		return err
+	}
+	return f.SyncData()
 }

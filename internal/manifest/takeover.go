@@ -11,7 +11,7 @@ const (
 	// roomMin is the least room for edits in a new file, in bytes. A file has
 	// room for twice its snapshot, so that snapshots are at most a third of
 	// what is written.
-	roomMin = 64 << 10
+	roomMin = 128 << 10
 	// sizeUnit divides the size of every file.
 	sizeUnit = 4096
 	// zeroWrite is how many bytes are written at once.
@@ -32,25 +32,15 @@ func (s *Store) takeOverLocked(state State) error {
 		s.mu.err = err
 		return err
 	}
-	s.mu.file = next
+	s.mu.file, s.mu.unproven = next, false
 	_ = old.file.Close() // everything in it has been superseded
-	if err := s.removeOld(s.path(old.number)); err != nil {
-		// The state is durable; but nothing may follow it while the old file
-		// might come back.
-		_ = s.failLocked("take over in", err)
-	}
+	s.removeOld(s.path(old.number))
 	return nil
 }
 
-// removeOld durably removes files of the directory.
-func (s *Store) removeOld(paths ...string) error {
-	for _, path := range paths {
-		if err := s.fs.Remove(path); err != nil && !errors.Is(err, vfs.ErrNotExist) {
-			return err
-		}
-	}
-	return s.fs.SyncDir(s.dir)
-}
+// removeOld removes a file that means nothing any more. Should it stay, or come
+// back after a crash, the next Load passes over it, and tries again.
+func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
 
 // writeTemp writes the manifest with the given number and state as its
 // snapshot, under its temporary name, closed and durable but for that name.

@@ -38,6 +38,28 @@ func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	return nil
 }
 
+// Warm brings what AppendTable will read of the index for the entries of src
+// into the cache. It may be called by anybody who may read both tables, so a
+// group of small transactions can wait for their cache misses together, or
+// each for its own before its turn comes. It returns a number of no meaning.
+//
+//go:noinline
+func (t *Table) Warm(src *Table) uint64 {
+	ix := t.index.Load()
+	if ix == nil {
+		return 0
+	}
+	touched, n := pair(0), src.published.Load()
+	for i := uint32(0); i < n; {
+		pairs := src.order.span(i, n)
+		for _, p := range pairs {
+			touched ^= ix.touch(pairHash(p))
+		}
+		i += uint32(len(pairs))
+	}
+	return touched
+}
+
 // eachBlock calls visit for the whole insertion order, block by block.
 func (t *Table) eachBlock(visit func(pairs []pair) error) error {
 	n := t.published.Load()

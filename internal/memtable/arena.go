@@ -18,7 +18,7 @@ var ErrTooLarge = errors.New("memtable: entry too large")
 
 const (
 	// chunkBits is how many bits of a Ref count 8-byte units in a chunk.
-	chunkBits = 17
+	chunkBits = 18
 	unitMask  = 1<<chunkBits - 1
 	unitShift = 3
 	// chunkMax is the largest chunk with more than one entry. An entry that
@@ -193,25 +193,27 @@ func (a *arena) reset(keep int) {
 			break
 		}
 		keep -= len(c.bytes)
-	}
-	for i := len(a.chunks) - 1; i >= 0; i-- {
-		c := a.chunks[i]
-		if i >= kept {
-			a.mem.free(c.bytes)
-			continue
-		}
 		if invariant.Enabled {
 			invariant.Mangle(c.bytes)
 		}
-		a.spare = append(a.spare, c)
 	}
-	clear(a.chunks)
-	a.chunks = a.chunks[:0]
+	// The first chunk stays where it is, the others wait for their turn.
+	for i := len(a.chunks) - 1; i > 0 || i == 0 && kept == 0; i-- {
+		if i >= kept {
+			a.mem.free(a.chunks[i].bytes)
+		} else {
+			a.spare = append(a.spare, a.chunks[i])
+		}
+		a.chunks[i] = chunk{}
+		a.chunks = a.chunks[:i]
+	}
 	a.tip = chunkTip{}
-	if len(a.spare) > 0 {
-		a.next = min(2*len(a.spare[0].bytes), chunkMax)
-	} else {
-		a.next = a.first
+	if kept > 0 {
+		a.tip = chunkTip{number: 1, size: len(a.chunks[0].bytes)}
+	}
+	a.next = a.first
+	for _, c := range a.spare {
+		a.next = max(a.next, min(2*len(c.bytes), chunkMax))
 	}
 }
 

@@ -82,14 +82,17 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkAppendTable(b *testing.B) {
 	for _, size := range []int{1, 10, 1000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			const n = 1 << 20
-			txns := make([]*Table, min(n/size, 1024))
+			// Few enough that the transactions are in the cache, as they are when
+			// they commit.
+			txns := make([]*Table, max(8000/size, 1))
 			for i := range txns {
 				txns[i] = New(Options{})
 			}
+			pool := NewPool(offHeap{}, 1<<30)
+			defer pool.Drain(0)
 			for done := 0; done < b.N; {
 				b.StopTimer()
-				table := New(Options{Memory: offHeap{}, SizeHint: 400_000})
+				table := New(Options{Memory: pool, SizeHint: 400_000})
 				for from := 0; from < 400_000 && done < b.N; from += len(txns) * size {
 					b.StopTimer()
 					for i, txn := range txns {
@@ -133,35 +136,42 @@ func BenchmarkTxnSet(b *testing.B) {
 	}
 }
 
-// BenchmarkTxnCycle is the life of a transaction of one write.
+// BenchmarkTxnCycle is the life of a transaction of one write, of a new key
+// or of one that was written before.
 func BenchmarkTxnCycle(b *testing.B) {
-	keys := make([][]byte, 1<<16)
-	hashes := make([]uint64, len(keys))
-	for i := range keys {
-		keys[i] = benchKey(nil, uint64(i))
-		hashes[i] = hashOf(keys[i])
-	}
-	txn := New(txnOptions())
-	table := New(Options{Memory: offHeap{}, SizeHint: 400_000})
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		if i%400_000 == 399_999 {
+	const perTable = 400_000
+	for _, different := range []int{perTable, 1000} {
+		keys := make([][]byte, different)
+		hashes := make([]uint64, different)
+		for i := range keys {
+			keys[i] = benchKey(nil, uint64(i))
+			hashes[i] = hashOf(keys[i])
+		}
+		b.Run(fmt.Sprintf("keys=%d", different), func(b *testing.B) {
+			txn := New(txnOptions())
+			pool := NewPool(offHeap{}, 1<<30)
+			defer pool.Drain(0)
+			table := New(Options{Memory: pool, SizeHint: different})
+			b.ReportAllocs()
+			for i := range b.N {
+				if i%perTable == perTable-1 {
+					b.StopTimer()
+					table.Release()
+					b.StartTimer()
+				}
+				j := i % different
+				if err := txn.Set(keys[j], benchValue, hashes[j], base.Meta{Kind: base.KindSet}, 0); err != nil {
+					b.Fatal(err)
+				}
+				if err := table.AppendTable(txn, base.SeqNum(i+1)); err != nil {
+					b.Fatal(err)
+				}
+				txn.Reset()
+			}
 			b.StopTimer()
 			table.Release()
-			b.StartTimer()
-		}
-		j := i & (len(keys) - 1)
-		if err := txn.Set(keys[j], benchValue, hashes[j], base.Meta{Kind: base.KindSet}, 0); err != nil {
-			b.Fatal(err)
-		}
-		if err := table.AppendTable(txn, base.SeqNum(i+1)); err != nil {
-			b.Fatal(err)
-		}
-		txn.Reset()
+		})
 	}
-	b.StopTimer()
-	table.Release()
 }
 
 func BenchmarkScan(b *testing.B) {
@@ -191,7 +201,7 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func BenchmarkFirstInit(b *testing.B) {
-	for _, n := range []int{1 << 14, 1 << 17, 350_000, 1 << 20} {
+	for _, n := range []int{1 << 14, 350_000, 1 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for range b.N {
 				b.StopTimer()
@@ -261,5 +271,40 @@ func BenchmarkSeek10WhileWriting(b *testing.B) {
 			b.Fatal(err)
 		}
 		it.Close()
+	}
+}
+
+// BenchmarkMemory is the yardstick for the others: the time of one access to
+// memory that depends on the one before, over as much as a table takes.
+func BenchmarkMemory(b *testing.B) {
+	block, err := offHeap{}.Alloc(256 << 20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer offHeap{}.Free(block)
+	for i := 0; i < len(block); i += 64 {
+		block[i] = byte(i >> 6)
+	}
+	x := uint64(1)
+	b.ResetTimer()
+	for range b.N {
+		x = (x+uint64(block[x%uint64(len(block))&^63]))*0x9e3779b97f4a7c15 + 1
+		x ^= x >> 29
+	}
+	if x == 0 {
+		b.Log("unlikely")
+	}
+}
+
+func BenchmarkTxnSetReset(b *testing.B) {
+	key := benchKey(nil, 1)
+	hash := hashOf(key)
+	txn := New(txnOptions())
+	b.ReportAllocs()
+	for range b.N {
+		if err := txn.Set(key, benchValue, hash, base.Meta{Kind: base.KindSet}, 0); err != nil {
+			b.Fatal(err)
+		}
+		txn.Reset()
 	}
 }

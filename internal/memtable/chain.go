@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -38,22 +39,23 @@ func (a *arena) linksTo(old Ref) links {
 	o := a.at(old)
 	ol := o.links(o.word())
 	l := links{next: old, jump: old, depth: ol.depth + 1}
-	if ol.jump == 0 {
-		return l
-	}
-	j := a.at(ol.jump)
-	jl := j.links(j.word())
-	jjDepth := uint32(0)
-	if jl.jump != 0 {
-		jj := a.at(jl.jump)
-		jjDepth = jj.links(jj.word()).depth
-	} else if jl.depth == 0 {
-		return l
-	}
-	if ol.depth-jl.depth == jl.depth-jjDepth {
-		l.jump = jl.jump
+	if jumpSpan(l.depth) > 1 {
+		j := a.at(ol.jump)
+		l.jump = j.links(j.word()).jump
 	}
 	return l
+}
+
+// jumpSpan returns how many versions the jump of an entry with so many older
+// versions spans: the lowest digit of depth in the skew-binary system, whose
+// digits weigh 1, 3, 7, 15 and so on.
+func jumpSpan(depth uint32) uint32 {
+	span := uint32(0)
+	for depth > 0 {
+		span = 1<<(bits.Len32(depth+1)-1) - 1
+		depth -= span
+	}
+	return span
 }
 
 // visibleAt returns the newest version with a sequence number of at most at,

@@ -111,6 +111,18 @@ func (e entry) key(w uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w))), wordKeyLen(w))
 }
 
+// hasKey reports whether key is e's. The branch on the optional fields lets
+// the processor guess where the key is and fetch it together with the word,
+// although it may lie in another cache line.
+func (e entry) hasKey(key []byte) bool {
+	w := e.word()
+	if w&(hasExpiry|hasOlder) == 0 {
+		return wordKeyLen(w) == len(key) &&
+			string(unsafe.Slice((*byte)(unsafe.Add(e.p, headerSize)), len(key))) == string(key)
+	}
+	return string(e.key(w)) == string(key)
+}
+
 func (e entry) value(w uint64) []byte {
 	n := wordValueLen(w)
 	if n == 0 {

@@ -53,6 +53,7 @@ func newIndex(mem *counted, slotBits uint) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
+	clear(b)
 	return &index{
 		slots: unsafe.Pointer(unsafe.SliceData(b)),
 		shift: 32 - uint32(slotBits),
@@ -75,8 +76,7 @@ func (ix *index) find(a *arena, key []byte, hash uint32) Ref {
 		if pairHash(p) != hash {
 			continue
 		}
-		e := a.at(pairRef(p))
-		if string(e.key(e.word())) == string(key) {
+		if a.at(pairRef(p)).hasKey(key) {
 			return pairRef(p)
 		}
 	}
@@ -98,7 +98,7 @@ func (ix *index) put(p pair, old Ref) {
 
 // touch brings the home of hash into the cache. Its result is of no interest;
 // returning it keeps the load.
-func (ix *index) touch(hash uint32) pair { return *ix.slot(ix.home(hash)) }
+func (ix *index) touch(hash uint32) pair { return atomic.LoadUint64(ix.slot(ix.home(hash))) }
 
 // copyTo puts all pairs into a larger index that nobody else sees yet.
 func (ix *index) copyTo(to *index) {

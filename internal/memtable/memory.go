@@ -11,7 +11,7 @@ import (
 // Memory hands out the blocks that tables are made of. Its methods may be
 // called from many goroutines.
 type Memory interface {
-	// Alloc returns n zeroed bytes, aligned to 8.
+	// Alloc returns n bytes, aligned to 8, with any contents.
 	Alloc(n int) ([]byte, error)
 	// Free takes back a block that Alloc returned, in its full length.
 	Free(b []byte)

@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// tailMax is how many entries may wait unsorted before the writer sorts
-	// them.
-	tailMax = 16 << 10
 	// writerRatio and readerRatio say when runs are merged: when the older
 	// one is less than so many times as long. Readers want few runs; the
 	// writer only keeps their number logarithmic.
@@ -34,7 +31,7 @@ const (
 // caller when memory for it is lacking: the entries are in the table, and
 // whoever iterates will be told.
 func (t *Table) boundTail(n uint32) {
-	if n-t.covered() < tailMax || !t.runs.TryLock() {
+	if bound := uint32(t.opts.TailMax); n < bound || n-t.covered() < bound || !t.runs.TryLock() {
 		return
 	}
 	defer t.runs.Unlock()

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 )
@@ -33,6 +34,7 @@ type order struct {
 	first    uint
 	segments [segmentsMax]unsafe.Pointer
 	blocks   [][]byte
+	room     uint64 // pairs in all segments
 }
 
 // init sets the first segment's size by the number of entries expected.
@@ -78,10 +80,17 @@ func (o *order) spanBefore(from, end uint32) []pair {
 
 // reserve makes room for n pairs in all.
 func (o *order) reserve(n uint64) error {
-	if n > 1<<32-1 {
+	if n <= o.room {
+		return nil
+	}
+	return o.extend(n)
+}
+
+func (o *order) extend(n uint64) error {
+	if n > math.MaxUint32 {
 		return ErrFull
 	}
-	for room := uint64(1<<uint(len(o.blocks))-1) << o.first; room < n; {
+	for o.room < n {
 		k := len(o.blocks)
 		size := uint64(pairSize) << (o.first + uint(k))
 		if size > entryMax {
@@ -93,7 +102,7 @@ func (o *order) reserve(n uint64) error {
 		}
 		o.blocks = append(o.blocks, b)
 		o.segments[k] = unsafe.Pointer(unsafe.SliceData(b))
-		room += 1 << (o.first + uint(k))
+		o.room += 1 << (o.first + uint(k))
 	}
 	return nil
 }
@@ -101,6 +110,9 @@ func (o *order) reserve(n uint64) error {
 // reset forgets all pairs and keeps the first segments, together at most keep
 // bytes.
 func (o *order) reset(keep int) {
+	if len(o.blocks) == 0 {
+		return
+	}
 	kept := 0
 	for kept < len(o.blocks) && len(o.blocks[kept]) <= keep {
 		keep -= len(o.blocks[kept])
@@ -111,4 +123,5 @@ func (o *order) reset(keep int) {
 		o.blocks[i], o.segments[i] = nil, nil
 	}
 	o.blocks = o.blocks[:kept]
+	o.room = (1<<uint(kept) - 1) << o.first
 }

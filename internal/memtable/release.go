@@ -6,7 +6,9 @@ import "github.com/stoatdb/stoat/internal/invariant"
 // Options.Keep says. No reader may hold anything of it.
 func (t *Table) Reset() {
 	n := t.published.Load()
-	t.dropRuns()
+	if t.runs.current.Load() != nil {
+		t.dropRuns()
+	}
 	t.dropStale()
 	if ix := t.index.Load(); ix != nil {
 		t.index.Store(nil)
@@ -39,7 +41,9 @@ func (t *Table) Release() {
 
 func (t *Table) forget() {
 	t.published.Store(0)
-	t.stamp.Store(0)
+	if t.stamp.Load() != 0 {
+		t.stamp.Store(0)
+	}
 	t.last, t.keys, t.dead, t.data = 0, 0, 0, 0
 }
 
@@ -59,6 +63,9 @@ func (t *Table) keepIndex(ix *index) {
 }
 
 func (t *Table) dropStale() {
+	if len(t.stale) == 0 {
+		return
+	}
 	for i, ix := range t.stale {
 		t.mem.free(ix.block)
 		t.stale[i] = nil

@@ -32,10 +32,7 @@ const (
 // before it, and returns how many bytes they all share. It leaves the cached
 // bytes after those in the items. tmp is as long as items.
 func (s sorter) sort(items, tmp []item, depth, level int) int {
-	shared, equal := s.shared(items, depth)
-	for i := range items {
-		items[i].setPrefix(s.key(items[i].ref)[shared:])
-	}
+	shared, equal := s.cache(items, depth)
 	if equal {
 		return shared
 	}
@@ -43,27 +40,38 @@ func (s sorter) sort(items, tmp []item, depth, level int) int {
 		s.insert(items, shared)
 		return shared
 	}
-	radix(items, tmp)
+	s.sortCached(items, tmp, shared, level)
+	return shared
+}
+
+// sortCached sorts items whose bytes after shared are cached. The radix sort
+// looks at as many of the bits that differ as it takes to leave small groups.
+func (s sorter) sortCached(items, tmp []item, shared, level int) {
+	if len(items) <= insertionMax {
+		s.insert(items, shared)
+		return
+	}
+	varying := varyingBits(items)
+	if varying == 0 {
+		s.sortGroup(items, tmp, shared, level)
+		return
+	}
+	looked := radix(items, tmp, varying)
 	for from := 0; from < len(items); {
 		end := from + 1
-		for end < len(items) && items[end].hi == items[from].hi {
+		for end < len(items) && (items[end].hi^items[from].hi)&looked == 0 {
 			end++
 		}
 		if end-from > 1 {
-			s.sortGroup(items[from:end], tmp[from:end], shared, level)
+			s.sortCached(items[from:end], tmp[from:end], shared, level)
 		}
 		from = end
 	}
-	return shared
 }
 
 // sortGroup sorts items with equal hi, which follows shared bytes.
 func (s sorter) sortGroup(items, tmp []item, shared, level int) {
 	depth := shared + 8
-	if len(items) <= insertionMax {
-		s.insert(items, shared)
-		return
-	}
 	if level >= regroupMax || slices.ContainsFunc(items, func(it item) bool { return len(s.key(it.ref)) < depth }) {
 		// Zeros that pad a short key look like zeros in a longer one; a
 		// comparison tells them apart. Most often there is nothing to tell.
@@ -88,20 +96,38 @@ func (s sorter) key(r Ref) []byte {
 	return e.key(e.word())
 }
 
-// shared returns how many bytes all keys share, given that they share depth,
-// and whether the keys are equal.
-func (s sorter) shared(items []item, depth int) (n int, equal bool) {
+// cache finds how many bytes all keys share, given that they share depth, and
+// caches what follows them in the items. It reports whether the keys are equal.
+func (s sorter) cache(items []item, depth int) (shared int, equal bool) {
 	first := s.key(items[0].ref)
-	n, equal = len(first), true
-	for i := 1; i < len(items); i++ {
-		k := s.key(items[i].ref)
-		equal = equal && len(k) == len(first)
-		if len(k) < n || string(k[depth:n]) != string(first[depth:n]) {
-			n = depth + commonLen(k[depth:min(n, len(k))], first[depth:])
-			equal = false
+	shared = s.guessShared(items, depth)
+	for {
+		equal = shared == len(first)
+		lower := shared
+		for i := range items {
+			k := s.key(items[i].ref)
+			equal = equal && len(k) == len(first)
+			if len(k) < lower || string(k[depth:lower]) != string(first[depth:lower]) {
+				lower = depth + commonLen(k[depth:], first[depth:lower])
+			}
+			items[i].setPrefix(k[lower:])
 		}
+		if lower == shared {
+			return shared, equal
+		}
+		shared = lower
 	}
-	return n, equal
+}
+
+// guessShared returns how many bytes some of the keys share, which is seldom
+// more than all do.
+func (s sorter) guessShared(items []item, depth int) int {
+	first := s.key(items[0].ref)
+	n := len(first)
+	for i := len(items) - 1; i > 0; i -= (len(items) + 15) / 16 {
+		n = depth + commonLen(first[depth:n], s.key(items[i].ref)[depth:])
+	}
+	return n
 }
 
 // equal reports whether all keys are the same.
@@ -139,43 +165,6 @@ func (s sorter) insert(items []item, shared int) {
 			items[j] = items[j-1]
 		}
 		items[j] = it
-	}
-}
-
-// radix sorts items by hi, stably, from its lowest byte to its highest. Bytes
-// that are the same in all items cost nothing but their count.
-func radix(items, tmp []item) {
-	var counts [8][256]uint32
-	for i := range items {
-		hi := items[i].hi
-		counts[0][byte(hi)]++
-		counts[1][byte(hi>>8)]++
-		counts[2][byte(hi>>16)]++
-		counts[3][byte(hi>>24)]++
-		counts[4][byte(hi>>32)]++
-		counts[5][byte(hi>>40)]++
-		counts[6][byte(hi>>48)]++
-		counts[7][byte(hi>>56)]++
-	}
-	from, to := items, tmp
-	for d := range counts {
-		c, shift := &counts[d], uint(8*d)
-		if c[byte(items[0].hi>>shift)] == uint32(len(items)) {
-			continue
-		}
-		sum := uint32(0)
-		for b := range c {
-			sum, c[b] = sum+c[b], sum
-		}
-		for i := range from {
-			b := byte(from[i].hi >> shift)
-			to[c[b]] = from[i]
-			c[b]++
-		}
-		from, to = to, from
-	}
-	if &from[0] != &items[0] {
-		copy(items, from)
 	}
 }
 

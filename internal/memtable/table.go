@@ -2,6 +2,7 @@ package memtable
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -13,7 +14,7 @@ type Options struct {
 	// Memory is where blocks come from. Default: Heap().
 	Memory Memory
 	// ChunkSize is the size in bytes of the first chunk of entries; further
-	// ones double up to 1 MiB. Rounded up to a power of two from 256 B.
+	// ones double up to 2 MiB. Rounded up to a power of two from 256 B.
 	// Default: 64 KiB.
 	ChunkSize int
 	// SizeHint is how many entries to expect. The insertion order and the
@@ -23,11 +24,15 @@ type Options struct {
 	// life; as many again may stay for the other structures. Default: the
 	// first chunk.
 	Keep int
+	// TailMax is how many entries may wait unsorted before the writer sorts
+	// them. Default: 32 Ki, which the second-level cache holds.
+	TailMax int
 }
 
 const (
 	chunkSizeDefault = 64 << 10
 	chunkSizeMin     = 256
+	tailMaxDefault   = 32 << 10
 )
 
 func (o Options) withDefaults() Options {
@@ -44,6 +49,10 @@ func (o Options) withDefaults() Options {
 	o.ChunkSize = size
 	o.SizeHint = max(o.SizeHint, 0)
 	o.Keep = max(o.Keep, o.ChunkSize)
+	if o.TailMax <= 0 {
+		o.TailMax = tailMaxDefault
+	}
+	o.TailMax = min(o.TailMax, math.MaxInt32)
 	return o
 }
 
@@ -92,7 +101,7 @@ func New(o Options) *Table {
 // older pending version of the key dies. hash is the key's base.Hash. When
 // Set fails the table is as before.
 func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
-	if err := checkSizes(key, value); err != nil {
+	if err := checkSizes(len(key), uint64(len(value))); err != nil {
 		return err
 	}
 	invariant.Check(seq >= t.last, "sequence number %d after %d", seq, t.last)
@@ -134,12 +143,12 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	return nil
 }
 
-func checkSizes(key, value []byte) error {
-	if len(key) == 0 || len(key) > base.MaxKeySize {
-		return fmt.Errorf("memtable: key of %d bytes, want 1 to %d", len(key), base.MaxKeySize)
+func checkSizes(keyLen int, valueLen uint64) error {
+	if keyLen == 0 || keyLen > base.MaxKeySize {
+		return fmt.Errorf("memtable: key of %d bytes, want 1 to %d", keyLen, base.MaxKeySize)
 	}
-	if uint64(len(value)) > base.MaxValueSize {
-		return fmt.Errorf("memtable: value of %d bytes, want at most %d", len(value), uint64(base.MaxValueSize))
+	if valueLen > base.MaxValueSize {
+		return fmt.Errorf("memtable: value of %d bytes, want at most %d", valueLen, uint64(base.MaxValueSize))
 	}
 	return nil
 }
@@ -230,8 +239,7 @@ func (t *Table) find(key []byte, hash uint32) Ref {
 		if pairHash(pairs[i]) != hash {
 			continue
 		}
-		e := t.arena.at(pairRef(pairs[i]))
-		if string(e.key(e.word())) == string(key) {
+		if t.arena.at(pairRef(pairs[i])).hasKey(key) {
 			return pairRef(pairs[i])
 		}
 	}

@@ -122,6 +122,25 @@ func (b *Builder) Frame(kind Kind, payload []byte, durable int64) {
 	b.seal(kind, durable)
 }
 
+// CloseRoom is the most that Finish appends.
+const CloseRoom = 2*pageSize + FrameHeaderSize + FrameHeaderSize
+
+// FinishFrames is how many frames Finish appends.
+const FinishFrames = 3
+
+// Finish appends the frames that end a file in order: two Marks and a frame of
+// the given kind, which begin in three different pages, so that no damage to
+// two sectors takes away a record at the end together with all that says that
+// it was there. Everything before must be durable, which is what they say.
+func (b *Builder) Finish(kind Kind, durable int64) {
+	var zeros [pageSize]byte
+	for range 2 {
+		gap := pageSize - (b.offset+FrameHeaderSize)%pageSize
+		b.Frame(Mark, zeros[:gap%pageSize], durable)
+	}
+	b.Frame(kind, nil, durable)
+}
+
 // Record appends a whole record. Its frames stay in the buffer.
 func (b *Builder) Record(p []byte, durable int64) {
 	b.Begin()

@@ -33,7 +33,7 @@ const (
 	First  Kind = 2
 	Middle Kind = 3
 	Last   Kind = 4
-	// Mark has no payload; it carries a durable mark.
+	// Mark carries a durable mark. Its payload, if any, is zeros.
 	Mark Kind = 5
 	// Next is the last frame of a file that continues in another one, which
 	// its payload names.

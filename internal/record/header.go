@@ -11,12 +11,17 @@ import (
 
 const (
 	// Start is the offset of the first frame of a file.
-	Start = 2 * headerPage
+	Start = 2 * pageSize
 	// FormatVersion is the version of files that this code writes, and the
 	// only one it reads.
 	FormatVersion = 1
 
-	headerPage = 4096
+	// NumberMax is the largest number that a header may hold.
+	NumberMax = 1<<62 - 1
+
+	// pageSize is more than any device damages at once: what must not be lost
+	// together stands in different pages.
+	pageSize   = 4096
 	headerSize = 56
 )
 
@@ -58,14 +63,14 @@ type Header struct {
 // AppendHeader appends the two pages of h, Start bytes, to dst.
 func AppendHeader(dst []byte, h Header) []byte {
 	for offset := range uint64(2) {
-		page := make([]byte, headerPage)
+		page := make([]byte, pageSize)
 		copy(page, h.Type[:])
 		binary.LittleEndian.PutUint32(page[8:], FormatVersion)
 		binary.LittleEndian.PutUint64(page[16:], h.Number)
 		binary.LittleEndian.PutUint64(page[24:], h.File)
 		binary.LittleEndian.PutUint64(page[32:], h.Salt)
 		binary.LittleEndian.PutUint64(page[40:], uint64(h.Size))
-		binary.LittleEndian.PutUint64(page[48:], base.Checksum(page[:48], offset*headerPage))
+		binary.LittleEndian.PutUint64(page[48:], base.Checksum(page[:48], offset*pageSize))
 		dst = append(dst, page...)
 	}
 	return dst
@@ -88,22 +93,22 @@ func decodeHeader(b []byte, t Type, offset uint64) (Header, bool, error) {
 		Salt:   binary.LittleEndian.Uint64(b[32:]),
 		Size:   int64(binary.LittleEndian.Uint64(b[40:])),
 	}
-	return h, h.Size >= Start, nil
+	return h, h.Size >= Start && max(h.Number, h.File) <= NumberMax, nil
 }
 
 // ReadHeaders returns the intact and distinct copies of the header of a file
-// of type t: usually one, none when both copies are damaged, and two when a
-// crash fell into the beginning of a new life of the file. The error is that
-// of reading, or ErrVersion.
-func ReadHeaders(src io.ReaderAt, t Type) ([]Header, error) {
+// of type t and the given size: usually one, none when both copies are damaged
+// or were never written, and two when a crash fell into the beginning of a new
+// life of the file. The error is that of reading, or ErrVersion.
+func ReadHeaders(src io.ReaderAt, size int64, t Type) ([]Header, error) {
 	var found []Header
-	for _, offset := range []int64{0, headerPage} {
+	for _, offset := range []int64{0, pageSize} {
 		var b [headerSize]byte
+		if offset+headerSize > size {
+			break
+		}
 		if n, err := src.ReadAt(b[:], offset); n < headerSize {
-			if err == io.EOF || err == io.ErrUnexpectedEOF {
-				break
-			}
-			return nil, err
+			return nil, shortRead(offset, n, headerSize, err)
 		}
 		h, ok, err := decodeHeader(b[:], t, uint64(offset))
 		if err != nil {

@@ -121,6 +121,11 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 		Chain:    binary.LittleEndian.Uint64(b[16:]),
 		Durable:  int64(binary.LittleEndian.Uint64(b[24:])),
 	}
+	for i, c := range b[FrameHeaderSize+length:] {
+		if c != 0 {
+			return Frame{}, base.Corrupt(offset+FrameHeaderSize+length+int64(i), "padding", c, 0), nil
+		}
+	}
 	if f.Durable < 0 || f.Durable > offset {
 		return Frame{}, base.Corrupt(offset, "durable mark", uint64(f.Durable),
 			fmt.Sprintf("at most %d", offset)), nil
@@ -218,12 +223,18 @@ func (r *Reader) read(offset int64, n int) ([]byte, error) {
 	got, err := r.src.ReadAt(r.window, offset)
 	if got < size {
 		r.window = r.window[:0]
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, base.Corrupt(offset+int64(got), "file length", offset+int64(got), r.end)
-		}
-		return nil, fmt.Errorf("read %d bytes at offset %d: %w", size, offset, err)
+		return nil, shortRead(offset, got, size, err)
 	}
 	return r.window[:n], nil
+}
+
+// shortRead is the error for a read of want bytes at offset, all of which lie
+// below the file's end, that returned got bytes and err.
+func shortRead(offset int64, got, want int, err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return base.Corrupt(offset+int64(got), "bytes read", got, want)
+	}
+	return fmt.Errorf("read %d bytes at offset %d: %w", want, offset, err)
 }
 
 // hex formats a number the way all messages of this package do.

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"github.com/stoatdb/stoat/internal/base"
 )
 
@@ -44,6 +46,10 @@ func (r *Reader) NextRecord() (Record, error) {
 		}
 		if f.Kind != Middle && f.Kind != Last {
 			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
+		}
+		if len(r.partial)+len(f.Payload) > cap(r.partial) {
+			// Double: append alone would copy a large record several times.
+			r.partial = slices.Grow(r.partial, len(r.partial)+len(f.Payload))
 		}
 		r.partial = append(r.partial, f.Payload...)
 	}

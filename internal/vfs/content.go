@@ -275,12 +275,10 @@ func (c *content) contiguous(n int64) []byte {
 	pages := (n + memPage - 1) / memPage
 	buf := make([]byte, pages*memPage)
 	spans(0, pages*memPage, func(s span) {
-		old := c.peek(s.chunk, s.page)
-		if old == nil {
-			return
-		}
 		fresh := (*page)(buf[s.at:])
-		*fresh = *old
+		if old := c.peek(s.chunk, s.page); old != nil {
+			*fresh = *old
+		}
 		ch := c.writableChunk(s.chunk)
 		ch.pages[s.page] = fresh
 		ch.own &^= 1 << s.page
@@ -293,7 +291,7 @@ func (c *content) contiguous(n int64) []byte {
 func (c *content) aliases(buf []byte, n int64) bool {
 	same := true
 	spans(0, n, func(s span) {
-		if p := c.peek(s.chunk, s.page); p != nil && &p[0] != &buf[s.at] {
+		if p := c.peek(s.chunk, s.page); p == nil || &p[0] != &buf[s.at] {
 			same = false
 		}
 	})

@@ -82,8 +82,11 @@ func (d *directory) crash(fate func(op dirOp) entryFate) *directory {
 // from cur the sectors that the operation touched and that reach the device,
 // and the length if that does.
 func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
-	if len(ino.journal) == 0 {
+	switch {
+	case len(ino.journal) == 0 || fate.none:
 		return ino.durable.fork()
+	case fate.all && !ino.lostData:
+		return ino.live.fork()
 	}
 	cur, disk := ino.startOfJournal(), ino.durable.fork()
 	kept := map[int64]bool{}

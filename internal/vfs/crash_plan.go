@@ -23,6 +23,9 @@ type fileFate struct {
 	fill fill
 	// shorten cuts a file that grew at a sector of what was added.
 	shorten bool
+	// all and none say that everything is kept or lost, to which there is a
+	// shorter way than through each operation.
+	all, none bool
 }
 
 type dataFate uint8
@@ -64,6 +67,7 @@ func keepFile(*inode) fileFate {
 	return fileFate{
 		data: func(int) dataFate { return dataKept },
 		size: func(int) bool { return true },
+		all:  true,
 	}
 }
 
@@ -71,6 +75,7 @@ func loseFile(*inode) fileFate {
 	return fileFate{
 		data: func(int) dataFate { return dataLost },
 		size: func(int) bool { return false },
+		none: true,
 	}
 }
 
@@ -183,6 +188,7 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 	if len(ino.journal) == 0 {
 		return fate
 	}
+	fate.all = false
 	torn := func(int) dataFate { return dataTorn }
 	switch kind {
 	case CrashTorn:

@@ -45,6 +45,8 @@ type PathError struct {
 	Err error
 	// class is the error of this package that the cause amounts to, or nil.
 	class error
+	// injected says that a Rule made the error.
+	injected bool
 }
 
 // Error gives the operation, the path and the cause.
@@ -54,7 +56,9 @@ func (e *PathError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.E
 func (e *PathError) Unwrap() error { return e.Err }
 
 // Is reports whether target is the class of e.
-func (e *PathError) Is(target error) bool { return e.class != nil && target == e.class }
+func (e *PathError) Is(target error) bool {
+	return e.class != nil && target == e.class || e.injected && target == ErrInjected
+}
 
 // pathErr wraps err with the operation and the path. io.EOF passes as it is,
 // because readers compare it with ==, and an error that already has a path

@@ -32,8 +32,8 @@ type Rule struct {
 
 	// Err is what the call returns. nil means ErrIO.
 	Err error
-	// Done carries the call out before it is reported as failed, as happens
-	// when only the answer was lost. Close always closes.
+	// Done carries the call out, or tries to, before it is reported as failed,
+	// as happens when only the answer was lost. Close always closes.
 	Done bool
 	// Partial is the bytes that a failing read or write moves first.
 	Partial int
@@ -191,7 +191,7 @@ func (r *Rule) fail(op OpKind, name string) error {
 	if r.Err == io.EOF {
 		return io.EOF // which readers compare with ==
 	}
-	return &PathError{Op: op.String(), Path: name, Err: r.Err, class: ErrInjected}
+	return &PathError{Op: op.String(), Path: name, Err: r.Err, class: classify(r.Err), injected: true}
 }
 
 // run makes a call that has no result but its error.
@@ -201,9 +201,7 @@ func (f *Faults) run(op Op, inner func() error) error {
 		return inner()
 	}
 	if rule.Done {
-		if err := inner(); err != nil {
-			return err
-		}
+		_ = inner() // the rule's error stands for both
 	}
 	return rule.fail(op.Kind, op.Path)
 }

@@ -33,10 +33,7 @@ func (f *faultFile) move(op Op, p []byte, inner func([]byte, int64) (int, error)
 	}
 	n := 0
 	if part > 0 {
-		var err error
-		if n, err = inner(p[:part], op.Off); err != nil {
-			return n, err
-		}
+		n, _ = inner(p[:part], op.Off) // the rule's error stands for both
 	}
 	return n, rule.fail(op.Kind, op.Path)
 }
@@ -76,9 +73,7 @@ func (f *faultFile) sync(kind OpKind, inner func() error) error {
 	if mem, ok := f.File.(interface{ failSync(SyncFate, *rand.Rand) }); ok {
 		mem.failSync(fate, rule.generator())
 	} else if fate == SyncKept {
-		if err := inner(); err != nil {
-			return err
-		}
+		_ = inner() // the rule's error stands for both
 	}
 	return rule.fail(kind, f.Name())
 }
@@ -88,8 +83,8 @@ func (f *faultFile) sync(kind OpKind, inner func() error) error {
 func (f *faultFile) Close() error {
 	rule := f.faults.call(f.op(OpClose, 0, 0))
 	err := f.File.Close()
-	if rule != nil && err == nil {
-		err = rule.fail(OpClose, f.Name())
+	if rule != nil {
+		return rule.fail(OpClose, f.Name())
 	}
 	return err
 }
@@ -132,8 +127,8 @@ func (m *faultMapping) DontNeed(off, n int64) error {
 func (m *faultMapping) Close() error {
 	rule := m.file.faults.call(m.file.op(OpUnmap, 0, 0))
 	err := m.Mapping.Close()
-	if rule != nil && err == nil {
-		err = rule.fail(OpUnmap, m.file.Name())
+	if rule != nil {
+		return rule.fail(OpUnmap, m.file.Name())
 	}
 	return err
 }

@@ -60,13 +60,17 @@ func (f *Faults) open(op OpKind, name string, cat Category, inner func(string, C
 		return nil, rule.fail(op, name)
 	}
 	file, err := inner(name, cat)
+	if err == nil {
+		f.remember(name, cat)
+	}
+	if rule != nil {
+		if err == nil {
+			_ = file.Close() // as the caller gets no handle to close
+		}
+		return nil, rule.fail(op, name)
+	}
 	if err != nil {
 		return nil, err
-	}
-	f.remember(name, cat)
-	if rule != nil {
-		_ = file.Close() // as the caller gets no handle to close
-		return nil, rule.fail(op, name)
 	}
 	return &faultFile{File: file, faults: f, cat: cat}, nil
 }
@@ -132,9 +136,7 @@ func (f *Faults) SyncDir(dir string) error {
 	if mem, ok := f.inner.(*Mem); ok {
 		mem.failSyncDir(dir, fate, rule.generator())
 	} else if fate == SyncKept {
-		if err := f.inner.SyncDir(dir); err != nil {
-			return err
-		}
+		_ = f.inner.SyncDir(dir) // the rule's error stands for both
 	}
 	return rule.fail(OpSyncDir, dir)
 }
@@ -158,8 +160,10 @@ func (f *Faults) Lock(name string) (held io.Closer, err error) {
 		return nil, rule.fail(OpLock, name)
 	}
 	held, err = f.inner.Lock(name)
-	if err == nil && rule != nil {
-		_ = held.Close() // as the caller gets nothing to close
+	if rule != nil {
+		if err == nil {
+			_ = held.Close() // as the caller gets nothing to close
+		}
 		return nil, rule.fail(OpLock, name)
 	}
 	return held, err

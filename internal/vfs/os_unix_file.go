@@ -43,6 +43,17 @@ func fileSizeLimit() int64 {
 	return int64(limit.Cur)
 }
 
+// checkLimit refuses ranges that no file can have, or none of this process.
+func (f *osFile) checkLimit(off, n int64) error {
+	if off < 0 || n < 0 {
+		return unix.EINVAL
+	}
+	if n > f.sizeMax-off {
+		return unix.EFBIG
+	}
+	return nil
+}
+
 // acquire keeps the descriptor open until release. It reports false when the
 // file is closed.
 func (f *osFile) acquire() bool {
@@ -117,8 +128,8 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, pathErr(OpWrite, f.name, ErrClosed)
 	}
 	defer f.release()
-	if int64(len(p)) > f.sizeMax-off {
-		return 0, pathErr(OpWrite, f.name, unix.EFBIG)
+	if err := f.checkLimit(off, int64(len(p))); err != nil {
+		return 0, pathErr(OpWrite, f.name, err)
 	}
 	done := 0
 	for done < len(p) {
@@ -154,8 +165,8 @@ func (f *osFile) Size() (int64, error) {
 
 func (f *osFile) Truncate(size int64) error {
 	return f.do(OpTruncate, func(fd int) error {
-		if size > f.sizeMax {
-			return unix.EFBIG
+		if err := f.checkLimit(size, 0); err != nil {
+			return err
 		}
 		return unix.Ftruncate(fd, size)
 	})
@@ -163,11 +174,8 @@ func (f *osFile) Truncate(size int64) error {
 
 func (f *osFile) Preallocate(off, n int64) error {
 	return f.do(OpPreallocate, func(fd int) error {
-		if off < 0 || n < 0 {
-			return unix.EINVAL
-		}
-		if n > f.sizeMax-off {
-			return unix.EFBIG
+		if err := f.checkLimit(off, n); err != nil {
+			return err
 		}
 		return preallocate(fd, off, n)
 	})

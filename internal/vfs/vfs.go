@@ -17,7 +17,52 @@
 //   - A failed sync leaves the file in an unknown state: what it covered may
 //     or may not be durable, and a second sync that succeeds says nothing.
 //     Every handle that was open at the time reports the failure once.
-//   - Two handles of one file may be synced at the same time.
+//   - Two handles of one file may be synced at the same time. A failure is
+//     kept per handle: of two syncs on one handle at the same time, one may
+//     return nil although the data of both was lost. Who syncs concurrently
+//     opens a handle for each.
+//
+// # The operating system
+//
+// Files are made with mode 0600 and directories with 0700, at any umask.
+// Names that are symbolic links, FIFOs or devices are refused; a directory on
+// the way may be a link. Calls that a signal interrupts are repeated, except
+// syncs. Short reads and writes are completed or an error. A file size limit
+// of the process (RLIMIT_FSIZE) is kept before the system would send SIGXFSZ.
+// Close may run at the same time as other calls on the file: they finish, or
+// fail with ErrClosed.
+//
+// Linux has everything. macOS syncs with F_FULLFSYNC. FreeBSD and macOS
+// populate mappings by reading. Windows maps by reading the file into memory.
+// Elsewhere files work and Lock is ErrUnsupported.
+//
+// Mappings read only the pages that are touched, without read-ahead: a reader
+// of more asks for it with WillNeed or Populate, which also spare a processor
+// that waits in a page fault.
+//
+// # Memory
+//
+// Alloc gives memory outside the Go heap, in huge pages where the system has
+// them, and AllocatedBytes says how much is in use. In race builds it comes
+// from the heap, so that the detector sees what goroutines do with it.
+//
+// # Testing
+//
+// Mem counts what is durable, calls a hook at each boundary, and makes the
+// disks that a power cut could leave: see CrashKind for what is legal and
+// why. A crash test drives the code on a Mem, clones it at boundaries, and
+// opens the Crash of each clone. Faults makes chosen calls fail; with Nth from
+// 1 up, a test can have every call of a run fail once:
+//
+//	for n := int64(1); ; n++ {
+//		faults := vfs.NewFaults(vfs.NewMem())
+//		rule := faults.Add(vfs.Rule{Nth: n, Err: vfs.ErrNoSpace})
+//		err := run(faults)
+//		if rule.Fired() == 0 {
+//			break // the run has fewer calls
+//		}
+//		…
+//	}
 package vfs
 
 import (

@@ -1,0 +1,118 @@
+# The daily loop is `make check`. Every randomized target takes SEED, a number
+# or "random", and prints the line that runs a failure again.
+
+GO          ?= go
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+SEED ?= 1
+
+# Build flags of the randomized targets; `make model RACE=-race` adds the race
+# detector. Invariants are on: they make a wrong state fail where it begins.
+TAGS ?= invariants
+RACE ?=
+
+# Platforms that must compile, beside the one this runs on.
+PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
+
+.PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
+	race fuzz crash crash-twice faults bits model isolation stress mutants bench cover
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
+
+check: fmt vet staticcheck layers test-invariants cross test-386 ## all that must hold before a change is done
+	@echo "check: ok"
+
+fmt: ## fail when gofmt would change a file
+	@files=$$(find . -name '*.go' -not -path './.git/*' -exec gofmt -l -s {} +) || exit 1; \
+	if [ -n "$$files" ]; then echo "gofmt -s -w these:"; echo "$$files"; exit 1; fi
+
+vet: ## go vet, with each set of build tags
+	$(GO) vet ./...
+	$(GO) vet -tags invariants ./...
+	$(GO) vet -tags invariants,mutants ./...
+
+staticcheck: ## staticcheck, at a version that is fixed here
+	$(GO) run $(STATICCHECK) -tags invariants ./...
+
+layers: ## who imports whom
+	$(GO) test ./internal/layers
+
+cross: ## vet for the other platforms
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "vet $$platform"; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./...; \
+	done
+
+test: ## what a user runs: all tests, no tags
+	$(GO) test ./...
+
+test-invariants: ## all tests with the invariants on
+	$(GO) test -tags invariants ./...
+
+test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
+	@if [ "$$($(GO) env GOHOSTOS GOHOSTARCH | tr '\n' /)" = linux/amd64/ ]; then \
+		echo "$(GO) test -short ./... (386)"; \
+		CGO_ENABLED=0 GOARCH=386 $(GO) test -short ./...; \
+	else echo "test-386: skipped, this is not linux/amd64"; fi
+
+race: ## all tests under the race detector, short
+	$(GO) test -race -short -timeout 30m ./...
+
+# randomized runs the tests of the root package whose whole names match $(1),
+# with the flags $(2). It fails when there is no such test.
+define randomized
+	@$(GO) test -tags "$(TAGS)" -list '^($(1))$$' . | grep -q '^Test' || \
+		{ echo "there is no test $(1)"; exit 1; }
+	$(GO) test -tags "$(TAGS)" $(RACE) -count=1 -timeout 0 -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
+endef
+
+# The sizes below are the dose of a change; docs/testing.md has those of a
+# night and of a release.
+
+crash: STATES ?= 20000
+crash: ## power cuts at every boundary: SEED, STATES
+	$(call randomized,TestCrash,-stoat.states=$(STATES))
+
+crash-twice: STATES ?= 2000
+crash-twice: ## power cuts while opening after a power cut: SEED, STATES
+	$(call randomized,TestCrashTwice,-stoat.states=$(STATES))
+
+faults: ## every call of the file system fails once, and for good: SEED
+	$(call randomized,TestFaults.*)
+
+bits: FLIPS ?= 20000
+bits: ## flipped bits of every file: SEED, FLIPS (-1: every bit)
+	$(call randomized,TestBits.*,-stoat.flips=$(FLIPS))
+
+model: OPS ?= 1000000
+model: ## random operations against a sorted map: SEED, OPS
+	$(call randomized,TestModel.*,-stoat.ops=$(OPS))
+
+isolation: HISTORIES ?= 1000
+isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
+	$(call randomized,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
+
+stress: RACE = -race
+stress: DURATION ?= 10s
+stress: ## writers, readers and reopening under the race detector: SEED, DURATION
+	$(call randomized,TestStress.*,-stoat.duration=$(DURATION))
+
+mutants: TAGS = invariants,mutants
+mutants: ## guarantees removed one at a time: some test must notice
+	$(call randomized,TestMutant.*)
+
+# fuzz runs every fuzz target of the module for DURATION. What it finds to fail
+# is kept in testdata/fuzz by go test itself; with KEEP=1 so are the inputs
+# that reached new code.
+fuzz: DURATION ?= 10s
+fuzz: ## every fuzz target: DURATION, KEEP=1
+	@GO="$(GO)" DURATION="$(DURATION)" KEEP="$(KEEP)" .ci/fuzz
+
+bench: ## benchmarks of the components, then of the whole
+	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
+	$(GO) run ./cmd/stoat bench
+
+cover: ## statement coverage by function, in coverage.out
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -func=coverage.out

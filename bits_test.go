@@ -1,0 +1,266 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A bitsImage is a cleanly closed database, to be damaged.
+type bitsImage struct {
+	name string
+	disk *vfs.Mem
+	// older are earlier states of the same disk: closed, and in the middle of
+	// the last opening.
+	older []*vfs.Mem
+	m     *model.Map
+	files []string
+	sizes []int64
+	// used is, for each file, the sectors that are not all zeros.
+	used [][]int64
+}
+
+const bitsSector = 512
+
+// TestBits damages cleanly closed databases: bits, sectors, lengths, whole
+// files. Opening and reading must give an error or exactly what was written;
+// never less, never more, never anything else.
+func TestBits(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	flips := dose.Size(t, dose.Flips, 300, 2_500)
+	dose.Reproduce(t, "bits")
+	var tally bitsTally
+	for _, img := range bitsImages(t) {
+		damages := img.flips(flips/3, seed)
+		if flips < 0 {
+			damages = img.everyFlip()
+		}
+		damages = append(damages, img.sectors(flips/3, seed)...)
+		damages = append(damages, img.lengths(flips/6, seed)...)
+		damages = append(damages, img.wholeFiles()...)
+		img.tryAll(t, damages, &tally)
+	}
+	t.Logf("%d damages: %d refused, %d harmless", tally.refused.Load()+tally.harmless.Load(), tally.refused.Load(), tally.harmless.Load())
+	if tally.refused.Load() == 0 || tally.harmless.Load() == 0 {
+		t.Error("all damages had the same outcome: the test does not damage what it means to")
+	}
+}
+
+type bitsTally struct{ refused, harmless atomic.Int64 }
+
+// A damage is one change of a disk.
+type damage struct {
+	name string
+	do   func(disk *vfs.Mem) error
+	// rollback says that a file was put back as a whole to what it was at an
+	// earlier time. That is not damage but a state the database once had: if
+	// it opens, it must be exactly at a commit.
+	rollback bool
+}
+
+// tryAll tries damages, each on a disk of its own.
+func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
+	t.Helper()
+	var next atomic.Int64
+	var failed first
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.get() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(damages) {
+					return
+				}
+				err := guarded(func() error { return img.try(damages[n], tally) })
+				if err != nil {
+					failed.set(fmt.Errorf("image %q, %s: %w", img.name, damages[n].name, err))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if err := failed.get(); err != nil {
+		t.Error(err)
+	}
+}
+
+// try does one damage and judges what comes of it.
+func (img *bitsImage) try(d damage, tally *bitsTally) error {
+	disk := img.disk.Clone()
+	if err := d.do(disk); err != nil {
+		return fmt.Errorf("the damage itself: %w", err)
+	}
+	opts := stoat.Options{FS: disk, Clock: newTestClock()}
+	db, err := stoat.Open(dbDir, &opts)
+	if err != nil {
+		return judge(err, tally)
+	}
+	err = db.View(func(tx *stoat.Txn) error {
+		if v := tx.ReadVersion(); v > img.m.Last() || v < img.m.Last() && !d.rollback {
+			return fmt.Errorf("opened at commit %d, want %d", v, img.m.Last())
+		}
+		return compare(tx, img.m, clockStart)
+	})
+	if err == nil {
+		tally.harmless.Add(1)
+		return db.Close()
+	}
+	if closeErr := db.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	return judge(err, tally)
+}
+
+// judge accepts errors that say that data is not what was written.
+func judge(err error, tally *bitsTally) error {
+	if errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) ||
+		strings.Contains(err.Error(), "unknown format version") {
+		tally.refused.Add(1)
+		return nil
+	}
+	return err
+}
+
+// bitsImages builds the databases that are damaged.
+func bitsImages(t *testing.T) []*bitsImage {
+	t.Helper()
+	one := newBitsImage(t, "one opening", func(r *modelRun) {
+		commitSome(t, r, 12, 60)
+	}, func(r *modelRun) {
+		commitSome(t, r, 6, 60)
+	})
+	several := newBitsImage(t, "several openings and crashes", func(r *modelRun) {
+		commitSome(t, r, 5, 60)
+		must(t, opReopen(r, nil))
+		commitSome(t, r, 5, 60)
+		must(t, opPowerCut(r, rand.New(rand.NewPCG(1, 1))))
+		must(t, opReopen(r, nil))
+	}, func(r *modelRun) {
+		commitSome(t, r, 3, 60)
+	})
+	segments := newBitsImage(t, "several segments", func(r *modelRun) {
+		commitSome(t, r, 12, 60<<10)
+	}, func(r *modelRun) {
+		commitSome(t, r, 4, 60<<10)
+	})
+	last := newBitsImage(t, "one last commit", func(r *modelRun) {
+		commitSome(t, r, 3, 60)
+	}, func(r *modelRun) {
+		commitSome(t, r, 1, 10)
+	})
+	return []*bitsImage{one, several, segments, last}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newBitsImage runs first on a database and closes it, then opens it again and
+// runs more twice.
+func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bitsImage {
+	t.Helper()
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
+	_, err := r.open(0, 0)
+	must(t, err)
+	first(r)
+	must(t, r.close())
+	img := &bitsImage{name: name, older: []*vfs.Mem{r.fs.Clone()}}
+	_, err = r.open(r.m.Last(), r.m.Last())
+	must(t, err)
+	more(r)
+	img.older = append(img.older, r.fs.Clone())
+	more(r)
+	must(t, r.close())
+	img.disk, img.m = r.fs.Clone(), r.m
+	names, err := img.disk.List(dbDir)
+	must(t, err)
+	for _, name := range names {
+		path := img.disk.Join(dbDir, name)
+		content, err := readFile(img.disk, path)
+		must(t, err)
+		img.files = append(img.files, path)
+		img.sizes = append(img.sizes, int64(len(content)))
+		img.used = append(img.used, usedSectors(content))
+	}
+	return img
+}
+
+// commitSome commits n transactions of up to size bytes a value.
+func commitSome(t *testing.T, r *modelRun, n, size int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(size)))
+	for range n {
+		p, err := r.begin(true)
+		must(t, err)
+		for range 1 + rng.IntN(3) {
+			v := model.Version{Value: value(rng, size), Deleted: rng.IntN(6) == 0}
+			if v.Deleted {
+				v.Value = ""
+			}
+			must(t, r.write(p, r.keys.key(rng.IntN(12)), v))
+		}
+		must(t, r.commit(p, 0))
+	}
+}
+
+func readFile(fs vfs.FS, path string) ([]byte, error) {
+	f, err := fs.Open(path, vfs.CatNone)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, size)
+	if _, err := f.ReadAt(content, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return content, nil
+}
+
+// writeFile makes path hold content and nothing else.
+func writeFile(fs vfs.FS, path string, content []byte) error {
+	f, err := fs.OpenReadWrite(path, vfs.CatNone)
+	if errors.Is(err, vfs.ErrNotExist) {
+		f, err = fs.Create(path, vfs.CatNone)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(len(content))); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, 0)
+	return err
+}
+
+func usedSectors(content []byte) []int64 {
+	var used []int64
+	for at := 0; at < len(content); at += bitsSector {
+		for _, b := range content[at:min(at+bitsSector, len(content))] {
+			if b != 0 {
+				used = append(used, int64(at))
+				break
+			}
+		}
+	}
+	return used
+}

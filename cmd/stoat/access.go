@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+// openExisting opens the database in dir and never makes one: a slip in a
+// path must not leave a new directory behind.
+func openExisting(dir string) (*stoat.DB, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no directory %s", dir)
+	case err != nil:
+		return nil, err
+	case len(entries) == 0:
+		return nil, fmt.Errorf("there is no database in %s, it is empty", dir)
+	}
+	return open(dir)
+}
+
+// open opens the database in dir, or makes one.
+func open(dir string) (*stoat.DB, error) {
+	db, err := stoat.Open(dir, nil)
+	if errors.Is(err, stoat.ErrLocked) {
+		return nil, fmt.Errorf("another process has the database in %s open: %w", dir, err)
+	}
+	return db, err
+}
+
+// with runs fn with an open database and closes it.
+func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(db), db.Close())
+}
+
+// runGet prints a value: as it is, or with -hex as a line.
+func runGet(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	key, err := text.decode(rest[1])
+	if err != nil {
+		return c.usagef("KEY: %v", err)
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
+			value, err := tx.Get(key)
+			if errors.Is(err, stoat.ErrNotFound) {
+				return fmt.Errorf("there is no key %s", rest[1])
+			}
+			if err != nil {
+				return err
+			}
+			if text.hex {
+				value = append(text.encode(nil, value), '\n')
+			}
+			_, err = c.out.Write(value)
+			return err
+		})
+	})
+}
+
+// runSet stores a value.
+func runSet(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	var ttl time.Duration
+	c.flags.DurationVar(&ttl, "ttl", 0, "let the value expire after this `time`, such as 90s or 24h")
+	rest, err := c.parse(args, 3, 3)
+	if err != nil {
+		return err
+	}
+	key, err := text.decode(rest[1])
+	if err != nil {
+		return c.usagef("KEY: %v", err)
+	}
+	if ttl < 0 {
+		return c.usagef("-ttl is %v, want a time in the future", ttl)
+	}
+	value, err := c.valueOf(rest[2], text)
+	if err != nil {
+		return err
+	}
+	var options []stoat.SetOption
+	if ttl > 0 {
+		options = append(options, stoat.TTL(ttl))
+	}
+	db, err := open(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.Set(key, value, options...) })
+	})
+}
+
+// valueOf decodes the argument for a value, which may stand for the input.
+// The input is taken as it is, unless -hex says otherwise.
+func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
+	if arg == "-" {
+		value, err := io.ReadAll(c.in)
+		if err != nil || !text.hex {
+			return value, err
+		}
+		arg = string(value)
+	}
+	value, err := text.decode(arg)
+	if err != nil {
+		return nil, c.usagef("VALUE: %v", err)
+	}
+	return value, nil
+}
+
+// runDel deletes keys, all of them in one transaction. To delete a key that
+// is not there is no error.
+func runDel(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	rest, err := c.parse(args, 2, -1)
+	if err != nil {
+		return err
+	}
+	var keys [][]byte
+	for _, arg := range rest[1:] {
+		key, err := text.decode(arg)
+		if err != nil {
+			return c.usagef("KEY: %v", err)
+		}
+		keys = append(keys, key)
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return db.UpdateContext(ctx, func(tx *stoat.Txn) error {
+			for _, key := range keys {
+				if err := tx.Delete(key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}

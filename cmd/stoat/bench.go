@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/pprof"
+	"time"
+
+	"github.com/stoatdb/stoat/cmd/stoat/internal/bench"
+)
+
+// runBench measures a temporary database.
+func runBench(ctx context.Context, c *call, args []string) (err error) {
+	var (
+		keys      = number(1_000_000)
+		valueSize = number(128)
+		batch     = number(1000)
+		writers   = number(8)
+		cfg       = bench.Config{Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
+		cpu, heap string
+	)
+	c.flags.Var(&keys, "keys", "load this `number` of keys")
+	c.flags.Var(&valueSize, "value-size", "give each a value of this many `bytes`")
+	c.flags.Var(&batch, "batch", "load this `number` of keys in one transaction")
+	c.flags.Var(&writers, "writers", "load with this `number` of goroutines")
+	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
+	c.flags.Uint64Var(&cfg.Seed, "seed", 1, "`seed` of the keys, their order and the values")
+	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each read for this `time`")
+	c.flags.DurationVar(&cfg.CommitDuration, "commit-duration", 1500*time.Millisecond, "measure each kind of durable commit for this `time`")
+	c.flags.StringVar(&cfg.Parent, "dir", "", "make the temporary database in this `folder` rather than in the system's")
+	c.flags.BoolVar(&cfg.Keep, "keep", false, "leave the database there")
+	c.flags.StringVar(&cpu, "cpuprofile", "", "write a CPU profile to this `file`")
+	c.flags.StringVar(&heap, "memprofile", "", "write a profile of all allocations to this `file`")
+	if _, err := c.parse(args, 0, 0); err != nil {
+		return err
+	}
+	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = int(keys), int(valueSize), int(batch), int(writers)
+	if err := cfg.Validate(); err != nil {
+		return c.usagef("%v", err)
+	}
+	stop, err := profileCPU(cpu)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := bench.Run(ctx, cfg); err != nil {
+		return err
+	}
+	return profileHeap(heap)
+}
+
+// isTerminal reports whether w is a terminal, where a line can be redrawn.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// profileCPU starts a profile into a file, if one is named, and returns what
+// ends it.
+func profileCPU(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "stoat: %v\n", err)
+		}
+	}, nil
+}
+
+// profileHeap writes a profile of allocations into a file, if one is named.
+func profileHeap(name string) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
+		return err
+	}
+	return f.Close()
+}

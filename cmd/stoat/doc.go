@@ -1,0 +1,14 @@
+// Command stoat measures, reads and changes stoat databases.
+//
+//	stoat bench                 fill a temporary database and measure it
+//	stoat get DIR KEY           print a value
+//	stoat set DIR KEY VALUE     store a value
+//	stoat del DIR KEY...        delete keys
+//	stoat scan DIR              print keys and values in order
+//	stoat version               print the version
+//	stoat help [COMMAND]        explain
+//
+// Flags come between the command and DIR. It exits with 0 when all went well,
+// 1 when something went wrong or was not found, 2 when it was called wrongly
+// and 130 when it was interrupted.
+package main

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A report is written row by row, as the results come in.
+type report struct {
+	w io.Writer
+
+	loadWritten int64 // to devices, by the load; 0: unknown
+	loadPeak    footprint
+}
+
+// columns lays out a row: name, rate, time of one operation, three quantiles
+// of its latency, allocations of one operation.
+const columns = "  %-46s %11s %9s %9s %9s %9s %8s\n"
+
+// header says what is measured and on what.
+func (r *report) header(c *Config, w *workload, dir string) {
+	fmt.Fprintf(r.w, "stoat bench: %s keys of %d bytes, values of %s; seed %d\n",
+		count(c.Keys), w.keySize(), size(int64(c.ValueSize)), c.Seed)
+	fmt.Fprintf(r.w, "%s/%s, %s, %s; database in %s\n\n",
+		runtime.GOOS, runtime.GOARCH, many(runtime.NumCPU(), "processor"), runtime.Version(), dir)
+	fmt.Fprintf(r.w, columns, "", "rate", "each", "p50", "p99", "p99.9", "allocs")
+	fmt.Fprintln(r.w, "  "+strings.Repeat("─", 107))
+}
+
+// row reports a job that did n things. The quantiles are those of its
+// operations, which may do many things each.
+func (r *report) row(name string, n uint64, res *result) {
+	if n == 0 {
+		n = 1 // interrupted at once: an empty row rather than NaN
+	}
+	q := func(q float64) string { return duration(float64(res.latency.quantile(q))) }
+	fmt.Fprintf(r.w, columns, name, perSecond(n, res.elapsed), duration(float64(res.elapsed)/float64(n)),
+		q(0.50), q(0.99), q(0.999), three(float64(res.allocs)/float64(n)))
+}
+
+// keysRow is row without quantiles, for operations that are long.
+func (r *report) keysRow(name string, n uint64, res *result) {
+	n = max(n, 1)
+	fmt.Fprintf(r.w, columns, name, perSecond(n, res.elapsed), duration(float64(res.elapsed)/float64(n)),
+		"", "", "", three(float64(res.allocs)/float64(n)))
+}
+
+// once reports something that is done once.
+func (r *report) once(name string, took time.Duration) {
+	fmt.Fprintf(r.w, columns, name, "", duration(float64(took)), "", "", "", "")
+}
+
+// verified reports a verification of n keys.
+func (r *report) verified(name string, n int, took time.Duration) {
+	fmt.Fprintf(r.w, columns, name, perSecond(uint64(n), took), duration(float64(took)/float64(max(n, 1))), "", "", "", "")
+}
+
+// footer reports what is known at the end.
+func (r *report) footer(b *Bench) {
+	user := int64(b.cfg.Keys) * int64(b.work.keySize()+b.cfg.ValueSize)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(r.w, "  %-22s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintln(r.w)
+	line("loaded by the user", "%s", size(user))
+	if apparent, allocated, err := diskUsage(b.dir); err == nil {
+		line("on disk at the end", "%s, of which %s are allocated", size(apparent), size(allocated))
+	} else {
+		line("on disk at the end", "unknown: %v", err)
+	}
+	if r.loadWritten > 0 {
+		line("written by the load", "%s, %s bytes for each of the user's",
+			size(r.loadWritten), three(float64(r.loadWritten)/float64(user)))
+	} else {
+		line("written by the load", "unknown on this system")
+	}
+	if b.memory != nil {
+		all := b.memory.peak()
+		line("peak memory", "load: %s anonymous, %s mapped from files; in all: %s and %s",
+			size(r.loadPeak.anonymous), size(r.loadPeak.mapped), size(all.anonymous), size(all.mapped))
+	} else {
+		line("peak memory", "unknown on this system")
+	}
+	line("right answers", "all: %s values compared byte by byte, %s reads by their first and last bytes",
+		count(b.verified), count(b.checked))
+	fmt.Fprintf(r.w, "\n  The quantiles of the load are those of a batch. Reads include drawing and making the key and\n"+
+		"  knowing the right answer, which took %s without the database.\n", duration(b.ownCost()))
+}
+
+// diskUsage adds up the files of a database: their lengths, and the space
+// that they take.
+func diskUsage(dir string) (apparent, allocated int64, err error) {
+	fs := vfs.OS()
+	names, err := fs.List(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, name := range names {
+		info, err := fs.Stat(fs.Join(dir, name))
+		if err != nil {
+			return 0, 0, err
+		}
+		apparent += info.Size
+		allocated += info.Allocated
+	}
+	return apparent, allocated, nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // as shells report a process that SIGINT ended
+)
+
+func main() {
+	// The first interrupt ends what runs and cleans up; after it, a second
+	// one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], console{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// A console is what a command reads and writes.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// A command is one of the things stoat can do. Its run defines the flags it
+// has, parses args and does it.
+type command struct {
+	name  string
+	args  string // what follows the flags
+	short string
+	run   func(ctx context.Context, c *call, args []string) error
+}
+
+// commands lists what stoat can do, in the order of the help.
+func commands() []command {
+	return []command{
+		{"bench", "", "fill a temporary database and measure it", runBench},
+		{"get", "DIR KEY", "print the value of a key", runGet},
+		{"set", "DIR KEY VALUE", "store a value; VALUE - reads it from the input", runSet},
+		{"del", "DIR KEY...", "delete keys", runDel},
+		{"scan", "DIR", "print keys and values in order", runScan},
+		{"version", "", "print the version", runVersion},
+		{"help", "[COMMAND]", "explain a command", runHelp},
+	}
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, con console) int {
+	if len(args) == 0 {
+		printHelp(con.err)
+		return exitUsage
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "-h", "-help", "--help":
+		name, args = "help", nil
+	case "-version", "--version":
+		name, args = "version", nil
+	}
+	cmd, ok := find(name)
+	if !ok {
+		fmt.Fprintf(con.err, "stoat: there is no command %q; `stoat help` lists them\n", name)
+		return exitUsage
+	}
+	return exitCode(ctx, con, cmd.run(ctx, newCall(cmd, con), args))
+}
+
+// find returns the command of a name.
+func find(name string) (command, bool) {
+	for _, cmd := range commands() {
+		if cmd.name == name {
+			return cmd, true
+		}
+	}
+	return command{}, false
+}
+
+// exitCode prints the error of a command and returns the code it deserves.
+func exitCode(ctx context.Context, con console, err error) int {
+	var usage usageError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(con.err, "stoat %s: %s\n`stoat help %s` explains it\n", usage.command, usage.what, usage.command)
+		return exitUsage
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		fmt.Fprintln(con.err, "stoat: interrupted")
+		return exitInterrupted
+	default:
+		fmt.Fprintf(con.err, "stoat: %s\n", strings.TrimPrefix(err.Error(), "stoat: "))
+		return exitError
+	}
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+)
+
+// stoatCommand runs a command line in this process and returns what it
+// printed and its exit code.
+func stoatCommand(ctx context.Context, input string, args ...string) (out, errOut string, code int) {
+	var o, e bytes.Buffer
+	code = run(ctx, args, console{strings.NewReader(input), &o, &e})
+	return o.String(), e.String(), code
+}
+
+// succeed runs a command line that must succeed without complaint.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errOut, code := stoatCommand(t.Context(), "", args...)
+	if code != exitOK || errOut != "" {
+		t.Fatalf("stoat %q: exit code %d, errors %q", args, code, errOut)
+	}
+	return out
+}
+
+// expect runs a command line that must print exactly want.
+func expect(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if got := succeed(t, args...); got != want {
+		t.Errorf("stoat %q printed %q, want %q", args, got, want)
+	}
+}
+
+// fail runs a command line that must fail with a code and an error text that
+// holds want.
+func fail(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	_, errOut, got := stoatCommand(t.Context(), "", args...)
+	if got != code || !strings.Contains(errOut, want) {
+		t.Errorf("stoat %q: exit code %d, errors %q, want %d and %q", args, got, errOut, code, want)
+	}
+}
+
+func TestSetGetDelScan(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	expect(t, "", "set", dir, "ann", "1")
+	expect(t, "", "set", dir, "bob", "2")
+	expect(t, "", "set", dir, "bus", "3")
+	expect(t, "", "set", dir, "cat", "4")
+	expect(t, "2", "get", dir, "bob")
+	expect(t, "ann\t1\nbob\t2\nbus\t3\ncat\t4\n", "scan", dir)
+	expect(t, "cat\t4\nbus\t3\nbob\t2\nann\t1\n", "scan", "-reverse", dir)
+	expect(t, "bob\nbus\n", "scan", "-keys", "-prefix", "b", dir)
+	expect(t, "bob\t2\nbus\t3\n", "scan", "-from", "b", "-to", "cat", dir)
+	expect(t, "ann\nbob\n", "scan", "-keys", "-limit", "2", dir)
+	expect(t, "cat\n", "scan", "-keys", "-limit", "1", "-reverse", dir)
+	expect(t, "", "del", dir, "bob", "cat", "nobody")
+	expect(t, "ann\t1\nbus\t3\n", "scan", dir)
+	fail(t, exitError, "stoat: there is no key bob\n", "get", dir, "bob")
+}
+
+func TestHexIsForAllBytes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	expect(t, "", "set", "-hex", dir, "00ff", "0a5c09")
+	expect(t, "0a5c09\n", "get", "-hex", dir, "00ff")
+	expect(t, "00ff\t0a5c09\n", "scan", "-hex", dir)
+	expect(t, `\x00\xff`+"\t"+`\n\\\t`+"\n", "scan", dir)
+	expect(t, "00ff\n", "scan", "-hex", "-keys", "-prefix", "00", dir)
+	fail(t, exitUsage, "KEY: encoding/hex", "get", "-hex", dir, "0g")
+	fail(t, exitUsage, "VALUE: encoding/hex", "set", "-hex", dir, "00", "0")
+	fail(t, exitUsage, "-from: encoding/hex", "scan", "-hex", "-from", "x", dir)
+	expect(t, "", "del", "-hex", dir, "00ff")
+	expect(t, "", "scan", dir)
+}
+
+func TestValuesComeFromTheInputAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	const value = "two\nlines \x00 and a zero\n"
+	if _, errOut, code := stoatCommand(t.Context(), value, "set", dir, "k", "-"); code != exitOK {
+		t.Fatalf("exit code %d, errors %q", code, errOut)
+	}
+	expect(t, value, "get", dir, "k")
+	if _, errOut, code := stoatCommand(t.Context(), "0102\n", "set", "-hex", dir, "00", "-"); code != exitOK {
+		t.Fatalf("exit code %d, errors %q", code, errOut)
+	}
+	expect(t, "0102\n", "get", "-hex", dir, "00")
+}
+
+func TestPrintedTextIsUnambiguous(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain":      "plain",
+		"größe":      "größe",
+		`say "hi"`:   `say "hi"`,
+		`back\slash`: `back\\slash`,
+		`\"`:         `\\"`,
+		"tab\tnew\n": `tab\tnew\n`,
+		"\xff\x00":   `\xff\x00`,
+	} {
+		if got := string(new(textFormat).encode(nil, []byte(in))); got != want {
+			t.Errorf("%q is printed as %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestTTLExpires(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	expect(t, "", "set", "-ttl", "24h", dir, "k", "v")
+	expect(t, "v", "get", dir, "k")
+	expect(t, "", "set", "-ttl", "20ms", dir, "gone", "v")
+	for code := exitOK; code == exitOK; {
+		_, _, code = stoatCommand(t.Context(), "", "get", dir, "gone")
+	}
+	fail(t, exitError, "there is no key gone", "get", dir, "gone")
+	fail(t, exitUsage, "-ttl is -1s", "set", "-ttl", "-1s", dir, "k", "v")
+}
+
+func TestReadingNeverMakesADatabase(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	missing := filepath.Join(empty, "missing")
+	for _, args := range [][]string{{"get", missing, "k"}, {"scan", missing}, {"del", missing, "k"}} {
+		fail(t, exitError, "stoat: there is no directory "+missing, args...)
+	}
+	fail(t, exitError, "there is no database in "+empty+", it is empty", "scan", empty)
+	if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestAnOpenDatabaseIsExplained(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	fail(t, exitError, "another process has the database in "+dir+" open", "scan", dir)
+}
+
+func TestWrongCallsAreExplained(t *testing.T) {
+	t.Parallel()
+	fail(t, exitUsage, "stoat bench ")
+	fail(t, exitUsage, `there is no command "benhc"`, "benhc")
+	fail(t, exitUsage, "stoat get: takes DIR KEY, got 1 arguments\n`stoat help get` explains it", "get", "dir")
+	fail(t, exitUsage, "-limit comes too late: flags go before DIR", "scan", "dir", "-limit", "3")
+	fail(t, exitUsage, "flag provided but not defined: -x", "scan", "-x", "dir")
+	fail(t, exitUsage, "want a number such as", "bench", "-keys", "many")
+	fail(t, exitUsage, "keys is 0, want 1 to", "bench", "-keys", "0")
+	fail(t, exitUsage, `takes no arguments, got ["now"]`, "bench", "now")
+	fail(t, exitUsage, `there is no command "x"`, "help", "x")
+	fail(t, exitError, "empty key", "set", filepath.Join(t.TempDir(), "db"), "", "v")
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	list := succeed(t, "help")
+	for _, cmd := range commands() {
+		if !strings.Contains(list, "stoat "+cmd.name) || !strings.Contains(list, cmd.short) {
+			t.Errorf("the list lacks %s:\n%s", cmd.name, list)
+		}
+		explained := succeed(t, "help", cmd.name)
+		if !strings.HasPrefix(explained, "usage: stoat "+cmd.name) {
+			t.Errorf("help %s: %q", cmd.name, explained)
+		}
+	}
+	if got := succeed(t, "--help"); got != list {
+		t.Errorf("--help prints %q", got)
+	}
+	if got, want := succeed(t, "scan", "-h"), succeed(t, "help", "scan"); got != want {
+		t.Errorf("scan -h prints %q, want %q", got, want)
+	}
+	for _, want := range []string{"usage: stoat scan [flags] DIR\n", "-limit number", "-hex"} {
+		if got := succeed(t, "help", "scan"); !strings.Contains(got, want) {
+			t.Errorf("help scan lacks %q:\n%s", want, got)
+		}
+	}
+	if got := succeed(t, "help", "bench"); !strings.Contains(got, "(default 1000000)") {
+		t.Errorf("help bench lacks the default of -keys:\n%s", got)
+	}
+}
+
+func TestVersionNamesTheToolchain(t *testing.T) {
+	t.Parallel()
+	if got := succeed(t, "version"); !strings.HasPrefix(got, "stoat ") || !strings.Contains(got, "go1.") {
+		t.Errorf("printed %q", got)
+	}
+}
+
+func TestBenchRunsAndCleansUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cpu, heap := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "heap")
+	out := succeed(t, "bench", "-dir", dir, "-keys", "1k", "-value-size", "1Ki", "-batch", "100", "-writers", "2",
+		"-read-duration", "2ms", "-commit-duration", "2ms", "-cpuprofile", cpu, "-memprofile", heap)
+	for _, want := range []string{"1,000 keys", "values of 1.02 kB", "get, the key exists", "right answers"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	for _, profile := range []string{cpu, heap} {
+		if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
+			t.Errorf("profile %s: %v", profile, err)
+		}
+	}
+}
+
+func TestAnInterruptedBenchSaysSoAndCleansUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, errOut, code := stoatCommand(ctx, "", "bench", "-dir", dir, "-keys", "10k")
+	if code != exitInterrupted || errOut != "stoat: interrupted\n" {
+		t.Errorf("exit code %d, errors %q", code, errOut)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestBenchInAFolderThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	fail(t, exitError, missing, "bench", "-dir", missing, "-keys", "10")
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]number{
+		"0": 0, "17": 17, "5k": 5000, "5K": 5000, "1.5M": 1_500_000, "2g": 2_000_000_000,
+		"4Ki": 4096, "4KiB": 4096, "1Mi": 1 << 20, "128B": 128, "1e3": 1000,
+	} {
+		var n number
+		if err := n.Set(in); err != nil || n != want {
+			t.Errorf("%q is %d, %v, want %d", in, n, err, want)
+		}
+	}
+	for _, bad := range []string{"", "k", "-1", "1.5", "x", "1T", "1e300", "NaN", "Inf", "1kk"} {
+		var n number
+		if err := n.Set(bad); err == nil {
+			t.Errorf("%q was accepted as %d", bad, n)
+		}
+	}
+}
+
+func TestOnlyACharacterDeviceIsATerminal(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if isTerminal(f) || isTerminal(io.Discard) {
+		t.Error("a file or a writer was taken for a terminal")
+	}
+}

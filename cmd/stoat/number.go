@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A number is a flag for an integer that may be written with a suffix: k, M,
+// G for powers of 1000 and Ki, Mi, Gi for powers of 1024.
+type number int
+
+// String formats the number without a suffix.
+func (n *number) String() string { return strconv.Itoa(int(*n)) }
+
+// suffixes are tried in this order, since "Ki" must not be read as "i".
+var suffixes = []struct {
+	text   string
+	factor float64
+}{
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30},
+	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"m", 1e6}, {"G", 1e9}, {"g", 1e9},
+}
+
+// Set parses a number with or without a suffix.
+func (n *number) Set(s string) error {
+	digits, factor := strings.TrimSuffix(s, "B"), 1.0
+	for _, suffix := range suffixes {
+		if rest, ok := strings.CutSuffix(digits, suffix.text); ok {
+			digits, factor = rest, suffix.factor
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || v < 0 {
+		return fmt.Errorf("want a number such as 5000, 250k, 1.5M or 4Ki")
+	}
+	// The first comparison is written so that NaN fails it.
+	if v *= factor; !(v < math.MaxInt) || v != math.Trunc(v) {
+		return fmt.Errorf("want a whole number that is not too large")
+	}
+	*n = number(v)
+	return nil
+}

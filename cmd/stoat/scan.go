@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"context"
+
+	"github.com/stoatdb/stoat"
+)
+
+// runScan prints keys and values, a tab between them, a line each.
+func runScan(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	var (
+		o                stoat.IterOptions
+		prefix, from, to string
+		limit            = number(0)
+	)
+	c.flags.StringVar(&prefix, "prefix", "", "only keys that begin with this `text`")
+	c.flags.StringVar(&from, "from", "", "only this `key` and greater ones")
+	c.flags.StringVar(&to, "to", "", "only keys less than this `key`")
+	c.flags.BoolVar(&o.Reverse, "reverse", false, "from the last key to the first")
+	c.flags.BoolVar(&o.KeysOnly, "keys", false, "print no values")
+	c.flags.Var(&limit, "limit", "stop after this `number` of keys; 0 prints all")
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	for _, bound := range []struct {
+		name, arg string
+		to        *[]byte
+	}{{"prefix", prefix, &o.Prefix}, {"from", from, &o.Lower}, {"to", to, &o.Upper}} {
+		if bound.arg == "" {
+			continue
+		}
+		if *bound.to, err = text.decode(bound.arg); err != nil {
+			return c.usagef("-%s: %v", bound.name, err)
+		}
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
+			return printEntries(c, tx.Iterator(o), text, o.KeysOnly, int(limit))
+		})
+	})
+}
+
+// printEntries prints what an iterator shows and closes it.
+func printEntries(c *call, it *stoat.Iterator, text *textFormat, keysOnly bool, limit int) error {
+	defer it.Close()
+	out := bufio.NewWriter(c.out)
+	var line []byte
+	for n := 0; (limit == 0 || n < limit) && it.Next(); n++ {
+		line = text.encode(line[:0], it.Key())
+		if !keysOnly {
+			line = text.encode(append(line, '\t'), it.Value())
+		}
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return out.Flush()
+}

@@ -1,0 +1,225 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// TestCrash cuts the power at the boundaries of what 20 and more workloads do
+// to the disk, in every way that vfs.Mem knows, and opens what is left: it
+// must be the state after some commit, none that was acknowledged as durable
+// may be missing, and the database must go on from there.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 1_000, 8_000)
+	dose.Reproduce(t, "crash")
+	eachCrashState(t, seed, states, 0, checkCrash)
+}
+
+// TestCrashTwice cuts the power again while the database is being opened
+// after a crash, at the boundaries of what Open does to the disk.
+func TestCrashTwice(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 100, 1_000)
+	dose.Reproduce(t, "crash-twice")
+	eachCrashState(t, seed+1_000_000, states, secondCrashes, checkSecondCrash)
+}
+
+const (
+	// statesPerRun is how many crash states one run of a workload is used
+	// for at most; more need another run with another seed.
+	statesPerRun = 1000
+	// secondCrashes is how many second crashes follow each first one.
+	secondCrashes = 8
+)
+
+// A crashCheck crashes a state in one way and checks what is left.
+type crashCheck func(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error
+
+// eachCrashState runs all workloads until there were so many states in all,
+// a check counting for perCheck of them, or one if that is 0.
+func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crashCheck) {
+	checks := max(1, states/max(1, perCheck)/len(crashWorkloads)) // of each workload
+	rounds := (checks + statesPerRun - 1) / statesPerRun
+	var next atomic.Int64
+	var failed first
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.get() == nil {
+				job := int(next.Add(1)) - 1
+				if job >= rounds*len(crashWorkloads) {
+					return
+				}
+				w := crashWorkloads[job%len(crashWorkloads)]
+				round := seed + uint64(job/len(crashWorkloads))
+				if err := crashRound(w, round, min(checks, statesPerRun), check); err != nil {
+					failed.set(fmt.Errorf("workload %q, seed %d: %w", w.name, round, err))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if err := failed.get(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashRound runs a workload once and checks n crash states of it.
+func crashRound(w crashWorkload, seed uint64, n int, check crashCheck) error {
+	kinds := vfs.CrashKinds()
+	// A quarter of the states at boundaries of their own, and each of those
+	// crashed in four ways, until there are more ways than boundaries.
+	r := newCrashRun(seed, w.memtable, max(1, n/4))
+	_, err := r.open(0)
+	if err == nil {
+		err = w.run(r)
+	}
+	if err != nil {
+		return fmt.Errorf("the workload itself: %w", err)
+	}
+	states, err := r.states()
+	if err != nil {
+		return fmt.Errorf("the workload itself: %w", err)
+	}
+	for i := range n {
+		s := &states[i%len(states)]
+		kind := kinds[(i/len(states)+i)%len(kinds)]
+		kindSeed := seed<<16 + uint64(i)
+		err := guarded(func() error {
+			return check(r.opts, s, s.era.m, kind, rand.New(rand.NewPCG(kindSeed, 3)))
+		})
+		if err != nil {
+			return fmt.Errorf("%v, crash %q, crash seed %d: %w", s, kind, kindSeed, err)
+		}
+	}
+	return nil
+}
+
+// guarded turns a panic into an error.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := make([]byte, 16<<10)
+			err = fmt.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
+		}
+	}()
+	return do()
+}
+
+// checkCrash opens what a crash left. One time in four the database is used
+// afterwards and crashes again.
+func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+	opts.FS = s.disk.Crash(kind, rng)
+	floor := s.durable
+	if rng.IntN(8) == 0 {
+		opts.FS, floor = s.disk.Clone(), s.known // the process alone dies
+	}
+	db, version, err := recovered(opts, m, opts.Clock.(*testClock).seen(), floor)
+	if err != nil {
+		return err
+	}
+	if rng.IntN(4) != 0 {
+		return db.Close()
+	}
+	return goOn(db, opts, m, version, rng)
+}
+
+// goOn writes to a recovered database, crashes it, and demands that both what
+// was recovered and what was written are there.
+func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *rand.Rand) error {
+	m = m.Clone()
+	m.Truncate(version)
+	for range 1 + rng.IntN(3) {
+		writes := batch(rng, 3, 100)
+		err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) })
+		if errors.Is(err, stoat.ErrNoSpace) {
+			break // the workload left the disk full
+		}
+		if err != nil {
+			return fmt.Errorf("commit after recovery at %d: %w", version, err)
+		}
+		m.Commit(writes)
+	}
+	disk := anyCut(rng)(opts.FS.(*vfs.Mem))
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("close after recovery at %d: %w", version, err)
+	}
+	opts.FS = disk
+	db, _, err := recovered(opts, m, opts.Clock.(*testClock).seen(), m.Last())
+	if err != nil {
+		return fmt.Errorf("recovered at %d, wrote, crashed again: %w", version, err)
+	}
+	return db.Close()
+}
+
+// checkSecondCrash crashes, opens, and crashes again at boundaries of that
+// Open and of the Close after it.
+func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+	disk, first := s.disk.Crash(kind, rng), s.durable
+	if rng.IntN(4) == 0 {
+		disk, first = s.disk.Clone(), s.known // a kill, then a power cut
+	}
+	opts.FS = disk
+	type cut struct {
+		disk  *vfs.Mem
+		floor uint64
+		op    string
+	}
+	var cuts []cut
+	var opened uint64
+	take := func(op string) {
+		cuts = append(cuts, cut{disk.Clone(), max(s.durable, opened), op})
+	}
+	disk.SetHook(func(op vfs.Op) { take(op.String()) })
+	db, version, err := recovered(opts, m, opts.Clock.(*testClock).seen(), first)
+	if err != nil {
+		return err
+	}
+	// From here on somebody has read this version.
+	opened = version
+	take("the end of Open")
+	if err := db.Close(); err != nil {
+		return err
+	}
+	take("the end of Close")
+	kinds := vfs.CrashKinds()
+	for range secondCrashes {
+		c := cuts[rng.IntN(len(cuts))]
+		kind := kinds[rng.IntN(len(kinds))]
+		opts.FS = c.disk.Crash(kind, rng)
+		db, _, err := recovered(opts, m, opts.Clock.(*testClock).seen(), c.floor)
+		if err != nil {
+			return fmt.Errorf("first opened at %d, crashed again before %s, %q: %w", version, c.op, kind, err)
+		}
+		if err := db.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestCrashWorkloadsDiffer holds the list to its promise.
+func TestCrashWorkloadsDiffer(t *testing.T) {
+	t.Parallel()
+	names := make(map[string]bool)
+	for _, w := range crashWorkloads {
+		names[strings.ToLower(w.name)] = true
+	}
+	if len(names) != len(crashWorkloads) || len(names) < 20 {
+		t.Errorf("%d names for %d workloads, want 20 or more", len(names), len(crashWorkloads))
+	}
+}

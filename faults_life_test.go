@@ -1,0 +1,300 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A faultyLife is one opening of a database, some transactions and its
+// closing, on a file system that may fail at any call.
+type faultyLife struct {
+	*faultCase
+	fs  *vfs.Faults
+	db  *stoat.DB
+	rng *rand.Rand
+
+	// m holds what was acknowledged. Of the commits that failed since the
+	// last one that succeeded, one may be found on the disk: the one that
+	// broke the log. Those before it were refused without a trace.
+	m              *model.Map
+	known, durable uint64
+	doubts         [][]model.Write
+}
+
+func (l *faultyLife) note(format string, args ...any) {
+	l.history = append(l.history, fmt.Sprintf(format, args...))
+}
+
+// live returns an error only if something is wrong that a failing disk does
+// not excuse.
+func (l *faultyLife) live() error {
+	l.history = nil
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock(), MemtableSize: smallMemtable})
+	if err != nil {
+		l.note("open: %v", err)
+		return faultOf(err)
+	}
+	l.db = db
+	l.known = l.m.Last()
+	for i, step := range []func() error{
+		l.read,
+		l.commit(stoat.Synced, 3, 40),
+		l.commit(stoat.Buffered, 3, 40),
+		l.read,
+		l.commit(stoat.Synced, 2, 40),
+		l.commit(stoat.Buffered, 20, 20<<10),
+		l.commit(stoat.Buffered, 20, 20<<10),
+		l.sync,
+		l.read,
+		l.commit(stoat.Synced, 20, 20<<10),
+		l.conflict,
+		l.commit(stoat.Buffered, 2, 10),
+		l.read,
+	} {
+		if err := step(); err != nil {
+			_ = db.Close() // the failure to tell is the one before
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	err = db.Close()
+	l.note("close: %v", err)
+	if err == nil {
+		l.durable = l.known
+	}
+	return faultOf(err)
+}
+
+// faultOf accepts the errors that a failing disk may cause.
+func faultOf(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stoat.ErrCorrupt), errors.Is(err, stoat.ErrLocked), errors.Is(err, stoat.ErrClosed):
+		return fmt.Errorf("a failing call was taken for something else: %w", err)
+	case errors.Is(err, vfs.ErrInjected), errors.Is(err, stoat.ErrNoSpace):
+		return nil
+	}
+	return fmt.Errorf("the error does not lead to its cause: %w", err)
+}
+
+// read demands that everything that is visible is right. Nothing of it needs
+// the disk, so it must not fail.
+func (l *faultyLife) read() error {
+	return l.db.View(func(tx *stoat.Txn) error {
+		if v := tx.ReadVersion(); v != l.known {
+			return fmt.Errorf("snapshot at %d, want %d", v, l.known)
+		}
+		return compare(tx, l.m, clockStart)
+	})
+}
+
+func (l *faultyLife) commit(d stoat.Durability, keys, size int) func() error {
+	return func() error {
+		writes := batch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size)
+		tx, err := l.db.Begin(stoat.ReadWrite)
+		if err != nil {
+			return err
+		}
+		defer tx.Discard()
+		if err := fill(tx, writes); err != nil {
+			return err
+		}
+		err = tx.Commit(stoat.WithDurability(d))
+		l.note("commit: %v", err)
+		return l.committed(err, tx.CommitVersion(), writes, d)
+	}
+}
+
+func (l *faultyLife) committed(err error, version uint64, writes []model.Write, d stoat.Durability) error {
+	if err != nil {
+		l.doubts = append(l.doubts, writes)
+		return faultOf(err)
+	}
+	l.doubts = nil
+	if want := l.m.Commit(writes); version != want {
+		return fmt.Errorf("commit has version %d, want %d", version, want)
+	}
+	l.known = version
+	if d == stoat.Synced {
+		l.durable = version
+	}
+	return nil
+}
+
+func (l *faultyLife) sync() error {
+	err := l.db.Sync()
+	l.note("sync: %v", err)
+	if err == nil {
+		l.durable = l.known
+	}
+	return faultOf(err)
+}
+
+// conflict demands that a conflict is told as one, whatever the disk does.
+func (l *faultyLife) conflict() error {
+	tx, err := l.db.Begin(stoat.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	if _, err := tx.Has([]byte("key001")); err != nil {
+		return err
+	}
+	known := l.known
+	if err := l.commit(stoat.Buffered, 1, 10)(); err != nil {
+		return err
+	}
+	writes := []model.Write{set(1, "x")}
+	if err := fill(tx, writes); err != nil {
+		return err
+	}
+	// The other wrote key000 or key001: ask the model.
+	changed := false
+	if l.known > known {
+		v, ok := l.m.Newest("key001", l.known)
+		changed = ok && v.Seq > known
+	}
+	err = tx.Commit(stoat.WithDurability(stoat.Buffered))
+	l.note("commit after a read: %v", err)
+	if errors.Is(err, stoat.ErrConflict) {
+		if !changed {
+			return errors.New("a conflict without a reason")
+		}
+		return nil
+	}
+	if err == nil && changed {
+		return errors.New("no conflict, although the key was changed")
+	}
+	return l.committed(err, tx.CommitVersion(), writes, stoat.Buffered)
+}
+
+// lookAt opens a healthy disk and demands the state after some commit, floor
+// or later, which may be a commit in doubt.
+func (l *faultyLife) lookAt(disk *vfs.Mem, floor uint64) error {
+	m := l.m
+	for i := len(l.doubts) - 1; ; i-- {
+		opts := stoat.Options{FS: disk.Clone(), Clock: newTestClock(), MemtableSize: smallMemtable}
+		db, version, err := recovered(opts, m, clockStart, floor)
+		if err == nil {
+			return l.asGoodAsNew(db, m, version)
+		}
+		if i < 0 {
+			return err
+		}
+		m = l.m.Clone()
+		m.Commit(l.doubts[i])
+	}
+}
+
+// asGoodAsNew demands that the database can be written and read.
+func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) error {
+	m = m.Clone()
+	m.Truncate(version)
+	writes := []model.Write{set(5, "after the faults")}
+	if err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) }); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	m.Commit(writes)
+	err := db.View(func(tx *stoat.Txn) error { return compare(tx, m, clockStart) })
+	return errors.Join(err, db.Close())
+}
+
+// TestFailedSyncEndsCommits holds that after a sync that failed, whatever the
+// disk made of it, nothing is committed any more, reads go on, and Close says
+// so too.
+func TestFailedSyncEndsCommits(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncKept, vfs.SyncHalf, vfs.SyncNotTried} {
+		l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(vfs.NewMem()), m: model.NewMap()}
+		var err error
+		l.db, err = stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock()})
+		must(t, err)
+		must(t, l.commit(stoat.Synced, 3, 40)())
+		l.fs.Add(vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
+		for range 3 {
+			must(t, l.commit(stoat.Synced, 3, 40)())
+			must(t, l.commit(stoat.Buffered, 3, 40)())
+			must(t, l.sync())
+			must(t, l.read())
+		}
+		if n, _ := l.fs.Failed(); n != 1 || len(l.doubts) != 6 || l.known != 1 {
+			t.Errorf("fate %d: %d calls failed, %d commits did, commit %d is known; want 1, 6, 1", fate, n, len(l.doubts), l.known)
+		}
+		if err := l.db.Close(); !errors.Is(err, vfs.ErrInjected) {
+			t.Errorf("fate %d: Close says %v, want the error of the sync", fate, err)
+		}
+	}
+}
+
+// TestFullDisk fills a disk: commits fail with ErrNoSpace, reads go on, the
+// database can be closed and opened, and when there is room again it goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+	_, err := r.open(0, 0)
+	must(t, err)
+	commitSome(t, r, 10, 100)
+	r.fs.SetCapacity(r.fs.UsedBytes() + 600<<10)
+	l := &faultyLife{faultCase: &faultCase{}, db: r.db, m: r.m, known: r.m.Last()}
+	full := 0
+	for range 60 {
+		must(t, l.commit(stoat.Synced, 6, 16<<10)())
+		full += len(l.doubts)
+	}
+	if full == 0 {
+		t.Fatal("the disk never became full")
+	}
+	must(t, l.read())
+	r.fs.SetCapacity(1 << 40)
+	must(t, l.commit(stoat.Synced, 6, 16<<10)())
+	if len(l.doubts) > 0 {
+		t.Error("the commit failed although there is room again")
+	}
+	must(t, l.read())
+	must(t, l.db.Close())
+}
+
+// TestOpenOnFullDisk holds that a database whose disk is full can be opened
+// and read, after a clean close and after a kill, and goes on when there is
+// room again.
+func TestOpenOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for _, kill := range []bool{false, true} {
+		r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+		_, err := r.open(0, 0)
+		must(t, err)
+		commitSome(t, r, 10, 100)
+		if kill {
+			must(t, r.abandon(r.fs.Clone()))
+		} else {
+			must(t, r.close())
+		}
+		r.fs.SetCapacity(r.fs.UsedBytes())
+		if _, err := r.open(r.m.Last(), r.m.Last()); err != nil {
+			t.Errorf("kill %v: %v", kill, err)
+			continue
+		}
+		must(t, r.verify())
+		p, err := r.begin(true)
+		must(t, err)
+		must(t, r.write(p, "k", model.Version{Value: "v"}))
+		r.forget(p)
+		if err := p.tx.Commit(); err != nil && !errors.Is(err, stoat.ErrNoSpace) {
+			t.Errorf("commit on the full disk: %v, want ErrNoSpace", err)
+		} else if err == nil {
+			r.m.Commit([]model.Write{{Key: "k", Version: model.Version{Value: "v"}}})
+		}
+		r.fs.SetCapacity(1 << 40)
+		commitSome(t, r, 5, 100)
+		must(t, r.verify())
+		must(t, opReopen(r, nil))
+		must(t, r.verify())
+		must(t, r.close())
+	}
+}

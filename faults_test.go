@@ -1,0 +1,176 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// faultErrors are the errors that calls fail with.
+var faultErrors = []struct {
+	name string
+	rule vfs.Rule
+}{
+	{"EIO", vfs.Rule{}},
+	{"ENOSPC", vfs.Rule{Err: vfs.ErrNoSpace}},
+	{"EMFILE", vfs.Rule{Err: errors.New("too many open files")}},
+	{"EACCES", vfs.Rule{Err: errors.New("permission denied")}},
+	{"EROFS", vfs.Rule{Err: errors.New("read-only file system")}},
+	{"ENOSPC after a part", vfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
+	{"short", vfs.Rule{Partial: 1}},
+	{"short by a sector", vfs.Rule{Partial: 512}},
+	{"done but reported as failed", vfs.Rule{Done: true}},
+	{"sync dropped", vfs.Rule{Sync: vfs.SyncDropped}},
+	{"sync kept", vfs.Rule{Sync: vfs.SyncKept}},
+	{"sync half kept", vfs.Rule{Sync: vfs.SyncHalf}},
+	{"sync not tried", vfs.Rule{Sync: vfs.SyncNotTried}},
+}
+
+// A faultScene is a disk on which a faulty life of a database begins.
+type faultScene struct {
+	name string
+	disk *vfs.Mem
+	m    *model.Map // what is on it
+}
+
+// TestFaults makes every call to the file system fail, once and from then on,
+// with every kind of error. Whatever happens: no panic, no wrong answer, reads
+// go on, and what was acknowledged is there when the trouble is over.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	most := dose.Size(t, dose.States, 300, 2_500)
+	dose.Reproduce(t, "faults")
+	var cases []*faultCase
+	for _, scene := range faultScenes(t) {
+		cases = append(cases, scene.cases(t)...)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0xfa))
+	rng.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	all := len(cases)
+	cases = cases[:min(most, all)]
+	var next, fired atomic.Int64
+	var failed first
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.get() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(cases) {
+					return
+				}
+				c := cases[n]
+				if err := guarded(func() error { return c.run(seed) }); err != nil {
+					failed.set(fmt.Errorf("%v: %w", c, err))
+				}
+				fired.Add(c.fired)
+			}
+		})
+	}
+	workers.Wait()
+	if err := failed.get(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d cases, %d calls failed", len(cases), all, fired.Load())
+}
+
+// faultScenes makes the disks: empty, closed cleanly, left by a kill.
+func faultScenes(t *testing.T) []*faultScene {
+	t.Helper()
+	scenes := []*faultScene{{name: "empty disk", disk: vfs.NewMem(), m: model.NewMap()}}
+	for _, clean := range []bool{true, false} {
+		r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Buffered, still: true})
+		_, err := r.open(0, 0)
+		must(t, err)
+		commitSome(t, r, 10, 60)
+		must(t, opReopen(r, nil))
+		commitSome(t, r, 10, 30<<10)
+		s := &faultScene{name: "after a kill", disk: r.fs.Clone(), m: r.m}
+		must(t, r.close())
+		if clean {
+			s.name, s.disk = "after a clean close", r.fs.Clone()
+		}
+		scenes = append(scenes, s)
+	}
+	return scenes
+}
+
+// A faultCase is one life with one rule.
+type faultCase struct {
+	scene   *faultScene
+	rule    vfs.Rule
+	what    string
+	fired   int64
+	lastOp  vfs.Op
+	history []string
+}
+
+// cases lists every call of a life of the scene with every error, once and
+// forever.
+func (s *faultScene) cases(t *testing.T) []*faultCase {
+	t.Helper()
+	clean := &faultCase{scene: s, rule: vfs.Rule{Path: "matches nothing"}, what: "no fault"}
+	calls := clean.count()
+	if err := clean.run(0); err != nil {
+		t.Fatalf("%s, without faults: %v", s.name, err)
+	}
+	var cases []*faultCase
+	for nth := int64(1); nth <= calls; nth++ {
+		for _, e := range faultErrors {
+			for _, forever := range []bool{false, true} {
+				rule := e.rule
+				rule.Nth, rule.Forever, rule.Seed = nth, forever, uint64(nth)
+				cases = append(cases, &faultCase{scene: s, rule: rule, what: e.name})
+			}
+		}
+	}
+	return cases
+}
+
+func (c *faultCase) String() string {
+	return fmt.Sprintf("scene %q, call %d fails (forever %v) with %s, last failed: %v\n  %v",
+		c.scene.name, c.rule.Nth, c.rule.Forever, c.what, c.lastOp, c.history)
+}
+
+// count runs the life without faults and counts its calls.
+func (c *faultCase) count() int64 {
+	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(c.scene.disk.Clone()), m: c.scene.m.Clone()}
+	_ = l.live()
+	return l.fs.Calls()
+}
+
+// run lives the life with the rule in force and looks at what is left: with
+// the disk as the process left it, and after a power cut.
+func (c *faultCase) run(seed uint64) error {
+	disk := c.scene.disk.Clone()
+	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(disk), m: c.scene.m.Clone()}
+	l.known = l.m.Last()
+	if c.scene.name == "after a clean close" {
+		l.durable = l.known
+	}
+	l.rng = rand.New(rand.NewPCG(seed, uint64(c.rule.Nth)))
+	fault := l.fs.Add(c.rule)
+	err := l.live()
+	c.fired = fault.Fired()
+	_, c.lastOp = l.fs.Failed()
+	if err != nil {
+		return err
+	}
+	cut := anyCut(l.rng)(disk)
+	if err := l.lookAt(disk.Clone(), l.known); err != nil {
+		return fmt.Errorf("after the faults: %w", err)
+	}
+	if err := l.lookAt(cut, l.durable); err != nil {
+		return fmt.Errorf("after the faults and a power cut: %w", err)
+	}
+	return nil
+}

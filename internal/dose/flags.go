@@ -1,0 +1,71 @@
+package dose
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// SeedDefault is the seed of a run that asked for none. It is fixed, so that
+// a change is judged by the same cases as the one before it; the nightly
+// targets pass others.
+const SeedDefault uint64 = 1
+
+// The names of the sizes, each a flag -stoat.NAME.
+const (
+	States    = "states"
+	Ops       = "ops"
+	Histories = "histories"
+	Flips     = "flips"
+)
+
+// flags are the values of the command line. A size of 0 means that the test
+// chooses.
+type flags struct {
+	seed     seedValue
+	sizes    map[string]*int
+	duration time.Duration
+}
+
+// given holds the flags of this test binary. The package registers them on
+// import, which is before testing parses the command line.
+var given = register(flag.CommandLine)
+
+// register defines the flags in set and returns where their values go.
+func register(set *flag.FlagSet) *flags {
+	f := &flags{seed: seedValue{seed: SeedDefault}, sizes: map[string]*int{}}
+	set.Var(&f.seed, "stoat.seed", "seed of the randomized tests, a number or \"random\"")
+	for _, size := range []struct{ name, usage string }{
+		{States, "crash states to visit; 0: as the test chooses"},
+		{Ops, "operations to run; 0: as the test chooses"},
+		{Histories, "concurrent histories to check; 0: as the test chooses"},
+		{Flips, "bits to flip, -1 for every bit; 0: as the test chooses"},
+	} {
+		f.sizes[size.name] = set.Int("stoat."+size.name, 0, size.usage)
+	}
+	set.DurationVar(&f.duration, "stoat.duration", 0, "how long to run tests bounded by time; 0: as the test chooses")
+	return f
+}
+
+// A seedValue is the flag for a seed.
+type seedValue struct{ seed uint64 }
+
+// String formats the seed as Set accepts it.
+func (v *seedValue) String() string { return strconv.FormatUint(v.seed, 10) }
+
+// Set parses a decimal number, or draws a seed for "random". A drawn seed has
+// 32 bits, so that it is easy to copy by hand.
+func (v *seedValue) Set(s string) error {
+	if s == "random" {
+		v.seed = uint64(rand.Uint32())
+		return nil
+	}
+	seed, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return fmt.Errorf("a seed is a number from 0 to 2^64-1, or \"random\": %w", err)
+	}
+	v.seed = seed
+	return nil
+}

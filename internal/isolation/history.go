@@ -1,0 +1,172 @@
+package isolation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Store is what is under test.
+type Store interface {
+	// Begin starts a transaction; with write false it is read-only.
+	Begin(write bool) (Tx, error)
+}
+
+// A Tx is a transaction of a Store. One goroutine uses it.
+type Tx interface {
+	// ReadVersion is the number of the newest commit the transaction sees.
+	ReadVersion() uint64
+	Get(key string) (Item, bool, error)
+	// Scan reads items of [q.Lo, q.Hi) until it has q.Limit of them, if that
+	// is not 0. It reports whether it came to the end of the range; a scan
+	// that stopped at its limit has not looked further.
+	Scan(q Query) (items []Item, exhausted bool, err error)
+	Set(key, value string) error
+	Delete(key string) error
+	// Commit returns the version of the commit, 0 when nothing was written,
+	// or conflict. After an error nobody knows whether it took place.
+	Commit() (version uint64, conflict bool, err error)
+	Discard()
+}
+
+// An Item is one key as a read shows it. Version is the commit that wrote it,
+// 0 for a write of the reading transaction itself. A key-only scan leaves the
+// value empty.
+type Item struct {
+	Key, Value string
+	Version    uint64
+}
+
+// A Query is a scan. An empty Hi has no end.
+type Query struct {
+	Lo, Hi   string
+	Reverse  bool
+	KeysOnly bool
+	Limit    int
+}
+
+// An OpKind is what an operation does.
+type OpKind uint8
+
+// The kinds of operations.
+const (
+	OpGet OpKind = iota + 1
+	OpScan
+	OpSet
+	OpDelete
+)
+
+// An Op is one operation with its answer.
+type Op struct {
+	Kind  OpKind
+	Key   string // get, set, delete
+	Value string // set
+
+	Found bool // get
+	Item  Item // get
+
+	Query     Query // scan
+	Items     []Item
+	Exhausted bool
+}
+
+// An Outcome is how a transaction ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Committed Outcome = iota + 1
+	Conflicted
+	Discarded
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	return [...]string{"running", "committed", "conflicted", "discarded"}[o]
+}
+
+// A Txn is what one client saw of one transaction. The four times are ticks
+// of one counter: just before Begin was called, just after it returned, just
+// before the end was called, just after it returned.
+type Txn struct {
+	Client, Number int
+
+	BeginCalled, Began int64
+	EndCalled, Ended   int64
+
+	ReadVersion   uint64
+	CommitVersion uint64 // 0 unless it committed writes
+	Outcome       Outcome
+	Ops           []Op
+}
+
+// Writes reports whether the transaction tried to write.
+func (t *Txn) Writes() bool {
+	return slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Kind == OpSet || o.Kind == OpDelete })
+}
+
+// String shows a transaction in one line.
+func (t *Txn) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "txn %d.%d [%d,%d] %v read@%d", t.Client, t.Number, t.BeginCalled, t.Ended, t.Outcome, t.ReadVersion)
+	if t.CommitVersion != 0 {
+		fmt.Fprintf(&b, " commit@%d", t.CommitVersion)
+	}
+	for i := range t.Ops {
+		fmt.Fprintf(&b, "; %v", &t.Ops[i])
+	}
+	return b.String()
+}
+
+// String shows an operation and its answer.
+func (o *Op) String() string {
+	switch o.Kind {
+	case OpGet:
+		if !o.Found {
+			return fmt.Sprintf("get %s: none", o.Key)
+		}
+		return fmt.Sprintf("get %s: %s@%d", o.Key, o.Item.Value, o.Item.Version)
+	case OpScan:
+		return fmt.Sprintf("scan %v: %s", o.Query, itemsString(o.Items, o.Exhausted))
+	case OpSet:
+		return fmt.Sprintf("set %s=%s", o.Key, o.Value)
+	}
+	return "delete " + o.Key
+}
+
+// String shows a query.
+func (q Query) String() string {
+	s := fmt.Sprintf("[%s,%s)", q.Lo, q.Hi)
+	if q.Reverse {
+		s += " reverse"
+	}
+	if q.KeysOnly {
+		s += " keys"
+	}
+	if q.Limit != 0 {
+		s += fmt.Sprintf(" limit %d", q.Limit)
+	}
+	return s
+}
+
+func itemsString(items []Item, exhausted bool) string {
+	var b strings.Builder
+	for _, it := range items {
+		fmt.Fprintf(&b, "%s=%s@%d ", it.Key, it.Value, it.Version)
+	}
+	if exhausted {
+		b.WriteString("end")
+	} else {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
+// A History is everything that happened to a store between two quiet moments.
+type History struct {
+	// Base is the version of the newest commit before the history, and
+	// Initial the state as of it, ascending by key.
+	Base    uint64
+	Initial []Item
+	Txns    []*Txn
+}

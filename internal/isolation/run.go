@@ -1,0 +1,199 @@
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// A Config says how Run drives a store.
+type Config struct {
+	Seed    uint64
+	Clients int
+	// Txns is how many transactions each client runs.
+	Txns int
+	// Ops is how many operations a transaction has at most.
+	Ops int
+	// Keys is how many keys there are. Few keys make many conflicts.
+	Keys int
+	// Retries is how often a client runs a transaction again that was told
+	// of a conflict.
+	Retries int
+}
+
+// RandomConfig draws a configuration.
+func RandomConfig(seed uint64) Config {
+	rng := rand.New(rand.NewPCG(seed, 0xc0f16))
+	return Config{
+		Seed:    seed,
+		Clients: 2 + rng.IntN(9),
+		Txns:    5 + rng.IntN(30),
+		Ops:     1 + rng.IntN(8),
+		Keys:    1 + rng.IntN(24),
+		Retries: rng.IntN(3),
+	}
+}
+
+// Run drives the store and records what happens. It stops at the first error
+// that is not a conflict. base is the version of the newest commit before
+// and initial the state as of it.
+func Run(store Store, cfg Config, base uint64, initial []Item) (*History, error) {
+	r := &runner{store: store, cfg: cfg}
+	perClient := make([][]*Txn, cfg.Clients)
+	errs := make([]error, cfg.Clients)
+	var clients sync.WaitGroup
+	for i := range cfg.Clients {
+		clients.Go(func() {
+			c := &client{runner: r, number: i, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
+			perClient[i], errs[i] = c.run()
+		})
+	}
+	clients.Wait()
+	h := &History{Base: base, Initial: initial}
+	for _, txns := range perClient {
+		h.Txns = append(h.Txns, txns...)
+	}
+	return h, errors.Join(errs...)
+}
+
+type runner struct {
+	store Store
+	cfg   Config
+	ticks atomic.Int64
+}
+
+func (r *runner) tick() int64 { return r.ticks.Add(1) }
+
+type client struct {
+	*runner
+	number int
+	rng    *rand.Rand
+	txns   []*Txn
+	values int
+}
+
+func (c *client) run() ([]*Txn, error) {
+	for range c.cfg.Txns {
+		plan := c.plan()
+		for attempt := 0; ; attempt++ {
+			t, err := c.attempt(plan)
+			if err != nil {
+				return c.txns, fmt.Errorf("client %d: %w", c.number, err)
+			}
+			if t.Outcome != Conflicted || attempt == c.cfg.Retries {
+				break
+			}
+		}
+	}
+	return c.txns, nil
+}
+
+// A plan is a transaction before it runs; Items and Found are unanswered.
+type plan struct {
+	write, discard bool
+	ops            []Op
+}
+
+// plan draws a transaction. The shapes are those that anomalies are made of:
+// read some keys and write others, scan and insert, read what is absent.
+func (c *client) plan() plan {
+	p := plan{write: c.rng.IntN(4) != 0, discard: c.rng.IntN(20) == 0}
+	for range 1 + c.rng.IntN(c.cfg.Ops) {
+		p.ops = append(p.ops, c.op(p.write))
+	}
+	return p
+}
+
+func (c *client) op(write bool) Op {
+	kind := c.rng.IntN(10)
+	switch {
+	case kind < 3:
+		return Op{Kind: OpGet, Key: c.key()}
+	case kind < 6 || !write:
+		return Op{Kind: OpScan, Query: c.query()}
+	case kind < 9:
+		c.values++
+		return Op{Kind: OpSet, Key: c.key(), Value: fmt.Sprintf("%d.%d", c.number, c.values)}
+	}
+	return Op{Kind: OpDelete, Key: c.key()}
+}
+
+func (c *client) key() string { return fmt.Sprintf("key%02d", c.rng.IntN(c.cfg.Keys)) }
+
+func (c *client) query() Query {
+	q := Query{Reverse: c.rng.IntN(2) == 0, KeysOnly: c.rng.IntN(3) == 0}
+	if c.rng.IntN(3) != 0 {
+		q.Lo = c.key()
+	}
+	if c.rng.IntN(3) != 0 {
+		q.Hi = c.key()
+	}
+	if c.rng.IntN(2) == 0 {
+		q.Limit = 1 + c.rng.IntN(4)
+	}
+	return q
+}
+
+// attempt runs a plan once and records it.
+func (c *client) attempt(p plan) (*Txn, error) {
+	t := &Txn{Client: c.number, Number: len(c.txns), BeginCalled: c.tick()}
+	tx, err := c.store.Begin(p.write)
+	if err != nil {
+		return nil, err
+	}
+	t.Began = c.tick()
+	t.ReadVersion = tx.ReadVersion()
+	for _, op := range p.ops {
+		if err := answer(tx, &op); err != nil {
+			tx.Discard()
+			return nil, err
+		}
+		t.Ops = append(t.Ops, op)
+		// On few processors a goroutine would run its transaction in one go;
+		// giving way is what makes transactions overlap.
+		if c.rng.IntN(2) == 0 {
+			runtime.Gosched()
+		}
+	}
+	t.EndCalled = c.tick()
+	err = c.end(t, tx, p.discard)
+	t.Ended = c.tick()
+	c.txns = append(c.txns, t)
+	return t, err
+}
+
+func (c *client) end(t *Txn, tx Tx, discard bool) error {
+	if discard {
+		tx.Discard()
+		t.Outcome = Discarded
+		return nil
+	}
+	version, conflict, err := tx.Commit()
+	switch {
+	case err != nil:
+		return err
+	case conflict:
+		t.Outcome = Conflicted
+	default:
+		t.Outcome, t.CommitVersion = Committed, version
+	}
+	return nil
+}
+
+// answer runs one operation and fills in its answer.
+func answer(tx Tx, op *Op) (err error) {
+	switch op.Kind {
+	case OpGet:
+		op.Item, op.Found, err = tx.Get(op.Key)
+	case OpScan:
+		op.Items, op.Exhausted, err = tx.Scan(op.Query)
+	case OpSet:
+		err = tx.Set(op.Key, op.Value)
+	case OpDelete:
+		err = tx.Delete(op.Key)
+	}
+	return err
+}

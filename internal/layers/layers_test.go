@@ -1,0 +1,164 @@
+package layers
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestModuleKeepsItsShape checks the module that this package belongs to.
+func TestModuleKeepsItsShape(t *testing.T) {
+	t.Parallel()
+	violations, err := Stoat.Check(os.DirFS(moduleRoot(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range violations {
+		t.Error(v)
+	}
+}
+
+// moduleRoot returns the directory of go.mod above this package.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(mod), "module "+Module+"\n") {
+		t.Fatalf("%s is not the go.mod of %s", dir, Module)
+	}
+	return dir
+}
+
+// small is a shape for the trees below.
+var small = Shape{
+	Module: "m",
+	Floors: map[string]int{
+		"kit": 0, "low": 1, "left": 2, "right": 2, "special": 2, ".": 3, "cmd/m": 4,
+	},
+	Exceptions:     map[Edge]bool{{From: "special", To: "left"}: true},
+	TestSupport:    []string{"kit"},
+	Guarded:        map[string][]string{"os": {"low"}, "C": {}, "example.org/dep": {"low"}, "math/rand": {}, "math/rand/v2": {Anyone}},
+	GuardedInTests: map[string][]string{"os": {"."}},
+}
+
+func TestCheckFindsEachStepAcrossALine(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name, file, imports, want string
+	}{
+		{"upwards", "low/a.go", "m/left", "low/a.go:3:8: low (floor 1) imports left (floor 2)"},
+		{"sideways", "left/a.go", "m/right", "left/a.go:3:8: left (floor 2) imports right (floor 2)"},
+		{"the exception is one way", "left/a.go", "m/special", "left/a.go:3:8: left (floor 2) imports special (floor 2)"},
+		{"to the root from below", "left/a.go", "m", "left/a.go:3:8: left (floor 2) imports . (floor 3)"},
+		{"to the command from the root", "a.go", "m/cmd/m", "a.go:3:8: . (floor 3) imports cmd/m (floor 4)"},
+		{"upwards in a test", "low/a_test.go", "m/left", "low/a_test.go:3:8: low (floor 1) imports left (floor 2)"},
+		{"test support in the product", "left/a.go", "m/kit", "left/a.go:3:8: left imports kit, which is for tests only"},
+		{"the operating system", "left/a.go", "os", "left/a.go:3:8: left imports os, which only low may"},
+		{"a part of it", "left/a.go", "os/signal", "left/a.go:3:8: left imports os/signal, which only low may"},
+		{"the operating system in a test", "left/a_test.go", "os", "left/a_test.go:3:8: left imports os, which only low may"},
+		{"the test's permission used by the product", "a.go", "os", "a.go:3:8: . imports os, which only low may"},
+		{"cgo", "low/a.go", "C", "low/a.go:3:8: low imports C, which nobody may"},
+		{"the old random numbers", "left/a.go", "math/rand", "left/a.go:3:8: left imports math/rand, which nobody may"},
+		{"a dependency through another door", "left/a.go", "example.org/dep/sub", "left/a.go:3:8: left imports example.org/dep/sub, which only low may"},
+		{"an unknown dependency", "low/a.go", "example.org/other", "low/a.go:3:8: low imports example.org/other, a dependency that nothing admits"},
+		{"a name that begins like a guarded one", "low/a.go", "example.org/deputy", "low/a.go:3:8: low imports example.org/deputy, a dependency that nothing admits"},
+		{"a package without a floor", "stray/a.go", "m/left", "stray/a.go: package stray has no floor"},
+		{"a file of another platform", "low/a_plan9.go", "m/left", "low/a_plan9.go:3:8: low (floor 1) imports left (floor 2)"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := check(t, map[string]string{c.file: c.imports})
+			if len(got) != 1 || got[0] != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCheckAllowsWhatTheShapeAllows(t *testing.T) {
+	t.Parallel()
+	got := check(t, map[string]string{
+		"left/a.go":               "m/low",
+		"left/b.go":               "fmt",
+		"left/a_test.go":          "m/right",
+		"left/external_test.go":   "m/left",
+		"left/kit_test.go":        "m/kit",
+		"low/a.go":                "os",
+		"low/b.go":                "example.org/dep/sub",
+		"left/c.go":               "math/rand/v2",
+		"special/a.go":            "m/left",
+		"a.go":                    "m/left",
+		"a_test.go":               "os",
+		"cmd/m/main.go":           "m",
+		"left/testdata/bad.go":    "os",
+		"nested/deep/a.go":        "example.org/other",
+		"_ignored/a.go":           "C",
+		".hidden/a.go":            "C",
+		"left/notes.txt":          "C",
+		"vendor/example.org/x.go": "C",
+	}, "nested/go.mod")
+	if len(got) != 0 {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
+func TestCheckReportsAFileThatDoesNotParse(t *testing.T) {
+	t.Parallel()
+	_, err := small.Check(fstest.MapFS{"low/a.go": {Data: []byte("package")}})
+	if err == nil {
+		t.Error("a file that does not parse passed")
+	}
+}
+
+// TestTableNamesOnlyPackagesWithFloors guards the table against slips of the
+// pen, which would silently allow or forbid nothing.
+func TestTableNamesOnlyPackagesWithFloors(t *testing.T) {
+	t.Parallel()
+	named := slices.Clone(Stoat.TestSupport)
+	for edge := range Stoat.Exceptions {
+		named = append(named, edge.From, edge.To)
+	}
+	for _, guards := range []map[string][]string{Stoat.Guarded, Stoat.GuardedInTests} {
+		for _, packages := range guards {
+			named = append(named, slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return p == Anyone })...)
+		}
+	}
+	for _, pkg := range named {
+		if _, ok := Stoat.Floors[pkg]; !ok {
+			t.Errorf("the table names %q, which has no floor", pkg)
+		}
+	}
+	for guarded := range Stoat.GuardedInTests {
+		if _, ok := Stoat.Guarded[guarded]; !ok {
+			t.Errorf("%q is allowed to some tests but guarded from nobody", guarded)
+		}
+	}
+}
+
+// check builds a tree of files with one import each, beside empty files, and
+// checks it against the small shape.
+func check(t *testing.T, imports map[string]string, empty ...string) []string {
+	t.Helper()
+	tree := fstest.MapFS{}
+	for name, imported := range imports {
+		tree[name] = &fstest.MapFile{Data: []byte("package p\n\nimport \"" + imported + "\"\n")}
+	}
+	for _, name := range empty {
+		tree[name] = &fstest.MapFile{}
+	}
+	violations, err := small.Check(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return violations
+}

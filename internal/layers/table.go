@@ -1,0 +1,100 @@
+package layers
+
+// Module is the import path of the module whose shape this is.
+const Module = "github.com/stoatdb/stoat"
+
+// Stoat is the shape of this module. Keys and packages are directories
+// relative to the root; "." is the root itself.
+//
+// A package imports only packages of lower floors. Packages of one floor do
+// not know each other. Every package has its row, so that a new one is placed
+// by a decision; nothing on a floor below the root holds a *DB.
+//
+// Test files may also import their own floor, to put neighbours together, and
+// the test support packages, which in turn are for test files only.
+var Stoat = Shape{
+	Module: Module,
+
+	Floors: map[string]int{
+		"internal/invariant": 0,
+		"internal/dose":      0,
+		"internal/layers":    0,
+		"internal/mutant":    0,
+		"internal/script":    0,
+
+		"internal/base": 1,
+		"internal/vfs":  1,
+
+		"internal/block":     2,
+		"internal/cache":     2,
+		"internal/filter":    2,
+		"internal/isolation": 2,
+		"internal/iter":      2,
+		"internal/memtable":  2,
+		"internal/model":     2,
+		"internal/record":    2,
+		"internal/residency": 2,
+		"internal/txn":       2,
+
+		"internal/log":      3,
+		"internal/manifest": 3,
+		"internal/table":    3,
+		"internal/values":   3,
+
+		"internal/check":   4,
+		"internal/compact": 4,
+
+		".": 5,
+
+		"cmd/stoat/internal/bench": 6,
+
+		"cmd/stoat": 7,
+	},
+
+	// The memtable shows its entries through the interface that iter reads.
+	Exceptions: map[Edge]bool{
+		{From: "internal/memtable", To: "internal/iter"}: true,
+	},
+
+	TestSupport: []string{
+		"internal/dose",
+		"internal/isolation",
+		"internal/layers",
+		"internal/model",
+		"internal/script",
+	},
+
+	// vfs is the only door to the operating system: what goes through it can
+	// be made to fail and to crash by a test. path/filepath is a part of os
+	// with another name (Glob, Walk and EvalSymlinks read the disk).
+	Guarded: map[string][]string{
+		"io/ioutil":                     {},
+		"os":                            {"internal/vfs", "internal/script", "cmd/stoat", "cmd/stoat/internal/bench"},
+		"os/exec":                       {},
+		"os/signal":                     {"cmd/stoat"},
+		"os/user":                       {},
+		"path/filepath":                 {"internal/vfs", "internal/script", "cmd/stoat", "cmd/stoat/internal/bench"},
+		"plugin":                        {},
+		"syscall":                       {"internal/vfs"},
+		"unsafe":                        {"internal/memtable", "internal/txn", "internal/vfs"},
+		"C":                             {},
+		"math/rand":                     {},
+		"math/rand/v2":                  {Anyone}, // its generators are values with a seed
+		"github.com/klauspost/compress": {"internal/table", "internal/values"},
+		"golang.org/x/sys":              {"internal/vfs"},
+		"github.com/zeebo/xxh3":         {"internal/base"},
+	},
+
+	// Tests meet the operating system itself where the operating system is
+	// what they test: the vfs, processes that are killed or compete for a lock
+	// (root and command), and the sources that this package reads. All other
+	// tests make their files through the vfs, in memory or in testing.TempDir.
+	GuardedInTests: map[string][]string{
+		"os":            {".", "internal/layers"},
+		"os/exec":       {".", "cmd/stoat", "internal/vfs"},
+		"os/signal":     {"."},
+		"path/filepath": {".", "internal/layers"},
+		"syscall":       {".", "cmd/stoat"},
+		"unsafe":        {"."},
+	},
+}

@@ -1,0 +1,282 @@
+package log
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run the seeded tests with this seed only")
+	crashRuns = flag.Uint64("crash-runs", 1, "how many seeds the crash tests run")
+)
+
+// forSeeds runs f as a subtest for each seed.
+func forSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
+	t.Parallel()
+	first, n := uint64(1), *crashRuns
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if t.Failed() {
+					t.Logf("reproduce: go test ./internal/log -run '%s' -seed %d", t.Name(), seed)
+				}
+			}()
+			f(t, seed)
+		})
+	}
+}
+
+// A workload drives a log with random steps and knows what must be there
+// after a crash. The manifest is the field spans: it changes at once and never
+// fails.
+type workload struct {
+	t    *testing.T
+	disk *vfs.Mem
+	o    Options
+	rng  *rand.Rand
+	w    *Writer
+
+	spans []base.LogSpan
+	// Transactions from first on are in the log; those below acked are known
+	// to be durable, those below flushed written, those below built begun.
+	first, acked, flushed, built int
+	// starts is the first transaction in a segment, by the segment's number.
+	starts map[uint64]int
+	// inLane says that Sync is under way.
+	inLane bool
+}
+
+func newWorkload(t *testing.T, seed uint64) *workload {
+	d := &workload{t: t, disk: newTestDisk(t), rng: rand.New(rand.NewPCG(seed, 2))}
+	d.o = testOptions(d.disk, seed)
+	return d
+}
+
+// open opens the log, with what recovery finds being at least what was
+// acknowledged.
+func (d *workload) open() {
+	d.t.Helper()
+	next := d.first
+	r, err := Recover(d.o, d.spans, collect(&next))
+	must(d.t, err)
+	if next < d.acked || next > d.built {
+		d.t.Fatalf("%d transactions recovered, want %d to %d", next, d.acked, d.built)
+	}
+	d.flushed, d.built = next, next
+	d.w, err = Create(d.o, r)
+	must(d.t, err)
+	d.spans = append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: d.w.First()})
+	d.acked = next
+	d.starts = map[uint64]int{}
+	must(d.t, d.w.Release(d.spans[0].First.Number))
+}
+
+// step does one random thing.
+func (d *workload) step() {
+	switch d.rng.IntN(20) {
+	case 0:
+		must(d.t, d.w.Close())
+		d.acked = d.built
+		d.open()
+	case 1:
+		d.release()
+	case 19:
+		d.open() // as after a crash of the process
+	case 2:
+		segment := d.w.Segment()
+		must(d.t, d.w.Shrink())
+		if now := d.w.Segment(); now != segment {
+			d.starts[now] = d.built
+			d.acked, d.flushed = d.built, d.built
+		}
+	case 3, 4, 5, 6:
+		d.sync()
+	case 7, 8, 9:
+		must(d.t, d.w.Flush())
+		d.flushed = d.built
+	default:
+		d.append()
+	}
+}
+
+func (d *workload) append() {
+	segment := d.w.Segment()
+	p := testPayload(d.built)
+	must(d.t, d.w.Reserve(int64(len(p))))
+	if now := d.w.Segment(); now != segment {
+		d.starts[now] = d.built
+		d.acked, d.flushed = d.built, d.built
+	}
+	d.built++
+	d.w.Begin()
+	d.w.Write(p)
+	d.w.End()
+}
+
+func (d *workload) sync() {
+	must(d.t, d.w.Flush())
+	d.flushed = d.built
+	target := d.flushed
+	d.inLane = true
+	must(d.t, d.w.Sync())
+	d.inLane = false
+	d.acked = max(d.acked, target)
+}
+
+// overlap does what another group of commits may do while a sync is running:
+// build, flush, and even be synced on the other lane before it.
+func (d *workload) overlap() {
+	if !d.inLane {
+		return
+	}
+	d.inLane = false
+	defer func() { d.inLane = true }()
+	for range d.rng.IntN(4) {
+		if int64(d.w.b.Offset())+4000 > d.w.limit {
+			return // a rotation has boundaries of its own
+		}
+		d.append()
+	}
+	if d.rng.IntN(2) == 0 {
+		must(d.t, d.w.Flush())
+		d.flushed = d.built
+		if d.rng.IntN(2) == 0 {
+			target := d.flushed
+			must(d.t, d.w.Sync())
+			d.acked = max(d.acked, target)
+		}
+	}
+}
+
+// release gives up what is before the current segment, as a flush does.
+func (d *workload) release() {
+	at, known := d.starts[d.w.Segment()]
+	if !known {
+		return
+	}
+	d.sync()
+	d.spans = []base.LogSpan{{First: d.w.Current()}}
+	d.first = at
+	must(d.t, d.w.Release(d.w.Segment()))
+}
+
+// recovered returns how many transactions there are on disk after a crash.
+func (d *workload) recovered(disk *vfs.Mem, spans []base.LogSpan) (int, Recovered, error) {
+	o := d.o
+	o.FS = disk
+	o.Random = rand.New(rand.NewPCG(d.rng.Uint64(), 3)).Uint64
+	next := d.first
+	r, err := Recover(o, spans, collect(&next))
+	return next, r, err
+}
+
+// checkCrash checks what recovery makes of a disk after a crash.
+func (d *workload) checkCrash(disk *vfs.Mem, what string) int {
+	d.t.Helper()
+	n, _, err := d.recovered(disk, d.spans)
+	if err != nil {
+		d.t.Fatalf("%s: %v", what, err)
+	}
+	if n < d.acked || n > d.built {
+		d.t.Fatalf("%s: %d transactions recovered, want %d to %d", what, n, d.acked, d.built)
+	}
+	return n
+}
+
+func TestNothingAcknowledgedIsLostInACrashAtAnyBoundary(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		d := newWorkload(t, seed)
+		crash := rand.New(rand.NewPCG(seed, 4))
+		boundaries, states := 0, 0
+		d.disk.SetHook(func(op vfs.Op) {
+			boundaries++
+			for _, kind := range vfs.CrashKinds() {
+				if testing.Short() && crash.IntN(8) > 0 {
+					continue
+				}
+				states++
+				d.checkCrash(d.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundaries, op, kind))
+			}
+			d.overlap()
+		})
+		d.open()
+		for range 150 {
+			d.step()
+		}
+		d.disk.SetHook(nil)
+		t.Logf("%d boundaries, %d states", boundaries, states)
+	})
+}
+
+func TestARecoveryIsAsSafeAsWhatItRecovers(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		d := newWorkload(t, seed)
+		crash := rand.New(rand.NewPCG(seed, 5))
+		kinds := vfs.CrashKinds()
+		d.disk.SetHook(func(vfs.Op) {
+			if crash.IntN(8) == 0 {
+				// A process that dies leaves what it wrote; a power cut does not.
+				d.checkReopening(d.disk.Clone(), crash)
+				d.checkReopening(d.disk.Crash(kinds[crash.IntN(len(kinds))], crash), crash)
+			}
+			d.overlap()
+		})
+		d.open()
+		for range 200 {
+			d.step()
+		}
+		d.disk.SetHook(nil)
+	})
+}
+
+// checkReopening opens the log on a disk after a crash, with a second crash at
+// each boundary of that, and with a third one later.
+func (d *workload) checkReopening(disk *vfs.Mem, crash *rand.Rand) {
+	d.t.Helper()
+	n, r, err := d.recovered(disk, d.spans)
+	if err != nil || n < d.acked || n > d.built {
+		d.t.Fatalf("%d transactions recovered, want %d to %d: %v", n, d.acked, d.built, err)
+	}
+	o := d.o
+	o.FS = disk
+	o.Random = crash.Uint64
+	kinds := vfs.CrashKinds()
+	boundary := 0
+	disk.SetHook(func(op vfs.Op) {
+		boundary++
+		again := disk.Crash(kinds[crash.IntN(len(kinds))], crash)
+		m, _, err := d.recovered(again, d.spans)
+		if err != nil || m < d.acked || m > n {
+			d.t.Fatalf("second crash, boundary %d of Create, before %s: %d transactions, want %d to %d: %v",
+				boundary, op, m, d.acked, n, err)
+		}
+	})
+	w, err := Create(o, r)
+	must(d.t, err)
+	spans := append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: w.First()})
+	disk.SetHook(nil)
+	for range 3 {
+		kind := kinds[crash.IntN(len(kinds))]
+		after, _, err := d.recovered(disk.Crash(kind, crash), spans)
+		if err != nil || after != n {
+			d.t.Fatalf("crash (%s) after the new span was recorded: %d transactions, want %d: %v", kind, after, n, err)
+		}
+	}
+	must(d.t, appendTx(w, testPayload(n)))
+	must(d.t, w.Flush())
+	must(d.t, w.Sync())
+	after, _, err := d.recovered(disk.Crash(vfs.CrashKeepNone, crash), spans)
+	if err != nil || after != n+1 {
+		d.t.Fatalf("crash after a commit: %d transactions, want %d: %v", after, n+1, err)
+	}
+	must(d.t, w.Close())
+}

@@ -1,0 +1,267 @@
+package log
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+var exhaustive = flag.Bool("exhaustive", false, "try all damage, not a sample of it")
+
+// A closedLog is a log that was closed in order, on a disk that tests damage
+// and repair.
+type closedLog struct {
+	t     *testing.T
+	o     Options
+	spans []base.LogSpan
+	first int // transaction in the log
+	n     int // the number of all transactions
+	// files are the contents of the log files by number, older their contents
+	// at an earlier time, if they existed.
+	files, older map[uint64][]byte
+}
+
+// readFiles returns the contents of all log files.
+func readFiles(t *testing.T, o Options) map[uint64][]byte {
+	t.Helper()
+	list, err := o.listFiles()
+	must(t, err)
+	files := map[uint64][]byte{}
+	for _, sf := range list {
+		f, err := o.FS.Open(o.path(sf.file), vfs.CatLog)
+		must(t, err)
+		size, err := f.Size()
+		must(t, err)
+		b := make([]byte, size)
+		_, err = f.ReadAt(b, 0)
+		must(t, err)
+		must(t, f.Close())
+		files[sf.file] = b
+	}
+	return files
+}
+
+// newClosedLog runs a workload, closes the log, and moves it to a plain disk.
+func newClosedLog(t *testing.T, seed uint64) *closedLog {
+	d := newWorkload(t, seed)
+	d.open()
+	for range 60 {
+		d.step()
+	}
+	older := readFiles(t, d.o)
+	for range 60 {
+		d.step()
+	}
+	d.append()
+	must(t, d.w.Close())
+	c := &closedLog{t: t, o: d.o, spans: d.spans, first: d.first, n: d.built,
+		files: readFiles(t, d.o), older: older}
+	fs := vfs.NewVolatile()
+	must(t, fs.MkdirAll(testDir))
+	c.o.FS = fs
+	for file, b := range c.files {
+		c.put(file, b)
+	}
+	c.check("no damage", false)
+	return c
+}
+
+// put replaces a file.
+func (c *closedLog) put(file uint64, b []byte) {
+	c.t.Helper()
+	c.remove(file)
+	f, err := c.o.FS.Create(c.o.path(file), vfs.CatLog)
+	must(c.t, err)
+	_, err = f.WriteAt(b, 0)
+	must(c.t, err)
+	must(c.t, f.Close())
+}
+
+func (c *closedLog) remove(file uint64) {
+	c.t.Helper()
+	if err := c.o.FS.Remove(c.o.path(file)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+		c.t.Fatal(err)
+	}
+}
+
+// check recovers and fails the test unless the damage is reported or did no
+// harm. It reports whether it was reported.
+func (c *closedLog) check(what string, mustReport bool) bool {
+	c.t.Helper()
+	next := c.first
+	_, err := Recover(c.o, c.spans, collect(&next))
+	var corrupt *base.CorruptionError
+	switch {
+	case err != nil && !errors.As(err, &corrupt):
+		c.t.Fatalf("%s: %v, want a CorruptionError", what, err)
+	case err != nil && corrupt.File == "":
+		c.t.Fatalf("%s: %v does not name the file", what, err)
+	case err == nil && next != c.n:
+		c.t.Fatalf("%s: %d transactions without an error, want %d", what, next, c.n)
+	case err == nil && mustReport:
+		c.t.Fatalf("%s: no error", what)
+	}
+	return err != nil
+}
+
+// referenced returns the files that a span reaches.
+func (c *closedLog) referenced() map[uint64]bool {
+	next := c.first
+	r, err := Recover(c.o, c.spans, collect(&next))
+	must(c.t, err)
+	files := map[uint64]bool{}
+	for _, f := range r.live {
+		files[f.file] = true
+	}
+	return files
+}
+
+// sample reports whether to try one of many, of which about n are wanted.
+func sample(rng *rand.Rand, n, of int) bool { return *exhaustive || rng.IntN(of) < n }
+
+func TestEveryFlippedBitOfAClosedLogIsReportedOrHarmless(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedLog(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 6))
+		reported := 0
+		for file, b := range c.files {
+			f, err := c.o.FS.OpenReadWrite(c.o.path(file), vfs.CatLog)
+			must(t, err)
+			for bit := range len(b) * 8 {
+				if !sample(rng, 1500, len(b)*8) {
+					continue
+				}
+				at := bit / 8
+				_, err = f.WriteAt([]byte{b[at] ^ 1<<(bit%8)}, int64(at))
+				must(t, err)
+				if c.check(FileName(file)+" bit flipped", false) {
+					reported++
+				}
+				_, err = f.WriteAt(b[at:at+1], int64(at))
+				must(t, err)
+			}
+			must(t, f.Close())
+		}
+		if reported == 0 {
+			t.Fatal("no flip was reported")
+		}
+	})
+}
+
+func TestEveryDamagedSectorOfAClosedLogIsReportedOrHarmless(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedLog(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 7))
+		const sector = 512
+		for file, b := range c.files {
+			try := func(what string, change func(b []byte)) {
+				damaged := append([]byte(nil), b...)
+				change(damaged)
+				c.put(file, damaged)
+				c.check(FileName(file)+" "+what, false)
+			}
+			for at := 0; at < len(b); at += sector {
+				try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
+				try("sector of garbage", func(b []byte) {
+					for i := range sector {
+						b[at+i] = byte(rng.Uint32())
+					}
+				})
+				try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
+				if old := c.older[file]; len(old) == len(b) {
+					try("older sector", func(b []byte) { copy(b[at:at+sector], old[at:]) })
+				}
+				for other := 0; other < at; other += sector {
+					if sample(rng, 8, len(b)/sector) {
+						try("sectors swapped", func(b []byte) {
+							x := append([]byte(nil), b[at:at+sector]...)
+							copy(b[at:at+sector], b[other:other+sector])
+							copy(b[other:], x)
+						})
+					}
+				}
+			}
+			c.put(file, b)
+		}
+	})
+}
+
+func TestALogFileThatIsMissingShortOrExchangedIsReported(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedLog(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 8))
+		live := c.referenced()
+		for file, b := range c.files {
+			c.remove(file)
+			c.check(FileName(file)+" removed", live[file])
+			for size := range len(b) {
+				if sample(rng, 100, len(b)) || size < 2 {
+					c.put(file, b[:size])
+					c.check(FileName(file)+" cut", live[file])
+				}
+			}
+			c.put(file, append(append([]byte(nil), b...), make([]byte, 4096)...))
+			c.check(FileName(file)+" lengthened", live[file])
+			for other, content := range c.files {
+				if other != file {
+					c.put(file, content)
+					c.check(FileName(file)+" replaced by "+FileName(other), live[file])
+					c.put(other, b)
+					c.check(FileName(file)+" and "+FileName(other)+" exchanged", live[file] || live[other])
+					c.put(other, content)
+				}
+			}
+			c.put(file, b)
+		}
+	})
+}
+
+func TestASegmentThatTheManifestForgotIsCorruptionAndNotGarbage(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for range 5 {
+		d.append()
+	}
+	d.sync()
+	must(t, d.w.Close())
+	before := d.spans
+	d.acked = d.built
+	d.open()
+	d.append()
+	d.sync()
+	if _, _, err := d.recovered(d.disk, before); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("recovery without the newest span: %v, want corruption", err)
+	}
+	if _, _, err := d.recovered(d.disk, nil); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("recovery without any span: %v, want corruption", err)
+	}
+}
+
+func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	lives := map[uint64]uint64{} // the last segment in a file
+	recycled := 0
+	for recycled < 20 {
+		d.append()
+		now := d.w.Current()
+		if last := lives[now.File]; last == now.Number {
+			continue
+		} else if last != 0 {
+			recycled++
+		}
+		lives[now.File] = now.Number
+		// Behind the few frames of the new life are those of the old one.
+		d.checkCrash(d.disk.Clone(), "just recycled")
+		d.sync()
+		d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "just recycled")
+		d.release()
+		d.checkCrash(d.disk.Clone(), "released")
+	}
+}

@@ -1,0 +1,303 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A faultRun writes a log while one call of the file system fails.
+type faultRun struct {
+	t      *testing.T
+	what   string
+	disk   *vfs.Mem
+	faults *vfs.Faults
+	o      Options
+	w      *Writer
+
+	spans        []base.LogSpan
+	acked, built int
+}
+
+func newFaultRun(t *testing.T, what string, rule vfs.Rule) *faultRun {
+	r := &faultRun{t: t, what: what, disk: newTestDisk(t)}
+	r.faults = vfs.NewFaults(r.disk)
+	r.faults.Add(rule)
+	r.o = testOptions(r.faults, 1)
+	return r
+}
+
+// open opens the log, again if the fault hits it: an error of Recover or
+// Create leaves everything as it was.
+func (r *faultRun) open() {
+	r.t.Helper()
+	for range 2 {
+		next := 0
+		rec, err := Recover(r.o, r.spans, collect(&next))
+		if err != nil {
+			r.mustBeInjected("Recover", err)
+			continue
+		}
+		if next < r.acked || next > r.built {
+			r.t.Fatalf("%s: %d transactions recovered, want %d to %d", r.what, next, r.acked, r.built)
+		}
+		w, err := Create(r.o, rec)
+		if err != nil {
+			r.mustBeInjected("Create", err)
+			if w, err = Create(r.o, rec); err != nil {
+				r.t.Fatalf("%s: second Create: %v", r.what, err)
+			}
+		}
+		r.w, r.acked, r.built = w, next, next
+		r.spans = append(rec.Spans[:len(rec.Spans):len(rec.Spans)], base.LogSpan{First: w.First()})
+		return
+	}
+	r.t.Fatalf("%s: the log does not open", r.what)
+}
+
+// mustBeInjected fails the test for an error that no rule made, unless it is
+// corruption that a short read feigned.
+func (r *faultRun) mustBeInjected(call string, err error) {
+	r.t.Helper()
+	failed, _ := r.faults.Failed()
+	injected := errors.Is(err, vfs.ErrInjected) || errors.Is(err, io.EOF) || errors.Is(err, base.ErrCorrupt)
+	if failed == 0 || !injected {
+		r.t.Fatalf("%s: %s: %v", r.what, call, err)
+	}
+}
+
+// append writes one transaction and syncs. It reports false when the writer
+// is poisoned.
+func (r *faultRun) append() bool {
+	r.t.Helper()
+	p := testPayload(r.built)
+	if err := r.w.Reserve(int64(len(p))); err != nil {
+		r.mustBeInjected("Reserve", err)
+		if r.w.Err() != nil {
+			return false
+		}
+		if err := r.w.Reserve(int64(len(p))); err != nil {
+			r.t.Fatalf("%s: second Reserve of a healthy writer: %v", r.what, err)
+		}
+	}
+	r.w.Begin()
+	r.w.Write(p)
+	r.w.End()
+	r.built++
+	err := r.w.Flush()
+	if err == nil {
+		err = r.w.Sync()
+	}
+	if err == nil {
+		r.acked = r.built
+		return true
+	}
+	r.mustBeInjected("commit", err)
+	if r.w.Err() == nil {
+		r.t.Fatalf("%s: a failed commit does not poison", r.what)
+	}
+	return false
+}
+
+// checkPoisoned checks that a poisoned writer stays so, with its first error.
+func (r *faultRun) checkPoisoned() {
+	r.t.Helper()
+	first := r.w.Err()
+	for name, err := range map[string]error{
+		"Reserve": r.w.Reserve(1), "Flush": r.w.Flush(), "Sync": r.w.Sync(),
+		"Shrink": r.w.Shrink(), "Close": r.w.Close(),
+	} {
+		if !errors.Is(err, first) {
+			r.t.Fatalf("%s: %s after %v: %v", r.what, name, first, err)
+		}
+	}
+}
+
+// script is what every fault run does. It reports false if the writer was
+// poisoned on the way.
+func (r *faultRun) script() bool {
+	r.open()
+	for i := range 60 {
+		if !r.append() {
+			return false
+		}
+		if i == 40 && len(r.spans) > 1 {
+			r.t.Fatalf("%s: spans left from nothing: %v", r.what, r.spans)
+		}
+	}
+	if err := r.w.Close(); err != nil {
+		r.mustBeInjected("Close", err)
+	}
+	r.open()
+	for range 5 {
+		if !r.append() {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAfter checks a power cut, and a restart on the same machine with a
+// power cut later, when the faults are over.
+func (r *faultRun) checkAfter(rng *rand.Rand) {
+	r.t.Helper()
+	o := r.o
+	o.Random = rng.Uint64
+	kinds := vfs.CrashKinds()
+	for range 4 {
+		kind := kinds[rng.IntN(len(kinds))]
+		o.FS = r.disk.Crash(kind, rng)
+		next := 0
+		if _, err := Recover(o, r.spans, collect(&next)); err != nil || next < r.acked || next > r.built {
+			r.t.Fatalf("%s: then a crash (%s): %d transactions, want %d to %d: %v",
+				r.what, kind, next, r.acked, r.built, err)
+		}
+	}
+	o.FS = r.disk
+	next := 0
+	w, spans, err := open(o, r.spans, collect(&next))
+	if err != nil || next < r.acked || next > r.built {
+		r.t.Fatalf("%s: then a restart: %d transactions, want %d to %d: %v", r.what, next, r.acked, r.built, err)
+	}
+	must(r.t, appendTx(w, testPayload(next)))
+	must(r.t, w.Flush())
+	must(r.t, w.Sync())
+	o.FS = r.disk.Crash(vfs.CrashKeepNone, rng)
+	after := 0
+	if _, err := Recover(o, spans, collect(&after)); err != nil || after != next+1 {
+		r.t.Fatalf("%s: then a restart, a commit and a crash: %d transactions, want %d: %v",
+			r.what, after, next+1, err)
+	}
+}
+
+func TestAnyCallMayFailWithoutLosingWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	plain := newFaultRun(t, "no fault", vfs.Rule{Nth: 1 << 40})
+	if !plain.script() {
+		t.Fatal("poisoned without a fault")
+	}
+	calls := plain.faults.Calls()
+	rng := rand.New(rand.NewPCG(1, 9))
+	rules := []vfs.Rule{
+		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},
+		{Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Err: io.EOF},
+		{Sync: vfs.SyncDropped, Forever: true},
+	}
+	for i, rule := range rules {
+		for n := int64(1); n <= calls; n++ {
+			if !*exhaustive && (n+int64(i))%3 != 0 {
+				continue
+			}
+			rule.Nth, rule.Seed = n, uint64(n)
+			r := newFaultRun(t, fmt.Sprintf("rule %d, call %d", i, n), rule)
+			if rule.Forever {
+				r.runForever(rng)
+				continue
+			}
+			if !r.script() {
+				r.checkPoisoned()
+			}
+			r.faults.Clear()
+			r.checkAfter(rng)
+		}
+	}
+}
+
+// runForever runs until the fault hits and then checks.
+func (r *faultRun) runForever(rng *rand.Rand) {
+	next := 0
+	w, spans, err := open(r.o, nil, collect(&next))
+	if err != nil {
+		r.mustBeInjected("open", err)
+		r.checkAfter(rng)
+		return
+	}
+	r.w, r.spans = w, spans
+	for range 60 {
+		p := testPayload(r.built)
+		if err := w.Reserve(int64(len(p))); err != nil {
+			r.mustBeInjected("Reserve", err)
+			break
+		}
+		if !r.append() {
+			break
+		}
+	}
+	r.faults.Clear()
+	r.checkAfter(rng)
+}
+
+func TestAFullDiskDoesNotPoisonAndCommitsGoOnWhenThereIsSpace(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	d.append()
+	d.sync()
+	d.disk.SetCapacity(d.disk.UsedBytes())
+	p := make([]byte, 1000)
+	commits := 0
+	var err error
+	for err == nil {
+		if err = d.w.Reserve(1000); err == nil {
+			d.w.Begin()
+			d.w.Write(p)
+			d.w.End()
+			must(t, d.w.Flush())
+			must(t, d.w.Sync())
+			commits++
+		}
+	}
+	if !errors.Is(err, vfs.ErrNoSpace) || d.w.Err() != nil || commits == 0 {
+		t.Fatalf("after %d commits: %v; poisoned: %v", commits, err, d.w.Err())
+	}
+	if err := d.w.Reserve(0); err != nil {
+		t.Fatalf("a small record has room left: %v", err)
+	}
+	d.disk.SetCapacity(1 << 30)
+	must(t, d.w.Reserve(1000))
+	d.w.Begin()
+	d.w.Write(p)
+	d.w.End()
+	must(t, d.w.Close())
+	n := 0
+	r, err := Recover(d.o, d.spans, func([]byte) error { n++; return nil })
+	must(t, err)
+	if n != commits+2 || r.Records != int64(n) {
+		t.Fatalf("%d transactions, %d records, want %d", n, r.Records, commits+2)
+	}
+}
+
+func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	d.append()
+	d.sync()
+	d.disk.SetCapacity(d.disk.UsedBytes())
+	next := 0
+	r, err := Recover(d.o, d.spans, collect(&next))
+	must(t, err)
+	if _, err := Create(d.o, r); !errors.Is(err, vfs.ErrNoSpace) {
+		t.Fatalf("Create on a full disk: %v", err)
+	}
+	d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "after a failed Create")
+	d.disk.SetCapacity(1 << 30)
+	w, err := Create(d.o, r)
+	must(t, err)
+	d.w, d.spans = w, append(r.Spans, base.LogSpan{First: w.First()})
+
+	// With a free file, a full disk is no obstacle.
+	for d.w.Stats().FreeFiles == 0 {
+		d.append()
+		d.release()
+	}
+	d.disk.SetCapacity(d.disk.UsedBytes())
+	d.open()
+	d.append()
+	d.sync()
+}

@@ -1,0 +1,323 @@
+package log
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func TestALargeTransactionStreamsInBoundedMemory(t *testing.T) {
+	t.Parallel()
+	o := testOptions(newTestDisk(t), 1)
+	o.FrameSizeMax = 0
+	w, spans, err := open(o, nil, nil)
+	must(t, err)
+	piece := make([]byte, 100_000)
+	rand.NewChaCha8([32]byte{1}).Read(piece)
+	const pieces = 200
+	must(t, w.Reserve(pieces*int64(len(piece))))
+	w.Begin()
+	most := 0
+	for range pieces {
+		w.Write(piece)
+		sealed, _ := w.b.Sealed()
+		most = max(most, cap(sealed))
+	}
+	w.End()
+	must(t, w.Close())
+	if most > 4<<20 {
+		t.Fatalf("a buffer of %d bytes for a transaction of %d", most, pieces*len(piece))
+	}
+	got := 0
+	_, err = Recover(o, spans, func(p []byte) error {
+		got = len(p)
+		for len(p) > 0 && bytes.HasPrefix(p, piece) {
+			p = p[len(piece):]
+		}
+		if len(p) > 0 {
+			return errors.New("not what was written")
+		}
+		return nil
+	})
+	if err != nil || got != pieces*len(piece) {
+		t.Fatalf("%d bytes replayed: %v", got, err)
+	}
+}
+
+func TestATransactionWithoutItsLastFrameDoesNotExist(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	d.append()
+	d.sync()
+	p := make([]byte, 3000)
+	must(t, d.w.Reserve(int64(len(p))))
+	d.w.Begin()
+	d.w.Write(p)
+	must(t, d.w.Flush())
+	must(t, d.w.Sync())
+	d.checkCrash(d.disk.Clone(), "half a transaction on the device")
+	// It does not come back behind what is written next.
+	d.built = d.acked
+	d.open()
+	d.append()
+	d.sync()
+	d.checkCrash(d.disk.Clone(), "a transaction after it")
+}
+
+func TestAnIdleLogIsSmall(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64}
+	var spans []base.LogSpan
+	next := 0
+	for range 5 {
+		w, s, err := open(o, spans, collect(&next))
+		must(t, err)
+		spans = s
+		must(t, w.Release(spans[0].First.Number))
+		must(t, w.Close())
+	}
+	if used := disk.UsedBytes(); used > 1<<20 {
+		t.Fatalf("%d bytes for an empty log", used)
+	}
+	if len(spans) != 1 {
+		t.Fatalf("%d spans for an empty log", len(spans))
+	}
+}
+
+func TestShrinkReleaseAndCloseGiveBackTheDisk(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	p := make([]byte, 100_000)
+	for w.Stats().BytesOnDisk < 20<<20 {
+		must(t, appendTx(w, p))
+	}
+	must(t, w.Shrink())
+	must(t, w.Release(w.Segment()))
+	spans := []base.LogSpan{{First: w.Current()}}
+	must(t, w.Close())
+	if used := disk.UsedBytes(); used > 1<<20 {
+		t.Fatalf("%d bytes of an empty log", used)
+	}
+	r, err := Recover(o, spans, nil)
+	if err != nil || r.Records != 0 {
+		t.Fatalf("%d records: %v", r.Records, err)
+	}
+}
+
+func TestFilesAreRecycledSoThatTheirNumberStaysBounded(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for range 2000 {
+		d.append()
+		if d.rng.IntN(30) == 0 {
+			d.release()
+		}
+	}
+	if files := readFiles(t, d.o); len(files) > 12 {
+		t.Fatalf("%d files after %d rotations", len(files), d.w.Stats().Rotations)
+	}
+	s := d.w.Stats()
+	if s.Rotations < 20 || s.FreeFiles > freeMax+1 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// syncCounter counts what costs time on a device.
+type syncCounter struct {
+	syncs, dirSyncs int
+}
+
+func (c *syncCounter) count(op vfs.Op) {
+	switch op.Kind {
+	case vfs.OpSync, vfs.OpSyncData:
+		c.syncs++
+	case vfs.OpSyncDir:
+		c.dirSyncs++
+	}
+}
+
+func TestOpeningAndCommittingTakeFewSyncs(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	var c syncCounter
+	d.disk.SetHook(c.count)
+	d.open()
+	if c != (syncCounter{1, 1}) {
+		t.Fatalf("the first Create takes %+v", c)
+	}
+	c = syncCounter{}
+	for range 3 {
+		d.append()
+		d.sync()
+	}
+	if c != (syncCounter{3, 0}) {
+		t.Fatalf("three commits take %+v", c)
+	}
+	must(t, d.w.Sync())
+	if c.syncs != 3 {
+		t.Fatal("a Sync with nothing to sync takes one")
+	}
+	c = syncCounter{}
+	must(t, d.w.Close())
+	if c != (syncCounter{1, 0}) {
+		t.Fatalf("Close takes %+v", c)
+	}
+	c = syncCounter{}
+	d.acked = d.built
+	d.open()
+	if c != (syncCounter{1, 1}) {
+		t.Fatalf("Create after a clean close takes %+v", c)
+	}
+}
+
+func TestNewSegmentsAreWrittenAheadUnlessSyncsAreLarge(t *testing.T) {
+	t.Parallel()
+	for _, bulk := range []bool{false, true} {
+		disk := newTestDisk(t)
+		o := testOptions(disk, 1)
+		o.SegmentSizeMin, o.SegmentSizeMax, o.FrameSizeMax = 1<<20, 1<<20, 0
+		w, _, err := open(o, nil, nil)
+		must(t, err)
+		size := 100
+		if bulk {
+			size = 400 << 10
+		}
+		var zeros int64
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind == vfs.OpWrite && op.Path != o.path(w.Current().File) {
+				zeros += op.Len
+			}
+		})
+		for w.Stats().Rotations < 4 {
+			must(t, appendTx(w, make([]byte, size)))
+			must(t, w.Flush())
+			must(t, w.Sync())
+			must(t, w.Release(w.Segment()-min(w.Segment(), 2)))
+		}
+		disk.SetHook(nil)
+		if ahead := zeros > 512<<10; ahead == bulk {
+			t.Fatalf("bulk %v: %d bytes were written ahead", bulk, zeros)
+		}
+	}
+}
+
+func TestARecordWithoutReserveIsAnErrorAndNotAnOverrun(t *testing.T) {
+	t.Parallel()
+	o := testOptions(newTestDisk(t), 1)
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	if err := w.Reserve(-1); err == nil || w.Err() != nil {
+		t.Fatalf("Reserve(-1): %v; poisoned: %v", err, w.Err())
+	}
+	w.Begin()
+	w.Write(make([]byte, 2*o.SegmentSizeMax))
+	w.End()
+	if err := w.Flush(); !errors.Is(err, errOverrun) {
+		t.Fatalf("%v", err)
+	}
+	if err := w.Close(); !errors.Is(err, errOverrun) {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+func TestOptionsOutOfRangeAreNamed(t *testing.T) {
+	t.Parallel()
+	good := testOptions(newTestDisk(t), 1)
+	bad := map[string]func(o *Options){
+		"FS":             func(o *Options) { o.FS = nil },
+		"Random":         func(o *Options) { o.Random = nil },
+		"SegmentSizeMin": func(o *Options) { o.SegmentSizeMin = 4096 },
+		"SegmentSizeMax": func(o *Options) { o.SegmentSizeMax = 8192 },
+		"FrameSizeMax":   func(o *Options) { o.FrameSizeMax = record.MaxPayload + 1 },
+	}
+	for field, spoil := range bad {
+		o := good
+		spoil(&o)
+		_, err := Recover(o, nil, nil)
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(field)) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestFileNamesAreParsedStrictly(t *testing.T) {
+	t.Parallel()
+	for _, file := range []uint64{0, 1, 999_999, 1_000_000, record.NumberMax} {
+		got, ok := ParseFileName(FileName(file))
+		if !ok || got != file {
+			t.Errorf("%s: %d, %v", FileName(file), got, ok)
+		}
+	}
+	for _, name := range []string{"", ".log", "1.log", "0000001.log", "000001.LOG", "000001.log.tmp",
+		"-00001.log", "+00001.log", "18446744073709551615.log", "MANIFEST-000001"} {
+		if _, ok := ParseFileName(name); ok {
+			t.Errorf("%q is taken for a log file", name)
+		}
+	}
+}
+
+func TestBoundariesKeepOneBelowTheMarkHoweverManyThereAre(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	b := startBoundaries(1)
+	all := []int64{record.Start}
+	durable := int64(record.Start)
+	for range 20_000 {
+		next := all[len(all)-1] + 8*(4+rng.Int64N(100))
+		all = append(all, next)
+		b.add(boundary{offset: next})
+		if rng.IntN(3000) == 0 {
+			durable += rng.Int64N(next - durable + 1)
+			b.advance(durable)
+		}
+		at := b.seal().offset
+		if at > durable || !slices.Contains(all, at) || len(b) > boundariesMax {
+			t.Fatalf("seal at %d of %d boundaries with a mark at %d", at, len(b), durable)
+		}
+	}
+}
+
+func TestHostileSpansAreReportedAndNotFollowed(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for range 30 {
+		d.append()
+	}
+	d.sync()
+	must(t, d.w.Close())
+	r, err := Recover(d.o, d.spans, func([]byte) error { return nil })
+	must(t, err)
+	good := r.Spans[0]
+	for name, spoil := range map[string]func(s *base.LogSpan){
+		"number":          func(s *base.LogSpan) { s.First.Number++ },
+		"file":            func(s *base.LogSpan) { s.First.File++ },
+		"salt":            func(s *base.LogSpan) { s.First.Salt++ },
+		"end number low":  func(s *base.LogSpan) { s.EndNumber = 0 },
+		"end number high": func(s *base.LogSpan) { s.EndNumber++ },
+		"end low":         func(s *base.LogSpan) { s.End = 100 },
+		"end negative":    func(s *base.LogSpan) { s.End = -1 },
+		"end odd":         func(s *base.LogSpan) { s.End += 4 },
+		"end high":        func(s *base.LogSpan) { s.End += 8 },
+		"end beyond":      func(s *base.LogSpan) { s.End = 1 << 50 },
+		"chain":           func(s *base.LogSpan) { s.EndChain++ },
+	} {
+		s := good
+		spoil(&s)
+		if _, err := Recover(d.o, []base.LogSpan{s}, func([]byte) error { return nil }); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

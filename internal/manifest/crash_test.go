@@ -1,0 +1,211 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A history is what a manifest went through, as far as a crash may go back.
+type history struct {
+	t    *testing.T
+	disk *vfs.Mem
+	// durable is the state that is certain, next the one that an Append under
+	// way leads to. created is false until the first state is certain.
+	created       bool
+	durable, next State
+}
+
+// inspect reads the manifest of a disk after a crash.
+func (h *history) inspect(disk *vfs.Mem, what string) {
+	h.t.Helper()
+	_, got, err := Load(disk, testDir, true, nil)
+	h.checkState(got, err, what)
+}
+
+// checkState checks what Load returned. It reports false if there is no
+// manifest, and need not be one.
+func (h *history) checkState(got State, err error, what string) bool {
+	h.t.Helper()
+	if !h.created && errors.Is(err, vfs.ErrNotExist) {
+		return false
+	}
+	if err != nil {
+		h.t.Fatalf("%s: %v", what, err)
+	}
+	if !(h.created && same(got, h.durable)) && !same(got, h.next) {
+		h.t.Fatalf("%s: %+v, want %+v or %+v", what, got, h.durable, h.next)
+	}
+	return true
+}
+
+// check loads the manifest of a disk after a crash, or makes it if the crash
+// was in Create, and returns its state.
+func (h *history) check(disk *vfs.Mem, what string) (State, bool) {
+	h.t.Helper()
+	s, got, err := Load(disk, testDir, false, testRandom(3))
+	if !h.checkState(got, err, what) {
+		if s, err = Create(disk, testDir, h.next, testRandom(4)); err != nil {
+			h.t.Fatalf("%s: Create after a crash in Create: %v", what, err)
+		}
+		must(h.t, s.Close())
+		return State{}, false
+	}
+	must(h.t, s.Close())
+	return got, true
+}
+
+// run makes a manifest and appends to it, loading it anew now and then.
+func (h *history) run(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	h.next = firstState()
+	s, err := Create(h.disk, testDir, h.next, testRandom(seed))
+	must(h.t, err)
+	h.durable, h.created = h.next, true
+	for range 40 {
+		e := testEdit(rng, h.durable)
+		h.next, err = h.durable.Apply(e)
+		must(h.t, err)
+		must(h.t, s.Append(e))
+		h.durable = h.next
+		switch rng.IntN(8) {
+		case 0:
+			must(h.t, s.Close())
+			fallthrough
+		case 1:
+			if s, _, err = Load(h.disk, testDir, false, testRandom(rng.Uint64())); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+	}
+	must(h.t, s.Close())
+}
+
+func TestAnEditIsDurableOnceAppendedInACrashAtAnyBoundary(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		h := &history{t: t, disk: newTestDisk(t)}
+		crash := rand.New(rand.NewPCG(seed, 2))
+		boundary := 0
+		h.disk.SetHook(func(op vfs.Op) {
+			boundary++
+			for _, kind := range vfs.CrashKinds() {
+				if testing.Short() && crash.IntN(8) > 0 {
+					continue
+				}
+				h.inspect(h.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundary, op, kind))
+			}
+		})
+		h.run(seed)
+		h.disk.SetHook(nil)
+		t.Logf("%d boundaries", boundary)
+	})
+}
+
+func TestWhatLoadReturnedIsThereAfterAnotherCrash(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		h := &history{t: t, disk: newTestDisk(t)}
+		crash := rand.New(rand.NewPCG(seed, 3))
+		kinds := vfs.CrashKinds()
+		kind := func() vfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
+		h.disk.SetHook(func(op vfs.Op) {
+			// A process that dies leaves what it wrote; a power cut does not.
+			for _, disk := range []*vfs.Mem{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
+				disk.SetHook(func(op vfs.Op) {
+					h.check(disk.Crash(kind(), crash), "crash in Load, before "+op.String())
+				})
+				got, loaded := h.check(disk, "before "+op.String())
+				disk.SetHook(nil)
+				if !loaded {
+					continue
+				}
+				_, again, err := Load(disk.Crash(kind(), crash), testDir, false, testRandom(5))
+				if err != nil || !same(got, again) {
+					t.Fatalf("before %s: loaded %+v, after another crash %+v: %v", op, got, again, err)
+				}
+			}
+		})
+		h.run(seed)
+		h.disk.SetHook(nil)
+	})
+}
+
+func TestAnyCallMayFailWithoutLosingAnEdit(t *testing.T) {
+	t.Parallel()
+	run := func(rule vfs.Rule, what string) int64 {
+		disk := newTestDisk(t)
+		faults := vfs.NewFaults(disk)
+		faults.Add(rule)
+		h := &history{t: t, disk: disk, next: firstState()}
+		h.runWithFaults(faults, what)
+		faults.Clear()
+		rng := rand.New(rand.NewPCG(uint64(rule.Nth), 4))
+		for range 3 {
+			kinds := vfs.CrashKinds()
+			h.check(disk.Crash(kinds[rng.IntN(len(kinds))], rng), what+", then a crash")
+		}
+		got, loaded := h.check(disk, what+", then a restart")
+		if !loaded {
+			return faults.Calls()
+		}
+		_, again, err := Load(disk.Crash(vfs.CrashKeepNone, rng), testDir, false, testRandom(5))
+		if err != nil || !same(got, again) {
+			t.Fatalf("%s: loaded %+v, after a crash %+v: %v", what, got, again, err)
+		}
+		return faults.Calls()
+	}
+	calls := run(vfs.Rule{Nth: 1 << 40}, "no fault")
+	for i, rule := range []vfs.Rule{
+		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},
+		{Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Sync: vfs.SyncDropped, Forever: true},
+	} {
+		for n := int64(1); n <= calls; n++ {
+			if !*exhaustive && (n+int64(i))%4 != 0 {
+				continue
+			}
+			rule.Nth, rule.Seed = n, uint64(n)
+			run(rule, fmt.Sprintf("rule %d, call %d", i, n))
+		}
+	}
+}
+
+// runWithFaults makes a manifest and appends to it until an error.
+func (h *history) runWithFaults(fs *vfs.Faults, what string) {
+	h.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 5))
+	s, err := Create(fs, testDir, h.next, testRandom(1))
+	if err != nil {
+		return
+	}
+	h.durable, h.created = h.next, true
+	for i := range 25 {
+		e := testEdit(rng, h.durable)
+		if i%2 == 0 {
+			e.Spans = Some(testSpans(rng, 400))
+		}
+		if h.next, err = h.durable.Apply(e); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := s.Append(e); err != nil {
+			if !errors.Is(err, vfs.ErrInjected) {
+				h.t.Fatalf("%s: %v", what, err)
+			}
+			if again := s.Append(e); again != nil && !errors.Is(again, vfs.ErrInjected) {
+				h.t.Fatalf("%s: after %v: %v", what, err, again)
+			} else if again != nil {
+				return // the fault poisoned it, or is still there
+			}
+		}
+		h.durable = h.next
+		if i%9 == 8 {
+			if err := s.Close(); err != nil && !errors.Is(err, vfs.ErrInjected) {
+				h.t.Fatalf("%s: %v", what, err)
+			}
+			if s, _, err = Load(fs, testDir, false, testRandom(2)); err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package manifest
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+var exhaustive = flag.Bool("exhaustive", false, "try all damage, not a sample of it")
+
+// A closedManifest is a manifest that was closed in order, as bytes.
+type closedManifest struct {
+	t     *testing.T
+	fs    *vfs.Mem
+	path  string
+	bytes []byte
+	want  State
+}
+
+func newClosedManifest(t *testing.T, seed uint64) *closedManifest {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	c := &closedManifest{t: t, fs: vfs.NewVolatile()}
+	must(t, c.fs.MkdirAll(testDir))
+	s, err := Create(c.fs, testDir, firstState(), testRandom(seed))
+	must(t, err)
+	for range 10 {
+		must(t, s.Append(testEdit(rng, s.State())))
+	}
+	// The last edit stands alone behind its predecessor's mark.
+	must(t, s.Append(Edit{NextFile: Some(s.State().NextFile + 1)}))
+	c.want, c.path = s.State(), s.path(s.mu.file.number)
+	must(t, s.Close())
+	f, err := c.fs.Open(c.path, vfs.CatManifest)
+	must(t, err)
+	size, err := f.Size()
+	must(t, err)
+	c.bytes = make([]byte, size)
+	_, err = f.ReadAt(c.bytes, 0)
+	must(t, err)
+	must(t, f.Close())
+	return c
+}
+
+// try loads the manifest with other bytes.
+func (c *closedManifest) try(b []byte, what string, mustReport bool) {
+	c.t.Helper()
+	must(c.t, c.fs.Remove(c.path))
+	f, err := c.fs.Create(c.path, vfs.CatManifest)
+	must(c.t, err)
+	_, err = f.WriteAt(b, 0)
+	must(c.t, err)
+	must(c.t, f.Close())
+	c.load(what, mustReport)
+}
+
+// load fails the test unless damage is reported or did no harm.
+func (c *closedManifest) load(what string, mustReport bool) {
+	c.t.Helper()
+	_, got, err := Load(c.fs, testDir, true, nil)
+	var corrupt *base.CorruptionError
+	switch {
+	case err != nil && !errors.As(err, &corrupt):
+		c.t.Fatalf("%s: %v, want a CorruptionError", what, err)
+	case err != nil && corrupt.File == "":
+		c.t.Fatalf("%s: %v does not name the file", what, err)
+	case err == nil && !same(got, c.want):
+		c.t.Fatalf("%s: %+v without an error, want %+v", what, got, c.want)
+	case err == nil && mustReport:
+		c.t.Fatalf("%s: no error", what)
+	}
+}
+
+func TestEveryFlippedBitOfAClosedManifestIsReportedOrHarmless(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedManifest(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 6))
+		f, err := c.fs.OpenReadWrite(c.path, vfs.CatManifest)
+		must(t, err)
+		for bit := range len(c.bytes) * 8 {
+			// Most of the file is room that was never used.
+			p := 3000
+			if c.bytes[bit/8] == 0 {
+				p = 300
+			}
+			if !*exhaustive && rng.IntN(len(c.bytes)*8) > p {
+				continue
+			}
+			at := int64(bit / 8)
+			_, err = f.WriteAt([]byte{c.bytes[at] ^ 1<<(bit%8)}, at)
+			must(t, err)
+			c.load("bit flipped", false)
+			_, err = f.WriteAt(c.bytes[at:at+1], at)
+			must(t, err)
+		}
+	})
+}
+
+func TestEveryDamagedSectorOfAClosedManifestIsReportedOrHarmless(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedManifest(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 7))
+		const sector = 512
+		for at := 0; at < len(c.bytes); at += sector {
+			try := func(what string, change func(b []byte)) {
+				damaged := append([]byte(nil), c.bytes...)
+				change(damaged)
+				c.try(damaged, what, false)
+			}
+			try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
+			try("sector of garbage", func(b []byte) {
+				for i := range sector {
+					b[at+i] = byte(rng.Uint32())
+				}
+			})
+			try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
+			for range 4 {
+				other := rng.IntN(len(c.bytes)/sector) * sector
+				try("sectors swapped", func(b []byte) {
+					copy(b[at:at+sector], c.bytes[other:])
+					copy(b[other:other+sector], c.bytes[at:])
+				})
+			}
+		}
+	})
+}
+
+func TestAManifestOfAnotherLengthIsReported(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := newClosedManifest(t, seed)
+		rng := rand.New(rand.NewPCG(seed, 8))
+		for size := range len(c.bytes) {
+			if *exhaustive || size < 10 || rng.IntN(len(c.bytes)) < 300 {
+				c.try(c.bytes[:size], "cut", true)
+			}
+		}
+		c.try(append(append([]byte(nil), c.bytes...), 0), "lengthened", true)
+	})
+}
+
+func TestAManifestUnderTheNameOfAnotherIsReported(t *testing.T) {
+	t.Parallel()
+	c := newClosedManifest(t, 1)
+	must(t, c.fs.Rename(c.path, c.fs.Join(testDir, FileName(77))))
+	if _, _, err := Load(c.fs, testDir, true, nil); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("%v", err)
+	}
+}

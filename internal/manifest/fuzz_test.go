@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// FuzzManifestEdit decodes any bytes as an edit: an error, or an edit that
+// encodes to the same bytes.
+func FuzzManifestEdit(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	f.Add(firstState().snapshot().AppendTo(nil))
+	for range 8 {
+		f.Add(testEdit(rng, State{}).AppendTo(nil))
+	}
+	f.Add([]byte{})
+	f.Add(appendField(nil, tagSpans, 1<<30))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		e, err := DecodeEdit(p)
+		if err != nil {
+			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, ErrUnknown) {
+				t.Fatalf("%v is neither corruption nor unknown", err)
+			}
+			return
+		}
+		if got := e.AppendTo(nil); !bytes.Equal(got, p) {
+			t.Fatalf("%+v encodes to %x, not %x", e, got, p)
+		}
+		before := firstState()
+		after, err := before.Apply(e)
+		if err != nil && !same(after, before) {
+			t.Fatalf("a refused edit changed the state to %+v", after)
+		}
+	})
+}
+
+// FuzzManifestLoad loads a manifest whose records are any bytes, framed and
+// checksummed as they should be, and then damaged at one place.
+func FuzzManifestLoad(f *testing.F) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	snapshot := firstState().snapshot().AppendTo(nil)
+	f.Add(snapshot, testEdit(rng, firstState()).AppendTo(nil), uint32(0), byte(0))
+	f.Add(snapshot, []byte{}, uint32(record.Start+8), byte(1))
+	f.Add([]byte{}, []byte{}, uint32(5), byte(1))
+	f.Fuzz(func(t *testing.T, first, second []byte, at uint32, flip byte) {
+		b := record.NewBuilder(1, 100)
+		b.Record(first, 0)
+		b.Record(second, 0)
+		b.Finish(record.Mark, b.Offset())
+		frames, _ := b.Sealed()
+		size := record.Start + len(frames) + 100
+		file := record.AppendHeader(nil, record.Header{Type: record.TypeManifest,
+			Number: 1, File: 1, Salt: 1, Size: int64(size)})
+		file = append(append(file, frames...), make([]byte, 100)...)
+		file[int(at)%size] ^= flip
+
+		fs := vfs.NewVolatile()
+		must(t, fs.MkdirAll(testDir))
+		h, err := fs.Create(fs.Join(testDir, FileName(1)), vfs.CatManifest)
+		must(t, err)
+		_, err = h.WriteAt(file, 0)
+		must(t, err)
+		must(t, h.Close())
+		_, state, err := Load(fs, testDir, false, testRandom(1))
+		switch {
+		case errors.Is(err, base.ErrCorrupt), errors.Is(err, ErrUnknown):
+			return
+		case err != nil:
+			t.Fatalf("%v is neither corruption nor unknown", err)
+		}
+		// What was loaded is loaded again, and is what the edits say.
+		_, again, err := Load(fs, testDir, false, testRandom(1))
+		if err != nil || !same(state, again) {
+			t.Fatalf("%+v, then %+v: %v", state, again, err)
+		}
+		one, err := DecodeEdit(first)
+		must(t, err)
+		two, err := DecodeEdit(second)
+		must(t, err)
+		want, err := State{}.Apply(one)
+		must(t, err)
+		want, err = want.Apply(two)
+		must(t, err)
+		if !same(state, want) {
+			t.Fatalf("loaded %+v, want %+v", state, want)
+		}
+	})
+}

@@ -1,0 +1,311 @@
+package manifest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const testDir = "/db"
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run the seeded tests with this seed only")
+	crashRuns = flag.Uint64("crash-runs", 1, "how many seeds the crash tests run")
+)
+
+// forSeeds runs f as a subtest for each seed.
+func forSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
+	t.Parallel()
+	first, n := uint64(1), *crashRuns
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if t.Failed() {
+					t.Logf("reproduce: go test ./internal/manifest -run '%s' -seed %d", t.Name(), seed)
+				}
+			}()
+			f(t, seed)
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newTestDisk(t testing.TB) *vfs.Mem {
+	t.Helper()
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll(testDir))
+	return fs
+}
+
+func testRandom(seed uint64) func() uint64 { return rand.New(rand.NewPCG(seed, 11)).Uint64 }
+
+// firstState returns the state of a new database.
+func firstState() State {
+	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42, Spans: []base.LogSpan{}}
+}
+
+// testSpans returns n spans in order, the last one open.
+func testSpans(rng *rand.Rand, n int) []base.LogSpan {
+	spans := make([]base.LogSpan, n)
+	number := rng.Uint64N(100)
+	for i := range spans {
+		spans[i].First = base.SegmentRef{Number: number, File: rng.Uint64N(1000), Salt: rng.Uint64()}
+		number += rng.Uint64N(10)
+		if i < n-1 {
+			spans[i].Sealed, spans[i].EndNumber = true, number
+			spans[i].End, spans[i].EndChain = 8192+8*rng.Int64N(1000), rng.Uint64()
+		}
+		number++
+	}
+	return spans
+}
+
+// testEdit returns a random edit that can follow s.
+func testEdit(rng *rand.Rand, s State) Edit {
+	var e Edit
+	if rng.IntN(2) == 0 {
+		n := rng.IntN(4)
+		if rng.IntN(3) == 0 {
+			n = 1 + rng.IntN(500)
+		}
+		e.Spans = Some(testSpans(rng, n))
+	}
+	if rng.IntN(2) == 0 {
+		e.LastSeq = Some(s.LastSeq + base.SeqNum(rng.Uint64N(1000)))
+	}
+	if rng.IntN(2) == 0 {
+		e.ClockHighMs = Some(s.ClockHighMs + rng.Uint64N(1000))
+	}
+	e.NextFile = Some(s.NextFile + 1)
+	return e
+}
+
+func same(a, b State) bool { return reflect.DeepEqual(a, b) }
+
+func TestAStateIsLoadedAsItWasLeft(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	files := map[uint64]bool{}
+	for range 20 {
+		for range 12 {
+			must(t, s.Append(testEdit(rng, s.State())))
+		}
+		files[s.mu.file.number] = true
+		want := s.State()
+		must(t, s.Close())
+		reader, state, err := Load(fs, testDir, true, nil)
+		must(t, err)
+		if !same(state, want) {
+			t.Fatalf("read-only: %+v, want %+v", state, want)
+		}
+		if err := reader.Append(Edit{NextFile: Some(want.NextFile + 1)}); err == nil {
+			t.Fatal("a read-only store was appended to")
+		}
+		must(t, reader.Close())
+		if s, state, err = Load(fs, testDir, false, testRandom(2)); err != nil {
+			t.Fatal(err)
+		}
+		if !same(state, want) || !same(s.State(), want) {
+			t.Fatalf("%+v, want %+v", state, want)
+		}
+	}
+	if len(files) < 5 {
+		t.Fatalf("%d files, the test is to take over more often", len(files))
+	}
+	names, err := fs.List(testDir)
+	must(t, err)
+	if len(names) != 1 {
+		t.Fatalf("left over: %v", names)
+	}
+}
+
+func TestOpeningAndClosingWithoutAnEditDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	must(t, s.Append(Edit{NextFile: Some(uint64(7))}))
+	must(t, s.Close())
+	for range 100 {
+		s, state, err := Load(fs, testDir, false, testRandom(2))
+		must(t, err)
+		if state.NextFile != 7 || s.mu.file.number != 1 {
+			t.Fatalf("%+v in file %d", state, s.mu.file.number)
+		}
+		must(t, s.Close())
+	}
+}
+
+func TestACleanLoadTakesNoSyncAndAnAppendOne(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	must(t, s.Append(Edit{NextFile: Some(uint64(7))}))
+	must(t, s.Close())
+	syncs := 0
+	fs.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData || op.Kind == vfs.OpSyncDir {
+			syncs++
+		}
+	})
+	s, _, err = Load(fs, testDir, false, testRandom(2))
+	must(t, err)
+	if syncs != 0 {
+		t.Fatalf("Load takes %d syncs", syncs)
+	}
+	must(t, s.Append(Edit{NextFile: Some(uint64(8))}))
+	if syncs != 1 {
+		t.Fatalf("Append takes %d syncs", syncs)
+	}
+}
+
+func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	first := firstState()
+	first.LastSeq, first.ClockHighMs, first.NextFile = 10, 10, 10
+	s, err := Create(fs, testDir, first, testRandom(1))
+	must(t, err)
+	open, sealed := base.LogSpan{}, base.LogSpan{Sealed: true, EndNumber: 5}
+	for name, e := range map[string]Edit{
+		"another ID":         {ID: Some([16]byte{9})},
+		"another seed":       {HashSeed: Some(uint64(9))},
+		"sequence back":      {LastSeq: Some(base.SeqNum(9))},
+		"clock back":         {ClockHighMs: Some(uint64(9))},
+		"files back":         {NextFile: Some(uint64(9))},
+		"version back":       {FormatVersion: Some(uint32(0))},
+		"open span in front": {Spans: Some([]base.LogSpan{open, open})},
+		"spans overlap":      {Spans: Some([]base.LogSpan{sealed, {First: base.SegmentRef{Number: 5}}})},
+		"ends before start":  {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 6}, Sealed: true, EndNumber: 5}})},
+		"negative end":       {Spans: Some([]base.LogSpan{{Sealed: true, End: -1}})},
+	} {
+		if err := s.Append(e); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if !same(s.State(), first) {
+			t.Errorf("%s: the state changed to %+v", name, s.State())
+		}
+	}
+	must(t, s.Append(Edit{}))
+	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(11))}))
+	must(t, s.Close())
+	if err := s.Append(Edit{LastSeq: Some(base.SeqNum(12))}); err == nil {
+		t.Fatal("a closed store was appended to")
+	}
+	must(t, s.Close())
+}
+
+func TestADirectoryWithoutAManifestIsNewOrDamaged(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	if _, _, err := Load(fs, "/nowhere", false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, ErrMissing) {
+		t.Fatalf("no directory: %v", err)
+	}
+	for _, name := range []string{"LOCK", "MANIFEST-000001.tmp", "notes.txt", "7.log"} {
+		f, err := fs.Create(fs.Join(testDir, name), vfs.CatNone)
+		must(t, err)
+		must(t, f.Close())
+	}
+	if _, _, err := Load(fs, testDir, false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("a directory without files of a database: %v", err)
+	}
+	f, err := fs.Create(fs.Join(testDir, "000007.log"), vfs.CatLog)
+	must(t, err)
+	must(t, f.Close())
+	_, _, err = Load(fs, testDir, false, nil)
+	if !errors.Is(err, ErrMissing) || !errors.Is(err, base.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) {
+		t.Fatalf("a log without a manifest: %v", err)
+	}
+	if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, ErrMissing) {
+		t.Fatalf("Create on top of a log: %v", err)
+	}
+	must(t, fs.Remove(fs.Join(testDir, "000007.log")))
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	must(t, s.Close())
+	if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, vfs.ErrExist) {
+		t.Fatalf("Create on top of a manifest: %v", err)
+	}
+}
+
+func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	fs.SetCapacity(fs.UsedBytes())
+	appends := 0
+	for err == nil {
+		err = s.Append(testEdit(rng, s.State()))
+		appends++
+	}
+	if !errors.Is(err, vfs.ErrNoSpace) || appends < 10 {
+		t.Fatalf("append %d: %v", appends, err)
+	}
+	want := s.State()
+	must(t, s.Append(Edit{NextFile: Some(want.NextFile + 1)}))
+	want = s.State()
+
+	// The process dies between an edit and its mark; the disk stays full.
+	e := Edit{NextFile: Some(want.NextFile + 1)}
+	s.mu.file.b.Record(e.AppendTo(nil), s.mu.file.durable)
+	must(t, s.mu.file.write())
+	s, state, err := Load(fs, testDir, false, testRandom(2))
+	must(t, err)
+	if state.NextFile != want.NextFile+1 || !s.mu.unproven {
+		t.Fatalf("%+v, want %+v and one more file", state, want)
+	}
+	if err := s.Append(Edit{LastSeq: Some(state.LastSeq + 1)}); !errors.Is(err, vfs.ErrNoSpace) {
+		t.Fatalf("append behind an end that is not proven: %v", err)
+	}
+	must(t, s.Close())
+	fs.SetCapacity(1 << 30)
+	s, state, err = Load(fs, testDir, false, testRandom(3))
+	must(t, err)
+	if state.NextFile != want.NextFile+1 || s.mu.unproven {
+		t.Fatalf("%+v, want %+v and one more file", state, want)
+	}
+	must(t, s.Append(Edit{LastSeq: Some(state.LastSeq + 1)}))
+}
+
+func TestWhatALaterVersionWroteIsNotCalledDamage(t *testing.T) {
+	t.Parallel()
+	fields := map[string][]byte{
+		"tag":     appendField(nil, 99, 0),
+		"version": append(appendField(nil, tagFormatVersion, 4), 2, 0, 0, 0),
+	}
+	for name, p := range fields {
+		_, err := DecodeEdit(p)
+		if !errors.Is(err, ErrUnknown) || errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		fs := newTestDisk(t)
+		s, err := Create(fs, testDir, firstState(), testRandom(1))
+		must(t, err)
+		must(t, s.appendLocked(p))
+		if _, _, err := Load(fs, testDir, false, testRandom(2)); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s in a manifest: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package memtable
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+)
+
+func TestKeysAndValuesOutOfRangeAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		keyLen   int
+		valueLen uint64
+		ok       bool
+	}{
+		{0, 0, false},
+		{1, 0, true},
+		{base.MaxKeySize, 0, true},
+		{base.MaxKeySize + 1, 0, false},
+		{1, base.MaxValueSize, true},
+		{1, base.MaxValueSize + 1, false},
+	} {
+		if err := checkSizes(c.keyLen, c.valueLen); (err == nil) != c.ok {
+			t.Errorf("key of %d bytes, value of %d: %v", c.keyLen, c.valueLen, err)
+		}
+	}
+	table := New(Options{})
+	for _, n := range []int{0, base.MaxKeySize + 1} {
+		if err := table.Set(make([]byte, n), nil, 1, base.Meta{Kind: base.KindSet}, 0); err == nil {
+			t.Errorf("a key of %d bytes was taken", n)
+		}
+	}
+	if table.Len() != 0 || table.Bytes() != 0 {
+		t.Fatalf("refused keys left %d entries, %d bytes", table.Len(), table.Bytes())
+	}
+}
+
+// TestEntriesOfAnySize puts entries around every size at which their place in
+// memory changes.
+func TestEntriesOfAnySize(t *testing.T) {
+	t.Parallel()
+	mem := newCounting()
+	m, pending := &model{}, &model{pending: true}
+	table := New(Options{Memory: mem, ChunkSize: 4 << 10})
+	txn := New(Options{Memory: mem, ChunkSize: 256})
+	seq := base.SeqNum(0)
+	for _, size := range []int{0, 1, 7, 8, 200, 255, 256, 257, 4 << 10, chunkMax/ownShare - 40, chunkMax / ownShare, chunkMax/ownShare + 1, chunkMax, 3*chunkMax + 5} {
+		for _, keyLen := range []int{1, 15, 300, base.MaxKeySize} {
+			key := bytes.Repeat([]byte{'k'}, keyLen)
+			value := strings.Repeat(string(rune('a'+size%26)), size)
+			meta := base.Meta{Kind: base.KindSet, ExpiresAt: uint64(size), User: byte(size)}
+			if err := txn.Set(key, []byte(value), hashOf(key), meta, 0); err != nil {
+				t.Fatal(err)
+			}
+			pending.set(key, []byte(value), meta, 0)
+			seq++
+			if err := table.Set(key, []byte(value), hashOf(key), meta, seq); err != nil {
+				t.Fatal(err)
+			}
+			m.set(key, []byte(value), meta, seq)
+		}
+		seq++
+		if err := table.AppendTable(txn, seq); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range pending.newest() {
+			m.set([]byte(v.key), []byte(v.value), v.meta, seq)
+		}
+		for _, reverse := range []bool{false, true} {
+			var it Iter
+			it.Init(table, reverse)
+			checkScan(t, m, &it, nil, reverse, 5, 1<<30)
+			it.Init(txn, reverse)
+			checkScan(t, pending, &it, nil, reverse, 5, 1<<30)
+			it.Close()
+		}
+	}
+	if table.Bytes()+txn.Bytes() != mem.held() {
+		t.Fatalf("tables say they hold %d and %d bytes; they hold %d", table.Bytes(), txn.Bytes(), mem.held())
+	}
+	txn.Reset()
+	if txn.Bytes() > 16<<10 {
+		t.Fatalf("a reset table holds %d bytes", txn.Bytes())
+	}
+	table.Release()
+	txn.Release()
+	if mem.held() != 0 {
+		t.Fatalf("%d bytes are held after Release", mem.held())
+	}
+}
+
+func TestAnEmptyTableIsSmall(t *testing.T) {
+	t.Parallel()
+	table := New(Options{SizeHint: 1 << 20})
+	if table.Bytes() != 0 {
+		t.Fatalf("a new table holds %d bytes", table.Bytes())
+	}
+	set(t, table, "k", "v", 1)
+	// One chunk and one segment of the insertion order.
+	if table.Bytes() > chunkSizeDefault+pairSize<<orderBitsMax {
+		t.Fatalf("a table of one entry holds %d bytes", table.Bytes())
+	}
+}
+
+func TestDeletionsAndEmptyValuesAreEntries(t *testing.T) {
+	t.Parallel()
+	table := New(Options{})
+	key := []byte("k")
+	set(t, table, "k", "", 1)
+	if v, _, _, ok := table.Get(key, hashOf(key), 1); !ok || v == nil || len(v) != 0 {
+		t.Fatalf("an empty value reads as %v, %v", v, ok)
+	}
+	if err := table.Set(key, nil, hashOf(key), base.Meta{Kind: base.KindDelete}, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, m, seq, ok := table.Get(key, hashOf(key), 2); !ok || m.Kind != base.KindDelete || seq != 2 {
+		t.Fatalf("a deletion reads as %+v at %d, %v", m, seq, ok)
+	}
+	if _, m, seq, ok := table.Get(key, hashOf(key), 1); !ok || m.Kind != base.KindSet || seq != 1 {
+		t.Fatalf("before the deletion: %+v at %d, %v", m, seq, ok)
+	}
+	if _, _, _, ok := table.Get(key, hashOf(key), 0); ok {
+		t.Fatal("a snapshot before the first version sees one")
+	}
+}
+
+var errNoMemory = errors.New("no memory")
+
+// TestFailedWritesChangeNothing fails every allocation once and compares the
+// table with the model after each failure.
+func TestFailedWritesChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := rng(t, 0)
+	keys := keyMakers[1]
+	mem := newCounting()
+	table := New(Options{Memory: mem, ChunkSize: 256, TailMax: 100})
+	txn := New(Options{ChunkSize: 256})
+	m := &model{}
+	var its [2]Iter
+	failures := 0
+	for seq := base.SeqNum(1); seq < 60; seq++ {
+		pending := &model{pending: true}
+		txn.Reset()
+		fillPending(t, r, txn, pending, keys, 1+r.IntN(60))
+		for allowed := 0; ; allowed++ {
+			left := allowed
+			mem.failWhen(func(int) bool { left--; return left < 0 })
+			err := table.AppendTable(txn, seq)
+			mem.failWhen(nil)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errNoMemory) {
+				t.Fatal(err)
+			}
+			failures++
+			compareAll(t, r, table, m, keys, &its)
+		}
+		for _, v := range pending.newest() {
+			m.set([]byte(v.key), []byte(v.value), v.meta, seq)
+		}
+		k, v := keys.make(r), randomValue(r)
+		mem.failWhen(func(int) bool { return true })
+		err := table.Set(k, v, keys.hash(k), base.Meta{Kind: base.KindSet}, seq)
+		mem.failWhen(nil)
+		if err == nil {
+			m.set(k, v, base.Meta{Kind: base.KindSet}, seq)
+		} else {
+			failures++
+		}
+	}
+	compareAll(t, r, table, m, keys, &its)
+	if failures < 10 {
+		t.Fatalf("only %d failures", failures)
+	}
+	its[0].Close()
+	its[1].Close()
+	table.Release()
+	if mem.held() != 0 {
+		t.Fatalf("%d bytes are held after Release", mem.held())
+	}
+}
+
+// TestIteratorWithoutMemoryFails takes the memory for sorting away: the
+// iterator says so, and the next one works again.
+func TestIteratorWithoutMemoryFails(t *testing.T) {
+	t.Parallel()
+	mem := newCounting()
+	table := New(Options{Memory: mem, SizeHint: 8000})
+	m := &model{}
+	for i := range 5000 {
+		k := benchKey(nil, uint64(i))
+		if err := table.Set(k, k, hashOf(k), base.Meta{Kind: base.KindSet}, 1); err != nil {
+			t.Fatal(err)
+		}
+		m.set(k, k, base.Meta{Kind: base.KindSet}, 1)
+	}
+	held := mem.held()
+	for allowed := range 3 {
+		left := allowed
+		mem.failWhen(func(int) bool { left--; return left < 0 })
+		var it Iter
+		it.Init(table, false)
+		it.Seek(nil)
+		err := it.Fill(&iter.Batch{Want: 1})
+		mem.failWhen(nil)
+		if allowed < 2 {
+			if !errors.Is(err, errNoMemory) {
+				t.Fatalf("with %d allocations Fill says %v", allowed, err)
+			}
+			if mem.held() != held {
+				t.Fatalf("failed sorting holds %d bytes", mem.held()-held)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkScan(t, m, &it, nil, false, 32, 1<<30)
+		it.Close()
+	}
+}

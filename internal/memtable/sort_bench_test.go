@@ -1,0 +1,62 @@
+package memtable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// benchItems returns items for all entries of a new table, newest first.
+func benchItems(b *testing.B, n int) (*Table, []item) {
+	table := benchTable(b, n)
+	items := make([]item, 0, n)
+	for i := n; i > 0; i-- {
+		items = append(items, item{ref: pairRef(table.order.at(uint32(i - 1)))})
+	}
+	return table, items
+}
+
+// BenchmarkSort compares the sorter with one that compares.
+func BenchmarkSort(b *testing.B) {
+	for _, n := range []int{64, 1 << 10, tailMaxDefault, 350_000} {
+		table, items := benchItems(b, n)
+		work, tmp := make([]item, n), make([]item, n)
+		s := sorter{&table.arena}
+		b.Run(fmt.Sprintf("radix/%d", n), func(b *testing.B) {
+			for i := 0; i < b.N; i += n {
+				copy(work, items)
+				s.sort(work, tmp, 0, 0)
+			}
+		})
+		b.Run(fmt.Sprintf("slices/%d", n), func(b *testing.B) {
+			for i := 0; i < b.N; i += n {
+				copy(work, items)
+				shared, _ := s.cache(work, 0)
+				slices.SortFunc(work, func(x, y item) int { return s.compare(x, y, shared) })
+			}
+		})
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	const n = 128 << 10
+	r := rand.New(rand.NewPCG(1, 2))
+	table := New(Options{})
+	var runs [2][]item
+	for i := range runs {
+		for range n {
+			runs[i] = append(runs[i], item{hi: r.Uint64()})
+		}
+		slices.SortFunc(runs[i], func(x, y item) int {
+			if x.hi < y.hi {
+				return -1
+			}
+			return 1
+		})
+	}
+	out := make([]item, 2*n)
+	for i := 0; i < b.N; i += len(out) {
+		table.mergeItems(out, runs[0], runs[1], 0)
+	}
+}

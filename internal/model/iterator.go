@@ -1,0 +1,248 @@
+package model
+
+import "slices"
+
+// IterOptions choose what an iterator shows, as those of the database do.
+type IterOptions struct {
+	Lower   string
+	Upper   string
+	Bounded bool // Upper counts
+	Prefix  string
+
+	Reverse     bool
+	AllVersions bool
+	Since       uint64
+}
+
+// An Iterator walks over a transaction's snapshot and its own writes, the
+// latter as they were when it was last positioned.
+type Iterator struct {
+	t       *Txn
+	o       IterOptions
+	bounds  span
+	own     []Write
+	current Item
+	valid   bool
+	// queue holds the rest of the current key's versions.
+	queue []Item
+
+	reading bool
+	// Where the range being read begins: forward from start, backward down
+	// from end.
+	start string
+	end   bound
+}
+
+// Iterator returns an iterator that has not been positioned.
+func (t *Txn) Iterator(o IterOptions) *Iterator {
+	it := &Iterator{t: t, o: o, bounds: span{lo: o.Lower, hi: bound{o.Upper, o.Bounded}}}
+	if o.Prefix != "" {
+		it.bounds.lo = max(it.bounds.lo, o.Prefix)
+		if end := prefixEnd(o.Prefix); end != "" {
+			it.bounds.hi = lower(it.bounds.hi, end)
+		}
+	}
+	t.open = append(t.open, it)
+	return it
+}
+
+// lower returns the lower of b and key.
+func lower(b bound, key string) bound {
+	if b.set && b.key <= key {
+		return b
+	}
+	return bound{key, true}
+}
+
+// prefixEnd is the first key after all that start with p; empty when there is
+// none.
+func prefixEnd(p string) string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] != 0xff {
+			return p[:i] + string([]byte{p[i] + 1})
+		}
+	}
+	return ""
+}
+
+// First moves to the first item in the direction of iteration.
+func (it *Iterator) First() bool {
+	it.position(it.bounds.lo, it.bounds.hi)
+	return it.valid
+}
+
+// Seek moves to the first item with a key >= key, or in reverse to the last
+// with a key <= key.
+func (it *Iterator) Seek(key string) bool {
+	it.position(max(key, it.bounds.lo), lower(it.bounds.hi, after(key)))
+	return it.valid
+}
+
+func (it *Iterator) position(start string, end bound) {
+	it.noteRange()
+	it.own = it.t.byKey()
+	it.reading, it.start, it.end, it.queue = true, start, end, nil
+	if it.o.Reverse {
+		it.previous(end)
+	} else {
+		it.next(start)
+	}
+}
+
+// Next moves to the next item, or to the first if the iterator has not been
+// positioned.
+func (it *Iterator) Next() bool {
+	switch {
+	case !it.reading:
+		return it.First()
+	case !it.valid:
+		return false
+	case len(it.queue) > 0:
+		it.current, it.queue = it.queue[0], it.queue[1:]
+	case it.o.Reverse:
+		it.previous(bound{it.current.Key, true})
+	default:
+		it.next(after(it.current.Key))
+	}
+	return it.valid
+}
+
+// Valid reports whether the iterator is at an item.
+func (it *Iterator) Valid() bool { return it.valid }
+
+// Item is what the iterator is at.
+func (it *Iterator) Item() Item { return it.current }
+
+// next moves to the first item with a key >= from.
+func (it *Iterator) next(from string) {
+	m, i, j := it.t.m, it.t.m.search(from), ownIndex(it.own, from)
+	for {
+		key, ok := "", false
+		if i < len(m.sorted) {
+			key, ok = m.sorted[i].key, true
+		}
+		if j < len(it.own) && (!ok || it.own[j].Key <= key) {
+			if ok && it.own[j].Key == key {
+				i++
+			}
+			key, ok = it.own[j].Key, true
+			j++
+		} else {
+			i++
+		}
+		if !ok || !it.bounds.hi.admits(key) {
+			it.valid = false
+			return
+		}
+		if it.show(key) {
+			return
+		}
+	}
+}
+
+// previous moves to the last item with a key below the bound.
+func (it *Iterator) previous(below bound) {
+	m := it.t.m
+	i, j := len(m.sorted), len(it.own)
+	if below.set {
+		i, j = m.search(below.key), ownIndex(it.own, below.key)
+	}
+	for {
+		key, ok := "", false
+		if i > 0 {
+			key, ok = m.sorted[i-1].key, true
+		}
+		if j > 0 && (!ok || it.own[j-1].Key >= key) {
+			if ok && it.own[j-1].Key == key {
+				i--
+			}
+			key, ok = it.own[j-1].Key, true
+			j--
+		} else {
+			i--
+		}
+		if !ok || key < it.bounds.lo {
+			it.valid = false
+			return
+		}
+		if it.show(key) {
+			return
+		}
+	}
+}
+
+// show makes key the current one if there is something of it to show.
+func (it *Iterator) show(key string) bool {
+	items := it.itemsOf(key)
+	if len(items) == 0 {
+		return false
+	}
+	it.current, it.queue, it.valid = items[0], items[1:], true
+	return true
+}
+
+// itemsOf returns what there is to show of one key, in the order in which the
+// iterator shows it.
+func (it *Iterator) itemsOf(key string) []Item {
+	t := it.t
+	var items []Item // newest first
+	if j := ownIndex(it.own, key); j < len(it.own) && it.own[j].Key == key {
+		items = append(items, Item(it.own[j]))
+	}
+	if h := t.m.byKey[key]; h != nil {
+		for i := len(h.versions) - 1; i >= 0; i-- {
+			v := h.versions[i]
+			if v.Seq > t.Seq {
+				continue
+			}
+			if v.Seq <= it.o.Since {
+				if len(items) == 0 && !it.o.AllVersions {
+					return nil // the newest version is too old to be shown
+				}
+				break
+			}
+			items = append(items, Item{key, v})
+			if !it.o.AllVersions {
+				break
+			}
+		}
+	}
+	if !it.o.AllVersions {
+		if len(items) == 0 || !items[0].Live(t.NowMs) {
+			return nil
+		}
+		return items[:1]
+	}
+	if it.o.Reverse {
+		slices.Reverse(items)
+	}
+	return items
+}
+
+// noteRange adds what was passed over since the last positioning to what the
+// transaction has read.
+func (it *Iterator) noteRange() {
+	if !it.reading {
+		return
+	}
+	it.reading = false
+	if !it.t.write {
+		return
+	}
+	s := span{it.start, it.bounds.hi}
+	switch {
+	case it.o.Reverse && it.valid:
+		s = span{it.current.Key, it.end}
+	case it.o.Reverse:
+		s = span{it.bounds.lo, it.end}
+	case it.valid:
+		s.hi = bound{after(it.current.Key), true}
+	}
+	it.t.ranges = append(it.t.ranges, s)
+}
+
+// Close ends the iterator.
+func (it *Iterator) Close() {
+	it.noteRange()
+	it.t.open = slices.DeleteFunc(it.t.open, func(o *Iterator) bool { return o == it })
+}

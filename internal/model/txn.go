@@ -1,0 +1,139 @@
+package model
+
+import (
+	"slices"
+	"sort"
+)
+
+// A Txn is a transaction over a Map: a snapshot, pending writes, and what was
+// read. It ends by Commit or by being forgotten.
+type Txn struct {
+	// Seq is the snapshot.
+	Seq uint64
+	// NowMs is the time by which the transaction judges expiry. The caller
+	// keeps it: an engine fixes it at its own moment.
+	NowMs uint64
+
+	m       *Map
+	write   bool
+	pending map[string]Version
+	size    int
+	sorted  []Write // the pending writes by key; nil when it has to be made
+	points  map[string]struct{}
+	ranges  []span
+	open    []*Iterator
+}
+
+// A span is the keys from lo, inclusive, to hi, exclusive.
+type span struct {
+	lo string
+	hi bound
+}
+
+func (s span) contains(key string) bool { return key >= s.lo && s.hi.admits(key) }
+
+// A bound is an exclusive upper end. The zero bound has none.
+type bound struct {
+	key string
+	set bool
+}
+
+func (b bound) admits(key string) bool { return !b.set || key < b.key }
+
+// after returns the first key after key.
+func after(key string) string { return key + "\x00" }
+
+// Begin returns a transaction on the snapshot seq.
+func (m *Map) Begin(seq uint64, write bool) *Txn {
+	return &Txn{Seq: seq, m: m, write: write, pending: make(map[string]Version), points: make(map[string]struct{})}
+}
+
+// Write sets or deletes key, as v says.
+func (t *Txn) Write(key string, v Version) {
+	v.Seq = 0
+	if old, ok := t.pending[key]; ok {
+		t.size -= len(key) + len(old.Value)
+	}
+	t.size += len(key) + len(v.Value)
+	t.pending[key] = v
+	t.sorted = nil
+}
+
+// Dirty reports whether the transaction has pending writes.
+func (t *Txn) Dirty() bool { return len(t.pending) > 0 }
+
+// PendingSize is the bytes of keys and values that are pending.
+func (t *Txn) PendingSize() int { return t.size }
+
+// byKey returns the pending writes in key order. The slice never changes:
+// iterators hold on to it.
+func (t *Txn) byKey() []Write {
+	if t.sorted == nil {
+		t.sorted = make([]Write, 0, len(t.pending))
+		for key, v := range t.pending {
+			t.sorted = append(t.sorted, Write{key, v})
+		}
+		slices.SortFunc(t.sorted, func(a, b Write) int {
+			if a.Key < b.Key {
+				return -1
+			}
+			return 1
+		})
+	}
+	return t.sorted
+}
+
+// Get reads one key: the transaction's own write of it, or the snapshot. Only
+// a look into the snapshot is a read that can conflict.
+func (t *Txn) Get(key string) (Version, bool) {
+	if v, ok := t.pending[key]; ok {
+		if !v.Live(t.NowMs) {
+			return Version{}, false
+		}
+		return v, true
+	}
+	if t.write {
+		t.points[key] = struct{}{}
+	}
+	return t.m.Get(key, t.Seq, t.NowMs)
+}
+
+// Conflicts reports whether a commit after the snapshot wrote a key that the
+// transaction has read, or a key of a range that it has passed over.
+func (t *Txn) Conflicts() bool {
+	for _, it := range t.open {
+		it.noteRange()
+	}
+	for seq := t.Seq + 1; seq <= t.m.Last(); seq++ {
+		for _, w := range t.m.commits[seq-1] {
+			if t.hasRead(w.Key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (t *Txn) hasRead(key string) bool {
+	if _, ok := t.points[key]; ok {
+		return true
+	}
+	return slices.ContainsFunc(t.ranges, func(s span) bool { return s.contains(key) })
+}
+
+// Commit ends the transaction. It returns the number of the commit, 0 when
+// there was nothing to write, or false for a conflict.
+func (t *Txn) Commit() (seq uint64, ok bool) {
+	switch {
+	case !t.Dirty():
+		return 0, true
+	case t.Conflicts():
+		return 0, false
+	}
+	return t.m.Commit(t.byKey()), true
+}
+
+// ownIndex returns the index of the first of own that is not below key.
+func ownIndex(own []Write, key string) int {
+	return sort.Search(len(own), func(i int) bool { return own[i].Key >= key })
+}

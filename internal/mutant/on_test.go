@@ -1,0 +1,18 @@
+//go:build mutants
+
+package mutant
+
+import "testing"
+
+func TestEnableCountsAndRestores(t *testing.T) {
+	restore := Enable(NoSync, NoSeal)
+	if !On(NoSync) || !On(NoSeal) || On(NoLock) {
+		t.Error("exactly the enabled names should be on")
+	}
+	if n := restore(); n != 2 {
+		t.Errorf("restore reports %d questions, want 2", n)
+	}
+	if On(NoSync) {
+		t.Error("restore left the name on")
+	}
+}

@@ -1,0 +1,122 @@
+package vfs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Some tests need a process of their own: to hold a lock and die, or to set
+// what a process has only once. They run the test binary again, with the name
+// of a task in the environment.
+
+const childEnv = "STOAT_VFS_CHILD"
+
+// childTasks are what a child can do, with the words that follow the name of
+// the task. What it prints goes to the parent.
+var childTasks = map[string]func(args []string) error{
+	"lock": childLock,
+}
+
+func TestMain(m *testing.M) {
+	words := strings.Split(os.Getenv(childEnv), "\n")
+	if task, ok := childTasks[words[0]]; ok {
+		if err := task(words[1:]); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// childLock takes the lock of a file, says so, and holds it until its input
+// ends or it is killed.
+func childLock(args []string) error {
+	held, err := OS().Lock(args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	_, _ = io.ReadAll(os.Stdin) // the end is all that matters
+	return held.Close()
+}
+
+// A child is a running task.
+type child struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+}
+
+// newChild prepares a task without starting it.
+func newChild(t *testing.T, words ...string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	c := &child{cmd: exec.Command(exe)}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(words, "\n"))
+	c.stdin, err = c.cmd.StdinPipe()
+	must(t, err)
+	out, err := c.cmd.StdoutPipe()
+	must(t, err)
+	c.cmd.Stderr = os.Stderr
+	c.stdout = bufio.NewReader(out)
+	return c
+}
+
+func startChild(t *testing.T, words ...string) *child {
+	t.Helper()
+	c := newChild(t, words...)
+	must(t, c.cmd.Start())
+	c.cleanUp(t)
+	return c
+}
+
+// cleanUp ends the child with the test.
+func (c *child) cleanUp(t *testing.T) {
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // unless it is gone
+		_ = c.cmd.Wait()
+	})
+}
+
+func (c *child) wantLine(t *testing.T, want string) {
+	t.Helper()
+	line, err := c.stdout.ReadString('\n')
+	if got := strings.TrimSpace(line); got != want {
+		t.Fatalf("child said %q (%v), want %q", got, err, want)
+	}
+}
+
+func TestLockExcludesOtherProcess(t *testing.T) {
+	t.Parallel()
+	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
+	c := startChild(t, "lock", name)
+	c.wantLine(t, "locked")
+	_, err := fs.Lock(name)
+	wantIs(t, err, ErrLocked)
+	must(t, c.stdin.Close())
+	must(t, c.cmd.Wait())
+	held, err := fs.Lock(name)
+	must(t, err)
+	refused := startChild(t, "lock", name)
+	refused.wantLine(t, "error: lock "+name+": "+ErrLocked.Error())
+	closeFile(t, held)
+}
+
+func TestLockEndsWhenHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
+	c := startChild(t, "lock", name)
+	c.wantLine(t, "locked")
+	must(t, c.cmd.Process.Kill())
+	_ = c.cmd.Wait() // reports the kill
+	held, err := fs.Lock(name)
+	must(t, err)
+	closeFile(t, held)
+}

@@ -1,0 +1,98 @@
+package vfs
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func newTestContent(text string) content {
+	c := newContent()
+	c.writeAt([]byte(text), 0)
+	return c
+}
+
+func (c *content) all() string {
+	b := make([]byte, c.size)
+	c.readAt(b, 0)
+	return string(b)
+}
+
+func TestForksDoNotSeeEachOthersWrites(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 3*chunkBytes)
+	a := newTestContent(text)
+	b := a.fork()
+	c := b.fork()
+	a.writeAt([]byte("a"), 0)
+	b.writeAt([]byte("b"), chunkBytes)
+	c.setSize(10)
+	c.setSize(int64(len(text)))
+	wantContents(t, a.all(), "a"+text[1:])
+	wantContents(t, b.all(), text[:chunkBytes]+"b"+text[chunkBytes+1:])
+	wantContents(t, c.all(), text[:10]+string(make([]byte, len(text)-10)))
+}
+
+func TestCopiedRangesDoNotFollowTheirSource(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 4*memPage)
+	src, dst := newTestContent(text), newTestContent(strings.Repeat("y", 4*memPage))
+	dst.copyRange(&src, memPage-10, 2*memPage+20)
+	want := text[:memPage-10]
+	want = strings.Repeat("y", len(want)) + text[:2*memPage+20] + strings.Repeat("y", memPage-10)
+	wantContents(t, dst.all(), want)
+	src.writeAt(bytes.Repeat([]byte("s"), 4*memPage), 0)
+	wantContents(t, dst.all(), want)
+	again := newTestContent(text)
+	dst.copyRange(&again, 0, 4*memPage)
+	dst.writeAt(bytes.Repeat([]byte("d"), 4*memPage), 0)
+	wantContents(t, again.all(), text)
+}
+
+func TestCopiedHolesAreZeros(t *testing.T) {
+	t.Parallel()
+	src, dst := newContent(), newTestContent(strings.Repeat("y", 3*memPage))
+	src.setSize(3 * memPage)
+	dst.copyRange(&src, 100, 2*memPage)
+	wantContents(t, dst.all(), strings.Repeat("y", 100)+string(make([]byte, 2*memPage))+strings.Repeat("y", memPage-100))
+}
+
+func TestContiguousBytesStay(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 3*memPage)
+	c := newTestContent(text)
+	c.writeAt([]byte("x"), 0) // so that the page is written in place
+	b := c.contiguous(2*memPage + 5)
+	c.writeAt(bytes.Repeat([]byte("w"), 3*memPage), 0)
+	wantContents(t, string(b), text[:2*memPage+5])
+	wantContents(t, c.all(), strings.Repeat("w", 3*memPage))
+}
+
+func TestPagesAreCounted(t *testing.T) {
+	t.Parallel()
+	c := newContent()
+	steps := []struct {
+		do   func()
+		want int64
+	}{
+		{func() { c.writeAt([]byte("x"), 0) }, 1},
+		{func() { c.writeAt([]byte("xx"), memPage-1) }, 2},
+		{func() { c.reserve(0, 10*memPage) }, 10},
+		{func() { c.writeAt(make([]byte, 3*memPage), 5*memPage) }, 10},
+		{func() { c.setSize(100 * memPage) }, 10},
+		{func() { c.writeAt([]byte("x"), 99*memPage) }, 11},
+		{func() { c.setSize(5*memPage + 1) }, 6},
+		{func() { c.setSize(5 * memPage) }, 5},
+		{func() { c.setSize(1) }, 1},
+		{func() { c.setSize(0) }, 0},
+	}
+	for i, step := range steps {
+		step.do()
+		if c.pages != step.want {
+			t.Fatalf("step %d: %d pages are counted, want %d", i, c.pages, step.want)
+		}
+		if got := c.missing(0, 200*memPage); got != 200-step.want {
+			t.Fatalf("step %d: %d pages are missing, want %d", i, got, 200-step.want)
+		}
+	}
+}

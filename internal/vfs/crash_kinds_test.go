@@ -1,0 +1,313 @@
+package vfs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each kind must be able to do what it is named for: a crash test that runs
+// on disks which lose nothing finds nothing.
+
+// A crashScene is a disk in the middle of everything: files that were synced
+// and changed since, new files, names that changed.
+type crashScene struct {
+	mem *Mem
+	// data is synced and has a write in place and an append since.
+	data, second, tmp, gone File
+}
+
+const (
+	oldBlock = "old old old old "
+	newBlock = "new new new new "
+)
+
+func newCrashScene(t *testing.T) crashScene {
+	t.Helper()
+	m := NewMem()
+	must(t, m.MkdirAll("/db"))
+	file := func(name, text string) File {
+		f, err := m.Create("/db/"+name, CatLog)
+		must(t, err)
+		write(t, f, 0, strings.Repeat(text, 8192/len(text)))
+		return f
+	}
+	s := crashScene{
+		mem:    m,
+		data:   file("data", oldBlock),
+		second: file("second", oldBlock),
+		tmp:    file("tmp", oldBlock),
+		gone:   file("gone", oldBlock),
+	}
+	for _, f := range []File{s.data, s.second, s.tmp, s.gone} {
+		must(t, f.Sync())
+	}
+	must(t, m.SyncDir("/db"))
+
+	write(t, s.data, 0, strings.Repeat(newBlock, 4096/len(newBlock)))
+	write(t, s.data, 8192, strings.Repeat(newBlock, 16384/len(newBlock)))
+	write(t, s.second, 0, strings.Repeat(newBlock, 4096/len(newBlock)))
+	must(t, m.Rename("/db/tmp", "/db/current"))
+	must(t, m.Remove("/db/gone"))
+	fresh, err := m.Create("/db/fresh", CatTable)
+	must(t, err)
+	write(t, fresh, 0, "fresh")
+	must(t, fresh.Sync())
+	return s
+}
+
+// states returns what many crashes of a kind leave.
+func (s crashScene) states(t *testing.T, kind CrashKind) []map[string]string {
+	t.Helper()
+	var all []map[string]string
+	for seed := range uint64(60) {
+		all = append(all, dump(t, s.mem.Crash(kind, testRand(seed))))
+	}
+	return all
+}
+
+func has(name string) func(disk map[string]string) bool {
+	return func(disk map[string]string) bool {
+		_, ok := disk["/db/"+name]
+		return ok
+	}
+}
+
+func not(f func(map[string]string) bool) func(map[string]string) bool {
+	return func(disk map[string]string) bool { return !f(disk) }
+}
+
+// holds reports whether [from, to) of a file is the text over and over.
+func holds(name string, from, to int, text string) func(disk map[string]string) bool {
+	return func(disk map[string]string) bool {
+		c := disk["/db/"+name]
+		if len(c) < to {
+			return false
+		}
+		return c[from:to] == strings.Repeat(text, (to-from)/len(text))
+	}
+}
+
+func size(name string, bytes int) func(disk map[string]string) bool {
+	return func(disk map[string]string) bool { return len(disk["/db/"+name]) == bytes }
+}
+
+func both(fs ...func(map[string]string) bool) func(map[string]string) bool {
+	return func(disk map[string]string) bool {
+		return !slices.ContainsFunc(fs, func(f func(map[string]string) bool) bool { return !f(disk) })
+	}
+}
+
+func either(a, b func(map[string]string) bool) func(map[string]string) bool {
+	return func(disk map[string]string) bool { return a(disk) || b(disk) }
+}
+
+// The states in which one aspect is whole, or as it was.
+var (
+	newNames = both(has("data"), has("current"), has("fresh"), not(has("tmp")), not(has("gone")))
+	oldNames = both(has("data"), has("tmp"), has("gone"), not(has("current")), not(has("fresh")))
+	allData  = both(holds("data", 0, 4096, newBlock), holds("data", 8192, 24576, newBlock), holds("second", 0, 4096, newBlock))
+	oldData  = both(holds("data", 0, 8192, oldBlock), size("data", 8192), holds("second", 0, 4096, oldBlock))
+	tail     = func(c string) string { return c[min(len(c), 8192):] }
+)
+
+func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
+	t.Parallel()
+	type check = func(map[string]string) bool
+	tests := []struct {
+		kind CrashKind
+		// every state must fulfil always, and each of sometimes must occur.
+		always    check
+		sometimes []check
+	}{
+		{CrashKeepNone, both(oldNames, oldData), nil},
+		{CrashKeepAll, both(newNames, allData), nil},
+		{CrashPrefix, nil, []check{both(oldNames, oldData), both(newNames, allData),
+			both(holds("data", 0, 4096, newBlock), size("data", 8192))}},
+		{CrashSuffix, nil, []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
+			both(newNames, oldData)}},
+		{CrashSubset, nil, []check{both(has("gone"), has("current")), both(has("tmp"), has("fresh")),
+			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock))}},
+		{CrashLoseOne, either(size("data", 8192), holds("data", 8192, 24576, newBlock)), []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
+			both(allData, has("gone")), both(allData, has("tmp")), both(allData, not(has("fresh")))}},
+		{CrashKeepOne, nil, []check{both(oldNames, holds("data", 0, 4096, newBlock), size("data", 8192)),
+			both(oldData, has("current")), both(oldData, has("fresh"))}},
+		{CrashTorn, newNames, []check{both(holds("data", 0, 512, oldBlock), holds("data", 512, 1024, newBlock)),
+			both(holds("data", 0, 512, newBlock), holds("data", 512, 1024, oldBlock)), size("data", 8192)}},
+		{CrashTornLast, both(newNames, holds("data", 0, 4096, newBlock), size("data", 24576)),
+			[]check{not(holds("data", 8192, 24576, newBlock)), not(holds("second", 0, 4096, newBlock))}},
+		{CrashHole, both(newNames, size("data", 24576)),
+			[]check{both(holds("data", 0, 512, newBlock), not(allData), holds("data", 24064, 24576, newBlock))}},
+		{CrashSizeBeforeData, both(newNames, size("data", 24576), holds("data", 0, 8192, oldBlock)),
+			[]check{holds("data", 8192, 24576, "\x00"), not(holds("data", 8192, 24576, "\x00"))}},
+		{CrashDataBeforeSize, both(newNames, size("data", 8192), holds("data", 0, 4096, newBlock)), nil},
+		{CrashZeroTail, both(newNames, size("data", 24576)), []check{
+			both(holds("data", 8192, 8704, newBlock), holds("data", 24064, 24576, "\x00"))}},
+		{CrashGarbageTail, both(newNames, size("data", 24576)), []check{
+			both(holds("data", 8192, 8704, newBlock), not(holds("data", 24064, 24576, newBlock)), not(holds("data", 24064, 24576, "\x00")))}},
+		{CrashStaleTail, both(newNames, size("data", 24576)), []check{
+			both(holds("data", 8192, 8704, newBlock), holds("data", 24064, 24576, oldBlock))}},
+		{CrashShortTail, both(newNames, holds("data", 0, 4096, newBlock)), []check{
+			func(d map[string]string) bool { n := len(tail(d["/db/data"])); return n > 0 && n < 16384 }}},
+		{CrashNamesOnly, both(newNames, oldData), nil},
+		{CrashContentsOnly, both(oldNames, allData), nil},
+		{CrashNamesSubset, allData, []check{both(has("tmp"), has("fresh")), both(has("gone"), has("current"), not(has("fresh")))}},
+		{CrashNamesPrefix, allData, []check{oldNames, newNames, both(has("current"), has("gone")), both(has("current"), not(has("gone")), not(has("fresh")))}},
+		{CrashCreatesLost, both(allData, not(has("fresh")), has("current"), not(has("gone"))), nil},
+		{CrashRenamesLost, both(allData, has("fresh"), has("tmp"), not(has("current")), not(has("gone"))), nil},
+		{CrashRenamesDoubled, both(allData, has("tmp"), has("current"), not(has("gone"))), nil},
+		{CrashRemovalsLost, both(allData, has("gone"), has("fresh"), has("current")), nil},
+		{CrashOneFileLost, newNames, []check{
+			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock)),
+			both(holds("data", 0, 4096, newBlock), holds("second", 0, 4096, oldBlock))}},
+		{CrashOneFileKept, newNames, []check{
+			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock)),
+			both(holds("data", 0, 4096, newBlock), holds("second", 0, 4096, oldBlock))}},
+		{CrashCategoryLost, both(newNames, oldData), nil},
+		{CrashMixed, nil, []check{has("tmp"), has("gone"), not(has("fresh")), holds("data", 0, 4096, oldBlock)}},
+	}
+	tested := map[CrashKind]bool{}
+	for _, test := range tests {
+		tested[test.kind] = true
+		t.Run(test.kind.String(), func(t *testing.T) {
+			t.Parallel()
+			states := newCrashScene(t).states(t, test.kind)
+			for i, state := range states {
+				if test.always != nil && !test.always(state) {
+					t.Fatalf("seed %d: got %v", i, describe(state))
+				}
+			}
+			for i, want := range test.sometimes {
+				if !slices.ContainsFunc(states, want) {
+					t.Errorf("no state shows effect %d", i)
+				}
+			}
+		})
+	}
+	for _, kind := range CrashKinds() {
+		if !tested[kind] {
+			t.Errorf("kind %q has no test", kind)
+		}
+	}
+}
+
+// describe gives names and sizes.
+func describe(disk map[string]string) (s []string) {
+	for _, name := range slices.Sorted(maps.Keys(disk)) {
+		s = append(s, name+" "+clip(disk[name]))
+	}
+	return s
+}
+
+func TestCrashLosesSyncedFileWithoutSyncedName(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	must(t, m.MkdirAll("/db"))
+	f := create(t, m, "/db/a", "synced")
+	must(t, f.Sync())
+	if _, err := m.Crash(CrashKeepNone, testRand(1)).Stat("/db/a"); err == nil {
+		t.Fatal("a name that was never synced survived")
+	}
+	wantContents(t, fileContents(t, m.Crash(CrashNamesOnly, testRand(1)), "/db/a"), "synced")
+	must(t, m.SyncDir("/db"))
+	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/db/a"), "synced")
+}
+
+func TestSyncCoversWritesOfOtherHandles(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	f := create(t, m, "/a", "one")
+	must(t, m.SyncDir("/"))
+	other, err := m.OpenReadWrite("/a", CatLog)
+	must(t, err)
+	write(t, other, 3, " two")
+	must(t, f.SyncData())
+	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/a"), "one two")
+}
+
+func TestRenameBetweenDirectoriesNeedsBothSyncs(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	must(t, m.MkdirAll("/a"))
+	must(t, m.MkdirAll("/b"))
+	must(t, create(t, m, "/a/x", "x").Sync())
+	must(t, m.SyncDir("/a"))
+	must(t, m.Rename("/a/x", "/b/y"))
+	names := func(m *Mem) string {
+		a, err := m.List("/a")
+		must(t, err)
+		b, err := m.List("/b")
+		must(t, err)
+		return strings.Join(a, " ") + "|" + strings.Join(b, " ")
+	}
+	lost := m.Clone()
+	must(t, lost.SyncDir("/a"))
+	if got := names(lost.Crash(CrashKeepNone, testRand(1))); got != "|" {
+		t.Fatalf("old directory synced: got %q, want the file in neither", got)
+	}
+	must(t, m.SyncDir("/b"))
+	if got := names(m.Crash(CrashKeepNone, testRand(1))); got != "x|y" {
+		t.Fatalf("new directory synced: got %q, want the file in both", got)
+	}
+	must(t, m.SyncDir("/a"))
+	if got := names(m.Crash(CrashKeepNone, testRand(1))); got != "|y" {
+		t.Fatalf("both synced: got %q", got)
+	}
+}
+
+func TestLaterWriteOfASectorBringsTheEarlier(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	f := create(t, m, "/a", strings.Repeat(".", 512))
+	must(t, f.Sync())
+	must(t, m.SyncDir("/"))
+	write(t, f, 0, "first")
+	write(t, f, 100, "second")
+	after := m.CrashKeeping(func(i int) bool { return i == 1 })
+	got := fileContents(t, after, "/a")
+	if !strings.HasPrefix(got, "first") || got[100:106] != "second" {
+		t.Fatalf("got %q: a sector that no version of the file had", got)
+	}
+}
+
+func TestMkdirAllIsDurableWhenItReturns(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	must(t, m.MkdirAll("/x/y/z"))
+	info, err := m.Crash(CrashKeepNone, testRand(1)).Stat("/x/y/z")
+	must(t, err)
+	if !info.Dir {
+		t.Fatal("got no directory")
+	}
+}
+
+func TestTruncationDoesNotMixVersionsOfASector(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	f := create(t, m, "/a", strings.Repeat("o", 512))
+	must(t, f.Sync())
+	must(t, m.SyncDir("/"))
+	write(t, f, 0, strings.Repeat("n", 512))
+	must(t, f.Truncate(100))
+	must(t, f.Truncate(512))
+	// The write is lost as such. The truncation zeroed part of its sector, in
+	// which the write was by then.
+	got := fileContents(t, m.CrashKeeping(func(i int) bool { return i > 0 }), "/a")
+	wantContents(t, got, strings.Repeat("n", 100)+string(make([]byte, 412)))
+}
+
+func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	f := create(t, m, "/a", "short")
+	must(t, f.Sync())
+	must(t, m.SyncDir("/"))
+	write(t, f, 5, strings.Repeat("beyond", 2000))
+	after := m.Crash(CrashDataBeforeSize, testRand(1))
+	wantContents(t, fileContents(t, after, "/a"), "short")
+	g, err := after.OpenReadWrite("/a", CatLog)
+	must(t, err)
+	must(t, g.Truncate(12_000))
+	wantContents(t, contents(t, g), "short"+string(make([]byte, 11_995)))
+}

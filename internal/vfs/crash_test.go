@@ -1,0 +1,154 @@
+package vfs
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+var (
+	crashSeed  = flag.Uint64("vfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
+	crashRuns  = flag.Int("vfs.crash-runs", 3, "number of crash workloads")
+	crashSteps = flag.Int("vfs.crash-steps", 120, "operations of a crash workload")
+	// The states of one step are a sample of the kinds.
+	crashStates = flag.Int("vfs.crash-states", 8, "crash states after each operation")
+)
+
+// eachSeed runs test with a few seeds and tells how to repeat one that fails.
+func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
+	for run := range *crashRuns {
+		seed := *crashSeed
+		if seed == 0 {
+			seed = rand.Uint64()
+		} else if run > 0 {
+			return
+		}
+		t.Run(fmt.Sprint("run", run), func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if t.Failed() {
+					t.Logf("repeat with: go test ./internal/vfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
+				}
+			}()
+			test(t, testRand(seed))
+		})
+	}
+}
+
+func TestCrashStatesAreLegal(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for step := range *crashSteps {
+			w.step()
+			for range *crashStates {
+				kind := CrashKinds()[rng.IntN(len(CrashKinds()))]
+				if err := w.check(w.mem.Crash(kind, rng)); err != nil {
+					t.Fatalf("step %d, kind %q: %v", step, kind, err)
+				}
+			}
+		}
+	})
+}
+
+func TestCrashedDiskIsDurable(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for range *crashSteps / 4 {
+			for range 4 {
+				w.step()
+			}
+			after := w.mem.Crash(CrashMixed, rng)
+			again := after.Crash(CrashKinds()[rng.IntN(len(CrashKinds()))], rng)
+			wantSameDisk(t, dump(t, again), dump(t, after))
+		}
+	})
+}
+
+func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for range *crashSteps / 4 {
+			for range 4 {
+				w.step()
+			}
+			before, unsynced := dump(t, w.mem), len(w.mem.Unsynced())
+			after := w.mem.Crash(CrashMixed, rng)
+			scribble(t, after, rng)
+			wantSameDisk(t, dump(t, w.mem), before)
+			if got := len(w.mem.Unsynced()); got != unsynced {
+				t.Fatalf("%d unsynced operations, %d before", got, unsynced)
+			}
+		}
+	})
+}
+
+// scribble overwrites every file of a disk.
+func scribble(t *testing.T, m *Mem, rng *rand.Rand) {
+	t.Helper()
+	for name, contents := range dump(t, m) {
+		if contents == "directory" {
+			continue
+		}
+		f, err := m.OpenReadWrite(name, CatTable)
+		must(t, err)
+		write(t, f, rng.Int64N(int64(len(contents))+1), "scribbled")
+		closeFile(t, f)
+	}
+}
+
+// TestCrashKeepingPrefixIsThePast compares the crash that keeps the first n
+// operations with the disk as readers saw it after them.
+func TestCrashKeepingPrefixIsThePast(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for range 20 {
+			w.step()
+		}
+		for _, f := range w.open {
+			must(t, f.Sync())
+		}
+		for _, dir := range w.dirs {
+			must(t, w.mem.SyncDir(dir))
+		}
+		w.neverSyncs = true
+		past := []map[string]string{dump(t, w.mem)}
+		for len(past) < 30 {
+			before := len(w.mem.Unsynced())
+			w.step()
+			made := len(w.mem.Unsynced()) - before
+			for range made - 1 {
+				// A rename between directories is two changes, and nobody has
+				// seen the disk between them.
+				past = append(past, nil)
+			}
+			if made > 0 {
+				past = append(past, dump(t, w.mem))
+			}
+		}
+		for n, want := range past {
+			if want != nil {
+				wantSameDisk(t, dump(t, w.mem.CrashKeeping(func(i int) bool { return i < n })), want)
+			}
+		}
+	})
+}
+
+func TestSameSeedGivesSameCrash(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for range *crashSteps {
+			w.step()
+		}
+		for _, kind := range CrashKinds() {
+			seed := rng.Uint64()
+			first := dump(t, w.mem.Crash(kind, testRand(seed)))
+			wantSameDisk(t, dump(t, w.mem.Clone().Crash(kind, testRand(seed))), first)
+		}
+	})
+}

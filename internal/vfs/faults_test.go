@@ -1,0 +1,476 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// replace writes a file as careful programs do: a temporary one, synced,
+// renamed over the old name, and the directory synced. It uses nearly every
+// call there is.
+func replace(fs FS, dir, contents string) (err error) {
+	held, err := fs.Lock(fs.Join(dir, "LOCK"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if _, err := fs.Free(dir); err != nil {
+		return err
+	}
+	tmp := fs.Join(dir, "tmp")
+	if _, err := fs.Stat(tmp); err == nil {
+		if err := fs.Remove(tmp); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, ErrNotExist) {
+		return err
+	}
+	f, err := fs.Create(tmp, CatManifest)
+	if err != nil {
+		return err
+	}
+	err = fillFile(f, contents)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(tmp, fs.Join(dir, "current")); err != nil {
+		return err
+	}
+	return fs.SyncDir(dir)
+}
+
+// fillFile writes the contents of a new file and looks at them in every way.
+func fillFile(f File, contents string) error {
+	if err := f.Preallocate(0, int64(len(contents))); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt([]byte(contents), 0); err != nil {
+		return err
+	}
+	if err := f.SyncRange(0, int64(len(contents))); err != nil {
+		return err
+	}
+	if err := f.SyncData(); err != nil {
+		return err
+	}
+	got := make([]byte, len(contents))
+	if n, err := f.ReadAt(got, 0); err != nil || string(got) != contents {
+		return errors.Join(err, fmt.Errorf("read back %d of %d bytes", n, len(got)))
+	}
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	m, err := f.Map(size)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.WillNeed(0, size), m.Populate(0, size), m.DontNeed(0, size), m.Close())
+}
+
+// TestEachCallFailsOnce makes call after call fail, in each of several ways,
+// and looks at what the program was told and what a crash then leaves.
+func TestEachCallFailsOnce(t *testing.T) {
+	t.Parallel()
+	rules := map[string]Rule{
+		"once":                {Err: ErrIO},
+		"from then on":        {Err: ErrNoSpace, Forever: true},
+		"done but failed":     {Err: ErrPermission, Done: true},
+		"in part":             {Err: ErrNoSpace, Partial: 3},
+		"sync that kept":      {Err: ErrIO, Sync: SyncKept},
+		"sync that halved":    {Err: ErrIO, Sync: SyncHalf, Seed: 3},
+		"sync not tried":      {Err: ErrReadOnly, Sync: SyncNotTried},
+		"descriptors run out": {Err: ErrTooManyFiles},
+	}
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kinds := map[OpKind]bool{}
+			for n := int64(1); ; n++ {
+				disk := NewMem()
+				must(t, disk.MkdirAll("/db"))
+				must(t, replace(disk, "/db", "old contents"))
+				faults := NewFaults(disk)
+				rule.Nth = n
+				fault := faults.Add(rule)
+				err := replace(faults, "/db", "new contents")
+				if fault.Fired() == 0 {
+					must(t, err)
+					if !rule.Forever { // then the last to fail hides the first
+						wantKinds(t, kinds)
+					}
+					return
+				}
+				_, op := faults.Failed()
+				kinds[op.Kind] = true
+				wantIs(t, err, ErrInjected)
+				wantIs(t, err, rule.Err)
+				for _, kind := range CrashKinds() {
+					after := fileContents(t, disk.Crash(kind, testRand(uint64(n))), "/db/current")
+					if after != "old contents" && after != "new contents" {
+						t.Fatalf("call %d (%s), then a crash of kind %q: %q", n, op, kind, after)
+					}
+				}
+			}
+		})
+	}
+}
+
+// wantKinds checks that a run met all operations that replace has.
+func wantKinds(t *testing.T, got map[OpKind]bool) {
+	t.Helper()
+	for _, kind := range []OpKind{
+		OpLock, OpFree, OpStat, OpCreate, OpPreallocate, OpWrite, OpSyncRange, OpSyncData, OpRead,
+		OpSize, OpMap, OpWillNeed, OpPopulate, OpDontNeed, OpUnmap, OpClose, OpRename, OpSyncDir,
+	} {
+		if !got[kind] {
+			t.Errorf("no %q failed", kind)
+		}
+	}
+}
+
+func TestRulesMatchWhatTheySay(t *testing.T) {
+	t.Parallel()
+	use := func(fs FS) (failed []string) {
+		try := func(what string, err error) {
+			if err != nil {
+				failed = append(failed, what)
+			}
+		}
+		log, err := fs.Create("/000001.log", CatLog)
+		try("create log", err)
+		table, err := fs.Create("/000002.table", CatTable)
+		try("create table", err)
+		for i := range int64(3) {
+			if log != nil {
+				_, err = log.WriteAt([]byte("x"), i)
+				try(fmt.Sprint("log ", i), err)
+			}
+			if table != nil {
+				_, err = table.WriteAt([]byte("x"), i)
+				try(fmt.Sprint("table ", i), err)
+			}
+		}
+		try("rename", fs.Rename("/000002.table", "/000003.table"))
+		try("remove", fs.Remove("/000001.log"))
+		return failed
+	}
+	tests := []struct {
+		rule Rule
+		want string
+	}{
+		{Rule{}, "create log remove"},
+		{Rule{Nth: 2}, "create table rename"},
+		{Rule{Op: OpWrite}, "log 0"},
+		{Rule{Op: OpWrite, Nth: 4}, "table 1"},
+		{Rule{Op: OpWrite, Category: CatTable}, "table 0"},
+		{Rule{Op: OpWrite, Category: CatTable, Nth: 2, Forever: true}, "table 1 table 2"},
+		{Rule{Op: OpWrite, Path: "0001"}, "log 0"},
+		{Rule{Op: OpWrite, Path: "*.table", Nth: 3}, "table 2"},
+		{Rule{Op: OpWrite, Path: "/000002.t?ble", Forever: true}, "table 0 table 1 table 2"},
+		{Rule{Op: OpWrite, Path: "[", Forever: true}, ""},
+		{Rule{Category: CatManifest, Forever: true}, ""},
+		{Rule{Op: OpRename}, "rename"},
+		{Rule{Op: OpRename, Path: "000003"}, "rename"},
+		{Rule{Op: OpRename, Category: CatTable}, "rename"},
+		{Rule{Op: OpRemove, Category: CatTable}, ""},
+		{Rule{Op: OpRemove, Category: CatLog}, "remove"},
+		{Rule{Op: OpWrite, Nth: 7}, ""},
+	}
+	for _, test := range tests {
+		faults := NewFaults(NewMem())
+		faults.Add(test.rule)
+		if got := strings.Join(use(faults), " "); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.rule, got, test.want)
+		}
+	}
+}
+
+func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewMem())
+	var seen []Op
+	faults.Observe(func(op Op) { seen = append(seen, op) })
+	must(t, faults.MkdirAll("/db"))
+	must(t, replace(faults, "/db", "contents"))
+	if got := faults.Calls(); got != int64(len(seen)) || got < 15 {
+		t.Fatalf("%d calls counted, %d observed", got, len(seen))
+	}
+	before := faults.Calls()
+	rule := faults.Add(Rule{Op: OpStat, Forever: true})
+	for range 3 {
+		_, err := faults.Stat("/db")
+		wantIs(t, err, ErrIO)
+	}
+	if got := faults.Calls() - before; got != 3 || rule.Fired() != 3 {
+		t.Fatalf("%d calls counted, %d failed, want 3 of each", got, rule.Fired())
+	}
+	faults.Clear()
+	_, err := faults.Stat("/db")
+	must(t, err)
+	if n, op := faults.Failed(); n != 3 || op.Kind != OpStat {
+		t.Fatalf("got %d failures, the last %s", n, op)
+	}
+}
+
+func TestPartialWriteAndShortRead(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewMem())
+	f := create(t, faults, "/a", "0123456789")
+	faults.Add(Rule{Op: OpWrite, Partial: 4, Err: ErrNoSpace})
+	n, err := f.WriteAt([]byte("abcdefgh"), 0)
+	wantIs(t, err, ErrNoSpace)
+	if n != 4 {
+		t.Fatalf("wrote %d bytes, want 4", n)
+	}
+	wantContents(t, contents(t, f), "abcd456789")
+	faults.Add(Rule{Op: OpRead, Partial: 3, Err: io.EOF})
+	buf := make([]byte, 8)
+	if n, err := f.ReadAt(buf, 0); n != 3 || err != io.EOF || string(buf[:3]) != "abc" {
+		t.Fatalf("got %d, %v, %q, want a short read of 3", n, err, buf)
+	}
+	faults.Clear()
+	faults.Add(Rule{Op: OpRead, Partial: 3})
+	n, err = f.ReadAt(buf, 0)
+	wantIs(t, err, ErrIO)
+	if n != 3 {
+		t.Fatalf("read %d bytes, want 3", n)
+	}
+}
+
+func TestDoneCallsHappen(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	faults.Add(Rule{Done: true, Forever: true})
+	_, err := faults.Create("/a", CatTable)
+	wantIs(t, err, ErrInjected)
+	wantIs(t, faults.Rename("/a", "/b"), ErrInjected)
+	_, err = faults.Lock("/LOCK")
+	wantIs(t, err, ErrInjected)
+	names, err := disk.List("/")
+	must(t, err)
+	if !slices.Equal(names, []string{"LOCK", "b"}) {
+		t.Fatalf("got names %v, want those of the calls that were done", names)
+	}
+	held, err := disk.Lock("/LOCK")
+	must(t, err)
+	closeFile(t, held)
+	wantIs(t, faults.Rename("/gone", "/b"), ErrInjected)
+}
+
+func TestFailedCloseStillCloses(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	f := create(t, faults, "/a", "12345678")
+	m, err := f.Map(8)
+	must(t, err)
+	faults.Add(Rule{Forever: true})
+	wantIs(t, f.Close(), ErrInjected)
+	wantIs(t, m.Close(), ErrInjected)
+	must(t, disk.Remove("/a"))
+	if used := disk.UsedBytes(); used != 0 {
+		t.Fatalf("%d bytes are still held open", used)
+	}
+}
+
+func TestFailedSyncFates(t *testing.T) {
+	t.Parallel()
+	old := strings.Repeat("o", 8*sectorSize)
+	fresh := strings.Repeat("n", 8*sectorSize)
+	tests := []struct {
+		fate SyncFate
+		// survives what a crash leaves after the failure; later after one more
+		// sync that succeeds.
+		survives, later string
+	}{
+		{SyncDropped, old, old},
+		{SyncKept, fresh, fresh},
+		{SyncNotTried, old, fresh},
+		{SyncHalf, "", ""},
+	}
+	for _, test := range tests {
+		disk := NewMem()
+		faults := NewFaults(disk)
+		f := create(t, faults, "/a", old)
+		must(t, f.Sync())
+		must(t, faults.SyncDir("/"))
+		write(t, f, 0, fresh)
+		faults.Add(Rule{Op: OpSyncData, Sync: test.fate, Seed: 5})
+		wantIs(t, f.SyncData(), ErrIO)
+		wantContents(t, contents(t, f), fresh)
+		crashed := func() string {
+			return fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a")
+		}
+		survives := crashed()
+		must(t, f.SyncData())
+		later := crashed()
+		if test.fate == SyncHalf {
+			n := strings.Count(survives, "n")
+			if n == 0 || n == len(fresh) || n%sectorSize != 0 || later != survives {
+				t.Errorf("half: %d bytes survive, then %d", n, strings.Count(later, "n"))
+			}
+			continue
+		}
+		wantContents(t, survives, test.survives)
+		wantContents(t, later, test.later)
+	}
+}
+
+// TestSyncAfterDroppedSyncCoversOnlyNewWrites writes a block whose sync fails
+// and another whose sync succeeds.
+func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", 2*memPage))
+	must(t, f.Sync())
+	must(t, faults.SyncDir("/"))
+	write(t, f, 0, strings.Repeat("1", memPage))
+	faults.Add(Rule{Op: OpSyncData})
+	wantIs(t, f.SyncData(), ErrIO)
+	write(t, f, memPage, strings.Repeat("2", memPage))
+	must(t, f.SyncData())
+	want := strings.Repeat("o", memPage) + strings.Repeat("2", memPage)
+	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want)
+	wantContents(t, contents(t, f), strings.Repeat("1", memPage)+strings.Repeat("2", memPage))
+	for _, kind := range CrashKinds() {
+		wantContents(t, fileContents(t, disk.Crash(kind, testRand(1)), "/a"), want)
+	}
+}
+
+// TestSectorAfterDroppedSyncIsWhatReadersSee changes a byte next to bytes whose
+// sync failed: the sector that may reach the device has both.
+func TestSectorAfterDroppedSyncIsWhatReadersSee(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", memPage))
+	must(t, f.Sync())
+	must(t, faults.SyncDir("/"))
+	write(t, f, 0, strings.Repeat("1", memPage))
+	faults.Add(Rule{Op: OpSyncData})
+	wantIs(t, f.SyncData(), ErrIO)
+	write(t, f, 10, "2")
+	sector := strings.Repeat("1", 10) + "2" + strings.Repeat("1", sectorSize-11)
+	want := sector + strings.Repeat("o", memPage-sectorSize)
+	wantContents(t, fileContents(t, disk.Crash(CrashKeepAll, testRand(1)), "/a"), want)
+}
+
+// TestSyncAfterDroppedSyncCoversTheLength appends after a sync that failed.
+func TestSyncAfterDroppedSyncCoversTheLength(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", memPage))
+	must(t, f.Sync())
+	must(t, faults.SyncDir("/"))
+	write(t, f, memPage, strings.Repeat("1", memPage))
+	faults.Add(Rule{Op: OpSyncData})
+	wantIs(t, f.SyncData(), ErrIO)
+	write(t, f, 2*memPage, "2222")
+	must(t, f.SyncData())
+	want := strings.Repeat("o", memPage) + string(make([]byte, memPage)) + "2222"
+	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want)
+	must(t, f.Truncate(10))
+	must(t, f.SyncData())
+	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want[:10])
+}
+
+func TestFailedSyncIsReportedOnceByEachOpenHandle(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewMem())
+	first := create(t, faults, "/a", "x")
+	second, err := faults.OpenReadWrite("/a", CatLog)
+	must(t, err)
+	faults.Add(Rule{Op: OpSyncData})
+	wantIs(t, first.SyncData(), ErrInjected)
+	later, err := faults.OpenReadWrite("/a", CatLog)
+	must(t, err)
+	must(t, first.SyncData())
+	wantIs(t, second.SyncData(), ErrIO)
+	must(t, second.SyncData())
+	must(t, later.SyncData())
+}
+
+func TestFailedSyncDirFates(t *testing.T) {
+	t.Parallel()
+	for fate, want := range map[SyncFate]bool{SyncDropped: false, SyncKept: true, SyncNotTried: false} {
+		disk := NewMem()
+		faults := NewFaults(disk)
+		closeFile(t, create(t, faults, "/a", ""))
+		faults.Add(Rule{Op: OpSyncDir, Sync: fate})
+		wantIs(t, faults.SyncDir("/"), ErrIO)
+		_, err := disk.Crash(CrashKeepNone, testRand(1)).Stat("/a")
+		if got := err == nil; got != want {
+			t.Errorf("fate %d: name survived %v, want %v", fate, got, want)
+		}
+		must(t, faults.SyncDir("/"))
+		_, err = disk.Crash(CrashKeepNone, testRand(1)).Stat("/a")
+		if got, want := err == nil, fate != SyncDropped; got != want {
+			t.Errorf("fate %d: name survived a later sync %v, want %v", fate, got, want)
+		}
+	}
+}
+
+func TestFailedSyncDirMayKeepHalf(t *testing.T) {
+	t.Parallel()
+	disk := NewMem()
+	faults := NewFaults(disk)
+	for i := range 20 {
+		closeFile(t, create(t, faults, fmt.Sprint("/", i), ""))
+	}
+	faults.Add(Rule{Op: OpSyncDir, Sync: SyncHalf, Seed: 2})
+	wantIs(t, faults.SyncDir("/"), ErrIO)
+	names, err := disk.Crash(CrashKeepNone, testRand(1)).List("/")
+	must(t, err)
+	if len(names) == 0 || len(names) == 20 {
+		t.Fatalf("%d of 20 names survived, want a part", len(names))
+	}
+}
+
+func TestSyncFaultsWorkOnAnyDisk(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(OS())
+	dir := t.TempDir()
+	f := create(t, faults, faults.Join(dir, "a"), "x")
+	defer closeFile(t, f)
+	faults.Add(Rule{Op: OpSync, Sync: SyncKept})
+	faults.Add(Rule{Op: OpSyncDir, Sync: SyncDropped})
+	wantIs(t, f.Sync(), ErrInjected)
+	wantIs(t, faults.SyncDir(dir), ErrInjected)
+	must(t, f.Sync())
+	must(t, faults.SyncDir(dir))
+}
+
+func TestFaultsFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewMem())
+	rule := faults.Add(Rule{Op: OpWrite, Nth: 101, Forever: true})
+	var failed atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 8 {
+		f := create(t, NewMem(), "/unrelated", "")
+		closeFile(t, f)
+		g, err := faults.Create(fmt.Sprint("/", w), CatLog)
+		must(t, err)
+		wg.Go(func() {
+			for i := range int64(50) {
+				if _, err := g.WriteAt([]byte("x"), i); err != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if failed.Load() != 300 || rule.Fired() != 300 {
+		t.Fatalf("%d writes failed, the rule fired %d times, want 300", failed.Load(), rule.Fired())
+	}
+}

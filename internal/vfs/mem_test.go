@@ -1,0 +1,454 @@
+package vfs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestCloneIsIndependent(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		type pair struct {
+			clone *Mem
+			want  map[string]string
+			// unsynced and durable are what a crash of the clone starts from.
+			unsynced int
+			durable  map[string]string
+		}
+		var pairs []pair
+		for range 40 {
+			for range 5 {
+				w.step()
+			}
+			c := w.mem.Clone()
+			pairs = append(pairs, pair{c, dump(t, w.mem), len(w.mem.Unsynced()),
+				dump(t, w.mem.Crash(CrashKeepNone, rng))})
+			if rng.IntN(3) == 0 {
+				// A clone that changes must not show in its source or siblings.
+				scribble(t, w.mem.Clone(), rng)
+			}
+		}
+		for _, p := range pairs {
+			wantSameDisk(t, dump(t, p.clone), p.want)
+			if got := len(p.clone.Unsynced()); got != p.unsynced {
+				t.Fatalf("the clone has %d unsynced operations, want %d", got, p.unsynced)
+			}
+			wantSameDisk(t, dump(t, p.clone.Crash(CrashKeepNone, rng)), p.durable)
+			scribble(t, p.clone, rng)
+		}
+		for i, p := range pairs {
+			if i%7 == 0 {
+				wantSameDisk(t, dump(t, p.clone.Crash(CrashKeepNone, rng)), p.durable)
+			}
+		}
+	})
+}
+
+func TestClonedJournalsGrowApart(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	f := create(t, m, "/a", "")
+	must(t, m.SyncDir("/"))
+	for i := range 5 {
+		// Five entries, so that the next one fits behind them in place.
+		write(t, f, int64(i)*4096, "common")
+		closeFile(t, create(t, m, fmt.Sprint("/common", i), ""))
+	}
+	c := m.Clone()
+	write(t, f, 0, "source")
+	g, err := c.OpenReadWrite("/a", CatLog)
+	must(t, err)
+	write(t, g, 0, "cloned")
+	closeFile(t, create(t, m, "/m", ""))
+	closeFile(t, create(t, c, "/c", ""))
+	rng := testRand(1)
+	if got := fileContents(t, m.Crash(CrashKeepAll, rng), "/a")[:6]; got != "source" {
+		t.Fatalf("source: got %q", got)
+	}
+	if got := fileContents(t, c.Crash(CrashKeepAll, rng), "/a")[:6]; got != "cloned" {
+		t.Fatalf("clone: got %q", got)
+	}
+	if got := fileContents(t, c.CrashKeeping(func(i int) bool { return true }), "/a")[:6]; got != "cloned" {
+		t.Fatalf("journal of the clone: got %q", got)
+	}
+	for name, disk := range map[string]*Mem{"m": m, "c": c} {
+		names, err := disk.CrashKeeping(func(int) bool { return true }).List("/")
+		must(t, err)
+		want := []string{"a", "common0", "common1", "common2", "common3", "common4", name}
+		slices.Sort(want)
+		if !slices.Equal(names, want) {
+			t.Fatalf("got names %v, want %v", names, want)
+		}
+	}
+}
+
+func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	held, err := m.Lock("/LOCK")
+	must(t, err)
+	defer closeFile(t, held)
+	c := m.Clone()
+	again, err := c.Lock("/LOCK")
+	must(t, err)
+	closeFile(t, again)
+	after, err := m.Crash(CrashKeepAll, testRand(1)).Lock("/LOCK")
+	must(t, err)
+	closeFile(t, after)
+	_, err = m.Lock("/LOCK")
+	wantIs(t, err, ErrLocked)
+}
+
+// TestCloneWhileWritersRun takes clones and crashes while goroutines append
+// numbered records and sync them. What was synced before the clone must be in
+// every crash state, and what is there must be a prefix without holes.
+func TestCloneWhileWritersRun(t *testing.T) {
+	t.Parallel()
+	const writers, records = 4, 300
+	m := NewMem()
+	must(t, m.MkdirAll("/db"))
+	var acked [writers]atomic.Int64
+	var wg sync.WaitGroup
+	for w := range writers {
+		f, err := m.Create(fmt.Sprintf("/db/%d", w), CatLog)
+		must(t, err)
+		must(t, m.SyncDir("/db"))
+		wg.Go(func() {
+			for i := range int64(records) {
+				record := binary.LittleEndian.AppendUint64(nil, uint64(i+1))
+				if _, err := f.WriteAt(record, i*8); err != nil {
+					t.Error(err)
+				}
+				if i%3 != 0 {
+					continue
+				}
+				if err := f.SyncData(); err != nil {
+					t.Error(err)
+				}
+				acked[w].Store(i + 1)
+				name := fmt.Sprintf("/db/tmp%d-%d", w, i)
+				if g, err := m.Create(name, CatTemp); err != nil {
+					t.Error(err)
+				} else {
+					_ = g.Close()
+				}
+				if err := m.Remove(name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	rng := testRand(7)
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		var before [writers]int64
+		for w := range before {
+			before[w] = acked[w].Load()
+		}
+		c := m.Clone()
+		for w := range before {
+			name := fmt.Sprintf("/db/%d", w)
+			live := fileContents(t, c, name)
+			for i := range len(live) / 8 {
+				if got := binary.LittleEndian.Uint64([]byte(live[i*8:])); got != uint64(i+1) {
+					t.Fatalf("writer %d: record %d of the clone is %d", w, i, got)
+				}
+			}
+			after := fileContents(t, c.Crash(CrashKeepNone, rng), name)
+			if int64(len(after)) < before[w]*8 {
+				t.Fatalf("writer %d: %d records survived, %d were synced", w, len(after)/8, before[w])
+			}
+			wantContents(t, after, live[:len(after)])
+		}
+	}
+}
+
+func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	var seen []string
+	m.SetHook(func(op Op) {
+		seen = append(seen, op.String())
+		// The disk is not locked, and the operation has not happened.
+		c := m.Clone()
+		if op.Kind == OpCreate {
+			if _, err := c.Stat(op.Path); err == nil {
+				t.Errorf("%s: the file is there already", op)
+			}
+		}
+	})
+	must(t, m.MkdirAll("/db"))
+	f, err := m.Create("/db/a", CatTable)
+	must(t, err)
+	write(t, f, 10, "12345")
+	must(t, f.Truncate(12))
+	must(t, f.Preallocate(0, 100))
+	must(t, f.SyncRange(0, 100))
+	must(t, f.SyncData())
+	must(t, f.Sync())
+	must(t, m.Rename("/db/a", "/db/b"))
+	must(t, m.Link("/db/b", "/db/c"))
+	must(t, m.Remove("/db/c"))
+	must(t, m.SyncDir("/db"))
+	held, err := m.Lock("/db/LOCK")
+	must(t, err)
+	closeFile(t, held)
+	closeFile(t, f)
+	m.SetHook(nil)
+	must(t, m.Remove("/db/b"))
+	want := []string{
+		"sync directory /", "mkdir /db", "sync directory /", "create /db/a",
+		"write /db/a [10, 15)", "truncate /db/a to 12", "preallocate /db/a [0, 100)",
+		"sync data /db/a", "sync /db/a", "rename /db/a to /db/b",
+		"link /db/b to /db/c", "remove /db/c", "sync directory /db", "lock /db/LOCK",
+	}
+	if !slices.Equal(seen, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestCapacityIsEnforced(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	m.SetCapacity(10 * memPage)
+	f := create(t, m, "/a", "")
+	n, err := f.WriteAt(make([]byte, 12*memPage), 100)
+	wantIs(t, err, ErrNoSpace)
+	if n != 10*memPage-100 {
+		t.Fatalf("wrote %d bytes before the disk was full, want %d", n, 10*memPage-100)
+	}
+	if free, err := m.Free("/"); err != nil || free != 0 {
+		t.Fatalf("got %d free, %v", free, err)
+	}
+	write(t, f, 0, "what is allocated can be written")
+	must(t, f.Truncate(20*memPage)) // a hole takes no space
+	_, err = f.WriteAt([]byte("x"), 15*memPage)
+	wantIs(t, err, ErrNoSpace)
+	wantIs(t, f.Preallocate(9*memPage, 2*memPage), ErrNoSpace)
+	must(t, f.Truncate(9*memPage))
+	must(t, f.Preallocate(9*memPage, memPage))
+	must(t, m.Remove("/a"))
+	if free, err := m.Free("/"); err != nil || free != 0 {
+		t.Fatalf("an open file gave its space back: %d free, %v", free, err)
+	}
+	mapping, err := f.Map(1)
+	must(t, err)
+	closeFile(t, f)
+	if m.UsedBytes() == 0 {
+		t.Fatal("a mapped file gave its space back")
+	}
+	closeFile(t, mapping)
+	if used := m.UsedBytes(); used != 0 {
+		t.Fatalf("%d bytes are in use on an empty disk", used)
+	}
+}
+
+func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
+	t.Parallel()
+	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		w := newWorkload(t, rng)
+		for range *crashSteps {
+			w.step()
+		}
+		for _, f := range w.open {
+			must(t, f.Sync())
+			closeFile(t, f)
+		}
+		for _, dir := range w.dirs {
+			must(t, w.mem.SyncDir(dir))
+		}
+		// A file that was removed takes no space, although a crash may bring it
+		// back.
+		closeFile(t, create(t, w.mem, "/removed", "contents"))
+		must(t, w.mem.SyncDir("/"))
+		must(t, w.mem.Remove("/removed"))
+		used := w.mem.UsedBytes()
+		if got := w.mem.Clone().UsedBytes(); got != used {
+			t.Errorf("the clone uses %d bytes, its source %d", got, used)
+		}
+		must(t, w.mem.SyncDir("/"))
+		if got := w.mem.Crash(CrashMixed, rng).UsedBytes(); got != used {
+			t.Errorf("after the crash %d bytes are used, before %d", got, used)
+		}
+		for name, contents := range dump(t, w.mem) {
+			if contents != "directory" {
+				must(t, w.mem.Remove(name))
+			}
+		}
+		if used := w.mem.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are in use on an empty disk", used)
+		}
+	})
+}
+
+func TestWildOffsetIsAnError(t *testing.T) {
+	t.Parallel()
+	f := create(t, NewMem(), "/a", "x")
+	_, err := f.WriteAt([]byte("y"), 1<<60)
+	wantIs(t, err, ErrNoSpace)
+	wantIs(t, f.Truncate(1<<60), ErrNoSpace)
+	wantIs(t, f.Preallocate(1<<60, 1), ErrNoSpace)
+	wantContents(t, contents(t, f), "x")
+}
+
+func TestVolatileDiskKeepsNoJournal(t *testing.T) {
+	t.Parallel()
+	m := NewVolatile()
+	f := create(t, m, "/a", "never synced")
+	if ops := m.Unsynced(); len(ops) != 0 {
+		t.Fatalf("got %d journaled operations", len(ops))
+	}
+	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/a"), "never synced")
+	must(t, m.Remove("/a"))
+	if _, err := m.Clone().Stat("/a"); err == nil {
+		t.Fatal("the clone has a file that was removed")
+	}
+	wantContents(t, contents(t, f), "never synced")
+	closeFile(t, f)
+	if n := len(m.mu.inodes); n != 1 {
+		t.Fatalf("%d inodes are left on an empty disk, want the root", n)
+	}
+}
+
+func TestRemovedFilesAreForgotten(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	for i := range 100 {
+		name := fmt.Sprint("/", i)
+		closeFile(t, create(t, m, name, "x"))
+		must(t, m.SyncDir("/"))
+		must(t, m.Remove(name))
+		must(t, m.SyncDir("/"))
+	}
+	if n := len(m.mu.inodes); n != 1 {
+		t.Fatalf("%d inodes are left on an empty disk, want the root", n)
+	}
+}
+
+func TestMappingsShareTheStorage(t *testing.T) {
+	t.Parallel()
+	m := NewVolatile()
+	f := create(t, m, "/a", strings.Repeat("x", 1<<20))
+	first := f.(*memFile).ino.mapLocked(1 << 20)
+	second := f.(*memFile).ino.mapLocked(1000)
+	if &first[0] != &second[0] {
+		t.Fatal("the second mapping copied the file")
+	}
+	if p := f.(*memFile).ino.live.peek(0, 5); &p[0] != &first[5*memPage] {
+		t.Fatal("the mapping is a copy beside the storage")
+	}
+	// A clone may write what the source has mapped, without showing there.
+	g, err := m.Clone().OpenReadWrite("/a", CatTable)
+	must(t, err)
+	write(t, g, 0, "clone")
+	if first[0] != 'x' {
+		t.Fatal("a write to a clone shows in a mapping")
+	}
+}
+
+func BenchmarkMemClone(b *testing.B) {
+	for _, size := range []int64{1 << 20, 64 << 20} {
+		b.Run(fmt.Sprintf("20 files of %d MiB", size>>20), func(b *testing.B) {
+			m := NewMem()
+			var f File
+			for i := range 20 {
+				var err error
+				if f, err = m.Create(fmt.Sprint("/", i), CatTable); err != nil {
+					b.Fatal(err)
+				}
+				buf := make([]byte, 1<<20)
+				for off := int64(0); off < size; off += 1 << 20 {
+					if _, err := f.WriteAt(buf, off); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := f.Sync(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				m.Clone()
+				if _, err := f.WriteAt([]byte("changed"), 12345); err != nil {
+					b.Fatal(err)
+				}
+				if err := f.Sync(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMemReadAt(b *testing.B) {
+	m := NewVolatile()
+	f, err := m.Create("/a", CatTable)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 1<<20), 0); err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	b.SetBytes(4096)
+	for b.Loop() {
+		if _, err := f.ReadAt(buf, 8192); err != nil && err != io.EOF {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkMemCrash makes crash states of a disk of 1.25 GiB with 100 unsynced
+// writes of 4 KiB.
+func BenchmarkMemCrash(b *testing.B) {
+	m := NewMem()
+	var files []File
+	buf := make([]byte, 1<<20)
+	for i := range 20 {
+		f, err := m.Create(fmt.Sprint("/", i), CatTable)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for off := int64(0); off < 64<<20; off += 1 << 20 {
+			if _, err := f.WriteAt(buf, off); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	if err := m.SyncDir("/"); err != nil {
+		b.Fatal(err)
+	}
+	rng := testRand(1)
+	for i := range 100 {
+		if _, err := files[i%5].WriteAt(buf[:4096], rng.Int64N(64<<20)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, kind := range []CrashKind{CrashKeepNone, CrashKeepAll, CrashTorn, CrashMixed} {
+		b.Run(kind.String(), func(b *testing.B) {
+			for b.Loop() {
+				m.Crash(kind, rng)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package stoat_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// holderEnv makes this test binary open the database in the directory it
+// names, commit once, say so, and wait to be killed.
+const holderEnv = "STOAT_TEST_HOLD_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(holderEnv); dir != "" {
+		os.Exit(hold(dir))
+	}
+	os.Exit(m.Run())
+}
+
+func hold(dir string) int {
+	db, err := stoat.Open(dir, nil)
+	if err == nil {
+		err = db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("held"), []byte("yes")) })
+	}
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	fmt.Println("holding")
+	// Until the parent kills this process or goes away.
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// startHolder starts a process that has the database open.
+func startHolder(t *testing.T, dir string) (kill func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), holderEnv+"="+dir)
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	var killed bool
+	kill = func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill() // it may have ended by itself; Wait tells
+			_ = cmd.Wait()         // the error is the signal
+			_ = stdin.Close()
+		}
+	}
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "holding\n" {
+		t.Fatalf("the other process says %q, error %v", line, err)
+	}
+	return kill
+}
+
+func wantLocked(t *testing.T, dir, what string) {
+	t.Helper()
+	db, err := stoat.Open(dir, nil)
+	if err == nil {
+		_ = db.Close() // the failure is that it opened
+	}
+	wantError(t, what, err, stoat.ErrLocked)
+}
+
+func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := stoat.Open(dir, nil)
+	must(t, err)
+	wantLocked(t, dir, "second open")
+	wantLocked(t, filepath.Join(dir, "..", filepath.Base(dir)), "second open by another path")
+	// What was refused must not have harmed the one that holds the lock.
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
+	wantLocked(t, dir, "third open")
+	must(t, db.Close())
+	db, err = stoat.Open(dir, nil)
+	must(t, err)
+	must(t, db.Close())
+}
+
+func TestSecondOpenInMemoryIsRefused(t *testing.T) {
+	t.Parallel()
+	opts := stoat.Options{FS: vfs.NewMem()}
+	db, err := stoat.Open(dbDir, &opts)
+	must(t, err)
+	_, err = stoat.Open(dbDir, &opts)
+	wantError(t, "second open", err, stoat.ErrLocked)
+	must(t, db.Close())
+	db, err = stoat.Open(dbDir, &opts)
+	must(t, err)
+	must(t, db.Close())
+}
+
+func TestOpenThroughSymlinkIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "real")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	must(t, os.Mkdir(dir, 0o700))
+	db, err := stoat.Open(link, nil)
+	must(t, err)
+	wantLocked(t, dir, "open of what the link leads to")
+	must(t, db.Close())
+	db, err = stoat.Open(dir, nil)
+	must(t, err)
+	wantLocked(t, link, "open through the link")
+	must(t, db.Close())
+}
+
+func TestOpenInAnotherProcessIsRefusedUntilItIsKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kill := startHolder(t, dir)
+	wantLocked(t, dir, "open beside another process")
+	kill()
+	db, err := stoat.Open(dir, nil)
+	must(t, err)
+	must(t, db.View(func(tx *stoat.Txn) error {
+		value, err := tx.Get([]byte("held"))
+		if err != nil || string(value) != "yes" {
+			t.Errorf("the commit of the killed process is %q, error %v", value, err)
+		}
+		return nil
+	}))
+	must(t, db.Close())
+}
+
+func TestRefusedOpenChangesNothing(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
+	must(t, err)
+	disk.SetHook(func(op vfs.Op) {
+		switch op.Kind {
+		case vfs.OpLock, vfs.OpMkdir, vfs.OpSyncDir:
+		default:
+			t.Errorf("the refused open does %v", op)
+		}
+	})
+	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+	wantError(t, "second open", err, stoat.ErrLocked)
+	disk.SetHook(nil)
+	must(t, db.Close())
+}
+
+func TestFilesAreForTheOwnerOnly(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	dir := filepath.Join(t.TempDir(), "new", "db")
+	db, err := stoat.Open(dir, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 1<<20)) }))
+	must(t, db.Close())
+	err = filepath.Walk(filepath.Dir(dir), func(path string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			t.Errorf("%s has mode %o", path, mode)
+		}
+		return nil
+	})
+	must(t, err)
+}
+
+func TestOpenOfWhatIsNoDirectoryFails(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, []byte("not a database"), 0o600))
+	db, err := stoat.Open(file, nil)
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("a file was opened as a database"), db.Close()))
+	}
+}

@@ -1,0 +1,355 @@
+package stoat_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// openMem opens a database on a disk of its own and closes it at the end.
+func openMem(t *testing.T) *stoat.DB {
+	t.Helper()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	return db
+}
+
+// wantError is errors.Is with a message.
+func wantError(t *testing.T, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got error %v, want %v", what, got, want)
+	}
+}
+
+func begin(t *testing.T, db *stoat.DB, mode stoat.Mode) *stoat.Txn {
+	t.Helper()
+	tx, err := db.Begin(mode)
+	must(t, err)
+	return tx
+}
+
+// useAll calls everything that can return an error, and demands want of all.
+// A write may be refused for ErrReadOnly instead.
+func useAll(t *testing.T, what string, tx *stoat.Txn, want error) {
+	t.Helper()
+	key := []byte("key")
+	_, err := tx.Get(key)
+	wantError(t, what+": Get", err, want)
+	_, err = tx.GetCopy(key, nil)
+	wantError(t, what+": GetCopy", err, want)
+	_, err = tx.GetItem(key)
+	wantError(t, what+": GetItem", err, want)
+	_, err = tx.Has(key)
+	wantError(t, what+": Has", err, want)
+	wantError(t, what+": Set", tx.Set(key, key), want)
+	wantError(t, what+": Set with TTL", tx.Set(key, key, stoat.TTL(1)), want)
+	wantError(t, what+": Delete", tx.Delete(key), want)
+	for range tx.All() {
+		t.Errorf("%s: the loop shows something", what)
+	}
+	wantError(t, what+": All", tx.Err(), want)
+	it := tx.Iterator(stoat.IterOptions{})
+	if it.First() || it.Next() || it.Seek(key) || it.Valid() || it.Key() != nil || it.Value() != nil {
+		t.Errorf("%s: an iterator shows something", what)
+	}
+	wantError(t, what+": Iterator", it.Err(), want)
+	it.Close()
+	it.Close()
+	wantError(t, what+": Commit", tx.Commit(), want)
+	done := make(chan error, 1)
+	tx.CommitAsync(func(err error) { done <- err })
+	if err := <-done; !errors.Is(err, want) && !errors.Is(err, stoat.ErrTxnDone) {
+		t.Errorf("%s: CommitAsync: got error %v, want %v", what, err, want)
+	}
+	tx.Discard()
+}
+
+func TestEndedTransactionRefusesAll(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	for _, mode := range []stoat.Mode{stoat.ReadOnly, stoat.ReadWrite} {
+		for what, end := range map[string]func(*stoat.Txn){
+			"after Discard": (*stoat.Txn).Discard,
+			"after Commit":  func(tx *stoat.Txn) { must(t, tx.Commit()) },
+			"after CommitAsync": func(tx *stoat.Txn) {
+				done := make(chan error, 1)
+				tx.CommitAsync(func(err error) { done <- err })
+				must(t, <-done)
+			},
+		} {
+			tx := begin(t, db, mode)
+			end(tx)
+			useAll(t, what, tx, stoat.ErrTxnDone)
+		}
+	}
+}
+
+func TestClosedDatabaseRefusesAll(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	must(t, err)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	reader, writer := begin(t, db, stoat.ReadOnly), begin(t, db, stoat.ReadWrite)
+	must(t, writer.Set([]byte("key"), []byte("other")))
+	borrowed, err := reader.Get([]byte("key"))
+	must(t, err)
+	it := reader.Iterator(stoat.IterOptions{})
+	if !it.First() {
+		t.Fatal("the iterator shows nothing")
+	}
+	must(t, db.Close())
+	if string(borrowed) != "value" {
+		t.Errorf("bytes borrowed before Close are %q after it", borrowed)
+	}
+	if it.Next() {
+		t.Error("an iterator moves after Close")
+	}
+	wantError(t, "iterator", it.Err(), stoat.ErrClosed)
+	it.Close()
+	useAll(t, "reader", reader, stoat.ErrClosed)
+	useAll(t, "writer", writer, stoat.ErrClosed)
+	_, err = db.Begin(stoat.ReadOnly)
+	wantError(t, "Begin", err, stoat.ErrClosed)
+	nothing := func(*stoat.Txn) error { t.Error("the function runs"); return nil }
+	wantError(t, "View", db.View(nothing), stoat.ErrClosed)
+	wantError(t, "Update", db.Update(nothing), stoat.ErrClosed)
+	wantError(t, "ViewContext", db.ViewContext(context.Background(), nothing), stoat.ErrClosed)
+	wantError(t, "UpdateContext", db.UpdateContext(context.Background(), nothing), stoat.ErrClosed)
+	wantError(t, "Sync", db.Sync(), stoat.ErrClosed)
+	_ = db.Stats()
+	must(t, db.Close())
+}
+
+func TestReadOnlyTransactionRefusesWrites(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	must(t, db.View(func(tx *stoat.Txn) error {
+		wantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
+		wantError(t, "Delete", tx.Delete([]byte("k")), stoat.ErrReadOnly)
+		return nil
+	}))
+}
+
+func TestKeysAndValuesAtTheirLimits(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
+	must(t, err)
+	longest := bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
+	tooLong := append(longest[:len(longest):len(longest)], 0)
+	large := bytes.Repeat([]byte("value "), 1<<20)
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		for _, c := range []struct {
+			key  []byte
+			want error
+		}{{nil, stoat.ErrEmptyKey}, {[]byte{}, stoat.ErrEmptyKey}, {tooLong, stoat.ErrKeyTooLarge}} {
+			wantError(t, "Set", tx.Set(c.key, nil), c.want)
+			wantError(t, "Delete", tx.Delete(c.key), c.want)
+			_, err := tx.Get(c.key)
+			wantError(t, "Get", err, c.want)
+			_, err = tx.Has(c.key)
+			wantError(t, "Has", err, c.want)
+			_, err = tx.GetItem(c.key)
+			wantError(t, "GetItem", err, c.want)
+		}
+		// An iterator may look for any key, and beyond the longest.
+		it := tx.Iterator(stoat.IterOptions{Upper: tooLong})
+		defer it.Close()
+		if it.Seek(tooLong) || it.Seek(nil) || it.Err() != nil {
+			t.Errorf("an empty database shows something, or an error: %v", it.Err())
+		}
+		return errors.Join(tx.Set(longest, large), tx.Set([]byte{0}, nil))
+	}))
+	must(t, db.Close())
+	db, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+	must(t, err)
+	must(t, db.View(func(tx *stoat.Txn) error {
+		value, err := tx.Get(longest)
+		if err != nil || !bytes.Equal(value, large) {
+			t.Errorf("the longest key has %d bytes, error %v", len(value), err)
+		}
+		value, err = tx.Get([]byte{0})
+		if err != nil || value == nil || len(value) != 0 {
+			t.Errorf("the empty value is %v, error %v; want it empty and not nil", value, err)
+		}
+		return nil
+	}))
+	must(t, db.Close())
+}
+
+func TestConcurrentCloseClosesOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+		must(t, err)
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				// A commit that meets the closing is whole or refused.
+				err := db.Update(func(tx *stoat.Txn) error {
+					return tx.Set(fmt.Appendf(nil, "%d", i), nil)
+				})
+				if err != nil && !errors.Is(err, stoat.ErrClosed) {
+					t.Errorf("commit: %v", err)
+				}
+				if err := db.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// TestCloseKeepsWhatWasCommitted closes under running commits: those that
+// were acknowledged are there afterwards, the others are not, or wholly.
+func TestCloseKeepsWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	for round := range 10 {
+		disk := vfs.NewMem()
+		opts := stoat.Options{FS: disk}
+		db, err := stoat.Open(dbDir, &opts)
+		must(t, err)
+		acknowledged := make([]map[int]bool, 4)
+		var group sync.WaitGroup
+		for w := range acknowledged {
+			acknowledged[w] = make(map[int]bool)
+			group.Go(func() {
+				for n := 0; ; n++ {
+					err := db.Update(func(tx *stoat.Txn) error {
+						return errors.Join(
+							tx.Set(fmt.Appendf(nil, "a/%d/%d", w, n), nil),
+							tx.Set(fmt.Appendf(nil, "b/%d/%d", w, n), nil))
+					}, stoat.WithDurability(stoat.Buffered))
+					if errors.Is(err, stoat.ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Errorf("commit: %v", err)
+						return
+					}
+					acknowledged[w][n] = true
+				}
+			})
+		}
+		for db.Stats().Commits < uint64(20*(round+1)) {
+			_ = db.View(func(*stoat.Txn) error { return nil })
+		}
+		must(t, db.Close())
+		group.Wait()
+		opts.FS = disk.Crash(vfs.CrashKeepNone, nil)
+		db, err = stoat.Open(dbDir, &opts)
+		must(t, err)
+		must(t, db.View(func(tx *stoat.Txn) error {
+			a, err := collect(tx, stoat.IterOptions{Prefix: []byte("a/")})
+			must(t, err)
+			b, err := collect(tx, stoat.IterOptions{Prefix: []byte("b/")})
+			must(t, err)
+			if len(a) != len(b) {
+				t.Errorf("half a transaction is there: %d and %d", len(a), len(b))
+			}
+			for w := range acknowledged {
+				for n := range acknowledged[w] {
+					if ok, err := tx.Has(fmt.Appendf(nil, "a/%d/%d", w, n)); err != nil || !ok {
+						t.Errorf("commit %d of writer %d is gone: %v", n, w, err)
+					}
+				}
+			}
+			return nil
+		}))
+		must(t, db.Close())
+	}
+}
+
+func TestPanicInFunctionDiscards(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	for _, run := range []func(func(*stoat.Txn) error) error{
+		db.View,
+		func(fn func(*stoat.Txn) error) error { return db.Update(fn) },
+	} {
+		var kept *stoat.Txn
+		func() {
+			defer func() {
+				if p := recover(); p != "on purpose" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			_ = run(func(tx *stoat.Txn) error {
+				kept = tx
+				_ = tx.Set([]byte("k"), []byte("never")) // refused in a View
+				panic("on purpose")
+			})
+		}()
+		if _, err := kept.Get([]byte("k")); err == nil {
+			t.Error("the transaction is still open after a panic in its function")
+		}
+	}
+	must(t, db.View(func(tx *stoat.Txn) error {
+		ok, err := tx.Has([]byte("k"))
+		if ok {
+			t.Error("the write of a function that panicked was committed")
+		}
+		return err
+	}))
+}
+
+func TestOptionsOutOfRangeAreNamed(t *testing.T) {
+	t.Parallel()
+	for field, o := range map[string]stoat.Options{
+		"MemtableSize": {MemtableSize: 1},
+		"Durability":   {Durability: 7},
+	} {
+		o.FS = vfs.NewMem()
+		if _, err := stoat.Open(dbDir, &o); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: got %v, want an error that names the field", field, err)
+		}
+	}
+	db := openMem(t)
+	if _, err := db.Begin(0); err == nil {
+		t.Error("Begin accepts a mode of 0")
+	}
+}
+
+// TestReadOnlyTransactionServesManyGoroutines uses one snapshot from many
+// goroutines at once, as the documentation allows.
+func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		for i := range 200 {
+			if err := tx.Set(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, "value %d", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	must(t, db.View(func(tx *stoat.Txn) error {
+		var group sync.WaitGroup
+		for g := range 8 {
+			group.Go(func() {
+				for i := range 200 {
+					value, err := tx.Get(fmt.Appendf(nil, "%03d", (i+g)%200))
+					if err != nil || string(value) != fmt.Sprintf("value %d", (i+g)%200) {
+						t.Errorf("got %q, %v", value, err)
+					}
+				}
+				items, err := collect(tx, stoat.IterOptions{Reverse: g%2 == 0})
+				if err != nil || len(items) != 200 {
+					t.Errorf("scanned %d items, error %v", len(items), err)
+				}
+			})
+		}
+		group.Wait()
+		return nil
+	}))
+}

@@ -1,0 +1,469 @@
+package stoat_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A modelKind is one kind of operation. Weights say how often it is drawn.
+type modelKind struct {
+	name   string
+	weight int
+	do     func(r *modelRun, rng *rand.Rand) error
+}
+
+var modelKinds = append(append([]modelKind{
+	{"begin read-write", 30, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, true) }},
+	{"begin read-only", 10, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, false) }},
+	{"commit", 40, commitOp(0)},
+	{"commit synced", 15, commitOp(stoat.Synced)},
+	{"commit buffered", 15, commitOp(stoat.Buffered)},
+	{"commit async", 15, opCommitAsync},
+	{"await async", 8, opAwait},
+	{"discard", 8, opDiscard},
+	{"update", 30, opUpdate},
+	{"update that gives up", 5, opUpdateFails},
+	{"update of a cancelled context", 2, opCancelled},
+	{"two readers of each other's writes", 10, opSkew},
+
+	{"set", 60, opSet},
+	{"set empty", 8, setOp(func(rng *rand.Rand, v *model.Version) { v.Value = "" })},
+	{"set large", 8, setOp(func(rng *rand.Rand, v *model.Version) { v.Value = strings.Repeat(v.Value, 200) })},
+	{"set with user byte", 8, setOp(func(rng *rand.Rand, v *model.Version) { v.User = byte(rng.Uint32()) })},
+	{"set that expires at", 8, opExpiresAt},
+	{"set with a time to live", 15, opTTL},
+	{"delete", 30, opDelete},
+	{"delete a range", 4, opDeleteRange},
+	{"set many", 6, opSetMany},
+	{"transaction larger than a memtable", 1, opHuge},
+
+	{"clock forward", 10, opClockForward},
+	{"clock back", 3, opClockBack},
+	{"sync", 6, opSync},
+	{"stats", 2, opStats},
+	{"reopen", 2, opReopen},
+	{"kill", 2, opKill},
+	{"power cut", 4, opPowerCut},
+	{"refused calls", 4, opRefused},
+	{"verify all", 2, opVerify},
+}, readKinds...), iteratorKinds...)
+
+// txn returns an open transaction, or begins one. A run holds at most six.
+func (r *modelRun) txn(rng *rand.Rand, write bool) (*pair, error) {
+	var fitting []*pair
+	for _, p := range r.txns {
+		if p.write || !write {
+			fitting = append(fitting, p)
+		}
+	}
+	if len(fitting) == 0 {
+		return r.begin(write)
+	}
+	return fitting[rng.IntN(len(fitting))], nil
+}
+
+func opBegin(r *modelRun, write bool) error {
+	if len(r.txns) >= 6 {
+		return nil
+	}
+	_, err := r.begin(write)
+	return err
+}
+
+func commitOp(d stoat.Durability) func(*modelRun, *rand.Rand) error {
+	return func(r *modelRun, rng *rand.Rand) error {
+		p, err := r.txn(rng, true)
+		if err != nil {
+			return err
+		}
+		return r.commit(p, d)
+	}
+}
+
+func opCommitAsync(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	r.forget(p)
+	a := &asyncCommit{done: make(chan error, 1)}
+	seq, ok := p.model.Commit()
+	a.seq, a.conflict = seq, !ok
+	d := []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)]
+	r.say("t%d.CommitAsync(%d): commit %d, conflict %v", p.name, d, seq, !ok)
+	p.tx.CommitAsync(func(err error) { a.done <- err }, stoat.WithDurability(d))
+	r.asyncs = append(r.asyncs, a)
+	return nil
+}
+
+func opAwait(r *modelRun, rng *rand.Rand) error {
+	if len(r.asyncs) == 0 {
+		return nil
+	}
+	i := rng.IntN(len(r.asyncs))
+	a := r.asyncs[i]
+	r.asyncs = append(r.asyncs[:i], r.asyncs[i+1:]...)
+	return r.await(a)
+}
+
+func opDiscard(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	r.say("t%d.Discard", p.name)
+	r.forget(p)
+	p.tx.Discard()
+	p.tx.Discard()
+	if _, err := p.tx.Get([]byte("k")); !errors.Is(err, stoat.ErrTxnDone) {
+		return fmt.Errorf("get after Discard: %v, want ErrTxnDone", err)
+	}
+	if err := p.tx.Commit(); !errors.Is(err, stoat.ErrTxnDone) {
+		return fmt.Errorf("commit after Discard: %v, want ErrTxnDone", err)
+	}
+	return nil
+}
+
+// opUpdate reads and writes in one closure, with nothing open beside it.
+func opUpdate(r *modelRun, rng *rand.Rand) error {
+	var p *pair
+	var seq uint64
+	ok := true
+	err := r.db.Update(func(tx *stoat.Txn) (err error) {
+		if p, err = r.adopt(tx, true); err != nil {
+			return err
+		}
+		for range 1 + rng.IntN(4) {
+			switch rng.IntN(3) {
+			case 0:
+				err = r.get(p, r.keys.near(rng))
+			case 1:
+				err = r.write(p, r.keys.pick(rng), model.Version{Deleted: true})
+			default:
+				err = r.write(p, r.keys.pick(rng), r.value(rng))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		seq, ok = p.model.Commit()
+		r.say("t%d commits %d, conflict %v", p.name, seq, !ok)
+		return nil
+	})
+	if p == nil {
+		return err
+	}
+	return r.committed(err, p.tx.CommitVersion(), seq, ok, r.opts.Durability)
+}
+
+var errGivenUp = errors.New("given up")
+
+func opUpdateFails(r *modelRun, rng *rand.Rand) error {
+	err := r.db.Update(func(tx *stoat.Txn) error {
+		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
+			return err
+		}
+		return errGivenUp
+	})
+	if err != errGivenUp {
+		return fmt.Errorf("update: %v, want the error of the function", err)
+	}
+	return nil
+}
+
+func opCancelled(r *modelRun, rng *rand.Rand) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	err := r.db.UpdateContext(ctx, func(tx *stoat.Txn) error {
+		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
+			return err
+		}
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("update: %v, want context.Canceled", err)
+	}
+	if _, err := r.db.BeginContext(ctx, stoat.ReadOnly); !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("begin: %v, want context.Canceled", err)
+	}
+	return nil
+}
+
+// opSkew runs two transactions that each read what the other writes: the
+// second to commit must fail.
+func opSkew(r *modelRun, rng *rand.Rand) error {
+	a, b := r.keys.pick(rng), r.keys.pick(rng)
+	for _, keys := range [][2]string{{a, b}, {b, a}} {
+		p, err := r.begin(true)
+		if err != nil {
+			return err
+		}
+		if rng.IntN(2) == 0 {
+			err = r.get(p, keys[0])
+		} else {
+			err = r.scan(p, stoat.IterOptions{Lower: []byte(keys[0]), Reverse: rng.IntN(2) == 0}, 1+rng.IntN(3))
+		}
+		if err == nil {
+			err = r.write(p, keys[1], r.value(rng))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range append([]*pair(nil), r.txns[len(r.txns)-2:]...) {
+		if err := r.commit(p, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// value makes a value that no other write has.
+func (r *modelRun) value(rng *rand.Rand) model.Version {
+	r.values++
+	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, strings.Repeat("-", rng.IntN(30)))}
+}
+
+// write sets or deletes a key on both sides.
+func (r *modelRun) write(p *pair, key string, v model.Version) error {
+	if v.Deleted {
+		r.say("t%d.Delete(%.40q)", p.name, key)
+	} else {
+		r.say("t%d.Set(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
+	}
+	r.calls++
+	p.model.Write(key, v)
+	return put(p.tx, model.Write{Key: key, Version: v})
+}
+
+func opSet(r *modelRun, rng *rand.Rand) error {
+	return setOp(func(*rand.Rand, *model.Version) {})(r, rng)
+}
+
+func setOp(change func(*rand.Rand, *model.Version)) func(*modelRun, *rand.Rand) error {
+	return func(r *modelRun, rng *rand.Rand) error {
+		p, err := r.txn(rng, true)
+		if err != nil {
+			return err
+		}
+		v := r.value(rng)
+		change(rng, &v)
+		return r.write(p, r.keys.pick(rng), v)
+	}
+}
+
+func opExpiresAt(r *modelRun, rng *rand.Rand) error {
+	now := r.clock.seen()
+	return setOp(func(rng *rand.Rand, v *model.Version) {
+		v.ExpiresAt = now + uint64(rng.IntN(40)) - 10
+	})(r, rng)
+}
+
+func opTTL(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	// Commits in the background would ask the clock too.
+	if err := r.settle(); err != nil {
+		return err
+	}
+	key, v := r.keys.pick(rng), r.value(rng)
+	ttl := time.Duration(rng.Int64N(int64(30 * time.Millisecond)))
+	v.ExpiresAt = r.clock.seen() + uint64((ttl+time.Millisecond-1)/time.Millisecond)
+	v.User = byte(rng.IntN(2))
+	p.model.Write(key, v)
+	r.say("t%d.Set(%.40q, %q, TTL(%v))", p.name, key, v.Value, ttl)
+	return p.tx.Set([]byte(key), []byte(v.Value), stoat.UserMeta(v.User), stoat.TTL(ttl))
+}
+
+func opDelete(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	return r.write(p, r.keys.near(rng), model.Version{Deleted: true})
+}
+
+// opDeleteRange deletes what an iterator shows, while it shows it.
+func opDeleteRange(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	it := r.iterator(p, randomIterOptions(r, rng))
+	defer it.close()
+	for range 1 + rng.IntN(20) {
+		if ok, err := r.step(p, it, nextStep, ""); !ok || err != nil {
+			return err
+		}
+		if err := r.write(p, it.model.Item().Key, model.Version{Deleted: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func opSetMany(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	for range rng.IntN(200) {
+		if err := r.write(p, r.keys.pick(rng), r.value(rng)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opHuge commits more than the smallest memtable holds, over and over the
+// same keys in part.
+func opHuge(r *modelRun, rng *rand.Rand) error {
+	p, err := r.begin(true)
+	if err != nil {
+		return err
+	}
+	for p.model.PendingSize() < 70<<10 {
+		v := r.value(rng)
+		v.Value = strings.Repeat(v.Value, 1+rng.IntN(1<<12/len(v.Value)))
+		if err := r.write(p, r.keys.near(rng)+fmt.Sprint(rng.IntN(100)), v); err != nil {
+			return err
+		}
+	}
+	return r.commit(p, 0)
+}
+
+func opClockForward(r *modelRun, rng *rand.Rand) error {
+	if r.still {
+		return nil
+	}
+	ms := r.clock.ms.Add(int64(rng.IntN(20)))
+	r.say("clock at %d", ms)
+	return nil
+}
+
+func opClockBack(r *modelRun, rng *rand.Rand) error {
+	if r.still {
+		return nil
+	}
+	ms := r.clock.ms.Add(-int64(rng.IntN(100)))
+	r.say("clock at %d", ms)
+	return nil
+}
+
+func opSync(r *modelRun, _ *rand.Rand) error {
+	r.say("sync at %d", r.known)
+	known := r.known
+	if err := r.db.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	r.durable = max(r.durable, known)
+	return nil
+}
+
+func opStats(r *modelRun, _ *rand.Rand) error {
+	_ = r.db.Stats()
+	return nil
+}
+
+func opReopen(r *modelRun, _ *rand.Rand) error {
+	r.say("close and open at %d", r.m.Last())
+	if err := r.close(); err != nil {
+		return err
+	}
+	_, err := r.open(r.m.Last(), r.m.Last())
+	return err
+}
+
+// opKill is the death of the process: what was acknowledged stays, buffered
+// commits too.
+func opKill(r *modelRun, _ *rand.Rand) error {
+	disk, floor := r.fs.Clone(), r.known
+	return r.crashed(disk, floor)
+}
+
+// opPowerCut takes what no sync has covered, in one of many ways.
+func opPowerCut(r *modelRun, rng *rand.Rand) error {
+	floor := r.durable
+	kinds := vfs.CrashKinds()
+	kind := kinds[rng.IntN(len(kinds))]
+	r.say("power cut, %v", kind)
+	return r.crashed(r.fs.Crash(kind, rng), floor)
+}
+
+func (r *modelRun) crashed(disk *vfs.Mem, floor uint64) error {
+	if err := r.abandon(disk); err != nil {
+		return err
+	}
+	version, err := r.open(floor, r.m.Last())
+	r.say("crash after %d: opened at %d, at least %d", r.m.Last(), version, floor)
+	if err != nil {
+		return err
+	}
+	r.m.Truncate(version)
+	// What recovery showed must not be lost by a later crash either.
+	r.known, r.durable = version, version
+	return r.lookAtClock()
+}
+
+// lookAtClock makes the database ask for the time, without a trace.
+func (r *modelRun) lookAtClock() error {
+	tx, err := r.db.Begin(stoat.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	return tx.Set([]byte("k"), nil, stoat.TTL(time.Second))
+}
+
+func opRefused(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	writing := func(err error) error {
+		if !p.write {
+			return stoat.ErrReadOnly
+		}
+		return err
+	}
+	long := make([]byte, stoat.MaxKeySize+1)
+	_, getEmpty := p.tx.Get(nil)
+	_, getLong := p.tx.Get(long)
+	for _, c := range []struct{ got, want error }{
+		{p.tx.Set(nil, []byte("x")), writing(stoat.ErrEmptyKey)},
+		{p.tx.Set(long, nil), writing(stoat.ErrKeyTooLarge)},
+		{p.tx.Delete([]byte{}), writing(stoat.ErrEmptyKey)},
+		{p.tx.Delete(long), writing(stoat.ErrKeyTooLarge)},
+		{getEmpty, stoat.ErrEmptyKey},
+		{getLong, stoat.ErrKeyTooLarge},
+	} {
+		if !errors.Is(c.got, c.want) {
+			return fmt.Errorf("t%d: got %v, want %v", p.name, c.got, c.want)
+		}
+	}
+	if !p.write {
+		r.forget(p)
+		if err := p.tx.Commit(); err != nil || p.tx.CommitVersion() != 0 {
+			return fmt.Errorf("commit of a read-only transaction: %v, version %d", err, p.tx.CommitVersion())
+		}
+	}
+	return nil
+}
+
+func opVerify(r *modelRun, _ *rand.Rand) error {
+	r.say("verify at %d to %d", r.known, r.m.Last())
+	if err := r.settle(); err != nil {
+		return err
+	}
+	return r.verify()
+}

@@ -1,0 +1,330 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A modelRun is one life of one database beside its model. One goroutine
+// drives it, so that the model can say exactly what every call must answer;
+// the database has its own goroutines all the same.
+type modelRun struct {
+	opts  stoat.Options
+	fs    *vfs.Mem
+	clock *testClock
+	still bool // the clock never moves
+	db    *stoat.DB
+	keys  keySpace
+
+	m *model.Map
+	// known is the newest commit that was acknowledged, so that every new
+	// snapshot must show it; durable the newest that no power cut may take.
+	known, durable uint64
+
+	txns   []*pair
+	asyncs []*asyncCommit
+	values int
+	calls  int64 // of the database
+
+	// narrate receives a line for each operation when a failure is told.
+	narrate func(format string, args ...any)
+}
+
+// A pair is a transaction of the database and that of the model.
+type pair struct {
+	name  int
+	write bool
+	tx    *stoat.Txn
+	model *model.Txn
+	fixed bool // the transaction's time has been asked for
+	iters []*iterPair
+}
+
+type iterPair struct {
+	name  int
+	it    *stoat.Iterator
+	model *model.Iterator
+	o     stoat.IterOptions
+}
+
+// An asyncCommit is a commit that has been handed over.
+type asyncCommit struct {
+	seq      uint64
+	conflict bool
+	done     chan error
+}
+
+// modelShape is what is random about a run beside its operations.
+type modelShape struct {
+	keys       keySpace
+	memtable   int64
+	durability stoat.Durability
+	still      bool
+}
+
+func randomShape(seed uint64) modelShape {
+	rng := rand.New(rand.NewPCG(seed, 0x5a4e))
+	return modelShape{
+		keys:       keySpaces[rng.IntN(len(keySpaces))],
+		memtable:   []int64{64 << 10, 64 << 10, 256 << 10, 64 << 20}[rng.IntN(4)],
+		durability: []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)],
+		still:      rng.IntN(2) == 0,
+	}
+}
+
+func newModelRun(s modelShape) *modelRun {
+	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, m: model.NewMap()}
+	r.opts = stoat.Options{FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability}
+	return r
+}
+
+func (r *modelRun) say(format string, args ...any) {
+	if r.narrate != nil {
+		r.narrate(format, args...)
+	}
+}
+
+// open opens the database and demands commit want of it, no more, no less.
+func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
+	db, err := stoat.Open(dbDir, &r.opts)
+	if err != nil {
+		return 0, fmt.Errorf("open: %w", err)
+	}
+	r.db = db
+	var version uint64
+	err = db.View(func(tx *stoat.Txn) error {
+		version = tx.ReadVersion()
+		return nil
+	})
+	if err == nil && (version < floor || version > ceiling) {
+		err = fmt.Errorf("opened at commit %d, want %d to %d", version, floor, ceiling)
+	}
+	return version, err
+}
+
+// close ends the database cleanly.
+func (r *modelRun) close() error {
+	err := errors.Join(r.db.Close(), r.settle())
+	for _, p := range r.txns {
+		if err == nil {
+			err = r.useAfterClose(p)
+		}
+		p.tx.Discard()
+	}
+	r.txns = nil
+	r.known, r.durable = r.m.Last(), r.m.Last()
+	return err
+}
+
+func (r *modelRun) useAfterClose(p *pair) error {
+	if _, err := p.tx.Get([]byte("k")); !errors.Is(err, stoat.ErrClosed) {
+		return fmt.Errorf("t%d.Get after Close: %v, want ErrClosed", p.name, err)
+	}
+	if err := p.tx.Commit(); !errors.Is(err, stoat.ErrClosed) {
+		return fmt.Errorf("t%d.Commit after Close: %v, want ErrClosed", p.name, err)
+	}
+	return nil
+}
+
+// abandon leaves the database as a dying process would, and goes on with
+// what disk was left.
+func (r *modelRun) abandon(disk *vfs.Mem) error {
+	err := r.settle()
+	for _, p := range r.txns {
+		p.tx.Discard()
+	}
+	r.txns = nil
+	if closeErr := r.db.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("close: %w", closeErr)
+	}
+	r.fs, r.opts.FS = disk, disk
+	// Time that only readers had seen is not kept through a crash, so the
+	// clock must not be behind it.
+	r.clock.ms.Store(max(r.clock.ms.Load(), r.clock.high.Load()))
+	return err
+}
+
+// settle waits for every commit that was handed over.
+func (r *modelRun) settle() error {
+	var errs []error
+	for _, a := range r.asyncs {
+		errs = append(errs, r.await(a))
+	}
+	r.asyncs = nil
+	return errors.Join(errs...)
+}
+
+func (r *modelRun) await(a *asyncCommit) error {
+	err := <-a.done
+	if a.conflict {
+		if !errors.Is(err, stoat.ErrConflict) {
+			return fmt.Errorf("async commit: %v, want ErrConflict", err)
+		}
+		return nil
+	}
+	r.known = max(r.known, a.seq)
+	if err != nil {
+		return fmt.Errorf("async commit %d: %w", a.seq, err)
+	}
+	return nil
+}
+
+// begin starts a transaction on both sides.
+func (r *modelRun) begin(write bool) (*pair, error) {
+	mode := stoat.ReadOnly
+	if write {
+		mode = stoat.ReadWrite
+	}
+	tx, err := r.db.Begin(mode)
+	if err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	p, err := r.adopt(tx, write)
+	if err != nil {
+		tx.Discard()
+		return nil, err
+	}
+	r.txns = append(r.txns, p)
+	return p, nil
+}
+
+// adopt makes a pair of a transaction of the database.
+func (r *modelRun) adopt(tx *stoat.Txn, write bool) (*pair, error) {
+	r.values++
+	p := &pair{name: r.values, write: write, tx: tx}
+	seq := tx.ReadVersion()
+	if seq < r.known || seq > r.m.Last() {
+		return nil, fmt.Errorf("begin: snapshot at %d, want %d to %d", seq, r.known, r.m.Last())
+	}
+	p.model = r.m.Begin(seq, write)
+	r.say("t%d := begin(write %v) at %d", p.name, write, seq)
+	return p, nil
+}
+
+// read runs a read of p, and follows the time of the transaction: it is fixed
+// when an operation first asks for it.
+func (r *modelRun) read(p *pair, do func() error) error {
+	r.calls++
+	if p.fixed {
+		return do()
+	}
+	if r.still {
+		p.model.NowMs = clockStart
+		return do()
+	}
+	// A commit in the background asks for the time too.
+	if err := r.settle(); err != nil {
+		return err
+	}
+	p.model.NowMs = r.clock.seen()
+	calls := r.clock.calls.Load()
+	err := do()
+	p.fixed = r.clock.calls.Load() != calls
+	return err
+}
+
+// forget takes p off the list of open transactions.
+func (r *modelRun) forget(p *pair) {
+	for i, other := range r.txns {
+		if other == p {
+			r.txns = append(r.txns[:i], r.txns[i+1:]...)
+			return
+		}
+	}
+}
+
+// commit ends p on both sides and demands the same outcome.
+func (r *modelRun) commit(p *pair, d stoat.Durability) error {
+	var opts []stoat.CommitOption
+	if d != 0 {
+		opts = append(opts, stoat.WithDurability(d))
+	} else {
+		d = r.opts.Durability
+	}
+	r.calls++
+	r.forget(p)
+	seq, ok := p.model.Commit()
+	r.say("t%d.Commit(%d): commit %d, conflict %v", p.name, d, seq, !ok)
+	return r.committed(p.tx.Commit(opts...), p.tx.CommitVersion(), seq, ok, d)
+}
+
+// committed compares the outcome of a commit with what the model says.
+func (r *modelRun) committed(err error, version, seq uint64, ok bool, d stoat.Durability) error {
+	if !ok {
+		if !errors.Is(err, stoat.ErrConflict) {
+			return fmt.Errorf("commit: %v (version %d), want ErrConflict", err, version)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("commit: %w, want commit %d", err, seq)
+	}
+	if version != seq {
+		return fmt.Errorf("CommitVersion is %d, want %d", version, seq)
+	}
+	if seq != 0 {
+		r.known = max(r.known, seq)
+		if d == stoat.Synced {
+			r.durable = max(r.durable, seq)
+		}
+	}
+	return nil
+}
+
+// verify compares the whole database with the model.
+func (r *modelRun) verify() error {
+	tx, err := r.db.Begin(stoat.ReadOnly)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Discard()
+	if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
+		return fmt.Errorf("snapshot at %d, want %d to %d", v, r.known, r.m.Last())
+	}
+	return compare(tx, r.m, r.clock.seen())
+}
+
+// A keySpace makes keys of numbers.
+type keySpace struct {
+	name string
+	n    int
+	key  func(i int) string
+}
+
+// keySpaces are the kinds of keys that runs use. The widths matter: keys
+// within eight bytes, common heads longer than that, keys that are heads of
+// each other, and bytes at the ends of their range.
+var keySpaces = []keySpace{
+	{"few", 12, func(i int) string { return string([]byte{'a' + byte(i)}) }},
+	{"numbers", 400, func(i int) string { return fmt.Sprintf("key%05d", i) }},
+	{"many", 4000, func(i int) string { return fmt.Sprintf("%04d", i) }},
+	{"long head", 150, func(i int) string { return strings.Repeat("the same head for all ", 4) + fmt.Sprint(i) }},
+	{"heads of each other", 40, func(i int) string { return strings.Repeat("x", 1+i) }},
+	{"zeros and ones", 60, func(i int) string {
+		return string([]byte{"\x00\xff\x01"[i%3], "\x00\xff\x7f\x80"[i/3%4]}) + strings.Repeat("\x00", i/12)
+	}},
+	{"very long", 20, func(i int) string { return strings.Repeat(string([]byte{byte(i) + 'A'}), 1+i*i*20) }},
+}
+
+// pick draws a key.
+func (k keySpace) pick(rng *rand.Rand) string { return k.key(rng.IntN(k.n)) }
+
+// near draws a key that is in the space or next to one that is.
+func (k keySpace) near(rng *rand.Rand) string {
+	key := k.pick(rng)
+	switch rng.IntN(5) {
+	case 0:
+		return key + "\x00"
+	case 1:
+		return key[:len(key)/2] + "~"
+	case 2:
+		return key[:1]
+	}
+	return key
+}

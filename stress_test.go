@@ -1,0 +1,279 @@
+package stoat_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const (
+	stressGoroutines = 16
+	stressCounters   = 50
+	// stressLife is how many commits one database takes; then it is opened
+	// again, so that the test can run for hours.
+	stressLife = 20_000
+)
+
+// TestStress lets 16 goroutines loose on one database and counts: no update
+// may be lost, no scan may see half a transaction, and neither goroutines nor
+// memory may pile up from one opening to the next.
+func TestStress(t *testing.T) {
+	seed := dose.Seed(t)
+	duration := dose.Duration(t, time.Second, 2*time.Second)
+	dose.Reproduce(t, "stress")
+	s := &stress{seed: seed, until: time.Now().Add(duration)}
+	opts := stoat.Options{MemtableSize: 1 << 20}
+	var heap []uint64
+	goroutines := runtime.NumGoroutine()
+	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
+		opts.FS = vfs.NewMem()
+		if err := s.live(&opts, life); err != nil {
+			t.Fatalf("seed %d, life %d: %v", seed, life, err)
+		}
+		heap = append(heap, heapInUse())
+	}
+	t.Logf("%d lives, %d commits, %d conflicts", len(heap), s.commits.Load(), s.conflicts.Load())
+	if first, last := heap[1], heap[len(heap)-1]; last > 2*first+8<<20 {
+		t.Errorf("the heap grew from %d to %d bytes over %d lives", first, last, len(heap)-1)
+	}
+	if n := settledGoroutines(goroutines); n > goroutines {
+		t.Errorf("%d goroutines are left, there were %d", n, goroutines)
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC() // the first one only empties the pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// settledGoroutines gives goroutines that are about to end the time to.
+func settledGoroutines(want int) int {
+	n := runtime.NumGoroutine()
+	for range 100_000 {
+		if n <= want {
+			break
+		}
+		runtime.Gosched()
+		n = runtime.NumGoroutine()
+	}
+	return n
+}
+
+type stress struct {
+	seed               uint64
+	until              time.Time
+	commits, conflicts atomic.Int64
+}
+
+// live opens a database, lets the goroutines run, and checks what they did:
+// by the counters, after a reopening, against what was acknowledged.
+func (s *stress) live(opts *stoat.Options, life int) error {
+	db, err := stoat.Open(dbDir, opts)
+	if err != nil {
+		return err
+	}
+	l := &stressedDB{stress: s, db: db, added: make([]atomic.Int64, stressCounters)}
+	errs := make([]error, stressGoroutines)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(s.seed+uint64(life), uint64(i)))
+			errs[i] = guarded(func() error { return l.run(rng) })
+		})
+	}
+	group.Wait()
+	if err := errors.Join(append(errs, db.Close())...); err != nil {
+		return err
+	}
+	if l.db, err = stoat.Open(dbDir, opts); err != nil {
+		return err
+	}
+	return errors.Join(l.total(), l.db.Close())
+}
+
+type stressedDB struct {
+	*stress
+	db    *stoat.DB
+	ended atomic.Int64
+	added []atomic.Int64 // to each counter, as acknowledged
+}
+
+func (l *stressedDB) run(rng *rand.Rand) error {
+	for time.Now().Before(l.until) && l.ended.Add(1) < stressLife {
+		var err error
+		switch rng.IntN(8) {
+		case 0, 1, 2:
+			err = l.add(rng)
+		case 3:
+			err = l.addAsync(rng)
+		case 4:
+			err = l.pair(rng)
+		case 5:
+			err = l.scanPairs(rng)
+		case 6:
+			err = l.readCounters(rng)
+		default:
+			err = l.churn(rng)
+		}
+		if err != nil && !errors.Is(err, stoat.ErrConflict) {
+			return err
+		}
+		if err != nil {
+			l.conflicts.Add(1)
+		} else {
+			l.commits.Add(1)
+		}
+	}
+	return nil
+}
+
+func counterKey(i int) []byte { return fmt.Appendf(nil, "counter/%02d", i) }
+
+// increment adds 1 to a counter within tx.
+func increment(tx *stoat.Txn, key []byte) error {
+	n := uint64(0)
+	value, err := tx.Get(key)
+	if err == nil {
+		n = binary.BigEndian.Uint64(value)
+	} else if !errors.Is(err, stoat.ErrNotFound) {
+		return err
+	}
+	return tx.Set(key, binary.BigEndian.AppendUint64(nil, n+1))
+}
+
+func (l *stressedDB) add(rng *rand.Rand) error {
+	i := rng.IntN(stressCounters)
+	d := anyDurability(rng)
+	err := l.db.Update(func(tx *stoat.Txn) error { return increment(tx, counterKey(i)) }, stoat.WithDurability(d))
+	if err == nil {
+		l.added[i].Add(1)
+	}
+	return err
+}
+
+func (l *stressedDB) addAsync(rng *rand.Rand) error {
+	i := rng.IntN(stressCounters)
+	tx, err := l.db.Begin(stoat.ReadWrite)
+	if err != nil {
+		return err
+	}
+	if err := increment(tx, counterKey(i)); err != nil {
+		tx.Discard()
+		return err
+	}
+	done := make(chan error, 1)
+	tx.CommitAsync(func(err error) {
+		if err == nil {
+			l.added[i].Add(1)
+		}
+		done <- err
+	}, stoat.WithDurability(anyDurability(rng)))
+	return <-done
+}
+
+// pair writes two keys far apart that must always have the same value.
+func (l *stressedDB) pair(rng *rand.Rand) error {
+	value := make([]byte, 8+rng.IntN(200))
+	binary.BigEndian.PutUint64(value, rng.Uint64())
+	i := rng.IntN(100)
+	return l.db.Update(func(tx *stoat.Txn) error {
+		if err := tx.Set(fmt.Appendf(nil, "left/%02d", i), value); err != nil {
+			return err
+		}
+		return tx.Set(fmt.Appendf(nil, "right/%02d", i), value)
+	}, stoat.WithDurability(stoat.Buffered))
+}
+
+func (l *stressedDB) scanPairs(rng *rand.Rand) error {
+	return l.db.View(func(tx *stoat.Txn) error {
+		left, err := collect(tx, stoat.IterOptions{Prefix: []byte("left/")})
+		if err != nil {
+			return err
+		}
+		right, err := collect(tx, stoat.IterOptions{Prefix: []byte("right/"), Reverse: rng.IntN(2) == 0})
+		if err != nil {
+			return err
+		}
+		if len(left) != len(right) {
+			return fmt.Errorf("%d left and %d right halves at %d", len(left), len(right), tx.ReadVersion())
+		}
+		byName := make(map[string]string)
+		for _, it := range right {
+			byName[it.Key[len("right/"):]] = it.Value
+		}
+		for _, it := range left {
+			if byName[it.Key[len("left/"):]] != it.Value {
+				return fmt.Errorf("the halves of %s differ at %d", it.Key, tx.ReadVersion())
+			}
+		}
+		return nil
+	})
+}
+
+// readCounters demands that what was acknowledged before is there.
+func (l *stressedDB) readCounters(rng *rand.Rand) error {
+	i := rng.IntN(stressCounters)
+	least := l.added[i].Load()
+	return l.db.View(func(tx *stoat.Txn) error { return counterAtLeast(tx, i, least) })
+}
+
+func counterAtLeast(tx *stoat.Txn, i int, least int64) error {
+	value, err := tx.Get(counterKey(i))
+	if errors.Is(err, stoat.ErrNotFound) && least == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if n := int64(binary.BigEndian.Uint64(value)); n < least {
+		return fmt.Errorf("counter %d is %d, %d were acknowledged", i, n, least)
+	}
+	return nil
+}
+
+// churn writes and deletes keys of its own, and syncs now and then.
+func (l *stressedDB) churn(rng *rand.Rand) error {
+	if rng.IntN(20) == 0 {
+		return l.db.Sync()
+	}
+	return l.db.Update(func(tx *stoat.Txn) error {
+		for range 1 + rng.IntN(10) {
+			if err := put(tx, set(rng.IntN(500), value(rng, 100))); err != nil {
+				return err
+			}
+			if err := tx.Delete(fmt.Appendf(nil, "key%03d", rng.IntN(500))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, stoat.WithDurability(anyDurability(rng)))
+}
+
+// total demands that every counter is exactly what was acknowledged.
+func (l *stressedDB) total() error {
+	return l.db.View(func(tx *stoat.Txn) error {
+		for i := range l.added {
+			want := l.added[i].Load()
+			if err := counterAtLeast(tx, i, want); err != nil {
+				return fmt.Errorf("after reopening: %w", err)
+			}
+			if err := counterAtLeast(tx, i, want+1); err == nil && want > 0 {
+				return fmt.Errorf("counter %d is above the %d increments that were acknowledged", i, want)
+			}
+		}
+		return nil
+	})
+}
