@@ -121,8 +121,9 @@ type committer struct {
 	bytes   int64 // of the queue
 	leaders int
 	size    int // members of the group that was taken last
+	async   int // requests of CommitAsync that have not been reported
 	closed  bool
-	idle    sync.Cond // leaders has become 0
+	idle    sync.Cond // leaders or async has become 0
 	room    sync.Cond // bytes has fallen below queueBytes
 
 	// build is held by the leader that builds its group. It guards the order
@@ -130,7 +131,6 @@ type committer struct {
 	build   sync.Mutex
 	lastSeq base.SeqNum
 	last    *group
-	spare   []*request
 	head    []byte // an entry being encoded
 
 	poison atomic.Pointer[error]
@@ -184,26 +184,24 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	if lead {
-		c.lead(r)
-		return r.err
-	}
-	select {
-	case s := <-r.ready:
-		return c.woken(r, s)
-	case <-ctx.Done():
-		if c.withdraw(r) {
-			return ctx.Err()
+	for {
+		if lead && c.lead(r) {
+			return r.err
 		}
-		return c.woken(r, <-r.ready)
+		var s signal
+		select {
+		case s = <-r.ready:
+		case <-ctx.Done():
+			if c.withdraw(r) {
+				return ctx.Err()
+			}
+			s = <-r.ready
+		}
+		if s == signalDone {
+			return r.err
+		}
+		lead = true
 	}
-}
-
-func (c *committer) woken(r *request, s signal) error {
-	if s == signalLead {
-		c.lead(r)
-	}
-	return r.err
 }
 
 // submitAsync takes r through the pipeline on goroutines of the database and
@@ -253,6 +251,9 @@ func (c *committer) enqueue(r *request) (lead bool, err error) {
 	if c.closed {
 		return false, ErrClosed
 	}
+	if r.done != nil {
+		c.async++
+	}
 	r.queued = true
 	c.queue = append(c.queue, r)
 	c.bytes += r.size()
@@ -296,10 +297,10 @@ func (c *committer) withdraw(r *request) bool {
 	return false
 }
 
-// lead takes one group through the log. own is the leader's own request, nil
-// for a goroutine that leads for async ones; it may turn out to be in the
-// group of another leader, and is awaited in that case.
-func (c *committer) lead(own *request) {
+// lead takes one group through the log and reports whether own was in it. own
+// is the leader's own request, nil for a goroutine that leads for async ones.
+// Another leader may have taken it, or the group may have been full before.
+func (c *committer) lead(own *request) bool {
 	if c.lastSize() > 1 {
 		// Let those whom the last group woke join this one.
 		runtime.Gosched()
@@ -314,20 +315,20 @@ func (c *committer) lead(own *request) {
 		g.err = l.Sync()
 	}
 	c.publish(g)
-	c.finish(g, own)
+	return c.finish(g, own)
 }
 
-// finish tells the members of g how it went, passes the lead on, and waits for
-// own if that was taken by another leader.
-func (c *committer) finish(g *group, own *request) {
-	wait, async := own != nil, 0
+// finish tells the members of g how it went and passes the lead on. It reports
+// whether own was one of them.
+func (c *committer) finish(g *group, own *request) bool {
+	included, async := false, 0
 	for _, r := range g.members {
 		if r.err == nil {
 			r.err = g.err
 		}
 		switch {
 		case r == own:
-			wait = false
+			included = true
 		case r.done != nil:
 			g.members[async] = r
 			async++
@@ -337,14 +338,24 @@ func (c *committer) finish(g *group, own *request) {
 	}
 	members := g.members[:async]
 	g.members = nil
-	c.pass()
+	c.pass(own)
 	if own != nil && async > 0 {
-		go report(members) // a caller of Commit does not wait for callbacks
+		go c.report(members) // a caller of Commit does not wait for callbacks
 	} else {
-		report(members)
+		c.report(members)
 	}
-	if wait {
-		<-own.ready
+	return included
+}
+
+// report calls back those who committed with CommitAsync.
+func (c *committer) report(members []*request) {
+	for _, r := range members {
+		r.done(r.err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.async -= len(members); c.async == 0 {
+		c.idle.Broadcast()
 	}
 }
 
@@ -387,10 +398,13 @@ func (c *committer) take() *group {
 
 // pass ends a leader's turn. If the queue is worth leading, somebody in it on
 // whose behalf nobody leads yet gets the lead; for an async request a goroutine
-// does.
-func (c *committer) pass() {
+// does. The leader's own request may be the one, if it still waits.
+func (c *committer) pass(own *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if own != nil {
+		own.leading = false
+	}
 	if c.leaders--; c.worthLeading() {
 		for _, r := range c.queue {
 			if !r.leading {
@@ -434,13 +448,13 @@ func (c *committer) publish(g *group) {
 	close(g.done)
 }
 
-// drain refuses new requests and waits for those under way.
+// drain refuses new requests and waits for those under way, callbacks included.
 func (c *committer) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	c.room.Broadcast()
-	for c.leaders > 0 {
+	for c.leaders > 0 || c.async > 0 {
 		c.idle.Wait()
 	}
 }

@@ -141,6 +141,7 @@ func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashK
 // goOn writes to a recovered database, crashes it, and demands that both what
 // was recovered and what was written are there.
 func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *rand.Rand) error {
+	opts.FS.(*vfs.Mem).SetCapacity(1 << 40) // a full disk has room again
 	m = m.Clone()
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {

@@ -324,7 +324,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 // CommitAsync is Commit without the wait: it ends the transaction for the
 // caller and calls done exactly once with what Commit would have returned,
 // possibly before it returns, on a goroutine of the database. done should be
-// brief. When more than a few memtables' worth of writes wait to be
+// brief, and must not close the database, which waits for it. When more than a few memtables' worth of writes wait to be
 // committed, CommitAsync waits for some of them first.
 func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if tx.done {

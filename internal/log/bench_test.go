@@ -41,8 +41,8 @@ func benchWriter(b *testing.B, o Options) *Writer {
 	return w
 }
 
-// BenchmarkBuild is the cost of a record up to the write: Reserve, Begin,
-// Write, End.
+// BenchmarkBuild is the cost of a group of one record up to the write: Reserve,
+// Begin, Write, End, Flush.
 func BenchmarkBuild(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -65,6 +65,9 @@ func BenchmarkBuild(b *testing.B) {
 				w.Begin()
 				w.Write(p)
 				w.End()
+				if err := w.Flush(); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -233,7 +233,8 @@ func (it *Iter) collectRun(n, want int) int {
 	return n
 }
 
-// decode fills b with the first n named entries, except dead ones.
+// decode fills b with the first n named entries, except dead ones. It first
+// touches all of them, so that their cache misses overlap.
 func (it *Iter) decode(b *iter.Batch, n int) {
 	t := it.t
 	touched := uint64(0)
@@ -241,7 +242,7 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 	for i, r := range it.refs[:n] {
 		e := t.arena.at(r)
 		entries[i] = e
-		touched ^= e.word()
+		touched ^= e.word() ^ e.afterHeader()
 	}
 	it.touched ^= touched
 	for _, e := range entries[:n] {

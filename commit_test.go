@@ -1,0 +1,72 @@
+package stoat_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+)
+
+// Groups are cut at a number of bytes, so a leader's own request may not be in
+// the group it leads. Nobody must be left waiting.
+func TestLargeCommitsByManyGoroutinesAllFinish(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), Durability: stoat.Buffered})
+	must(t, err)
+	value := bytes.Repeat([]byte{1}, 3<<20)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 4 {
+				err := db.Update(func(tx *stoat.Txn) error {
+					return tx.Set(fmt.Appendf(nil, "%d/%d", g, i), value)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, db.View(func(tx *stoat.Txn) error {
+		n := 0
+		for range tx.All() {
+			n++
+		}
+		if n != 32 || tx.ReadVersion() != 32 {
+			t.Errorf("%d keys at version %d, want 32 at 32", n, tx.ReadVersion())
+		}
+		return tx.Err()
+	}))
+	must(t, db.Close())
+}
+
+func TestCloseWaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
+	must(t, err)
+	var called, failed atomic.Int64
+	const n = 500
+	for i := range n {
+		tx, err := db.Begin(stoat.ReadWrite)
+		must(t, err)
+		must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
+		tx.CommitAsync(func(err error) {
+			called.Add(1)
+			if err != nil {
+				failed.Add(1)
+			}
+		})
+		if err := tx.Set([]byte("late"), nil); !errors.Is(err, stoat.ErrTxnDone) {
+			t.Fatalf("a write after CommitAsync: %v", err)
+		}
+	}
+	must(t, db.Close())
+	if called.Load() != n || failed.Load() != 0 {
+		t.Errorf("%d of %d callbacks were called, %d with an error", called.Load(), n, failed.Load())
+	}
+}
