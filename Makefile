@@ -100,7 +100,7 @@ stress: ## writers, readers and reopening under the race detector: SEED, DURATIO
 
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice
-	$(call randomized,TestMutant.*)
+	$(call randomized,TestMutants)
 
 # fuzz runs every fuzz target of the module for DURATION. What it finds to fail
 # is kept in testdata/fuzz by go test itself; with KEEP=1 so are the inputs

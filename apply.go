@@ -3,6 +3,7 @@ package stoat
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
@@ -38,7 +39,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 		r.err = c.proveRecovered()
 		return nil
 	}
-	if c.db.conflicts(&w.reads, r.since) {
+	if !mutant.On(mutant.SkipGroupCheck) && c.db.conflicts(&w.reads, r.since) {
 		c.counts.conflicts.Add(1)
 		r.err = ErrConflict
 		return nil
@@ -47,6 +48,9 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 		return nil
 	}
 	seq := c.lastSeq + 1
+	if mutant.On(mutant.EarlyPublish) {
+		c.db.visible.Store(uint64(seq))
+	}
 	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
 	if err := c.db.apply(w, seq); err != nil {
 		return err
@@ -124,6 +128,9 @@ func (d *DB) install(tables []*memtable.Table, newer ...*memtable.Table) {
 func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) bool {
 	if reads.Empty() {
 		return false
+	}
+	if mutant.On(mutant.ValidateOffByOne) {
+		since++
 	}
 	for _, t := range d.view.Load().tables {
 		last := t.LastSeq()

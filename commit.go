@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
@@ -163,7 +164,11 @@ func (c *committer) poisoned() error {
 	return nil
 }
 
-func (c *committer) fail(err error) { c.poison.CompareAndSwap(nil, &err) }
+func (c *committer) fail(err error) {
+	if !mutant.On(mutant.NoPoison) {
+		c.poison.CompareAndSwap(nil, &err)
+	}
+}
 
 // size is what a request will take in the log at most.
 func (r *request) size() int64 {
@@ -310,7 +315,7 @@ func (c *committer) lead(own *request) bool {
 	c.buildGroup(g)
 	c.build.Unlock()
 
-	if l := c.db.log.Load(); g.sync && g.err == nil && l != nil {
+	if l := c.db.log.Load(); g.sync && g.err == nil && l != nil && !mutant.On(mutant.NoSync) {
 		c.counts.syncs.Add(1)
 		g.err = l.Sync()
 	}
@@ -440,6 +445,9 @@ func (c *committer) publish(g *group) {
 	}
 	if g.err == nil {
 		if g.lastSeq > 0 {
+			if mutant.On(mutant.LatePublish) {
+				g.lastSeq--
+			}
 			c.db.visible.Store(uint64(g.lastSeq))
 		}
 	} else {

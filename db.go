@@ -247,7 +247,7 @@ func (d *DB) reap() {
 
 // newTable makes an empty memtable for about as many entries as hint.
 func newTable(hint int) *memtable.Table {
-	return memtable.New(memtable.Options{Memory: offHeap{}, ChunkSize: tableChunk, SizeHint: hint})
+	return memtable.New(memtable.Options{Memory: memtable.Slabs(offHeap{}), ChunkSize: tableChunk, SizeHint: hint})
 }
 
 const tableChunk = 1 << 20
@@ -256,7 +256,10 @@ const tableChunk = 1 << 20
 type offHeap struct{}
 
 func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }
-func (offHeap) Free(b []byte)               { vfs.Free(b) }
+func (offHeap) Free(b []byte) {
+	err := vfs.Free(b)
+	invariant.Check(err == nil, "memory that was not allocated is freed: %v", err)
+}
 
 // nowMs is the time by which expiry is judged: it never goes back.
 func (d *DB) nowMs() uint64 { return d.clock.now(d.opts.Clock) }

@@ -77,7 +77,7 @@ func faultOf(err error) error {
 		return nil
 	case errors.Is(err, stoat.ErrCorrupt), errors.Is(err, stoat.ErrLocked), errors.Is(err, stoat.ErrClosed):
 		return fmt.Errorf("a failing call was taken for something else: %w", err)
-	case errors.Is(err, vfs.ErrInjected), errors.Is(err, stoat.ErrNoSpace):
+	case errors.Is(err, vfs.ErrInjected), errors.Is(err, vfs.ErrIO), errors.Is(err, stoat.ErrNoSpace):
 		return nil
 	}
 	return fmt.Errorf("the error does not lead to its cause: %w", err)

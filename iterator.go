@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // IterOptions choose what an iterator shows.
@@ -335,12 +336,14 @@ func (c *iteratorCore) noteRange() {
 	}
 	c.reading = false
 	w := c.tx.writes
-	if w == nil {
+	if w == nil || mutant.On(mutant.SkipRangeCheck) || c.keysOnly && mutant.On(mutant.KeyOnlyUnread) {
 		return
 	}
 	key := c.visible.Entry.Key
 	switch valid := c.visible.Valid(); {
 	case !c.reverse && valid:
+		w.reads.AddRangeThrough(c.start, key)
+	case !c.reverse && mutant.On(mutant.SkipPhantomTail):
 		w.reads.AddRangeThrough(c.start, key)
 	case !c.reverse:
 		w.reads.AddRange(c.start, c.upper)

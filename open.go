@@ -19,7 +19,7 @@ const lockName = "LOCK"
 
 // NewMemFS returns a file system in memory, for databases that live as long
 // as the process. Give it as Options.FS.
-func NewMemFS() FS { return vfs.NewMem() }
+func NewMemFS() FS { return vfs.NewVolatile() }
 
 // Open opens the database in the directory dir, and makes both if they do not
 // exist. opts may be nil. The caller must Close the database.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
@@ -36,6 +37,12 @@ type Txn struct {
 func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	tx.db, tx.slot = d, slot
 	tx.seq = slot.Seq()
+	if mutant.On(mutant.SnapshotOffByOne) {
+		tx.seq++
+	}
+	if mutant.On(mutant.StaleReadVersion) && tx.seq > 0 {
+		tx.seq--
+	}
 	tx.view = d.view.Load() // after the slot: it holds all that the snapshot sees
 	tx.done, tx.loopErr = false, nil
 	tx.now.Store(0)
@@ -171,12 +178,14 @@ func (tx *Txn) find(key []byte) (base.Entry, error) {
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
 	if w := tx.writes; w != nil {
-		if w.pending.Len() > 0 {
+		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
 				return tx.show(v, m, 0)
 			}
 		}
-		w.reads.AddPoint(hash)
+		if !mutant.On(mutant.SkipPointCheck) {
+			w.reads.AddPoint(hash)
+		}
 	}
 	for _, t := range tx.view.tables {
 		if v, m, seq, ok := t.Get(key, hash, tx.seq); ok {
@@ -187,6 +196,9 @@ func (tx *Txn) find(key []byte) (base.Entry, error) {
 }
 
 func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) (base.Entry, error) {
+	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
+		m.ExpiresAt++
+	}
 	if m.Kind != base.KindSet || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
 		return base.Entry{}, ErrNotFound
 	}

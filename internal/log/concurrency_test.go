@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -52,87 +53,87 @@ func (g *groupCommitter) acknowledged() int {
 }
 
 func TestConcurrentGroupsLoseNothingInACrash(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		o := testOptions(newTestDisk(t), seed)
-		disk := o.FS.(*vfs.Mem)
-		o.Go = nil
-		w, spans, err := open(o, nil, nil)
-		must(t, err)
-		g := &groupCommitter{w: w}
-		var wg sync.WaitGroup
-		for worker := range uint64(4) {
-			wg.Go(func() {
-				rng := rand.New(rand.NewPCG(seed, worker))
-				for range 60 {
-					if err := g.commit(1 + rng.IntN(4)); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
+	t.Parallel()
+	seed := dose.Seed(t)
+	o := testOptions(newTestDisk(t), seed)
+	disk := o.FS.(*vfs.Mem)
+	o.Go = nil
+	w, spans, err := open(o, nil, nil)
+	must(t, err)
+	g := &groupCommitter{w: w}
+	var wg sync.WaitGroup
+	for worker := range uint64(4) {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, 100))
-			kinds := vfs.CrashKinds()
+			rng := rand.New(rand.NewPCG(seed, worker))
 			for range 60 {
-				acked := g.acknowledged()
-				crashed := o
-				crashed.FS = disk.Crash(kinds[rng.IntN(len(kinds))], rng)
-				next := 0
-				if _, err := Recover(crashed, spans, collect(&next)); err != nil || next < acked {
-					t.Errorf("%d transactions recovered, want %d: %v", next, acked, err)
+				if err := g.commit(1 + rng.IntN(4)); err != nil {
+					t.Error(err)
 					return
 				}
 			}
 		})
-		wg.Wait()
-		must(t, w.Close())
-		next := 0
-		_, err = Recover(o, spans, collect(&next))
-		must(t, err)
-		if next != g.built {
-			t.Fatalf("%d transactions, want %d", next, g.built)
+	}
+	wg.Go(func() {
+		rng := rand.New(rand.NewPCG(seed, 100))
+		kinds := vfs.CrashKinds()
+		for range 60 {
+			acked := g.acknowledged()
+			crashed := o
+			crashed.FS = disk.Crash(kinds[rng.IntN(len(kinds))], rng)
+			next := 0
+			if _, err := Recover(crashed, spans, collect(&next)); err != nil || next < acked {
+				t.Errorf("%d transactions recovered, want %d: %v", next, acked, err)
+				return
+			}
 		}
 	})
+	wg.Wait()
+	must(t, w.Close())
+	next := 0
+	_, err = Recover(o, spans, collect(&next))
+	must(t, err)
+	if next != g.built {
+		t.Fatalf("%d transactions, want %d", next, g.built)
+	}
 }
 
 func TestAFailedSyncIsReportedByBothLanesWhoeverMeetsItFirst(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		poisoned := 0
-		for range 20 {
-			disk := newTestDisk(t)
-			faults := vfs.NewFaults(disk)
-			o := testOptions(faults, seed)
-			o.Go = nil
-			w, spans, err := open(o, nil, nil)
-			must(t, err)
-			faults.Add(vfs.Rule{Op: vfs.OpSyncData, Nth: 1 + rng.Int64N(20), Sync: vfs.SyncDropped})
-			g := &groupCommitter{w: w}
-			var wg sync.WaitGroup
-			for range 3 {
-				wg.Go(func() {
-					for range 50 {
-						if g.commit(1) != nil {
-							break
-						}
+	t.Parallel()
+	seed := dose.Seed(t)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	poisoned := 0
+	for range 20 {
+		disk := newTestDisk(t)
+		faults := vfs.NewFaults(disk)
+		o := testOptions(faults, seed)
+		o.Go = nil
+		w, spans, err := open(o, nil, nil)
+		must(t, err)
+		faults.Add(vfs.Rule{Op: vfs.OpSyncData, Nth: 1 + rng.Int64N(20), Sync: vfs.SyncDropped})
+		g := &groupCommitter{w: w}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for range 50 {
+					if g.commit(1) != nil {
+						break
 					}
-				})
-			}
-			wg.Wait()
-			// The sync that fails may be that of a segment in preparation.
-			if w.Err() != nil {
-				poisoned++
-			}
-			acked := g.acknowledged()
-			o.FS = disk.Crash(vfs.CrashKeepNone, rng)
-			next := 0
-			if _, err := Recover(o, spans, collect(&next)); err != nil || next < acked {
-				t.Fatalf("%d transactions recovered, want %d: %v", next, acked, err)
-			}
+				}
+			})
 		}
-		if poisoned == 0 {
-			t.Fatal("no writer was poisoned")
+		wg.Wait()
+		// The sync that fails may be that of a segment in preparation.
+		if w.Err() != nil {
+			poisoned++
 		}
-	})
+		acked := g.acknowledged()
+		o.FS = disk.Crash(vfs.CrashKeepNone, rng)
+		next := 0
+		if _, err := Recover(o, spans, collect(&next)); err != nil || next < acked {
+			t.Fatalf("%d transactions recovered, want %d: %v", next, acked, err)
+		}
+	}
+	if poisoned == 0 {
+		t.Fatal("no writer was poisoned")
+	}
 }

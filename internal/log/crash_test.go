@@ -1,39 +1,14 @@
 package log
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
-
-var (
-	seedFlag  = flag.Uint64("seed", 0, "run the seeded tests with this seed only")
-	crashRuns = flag.Uint64("crash-runs", 1, "how many seeds the crash tests run")
-)
-
-// forSeeds runs f as a subtest for each seed.
-func forSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
-	t.Parallel()
-	first, n := uint64(1), *crashRuns
-	if *seedFlag != 0 {
-		first, n = *seedFlag, 1
-	}
-	for seed := first; seed < first+n; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			defer func() {
-				if t.Failed() {
-					t.Logf("reproduce: go test ./internal/log -run '%s' -seed %d", t.Name(), seed)
-				}
-			}()
-			f(t, seed)
-		})
-	}
-}
 
 // A workload drives a log with random steps and knows what must be there
 // after a crash. The manifest is the field spans: it changes at once and never
@@ -192,17 +167,16 @@ func (d *workload) checkCrash(disk *vfs.Mem, what string) int {
 	return n
 }
 
-func TestNothingAcknowledgedIsLostInACrashAtAnyBoundary(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
+func TestCrashAtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 1000, 8000)
+	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
 		crash := rand.New(rand.NewPCG(seed, 4))
-		boundaries, states := 0, 0
+		boundaries := 0
 		d.disk.SetHook(func(op vfs.Op) {
 			boundaries++
 			for _, kind := range vfs.CrashKinds() {
-				if testing.Short() && crash.IntN(8) > 0 {
-					continue
-				}
 				states++
 				d.checkCrash(d.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundaries, op, kind))
 			}
@@ -210,20 +184,24 @@ func TestNothingAcknowledgedIsLostInACrashAtAnyBoundary(t *testing.T) {
 		})
 		d.open()
 		for range 150 {
-			d.step()
+			if states < wanted {
+				d.step()
+			}
 		}
 		d.disk.SetHook(nil)
-		t.Logf("%d boundaries, %d states", boundaries, states)
-	})
+	}
 }
 
-func TestARecoveryIsAsSafeAsWhatItRecovers(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
+func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
+	t.Parallel()
+	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 50, 300)
+	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
 		crash := rand.New(rand.NewPCG(seed, 5))
 		kinds := vfs.CrashKinds()
 		d.disk.SetHook(func(vfs.Op) {
-			if crash.IntN(8) == 0 {
+			if crash.IntN(4) == 0 {
+				states += 2
 				// A process that dies leaves what it wrote; a power cut does not.
 				d.checkReopening(d.disk.Clone(), crash)
 				d.checkReopening(d.disk.Crash(kinds[crash.IntN(len(kinds))], crash), crash)
@@ -232,10 +210,12 @@ func TestARecoveryIsAsSafeAsWhatItRecovers(t *testing.T) {
 		})
 		d.open()
 		for range 200 {
-			d.step()
+			if states < wanted {
+				d.step()
+			}
 		}
 		d.disk.SetHook(nil)
-	})
+	}
 }
 
 // checkReopening opens the log on a disk after a crash, with a second crash at

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -85,13 +86,17 @@ func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 
 // carry writes the records of t again, at the front of the new span.
 func (w *Writer) carry(t tail) error {
-	if t.empty() {
+	if t.empty() || mutant.On(mutant.NoCarry) {
 		return nil
 	}
 	if err := w.copyRecords(t); err != nil {
 		return w.o.inFile(err, "carry", t.ref.File)
 	}
-	if err := w.syncAll(); err != nil {
+	finish := w.syncAll
+	if mutant.On(mutant.NoCarrySync) {
+		finish = w.Flush
+	}
+	if err := finish(); err != nil {
 		return err
 	}
 	w.b.Frame(record.Mark, nil, w.mu.seg.durable.Load())

@@ -2,15 +2,13 @@ package log
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
-
-var exhaustive = flag.Bool("exhaustive", false, "try all damage, not a sample of it")
 
 // A closedLog is a log that was closed in order, on a disk that tests damage
 // and repair.
@@ -120,104 +118,114 @@ func (c *closedLog) referenced() map[uint64]bool {
 	return files
 }
 
-// sample reports whether to try one of many, of which about n are wanted.
-func sample(rng *rand.Rand, n, of int) bool { return *exhaustive || rng.IntN(of) < n }
-
-func TestEveryFlippedBitOfAClosedLogIsReportedOrHarmless(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedLog(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 6))
-		reported := 0
-		for file, b := range c.files {
-			f, err := c.o.FS.OpenReadWrite(c.o.path(file), vfs.CatLog)
-			must(t, err)
-			for bit := range len(b) * 8 {
-				if !sample(rng, 1500, len(b)*8) {
-					continue
-				}
-				at := bit / 8
-				_, err = f.WriteAt([]byte{b[at] ^ 1<<(bit%8)}, int64(at))
-				must(t, err)
-				if c.check(FileName(file)+" bit flipped", false) {
-					reported++
-				}
-				_, err = f.WriteAt(b[at:at+1], int64(at))
-				must(t, err)
-			}
-			must(t, f.Close())
-		}
-		if reported == 0 {
-			t.Fatal("no flip was reported")
-		}
-	})
+// sample returns a function that is true for about n of many cases, or for all
+// if n is negative.
+func sample(rng *rand.Rand, n, many int) func() bool {
+	return func() bool { return n < 0 || rng.IntN(many) < n }
 }
 
-func TestEveryDamagedSectorOfAClosedLogIsReportedOrHarmless(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedLog(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 7))
-		const sector = 512
-		for file, b := range c.files {
-			try := func(what string, change func(b []byte)) {
-				damaged := append([]byte(nil), b...)
-				change(damaged)
-				c.put(file, damaged)
-				c.check(FileName(file)+" "+what, false)
+func TestBitsOfAClosedLogFlipped(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedLog(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 6))
+	total := 0
+	for _, b := range c.files {
+		total += len(b) * 8
+	}
+	try := sample(rng, dose.Size(t, dose.Flips, 1000, 6000), total)
+	reported := 0
+	for file, b := range c.files {
+		f, err := c.o.FS.OpenReadWrite(c.o.path(file), vfs.CatLog)
+		must(t, err)
+		for bit := range len(b) * 8 {
+			if !try() {
+				continue
 			}
-			for at := 0; at < len(b); at += sector {
-				try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
-				try("sector of garbage", func(b []byte) {
-					for i := range sector {
-						b[at+i] = byte(rng.Uint32())
-					}
-				})
-				try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
-				if old := c.older[file]; len(old) == len(b) {
-					try("older sector", func(b []byte) { copy(b[at:at+sector], old[at:]) })
-				}
-				for other := 0; other < at; other += sector {
-					if sample(rng, 8, len(b)/sector) {
-						try("sectors swapped", func(b []byte) {
-							x := append([]byte(nil), b[at:at+sector]...)
-							copy(b[at:at+sector], b[other:other+sector])
-							copy(b[other:], x)
-						})
-					}
-				}
+			at := bit / 8
+			_, err = f.WriteAt([]byte{b[at] ^ 1<<(bit%8)}, int64(at))
+			must(t, err)
+			if c.check(FileName(file)+" bit flipped", false) {
+				reported++
 			}
-			c.put(file, b)
+			_, err = f.WriteAt(b[at:at+1], int64(at))
+			must(t, err)
 		}
-	})
+		must(t, f.Close())
+	}
+	if reported == 0 {
+		t.Fatal("no flip was reported")
+	}
+}
+
+func TestBitsOfAClosedLogDamagedBySectors(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedLog(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	const sector = 512
+	swap := sample(rng, dose.Size(t, dose.Flips, 1, 4), 40)
+	for file, b := range c.files {
+		try := func(what string, change func(b []byte)) {
+			damaged := append([]byte(nil), b...)
+			change(damaged)
+			c.put(file, damaged)
+			c.check(FileName(file)+" "+what, false)
+		}
+		for at := 0; at < len(b); at += sector {
+			try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
+			try("sector of garbage", func(b []byte) {
+				for i := range sector {
+					b[at+i] = byte(rng.Uint32())
+				}
+			})
+			try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
+			if old := c.older[file]; len(old) == len(b) {
+				try("older sector", func(b []byte) { copy(b[at:at+sector], old[at:]) })
+			}
+			for other := 0; other < at; other += sector {
+				if swap() {
+					try("sectors swapped", func(b []byte) {
+						x := append([]byte(nil), b[at:at+sector]...)
+						copy(b[at:at+sector], b[other:other+sector])
+						copy(b[other:], x)
+					})
+				}
+			}
+		}
+		c.put(file, b)
+	}
 }
 
 func TestALogFileThatIsMissingShortOrExchangedIsReported(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedLog(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 8))
-		live := c.referenced()
-		for file, b := range c.files {
-			c.remove(file)
-			c.check(FileName(file)+" removed", live[file])
-			for size := range len(b) {
-				if sample(rng, 100, len(b)) || size < 2 {
-					c.put(file, b[:size])
-					c.check(FileName(file)+" cut", live[file])
-				}
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedLog(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	live := c.referenced()
+	cut := sample(rng, dose.Size(t, dose.Flips, 20, 100), 20_000)
+	for file, b := range c.files {
+		c.remove(file)
+		c.check(FileName(file)+" removed", live[file])
+		for size := range len(b) {
+			if cut() || size < 2 {
+				c.put(file, b[:size])
+				c.check(FileName(file)+" cut", live[file])
 			}
-			c.put(file, append(append([]byte(nil), b...), make([]byte, 4096)...))
-			c.check(FileName(file)+" lengthened", live[file])
-			for other, content := range c.files {
-				if other != file {
-					c.put(file, content)
-					c.check(FileName(file)+" replaced by "+FileName(other), live[file])
-					c.put(other, b)
-					c.check(FileName(file)+" and "+FileName(other)+" exchanged", live[file] || live[other])
-					c.put(other, content)
-				}
-			}
-			c.put(file, b)
 		}
-	})
+		c.put(file, append(append([]byte(nil), b...), make([]byte, 4096)...))
+		c.check(FileName(file)+" lengthened", live[file])
+		for other, content := range c.files {
+			if other != file {
+				c.put(file, content)
+				c.check(FileName(file)+" replaced by "+FileName(other), live[file])
+				c.put(other, b)
+				c.check(FileName(file)+" and "+FileName(other)+" exchanged", live[file] || live[other])
+				c.put(other, content)
+			}
+		}
+		c.put(file, b)
+	}
 }
 
 func TestASegmentThatTheManifestForgotIsCorruptionAndNotGarbage(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -54,7 +55,10 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 		return nil, o.inFile(err, "create", ref.File)
 	}
 	s := &segment{ref: ref, size: size, file: f}
-	if err = o.FS.SyncDir(o.Dir); err == nil {
+	if !mutant.On(mutant.NoDirSync) {
+		err = o.FS.SyncDir(o.Dir)
+	}
+	if err == nil {
 		err = f.Preallocate(0, size)
 	}
 	if err == nil && !sparse {
@@ -101,7 +105,9 @@ func (s *segment) prepare(o *Options) (err error) {
 	if _, err := s.file.WriteAt(header, 0); err != nil {
 		return err
 	}
-	if err := s.file.SyncData(); err != nil {
+	if mutant.On(mutant.NoHeaderSync) {
+		// Nothing makes the header durable.
+	} else if err := s.file.SyncData(); err != nil {
 		return err
 	}
 	s.flushed = record.Start

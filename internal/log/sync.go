@@ -1,6 +1,10 @@
 package log
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/mutant"
+)
 
 // Sync makes everything durable that was flushed before the call. Two may run
 // at once, and beside the building and flushing of the next group.
@@ -31,6 +35,9 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
 	w.noteSyncLocked()
 	w.mu.Unlock()
 	err := seg.lanes[lane].SyncData()
+	if err != nil && mutant.On(mutant.RetrySync) {
+		err = seg.lanes[lane].SyncData()
+	}
 	w.mu.Lock()
 	seg.busy[lane] = false
 	w.mu.changed.Broadcast()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 )
 
@@ -87,7 +88,7 @@ func (w *Writer) fail(err error) error {
 
 // failLocked is fail for callers that hold mu.
 func (w *Writer) failLocked(err error) error {
-	if w.mu.err == nil {
+	if w.mu.err == nil && !mutant.On(mutant.NoPoison) {
 		w.mu.err = err
 		w.failed.Store(true)
 		w.mu.changed.Broadcast()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -58,14 +59,15 @@ func (h *history) check(disk *vfs.Mem, what string) (State, bool) {
 	return got, true
 }
 
-// run makes a manifest and appends to it, loading it anew now and then.
-func (h *history) run(seed uint64) {
+// run makes a manifest and appends to it, loading it anew now and then, while
+// more says so.
+func (h *history) run(seed uint64, more func() bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	h.next = firstState()
 	s, err := Create(h.disk, testDir, h.next, testRandom(seed))
 	must(h.t, err)
 	h.durable, h.created = h.next, true
-	for range 40 {
+	for i := 0; i < 40 && more(); i++ {
 		e := testEdit(rng, h.durable)
 		h.next, err = h.durable.Apply(e)
 		must(h.t, err)
@@ -84,55 +86,55 @@ func (h *history) run(seed uint64) {
 	must(h.t, s.Close())
 }
 
-func TestAnEditIsDurableOnceAppendedInACrashAtAnyBoundary(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
+func TestCrashAtAnyBoundaryLosesNoEdit(t *testing.T) {
+	t.Parallel()
+	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 1000, 5000)
+	for states := 0; states < wanted; seed++ {
 		h := &history{t: t, disk: newTestDisk(t)}
 		crash := rand.New(rand.NewPCG(seed, 2))
 		boundary := 0
 		h.disk.SetHook(func(op vfs.Op) {
 			boundary++
 			for _, kind := range vfs.CrashKinds() {
-				if testing.Short() && crash.IntN(8) > 0 {
-					continue
-				}
+				states++
 				h.inspect(h.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundary, op, kind))
 			}
 		})
-		h.run(seed)
+		h.run(seed, func() bool { return states < wanted })
 		h.disk.SetHook(nil)
-		t.Logf("%d boundaries", boundary)
-	})
+	}
 }
 
-func TestWhatLoadReturnedIsThereAfterAnotherCrash(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		h := &history{t: t, disk: newTestDisk(t)}
-		crash := rand.New(rand.NewPCG(seed, 3))
-		kinds := vfs.CrashKinds()
-		kind := func() vfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
-		h.disk.SetHook(func(op vfs.Op) {
-			// A process that dies leaves what it wrote; a power cut does not.
-			for _, disk := range []*vfs.Mem{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
-				disk.SetHook(func(op vfs.Op) {
-					h.check(disk.Crash(kind(), crash), "crash in Load, before "+op.String())
-				})
-				got, loaded := h.check(disk, "before "+op.String())
-				disk.SetHook(nil)
-				if !loaded {
-					continue
-				}
-				_, again, err := Load(disk.Crash(kind(), crash), testDir, false, testRandom(5))
-				if err != nil || !same(got, again) {
-					t.Fatalf("before %s: loaded %+v, after another crash %+v: %v", op, got, again, err)
-				}
+func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
+	t.Parallel()
+	seed, wanted, states := dose.Seed(t), dose.Size(t, dose.States, 60, 300), 0
+	h := &history{t: t, disk: newTestDisk(t)}
+	crash := rand.New(rand.NewPCG(seed, 3))
+	kinds := vfs.CrashKinds()
+	kind := func() vfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
+	h.disk.SetHook(func(op vfs.Op) {
+		// A process that dies leaves what it wrote; a power cut does not.
+		for _, disk := range []*vfs.Mem{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
+			disk.SetHook(func(op vfs.Op) {
+				h.check(disk.Crash(kind(), crash), "crash in Load, before "+op.String())
+			})
+			got, loaded := h.check(disk, "before "+op.String())
+			disk.SetHook(nil)
+			states++
+			if !loaded {
+				continue
 			}
-		})
-		h.run(seed)
-		h.disk.SetHook(nil)
+			_, again, err := Load(disk.Crash(kind(), crash), testDir, false, testRandom(5))
+			if err != nil || !same(got, again) {
+				t.Fatalf("before %s: loaded %+v, after another crash %+v: %v", op, got, again, err)
+			}
+		}
 	})
+	h.run(seed, func() bool { return states < wanted })
+	h.disk.SetHook(nil)
 }
 
-func TestAnyCallMayFailWithoutLosingAnEdit(t *testing.T) {
+func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
 	t.Parallel()
 	run := func(rule vfs.Rule, what string) int64 {
 		disk := newTestDisk(t)
@@ -156,13 +158,15 @@ func TestAnyCallMayFailWithoutLosingAnEdit(t *testing.T) {
 		}
 		return faults.Calls()
 	}
+	// With -stoat.states=-1 every call fails in every way.
+	every := max(1, int64(dose.Size(t, dose.States, 16, 6)))
 	calls := run(vfs.Rule{Nth: 1 << 40}, "no fault")
 	for i, rule := range []vfs.Rule{
 		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},
 		{Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Sync: vfs.SyncDropped, Forever: true},
 	} {
 		for n := int64(1); n <= calls; n++ {
-			if !*exhaustive && (n+int64(i))%4 != 0 {
+			if (n+int64(i))%every != 0 {
 				continue
 			}
 			rule.Nth, rule.Seed = n, uint64(n)

@@ -2,15 +2,13 @@ package manifest
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
-
-var exhaustive = flag.Bool("exhaustive", false, "try all damage, not a sample of it")
 
 // A closedManifest is a manifest that was closed in order, as bytes.
 type closedManifest struct {
@@ -74,71 +72,73 @@ func (c *closedManifest) load(what string, mustReport bool) {
 	}
 }
 
-func TestEveryFlippedBitOfAClosedManifestIsReportedOrHarmless(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedManifest(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 6))
-		f, err := c.fs.OpenReadWrite(c.path, vfs.CatManifest)
-		must(t, err)
-		for bit := range len(c.bytes) * 8 {
-			// Most of the file is room that was never used.
-			p := 3000
-			if c.bytes[bit/8] == 0 {
-				p = 300
-			}
-			if !*exhaustive && rng.IntN(len(c.bytes)*8) > p {
-				continue
-			}
-			at := int64(bit / 8)
-			_, err = f.WriteAt([]byte{c.bytes[at] ^ 1<<(bit%8)}, at)
-			must(t, err)
-			c.load("bit flipped", false)
-			_, err = f.WriteAt(c.bytes[at:at+1], at)
-			must(t, err)
+func TestBitsOfAClosedManifestFlipped(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedManifest(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 6))
+	f, err := c.fs.OpenReadWrite(c.path, vfs.CatManifest)
+	must(t, err)
+	flips := dose.Size(t, dose.Flips, 1000, 4000)
+	for bit := range len(c.bytes) * 8 {
+		// Most of the file is room that was never used.
+		p := flips
+		if c.bytes[bit/8] == 0 {
+			p /= 10
 		}
-	})
+		if flips > 0 && rng.IntN(len(c.bytes)*8) > p {
+			continue
+		}
+		at := int64(bit / 8)
+		_, err = f.WriteAt([]byte{c.bytes[at] ^ 1<<(bit%8)}, at)
+		must(t, err)
+		c.load("bit flipped", false)
+		_, err = f.WriteAt(c.bytes[at:at+1], at)
+		must(t, err)
+	}
 }
 
-func TestEveryDamagedSectorOfAClosedManifestIsReportedOrHarmless(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedManifest(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 7))
-		const sector = 512
-		for at := 0; at < len(c.bytes); at += sector {
-			try := func(what string, change func(b []byte)) {
-				damaged := append([]byte(nil), c.bytes...)
-				change(damaged)
-				c.try(damaged, what, false)
-			}
-			try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
-			try("sector of garbage", func(b []byte) {
-				for i := range sector {
-					b[at+i] = byte(rng.Uint32())
-				}
-			})
-			try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
-			for range 4 {
-				other := rng.IntN(len(c.bytes)/sector) * sector
-				try("sectors swapped", func(b []byte) {
-					copy(b[at:at+sector], c.bytes[other:])
-					copy(b[other:other+sector], c.bytes[at:])
-				})
-			}
+func TestBitsOfAClosedManifestDamagedBySectors(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedManifest(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	const sector = 512
+	for at := 0; at < len(c.bytes); at += sector {
+		try := func(what string, change func(b []byte)) {
+			damaged := append([]byte(nil), c.bytes...)
+			change(damaged)
+			c.try(damaged, what, false)
 		}
-	})
+		try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
+		try("sector of garbage", func(b []byte) {
+			for i := range sector {
+				b[at+i] = byte(rng.Uint32())
+			}
+		})
+		try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
+		for range 4 {
+			other := rng.IntN(len(c.bytes)/sector) * sector
+			try("sectors swapped", func(b []byte) {
+				copy(b[at:at+sector], c.bytes[other:])
+				copy(b[other:other+sector], c.bytes[at:])
+			})
+		}
+	}
 }
 
 func TestAManifestOfAnotherLengthIsReported(t *testing.T) {
-	forSeeds(t, func(t *testing.T, seed uint64) {
-		c := newClosedManifest(t, seed)
-		rng := rand.New(rand.NewPCG(seed, 8))
-		for size := range len(c.bytes) {
-			if *exhaustive || size < 10 || rng.IntN(len(c.bytes)) < 300 {
-				c.try(c.bytes[:size], "cut", true)
-			}
+	t.Parallel()
+	seed := dose.Seed(t)
+	c := newClosedManifest(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	cuts := dose.Size(t, dose.Flips, 50, 300)
+	for size := range len(c.bytes) {
+		if cuts < 0 || size < 10 || rng.IntN(len(c.bytes)) < cuts {
+			c.try(c.bytes[:size], "cut", true)
 		}
-		c.try(append(append([]byte(nil), c.bytes...), 0), "lengthened", true)
-	})
+	}
+	c.try(append(append([]byte(nil), c.bytes...), 0), "lengthened", true)
 }
 
 func TestAManifestUnderTheNameOfAnotherIsReported(t *testing.T) {

@@ -65,7 +65,6 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	j.durable = r.Offset()
 	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, r.Offset(), r.Chain())
 	if !proven {
 		return false, nil
@@ -110,6 +109,9 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 			return false, err
 		case rec.Kind == record.Mark && !first:
 			marked = rec.Durable >= end && end > 0
+			// Not the mark itself, which was not synced: after a kill it may
+			// still be on its way.
+			s.mu.file.durable = rec.Durable
 			s.mu.file.marks++
 			continue
 		case rec.Kind != record.Whole:

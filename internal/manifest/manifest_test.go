@@ -2,8 +2,6 @@ package manifest
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -13,31 +11,6 @@ import (
 )
 
 const testDir = "/db"
-
-var (
-	seedFlag  = flag.Uint64("seed", 0, "run the seeded tests with this seed only")
-	crashRuns = flag.Uint64("crash-runs", 1, "how many seeds the crash tests run")
-)
-
-// forSeeds runs f as a subtest for each seed.
-func forSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
-	t.Parallel()
-	first, n := uint64(1), *crashRuns
-	if *seedFlag != 0 {
-		first, n = *seedFlag, 1
-	}
-	for seed := first; seed < first+n; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			defer func() {
-				if t.Failed() {
-					t.Logf("reproduce: go test ./internal/manifest -run '%s' -seed %d", t.Name(), seed)
-				}
-			}()
-			f(t, seed)
-		})
-	}
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()

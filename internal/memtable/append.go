@@ -14,8 +14,9 @@ const appendBlock = 64
 // table is as before.
 func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	invariant.Check(src != t, "a table appended to itself")
-	invariant.Check(seq > 0, "entries appended under sequence number 0")
-	invariant.Check(seq >= t.last, "sequence number %d after %d", seq, t.last)
+	if seq < max(t.last, 1) {
+		return descends(seq, t.last)
+	}
 	n := t.published.Load()
 	if err := t.reserve(n, src.keys); err != nil {
 		return err

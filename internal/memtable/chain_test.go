@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 )
 
 // TestJumpsFollowTheirDefinition compares the closed form of jumps with the
@@ -46,8 +47,8 @@ func chained(t testing.TB, n int) (*Table, []byte) {
 func TestOldVersionsAreReachedInFewSteps(t *testing.T) {
 	t.Parallel()
 	n := 1 << 20
-	if testing.Short() {
-		n = 1 << 16
+	if invariant.Enabled {
+		n = 1 << 15
 	}
 	table, key := chained(t, n)
 	r := rng(t, 0)

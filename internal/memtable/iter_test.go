@@ -16,16 +16,16 @@ func TestIteratorsShowTheTableAsItWas(t *testing.T) {
 	t.Parallel()
 	r := rng(t, 0)
 	mem := newCounting()
-	table := New(Options{Memory: mem, TailMax: 3000})
+	table := New(Options{Memory: mem, TailMax: 2500})
 	txn := New(Options{Memory: mem})
 	type opened struct {
 		it    *Iter
 		count int
 	}
 	var all []opened
-	n, places := 0, r.Perm(60_000)
+	n, places := 0, r.Perm(20_000)
 	for seq := base.SeqNum(1); n < len(places); seq++ {
-		size := min(1+r.IntN(4000), len(places)-n)
+		size := min(1+r.IntN(2500), len(places)-n)
 		for _, p := range places[n : n+size] {
 			k := fmt.Appendf(nil, "%08d", p)
 			if err := txn.Set(k, k, hashOf(k), base.Meta{Kind: base.KindSet}, 0); err != nil {

@@ -85,9 +85,9 @@ func (t *Table) settle(s *runSet) {
 	if t.runs.current.Load() != s {
 		return
 	}
-	list := t.mergeRuns(s.runs, mergePolicy{math.MaxInt, readerRunMax, readerBudget})
-	if len(list) < len(s.runs) {
-		t.publish(list, s.covered)
+	policy := mergePolicy{math.MaxInt, readerRunMax, readerBudget}
+	if policy.group(s.runs) < len(s.runs)-1 {
+		t.publish(t.mergeRuns(slices.Clone(s.runs), policy), s.covered)
 	}
 }
 
@@ -107,8 +107,8 @@ func (t *Table) extend(n uint32, policy mergePolicy) (*runSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The full slice expression keeps the set that readers hold as it is.
-	list = list[:len(list):len(list)]
+	// A copy: readers hold the set as it is.
+	list = append(make([]*run, 0, len(list)+1), list...)
 	if len(fresh.items) > 0 {
 		list = append(list, fresh)
 	} else {
@@ -186,14 +186,11 @@ type mergePolicy struct {
 	budget int // how many items to move
 }
 
-// mergeRuns returns list with some neighbours merged, as policy says. It does
-// less when it gets no memory. The caller holds the mutex.
+// mergeRuns returns list with some neighbours merged, as policy says, in the
+// same memory. It does less when it gets no memory for runs. The caller holds
+// the mutex.
 func (t *Table) mergeRuns(list []*run, policy mergePolicy) []*run {
 	from := policy.group(list)
-	if len(list)-from < 2 {
-		return list
-	}
-	list = slices.Clone(list)
 	for budget := policy.budget; len(list)-from > 1; {
 		i, size := shortestPair(list, from)
 		if budget -= size; budget < 0 {

@@ -1,7 +1,6 @@
 package memtable
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -57,7 +56,7 @@ type run struct {
 }
 
 const (
-	fenceStride = 64
+	fenceStride = 32
 	fencesMin   = 4 * fenceStride
 	// runHeapMax is the largest run in bytes that lies on the Go heap: blocks
 	// of other memory are too coarse for the many small runs that live a
@@ -179,80 +178,4 @@ func (s *runSet) hold() bool {
 			return true
 		}
 	}
-}
-
-// target is a key to search for, cut to what distinguishes items of a run.
-type target struct {
-	item
-	rest []byte // the key after the shared prefix
-}
-
-// search returns the place of the first item whose key is at least key.
-func (r *run) search(t *Table, key []byte) int {
-	n := min(len(key), len(r.shared))
-	switch c := bytes.Compare(key[:n], r.shared[:n]); {
-	case c < 0 || c == 0 && len(key) < len(r.shared):
-		return 0
-	case c > 0:
-		return len(r.items)
-	}
-	want := target{rest: key[len(r.shared):]}
-	want.setPrefix(want.rest)
-	lo, hi := r.between(want.hi)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if r.before(t, mid, &want) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-// between narrows a search for hi down by the fences: the first item that is
-// not before it has a place from lo to hi.
-func (r *run) between(hi uint64) (int, int) {
-	if len(r.fences) == 0 {
-		return 0, len(r.items)
-	}
-	// Branches on random keys are mispredicted half the time; this form
-	// compiles to conditional moves.
-	from, n := 0, len(r.fences)
-	for n > 0 {
-		half := n >> 1
-		step := half + 1
-		if r.fences[from+half] >= hi {
-			step = 0
-		}
-		from += step
-		if step == 0 {
-			n = half
-		} else {
-			n -= step
-		}
-	}
-	first, last := 0, len(r.items)
-	if from > 0 {
-		first = (from-1)*fenceStride + 1
-	}
-	for end := from; end < len(r.fences); end++ {
-		if r.fences[end] > hi {
-			last = end * fenceStride
-			break
-		}
-	}
-	return first, last
-}
-
-// before reports whether the key of item i is less than the target.
-func (r *run) before(t *Table, i int, want *target) bool {
-	it := &r.items[i]
-	if it.hi != want.hi {
-		return it.hi < want.hi
-	}
-	if it.lo != want.lo {
-		return it.lo < want.lo
-	}
-	return bytes.Compare(t.Key(it.ref)[len(r.shared):], want.rest) < 0
 }

@@ -98,13 +98,16 @@ func New(o Options) *Table {
 }
 
 // Set adds a version of key. Under sequence number 0 it is pending, and an
-// older pending version of the key dies. hash is the key's base.Hash. When
-// Set fails the table is as before.
+// older pending version of the key dies. Sequence numbers never descend; two
+// versions may have the same one, and then the later one is the newer. hash is
+// the key's base.Hash. When Set fails the table is as before.
 func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
 	if err := checkSizes(len(key), uint64(len(value))); err != nil {
 		return err
 	}
-	invariant.Check(seq >= t.last, "sequence number %d after %d", seq, t.last)
+	if seq < t.last {
+		return descends(seq, t.last)
+	}
 	invariant.Check(m.Kind <= kindMask, "kind %d does not fit an entry", m.Kind)
 	h := uint32(hash >> 32)
 	n := t.published.Load()
@@ -151,6 +154,10 @@ func checkSizes(keyLen int, valueLen uint64) error {
 		return fmt.Errorf("memtable: value of %d bytes, want at most %d", valueLen, uint64(base.MaxValueSize))
 	}
 	return nil
+}
+
+func descends(seq, last base.SeqNum) error {
+	return fmt.Errorf("memtable: sequence number %d after %d", seq, last)
 }
 
 // fill writes all of a new entry but key and value.
@@ -253,11 +260,16 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 	if r == 0 {
 		return nil, base.Meta{}, 0, false
 	}
-	e, w := t.visibleAt(t.arena.at(r), at)
-	if e.p == nil {
-		return nil, base.Meta{}, 0, false
+	e := t.arena.at(r)
+	w := e.word()
+	seq = t.seq(e, w)
+	if seq > at {
+		if e, w = t.visibleAt(e, at); e.p == nil {
+			return nil, base.Meta{}, 0, false
+		}
+		seq = t.seq(e, w)
 	}
-	return e.value(w), e.meta(w), t.seq(e, w), true
+	return e.value(w), e.meta(w), seq, true
 }
 
 // Stamp gives all pending entries the sequence number seq, which makes a

@@ -19,7 +19,7 @@ func TestTableAnswersLikeTheModel(t *testing.T) {
 			m := &model{}
 			var its [2]Iter
 			seq := base.SeqNum(0)
-			for step := range 300 {
+			for step := range 200 {
 				seq += base.SeqNum(r.IntN(3)) / 2
 				if step == 0 {
 					seq = 1

@@ -18,45 +18,33 @@ type Name string
 
 // The seeded bugs. Each comment says what the engine stops doing.
 const (
-	// SkipPointCheck: commit does not validate point reads of present keys
-	// or absent ones.
+	// SkipPointCheck: point reads are not recorded.
 	SkipPointCheck Name = "skip-point-check"
-	// SkipAbsentCheck: a read that found nothing is not recorded.
-	SkipAbsentCheck Name = "skip-absent-check"
-	// SkipRangeCheck: commit does not validate ranges iterated over.
+	// SkipRangeCheck: ranges iterated over are not recorded.
 	SkipRangeCheck Name = "skip-range-check"
 	// SkipPhantomTail: a range ends at the last key an iterator showed,
-	// although the iterator looked beyond it and found nothing.
+	// although it looked beyond that and found nothing.
 	SkipPhantomTail Name = "skip-phantom-tail"
-	// SkipPhantomHead: a range begins at the first key an iterator showed,
-	// although the iterator looked for keys before it.
-	SkipPhantomHead Name = "skip-phantom-head"
-	// KeyOnlyUnread: an iterator whose items are not read records no range.
+	// KeyOnlyUnread: an iterator over keys only records no range.
 	KeyOnlyUnread Name = "key-only-unread"
-	// SkipGroupCheck: a transaction is not validated against those in the
-	// same commit group that come before it.
+	// SkipGroupCheck: a transaction is not validated again by the leader of
+	// its group, against those that came in between.
 	SkipGroupCheck Name = "skip-group-check"
-	// SkipDeleteCheck: validation does not see deletions by others.
-	SkipDeleteCheck Name = "skip-delete-check"
+	// ValidateOffByOne: validation does not see the first commit after the
+	// snapshot.
+	ValidateOffByOne Name = "validate-off-by-one"
 
-	// EarlyPublish: a commit becomes visible before its entries are all in
-	// the memtable.
+	// EarlyPublish: a commit is visible before it is in the memtable.
 	EarlyPublish Name = "early-publish"
 	// LatePublish: a commit is acknowledged before it is visible.
 	LatePublish Name = "late-publish"
-	// SnapshotOffByOne: a snapshot sees one commit more than it says.
+	// SnapshotOffByOne: a snapshot is one commit too new.
 	SnapshotOffByOne Name = "snapshot-off-by-one"
-	// StaleReadVersion: a snapshot is taken one commit before the newest
-	// visible one.
+	// StaleReadVersion: a snapshot is one commit too old.
 	StaleReadVersion Name = "stale-read-version"
-	// ValidateOffByOne: validation ignores the first commit after the
-	// snapshot.
-	ValidateOffByOne Name = "validate-off-by-one"
-	// IgnoreDeletes: reads do not see deletions in the newest memtable.
-	IgnoreDeletes Name = "ignore-deletes"
-	// IgnoreOwnWrites: reads do not see the transaction's own writes.
+	// IgnoreOwnWrites: point reads do not see the transaction's own writes.
 	IgnoreOwnWrites Name = "ignore-own-writes"
-	// ExpiryOffByOne: an entry lives one millisecond too long.
+	// ExpiryOffByOne: a point read shows an entry a millisecond too long.
 	ExpiryOffByOne Name = "expiry-off-by-one"
 
 	// NoSync: a synced commit is acknowledged without a sync.
@@ -71,12 +59,6 @@ const (
 	NoHeaderSync Name = "no-header-sync"
 	// NoManifestSync: a manifest edit is acknowledged without a sync.
 	NoManifestSync Name = "no-manifest-sync"
-	// NoCloseSync: Close does not sync what was buffered.
-	NoCloseSync Name = "no-close-sync"
-	// NoSyncCall: DB.Sync returns without a sync.
-	NoSyncCall Name = "no-sync-call"
-	// NoSeal: recovery does not record where the old log ended.
-	NoSeal Name = "no-seal"
 	// RetrySync: a failed sync is tried again and then believed.
 	RetrySync Name = "retry-sync"
 	// NoPoison: commits go on after a failed write or sync.
@@ -84,34 +66,30 @@ const (
 
 	// NoChecksum: the checksum of a frame is not compared.
 	NoChecksum Name = "no-checksum"
-	// ReplayPastBad: recovery skips a bad frame and goes on behind it.
-	ReplayPastBad Name = "replay-past-bad"
-	// IgnoreSalt: frames of a segment's earlier life are accepted.
+	// IgnoreSalt: frames of a file's earlier life are accepted.
 	IgnoreSalt Name = "ignore-salt"
 	// IgnoreChain: a frame need not follow the one before it.
 	IgnoreChain Name = "ignore-chain"
 	// IgnoreDurableMark: rot in what was durable is taken for a torn tail.
 	IgnoreDurableMark Name = "ignore-durable-mark"
-	// PartialTxn: recovery applies the first frames of a transaction whose
-	// last frame is missing.
+	// PartialTxn: recovery takes a transaction without its last frame.
 	PartialTxn Name = "partial-txn"
-	// DropLast: recovery drops the last transaction of the log.
-	DropLast Name = "drop-last"
-	// EarlyRecycle: a segment is freed while the memtable it backs is live.
-	EarlyRecycle Name = "early-recycle"
-
-	// NoLock: Open does not take the directory's lock.
-	NoLock Name = "no-lock"
+	// NoCarry: recovery does not write the unproven end of the log again.
+	NoCarry Name = "no-carry"
+	// NoCarrySync: what was carried is not synced before it is relied on.
+	NoCarrySync Name = "no-carry-sync"
+	// IgnoreSeal: a log that ends before its seal is accepted.
+	IgnoreSeal Name = "ignore-seal"
+	// IgnoreUnreferenced: segments in use that nothing refers to are taken
+	// for garbage.
+	IgnoreUnreferenced Name = "ignore-unreferenced"
 )
 
 // Names lists every seeded bug, in the order above.
 var Names = []Name{
-	SkipPointCheck, SkipAbsentCheck, SkipRangeCheck, SkipPhantomTail, SkipPhantomHead,
-	KeyOnlyUnread, SkipGroupCheck, SkipDeleteCheck,
-	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, ValidateOffByOne,
-	IgnoreDeletes, IgnoreOwnWrites, ExpiryOffByOne,
-	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, NoCloseSync,
-	NoSyncCall, NoSeal, RetrySync, NoPoison,
-	NoChecksum, ReplayPastBad, IgnoreSalt, IgnoreChain, IgnoreDurableMark,
-	PartialTxn, DropLast, EarlyRecycle, NoLock,
+	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
+	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites, ExpiryOffByOne,
+	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
+	NoChecksum, IgnoreSalt, IgnoreChain, IgnoreDurableMark,
+	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 }

@@ -10,49 +10,47 @@ import (
 // Enabled reports whether this build can be mutated.
 const Enabled = true
 
-// active maps each enabled name to the number of times On was asked for it.
-// The tests enable one name at a time for the whole process: the engine has
-// no place to carry a set of bugs through its layers.
-var active struct {
-	sync.RWMutex
-	asked map[Name]*atomic.Int64
-}
+// active maps each enabled name to the number of times On was asked for it;
+// nil when none is. The names count for the whole process: the engine has no
+// place to carry a set of bugs through its layers.
+var active atomic.Pointer[map[Name]*atomic.Int64]
+
+// enabling is held by those who change active.
+var enabling sync.Mutex
 
 // On reports whether the guarantee called name is removed.
 func On(name Name) bool {
-	active.RLock()
-	defer active.RUnlock()
-	n := active.asked[name]
-	if n == nil {
+	set := active.Load()
+	if set == nil {
 		return false
 	}
-	n.Add(1)
+	asked := (*set)[name]
+	if asked == nil {
+		return false
+	}
+	asked.Add(1)
 	return true
 }
 
-// Enable removes the guarantees called names until the returned function
-// restores them. It reports, through that function's result, how often the
-// engine asked for them: zero means that no place in the engine knows the
-// name, or that the workload never came there.
+// Enable removes the guarantees called names, and no others, until the
+// returned function restores them. That function returns how often the engine
+// asked for them: 0 means that no place in the engine knows the names, or that
+// the workload never came there.
 func Enable(names ...Name) (restore func() int64) {
-	active.Lock()
-	defer active.Unlock()
-	if active.asked == nil {
-		active.asked = make(map[Name]*atomic.Int64)
-	}
-	var counts []*atomic.Int64
+	enabling.Lock()
+	defer enabling.Unlock()
+	set := make(map[Name]*atomic.Int64)
 	for _, name := range names {
-		c := new(atomic.Int64)
-		active.asked[name] = c
-		counts = append(counts, c)
+		set[name] = new(atomic.Int64)
 	}
+	active.Store(&set)
 	return func() int64 {
-		active.Lock()
-		defer active.Unlock()
+		enabling.Lock()
+		defer enabling.Unlock()
+		active.Store(nil)
 		var total int64
-		for i, name := range names {
-			delete(active.asked, name)
-			total += counts[i].Load()
+		for _, asked := range set {
+			total += asked.Load()
 		}
 		return total
 	}

@@ -5,8 +5,8 @@ package mutant
 import "testing"
 
 func TestEnableCountsAndRestores(t *testing.T) {
-	restore := Enable(NoSync, NoSeal)
-	if !On(NoSync) || !On(NoSeal) || On(NoLock) {
+	restore := Enable(NoSync, NoCarry)
+	if !On(NoSync) || !On(NoCarry) || On(RetrySync) {
 		t.Error("exactly the enabled names should be on")
 	}
 	if n := restore(); n != 2 {

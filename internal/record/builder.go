@@ -62,11 +62,10 @@ func (b *Builder) Sealed() (p []byte, offset int64) {
 	return b.buf[:b.start], b.offset - int64(b.start)
 }
 
-// Reset forgets the finished frames. There must be no record under way in the
-// buffer, which is so after End, Frame, and a Write that left a rest.
+// Reset forgets the finished frames. A frame under way stays.
 func (b *Builder) Reset() {
-	invariant.Check(b.start == len(b.buf), "reset within a frame")
-	b.buf, b.start = b.buf[:0], 0
+	b.buf = b.buf[:copy(b.buf, b.buf[b.start:])]
+	b.start = 0
 }
 
 // Begin starts a record.

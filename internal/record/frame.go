@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 const (
@@ -92,12 +93,20 @@ func Size(n int64, payloadMax int) int64 {
 // seed is the seed of the checksum of the frame at offset. The odd factor
 // spreads neighbouring offsets over all bits.
 func seed(salt uint64, offset int64) uint64 {
+	if mutant.On(mutant.IgnoreSalt) {
+		salt = 0
+	}
 	return salt + uint64(offset)*0x9e3779b97f4a7c15
 }
 
 // tag returns the word at offset 8 of a frame of a file with this salt, with
 // a kind of zero.
-func tag(salt uint64) uint32 { return uint32(salt>>40) << 8 }
+func tag(salt uint64) uint32 {
+	if mutant.On(mutant.IgnoreSalt) {
+		salt = 0
+	}
+	return uint32(salt>>40) << 8
+}
 
 // sealFrame fills in the header of a frame: b holds room for the header, the
 // payload of n bytes and the padding. It returns the checksum.

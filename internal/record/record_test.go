@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -352,5 +353,22 @@ func TestAFailedReadIsNeverTheEndOfTheFile(t *testing.T) {
 	short := NewReader(bytes.NewReader(f.bytes[:Start+40]), int64(len(f.bytes)), testSalt)
 	if _, err := short.Next(); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("a file shorter than it was said to be: %v", err)
+	}
+}
+
+func TestAFileMadeToKeepTheReaderBusyIsGivenUp(t *testing.T) {
+	t.Parallel()
+	// Each place looks like the beginning of a large frame.
+	file := make([]byte, 2<<20)
+	for at := Start; at+16 <= len(file); at += 16 {
+		binary.LittleEndian.PutUint32(file[at+8:], tag(testSalt)|uint32(Whole))
+		binary.LittleEndian.PutUint32(file[at+12:], MaxPayload)
+	}
+	_, r, err := readAll(file)
+	if !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("%v", err)
+	}
+	if r.checked > int64(len(file))+scanSlack+2*MaxPayload {
+		t.Fatalf("%d bytes were checked", r.checked)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A Record is what one call of NextRecord found: a record (Whole), or a frame
@@ -41,7 +42,10 @@ func (r *Reader) NextRecord() (Record, error) {
 	}
 	r.partial = append(r.partial[:0], f.Payload...)
 	for f.Kind != Last {
-		if f, err = r.Next(); err != nil {
+		if f, err = r.Next(); err != nil && mutant.On(mutant.PartialTxn) {
+			break
+		}
+		if err != nil {
 			return Record{}, err
 		}
 		if f.Kind != Middle && f.Kind != Last {

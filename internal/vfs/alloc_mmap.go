@@ -3,10 +3,13 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 )
+
+var errNotAllocated = errors.New("not memory from Alloc")
 
 func allocMemory(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

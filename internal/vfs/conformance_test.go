@@ -297,6 +297,10 @@ func testPreallocate(t *testing.T, fs FS, dir string) {
 	if size, err := f.Size(); err != nil || size != 100_002 {
 		t.Fatalf("got size %d, %v, want 100002", size, err)
 	}
+	must(t, f.Preallocate(150_000, 0))
+	if size, err := f.Size(); err != nil || size != 150_000 {
+		t.Fatalf("got size %d, %v, want 150000", size, err)
+	}
 }
 
 func testReadHandle(t *testing.T, fs FS, dir string) {

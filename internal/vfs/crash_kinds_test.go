@@ -311,3 +311,19 @@ func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
 	must(t, g.Truncate(12_000))
 	wantContents(t, contents(t, g), "short"+string(make([]byte, 11_995)))
 }
+
+// TestCrashLeavesEachDirectoryOneName loses the removals of moves that went
+// to and fro, which would leave two directories inside each other.
+func TestCrashLeavesEachDirectoryOneName(t *testing.T) {
+	t.Parallel()
+	m := NewMem()
+	must(t, m.MkdirAll("/a"))
+	must(t, m.MkdirAll("/b"))
+	closeFile(t, create(t, m, "/a/file", ""))
+	must(t, m.SyncDir("/a"))
+	must(t, m.Rename("/a", "/b/a"))
+	must(t, m.Rename("/b/a", "/a"))
+	must(t, m.Rename("/b", "/a/b"))
+	after := dump(t, m.Crash(CrashRemovalsLost, testRand(1)))
+	wantSameDisk(t, after, map[string]string{"/a": "directory", "/a/b": "directory", "/a/file": ""})
+}

@@ -24,15 +24,14 @@ var (
 
 // Errors of the implementations themselves, without a class to branch on.
 var (
-	errNotRegular   = errors.New("not a regular file")
-	errNotDir       = errors.New("not a directory")
-	errIsDir        = errors.New("is a directory")
-	errNotEmpty     = errors.New("directory not empty")
-	errReadHandle   = errors.New("handle was opened for reading")
-	errInvalid      = errors.New("invalid argument")
-	errBeyondEnd    = errors.New("range lies beyond the end")
-	errSymlink      = errors.New("is a symbolic link")
-	errNotAllocated = errors.New("not memory from Alloc")
+	errNotRegular = errors.New("not a regular file")
+	errNotDir     = errors.New("not a directory")
+	errIsDir      = errors.New("is a directory")
+	errNotEmpty   = errors.New("directory not empty")
+	errReadHandle = errors.New("handle was opened for reading")
+	errInvalid    = errors.New("invalid argument")
+	errBeyondEnd  = errors.New("range lies beyond the end")
+	errSymlink    = errors.New("is a symbolic link")
 )
 
 // A PathError ties a failure to the operation and the path. errors.Is finds

@@ -192,6 +192,26 @@ func TestRulesMatchWhatTheySay(t *testing.T) {
 	}
 }
 
+func TestCategoriesFollowNames(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewMem())
+	closeFile(t, create(t, faults, "/table", "")) // CatTable
+	must(t, faults.Link("/table", "/link"))
+	must(t, faults.Rename("/table", "/renamed"))
+	plain, err := faults.Create("/table", CatNone)
+	must(t, err)
+	closeFile(t, plain)
+	faults.Add(Rule{Op: OpRemove, Category: CatTable, Forever: true})
+	must(t, faults.Remove("/table"))
+	wantIs(t, faults.Remove("/link"), ErrInjected)
+	wantIs(t, faults.Remove("/renamed"), ErrInjected)
+	faults.Clear()
+	must(t, faults.Remove("/renamed"))
+	faults.Add(Rule{Op: OpStat, Category: CatTable})
+	_, err = faults.Stat("/renamed")
+	wantIs(t, err, ErrNotExist)
+}
+
 func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
 	t.Parallel()
 	faults := NewFaults(NewMem())

@@ -7,33 +7,33 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// TestPopulateFallsBackToReading uses the path of kernels that cannot
-// populate mappings.
-func TestPopulateFallsBackToReading(t *testing.T) {
-	t.Parallel()
-	fs := OS()
-	name := fs.Join(t.TempDir(), "a")
-	f := create(t, fs, name, string(make([]byte, 200_000)))
-	write(t, f, 150_000, "far")
-	file := f.(*osFile)
-	if !file.acquire() {
-		t.Fatal("the file is closed")
-	}
-	m := &osMapping{file: file, holdsFile: true}
-	must(t, m.open(200_000))
+// TestMappingsOfOldKernels does not run in parallel, as it plays a kernel
+// that cannot populate mappings, and counts descriptors.
+func TestMappingsOfOldKernels(t *testing.T) {
+	can := canPopulate
+	canPopulate = func() bool { return false }
+	defer func() { canPopulate = can }()
+	fs, before := OS(), openDescriptors(t)
+	testMap(t, fs, t.TempDir())
+	testMapAfterCut(t, fs, t.TempDir())
+	testMappingOutlivesFile(t, fs, t.TempDir())
+	testMappingRanges(t, fs, t.TempDir())
+
+	f := create(t, fs, fs.Join(t.TempDir(), "a"), string(make([]byte, 200_000)))
+	m, err := f.Map(200_000)
+	must(t, err)
 	closeFile(t, f)
-	must(t, fs.Remove(name))
-	must(t, m.Populate(1, 199_999))
-	wantContents(t, string(m.Bytes()[150_000:150_003]), "far")
-	must(t, m.touch(0, 200_000))
-	wantIs(t, m.touch(199_999, 2), io.ErrUnexpectedEOF)
+	mapping := m.(*osMapping)
+	must(t, mapping.touch(0, 200_000))
+	wantIs(t, mapping.touch(199_999, 2), io.ErrUnexpectedEOF)
 	closeFile(t, m)
-	if _, err := unix.FcntlInt(uintptr(file.fd), unix.F_GETFD, 0); err == nil && file.users.Load() != 1 {
-		t.Fatal("the mapping left the descriptor open")
+	if after := openDescriptors(t); after != before {
+		t.Fatalf("%d descriptors are open, %d were before", after, before)
 	}
 }
 
@@ -50,6 +50,46 @@ func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	// What must not happen, to see that it does no harm.
 	must(t, f.Truncate(memPage))
 	wantIs(t, m.Populate(2*memPage, memPage), ErrIO)
+}
+
+// TestPopulateReadsNoMoreThanAsked looks at the page cache: read-ahead around
+// a random read would cost megabytes for a page.
+func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, size)))
+	defer closeFile(t, f)
+	must(t, f.Sync())
+	must(t, unix.Fadvise(f.(*osFile).fd, 0, size, unix.FADV_DONTNEED))
+	m, err := f.Map(size)
+	must(t, err)
+	defer closeFile(t, m)
+	if resident(t, m.Bytes()) > 0 {
+		t.Skip("this file system does not give its pages up")
+	}
+	must(t, m.Populate(size/2, 100))
+	if got := resident(t, m.Bytes()); got < 1 || got > 16 {
+		t.Fatalf("populating 100 bytes read %d pages", got)
+	}
+	must(t, m.Populate(0, 1<<20))
+	if got := resident(t, m.Bytes()); got < 256 || got > 512 {
+		t.Fatalf("populating 1 MiB left %d pages in memory", got)
+	}
+}
+
+// resident returns how many pages of a mapping are in the page cache.
+func resident(t *testing.T, b []byte) (pages int) {
+	t.Helper()
+	in := make([]byte, (len(b)+pageSize-1)/pageSize)
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE,
+		uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&in[0])))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	for _, p := range in {
+		pages += int(p & 1)
+	}
+	return pages
 }
 
 func TestPreallocateReservesBlocks(t *testing.T) {

@@ -24,35 +24,9 @@ type osFile struct {
 	// Close in the middle of a write cannot hand the write's descriptor number
 	// to another file.
 	users atomic.Int64
-	// sizeMax is the file size limit of the process (RLIMIT_FSIZE). Passing it
-	// would not only fail but raise SIGXFSZ, which ends a Go program, so the
-	// file keeps below it by itself.
-	sizeMax int64
 }
 
-func newOSFile(fd int, name string) *osFile {
-	return &osFile{fd: fd, name: name, sizeMax: fileSizeLimit()}
-}
-
-func fileSizeLimit() int64 {
-	var limit unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
-	if err != nil || uint64(limit.Cur) > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(limit.Cur)
-}
-
-// checkLimit refuses ranges that no file can have, or none of this process.
-func (f *osFile) checkLimit(off, n int64) error {
-	if off < 0 || n < 0 {
-		return unix.EINVAL
-	}
-	if n > f.sizeMax-off {
-		return unix.EFBIG
-	}
-	return nil
-}
+func newOSFile(fd int, name string) *osFile { return &osFile{fd: fd, name: name} }
 
 // acquire keeps the descriptor open until release. It reports false when the
 // file is closed.
@@ -128,9 +102,6 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, pathErr(OpWrite, f.name, ErrClosed)
 	}
 	defer f.release()
-	if err := f.checkLimit(off, int64(len(p))); err != nil {
-		return 0, pathErr(OpWrite, f.name, err)
-	}
 	done := 0
 	for done < len(p) {
 		part := p[done:min(len(p), done+ioMax)]
@@ -164,18 +135,13 @@ func (f *osFile) Size() (int64, error) {
 }
 
 func (f *osFile) Truncate(size int64) error {
-	return f.do(OpTruncate, func(fd int) error {
-		if err := f.checkLimit(size, 0); err != nil {
-			return err
-		}
-		return unix.Ftruncate(fd, size)
-	})
+	return f.do(OpTruncate, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
 func (f *osFile) Preallocate(off, n int64) error {
 	return f.do(OpPreallocate, func(fd int) error {
-		if err := f.checkLimit(off, n); err != nil {
-			return err
+		if off < 0 || n < 0 || off > math.MaxInt64-n {
+			return unix.EINVAL
 		}
 		return preallocate(fd, off, n)
 	})

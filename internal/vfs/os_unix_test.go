@@ -207,6 +207,24 @@ func TestCloseDuringUseNeverHitsAnotherFile(t *testing.T) {
 	}
 }
 
+// TestLastUserClosesTheDescriptor does not run in parallel, as it counts
+// descriptors.
+func TestLastUserClosesTheDescriptor(t *testing.T) {
+	before := openDescriptors(t)
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), "x").(*osFile)
+	if !f.acquire() {
+		t.Fatal("the file is closed")
+	}
+	must(t, f.Close())
+	if got := openDescriptors(t); got != before+1 {
+		t.Fatalf("%d descriptors are open while the file is in use, want %d", got, before+1)
+	}
+	f.release()
+	if got := openDescriptors(t); got != before {
+		t.Fatalf("%d descriptors are open, %d were before", got, before)
+	}
+}
+
 func TestDescriptorsAreNotLeaked(t *testing.T) {
 	fs, dir := OS(), t.TempDir()
 	before := openDescriptors(t)

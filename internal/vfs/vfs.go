@@ -27,9 +27,7 @@
 // Files are made with mode 0600 and directories with 0700, at any umask.
 // Names that are symbolic links, FIFOs or devices are refused; a directory on
 // the way may be a link. Calls that a signal interrupts are repeated, except
-// syncs. Short reads and writes are completed or an error. A file size limit
-// of the process (RLIMIT_FSIZE) is kept before the system would send SIGXFSZ.
-// Close may run at the same time as other calls on the file: they finish, or
+// syncs. Short reads and writes are completed or an error. Close may run at the same time as other calls on the file: they finish, or
 // fail with ErrClosed.
 //
 // Linux has everything. macOS syncs with F_FULLFSYNC. FreeBSD and macOS

@@ -1,0 +1,89 @@
+package memtable
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// Slabs returns memory that cuts small blocks out of large ones of m, so that
+// the system can back them with huge pages: random reads in an arena of many
+// small pages spend half their time in finding the pages. Blocks of a slab or
+// more come from m as they are.
+//
+// A slab goes back to m with the last of its blocks, so one table should have
+// its slabs for itself.
+func Slabs(m Memory) Memory { return &slabs{from: m, next: slabMin} }
+
+const (
+	slabMin = 2 << 20 // a huge page
+	slabMax = 16 << 20
+	// slabAlign keeps blocks of a slab on cache lines of their own.
+	slabAlign = 64
+)
+
+type slabs struct {
+	from Memory
+
+	mu   sync.Mutex
+	list []*slab // the last one is being cut
+	next int     // the size of the next one
+}
+
+type slab struct {
+	bytes []byte
+	used  int
+	live  int // blocks that are out
+}
+
+// holds reports whether b was cut from s.
+func (s *slab) holds(b []byte) bool {
+	at, base := uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(unsafe.SliceData(s.bytes)))
+	return at >= base && at < base+uintptr(len(s.bytes))
+}
+
+func (m *slabs) Alloc(n int) ([]byte, error) {
+	if n >= slabMin {
+		return m.from.Alloc(n)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := (n + slabAlign - 1) &^ (slabAlign - 1)
+	if len(m.list) == 0 || size > len(m.list[len(m.list)-1].bytes)-m.list[len(m.list)-1].used {
+		b, err := m.from.Alloc(m.next)
+		if err != nil {
+			return nil, err
+		}
+		m.list = append(m.list, &slab{bytes: b})
+		m.next = min(2*m.next, slabMax)
+	}
+	s := m.list[len(m.list)-1]
+	b := s.bytes[s.used : s.used+n : s.used+n]
+	s.used += size
+	s.live++
+	return b, nil
+}
+
+func (m *slabs) Free(b []byte) {
+	if len(b) >= slabMin {
+		m.from.Free(b)
+		return
+	}
+	if len(b) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := len(m.list) - 1; i >= 0; i-- {
+		s := m.list[i]
+		if !s.holds(b) {
+			continue
+		}
+		if s.live--; s.live == 0 {
+			// The rest of a slab that is being cut goes with it: whoever
+			// frees everything is about to end.
+			m.list = append(m.list[:i], m.list[i+1:]...)
+			m.from.Free(s.bytes)
+		}
+		return
+	}
+}

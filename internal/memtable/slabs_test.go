@@ -1,0 +1,68 @@
+package memtable
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// tally counts what it gives out.
+type tally struct {
+	blocks, bytes int
+}
+
+func (m *tally) Alloc(n int) ([]byte, error) {
+	m.blocks++
+	m.bytes += n
+	return make([]byte, n), nil
+}
+
+func (m *tally) Free(b []byte) {
+	m.blocks--
+	m.bytes -= len(b)
+}
+
+func TestSlabsGiveZeroedBlocksThatDoNotOverlapAndTakeAllBack(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 9))
+	var under tally
+	m := Slabs(&under)
+	var out [][]byte
+	for i := range 2000 {
+		if len(out) > 0 && rng.IntN(3) == 0 {
+			k := rng.IntN(len(out))
+			b := out[k]
+			for _, c := range b {
+				if c != b[0] {
+					t.Fatalf("a block of %d bytes was written by others", len(b))
+				}
+			}
+			m.Free(b)
+			out[k] = out[len(out)-1]
+			out = out[:len(out)-1]
+			continue
+		}
+		n := 1 + rng.IntN(100<<10)
+		if rng.IntN(50) == 0 {
+			n = slabMin + rng.IntN(slabMin)
+		}
+		b, err := m.Alloc(n)
+		if err != nil || len(b) != n || cap(b) != n {
+			t.Fatalf("%d bytes of capacity %d for %d: %v", len(b), cap(b), n, err)
+		}
+		for _, c := range b {
+			if c != 0 {
+				t.Fatal("a block is not zeroed")
+			}
+		}
+		for j := range b {
+			b[j] = byte(i)
+		}
+		out = append(out, b)
+	}
+	for _, b := range out {
+		m.Free(b)
+	}
+	if under.blocks != 0 || under.bytes != 0 {
+		t.Errorf("%d slabs with %d bytes are left", under.blocks, under.bytes)
+	}
+}

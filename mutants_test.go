@@ -1,0 +1,185 @@
+//go:build mutants
+
+package stoat_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/isolation"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// mutantEnv names the guarantee that a hunting process is to do without.
+const mutantEnv = "STOAT_TEST_MUTANT"
+
+// mutantPatience is how long one hunt may take. A mutant that makes the
+// database hang is caught as well.
+const mutantPatience = 5 * time.Minute
+
+// TestMutants removes one guarantee of the engine at a time and demands that
+// some harness notices. Each hunt has a process of its own, because a mutant
+// may panic in a goroutine of the database or hang.
+func TestMutants(t *testing.T) {
+	seed := dose.Seed(t)
+	dose.Reproduce(t, "mutants")
+	for _, name := range append([]mutant.Name{""}, mutant.Names...) {
+		label := string(name)
+		if name == "" {
+			label = "none"
+		}
+		t.Run(label, func(t *testing.T) {
+			started := time.Now()
+			caught, how := hunt(t, name, seed)
+			switch {
+			case name == "" && caught:
+				t.Errorf("the harness sees a bug where none was seeded:\n%s", how)
+			case name != "" && !caught:
+				t.Errorf("nobody noticed:\n%s", how)
+			default:
+				t.Logf("%.1f s: %.500s", time.Since(started).Seconds(), how)
+			}
+		})
+	}
+}
+
+// hunt runs TestMutantHunt in another process and reports whether it failed.
+func hunt(t *testing.T, name mutant.Name, seed uint64) (caught bool, how string) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), mutantPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "-test.run=^TestMutantHunt$", "-test.v", fmt.Sprintf("-stoat.seed=%d", seed))
+	cmd.Env = append(os.Environ(), mutantEnv+"="+string(name)+".")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return true, "hangs"
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), noHook) {
+		t.Errorf("the engine never asked for %s", name)
+	}
+	return err != nil, out.String()
+}
+
+const noHook = "the engine never came to where this mutant lives"
+
+// TestMutantHunt is one hunt: it fails when a harness notices.
+func TestMutantHunt(t *testing.T) {
+	name, hunting := strings.CutSuffix(os.Getenv(mutantEnv), ".")
+	if !hunting {
+		t.Skip("TestMutants runs this in a process of its own")
+	}
+	seed := dose.Seed(t)
+	img := bitsImages(t)[2]
+	scenes := faultScenes(t)
+	restore := func() int64 { return 1 }
+	if name != "" {
+		restore = mutant.Enable(mutant.Name(name))
+	}
+	rounds := 4
+	if name == "" {
+		rounds = 1
+	}
+	for round := range rounds {
+		for _, h := range harnesses(img, scenes, 1<<(2*round)) {
+			if err := guarded(func() error { return h.run(seed + uint64(round)) }); err != nil {
+				t.Fatalf("%s, round %d: %v", h.name, round, err)
+			}
+		}
+	}
+	if restore() == 0 {
+		t.Fatal(noHook)
+	}
+}
+
+// A harness is a small dose of one of the tests of this package.
+type harness struct {
+	name string
+	run  func(seed uint64) error
+}
+
+// harnesses returns all of them, with doses that grow with scale.
+func harnesses(img *bitsImage, scenes []*faultScene, scale int) []harness {
+	return []harness{
+		{"model", func(seed uint64) error {
+			return times(2*scale, func(i int) error {
+				life := seed + uint64(i)
+				_, _, err := runModel(randomShape(life), randomOps(life, modelLifeOps), nil)
+				return err
+			})
+		}},
+		{"isolation", func(seed uint64) error {
+			return times(scale, func(i int) error {
+				_, err := historiesOf(seed+uint64(10*i), historiesPerDisk)
+				return err
+			})
+		}},
+		{"applications", func(seed uint64) error {
+			return times(len(isolation.Applications()), func(i int) error {
+				_, err := playOnce(i, seed)
+				return err
+			})
+		}},
+		{"crash", func(seed uint64) error { return someCrashes(seed, 8*scale, checkCrash) }},
+		{"crash twice", func(seed uint64) error { return someCrashes(seed, 2*scale, checkSecondCrash) }},
+		{"bits", func(seed uint64) error { return someDamage(img, seed, 60*scale) }},
+		{"faults", func(seed uint64) error { return someFaults(scenes, seed, 4*scale) }},
+	}
+}
+
+func someCrashes(seed uint64, n int, check crashCheck) error {
+	return times(len(crashWorkloads), func(i int) error {
+		err := crashRound(crashWorkloads[i], seed, n, check)
+		if err != nil {
+			err = fmt.Errorf("workload %q: %w", crashWorkloads[i].name, err)
+		}
+		return err
+	})
+}
+
+func someDamage(img *bitsImage, seed uint64, n int) error {
+	var tally bitsTally
+	damages := append(img.flips(n, seed), img.sectors(n, seed)...)
+	damages = append(damages, img.wholeFiles()...)
+	return times(len(damages), func(i int) error {
+		err := img.try(damages[i], &tally)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", damages[i].name, err)
+		}
+		return err
+	})
+}
+
+// someFaults makes the first n syncs of the log fail, each in turn, in each
+// way.
+func someFaults(scenes []*faultScene, seed uint64, n int) error {
+	for _, scene := range scenes {
+		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
+			for nth := range int64(n) {
+				c := &faultCase{scene: scene, what: "a failing sync", rule: vfs.Rule{
+					Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate, Seed: seed,
+				}}
+				if err := c.run(seed); err != nil {
+					return fmt.Errorf("%v: %w", c, err)
+				}
+			}
+		}
+	}
+	return nil
+}
