@@ -21,8 +21,10 @@ type faultRun struct {
 	o      Options
 	w      *Writer
 
-	spans        []base.LogSpan
-	acked, built int
+	spans []base.LogSpan
+	// Transactions from first on are in the log; see workload.
+	first, acked, built int
+	starts              map[uint64]int
 }
 
 func newFaultRun(t *testing.T, what string, rule vfs.Rule) *faultRun {
@@ -38,7 +40,7 @@ func newFaultRun(t *testing.T, what string, rule vfs.Rule) *faultRun {
 func (r *faultRun) open() {
 	r.t.Helper()
 	for range 2 {
-		next := 0
+		next := r.first
 		rec, err := Recover(r.o, r.spans, collect(&next))
 		if err != nil {
 			r.mustBeInjected("Recover", err)
@@ -55,6 +57,7 @@ func (r *faultRun) open() {
 			}
 		}
 		r.w, r.acked, r.built = w, next, next
+		r.starts = map[uint64]int{}
 		r.spans = append(rec.Spans[:len(rec.Spans):len(rec.Spans)], base.LogSpan{First: w.First()})
 		return
 	}
@@ -77,6 +80,7 @@ func (r *faultRun) mustBeInjected(call string, err error) {
 func (r *faultRun) append() bool {
 	r.t.Helper()
 	p := testPayload(r.built)
+	segment := r.w.Segment()
 	if err := r.w.Reserve(int64(len(p))); err != nil {
 		r.mustBeInjected("Reserve", err)
 		if r.w.Err() != nil {
@@ -85,6 +89,9 @@ func (r *faultRun) append() bool {
 		if err := r.w.Reserve(int64(len(p))); err != nil {
 			r.t.Fatalf("%s: second Reserve of a healthy writer: %v", r.what, err)
 		}
+	}
+	if now := r.w.Segment(); now != segment {
+		r.starts[now] = r.built
 	}
 	r.w.Begin()
 	r.w.Write(p)
@@ -123,12 +130,12 @@ func (r *faultRun) checkPoisoned() {
 // poisoned on the way.
 func (r *faultRun) script() bool {
 	r.open()
-	for i := range 60 {
+	for i := range 80 {
 		if !r.append() {
 			return false
 		}
-		if i == 40 && len(r.spans) > 1 {
-			r.t.Fatalf("%s: spans left from nothing: %v", r.what, r.spans)
+		if i%10 == 9 {
+			r.release()
 		}
 	}
 	if err := r.w.Close(); err != nil {
@@ -143,6 +150,18 @@ func (r *faultRun) script() bool {
 	return true
 }
 
+// release gives up what is before the current segment.
+func (r *faultRun) release() {
+	at, known := r.starts[r.w.Segment()]
+	if !known {
+		return
+	}
+	r.spans, r.first = []base.LogSpan{{First: r.w.Current()}}, at
+	if err := r.w.Release(r.w.Segment()); err != nil {
+		r.mustBeInjected("Release", err)
+	}
+}
+
 // checkAfter checks a power cut, and a restart on the same machine with a
 // power cut later, when the faults are over.
 func (r *faultRun) checkAfter(rng *rand.Rand) {
@@ -153,14 +172,14 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	for range 4 {
 		kind := kinds[rng.IntN(len(kinds))]
 		o.FS = r.disk.Crash(kind, rng)
-		next := 0
+		next := r.first
 		if _, err := Recover(o, r.spans, collect(&next)); err != nil || next < r.acked || next > r.built {
 			r.t.Fatalf("%s: then a crash (%s): %d transactions, want %d to %d: %v",
 				r.what, kind, next, r.acked, r.built, err)
 		}
 	}
 	o.FS = r.disk
-	next := 0
+	next := r.first
 	w, spans, err := open(o, r.spans, collect(&next))
 	if err != nil || next < r.acked || next > r.built {
 		r.t.Fatalf("%s: then a restart: %d transactions, want %d to %d: %v", r.what, next, r.acked, r.built, err)
@@ -169,7 +188,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	must(r.t, w.Flush())
 	must(r.t, w.Sync())
 	o.FS = r.disk.Crash(vfs.CrashKeepNone, rng)
-	after := 0
+	after := r.first
 	if _, err := Recover(o, spans, collect(&after)); err != nil || after != next+1 {
 		r.t.Fatalf("%s: then a restart, a commit and a crash: %d transactions, want %d: %v",
 			r.what, after, next+1, err)
@@ -233,6 +252,66 @@ func (r *faultRun) runForever(rng *rand.Rand) {
 	}
 	r.faults.Clear()
 	r.checkAfter(rng)
+}
+
+func TestFaultsOfAnyCallWhileATailIsCarriedLoseNothing(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, dose.Seed(t))
+	d.open()
+	for d.w.Stats().Rotations < 2 {
+		d.append()
+	}
+	d.sync()
+	for range 4 {
+		d.append()
+	}
+	must(t, d.w.Flush())
+	rules := []vfs.Rule{{}, {Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Err: io.EOF},
+		{Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried}}
+	for i, rule := range rules {
+		for n := int64(1); ; n++ {
+			disk := d.disk.Clone()
+			faults := vfs.NewFaults(disk)
+			rule.Nth, rule.Seed = n, uint64(n)
+			faults.Add(rule)
+			d.openWithFault(disk, faults, fmt.Sprintf("rule %d, call %d", i, n))
+			if failed, _ := faults.Failed(); failed == 0 {
+				break
+			}
+		}
+	}
+}
+
+// openWithFault opens the log on a copy of the disk while a call fails.
+func (d *workload) openWithFault(disk *vfs.Mem, faults *vfs.Faults, what string) {
+	d.t.Helper()
+	o := d.o
+	o.FS = faults
+	next := d.first
+	r, err := Recover(o, d.spans, collect(&next))
+	if err != nil {
+		next = d.first
+		if r, err = Recover(o, d.spans, collect(&next)); err != nil {
+			d.t.Fatalf("%s: second Recover: %v", what, err)
+		}
+	}
+	if next != d.built || !r.Unproven() {
+		d.t.Fatalf("%s: %d transactions, want %d; unproven %v", what, next, d.built, r.Unproven())
+	}
+	w, err := Create(o, r)
+	if err != nil {
+		d.checkCrash(disk.Crash(vfs.CrashKeepNone, d.rng), what+", Create failed, a crash")
+		if w, err = Create(o, r); err != nil {
+			d.t.Fatalf("%s: second Create: %v", what, err)
+		}
+	}
+	spans := append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: w.First()})
+	n, _, err := d.recovered(disk.Crash(vfs.CrashKeepNone, d.rng), spans)
+	if err != nil || n != d.built {
+		d.t.Fatalf("%s: %d transactions after a crash, want %d: %v", what, n, d.built, err)
+	}
+	// An error of Close concerns the marks only, or files that nobody needs.
+	_ = w.Close()
 }
 
 func TestAFullDiskDoesNotPoisonAndCommitsGoOnWhenThereIsSpace(t *testing.T) {

@@ -3,6 +3,7 @@ package memtable
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,6 +95,54 @@ func TestEntriesOfAnySize(t *testing.T) {
 	txn.Release()
 	if mem.held() != 0 {
 		t.Fatalf("%d bytes are held after Release", mem.held())
+	}
+}
+
+func TestSequenceNumbersThatDescendAreRefused(t *testing.T) {
+	t.Parallel()
+	table, txn := New(Options{}), New(Options{})
+	set(t, txn, "k", "v", 0)
+	if err := table.AppendTable(txn, 0); err == nil {
+		t.Fatal("entries were appended as pending")
+	}
+	key := []byte("k")
+	for i, seq := range []base.SeqNum{5, 4, 5, 0, 6} {
+		err := table.Set(key, nil, hashOf(key), base.Meta{Kind: base.KindSet}, seq)
+		if (err == nil) != (i%2 == 0) {
+			t.Fatalf("write %d under number %d: %v", i, seq, err)
+		}
+	}
+	for _, seq := range []base.SeqNum{5, 6} {
+		if err := table.AppendTable(txn, seq); (err == nil) != (seq == 6) {
+			t.Fatalf("append under number %d: %v", seq, err)
+		}
+	}
+	if table.Len() != 4 {
+		t.Fatalf("%d entries, want 4", table.Len())
+	}
+}
+
+// TestOutgrownIndexesStayReadable finds keys in an index that was outgrown,
+// as a reader does that loaded it just before.
+func TestOutgrownIndexesStayReadable(t *testing.T) {
+	t.Parallel()
+	table := New(Options{Memory: newCounting()})
+	for i := range 15 {
+		set(t, table, fmt.Sprint(i), "", 1)
+	}
+	old := table.index.Load()
+	for i := 15; i < 5000; i++ {
+		set(t, table, fmt.Sprint(i), "", 2)
+	}
+	if table.index.Load() == old {
+		t.Fatal("the index did not grow")
+	}
+	for i := range 15 {
+		key := fmt.Append(nil, i)
+		r := old.find(&table.arena, key, uint32(hashOf(key)>>32))
+		if r == 0 || string(table.Key(r)) != string(key) {
+			t.Fatalf("the old index leads from key %s to entry %d", key, r)
+		}
 	}
 }
 

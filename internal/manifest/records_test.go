@@ -1,0 +1,115 @@
+package manifest
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// loadFrames loads a manifest of the given frames.
+func loadFrames(t *testing.T, build func(b *record.Builder)) (State, error) {
+	t.Helper()
+	b := record.NewBuilder(1, record.MaxPayload)
+	build(&b)
+	frames, _ := b.Sealed()
+	size := record.Start + len(frames)
+	file := record.AppendHeader(nil, record.Header{Type: record.TypeManifest, Number: 1, File: 1, Salt: 1, Size: int64(size)})
+	fs := newTestDisk(t)
+	f, err := fs.Create(fs.Join(testDir, FileName(1)), vfs.CatManifest)
+	must(t, err)
+	_, err = f.WriteAt(append(file, frames...), 0)
+	must(t, err)
+	_, state, err := Load(fs, testDir, true, nil)
+	return state, err
+}
+
+func TestRecordsThatMakeNoSenseAreReported(t *testing.T) {
+	t.Parallel()
+	snapshot := firstState().snapshot().AppendTo(nil)
+	state, err := loadFrames(t, func(b *record.Builder) { b.Record(snapshot, 0) })
+	if err != nil || !same(state, firstState()) {
+		t.Fatalf("%+v: %v", state, err)
+	}
+	for name, build := range map[string]func(b *record.Builder){
+		"nothing":         func(*record.Builder) {},
+		"half a snapshot": func(b *record.Builder) { b.Frame(record.First, snapshot, 0) },
+		"a mark first":    func(b *record.Builder) { b.Frame(record.Mark, nil, 0) },
+		"no version": func(b *record.Builder) {
+			b.Record(Edit{NextFile: Some(uint64(1))}.AppendTo(nil), 0)
+		},
+		"a successor": func(b *record.Builder) {
+			b.Record(snapshot, 0)
+			b.Frame(record.Next, nil, 0)
+		},
+		"an end": func(b *record.Builder) {
+			b.Record(snapshot, 0)
+			b.Frame(record.Close, nil, 0)
+		},
+		"an edit that cannot follow": func(b *record.Builder) {
+			b.Record(snapshot, 0)
+			b.Record(Edit{HashSeed: Some(uint64(1))}.AppendTo(nil), 0)
+		},
+		"an edit that is none": func(b *record.Builder) {
+			b.Record(snapshot, 0)
+			b.Record([]byte{1}, 0)
+		},
+	} {
+		if _, err := loadFrames(t, build); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
+	t.Parallel()
+	number := func(tag tag) []byte {
+		return binary.LittleEndian.AppendUint64(appendField(nil, tag, 8), 5)
+	}
+	span := appendSpan(nil, base.LogSpan{})
+	sealed := append([]byte(nil), span...)
+	sealed[24] = 2
+	left := append([]byte(nil), span...)
+	left[30] = 1
+	for name, p := range map[string][]byte{
+		"half a header":        {1, 0, 4},
+		"longer than the edit": appendField(nil, tagNextFile, 8),
+		"a size of its own":    append(appendField(nil, tagNextFile, 4), 1, 2, 3, 4),
+		"twice":                append(number(tagNextFile), number(tagNextFile)...),
+		"out of order":         append(number(tagNextFile), number(tagLastSeq)...),
+		"tag zero":             appendField(nil, 0, 0),
+		"part of a span":       append(appendField(nil, tagSpans, spanSize-1), span[1:]...),
+		"half sealed":          append(appendField(nil, tagSpans, spanSize), sealed...),
+		"a seal left over":     append(appendField(nil, tagSpans, spanSize), left...),
+	} {
+		if e, err := DecodeEdit(p); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}
+
+func TestALargeStateTakesSeveralFrames(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	state := firstState()
+	number := uint64(1)
+	for range 60_000 {
+		state.Spans = append(state.Spans, base.LogSpan{First: base.SegmentRef{Number: number}, Sealed: true, EndNumber: number})
+		number++
+	}
+	s, err := Create(fs, testDir, state, testRandom(1))
+	must(t, err)
+	must(t, s.Append(Edit{Spans: Some(state.Spans[1:])}))
+	must(t, s.Append(Edit{Spans: Some(state.Spans[2:])}))
+	must(t, s.Append(Edit{Spans: Some(state.Spans[3:])}))
+	must(t, s.Close())
+	_, got, err := Load(fs, testDir, false, testRandom(2))
+	must(t, err)
+	state.Spans = state.Spans[3:]
+	if !same(got, state) {
+		t.Fatalf("%d spans, want %d", len(got.Spans), len(state.Spans))
+	}
+}

@@ -1,0 +1,141 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A blockEntry is what the directory knows of one block: where its two parts
+// are and how the key part is laid out. A point read that knows the block's
+// number finds every column from the entry alone, so that the reads of key,
+// sequence number and value do not wait for each other. On disk it is 32
+// bytes, little-endian:
+//
+//	offset  size  field
+//	0       6     offset of the key part
+//	6       1     count of entries, less one
+//	7       1     flags of every entry; 0 when there is a column of flags
+//	8       6     offset of the value part
+//	14      2     length of the prefix that the keys share
+//	16      4     length of the key part
+//	20      4     length of the value part, as stored
+//	24      4     without ends of values: the length of every value;
+//	              with them: the sum of the lengths
+//	28      2     without ends of suffixes: the length of every suffix
+//	30      2     shape:
+//	              bits 0-1    width of the ends of suffixes
+//	              bits 2-3    width of the ends of values
+//	              bits 4-6    width of the sequence numbers
+//	              bits 7-9    width of the expiries
+//	              bit 10      there is a column of flags
+//	              bit 11      there is a column of user bytes
+//	              bits 12-13  codec of the value part
+//	              bit 14      there is a least expiry
+type blockEntry struct {
+	keyOff, valOff       int64
+	keyLen, valLen       uint32
+	valueLen             uint32
+	prefixLen, suffixLen uint16
+	count                int
+	flags                uint8
+
+	kEnds, vEnds, seqs, expiries    width
+	hasFlags, hasUsers, hasExpiries bool
+	codec                           codec
+}
+
+const (
+	blockEntrySize = 32
+	// blockEntriesMax is how many entries a block holds at most.
+	blockEntriesMax = 256
+	// offsetMax bounds the offsets in a file.
+	offsetMax = 1<<48 - 1
+
+	shapeFlags    = 1 << 10
+	shapeUsers    = 1 << 11
+	shapeExpiries = 1 << 14
+	shapeKnown    = 1<<15 - 1
+)
+
+func (e *blockEntry) appendTo(dst []byte) []byte {
+	shape := uint16(e.kEnds) | uint16(e.vEnds)<<2 | uint16(e.seqs)<<4 | uint16(e.expiries)<<7 | uint16(e.codec)<<12
+	if e.hasFlags {
+		shape |= shapeFlags
+	}
+	if e.hasUsers {
+		shape |= shapeUsers
+	}
+	if e.hasExpiries {
+		shape |= shapeExpiries
+	}
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(e.keyOff)|uint64(e.count-1)<<48|uint64(e.flags)<<56)
+	dst = le.AppendUint64(dst, uint64(e.valOff)|uint64(e.prefixLen)<<48)
+	dst = le.AppendUint32(dst, e.keyLen)
+	dst = le.AppendUint32(dst, e.valLen)
+	dst = le.AppendUint32(dst, e.valueLen)
+	dst = le.AppendUint16(dst, e.suffixLen)
+	return le.AppendUint16(dst, shape)
+}
+
+// decodeBlockEntry is the inverse of blockEntry.appendTo. It makes sense of
+// any 32 bytes; check says whether they are any good.
+func decodeBlockEntry(src []byte) blockEntry {
+	le := binary.LittleEndian
+	_ = src[blockEntrySize-1]
+	k, v, shape := le.Uint64(src), le.Uint64(src[8:]), le.Uint16(src[30:])
+	return blockEntry{
+		keyOff:    int64(k & offsetMax),
+		valOff:    int64(v & offsetMax),
+		keyLen:    le.Uint32(src[16:]),
+		valLen:    le.Uint32(src[20:]),
+		valueLen:  le.Uint32(src[24:]),
+		prefixLen: uint16(v >> 48),
+		suffixLen: le.Uint16(src[28:]),
+		count:     int(k>>48&0xff) + 1,
+		flags:     uint8(k >> 56),
+
+		kEnds:       width(shape & 3),
+		vEnds:       width(shape >> 2 & 3),
+		seqs:        width(shape >> 4 & 7),
+		expiries:    width(shape >> 7 & 7),
+		hasFlags:    shape&shapeFlags != 0,
+		hasUsers:    shape&shapeUsers != 0,
+		hasExpiries: shape&shapeExpiries != 0,
+		codec:       codec(shape >> 12 & 3),
+	}
+}
+
+// rawLen returns the length of the value part before compression.
+func (e *blockEntry) rawLen() int64 {
+	if e.vEnds == width0 {
+		return int64(e.valueLen) * int64(e.count)
+	}
+	return int64(e.valueLen)
+}
+
+// check reports what makes e impossible in a table whose blocks end at
+// dataEnd. off is where e itself is in the file.
+func (e *blockEntry) check(src []byte, off, dataEnd int64) error {
+	shape := binary.LittleEndian.Uint16(src[30:])
+	switch {
+	case shape&^shapeKnown != 0, e.seqs >= widths, e.expiries >= widths, e.codec > codecMax:
+		return base.Corrupt(off, "block shape", shape, "a known shape")
+	case e.keyOff > dataEnd-int64(e.keyLen):
+		return base.Corrupt(off, "end of a key part", e.keyOff+int64(e.keyLen), dataEnd)
+	case e.valOff > dataEnd-int64(e.valLen):
+		return base.Corrupt(off, "end of a value part", e.valOff+int64(e.valLen), dataEnd)
+	case e.codec == codecNone && e.rawLen() != int64(e.valLen):
+		return base.Corrupt(off, "length of a value part", e.valLen, e.rawLen())
+	case e.codec != codecNone && e.rawLen() > compressedRawMax:
+		return base.Corrupt(off, "length of a compressed value part", e.rawLen(), compressedRawMax)
+	case e.kEnds != width0 && e.suffixLen != 0:
+		return base.Corrupt(off, "length of every suffix", e.suffixLen, 0)
+	case e.hasFlags && e.flags != 0:
+		return base.Corrupt(off, "flags of every entry", e.flags, 0)
+	case !e.hasExpiries && e.expiries != width0:
+		return base.Corrupt(off, "width of expiries without a least one", e.expiries, 0)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package table
+
+import "encoding/binary"
+
+// The fences are, for each block, the first 8 bytes of what its first key has
+// after the bytes that all keys of the table share, as a big-endian number
+// padded with zeros, stored little-endian. They order like the keys as far as
+// they differ; where they are equal the keys themselves decide.
+
+// firstKeys gathers the first keys of blocks until the prefix that the table
+// shares is known.
+type firstKeys struct {
+	keys []byte
+	ends []int
+}
+
+func (f *firstKeys) add(key []byte) {
+	f.keys = append(f.keys, key...)
+	f.ends = append(f.ends, len(f.keys))
+}
+
+// fences returns the encoded fences of keys that share so many bytes.
+func (f *firstKeys) fences(shared int) []byte {
+	out := make([]byte, 0, fenceSize*len(f.ends))
+	from := 0
+	for _, end := range f.ends {
+		out = binary.LittleEndian.AppendUint64(out, fenceOf(f.keys[from+shared:end]))
+		from = end
+	}
+	return out
+}
+
+// fenceOf returns the fence of a key without the shared bytes.
+func fenceOf(rest []byte) uint64 {
+	if len(rest) >= 8 {
+		return binary.BigEndian.Uint64(rest)
+	}
+	var b [8]byte
+	copy(b[:], rest)
+	return binary.BigEndian.Uint64(b[:])
+}

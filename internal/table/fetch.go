@@ -1,0 +1,34 @@
+package table
+
+const (
+	// fetchMin and fetchMax bound what one iterator fetches ahead at once. It
+	// starts small, as most ranges are short.
+	fetchMin = 32 << 10
+	fetchMax = 1 << 20
+)
+
+// A span is a part of the file that an iterator has fetched ahead.
+type span struct{ from, to int64 }
+
+// fetch makes sure that [off, off+n), which is about to be touched for the
+// first time, has been read from the file. An iterator that goes from block to
+// block reads ever more ahead: one system call for many blocks.
+func (s *span) fetch(it *Iter, off, n int64) error {
+	if off >= s.from && off+n <= s.to {
+		return nil
+	}
+	want := n
+	if it.inOrder > 0 {
+		want = max(n, min(fetchMax, max(fetchMin, 2*(s.to-s.from))))
+	}
+	from := off
+	to := min(off+want, it.r.dataEnd)
+	if it.opts.Reverse {
+		from, to = max(0, off+n-want), off+n
+	}
+	if err := it.r.m.Populate(from, to-from); err != nil {
+		return err
+	}
+	s.from, s.to = from, to
+	return nil
+}

@@ -1,0 +1,108 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Get returns the newest version of key whose sequence number is at most at.
+// hash is base.Hash of the key with the seed of the database. The value is
+// not a copy: it stays valid until the table is closed.
+func (r *Reader) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, meta base.Meta, seq base.SeqNum, ok bool, err error) {
+	x := &r.shape
+	slot, tag := x.home(hash)
+	shift := x.pageShift()
+	for left := x.slots; left > 0; {
+		page := slot >> shift
+		if !r.pagesOK.has(int(page)) {
+			if err = r.verifyPage(int(page)); err != nil {
+				return
+			}
+		}
+		end := min((page+1)<<shift, x.slots)
+		for ; slot < end && left > 0; slot++ {
+			s := x.load(r.index, slot)
+			if s == 0 {
+				return
+			}
+			if s>>(x.posBits&63) == tag {
+				var done bool
+				value, meta, seq, ok, done, err = r.try(s&(1<<(x.posBits&63)-1), key, at)
+				if done || err != nil {
+					return
+				}
+			}
+			left--
+		}
+		if slot == x.slots {
+			slot = 0
+		}
+	}
+	return
+}
+
+// place returns the block and the entry that the low bits of a slot lead to.
+func (r *Reader) place(pos uint64) (block, entry int, err error) {
+	pos--
+	b := pos >> r.hash.entryBits
+	if b >= uint64(r.blocks) {
+		return 0, 0, r.inFile(base.Corrupt(r.hashOff(), "block in the hash index", b, fmt.Sprintf("below %d", r.blocks)))
+	}
+	return int(b), int(pos & (1<<r.hash.entryBits - 1)), nil
+}
+
+// try looks at the entry that a slot with the right tag leads to. done says
+// that it has the key.
+func (r *Reader) try(pos uint64, key []byte, at base.SeqNum) (value []byte, meta base.Meta, seq base.SeqNum, ok, done bool, err error) {
+	b, i, err := r.place(pos)
+	if err != nil {
+		return
+	}
+	v, err := r.view(b)
+	if err != nil {
+		return
+	}
+	if i >= v.count {
+		err = r.inFile(base.Corrupt(r.hashOff(), "entry in the hash index", i, fmt.Sprintf("below %d", v.count)))
+		return
+	}
+	if !v.is(key, i) {
+		return
+	}
+	done = true
+	if seq = v.seq(i); seq > at {
+		if b, i, ok, err = r.older(b, i, &v, key, at); !ok || err != nil {
+			return
+		}
+		seq = v.seq(i)
+	}
+	values, err := r.values(b, &v)
+	if err != nil {
+		return nil, meta, 0, false, true, err
+	}
+	from, to := v.valueSpan(i)
+	return values[from:to:to], v.meta(i), seq, true, true, nil
+}
+
+// older finds the newest version of key up to at, given a newer one in entry
+// i of block b. It leaves the view at the block it ends in.
+func (r *Reader) older(b, i int, v *view, key []byte, at base.SeqNum) (int, int, bool, error) {
+	// Most often it is one of the next few.
+	for j := i + 1; j < min(i+5, v.count); j++ {
+		if !v.same(i, j) {
+			return 0, 0, false, nil
+		}
+		if v.seq(j) <= at {
+			return b, j, true, nil
+		}
+	}
+	b, i, err := r.seek(key, at)
+	if err != nil || b == int(r.blocks) {
+		return 0, 0, false, err
+	}
+	if *v, err = r.view(b); err != nil {
+		return 0, 0, false, err
+	}
+	return b, i, v.is(key, i), nil
+}

@@ -1,0 +1,135 @@
+package table
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// The hash index is an open-addressing array of slots that leads from the
+// hash of a key to its newest version. It is filter and index in one: a key
+// that is not there meets an empty slot, nearly always in the first cache
+// line. A slot is
+//
+//	tag << posBits | position + 1
+//
+// little-endian, zero when empty. The position is block << entryBits | entry,
+// whose bits are as few as the table needs; the rest are a tag from the low
+// end of the hash. The high end of the hash chooses the slot where the search
+// begins, and the search goes on to the following slots, round the end.
+//
+// Slots come in two widths. A table of 32 MB needs about 20 bits for a
+// position, so that 32-bit slots have tags of 12 bits, and one absent key in
+// some 700 costs a look at a key in vain. 64-bit slots are for tables so large
+// that little would remain for the tag.
+type hashShape struct {
+	slots     uint64
+	slotBytes uint8
+	posBits   uint8
+	entryBits uint8
+}
+
+const (
+	// pageSize is the unit in which the hash index is verified.
+	pageSize = 1 << pageBits
+	pageBits = 12
+	// tagBitsMax keeps the tag clear of the bits that choose the slot.
+	tagBitsMax = 32
+	// tagBitsMin is the shortest tag that narrow slots are used with.
+	tagBitsMin = 8
+)
+
+// An IndexWidth says which slots a writer uses.
+type IndexWidth uint8
+
+// The widths. The zero value uses the narrowest slots that leave 8 bits for
+// the tag.
+const (
+	IndexAuto IndexWidth = iota
+	IndexNarrow
+	IndexWide
+)
+
+func (h *hashShape) tagBits() uint {
+	return min(tagBitsMax, uint(h.slotBytes)*8-uint(h.posBits))
+}
+
+// pageShift returns how many bits the number of a slot has beyond that of its
+// page.
+func (h *hashShape) pageShift() uint {
+	if h.slotBytes == 4 {
+		return pageBits - 2
+	}
+	return pageBits - 3
+}
+
+func (h *hashShape) bytes() int64 { return int64(h.slots) * int64(h.slotBytes) }
+
+func (h *hashShape) pages() int { return int((h.bytes() + pageSize - 1) / pageSize) }
+
+// home returns the slot at which the search for a hash begins, and the tag.
+func (h *hashShape) home(hash uint64) (slot, tag uint64) {
+	slot, _ = bits.Mul64(hash, h.slots)
+	return slot, hash & (1<<h.tagBits() - 1)
+}
+
+// load returns a slot of the index, whose bytes are b.
+func (h *hashShape) load(b []byte, slot uint64) uint64 {
+	if h.slotBytes == 4 {
+		return uint64(binary.LittleEndian.Uint32(b[4*slot:]))
+	}
+	return binary.LittleEndian.Uint64(b[8*slot:])
+}
+
+func (h *hashShape) store(b []byte, slot, x uint64) {
+	if h.slotBytes == 4 {
+		binary.LittleEndian.PutUint32(b[4*slot:], uint32(x))
+	} else {
+		binary.LittleEndian.PutUint64(b[8*slot:], x)
+	}
+}
+
+// A hashBuilder gathers the keys of a table until their number is known.
+type hashBuilder struct {
+	hashes []uint64
+	places []uint32 // block << 8 | entry
+}
+
+// blocksMax is how many blocks a table holds at most.
+const blocksMax = 1 << 24
+
+func (b *hashBuilder) add(hash uint64, block, entry int) {
+	b.hashes = append(b.hashes, hash)
+	b.places = append(b.places, uint32(block)<<8|uint32(entry))
+}
+
+// shape chooses the form of the index for a table of so many blocks, the
+// fullest of which has so many entries.
+func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth) hashShape {
+	h := hashShape{entryBits: uint8(bits.Len(uint(fullest - 1))), slotBytes: 4}
+	last := uint64(blocks-1)<<h.entryBits | (1<<h.entryBits - 1)
+	h.posBits = uint8(bits.Len64(last + 1))
+	switch {
+	case want == IndexWide, h.posBits >= 32, want == IndexAuto && 32-h.posBits < tagBitsMin:
+		h.slotBytes = 8
+	}
+	// Three quarters full: a hit looks at two or three slots, a miss at eight.
+	h.slots = uint64(len(b.hashes))*4/3 + 2
+	return h
+}
+
+// build returns the index.
+func (b *hashBuilder) build(h hashShape) []byte {
+	out := make([]byte, h.bytes())
+	for i, hash := range b.hashes {
+		place := uint64(b.places[i])
+		pos := place>>8<<h.entryBits | place&0xff
+		slot, tag := h.home(hash)
+		for h.load(out, slot) != 0 {
+			if slot++; slot == h.slots {
+				slot = 0
+			}
+		}
+		h.store(out, slot, tag<<h.posBits|(pos+1))
+	}
+	return out
+}

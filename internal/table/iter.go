@@ -1,0 +1,338 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/iter"
+)
+
+// IterOptions say how a table is iterated over.
+type IterOptions struct {
+	// Reverse iterates from the largest key down.
+	Reverse bool
+	// KeysOnly leaves the values nil and touches no memory of theirs.
+	KeysOnly bool
+	// Unmapped reads blocks by large reads into buffers of the iterator
+	// instead of through the mapping, so that a compaction does not push out
+	// what users read. Values stay valid until the second Fill after the one
+	// that showed them. It costs nothing but the copy; a seek still goes
+	// through the mapping.
+	Unmapped bool
+}
+
+// An Iter shows the entries of a table in order; it implements iter.Source.
+// Keys are rebuilt in a buffer of the iterator and stay valid until the next
+// Fill; values are valid until the table is closed, unless IterOptions say
+// less. Its buffers are kept for the next Init. It must not be copied while
+// in use.
+type Iter struct {
+	r    *Reader
+	opts IterOptions
+	err  error
+
+	// The next entry is number at of block; backward, the one before it.
+	block, at int
+	// v and values are of block when loaded is set.
+	v      view
+	values []byte
+	loaded bool
+	// inOrder counts the blocks since the last seek; fetched is how far ahead
+	// the file has been fetched for them.
+	inOrder     int
+	keysFetched span
+	valsFetched span
+
+	buf     []byte // keys of the last Fill
+	windows *windows
+}
+
+var _ iter.Source = (*Iter)(nil)
+
+// NewIter returns an iterator at no position.
+func (r *Reader) NewIter(opts IterOptions) *Iter {
+	it := &Iter{}
+	it.Init(r, opts)
+	return it
+}
+
+// Init makes it an iterator over r at no position.
+func (it *Iter) Init(r *Reader, opts IterOptions) {
+	buf, w := it.buf, it.windows
+	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w}
+	if opts.Unmapped {
+		if it.windows == nil {
+			it.windows = &windows{}
+		}
+		it.windows.reset()
+	}
+	it.block = int(r.blocks)
+	if opts.Reverse {
+		it.block = 0
+	}
+}
+
+// Seek positions the iterator as iter.Source says.
+func (it *Iter) Seek(key []byte) {
+	it.err, it.loaded, it.inOrder = nil, false, 0
+	it.keysFetched, it.valsFetched = span{}, span{}
+	switch {
+	case key != nil:
+		it.block, it.at, it.err = it.r.seek(key, base.SeqNumMax)
+	case it.opts.Reverse:
+		it.block, it.at = int(it.r.blocks), 0
+	default:
+		it.block, it.at = 0, 0
+	}
+}
+
+// Fill replaces the contents of b as iter.Source says.
+func (it *Iter) Fill(b *iter.Batch) error {
+	b.N = 0
+	if it.err != nil {
+		return it.err
+	}
+	if invariant.Enabled {
+		invariant.Mangle(it.buf)
+	}
+	it.buf = it.buf[:0]
+	want := min(b.Want, iter.BatchSize)
+	for b.N < want && it.settle() {
+		if it.opts.Unmapped && !it.loaded && b.N > 0 {
+			break // one block a Fill: see windows
+		}
+		if !it.loaded {
+			if err := it.load(); err != nil {
+				it.err, b.N = err, 0
+				return err
+			}
+		}
+		if it.opts.Reverse {
+			it.fillBackward(b, min(want-b.N, it.at))
+		} else {
+			it.fillForward(b, min(want-b.N, it.v.count-it.at))
+		}
+	}
+	return nil
+}
+
+// settle moves from the end of one block to the next one. It reports false at
+// the end of the table.
+func (it *Iter) settle() bool {
+	if it.opts.Reverse {
+		if it.at == 0 {
+			if it.block == 0 {
+				return false
+			}
+			it.block--
+			it.at = it.r.entryOf(it.block).count
+			it.loaded = false
+		}
+		return true
+	}
+	if it.loaded && it.at == it.v.count {
+		it.block++
+		it.at, it.loaded = 0, false
+	}
+	return it.block < int(it.r.blocks)
+}
+
+// load reads the block that the iterator is in.
+func (it *Iter) load() error {
+	var err error
+	if it.opts.Unmapped {
+		it.v, it.values, err = it.windows.load(it.r, it.block, it.opts)
+	} else {
+		err = it.loadMapped()
+	}
+	if err != nil {
+		return err
+	}
+	it.loaded = true
+	it.inOrder++
+	return nil
+}
+
+func (it *Iter) loadMapped() error {
+	r, b := it.r, it.block
+	if !r.keysOK.has(b) {
+		e := r.entryOf(b)
+		if err := r.checkEntry(b, &e); err != nil {
+			return r.inFile(err)
+		}
+		if err := it.keysFetched.fetch(it, e.keyOff, int64(e.keyLen)); err != nil {
+			return err
+		}
+		if err := r.verifyKeys(b, false); err != nil {
+			return err
+		}
+	}
+	it.v = r.viewVerified(b)
+	if it.opts.KeysOnly {
+		return nil
+	}
+	if !r.valsOK.has(b) {
+		if err := it.valsFetched.fetch(it, it.v.valOff, int64(it.v.valLen)); err != nil {
+			return err
+		}
+		if err := r.verifyValues(b, &it.v, false); err != nil {
+			return err
+		}
+	}
+	var err error
+	it.values, err = r.values(b, &it.v)
+	return err
+}
+
+// fillForward shows the next n entries of the loaded block.
+func (it *Iter) fillForward(b *iter.Batch, n int) {
+	it.show(b, b.N, it.at, n)
+	it.at += n
+	b.N += n
+}
+
+// fillBackward shows the n entries of the loaded block before the position,
+// the last one first. Showing them column by column and turning them round is
+// faster than going entry by entry.
+func (it *Iter) fillBackward(b *iter.Batch, n int) {
+	it.at -= n
+	it.show(b, b.N, it.at, n)
+	for i, j := b.N, b.N+n-1; i < j; i, j = i+1, j-1 {
+		b.Keys[i], b.Keys[j] = b.Keys[j], b.Keys[i]
+		b.Vals[i], b.Vals[j] = b.Vals[j], b.Vals[i]
+		b.Seqs[i], b.Seqs[j] = b.Seqs[j], b.Seqs[i]
+		b.Metas[i], b.Metas[j] = b.Metas[j], b.Metas[i]
+	}
+	b.N += n
+}
+
+// show puts n entries of the loaded block, from entry at on, into the batch
+// from place i on.
+func (it *Iter) show(b *iter.Batch, i, at, n int) {
+	it.showKeys(b.Keys[i:i+n], at)
+	if it.opts.KeysOnly {
+		clear(b.Vals[i : i+n])
+	} else {
+		it.showValues(b.Vals[i:i+n], at)
+	}
+	it.showSeqs(b.Seqs[i:i+n], at)
+	it.showMetas(b.Metas[i:i+n], at)
+}
+
+// showKeys rebuilds the keys from entry at on.
+func (it *Iter) showKeys(dst [][]byte, at int) {
+	v := &it.v
+	prefix := v.prefix()
+	if v.kEnds != width0 {
+		for i := range dst {
+			start := len(it.buf)
+			it.buf = v.appendKey(it.buf, at+i)
+			dst[i] = it.buf[start:len(it.buf):len(it.buf)]
+		}
+		return
+	}
+	s := int(v.suffixLen)
+	n := len(prefix) + s
+	start := len(it.buf)
+	it.buf = grow(it.buf, n*len(dst))
+	buf := it.buf[start:]
+	suffixes := v.part[v.oSuffixes+at*s:]
+	if s <= 8 && len(prefix) <= 32 {
+		showShortKeys(dst, buf, prefix, suffixes, s)
+		return
+	}
+	for i := range dst {
+		key := buf[i*n : (i+1)*n : (i+1)*n]
+		copy(key, prefix)
+		copy(key[len(prefix):], suffixes[i*s:(i+1)*s])
+		dst[i] = key
+	}
+}
+
+// showShortKeys rebuilds keys by whole words: each key is written with what
+// happens to follow it in memory, which the next one then overwrites.
+func showShortKeys(dst [][]byte, buf, prefix, suffixes []byte, s int) {
+	p := len(prefix)
+	n := p + s
+	var words [4]uint64
+	var padded [32]byte
+	copy(padded[:], prefix)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(padded[8*i:])
+	}
+	wordCount := (p + 7) / 8
+	for i := range dst {
+		o := i * n
+		key := buf[o : o+n : o+n]
+		if o+40 <= len(buf) && i*s+8 <= len(suffixes) {
+			w := buf[o : o+40]
+			for j := range wordCount {
+				binary.LittleEndian.PutUint64(w[8*j:], words[j])
+			}
+			binary.LittleEndian.PutUint64(w[p:], binary.LittleEndian.Uint64(suffixes[i*s:]))
+		} else {
+			copy(key, prefix)
+			copy(key[p:], suffixes[i*s:(i+1)*s])
+		}
+		dst[i] = key
+	}
+}
+
+// grow lengthens b by n bytes whose contents do not matter. Bytes that are
+// outgrown stay as they are, for the keys in them.
+func grow(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b[:len(b)+n]
+	}
+	bigger := make([]byte, len(b)+n, 2*(len(b)+n))
+	copy(bigger, b)
+	return bigger
+}
+
+func (it *Iter) showValues(dst [][]byte, at int) {
+	v := &it.v
+	if v.vEnds == width0 {
+		n := int(v.valueLen)
+		values := it.values[at*n:]
+		for i := range dst {
+			dst[i] = values[i*n : (i+1)*n : (i+1)*n]
+		}
+		return
+	}
+	from, _ := v.valueSpan(at)
+	for i := range dst {
+		to := int(v.vEnds.load(v.part, v.oVEnds, at+i))
+		dst[i] = it.values[from:to:to]
+		from = to
+	}
+}
+
+func (it *Iter) showSeqs(dst []base.SeqNum, at int) {
+	v := &it.v
+	least := v.seqLeast()
+	if v.seqs == width2 {
+		column := v.part[v.oSeqs+2*at:]
+		for i := range dst {
+			dst[i] = base.SeqNum(least + uint64(binary.LittleEndian.Uint16(column[2*i:])))
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = base.SeqNum(least + v.seqs.load(v.part, v.oSeqs, at+i))
+	}
+}
+
+func (it *Iter) showMetas(dst []base.Meta, at int) {
+	v := &it.v
+	if v.hasFlags || v.hasExpiries || v.hasUsers {
+		for i := range dst {
+			dst[i] = v.meta(at + i)
+		}
+		return
+	}
+	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
+	for i := range dst {
+		dst[i] = m
+	}
+}

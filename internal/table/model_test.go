@@ -1,0 +1,163 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// modelSeeds is how many random tables the model test makes.
+const modelSeeds = 40
+
+func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(modelSeeds)
+	if invariant.Enabled {
+		seeds /= 4 // the checks of order cost more than the reading
+	}
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		entries := randomShape(rng).entries(rng)
+		opts := WriterOptions{
+			Salt:        rng.Uint64(),
+			BlockSize:   []int{0, 1, 64, 1 << 10, 100 << 10}[rng.IntN(5)],
+			Compression: Compression(rng.IntN(3)),
+			Index:       IndexWidth(rng.IntN(3)),
+		}
+		data, props := mustBuild(t, entries, opts)
+		var ropts ReaderOptions
+		if rng.IntN(2) == 0 {
+			ropts.Cache = &mapCache{}
+		}
+		r := mustOpen(t, data, ropts)
+		fail := func(format string, args ...any) {
+			t.Helper()
+			t.Fatalf("seed %d (%d entries, %+v): %s", seed, len(entries), opts, fmt.Sprintf(format, args...))
+		}
+		if err := r.Verify(); err != nil {
+			fail("verify: %v", err)
+		}
+		if got := fmt.Sprintf("%+v", r.Properties()); got != fmt.Sprintf("%+v", props) {
+			fail("properties read %s, written %+v", got, props)
+		}
+		checkGets(r, entries, rng, fail)
+		checkScans(r, entries, rng, fail)
+	}
+}
+
+type failer func(format string, args ...any)
+
+func checkGets(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
+	for range min(400, 4*len(entries)) {
+		e := entries[rng.IntN(len(entries))]
+		key, at := e.Key, e.Seq
+		switch rng.IntN(5) {
+		case 0:
+			at = base.SeqNumMax + 1
+		case 1:
+			at = base.SeqNum(rng.Uint64N(uint64(e.Seq) + 2))
+		case 2:
+			key = near(rng, key)
+		}
+		want, there := find(entries, key, at)
+		value, meta, seq, ok, err := r.Get(key, hashOf(key), at)
+		got := base.Entry{Key: key, Value: value, Seq: seq, Meta: meta}
+		if err != nil || ok != there || ok && !sameEntry(got, want) {
+			fail("get %.60q at %d: %s, %v, %v; want %s, %v", key, at, describe(got), ok, err, describe(want), there)
+		}
+	}
+}
+
+// near returns a key that is close to key and probably not there.
+func near(rng *rand.Rand, key []byte) []byte {
+	k := bytes.Clone(key)
+	switch rng.IntN(3) {
+	case 0:
+		return k[:1+rng.IntN(len(k))]
+	case 1:
+		return append(k, byte(rng.IntN(2)))
+	}
+	k[rng.IntN(len(k))] += byte(rng.IntN(3))
+	return k
+}
+
+func find(entries []base.Entry, key []byte, at base.SeqNum) (base.Entry, bool) {
+	for _, e := range entries[lowerBound(entries, key):] {
+		if !bytes.Equal(e.Key, key) {
+			break
+		}
+		if e.Seq <= at {
+			return e, true
+		}
+	}
+	return base.Entry{}, false
+}
+
+func lowerBound(entries []base.Entry, key []byte) int {
+	return sort.Search(len(entries), func(i int) bool { return bytes.Compare(entries[i].Key, key) >= 0 })
+}
+
+func checkScans(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
+	var it Iter
+	for range 12 {
+		o := IterOptions{Reverse: rng.IntN(2) == 0, KeysOnly: rng.IntN(3) == 0, Unmapped: rng.IntN(3) == 0}
+		it.Init(r, o)
+		for range 3 {
+			var key []byte
+			if rng.IntN(4) > 0 {
+				key = near(rng, entries[rng.IntN(len(entries))].Key)
+			}
+			it.Seek(key)
+			got, err := drain(&it, rng, []int{3, 80, 1 << 30}[rng.IntN(3)])
+			if err != nil {
+				fail("%+v from %.60q: %v", o, key, err)
+			}
+			want := expect(entries, key, o, len(got))
+			if len(got) == 0 && len(expect(entries, key, o, 1)) > 0 {
+				fail("%+v from %.60q shows nothing", o, key)
+			}
+			if i := firstDifference(got, want); i >= 0 {
+				fail("%+v from %.60q, entry %d: got %s, want %s", o, key, i, describe(got[i]), describe(want[i]))
+			}
+		}
+	}
+	it.Init(r, IterOptions{})
+	it.Seek(nil)
+	if got, err := drain(&it, rng, 1<<30); err != nil || len(got) != len(entries) {
+		fail("a scan shows %d entries, %v", len(got), err)
+	}
+}
+
+func expect(entries []base.Entry, key []byte, o IterOptions, n int) []base.Entry {
+	i := lowerBound(entries, key)
+	part := slices.Clone(entries[i:])
+	if o.Reverse {
+		if key == nil {
+			i = len(entries)
+		}
+		part = slices.Clone(entries[:i])
+		slices.Reverse(part)
+	}
+	part = part[:min(n, len(part))]
+	for j := range part {
+		if o.KeysOnly {
+			part[j].Value = nil
+		}
+	}
+	return part
+}
+
+func firstDifference(got, want []base.Entry) int {
+	for i := range got {
+		if i >= len(want) || !sameEntry(got[i], want[i]) {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,112 @@
+package table
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Properties tell what is in a table.
+type Properties struct {
+	// Size is the length of the file, DataSize that of its blocks.
+	Size, DataSize int64
+	// Salt names this table among all that were ever written; a file that
+	// took another's place is told by it.
+	Salt uint64
+
+	// Smallest and Largest are the first and the last key.
+	Smallest, Largest       []byte
+	SmallestSeq, LargestSeq base.SeqNum
+
+	// Entries counts all versions, Keys different keys.
+	Entries, Keys uint64
+	// Deletions, Expiring and Pointers count entries of these kinds.
+	Deletions, Expiring, Pointers uint64
+	// OldestExpiry and NewestExpiry bound the moments of expiry, in Unix
+	// milliseconds; 0 when nothing expires.
+	OldestExpiry, NewestExpiry uint64
+
+	Blocks uint64
+	// KeyBytes and ValueBytes are the sums of the lengths that went in;
+	// KeyPartBytes and ValuePartBytes what blocks store of them.
+	KeyBytes, ValueBytes         uint64
+	KeyPartBytes, ValuePartBytes uint64
+
+	// ValueFiles tells how many bytes of which value files the pointers in
+	// the table refer to, ascending by file.
+	ValueFiles []ValueFileRef
+}
+
+// A ValueFileRef is the part of a value file that a table keeps alive.
+type ValueFileRef struct {
+	File, Bytes uint64
+}
+
+// numbers lists the fixed part of the properties in the order of the format.
+func (p *Properties) numbers() []*uint64 {
+	return []*uint64{(*uint64)(&p.SmallestSeq), (*uint64)(&p.LargestSeq), &p.Entries, &p.Keys,
+		&p.Deletions, &p.Expiring, &p.Pointers, &p.OldestExpiry, &p.NewestExpiry, &p.Blocks,
+		&p.KeyBytes, &p.ValueBytes, &p.KeyPartBytes, &p.ValuePartBytes}
+}
+
+// append appends the encoding of p: the numbers, 8 bytes each; the smallest
+// and the largest key, each behind a length of 4 bytes; the count of value
+// files in 4 bytes, and for each its number and bytes, 8 each.
+func (p *Properties) append(dst []byte) []byte {
+	le := binary.LittleEndian
+	for _, n := range p.numbers() {
+		dst = le.AppendUint64(dst, *n)
+	}
+	for _, key := range [][]byte{p.Smallest, p.Largest} {
+		dst = append(le.AppendUint32(dst, uint32(len(key))), key...)
+	}
+	dst = le.AppendUint32(dst, uint32(len(p.ValueFiles)))
+	for _, f := range p.ValueFiles {
+		dst = le.AppendUint64(le.AppendUint64(dst, f.File), f.Bytes)
+	}
+	return dst
+}
+
+// decodeProperties is the inverse of Properties.append. src is at off in the
+// file.
+func decodeProperties(src []byte, off int64) (Properties, error) {
+	var p Properties
+	le := binary.LittleEndian
+	short := func() (Properties, error) {
+		return Properties{}, base.Corrupt(off, "length of the properties", len(src), "more")
+	}
+	rest := src
+	for _, n := range p.numbers() {
+		if len(rest) < 8 {
+			return short()
+		}
+		*n, rest = le.Uint64(rest), rest[8:]
+	}
+	for _, key := range []*[]byte{&p.Smallest, &p.Largest} {
+		if len(rest) < 4 {
+			return short()
+		}
+		n := le.Uint32(rest)
+		if rest = rest[4:]; uint64(n) > uint64(len(rest)) || n == 0 || n > base.MaxKeySize {
+			return Properties{}, base.Corrupt(off, "length of a bound", n, fmt.Sprintf("1 to %d", min(len(rest), base.MaxKeySize)))
+		}
+		*key, rest = slices.Clone(rest[:n]), rest[n:]
+	}
+	if len(rest) < 4 {
+		return short()
+	}
+	files := le.Uint32(rest)
+	if rest = rest[4:]; uint64(len(rest)) != 16*uint64(files) {
+		return Properties{}, base.Corrupt(off, "length of the value file list", len(rest), 16*uint64(files))
+	}
+	for ; len(rest) > 0; rest = rest[16:] {
+		f := ValueFileRef{File: le.Uint64(rest), Bytes: le.Uint64(rest[8:])}
+		if n := len(p.ValueFiles); n > 0 && p.ValueFiles[n-1].File >= f.File {
+			return Properties{}, base.Corrupt(off, "value file list", f.File, "ascending numbers")
+		}
+		p.ValueFiles = append(p.ValueFiles, f)
+	}
+	return p, nil
+}

@@ -1,0 +1,154 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// ReaderOptions say how a table is read.
+type ReaderOptions struct {
+	// Cache keeps decompressed blocks. Without one, each read of a compressed
+	// block decompresses it anew.
+	Cache Cache
+	// CacheID names the table in the cache.
+	CacheID uint64
+}
+
+// A Reader reads a table. Any number of goroutines may use one.
+//
+// Reads go through a read-only mapping and copy nothing. A part of the file
+// is verified when it is first touched, and fetched by a system call at that
+// moment, so that cold data costs a goroutine a system call and not the
+// processor a page fault.
+type Reader struct {
+	// A read of an absent key needs no more than these, which share a cache
+	// line: a point read asks several tables in vain before it finds its key.
+	index   []byte // the slots of the hash index
+	pagesOK bitmap
+	shape   hashShape // that of the footer
+
+	// A read of a present key needs these too.
+	data           []byte // the mapping
+	directory      []byte
+	keysOK, valsOK bitmap
+	fences         []byte
+	// shared is how many bytes all keys of the table share.
+	shared int
+
+	footer
+	sums  []byte
+	props Properties
+	opts  ReaderOptions
+	file  vfs.File
+	m     vfs.Mapping
+	name  string
+}
+
+// Open opens the table in file, which has the given size, and takes over the
+// file: Close closes it, also after an error of Open. name is what errors
+// call the table.
+func Open(file vfs.File, size int64, name string, opts ReaderOptions) (*Reader, error) {
+	r := &Reader{file: file, name: name, opts: opts}
+	if err := r.open(size); err != nil {
+		// The first error is the one that tells what happened.
+		_ = r.Close()
+		return nil, fmt.Errorf("open table: %w", base.InFile(err, name))
+	}
+	return r, nil
+}
+
+func (r *Reader) open(size int64) error {
+	tail := make([]byte, min(max(size, 0), footerSize))
+	if n, err := r.file.ReadAt(tail, size-int64(len(tail))); n < len(tail) {
+		if errors.Is(err, io.EOF) {
+			return base.Corrupt(size, "length of the file", "less", size)
+		}
+		return err
+	}
+	var err error
+	if r.footer, err = decodeFooter(tail, size); err != nil {
+		return err
+	}
+	if r.m, err = r.file.Map(size); err != nil {
+		return err
+	}
+	if r.data = r.m.Bytes(); int64(len(r.data)) != size {
+		return base.Corrupt(0, "length of the mapping", len(r.data), size)
+	}
+	if err := r.m.Populate(r.sumsOff(), size-r.sumsOff()); err != nil {
+		return err
+	}
+	return r.openSections()
+}
+
+// openSections takes what is read without being verified later.
+func (r *Reader) openSections() error {
+	s, err := r.readSections()
+	if err != nil {
+		return err
+	}
+	r.sums, r.fences, r.directory = s[0], s[1], s[2]
+	if r.props, err = decodeProperties(s[3], r.propsOff()); err != nil {
+		return err
+	}
+	if r.props.Blocks != uint64(r.blocks) {
+		return base.Corrupt(r.propsOff(), "count of blocks", r.props.Blocks, r.blocks)
+	}
+	r.props.Size, r.props.DataSize, r.props.Salt = r.size, r.dataEnd, r.salt
+	r.shared = commonLen(r.props.Smallest, r.props.Largest)
+	r.index, r.shape = r.data[r.hashOff():r.sumsOff()], r.hash
+	r.keysOK, r.valsOK = newBitmap(int(r.blocks)), newBitmap(int(r.blocks))
+	r.pagesOK = newBitmap(r.hash.pages())
+	return nil
+}
+
+// readSections returns the sums, the fences, the directory and the
+// properties, each verified.
+func (r *Reader) readSections() (s [4][]byte, err error) {
+	at := r.sumsOff()
+	for i, x := range []struct {
+		name string
+		end  int64
+		sum  uint64
+	}{
+		{"sums", r.fencesOff(), r.sumsSum},
+		{"fences", r.directoryOff(), r.fencesSum},
+		{"directory", r.propsOff(), r.directorySum},
+		{"properties", r.footerOff(), r.propsSum},
+	} {
+		s[i] = r.data[at:x.end:x.end]
+		if got := r.sumOf(s[i], at); got != x.sum {
+			return s, base.Corrupt(at, "checksum of a table's "+x.name, fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", x.sum))
+		}
+		at = x.end
+	}
+	return s, nil
+}
+
+// Properties tells what is in the table. The slices in it are not to be
+// changed.
+func (r *Reader) Properties() Properties { return r.props }
+
+// Close ends all reading. Nothing that was read without a copy may be touched
+// afterwards.
+func (r *Reader) Close() error {
+	var err error
+	if r.m != nil {
+		err = r.m.Close()
+	}
+	r.data, r.index, r.sums, r.fences, r.directory = nil, nil, nil, nil, nil
+	return errors.Join(err, r.file.Close())
+}
+
+// GiveBack returns the memory of the table's pages to the system. What is
+// read later is fetched and verified again.
+func (r *Reader) GiveBack() error {
+	r.keysOK.clear()
+	r.valsOK.clear()
+	r.pagesOK.clear()
+	return r.m.DontNeed(0, r.size)
+}

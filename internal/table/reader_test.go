@@ -1,0 +1,234 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/iter"
+)
+
+// manyEntries returns entries whose keys are the numbers from 0 on, even ones
+// only.
+func manyEntries(n int) []base.Entry {
+	var out []base.Entry
+	for i := range n {
+		e := set(fmt.Sprintf("key-%08d", 2*i), base.SeqNum(1+i%7))
+		e.Value = bytes.Repeat([]byte{byte(i)}, 100)
+		out = append(out, e)
+	}
+	return out
+}
+
+func TestManyGoroutinesReadOneTable(t *testing.T) {
+	t.Parallel()
+	entries := manyEntries(3000)
+	for _, how := range []Compression{None, S2, Zstd} {
+		data, _ := mustBuild(t, entries, WriterOptions{Compression: how})
+		r := mustOpen(t, data, ReaderOptions{})
+		var wg sync.WaitGroup
+		for g := range uint64(6) {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(g, 1))
+				for range 300 {
+					e := entries[rng.IntN(len(entries))]
+					v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10)
+					if err != nil || !ok || !bytes.Equal(v, e.Value) {
+						t.Errorf("get %s: %v, %v", e.Key, ok, err)
+						return
+					}
+				}
+				it := r.NewIter(IterOptions{Reverse: g%2 == 1, Unmapped: g%3 == 0})
+				it.Seek(nil)
+				got, err := drain(it, rng, 1<<20)
+				if err != nil || len(got) != len(entries) {
+					t.Errorf("%d entries, %v", len(got), err)
+				}
+				if g == 5 {
+					if err := r.GiveBack(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if err := r.Verify(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
+	}
+	entries := manyEntries(3000)
+	data, _ := mustBuild(t, entries, WriterOptions{})
+	r := mustOpen(t, data, ReaderOptions{})
+	absent := []byte("key-00000001")
+	n := 0
+	if got := testing.AllocsPerRun(500, func() {
+		e := &entries[n%len(entries)]
+		n += 77
+		if _, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if _, _, _, ok, err := r.Get(absent, hashOf(absent), 10); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}); got != 0 {
+		t.Errorf("a get allocates %v times", got)
+	}
+	for _, o := range []IterOptions{{}, {Reverse: true}, {KeysOnly: true}, {Unmapped: true}} {
+		it := r.NewIter(o)
+		var b iter.Batch
+		b.Want = iter.BatchSize
+		if got := testing.AllocsPerRun(20, func() {
+			it.Init(r, o)
+			it.Seek(nil)
+			for {
+				if err := it.Fill(&b); err != nil || b.N == 0 {
+					break
+				}
+			}
+		}); got != 0 {
+			t.Errorf("%+v: a scan allocates %v times", o, got)
+		}
+	}
+}
+
+func TestAKeyOnlyIteratorReadsNoValues(t *testing.T) {
+	t.Parallel()
+	entries := manyEntries(500)
+	data, _ := mustBuild(t, entries, WriterOptions{})
+	foot, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := range foot.blocks {
+		e := decodeBlockEntry(data[foot.directoryOff()+b*blockEntrySize:])
+		data[e.valOff] ^= 1
+	}
+	r := mustOpen(t, data, ReaderOptions{})
+	for _, o := range []IterOptions{{KeysOnly: true}, {KeysOnly: true, Unmapped: true}, {KeysOnly: true, Reverse: true}, {}} {
+		it := r.NewIter(o)
+		it.Seek(nil)
+		got, err := drain(it, rand.New(rand.NewPCG(1, 1)), 1<<20)
+		if o.KeysOnly != (err == nil && len(got) == len(entries)) {
+			t.Errorf("%+v: %d entries, %v", o, len(got), err)
+		}
+	}
+}
+
+// TestUnmappedValuesSurviveTheNextFill holds what a merge relies on.
+func TestUnmappedValuesSurviveTheNextFill(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 4))
+	var entries []base.Entry
+	for i := range 400 {
+		e := set(fmt.Sprintf("key-%08d", i), 1)
+		e.Value = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 1+rng.IntN(20_000))
+		entries = append(entries, e)
+	}
+	for _, how := range []Compression{None, S2} {
+		data, _ := mustBuild(t, entries, WriterOptions{Compression: how})
+		r := mustOpen(t, data, ReaderOptions{})
+		it := r.NewIter(IterOptions{Unmapped: true})
+		it.Seek(nil)
+		var b iter.Batch
+		var last [][]byte
+		at := 0
+		for {
+			b.Want = 1 + rng.IntN(iter.BatchSize)
+			if err := it.Fill(&b); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range last {
+				if want := entries[at-len(last)+i].Value; !bytes.Equal(v, want) {
+					t.Fatalf("the value of entry %d changed with the next Fill", at-len(last)+i)
+				}
+			}
+			if b.N == 0 {
+				break
+			}
+			last = slices.Clone(b.Vals[:b.N])
+			at += b.N
+		}
+		if at != len(entries) {
+			t.Errorf("%d of %d entries", at, len(entries))
+		}
+	}
+}
+
+func TestEstimatesAscendFromNothingToEverything(t *testing.T) {
+	t.Parallel()
+	for _, valueSize := range []int{0, 500} {
+		entries := manyEntries(5000)
+		for i := range entries {
+			entries[i].Value = make([]byte, valueSize)
+		}
+		data, props := mustBuild(t, entries, WriterOptions{})
+		r := mustOpen(t, data, ReaderOptions{})
+		last := int64(0)
+		for i, e := range entries {
+			got, err := r.EstimateOffset(e.Key)
+			if err != nil || got < last || got > props.DataSize {
+				t.Fatalf("entry %d: %d after %d, %v", i, got, last, err)
+			}
+			last = got
+			share := int64(i) * props.DataSize / int64(len(entries))
+			if diff := got - share; diff > extentSize || diff < -extentSize {
+				t.Fatalf("entry %d of %d: %d, want about %d", i, len(entries), got, share)
+			}
+		}
+		for key, want := range map[string]int64{"a": 0, "z": props.DataSize} {
+			if got, err := r.EstimateOffset([]byte(key)); got != want || err != nil {
+				t.Errorf("%q: %d, %v; want %d", key, got, err, want)
+			}
+		}
+	}
+}
+
+func TestACompressedBlockIsDecompressedOnce(t *testing.T) {
+	t.Parallel()
+	entries := manyEntries(200)
+	for _, how := range []Compression{S2, Zstd} {
+		data, props := mustBuild(t, entries, WriterOptions{Compression: how})
+		if props.ValuePartBytes > props.ValueBytes/2 {
+			t.Errorf("%d bytes of values became %d", props.ValueBytes, props.ValuePartBytes)
+		}
+		cache := &mapCache{}
+		r := mustOpen(t, data, ReaderOptions{Cache: cache, CacheID: 3})
+		get := func() *byte {
+			v, _, _, ok, err := r.Get(entries[9].Key, hashOf(entries[9].Key), 10)
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			return &v[0]
+		}
+		if get() != get() || len(cache.m) != 1 {
+			t.Errorf("two reads did not share what the cache holds")
+		}
+	}
+}
+
+func TestRandomValuesAreStoredAsTheyAre(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	entries := manyEntries(3000)
+	for i := range entries {
+		entries[i].Value = randomBytes(rng, 128)
+	}
+	_, props := mustBuild(t, entries, WriterOptions{Compression: S2})
+	if props.ValuePartBytes != props.ValueBytes {
+		t.Errorf("%d bytes of values became %d", props.ValueBytes, props.ValuePartBytes)
+	}
+	if perEntry := float64(props.Size-int64(props.ValueBytes)) / float64(props.Entries); perEntry > 14 {
+		t.Errorf("a key of 12 bytes costs %.1f bytes", perEntry)
+	}
+}

@@ -1,0 +1,267 @@
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A view reads the key part of one block. The part is:
+//
+//	size                field
+//	8                   least sequence number
+//	8, if it has them   least expiry
+//	prefixLen           the prefix that all keys share
+//	count × kEnds       ends of suffixes, from the first suffix on
+//	count × vEnds       ends of values, from the start of the value part
+//	count × seqs        sequence numbers, less the least one
+//	count, if it has    flags: kind in bits 0-3, bit 4 for an expiry
+//	count × expiries    expiries, less the least one
+//	count, if it has    user bytes
+//	the rest            suffixes
+//
+// A view holds offsets, not slices, as a point read uses few of them.
+type view struct {
+	part []byte
+	blockEntry
+
+	oPrefix, oKEnds, oVEnds, oSeqs, oFlags, oExpiries, oUsers, oSuffixes int
+}
+
+const (
+	flagKind    = 0x0f
+	flagExpires = 0x10
+)
+
+// makeView computes the offsets. They are within part for a part that
+// view.check accepts.
+func makeView(e blockEntry, part []byte) view {
+	v := view{part: part, blockEntry: e, oPrefix: 8}
+	if e.hasExpiries {
+		v.oPrefix = 16
+	}
+	v.oKEnds = v.oPrefix + int(e.prefixLen)
+	v.oVEnds = v.oKEnds + e.count*e.kEnds.bytes()
+	v.oSeqs = v.oVEnds + e.count*e.vEnds.bytes()
+	v.oFlags = v.oSeqs + e.count*e.seqs.bytes()
+	v.oExpiries = v.oFlags
+	if e.hasFlags {
+		v.oExpiries += e.count
+	}
+	v.oUsers = v.oExpiries + e.count*e.expiries.bytes()
+	v.oSuffixes = v.oUsers
+	if e.hasUsers {
+		v.oSuffixes += e.count
+	}
+	return v
+}
+
+func (v *view) prefix() []byte { return v.part[v.oPrefix:v.oKEnds] }
+
+// span returns where item i lies among items whose ends are a column at off,
+// or which are all of length each.
+func (v *view) span(w width, off, i int, each uint64) (from, to uint64) {
+	if w == width0 {
+		from = uint64(i) * each
+		return from, from + each
+	}
+	if i > 0 {
+		from = w.load(v.part, off, i-1)
+	}
+	return from, w.load(v.part, off, i)
+}
+
+func (v *view) suffix(i int) []byte {
+	from, to := v.span(v.kEnds, v.oKEnds, i, uint64(v.suffixLen))
+	return v.part[v.oSuffixes+int(from) : v.oSuffixes+int(to)]
+}
+
+// valueSpan returns where in the block's values the i-th one lies.
+func (v *view) valueSpan(i int) (from, to int) {
+	f, t := v.span(v.vEnds, v.oVEnds, i, uint64(v.valueLen))
+	return int(f), int(t)
+}
+
+func (v *view) seqLeast() uint64 { return binary.LittleEndian.Uint64(v.part) }
+
+func (v *view) seq(i int) base.SeqNum {
+	return base.SeqNum(v.seqLeast() + v.seqs.load(v.part, v.oSeqs, i))
+}
+
+func (v *view) flagsOf(i int) uint8 {
+	if v.hasFlags {
+		return v.part[v.oFlags+i]
+	}
+	return v.flags
+}
+
+func (v *view) meta(i int) base.Meta {
+	f := v.flagsOf(i)
+	m := base.Meta{Kind: base.Kind(f & flagKind)}
+	if f&flagExpires != 0 {
+		m.ExpiresAt = binary.LittleEndian.Uint64(v.part[8:]) + v.expiries.load(v.part, v.oExpiries, i)
+	}
+	if v.hasUsers {
+		m.User = v.part[v.oUsers+i]
+	}
+	return m
+}
+
+// is reports whether key is the i-th key.
+func (v *view) is(key []byte, i int) bool {
+	p := int(v.prefixLen)
+	if len(key) < p {
+		return false
+	}
+	return string(key[p:]) == string(v.suffix(i)) && string(key[:p]) == string(v.prefix())
+}
+
+// same reports whether entries i and j have one key.
+func (v *view) same(i, j int) bool { return string(v.suffix(i)) == string(v.suffix(j)) }
+
+// before reports whether entry i comes before (key, seq) in the order of the
+// table: keys ascending, sequence numbers descending.
+func (v *view) before(i int, key []byte, seq base.SeqNum) bool {
+	p := min(int(v.prefixLen), len(key))
+	if c := bytes.Compare(v.prefix(), key[:p]); c != 0 {
+		return c < 0
+	}
+	return v.suffixBefore(i, key[p:], seq)
+}
+
+// suffixBefore is before for a key that starts with the prefix; rest is what
+// follows it.
+func (v *view) suffixBefore(i int, rest []byte, seq base.SeqNum) bool {
+	c := bytes.Compare(v.suffix(i), rest)
+	return c < 0 || c == 0 && v.seq(i) > seq
+}
+
+// search returns the first entry that does not come before (key, seq), or the
+// count.
+func (v *view) search(key []byte, seq base.SeqNum) int {
+	p := min(int(v.prefixLen), len(key))
+	if c := bytes.Compare(v.prefix(), key[:p]); c != 0 {
+		if c < 0 {
+			return v.count
+		}
+		return 0
+	}
+	rest := key[p:]
+	from, to := 0, v.count
+	for from < to {
+		mid := int(uint(from+to) / 2)
+		if v.suffixBefore(mid, rest, seq) {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	return from
+}
+
+// head returns the first 8 bytes, as a number, of what follows the first skip
+// bytes of the first key.
+func (v *view) head(skip int) uint64 {
+	var b [8]byte
+	n := 0
+	if p := v.prefix(); skip < len(p) {
+		n = copy(b[:], p[skip:])
+		skip = 0
+	} else {
+		skip -= len(p)
+	}
+	if s := v.suffix(0); n < 8 && skip < len(s) {
+		copy(b[n:], s[skip:])
+	}
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// appendKey appends the i-th key to dst.
+func (v *view) appendKey(dst []byte, i int) []byte {
+	return append(append(dst, v.prefix()...), v.suffix(i)...)
+}
+
+// check reports what makes the key part impossible, so that everything else
+// here can be used without asking. It does not judge the order of entries,
+// which only Verify does: a wrong order makes wrong answers, not a fault.
+func (v *view) check() error {
+	suffixes := len(v.part) - v.oSuffixes
+	if suffixes < 0 {
+		return base.Corrupt(v.keyOff, "length of a key part", len(v.part), fmt.Sprintf("at least %d", v.oSuffixes))
+	}
+	if err := v.checkEnds(suffixes); err != nil {
+		return err
+	}
+	if err := v.checkSeqs(); err != nil {
+		return err
+	}
+	n := v.count
+	if !v.hasFlags {
+		n = 1 // one for all
+	}
+	for i := range n {
+		f := v.flagsOf(i)
+		if k := base.Kind(f & flagKind); !known(k) {
+			return base.Corrupt(v.keyOff, "kind of an entry", uint8(k), "a known kind")
+		}
+		if f&^(flagKind|flagExpires) != 0 || f&flagExpires != 0 && !v.hasExpiries {
+			return base.Corrupt(v.keyOff, "flags of an entry", f, "known flags")
+		}
+	}
+	return nil
+}
+
+func (v *view) checkSeqs() error {
+	const most = uint64(base.SeqNumMax)
+	least := v.seqLeast()
+	if least > most {
+		return base.Corrupt(v.keyOff, "least sequence number", least, most)
+	}
+	if v.seqs <= width4 && least <= most-1<<32 {
+		return nil // no number of so few bytes passes the bound
+	}
+	for i := range v.count {
+		if s := v.seqs.load(v.part, v.oSeqs, i); s > most-least {
+			return base.Corrupt(v.keyOff, "sequence number", fmt.Sprintf("%d+%d", least, s), most)
+		}
+	}
+	return nil
+}
+
+// checkEnds checks the columns of ends and the lengths of keys.
+func (v *view) checkEnds(suffixes int) error {
+	if v.kEnds == width0 && v.count*int(v.suffixLen) != suffixes {
+		return base.Corrupt(v.keyOff, "length of suffixes", suffixes, v.count*int(v.suffixLen))
+	}
+	n := v.count
+	if v.kEnds == width0 && v.vEnds == width0 {
+		n = 1 // the others are as long; rawLen is their sum by definition
+	}
+	var kTo, vTo uint64
+	for i := range n {
+		from, to := v.span(v.kEnds, v.oKEnds, i, uint64(v.suffixLen))
+		if from != kTo || to < from || to > uint64(suffixes) {
+			return base.Corrupt(v.keyOff, "end of a suffix", to, fmt.Sprintf("%d to %d", kTo, suffixes))
+		}
+		if n := uint64(v.prefixLen) + to - from; n == 0 || n > base.MaxKeySize {
+			return base.Corrupt(v.keyOff, "length of a key", n, fmt.Sprintf("1 to %d", base.MaxKeySize))
+		}
+		kTo = to
+		if from, to = v.span(v.vEnds, v.oVEnds, i, uint64(v.valueLen)); from != vTo || to < from {
+			return base.Corrupt(v.keyOff, "end of a value", to, fmt.Sprintf("at least %d", vTo))
+		}
+		vTo = to
+	}
+	if n < v.count {
+		return nil
+	}
+	if kTo != uint64(suffixes) {
+		return base.Corrupt(v.keyOff, "end of the last suffix", kTo, suffixes)
+	}
+	if vTo != uint64(v.rawLen()) {
+		return base.Corrupt(v.keyOff, "end of the last value", vTo, v.rawLen())
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package table
+
+import (
+	"errors"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// windowSize is the size of a large read.
+const windowSize = 512 << 10
+
+// A window is a part of the file in memory.
+type window struct {
+	buf  []byte
+	from int64
+}
+
+func (w *window) has(off, n int64) bool {
+	return off >= w.from && off+n <= w.from+int64(len(w.buf))
+}
+
+// windows are the buffers of an iterator that does not use the mapping. The
+// values that a Fill showed must survive the next Fill, since whoever merges
+// tables still shows the last of them then. A Fill shows one block at most and
+// so loads at most one window of values; two, used in turn, keep the promise.
+// The same holds for the two buffers of decompressed values. Keys are copied
+// before they are shown and need one window.
+type windows struct {
+	keys  window
+	vals  [2]window
+	raw   [2][]byte
+	turn  int // the window of values loaded last
+	rawAt int // the buffer decompressed into last
+}
+
+func (w *windows) reset() {
+	w.keys.buf, w.vals[0].buf, w.vals[1].buf = w.keys.buf[:0], w.vals[0].buf[:0], w.vals[1].buf[:0]
+}
+
+// load returns the key part and the values of block b, checked.
+func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error) {
+	e := r.entryOf(b)
+	if err := r.checkEntry(b, &e); err != nil {
+		return view{}, nil, r.inFile(err)
+	}
+	part, err := w.keys.read(r, e.keyOff, int64(e.keyLen), opts.Reverse)
+	if err == nil {
+		err = r.checkKeyPart(b, e, part)
+	}
+	if err != nil {
+		return view{}, nil, err
+	}
+	v := makeView(e, part)
+	if opts.KeysOnly {
+		return v, nil, nil
+	}
+	n := int64(e.valLen)
+	if !w.vals[w.turn].has(e.valOff, n) {
+		w.turn = 1 - w.turn
+	}
+	stored, err := w.vals[w.turn].read(r, e.valOff, n, opts.Reverse)
+	if err == nil {
+		err = r.inFile(r.checkSum(stored, e.valOff, int(r.blocks)+b, "checksum of a block's values"))
+	}
+	if err != nil || e.codec == codecNone {
+		return v, stored, err
+	}
+	w.rawAt = 1 - w.rawAt
+	raw := grow(w.raw[w.rawAt][:0], int(e.rawLen()))
+	w.raw[w.rawAt] = raw
+	return v, raw, r.decompress(&v, raw, stored)
+}
+
+// read returns [off, off+n) of the file, reading much more if it has to read:
+// what follows, or backward what comes before.
+func (w *window) read(r *Reader, off, n int64, reverse bool) ([]byte, error) {
+	if !w.has(off, n) {
+		size := max(n, windowSize)
+		from, to := off, min(off+size, r.dataEnd)
+		if reverse {
+			from, to = max(0, off+n-size), off+n
+		}
+		w.buf = grow(w.buf[:0], int(to-from))
+		w.from = from
+		if got, err := r.file.ReadAt(w.buf, from); got < len(w.buf) {
+			w.buf = w.buf[:0]
+			if errors.Is(err, io.EOF) {
+				err = r.inFile(base.Corrupt(from+int64(got), "length of the file", "less", r.size))
+			}
+			return nil, err
+		}
+	}
+	return w.buf[off-w.from:][:n:n], nil
+}

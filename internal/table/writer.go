@@ -1,0 +1,342 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// WriterOptions say how a table is made.
+type WriterOptions struct {
+	// Salt names the table; random, and different for every table.
+	Salt uint64
+	// HashSeed is the seed of the database's key hash.
+	HashSeed uint64
+	// BlockSize is the size in bytes to which the values of a block are
+	// gathered. Default: 4 KiB.
+	BlockSize int
+	// Compression of values. Default: None.
+	Compression Compression
+	// Index chooses the slots of the hash index. Default: IndexAuto.
+	Index IndexWidth
+}
+
+const (
+	blockSizeDefault = 4 << 10
+	// keyPartSize is the size at which a block ends although its values are
+	// few: a search within a block should touch few cache lines.
+	keyPartSize = 1 << 10
+	// soloMin is the length above which a value that begins a block is
+	// written from the caller's memory.
+	soloMin = 64 << 10
+	// extentSize is how many bytes of key parts are gathered before they go
+	// to the file, so that key parts lie next to each other and an iteration
+	// over keys alone reads nothing else.
+	extentSize = 256 << 10
+)
+
+// ErrEmpty says that a table would have no entries.
+var ErrEmpty = errors.New("table: no entries")
+
+// errTooLarge says that a table passes a limit of the format.
+var errTooLarge = errors.New("table: more blocks or bytes than a table can hold")
+
+// A Writer makes a table of entries that come in order. Its memory is bounded
+// by a few megabytes, what the directory takes (64 bytes a block) and 12 bytes
+// a key for the hash index. After an error every call returns that error, and
+// the file is of no use.
+type Writer struct {
+	out   output
+	opts  WriterOptions
+	props Properties
+	block blockBuilder
+	comp  *compressor
+	hash  hashBuilder
+	err   error
+
+	last    []byte // the last key
+	lastSeq base.SeqNum
+
+	keyParts  []byte       // the extent being gathered
+	pending   []blockEntry // its blocks
+	blocks    int
+	fullest   int
+	directory []byte
+	keySums   []byte
+	valSums   []byte
+	firsts    firstKeys
+	refs      map[uint64]uint64
+}
+
+// NewWriter returns a writer that appends a table to an empty file. The file
+// stays the caller's.
+func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
+	if opts.BlockSize == 0 {
+		opts.BlockSize = blockSizeDefault
+	}
+	if opts.BlockSize < 0 || opts.BlockSize > compressedRawMax/2 {
+		return nil, fmt.Errorf("table: block size %d, want 1 to %d", opts.BlockSize, compressedRawMax/2)
+	}
+	if opts.Compression > Zstd || opts.Index > IndexWide {
+		return nil, fmt.Errorf("table: unknown compression %d or index width %d", opts.Compression, opts.Index)
+	}
+	comp, err := newCompressor(opts.Compression)
+	if err != nil {
+		return nil, fmt.Errorf("table: compressor: %w", err)
+	}
+	return &Writer{
+		out:   output{file: file, buf: make([]byte, 0, writeSize)},
+		opts:  opts,
+		comp:  comp,
+		props: Properties{Salt: opts.Salt, SmallestSeq: base.SeqNumMax},
+	}, nil
+}
+
+// Add appends an entry: keys ascend and, within a key, sequence numbers
+// descend. Key and value may be reused after the call.
+func (w *Writer) Add(e base.Entry) error {
+	if w.err != nil {
+		return w.err
+	}
+	shared := commonLen(w.last, e.Key)
+	if err := w.checkEntry(&e, shared); err != nil {
+		w.err = err
+		return err
+	}
+	if n := w.block.count(); n > 0 && (n == blockEntriesMax ||
+		w.block.valueSize()+len(e.Value) > 2*w.opts.BlockSize ||
+		w.block.keySize(len(e.Key), shared) > 2*keyPartSize) {
+		w.finishBlock()
+	}
+	newKey := w.props.Entries == 0 || shared < len(e.Key) || shared < len(w.last)
+	if newKey {
+		w.hash.add(base.Hash(e.Key, w.opts.HashSeed), w.blocks, w.block.count())
+		w.last = append(w.last[:0], e.Key...)
+		w.props.Keys++
+	}
+	w.lastSeq = e.Seq
+	w.block.add(&e, shared)
+	w.count(&e)
+	// A borrowed value must be written before the call ends.
+	if w.block.solo != nil || w.block.valueSize() >= w.opts.BlockSize || w.block.keySize(0, len(e.Key)) >= keyPartSize {
+		w.finishBlock()
+	}
+	return w.err
+}
+
+// AddPointer appends an entry of KindPointer, whose value refers to so many
+// bytes of a value file.
+func (w *Writer) AddPointer(e base.Entry, ref ValueFileRef) error {
+	if w.err == nil && e.Meta.Kind != KindPointer {
+		w.err = fmt.Errorf("table: AddPointer of an entry of kind %s", e.Meta.Kind)
+	}
+	if err := w.Add(e); err != nil {
+		return err
+	}
+	if w.refs == nil {
+		w.refs = map[uint64]uint64{}
+	}
+	w.refs[ref.File] += ref.Bytes
+	return nil
+}
+
+// checkEntry refuses what the format cannot hold. shared is how many bytes
+// the key shares with the last one.
+func (w *Writer) checkEntry(e *base.Entry, shared int) error {
+	switch {
+	case len(e.Key) == 0 || len(e.Key) > base.MaxKeySize:
+		return fmt.Errorf("table: key of %d bytes", len(e.Key))
+	case uint64(len(e.Value)) > base.MaxValueSize:
+		return fmt.Errorf("table: value of %d bytes", len(e.Value))
+	case e.Seq > base.SeqNumMax:
+		return fmt.Errorf("table: sequence number %d", e.Seq)
+	case !known(e.Meta.Kind):
+		return fmt.Errorf("table: entry of kind %d", e.Meta.Kind)
+	case w.props.Entries == 0:
+		return nil
+	}
+	// The last key comes first if it ends where they differ, or has the
+	// smaller byte there.
+	atEnd := shared == len(w.last)
+	switch {
+	case atEnd && shared == len(e.Key) && w.lastSeq > e.Seq:
+		return nil
+	case atEnd && shared < len(e.Key):
+		return nil
+	case !atEnd && shared < len(e.Key) && w.last[shared] < e.Key[shared]:
+		return nil
+	}
+	return fmt.Errorf("table: %q#%d added after %q#%d", e.Key, e.Seq, w.last, w.lastSeq)
+}
+
+// count brings the properties up to date.
+func (w *Writer) count(e *base.Entry) {
+	p := &w.props
+	p.Entries++
+	p.KeyBytes += uint64(len(e.Key))
+	p.ValueBytes += uint64(len(e.Value))
+	p.SmallestSeq, p.LargestSeq = min(p.SmallestSeq, e.Seq), max(p.LargestSeq, e.Seq)
+	switch e.Meta.Kind {
+	case base.KindDelete:
+		p.Deletions++
+	case KindPointer:
+		p.Pointers++
+	}
+	if x := e.Meta.ExpiresAt; x != 0 {
+		if p.Expiring == 0 {
+			p.OldestExpiry = x
+		}
+		p.Expiring++
+		p.OldestExpiry, p.NewestExpiry = min(p.OldestExpiry, x), max(p.NewestExpiry, x)
+	}
+	if p.Entries == 1 {
+		p.Smallest = slices.Clone(e.Key)
+	}
+}
+
+// finishBlock writes the values of the block and keeps its key part for the
+// extent.
+func (w *Writer) finishBlock() {
+	b := &w.block
+	if b.count() == 0 {
+		return
+	}
+	e := b.entry()
+	stored := b.rawValues()
+	e.codec, stored = w.comp.compress(stored)
+	e.valOff, e.valLen = w.out.pos(), uint32(len(stored))
+	w.valSums = binary.LittleEndian.AppendUint64(w.valSums, partSum(w.opts.Salt, stored, e.valOff))
+	w.out.write(stored)
+
+	start := len(w.keyParts)
+	w.keyParts = b.appendKeyPart(w.keyParts, &e)
+	e.keyLen = uint32(len(w.keyParts) - start)
+	w.pending = append(w.pending, e)
+	w.firsts.add(b.keys[:b.kEnds[0]])
+	w.fullest = max(w.fullest, b.count())
+	w.props.KeyPartBytes += uint64(e.keyLen)
+	w.props.ValuePartBytes += uint64(e.valLen)
+	b.reset()
+	if w.blocks++; w.blocks == blocksMax || w.out.pos() > offsetMax-1<<33 {
+		w.err = errTooLarge
+	}
+	if len(w.keyParts) >= extentSize {
+		w.finishExtent()
+	}
+	if w.err == nil {
+		w.err = w.out.err
+	}
+}
+
+// finishExtent writes the key parts gathered so far.
+func (w *Writer) finishExtent() {
+	at, parts := w.out.pos(), w.keyParts
+	for i := range w.pending {
+		e := &w.pending[i]
+		e.keyOff = at
+		w.keySums = binary.LittleEndian.AppendUint64(w.keySums, partSum(w.opts.Salt, parts[:e.keyLen], at))
+		w.directory = e.appendTo(w.directory)
+		parts = parts[e.keyLen:]
+		at += int64(e.keyLen)
+	}
+	w.out.write(w.keyParts)
+	w.keyParts, w.pending = w.keyParts[:0], w.pending[:0]
+}
+
+// EstimatedSize returns about how long the file would be if it were finished
+// now.
+func (w *Writer) EstimatedSize() int64 {
+	const perBlock = blockEntrySize + fenceSize + 2*sumSize
+	return w.out.pos() + int64(len(w.keyParts)) + int64(w.block.valueSize()) +
+		int64(len(w.block.keys)) + int64(w.blocks)*perBlock + int64(len(w.hash.hashes))*16/3 + pageSize
+}
+
+// Finish writes what remains and makes the contents durable. The name of the
+// file becomes durable by the caller's SyncDir.
+func (w *Writer) Finish() (Properties, error) {
+	if w.err == nil && w.props.Entries == 0 {
+		w.err = ErrEmpty
+	}
+	if w.err == nil {
+		w.finishBlock()
+	}
+	if w.err != nil {
+		return Properties{}, w.err
+	}
+	w.finishExtent()
+	w.finishIndex()
+	w.out.flush()
+	if w.err = w.out.err; w.err != nil {
+		return Properties{}, w.err
+	}
+	if w.err = w.out.file.SyncData(); w.err != nil {
+		return Properties{}, w.err
+	}
+	w.err = errors.New("table: the writer has finished")
+	return w.props, nil
+}
+
+// finishIndex writes everything from the end of the blocks on.
+func (w *Writer) finishIndex() {
+	p := &w.props
+	p.Largest, p.Blocks, p.DataSize = slices.Clone(w.last), uint64(w.blocks), w.out.pos()
+	for file, n := range w.refs {
+		p.ValueFiles = append(p.ValueFiles, ValueFileRef{file, n})
+	}
+	slices.SortFunc(p.ValueFiles, func(a, b ValueFileRef) int {
+		if a.File < b.File {
+			return -1
+		}
+		return 1
+	})
+
+	f := footer{salt: w.opts.Salt, hashSeed: w.opts.HashSeed, dataEnd: p.DataSize, blocks: int64(w.blocks)}
+	f.hash = w.hash.shape(w.blocks, w.fullest, w.opts.Index)
+	w.out.write(make([]byte, f.hashOff()-f.dataEnd))
+	index := w.hash.build(f.hash)
+	w.out.write(index)
+
+	sums := append(w.keySums, w.valSums...)
+	at := f.hashOff()
+	for page := range slices.Chunk(index, pageSize) {
+		sums = binary.LittleEndian.AppendUint64(sums, f.sumOf(page, at))
+		at += pageSize
+	}
+	props := p.append(nil)
+	f.propsLen = int64(len(props))
+	f.size = f.footerOff() + footerSize
+	p.Size = f.size
+	f.sumsSum = w.section(&f, sums)
+	f.fencesSum = w.section(&f, w.firsts.fences(commonLen(p.Smallest, p.Largest)))
+	f.directorySum = w.section(&f, w.directory)
+	f.propsSum = w.section(&f, props)
+	w.out.write(f.append(nil))
+}
+
+// section writes b and returns its checksum.
+func (w *Writer) section(f *footer, b []byte) uint64 {
+	sum := f.sumOf(b, w.out.pos())
+	w.out.write(b)
+	return sum
+}
+
+// commonLen returns how many bytes a and b share at the front.
+func commonLen(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
+		if x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
