@@ -78,8 +78,9 @@ crash-twice: STATES ?= 2000
 crash-twice: ## power cuts while opening after a power cut: SEED, STATES
 	$(call randomized,TestCrashTwice,-stoat.states=$(STATES))
 
-faults: ## every call of the file system fails once, and for good: SEED
-	$(call randomized,TestFaults.*)
+faults: STATES ?= 20000
+faults: ## failing calls of the file system, once and for good: SEED, STATES
+	$(call randomized,TestFaults.*,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
 bits: ## flipped bits of every file: SEED, FLIPS (-1: every bit)

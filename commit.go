@@ -371,13 +371,6 @@ func (c *committer) lastSize() int {
 	return c.size
 }
 
-// report calls back those who committed with CommitAsync.
-func report(members []*request) {
-	for _, r := range members {
-		r.done(r.err)
-	}
-}
-
 // take makes a group of the queue.
 func (c *committer) take() *group {
 	c.mu.Lock()

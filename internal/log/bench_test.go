@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
-	"github.com/zeebo/xxh3"
 )
 
 // nullFS is a file system whose files take writes and syncs without doing
@@ -86,7 +86,7 @@ func BenchmarkCopyAndChecksum(b *testing.B) {
 			sum := uint64(0)
 			for b.Loop() {
 				copy(buf, p)
-				sum += xxh3.HashSeed(buf, sum)
+				sum += base.Checksum(buf, sum)
 			}
 		})
 	}

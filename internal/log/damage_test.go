@@ -1,6 +1,7 @@
 package log
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -163,37 +164,52 @@ func TestBitsOfAClosedLogDamagedBySectors(t *testing.T) {
 	seed := dose.Seed(t)
 	c := newClosedLog(t, seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
-	const sector = 512
-	swap := sample(rng, dose.Size(t, dose.Flips, 1, 4), 40)
-	for file, b := range c.files {
-		try := func(what string, change func(b []byte)) {
-			damaged := append([]byte(nil), b...)
-			change(damaged)
-			c.put(file, damaged)
-			c.check(FileName(file)+" "+what, false)
+	swaps := dose.Size(t, dose.Flips, 1, 4)
+	for file := range c.files {
+		c.damageSectors(file, rng, swaps)
+	}
+}
+
+// damageSectors damages each sector of a file in turn, and exchanges it with
+// some others of the same file and of other files.
+func (c *closedLog) damageSectors(file uint64, rng *rand.Rand, swaps int) {
+	c.t.Helper()
+	const sector, page = 512, 4096
+	b, old := c.files[file], c.older[file]
+	write := func(file uint64, at int, b []byte) {
+		f, err := c.o.FS.OpenReadWrite(c.o.path(file), vfs.CatLog)
+		must(c.t, err)
+		_, err = f.WriteAt(b, int64(at))
+		must(c.t, err)
+		must(c.t, f.Close())
+	}
+	zeros, garbage := make([]byte, page), make([]byte, sector)
+	for at := 0; at < len(b); at += sector {
+		for i := 0; i < sector; i += 8 {
+			binary.LittleEndian.PutUint64(garbage[i:], rng.Uint64())
 		}
-		for at := 0; at < len(b); at += sector {
-			try("sector zeroed", func(b []byte) { clear(b[at : at+sector]) })
-			try("sector of garbage", func(b []byte) {
-				for i := range sector {
-					b[at+i] = byte(rng.Uint32())
-				}
-			})
-			try("page zeroed", func(b []byte) { clear(b[at/4096*4096 : at/4096*4096+4096]) })
-			if old := c.older[file]; len(old) == len(b) {
-				try("older sector", func(b []byte) { copy(b[at:at+sector], old[at:]) })
-			}
-			for other := 0; other < at; other += sector {
-				if swap() {
-					try("sectors swapped", func(b []byte) {
-						x := append([]byte(nil), b[at:at+sector]...)
-						copy(b[at:at+sector], b[other:other+sector])
-						copy(b[other:], x)
-					})
-				}
+		write(file, at, zeros[:sector])
+		c.check(FileName(file)+" sector zeroed", false)
+		write(file, at, garbage)
+		c.check(FileName(file)+" sector of garbage", false)
+		if len(old) == len(b) {
+			write(file, at, old[at:at+sector])
+			c.check(FileName(file)+" older sector", false)
+		}
+		start := at / page * page
+		write(file, start, zeros)
+		c.check(FileName(file)+" page zeroed", false)
+		write(file, start, b[start:start+page])
+		for range swaps {
+			for other, content := range c.files {
+				from := rng.IntN(len(content)/sector) * sector
+				write(file, at, content[from:from+sector])
+				write(other, from, b[at:at+sector])
+				c.check(FileName(file)+" and "+FileName(other)+" sectors exchanged", false)
+				write(other, from, content[from:from+sector])
+				write(file, at, b[at:at+sector])
 			}
 		}
-		c.put(file, b)
 	}
 }
 

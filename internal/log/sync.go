@@ -45,7 +45,7 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
 		seg.close()
 	}
 	if err != nil {
-		err = w.failLocked(w.o.inFile(err, "sync", seg.ref.File))
+		_ = w.failLocked(w.o.inFile(err, "sync", seg.ref.File)) // it is w.mu.err now
 	} else if w.mu.err == nil {
 		seg.durable.Store(max(end, seg.durable.Load()))
 	}

@@ -278,11 +278,11 @@ func TestBoundariesKeepOneBelowTheMarkHoweverManyThereAre(t *testing.T) {
 	b := startBoundaries(1)
 	all := []int64{record.Start}
 	durable := int64(record.Start)
-	for range 20_000 {
+	for range 5_000 {
 		next := all[len(all)-1] + 8*(4+rng.Int64N(100))
 		all = append(all, next)
 		b.add(boundary{offset: next})
-		if rng.IntN(3000) == 0 {
+		if rng.IntN(1500) == 0 {
 			durable += rng.Int64N(next - durable + 1)
 			b.advance(durable)
 		}

@@ -120,6 +120,12 @@ func TestSequenceNumbersThatDescendAreRefused(t *testing.T) {
 	if table.Len() != 4 {
 		t.Fatalf("%d entries, want 4", table.Len())
 	}
+	if err := table.AppendTable(txn, 8); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Set(key, nil, hashOf(key), base.Meta{Kind: base.KindSet}, 7); err == nil {
+		t.Fatal("a write under number 7 was taken after 8")
+	}
 }
 
 // TestOutgrownIndexesStayReadable finds keys in an index that was outgrown,
@@ -200,12 +206,15 @@ func TestFailedWritesChangeNothing(t *testing.T) {
 		txn.Reset()
 		fillPending(t, r, txn, pending, keys, 1+r.IntN(60))
 		for allowed := 0; ; allowed++ {
-			left := allowed
+			left, mark := allowed, table.arena.mark()
 			mem.failWhen(func(int) bool { left--; return left < 0 })
 			err := table.AppendTable(txn, seq)
 			mem.failWhen(nil)
 			if err == nil {
 				break
+			}
+			if table.arena.mark() != mark {
+				t.Fatalf("a failed write leaves the arena at %+v, want %+v", table.arena.mark(), mark)
 			}
 			if !errors.Is(err, errNoMemory) {
 				t.Fatal(err)

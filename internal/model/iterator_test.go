@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -93,7 +94,7 @@ func filtered(m *Map, tx *Txn, o IterOptions) []Item {
 			}
 			return 1
 		}
-		return int(int64(b.Seq) - int64(a.Seq))
+		return cmp.Compare(b.Seq, a.Seq)
 	})
 	var out []Item
 	last := ""

@@ -68,8 +68,6 @@ const (
 	NoChecksum Name = "no-checksum"
 	// IgnoreSalt: frames of a file's earlier life are accepted.
 	IgnoreSalt Name = "ignore-salt"
-	// IgnoreChain: a frame need not follow the one before it.
-	IgnoreChain Name = "ignore-chain"
 	// IgnoreDurableMark: rot in what was durable is taken for a torn tail.
 	IgnoreDurableMark Name = "ignore-durable-mark"
 	// PartialTxn: recovery takes a transaction without its last frame.
@@ -90,6 +88,6 @@ var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites, ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
-	NoChecksum, IgnoreSalt, IgnoreChain, IgnoreDurableMark,
+	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 }

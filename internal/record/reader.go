@@ -76,7 +76,7 @@ func (r *Reader) Next() (Frame, error) {
 	case err != nil:
 	case bad != nil:
 		err = r.settle(bad)
-	case f.Chain != r.chain && !mutant.On(mutant.IgnoreChain):
+	case f.Chain != r.chain:
 		err = base.Corrupt(f.Offset, "frame chain", hex(f.Chain), hex(r.chain))
 	default:
 		r.offset, r.chain = f.End, f.Checksum

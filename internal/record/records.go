@@ -36,9 +36,9 @@ func (r *Reader) NextRecord() (Record, error) {
 	switch f.Kind {
 	case Middle, Last:
 		return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
+	case First:
 	default:
 		return rec, nil
-	case First:
 	}
 	r.partial = append(r.partial[:0], f.Payload...)
 	for f.Kind != Last {

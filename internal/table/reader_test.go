@@ -211,7 +211,7 @@ func TestACompressedBlockIsDecompressedOnce(t *testing.T) {
 			}
 			return &v[0]
 		}
-		if get() != get() || len(cache.m) != 1 {
+		if first, second := get(), get(); first != second || len(cache.m) != 1 {
 			t.Errorf("two reads did not share what the cache holds")
 		}
 	}
