@@ -48,8 +48,13 @@ var crashWorkloads = []crashWorkload{
 		})
 	}},
 	{"transactions of many frames", largeMemtable, func(r *crashRun) error {
-		return times(3, func(i int) error {
-			if err := r.commit(anyDurability(r.rng), batch(r.rng, 40, 64<<10)...); err != nil {
+		// A frame holds a megabyte.
+		return times(2, func(i int) error {
+			var writes []model.Write
+			for key := range 20 {
+				writes = append(writes, set(key, strings.Repeat(value(r.rng, 0), 8<<10)))
+			}
+			if err := r.commit(anyDurability(r.rng), writes...); err != nil {
 				return err
 			}
 			return r.commit(stoat.Synced, set(i, "small"))

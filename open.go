@@ -84,7 +84,7 @@ func (d *DB) open() (err error) {
 	d.commits.init(d, r.lastSeq)
 	if d.recovered.Unproven() {
 		err = d.startLog()
-		if errors.Is(err, ErrNoSpace) {
+		if errors.Is(err, ErrNoSpace) && d.manifest.Err() == nil {
 			d.opts.Logger.Warn("stoat: no space for a log, the database can only be read", "error", err)
 			err = log.SyncTail(d.logOptions(), d.recovered)
 		}
@@ -101,6 +101,9 @@ func (d *DB) logOptions() log.Options {
 // leaves things as they were, unless it is the manifest's, which then fails
 // for good. The caller holds build, or is Open.
 func (d *DB) startLog() error {
+	if err := d.manifest.Err(); err != nil {
+		return err // the manifest may name the log that was begun before
+	}
 	l, err := log.Create(d.logOptions(), d.recovered)
 	if err != nil {
 		return err

@@ -81,6 +81,15 @@ func (s *Store) State() State {
 	return s.mu.state
 }
 
+// Err returns the error that every later Append returns, or nil. Once there is
+// one, nothing that the state before or after the failed edit refers to may be
+// deleted or written again.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err
+}
+
 // Append makes e durable. When it fails after it began to write, nobody knows
 // whether the edit will be there after a crash: from then on every call
 // fails, and nothing that the state before or after the edit refers to may be

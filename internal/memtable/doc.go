@@ -16,27 +16,49 @@
 //
 // One goroutine writes at a time. Any number of goroutines read at the same
 // time without locks: an entry is complete before the hash slot that leads to
-// it is stored atomically. Sorting is not the writer's work: the writer only
-// appends to the insertion order, and the first reader that wants to iterate
-// sorts what is new into a run (under a mutex of readers), merges runs
-// geometrically, and publishes the immutable result for all. The writer sorts
-// only when the unsorted tail passes a bound, so that no reader ever meets a
-// long one.
+// it is stored atomically, and before the count of published entries that it
+// is part of. An index that was outgrown stays for readers that still use it.
+//
+// Sorting is not the writer's work: the writer only appends to the insertion
+// order, and the first reader that wants to iterate sorts what is new into a
+// run (under a mutex of readers), merges runs geometrically, and publishes the
+// immutable result for all. How much a reader merges at a time is bounded, so
+// that no one pays more than some ten milliseconds once. The writer sorts only
+// when the unsorted tail passes a bound, so that no reader ever meets a long
+// one. Iterators count as references of the runs they read; closing an
+// iterator lets go of runs that were merged away.
 //
 // # Layout
 //
 // An entry lies in one chunk, aligned to 8 bytes, and is named by a 32-bit
-// reference. The hash index is an open-addressing array of 64-bit slots,
-// 32 bits of hash above 32 bits of reference, ordered by the high bits of the
-// hash so that growing it is one sequential pass that touches no key. A slot
-// leads to the newest version of a key; older versions hang from it in a chain
-// that can be searched by sequence number in logarithmic time.
-//
-// A sorted run is an immutable array of (8-byte key prefix after the run's
-// common prefix, reference), ascending by key and, within a key, descending by
-// sequence number.
+// reference. A large entry has a chunk to itself. The hash index is an
+// open-addressing array of 64-bit slots, 32 bits of hash above 32 bits of
+// reference, ordered by the high bits of the hash so that growing it is one
+// sequential pass that touches no key. A slot leads to the newest version of a
+// key; older versions hang from it in a chain that can be searched by sequence
+// number in logarithmic time. A table of a few entries has no index.
 //
 // The insertion order is an array of (32 bits of hash, reference). Sequence
 // numbers never descend along it, so it is also the list of recent commits
 // that transactions are validated against.
+//
+// A sorted run is an immutable array of (12 bytes of key after the run's
+// common prefix, reference), ascending by key and, within a key, newest first.
+// All runs together hold the beginning of the insertion order. A tail is
+// sorted by radix on the bits of the prefixes that differ; groups of keys that
+// the prefixes do not tell apart get their own common prefix and are sorted by
+// what follows it.
+//
+// Neither chunks nor indexes nor large runs hold Go pointers, so they may lie
+// in memory the garbage collector does not know.
+//
+// # Cost
+//
+// With 22-byte keys and 128-byte values in random order, in multiples of the
+// time of one dependent access to main memory (170 ns where this was measured):
+// a point read of one of a million keys takes 1.4, of an absent key 0.5, a
+// write in a batch of a thousand about 1, the next entry of a scan 0.17, a
+// seek and ten entries about 6. BenchmarkSkiplist does the same work with an
+// arena skiplist; it takes ten times as long or more for each but the first
+// write.
 package memtable

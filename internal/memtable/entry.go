@@ -96,9 +96,11 @@ func (e entry) deadWithin(w uint64, n uint32) bool {
 	return mark != 0 && mark <= uint64(n)
 }
 
-// afterHeader returns the 8 bytes after the header, which every entry has. In
-// one of eight entries they are in another cache line than the word.
-func (e entry) afterHeader() uint64 { return *(*uint64)(unsafe.Add(e.p, headerSize)) }
+// keyEnd returns the last byte of the key, which may lie in another cache line
+// than the word.
+func (e entry) keyEnd(w uint64) uint64 {
+	return uint64(*(*byte)(unsafe.Add(e.p, wordKeyOffset(w)+wordKeyLen(w)-1)))
+}
 
 func (e entry) expiry(w uint64) uint64 {
 	if w&hasExpiry == 0 {

@@ -242,7 +242,7 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 	for i, r := range it.refs[:n] {
 		e := t.arena.at(r)
 		entries[i] = e
-		touched ^= e.word() ^ e.afterHeader()
+		touched ^= e.keyEnd(e.word())
 	}
 	it.touched ^= touched
 	for _, e := range entries[:n] {

@@ -23,19 +23,31 @@ const (
 	// takes a reader less than 10 ms.
 	readerRunMax = 1 << 20
 	// readerBudget is how many items a reader moves at most when it begins.
+	// An item that it sorts counts as sortCost moves.
 	readerBudget = 2 << 20
+	sortCost     = 6
+	// sortPiece is how many entries the writer sorts at a time: the second
+	// level of the cache holds their items, and commits wait a millisecond or
+	// two.
+	sortPiece = 32 << 10
 )
 
-// boundTail sorts the newest entries when too many wait for it. It leaves
-// them to a reader that is sorting already. There is nothing to tell the
-// caller when memory for it is lacking: the entries are in the table, and
-// whoever iterates will be told.
+// boundTail sorts the oldest entries of the tail, a piece at a time, when it is
+// too long. It leaves that to a reader who is sorting already. There is nothing
+// to tell the caller when memory for it is lacking: the entries are in the
+// table, and whoever iterates will be told.
 func (t *Table) boundTail(n uint32) {
-	if bound := uint32(t.opts.TailMax); n < bound || n-t.covered() < bound || !t.runs.TryLock() {
+	bound := uint32(t.opts.TailMax)
+	if n < bound || n-t.covered() < bound || !t.runs.TryLock() {
 		return
 	}
 	defer t.runs.Unlock()
-	_, _ = t.extend(n, mergePolicy{writerRatio, writerRunMax, math.MaxInt})
+	piece := min(bound, sortPiece)
+	for from := t.covered(); n-from >= bound; from += piece {
+		if _, err := t.extend(from+piece, mergePolicy{writerRatio, writerRunMax, math.MaxInt}); err != nil {
+			return
+		}
+	}
 }
 
 // covered returns how many entries are in runs.
@@ -65,7 +77,9 @@ func (t *Table) snapshot() (*runSet, error) {
 	}
 	t.runs.Lock()
 	defer t.runs.Unlock()
-	s, err := t.extend(t.published.Load(), mergePolicy{readerRatio, readerRunMax, readerBudget})
+	n = t.published.Load()
+	budget := readerBudget - sortCost*int(n-t.covered())
+	s, err := t.extend(n, mergePolicy{readerRatio, readerRunMax, budget})
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +157,15 @@ func (t *Table) sortTail(from, end uint32) (*run, error) {
 		}
 		s := sorter{&t.arena}
 		shared := s.sort(r.items[:n], tmp, 0, 0)
+		t.trimScratch()
 		r.shared = t.Key(r.items[0].ref)[:shared:shared]
 	}
 	r.finish(n)
 	return r, nil
 }
 
-// scratch returns n items for sorting. They are kept while the table takes
-// writes, because the next tail is as long.
+// scratch returns n items for sorting. As much as the writer needs is kept for
+// the next time.
 func (t *Table) scratch(n int) ([]item, error) {
 	if n <= insertionMax {
 		return nil, nil
@@ -169,6 +184,13 @@ func (t *Table) scratch(n int) ([]item, error) {
 		t.runs.scratch = b
 	}
 	return unsafe.Slice((*item)(unsafe.Pointer(unsafe.SliceData(t.runs.scratch))), n), nil
+}
+
+func (t *Table) trimScratch() {
+	if len(t.runs.scratch) > sortPiece*itemSize {
+		t.mem.free(t.runs.scratch)
+		t.runs.scratch = nil
+	}
 }
 
 // discard frees a run that was never published.

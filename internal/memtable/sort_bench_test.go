@@ -19,7 +19,7 @@ func benchItems(b *testing.B, n int) (*Table, []item) {
 
 // BenchmarkSort compares the sorter with one that compares.
 func BenchmarkSort(b *testing.B) {
-	for _, n := range []int{64, 1 << 10, tailMaxDefault, 350_000} {
+	for _, n := range []int{64, 1 << 10, sortPiece, 350_000} {
 		table, items := benchItems(b, n)
 		work, tmp := make([]item, n), make([]item, n)
 		s := sorter{&table.arena}

@@ -25,14 +25,15 @@ type Options struct {
 	// first chunk.
 	Keep int
 	// TailMax is how many entries may wait unsorted before the writer sorts
-	// them. Default: 32 Ki, which the second-level cache holds.
+	// the oldest of them. Default: 256 Ki, which a reader sorts in less than
+	// 20 ms.
 	TailMax int
 }
 
 const (
 	chunkSizeDefault = 64 << 10
 	chunkSizeMin     = 256
-	tailMaxDefault   = 32 << 10
+	tailMaxDefault   = 256 << 10
 )
 
 func (o Options) withDefaults() Options {
