@@ -250,7 +250,8 @@ func newTable(hint int) *memtable.Table {
 	return memtable.New(memtable.Options{Memory: memtable.Slabs(offHeap{}), ChunkSize: tableChunk, SizeHint: hint})
 }
 
-const tableChunk = 1 << 20
+// tableChunk is the memory a table starts with.
+const tableChunk = 64 << 10
 
 // offHeap takes the memory of memtables from the system.
 type offHeap struct{}

@@ -30,7 +30,7 @@ func testRandom(seed uint64) func() uint64 { return rand.New(rand.NewPCG(seed, 1
 
 // firstState returns the state of a new database.
 func firstState() State {
-	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42, Spans: []base.LogSpan{}}
+	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42}
 }
 
 // testSpans returns n spans in order, the last one open.

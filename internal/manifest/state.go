@@ -1,10 +1,6 @@
 package manifest
 
-import (
-	"slices"
-
-	"github.com/stoatdb/stoat/internal/base"
-)
+import "github.com/stoatdb/stoat/internal/base"
 
 // FormatVersion is the version of the format of a database that this code
 // creates, and the latest that it understands.
@@ -20,7 +16,7 @@ type State struct {
 	// HashSeed is the seed of base.Hash. It never changes.
 	HashSeed uint64
 	// Spans are the parts of the log to replay, in order. All but the last
-	// are sealed.
+	// are sealed. Without any it is nil.
 	Spans []base.LogSpan
 	// LastSeq is a sequence number that was in use: what Open finds in the
 	// log may be higher, but a new transaction never gets this one or a lower
@@ -47,7 +43,7 @@ func (s State) Apply(e Edit) (State, error) {
 	e.ClockHighMs.into(&s.ClockHighMs)
 	e.NextFile.into(&s.NextFile)
 	if e.Spans.Set {
-		s.Spans = slices.Clone(e.Spans.Value)
+		s.Spans = append([]base.LogSpan(nil), e.Spans.Value...)
 	}
 	return s, nil
 }

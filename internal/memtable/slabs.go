@@ -7,16 +7,18 @@ import (
 
 // Slabs returns memory that cuts small blocks out of large ones of m, so that
 // the system can back them with huge pages: random reads in an arena of many
-// small pages spend half their time in finding the pages. Blocks of a slab or
-// more come from m as they are.
+// small pages spend half their time in finding the pages. Blocks of a huge
+// page or more come from m as they are. The first slabs are small, so that a
+// small table is.
 //
 // A slab goes back to m with the last of its blocks, so one table should have
 // its slabs for itself.
-func Slabs(m Memory) Memory { return &slabs{from: m, next: slabMin} }
+func Slabs(m Memory) Memory { return &slabs{from: m, next: slabFirst} }
 
 const (
-	slabMin = 2 << 20 // a huge page
-	slabMax = 16 << 20
+	slabFirst = 128 << 10
+	slabMax   = 16 << 20
+	hugePage  = 2 << 20
 	// slabAlign keeps blocks of a slab on cache lines of their own.
 	slabAlign = 64
 )
@@ -42,19 +44,19 @@ func (s *slab) holds(b []byte) bool {
 }
 
 func (m *slabs) Alloc(n int) ([]byte, error) {
-	if n >= slabMin {
+	if n >= hugePage {
 		return m.from.Alloc(n)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size := (n + slabAlign - 1) &^ (slabAlign - 1)
 	if len(m.list) == 0 || size > len(m.list[len(m.list)-1].bytes)-m.list[len(m.list)-1].used {
-		b, err := m.from.Alloc(m.next)
+		b, err := m.from.Alloc(max(m.next, size))
 		if err != nil {
 			return nil, err
 		}
 		m.list = append(m.list, &slab{bytes: b})
-		m.next = min(2*m.next, slabMax)
+		m.next = min(2*len(b), slabMax)
 	}
 	s := m.list[len(m.list)-1]
 	b := s.bytes[s.used : s.used+n : s.used+n]
@@ -64,7 +66,7 @@ func (m *slabs) Alloc(n int) ([]byte, error) {
 }
 
 func (m *slabs) Free(b []byte) {
-	if len(b) >= slabMin {
+	if len(b) >= hugePage {
 		m.from.Free(b)
 		return
 	}

@@ -43,7 +43,7 @@ func TestSlabsGiveZeroedBlocksThatDoNotOverlapAndTakeAllBack(t *testing.T) {
 		}
 		n := 1 + rng.IntN(100<<10)
 		if rng.IntN(50) == 0 {
-			n = slabMin + rng.IntN(slabMin)
+			n = hugePage + rng.IntN(hugePage)
 		}
 		b, err := m.Alloc(n)
 		if err != nil || len(b) != n || cap(b) != n {
