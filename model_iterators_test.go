@@ -202,12 +202,12 @@ func stepOp(kind stepKind) func(*modelRun, *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		key := r.keys.near(rng)
+		key, step := r.keys.near(rng), kind
 		for range 1 + rng.IntN(4) {
-			if ok, err := r.step(p, it, kind, key); !ok || err != nil {
+			if ok, err := r.step(p, it, step, key); !ok || err != nil {
 				return err
 			}
-			kind = nextStep
+			step = nextStep
 		}
 		return nil
 	}

@@ -1,0 +1,157 @@
+package comparison
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/device"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// ChildCommand is the first argument of a child process; the second is the
+// file with its task, the third the file for its answer.
+const ChildCommand = "_job"
+
+// The files between parent and child, in the directory of the databases.
+const (
+	taskName   = "task.json"
+	answerName = "answer.json"
+)
+
+// A task is what a child does: a job, or the limits of the machine.
+type task struct {
+	Job    *workload.Job `json:"job,omitempty"`
+	Limits *limitsTask   `json:"limits,omitempty"`
+}
+
+type limitsTask struct {
+	Dir       string        `json:"dir"`
+	Length    time.Duration `json:"length"`
+	SizeBytes int64         `json:"size_bytes"`
+}
+
+// RunChild is the main function of a child process.
+func RunChild(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%s: %d arguments, want 2", ChildCommand, len(args))
+	}
+	text, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	var t task
+	if err := json.Unmarshal(text, &t); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	var answer any
+	switch {
+	case t.Job != nil:
+		answer = workload.Execute(*t.Job)
+	case t.Limits != nil:
+		answer, err = device.Limits(t.Limits.Dir, t.Limits.Length, t.Limits.SizeBytes)
+	default:
+		err = fmt.Errorf("%s: neither a job nor the limits", args[0])
+	}
+	if err != nil {
+		return err
+	}
+	if text, err = json.Marshal(answer); err != nil {
+		return err
+	}
+	return os.WriteFile(args[1], text, 0o600)
+}
+
+// errTimeout is the cause of a kill by the parent.
+var errTimeout = errors.New("took too long")
+
+// A death is a child that ended without an answer.
+type death struct {
+	err    error
+	killed bool   // by a signal that nobody can catch
+	output string // the end of what it said
+}
+
+func (d *death) Error() string {
+	text := d.err.Error()
+	if d.output != "" {
+		text += ": " + d.output
+	}
+	return text
+}
+
+func (d *death) Unwrap() error { return d.err }
+
+// runChild has a child process of this program do t within limit, and
+// decodes its answer.
+func runChild(ctx context.Context, dir string, t task, limit time.Duration, answer any) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	taskFile, answerFile := filepath.Join(dir, taskName), filepath.Join(dir, answerName)
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(taskFile, text, 0o600); err != nil {
+		return err
+	}
+	if err := os.Remove(answerFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	var output tail
+	cmd := exec.CommandContext(ctx, self, ChildCommand, taskFile, answerFile)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	// A grandchild that keeps the pipe open must not keep us.
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return &death{err: err, killed: killedBySystem(cmd.ProcessState), output: output.String()}
+	}
+	if text, err = os.ReadFile(answerFile); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// killedBySystem returns whether nobody but the system can have ended the
+// process: its exit status is that of a kill.
+func killedBySystem(state *os.ProcessState) bool {
+	return state != nil && strings.Contains(state.String(), "signal: killed")
+}
+
+// A tail keeps the first and the last lines of a child's output: a crash
+// tells its reason first.
+type tail struct{ head, end bytes.Buffer }
+
+const tailBytes = 1500
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := min(len(p), tailBytes-t.head.Len())
+	t.head.Write(p[:n])
+	t.end.Write(p[n:])
+	if extra := t.end.Len() - tailBytes; extra > 0 {
+		t.end.Next(extra)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	text := t.head.String()
+	if t.end.Len() > 0 {
+		text += " […] " + t.end.String()
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,265 @@
+package comparison
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/stores"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// TestMain lets the test binary be its own child, as the command is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == ChildCommand {
+		if err := RunChild(os.Args[2:]); err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func testPace() workload.Pace {
+	return workload.Pace{
+		Warm: time.Millisecond, Phase: 20 * time.Millisecond,
+		Quiet: 100 * time.Millisecond, Limit: time.Second,
+	}
+}
+
+func testPlan(t *testing.T, only string) Plan {
+	t.Helper()
+	p, err := NewPlan(only, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats, p.Scale, p.Pace, p.Dir = 1, 0.001, testPace(), t.TempDir()
+	return p
+}
+
+func testRunner(t *testing.T, p Plan, path string) *Runner {
+	t.Helper()
+	w, err := Open(path, Settings{Scale: p.Scale, Pace: p.Pace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = null.Close() })
+	// To measure the machine takes longer than these tests.
+	if len(w.Record.Limits) == 0 {
+		if err := w.AddLimits(map[string]float64{"none": 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Runner{Plan: p, Record: w, Progress: NewProgress(null), JobLimit: time.Minute}
+}
+
+func run(t *testing.T, r *Runner) (left int) {
+	t.Helper()
+	left, err := r.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func statuses(rec *Record) []string {
+	var all []string
+	for _, r := range rec.Results {
+		all = append(all, r.Job.Store+" "+r.Job.Workload+" "+string(r.Status))
+	}
+	return all
+}
+
+func TestStoresTakeTurnsAtEachWorkload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	p := testPlan(t, "bbolt,goleveldb,populate,open,128")
+	r := testRunner(t, p, path)
+	run(t, r)
+	want := []string{"bbolt populate ok", "goleveldb populate ok", "goleveldb open ok", "bbolt open ok"}
+	if got := statuses(r.Record.Record); !slices.Equal(got, want) {
+		t.Errorf("order %q, want %q", got, want)
+	}
+	if err := p.Clean(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(p.Dir); err != nil || len(entries) != 0 {
+		t.Errorf("%d entries are left in the directory, %v", len(entries), err)
+	}
+}
+
+func TestMachineIsMeasuredOnceInARun(t *testing.T) {
+	r := testRunner(t, testPlan(t, "bbolt,open,128"), filepath.Join(t.TempDir(), "r.jsonl"))
+	r.Plan.Workloads = nil
+	r.Record.Record.Limits = nil
+	run(t, r)
+	run(t, r)
+	limits := r.Record.Record.Limits
+	if len(limits) != 1 || limits[0]["memory_copy_gb_per_s"] <= 0 {
+		t.Errorf("limits %v, want those of the machine, once", limits)
+	}
+}
+
+func TestInterruptedRunGoesOnWithWhatIsMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	p := testPlan(t, "bbolt,goleveldb,populate,open,128")
+	r := testRunner(t, p, path)
+	run(t, r)
+
+	// Half a line, as a killed run leaves it, and the last result gone.
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	cut := strings.Join(lines[:len(lines)-2], "") + `{"result":{"jo`
+	if err := os.WriteFile(path, []byte(cut), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := testRunner(t, p, path)
+	before := len(again.Record.Record.Results)
+	run(t, again)
+	rec, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before != 3 || len(rec.Results) != 4 || rec.Results[3].Status != workload.OK {
+		t.Errorf("%d results, then %q; want 3, then 4 that are ok", before, statuses(rec))
+	}
+}
+
+func TestOtherSettingsDoNotMixWithARecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	w, err := Open(path, Settings{Scale: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Settings{Scale: 0.1}); !errors.Is(err, ErrOtherSettings) {
+		t.Errorf("another scale is %v, want ErrOtherSettings", err)
+	}
+}
+
+func TestDeadlineLeavesStepsForLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	r := testRunner(t, testPlan(t, "bbolt,populate,open,128"), path)
+	r.Deadline = time.Now().Add(-time.Second)
+	if left := run(t, r); left != 2 {
+		t.Errorf("%d steps are left, want 2", left)
+	}
+	r.Deadline = time.Time{}
+	if left := run(t, r); left != 0 || len(r.Record.Record.Results) != 2 {
+		t.Errorf("%d steps are left and %d done, want 0 and 2", left, len(r.Record.Record.Results))
+	}
+}
+
+func TestStoreThatIsNotBuiltInIsReported(t *testing.T) {
+	p := testPlan(t, "bbolt,open,128")
+	p.Stores = []stores.Info{{Name: "elsewhere", Missing: "not built in: needs a library"}}
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	run(t, r)
+	got := r.Record.Record.Results
+	if len(got) != 1 || got[0].Status != workload.Unavailable || got[0].Detail != p.Stores[0].Missing {
+		t.Errorf("results %+v, want one that says what is missing", got)
+	}
+}
+
+func TestVariantIsNotRunOnValuesThatItTreatsAlike(t *testing.T) {
+	r := testRunner(t, testPlan(t, "pebble-blob,populate,128"), filepath.Join(t.TempDir(), "r.jsonl"))
+	run(t, r)
+	got := r.Record.Record.Results
+	if len(got) != 1 || got[0].Status != workload.Skipped || !strings.Contains(got[0].Detail, "not separated") {
+		t.Errorf("results %+v, want one skipped", got)
+	}
+}
+
+func TestJobThatTakesTooLongIsEnded(t *testing.T) {
+	r := testRunner(t, testPlan(t, "bbolt,commit"), filepath.Join(t.TempDir(), "r.jsonl"))
+	r.JobLimit = time.Millisecond
+	run(t, r)
+	got := r.Record.Record.Results
+	if len(got) != 1 || got[0].Status != workload.TimedOut {
+		t.Errorf("results %+v, want one that timed out", got)
+	}
+}
+
+func TestCrashOfAStoreIsAResult(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// A task that is neither a job nor the limits ends the child with an
+	// error, as a panic of a store does.
+	err := runChild(context.Background(), dir, task{}, time.Minute, new(workload.Result))
+	var d *death
+	if !errors.As(err, &d) || d.killed || !strings.Contains(d.output, "neither") {
+		t.Errorf("the child ends with %v, want its death with what it said", err)
+	}
+	if got := judge(err); got != workload.Failed {
+		t.Errorf("judged %s, want failed", got)
+	}
+	if got := judge(&death{err: err, killed: true}); got != workload.Killed {
+		t.Errorf("judged %s, want killed", got)
+	}
+}
+
+func TestMemoryLimitOfALoadIsKept(t *testing.T) {
+	p := testPlan(t, "bbolt,limited-load,limited-read")
+	p.Scale = 0.0001
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	run(t, r)
+	for _, result := range r.Record.Record.Results {
+		if result.Status == workload.Skipped {
+			t.Skip(result.Detail)
+		}
+		if result.Status != workload.OK {
+			t.Errorf("%s ends %s: %s", result.Job.Workload, result.Status, result.Detail)
+		}
+		if peak := result.Metrics["peak_rss_mb"] + result.Metrics["load_peak_rss_mb"]; peak > float64(workload.LimitedBytes(p.Scale))/1e6 {
+			t.Errorf("%s takes %.0f MB under a limit of %d", result.Job.Workload, peak, workload.LimitedBytes(p.Scale))
+		}
+	}
+	if len(r.Record.Record.Results) != 2 {
+		t.Errorf("%d results, want 2", len(r.Record.Record.Results))
+	}
+}
+
+func TestHeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("bbolt", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 4
+	count := map[string]int{}
+	for _, s := range p.Steps() {
+		count[s.Job.Workload+" "+s.Job.Data]++
+	}
+	for _, want := range []struct {
+		name string
+		n    int
+	}{{"populate 16k", 4}, {"get 128", 4}, {"churn 1k", 2}, {"limited-load limited", 2}} {
+		if count[want.name] != want.n {
+			t.Errorf("%s runs %d times, want %d", want.name, count[want.name], want.n)
+		}
+	}
+}
+
+func TestUnknownNameListsTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	_, err := NewPlan("bbolt,gte", true)
+	if err == nil || !strings.Contains(err.Error(), `"gte"`) || !strings.Contains(err.Error(), "seek") {
+		t.Errorf("%v, want the unknown name and the known ones", err)
+	}
+}

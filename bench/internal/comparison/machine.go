@@ -1,0 +1,96 @@
+package comparison
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// A Machine is where a run took place, as a reader of the report needs it.
+type Machine struct {
+	System     string `json:"system"` // operating system, architecture, kernel
+	Processor  string `json:"processor"`
+	Processors int    `json:"processors"`
+	Memory     string `json:"memory"`
+	FileSystem string `json:"file_system"`
+	Go         string `json:"go"`
+	Revision   string `json:"revision"` // of the tree this program was built from
+}
+
+// ThisMachine describes the machine, with the file system of dir. What the
+// system does not tell stays empty.
+func ThisMachine(dir string) Machine {
+	m := Machine{
+		System:     runtime.GOOS + "/" + runtime.GOARCH,
+		Processors: runtime.NumCPU(),
+		Go:         runtime.Version(),
+		Processor:  procField("/proc/cpuinfo", "model name"),
+		Memory:     procField("/proc/meminfo", "MemTotal"),
+		FileSystem: fileSystem(dir),
+		Revision:   revision(),
+	}
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.System += " " + strings.TrimSpace(string(kernel))
+	}
+	return m
+}
+
+// procField returns what stands behind the first "name:" of a file.
+func procField(path, name string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for l := range bytes.Lines(text) {
+		key, value, ok := strings.Cut(string(l), ":")
+		if ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// fileSystem returns the type and device of the mount that holds dir.
+func fileSystem(dir string) string {
+	text, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		return ""
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	var found, kind string
+	for l := range bytes.Lines(text) {
+		f := strings.Fields(string(l))
+		if len(f) < 3 || len(f[1]) < len(found) || !within(dir, f[1]) {
+			continue
+		}
+		found, kind = f[1], f[2]+" on "+f[0]
+	}
+	return kind
+}
+
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var id, changed string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			id = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = " with changes"
+		}
+	}
+	return id + changed
+}

@@ -1,0 +1,102 @@
+package comparison
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// A Progress shows how far a run is: a bar that is redrawn on a terminal, a
+// line for each job elsewhere.
+type Progress struct {
+	out      io.Writer
+	terminal bool
+	began    time.Time
+
+	steps       int
+	number      int
+	total, done float64 // weights
+	earlier     float64 // of them, done by a run before this one
+}
+
+// NewProgress writes to out.
+func NewProgress(out *os.File) *Progress {
+	info, err := out.Stat()
+	return &Progress{out: out, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+func (p *Progress) begin(steps []Step) {
+	p.began, p.steps = time.Now(), len(steps)
+	for _, s := range steps {
+		p.total += weight(s)
+	}
+}
+
+// weight is the time a step is expected to take, in proportion.
+func weight(s Step) float64 {
+	switch {
+	case s.Info.Open == nil:
+		return 0.01
+	case s.Workload.Limited && s.Workload.Fresh:
+		return 60
+	case s.Workload.Heavy:
+		return 25
+	case s.Workload.Fresh, s.Workload.Name == "get":
+		return 12
+	}
+	return 5
+}
+
+func (p *Progress) skip(s Step) {
+	p.number++
+	p.done += weight(s)
+	p.earlier += weight(s)
+}
+
+func (p *Progress) start(s Step) {
+	p.number++
+	if !p.terminal {
+		return
+	}
+	const width = 28
+	full := int(width * p.done / p.total)
+	fmt.Fprintf(p.out, "\r\x1b[K[%s%s] %3.0f %%  %d/%d%s  %s %s %s",
+		strings.Repeat("█", full), strings.Repeat("·", width-full), 100*p.done/p.total,
+		p.number, p.steps, p.remaining(), s.Job.Store, s.Job.Workload, s.Job.Data)
+}
+
+// remaining estimates the time to the end, when there is something to go by.
+func (p *Progress) remaining() string {
+	measured := p.done - p.earlier
+	if measured <= 0 {
+		return ""
+	}
+	left := time.Duration(float64(time.Since(p.began)) / measured * (p.total - p.done))
+	return fmt.Sprintf("  %v left", left.Round(time.Second))
+}
+
+func (p *Progress) finish(s Step, r workload.Result) {
+	p.done += weight(s)
+	text := fmt.Sprintf("%s %s %s: %s", s.Job.Store, s.Job.Workload, s.Job.Data, r.Status)
+	if r.Detail != "" {
+		detail, _, _ := strings.Cut(r.Detail, "\n")
+		text += ": " + detail
+	}
+	switch {
+	case !p.terminal:
+		fmt.Fprintf(p.out, "[%d/%d] %s (%.1f s)\n", p.number, p.steps, text, r.Seconds)
+	case r.Status == workload.Wrong, r.Status == workload.Failed, r.Status == workload.TimedOut, r.Status == workload.Killed:
+		fmt.Fprintf(p.out, "\r\x1b[K%s\n", text)
+	}
+}
+
+// Done ends the bar.
+func (p *Progress) Done() {
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,109 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"golang.org/x/sys/unix"
+)
+
+// blockSize is the size of a random read and of an append, and the alignment
+// that direct access asks for.
+const blockSize = 4096
+
+// writeChunk is the size of a sequential write.
+const writeChunk = 1 << 20
+
+// disk measures the device behind dir.
+func disk(limits map[string]float64, dir string, length time.Duration, size int64) error {
+	// Direct access wants aligned memory, which a mapping is.
+	chunk, err := measure.OffHeap(writeChunk)
+	if err != nil {
+		return err
+	}
+	for i := range chunk {
+		chunk[i] = byte(i * 131 >> 3)
+	}
+	path := filepath.Join(dir, "limits")
+	for _, mode := range []struct {
+		name string
+		flag int
+	}{{"buffered", 0}, {"direct", unix.O_DIRECT}} {
+		if err := sequentialWrite(limits, path, mode.name, mode.flag, chunk, size); err != nil {
+			return err
+		}
+		if err := randomReads(limits, path, mode.name, mode.flag, length); err != nil {
+			return err
+		}
+	}
+	if err := syncLatency(limits, path+"-sync", chunk[:blockSize], length); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(path), os.Remove(path+"-sync"))
+}
+
+// unsupported returns whether a file system has no direct access; the figures
+// that need it are then absent.
+func unsupported(err error) bool { return errors.Is(err, unix.EINVAL) }
+
+func sequentialWrite(limits map[string]float64, path, name string, flag int, chunk []byte, size int64) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|flag, 0o600)
+	if unsupported(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	began := time.Now()
+	for at := int64(0); at < size; at += writeChunk {
+		if _, err := f.WriteAt(chunk, at); err != nil {
+			return fmt.Errorf("sequential write: %w", err)
+		}
+	}
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		return fmt.Errorf("fdatasync: %w", err)
+	}
+	limits["write_"+name+"_mb_per_s"] = float64(size) / time.Since(began).Seconds() / 1e6
+	return nil
+}
+
+// syncLatency measures the sync of a block behind a write that makes the file
+// longer, and behind one into blocks that are there.
+func syncLatency(limits map[string]float64, path string, block []byte, length time.Duration) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	end, err := timeSyncs(limits, "sync_append", f, block, 1<<40, length)
+	if err != nil {
+		return err
+	}
+	_, err = timeSyncs(limits, "sync_overwrite", f, block, end, length)
+	return err
+}
+
+// timeSyncs writes and syncs blocks one after the other for a length of time,
+// from the beginning again behind wrap, and returns where it ended.
+func timeSyncs(limits map[string]float64, name string, f *os.File, block []byte, wrap int64, length time.Duration) (int64, error) {
+	var h measure.Histogram
+	var at int64
+	for began := time.Now(); time.Since(began) < length || at == 0; at += blockSize {
+		one := time.Now()
+		if _, err := f.WriteAt(block, at%wrap); err != nil {
+			return 0, err
+		}
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			return 0, fmt.Errorf("fdatasync: %w", err)
+		}
+		h.Record(time.Since(one))
+	}
+	limits[name+"_p50_us"] = float64(h.Quantile(0.5)) / 1e3
+	limits[name+"_p99_us"] = float64(h.Quantile(0.99)) / 1e3
+	return at, nil
+}

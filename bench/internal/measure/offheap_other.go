@@ -1,0 +1,6 @@
+//go:build !unix
+
+package measure
+
+// OffHeap returns size bytes; on this system they lie on the Go heap.
+func OffHeap(size int) ([]byte, error) { return make([]byte, size), nil }

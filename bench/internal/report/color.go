@@ -1,0 +1,24 @@
+package report
+
+// storeColors give every store its color in all charts; variants share a hue
+// with their plain store.
+var storeColors = map[string]string{
+	"stoat":          "#d6336c",
+	"badger":         "#e8890c",
+	"badger-wisckey": "#f5b556",
+	"pebble":         "#2f6fde",
+	"pebble-blob":    "#7ea6ee",
+	"bbolt":          "#2b8a3e",
+	"lmdb":           "#74b816",
+	"rocksdb":        "#7048e8",
+	"rocksdb-blob":   "#a791f2",
+	"goleveldb":      "#868e96",
+}
+
+// colorOf returns a store's color; an unknown store is grey.
+func colorOf(store string) string {
+	if c, ok := storeColors[store]; ok {
+		return c
+	}
+	return "#adb5bd"
+}

@@ -1,0 +1,94 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// number writes v with three significant digits, and groups thousands.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "–"
+	case a >= 1000:
+		return group(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+// group puts a comma before each three digits.
+func group(digits string) string {
+	sign := ""
+	if rest, ok := strings.CutPrefix(digits, "-"); ok {
+		sign, digits = "-", rest
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// text writes a cell: its median, or why it has none.
+func (c Cell) text() string {
+	switch {
+	case c.ok():
+		return number(c.Median)
+	case c.Status == workload.Wrong:
+		return "WRONG"
+	case c.Status == workload.Killed, c.Status == workload.TimedOut, c.Status == workload.Failed:
+		return string(c.Status)
+	}
+	return "–"
+}
+
+// spreadText writes how far the repeats lie apart.
+func (c Cell) spreadText() string {
+	if !c.ok() {
+		return c.Detail
+	}
+	if c.Repeats == 1 {
+		return "one run"
+	}
+	return fmt.Sprintf("%s to %s in %d runs", number(c.Min), number(c.Max), c.Repeats)
+}
+
+func (l Line) bestText() string {
+	if l.Best < 0 {
+		return "–"
+	}
+	return l.Cells[l.Best].Store + " " + l.Cells[l.Best].text()
+}
+
+func (l Line) ratioText() string {
+	if math.IsNaN(l.Ratio) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f ×", l.Ratio)
+}
+
+func (l Line) spreadText() string {
+	if l.Spread == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f %%", 100*l.Spread)
+}
+
+// verdict says whether the target is met.
+func (l Line) verdict() string {
+	switch {
+	case !l.Judged:
+		return ""
+	case l.Met:
+		return "met"
+	}
+	return "missed"
+}

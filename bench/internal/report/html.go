@@ -1,0 +1,117 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// pageData is what the page shows.
+type pageData struct {
+	Title    string
+	Headline string
+	Names    []nameColor
+	Tables   []pageTable
+	Behind   []pageBehind
+	Pictures []picture
+	Limits   []pageLimit
+	Troubles []workload.Result
+	Stores   []stores.Info
+
+	HistoryTitle, HistoryNote string
+	History                   []historicTable
+}
+
+type nameColor struct {
+	Name  string
+	Color template.CSS
+}
+
+type pageBehind struct{ Section, Label, Ours, Best, Ratio string }
+
+type pageLimit struct{ Label, Value string }
+
+type pageTable struct {
+	Title, Note string
+	Lines       []pageLine
+}
+
+type pageLine struct {
+	Label                        string
+	Cells                        []pageCell
+	Ratio, Spread, Target, Class string
+	Verdict                      string
+	Chart                        template.HTML
+}
+
+type pageCell struct{ Text, Hint, Class string }
+
+// HTML writes a page with the tables, charts and history of a record.
+func HTML(out io.Writer, rec *comparison.Record) error {
+	names := storeNames(rec)
+	d := pageData{
+		Title:        "stoat and its peers, " + rec.Settings.Began.Format("2006-01-02"),
+		Headline:     headline(rec),
+		Pictures:     pictures(rec, names),
+		Troubles:     troubles(rec),
+		Stores:       storesOf(rec),
+		HistoryTitle: historyTitle,
+		HistoryNote:  historyNote,
+		History:      history,
+	}
+	for _, name := range names {
+		// The colors are constants of this package.
+		d.Names = append(d.Names, nameColor{name, template.CSS(colorOf(name))})
+	}
+	limits := medianLimits(rec.Limits)
+	for _, l := range limitLabels {
+		if v, ok := limits[l.name]; ok {
+			d.Limits = append(d.Limits, pageLimit{l.label, number(v)})
+		}
+	}
+	tables := Tables(rec, names)
+	for _, t := range tables {
+		d.Tables = append(d.Tables, pageTableOf(t))
+	}
+	for _, l := range behind(tables) {
+		d.Behind = append(d.Behind, pageBehind{l.Section, l.Label, l.Ours.text(), l.bestText(), l.ratioText()})
+	}
+	return page.Execute(out, d)
+}
+
+func pageTableOf(t Table) pageTable {
+	p := pageTable{Title: t.Title, Note: t.Note}
+	for _, l := range t.Lines {
+		line := pageLine{
+			Label: l.Label, Ratio: l.ratioText(), Spread: l.spreadText(), Target: l.Target.text(l.Higher),
+			Verdict: l.verdict(), Class: l.verdict(), Chart: barChart(l),
+		}
+		for i, c := range l.Cells {
+			line.Cells = append(line.Cells, pageCellOf(c, i == l.Best))
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	return p
+}
+
+func pageCellOf(c Cell, best bool) pageCell {
+	p := pageCell{Text: c.text(), Hint: c.spreadText()}
+	switch {
+	case best:
+		p.Class = "best"
+	case c.Store == ours:
+		p.Class = "ours"
+	case c.Status == workload.Wrong:
+		p.Class = "wrong"
+	}
+	return p
+}

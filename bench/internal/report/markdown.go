@@ -1,0 +1,207 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// Markdown writes the tables of a record.
+func Markdown(out io.Writer, rec *comparison.Record) error {
+	w := bufio.NewWriter(out)
+	names := storeNames(rec)
+	fmt.Fprintf(w, "# Comparison of %s\n\n%s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
+	tables := Tables(rec, names)
+	for _, t := range tables {
+		markdownTable(w, t, names)
+	}
+	markdownBehind(w, tables)
+	markdownLimits(w, rec)
+	markdownTroubles(w, rec)
+	fmt.Fprint(w, "## How the stores were configured\n\n")
+	for _, s := range storesOf(rec) {
+		fmt.Fprintf(w, "- **%s** %s: %s.\n", s.Name, s.Version, s.Options)
+	}
+	fmt.Fprintln(w)
+	markdownHistory(w)
+	return w.Flush()
+}
+
+// headline says where, when and at what scale.
+func headline(rec *comparison.Record) string {
+	m := rec.Settings.Machine
+	repeats := 0
+	for _, r := range rec.Results {
+		repeats = max(repeats, r.Job.Repeat)
+	}
+	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, medians of up to %d repeats.",
+		m.Processors, m.Processor, m.Memory, m.FileSystem, m.System, m.Go, rec.Settings.Scale, repeats)
+	if m.Revision != "" {
+		text += fmt.Sprintf(" stoat at %s.", m.Revision)
+	}
+	if met, judged := score(rec); judged > 0 {
+		text += fmt.Sprintf(" stoat meets %d of %d targets.", met, judged)
+	}
+	if rec.Settings.Scale < 1 {
+		text += " The targets are meant for the full scale; at this one they only show that they are judged."
+	}
+	return text
+}
+
+func score(rec *comparison.Record) (met, judged int) {
+	for _, t := range Tables(rec, storeNames(rec)) {
+		for _, l := range t.Lines {
+			if l.Judged {
+				judged++
+			}
+			if l.Met {
+				met++
+			}
+		}
+	}
+	return met, judged
+}
+
+// storeNames lists the stores that ran anything, ours first.
+func storeNames(rec *comparison.Record) []string {
+	ran := map[string]bool{}
+	for _, r := range rec.Results {
+		ran[r.Job.Store] = ran[r.Job.Store] || r.Status != workload.Unavailable
+	}
+	var names []string
+	for _, info := range stores.All() {
+		if ran[info.Name] {
+			names = append(names, info.Name)
+		}
+	}
+	return names
+}
+
+// storesOf describes the stores of a record. The versions are those of the
+// run, the options those of this program.
+func storesOf(rec *comparison.Record) []stores.Info {
+	names := storeNames(rec)
+	var infos []stores.Info
+	for _, info := range stores.All() {
+		if !slices.Contains(names, info.Name) {
+			continue
+		}
+		for _, r := range rec.Results {
+			if r.Job.Store == info.Name && r.Version != "" {
+				info.Version = r.Version
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+func markdownTable(w io.Writer, t Table, names []string) {
+	fmt.Fprintf(w, "## %s\n\n", t.Title)
+	if t.Note != "" {
+		fmt.Fprintf(w, "%s\n\n", t.Note)
+	}
+	head := append([]string{""}, names...)
+	head = append(head, "best peer", "ratio", "spread", "target", "")
+	markdownRow(w, head)
+	markdownRow(w, slices.Repeat([]string{"---"}, len(head)))
+	for _, l := range t.Lines {
+		cells := []string{l.Label}
+		for _, c := range l.Cells {
+			cells = append(cells, c.text())
+		}
+		cells = append(cells, l.bestText(), l.ratioText(), l.spreadText(), l.Target.text(l.Higher), l.verdict())
+		markdownRow(w, cells)
+	}
+	fmt.Fprintln(w)
+}
+
+func markdownRow(w io.Writer, cells []string) {
+	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// markdownBehind lists where another store does better, the worst first.
+func markdownBehind(w io.Writer, tables []Table) {
+	lines := behind(tables)
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprint(w, "## Where stoat is behind\n\n")
+	for _, l := range lines {
+		fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.Label, l.Ours.text(), l.bestText(), l.ratioText())
+	}
+	fmt.Fprintln(w)
+}
+
+// A limitLabel names a limit of the machine for readers.
+type limitLabel struct{ name, label string }
+
+var limitLabels = []limitLabel{
+	{"write_buffered_mb_per_s", "sequential write, buffered, MB/s"},
+	{"write_direct_mb_per_s", "sequential write, direct, MB/s"},
+	{"read_buffered_depth_1_per_s", "4 KiB random reads/s, buffered, depth 1"},
+	{"read_buffered_depth_16_per_s", "4 KiB random reads/s, buffered, depth 16"},
+	{"read_buffered_depth_32_per_s", "4 KiB random reads/s, buffered, depth 32"},
+	{"read_direct_depth_1_per_s", "4 KiB random reads/s, direct, depth 1"},
+	{"read_direct_depth_16_per_s", "4 KiB random reads/s, direct, depth 16"},
+	{"read_direct_depth_32_per_s", "4 KiB random reads/s, direct, depth 32"},
+	{"sync_append_p50_us", "fdatasync of a 4 KiB append, p50, µs"},
+	{"sync_append_p99_us", "fdatasync of a 4 KiB append, p99, µs"},
+	{"sync_overwrite_p50_us", "fdatasync of a 4 KiB overwrite, p50, µs"},
+	{"sync_overwrite_p99_us", "fdatasync of a 4 KiB overwrite, p99, µs"},
+	{"memory_copy_gb_per_s", "memory copy, GB/s"},
+	{"memory_access_ns", "dependent memory access, ns"},
+	{"harness_read_ns", "the harness's own part of a get, ns"},
+}
+
+func markdownLimits(w io.Writer, rec *comparison.Record) {
+	limits := medianLimits(rec.Limits)
+	fmt.Fprint(w, "## The machine's own limits, in the same run\n\n")
+	markdownRow(w, []string{"", ""})
+	markdownRow(w, []string{"---", "---"})
+	for _, l := range limitLabels {
+		if v, ok := limits[l.name]; ok && !math.IsNaN(v) {
+			markdownRow(w, []string{l.label, number(v)})
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// markdownTroubles lists what has no figure although it was tried.
+func markdownTroubles(w io.Writer, rec *comparison.Record) {
+	troubles := troubles(rec)
+	if len(troubles) == 0 {
+		return
+	}
+	fmt.Fprint(w, "## What did not run, or ran otherwise\n\n")
+	for _, r := range troubles {
+		detail, _, _ := strings.Cut(r.Detail, "\n")
+		fmt.Fprintf(w, "- %s, %s %s: %s: %s\n", r.Job.Store, r.Job.Workload, r.Job.Data, r.Status, detail)
+	}
+	fmt.Fprintln(w)
+}
+
+// troubles returns the results with something to say, each once.
+func troubles(rec *comparison.Record) []workload.Result {
+	var found []workload.Result
+	seen := map[string]bool{}
+	for _, r := range rec.Results {
+		id := r.Job.Store + r.Job.Workload + r.Job.Data + string(r.Status)
+		if r.Status == workload.Unavailable {
+			id = r.Job.Store
+		}
+		if r.Detail == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		found = append(found, r)
+	}
+	return found
+}

@@ -1,0 +1,268 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// result makes a result of one store with the given metrics.
+func result(store, work, data string, status workload.Status, metrics map[string]float64) workload.Result {
+	return workload.Result{
+		Job:     workload.Job{Store: store, Workload: work, Data: data, Repeat: 1},
+		Version: "v1", Status: status, Metrics: metrics,
+	}
+}
+
+func record(results ...workload.Result) *comparison.Record {
+	return &comparison.Record{
+		Settings: comparison.Settings{Scale: 1},
+		Limits:   []map[string]float64{{"memory_copy_gb_per_s": 20, "read_buffered_depth_16_per_s": 1000}},
+		Results:  results,
+	}
+}
+
+// lineOf returns the line of a metric.
+func lineOf(t *testing.T, rec *comparison.Record, work, data, metric string) Line {
+	t.Helper()
+	for _, table := range Tables(rec, storeNames(rec)) {
+		for _, l := range table.Lines {
+			if l.Workload == work && l.Data == data && l.Metric == metric {
+				return l
+			}
+		}
+	}
+	t.Fatalf("no line for %s %s %s", work, data, metric)
+	return Line{}
+}
+
+func gets(store string, ns ...float64) []workload.Result {
+	var all []workload.Result
+	for _, v := range ns {
+		all = append(all, result(store, "get", "128", workload.OK, map[string]float64{"get_1_ns": v}))
+	}
+	return all
+}
+
+func TestRatioIsOfMediansToTheBestPeer(t *testing.T) {
+	t.Parallel()
+	var all []workload.Result
+	all = append(all, gets("stoat", 500, 400, 900)...)
+	all = append(all, gets("lmdb", 1000, 2000, 1500)...)
+	all = append(all, gets("bbolt", 1200)...)
+	l := lineOf(t, record(all...), "get", "128", "get_1_ns")
+	if best := l.Cells[l.Best]; best.Store != "bbolt" || best.Median != 1200 {
+		t.Errorf("best peer %+v, want bbolt with 1200", best)
+	}
+	if want := 500.0 / 1200; math.Abs(l.Ratio-want) > 1e-9 {
+		t.Errorf("ratio %v, want %v", l.Ratio, want)
+	}
+	if !l.Judged || !l.Met {
+		t.Errorf("target of 0.5 judged %t, met %t, want both", l.Judged, l.Met)
+	}
+	if want := 1.0; math.Abs(l.Spread-want) > 1e-9 {
+		t.Errorf("spread %v, want %v of stoat", l.Spread, want)
+	}
+}
+
+func TestHigherIsBetterWhereItIs(t *testing.T) {
+	t.Parallel()
+	rate := func(store string, v float64) workload.Result {
+		return result(store, "populate", "128", workload.OK, map[string]float64{"load_keys_per_s": v})
+	}
+	l := lineOf(t, record(rate("stoat", 300e3), rate("pebble", 200e3), rate("lmdb", 50e3)), "populate", "128", "load_keys_per_s")
+	if best := l.Cells[l.Best]; best.Store != "pebble" || best.Median != 200 {
+		t.Errorf("best peer %+v, want pebble with 200 thousand", best)
+	}
+	if !l.Judged || l.Met {
+		t.Errorf("1.5 times the best peer: judged %t, met %t, want a target of 2 to be missed", l.Judged, l.Met)
+	}
+}
+
+func TestWrongAnswerSpoilsAllRepeats(t *testing.T) {
+	t.Parallel()
+	all := append(gets("stoat", 500), gets("lmdb", 1000, 1000)...)
+	all = append(all, result("lmdb", "get", "128", workload.Wrong, nil))
+	rec := record(append(all, gets("bbolt", 3000)...)...)
+	l := lineOf(t, rec, "get", "128", "get_1_ns")
+	if best := l.Cells[l.Best]; best.Store != "bbolt" {
+		t.Errorf("best peer %s, want bbolt, because lmdb was wrong", best.Store)
+	}
+	var out bytes.Buffer
+	if err := Markdown(&out, rec); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "WRONG") {
+		t.Error("the table does not show the wrong answer")
+	}
+}
+
+func TestFailureLeavesTheOtherRepeats(t *testing.T) {
+	t.Parallel()
+	all := append(gets("stoat", 500), result("stoat", "get", "128", workload.TimedOut, nil))
+	l := lineOf(t, record(append(all, gets("lmdb", 1000)...)...), "get", "128", "get_1_ns")
+	if c := l.Cells[0]; !c.ok() || c.Repeats != 1 || c.Median != 500 {
+		t.Errorf("cell %+v, want the repeat that went well", c)
+	}
+}
+
+func TestShareOfTheDeviceAndTargetsOfOurOwn(t *testing.T) {
+	t.Parallel()
+	fresh := map[string]float64{"fresh_get_1_ns": 700, "load_peak_anon_mb": 170}
+	rec := record(
+		result("stoat", "limited-read", "limited", workload.OK, map[string]float64{"cold_16_per_s": 900}),
+		result("stoat", "populate", "128", workload.OK, fresh),
+		gets("stoat", 500)[0],
+	)
+	for _, table := range Tables(rec, storeNames(rec)) {
+		for _, l := range table.Lines {
+			want, known := map[string]bool{
+				"cold_16_per_s": true, "fresh_get_1_ns": true, "load_peak_anon_mb": false,
+			}[l.Metric]
+			if !known || l.Metric == "cold_16_per_s" && l.PerLimit == "" {
+				continue
+			}
+			if !l.Judged || l.Met != want {
+				t.Errorf("%s: judged %t, met %t, want met %t", l.Label, l.Judged, l.Met, want)
+			}
+			if l.PerLimit != "" && math.Abs(l.Cells[0].Median-0.9) > 1e-9 {
+				t.Errorf("share of the device %v, want 0.9", l.Cells[0].Median)
+			}
+		}
+	}
+}
+
+func TestLossesAreListedWorstFirst(t *testing.T) {
+	t.Parallel()
+	var all []workload.Result
+	for store, f := range map[string]float64{"stoat": 1, "lmdb": 0.5} {
+		all = append(all,
+			result(store, "get", "128", workload.OK, map[string]float64{"get_1_ns": 1000 * f, "get_16_ns": 1000 / f, "hit_1_ns": 1000 * f * f}),
+			result(store, "populate", "128", workload.OK, map[string]float64{"load_keys_per_s": 1000 / f / f / f}))
+	}
+	rec := record(all...)
+	var got []string
+	for _, l := range behind(Tables(rec, storeNames(rec))) {
+		got = append(got, l.Metric)
+	}
+	if want := "load_keys_per_s hit_1_ns get_1_ns"; strings.Join(got, " ") != want {
+		t.Errorf("behind in %q, want %q", got, want)
+	}
+}
+
+func TestEveryRowNamesAMetricOfItsWorkload(t *testing.T) {
+	t.Parallel()
+	seen := map[Row]bool{}
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			w, ok := workload.Find(row.Workload)
+			if !ok || !strings.Contains(strings.Join(w.Data, " "), row.Data) {
+				t.Errorf("%s, %s: no workload %s on %s", s.Title, row.Label, row.Workload, row.Data)
+			}
+			if seen[row] {
+				t.Errorf("%s, %s: the row is there twice", s.Title, row.Label)
+			}
+			seen[row] = true
+			if row.Target.Kind == Settled && settledRow[row.Metric].Metric == "" {
+				t.Errorf("%s: no settled figure to hold it against", row.Label)
+			}
+		}
+	}
+}
+
+func fullRecord() *comparison.Record {
+	rec := record()
+	for i, store := range []string{"stoat", "badger", "lmdb"} {
+		f := float64(i + 1)
+		r := result(store, "populate", "1k", workload.OK, map[string]float64{
+			"load_keys_per_s": 1e5 / f, "load_batch_p50_ms": f, "load_batch_p99_ms": 100 * f * f, "load_batch_max_ms": 5000,
+		})
+		r.Curves = map[string][]measure.Point{"load_keys": {{Seconds: 0, Value: 0}, {Seconds: f, Value: 1e5}}}
+		rec.Results = append(rec.Results, r)
+	}
+	bad := result("bbolt", "get", "1k", workload.Failed, nil)
+	bad.Detail = `crash in <main> & "others"`
+	rec.Results = append(rec.Results, bad)
+	return rec
+}
+
+func TestPageNeedsNothingButItself(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := HTML(&out, fullRecord()); err != nil {
+		t.Fatal(err)
+	}
+	for _, outside := range []string{"http:", "https:", "src=", "<script", "@import", "ZgotmplZ"} {
+		if strings.Contains(out.String(), outside) {
+			t.Errorf("the page contains %q", outside)
+		}
+	}
+	for _, want := range []string{"Load over time, 1 KiB × 1 M", "crash in &lt;main&gt;", historyTitle, "7 h 24 min 45 s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestPicturesAreXMLWithoutInfinities(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := HTML(&out, fullRecord()); err != nil {
+		t.Fatal(err)
+	}
+	pictures := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(out.String(), -1)
+	if len(pictures) < 4 {
+		t.Fatalf("%d pictures, want bars, a curve and percentiles", len(pictures))
+	}
+	for _, p := range pictures {
+		if strings.Contains(p, "NaN") || strings.Contains(p, "Inf") {
+			t.Errorf("a picture has a place that is no number: %.200s", p)
+		}
+		d := xml.NewDecoder(strings.NewReader(p))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("a picture is no XML: %v: %.200s", err, p)
+			}
+		}
+	}
+}
+
+func TestTicksAreRoundAndFew(t *testing.T) {
+	t.Parallel()
+	for _, a := range []axis{
+		{from: 0, to: 1}, {from: 0, to: 7.3}, {from: 0, to: 2e6}, {from: 0, to: 0.004},
+		{from: 0.5, to: 5000, log: true}, {from: 3, to: 9, log: true},
+	} {
+		ticks := a.ticks()
+		if len(ticks) > 7 || !a.log && len(ticks) < 3 {
+			t.Errorf("%+v has the ticks %v", a, ticks)
+		}
+		for _, v := range ticks {
+			if v < a.from*0.999 || v > a.to*1.001 {
+				t.Errorf("%+v has a tick at %v", a, v)
+			}
+		}
+	}
+}
+
+func TestNumbersHaveThreeDigitsOrGroups(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{
+		0: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567", math.NaN(): "–",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%v is written %q, want %q", v, got, want)
+		}
+	}
+}

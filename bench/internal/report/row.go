@@ -1,0 +1,273 @@
+package report
+
+import "fmt"
+
+// A Row is one line of the comparison: a metric of a workload on a dataset.
+type Row struct {
+	Label    string
+	Workload string
+	Data     string
+	Metric   string
+	Factor   float64 // from the metric's unit to the label's; 0 is 1
+	Higher   bool    // more is better
+	Target   Target
+
+	// PerLimit names a limit of the machine; the figure is then the metric's
+	// share of it.
+	PerLimit string
+}
+
+// A Target is what stoat is to reach in a row.
+type Target struct {
+	Kind  TargetKind
+	Bound float64
+}
+
+// TargetKind says what the bound of a target is held against.
+type TargetKind uint8
+
+const (
+	// NoTarget: the row is for information.
+	NoTarget TargetKind = iota
+	// Ratio: stoat's figure divided by the best peer's.
+	Ratio
+	// Absolute: stoat's figure.
+	Absolute
+	// Settled: stoat's figure divided by its own in the row of the same
+	// metric after idling.
+	Settled
+)
+
+func ratio(bound float64) Target    { return Target{Ratio, bound} }
+func absolute(bound float64) Target { return Target{Absolute, bound} }
+func settled() Target               { return Target{Settled, 1.5} }
+
+// text writes the target for a row.
+func (t Target) text(higher bool) string {
+	sign := "≤"
+	if higher {
+		sign = "≥"
+	}
+	switch t.Kind {
+	case Ratio:
+		return fmt.Sprintf("%s %g × best peer", sign, t.Bound)
+	case Absolute:
+		return fmt.Sprintf("%s %g", sign, t.Bound)
+	case Settled:
+		return fmt.Sprintf("%s %g × settled", sign, t.Bound)
+	}
+	return ""
+}
+
+// A Section is a group of rows.
+type Section struct {
+	Title string
+	Note  string
+	Rows  []Row
+}
+
+// bounds are the targets that differ between the sizes of values.
+type bounds struct {
+	loadRate, p99, writeAmp, anon, size  Target
+	get1, get16, scan, keys, seek1, seek Target
+}
+
+// Sections are the rows of every report, with the targets of the project.
+func Sections() []Section {
+	sections := []Section{
+		sizedSection("128", "128 B × 2 M", bounds{
+			ratio(2), ratio(1), absolute(2.6), absolute(160), ratio(1.02),
+			ratio(0.50), ratio(0.55), ratio(0.60), ratio(0.30), ratio(0.50), ratio(0.60),
+		}),
+		sizedSection("1k", "1 KiB × 1 M", bounds{
+			ratio(2), ratio(0.6), absolute(2.1), absolute(160), Target{},
+			ratio(0.60), ratio(0.60), ratio(0.50), ratio(0.25), ratio(0.50), ratio(0.60),
+		}),
+		sizedSection("16k", "16 KiB × 100 k", bounds{
+			ratio(3), ratio(0.5), absolute(1.06), absolute(160), Target{},
+			ratio(0.75), ratio(0.75), ratio(0.80), ratio(0.35), ratio(0.50), ratio(0.60),
+		}),
+	}
+	return append(sections, churnSection(), commitSection(), mixedSection(), limitedSection(), loadsSection(), deleteSection())
+}
+
+func sizedSection(data, title string, b bounds) Section {
+	row := func(label, workload, metric string, t Target) Row {
+		return Row{Label: label, Workload: workload, Data: data, Metric: metric, Target: t}
+	}
+	load := row("load, k keys/s", "populate", "load_keys_per_s", b.loadRate)
+	load.Factor, load.Higher = 1e-3, true
+	// The size of small values is held against the best peer's, that of the
+	// larger ones against the live data itself.
+	size := row("settled size, MB", "populate", "size_mb", b.size)
+	if b.size.Kind == NoTarget {
+		size.Label, size.Metric, size.Target = "settled size, bytes a live byte", "size_per_live_byte", absolute(1.15)
+	}
+	return Section{Title: title, Note: sizedNote, Rows: []Row{
+		load,
+		row("load, p99 of a synced batch, ms", "populate", "load_batch_p99_ms", b.p99),
+		row("load, longest batch, ms", "populate", "load_batch_max_ms", Target{}),
+		row("load, bytes written per user byte, settled", "populate", "settled_written_per_user_byte", b.writeAmp),
+		row("load, processor seconds, settled", "populate", "settled_cpu_s", ratio(1)),
+		row("load, peak anonymous MB", "populate", "load_peak_anon_mb", b.anon),
+		row("load, peak mapped MB", "populate", "load_peak_file_mb", Target{}),
+		row("load, seconds to settle", "populate", "settle_s", Target{}),
+		size,
+		row("settled size, blocks allocated, MB", "populate", "allocated_mb", Target{}),
+		row("open after clean close, ms", "open", "open_ms", absolute(3)),
+		row("first get after open, ms", "open", "first_get_ms", Target{}),
+		row("close, ms", "open", "close_ms", Target{}),
+		row("get, 1 goroutine, ns (63 % hits)", "get", "get_1_ns", b.get1),
+		row("get, 16 goroutines, ns", "get", "get_16_ns", b.get16),
+		row("get at once after the load, 1 goroutine, ns", "populate", "fresh_get_1_ns", settled()),
+		row("get at once after the load, 16 goroutines, ns", "populate", "fresh_get_16_ns", settled()),
+		row("get of present keys, 1 goroutine, ns", "get", "hit_1_ns", Target{}),
+		row("get of present keys, 16 goroutines, ns", "get", "hit_16_ns", Target{}),
+		row("get of absent keys, 1 goroutine, ns", "get", "miss_1_ns", Target{}),
+		row("get of absent keys, 16 goroutines, ns", "get", "miss_16_ns", Target{}),
+		row("get, whole value read, 1 goroutine, ns", "get", "whole_1_ns", Target{}),
+		row("get, whole value read, 16 goroutines, ns", "get", "whole_16_ns", Target{}),
+		row("get, p99 of 1 goroutine, µs", "get", "get_1_p99_us", Target{}),
+		row("get, objects allocated", "get", "get_allocations", absolute(0)),
+		row("scan with values, ns a key", "scan", "scan_ns", b.scan),
+		row("scan keys only, ns a key", "scan", "keys_ns", b.keys),
+		row("scan, whole values read, ns a key", "scan", "scan_whole_ns", Target{}),
+		row("scan at once after the load, ns a key", "populate", "fresh_scan_ns", settled()),
+		row("seek + 10, 1 goroutine, ns", "seek", "seek_1_ns", b.seek1),
+		row("seek + 10, 16 goroutines, ns", "seek", "seek_16_ns", b.seek),
+		row("seek + 10 at once after the load, 1 goroutine, ns", "populate", "fresh_seek_1_ns", settled()),
+	}}
+}
+
+const sizedNote = "Keys drawn uniformly, 63 % exist; incompressible values; loaded by 8 goroutines in synced batches of 1,000. " +
+	"Reads look at the first and last 8 bytes of a value, unless whole values are said to be read. " +
+	"Reads with more goroutines than processors are given as time by read, the inverse of the throughput."
+
+func churnSection() Section {
+	row := func(label, metric string, t Target) Row {
+		return Row{Label: label, Workload: "churn", Data: "1k", Metric: metric, Target: t}
+	}
+	return Section{
+		Title: "1 KiB × 1 M overwritten three times",
+		Note: "Every key once, then three times as many writes to random keys, 8 goroutines, batches of 1,000, no syncs. " +
+			"Then idle, then the calls that the store has for collecting garbage.",
+		Rows: []Row{
+			row("writes and collection, s", "total_s", ratio(0.5)),
+			row("collection alone, s", "collect_s", Target{}),
+			row("highest space per live byte", "space_peak_per_live_byte", absolute(1.5)),
+			row("space per live byte after idling, nothing called", "space_idle_per_live_byte", absolute(1.15)),
+			row("space per live byte at the end", "space_end_per_live_byte", absolute(1.15)),
+			row("bytes written per user byte", "written_per_user_byte", absolute(4)),
+			row("p99 of an overwriting batch, ms", "overwrite_batch_p99_ms", ratio(0.5)),
+			row("longest overwriting batch, ms", "overwrite_batch_max_ms", absolute(100)),
+			row("peak anonymous MB", "peak_anon_mb", absolute(256)),
+		},
+	}
+}
+
+func commitSection() Section {
+	row := func(label, metric string, higher bool, t Target) Row {
+		return Row{Label: label, Workload: "commit", Data: "128", Metric: metric, Higher: higher, Target: t}
+	}
+	return Section{
+		Title: "Durable commits of one key of 128 B",
+		Rows: []Row{
+			row("commits/s, 1 goroutine", "commit_1_per_s", true, ratio(1.7)),
+			row("commits/s, 16 goroutines", "commit_16_per_s", true, ratio(2.5)),
+			row("commits/s, 64 goroutines", "commit_64_per_s", true, ratio(2)),
+			row("p99, 1 goroutine, µs", "commit_1_p99_us", false, ratio(0.8)),
+			row("p99, 16 goroutines, µs", "commit_16_p99_us", false, Target{}),
+			row("p99, 64 goroutines, µs", "commit_64_p99_us", false, ratio(0.8)),
+			row("bytes written per user byte, 1 goroutine", "commit_1_written_per_user_byte", false, Target{}),
+			row("bytes written per user byte, 64 goroutines", "commit_64_written_per_user_byte", false, Target{}),
+		},
+	}
+}
+
+func mixedSection() Section {
+	row := func(label, workload, metric string, t Target) Row {
+		return Row{Label: label, Workload: workload, Data: "1k", Metric: metric, Target: t}
+	}
+	rate := func(label, workload string, t Target) Row {
+		r := row(label, workload, "mixed_per_s", t)
+		r.Factor, r.Higher = 1e-3, true
+		return r
+	}
+	return Section{
+		Title: "Gets and puts at once",
+		Note:  "Zipf's law with a skew of 0.99 over 1 M keys of 1 KiB, 4 goroutines, no syncs.",
+		Rows: []Row{
+			rate("50/50, k operations/s", "mixed-50", ratio(2)),
+			rate("95/5, k operations/s", "mixed-95", ratio(2.5)),
+			row("50/50, get p99.9, µs", "mixed-50", "mixed_get_p999_us", ratio(1)),
+			row("50/50, put p99.9, µs", "mixed-50", "mixed_put_p999_us", ratio(0.5)),
+			row("95/5, get p99.9, µs", "mixed-95", "mixed_get_p999_us", ratio(2)),
+			row("95/5, put p99.9, µs", "mixed-95", "mixed_put_p999_us", Target{}),
+			row("50/50, get p99, µs", "mixed-50", "mixed_get_p99_us", Target{}),
+			row("50/50, longest get, ms", "mixed-50", "mixed_get_max_us", absolute(100)).scaled(1e-3),
+			row("50/50, longest put, ms", "mixed-50", "mixed_put_max_us", absolute(100)).scaled(1e-3),
+		},
+	}
+}
+
+func (r Row) scaled(factor float64) Row {
+	r.Factor = factor
+	return r
+}
+
+func limitedSection() Section {
+	row := func(label, workload, metric string, higher bool, t Target) Row {
+		return Row{Label: label, Workload: workload, Data: "limited", Metric: metric, Higher: higher, Target: t}
+	}
+	share := row("cold reads, 16 goroutines, share of the device", "limited-read", "cold_16_per_s", true, absolute(0.8))
+	share.PerLimit = "read_buffered_depth_16_per_s"
+	return Section{
+		Title: "1 KiB × 4 M under 1 GiB of memory",
+		Note:  "A control group limits heap, mappings and cached file pages together. Reads are of keys that exist, with nothing cached at the start.",
+		Rows: []Row{
+			row("load, k keys/s", "limited-load", "load_keys_per_s", true, ratio(1.5)).scaled(1e-3),
+			row("load, peak anonymous MB", "limited-load", "load_peak_anon_mb", false, absolute(256)),
+			row("load, bytes written per user byte, settled", "limited-load", "settled_written_per_user_byte", false, Target{}),
+			row("cold reads/s, settled, 1 goroutine", "limited-read", "cold_1_per_s", true, ratio(1.2)),
+			row("cold reads/s, settled, 16 goroutines", "limited-read", "cold_16_per_s", true, ratio(1.2)),
+			share,
+			row("cold read, p99 of 1 goroutine, µs", "limited-read", "cold_1_p99_us", false, Target{}),
+		},
+	}
+}
+
+func loadsSection() Section {
+	row := func(label, workload, data, metric string, higher bool) Row {
+		return Row{Label: label, Workload: workload, Data: data, Metric: metric, Higher: higher}
+	}
+	return Section{
+		Title: "Other loads",
+		Note:  "Ascending keys come from one goroutine. The text compresses to about a third.",
+		Rows: []Row{
+			row("sorted, 128 B × 2 M: k keys/s", "sorted", "128", "load_keys_per_s", true).scaled(1e-3),
+			row("sorted: bytes written per user byte, settled", "sorted", "128", "settled_written_per_user_byte", false),
+			row("sorted: settled size, MB", "sorted", "128", "size_mb", false),
+			row("text, 1 KiB × 500 k: k keys/s", "json", "json", "load_keys_per_s", true).scaled(1e-3),
+			row("text: settled size, bytes a live byte", "json", "json", "size_per_live_byte", false),
+			row("text: get, whole value read, 1 goroutine, ns", "json", "json", "whole_1_ns", false),
+			row("text: scan with values, ns a key", "json", "json", "scan_ns", false),
+		},
+	}
+}
+
+func deleteSection() Section {
+	row := func(label, metric string, higher bool) Row {
+		return Row{Label: label, Workload: "delete", Data: "1k-half", Metric: metric, Higher: higher}
+	}
+	return Section{
+		Title: "Delete all of 1 KiB × 500 k",
+		Rows: []Row{
+			row("k deletions/s, no syncs", "delete_keys_per_s", true).scaled(1e-3),
+			row("space before, MB", "space_loaded_mb", false),
+			row("space after idling, nothing called, MB", "space_idle_mb", false),
+			row("space after the store's own calls, MB", "space_collected_mb", false),
+			row("space after the close, MB", "allocated_mb", false),
+			row("scan that finds nothing, ms", "empty_scan_ms", false),
+		},
+	}
+}

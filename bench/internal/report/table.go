@@ -1,0 +1,209 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// ours is the store whose ratio to the best of the others is asked for.
+const ours = "stoat"
+
+// A Cell is what one store reached in one row.
+type Cell struct {
+	Store            string
+	Status           workload.Status // empty if the job has not run
+	Detail           string
+	Median, Min, Max float64 // if the status is OK
+	Repeats          int
+}
+
+// ok returns whether the cell has a figure.
+func (c Cell) ok() bool { return c.Status == workload.OK && c.Repeats > 0 }
+
+// A Line is a row with its figures.
+type Line struct {
+	Row
+	Cells []Cell
+
+	Best   int     // index of the best peer's cell; -1 if there is none
+	Ratio  float64 // of our median to the best peer's; NaN if one is missing
+	Spread float64 // the largest (max-min)/median of the cells
+	Judged bool    // the target could be judged
+	Met    bool
+}
+
+// A Table is a section with its lines.
+type Table struct {
+	Section
+	Lines []Line
+}
+
+// Tables computes all tables of a record. Lines that nobody has run are left
+// out, and sections without lines.
+func Tables(rec *comparison.Record, stores []string) []Table {
+	c := collect(rec, stores)
+	var tables []Table
+	for _, s := range Sections() {
+		t := Table{Section: s}
+		for _, row := range s.Rows {
+			if l := c.line(row); slices.ContainsFunc(l.Cells, Cell.ok) {
+				t.Lines = append(t.Lines, l)
+			}
+		}
+		if t.Lines != nil {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// results are those of a record by store, workload and dataset.
+type results struct {
+	stores []string
+	byJob  map[jobName][]workload.Result
+	limits map[string]float64
+}
+
+type jobName struct{ store, workload, data string }
+
+func collect(rec *comparison.Record, stores []string) results {
+	c := results{stores: stores, byJob: map[jobName][]workload.Result{}, limits: medianLimits(rec.Limits)}
+	for _, r := range rec.Results {
+		name := jobName{r.Job.Store, r.Job.Workload, r.Job.Data}
+		c.byJob[name] = append(c.byJob[name], r)
+	}
+	return c
+}
+
+// medianLimits takes the median of each limit.
+func medianLimits(all []map[string]float64) map[string]float64 {
+	values := map[string][]float64{}
+	for _, limits := range all {
+		for name, v := range limits {
+			values[name] = append(values[name], v)
+		}
+	}
+	medians := map[string]float64{}
+	for name, v := range values {
+		medians[name] = median(v)
+	}
+	return medians
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// cell gathers the repeats of one store. A wrong answer in any of them spoils
+// the cell; of other failures, the repeats that went well still count.
+func (c results) cell(row Row, store string) Cell {
+	cell := Cell{Store: store}
+	var values []float64
+	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
+		value, has := r.Metrics[row.Metric]
+		switch {
+		case r.Status == workload.Wrong:
+			return Cell{Store: store, Status: workload.Wrong, Detail: r.Detail}
+		case r.Status != workload.OK:
+			if cell.Status != workload.OK {
+				cell.Status, cell.Detail = r.Status, r.Detail
+			}
+		case has:
+			cell.Status, cell.Detail = workload.OK, r.Detail
+			values = append(values, value*c.factor(row))
+		}
+	}
+	if cell.Repeats = len(values); cell.Repeats > 0 {
+		cell.Median = median(values)
+		cell.Min, cell.Max = slices.Min(values), slices.Max(values)
+	}
+	return cell
+}
+
+// factor converts the metric to the row's unit.
+func (c results) factor(row Row) float64 {
+	f := row.Factor
+	if f == 0 {
+		f = 1
+	}
+	if row.PerLimit != "" {
+		f /= c.limits[row.PerLimit]
+	}
+	return f
+}
+
+func (c results) line(row Row) Line {
+	l := Line{Row: row, Best: -1, Ratio: math.NaN()}
+	if row.PerLimit != "" && c.limits[row.PerLimit] == 0 {
+		return l
+	}
+	mine := Cell{}
+	for _, store := range c.stores {
+		cell := c.cell(row, store)
+		l.Cells = append(l.Cells, cell)
+		if !cell.ok() {
+			continue
+		}
+		if cell.Median > 0 {
+			l.Spread = max(l.Spread, (cell.Max-cell.Min)/cell.Median)
+		}
+		if store == ours {
+			mine = cell
+		} else if l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median) {
+			l.Best = len(l.Cells) - 1
+		}
+	}
+	if mine.ok() && l.Best >= 0 && l.Cells[l.Best].Median > 0 {
+		l.Ratio = mine.Median / l.Cells[l.Best].Median
+	}
+	c.judge(&l, mine)
+	return l
+}
+
+func better(row Row, a, b float64) bool {
+	if row.Higher {
+		return a > b
+	}
+	return a < b
+}
+
+// settledRow is where a figure taken at once after a load is found again
+// after idling.
+var settledRow = map[string]Row{
+	"fresh_get_1_ns":  {Workload: "get", Metric: "get_1_ns"},
+	"fresh_get_16_ns": {Workload: "get", Metric: "get_16_ns"},
+	"fresh_scan_ns":   {Workload: "scan", Metric: "scan_ns"},
+	"fresh_seek_1_ns": {Workload: "seek", Metric: "seek_1_ns"},
+}
+
+// judge holds our figure against the target of the row.
+func (c results) judge(l *Line, mine Cell) {
+	if !mine.ok() {
+		return
+	}
+	value := math.NaN()
+	switch l.Target.Kind {
+	case Ratio:
+		value = l.Ratio
+	case Absolute:
+		value = mine.Median
+	case Settled:
+		row := settledRow[l.Metric]
+		row.Data = l.Data
+		if then := c.cell(row, ours); then.ok() && then.Median > 0 {
+			value = mine.Median / then.Median
+		}
+	}
+	if math.IsNaN(value) {
+		return
+	}
+	l.Judged = true
+	l.Met = value == l.Target.Bound || better(l.Row, value, l.Target.Bound)
+}

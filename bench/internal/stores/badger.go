@@ -1,0 +1,147 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+func badgerInfo() Info {
+	return Info{
+		Name:    "badger",
+		Version: moduleVersion("github.com/dgraph-io/badger/v4"),
+		Options: "DefaultOptions, SyncWrites as the workload asks, block cache and memtable as for the others; " +
+			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation asks",
+		Open: func(c Config) (Store, error) { return openBadger(c, badger.DefaultOptions(c.Dir)) },
+	}
+}
+
+func badgerWisckeyInfo() Info {
+	info := badgerInfo()
+	info.Name = "badger-wisckey"
+	info.Options += "; ValueThreshold 32 B, so that every value lies in the value log; RunValueLogGC(0.5) to collect"
+	info.Open = func(c Config) (Store, error) {
+		return openBadger(c, badger.DefaultOptions(c.Dir).WithValueThreshold(32))
+	}
+	return info
+}
+
+type badgerStore struct{ db *badger.DB }
+
+func openBadger(c Config, o badger.Options) (Store, error) {
+	if c.Cold {
+		// Badger reads through mappings, and a page fault blocks a Go
+		// processor: "we highly recommend setting a high number for
+		// GOMAXPROCS", says its documentation, and names 128.
+		runtime.GOMAXPROCS(128)
+	}
+	o = o.WithSyncWrites(c.Sync).WithLogger(nil).
+		WithBlockCacheSize(c.CacheBytes).WithMemTableSize(c.MemtableBytes)
+	db, err := badger.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &badgerStore{db: db}, nil
+}
+
+// Apply uses a transaction for one key and a WriteBatch for more: a
+// transaction is limited to a fraction of the memtable, and the batch, which
+// splits where it must, is what the documentation gives for bulk writes.
+func (s *badgerStore) Apply(b *Batch) error {
+	if b.Len() == 1 {
+		return s.db.Update(func(tx *badger.Txn) error { return badgerWrite(tx.Set, tx.Delete, b.At(0)) })
+	}
+	w := s.db.NewWriteBatch()
+	defer w.Cancel()
+	for i := range b.Len() {
+		if err := badgerWrite(w.Set, w.Delete, b.At(i)); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func badgerWrite(set func(k, v []byte) error, del func(k []byte) error, op Op) error {
+	if op.Delete {
+		return del(op.Key)
+	}
+	return set(op.Key, op.Value)
+}
+
+func (s *badgerStore) NewReader() (Reader, error) { return badgerReader{s.db}, nil }
+
+// Collect first flattens the tree, because only compaction finds out which
+// values are garbage, and then rewrites value log files while one of them is
+// at least half garbage.
+func (s *badgerStore) Collect() error {
+	if err := s.db.Flatten(2); err != nil {
+		return err
+	}
+	for {
+		err := s.db.RunValueLogGC(0.5)
+		if errors.Is(err, badger.ErrNoRewrite) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *badgerStore) Sync() error  { return s.db.Sync() }
+func (s *badgerStore) Close() error { return s.db.Close() }
+
+func (s *badgerStore) Stats() string {
+	lsm, vlog := s.db.Size()
+	return fmt.Sprintf("lsm %d bytes, value log %d bytes\n%s", lsm, vlog, s.db.LevelsToString())
+}
+
+type badgerReader struct{ db *badger.DB }
+
+func (r badgerReader) Close() error { return nil }
+
+func (r badgerReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
+	err = r.db.View(func(tx *badger.Txn) error {
+		item, err := tx.Get(key)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		return item.Value(fn)
+	})
+	return found, err
+}
+
+func (r badgerReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
+	opts := badger.DefaultIteratorOptions
+	opts.PrefetchValues = !o.KeysOnly
+	if o.Limit > 0 {
+		opts.PrefetchSize = min(opts.PrefetchSize, o.Limit)
+	}
+	return r.db.View(func(tx *badger.Txn) error {
+		it := tx.NewIterator(opts)
+		defer it.Close()
+		left := o.Limit
+		for it.Seek(o.From); it.Valid(); it.Next() {
+			if err := badgerEntry(it.Item(), o.KeysOnly, fn); err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+func badgerEntry(item *badger.Item, keysOnly bool, fn func(key, value []byte) error) error {
+	if keysOnly {
+		return fn(item.Key(), nil)
+	}
+	return item.Value(func(value []byte) error { return fn(item.Key(), value) })
+}

@@ -1,0 +1,70 @@
+package stores
+
+// A Batch is a list of writes for Apply, in one buffer that the workload
+// brings along and uses again and again. The buffer lies outside the Go heap
+// in large loads: on it, it would raise the garbage collector's goal and with
+// it the memory of the very stores whose memory is measured.
+type Batch struct {
+	buf []byte
+	ops []span
+}
+
+// An Op is one write. Its slices are valid until the batch is reset.
+type Op struct {
+	Key, Value []byte
+	Delete     bool
+}
+
+type span struct {
+	start, keyEnd, end int
+	isDelete           bool
+}
+
+// NewBatch returns an empty batch that uses buf for keys and values, and
+// grows onto the heap only past its capacity.
+func NewBatch(buf []byte) *Batch { return &Batch{buf: buf[:0]} }
+
+// Reset empties the batch.
+func (b *Batch) Reset() { b.buf, b.ops = b.buf[:0], b.ops[:0] }
+
+// Len returns the number of operations.
+func (b *Batch) Len() int { return len(b.ops) }
+
+// At returns the i-th operation.
+func (b *Batch) At(i int) Op {
+	s := b.ops[i]
+	return Op{
+		Key:    b.buf[s.start:s.keyEnd:s.keyEnd],
+		Value:  b.buf[s.keyEnd:s.end:s.end],
+		Delete: s.isDelete,
+	}
+}
+
+// Set appends a write of value under key.
+func (b *Batch) Set(key, value []byte) { copy(b.Reserve(key, len(value)), value) }
+
+// Reserve appends a write under key of a value of size bytes, which the
+// caller fills in before it adds the next operation.
+func (b *Batch) Reserve(key []byte, size int) []byte {
+	start := len(b.buf)
+	b.buf = append(b.buf, key...)
+	keyEnd := len(b.buf)
+	b.buf = grow(b.buf, size)
+	b.ops = append(b.ops, span{start: start, keyEnd: keyEnd, end: len(b.buf)})
+	return b.buf[keyEnd:len(b.buf)]
+}
+
+// Delete appends the deletion of key, which need not exist.
+func (b *Batch) Delete(key []byte) {
+	start := len(b.buf)
+	b.buf = append(b.buf, key...)
+	b.ops = append(b.ops, span{start: start, keyEnd: len(b.buf), end: len(b.buf), isDelete: true})
+}
+
+// grow lengthens buf by n bytes of any content.
+func grow(buf []byte, n int) []byte {
+	if free := cap(buf) - len(buf); free >= n {
+		return buf[:len(buf)+n]
+	}
+	return append(buf, make([]byte, n)...)
+}

@@ -1,0 +1,123 @@
+package stores
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+)
+
+func bboltInfo() Info {
+	return Info{
+		Name:    "bbolt",
+		Version: moduleVersion("go.etcd.io/bbolt"),
+		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start; Update for one writer and for batches, " +
+			"Batch for single keys of many writers; no call gives space back while the database is open",
+		Open: openBbolt,
+	}
+}
+
+type bboltStore struct {
+	db      *bbolt.DB
+	writers int
+}
+
+var bboltBucket = []byte("b")
+
+// bboltMapBytes is the address space mapped at the start, so that a growing
+// file does not make writers wait for readers: 10 GiB, less where addresses
+// are short.
+const bboltMapBytes = min(10<<30, math.MaxInt/4)
+
+func openBbolt(c Config) (Store, error) {
+	o := *bbolt.DefaultOptions
+	o.FreelistType = bbolt.FreelistMapType
+	o.NoFreelistSync = true
+	o.InitialMmapSize = bboltMapBytes
+	o.NoSync = !c.Sync
+	db, err := bbolt.Open(filepath.Join(c.Dir, "bbolt.db"), 0o600, &o)
+	if err != nil {
+		return nil, err
+	}
+	// A call of Batch waits for more calls until the batch is full. It is
+	// full when every writer is in it.
+	db.MaxBatchSize = max(c.Writers, 1)
+	err = db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(bboltBucket)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create bucket: %w", err)
+	}
+	return &bboltStore{db: db, writers: c.Writers}, nil
+}
+
+func (s *bboltStore) Apply(b *Batch) error {
+	commit := s.db.Update
+	if b.Len() == 1 && s.writers > 1 {
+		commit = s.db.Batch
+	}
+	return commit(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(bboltBucket)
+		for i := range b.Len() {
+			if err := bboltWrite(bucket, b.At(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func bboltWrite(bucket *bbolt.Bucket, op Op) error {
+	if op.Delete {
+		return bucket.Delete(op.Key)
+	}
+	return bucket.Put(op.Key, op.Value)
+}
+
+func (s *bboltStore) NewReader() (Reader, error) { return bboltReader{s.db}, nil }
+func (s *bboltStore) Collect() error             { return nil }
+func (s *bboltStore) Sync() error                { return s.db.Sync() }
+func (s *bboltStore) Close() error               { return s.db.Close() }
+
+func (s *bboltStore) Stats() string {
+	st := s.db.Stats()
+	return fmt.Sprintf("free pages %d, pending pages %d, freelist bytes %d",
+		st.FreePageN, st.PendingPageN, st.FreelistInuse)
+}
+
+type bboltReader struct{ db *bbolt.DB }
+
+func (r bboltReader) Close() error { return nil }
+
+func (r bboltReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
+	err = r.db.View(func(tx *bbolt.Tx) error {
+		value := tx.Bucket(bboltBucket).Get(key)
+		if value == nil {
+			return nil
+		}
+		found = true
+		return fn(value)
+	})
+	return found, err
+}
+
+func (r bboltReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
+	return r.db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bboltBucket).Cursor()
+		left := o.Limit
+		for k, v := c.Seek(o.From); k != nil; k, v = c.Next() {
+			if o.KeysOnly {
+				v = nil
+			}
+			if err := fn(k, v); err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				return nil
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,167 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+func pebbleInfo() Info {
+	return Info{
+		Name:    "pebble",
+		Version: moduleVersion("github.com/cockroachdb/pebble/v2"),
+		Options: "as CockroachDB runs it: newest format, bloom filters of 10 bits, blocks of 32 KiB, " +
+			"L0CompactionThreshold 2, L0StopWritesThreshold 1000, LBaseMaxBytes 64 MiB, one to three compactions, Snappy",
+		Open: func(c Config) (Store, error) { return openPebble(c, pebbleOptions(c)) },
+	}
+}
+
+// pebbleBlobSize is the size from which values are separated, CockroachDB's
+// own choice.
+const pebbleBlobSize = 256
+
+func pebbleBlobInfo() Info {
+	info := pebbleInfo()
+	info.Name = "pebble-blob"
+	info.SmallestValue = pebbleBlobSize
+	info.Options += "; values from 256 B separated, reference depth 10, garbage ratio 0.2, " +
+		"minimum age of a rewrite 1 s instead of five minutes, because a run is short"
+	info.Open = func(c Config) (Store, error) {
+		o := pebbleOptions(c)
+		o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+			return pebble.ValueSeparationPolicy{
+				Enabled:               true,
+				MinimumSize:           pebbleBlobSize,
+				MaxBlobReferenceDepth: 10,
+				RewriteMinimumAge:     time.Second,
+				TargetGarbageRatio:    0.2,
+			}
+		}
+		return openPebble(c, o)
+	}
+	return info
+}
+
+func pebbleOptions(c Config) *pebble.Options {
+	o := &pebble.Options{
+		CacheSize:                   c.CacheBytes,
+		FormatMajorVersion:          pebble.FormatNewest,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                16384,
+		MemTableSize:                uint64(c.MemtableBytes),
+		MemTableStopWritesThreshold: 4,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 3 },
+		Logger:                      pebbleSilence{},
+	}
+	for i := range o.Levels {
+		l := &o.Levels[i]
+		l.BlockSize = 32 << 10
+		l.IndexBlockSize = 256 << 10
+		l.FilterPolicy = bloom.FilterPolicy(10)
+		l.FilterType = pebble.TableFilter
+	}
+	o.EnsureDefaults()
+	o.FlushSplitBytes = o.TargetFileSizes[0]
+	return o
+}
+
+// pebbleSilence drops the log, except for what ends the program.
+type pebbleSilence struct{}
+
+func (pebbleSilence) Infof(string, ...any)  {}
+func (pebbleSilence) Errorf(string, ...any) {}
+func (pebbleSilence) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf("pebble: "+format, args...))
+}
+
+type pebbleStore struct {
+	db    *pebble.DB
+	write *pebble.WriteOptions
+}
+
+func openPebble(c Config, o *pebble.Options) (Store, error) {
+	db, err := pebble.Open(c.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &pebbleStore{db: db, write: pebble.NoSync}
+	if c.Sync {
+		s.write = pebble.Sync
+	}
+	return s, nil
+}
+
+func (s *pebbleStore) Apply(b *Batch) error {
+	w := s.db.NewBatch()
+	defer w.Close()
+	for i := range b.Len() {
+		if err := pebbleWrite(w, b.At(i)); err != nil {
+			return err
+		}
+	}
+	return w.Commit(s.write)
+}
+
+func pebbleWrite(w *pebble.Batch, op Op) error {
+	if op.Delete {
+		return w.Delete(op.Key, nil)
+	}
+	return w.Set(op.Key, op.Value, nil)
+}
+
+func (s *pebbleStore) NewReader() (Reader, error) { return pebbleReader{s.db}, nil }
+
+// Collect compacts the whole range of keys.
+func (s *pebbleStore) Collect() error {
+	return s.db.Compact(context.Background(), []byte{0}, []byte{0xff}, true)
+}
+
+// Sync syncs the log by a record without data.
+func (s *pebbleStore) Sync() error   { return s.db.LogData(nil, pebble.Sync) }
+func (s *pebbleStore) Close() error  { return s.db.Close() }
+func (s *pebbleStore) Stats() string { return s.db.Metrics().String() }
+
+type pebbleReader struct{ db *pebble.DB }
+
+func (r pebbleReader) Close() error { return nil }
+
+func (r pebbleReader) Get(key []byte, fn func([]byte) error) (bool, error) {
+	value, closer, err := r.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(fn(value), closer.Close())
+}
+
+func (r pebbleReader) Scan(o ScanOptions, fn func(key, value []byte) error) (err error) {
+	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: o.From})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	left := o.Limit
+	for ok := it.First(); ok; ok = it.Next() {
+		var value []byte
+		if !o.KeysOnly {
+			if value, err = it.ValueAndErr(); err != nil {
+				return err
+			}
+		}
+		if err = fn(it.Key(), value); err != nil {
+			return err
+		}
+		if left--; left == 0 {
+			return nil
+		}
+	}
+	return nil
+}

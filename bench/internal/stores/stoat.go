@@ -1,0 +1,96 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat"
+)
+
+func stoatInfo() Info {
+	return Info{
+		Name:    "stoat",
+		Version: "this tree",
+		Options: "default options; Buffered where the workload does not sync",
+		Open:    openStoat,
+	}
+}
+
+type stoatStore struct{ db *stoat.DB }
+
+// openStoat ignores the sizes of the configuration: stoat is measured as it
+// runs for a user who sets nothing.
+func openStoat(c Config) (Store, error) {
+	o := &stoat.Options{Durability: stoat.Buffered}
+	if c.Sync {
+		o.Durability = stoat.Synced
+	}
+	db, err := stoat.Open(c.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &stoatStore{db: db}, nil
+}
+
+func (s *stoatStore) Apply(b *Batch) error {
+	return s.db.Update(func(tx *stoat.Txn) error {
+		for i := range b.Len() {
+			if err := stoatWrite(tx, b.At(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func stoatWrite(tx *stoat.Txn, op Op) error {
+	if op.Delete {
+		return tx.Delete(op.Key)
+	}
+	return tx.Set(op.Key, op.Value)
+}
+
+func (s *stoatStore) NewReader() (Reader, error) { return stoatReader{s.db}, nil }
+
+// Collect does nothing: stoat reclaims space by itself.
+func (s *stoatStore) Collect() error { return nil }
+
+func (s *stoatStore) Sync() error   { return s.db.Sync() }
+func (s *stoatStore) Close() error  { return s.db.Close() }
+func (s *stoatStore) Stats() string { return fmt.Sprintf("%+v", s.db.Stats()) }
+
+type stoatReader struct{ db *stoat.DB }
+
+func (r stoatReader) Close() error { return nil }
+
+func (r stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
+	err = r.db.View(func(tx *stoat.Txn) error {
+		value, err := tx.Get(key)
+		if errors.Is(err, stoat.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		return fn(value)
+	})
+	return found, err
+}
+
+func (r stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
+	return r.db.View(func(tx *stoat.Txn) error {
+		it := tx.Iterator(stoat.IterOptions{Lower: o.From, KeysOnly: o.KeysOnly})
+		defer it.Close()
+		left := o.Limit
+		for it.Next() {
+			if err := fn(it.Key(), it.Value()); err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				return nil
+			}
+		}
+		return it.Err()
+	})
+}

@@ -1,0 +1,41 @@
+package workload
+
+import "fmt"
+
+// A Dataset is what a database holds while several workloads read it.
+type Dataset struct {
+	Name     string
+	Title    string
+	Values   Values
+	Count    uint64 // draws at full scale
+	Smallest uint64 // draws at any scale
+}
+
+// Datasets are the kinds of data the workloads run on.
+var Datasets = []Dataset{
+	{Name: "128", Title: "128 B × 2 M", Values: Values{Size: 128}, Count: 2_000_000, Smallest: 4000},
+	{Name: "1k", Title: "1 KiB × 1 M", Values: Values{Size: 1 << 10}, Count: 1_000_000, Smallest: 2000},
+	{Name: "16k", Title: "16 KiB × 100 k", Values: Values{Size: 16 << 10}, Count: 100_000, Smallest: 800},
+	{Name: "json", Title: "JSON text, 1 KiB × 500 k", Values: Values{Size: 1 << 10, JSON: true}, Count: 500_000, Smallest: 2000},
+	{Name: "1k-half", Title: "1 KiB × 500 k", Values: Values{Size: 1 << 10}, Count: 500_000, Smallest: 2000},
+	{Name: "limited", Title: "1 KiB × 4 M under 1 GiB of memory", Values: Values{Size: 1 << 10}, Count: 4_000_000, Smallest: 20_000},
+}
+
+// findDataset returns the dataset of that name.
+func findDataset(name string) (Dataset, error) {
+	for _, d := range Datasets {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return Dataset{}, fmt.Errorf("no dataset %q", name)
+}
+
+// Scaled returns the number of draws at that scale.
+func (d Dataset) Scaled(scale float64) uint64 {
+	return max(uint64(float64(d.Count)*scale), d.Smallest)
+}
+
+// batchOps is the number of writes in a batch of a load: 1,000, fewer where
+// there would be too few batches to speak of.
+func batchOps(count uint64) uint64 { return min(1000, max(count/32, 20)) }

@@ -1,0 +1,100 @@
+package workload
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// runDelete loads, deletes every key, and looks how much of the space comes
+// back: by itself, after the calls that the store has for it, and at the
+// close.
+func runDelete(r *Run) error {
+	s, err := r.open(r.config(false, loadWriters))
+	if err != nil {
+		return err
+	}
+	if err := r.loadAndDelete(s); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return r.close(s)
+}
+
+func (r *Run) loadAndDelete(s stores.Store) error {
+	count := r.population.Count
+	order := NewPermutation(count)
+	l, err := r.sequenceLoad(s, loadWriters, count, func(i uint64) (key, version uint64) { return order.At(i), 0 })
+	if err != nil {
+		return err
+	}
+	if _, err := r.measured(l, "load_"); err != nil {
+		return err
+	}
+	if err := r.noteLoaded(s); err != nil {
+		return err
+	}
+	if _, err := r.measured(r.deletion(l, order), "delete_"); err != nil {
+		return err
+	}
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	r.settle("settle")
+	if err := r.noteSpace("space_idle_mb"); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.Collect(); err != nil {
+		return err
+	}
+	r.set("collect_s", time.Since(began).Seconds())
+	r.settle("collect_settle")
+	if err := r.noteSpace("space_collected_mb"); err != nil {
+		return err
+	}
+	return r.scanNothing(s)
+}
+
+func (r *Run) noteLoaded(s stores.Store) error {
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	r.settle("load_settle")
+	return r.noteSpace("space_loaded_mb")
+}
+
+// deletion deletes all keys in an order, with the buffers of their load.
+func (r *Run) deletion(loaded *load, order Permutation) *load {
+	p := &r.population
+	ops := batchOps(p.Count)
+	l := &load{store: loaded.store, writers: loadWriters, buffers: loaded.buffers, batches: loaded.batches}
+	l.fill = func(b *stores.Batch, _ int, batch uint64) {
+		var text Key
+		ranges(batch, ops, p.Count, func(i uint64) {
+			p.Keys.Put(&text, order.At(i))
+			b.Delete(text[:])
+		})
+	}
+	return l
+}
+
+// scanNothing notes how long it takes to find out that nothing is left.
+func (r *Run) scanNothing(s stores.Store) error {
+	began := time.Now()
+	if err := r.verify(s, NewBitset(r.population.Count), nil); err != nil {
+		return err
+	}
+	r.setMillis("empty_scan_ms", time.Since(began))
+	return nil
+}
+
+func (r *Run) noteSpace(name string) error {
+	space, err := measure.DirSpace(r.job.Dir)
+	if err != nil {
+		return err
+	}
+	r.set(name, float64(space.AllocatedBytes)/megabyte)
+	return nil
+}

@@ -1,0 +1,207 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// The numbers of goroutines that read.
+const (
+	oneReader   = 1
+	manyReaders = 16
+)
+
+// latencyEvery is how many reads share one measured latency, so that the
+// clock does not weigh on the rest.
+const latencyEvery = 64
+
+// A choice draws the next key to read and says whether it must be there.
+type choice func(rng *random) (number uint64, present bool)
+
+// anyKey draws from all numbers, of which about 63 % exist.
+func anyKey(present *Bitset) choice {
+	return func(rng *random) (uint64, bool) {
+		n := rng.below(present.size)
+		return n, present.Has(n)
+	}
+}
+
+// keyThat draws a key that exists, or one that does not.
+func keyThat(exists bool, present *Bitset) choice {
+	return func(rng *random) (uint64, bool) {
+		for {
+			if n := rng.below(present.size); present.Has(n) == exists {
+				return n, exists
+			}
+		}
+	}
+}
+
+// A getPhase is one timed phase of random reads.
+type getPhase struct {
+	name    string
+	readers int
+	choose  choice
+	whole   bool // read every byte of the values
+	seed    uint64
+	length  time.Duration
+	every   uint64 // reads for one measured latency
+}
+
+// gets runs a phase and notes time by read and its percentiles.
+func (r *Run) gets(s stores.Store, phase getPhase) error {
+	probes, err := r.newProbes(s, phase)
+	if err != nil {
+		return err
+	}
+	histograms := make([]measure.Histogram, phase.readers)
+	ops, elapsed, err := timed(phase.readers, phase.length, func(w *worker) error {
+		rng := newRandom(phase.seed + uint64(w.index)*1000)
+		p, h := probes[w.index], &histograms[w.index]
+		for w.running() {
+			number, present := phase.choose(rng)
+			if w.ops%phase.every != 0 {
+				if err := p.getOriginal(number, present); err != nil {
+					return err
+				}
+				continue
+			}
+			began := time.Now()
+			if err := p.getOriginal(number, present); err != nil {
+				return err
+			}
+			h.Record(time.Since(began))
+		}
+		return nil
+	})
+	for i, p := range probes {
+		err = errors.Join(err, p.close())
+		if i > 0 {
+			histograms[0].Merge(&histograms[i])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", phase.name, err)
+	}
+	r.set(phase.name+"_ns", nanosPerOp(ops, elapsed))
+	r.set(phase.name+"_per_s", float64(ops)/elapsed.Seconds())
+	r.setQuantiles(phase.name, "us", &histograms[0])
+	return nil
+}
+
+func (r *Run) newProbes(s stores.Store, phase getPhase) ([]*probe, error) {
+	var probes []*probe
+	for range phase.readers {
+		p, err := r.newProbe(s, phase.whole)
+		if err != nil {
+			return nil, errors.Join(err, closeProbes(probes))
+		}
+		probes = append(probes, p)
+	}
+	return probes, nil
+}
+
+func closeProbes(probes []*probe) error {
+	var err error
+	for _, p := range probes {
+		err = errors.Join(err, p.close())
+	}
+	return err
+}
+
+// warm reads everything once, in order and then at random, so that mappings
+// and caches are as they are in a store that has run for a while.
+func (r *Run) warm(s stores.Store, present *Bitset) error {
+	w, err := r.newWalk(s, present)
+	if err != nil {
+		return err
+	}
+	_, err = w.all(false)
+	if err = errors.Join(err, w.close()); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	return r.gets(s, getPhase{
+		name: "warm", readers: oneReader, choose: anyKey(present), seed: 1, length: r.job.Pace.Warm, every: latencyEvery,
+	})
+}
+
+// reading opens the store, warms it, measures read, and closes it again.
+func (r *Run) reading(readers int, read func(s stores.Store, present *Bitset) error) error {
+	present := r.population.Present()
+	s, err := r.open(r.config(false, readers))
+	if err != nil {
+		return err
+	}
+	if err := r.warm(s, present); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	// What the store began to do when it was opened should not go on beside
+	// the reads.
+	measure.WaitIdle(r.job.Pace.Quiet/8, r.job.Pace.Limit/3)
+	before := measure.ProcessUsage()
+	sampler := measure.StartSampler(r.job.Dir, nil)
+	err = read(s, present)
+	peaks, _ := sampler.Stop()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	r.setUsage("", before, 0)
+	r.setMemory("", peaks)
+	return r.close(s)
+}
+
+func runGet(r *Run) error {
+	return r.reading(manyReaders, func(s stores.Store, present *Bitset) error {
+		phases := []struct {
+			name   string
+			choose choice
+			whole  bool
+		}{
+			{"get", anyKey(present), false},
+			{"hit", keyThat(true, present), false},
+			{"miss", keyThat(false, present), false},
+			{"whole", anyKey(present), true},
+		}
+		for i, p := range phases {
+			for _, readers := range []int{oneReader, manyReaders} {
+				err := r.gets(s, getPhase{
+					name: fmt.Sprintf("%s_%d", p.name, readers), readers: readers, choose: p.choose,
+					whole: p.whole, seed: uint64(i + 2), length: r.job.Pace.Phase, every: latencyEvery,
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return r.countAllocations(s, present)
+	})
+}
+
+// countAllocations notes how many objects of the Go heap a read takes, to a
+// hundredth: the runtime allocates a few of its own meanwhile. What a store in
+// C allocates is not counted.
+func (r *Run) countAllocations(s stores.Store, present *Bitset) error {
+	const reads = 20000
+	p, err := r.newProbe(s, false)
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	rng, choose := newRandom(99), anyKey(present)
+	runtime.ReadMemStats(&before)
+	for range reads {
+		number, there := choose(rng)
+		if err := p.getOriginal(number, there); err != nil {
+			return errors.Join(err, p.close())
+		}
+	}
+	runtime.ReadMemStats(&after)
+	r.set("get_allocations", math.Round(float64(after.Mallocs-before.Mallocs)/(reads/100))/100)
+	return p.close()
+}

@@ -1,0 +1,75 @@
+package workload
+
+import (
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+)
+
+// A Job is one workload on one store, as the parent process describes it to
+// the child that runs it.
+type Job struct {
+	Store    string  `json:"store"`
+	Workload string  `json:"workload"`
+	Data     string  `json:"data"`   // name of a Dataset
+	Repeat   int     `json:"repeat"` // from 1
+	Scale    float64 `json:"scale"`  // 1 is the full size
+	Pace     Pace    `json:"pace"`
+
+	// Dir holds the database.
+	Dir string `json:"dir"`
+
+	// MemoryGroup is the control group to join, empty for none, and
+	// MemoryBytes its limit.
+	MemoryGroup string `json:"memory_group,omitempty"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+}
+
+// Pace is how long the timed phases last.
+type Pace struct {
+	Warm  time.Duration `json:"warm"`  // reading before the clock starts
+	Phase time.Duration `json:"phase"` // a measured phase
+	Quiet time.Duration `json:"quiet"` // without work, until a store counts as idle
+	Limit time.Duration `json:"limit"` // the longest wait for that
+}
+
+// FullPace is that of the full comparison. The quiet is longer than the
+// pause after which a store may begin work it keeps for idle times.
+func FullPace() Pace {
+	return Pace{Warm: time.Second, Phase: time.Second, Quiet: 2500 * time.Millisecond, Limit: 90 * time.Second}
+}
+
+// QuickPace gives a first impression.
+func QuickPace() Pace {
+	return Pace{
+		Warm: 100 * time.Millisecond, Phase: 200 * time.Millisecond,
+		Quiet: 400 * time.Millisecond, Limit: 10 * time.Second,
+	}
+}
+
+// A Status says how a job ended.
+type Status string
+
+// The ends of a job. Only OK has figures to compare; Wrong is the worst.
+const (
+	OK          Status = "ok"
+	Wrong       Status = "wrong"       // the store gave a wrong answer
+	Failed      Status = "failed"      // an error or a crash
+	Killed      Status = "killed"      // by the system, for want of memory
+	TimedOut    Status = "timeout"     // by the parent
+	Skipped     Status = "skipped"     // not possible or not meaningful here
+	Unavailable Status = "unavailable" // the store is not in this program
+)
+
+// A Result is what a job measured.
+type Result struct {
+	Job     Job                        `json:"job"`
+	Version string                     `json:"version,omitempty"` // of the store
+	Status  Status                     `json:"status"`
+	Detail  string                     `json:"detail,omitempty"` // why it is not OK
+	Began   time.Time                  `json:"began"`
+	Seconds float64                    `json:"seconds"` // of the whole process
+	Metrics map[string]float64         `json:"metrics,omitempty"`
+	Curves  map[string][]measure.Point `json:"curves,omitempty"`
+	Stats   string                     `json:"stats,omitempty"` // what the store tells of itself
+}

@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// LimitedBytes is the memory of the limited workloads at that scale. Below a
+// certain size no store with its caches, and no Go program, could be at home.
+func LimitedBytes(scale float64) int64 {
+	return max(int64(scale*(1<<30)), 192<<20)
+}
+
+// runLimitedLoad loads more than the memory allows.
+func runLimitedLoad(r *Run) error {
+	s, err := r.open(r.config(true, loadWriters))
+	if err != nil {
+		return err
+	}
+	before, err := r.startToll()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	l, err := r.drawLoad(s, loadWriters)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if _, err := r.measured(l, "load_"); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return r.finishLoad(s, before, r.population.Present().Count())
+}
+
+// runLimitedRead reads keys that exist, at random, from a store that is
+// mostly not in memory.
+func runLimitedRead(r *Run) error {
+	if err := measure.Evict(r.job.Dir); err != nil {
+		return fmt.Errorf("%w: %w", errSkipped, err)
+	}
+	present := r.population.Present()
+	c := r.config(false, manyReaders)
+	c.Cold = true
+	s, err := r.open(c)
+	if err != nil {
+		return err
+	}
+	before := measure.ProcessUsage()
+	sampler := measure.StartSampler(r.job.Dir, nil)
+	err = r.coldGets(s, present)
+	peaks, _ := sampler.Stop()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	r.setUsage("", before, 0)
+	r.setMemory("", peaks)
+	return r.close(s)
+}
+
+func (r *Run) coldGets(s stores.Store, present *Bitset) error {
+	for i, readers := range []int{oneReader, manyReaders} {
+		err := r.gets(s, getPhase{
+			name: fmt.Sprintf("cold_%d", readers), readers: readers, choose: keyThat(true, present),
+			seed: uint64(i + 70), length: 4 * r.job.Pace.Phase, every: 1,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/measure"
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// mixedWorkers is the number of goroutines that read and write at once.
+const mixedWorkers = 4
+
+func runMixed95(r *Run) error { return runMixed(r, 95, 1) }
+func runMixed50(r *Run) error { return runMixed(r, 50, 2) }
+
+// A mixture is reads and writes of single keys at once, with Zipf's skew and
+// without syncs.
+//
+// A key is written by one goroutine only, in ascending versions: its epoch in
+// the upper half, a count in the lower one. A reader knows the last version
+// acknowledged before it read and the last begun before it ended, and what it
+// reads must be from the one to the other.
+type mixture struct {
+	run      *Run
+	store    stores.Store
+	epoch    uint64
+	part     uint64 // warming up, or measured; each draws keys of its own
+	reads    uint64 // of 100 operations
+	zipf     *zipf
+	present  *Bitset // before this epoch's first write
+	begun    []atomic.Uint32
+	done     []atomic.Uint32
+	readTime [mixedWorkers]measure.Histogram
+	putTime  [mixedWorkers]measure.Histogram
+}
+
+func runMixed(r *Run, reads, epoch uint64) error {
+	present := r.population.Present()
+	s, err := r.open(r.config(false, mixedWorkers))
+	if err != nil {
+		return err
+	}
+	m := &mixture{
+		run: r, store: s, epoch: epoch, reads: reads, zipf: newZipf(r.population.Count), present: present,
+		begun: make([]atomic.Uint32, r.population.Count), done: make([]atomic.Uint32, r.population.Count),
+	}
+	r.harnessBytes += int64(8 * r.population.Count)
+	if err := m.measure(); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return r.close(s)
+}
+
+func (m *mixture) measure() error {
+	r := m.run
+	if _, _, err := timed(mixedWorkers, r.job.Pace.Warm, m.work); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	m.part++
+	m.readTime, m.putTime = [mixedWorkers]measure.Histogram{}, [mixedWorkers]measure.Histogram{}
+	before := measure.ProcessUsage()
+	sampler := measure.StartSampler(r.job.Dir, nil)
+	ops, elapsed, err := timed(mixedWorkers, 3*r.job.Pace.Phase, m.work)
+	peaks, _ := sampler.Stop()
+	if err != nil {
+		return err
+	}
+	for i := 1; i < mixedWorkers; i++ {
+		m.readTime[0].Merge(&m.readTime[i])
+		m.putTime[0].Merge(&m.putTime[i])
+	}
+	r.set("mixed_per_s", float64(ops)/elapsed.Seconds())
+	r.setQuantiles("mixed_get", "us", &m.readTime[0])
+	r.setQuantiles("mixed_put", "us", &m.putTime[0])
+	r.setUsage("", before, r.population.UserBytes(m.putTime[0].Count()))
+	r.setMemory("", peaks)
+	return nil
+}
+
+// work is one goroutine of the mix.
+func (m *mixture) work(w *worker) error {
+	p, err := m.run.newProbe(m.store, false)
+	if err != nil {
+		return err
+	}
+	b := stores.NewBatch(make([]byte, 0, KeySize+m.run.population.Values.Size))
+	rng := newRandom(m.epoch<<32 | m.part<<16 | uint64(w.index))
+	for w.running() {
+		number := m.zipf.key(rng)
+		if rng.below(100) < m.reads {
+			err = m.get(p, number, &m.readTime[w.index])
+		} else {
+			err = m.put(b, m.owned(number, w.index), &m.putTime[w.index])
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, p.close())
+}
+
+// owned returns a key near number that this worker writes.
+func (m *mixture) owned(number uint64, worker int) uint64 {
+	number = number - number%mixedWorkers + uint64(worker)
+	if number >= m.zipf.n {
+		number -= mixedWorkers
+	}
+	return number
+}
+
+func (m *mixture) put(b *stores.Batch, number uint64, h *measure.Histogram) error {
+	p := &m.run.population
+	count := m.begun[number].Add(1)
+	var text Key
+	p.Keys.Put(&text, number)
+	b.Reset()
+	p.Values.Fill(b.Reserve(text[:], p.Values.Size), number, m.epoch<<32|uint64(count))
+	began := time.Now()
+	if err := m.store.Apply(b); err != nil {
+		return fmt.Errorf("write key %d: %w", number, err)
+	}
+	h.Record(time.Since(began))
+	m.done[number].Store(count)
+	return nil
+}
+
+func (m *mixture) get(p *probe, number uint64, h *measure.Histogram) error {
+	least := m.done[number].Load()
+	began := time.Now()
+	version, found, err := p.get(number)
+	if err != nil {
+		return err
+	}
+	h.Record(time.Since(began))
+	return m.judge(number, version, found, least, m.begun[number].Load())
+}
+
+// judge tells whether an answer was possible at any time from the beginning
+// of the read to its end.
+func (m *mixture) judge(number, version uint64, found bool, least, most uint32) error {
+	epoch, count := version>>32, uint32(version&math.MaxUint32)
+	switch {
+	case !found && least == 0 && !m.present.Has(number):
+		return nil
+	case !found:
+		return fmt.Errorf("%w: key %d is not found after version %d was acknowledged", ErrWrong, number, least)
+	case epoch == m.epoch && least <= count && count <= most:
+		return nil
+	case epoch < m.epoch && least == 0:
+		return nil
+	}
+	return fmt.Errorf("%w: key %d has version %d of epoch %d, want %d to %d of epoch %d",
+		ErrWrong, number, count, epoch, least, most, m.epoch)
+}

@@ -1,0 +1,198 @@
+package workload
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// runPopulate loads in synced batches, reads at once, while the store may
+// still have work to do, waits until it has none, and closes it.
+func runPopulate(r *Run) error {
+	s, err := r.open(r.config(true, loadWriters))
+	if err != nil {
+		return err
+	}
+	before, err := r.startToll()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	l, err := r.drawLoad(s, loadWriters)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if _, err := r.measured(l, "load_"); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	present := r.population.Present()
+	if err := r.readFresh(s, present); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return r.finishLoad(s, before, present.Count())
+}
+
+// readFresh measures reads right after a load, in the order in which the
+// unfinished work hurts most.
+func (r *Run) readFresh(s stores.Store, present *Bitset) error {
+	length := r.job.Pace.Phase / 2
+	for _, readers := range []int{oneReader, manyReaders} {
+		name := map[int]string{oneReader: "fresh_get_1", manyReaders: "fresh_get_16"}[readers]
+		err := r.gets(s, getPhase{
+			name: name, readers: readers, choose: anyKey(present), seed: 50, length: length, every: latencyEvery,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.seeks(s, present, "fresh_seek_1", oneReader, length); err != nil {
+		return err
+	}
+	return r.scans(s, present, scanPhase{name: "fresh_scan", length: length})
+}
+
+// finishLoad waits for the background work of a load, closes the store and
+// notes what the load cost in all, in the end.
+func (r *Run) finishLoad(s stores.Store, before toll, liveKeys uint64) error {
+	r.settle("settle")
+	if err := r.close(s); err != nil {
+		return err
+	}
+	if err := before.note("settled_", r.population.UserBytes(r.population.Count)); err != nil {
+		return err
+	}
+	live := r.population.UserBytes(liveKeys)
+	r.set("live_mb", live/megabyte)
+	r.set("size_per_live_byte", r.result.Metrics["size_mb"]*megabyte/live)
+	return nil
+}
+
+// runSorted loads ascending keys from one goroutine, as a restore does.
+func runSorted(r *Run) error {
+	s, err := r.open(r.config(true, 1))
+	if err != nil {
+		return err
+	}
+	before, err := r.startToll()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	count := r.population.Count
+	l, err := r.sequenceLoad(s, 1, count, func(i uint64) (key, version uint64) { return i, 0 })
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if _, err := r.measured(l, "load_"); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if err := r.verify(s, Full(count), nil); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return r.finishLoad(s, before, count)
+}
+
+// runJSON loads text that compresses to a third, and reads it whole.
+func runJSON(r *Run) error {
+	s, err := r.open(r.config(true, loadWriters))
+	if err != nil {
+		return err
+	}
+	before, err := r.startToll()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	l, err := r.drawLoad(s, loadWriters)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if _, err := r.measured(l, "load_"); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	present := r.population.Present()
+	if err := r.finishLoad(s, before, present.Count()); err != nil {
+		return err
+	}
+	s, err = r.open(r.config(true, loadWriters))
+	if err != nil {
+		return err
+	}
+	if err := r.readText(s, present); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return s.Close()
+}
+
+func (r *Run) readText(s stores.Store, present *Bitset) error {
+	if err := r.warm(s, present); err != nil {
+		return err
+	}
+	for _, whole := range []bool{false, true} {
+		name := "get_1"
+		if whole {
+			name = "whole_1"
+		}
+		err := r.gets(s, getPhase{
+			name: name, readers: oneReader, choose: anyKey(present), whole: whole, seed: 60,
+			length: r.job.Pace.Phase, every: latencyEvery,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return r.scans(s, present, scanPhase{name: "scan", length: r.job.Pace.Phase})
+}
+
+// verify scans everything once and checks it.
+func (r *Run) verify(s stores.Store, present *Bitset, versions []uint32) error {
+	w, err := r.newWalk(s, present)
+	if err != nil {
+		return err
+	}
+	w.versions = versions
+	_, err = w.all(false)
+	return errors.Join(err, w.close())
+}
+
+// runOpen opens and closes several times; the medians count, and the first.
+func runOpen(r *Run) error {
+	const rounds = 7
+	present := r.population.Present()
+	var opens, reads, closes []time.Duration
+	for i := range rounds {
+		began := time.Now()
+		s, err := r.open(r.config(true, 1))
+		if err != nil {
+			return err
+		}
+		opens = append(opens, time.Since(began))
+		began = time.Now()
+		if err := r.readOne(s, present, uint64(i)); err != nil {
+			return errors.Join(err, s.Close())
+		}
+		reads = append(reads, time.Since(began))
+		if err := r.close(s); err != nil {
+			return err
+		}
+		closes = append(closes, time.Duration(r.result.Metrics["close_ms"]*1e6))
+	}
+	r.setMillis("open_first_ms", opens[0])
+	r.setMillis("open_ms", median(opens))
+	r.setMillis("first_get_ms", median(reads))
+	r.setMillis("close_ms", median(closes))
+	return nil
+}
+
+func (r *Run) readOne(s stores.Store, present *Bitset, seed uint64) error {
+	p, err := r.newProbe(s, false)
+	if err != nil {
+		return err
+	}
+	number, there := keyThat(true, present)(newRandom(seed))
+	return errors.Join(p.getOriginal(number, there), p.close())
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}

@@ -1,0 +1,68 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// A probe reads single keys for one goroutine and checks what it gets. The
+// callback is made once, so that the harness allocates nothing per read.
+type probe struct {
+	reader  stores.Reader
+	keys    Keys
+	values  Values
+	scratch []byte // for whole values; nil to look at their ends only
+
+	text     Key
+	number   uint64
+	version  uint64
+	callback func([]byte) error
+}
+
+func (r *Run) newProbe(s stores.Store, whole bool) (*probe, error) {
+	reader, err := s.NewReader()
+	if err != nil {
+		return nil, fmt.Errorf("new reader: %w", err)
+	}
+	p := &probe{reader: reader, keys: r.population.Keys, values: r.population.Values}
+	if whole {
+		p.scratch = make([]byte, p.values.Size)
+	}
+	p.callback = p.check
+	return p, nil
+}
+
+func (p *probe) check(value []byte) (err error) {
+	if p.scratch != nil {
+		p.version, err = p.values.CheckWhole(value, p.number, p.scratch)
+	} else {
+		p.version, err = p.values.Check(value, p.number)
+	}
+	return err
+}
+
+// get reads the key of that number and returns the version of its value.
+func (p *probe) get(number uint64) (version uint64, found bool, err error) {
+	p.number = number
+	p.keys.Put(&p.text, number)
+	found, err = p.reader.Get(p.text[:], p.callback)
+	return p.version, found, err
+}
+
+// getOriginal reads a key that was written once, or never.
+func (p *probe) getOriginal(number uint64, present bool) error {
+	version, found, err := p.get(number)
+	if err != nil {
+		return err
+	}
+	if found != present {
+		return fmt.Errorf("%w: key %d: found is %t, want %t", ErrWrong, number, found, present)
+	}
+	if found && version != 0 {
+		return fmt.Errorf("%w: key %d has version %d, want 0", ErrWrong, number, version)
+	}
+	return nil
+}
+
+func (p *probe) close() error { return p.reader.Close() }

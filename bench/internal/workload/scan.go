@@ -1,0 +1,101 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoatdb/stoat/bench/internal/stores"
+)
+
+// A scanPhase is full scans, one after the other, for about a length of time.
+type scanPhase struct {
+	name     string
+	keysOnly bool
+	whole    bool
+	length   time.Duration
+}
+
+// scans runs a phase and notes the time by key: of the first scan, and of all.
+func (r *Run) scans(s stores.Store, present *Bitset, phase scanPhase) error {
+	w, err := r.newWalk(s, present)
+	if err != nil {
+		return err
+	}
+	if phase.whole {
+		w.scratch = make([]byte, w.values.Size)
+	}
+	var keys uint64
+	began := time.Now()
+	for first := true; first || time.Since(began) < phase.length; first = false {
+		n, err := w.all(phase.keysOnly)
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", phase.name, err), w.close())
+		}
+		keys += n
+		if first {
+			r.set(phase.name+"_first_ns", nanosPerOp(n, time.Since(began)))
+		}
+	}
+	r.set(phase.name+"_ns", nanosPerOp(keys, time.Since(began)))
+	return w.close()
+}
+
+func runScan(r *Run) error {
+	return r.reading(oneReader, func(s stores.Store, present *Bitset) error {
+		for _, phase := range []scanPhase{
+			{name: "scan"}, {name: "keys", keysOnly: true}, {name: "scan_whole", whole: true},
+		} {
+			phase.length = r.job.Pace.Phase
+			if err := r.scans(s, present, phase); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// seekEntries is how many entries are read after a seek.
+const seekEntries = 10
+
+// seeks reads ten entries from random places on, in a number of goroutines,
+// each time as a query of its own.
+func (r *Run) seeks(s stores.Store, present *Bitset, name string, readers int, length time.Duration) error {
+	var walks []*walk
+	closeAll := func() (err error) {
+		for _, w := range walks {
+			err = errors.Join(err, w.close())
+		}
+		return err
+	}
+	for range readers {
+		w, err := r.newWalk(s, present)
+		if err != nil {
+			return errors.Join(err, closeAll())
+		}
+		walks = append(walks, w)
+	}
+	ops, elapsed, err := timed(readers, length, func(w *worker) error {
+		rng := newRandom(uint64(w.index) + 77)
+		for w.running() {
+			if err := walks[w.index].some(rng.below(present.size), seekEntries); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err = errors.Join(err, closeAll()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	r.set(name+"_ns", nanosPerOp(ops, elapsed))
+	return nil
+}
+
+func runSeek(r *Run) error {
+	return r.reading(manyReaders, func(s stores.Store, present *Bitset) error {
+		if err := r.seeks(s, present, "seek_1", oneReader, r.job.Pace.Phase); err != nil {
+			return err
+		}
+		return r.seeks(s, present, "seek_16", manyReaders, r.job.Pace.Phase)
+	})
+}

@@ -1,0 +1,188 @@
+package workload
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+)
+
+// ErrWrong says that a store gave a wrong answer.
+var ErrWrong = errors.New("wrong answer")
+
+// Values makes and checks the values of one population.
+//
+// A value's first 8 bytes hold its version, masked by a hash of its key; its
+// last 8 bytes are a hash of the first. Whoever reads both ends learns the
+// version and knows that key, version and value belong together. The bytes
+// between follow from the last 8 too, and no two values have a run of bytes
+// in common that a compressor could find.
+type Values struct {
+	Size int
+
+	// JSON makes text of about a third of its size when compressed, with the
+	// ends in hexadecimal.
+	JSON bool
+}
+
+// ValueSizeMin is the smallest value that holds both ends.
+const ValueSizeMin = 16
+
+// poolWords is the number of random words that fill values, each masked by a
+// hash of the value.
+const poolWords = 4096
+
+var pool = makePool()
+
+func makePool() *[poolWords]uint64 {
+	var p [poolWords]uint64
+	r := newRandom(1)
+	for i := range p {
+		p[i] = r.next()
+	}
+	return &p
+}
+
+// ends returns the first and the last word of a value.
+func (v Values) ends(key, version uint64) (first, last uint64) {
+	first = mix(key+uint64(v.Size)*gamma) ^ version
+	return first, mix(first ^ gamma)
+}
+
+// Fill writes the value of that key and version over dst, whose length is
+// the size of the values.
+func (v Values) Fill(dst []byte, key, version uint64) {
+	if v.JSON {
+		v.fillJSON(dst, key, version)
+		return
+	}
+	first, last := v.ends(key, version)
+	binary.LittleEndian.PutUint64(dst, first)
+	n := len(dst)
+	mask := bits.RotateLeft64(last, 32)
+	for i := 8; i < n-8; i += 8 {
+		if i%(poolWords*8) == 0 {
+			mask = mix(mask)
+		}
+		binary.LittleEndian.PutUint64(dst[i:], pool[i/8%poolWords]^mask)
+	}
+	binary.LittleEndian.PutUint64(dst[n-8:], last)
+}
+
+// Check reads both ends of the value of key and returns its version.
+func (v Values) Check(value []byte, key uint64) (version uint64, err error) {
+	if len(value) != v.Size {
+		return 0, fmt.Errorf("%w: the value of key %d has %d bytes, want %d", ErrWrong, key, len(value), v.Size)
+	}
+	var first, last uint64
+	if v.JSON {
+		first, last = jsonEnds(value)
+	} else {
+		first, last = binary.LittleEndian.Uint64(value), binary.LittleEndian.Uint64(value[len(value)-8:])
+	}
+	if last != mix(first^gamma) {
+		return 0, fmt.Errorf("%w: the value of key %d begins %016x and ends %016x, which do not belong together",
+			ErrWrong, key, first, last)
+	}
+	return first ^ mix(key+uint64(v.Size)*gamma), nil
+}
+
+// CheckWhole reads every byte of the value of key and returns its version.
+// Scratch has the size of the values.
+func (v Values) CheckWhole(value []byte, key uint64, scratch []byte) (version uint64, err error) {
+	version, err = v.Check(value, key)
+	if err != nil {
+		return 0, err
+	}
+	if !v.JSON {
+		return version, v.checkMiddle(value, key)
+	}
+	v.Fill(scratch, key, version)
+	if string(value) != string(scratch) {
+		return 0, fmt.Errorf("%w: the value of key %d, version %d, differs from what was written", ErrWrong, key, version)
+	}
+	return version, nil
+}
+
+// checkMiddle gathers the differences of all words between the ends, without
+// writing the value that it compares with.
+func (v Values) checkMiddle(value []byte, key uint64) error {
+	n := len(value)
+	mask := bits.RotateLeft64(binary.LittleEndian.Uint64(value[n-8:]), 32)
+	var difference uint64
+	for i := 8; i < n-8; i += 8 {
+		if i%(poolWords*8) == 0 {
+			mask = mix(mask)
+		}
+		difference |= binary.LittleEndian.Uint64(value[i:]) ^ pool[i/8%poolWords] ^ mask
+	}
+	if difference != 0 {
+		return fmt.Errorf("%w: the value of key %d differs between its ends from what was written", ErrWrong, key)
+	}
+	return nil
+}
+
+const (
+	jsonHead = `{"id":"`
+	jsonTail = `"}`
+	hexSize  = 16
+)
+
+// jsonWords are what the text is made of.
+var jsonWords = [...]string{
+	`","name":"`, `","city":"`, `","state":"active`, `","tags":"red,green,blue`, `","count":"`,
+	"river ", "stone ", "market ", "window ", "letter ", "garden ", "silver ", "winter ", "morning ", "northern ",
+	"the ", "of ", "and ", "with ", "under ", "between ",
+}
+
+// fillJSON writes a record: its identity, words and numbers chosen by the
+// identity, and a checksum, both in hexadecimal.
+func (v Values) fillJSON(dst []byte, key, version uint64) {
+	first, last := v.ends(key, version)
+	out := append(dst[:0], jsonHead...)
+	out = appendHex(out, first)
+	r := random{state: last}
+	room := len(dst) - len(jsonTail) - hexSize - len(`","sum":"`)
+	for len(out) < room {
+		x := r.next()
+		word := jsonWords[x%uint64(len(jsonWords))]
+		if x>>32%4 == 0 {
+			word = strconv.Itoa(int(x >> 40 % 10000))
+		}
+		if len(word) > room-len(out) {
+			word = " "
+		}
+		out = append(out, word...)
+	}
+	out = append(out, `","sum":"`...)
+	out = appendHex(out, last)
+	_ = append(out, jsonTail...)
+}
+
+func appendHex(dst []byte, x uint64) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[x>>shift&15])
+	}
+	return dst
+}
+
+// jsonEnds reads identity and checksum of a record; anything else yields
+// numbers that do not belong together.
+func jsonEnds(value []byte) (first, last uint64) {
+	if len(value) < len(jsonHead)+2*hexSize+len(jsonTail) {
+		return 0, 0
+	}
+	first = parseHex(value[len(jsonHead) : len(jsonHead)+hexSize])
+	last = parseHex(value[len(value)-len(jsonTail)-hexSize : len(value)-len(jsonTail)])
+	return first, last
+}
+
+func parseHex(text []byte) uint64 {
+	x, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return x
+}

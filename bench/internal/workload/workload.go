@@ -1,0 +1,59 @@
+package workload
+
+import "slices"
+
+// A Workload is something to measure of a store.
+type Workload struct {
+	Name  string
+	Title string
+
+	// Data are the datasets it runs on.
+	Data []string
+
+	// Fresh asks for an empty directory, which the workload fills. Keeps says
+	// that others read afterwards what it filled. A workload that is not
+	// Fresh finds what a Keeps workload left, and says by Changes whether the
+	// data is different afterwards.
+	Fresh, Keeps, Changes bool
+
+	// Heavy workloads run fewer times than the others.
+	Heavy bool
+
+	// Limited workloads need a limit on memory.
+	Limited bool
+
+	run func(r *Run) error
+}
+
+// sized are the datasets of the three sizes of values.
+var sized = []string{"128", "1k", "16k"}
+
+// All lists the workloads in the order in which they run on one dataset.
+func All() []Workload {
+	return []Workload{
+		{Name: "populate", Title: "Load in synced batches", Data: sized, Fresh: true, Keeps: true, run: runPopulate},
+		{Name: "open", Title: "Open and close", Data: sized, run: runOpen},
+		{Name: "get", Title: "Random reads", Data: sized, run: runGet},
+		{Name: "scan", Title: "Full scans", Data: sized, run: runScan},
+		{Name: "seek", Title: "Seek and read 10", Data: sized, run: runSeek},
+		{Name: "mixed-95", Title: "Mixed 95/5, Zipf", Data: []string{"1k"}, Changes: true, run: runMixed95},
+		{Name: "mixed-50", Title: "Mixed 50/50, Zipf", Data: []string{"1k"}, Changes: true, run: runMixed50},
+		{Name: "commit", Title: "Durable one-key commits", Data: []string{"128"}, Fresh: true, run: runCommit},
+		{Name: "sorted", Title: "Sorted load", Data: []string{"128"}, Fresh: true, Heavy: true, run: runSorted},
+		{Name: "json", Title: "Load of compressible text", Data: []string{"json"}, Fresh: true, Heavy: true, run: runJSON},
+		{Name: "delete", Title: "Delete all", Data: []string{"1k-half"}, Fresh: true, Heavy: true, run: runDelete},
+		{Name: "churn", Title: "Overwrite three times", Data: []string{"1k"}, Fresh: true, Heavy: true, run: runChurn},
+		{Name: "limited-load", Title: "Load under a memory limit", Data: []string{"limited"}, Fresh: true, Keeps: true, Heavy: true, Limited: true, run: runLimitedLoad},
+		{Name: "limited-read", Title: "Cold reads under a memory limit", Data: []string{"limited"}, Heavy: true, Limited: true, run: runLimitedRead},
+	}
+}
+
+// Find returns the workload of that name.
+func Find(name string) (Workload, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(w Workload) bool { return w.Name == name })
+	if i < 0 {
+		return Workload{}, false
+	}
+	return all[i], true
+}
