@@ -15,7 +15,7 @@ RACE ?=
 PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits model isolation stress mutants bench cover
+	race fuzz crash crash-twice faults bits model isolation stress mutants bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -113,6 +113,9 @@ fuzz: ## every fuzz target: DURATION, KEEP=1
 bench: ## benchmarks of the components, then of the whole
 	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
 	$(GO) run ./cmd/stoat bench
+
+compare: ## stoat beside other stores: QUICK=1, ONLY=, DIR=, ARGS=
+	@$(MAKE) -C bench compare
 
 cover: ## statement coverage by function, in coverage.out
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
