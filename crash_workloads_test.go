@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/model"
@@ -74,17 +75,17 @@ var crashWorkloads = []crashWorkload{
 	{"metadata and odd sizes", largeMemtable, oddSizes},
 	{"async", largeMemtable, asyncCommits},
 	{"concurrent writers", largeMemtable, func(r *crashRun) error {
-		return concurrently(4, func(rng *rand.Rand) error {
+		return concurrently(4, func(i int, rng *rand.Rand) error {
 			return times(15, func(int) error { return r.commit(stoat.Synced, batch(rng, 2, 50)...) })
 		}, r.seed)
 	}},
 	{"concurrent writers, mixed", smallMemtable, func(r *crashRun) error {
-		return concurrently(4, func(rng *rand.Rand) error {
+		return concurrently(4, func(i int, rng *rand.Rand) error {
 			return times(15, func(int) error { return r.commit(anyDurability(rng), batch(rng, 3, 2000)...) })
 		}, r.seed)
 	}},
 	{"concurrent writers and syncs", largeMemtable, func(r *crashRun) error {
-		return concurrently(4, func(rng *rand.Rand) error {
+		return concurrently(4, func(i int, rng *rand.Rand) error {
 			return times(15, func(i int) error {
 				if rng.IntN(5) == 0 {
 					return r.sync()
@@ -93,6 +94,7 @@ var crashWorkloads = []crashWorkload{
 			})
 		}, r.seed)
 	}},
+	{"readers of synced commits", largeMemtable, readersOfSynced},
 	{"conflicts and discards", largeMemtable, conflictsAndDiscards},
 	{"close and open", largeMemtable, func(r *crashRun) error {
 		return times(8, func(int) error {
@@ -174,11 +176,11 @@ func anyCut(rng *rand.Rand) func(*vfs.Mem) *vfs.Mem {
 	return func(m *vfs.Mem) *vfs.Mem { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
 }
 
-func concurrently(n int, do func(rng *rand.Rand) error, seed uint64) error {
+func concurrently(n int, do func(i int, rng *rand.Rand) error, seed uint64) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
 	for i := range n {
-		group.Go(func() { errs[i] = do(rand.New(rand.NewPCG(seed, uint64(100+i)))) })
+		group.Go(func() { errs[i] = do(i, rand.New(rand.NewPCG(seed, uint64(100+i)))) })
 	}
 	group.Wait()
 	return errors.Join(errs...)
@@ -259,6 +261,28 @@ func asyncCommits(r *crashRun) error {
 		}
 	}
 	return nil
+}
+
+// readersOfSynced reads beside writers whose commits are all synced: what a
+// reader has seen, no power cut may take.
+func readersOfSynced(r *crashRun) error {
+	var writing atomic.Int64
+	writing.Store(3)
+	return concurrently(4, func(i int, rng *rand.Rand) error {
+		if i == 0 {
+			for writing.Load() > 0 {
+				if err := r.db.View(func(tx *stoat.Txn) error {
+					r.acknowledged(tx.ReadVersion(), stoat.Synced)
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		defer writing.Add(-1)
+		return times(15, func(int) error { return r.commit(stoat.Synced, batch(rng, 2, 50)...) })
+	}, r.seed)
 }
 
 // conflictsAndDiscards leaves transactions that must never show.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // A modelKind is one kind of operation. Weights say how often it is drawn.
@@ -342,24 +341,6 @@ func opHuge(r *modelRun, rng *rand.Rand) error {
 	return r.commit(p, 0)
 }
 
-func opClockForward(r *modelRun, rng *rand.Rand) error {
-	if r.still {
-		return nil
-	}
-	ms := r.clock.ms.Add(int64(rng.IntN(20)))
-	r.say("clock at %d", ms)
-	return nil
-}
-
-func opClockBack(r *modelRun, rng *rand.Rand) error {
-	if r.still {
-		return nil
-	}
-	ms := r.clock.ms.Add(-int64(rng.IntN(100)))
-	r.say("clock at %d", ms)
-	return nil
-}
-
 func opSync(r *modelRun, _ *rand.Rand) error {
 	r.say("sync at %d", r.known)
 	known := r.known
@@ -373,56 +354,6 @@ func opSync(r *modelRun, _ *rand.Rand) error {
 func opStats(r *modelRun, _ *rand.Rand) error {
 	_ = r.db.Stats()
 	return nil
-}
-
-func opReopen(r *modelRun, _ *rand.Rand) error {
-	r.say("close and open at %d", r.m.Last())
-	if err := r.close(); err != nil {
-		return err
-	}
-	_, err := r.open(r.m.Last(), r.m.Last())
-	return err
-}
-
-// opKill is the death of the process: what was acknowledged stays, buffered
-// commits too.
-func opKill(r *modelRun, _ *rand.Rand) error {
-	disk, floor := r.fs.Clone(), r.known
-	return r.crashed(disk, floor)
-}
-
-// opPowerCut takes what no sync has covered, in one of many ways.
-func opPowerCut(r *modelRun, rng *rand.Rand) error {
-	floor := r.durable
-	kinds := vfs.CrashKinds()
-	kind := kinds[rng.IntN(len(kinds))]
-	r.say("power cut, %v", kind)
-	return r.crashed(r.fs.Crash(kind, rng), floor)
-}
-
-func (r *modelRun) crashed(disk *vfs.Mem, floor uint64) error {
-	if err := r.abandon(disk); err != nil {
-		return err
-	}
-	version, err := r.open(floor, r.m.Last())
-	r.say("crash after %d: opened at %d, at least %d", r.m.Last(), version, floor)
-	if err != nil {
-		return err
-	}
-	r.m.Truncate(version)
-	// What recovery showed must not be lost by a later crash either.
-	r.known, r.durable = version, version
-	return r.lookAtClock()
-}
-
-// lookAtClock makes the database ask for the time, without a trace.
-func (r *modelRun) lookAtClock() error {
-	tx, err := r.db.Begin(stoat.ReadWrite)
-	if err != nil {
-		return err
-	}
-	defer tx.Discard()
-	return tx.Set([]byte("k"), nil, stoat.TTL(time.Second))
 }
 
 func opRefused(r *modelRun, rng *rand.Rand) error {

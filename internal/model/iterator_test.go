@@ -119,3 +119,14 @@ func filtered(m *Map, tx *Txn, o IterOptions) []Item {
 	}
 	return out
 }
+
+func TestPrefixEndIsTheFirstKeyAfter(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]string{
+		"a": "b", "ab": "ac", "a\xff": "b", "a\xfe": "a\xff", "a\x80": "a\x81", "\xff": "", "\xff\xff": "", "\x00": "\x01",
+	} {
+		if got := prefixEnd(prefix); got != want {
+			t.Errorf("after all with %q comes %q, want %q", prefix, got, want)
+		}
+	}
+}
