@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -197,7 +198,7 @@ func (img *bitsImage) wholeFiles() []damage {
 		)
 		for _, older := range img.olderContents(i) {
 			d := img.change("as it was earlier", i, func([]byte) []byte { return older })
-			d.rollback = true
+			d.rollback = strings.Contains(path, "MANIFEST")
 			list = append(list, d)
 		}
 		for j := range i {

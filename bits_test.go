@@ -70,9 +70,10 @@ type bitsTally struct{ refused, harmless atomic.Int64 }
 type damage struct {
 	name string
 	do   func(disk *vfs.Mem) error
-	// rollback says that a file was put back as a whole to what it was at an
-	// earlier time. That is not damage but a state the database once had: if
-	// it opens, it must be exactly at a commit.
+	// rollback says that the manifest was put back as a whole to what it was
+	// at an earlier time. Nothing outside it can tell; if the database opens,
+	// it must be exactly at a commit. A log put back is missed by the
+	// manifest.
 	rollback bool
 }
 
