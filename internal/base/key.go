@@ -17,10 +17,19 @@ const (
 	KindDelete Kind = 1
 	// KindSet gives the key a value.
 	KindSet Kind = 2
+	// KindPointer gives the key a value that is stored in a value file: what
+	// the entry has as its value is the pointer to it.
+	KindPointer Kind = 3
+	// KindDeleteRange hides all older versions of the keys from the entry's
+	// key, inclusive, to the key that it has as its value, exclusive.
+	KindDeleteRange Kind = 4
 )
 
 // Known reports whether k is a kind this version of stoat understands.
-func (k Kind) Known() bool { return k == KindDelete || k == KindSet }
+func (k Kind) Known() bool { return k >= KindDelete && k <= KindDeleteRange }
+
+// HasValue reports whether an entry of kind k gives its key a value.
+func (k Kind) HasValue() bool { return k == KindSet || k == KindPointer }
 
 // String returns the name used in scripts and error messages.
 func (k Kind) String() string {
@@ -29,6 +38,10 @@ func (k Kind) String() string {
 		return "DEL"
 	case KindSet:
 		return "SET"
+	case KindPointer:
+		return "PTR"
+	case KindDeleteRange:
+		return "DELRANGE"
 	}
 	return "UNKNOWN"
 }
@@ -45,7 +58,7 @@ type Meta struct {
 
 // Live reports whether an entry with metadata m shows a value at nowMs.
 func (m Meta) Live(nowMs uint64) bool {
-	return m.Kind == KindSet && (m.ExpiresAt == 0 || nowMs < m.ExpiresAt)
+	return m.Kind.HasValue() && (m.ExpiresAt == 0 || nowMs < m.ExpiresAt)
 }
 
 // An Entry is one version of one key, as a source of entries shows it. Key

@@ -1,0 +1,41 @@
+package base
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A FileNum names a table or a value file of one database. Numbers are given
+// once and never again.
+type FileNum uint64
+
+const (
+	tableSuffix = ".table"
+	valueSuffix = ".values"
+)
+
+// TableName returns the base name of the table with the given number.
+func TableName(n FileNum) string { return fileName(n, tableSuffix) }
+
+// ValueName returns the base name of the value file with the given number.
+func ValueName(n FileNum) string { return fileName(n, valueSuffix) }
+
+func fileName(n FileNum, suffix string) string { return fmt.Sprintf("%06d%s", uint64(n), suffix) }
+
+// ParseTableName is the inverse of TableName. It reports false for any name
+// that TableName does not return.
+func ParseTableName(name string) (FileNum, bool) { return parseFileName(name, tableSuffix) }
+
+// ParseValueName is the inverse of ValueName. It reports false for any name
+// that ValueName does not return.
+func ParseValueName(name string) (FileNum, bool) { return parseFileName(name, valueSuffix) }
+
+func parseFileName(name, suffix string) (FileNum, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	return FileNum(n), err == nil && fileName(FileNum(n), suffix) == name
+}
