@@ -15,7 +15,7 @@ RACE ?=
 PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits model isolation stress mutants bench compare cover
+	race fuzz crash crash-twice faults bits kill powercut diskfull model isolation stress mutants bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,18 @@ faults: ## failing calls of the file system, once and for good: SEED, STATES
 bits: FLIPS ?= 20000
 bits: ## flipped bits of every file: SEED, FLIPS (-1: every bit)
 	$(call randomized,TestBits.*,-stoat.flips=$(FLIPS))
+
+kill: KILLS ?= 50
+kill: ## processes killed while they use a database: SEED, KILLS
+	$(call randomized,TestKill,-stoat.kills=$(KILLS))
+
+powercut: CUTS ?= 20
+powercut: ## power cuts of ext4 and XFS on loop devices, as root: SEED, CUTS
+	$(call randomized,TestPowerCut.*,-stoat.cuts=$(CUTS) -test.v)
+
+diskfull: SIZES ?= 3
+diskfull: ## disks that are really full, as root: SEED, SIZES
+	$(call randomized,TestDiskFull,-stoat.sizes=$(SIZES) -test.v)
 
 model: OPS ?= 1000000
 model: ## random operations against a sorted map: SEED, OPS

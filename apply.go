@@ -39,9 +39,12 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 		r.err = c.proveRecovered()
 		return nil
 	}
-	if !mutant.On(mutant.SkipGroupCheck) && c.db.conflicts(&w.reads, r.since) {
-		c.counts.conflicts.Add(1)
-		r.err = ErrConflict
+	if !mutant.On(mutant.SkipGroupCheck) {
+		if r.err = c.validate(r); r.err != nil {
+			return nil
+		}
+	}
+	if r.err = g.refused; r.err != nil {
 		return nil
 	}
 	if r.err = c.reserve(r.size()); r.err != nil {
@@ -98,64 +101,22 @@ func (c *committer) encode(pending *memtable.Table, h txn.Header) {
 // become visible. A large transaction's own table joins the queue as it is.
 // The caller holds build.
 func (d *DB) apply(w *writeSet, seq base.SeqNum) error {
-	size, tables := w.pending.Bytes(), d.view.Load().tables
-	active := tables[0]
+	size, active := w.pending.Bytes(), d.view.Load().tables[0]
+	// The record of the transaction is in the segment that the log is at.
+	from := d.log.Load().Current()
 	if size >= d.opts.MemtableSize/2 {
 		w.pending.Stamp(seq)
 		if active.Len() == 0 {
-			tables = tables[1:]
+			d.insert(from, w.pending)
 		} else {
-			active = newTable(0)
+			d.add(from, newTable(0), w.pending)
 		}
-		d.install(tables, active, w.pending)
 		w.pending = nil
 		return nil
 	}
 	if active.Len() > 0 && active.Bytes()+size > d.opts.MemtableSize {
 		active = newTable(active.Len())
-		d.install(tables, active)
+		d.add(from, active)
 	}
 	return active.AppendTable(w.pending, seq)
-}
-
-// install makes a view of tables, newest first, with newer ones before them.
-func (d *DB) install(tables []*memtable.Table, newer ...*memtable.Table) {
-	d.view.Store(&view{tables: append(newer, tables...)})
-}
-
-// conflicts reports whether anything in reads was written by a transaction
-// after since, visible or not.
-func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) bool {
-	if reads.Empty() {
-		return false
-	}
-	if mutant.On(mutant.ValidateOffByOne) {
-		since++
-	}
-	for _, t := range d.view.Load().tables {
-		last := t.LastSeq()
-		if last == 0 {
-			continue // nothing in it yet
-		}
-		if last <= since {
-			break // and so is all that is below
-		}
-		hit := false
-		t.Newer(since, func(hash uint32, ref memtable.Ref) bool {
-			hit = d.wasRead(reads, t, hash, ref)
-			return !hit
-		})
-		if hit {
-			return true
-		}
-	}
-	return false
-}
-
-// wasRead reports whether reads include the key of an entry of t.
-func (d *DB) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
-	if reads.MayHavePoint(hash) && reads.HasPoint(base.Hash(t.Key(ref), d.hashSeed)) {
-		return true
-	}
-	return reads.HasRanges() && reads.Covers(t.Key(ref))
 }

@@ -146,6 +146,7 @@ type group struct {
 	members []*request
 	lastSeq base.SeqNum
 	sync    bool
+	refused error         // why there is no room for what the members write
 	err     error         // set before finished is closed
 	after   *group        // the group before, until it has finished
 	done    chan struct{} // closed when the group has been published or has failed
@@ -240,13 +241,22 @@ func (c *committer) precheck(r *request) error {
 	}
 	upTo := c.db.lastVersion()
 	if upTo > r.since {
-		if c.db.conflicts(&r.writes.reads, r.since) {
-			c.counts.conflicts.Add(1)
-			return ErrConflict
+		if err := c.validate(r); err != nil {
+			return err
 		}
 		r.since = upTo
 	}
 	return nil
+}
+
+// validate returns ErrConflict if something that r read has been written since.
+func (c *committer) validate(r *request) error {
+	hit, err := c.db.conflicts(&r.writes.reads, r.since)
+	if hit {
+		c.counts.conflicts.Add(1)
+		return ErrConflict
+	}
+	return err
 }
 
 // enqueue adds r to the queue and reports whether its goroutine is to lead.
@@ -310,8 +320,10 @@ func (c *committer) lead(own *request) bool {
 		// Let those whom the last group woke join this one.
 		runtime.Gosched()
 	}
+	refused := c.db.admission.admit(c.waitingBytes())
 	c.build.Lock()
 	g := c.take()
+	g.refused = refused
 	c.buildGroup(g)
 	c.build.Unlock()
 
@@ -362,6 +374,13 @@ func (c *committer) report(members []*request) {
 	if c.async -= len(members); c.async == 0 {
 		c.idle.Broadcast()
 	}
+}
+
+// waitingBytes is about how much the next group will write.
+func (c *committer) waitingBytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(c.bytes, groupBytes)
 }
 
 // lastSize is the size of the group that was taken last.
@@ -442,9 +461,11 @@ func (c *committer) publish(g *group) {
 				g.lastSeq--
 			}
 			c.db.visible.Store(uint64(g.lastSeq))
+			c.db.flushSoon()
 		}
 	} else {
 		c.fail(g.err)
+		c.db.admission.flushed(g.err)
 	}
 	close(g.done)
 }

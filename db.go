@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -34,11 +35,22 @@ type DB struct {
 	readers *txn.Registry[Txn]
 	closed  atomic.Bool
 
-	commits  committer
-	manifest *manifest.Store
+	commits   committer
+	admission admission
 	// log is nil until startLog makes it of what recovery found.
 	log       atomic.Pointer[log.Writer]
 	recovered log.Recovered
+
+	// What is on the disk beside the log, and the work that keeps it in shape.
+	manifest   *manifest.Store
+	tables     *tree.Files
+	nextFile   atomic.Uint64
+	background background
+	garbage    garbage
+	horizon    expiryHorizon
+	work       workCounts
+	installing sync.Mutex // an edit of the manifest, and the view that follows it
+	changing   sync.Mutex // the view
 
 	writes    sync.Pool // of *writeSet
 	iterators sync.Pool // of *iteratorCore
@@ -51,12 +63,6 @@ type DB struct {
 		sync.Mutex
 		done bool // the memory has been given back
 	}
-}
-
-// A view is the structures that hold the data, newest first. It is immutable;
-// a change installs another one.
-type view struct {
-	tables []*memtable.Table // tables[0] takes the writes
 }
 
 type readerSlot = txn.Slot[Txn]
@@ -170,9 +176,13 @@ func (d *DB) acquire() (*readerSlot, error) {
 	return slot, nil
 }
 
-// release ends a snapshot. The last one after Close gives the memory back.
+// release ends a snapshot. The last one after Close gives the memory back;
+// before that there may be garbage that only this one kept.
 func (d *DB) release(slot *readerSlot) {
 	slot.Release()
+	if d.garbage.some.Load() {
+		d.background.sweeper.wake()
+	}
 	if d.closed.Load() {
 		d.reap()
 	}
@@ -196,7 +206,12 @@ func (d *DB) Close() error {
 func (d *DB) close() error {
 	d.closed.Store(true)
 	d.commits.drain()
+	d.background.end()
 	err := d.commits.poisoned()
+	if err == nil {
+		d.finalFlush()
+		err = d.commits.poisoned()
+	}
 	if e := d.sealLog(err == nil); err == nil {
 		err = e
 	}
@@ -220,7 +235,11 @@ func (d *DB) sealLog(orderly bool) error {
 			return err
 		}
 		spans := slices.Clone(d.manifest.State().Spans)
-		spans[len(spans)-1] = l.Span()
+		// What was flushed is not needed any more.
+		last := &spans[len(spans)-1]
+		first := last.First
+		*last = l.Span()
+		last.First = first
 		edit.Spans = manifest.Some(spans)
 	}
 	if ms := d.clock.unsaved(); ms != 0 && orderly {
@@ -232,7 +251,7 @@ func (d *DB) sealLog(orderly bool) error {
 	return d.manifest.Append(edit)
 }
 
-// reap gives the memory of the tables back once no transaction can touch it.
+// reap gives memory and files back once no transaction can touch them.
 func (d *DB) reap() {
 	d.reaping.Lock()
 	defer d.reaping.Unlock()
@@ -240,8 +259,12 @@ func (d *DB) reap() {
 		return
 	}
 	d.reaping.done = true
+	d.sweep()
 	for _, t := range d.view.Load().tables {
 		t.Release()
+	}
+	if err := d.tables.Close(); err != nil {
+		d.opts.Logger.Warn("stoat: a table could not be closed", "error", err)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 // An Item is one version of one key. It is borrowed: valid until the iterator
 // it came from moves, or for GetItem until the transaction ends.
 type Item struct {
-	entry base.Entry
+	entry    base.Entry
+	keysOnly bool // the value was left alone: its bytes mean nothing
 }
 
 // Key returns the key.
@@ -18,11 +19,20 @@ func (i Item) Key() []byte { return i.entry.Key }
 // KeyCopy appends the key to dst.
 func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
 
-// Value returns the value, borrowed until the transaction ends.
-func (i Item) Value() ([]byte, error) { return i.entry.Value, nil }
+// Value returns the value, borrowed until the transaction ends. It is nil when
+// the item comes from an iterator over keys only.
+func (i Item) Value() ([]byte, error) {
+	if i.keysOnly {
+		return nil, nil
+	}
+	return i.entry.Value, nil
+}
 
 // ValueCopy appends the value to dst.
-func (i Item) ValueCopy(dst []byte) ([]byte, error) { return append(dst, i.entry.Value...), nil }
+func (i Item) ValueCopy(dst []byte) ([]byte, error) {
+	v, err := i.Value()
+	return append(dst, v...), err
+}
 
 // ValueSize returns the length of the value in bytes.
 func (i Item) ValueSize() int64 { return int64(len(i.entry.Value)) }

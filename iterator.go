@@ -3,12 +3,15 @@ package stoat
 import (
 	"bytes"
 	stditer "iter"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/tree"
 )
 
 // IterOptions choose what an iterator shows.
@@ -45,10 +48,17 @@ type Iterator struct {
 // iterators.
 type iteratorCore struct {
 	visible iter.Visible
-	sources []memtable.Iter
+	sources []memtable.Iter // of the memtables, and of the pending writes
+	levels  []tree.Iter
 	inputs  []iter.Input
 
-	tx           *Txn
+	tx *Txn
+	// The end of the transaction closes the iterator, so that only these two
+	// can stop it: the end of the database, and a context, which a transaction
+	// that is free does not have.
+	closed *atomic.Bool
+	free   bool
+
 	keysOnly     bool
 	reverse      bool
 	lower, upper []byte // effective bounds, in memory of bounds
@@ -84,18 +94,16 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 
 func (c *iteratorCore) init(tx *Txn, o *IterOptions) {
 	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
+	c.closed, c.free = &tx.db.closed, tx.ctx == nil
 	c.setBounds(o)
-	tables := tx.view.tables
-	n := len(tables)
+	memtables := tx.view.tables
+	n, depth := len(memtables), tx.view.tree.Depth()
 	if tx.writes != nil {
 		n++
 	}
-	if cap(c.sources) < n {
-		c.sources = make([]memtable.Iter, n)
-		c.inputs = make([]iter.Input, n)
-	}
-	c.sources, c.inputs = c.sources[:n], c.inputs[:n]
-	for i, t := range tables {
+	c.sources, c.levels = resize(c.sources, n), resize(c.levels, depth)
+	c.inputs = resize(c.inputs, n+depth)
+	for i, t := range memtables {
 		c.sources[i].Init(t, c.reverse)
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
@@ -103,9 +111,21 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) {
 		c.sources[n-1].Init(tx.writes.pending, c.reverse)
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}
+	for i := range depth {
+		c.levels[i].Init(tx.view.tree, i, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly})
+		c.inputs[n+i] = iter.Input{Source: &c.levels[i]}
+	}
 	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, iter.Snapshot{
 		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions,
 	})
+}
+
+// resize returns s with n elements, whatever they are.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
 // NowMs is the transaction's time.
@@ -147,7 +167,17 @@ func prefixEnd(prefix []byte) []byte {
 }
 
 // ready reports whether the iterator can move, and sets its error if not.
-func (it *Iterator) ready() bool {
+func (it *Iterator) ready() bool { return it.steady() || it.stopped() }
+
+// steady answers ready in the usual case, with two loads that are not to be
+// had from it and its core: it is asked for every entry.
+func (it *Iterator) steady() bool {
+	c := it.core
+	return c != nil && it.err == nil && c.free && !c.closed.Load()
+}
+
+// stopped is ready for an iterator that may not be.
+func (it *Iterator) stopped() bool {
 	if it.core == nil {
 		if it.err == nil {
 			it.err = ErrTxnDone
@@ -242,10 +272,10 @@ func (it *Iterator) Item() Item {
 	}
 	e := it.core.visible.Entry
 	e.Key = it.Key()
-	if invariant.Enabled {
+	if invariant.Enabled && !it.core.keysOnly {
 		e.Value = it.tx.lend(e.Value)
 	}
-	return Item{entry: e}
+	return Item{entry: e, keysOnly: it.core.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if one did. It is to be
@@ -292,7 +322,10 @@ func (c *iteratorCore) clear() {
 	for i := range c.sources {
 		c.sources[i].Close()
 	}
-	c.tx, c.lower, c.upper = nil, nil, nil
+	for i := range c.levels {
+		c.levels[i].Close()
+	}
+	c.tx, c.closed, c.lower, c.upper = nil, nil, nil, nil
 }
 
 // showKey lends the key under invariants and spoils the one lent before.

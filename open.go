@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -42,12 +43,13 @@ func Open(dir string, opts *Options) (*DB, error) {
 //
 //  1. make the directory, take its lock;
 //  2. load the manifest, or write the first one;
-//  3. replay the log into memtables;
-//  4. if the end of the log is not known to be durable, start a new log, which
+//  3. delete the files that unfinished work has left;
+//  4. replay the log into memtables;
+//  5. if the end of the log is not known to be durable, start a new log, which
 //     begins with a copy of that end. Otherwise the first commit does that:
 //     a database that is only read changes nothing on the disk.
 //
-// On a full disk 4 is left to the first commit as well, so that the database
+// On a full disk 5 is left to the first commit as well, so that the database
 // can be read, and written as soon as there is space.
 func (d *DB) open() (err error) {
 	lock := d.fs.Join(d.dir, lockName)
@@ -74,14 +76,26 @@ func (d *DB) open() (err error) {
 	d.hashSeed = state.HashSeed
 	d.clock.restore(state.ClockHighMs)
 
-	r := replay{db: d, lastSeq: state.LastSeq, active: newTable(0)}
-	d.view.Store(&view{tables: []*memtable.Table{r.active}})
+	d.nextFile.Store(state.NextFile)
+	d.tables = tree.New(d.treeOptions())
+	if err = d.removeOrphans(); err != nil {
+		return err
+	}
+	r := replay{db: d, flushed: state.FlushedSeq, active: newTable(0)}
+	d.view.Store(&view{
+		tables:  []*memtable.Table{r.active},
+		logFrom: make([]base.SegmentRef, 1),
+		tree:    d.tables.View(state.Version, nil),
+	})
 	d.recovered, err = log.Recover(d.logOptions(), state.Spans, r.apply)
 	if err != nil {
 		return err
 	}
-	d.visible.Store(uint64(r.lastSeq))
-	d.commits.init(d, r.lastSeq)
+	last := max(r.last, state.FlushedSeq, state.LastSeq)
+	d.visible.Store(uint64(last))
+	d.commits.init(d, last)
+	d.admission.init(d)
+	d.background.init()
 	if d.recovered.Unproven() {
 		err = d.startLog()
 		if errors.Is(err, ErrNoSpace) && d.manifest.Err() == nil {
@@ -89,11 +103,18 @@ func (d *DB) open() (err error) {
 			err = log.SyncTail(d.logOptions(), d.recovered)
 		}
 	}
+	if err == nil {
+		d.startBackground()
+	}
 	return err
 }
 
 func (d *DB) logOptions() log.Options {
 	return log.Options{FS: d.fs, Dir: d.dir, Random: rand.Uint64}
+}
+
+func (d *DB) treeOptions() tree.Options {
+	return tree.Options{FS: d.fs, Dir: d.dir, HashSeed: d.hashSeed}
 }
 
 // startLog starts a new log where recovery found the end of the old one, and
@@ -133,8 +154,10 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 	state = manifest.State{FormatVersion: manifest.FormatVersion, HashSeed: rand.Uint64()}
 	binary.LittleEndian.PutUint64(state.ID[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(state.ID[8:], rand.Uint64())
-	d.manifest, err = manifest.Create(d.fs, d.dir, state, rand.Uint64)
-	return state, err
+	if d.manifest, err = manifest.Create(d.fs, d.dir, state, rand.Uint64); err != nil {
+		return state, err
+	}
+	return d.manifest.State(), nil
 }
 
 // abandon undoes what open has done so far in memory.
@@ -152,32 +175,39 @@ func (d *DB) abandon() {
 		for _, t := range v.tables {
 			t.Release()
 		}
+		_ = d.tables.Close()
 	}
 }
 
-// A replay applies recovered transactions to memtables.
+// A replay applies recovered transactions to memtables, those that are not in
+// tables already.
 type replay struct {
 	db      *DB
 	active  *memtable.Table
-	lastSeq base.SeqNum
+	flushed base.SeqNum // everything up to it is in tables
+	last    base.SeqNum // the last one that was replayed
 }
 
 // apply takes one transaction from the log. Transactions follow each other
-// without a gap; anything else is corruption.
+// without a gap, and the first one follows what is in tables; anything else is
+// corruption.
 func (r *replay) apply(payload []byte) error {
 	var head txn.Header
 	return txn.Decode(payload, func(h txn.Header) error {
-		if h.Seq != r.lastSeq+1 {
-			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(r.lastSeq+1))
+		if r.last != 0 && h.Seq != r.last+1 || h.Seq > max(r.last, r.flushed)+1 {
+			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(max(r.last, r.flushed)+1))
 		}
-		head, r.lastSeq = h, h.Seq
+		head, r.last = h, h.Seq
 		r.db.clock.restore(h.TimeMs)
-		if r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.db.opts.MemtableSize {
+		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.db.opts.MemtableSize {
 			r.active = newTable(r.active.Len())
-			r.db.install(r.db.view.Load().tables, r.active)
+			r.db.add(base.SegmentRef{}, r.active)
 		}
 		return nil
 	}, func(key, value []byte, m base.Meta) error {
+		if head.Seq <= r.flushed {
+			return nil
+		}
 		return r.active.Set(key, value, base.Hash(key, r.db.hashSeed), m, head.Seq)
 	})
 }

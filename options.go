@@ -29,6 +29,11 @@ type Options struct {
 	// next one begins. Default: 64 MiB. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
+	// NumVersions is how many versions of a key are kept at least, for
+	// iterators over all versions. Versions that an open transaction sees are
+	// kept in any case. Default: 1.
+	NumVersions int
+
 	// FS is where the database lives. Default: the operating system's files.
 	// NewMemFS makes one in memory.
 	FS FS
@@ -65,6 +70,9 @@ func (o *Options) withDefaults() Options {
 	if c.MemtableSize == 0 {
 		c.MemtableSize = memtableSizeDefault
 	}
+	if c.NumVersions == 0 {
+		c.NumVersions = 1
+	}
 	if c.FS == nil {
 		c.FS = vfs.OS()
 	}
@@ -85,6 +93,9 @@ func (o *Options) validate() error {
 	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
 		return fmt.Errorf("stoat: Options.MemtableSize is %d, want %d to %d",
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
+	}
+	if o.NumVersions < 1 {
+		return fmt.Errorf("stoat: Options.NumVersions is %d, want 1 or more", o.NumVersions)
 	}
 	return nil
 }

@@ -1,6 +1,13 @@
 package stoat
 
-import "github.com/stoatdb/stoat/internal/log"
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
 
 // Stats says how a database is doing. Counts are since Open.
 type Stats struct {
@@ -19,8 +26,48 @@ type Stats struct {
 	Memtables       int
 	MemtableBytes   int64
 	MemtableEntries int64
+	// Tables is how many there are, TableBytes their size, and Levels what
+	// each level holds of them.
+	Tables     int
+	TableBytes int64
+	Levels     [manifest.Levels]LevelStats
+	// Flushes and Compactions count what was done in the background, and
+	// FlushedBytes, CompactedBytes what they wrote.
+	Flushes, Compactions         int64
+	FlushedBytes, CompactedBytes int64
+	// Waits is how often commits waited for background work, and WaitTime for
+	// how long in all.
+	Waits    int64
+	WaitTime time.Duration
 	// Log describes the commit log; it is zero until the first commit.
 	Log LogStats
+}
+
+// LevelStats describes a level of the tree.
+type LevelStats struct {
+	// Tables is how many there are, Runs how many of them may have to be
+	// looked into for one key, and Bytes their size.
+	Tables, Runs int
+	Bytes        int64
+}
+
+// workCounts is what background work has done.
+type workCounts struct {
+	flushes, compactions         atomic.Int64
+	flushedBytes, compactedBytes atomic.Int64
+	flushTime, compactTime       atomic.Int64
+}
+
+func (w *workCounts) flushed(r compact.Result, took time.Duration) {
+	w.flushes.Add(1)
+	w.flushedBytes.Add(r.BytesWritten)
+	w.flushTime.Add(int64(took))
+}
+
+func (w *workCounts) compacted(r compact.Result, took time.Duration) {
+	w.compactions.Add(1)
+	w.compactedBytes.Add(r.BytesWritten)
+	w.compactTime.Add(int64(took))
 }
 
 // LogStats describes the commit log.
@@ -38,6 +85,10 @@ func (d *DB) Stats() Stats {
 		Syncs:         c.syncs.Load(),
 		Readers:       d.readers.Active(),
 	}
+	s.Flushes, s.FlushedBytes = d.work.flushes.Load(), d.work.flushedBytes.Load()
+	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
+	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
+	s.addTables(d.view.Load().tree.Version)
 	if l := d.log.Load(); l != nil {
 		s.Log = l.Stats()
 	}
@@ -52,4 +103,20 @@ func (d *DB) Stats() Stats {
 		s.MemtableEntries += int64(t.Len())
 	}
 	return s
+}
+
+// addTables describes the tables of v.
+func (s *Stats) addTables(v *manifest.Version) {
+	for i, tables := range v.Levels {
+		l := &s.Levels[i]
+		l.Tables, l.Runs = len(tables), min(len(tables), 1)
+		for j, t := range tables {
+			l.Bytes += t.Size
+			if j > 0 && t.Run != tables[j-1].Run {
+				l.Runs++
+			}
+		}
+		s.Tables += l.Tables
+		s.TableBytes += l.Bytes
+	}
 }

@@ -192,7 +192,14 @@ func (tx *Txn) find(key []byte) (base.Entry, error) {
 			return tx.show(v, m, seq)
 		}
 	}
-	return base.Entry{}, ErrNotFound
+	v, m, seq, ok, err := tx.view.tree.Get(key, hash, tx.seq)
+	if err != nil {
+		return base.Entry{}, err
+	}
+	if !ok {
+		return base.Entry{}, ErrNotFound
+	}
+	return tx.show(v, m, seq)
 }
 
 func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) (base.Entry, error) {

@@ -19,6 +19,9 @@ const (
 	Ops       = "ops"
 	Histories = "histories"
 	Flips     = "flips"
+	Kills     = "kills"
+	Cuts      = "cuts"
+	Sizes     = "sizes"
 )
 
 // flags are the values of the command line. A size of 0 means that the test
@@ -42,6 +45,9 @@ func register(set *flag.FlagSet) *flags {
 		{Ops, "operations to run; 0: as the test chooses"},
 		{Histories, "concurrent histories to check; 0: as the test chooses"},
 		{Flips, "bits to flip, -1 for every bit; 0: as the test chooses"},
+		{Kills, "processes to kill; 0: as the test chooses"},
+		{Cuts, "power cuts of real file systems; 0: as the test chooses"},
+		{Sizes, "sizes of disks to fill; 0: as the test chooses"},
 	} {
 		f.sizes[size.name] = set.Int("stoat."+size.name, 0, size.usage)
 	}

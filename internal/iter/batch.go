@@ -28,7 +28,8 @@ type Batch struct {
 // A Source shows the entries of one sorted structure, in one direction fixed
 // when it was made. Forward, entries come in ascending order of keys and,
 // within a key, newest first (descending sequence numbers). Backward is the
-// exact reverse: descending keys and, within a key, oldest first.
+// exact reverse: descending keys and, within a key, oldest first. Keys are not
+// empty.
 //
 // A source is used by one goroutine at a time.
 type Source interface {

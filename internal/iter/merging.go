@@ -2,144 +2,79 @@ package iter
 
 import (
 	"bytes"
-
-	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
+	"encoding/binary"
+	"math/bits"
 )
 
-// PendingSeq is the sequence number under which a transaction's own writes
-// appear to it: newer than everything that is committed.
-const PendingSeq = base.SeqNumMax + 1
+// A ref names an entry in the batch of a cursor: the number of the cursor
+// above the place in the batch.
+type ref uint32
 
-// firstWant is how many entries the first Fill after a seek asks for; it
-// doubles up to BatchSize, so that a short range decodes little too much.
-const firstWant = 4
+const (
+	refShift = 5
+	placeMax = BatchSize - 1
+	// roundMax is how many entries one round names at most.
+	roundMax = 2 * BatchSize
+)
 
-// An Input is one source and what merging has to know of it.
-type Input struct {
-	Source Source
-	// Pending marks the transaction's own writes, whose entries get
-	// PendingSeq.
-	Pending bool
-}
+// BatchSize is what the low bits of a ref count to.
+var _ [BatchSize - 1<<refShift]struct{}
 
-// bounds are the limits of an iteration: Lower inclusive, Upper exclusive,
-// nil for none.
-type bounds struct {
-	lower, upper []byte
-}
-
-// A cursor is a source with the batch it is at.
-type cursor struct {
-	source  Source
-	pending bool
-	at      int
-	ended   bool // the bound was met: do not fill again
-	batch   Batch
-}
-
-func (c *cursor) key() []byte      { return c.batch.Keys[c.at] }
-func (c *cursor) seq() base.SeqNum { return c.batch.Seqs[c.at] }
-func (c *cursor) seek(key []byte) {
-	c.source.Seek(key)
-	c.batch.Want, c.batch.N, c.ended = firstWant, 0, false
-}
-func (c *cursor) exhausted() bool   { return c.at >= c.batch.N }
-func (c *cursor) entry() base.Entry { return c.batch.entry(c.at) }
-
-func (b *Batch) entry(i int) base.Entry {
-	return base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
-}
-
-// fill loads the next batch, cut at the bound of the direction, so that no
-// key has to be compared with a bound one by one.
-func (c *cursor) fill(reverse bool, lim bounds) error {
-	c.at = 0
-	if c.ended {
-		c.batch.N = 0
-		return nil
-	}
-	if err := c.source.Fill(&c.batch); err != nil {
-		c.batch.N, c.ended = 0, true
-		return err
-	}
-	if invariant.Enabled {
-		c.checkOrder(reverse)
-	}
-	c.batch.Want = min(2*c.batch.Want, BatchSize)
-	if c.pending {
-		for i := range c.batch.N {
-			c.batch.Seqs[i] = PendingSeq
-		}
-	}
-	c.cut(reverse, lim)
-	return nil
-}
-
-// cut drops the entries of the batch that lie beyond the bound.
-func (c *cursor) cut(reverse bool, lim bounds) {
-	n := c.batch.N
-	if reverse {
-		for lim.lower != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.lower) < 0 {
-			n--
-		}
-	} else {
-		for lim.upper != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.upper) >= 0 {
-			n--
-		}
-	}
-	if n < c.batch.N {
-		c.batch.N, c.ended = n, true
-	}
-}
-
-func (c *cursor) checkOrder(reverse bool) {
-	for i := 1; i < c.batch.N; i++ {
-		order := bytes.Compare(c.batch.Keys[i-1], c.batch.Keys[i])
-		if reverse {
-			order = -order
-		}
-		invariant.Check(order <= 0, "source out of order: %q before %q", c.batch.Keys[i-1], c.batch.Keys[i])
-		if order == 0 {
-			newestFirst := c.batch.Seqs[i-1] > c.batch.Seqs[i]
-			invariant.Check(newestFirst != reverse, "versions of %q out of order: %d, %d",
-				c.batch.Keys[i], c.batch.Seqs[i-1], c.batch.Seqs[i])
-		}
-	}
+// A turn is a cursor that waits for its turn, by the head of its next entry.
+type turn struct {
+	head   uint64
+	cursor uint32
 }
 
 // Merging interleaves sources into one order: forward by ascending key and
 // descending sequence number, backward the reverse.
 //
-// The cursors are kept sorted by the entry they are at. Sources of one
+// The cursors wait in a queue, sorted by the entry they are at. Sources of one
 // database are few and long runs come from one of them, so moving the first
-// cursor to its new place usually takes one comparison.
+// cursor to its new place usually takes one comparison, of two heads.
 type Merging struct {
 	cursors []cursor
-	order   []*cursor // those not exhausted, the next entry first
+	queue   []turn // those that are not exhausted, the next entry first
+	spent   int    // the cursor whose batch the last round used up, or -1
+	// refs[:n] are the entries of the round, in order. They stay where they
+	// are until the next round.
+	refs [roundMax]ref
+	n    int
+
 	reverse bool
+	flip    uint64 // all ones when going backward, see cursor.heads
+	shared  []byte // what all keys in the batches begin with, or less
 	lim     bounds
+	cover   fragment
 	err     error
 }
 
 // Init makes m read the inputs, which is before the first entry. Memory of an
-// earlier use is kept.
-func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte) {
+// earlier use is kept. cover, which may be nil, lets it pass over what range
+// deletions cover.
+func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover Cover) {
 	if cap(m.cursors) < len(inputs) {
 		m.cursors = make([]cursor, len(inputs))
-		m.order = make([]*cursor, 0, len(inputs))
+		m.queue = make([]turn, 0, len(inputs))
 	}
 	m.cursors = m.cursors[:len(inputs)]
 	for i, in := range inputs {
 		c := &m.cursors[i]
-		c.source, c.pending, c.batch.N, c.at = in.Source, in.Pending, 0, 0
+		c.source, c.pending, c.maxSeq, c.batch.N, c.at = in.Source, in.Pending, in.MaxSeq, 0, 0
 	}
-	m.order, m.reverse, m.lim, m.err = m.order[:0], reverse, bounds{lower, upper}, nil
+	m.queue, m.spent, m.n = m.queue[:0], -1, 0
+	m.reverse, m.flip = reverse, 0
+	if reverse {
+		m.flip = ^uint64(0)
+	}
+	m.lim, m.err = bounds{lower, upper}, nil
+	m.cover = fragment{by: cover, reverse: reverse}
 }
 
 // seek positions every source as Source.Seek does.
 func (m *Merging) seek(key []byte) {
-	m.order, m.err = m.order[:0], nil
+	m.queue, m.spent, m.n, m.err = m.queue[:0], -1, 0, nil
+	m.cover.forget()
 	for i := range m.cursors {
 		c := &m.cursors[i]
 		c.seek(key)
@@ -148,69 +83,169 @@ func (m *Merging) seek(key []byte) {
 			return
 		}
 		if !c.exhausted() {
-			m.order = append(m.order, c)
-			m.settle(len(m.order)-1, true)
+			m.queue = append(m.queue, turn{cursor: uint32(i)})
 		}
 	}
-}
-
-// top returns the cursor at the next entry, or nil at the end.
-func (m *Merging) top() *cursor {
-	if len(m.order) == 0 {
-		return nil
-	}
-	return m.order[0]
-}
-
-// advance moves the top cursor c to its next entry and restores the order.
-func (m *Merging) advance(c *cursor) {
-	if c.at++; c.at < c.batch.N {
-		if len(m.order) > 1 {
-			m.settle(0, false)
-		}
+	if len(m.queue) < 2 {
 		return
 	}
-	m.refill()
+	m.share()
+	for i := range m.queue {
+		m.rise(i)
+	}
 }
 
-// refill loads the next batch of the top cursor, whose last entry has been
-// used, and puts the cursor in its place.
+// next begins another round. It reports false at the end and on an error.
+func (m *Merging) next() bool {
+	m.n = 0
+	if m.spent >= 0 {
+		m.refill()
+	}
+	switch len(m.queue) {
+	case 0:
+		return false
+	case 1:
+		m.takeAll()
+	default:
+		m.interleave()
+	}
+	return true
+}
+
+// takeAll names what is left in the batch of the first cursor.
+func (m *Merging) takeAll() {
+	who := m.queue[0].cursor
+	c := &m.cursors[who]
+	for ; c.at < c.batch.N; c.at++ {
+		m.refs[m.n] = ref(who)<<refShift | ref(c.at)
+		m.n++
+	}
+	m.drop()
+}
+
+// interleave names entries of several cursors until a batch is used up.
+func (m *Merging) interleave() {
+	if first := &m.cursors[m.queue[0].cursor]; first.heads[first.batch.N-1] < m.queue[1].head {
+		m.takeAll()
+		return
+	}
+	queue, n := m.queue, 0
+	for n < roundMax {
+		who := queue[0].cursor
+		c := &m.cursors[who]
+		m.refs[n] = ref(who)<<refShift | ref(c.at)
+		n++
+		if c.at++; c.at >= c.batch.N {
+			m.drop()
+			break
+		}
+		head := c.heads[c.at&placeMax]
+		i := 1
+		for ; i < len(queue); i++ {
+			if queue[i].head > head || queue[i].head == head && m.before(c, &m.cursors[queue[i].cursor]) {
+				break
+			}
+			queue[i-1] = queue[i]
+		}
+		queue[i-1] = turn{head, who}
+	}
+	m.n = n
+}
+
+// drop takes the first cursor, which is exhausted, from the queue.
+func (m *Merging) drop() {
+	m.spent = int(m.queue[0].cursor)
+	m.queue = m.queue[:copy(m.queue, m.queue[1:])]
+}
+
+// refill loads the next batch of the cursor that the last round used up and
+// puts it in its place.
 func (m *Merging) refill() {
-	c := m.order[0]
+	who := m.spent
+	m.spent = -1
+	c := &m.cursors[who]
+	m.cover.pass(c)
 	if err := c.fill(m.reverse, m.lim); err != nil {
 		m.fail(err)
 		return
 	}
 	if c.exhausted() {
-		m.order = m.order[:copy(m.order, m.order[1:])]
 		return
 	}
-	m.settle(0, false)
-}
-
-// settle moves the cursor at i to its place: towards the front or the back.
-func (m *Merging) settle(i int, front bool) {
-	c := m.order[i]
-	if front {
-		for ; i > 0 && m.before(c, m.order[i-1]); i-- {
-			m.order[i] = m.order[i-1]
-		}
-	} else {
-		for ; i+1 < len(m.order) && m.before(m.order[i+1], c); i++ {
-			m.order[i] = m.order[i+1]
-		}
+	m.queue = append(m.queue, turn{cursor: uint32(who)})
+	last := len(m.queue) - 1
+	if last == 0 {
+		return // it is alone, and stays so
 	}
-	m.order[i] = c
+	if !c.shares(m.shared) {
+		m.share()
+	} else if c.setHeads(len(m.shared), m.flip); c.alike() {
+		m.share()
+	}
+	m.queue[last].head = c.heads[0]
+	m.rise(last)
 }
 
+// headSlack is how many bytes more than necessary the heads begin with, so
+// that the shared prefix still holds when the last bytes of it change.
+const headSlack = 4
+
+// share finds what the keys in all batches share and sets the heads anew if
+// that calls for it. Which entry comes first does not depend on it.
+func (m *Merging) share() {
+	first := m.cursors[m.queue[0].cursor].key()
+	common := len(first)
+	for _, t := range m.queue {
+		c := &m.cursors[t.cursor]
+		common = commonLen(first[:common], c.key())
+		common = commonLen(first[:common], c.lastKey())
+	}
+	common = max(common-headSlack, 0)
+	m.shared = append(m.shared[:0], first[:common]...)
+	for i := range m.queue {
+		c := &m.cursors[m.queue[i].cursor]
+		c.setHeads(common, m.flip)
+		m.queue[i].head = c.heads[c.at]
+	}
+}
+
+// rise moves the turn at i, those in front of it being in order, to its place.
+func (m *Merging) rise(i int) {
+	t := m.queue[i]
+	c := &m.cursors[t.cursor]
+	for ; i > 0; i-- {
+		p := m.queue[i-1]
+		if p.head < t.head || p.head == t.head && !m.before(c, &m.cursors[p.cursor]) {
+			break
+		}
+		m.queue[i] = p
+	}
+	m.queue[i] = t
+}
+
+// before compares the next entries of two cursors whose heads are equal.
 func (m *Merging) before(a, b *cursor) bool {
 	order := bytes.Compare(a.key(), b.key())
 	if order == 0 {
-		return (a.seq() > b.seq()) != m.reverse
+		return (a.batch.Seqs[a.at] > b.batch.Seqs[b.at]) != m.reverse
 	}
 	return (order < 0) != m.reverse
 }
 
 func (m *Merging) fail(err error) {
-	m.err, m.order = err, m.order[:0]
+	m.err, m.queue, m.spent = err, m.queue[:0], -1
+}
+
+// commonLen returns how many bytes a and b share at the front.
+func commonLen(a, b []byte) int {
+	n, i := min(len(a), len(b)), 0
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
 }

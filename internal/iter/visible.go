@@ -15,9 +15,11 @@ type Snapshot struct {
 	// Clock tells the time at which expiry is judged. It is asked only when
 	// an entry has an expiry.
 	Clock interface{ NowMs() uint64 }
-	// AllVersions shows every visible version, deletions and expired ones
-	// included, instead of the newest one if it is live.
+	// AllVersions shows every visible version, deletions, expired and covered
+	// ones included, instead of the newest one if it is live.
 	AllVersions bool
+	// Cover tells what range deletions hide; nil if there are none.
+	Cover Cover
 }
 
 // Visible iterates over what a snapshot sees of merged sources. Its zero
@@ -28,35 +30,55 @@ type Snapshot struct {
 type Visible struct {
 	Entry base.Entry
 
+	valid  bool
+	at, n  int // merged.refs[at:n] are the visible entries after this one
 	merged Merging
 	snap   Snapshot
-	valid  bool
-	// last is the key whose versions have been dealt with; it may point into
-	// the top cursor's batch until that is refilled.
-	last    []byte
-	hasLast bool
-	keep    []byte // backs last and Entry.Key across a refill
+
+	// What a round leaves to the next one: the last key that was dealt with,
+	// as a ref until the round is over, then in memory of our own.
+	last ref
+	key  []byte
+	// Backward the entry itself is left, as older versions come first and
+	// the next round may have a newer one.
+	carried base.Entry
+	shows   bool // the last entry is to be shown unless a newer version comes
 }
+
+// carriedRef is the ref of what earlier rounds have left, if anything.
+const carriedRef = ^ref(0)
 
 // Init prepares v to iterate over inputs within [lower, upper), where nil is
 // unbounded. Seek must be called before Next.
 func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap Snapshot) {
-	v.merged.Init(inputs, reverse, lower, upper)
-	v.snap, v.valid, v.hasLast, v.last = snap, false, false, nil
+	cover := snap.Cover
+	if snap.AllVersions {
+		cover = nil // covered versions are shown as deleted ones are
+	}
+	v.merged.Init(inputs, reverse, lower, upper, cover)
+	v.snap, v.valid, v.at, v.n = snap, false, 0, 0
 	v.Entry = base.Entry{}
+	v.begin()
+}
+
+// begin forgets what earlier rounds have left.
+func (v *Visible) begin() {
+	v.last, v.shows, v.key = carriedRef, false, v.key[:0]
+	v.carried = base.Entry{}
 }
 
 // Clear lets go of everything that v refers to, so that a pooled v keeps no
 // memory alive but its own.
 func (v *Visible) Clear() {
-	for i := range v.merged.cursors {
-		c := &v.merged.cursors[i]
-		n := c.batch.Want
-		c.source, c.batch = nil, Batch{Want: n}
+	m := &v.merged
+	for i := range m.cursors {
+		c := &m.cursors[i]
+		c.source, c.batch = nil, Batch{}
 	}
-	v.merged.order = v.merged.order[:0]
-	v.merged.lim = bounds{}
-	v.snap, v.valid, v.last, v.Entry = Snapshot{}, false, nil, base.Entry{}
+	m.queue, m.spent, m.n = m.queue[:0], -1, 0
+	m.lim, m.cover = bounds{}, fragment{}
+	v.snap, v.valid, v.at, v.n, v.Entry = Snapshot{}, false, 0, 0, base.Entry{}
+	v.begin()
 }
 
 // Valid reports whether v is at an entry.
@@ -77,127 +99,68 @@ func (v *Visible) Seek(key []byte) bool {
 	} else if m.lim.lower != nil && (key == nil || bytes.Compare(key, m.lim.lower) < 0) {
 		key = m.lim.lower
 	}
-	v.hasLast = false
 	m.seek(key)
+	v.begin()
 	return v.find()
 }
 
 // Next moves to the next visible entry. It reports false at the end and on an
 // error, and from then on.
 func (v *Visible) Next() bool {
-	if !v.valid {
-		return false
-	}
-	return v.find()
-}
-
-func (v *Visible) find() bool {
-	switch {
-	case v.snap.AllVersions:
-		v.valid = v.findVersion()
-	case v.merged.reverse:
-		v.valid = v.findBackward()
-	default:
-		v.valid = v.findForward()
-	}
-	return v.valid
-}
-
-// sees reports whether the snapshot includes a version.
-func (v *Visible) sees(seq base.SeqNum) bool { return seq <= v.snap.At || seq == PendingSeq }
-
-// live reports whether a key's newest visible version shows a value.
-func (v *Visible) live(m *base.Meta, seq base.SeqNum) bool {
-	if m.Kind != base.KindSet || seq <= v.snap.Since {
-		return false
-	}
-	return m.ExpiresAt == 0 || v.snap.Clock.NowMs() < m.ExpiresAt
-}
-
-// findForward takes the first visible version of each key, which is its
-// newest, and skips the others.
-func (v *Visible) findForward() bool {
-	for {
-		c := v.merged.top()
-		if c == nil {
-			return false
-		}
-		i := c.at
-		key, seq := c.batch.Keys[i], c.batch.Seqs[i]
-		if !v.sees(seq) || (v.hasLast && bytes.Equal(key, v.last)) {
-			v.step(c)
-			continue
-		}
-		v.last, v.hasLast = key, true
-		if !v.live(&c.batch.Metas[i], seq) {
-			v.step(c)
-			continue
-		}
-		v.Entry.Key, v.Entry.Value = key, c.batch.Vals[i]
-		v.Entry.Seq, v.Entry.Meta = seq, c.batch.Metas[i]
-		v.stepKeeping(c)
+	if v.at < v.n {
+		v.show()
 		return true
 	}
+	return v.valid && v.find()
 }
 
-// findBackward sees the versions of a key oldest first, so the last visible
-// one before the key changes is the one.
-func (v *Visible) findBackward() bool {
-	for {
-		c := v.merged.top()
-		if c == nil {
-			return false
-		}
-		best, found := base.Entry{}, false
-		v.keep = append(v.keep[:0], c.key()...)
-		for ; c != nil && bytes.Equal(c.key(), v.keep); c = v.merged.top() {
-			if v.sees(c.seq()) {
-				best, found = c.entry(), true
+// find goes through rounds until one has something to show.
+func (v *Visible) find() bool {
+	v.at, v.n = 0, 0
+	for v.n == 0 {
+		v.keepLast()
+		if !v.merged.next() {
+			v.valid = v.merged.reverse && v.merged.err == nil && v.shows
+			if v.valid {
+				v.Entry, v.shows = v.carried, false
 			}
-			v.merged.advance(c)
+			return v.valid
 		}
-		if v.merged.err != nil {
-			return false
-		}
-		if found && v.live(&best.Meta, best.Seq) {
-			best.Key = v.keep
-			v.Entry = best
-			return true
+		switch {
+		case v.snap.AllVersions:
+			v.filterVersions()
+		case v.merged.reverse:
+			v.filterBackward()
+		default:
+			v.filterForward()
 		}
 	}
+	v.valid = true
+	v.show()
+	return true
 }
 
-// findVersion shows every version the snapshot includes.
-func (v *Visible) findVersion() bool {
-	for {
-		c := v.merged.top()
-		if c == nil {
-			return false
-		}
-		if seq := c.seq(); v.sees(seq) && seq > v.snap.Since {
-			v.Entry = c.entry()
-			v.stepKeeping(c)
-			return true
-		}
-		v.step(c)
+// show makes the next ref of the round the entry that v is at.
+func (v *Visible) show() {
+	r := v.merged.refs[v.at]
+	v.at++
+	if r == carriedRef {
+		v.Entry = v.carried
+		return
 	}
+	b, i := v.merged.batch(r)
+	e := &v.Entry
+	e.Key, e.Value, e.Seq, e.Meta = b.Keys[i], b.Vals[i], b.Seqs[i], b.Metas[i]
 }
 
-// step moves past the entry the top cursor is at.
-func (v *Visible) step(c *cursor) {
-	if c.at+1 >= c.batch.N && v.hasLast {
-		v.keep = append(v.keep[:0], v.last...)
-		v.last = v.keep
+// keepLast copies what the next round needs of this one, which is about to
+// be overwritten.
+func (v *Visible) keepLast() {
+	if v.last == carriedRef {
+		return
 	}
-	v.merged.advance(c)
-}
-
-// stepKeeping moves past the entry that is being shown. If that needs the
-// next batch, the shown key is kept in memory of our own first.
-func (v *Visible) stepKeeping(c *cursor) {
-	if c.at+1 >= c.batch.N {
-		v.keep = append(v.keep[:0], v.Entry.Key...)
-		v.Entry.Key, v.last = v.keep, v.keep
-	}
-	v.merged.advance(c)
+	b, i := v.merged.batch(v.last)
+	v.key = append(v.key[:0], b.Keys[i]...)
+	v.carried = base.Entry{Key: v.key, Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
+	v.last = carriedRef
 }

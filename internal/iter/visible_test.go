@@ -20,14 +20,23 @@ func (c fixedClock) NowMs() uint64 { return uint64(c) }
 type world struct {
 	sources [][]base.Entry // sources[0] is pending when own
 	own     bool
+	deleted deletions
+	newest  bool // the newest sequence number of each source is known
+	keys    int  // how many there may be
 }
 
 func newWorld(rng *rand.Rand) world {
-	w := world{sources: make([][]base.Entry, 1+rng.IntN(5)), own: rng.IntN(2) == 0}
-	keys := 1 + rng.IntN(40)
+	w := world{sources: make([][]base.Entry, 1+rng.IntN(5)), own: rng.IntN(2) == 0, newest: rng.IntN(2) == 0}
+	w.keys = 1 + rng.IntN(40)
+	if rng.IntN(8) == 0 {
+		w.keys *= 25 // enough for whole batches to be covered
+	}
+	if rng.IntN(2) == 0 {
+		w.deleted = randomDeletions(rng, w.key)
+	}
 	used := map[string]bool{}
-	for range rng.IntN(300) {
-		key := fmt.Appendf(nil, "k%0*d", 1+rng.IntN(2), rng.IntN(keys))
+	for range rng.IntN(max(300, 2*w.keys)) {
+		key := fmt.Appendf(w.key(rng), "%s", []string{"", "", "\x00", "-longer than the heads"}[rng.IntN(4)])
 		s := rng.IntN(len(w.sources))
 		seq := base.SeqNum(1 + rng.IntN(60))
 		if w.own && s == 0 {
@@ -39,9 +48,11 @@ func newWorld(rng *rand.Rand) world {
 			used[id] = true
 		}
 		m := base.Meta{Kind: base.KindSet, User: byte(rng.IntN(3))}
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
 		case 0:
 			m.Kind = base.KindDelete
+		case 2:
+			m.Kind = base.KindPointer
 		case 1:
 			m.ExpiresAt = uint64(90 + rng.IntN(20))
 		}
@@ -52,10 +63,19 @@ func newWorld(rng *rand.Rand) world {
 	return w
 }
 
+// key returns a random key of the world.
+func (w world) key(rng *rand.Rand) []byte { return fmt.Appendf(nil, "k%d", rng.IntN(w.keys)) }
+
 func (w world) inputs(reverse, volatile bool) []Input {
 	var in []Input
 	for i, s := range w.sources {
-		in = append(in, Input{Source: newSliceSource(s, reverse, volatile), Pending: w.own && i == 0})
+		input := Input{Source: newSliceSource(s, reverse, volatile), Pending: w.own && i == 0}
+		for _, e := range s {
+			if w.newest && !input.Pending {
+				input.MaxSeq = max(input.MaxSeq, e.Seq)
+			}
+		}
+		in = append(in, input)
 	}
 	return in
 }
@@ -80,10 +100,10 @@ func (w world) expect(snap Snapshot, reverse bool, lower, upper, seek []byte) []
 		}
 		if !snap.AllVersions {
 			first := true
-			for _, o := range sorted[:i] {
-				first = first && !(bytes.Equal(o.Key, e.Key) && sees(o))
+			for j := i - 1; j >= 0 && bytes.Equal(sorted[j].Key, e.Key); j-- {
+				first = first && !sees(sorted[j])
 			}
-			if !first || !e.Meta.Live(snap.Clock.NowMs()) {
+			if !first || !e.Meta.Live(snap.Clock.NowMs()) || e.Seq < w.deleted.over(e.Key, snap.At) {
 				continue
 			}
 		}
@@ -121,16 +141,21 @@ func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				return nil
 			}
-			return fmt.Appendf(nil, "k%d", rng.IntN(45))
+			return w.key(rng)
 		}
 		lower, upper := bound(), bound()
 		snap := Snapshot{At: base.SeqNum(rng.IntN(70)), Clock: fixedClock(100), AllVersions: rng.IntN(3) == 0}
 		if rng.IntN(3) == 0 {
 			snap.Since = base.SeqNum(rng.IntN(50))
 		}
+		cover := newSliceCover(t, w.deleted, snap.At, reverse)
+		if len(w.deleted) > 0 || rng.IntN(2) == 0 {
+			snap.Cover = cover
+		}
 		v.Init(w.inputs(reverse, rng.IntN(2) == 0), reverse, lower, upper, snap)
 		for range 3 {
 			seek := bound()
+			cover.asked, cover.last = 0, nil
 			var got []string
 			for ok := v.Seek(seek); ok; ok = v.Next() {
 				got = append(got, describe(v.Entry))
@@ -138,6 +163,9 @@ func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 			if want := w.expect(snap, reverse, lower, upper, seek); !slices.Equal(got, want) {
 				t.Fatalf("seed %d, reverse %v, [%s,%s), seek %s, %+v\n got %q\nwant %q",
 					seed, reverse, lower, upper, seek, snap, got, want)
+			}
+			if cover.asked > 2*len(w.deleted)+1 {
+				t.Fatalf("seed %d: %d deletions, %d questions", seed, len(w.deleted), cover.asked)
 			}
 			if v.Next() || v.Valid() {
 				t.Fatalf("seed %d: an ended iteration moved on", seed)
@@ -191,37 +219,5 @@ func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
 	}
 	if s.fills > 2 || s.at > 112 {
 		t.Errorf("ten entries took %d fills up to entry %d", s.fills, s.at)
-	}
-}
-
-func BenchmarkVisible(b *testing.B) {
-	for _, sources := range []int{1, 2, 5} {
-		for _, reverse := range []bool{false, true} {
-			b.Run(fmt.Sprintf("sources=%d/reverse=%v", sources, reverse), func(b *testing.B) {
-				rng := rand.New(rand.NewPCG(1, 1))
-				parts := make([][]base.Entry, sources)
-				for i := range 100_000 {
-					p := rng.IntN(sources)
-					parts[p] = append(parts[p], base.Entry{
-						Key: fmt.Appendf(nil, "vsz=00128-k=%010d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet},
-					})
-				}
-				var in []Input
-				for _, p := range parts {
-					in = append(in, Input{Source: newSliceSource(p, reverse, false)})
-				}
-				var v Visible
-				v.Init(in, reverse, nil, nil, Snapshot{At: 5, Clock: fixedClock(1)})
-				b.ReportAllocs()
-				ok := false
-				for b.Loop() {
-					if !ok {
-						ok = v.Seek(nil)
-					} else {
-						ok = v.Next()
-					}
-				}
-			})
-		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 //	2       4     length of the value in bytes
 //	6       ...   value
 //
-// Tables and value files that come and go will be fields of their own, each a
-// list of items, so that one edit makes all outputs of a job live and all its
-// inputs obsolete.
+// Tables and value files that come and go are fields of their own, each a
+// list of items (items.go), so that one edit makes all outputs of a job live
+// and all its inputs obsolete.
 type tag uint16
 
 const (
@@ -31,11 +31,16 @@ const (
 	tagLastSeq       tag = 5
 	tagClockHighMs   tag = 6
 	tagNextFile      tag = 7
+	tagFlushedSeq    tag = 8
+	tagDropTables    tag = 9 // tags 9 to 12 are lists of items, never empty
+	tagAddTables     tag = 10
+	tagDropValues    tag = 11
+	tagAddValues     tag = 12
 )
 
 // fieldSizes are the sizes in bytes of the fields whose size is fixed.
 var fieldSizes = map[tag]int{tagFormatVersion: 4, tagID: 16, tagHashSeed: 8,
-	tagLastSeq: 8, tagClockHighMs: 8, tagNextFile: 8}
+	tagLastSeq: 8, tagClockHighMs: 8, tagNextFile: 8, tagFlushedSeq: 8}
 
 const (
 	fieldHeaderSize = 6
@@ -72,7 +77,12 @@ func (e Edit) AppendTo(dst []byte) []byte {
 	}
 	dst = appendUint64(dst, tagLastSeq, e.LastSeq)
 	dst = appendUint64(dst, tagClockHighMs, e.ClockHighMs)
-	return appendUint64(dst, tagNextFile, e.NextFile)
+	dst = appendUint64(dst, tagNextFile, e.NextFile)
+	dst = appendUint64(dst, tagFlushedSeq, e.FlushedSeq)
+	dst = appendItems(dst, tagDropTables, e.DropTables, appendPlace)
+	dst = appendItems(dst, tagAddTables, e.AddTables, appendTable)
+	dst = appendItems(dst, tagDropValues, e.DropValues, appendFileNum)
+	return appendItems(dst, tagAddValues, e.AddValues, appendValueFile)
 }
 
 // appendField appends the header of a field.
@@ -136,7 +146,7 @@ func DecodeEdit(p []byte) (Edit, error) {
 
 // decodeField decodes the value v, which stands at offset, into the field that
 // t names.
-func (e *Edit) decodeField(t tag, v []byte, offset int64) error {
+func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	if size, fixed := fieldSizes[t]; fixed && len(v) != size {
 		return base.Corrupt(offset, fmt.Sprintf("size of field %d", t), len(v), size)
 	}
@@ -158,11 +168,21 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) error {
 		e.ClockHighMs = Some(binary.LittleEndian.Uint64(v))
 	case tagNextFile:
 		e.NextFile = Some(binary.LittleEndian.Uint64(v))
+	case tagFlushedSeq:
+		e.FlushedSeq = Some(base.SeqNum(binary.LittleEndian.Uint64(v)))
+	case tagDropTables:
+		e.DropTables, err = decodeItems(v, offset, decodePlace)
+	case tagAddTables:
+		e.AddTables, err = decodeItems(v, offset, decodeTable)
+	case tagDropValues:
+		e.DropValues, err = decodeItems(v, offset, decodeFileNum)
+	case tagAddValues:
+		e.AddValues, err = decodeItems(v, offset, decodeValueFile)
 	default:
-		return fmt.Errorf("%w: manifest field with tag %d, this one knows format version %d",
+		err = fmt.Errorf("%w: manifest field with tag %d, this one knows format version %d",
 			ErrUnknown, t, FormatVersion)
 	}
-	return nil
+	return err
 }
 
 // decodeSpans decodes the list of spans.

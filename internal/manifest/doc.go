@@ -1,6 +1,6 @@
 // Package manifest keeps the state of the database that is not data: its
-// identity, which log segments to replay, and (with the tree) which tables
-// and value files are live. The state is the fold of edits. An edit is durable
+// identity, which log segments to replay, and which tables and value files are
+// live. The state is the fold of edits. An edit is durable
 // before Append returns, and a failed append poisons the manifest: no file may
 // be deleted any more.
 //
@@ -27,6 +27,15 @@
 // the mark, is taken over by a new one when it is loaded: nothing is ever
 // appended behind a torn tail, nor into a file whose name a power cut may take
 // away.
+//
+// # The tree
+//
+// A Version is the tables by level, and the value files with the bytes in each
+// that tables refer to. It is immutable: readers hold one while edits make the
+// next, which shares with it what they do not change. A draft is a version
+// between the two; it checks an edit against what is there, so that no version
+// has tables that overlap where they must not, or pointers into a value file
+// that is gone.
 //
 // The manifest knows files as metadata and opens none but its own.
 package manifest

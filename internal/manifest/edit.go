@@ -34,6 +34,21 @@ type Edit struct {
 	LastSeq     Optional[base.SeqNum]
 	ClockHighMs Optional[uint64]
 	NextFile    Optional[uint64]
+	FlushedSeq  Optional[base.SeqNum]
+
+	// DropTables and DropValues happen before AddTables and AddValues: a
+	// table that moves is dropped from one level and added to another. A value
+	// file that is added under a live number takes the place of that one. What
+	// is added belongs to the manifest and never changes again.
+	DropTables []Place
+	AddTables  []*Table
+	DropValues []base.FileNum
+	AddValues  []*ValueFile
+}
+
+// changesTree reports whether tables or value files come or go.
+func (e *Edit) changesTree() bool {
+	return len(e.DropTables)+len(e.AddTables)+len(e.DropValues)+len(e.AddValues) > 0
 }
 
 var errFixed = errors.New("manifest: an edit changes what never changes")
@@ -59,6 +74,7 @@ func (e Edit) check(s State) error {
 		checkRise("last sequence number", s.LastSeq, e.LastSeq),
 		checkRise("clock", s.ClockHighMs, e.ClockHighMs),
 		checkRise("next file number", s.NextFile, e.NextFile),
+		checkRise("flushed sequence number", s.FlushedSeq, e.FlushedSeq),
 	)
 }
 

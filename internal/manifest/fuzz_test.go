@@ -19,8 +19,10 @@ func FuzzManifestEdit(f *testing.F) {
 	for range 8 {
 		f.Add(testEdit(rng, State{}).AppendTo(nil))
 	}
+	f.Add(treeState(rng, 40).snapshot().AppendTo(nil))
 	f.Add([]byte{})
 	f.Add(appendField(nil, tagSpans, 1<<30))
+	f.Add(append(appendField(nil, tagAddTables, 4), 0xff, 0xff, 0xff, 0xff))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		e, err := DecodeEdit(p)
 		if err != nil {
@@ -37,6 +39,7 @@ func FuzzManifestEdit(f *testing.F) {
 		if err != nil && !same(after, before) {
 			t.Fatalf("a refused edit changed the state to %+v", after)
 		}
+		must(t, after.Version.check())
 	})
 }
 
@@ -47,6 +50,8 @@ func FuzzManifestLoad(f *testing.F) {
 	snapshot := firstState().snapshot().AppendTo(nil)
 	f.Add(snapshot, testEdit(rng, firstState()).AppendTo(nil), uint32(0), byte(0))
 	f.Add(snapshot, []byte{}, uint32(record.Start+8), byte(1))
+	tree := treeState(rng, 20)
+	f.Add(tree.snapshot().AppendTo(nil), testEdit(rng, tree).AppendTo(nil), uint32(0), byte(0))
 	f.Add([]byte{}, []byte{}, uint32(5), byte(1))
 	f.Fuzz(func(t *testing.T, first, second []byte, at uint32, flip byte) {
 		b := record.NewBuilder(1, 100)

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -98,12 +99,14 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 // name with it, since nothing is appended before that.
 func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 	end := int64(0) // of the last edit
+	d := newDraftOfMany()
 	for first := true; ; first = false {
 		rec, err := r.NextRecord()
 		switch {
 		case err == io.EOF && first:
 			return false, noSnapshot(r)
 		case err == io.EOF:
+			s.mu.state.Version = d.version()
 			return marked, nil
 		case err != nil:
 			return false, err
@@ -117,7 +120,7 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 		case rec.Kind != record.Whole:
 			return false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
-		if err := s.replayEdit(rec); err != nil {
+		if err := s.replayEdit(rec, d); err != nil {
 			return false, err
 		}
 		if !first {
@@ -136,11 +139,11 @@ func noSnapshot(r *record.Reader) error {
 	return base.Corrupt(record.Start, "snapshot", "none", "one")
 }
 
-// replayEdit applies one edit of the manifest.
-func (s *Store) replayEdit(rec record.Record) error {
+// replayEdit applies one edit of the manifest; d carries the version.
+func (s *Store) replayEdit(rec record.Record, d *draft) error {
 	e, err := DecodeEdit(rec.Payload)
 	if err == nil {
-		s.mu.state, err = s.mu.state.Apply(e)
+		s.mu.state, err = s.mu.state.apply(&e, d)
 	}
 	switch {
 	case err == nil, errors.Is(err, ErrUnknown):
@@ -158,10 +161,9 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 		if n, err := f.ReadAt(b, off); n < len(b) {
 			return false, err
 		}
-		for _, c := range b {
-			if c != 0 {
-				return false, nil
-			}
+		// Each byte is as the one before it, and the first is zero.
+		if b[0] != 0 || !bytes.Equal(b[1:], b[:len(b)-1]) {
+			return false, nil
 		}
 	}
 	return true, nil

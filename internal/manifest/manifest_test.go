@@ -30,7 +30,7 @@ func testRandom(seed uint64) func() uint64 { return rand.New(rand.NewPCG(seed, 1
 
 // firstState returns the state of a new database.
 func firstState() State {
-	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42}
+	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42, Version: new(Version)}
 }
 
 // testSpans returns n spans in order, the last one open.
@@ -65,7 +65,13 @@ func testEdit(rng *rand.Rand, s State) Edit {
 	if rng.IntN(2) == 0 {
 		e.ClockHighMs = Some(s.ClockHighMs + rng.Uint64N(1000))
 	}
+	if rng.IntN(2) == 0 {
+		e.FlushedSeq = Some(s.FlushedSeq + base.SeqNum(rng.Uint64N(1000)))
+	}
 	e.NextFile = Some(s.NextFile + 1)
+	if rng.IntN(3) > 0 {
+		addTreeEdit(rng, s, &e)
+	}
 	return e
 }
 
@@ -156,7 +162,7 @@ func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	first := firstState()
-	first.LastSeq, first.ClockHighMs, first.NextFile = 10, 10, 10
+	first.LastSeq, first.ClockHighMs, first.NextFile, first.FlushedSeq = 10, 10, 10, 10
 	s, err := Create(fs, testDir, first, testRandom(1))
 	must(t, err)
 	open, sealed := base.LogSpan{}, base.LogSpan{Sealed: true, EndNumber: 5}
@@ -166,6 +172,7 @@ func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
 		"sequence back":      {LastSeq: Some(base.SeqNum(9))},
 		"clock back":         {ClockHighMs: Some(uint64(9))},
 		"files back":         {NextFile: Some(uint64(9))},
+		"flushed back":       {FlushedSeq: Some(base.SeqNum(9))},
 		"version back":       {FormatVersion: Some(uint32(0))},
 		"open span in front": {Spans: Some([]base.LogSpan{open, open})},
 		"spans overlap":      {Spans: Some([]base.LogSpan{sealed, {First: base.SegmentRef{Number: 5}}})},
@@ -202,17 +209,19 @@ func TestADirectoryWithoutAManifestIsNewOrDamaged(t *testing.T) {
 	if _, _, err := Load(fs, testDir, false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("a directory without files of a database: %v", err)
 	}
-	f, err := fs.Create(fs.Join(testDir, "000007.log"), vfs.CatLog)
-	must(t, err)
-	must(t, f.Close())
-	_, _, err = Load(fs, testDir, false, nil)
-	if !errors.Is(err, ErrMissing) || !errors.Is(err, base.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) {
-		t.Fatalf("a log without a manifest: %v", err)
+	for _, name := range []string{"000007.log", base.TableName(8), base.ValueName(1234567)} {
+		f, err := fs.Create(fs.Join(testDir, name), vfs.CatNone)
+		must(t, err)
+		must(t, f.Close())
+		_, _, err = Load(fs, testDir, false, nil)
+		if !errors.Is(err, ErrMissing) || !errors.Is(err, base.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) {
+			t.Fatalf("%s without a manifest: %v", name, err)
+		}
+		if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, ErrMissing) {
+			t.Fatalf("Create on top of %s: %v", name, err)
+		}
+		must(t, fs.Remove(fs.Join(testDir, name)))
 	}
-	if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, ErrMissing) {
-		t.Fatalf("Create on top of a log: %v", err)
-	}
-	must(t, fs.Remove(fs.Join(testDir, "000007.log")))
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
 	must(t, err)
 	must(t, s.Close())

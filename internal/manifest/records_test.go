@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -74,6 +75,17 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 	sealed[24] = 2
 	left := append([]byte(nil), span...)
 	left[30] = 1
+	item := func(tag tag, item []byte) []byte {
+		p := append(appendField(nil, tag, 4+len(item)), 0, 0, 0, 0)
+		p = append(p, item...)
+		putLength(p, fieldHeaderSize+4)
+		return p
+	}
+	spoiled := func(at int, b byte) []byte {
+		p := appendTable(nil, tableAt(1, 0, "a", "b", ValueRef{1, 1}))
+		p[at] = b
+		return p
+	}
 	for name, p := range map[string][]byte{
 		"half a header":        {1, 0, 4},
 		"longer than the edit": appendField(nil, tagNextFile, 8),
@@ -84,6 +96,19 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 		"part of a span":       append(appendField(nil, tagSpans, spanSize-1), span[1:]...),
 		"half sealed":          append(appendField(nil, tagSpans, spanSize), sealed...),
 		"a seal left over":     append(appendField(nil, tagSpans, spanSize), left...),
+		"an empty list":        appendField(nil, tagAddTables, 0),
+		"half a length":        append(appendField(nil, tagDropTables, 2), 0, 0),
+		"an item too long":     append(appendField(nil, tagDropTables, 4), 0xff, 0xff, 0xff, 0xff),
+		"part of a place":      item(tagDropTables, make([]byte, placeSize-1)),
+		"more than a place":    item(tagDropTables, make([]byte, placeSize+1)),
+		"part of a number":     item(tagDropValues, make([]byte, fileNumSize-1)),
+		"part of a value file": item(tagAddValues, make([]byte, valueFileSize-1)),
+		"part of a table":      item(tagAddTables, make([]byte, tableFixedSize-1)),
+		"a kind of bound":      item(tagAddTables, spoiled(1, 2)),
+		"a smallest too long":  item(tagAddTables, spoiled(tableLengths, 200)),
+		"a smallest of 4 GiB":  item(tagAddTables, spoiled(tableLengths+3, 255)),
+		"a largest too long":   item(tagAddTables, spoiled(tableLengths+4, 18)),
+		"part of a reference":  item(tagAddTables, spoiled(tableLengths, 0)),
 	} {
 		if e, err := DecodeEdit(p); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", name, e, err)
@@ -111,5 +136,26 @@ func TestALargeStateTakesSeveralFrames(t *testing.T) {
 	state.Spans = state.Spans[3:]
 	if !same(got, state) {
 		t.Fatalf("%d spans, want %d", len(got.Spans), len(state.Spans))
+	}
+}
+
+func TestAByteBehindTheEndIsSeenWhereverItIs(t *testing.T) {
+	t.Parallel()
+	b := make([]byte, zeroWrite+100)
+	zero := func(off int) bool {
+		t.Helper()
+		ok, err := isZero(bytes.NewReader(b), int64(off), int64(len(b)))
+		must(t, err)
+		return ok
+	}
+	if !zero(0) || !zero(50) || !zero(len(b)) {
+		t.Fatal("zeros are not seen as such")
+	}
+	for _, at := range []int{50, 51, 1000, zeroWrite + 49, zeroWrite + 50, len(b) - 1} {
+		b[at] = 1
+		if zero(50) || !zero(at+1) {
+			t.Fatalf("a byte at %d is not seen, or is seen behind it", at)
+		}
+		b[at] = 0
 	}
 }

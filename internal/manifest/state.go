@@ -28,11 +28,28 @@ type State struct {
 	// NextFile is a file number above all that were used for tables and value
 	// files.
 	NextFile uint64
+	// FlushedSeq is a sequence number up to which everything is in tables.
+	FlushedSeq base.SeqNum
+	// Version is the tables and value files. Only in a State that was neither
+	// loaded nor made by Apply it may be nil, which stands for none.
+	Version *Version
 }
 
 // Apply returns the state after e. It fails, without a change, when e is not
 // an edit that can follow s: the caller's mistake, or damage.
 func (s State) Apply(e Edit) (State, error) {
+	d := newDraft(s.Version)
+	next, err := s.apply(&e, d)
+	if err != nil {
+		return s, err
+	}
+	next.Version = d.version()
+	return next, nil
+}
+
+// apply is Apply for edits that follow one another: d carries the version from
+// one to the next. After an error d is of no use.
+func (s State) apply(e *Edit, d *draft) (State, error) {
 	if err := e.check(s); err != nil {
 		return s, err
 	}
@@ -42,15 +59,16 @@ func (s State) Apply(e Edit) (State, error) {
 	e.LastSeq.into(&s.LastSeq)
 	e.ClockHighMs.into(&s.ClockHighMs)
 	e.NextFile.into(&s.NextFile)
+	e.FlushedSeq.into(&s.FlushedSeq)
 	if e.Spans.Set {
 		s.Spans = append([]base.LogSpan(nil), e.Spans.Value...)
 	}
-	return s, nil
+	return s, d.apply(e, s.NextFile)
 }
 
 // snapshot returns the edit that makes s of the empty state.
 func (s State) snapshot() Edit {
-	return Edit{
+	e := Edit{
 		FormatVersion: Some(s.FormatVersion),
 		ID:            Some(s.ID),
 		HashSeed:      Some(s.HashSeed),
@@ -58,5 +76,16 @@ func (s State) snapshot() Edit {
 		LastSeq:       Some(s.LastSeq),
 		ClockHighMs:   Some(s.ClockHighMs),
 		NextFile:      Some(s.NextFile),
+		FlushedSeq:    Some(s.FlushedSeq),
 	}
+	if s.Version == nil {
+		return e
+	}
+	for _, tables := range s.Version.Levels {
+		e.AddTables = append(e.AddTables, tables...)
+	}
+	for _, v := range s.Version.Values {
+		e.AddValues = append(e.AddValues, v.ValueFile)
+	}
+	return e
 }

@@ -9,31 +9,39 @@ import (
 // the index slots of a whole block first, so that their cache misses overlap.
 const appendBlock = 64
 
-// AppendTable copies the newest entry of each key of src under the sequence
-// number seq. Nobody may write to src meanwhile. When AppendTable fails, the
+// AppendTable copies the newest entry of each key of src, and its range
+// deletions, under the sequence number seq. Nobody may write to src meanwhile. When AppendTable fails, the
 // table is as before.
 func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	invariant.Check(src != t, "a table appended to itself")
 	if seq < max(t.last, 1) {
 		return descends(seq, t.last)
 	}
+	src.bury()
 	n := t.published.Load()
-	if err := t.reserve(n, src.keys); err != nil {
+	count := src.keys + uint64(src.ranges.Load().len())
+	if err := t.reserve(n, count); err != nil {
 		return err
 	}
-	c := copier{t: t, src: src, seq: seq, next: n}
+	ranges, err := t.reserveRanges(src.ranges.Load().len(), false)
+	if err != nil {
+		return err
+	}
+	c := copier{t: t, src: src, seq: seq, next: n, ranges: ranges, nextRange: uint32(ranges.len())}
 	mark := t.arena.mark()
 	if err := src.eachBlock(c.copyBlock); err != nil {
 		t.arena.rollback(mark)
+		t.giveBack(ranges)
 		return err
 	}
-	invariant.Check(uint64(c.next-n) == src.keys, "copied %d entries of %d keys", c.next-n, src.keys)
+	invariant.Check(uint64(c.next-n) == count, "copied %d entries of %d", c.next-n, count)
 	if ix := t.index.Load(); ix != nil {
 		t.link(ix, n, c.next)
 	}
 	t.keys += c.fresh
 	t.data += c.data
 	t.last = seq
+	t.publishRanges(ranges, c.nextRange)
 	t.published.Store(c.next)
 	t.boundTail(c.next)
 	return nil
@@ -82,6 +90,9 @@ type copier struct {
 	next   uint32
 	fresh  uint64
 	data   int64
+	// ranges takes the range deletions, the next one at nextRange.
+	ranges    *rangeLog
+	nextRange uint32
 }
 
 func (c *copier) copyBlock(pairs []pair) error {
@@ -94,6 +105,12 @@ func (c *copier) copyBlock(pairs []pair) error {
 		e := c.src.arena.at(pairRef(p))
 		w := e.word()
 		if !c.src.isNewest(p, e, w) {
+			continue
+		}
+		if w&isRange != 0 {
+			if err := c.copyRange(e, w, pairHash(p)); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := c.copyEntry(e, w, pairHash(p)); err != nil {
@@ -116,7 +133,7 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	if err != nil {
 		return err
 	}
-	t.fill(e, w, old, from.expiry(fw), c.seq)
+	t.fill(e, w, old, from.expiry(fw), uint64(c.seq))
 	tail := from.tail(fw)
 	copy(e.tail(w), tail)
 	c.data += int64(len(tail))
@@ -126,12 +143,15 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 }
 
 // isNewest reports whether the entry e, at p, is the newest version of its
-// key.
+// key, or a range deletion.
 func (t *Table) isNewest(p pair, e entry, w uint64) bool {
+	if w&isRange != 0 {
+		return true
+	}
 	if w&isPending != 0 && e.diesAt() != 0 {
 		return false
 	}
-	if t.keys == uint64(t.published.Load()-t.dead) {
+	if t.keys+uint64(t.ranges.Load().len()) == uint64(t.published.Load()-t.dead) {
 		return true
 	}
 	return t.find(e.key(w), pairHash(p)) == pairRef(p)
@@ -145,8 +165,9 @@ func (t *Table) link(ix *index, n, end uint32) {
 			t.touched ^= ix.touch(pairHash(p))
 		}
 		for _, p := range pairs {
-			e := t.arena.at(pairRef(p))
-			ix.put(p, e.links(e.word()).next)
+			if e := t.arena.at(pairRef(p)); e.isPoint() {
+				ix.put(p, e.links(e.word()).next)
+			}
 		}
 		n += uint32(len(pairs))
 	}

@@ -15,21 +15,26 @@ type Ref uint32
 //
 //	offset  size  field
 //	0       8     word: see below
-//	8       8     sequence number; of a pending entry, the death mark
+//	8       8     sequence number; of a pending entry, its place in the
+//	              insertion order and above it, 4 bytes each, the death mark
 //	        8     expiry in milliseconds of Unix time, if hasExpiry
 //	        16    links to older versions, if hasOlder: next, jump, depth
 //	              (4 bytes each), 4 bytes unused
 //	              key, then value
 //
 // The bits of the word, from the lowest: 32 of value length, 16 of key length
-// less 1, 8 of user byte, 4 of kind, hasExpiry, hasOlder, isPending, unused.
+// less 1, 8 of user byte, 4 of kind, hasExpiry, hasOlder, isPending, isRange.
 //
 // A pending entry belongs to a transaction that has not committed. Its
 // sequence number is the table's stamp, 0 until Stamp. When the transaction
 // writes the key again, the death mark of the old entry becomes one more than
 // the place of the new one in the insertion order, so that an iterator knows
 // whether the new one is within its view. The mark is the only field that
-// changes after an entry is published.
+// changes after an entry is published. What a range deletion of the same
+// transaction kills is marked later, by bury.
+//
+// A range deletion has where the range begins as its key, and where it ends as
+// its value. It is in the insertion order alone, not in the index or in runs.
 //
 // Words are of the machine's byte order: entries never leave the process.
 type entry struct{ p unsafe.Pointer }
@@ -47,6 +52,10 @@ const (
 	hasExpiry = 1 << 60
 	hasOlder  = 1 << 61
 	isPending = 1 << 62
+	isRange   = 1 << 63
+
+	// markShift is where the death mark of a pending entry begins.
+	markShift = 32
 
 	// optionalShift brings hasExpiry and hasOlder to the values of their
 	// fields' sizes, 8 and 16, so that the key is found without a branch.
@@ -82,9 +91,18 @@ func (e entry) setRawSeq(s uint64)  { *(*uint64)(unsafe.Add(e.p, 8)) = s }
 func (e entry) setExpiry(ms uint64) { *(*uint64)(unsafe.Add(e.p, headerSize)) = ms }
 
 // diesAt returns the death mark of a pending entry.
-func (e entry) diesAt() uint64 { return atomic.LoadUint64((*uint64)(unsafe.Add(e.p, 8))) }
+func (e entry) diesAt() uint64 { return atomic.LoadUint64((*uint64)(unsafe.Add(e.p, 8))) >> markShift }
 
-func (e entry) setDiesAt(mark uint64) { atomic.StoreUint64((*uint64)(unsafe.Add(e.p, 8)), mark) }
+// place returns the place of a pending entry in the insertion order.
+func (e entry) place() uint32 { return uint32(atomic.LoadUint64((*uint64)(unsafe.Add(e.p, 8)))) }
+
+func (e entry) setDiesAt(mark uint64) {
+	atomic.StoreUint64((*uint64)(unsafe.Add(e.p, 8)), mark<<markShift|uint64(e.place()))
+}
+
+// isPoint reports whether the entry is a version of one key, not a range
+// deletion.
+func (e entry) isPoint() bool { return e.word()&isRange == 0 }
 
 // deadWithin reports whether a pending entry was overwritten by one of the
 // first n entries of the insertion order.

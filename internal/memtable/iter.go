@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// An Iter shows the entries of a table in order; it implements iter.Source.
+// An Iter shows the entries of a table in order, all but range deletions; it
+// implements iter.Source.
 // It shows the table as it was at Init, pending entries that die later
 // included. Its buffers are kept for the next Init. It must not be copied
 // while in use.
@@ -22,6 +24,9 @@ type Iter struct {
 	// entry first.
 	queue []*cursor
 	refs  [iter.BatchSize]Ref
+	// deletions are those of the transaction whose table it is. They hide what
+	// was written before them.
+	deletions rangedel.Cursor
 	// touched has no meaning; see Table.touched.
 	touched uint64
 }
@@ -53,6 +58,7 @@ func (it *Iter) Init(t *Table, reverse bool) {
 	if it.set, it.err = t.snapshot(); it.err != nil {
 		return
 	}
+	t.pendingDeletions(&it.deletions, reverse, it.set.covered)
 	shared := sharedByAll(it.set.runs)
 	if cap(it.cursors) < len(it.set.runs) {
 		it.cursors = make([]cursor, len(it.set.runs), len(it.set.runs)+4)
@@ -76,6 +82,7 @@ func (it *Iter) Close() {
 		it.t.dropSet(it.set)
 	}
 	it.t, it.set, it.err = nil, nil, nil
+	it.deletions.Init(false)
 	clear(it.cursors)
 	clear(it.queue)
 	it.cursors, it.queue = it.cursors[:0], it.queue[:0]
@@ -247,7 +254,7 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 	it.touched ^= touched
 	for _, e := range entries[:n] {
 		w := e.word()
-		if e.deadWithin(w, it.set.covered) {
+		if e.deadWithin(w, it.set.covered) || !it.deletions.Empty() && it.deleted(e, w) {
 			continue
 		}
 		i := b.N
@@ -255,4 +262,11 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 		b.Seqs[i], b.Metas[i] = t.seq(e, w), e.meta(w)
 		b.N++
 	}
+}
+
+// deleted reports whether a pending entry was written before a range deletion
+// that covers it.
+func (it *Iter) deleted(e entry, w uint64) bool {
+	mark, _ := it.deletions.At(e.key(w))
+	return mark > markOf(e.place())
 }

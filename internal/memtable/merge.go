@@ -143,7 +143,7 @@ func (t *Table) sortTail(from, end uint32) (*run, error) {
 		at -= uint32(len(pairs))
 		for i := len(pairs) - 1; i >= 0; i-- {
 			e := t.arena.at(pairRef(pairs[i]))
-			if !e.deadWithin(e.word(), end) {
+			if w := e.word(); w&isRange == 0 && !e.deadWithin(w, end) {
 				r.items[n].ref = pairRef(pairs[i])
 				n++
 			}

@@ -14,9 +14,10 @@ func (t *Table) Reset() {
 		t.index.Store(nil)
 		t.keepIndex(ix)
 	}
+	invariant.Check(n == 0 || t.keys > 0 || t.ranges.Load() != nil, "%d entries of no key", n)
+	t.dropRanges()
 	t.arena.reset(t.opts.Keep)
 	t.order.reset(t.opts.Keep)
-	invariant.Check(n == 0 || t.keys > 0, "%d entries of no key", n)
 	t.forget()
 }
 
@@ -33,6 +34,7 @@ func (t *Table) Release() {
 		t.mem.free(t.spare.block)
 		t.spare = nil
 	}
+	t.dropRanges()
 	t.arena.release()
 	t.order.reset(0)
 	t.forget()
@@ -44,7 +46,7 @@ func (t *Table) forget() {
 	if t.stamp.Load() != 0 {
 		t.stamp.Store(0)
 	}
-	t.last, t.keys, t.dead, t.data = 0, 0, 0, 0
+	t.last, t.keys, t.gone, t.dead, t.data = 0, 0, 0, 0, 0
 }
 
 // keepIndex makes ix the index of the table's next life, or frees it.

@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 //
 // Set, AppendTable, Stamp, Reset, Release, LiveLen and DataBytes are the
 // writer's: one goroutine at a time, and LiveLen and DataBytes anybody's once
-// the table takes no more writes. All other methods may be called by any
+// the table takes no more writes and one of them has been called. All other methods may be called by any
 // number of goroutines at any time before Release or Reset.
 type Table struct {
 	// What readers touch.
@@ -72,13 +72,16 @@ type Table struct {
 	// published is how many entries of the insertion order are complete.
 	published atomic.Uint32
 	order     order
+	// ranges leads to the range deletions, nil if there are none.
+	ranges atomic.Pointer[rangeLog]
 
 	// What the writer keeps.
 	opts  Options
 	mem   counted
 	last  base.SeqNum // the highest sequence number so far
 	keys  uint64      // keys in the table, each counted once
-	dead  uint32      // pending entries that were overwritten
+	gone  uint64      // keys in the index whose only version was buried
+	dead  uint32      // pending entries that were overwritten or buried
 	data  int64       // bytes of keys and values, without dead entries
 	stale []*index    // outgrown, kept for readers that still use them
 	spare *index      // kept by Reset for the next life
@@ -102,7 +105,13 @@ func New(o Options) *Table {
 // older pending version of the key dies. Sequence numbers never descend; two
 // versions may have the same one, and then the later one is the newer. hash is
 // the key's base.Hash. When Set fails the table is as before.
+//
+// With KindDeleteRange it adds a deletion of the keys from key, inclusive, to
+// value, exclusive. Pending versions of those keys die with it.
 func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
+	if m.Kind == base.KindDeleteRange {
+		return t.deleteRange(key, value, hash, seq)
+	}
 	if err := checkSizes(len(key), uint64(len(value))); err != nil {
 		return err
 	}
@@ -116,9 +125,9 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 		return err
 	}
 	old := t.find(key, h)
-	w := makeWord(len(key), len(value), m)
+	w, raw := makeWord(len(key), len(value), m), uint64(seq)
 	if seq == 0 {
-		w |= isPending
+		w, raw = w|isPending, uint64(n)
 	} else if old != 0 {
 		w |= hasOlder
 	}
@@ -126,7 +135,7 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	if err != nil {
 		return err
 	}
-	t.fill(e, w, old, m.ExpiresAt, seq)
+	t.fill(e, w, old, m.ExpiresAt, raw)
 	copy(e.key(w), key)
 	copy(e.value(w), value)
 	t.data += int64(len(key)) + int64(len(value))
@@ -161,10 +170,11 @@ func descends(seq, last base.SeqNum) error {
 	return fmt.Errorf("memtable: sequence number %d after %d", seq, last)
 }
 
-// fill writes all of a new entry but key and value.
-func (t *Table) fill(e entry, w uint64, old Ref, expiresAt uint64, seq base.SeqNum) {
+// fill writes all of a new entry but key and value. raw is the sequence number
+// or, of a pending entry, the place.
+func (t *Table) fill(e entry, w uint64, old Ref, expiresAt, raw uint64) {
 	e.setWord(w)
-	e.setRawSeq(uint64(seq))
+	e.setRawSeq(raw)
 	if w&hasExpiry != 0 {
 		e.setExpiry(expiresAt)
 	}
@@ -178,6 +188,12 @@ func (t *Table) kill(old Ref, n uint32) {
 	e := t.arena.at(old)
 	w := e.word()
 	invariant.Check(w&isPending != 0, "a pending write over a committed one")
+	if e.diesAt() != 0 {
+		// It was buried, and the key comes back.
+		t.keys++
+		t.gone--
+		return
+	}
 	t.data -= int64(wordKeyLen(w)) + int64(wordValueLen(w))
 	t.dead++
 	e.setDiesAt(uint64(n) + 1)
@@ -190,10 +206,11 @@ func (t *Table) reserve(n uint32, more uint64) error {
 		return err
 	}
 	ix := t.index.Load()
-	if total <= smallMax || t.keys+more <= ix.room() {
+	keys := t.keys + t.gone + more
+	if total <= smallMax || keys <= ix.room() {
 		return nil
 	}
-	return t.grow(ix, t.keys+more)
+	return t.grow(ix, keys)
 }
 
 // grow replaces the index ix, which may be nil, by one with room for keys.
@@ -227,7 +244,7 @@ func (t *Table) indexSmall(to *index) {
 	for i := t.published.Load(); i > 0; i-- {
 		p := t.order.at(i - 1)
 		e := t.arena.at(pairRef(p))
-		if to.find(&t.arena, e.key(e.word()), pairHash(p)) == 0 {
+		if e.isPoint() && to.find(&t.arena, e.key(e.word()), pairHash(p)) == 0 {
 			to.put(p, 0)
 		}
 	}
@@ -247,7 +264,7 @@ func (t *Table) find(key []byte, hash uint32) Ref {
 		if pairHash(pairs[i]) != hash {
 			continue
 		}
-		if t.arena.at(pairRef(pairs[i])).hasKey(key) {
+		if e := t.arena.at(pairRef(pairs[i])); e.hasKey(key) && e.isPoint() {
 			return pairRef(pairs[i])
 		}
 	}
@@ -255,7 +272,8 @@ func (t *Table) find(key []byte, hash uint32) Ref {
 }
 
 // Get returns the newest version of key with a sequence number of at most at;
-// a deletion is a version. The value is borrowed until Release or Reset.
+// a deletion is a version. Range deletions have no part in it, see Cover, but
+// for this: what one of the same transaction has killed is not there. The value is borrowed until Release or Reset.
 func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool) {
 	r := t.find(key, uint32(hash>>32))
 	if r == 0 {
@@ -263,6 +281,9 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 	}
 	e := t.arena.at(r)
 	w := e.word()
+	if w&isPending != 0 && t.buries(e, w) {
+		return nil, base.Meta{}, 0, false
+	}
 	seq = t.seq(e, w)
 	if seq > at {
 		if e, w = t.visibleAt(e, at); e.p == nil {
@@ -277,6 +298,7 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 // transaction's table one of the database's.
 func (t *Table) Stamp(seq base.SeqNum) {
 	invariant.Check(t.last == 0, "a stamp on entries that have sequence number %d", t.last)
+	t.bury()
 	t.stamp.Store(uint64(seq))
 	t.last = seq
 }
@@ -284,15 +306,23 @@ func (t *Table) Stamp(seq base.SeqNum) {
 // Len returns the number of entries: all versions, and dead ones too.
 func (t *Table) Len() int { return int(t.published.Load()) }
 
-// LiveLen returns the number of entries that are not dead.
-func (t *Table) LiveLen() int { return int(t.published.Load() - t.dead) }
+// LiveLen returns the number of entries that are not dead, range deletions
+// included.
+func (t *Table) LiveLen() int {
+	t.bury()
+	return int(t.published.Load() - t.dead)
+}
 
-// Keys returns the number of different keys.
+// Keys returns the number of different keys that have versions; pending ones
+// that a range deletion has killed count until LiveLen is called.
 func (t *Table) Keys() int { return int(t.keys) }
 
 // DataBytes returns the bytes of the keys and values of the entries that are
 // not dead.
-func (t *Table) DataBytes() int64 { return t.data }
+func (t *Table) DataBytes() int64 {
+	t.bury()
+	return t.data
+}
 
 // Bytes returns the memory the table holds.
-func (t *Table) Bytes() int64 { return t.mem.held.Load() }
+func (t *Table) Bytes() int64 { return t.mem.held.Load() + t.ranges.Load().bytes() }

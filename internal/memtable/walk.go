@@ -6,10 +6,11 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Entries calls yield for the newest entry of each key, in the order in which
-// they were written, until yield returns false. Keys and values are borrowed.
-// Nobody may write to the table meanwhile.
+// Entries calls yield for the newest entry of each key, and for the range
+// deletions, in the order in which they were written, until yield returns
+// false. Keys and values are borrowed. Nobody may write to the table meanwhile.
 func (t *Table) Entries(yield func(base.Entry) bool) {
+	t.bury()
 	n := t.published.Load()
 	for i := uint32(0); i < n; {
 		pairs := t.order.span(i, n)
@@ -30,7 +31,8 @@ func (t *Table) Entries(yield func(base.Entry) bool) {
 // Newer calls visit for the published entries with a sequence number above
 // than, the newest first, until visit returns false. hash is the upper half of
 // the key's hash; Key leads from r to the key. Walking over hashes alone
-// touches no entry.
+// touches no entry. Of a range deletion it shows the first key; NewerDeletions
+// shows the range.
 func (t *Table) Newer(than base.SeqNum, visit func(hash uint32, r Ref) bool) {
 	end := t.published.Load()
 	from := t.firstAfter(than, end)

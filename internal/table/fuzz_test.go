@@ -156,7 +156,7 @@ func readAll(t *testing.T, v *view) {
 			t.Fatalf("value %d is [%d,%d) after %d", i, from, to, end)
 		}
 		end = to
-		if v.seq(i) > base.SeqNumMax || !known(v.meta(i).Kind) {
+		if v.seq(i) > base.SeqNumMax || !storable(v.meta(i).Kind) {
 			t.Fatalf("entry %d: %d %v", i, v.seq(i), v.meta(i))
 		}
 		_ = v.search(key, v.seq(i))

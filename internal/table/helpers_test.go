@@ -215,7 +215,7 @@ func decorate(rng *rand.Rand, e *base.Entry) {
 	case 2:
 		e.Meta.User = byte(rng.Uint32())
 	case 3:
-		e.Meta.Kind = KindPointer
+		e.Meta.Kind = base.KindPointer
 	case 4:
 		e.Meta.ExpiresAt = ^uint64(0) - rng.Uint64N(3)
 	}

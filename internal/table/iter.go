@@ -12,7 +12,8 @@ import (
 type IterOptions struct {
 	// Reverse iterates from the largest key down.
 	Reverse bool
-	// KeysOnly leaves the values nil and touches no memory of theirs.
+	// KeysOnly touches no memory of values: those that are shown have the
+	// right lengths, and contents that nobody has verified.
 	KeysOnly bool
 	// Unmapped reads blocks by large reads into buffers of the iterator
 	// instead of through the mapping, so that a compaction does not push out
@@ -170,6 +171,7 @@ func (it *Iter) loadMapped() error {
 	}
 	it.v = r.viewVerified(b)
 	if it.opts.KeysOnly {
+		it.values = r.unread(&it.v)
 		return nil
 	}
 	if !r.valsOK.has(b) {
@@ -211,11 +213,7 @@ func (it *Iter) fillBackward(b *iter.Batch, n int) {
 // from place i on.
 func (it *Iter) show(b *iter.Batch, i, at, n int) {
 	it.showKeys(b.Keys[i:i+n], at)
-	if it.opts.KeysOnly {
-		clear(b.Vals[i : i+n])
-	} else {
-		it.showValues(b.Vals[i:i+n], at)
-	}
+	it.showValues(b.Vals[i:i+n], at)
 	it.showSeqs(b.Seqs[i:i+n], at)
 	it.showMetas(b.Metas[i:i+n], at)
 }

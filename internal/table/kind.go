@@ -2,9 +2,6 @@ package table
 
 import "github.com/stoatdb/stoat/internal/base"
 
-// KindPointer is a KindSet whose value is stored elsewhere: the entry's value
-// is the pointer that leads to it. The table does not look into pointers.
-const KindPointer base.Kind = 3
-
-// known reports whether k may be in a table.
-func known(k base.Kind) bool { return k.Known() || k == KindPointer }
+// storable reports whether an entry of kind k may be in a block. Range
+// deletions have a section of their own.
+func storable(k base.Kind) bool { return k.Known() && k != base.KindDeleteRange }

@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -92,6 +93,18 @@ func (r *Reader) values(b int, v *view) ([]byte, error) {
 	}
 	return r.decompressed(b, v, stored)
 }
+
+// unread returns as many bytes as the values of the block of v have, for who
+// wants to know their lengths alone.
+func (r *Reader) unread(v *view) []byte {
+	if v.codec == codecNone {
+		return r.data[v.valOff : v.valOff+int64(v.valLen)]
+	}
+	return zeros()[:v.rawLen()]
+}
+
+// zeros stands in for the values of any compressed block.
+var zeros = sync.OnceValue(func() []byte { return make([]byte, compressedRawMax) })
 
 func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 	if fetch {

@@ -92,7 +92,7 @@ func (c *verifier) verifyEntry(b, i int, v *view) error {
 	switch m.Kind {
 	case base.KindDelete:
 		p.Deletions++
-	case KindPointer:
+	case base.KindPointer:
 		p.Pointers++
 	}
 	if x := m.ExpiresAt; x != 0 {

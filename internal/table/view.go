@@ -203,7 +203,7 @@ func (v *view) check() error {
 	}
 	for i := range n {
 		f := v.flagsOf(i)
-		if k := base.Kind(f & flagKind); !known(k) {
+		if k := base.Kind(f & flagKind); !storable(k) {
 			return base.Corrupt(v.keyOff, "kind of an entry", uint8(k), "a known kind")
 		}
 		if f&^(flagKind|flagExpires) != 0 || f&flagExpires != 0 && !v.hasExpiries {

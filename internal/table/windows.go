@@ -53,7 +53,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	}
 	v := makeView(e, part)
 	if opts.KeysOnly {
-		return v, nil, nil
+		return v, r.unread(&v), nil
 	}
 	n := int64(e.valLen)
 	if !w.vals[w.turn].has(e.valOff, n) {

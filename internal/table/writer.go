@@ -129,10 +129,10 @@ func (w *Writer) Add(e base.Entry) error {
 	return w.err
 }
 
-// AddPointer appends an entry of KindPointer, whose value refers to so many
+// AddPointer appends an entry of base.KindPointer, whose value refers to so many
 // bytes of a value file.
 func (w *Writer) AddPointer(e base.Entry, ref ValueFileRef) error {
-	if w.err == nil && e.Meta.Kind != KindPointer {
+	if w.err == nil && e.Meta.Kind != base.KindPointer {
 		w.err = fmt.Errorf("table: AddPointer of an entry of kind %s", e.Meta.Kind)
 	}
 	if err := w.Add(e); err != nil {
@@ -155,7 +155,7 @@ func (w *Writer) checkEntry(e *base.Entry, shared int) error {
 		return fmt.Errorf("table: value of %d bytes", len(e.Value))
 	case e.Seq > base.SeqNumMax:
 		return fmt.Errorf("table: sequence number %d", e.Seq)
-	case !known(e.Meta.Kind):
+	case !storable(e.Meta.Kind):
 		return fmt.Errorf("table: entry of kind %d", e.Meta.Kind)
 	case w.props.Entries == 0:
 		return nil
@@ -184,7 +184,7 @@ func (w *Writer) count(e *base.Entry) {
 	switch e.Meta.Kind {
 	case base.KindDelete:
 		p.Deletions++
-	case KindPointer:
+	case base.KindPointer:
 		p.Pointers++
 	}
 	if x := e.Meta.ExpiresAt; x != 0 {

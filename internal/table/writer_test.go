@@ -93,7 +93,7 @@ func TestPointersAreCountedByValueFile(t *testing.T) {
 	}
 	for i := range 100 {
 		e := set(fmt.Sprintf("%03d", i), 1)
-		e.Meta.Kind = KindPointer
+		e.Meta.Kind = base.KindPointer
 		if err := w.AddPointer(e, ValueFileRef{File: uint64(9 - i%3), Bytes: uint64(i)}); err != nil {
 			t.Fatal(err)
 		}

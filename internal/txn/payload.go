@@ -1,7 +1,9 @@
 package txn
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -24,14 +26,21 @@ import (
 //	[8]      expiry, milliseconds of Unix time
 //	[1]      user byte
 //	1-3      key length, unsigned varint
-//	[1-5]    value length, unsigned varint, for KindSet
+//	[1-5]    value length, unsigned varint, for all kinds but KindDelete
 //	...      key, value
+//
+// The value of KindPointer is the pointer, at most PointerSizeMax bytes. That
+// of KindDeleteRange is the key, after the entry's own, at which the range
+// ends; there is no expiry and no user byte.
 
 // HeaderSize is the size of a transaction's header.
 const HeaderSize = 20
 
 // EntryOverheadMax is the most an entry takes beside its key and value.
 const EntryOverheadMax = 1 + 8 + 1 + 3 + 5
+
+// PointerSizeMax bounds the value of a KindPointer.
+const PointerSizeMax = 64
 
 const (
 	flagKindMask = 0x0f
@@ -70,7 +79,7 @@ func AppendEntryHead(dst, key []byte, valueLen int, m base.Meta) []byte {
 		dst = append(dst, m.User)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(key)))
-	if m.Kind == base.KindSet {
+	if m.Kind != base.KindDelete {
 		dst = binary.AppendUvarint(dst, uint64(valueLen))
 	}
 	return append(dst, key...)
@@ -127,6 +136,9 @@ func (d *decoder) entry() (key, value []byte, m base.Meta, err error) {
 	if f&^(flagKindMask|flagExpiry|flagUser) != 0 || !m.Kind.Known() {
 		return nil, nil, m, base.Corrupt(d.offset()-1, "entry flags", f, "a known kind")
 	}
+	if m.Kind == base.KindDeleteRange && f != byte(base.KindDeleteRange) {
+		return nil, nil, m, base.Corrupt(d.offset()-1, "flags of a range deletion", f, "neither expiry nor user byte")
+	}
 	if f&flagExpiry != 0 {
 		b, err := d.take(8, "entry expiry")
 		if err != nil {
@@ -149,17 +161,34 @@ func (d *decoder) entry() (key, value []byte, m base.Meta, err error) {
 	if err != nil {
 		return nil, nil, m, err
 	}
-	valueLen := uint64(0)
-	if m.Kind == base.KindSet {
-		if valueLen, err = d.length("value length", 0, base.MaxValueSize); err != nil {
-			return nil, nil, m, err
-		}
+	valueLen, err := d.valueLength(m.Kind)
+	if err != nil {
+		return nil, nil, m, err
 	}
 	if key, err = d.take(keyLen, "key"); err != nil {
 		return nil, nil, m, err
 	}
-	value, err = d.take(valueLen, "value")
-	return key, value, m, err
+	at := d.offset()
+	if value, err = d.take(valueLen, "value"); err != nil {
+		return nil, nil, m, err
+	}
+	if m.Kind == base.KindDeleteRange && bytes.Compare(key, value) >= 0 {
+		return nil, nil, m, base.Corrupt(at, "end of a range deletion", fmt.Sprintf("%.80q", value), fmt.Sprintf("more than %.80q", key))
+	}
+	return key, value, m, nil
+}
+
+// valueLength reads the length of the value of an entry of kind k.
+func (d *decoder) valueLength(k base.Kind) (uint64, error) {
+	switch k {
+	case base.KindSet:
+		return d.length("value length", 0, base.MaxValueSize)
+	case base.KindPointer:
+		return d.length("pointer length", 1, PointerSizeMax)
+	case base.KindDeleteRange:
+		return d.length("length of the end of a range deletion", 1, base.MaxKeySize)
+	}
+	return 0, nil
 }
 
 // length reads a varint in its shortest form, from least to most.

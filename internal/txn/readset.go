@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"slices"
+	"sort"
 )
 
 // A ReadSet is what a transaction has read: keys, as hashes, and ranges. At
@@ -12,11 +13,13 @@ import (
 // Keys are kept as 64-bit hashes, found by their high 32 bits, because that
 // is what a memtable's list of recent writes has at hand. Two keys with the
 // same 64-bit hash conflict for each other: a false abort, once in 2^64 pairs,
-// never a missed one.
+// never a missed one. The keys themselves are kept for range deletions, which
+// have no hash.
 type ReadSet struct {
 	points []uint64 // open addressing by the high bits; 0 is empty
 	count  int
 	shift  uint // 64 - log2(len(points))
+	read   keyLog
 	ranges []Range
 	sorted bool
 	keys   []byte // backs the bounds of ranges
@@ -40,6 +43,7 @@ func (r *ReadSet) Reset() {
 		clear(r.points)
 		r.count = 0
 	}
+	r.read.reset()
 	clear(r.ranges)
 	r.ranges, r.keys, r.sorted = r.ranges[:0], r.keys[:0], false
 }
@@ -57,6 +61,17 @@ func (r *ReadSet) AddPoint(hash uint64) {
 	}
 	if r.insert(pointOf(hash)) {
 		r.count++
+	}
+}
+
+// AddKey notes that a key, which has the given hash, was read, there or not.
+func (r *ReadSet) AddKey(key []byte, hash uint64) {
+	if 4*(r.count+1) > 3*len(r.points) {
+		r.growPoints()
+	}
+	if r.insert(pointOf(hash)) {
+		r.count++
+		r.read.add(key)
 	}
 }
 
@@ -181,6 +196,28 @@ func (r *ReadSet) Covers(key []byte) bool {
 		i--
 	}
 	return i >= 0 && (r.ranges[i].Hi == nil || bytes.Compare(key, r.ranges[i].Hi) < 0)
+}
+
+// Intersects reports whether a key of [lo, hi) was read, by itself or in a
+// range; a nil hi has no end.
+func (r *ReadSet) Intersects(lo, hi []byte) bool {
+	return r.rangesIntersect(lo, hi) || r.CoversPoint(lo, hi)
+}
+
+// CoversPoint reports whether a key of [lo, hi) was read by itself.
+func (r *ReadSet) CoversPoint(lo, hi []byte) bool { return r.read.has(lo, hi) }
+
+// rangesIntersect reports whether a range that was read and [lo, hi) have a
+// key in common.
+func (r *ReadSet) rangesIntersect(lo, hi []byte) bool {
+	if !r.sorted {
+		r.mergeRanges()
+	}
+	// The first range that does not end before lo is the only candidate.
+	i := sort.Search(len(r.ranges), func(i int) bool {
+		return r.ranges[i].Hi == nil || bytes.Compare(r.ranges[i].Hi, lo) > 0
+	})
+	return i < len(r.ranges) && (hi == nil || bytes.Compare(r.ranges[i].Lo, hi) < 0 && bytes.Compare(lo, hi) < 0)
 }
 
 // mergeRanges sorts the ranges and joins those that touch, so that their ends

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -43,6 +44,70 @@ func TestReadSetCoversExactlyWhatWasRead(t *testing.T) {
 			}
 			if got := r.Covers(k); got != want {
 				t.Fatalf("seed %d: Covers(%s) = %v, want %v in %s", seed, k, got, want, ranges)
+			}
+		}
+		checkIntersections(t, &r, ranges, key)
+	}
+}
+
+// checkIntersections asks for ranges what a search through all keys that there
+// are answers: those of the ranges' alphabet and what comes right after them.
+func checkIntersections(t *testing.T, r *ReadSet, ranges []Range, key func() []byte) {
+	t.Helper()
+	for range 30 {
+		lo, hi := key(), key()
+		if len(hi) == 1 {
+			hi = nil
+		}
+		want := false
+		for _, g := range ranges {
+			// They have a key in common if the later beginning lies in both.
+			at := g.Lo
+			if bytes.Compare(lo, at) > 0 {
+				at = lo
+			}
+			want = want || (g.Hi == nil || bytes.Compare(at, g.Hi) < 0) && (hi == nil || bytes.Compare(at, hi) < 0)
+		}
+		if got := r.Intersects(lo, hi); got != want {
+			t.Fatalf("Intersects(%s, %s) = %v, want %v in %s", lo, hi, got, want, ranges)
+		}
+	}
+}
+
+func TestReadSetKnowsWhichRangesHaveAPointInThem(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 5))
+	var r ReadSet
+	for range 60 {
+		r.Reset()
+		var read [][]byte
+		key := func() []byte {
+			k := fmt.Appendf(nil, "%0*d", 1+rng.IntN(4), rng.IntN(3000))
+			if rng.IntN(50) == 0 {
+				k = append(k, make([]byte, rng.IntN(base.MaxKeySize-4))...)
+			}
+			return k
+		}
+		for range 4 {
+			for range rng.IntN(200) {
+				k := key()
+				r.AddKey(k, base.Hash(k, 1))
+				r.AddKey(k, base.Hash(k, 1))
+				read = append(read, bytes.Clone(k))
+				k[0] = 'x' // the set has its own copy
+			}
+			for range rng.IntN(3 * scansMax) {
+				lo, hi := key(), key()
+				if rng.IntN(9) == 0 {
+					hi = nil
+				}
+				want := false
+				for _, k := range read {
+					want = want || bytes.Compare(k, lo) >= 0 && (hi == nil || bytes.Compare(k, hi) < 0)
+				}
+				if got := r.CoversPoint(lo, hi); got != want || r.Intersects(lo, hi) != want {
+					t.Fatalf("CoversPoint(%.20s, %.20s) = %v, want %v", lo, hi, got, want)
+				}
 			}
 		}
 	}
@@ -93,16 +158,7 @@ func TestPayloadComesBackAsItWent(t *testing.T) {
 		b := h.AppendTo(nil)
 		bound := HeaderSize
 		for range h.Count {
-			e := base.Entry{Key: bytes.Repeat([]byte{byte(rng.Uint32())}, 1+rng.IntN(300)), Meta: base.Meta{Kind: base.KindDelete}}
-			if rng.IntN(2) == 0 {
-				e.Meta.Kind, e.Value = base.KindSet, bytes.Repeat([]byte{7}, rng.IntN(300))
-			}
-			if rng.IntN(2) == 0 {
-				e.Meta.ExpiresAt = 1 + rng.Uint64N(1<<60)
-			}
-			if rng.IntN(2) == 0 {
-				e.Meta.User = byte(rng.Uint32())
-			}
+			e := randomPayloadEntry(rng)
 			b = append(AppendEntryHead(b, e.Key, len(e.Value), e.Meta), e.Value...)
 			bound += len(e.Key) + len(e.Value) + EntryOverheadMax
 			want = append(want, e)
@@ -130,12 +186,62 @@ func TestPayloadComesBackAsItWent(t *testing.T) {
 	}
 }
 
+func randomPayloadEntry(rng *rand.Rand) base.Entry {
+	e := base.Entry{Key: bytes.Repeat([]byte{byte(rng.Uint32())}, 1+rng.IntN(300)), Meta: base.Meta{Kind: base.KindDelete}}
+	switch rng.IntN(5) {
+	case 0:
+		e.Meta.Kind, e.Value = base.KindDeleteRange, append(bytes.Clone(e.Key), 1)
+		return e
+	case 1:
+		e.Meta.Kind, e.Value = base.KindPointer, bytes.Repeat([]byte{9}, 1+rng.IntN(PointerSizeMax))
+	case 2, 3:
+		e.Meta.Kind, e.Value = base.KindSet, bytes.Repeat([]byte{7}, rng.IntN(300))
+	}
+	if rng.IntN(2) == 0 {
+		e.Meta.ExpiresAt = 1 + rng.Uint64N(1<<60)
+	}
+	if rng.IntN(2) == 0 {
+		e.Meta.User = byte(rng.Uint32())
+	}
+	return e
+}
+
+func TestPayloadsThatNoTransactionWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	entry := func(key, value string, m base.Meta) []byte {
+		b := AppendEntryHead(Header{Seq: 1, Count: 1}.AppendTo(nil), []byte(key), len(value), m)
+		return append(b, value...)
+	}
+	for name, b := range map[string][]byte{
+		"a range of no key":           entry("b", "b", base.Meta{Kind: base.KindDeleteRange}),
+		"a range that ends before":    entry("b", "a", base.Meta{Kind: base.KindDeleteRange}),
+		"a range without an end":      entry("b", "", base.Meta{Kind: base.KindDeleteRange}),
+		"a range to a long key":       entry("b", "c"+strings.Repeat("c", base.MaxKeySize), base.Meta{Kind: base.KindDeleteRange}),
+		"a range that expires":        entry("b", "c", base.Meta{Kind: base.KindDeleteRange, ExpiresAt: 1}),
+		"a range with a user byte":    entry("b", "c", base.Meta{Kind: base.KindDeleteRange, User: 1}),
+		"a pointer of no bytes":       entry("b", "", base.Meta{Kind: base.KindPointer}),
+		"a pointer of too many bytes": entry("b", strings.Repeat("p", PointerSizeMax+1), base.Meta{Kind: base.KindPointer}),
+		"an unknown kind":             entry("b", "c", base.Meta{Kind: base.KindDeleteRange + 1}),
+	} {
+		err := Decode(b, func(Header) error { return nil }, func(_, _ []byte, _ base.Meta) error {
+			t.Errorf("%s is shown", name)
+			return nil
+		})
+		if !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // FuzzPayload holds that decoding fails as corruption or re-encodes to the
 // same bytes.
 func FuzzPayload(f *testing.F) {
 	b := Header{Seq: 7, TimeMs: 9, Count: 2}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("key"), 5, base.Meta{Kind: base.KindSet, ExpiresAt: 12, User: 3}), "value"...)
 	f.Add(AppendEntryHead(b, []byte("gone"), 0, base.Meta{Kind: base.KindDelete}))
+	b = Header{Seq: 8, TimeMs: 9, Count: 2}.AppendTo(nil)
+	b = append(AppendEntryHead(b, []byte("lo"), 2, base.Meta{Kind: base.KindDeleteRange}), "or"...)
+	f.Add(append(AppendEntryHead(b, []byte("far"), 3, base.Meta{Kind: base.KindPointer, User: 1}), "ptr"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		err := Decode(b, func(h Header) error {
@@ -156,4 +262,34 @@ func FuzzPayload(f *testing.F) {
 			t.Fatalf("re-encoded to %x, was %x", again, b)
 		}
 	})
+}
+
+// BenchmarkAddKey adds 1,000 keys to a set in turn, as hashes alone and with
+// the keys.
+func BenchmarkAddKey(b *testing.B) {
+	keys := make([][]byte, 1000)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "vsz=00128-k=%010d", i*7919)
+	}
+	hashes := make([]uint64, len(keys))
+	for i, k := range keys {
+		hashes[i] = base.Hash(k, 1)
+	}
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprintf("keys=%v", with), func(b *testing.B) {
+			b.ReportAllocs()
+			var r ReadSet
+			for i := range b.N {
+				j := i % len(keys)
+				if j == 0 {
+					r.Reset()
+				}
+				if with {
+					r.AddKey(keys[j], hashes[j])
+				} else {
+					r.AddPoint(hashes[j])
+				}
+			}
+		})
+	}
 }

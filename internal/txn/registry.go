@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -142,6 +143,25 @@ func (r *Registry[T]) Oldest(visible *atomic.Uint64) base.SeqNum {
 		}
 	}
 	return base.SeqNum(oldest)
+}
+
+// Snapshots returns the snapshots that are being read or may yet be taken, each
+// once, ascending. The last is the visible one: of the versions up to it, only
+// what one of these snapshots shows is of use to anybody; all later versions
+// are.
+func (r *Registry[T]) Snapshots(visible *atomic.Uint64) []base.SeqNum {
+	last := base.SeqNum(visible.Load()) // before the slots: see Acquire
+	out := []base.SeqNum{last}
+	for _, c := range *r.chunks.Load() {
+		for i := range c {
+			w := c[i].word.Load()
+			if seq := base.SeqNum(w >> 16); w&slotHeld != 0 && seq < last {
+				out = append(out, seq)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Active returns how many slots are held.

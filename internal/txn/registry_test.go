@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,34 @@ func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
 		t.Errorf("after the first reader ended the oldest is %d, want 20", got)
 	}
 	b.Release()
+}
+
+func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	r := NewRegistry[struct{}]()
+	var held []*Slot[struct{}]
+	for _, at := range []uint64{5, 5, 9, 3, 12, 9} {
+		visible.Store(at)
+		held = append(held, r.Acquire(&visible))
+	}
+	visible.Store(9)
+	if got, want := r.Snapshots(&visible), []base.SeqNum{3, 5, 9}; !slices.Equal(got, want) {
+		t.Errorf("snapshots %d, want %d", got, want)
+	}
+	visible.Store(20)
+	held[3].Release()
+	if got, want := r.Snapshots(&visible), []base.SeqNum{5, 9, 12, 20}; !slices.Equal(got, want) {
+		t.Errorf("snapshots %d, want %d", got, want)
+	}
+	for i, s := range held {
+		if i != 3 {
+			s.Release()
+		}
+	}
+	if got, want := r.Snapshots(&visible), []base.SeqNum{20}; !slices.Equal(got, want) {
+		t.Errorf("snapshots %d, want %d", got, want)
+	}
 }
 
 func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
@@ -72,6 +101,47 @@ func TestBarrierPassesWhenItsReadersHaveEnded(t *testing.T) {
 	if !r.Barrier().Passed() {
 		t.Error("a barrier of nobody did not pass")
 	}
+}
+
+// Whoever drops what no snapshot of the list shows must not drop what a reader
+// sees: each reader's snapshot is in the list or beyond its last.
+func TestSnapshotsMissNobody(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	var list atomic.Pointer[[]base.SeqNum]
+	list.Store(&[]base.SeqNum{0})
+	r := NewRegistry[struct{}]()
+	var stop atomic.Bool
+	var readers, movers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for range 10_000 {
+				s := r.Acquire(&visible)
+				for range 3 {
+					l := *list.Load()
+					if _, found := slices.BinarySearch(l, s.Seq()); !found && s.Seq() < l[len(l)-1] {
+						t.Errorf("snapshot %d is not in %d", s.Seq(), l)
+						break
+					}
+				}
+				s.Release()
+			}
+		})
+	}
+	movers.Go(func() {
+		for !stop.Load() {
+			visible.Add(1)
+		}
+	})
+	movers.Go(func() {
+		for !stop.Load() {
+			l := r.Snapshots(&visible)
+			list.Store(&l)
+		}
+	})
+	readers.Wait()
+	stop.Store(true)
+	movers.Wait()
 }
 
 // A snapshot must never be older than what Oldest said before it was taken:

@@ -1,0 +1,202 @@
+package stoat
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+)
+
+// flushBytes is about how many bytes of memtables one flush takes together:
+// what waits in a burst becomes one run instead of several.
+const flushBytes = 128 << 20
+
+// A flush turns the oldest memtables into a run of tables of level 0. It has
+// the shape of all background work: it writes new files, then one edit of the
+// manifest makes them live and says from where the log is still needed, then
+// a new view shows them in place of the memtables.
+
+// flushStep flushes what waits. It asks to be called again by being woken.
+func (d *DB) flushStep() (time.Duration, error) {
+	for {
+		v := d.view.Load()
+		from := d.flushable(v)
+		if from == len(v.tables) {
+			return d.idleFlush()
+		}
+		err := d.flush(v, from)
+		d.admission.flushed(err)
+		if err != nil {
+			d.backgroundFailed(err)
+			return 0, err
+		}
+	}
+}
+
+// flushable returns the index in v.tables from which on memtables can be
+// flushed: they take no writes any more and everything in them is visible, so
+// that no table holds what a failed sync may yet take back.
+func (d *DB) flushable(v *view) int {
+	visible, bytes := d.lastVersion(), int64(0)
+	from := len(v.tables)
+	for from > 1 && v.tables[from-1].LastSeq() <= visible {
+		if bytes += v.tables[from-1].Bytes(); bytes > flushBytes && from < len(v.tables) {
+			break
+		}
+		from--
+	}
+	return from
+}
+
+// flush turns v.tables[from:], the oldest memtables, into tables.
+func (d *DB) flush(v *view, from int) error {
+	started := time.Now()
+	flushed := v.tables[from:]
+	result, err := d.writeRun(flushed)
+	if err != nil {
+		d.removeOutput(result)
+		return fmt.Errorf("flush: %w", err)
+	}
+	edit := manifest.Edit{
+		AddTables:  result.Tables,
+		FlushedSeq: manifest.Some(flushed[0].LastSeq()),
+		LastSeq:    manifest.Some(flushed[0].LastSeq()),
+	}
+	first := v.logFrom[from-1]
+	l := d.log.Load()
+	if l != nil && first != (base.SegmentRef{}) {
+		edit.Spans = manifest.Some([]base.LogSpan{{First: first}})
+	}
+	if err := d.install(edit, func(v view) view {
+		n := len(v.tables) - len(flushed)
+		v.tables, v.logFrom = v.tables[:n:n], v.logFrom[:n:n]
+		return v
+	}); err != nil {
+		d.removeOutput(result)
+		return fmt.Errorf("flush: %w", err)
+	}
+	d.discard(discarded{memtables: flushed})
+	d.work.flushed(result, time.Since(started))
+	if edit.Spans.Set {
+		if err := l.Release(first.Number); err != nil {
+			d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)
+		}
+	}
+	d.background.compactor.wake()
+	return nil
+}
+
+// writeRun writes memtables as a new run of level 0.
+func (d *DB) writeRun(memtables []*memtable.Table) (compact.Result, error) {
+	version := d.manifest.State().Version
+	sources := make([]memtable.Iter, len(memtables))
+	inputs := make([]iter.Source, len(memtables))
+	size := int64(0)
+	for i, t := range memtables {
+		sources[i].Init(t, false)
+		defer sources[i].Close()
+		inputs[i] = &sources[i]
+		size += t.DataBytes()
+	}
+	job := d.newJob(inputs)
+	job.Level, job.Run, job.CreatedMs = 0, nextRun(version), d.nowMs()
+	job.Splits, job.TableSize = compact.FlushSplits(version, d.shape(false), size)
+	return compact.Run(job)
+}
+
+// nextRun returns a number above those of all runs.
+func nextRun(v *manifest.Version) uint64 {
+	if len(v.Levels[0]) == 0 {
+		return 1
+	}
+	return v.Levels[0][0].Run + 1
+}
+
+const (
+	// idleAfter is how long nobody must have committed for the database to
+	// be called idle.
+	idleAfter = 2 * time.Second
+	// idleFlushMin is the size of a memtable that is worth flushing for no
+	// other reason than that there is time.
+	idleFlushMin = 1 << 20
+	// closeFlushMin is the size of one that Close flushes, so that the next
+	// Open has little to replay.
+	closeFlushMin = 256 << 10
+	// closeSpansMax is how many openings of the database may have left their
+	// part of the log before Close flushes a memtable of any size.
+	closeSpansMax = 4
+)
+
+// idleFlush flushes the memtable that takes the writes when there have been
+// none for a while. Then the log can be small, and idle merging begins.
+func (d *DB) idleFlush() (again time.Duration, err error) {
+	idle := &d.background.idle
+	idle.dozing.Store(true) // from here on a commit wakes the flusher
+	if last := d.lastVersion(); last != idle.last {
+		idle.last = last
+		idle.dozing.Store(false)
+		return idleAfter, nil
+	}
+	if d.view.Load().tables[0].Bytes() < idleFlushMin {
+		return 0, nil
+	}
+	if err := d.rotate(); err != nil {
+		return 0, err
+	}
+	d.background.flusher.wake()
+	return 0, nil
+}
+
+// flushSoon makes the flusher look, if there may be something for it to do.
+func (d *DB) flushSoon() {
+	if len(d.view.Load().tables) > 1 || d.background.idle.dozing.Load() {
+		d.background.flusher.wake()
+	}
+}
+
+// rotate puts an empty memtable before the one that takes the writes, which
+// can then be flushed, and moves the log to a small segment.
+func (d *DB) rotate() error {
+	c := &d.commits
+	c.build.Lock()
+	defer c.build.Unlock()
+	if err := c.poisoned(); err != nil {
+		return err
+	}
+	if d.log.Load() == nil {
+		if err := d.startLog(); err != nil {
+			return err
+		}
+	}
+	l := d.log.Load()
+	if err := l.Shrink(); err != nil {
+		return err
+	}
+	if active := d.view.Load().tables[0]; active.Len() > 0 {
+		d.add(l.Current(), newTable(0))
+	}
+	return nil
+}
+
+// finalFlush is Close's: it flushes what the next Open would take long to
+// replay. The log has it all, so that an error is no loss.
+func (d *DB) finalFlush() {
+	v := d.view.Load()
+	_, bytes := v.waiting()
+	bytes += v.tables[0].Bytes()
+	spans := len(d.manifest.State().Spans)
+	if bytes < closeFlushMin && spans <= closeSpansMax || v.tables[0].Len() == 0 && len(v.tables) == 1 {
+		return
+	}
+	err := d.rotate()
+	for v := d.view.Load(); err == nil && len(v.tables) > 1; v = d.view.Load() {
+		err = d.flush(v, d.flushable(v))
+	}
+	if err != nil {
+		d.opts.Logger.Warn("stoat: what is in memory was left in the log", "error", err)
+	}
+}

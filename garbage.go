@@ -1,0 +1,104 @@
+package stoat
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// garbage is what no new reader can reach, while readers that began before may
+// still use it: memtables that were flushed, files that were replaced.
+//
+//	in use --change of the view--> discarded --barrier passed--> gone
+type garbage struct {
+	some atomic.Bool // there is some, so that a reader that ends says so
+	mu   sync.Mutex
+	heap []discarded // the oldest first
+}
+
+// discarded is what one change of the view left behind.
+type discarded struct {
+	readers   *txn.Barrier[Txn]
+	memtables []*memtable.Table
+	tables    []base.FileNum
+}
+
+// discard takes what the view has no more. The files in it are deleted in the
+// end, so the manifest must durably lack them.
+func (d *DB) discard(g discarded) {
+	d.garbage.mu.Lock()
+	g.readers = d.readers.Barrier()
+	d.garbage.heap = append(d.garbage.heap, g)
+	d.garbage.some.Store(true)
+	d.garbage.mu.Unlock()
+	d.sweep()
+}
+
+// sweep gives back what nobody reads any more.
+func (d *DB) sweep() {
+	g := &d.garbage
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.heap) > 0 && g.heap[0].readers.Passed() {
+		d.giveBack(&g.heap[0])
+		g.heap[0] = discarded{}
+		g.heap = g.heap[1:]
+	}
+	g.some.Store(len(g.heap) > 0)
+}
+
+// giveBack frees memory and deletes files. A file that cannot be deleted now
+// is an orphan that the next Open deletes.
+func (d *DB) giveBack(g *discarded) {
+	for _, t := range g.memtables {
+		t.Release()
+	}
+	if err := d.tables.Drop(g.tables); err != nil {
+		d.opts.Logger.Warn("stoat: a table could not be closed", "error", err)
+	}
+	for _, n := range g.tables {
+		d.removeFile(base.TableName(n))
+	}
+}
+
+// removeFile deletes a file of the database that nothing refers to, unless
+// the manifest has failed: then nobody knows what it refers to.
+func (d *DB) removeFile(name string) {
+	if d.manifest.Err() != nil {
+		return
+	}
+	if err := d.fs.Remove(d.fs.Join(d.dir, name)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+		d.opts.Logger.Warn("stoat: a file that is not needed could not be removed", "file", name, "error", err)
+	}
+}
+
+// removeOrphans deletes the tables and value files that unfinished work of an
+// earlier opening has left. The manifest does not know them.
+func (d *DB) removeOrphans() error {
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{}
+	for _, level := range d.manifest.State().Version.Levels {
+		for _, t := range level {
+			live[base.TableName(t.Num)] = true
+		}
+	}
+	for _, v := range d.manifest.State().Version.Values {
+		live[base.ValueName(v.File)] = true
+	}
+	for _, name := range names {
+		_, isTable := base.ParseTableName(name)
+		_, isValues := base.ParseValueName(name)
+		if (isTable || isValues) && !live[name] {
+			d.removeFile(name)
+		}
+	}
+	return nil
+}

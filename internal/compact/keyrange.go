@@ -1,0 +1,130 @@
+package compact
+
+import (
+	"bytes"
+	"sort"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A keyRange is the keys from lo, inclusive, to hi, exclusive if open says so.
+// A nil bound is none.
+type keyRange struct {
+	lo, hi []byte
+	open   bool
+}
+
+// rangeOf returns the bounds of t.
+func rangeOf(t *manifest.Table) keyRange {
+	return keyRange{t.Smallest, t.Largest, t.LargestExclusive}
+}
+
+// with returns the smallest range that holds r and t.
+func (r keyRange) with(t *manifest.Table) keyRange {
+	if bytes.Compare(t.Smallest, r.lo) < 0 {
+		r.lo = t.Smallest
+	}
+	if c := bytes.Compare(t.Largest, r.hi); c > 0 || c == 0 && !t.LargestExclusive {
+		r.hi, r.open = t.Largest, t.LargestExclusive
+	}
+	return r
+}
+
+// hull returns the smallest range that holds all tables, of which there is at
+// least one.
+func hull(tables []*manifest.Table) keyRange {
+	r := rangeOf(tables[0])
+	for _, t := range tables[1:] {
+		r = r.with(t)
+	}
+	return r
+}
+
+// before reports whether all keys of r come before those of t.
+func (r keyRange) before(t *manifest.Table) bool {
+	if r.hi == nil {
+		return false
+	}
+	c := bytes.Compare(r.hi, t.Smallest)
+	return c < 0 || c == 0 && r.open
+}
+
+// after reports whether all keys of r come after those of t.
+func (r keyRange) after(t *manifest.Table) bool { return r.lo != nil && t.EndsBefore(r.lo) }
+
+// within returns the tables of an ordered list that overlap r, a part of that
+// list.
+func within(tables []*manifest.Table, r keyRange) []*manifest.Table {
+	from := sort.Search(len(tables), func(i int) bool { return !r.after(tables[i]) })
+	tables = tables[from:]
+	return tables[:sort.Search(len(tables), func(i int) bool { return r.before(tables[i]) })]
+}
+
+// A gap is the keys strictly between two tables of a level; nil is the end of
+// the level. What lies in the gap between the neighbours of some tables can be
+// merged with them and meets no others.
+type gap struct{ left, right *manifest.Table }
+
+// gapAround returns the gap around the tables of an ordered list that overlap
+// r, and these tables.
+func gapAround(tables []*manifest.Table, r keyRange) (gap, []*manifest.Table) {
+	from := sort.Search(len(tables), func(i int) bool { return !r.after(tables[i]) })
+	to := from + sort.Search(len(tables)-from, func(i int) bool { return r.before(tables[from+i]) })
+	var g gap
+	if from > 0 {
+		g.left = tables[from-1]
+	}
+	if to < len(tables) {
+		g.right = tables[to]
+	}
+	return g, tables[from:to]
+}
+
+// reachesOutLeft and reachesOutRight report whether t has keys that do not lie
+// in the gap, on that side.
+func (g gap) reachesOutLeft(t *manifest.Table) bool {
+	return g.left != nil && !g.left.EndsBefore(t.Smallest)
+}
+
+func (g gap) reachesOutRight(t *manifest.Table) bool {
+	return g.right != nil && !t.EndsBefore(g.right.Smallest)
+}
+
+// meeting returns the tables of an ordered list that have keys in the gap.
+func (g gap) meeting(tables []*manifest.Table) []*manifest.Table {
+	if l := g.left; l != nil {
+		tables = tables[sort.Search(len(tables), func(i int) bool { return !g.leftOfAll(tables[i]) }):]
+	}
+	if r := g.right; r != nil {
+		tables = tables[:sort.Search(len(tables), func(i int) bool {
+			return bytes.Compare(tables[i].Smallest, r.Smallest) >= 0
+		})]
+	}
+	return tables
+}
+
+// leftOfAll reports whether t ends before the gap begins.
+func (g gap) leftOfAll(t *manifest.Table) bool {
+	c := bytes.Compare(t.Largest, g.left.Largest)
+	return c < 0 || c == 0 && (t.LargestExclusive || !g.left.LargestExclusive)
+}
+
+// runsOf cuts level 0 into its runs, the newest first, each ordered by key.
+func runsOf(level0 []*manifest.Table) [][]*manifest.Table {
+	var runs [][]*manifest.Table
+	for from, i := 0, 1; i <= len(level0); i++ {
+		if i == len(level0) || level0[i].Run != level0[from].Run {
+			runs = append(runs, level0[from:i])
+			from = i
+		}
+	}
+	return runs
+}
+
+func bytesOf(tables []*manifest.Table) int64 {
+	n := int64(0)
+	for _, t := range tables {
+		n += t.Size
+	}
+	return n
+}

@@ -1,0 +1,213 @@
+package compact
+
+import (
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// poorRatio is how many bytes of the base may be rewritten for one of level 0
+// before it is better to merge the runs of level 0 with each other.
+const poorRatio = 32
+
+// A slice is a set of tables of level 0 that can go to the base together, and
+// the tables of the base that they meet. Whatever it has of level 0, it has
+// everything older, too.
+type slice struct {
+	tables             []*manifest.Table // of level 0, oldest run first
+	base               []*manifest.Table
+	bytes0, bytesBelow int64
+	// won is bytes0 and what the deletions of the slice free below.
+	won  float64
+	runs int
+}
+
+func (c *slice) bytes() int64   { return c.bytes0 + c.bytesBelow }
+func (c *slice) yield() float64 { return c.won / float64(c.bytes()) }
+func (c *slice) poor() bool     { return float64(c.bytesBelow) > poorRatio*c.won }
+
+// depth returns the largest number of runs that may hold one key.
+func (p *picker) depth() int {
+	deepest := 0
+	for i, run := range p.runs {
+		for _, t := range run {
+			// The deepest place begins where some table begins.
+			at := keyRange{lo: t.Smallest, hi: t.Smallest}
+			n := 1
+			for j, other := range p.runs {
+				if j != i {
+					n += len(within(other, at))
+				}
+			}
+			deepest = max(deepest, n)
+		}
+	}
+	return deepest
+}
+
+// gapOver returns the gap in the base around t, of the i-th run, and
+// everything older that has to go before t; and the tables of the base there.
+func (p *picker) gapOver(i int, t *manifest.Table) (gap, []*manifest.Table) {
+	r := rangeOf(t)
+	for _, run := range p.runs[i+1:] {
+		for _, under := range within(run, r) {
+			r = r.with(under)
+		}
+	}
+	return gapAround(p.v.Levels[p.base], r)
+}
+
+// sliceIn returns the slice in a gap. Going from the oldest run to the newest,
+// it takes what lies in the gap; a table that reaches out of the gap stays, and
+// the gap ends there for all that is newer.
+func (p *picker) sliceIn(g gap, below []*manifest.Table) slice {
+	c := slice{base: below, bytesBelow: bytesOf(below)}
+	for i := len(p.runs) - 1; i >= 0; i-- {
+		before := len(c.tables)
+		for _, t := range g.meeting(p.runs[i]) {
+			left, right := g.reachesOutLeft(t), g.reachesOutRight(t)
+			switch {
+			case left || right:
+			case len(c.tables) == 0 || c.bytes()+t.Size <= p.s.InputMax:
+				c.tables = append(c.tables, t)
+				c.bytes0 += t.Size
+				c.won += p.wonBy(t)
+				continue
+			default:
+				right = true // the job is full
+			}
+			if left {
+				g.left = t
+			}
+			if right {
+				g.right = t
+				break
+			}
+		}
+		if len(c.tables) > before {
+			c.runs++
+		}
+	}
+	return c
+}
+
+// wonBy returns how many bytes it is worth to take t of level 0 to the base:
+// its own, and those that it frees. What range deletions free is not known,
+// and deletions that have waited too long must go at any price.
+func (p *picker) wonBy(t *manifest.Table) float64 {
+	if t.Deletions+t.RangeDeletions == 0 {
+		return float64(t.Size)
+	}
+	below := within(p.v.Levels[p.base], rangeOf(t))
+	if t.RangeDeletions > 0 || p.s.old(t) {
+		return float64(t.Size + bytesOf(below))
+	}
+	return float64(t.Size) + freed(t, below)
+}
+
+// slices returns the slices over all gaps of the base that tables of level 0
+// need.
+func (p *picker) slices() []slice {
+	var all []slice
+	seen := map[gap]bool{}
+	for i, run := range p.runs {
+		for _, t := range run {
+			if g, below := p.gapOver(i, t); !seen[g] {
+				seen[g] = true
+				all = append(all, p.sliceIn(g, below))
+			}
+		}
+	}
+	return all
+}
+
+// pickLevel0 chooses a slice: within the bounds of a job, and then the deepest
+// or the one that rewrites least of the base.
+func (p *picker) pickLevel0(why Reason) (Plan, bool) {
+	all := p.slices()
+	best := &all[0]
+	for i := range all[1:] {
+		if p.better(&all[1+i], best, why) {
+			best = &all[1+i]
+		}
+	}
+	switch {
+	case why == ReasonIdle && best.poor():
+		return p.mergeRuns(why)
+	case why == ReasonRuns && poorRatio*bytesOf(p.v.Levels[0]) < bytesOf(p.v.Levels[p.base]):
+		if plan, ok := p.mergeRuns(why); ok {
+			return plan, true
+		}
+	}
+	return p.planOf(best, why), true
+}
+
+// better reports whether slice a is to be chosen before b.
+func (p *picker) better(a, b *slice, why Reason) bool {
+	fitsA, fitsB := a.bytes() <= p.s.InputMax, b.bytes() <= p.s.InputMax
+	switch {
+	case fitsA != fitsB:
+		return fitsA
+	case !fitsA:
+		return a.bytes() < b.bytes()
+	case why == ReasonRuns && a.runs != b.runs:
+		return a.runs > b.runs
+	}
+	return a.yield() > b.yield()
+}
+
+// planOf returns the plan that takes slice c to the base.
+func (p *picker) planOf(c *slice, why Reason) Plan {
+	plan := Plan{Reason: why, OutputLevel: p.base}
+	plan.Inputs[0] = slices.Clone(c.tables)
+	slices.Reverse(plan.Inputs[0])
+	plan.Inputs[p.base] = c.base
+	return plan.finish(p.v, p.s)
+}
+
+// mergeRuns makes one run of the newest runs, which are too small to be worth
+// rewriting the base. A run that is much larger than the newer ones together
+// is left alone, so that small flushes do not rewrite it again and again.
+func (p *picker) mergeRuns(why Reason) (Plan, bool) {
+	plan := Plan{Reason: why}
+	n, sum := 0, int64(0)
+	for ; n < len(p.runs); n++ {
+		size := bytesOf(p.runs[n])
+		if n > 0 && (size > 4*sum || sum+size > p.s.InputMax) {
+			break
+		}
+		sum += size
+		plan.Inputs[0] = append(plan.Inputs[0], p.runs[n]...)
+	}
+	if n < 2 {
+		return Plan{}, false
+	}
+	plan.Run = p.runs[0][0].Run
+	plan = plan.finish(p.v, p.s)
+	plan.Splits, _ = FlushSplits(p.v, p.s, sum)
+	plan.Bottom = plan.Bottom && n == len(p.runs)
+	return plan, true
+}
+
+// pickMove finds tables of level 0 that meet nothing older, neither there nor
+// in the base: they sink for nothing, in as many as do not meet each other.
+func (p *picker) pickMove() (Plan, bool) {
+	plan := Plan{Reason: ReasonMove, OutputLevel: p.base}
+	for i := len(p.runs) - 1; i >= 0; i-- {
+		for _, t := range p.runs[i] {
+			if !p.nothingOlder(i, t) || len(within(p.v.Levels[p.base], rangeOf(t))) > 0 {
+				continue
+			}
+			if p.s.removable(t) > 0 && nothingBelow(p.v, p.base, rangeOf(t)) {
+				continue
+			}
+			plan.Inputs[0] = append(plan.Inputs[0], t)
+		}
+	}
+	if len(plan.Inputs[0]) == 0 {
+		return Plan{}, false
+	}
+	slices.Reverse(plan.Inputs[0])
+	plan = plan.finish(p.v, p.s)
+	return plan, plan.Move
+}

@@ -1,0 +1,94 @@
+package compact
+
+import "github.com/stoatdb/stoat/internal/manifest"
+
+// worstLevel returns the level between level 0 and the last that is furthest
+// beyond its target, and by which factor. What lies above the levels that
+// should be in use counts as twice its target, so that it goes soon.
+func (p *picker) worstLevel() (level int, score float64) {
+	for l := 1; l < last; l++ {
+		size := bytesOf(p.v.Levels[l])
+		if size == 0 {
+			continue
+		}
+		x := 2.0
+		if t := p.target.bytes[l]; t > 0 {
+			x = float64(size) / float64(t)
+		}
+		if x > score {
+			level, score = l, x
+		}
+	}
+	return level, score
+}
+
+// pickLevel chooses the table of a level that costs least to push down, for
+// what that wins: its own bytes, and those that its deletions free.
+func (p *picker) pickLevel(level int) Plan {
+	var best *manifest.Table
+	var least float64
+	for _, t := range p.v.Levels[level] {
+		below := within(p.v.Levels[level+1], rangeOf(t))
+		cost := float64(bytesOf(below)) / (float64(t.Size) + freed(t, below))
+		if best == nil || cost < least {
+			best, least = t, cost
+		}
+	}
+	return p.down(best, level, ReasonLevel)
+}
+
+// freed estimates how many bytes of the level below, and of value files that
+// it refers to, the deletions of t remove.
+func freed(t *manifest.Table, below []*manifest.Table) float64 {
+	var bytes, entries float64
+	for _, u := range below {
+		bytes += float64(u.Size)
+		entries += float64(u.Entries)
+		for _, ref := range u.Values {
+			bytes += float64(ref.Bytes)
+		}
+	}
+	if entries == 0 {
+		return 0
+	}
+	return min(bytes, float64(t.Deletions)*bytes/entries)
+}
+
+// down returns the plan that pushes t one level down from the given one, or
+// rewrites it in the last one. Neighbours of t that meet no more of the level below go with it,
+// as long as the job stays within its bounds.
+func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
+	plan := Plan{Reason: why, OutputLevel: min(from+1, last)}
+	if from == last {
+		plan.Inputs[last] = []*manifest.Table{t}
+		return plan.finish(p.v, p.s)
+	}
+	g, below := gapAround(p.v.Levels[from+1], rangeOf(t))
+	plan.Inputs[from+1] = below
+	plan.Inputs[from] = []*manifest.Table{t}
+	if len(below) > 0 {
+		plan.Inputs[from] = p.neighbours(t, from, g, p.s.InputMax-bytesOf(below))
+	}
+	return plan.finish(p.v, p.s)
+}
+
+// neighbours returns t and the tables to its right and left that lie in the gap,
+// until they come to more than limit bytes.
+func (p *picker) neighbours(t *manifest.Table, level int, g gap, limit int64) []*manifest.Table {
+	near := g.meeting(p.v.Levels[level])
+	at := 0
+	for near[at] != t {
+		at++
+	}
+	from, to, size := at, at+1, t.Size
+	fits := func(u *manifest.Table) bool {
+		return !g.reachesOutLeft(u) && !g.reachesOutRight(u) && size+u.Size <= limit
+	}
+	for ; to < len(near) && fits(near[to]); to++ {
+		size += near[to].Size
+	}
+	for ; from > 0 && fits(near[from-1]); from-- {
+		size += near[from-1].Size
+	}
+	return near[from:to]
+}

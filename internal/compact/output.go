@@ -1,0 +1,125 @@
+package compact
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/table"
+)
+
+// An output is the tables that a job makes, one after the other.
+type output struct {
+	job    *Job
+	result Result
+	// deletions are the range deletions that stay, from where the table being
+	// written begins.
+	deletions *rangedel.List
+
+	file   NewFile
+	writer *table.Writer // nil between two tables
+	splits int           // how many splits have been passed
+	unread int           // what was added since the size was looked at
+}
+
+// sizeEvery is after how many entries the size of a table is looked at; each
+// valueUnit of a value counts as one more.
+const sizeEvery = 32
+
+// beginKey ends the table before key if it is time to.
+func (o *output) beginKey(key []byte) error {
+	atSplit := false
+	for o.splits < len(o.job.Splits) && bytes.Compare(o.job.Splits[o.splits], key) <= 0 {
+		o.splits++
+		atSplit = true
+	}
+	if o.writer == nil {
+		return nil
+	}
+	if !atSplit && o.unread < sizeEvery {
+		return nil
+	}
+	o.unread = 0
+	size := o.writer.EstimatedSize()
+	if size >= o.job.TableSize || atSplit && size >= o.job.SplitMin {
+		return o.finish(key)
+	}
+	return nil
+}
+
+func (o *output) add(e *base.Entry) error {
+	if err := o.prepare(e); err != nil {
+		return err
+	}
+	return o.writer.Add(*e)
+}
+
+func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
+	if err := o.prepare(e); err != nil {
+		return err
+	}
+	return o.writer.AddPointer(*e, table.ValueFileRef{File: uint64(ref.File), Bytes: ref.Bytes})
+}
+
+// prepare makes sure that there is a table for e, and counts it.
+func (o *output) prepare(e *base.Entry) error {
+	o.result.EntriesWritten++
+	o.unread += 1 + len(e.Value)/valueUnit
+	if o.writer != nil {
+		return nil
+	}
+	return o.create()
+}
+
+// create begins a table.
+func (o *output) create() error {
+	var err error
+	if o.file, err = o.job.NewFile(); err != nil {
+		return err
+	}
+	o.result.Files = append(o.result.Files, o.file.Num)
+	opts := o.job.Writer
+	opts.Salt = o.file.Salt
+	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {
+		return errors.Join(err, o.file.File.Close())
+	}
+	return nil
+}
+
+// end finishes the last table, which may have nothing but range deletions.
+func (o *output) end() error {
+	if o.writer == nil && o.deletions.Len() > 0 {
+		if err := o.create(); err != nil {
+			return err
+		}
+	}
+	return o.finish(nil)
+}
+
+// finish ends the table being written, if there is one. It gets the range
+// deletions up to next, where the table after it begins; nil is the end.
+func (o *output) finish(next []byte) error {
+	if o.writer == nil {
+		return nil
+	}
+	w := o.writer
+	o.writer = nil
+	props, err := w.Finish()
+	if err = errors.Join(err, o.file.File.Close()); err != nil {
+		return err
+	}
+	o.result.BytesWritten += props.Size
+	o.result.Tables = append(o.result.Tables, o.describe(&props))
+	return nil
+}
+
+// abandon closes the file of a table that will not be finished.
+func (o *output) abandon() {
+	if o.writer != nil {
+		// The job has failed already; the file will be removed.
+		_ = o.file.File.Close()
+		o.writer = nil
+	}
+}

@@ -1,0 +1,70 @@
+package compact
+
+import "github.com/stoatdb/stoat/internal/manifest"
+
+// A picker is one question to Pick and what was found out about it.
+type picker struct {
+	v      *manifest.Version
+	s      Shape
+	runs   [][]*manifest.Table // of level 0, newest first
+	target targets
+	base   int
+}
+
+func newPicker(v *manifest.Version, s Shape) *picker {
+	p := &picker{v: v, s: s.withDefaults(), runs: runsOf(v.Levels[0])}
+	p.target = targetsOf(v, p.s)
+	p.base = baseOf(v, p.target)
+	return p
+}
+
+// Pick returns what is most worth doing with v, or false when nothing is. It
+// does no I/O and takes no lock: same version in, same plan out.
+//
+// What costs nothing comes first, then what has outgrown its size the most,
+// then garbage, and what only makes reading faster when there is time for it.
+func Pick(v *manifest.Version, s Shape) (Plan, bool) {
+	p := newPicker(v, s)
+	if plan, ok := p.pickDead(); ok {
+		return plan, true
+	}
+	if plan, ok := p.pickMove(); ok {
+		return plan, true
+	}
+	if plan, ok := p.pickSize(); ok {
+		return plan, true
+	}
+	if plan, ok := p.pickGarbage(); ok {
+		return plan, true
+	}
+	if p.s.Idle {
+		return p.pickIdle()
+	}
+	return Plan{}, false
+}
+
+// pickSize works on what is furthest beyond its size: level 0 or a level
+// below it.
+func (p *picker) pickSize() (Plan, bool) {
+	level, score := p.worstLevel()
+	runs := float64(p.depth()) / float64(p.s.RunsMax)
+	level0 := float64(bytesOf(p.v.Levels[0])) / float64(p.s.BaseSizeMin)
+	switch {
+	case max(runs, level0, score) < 1:
+		return Plan{}, false
+	case score > max(runs, level0):
+		return p.pickLevel(level), true
+	case runs >= level0:
+		return p.pickLevel0(ReasonRuns)
+	}
+	return p.pickLevel0(ReasonLevel0)
+}
+
+// pickIdle empties level 0, unless the little that is there would have to
+// rewrite much. Several such runs become one.
+func (p *picker) pickIdle() (Plan, bool) {
+	if len(p.runs) == 0 {
+		return Plan{}, false
+	}
+	return p.pickLevel0(ReasonIdle)
+}

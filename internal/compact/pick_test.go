@@ -1,0 +1,268 @@
+package compact
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// sees returns what each snapshot sees of every key of the tree, now.
+func (t *tree) sees() map[string]base.SeqNum {
+	seen := map[string]base.SeqNum{}
+	newest := map[string]grain{}
+	for _, tables := range t.v.Levels {
+		for _, m := range tables {
+			for _, g := range t.grains[m.Num] {
+				for _, s := range t.rules.Snapshots {
+					at := fmt.Sprintf("%d at %d", g.key, s)
+					if g.seq <= s && g.seq > newest[at].seq {
+						newest[at] = g
+					}
+				}
+			}
+		}
+	}
+	for at, g := range newest {
+		if g.meta.Live(t.s.NowMs) {
+			seen[at] = g.seq
+		}
+	}
+	return seen
+}
+
+// randomTree returns a tree in the middle of its life: small tables, few keys,
+// many deletions and expiries, some snapshots.
+func randomTree(tb testing.TB, rng *rand.Rand) *tree {
+	const unit = 1 << 20
+	t := newTree(Shape{BaseSizeMin: 16 * unit, TableSize: 4 * unit, InputMax: 32 * unit, RunsMax: 2 + rng.IntN(6), DeletionAgeMs: 1000}, unit/8)
+	keys := 1 + rng.Uint64N(4000)
+	deletions, expiries := rng.IntN(10), rng.IntN(10)
+	var snapshots []base.SeqNum
+	for range 1 + rng.IntN(25) {
+		from := rng.Uint64N(keys)
+		grains := t.random(1+rng.IntN(80), func(int) uint64 { return (from + rng.Uint64N(1+keys/(1+rng.Uint64N(5)))) % keys })
+		for i := range grains {
+			if rng.IntN(10) < deletions {
+				grains[i].meta.Kind = base.KindDelete
+			} else if rng.IntN(10) < expiries {
+				grains[i].meta.ExpiresAt = 1 + t.s.NowMs + rng.Uint64N(2000)
+			}
+		}
+		t.flush(grains)
+		t.s.NowMs += rng.Uint64N(200)
+		if len(snapshots) > 0 && rng.IntN(3) == 0 {
+			snapshots = snapshots[1:]
+		}
+		t.advance(snapshots...)
+		for range rng.IntN(4) {
+			if p, ok := Pick(t.v, t.s); ok {
+				t.apply(tb, p)
+			}
+		}
+		if rng.IntN(4) == 0 {
+			snapshots = append(snapshots, t.seq)
+			t.seq++
+		}
+	}
+	t.s.Idle = rng.IntN(2) == 0
+	return t
+}
+
+// TestPickingEndsAndChangesNothingThatIsSeen settles random trees. Every plan
+// must leave what snapshots see, and the order of versions in the tree; and
+// there must be an end of plans.
+func TestPickingEndsAndChangesNothingThatIsSeen(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			tr := randomTree(t, rand.New(rand.NewPCG(seed, 2)))
+			before, steps, merged, size := tr.sees(), tr.steps, tr.merged, tr.size()
+			tr.settle(t)
+			if after := tr.sees(); !reflect.DeepEqual(before, after) {
+				t.Errorf("snapshots saw %d versions before and %d after", len(before), len(after))
+			}
+			// Every table goes down at most once a level, or is merged or
+			// cleaned once more.
+			if n, most := tr.steps-steps, 20+4*int(size/(64<<10)); n > most {
+				t.Errorf("%d steps for %d bytes", n, size)
+			}
+			if most := 20 * size; tr.merged-merged > most {
+				t.Errorf("%d bytes written for a tree of %d", tr.merged-merged, size)
+			}
+		})
+	}
+}
+
+// TestATreeOfNothingLiveShrinksToNothing deletes all keys, or lets them
+// expire, and picks while the database is idle.
+func TestATreeOfNothingLiveShrinksToNothing(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"deleted", "deleted at random", "expired", "expired while busy"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			const mib = 1 << 20
+			tr := newTree(Shape{BaseSizeMin: 16 * mib, TableSize: 4 * mib, InputMax: 32 * mib}, mib/16)
+			rng := rand.New(rand.NewPCG(1, 2))
+			const keys = 8000
+			write := func(n int, key func(int) uint64, m base.Meta) {
+				for range n {
+					grains := tr.random(40, key)
+					for i := range grains {
+						grains[i].meta = m
+					}
+					tr.flush(grains)
+					tr.advance()
+					tr.settle(t)
+				}
+			}
+			m := base.Meta{Kind: base.KindSet}
+			if how[0] == 'e' {
+				m.ExpiresAt = 1000
+			}
+			write(300, func(int) uint64 { return rng.Uint64N(keys) }, m)
+			from := tr.seq
+			switch how {
+			case "deleted":
+				write(keys/40, func(int) uint64 { return uint64(tr.seq - from) }, base.Meta{Kind: base.KindDelete})
+				write(1, func(int) uint64 { return 0 }, base.Meta{Kind: base.KindDelete})
+			case "deleted at random":
+				order := rng.Perm(keys)
+				write(keys/40, func(int) uint64 { return uint64(order[tr.seq-from-1]) }, base.Meta{Kind: base.KindDelete})
+			}
+			tr.s.NowMs, tr.s.Idle = 1000, how != "expired while busy"
+			tr.advance()
+			tr.settle(t)
+			if tr.size() != 0 {
+				t.Errorf("left: %d bytes %s", tr.size(), tr)
+			}
+		})
+	}
+}
+
+// TestDeletionsThatAreOldGoAlthoughTheyAreFew keeps a few deletions in a tree
+// that is busy with nothing else.
+func TestDeletionsThatAreOldGoAlthoughTheyAreFew(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, DeletionAgeMs: 1000}, mib/64)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 100 {
+		grains := tr.random(64, func(int) uint64 { return rng.Uint64N(100_000) })
+		if i%10 == 0 {
+			grains[0].meta.Kind = base.KindDelete
+		}
+		tr.flush(grains)
+		tr.advance()
+		tr.settle(t)
+	}
+	tr.s.NowMs = 1000
+	tr.advance()
+	tr.settle(t)
+	for level, tables := range tr.v.Levels[1:] {
+		for _, m := range tables {
+			if m.Deletions > 0 {
+				t.Errorf("%d deletions in a table of level %d", m.Deletions, level+1)
+			}
+		}
+	}
+}
+
+// TestASnapshotHoldsWhatItSeesAndNoLonger deletes everything under an open
+// snapshot.
+func TestASnapshotHoldsWhatItSeesAndNoLonger(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, Idle: true}, mib/64)
+	tr.flush(tr.random(1000, func(i int) uint64 { return uint64(i) }))
+	tr.advance()
+	snapshot := tr.seq
+	deleted := tr.random(1000, func(i int) uint64 { return uint64(i) })
+	for i := range deleted {
+		deleted[i].meta.Kind = base.KindDelete
+	}
+	tr.flush(deleted)
+	tr.advance(snapshot)
+	tr.settle(t)
+	if n := len(tr.sees()); n != 1000 {
+		t.Errorf("the snapshot sees %d keys, want 1000", n)
+	}
+	tr.advance()
+	tr.settle(t)
+	if tr.size() != 0 {
+		t.Errorf("after the snapshot: %s", tr)
+	}
+}
+
+// TestManualCompactionBringsARangeToTheLastLevel asks PickRange until it is
+// done.
+func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		tr := randomTree(t, rand.New(rand.NewPCG(seed, 3)))
+		before := tr.sees()
+		lo, hi := simKey(seed*10), simKey(seed*10+1500)
+		if seed%3 == 0 {
+			lo, hi = nil, nil
+		}
+		for n := 0; ; n++ {
+			p, ok := PickRange(tr.v, tr.s, lo, hi)
+			if !ok {
+				break
+			}
+			if n > 3000 {
+				t.Fatalf("seed %d: still busy after %d steps: %s", seed, n, p.String())
+			}
+			tr.apply(t, p)
+		}
+		if after := tr.sees(); !reflect.DeepEqual(before, after) {
+			t.Errorf("seed %d: snapshots saw %d versions before and %d after", seed, len(before), len(after))
+		}
+		for level, tables := range tr.v.Levels[:last] {
+			for _, run := range runsOf(tables) {
+				if n := len(within(run, keyRange{lo: lo, hi: hi, open: true})); n > 0 {
+					t.Errorf("seed %d: %d tables of the range in level %d", seed, n, level)
+				}
+			}
+		}
+	}
+}
+
+func TestAnEmptyTreeHasNothingDue(t *testing.T) {
+	t.Parallel()
+	v := &manifest.Version{}
+	if p, ok := Pick(v, Shape{Idle: true}); ok {
+		t.Errorf("picked %s", p.String())
+	}
+	if p, ok := PickRange(v, Shape{}, nil, nil); ok {
+		t.Errorf("picked %s", p.String())
+	}
+	if Debt(v, Shape{}) != 0 {
+		t.Error("debt of an empty tree")
+	}
+}
+
+// BenchmarkPick asks what to do with a tree of 20 GB under load.
+func BenchmarkPick(b *testing.B) {
+	const flush, size = 32 << 20, 64 << 10
+	tr := newTree(Shape{BaseSizeMin: 8 * flush}, size)
+	tr.quick = true
+	key := uniform(rand.New(rand.NewPCG(1, 2)))
+	for tr.user < 8<<30 {
+		tr.flush(tr.random(flush/size, key))
+		tr.advance()
+		tr.settle(b)
+	}
+	tr.s.RunsMax = 1
+	b.ResetTimer()
+	for b.Loop() {
+		if _, ok := Pick(tr.v, tr.s); !ok {
+			b.Fatal("nothing due")
+		}
+	}
+	b.ReportMetric(float64(len(tr.v.Levels[0])), "tables-in-level-0")
+}

@@ -1,0 +1,197 @@
+package compact
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A Reason says why a plan was made.
+type Reason uint8
+
+// The reasons, the cheapest and most urgent first.
+const (
+	// ReasonDead: nothing in the table can be seen, and it hides nothing.
+	ReasonDead Reason = iota + 1
+	// ReasonMove: the tables meet nothing where they go.
+	ReasonMove
+	// ReasonRuns: a key is looked for in too many runs of level 0.
+	ReasonRuns
+	// ReasonLevel0: level 0 holds too many bytes.
+	ReasonLevel0
+	// ReasonLevel: a level has outgrown its share.
+	ReasonLevel
+	// ReasonExpired: much of a table has expired.
+	ReasonExpired
+	// ReasonDeletions: a table is full of deletions, or has old ones.
+	ReasonDeletions
+	// ReasonIdle: there is time to make reading faster.
+	ReasonIdle
+	// ReasonManual: the user asked for it.
+	ReasonManual
+)
+
+var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "level", "expired", "deletions", "idle", "manual"}
+
+// String returns the name used in logs.
+func (r Reason) String() string {
+	if int(r) >= len(reasonNames) {
+		return "unknown"
+	}
+	return reasonNames[r]
+}
+
+// A Plan is one thing to do with the tables of a version: drop them (Drop),
+// put them into another level as they are (Move), or merge them.
+type Plan struct {
+	Reason Reason
+	// Inputs are the tables by level, those of level 0 newest first. They all
+	// disappear from where they are.
+	Inputs [manifest.Levels][]*manifest.Table
+	// OutputLevel is where the outputs go and Run their run, if it is level 0.
+	OutputLevel int
+	Run         uint64
+
+	Drop, Move bool
+	// Bottom says that no table outside the plan holds older versions of the
+	// keys.
+	Bottom bool
+	// CreatedMs is the one of the oldest input.
+	CreatedMs uint64
+	// Splits are keys at which outputs should end, so that none of them meets
+	// too much of the level below, ascending.
+	Splits [][]byte
+}
+
+// InputBytes returns the size of all inputs.
+func (p *Plan) InputBytes() int64 {
+	n := int64(0)
+	for _, tables := range p.Inputs {
+		n += bytesOf(tables)
+	}
+	return n
+}
+
+// Drops names all inputs.
+func (p *Plan) Drops() []manifest.Place {
+	var places []manifest.Place
+	for level, tables := range p.Inputs {
+		for _, t := range tables {
+			places = append(places, manifest.Place{Level: level, Num: t.Num})
+		}
+	}
+	return places
+}
+
+// Moved returns the tables of a Move as they are in their new place.
+func (p *Plan) Moved() []*manifest.Table {
+	var moved []*manifest.Table
+	for _, tables := range p.Inputs {
+		for _, t := range tables {
+			to := *t
+			to.Level, to.Run = p.OutputLevel, p.Run
+			moved = append(moved, &to)
+		}
+	}
+	return moved
+}
+
+// String describes p for logs.
+func (p *Plan) String() string {
+	s := p.Reason.String() + ":"
+	for level, tables := range p.Inputs {
+		if len(tables) > 0 {
+			s += fmt.Sprintf(" %d tables of level %d", len(tables), level)
+		}
+	}
+	switch {
+	case p.Drop:
+		return s + " dropped"
+	case p.Move:
+		return s + fmt.Sprintf(" moved to level %d", p.OutputLevel)
+	}
+	return s + fmt.Sprintf(" merged into level %d", p.OutputLevel)
+}
+
+// all returns the inputs of all levels.
+func (p *Plan) all() []*manifest.Table {
+	var all []*manifest.Table
+	for _, tables := range p.Inputs {
+		all = append(all, tables...)
+	}
+	return all
+}
+
+// finish fills in what follows from the inputs: whether anything older lies
+// below, the splits, and whether a merge is needed at all.
+func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
+	inputs := p.all()
+	r := hull(inputs)
+	p.Bottom = nothingBelow(v, p.OutputLevel, r)
+	p.CreatedMs = oldestGarbage(inputs)
+	if below := p.OutputLevel + 1; p.OutputLevel > 0 && below < manifest.Levels {
+		p.Splits = grandparentSplits(within(v.Levels[below], r), s)
+	}
+	p.Move = p.movable(inputs, s)
+	return *p
+}
+
+// oldestGarbage returns the least CreatedMs of the tables that have deletions,
+// or entries that become deletions when they expire.
+func oldestGarbage(tables []*manifest.Table) uint64 {
+	oldest, found := uint64(0), false
+	for _, t := range tables {
+		if t.Deletions+t.RangeDeletions+t.Expiring > 0 && (!found || t.CreatedMs < oldest) {
+			oldest, found = t.CreatedMs, true
+		}
+	}
+	return oldest
+}
+
+// movable reports whether the inputs can be moved as they are: they come from
+// one level, do not overlap each other, and merging would not remove garbage.
+func (p *Plan) movable(inputs []*manifest.Table, s Shape) bool {
+	from := 0
+	for len(p.Inputs[from]) == 0 {
+		from++
+	}
+	if from == p.OutputLevel || len(p.Inputs[from]) < len(inputs) {
+		return false
+	}
+	for i, t := range inputs {
+		if p.Bottom && s.removable(t) > 0 {
+			return false
+		}
+		for _, u := range inputs[:i] {
+			if from == 0 && t.Overlaps(u) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// nothingBelow reports whether no table below the level meets r.
+func nothingBelow(v *manifest.Version, level int, r keyRange) bool {
+	for below := level + 1; below < manifest.Levels; below++ {
+		if len(within(v.Levels[below], r)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// grandparentSplits returns keys between which the tables come to at most
+// about ten tables of full size.
+func grandparentSplits(tables []*manifest.Table, s Shape) [][]byte {
+	var splits [][]byte
+	sum := int64(0)
+	for _, t := range tables {
+		if sum > 0 && sum+t.Size > 10*s.TableSize {
+			splits = append(splits, t.Smallest)
+			sum = 0
+		}
+		sum += t.Size
+	}
+	return splits
+}

@@ -1,0 +1,131 @@
+package compact
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+)
+
+// stopEvery is after how much Stop is asked again: an entry counts 1, and
+// each valueUnit bytes of its value count 1 more.
+const (
+	stopEvery = 4096
+	valueUnit = 256
+)
+
+// Run merges the sources of a job into new tables.
+func Run(job Job) (Result, error) {
+	m := merge{
+		job:      &job,
+		retain:   NewRetain(job.Rules, job.Deletions),
+		out:      output{job: &job, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
+		patience: stopEvery,
+	}
+	err := m.run()
+	if err == nil {
+		err = m.out.end()
+	}
+	if err != nil {
+		m.out.abandon()
+		return Result{Files: m.out.result.Files}, fmt.Errorf("compact: %w", err)
+	}
+	return m.out.result, nil
+}
+
+// A merge is a job under way.
+type merge struct {
+	job    *Job
+	all    iter.Visible
+	retain Retain
+	out    output
+	// key is the key whose versions are being judged.
+	key []byte
+	// patience is how much may happen before Stop is asked.
+	patience int
+}
+
+func (m *merge) run() error {
+	inputs := make([]iter.Input, len(m.job.Sources))
+	for i, s := range m.job.Sources {
+		inputs[i].Source = s
+	}
+	m.all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+	read, size := uint64(0), int64(0)
+	for ok := m.all.Seek(nil); ok; ok = m.all.Next() {
+		e := &m.all.Entry
+		read++
+		size += int64(len(e.Key)) + int64(len(e.Value))
+		if m.patience -= 1 + len(e.Value)/valueUnit; m.patience < 0 {
+			if err := m.pause(); err != nil {
+				return err
+			}
+		}
+		if !bytes.Equal(e.Key, m.key) || read == 1 {
+			m.key = append(m.key[:0], e.Key...)
+			m.retain.Begin(m.key)
+			if err := m.out.beginKey(m.key); err != nil {
+				return err
+			}
+		}
+		if err := m.judge(e); err != nil {
+			return err
+		}
+	}
+	m.out.result.EntriesRead, m.out.result.BytesRead = read, size
+	return m.all.Err()
+}
+
+func (m *merge) pause() error {
+	m.patience = stopEvery
+	if m.job.Stop == nil {
+		return nil
+	}
+	return m.job.Stop()
+}
+
+// judge drops an entry or adds it to the output.
+func (m *merge) judge(e *base.Entry) error {
+	switch m.retain.Judge(e.Seq, &e.Meta) {
+	case Drop:
+		return nil
+	case Bury:
+		e.Value, e.Meta = nil, base.Meta{Kind: base.KindDelete}
+	case Keep:
+		// A deletion does not expire. Tables count on it: see Shape.dead.
+		if e.Meta.Kind == base.KindDelete {
+			e.Meta.ExpiresAt = 0
+		}
+	}
+	if !e.Meta.Kind.HasValue() || m.job.Place == nil {
+		return m.out.add(e)
+	}
+	ref, inFile, err := m.job.Place(e)
+	if err != nil {
+		return err
+	}
+	invariant.Check(inFile == (e.Meta.Kind == base.KindPointer), "entry of kind %s placed in a value file: %t", e.Meta.Kind, inFile)
+	if inFile {
+		return m.out.addPointer(e, ref)
+	}
+	return m.out.add(e)
+}
+
+// describe returns what the manifest knows of a table.
+func (o *output) describe(p *table.Properties) *manifest.Table {
+	t := &manifest.Table{
+		Num: o.file.Num, Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
+		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
+		Entries: p.Entries, Deletions: p.Deletions, Expiring: p.Expiring, Pointers: p.Pointers,
+		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
+		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.job.CreatedMs,
+	}
+	for _, ref := range p.ValueFiles {
+		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
+	}
+	return t
+}

@@ -1,0 +1,432 @@
+package compact
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// An entrySource is a forward iter.Source over entries. Its keys live until
+// the next Fill, as those of tables do.
+type entrySource struct {
+	entries []base.Entry
+	at      int
+	fail    error // of the Fill that would be the last
+	keys    []byte
+}
+
+func (s *entrySource) Seek(key []byte) {
+	s.at, _ = slices.BinarySearchFunc(s.entries, key, func(e base.Entry, key []byte) int {
+		return cmp.Or(bytes.Compare(e.Key, key), 1)
+	})
+}
+
+func (s *entrySource) Fill(b *iter.Batch) error {
+	for i := range s.keys {
+		s.keys[i] = 0xdb
+	}
+	s.keys = make([]byte, 0, 64*b.Want)
+	for b.N = 0; b.N < b.Want && s.at < len(s.entries); s.at++ {
+		e := &s.entries[s.at]
+		from := len(s.keys)
+		s.keys = append(s.keys, e.Key...)
+		b.Keys[b.N], b.Vals[b.N] = s.keys[from:len(s.keys):len(s.keys)], e.Value
+		b.Seqs[b.N], b.Metas[b.N] = e.Seq, e.Meta
+		b.N++
+	}
+	if s.at == len(s.entries) && s.fail != nil {
+		b.N = 0
+		return s.fail
+	}
+	return nil
+}
+
+func compareEntries(a, b base.Entry) int {
+	return cmp.Or(bytes.Compare(a.Key, b.Key), cmp.Compare(b.Seq, a.Seq))
+}
+
+// randomEntries returns entries in order, and the same dealt out to sources.
+func randomEntries(rng *rand.Rand, n, sources int) ([]base.Entry, []iter.Source) {
+	var all []base.Entry
+	parts := make([]entrySource, sources)
+	keys := 1 + rng.IntN(n)
+	for seq := range n {
+		e := base.Entry{
+			Key: fmt.Appendf(nil, "key-%05d", rng.IntN(keys)), Seq: base.SeqNum(seq + 1),
+			Meta: base.Meta{Kind: base.KindSet, User: byte(rng.IntN(3))},
+		}
+		switch rng.IntN(6) {
+		case 0:
+			e.Meta.Kind = base.KindDelete
+		case 1:
+			e.Meta.ExpiresAt = uint64(1 + rng.IntN(200))
+		}
+		if e.Meta.Kind == base.KindSet {
+			e.Value = make([]byte, rng.IntN(400))
+			for i := range e.Value {
+				e.Value[i] = byte(rng.Uint32())
+			}
+		}
+		all = append(all, e)
+		s := &parts[rng.IntN(sources)]
+		s.entries = append(s.entries, e)
+	}
+	slices.SortFunc(all, compareEntries)
+	var out []iter.Source
+	for i := range parts {
+		slices.SortFunc(parts[i].entries, compareEntries)
+		out = append(out, &parts[i])
+	}
+	return all, out
+}
+
+// files makes the files of jobs in fs.
+type files struct {
+	fs   vfs.FS
+	last base.FileNum
+}
+
+func (f *files) create() (NewFile, error) {
+	f.last++
+	file, err := f.fs.Create(f.fs.Join("/", base.TableName(f.last)), vfs.CatTable)
+	return NewFile{Num: f.last, File: file, Salt: uint64(f.last)}, err
+}
+
+// read returns the entries of tables, in order, and checks what the manifest
+// would know of them.
+func (f *files) read(t *testing.T, tables []*manifest.Table) []base.Entry {
+	t.Helper()
+	var all []base.Entry
+	for _, m := range tables {
+		file, err := f.fs.Open(f.fs.Join("/", base.TableName(m.Num)), vfs.CatTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := table.Open(file, m.Size, base.TableName(m.Num), table.ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(); err != nil {
+			t.Error(err)
+		}
+		from := len(all)
+		it := r.NewIter(table.IterOptions{})
+		it.Seek(nil)
+		var b iter.Batch
+		for b.Want = iter.BatchSize; ; {
+			if err := it.Fill(&b); err != nil {
+				t.Fatal(err)
+			}
+			if b.N == 0 {
+				break
+			}
+			for i := range b.N {
+				all = append(all, base.Entry{Key: bytes.Clone(b.Keys[i]), Value: bytes.Clone(b.Vals[i]), Seq: b.Seqs[i], Meta: b.Metas[i]})
+			}
+		}
+		checkTable(t, m, all[from:])
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return all
+}
+
+func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry) {
+	t.Helper()
+	want := manifest.Table{
+		Num: m.Num, Size: m.Size, Salt: uint64(m.Num), Level: m.Level, Run: m.Run, CreatedMs: m.CreatedMs,
+		Smallest: entries[0].Key, Largest: entries[len(entries)-1].Key, SmallestSeq: base.SeqNumMax, Values: m.Values,
+	}
+	for _, e := range entries {
+		want.Entries++
+		want.SmallestSeq, want.LargestSeq = min(want.SmallestSeq, e.Seq), max(want.LargestSeq, e.Seq)
+		want.KeyBytes += uint64(len(e.Key))
+		want.ValueBytes += uint64(len(e.Value))
+		switch e.Meta.Kind {
+		case base.KindDelete:
+			want.Deletions++
+		case base.KindPointer:
+			want.Pointers++
+		}
+		if x := e.Meta.ExpiresAt; x != 0 {
+			want.Expiring++
+			want.NewestExpiry = max(want.NewestExpiry, x)
+			if want.OldestExpiry == 0 || x < want.OldestExpiry {
+				want.OldestExpiry = x
+			}
+		}
+	}
+	if got := fmt.Sprintf("%+v", *m); got != fmt.Sprintf("%+v", want) {
+		t.Errorf("table %s\nwant  %+v", got, want)
+	}
+}
+
+// TestRunKeepsWhatTheRulesKeep merges random sources and compares the tables
+// with the rules applied to all entries in order.
+func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		n := 1 + rng.IntN(3000)
+		all, sources := randomEntries(rng, n, 1+rng.IntN(6))
+		rules := Rules{Versions: 1 + rng.IntN(2), NowMs: uint64(rng.IntN(2) * 100), Bottom: rng.IntN(2) == 0}
+		for s := base.SeqNum(1 + rng.IntN(n)); len(rules.Snapshots) < 1+rng.IntN(3); s += base.SeqNum(1 + rng.IntN(n)) {
+			rules.Snapshots = append(rules.Snapshots, s)
+		}
+		out := files{fs: vfs.NewMem()}
+		job := Job{
+			Sources: sources, Rules: rules, Level: 3, CreatedMs: 17,
+			TableSize: int64(1000 + rng.IntN(100_000)), SplitMin: int64(rng.IntN(20_000)), NewFile: out.create,
+		}
+		for i := 0; i < 3000; i += 1 + rng.IntN(1000) {
+			job.Splits = append(job.Splits, fmt.Appendf(nil, "key-%05d", i))
+		}
+		result, err := Run(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := retainedEntries(rules, all)
+		got := out.read(t, result.Tables)
+		if !slices.EqualFunc(got, want, sameEntry) {
+			t.Fatalf("seed %d: %d entries, want %d", seed, len(got), len(want))
+		}
+		if result.EntriesRead != uint64(n) || result.EntriesWritten != uint64(len(want)) || len(result.Files) != len(result.Tables) {
+			t.Errorf("seed %d: result %+v of %d entries, %d kept", seed, result, n, len(want))
+		}
+		for i, m := range result.Tables[1:] {
+			if before := result.Tables[i]; !before.EndsBefore(m.Smallest) {
+				t.Errorf("seed %d: table to %q, next from %q", seed, before.Largest, m.Smallest)
+			}
+		}
+	}
+}
+
+func sameEntry(a, b base.Entry) bool {
+	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Seq == b.Seq && a.Meta == b.Meta
+}
+
+func retainedEntries(rules Rules, all []base.Entry) []base.Entry {
+	r := NewRetain(rules, nil)
+	var kept []base.Entry
+	for i, e := range all {
+		if i == 0 || !bytes.Equal(e.Key, all[i-1].Key) {
+			r.Begin(e.Key)
+		}
+		switch r.Judge(e.Seq, &e.Meta) {
+		case Keep:
+			kept = append(kept, e)
+		case Bury:
+			kept = append(kept, base.Entry{Key: e.Key, Seq: e.Seq, Meta: base.Meta{Kind: base.KindDelete}})
+		}
+	}
+	return kept
+}
+
+// manyEntries returns n keys of one version each.
+func manyEntries(n, valueSize int) []base.Entry {
+	var all []base.Entry
+	for i := range n {
+		all = append(all, base.Entry{
+			Key: fmt.Appendf(nil, "key-%06d", i), Value: bytes.Repeat([]byte{byte(i)}, valueSize),
+			Seq: base.SeqNum(i + 1), Meta: base.Meta{Kind: base.KindSet},
+		})
+	}
+	return all
+}
+
+var seeAll = Rules{Versions: 1, Snapshots: []base.SeqNum{1 << 40}}
+
+func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
+	t.Parallel()
+	out := files{fs: vfs.NewMem()}
+	splits := [][]byte{[]byte("key-000010"), []byte("key-001000"), []byte("key-0015"), []byte("key-003000"), []byte("x")}
+	result, err := Run(Job{
+		Sources: []iter.Source{&entrySource{entries: manyEntries(5000, 100)}}, Rules: seeAll,
+		TableSize: 1 << 30, SplitMin: 60_000, Splits: splits, NewFile: out.create,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []string
+	for _, m := range result.Tables {
+		starts = append(starts, string(m.Smallest))
+	}
+	if want := []string{"key-000000", "key-001000", "key-003000"}; !slices.Equal(starts, want) {
+		t.Errorf("tables begin at %q, want %q", starts, want)
+	}
+}
+
+func TestVersionsOfOneKeyStayInOneTable(t *testing.T) {
+	t.Parallel()
+	var all []base.Entry
+	for i := range 2000 {
+		all = append(all, base.Entry{
+			Key: fmt.Appendf(nil, "key-%d", i/500), Value: make([]byte, 1000),
+			Seq: base.SeqNum(2000 - i), Meta: base.Meta{Kind: base.KindSet},
+		})
+	}
+	out := files{fs: vfs.NewMem()}
+	result, err := Run(Job{
+		Sources: []iter.Source{&entrySource{entries: all}}, Rules: Rules{Versions: 1000, Snapshots: []base.SeqNum{5000}},
+		TableSize: 10_000, NewFile: out.create,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Tables) != 4 || result.Tables[0].Entries != 500 {
+		t.Errorf("%d tables, the first with %d entries", len(result.Tables), result.Tables[0].Entries)
+	}
+}
+
+// TestPlaceTurnsValuesIntoPointers puts every third value into a file.
+func TestPlaceTurnsValuesIntoPointers(t *testing.T) {
+	t.Parallel()
+	all := manyEntries(3000, 50)
+	all[1].Meta, all[1].Value = base.Meta{Kind: base.KindDelete, ExpiresAt: 5}, nil
+	out := files{fs: vfs.NewMem()}
+	n := 0
+	result, err := Run(Job{
+		Sources: []iter.Source{&entrySource{entries: all}}, Rules: seeAll, TableSize: 20_000, NewFile: out.create,
+		Place: func(e *base.Entry) (manifest.ValueRef, bool, error) {
+			if n++; n%3 != 0 {
+				return manifest.ValueRef{}, false, nil
+			}
+			ref := manifest.ValueRef{File: base.FileNum(1 + n%2), Bytes: uint64(len(e.Value)) + 20}
+			e.Meta.Kind, e.Value = base.KindPointer, []byte("a pointer")
+			return ref, true, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pointers, refs uint64
+	for _, m := range result.Tables {
+		pointers += m.Pointers
+		for _, ref := range m.Values {
+			refs += ref.Bytes
+		}
+	}
+	if n != 2999 || pointers != 999 || refs != 999*70 {
+		t.Errorf("asked for %d values; %d pointers to %d bytes", n, pointers, refs)
+	}
+	for i, e := range out.read(t, result.Tables) {
+		if i == 1 && e.Meta != (base.Meta{Kind: base.KindDelete}) {
+			t.Errorf("a deletion became %+v", e.Meta)
+		}
+	}
+}
+
+var errStop = errors.New("stop")
+
+func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"many entries": 10, "large values": 100_000} {
+		out := files{fs: vfs.NewMem()}
+		asked := 0
+		n := 20_000
+		if size > 10 {
+			n = 100
+		}
+		result, err := Run(Job{
+			Sources: []iter.Source{&entrySource{entries: manyEntries(n, size)}}, Rules: seeAll,
+			TableSize: 1000, NewFile: out.create,
+			Stop: func() error {
+				if asked++; asked == 3 {
+					return errStop
+				}
+				return nil
+			},
+		})
+		if !errors.Is(err, errStop) || asked != 3 {
+			t.Errorf("%s: error %v after %d questions", name, err, asked)
+		}
+		if result.Tables != nil || len(result.Files) != int(out.last) || len(result.Files) == 0 {
+			t.Errorf("%s: result %+v, %d files", name, result, out.last)
+		}
+	}
+}
+
+func TestAnErrorOfASourceEndsTheJob(t *testing.T) {
+	t.Parallel()
+	out := files{fs: vfs.NewMem()}
+	good := &entrySource{entries: manyEntries(500, 10)}
+	bad := &entrySource{entries: manyEntries(400, 10)[300:], fail: errStop}
+	result, err := Run(Job{Sources: []iter.Source{good, bad}, Rules: seeAll, TableSize: 1 << 20, NewFile: out.create})
+	if !errors.Is(err, errStop) || len(result.Files) != int(out.last) {
+		t.Errorf("error %v, result %+v", err, result)
+	}
+}
+
+func TestNothingToKeepMakesNoTable(t *testing.T) {
+	t.Parallel()
+	all := manyEntries(100, 10)
+	for i := range all {
+		all[i].Meta.ExpiresAt = 5
+	}
+	out := files{fs: vfs.NewMem()}
+	rules := seeAll
+	rules.NowMs, rules.Bottom = 10, true
+	result, err := Run(Job{Sources: []iter.Source{&entrySource{entries: all}}, Rules: rules, TableSize: 1 << 20, NewFile: out.create})
+	if err != nil || len(result.Files) != 0 || result.EntriesRead != 100 {
+		t.Errorf("error %v, result %+v", err, result)
+	}
+}
+
+// TestEveryFailingCallEndsTheJobCleanly fails the n-th call to the file
+// system, for every n: the job reports it, closes its files and names them.
+func TestEveryFailingCallEndsTheJobCleanly(t *testing.T) {
+	t.Parallel()
+	all := manyEntries(3000, 100)
+	for n := int64(1); ; n++ {
+		fs := vfs.NewFaults(vfs.NewMem())
+		fault := fs.Add(vfs.Rule{Nth: n})
+		open := 0
+		out := files{fs: fs}
+		result, err := Run(Job{
+			Sources: []iter.Source{&entrySource{entries: all}}, Rules: seeAll, TableSize: 100_000,
+			NewFile: func() (NewFile, error) {
+				f, err := out.create()
+				if err == nil {
+					open++
+					f.File = &countedFile{f.File, &open}
+				}
+				return f, err
+			},
+		})
+		if fault.Fired() == 0 {
+			if err != nil {
+				t.Errorf("without a fault: %v", err)
+			}
+			return
+		}
+		hint := err == nil && len(result.Tables) > 0 // a failing hint is no error
+		if !hint && !errors.Is(err, vfs.ErrInjected) {
+			t.Errorf("call %d: error %v", n, err)
+		}
+		if open != 0 {
+			t.Errorf("call %d: %d files left open", n, open)
+		}
+	}
+}
+
+// A countedFile counts down when it is closed.
+type countedFile struct {
+	vfs.File
+	open *int
+}
+
+func (f *countedFile) Close() error {
+	*f.open--
+	return f.File.Close()
+}

@@ -1,0 +1,112 @@
+package compact
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A Shape says what the tree should look like, and what time it is.
+type Shape struct {
+	// BaseSizeMin is the size in bytes below which a level above the last is
+	// not worth having, and to which level 0 may grow: about 8 memtables.
+	// Default: 512 MiB.
+	BaseSizeMin int64
+	// TableSize is the size in bytes of a full table. Default: 32 MiB.
+	TableSize int64
+	// RunsMax is how many runs of level 0 may hold one key. Default: 12.
+	RunsMax int
+	// InputMax bounds the bytes of the inputs of one plan, where something
+	// smaller can be done at all. Default: 256 MiB.
+	InputMax int64
+	// DeletionAgeMs is how old deletions may grow before they are pushed to
+	// the bottom. Default: a day.
+	DeletionAgeMs uint64
+
+	// Idle says that nobody is waiting for the disk or the processors.
+	Idle bool
+	// NowMs is the time in Unix milliseconds, as in Rules.
+	NowMs uint64
+	// OldestSnapshot is the first of Rules.Snapshots.
+	OldestSnapshot base.SeqNum
+}
+
+const (
+	fanout = 10
+	last   = manifest.Levels - 1
+)
+
+func (s Shape) withDefaults() Shape {
+	for _, d := range []struct {
+		field *int64
+		value int64
+	}{{&s.BaseSizeMin, 512 << 20}, {&s.TableSize, 32 << 20}, {&s.InputMax, 256 << 20}} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	if s.RunsMax <= 0 {
+		s.RunsMax = 12
+	}
+	if s.DeletionAgeMs == 0 {
+		s.DeletionAgeMs = 24 * 60 * 60 * 1000
+	}
+	return s
+}
+
+// targets are the sizes in bytes to which levels may grow. Levels above base
+// should be empty.
+type targets struct {
+	base  int
+	bytes [manifest.Levels]int64
+}
+
+// targetsOf derives the targets from the size of the last level.
+func targetsOf(v *manifest.Version, s Shape) targets {
+	t := targets{base: last}
+	size := bytesOf(v.Levels[last])
+	t.bytes[last] = size
+	for level := last - 1; level > 0; level-- {
+		if size /= fanout; size < s.BaseSizeMin {
+			break
+		}
+		t.base, t.bytes[level] = level, size
+	}
+	return t
+}
+
+// Base returns the level to which level 0 of v goes: that of the targets, or a
+// higher one that is not empty yet, because what is newer must not go below
+// what is older.
+func Base(v *manifest.Version, s Shape) int {
+	s = s.withDefaults()
+	return baseOf(v, targetsOf(v, s))
+}
+
+func baseOf(v *manifest.Version, t targets) int {
+	for level := 1; level < t.base; level++ {
+		if len(v.Levels[level]) > 0 {
+			return level
+		}
+	}
+	return t.base
+}
+
+// Debt returns how many bytes must be written until level 0 and all levels are
+// back within their sizes: what writers are slowed for.
+func Debt(v *manifest.Version, s Shape) int64 {
+	s = s.withDefaults()
+	t := targetsOf(v, s)
+	debt := int64(0)
+	level0 := bytesOf(v.Levels[0])
+	if over := level0 - s.BaseSizeMin; over > 0 {
+		// Emptying level 0 rewrites the base once.
+		base := bytesOf(v.Levels[baseOf(v, t)])
+		debt += over + int64(float64(over)*float64(base)/float64(level0))
+	}
+	for level := 1; level < last; level++ {
+		if over := bytesOf(v.Levels[level]) - t.bytes[level]; over > 0 {
+			debt += over * (fanout + 1) / 2
+		}
+	}
+	return debt
+}

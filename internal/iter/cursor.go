@@ -1,0 +1,148 @@
+package iter
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// PendingSeq is the sequence number under which a transaction's own writes
+// appear to it: newer than everything that is committed.
+const PendingSeq = base.SeqNumMax + 1
+
+// firstWant is how many entries the first Fill after a seek asks for; it
+// doubles up to BatchSize, so that a short range decodes little too much.
+const firstWant = 4
+
+// An Input is one source and what merging has to know of it.
+type Input struct {
+	Source Source
+	// Pending marks the transaction's own writes, whose entries get
+	// PendingSeq.
+	Pending bool
+	// MaxSeq is the newest sequence number in the source, or 0 if that is not
+	// known. A source that is older than a range deletion is not read where
+	// the deletion covers it.
+	MaxSeq base.SeqNum
+}
+
+// bounds are the limits of an iteration: Lower inclusive, Upper exclusive,
+// nil for none.
+type bounds struct {
+	lower, upper []byte
+}
+
+// A cursor is a source with the batch it is at.
+type cursor struct {
+	source  Source
+	maxSeq  base.SeqNum
+	pending bool
+	ended   bool // the bound was met: do not fill again
+	at      int  // the next entry of the batch
+	batch   Batch
+	// heads order the entries of the batch, as far as 8 bytes do: those that
+	// follow what all keys in the batches of all cursors share, complemented
+	// when going backward. They are not set while there is one cursor only.
+	heads [BatchSize]uint64
+}
+
+func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
+func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
+func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
+
+func (c *cursor) seek(key []byte) {
+	c.source.Seek(key)
+	c.batch.Want, c.batch.N, c.ended = firstWant, 0, false
+}
+
+// fill loads the next batch, cut at the bound of the direction, so that no
+// key has to be compared with a bound one by one.
+func (c *cursor) fill(reverse bool, lim bounds) error {
+	c.at = 0
+	if c.ended {
+		c.batch.N = 0
+		return nil
+	}
+	if err := c.source.Fill(&c.batch); err != nil {
+		c.batch.N, c.ended = 0, true
+		return err
+	}
+	if invariant.Enabled {
+		c.checkOrder(reverse)
+	}
+	c.batch.Want = min(2*c.batch.Want, BatchSize)
+	if c.pending {
+		for i := range c.batch.N {
+			c.batch.Seqs[i] = PendingSeq
+		}
+	}
+	c.cut(reverse, lim)
+	return nil
+}
+
+// cut drops the entries of the batch that lie beyond the bound.
+func (c *cursor) cut(reverse bool, lim bounds) {
+	n := c.batch.N
+	if reverse {
+		for lim.lower != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.lower) < 0 {
+			n--
+		}
+	} else {
+		for lim.upper != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.upper) >= 0 {
+			n--
+		}
+	}
+	if n < c.batch.N {
+		c.batch.N, c.ended = n, true
+	}
+}
+
+func (c *cursor) checkOrder(reverse bool) {
+	for i := range c.batch.N {
+		invariant.Check(len(c.batch.Keys[i]) > 0, "a source shows an empty key")
+		invariant.Check(c.maxSeq == 0 || c.batch.Seqs[i] <= c.maxSeq,
+			"a source up to %d shows %q at %d", c.maxSeq, c.batch.Keys[i], c.batch.Seqs[i])
+	}
+	for i := 1; i < c.batch.N; i++ {
+		order := bytes.Compare(c.batch.Keys[i-1], c.batch.Keys[i])
+		if reverse {
+			order = -order
+		}
+		invariant.Check(order <= 0, "source out of order: %q before %q", c.batch.Keys[i-1], c.batch.Keys[i])
+		if order == 0 {
+			newestFirst := c.batch.Seqs[i-1] > c.batch.Seqs[i]
+			invariant.Check(newestFirst != reverse, "versions of %q out of order: %d, %d",
+				c.batch.Keys[i], c.batch.Seqs[i-1], c.batch.Seqs[i])
+		}
+	}
+}
+
+// shares reports whether all keys of the batch begin with prefix. They are
+// sorted, so the first and the last answer for those between.
+func (c *cursor) shares(prefix []byte) bool {
+	return bytes.HasPrefix(c.key(), prefix) && bytes.HasPrefix(c.lastKey(), prefix)
+}
+
+// setHeads sets the heads of the entries from the next one on, whose keys
+// have their first shared bytes in common with those of all other cursors.
+func (c *cursor) setHeads(shared int, flip uint64) {
+	for i := c.at; i < c.batch.N; i++ {
+		c.heads[i] = headOf(c.batch.Keys[i][shared:]) ^ flip
+	}
+}
+
+// alike reports whether the heads do not tell the batch's keys apart.
+func (c *cursor) alike() bool {
+	return c.batch.N > c.at+1 && c.heads[c.at] == c.heads[c.batch.N-1]
+}
+
+func headOf(rest []byte) uint64 {
+	if len(rest) >= 8 {
+		return binary.BigEndian.Uint64(rest)
+	}
+	var padded [8]byte
+	copy(padded[:], rest)
+	return binary.BigEndian.Uint64(padded[:])
+}

@@ -1,0 +1,93 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// numberMax bounds numbers of which the next one is made by counting on.
+const numberMax = 1<<62 - 1
+
+// check reports what cannot be said of any table.
+func (t *Table) check() error {
+	c := bytes.Compare(t.Smallest, t.Largest)
+	var what string
+	switch {
+	case t.Level < 0 || t.Level >= Levels:
+		what = fmt.Sprintf("is in level %d of %d", t.Level, Levels)
+	case t.Level > 0 && t.Run != 0:
+		what = fmt.Sprintf("is in level %d, and in run %d", t.Level, t.Run)
+	case t.Run > numberMax:
+		what = fmt.Sprintf("is in run %d", t.Run)
+	case t.Size < 0:
+		what = fmt.Sprintf("has a size of %d", t.Size)
+	case c > 0 || c == 0 && t.LargestExclusive:
+		what = fmt.Sprintf("begins at key %x and ends at %x", t.Smallest, t.Largest)
+	case t.SmallestSeq > t.LargestSeq:
+		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
+	default:
+		return t.checkValues()
+	}
+	return fmt.Errorf("manifest: table %d %s", t.Num, what)
+}
+
+// checkValues reports references that are not in order, and those to nothing:
+// the sum of a value file is 0 if and only if no table refers to it.
+func (t *Table) checkValues() error {
+	for i, r := range t.Values {
+		if i > 0 && t.Values[i-1].File >= r.File {
+			return fmt.Errorf("manifest: table %d refers to value file %d after %d", t.Num, r.File, t.Values[i-1].File)
+		}
+		if r.Bytes == 0 {
+			return fmt.Errorf("manifest: table %d refers to 0 bytes of value file %d", t.Num, r.File)
+		}
+	}
+	return nil
+}
+
+// check reports what cannot be said of any value file.
+func (f *ValueFile) check(nextFile uint64) error {
+	switch {
+	case uint64(max(f.Num, f.File)) >= nextFile:
+		return fmt.Errorf("manifest: value file %d in %d, but the next file is %d", f.Num, f.File, nextFile)
+	case f.Size < 0:
+		return fmt.Errorf("manifest: value file %d has a size of %d", f.Num, f.Size)
+	case f.FirstSeq > f.LastSeq:
+		return fmt.Errorf("manifest: value file %d begins at sequence number %d and ends at %d", f.Num, f.FirstSeq, f.LastSeq)
+	}
+	return nil
+}
+
+// check looks at all of v, and counts anew what edits keep count of.
+func (v *Version) check() error {
+	var errs []error
+	live := map[uint64]uint64{}
+	for level, tables := range v.Levels {
+		for i, t := range tables {
+			errs = append(errs, t.check())
+			if t.Level != level {
+				errs = append(errs, fmt.Errorf("manifest: table %d of level %d is in the list of level %d", t.Num, t.Level, level))
+			}
+			if i > 0 {
+				errs = append(errs, checkNeighbors(level, tables[i-1], t))
+			}
+			for _, r := range t.Values {
+				live[uint64(r.File)] += r.Bytes
+			}
+		}
+	}
+	for i, f := range v.Values {
+		if i > 0 && v.Values[i-1].Num >= f.Num {
+			errs = append(errs, fmt.Errorf("manifest: value file %d is after %d", f.Num, v.Values[i-1].Num))
+		}
+		if n := live[uint64(f.Num)]; n != f.Live {
+			errs = append(errs, fmt.Errorf("manifest: tables refer to %d bytes of value file %d, not to %d", n, f.Num, f.Live))
+		}
+		delete(live, uint64(f.Num))
+	}
+	for num := range live {
+		errs = append(errs, fmt.Errorf("manifest: tables refer to value file %d, which is not live", num))
+	}
+	return errors.Join(errs...)
+}

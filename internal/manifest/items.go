@@ -1,0 +1,213 @@
+package manifest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// A list of items is the value of a field. Each item is preceded by its
+// length:
+//
+//	offset  size  field
+//	0       4     n, the length of the item in bytes
+//	4       n     item
+
+const (
+	// placeSize is the size of an encoded Place: level (1), number (8).
+	placeSize = 9
+	// fileNumSize is the size of an encoded file number.
+	fileNumSize = 8
+	// valueFileSize is the size of an encoded ValueFile: 8 bytes for each
+	// field, in the order of the declaration.
+	valueFileSize = 64
+
+	// tableFixedSize is the size of what precedes the bounds in an encoded
+	// Table:
+	//
+	//	offset  size  field
+	//	0       1     level
+	//	1       1     1 if the largest bound is exclusive, else 0
+	//	2       128   8 for each number, as tableNumbers orders them
+	//	130     4     length of the smallest bound
+	//	134     4     length of the largest bound
+	//	138     ...   smallest bound, largest bound
+	//	...     16    for each value file referred to: number (8), bytes (8)
+	tableFixedSize = 138
+	tableLengths   = 130 // where the lengths of the bounds are
+	valueRefSize   = 16
+)
+
+// appendItems appends a field that is a list, unless the list is empty.
+func appendItems[T any](dst []byte, t tag, items []T, appendItem func(dst []byte, item T) []byte) []byte {
+	if len(items) == 0 {
+		return dst
+	}
+	dst = appendField(dst, t, 0)
+	start := len(dst)
+	for _, item := range items {
+		dst = append(dst, 0, 0, 0, 0)
+		at := len(dst)
+		dst = appendItem(dst, item)
+		putLength(dst, at)
+	}
+	putLength(dst, start)
+	return dst
+}
+
+// putLength stores how long dst is from start on in the 4 bytes before.
+func putLength(dst []byte, start int) {
+	n := len(dst) - start
+	invariant.Check(int64(n) <= math.MaxUint32, "a list of %d bytes in an edit", n)
+	binary.LittleEndian.PutUint32(dst[start-4:], uint32(n))
+}
+
+// decodeItems is the inverse of appendItems for the value v of the field,
+// which stands at offset. What it allocates is in proportion to v.
+func decodeItems[T any](v []byte, offset int64, decodeItem func(item []byte, offset int64) (T, error)) ([]T, error) {
+	if len(v) == 0 {
+		return nil, base.Corrupt(offset, "list in an edit", "no items", "one or more")
+	}
+	var items []T
+	for len(v) > 0 {
+		if len(v) < 4 {
+			return nil, base.Corrupt(offset, "item length size", len(v), 4)
+		}
+		n := binary.LittleEndian.Uint32(v)
+		v, offset = v[4:], offset+4
+		if int64(n) > int64(len(v)) {
+			return nil, base.Corrupt(offset-4, "item length", n, fmt.Sprintf("at most %d", len(v)))
+		}
+		item, err := decodeItem(v[:n], offset)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+		v, offset = v[n:], offset+int64(n)
+	}
+	return items, nil
+}
+
+func appendPlace(dst []byte, p Place) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, levelByte(p.Level)), uint64(p.Num))
+}
+
+func decodePlace(v []byte, offset int64) (Place, error) {
+	if len(v) != placeSize {
+		return Place{}, base.Corrupt(offset, "size of a dropped table", len(v), placeSize)
+	}
+	return Place{Level: int(v[0]), Num: base.FileNum(binary.LittleEndian.Uint64(v[1:]))}, nil
+}
+
+// levelByte returns the encoding of a level. Which levels there are is for
+// Apply to check.
+func levelByte(level int) byte {
+	invariant.Check(level >= 0 && level <= math.MaxUint8, "level %d in an edit", level)
+	return byte(level)
+}
+
+func appendFileNum(dst []byte, n base.FileNum) []byte {
+	return binary.LittleEndian.AppendUint64(dst, uint64(n))
+}
+
+func decodeFileNum(v []byte, offset int64) (base.FileNum, error) {
+	if len(v) != fileNumSize {
+		return 0, base.Corrupt(offset, "size of a dropped value file", len(v), fileNumSize)
+	}
+	return base.FileNum(binary.LittleEndian.Uint64(v)), nil
+}
+
+func appendValueFile(dst []byte, f *ValueFile) []byte {
+	for _, n := range [...]uint64{uint64(f.Num), uint64(f.File), uint64(f.Size), f.Salt,
+		f.Values, f.Bytes, uint64(f.FirstSeq), uint64(f.LastSeq)} {
+		dst = binary.LittleEndian.AppendUint64(dst, n)
+	}
+	return dst
+}
+
+func decodeValueFile(v []byte, offset int64) (*ValueFile, error) {
+	if len(v) != valueFileSize {
+		return nil, base.Corrupt(offset, "size of a value file's entry", len(v), valueFileSize)
+	}
+	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[8*i:]) }
+	return &ValueFile{
+		Num: base.FileNum(number(0)), File: base.FileNum(number(1)), Size: int64(number(2)), Salt: number(3),
+		Values: number(4), Bytes: number(5), FirstSeq: base.SeqNum(number(6)), LastSeq: base.SeqNum(number(7)),
+	}, nil
+}
+
+// tableNumbers returns the numbers of t in the order of the format.
+func tableNumbers(t *Table) [16]uint64 {
+	return [16]uint64{
+		uint64(t.Num), uint64(t.Size), t.Salt, t.Run, uint64(t.SmallestSeq), uint64(t.LargestSeq),
+		t.Entries, t.Deletions, t.RangeDeletions, t.Expiring, t.Pointers,
+		t.OldestExpiry, t.NewestExpiry, t.KeyBytes, t.ValueBytes, t.CreatedMs,
+	}
+}
+
+func appendTable(dst []byte, t *Table) []byte {
+	exclusive := byte(0)
+	if t.LargestExclusive {
+		exclusive = 1
+	}
+	dst = append(dst, levelByte(t.Level), exclusive)
+	for _, n := range tableNumbers(t) {
+		dst = binary.LittleEndian.AppendUint64(dst, n)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Smallest)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Largest)))
+	dst = append(append(dst, t.Smallest...), t.Largest...)
+	for _, r := range t.Values {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(r.File))
+		dst = binary.LittleEndian.AppendUint64(dst, r.Bytes)
+	}
+	return dst
+}
+
+// decodeTable is the inverse of appendTable. The table keeps nothing of v.
+func decodeTable(v []byte, offset int64) (*Table, error) {
+	if len(v) < tableFixedSize {
+		return nil, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", tableFixedSize))
+	}
+	smallest := int64(binary.LittleEndian.Uint32(v[tableLengths:]))
+	largest := int64(binary.LittleEndian.Uint32(v[tableLengths+4:]))
+	rest := int64(len(v)) - tableFixedSize
+	switch {
+	case v[1] > 1:
+		return nil, base.Corrupt(offset+1, "kind of a table's bound", v[1], "0 or 1")
+	case smallest+largest > rest:
+		return nil, base.Corrupt(offset+tableLengths, "length of a table's bounds", smallest+largest,
+			fmt.Sprintf("at most %d", rest))
+	case (rest-smallest-largest)%valueRefSize != 0:
+		return nil, base.Corrupt(offset+tableFixedSize+smallest+largest, "size of a table's references",
+			rest-smallest-largest, fmt.Sprintf("a multiple of %d", valueRefSize))
+	}
+	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[2+8*i:]) }
+	bounds := append([]byte{}, v[tableFixedSize:tableFixedSize+smallest+largest]...)
+	return &Table{
+		Level: int(v[0]), LargestExclusive: v[1] == 1,
+		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
+		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
+		Entries: number(6), Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
+		OldestExpiry: number(11), NewestExpiry: number(12),
+		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
+		Smallest: bounds[:smallest:smallest], Largest: bounds[smallest:],
+		Values: decodeValueRefs(v[tableFixedSize+smallest+largest:]),
+	}, nil
+}
+
+// decodeValueRefs decodes references, of which v holds a whole number.
+func decodeValueRefs(v []byte) []ValueRef {
+	if len(v) == 0 {
+		return nil
+	}
+	refs := make([]ValueRef, len(v)/valueRefSize)
+	for i := range refs {
+		refs[i].File = base.FileNum(binary.LittleEndian.Uint64(v[i*valueRefSize:]))
+		refs[i].Bytes = binary.LittleEndian.Uint64(v[i*valueRefSize+8:])
+	}
+	return refs
+}

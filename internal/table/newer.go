@@ -1,0 +1,122 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Newest reports whether the table has a key with this hash, base.Hash with
+// the seed of the database, that has a version newer than since. It is asked
+// for transactions that remember what they read as hashes; so only the hash
+// is compared, all 64 bits of it. Range deletions have no part in it.
+func (r *Reader) Newest(hash uint64, since base.SeqNum) (bool, error) {
+	if r.props.LargestSeq <= since {
+		return false, nil
+	}
+	x := &r.shape
+	slot, tag := x.home(hash)
+	for range x.slots {
+		page := int(slot >> x.pageShift())
+		if !r.pagesOK.has(page) {
+			if err := r.verifyPage(page); err != nil {
+				return false, err
+			}
+		}
+		s := x.load(r.index, slot)
+		if s == 0 {
+			return false, nil
+		}
+		if s>>(x.posBits&63) == tag {
+			newer, done, err := r.tryNewer(s&(1<<(x.posBits&63)-1), hash, since)
+			if done || err != nil {
+				return newer, err
+			}
+		}
+		if slot++; slot == x.slots {
+			slot = 0
+		}
+	}
+	return false, nil
+}
+
+// tryNewer looks at the entry that a slot with the right tag leads to. done
+// says that its key has a newer version, or is the one with the hash: keys of
+// one database do not share all 64 bits, and if they did the transaction could
+// not tell them apart either.
+func (r *Reader) tryNewer(pos, hash uint64, since base.SeqNum) (newer, done bool, err error) {
+	b, i, err := r.place(pos)
+	if err != nil {
+		return false, false, err
+	}
+	v, err := r.view(b)
+	if err != nil {
+		return false, false, err
+	}
+	if i >= v.count {
+		return false, false, r.inFile(base.Corrupt(r.hashOff(), "entry in the hash index", i, fmt.Sprintf("below %d", v.count)))
+	}
+	// The index leads to the newest version. Most are old, and need no hash.
+	if v.seq(i) <= since {
+		return false, false, nil
+	}
+	var buf [128]byte
+	found := base.Hash(v.appendKey(buf[:0], i), r.hashSeed) == hash
+	return found, found, nil
+}
+
+// RangeNewer reports whether a key of [lo, hi) has a version newer than since.
+// A nil lo is the first key, a nil hi has no end. Blocks whose numbers tell
+// that they are all older, or all newer, are not looked through. Range
+// deletions have no part in it.
+func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum) (bool, error) {
+	if r.props.LargestSeq <= since || r.blocks == 0 {
+		return false, nil
+	}
+	var from, at int
+	var err error
+	if lo != nil {
+		if from, at, err = r.seek(lo, base.SeqNumMax); err != nil {
+			return false, err
+		}
+	}
+	to, end := int(r.blocks), 0
+	if hi != nil {
+		if to, end, err = r.seek(hi, base.SeqNumMax); err != nil {
+			return false, err
+		}
+	}
+	for b := from; b < to || b == to && at < end; b++ {
+		v, err := r.view(b)
+		if err != nil {
+			return false, err
+		}
+		n := v.count
+		if b == to {
+			n = end
+		}
+		if v.anyNewer(at, n, since) {
+			return true, nil
+		}
+		at = 0
+	}
+	return false, nil
+}
+
+// anyNewer reports whether an entry from place from up to end is newer than
+// since.
+func (v *view) anyNewer(from, end int, since base.SeqNum) bool {
+	least := v.seqLeast()
+	if from >= end || v.seqs < width8 && least+1<<(8*v.seqs.bytes())-1 <= uint64(since) {
+		return false
+	}
+	if least > uint64(since) {
+		return true
+	}
+	for i := from; i < end; i++ {
+		if v.seq(i) > since {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,49 @@
+package tree
+
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// Conflicts reports whether any table has a version newer than since of
+// something in reads. Tables that have nothing newer are not touched.
+func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
+	for i := range v.levels {
+		for _, t := range v.levels[i].tables {
+			if t.LargestSeq <= since {
+				continue
+			}
+			r, err := v.files.reader(t)
+			if err != nil {
+				return false, err
+			}
+			if hit, err := conflicts(t, r, reads, since); hit || err != nil {
+				return hit, err
+			}
+		}
+	}
+	return false, nil
+}
+
+func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum) (hit bool, err error) {
+	reads.Points(func(hash uint64) bool {
+		_, _ = r, hash
+		hit = true
+		return !hit && err == nil
+	})
+	if hit || err != nil {
+		return hit, err
+	}
+	for _, g := range reads.Ranges() {
+		if g.Hi != nil && t.StartsAfter(g.Hi) || t.EndsBefore(g.Lo) || bytes.Equal(g.Hi, t.Smallest) {
+			continue
+		}
+		if hit = true; hit {
+			return hit, err
+		}
+	}
+	return false, nil
+}

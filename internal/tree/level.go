@@ -1,0 +1,108 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// A level is tables that do not overlap, in the order of their keys: one run
+// of level 0, or one of the levels below. Which of them may hold a key is
+// found by the 8 bytes that follow what all bounds share, mostly without
+// touching the bounds themselves.
+type level struct {
+	tables []*Table
+	prefix []byte   // what all keys of the level share
+	fences []uint64 // for each table, the bytes of its smallest key after that
+}
+
+func newLevel(tables []*Table) level {
+	l := level{tables: tables, fences: make([]uint64, len(tables))}
+	first, last := tables[0], tables[len(tables)-1]
+	l.prefix = first.Smallest[:commonLen(first.Smallest, last.Largest)]
+	for i, t := range tables {
+		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
+	}
+	return l
+}
+
+// after returns the first table whose smallest key comes after key, or, with
+// orAt, does not come before it; the count of tables if there is none.
+func (l *level) after(key []byte, orAt bool) int {
+	n := min(len(l.prefix), len(key))
+	switch c := bytes.Compare(key[:n], l.prefix[:n]); {
+	case c < 0 || c == 0 && n < len(l.prefix):
+		return 0
+	case c > 0:
+		return len(l.tables)
+	}
+	fence := fenceOf(key[n:])
+	from, to := 0, len(l.tables)
+	for from < to {
+		mid := int(uint(from+to) / 2)
+		before := l.fences[mid] < fence
+		if l.fences[mid] == fence {
+			c := bytes.Compare(l.tables[mid].Smallest, key)
+			before = c < 0 || c == 0 && !orAt
+		}
+		if before {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	return from
+}
+
+// find returns the table within whose bounds key lies, or nil.
+func (l *level) find(key []byte) *Table {
+	i := l.after(key, false)
+	if i == 0 || l.tables[i-1].EndsBefore(key) {
+		return nil
+	}
+	return l.tables[i-1]
+}
+
+// from returns the first table that has keys from key on; nil is the first.
+func (l *level) from(key []byte) int {
+	if key == nil {
+		return 0
+	}
+	i := l.after(key, false)
+	if i > 0 && !l.tables[i-1].EndsBefore(key) {
+		i--
+	}
+	return i
+}
+
+// before returns the last table that has keys before key, or -1; nil is the
+// last of all.
+func (l *level) before(key []byte) int {
+	if key == nil {
+		return len(l.tables) - 1
+	}
+	return l.after(key, true) - 1
+}
+
+func fenceOf(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// commonLen returns how many bytes a and b share at the front.
+func commonLen(a, b []byte) int {
+	n, i := min(len(a), len(b)), 0
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}

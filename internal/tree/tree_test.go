@@ -1,0 +1,232 @@
+package tree
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const (
+	testDir  = "/db"
+	testSeed = 7
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A testTree makes versions of tables with contents that it knows.
+type testTree struct {
+	fs      vfs.FS
+	dir     string
+	next    base.FileNum
+	version manifest.Version
+	entries []base.Entry // of all tables
+}
+
+func newTestTree(t testing.TB) *testTree {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll(testDir))
+	return &testTree{fs: fs, dir: testDir}
+}
+
+func (x *testTree) options() Options { return Options{FS: x.fs, Dir: x.dir, HashSeed: testSeed} }
+
+// add makes a table of sorted entries and puts it at the end of its level.
+func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry) {
+	t.Helper()
+	x.next++
+	file, err := x.fs.Create(x.fs.Join(x.dir, base.TableName(x.next)), vfs.CatTable)
+	must(t, err)
+	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed})
+	must(t, err)
+	for _, e := range entries {
+		must(t, w.Add(e))
+	}
+	p, err := w.Finish()
+	must(t, err)
+	must(t, file.Close())
+	x.version.Levels[level] = append(x.version.Levels[level], &manifest.Table{
+		Num: x.next, Size: p.Size, Salt: p.Salt, Level: level, Run: run,
+		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
+		Entries: p.Entries,
+	})
+	x.entries = append(x.entries, entries...)
+}
+
+func testKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
+
+// randomTree makes two runs of level 0 above two levels, in a few tables each,
+// of keys below space.
+func randomTree(t testing.TB, rng *rand.Rand, space int) *testTree {
+	x := newTestTree(t)
+	seq := base.SeqNum(1_000_000)
+	for _, at := range []struct {
+		level  int
+		run    uint64
+		tables int
+	}{{0, 9, 3}, {0, 4, 1}, {3, 0, 4}, {6, 0, 7}} {
+		seq -= 10_000
+		from := 0
+		for i := range at.tables {
+			to := space * (i + 1) / at.tables
+			var entries []base.Entry
+			for k := from; k < to; k++ {
+				for n := rng.IntN(4); n > 1; n-- {
+					entries = append(entries, base.Entry{Key: testKey(k), Value: fmt.Appendf(nil, "%d@%d", k, seq+base.SeqNum(n)),
+						Seq: seq + base.SeqNum(n), Meta: base.Meta{Kind: base.KindSet}})
+				}
+			}
+			if len(entries) > 0 {
+				x.add(t, at.level, at.run, entries)
+			}
+			from = to + rng.IntN(3) // a gap between tables
+		}
+	}
+	slices.SortFunc(x.entries, func(a, b base.Entry) int {
+		if c := bytes.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return int(b.Seq) - int(a.Seq)
+	})
+	return x
+}
+
+func TestGetFindsTheNewestVersionThatASnapshotSees(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		space := 1 + rng.IntN(60)
+		x := randomTree(t, rng, space)
+		files := New(x.options())
+		v := files.View(&x.version, nil)
+		for range 500 {
+			key, at := testKey(rng.IntN(space+2)), base.SeqNum(960_000+rng.IntN(40_010))
+			var want base.Entry
+			for _, e := range x.entries {
+				if bytes.Equal(e.Key, key) && e.Seq <= at {
+					want = e
+					break
+				}
+			}
+			value, _, seq, ok, err := v.Get(key, base.Hash(key, testSeed), at)
+			must(t, err)
+			if ok != (want.Seq != 0) || seq != want.Seq && ok || !bytes.Equal(value, want.Value) {
+				t.Fatalf("%s at %d: got %q#%d %t, want %q#%d", key, at, value, seq, ok, want.Value, want.Seq)
+			}
+		}
+		must(t, files.Close())
+	}
+}
+
+func TestLevelsAreIteratedAsOneLongTable(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		space := 1 + rng.IntN(200)
+		x := randomTree(t, rng, space)
+		files := New(x.options())
+		v := files.View(&x.version, nil)
+		for _, reverse := range []bool{false, true} {
+			levels, inputs := make([]Iter, v.Depth()), make([]iter.Input, v.Depth())
+			for i := range levels {
+				levels[i].Init(v, i, table.IterOptions{Reverse: reverse})
+				inputs[i].Source = &levels[i]
+			}
+			for range 20 {
+				var all iter.Visible
+				all.Init(inputs, reverse, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+				key := testKey(rng.IntN(space + 2))
+				want := slices.Clone(x.entries)
+				want = slices.DeleteFunc(want, func(e base.Entry) bool { return (bytes.Compare(e.Key, key) < 0) != reverse })
+				if reverse {
+					slices.Reverse(want)
+				}
+				i := 0
+				for ok := all.Seek(key); ok; ok = all.Next() {
+					if i >= len(want) || !bytes.Equal(all.Entry.Key, want[i].Key) || all.Entry.Seq != want[i].Seq || !bytes.Equal(all.Entry.Value, want[i].Value) {
+						t.Fatalf("reverse %t from %s, entry %d: got %s#%d", reverse, key, i, all.Entry.Key, all.Entry.Seq)
+					}
+					i++
+				}
+				must(t, all.Err())
+				if i != len(want) {
+					t.Fatalf("reverse %t from %s: %d entries, want %d", reverse, key, i, len(want))
+				}
+			}
+		}
+		must(t, files.Close())
+	}
+}
+
+func TestLevelsThatStayKeepTheirReaders(t *testing.T) {
+	t.Parallel()
+	x := randomTree(t, rand.New(rand.NewPCG(7, 8)), 50)
+	files := New(x.options())
+	old := files.View(&x.version, nil)
+	key := x.entries[0].Key
+	_, _, _, ok, err := old.Get(key, base.Hash(key, testSeed), base.SeqNumMax)
+	must(t, err)
+	if !ok {
+		t.Fatal("the first key is not there")
+	}
+	next := x.version
+	moved := *next.Levels[3][0]
+	moved.Level = 4
+	next.Levels[3] = next.Levels[3][1:]
+	next.Levels[4] = []*manifest.Table{&moved}
+	v := files.View(&next, old)
+	if &v.levels[0].tables[0] != &old.levels[0].tables[0] {
+		t.Error("a level that did not change was made anew")
+	}
+	var handles []*handle
+	for _, l := range v.levels {
+		for _, table := range l.tables {
+			if table.Num == moved.Num {
+				handles = append(handles, table.handle)
+			}
+		}
+	}
+	if len(handles) != 1 || handles[0] != files.handles[moved.Num] {
+		t.Error("a table that moved lost its reader")
+	}
+	must(t, files.Close())
+}
+
+func TestAFileThatIsMissingOrAnotherOneIsCorruption(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(x *testTree){
+		"missing": func(x *testTree) { must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(1)))) },
+		"shorter": func(x *testTree) { x.version.Levels[6][0].Size++ },
+		"another": func(x *testTree) { x.version.Levels[6][0].Salt++ },
+	} {
+		x := newTestTree(t)
+		x.add(t, 6, 0, []base.Entry{{Key: testKey(1), Seq: 1, Meta: base.Meta{Kind: base.KindSet}}})
+		damage(x)
+		files := New(x.options())
+		v := files.View(&x.version, nil)
+		if _, _, _, _, err := v.Get(testKey(1), base.Hash(testKey(1), testSeed), 1); !isCorrupt(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		var it Iter
+		var b iter.Batch
+		b.Want = 1
+		it.Init(v, 0, table.IterOptions{})
+		it.Seek(nil)
+		if err := it.Fill(&b); !isCorrupt(err) {
+			t.Errorf("%s, iterator: %v", name, err)
+		}
+		must(t, files.Close())
+	}
+}

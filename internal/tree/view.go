@@ -1,0 +1,121 @@
+package tree
+
+import (
+	"runtime"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+)
+
+// A View is the tables of one version, arranged for readers: the runs of
+// level 0 from the newest to the oldest, then the other levels that hold
+// anything. Whatever a level holds of a key is newer than what the next one
+// holds. It is immutable.
+type View struct {
+	Version *manifest.Version
+	files   *Files
+	levels  []level
+}
+
+// View returns what readers use of v. Levels that old has too are shared with
+// it; old may be nil.
+func (f *Files) View(v *manifest.Version, old *View) *View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	view := &View{Version: v, files: f}
+	for from := 0; from < len(v.Levels[0]); {
+		to := from + 1
+		for to < len(v.Levels[0]) && v.Levels[0][to].Run == v.Levels[0][from].Run {
+			to++
+		}
+		view.levels = append(view.levels, f.level(v.Levels[0][from:to], old))
+		from = to
+	}
+	for _, tables := range v.Levels[1:] {
+		if len(tables) > 0 {
+			view.levels = append(view.levels, f.level(tables, old))
+		}
+	}
+	return view
+}
+
+// level returns the level of the tables in m, that of old if it has the same.
+// The caller holds mu.
+func (f *Files) level(m []*manifest.Table, old *View) level {
+	if old != nil {
+		for i := range old.levels {
+			if old.levels[i].holds(m) {
+				return old.levels[i]
+			}
+		}
+	}
+	tables := make([]*Table, len(m))
+	for i, t := range m {
+		tables[i] = f.table(t)
+	}
+	return newLevel(tables)
+}
+
+// holds reports whether the level consists of the tables m.
+func (l *level) holds(m []*manifest.Table) bool {
+	if len(l.tables) != len(m) {
+		return false
+	}
+	for i, t := range m {
+		if l.tables[i].Table != t {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty reports whether there is no table.
+func (v *View) Empty() bool { return len(v.levels) == 0 }
+
+// Depth returns how many levels there are, each run of level 0 counted.
+func (v *View) Depth() int { return len(v.levels) }
+
+// together is how many tables a point read asks at once.
+const together = 12
+
+// Get returns the newest version of key whose sequence number is at most at.
+// hash is base.Hash of the key with the seed of the database. The value is
+// not a copy: it stays valid until the table is dropped.
+//
+// In each table that may have the key, a read begins with a cache miss at a
+// random place. All of them are begun before the first is waited for.
+func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	var ask [together]*table.Reader
+	for from := 0; from < len(v.levels); {
+		n := 0
+		for ; from < len(v.levels) && n < together; from++ {
+			t := v.levels[from].find(key)
+			if t == nil || t.SmallestSeq > at {
+				continue
+			}
+			r := t.handle.reader.Load()
+			if r == nil {
+				if r, err = v.files.reader(t); err != nil {
+					return
+				}
+			}
+			ask[n] = r
+			n++
+		}
+		if n > 1 {
+			warm := uint64(0)
+			for _, r := range ask[:n] {
+				warm += r.Warm(hash)
+			}
+			runtime.KeepAlive(warm)
+		}
+		for _, r := range ask[:n] {
+			value, m, seq, ok, err = r.Get(key, hash, at)
+			if ok || err != nil {
+				return
+			}
+		}
+	}
+	return
+}

@@ -1,0 +1,100 @@
+package txn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sort"
+)
+
+// A keyLog keeps keys one after the other, each behind its length less one in
+// two bytes: cheap to add to, as every read of a read-write transaction does,
+// and looked through only when somebody else has deleted a range meanwhile.
+type keyLog struct {
+	tip  []byte   // the chunk that takes the next key
+	full [][]byte // those before it
+	n    int      // keys in all
+	// scans counts how often the log was looked through. What is asked more
+	// often than scansMax times is worth sorting.
+	scans  int
+	sorted [][]byte
+}
+
+const (
+	keyChunkMin = 1 << 10
+	keyChunkMax = 64 << 10
+	scansMax    = 8
+)
+
+func (l *keyLog) add(key []byte) {
+	n := len(l.tip)
+	if cap(l.tip)-n < len(key)+2 {
+		l.extend(len(key) + 2)
+		n = 0
+	}
+	l.tip = l.tip[:n+2+len(key)]
+	binary.LittleEndian.PutUint16(l.tip[n:], uint16(len(key)-1))
+	copy(l.tip[n+2:], key)
+	l.n++
+}
+
+// extend begins a chunk with room for n bytes.
+func (l *keyLog) extend(n int) {
+	if len(l.tip) > 0 {
+		l.full = append(l.full, l.tip)
+	}
+	size := min(max(2*cap(l.tip), keyChunkMin), keyChunkMax)
+	l.tip = make([]byte, 0, max(size, n))
+}
+
+// reset empties the log and keeps a chunk of modest size.
+func (l *keyLog) reset() {
+	tip := l.tip[:0]
+	if cap(tip) > keyChunkMax {
+		tip = nil
+	}
+	*l = keyLog{tip: tip}
+}
+
+// each calls visit for every key until it returns false.
+func (l *keyLog) each(visit func(key []byte) bool) {
+	for i := range len(l.full) + 1 {
+		rest := l.tip
+		if i < len(l.full) {
+			rest = l.full[i]
+		}
+		for len(rest) > 0 {
+			n := 3 + int(binary.LittleEndian.Uint16(rest))
+			if !visit(rest[2:n:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// has reports whether a key of [lo, hi) is in the log; a nil hi has no end.
+func (l *keyLog) has(lo, hi []byte) bool {
+	if l.scans++; l.scans > scansMax {
+		return l.search(lo, hi)
+	}
+	found := false
+	l.each(func(key []byte) bool {
+		found = bytes.Compare(key, lo) >= 0 && (hi == nil || bytes.Compare(key, hi) < 0)
+		return !found
+	})
+	return found
+}
+
+func (l *keyLog) search(lo, hi []byte) bool {
+	if len(l.sorted) != l.n {
+		l.sorted = make([][]byte, 0, l.n)
+		l.each(func(key []byte) bool {
+			l.sorted = append(l.sorted, key)
+			return true
+		})
+		slices.SortFunc(l.sorted, bytes.Compare)
+	}
+	i := sort.Search(len(l.sorted), func(i int) bool { return bytes.Compare(l.sorted[i], lo) >= 0 })
+	return i < len(l.sorted) && (hi == nil || bytes.Compare(l.sorted[i], hi) < 0)
+}

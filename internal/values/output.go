@@ -1,0 +1,96 @@
+package values
+
+import "github.com/stoatdb/stoat/internal/vfs"
+
+const (
+	// writeSize is the size of the buffer that a file is written through.
+	writeSize = 1 << 20
+	// writeBackSize is how much is written before the system is told to start
+	// writing it back. Without it the next sync would do all of the work at
+	// once, in everybody's way.
+	writeBackSize = 4 << 20
+)
+
+// An output appends to a file through a buffer. After an error it stays in
+// that error.
+type output struct {
+	file    vfs.File
+	buf     []byte
+	off     int64 // of buf in the file
+	started int64 // what lies before it is being written back
+	high    int64 // what the file was ever written to
+	err     error
+}
+
+func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
+
+// room makes sure that n more bytes fit the buffer, so that they lie in it as
+// one. n is at most writeSize.
+func (o *output) room(n int) {
+	if len(o.buf)+n > writeSize {
+		o.flush()
+	}
+}
+
+// write appends b. Long bytes go to the file without being copied.
+func (o *output) write(b []byte) {
+	o.room(min(len(b), writeSize))
+	if len(b) >= writeSize {
+		o.flush()
+		for len(b) >= writeSize {
+			o.put(b[:writeSize])
+			b = b[writeSize:]
+		}
+	}
+	o.buf = append(o.buf, b...)
+}
+
+func (o *output) flush() {
+	o.put(o.buf)
+	o.buf = o.buf[:0]
+}
+
+// put writes b at the end. After an error the position moves on all the same:
+// nothing more reaches the file.
+func (o *output) put(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	o.putAt(b, o.off)
+	o.off += int64(len(b))
+	if o.err == nil && o.off-o.started >= writeBackSize {
+		// It is a hint: where it fails, the sync does the work.
+		_ = o.file.SyncRange(o.started, o.off-o.started)
+		o.started = o.off
+	}
+}
+
+// putAt writes b at off, past the buffer.
+func (o *output) putAt(b []byte, off int64) {
+	if o.err != nil {
+		return
+	}
+	_, o.err = o.file.WriteAt(b, off)
+	o.high = max(o.high, off+int64(len(b)))
+}
+
+// rewind drops what was appended from off on.
+func (o *output) rewind(off int64) {
+	if off >= o.off {
+		o.buf = o.buf[:off-o.off]
+		return
+	}
+	o.buf, o.off, o.started = o.buf[:0], off, min(o.started, off)
+}
+
+// sync makes durable what was appended, and cuts what was taken back.
+func (o *output) sync() error {
+	o.flush()
+	if o.err == nil && o.high > o.off {
+		o.err, o.high = o.file.Truncate(o.off), o.off
+	}
+	if o.err == nil {
+		o.err = o.file.SyncData()
+	}
+	return o.err
+}

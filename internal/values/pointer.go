@@ -1,0 +1,79 @@
+package values
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+// A Pointer locates one record. A table stores it in place of the value. On
+// disk it is 16 bytes, little-endian:
+//
+//	offset  size  field
+//	0       4     identity of the file
+//	4       4     offset of the record in units of 8 bytes
+//	8       4     length of the record in units of 8 bytes
+//	12      4     length of the value, as the user gave it
+//
+// The offset is that of the file as it was written first: it stays when
+// collection rewrites the file. The length of the record is stored so that one
+// request fetches it, and so that who drops a pointer knows how much garbage
+// that makes without a look at the file.
+type Pointer struct {
+	File   base.FileNum
+	Offset int64
+	// Length is that of the whole record: header, key, value, padding.
+	Length int64
+	// ValueLen is the length of the value before compression.
+	ValueLen uint32
+}
+
+const (
+	// PointerSize is the encoded size of a Pointer.
+	PointerSize = 16
+	// unit is what records are aligned to.
+	unit = 8
+	// offsetMax bounds the offsets that a pointer can name, to 32 GiB. A file
+	// is closed at a fraction of that, or holds a single value.
+	offsetMax = int64(math.MaxUint32) * unit
+)
+
+// RefBytes returns how many bytes of the value file p keeps alive: those of
+// the whole record.
+func RefBytes(p Pointer) uint64 { return uint64(p.Length) }
+
+// AppendTo appends the encoding of p to dst.
+func (p Pointer) AppendTo(dst []byte) []byte {
+	invariant.Check(p.File <= math.MaxUint32, "a pointer holds the number of its file: %d", p.File)
+	invariant.Check(p.Offset >= fileHeaderSize, "a record lies behind the header: %d", p.Offset)
+	invariant.Check(p.Offset <= offsetMax, "a pointer holds the offset of its record: %d", p.Offset)
+	invariant.Check((p.Offset|p.Length)%unit == 0, "records are aligned: %+v", p)
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, uint32(p.File))
+	dst = le.AppendUint32(dst, uint32(p.Offset/unit))
+	dst = le.AppendUint32(dst, uint32(p.Length/unit))
+	return le.AppendUint32(dst, p.ValueLen)
+}
+
+// DecodePointer is the inverse of Pointer.AppendTo.
+func DecodePointer(src []byte) (Pointer, error) {
+	if len(src) != PointerSize {
+		return Pointer{}, base.Corrupt(-1, "length of a value pointer", len(src), PointerSize)
+	}
+	le := binary.LittleEndian
+	p := Pointer{
+		File:     base.FileNum(le.Uint32(src)),
+		Offset:   int64(le.Uint32(src[4:])) * unit,
+		Length:   int64(le.Uint32(src[8:])) * unit,
+		ValueLen: le.Uint32(src[12:]),
+	}
+	if p.Offset < fileHeaderSize {
+		return Pointer{}, base.Corrupt(-1, "offset in a value pointer", p.Offset, "behind the header")
+	}
+	if p.Length < recordMin || p.Length > recordMax {
+		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "that of a record")
+	}
+	return p, nil
+}

@@ -1,0 +1,206 @@
+package values
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// ErrTooLarge says that a value, or a file, would become larger than the
+// format can say.
+var ErrTooLarge = errors.New("values: larger than the format allows")
+
+// WriterOptions say how a value file is written.
+type WriterOptions struct {
+	// Num is the identity of the file: what pointers name. It fits 32 bits.
+	Num base.FileNum
+	// Salt is drawn at random for each file.
+	Salt uint64
+	// Compress tries to compress values. What is stored compressed cannot be
+	// read without a copy.
+	Compress bool
+}
+
+// Properties tell what is in a sealed file.
+type Properties struct {
+	Num  base.FileNum
+	Salt uint64
+	Size int64
+	// Values and Bytes count the values and the bytes of their records: the
+	// sum of RefBytes of all pointers into the file.
+	Values, Bytes uint64
+	// ValueBytes is the sum of the lengths of the values, before compression.
+	ValueBytes        uint64
+	FirstSeq, LastSeq base.SeqNum
+}
+
+// A Writer writes a value file. It keeps a megabyte of buffer, and copies no
+// value that is longer.
+//
+// A file that values of commits go to stays open over many of them: Append
+// several, Sync, and so on, and Finish at last.
+type Writer struct {
+	out    output
+	opts   WriterOptions
+	comp   compressor
+	foot   footer
+	tail   []byte // of the chunked record that is being written
+	stream bool   // a Stream is open
+}
+
+// NewWriter begins a value file in file, which is empty. It does not take the
+// file over: who created it closes it.
+func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
+	if opts.Num > 1<<32-1 {
+		return nil, fmt.Errorf("number of value file %d: %w", opts.Num, ErrTooLarge)
+	}
+	w := newWriter(file, opts)
+	w.out.write(w.foot.fileHeader.append(nil))
+	return w, nil
+}
+
+func newWriter(file vfs.File, opts WriterOptions) *Writer {
+	return &Writer{
+		out:  output{file: file, buf: make([]byte, 0, writeSize)},
+		opts: opts,
+		foot: footer{fileHeader: fileHeader{salt: opts.Salt, num: opts.Num}},
+	}
+}
+
+// Size returns how long the file is so far.
+func (w *Writer) Size() int64 { return w.out.pos() }
+
+// Append appends a value. The pointer may be used to read it by a Tail after
+// the next Flush or Sync, and by a Reader after Finish.
+func (w *Writer) Append(key []byte, seq base.SeqNum, value []byte) (Pointer, error) {
+	h := header{seq: seq, valueLen: uint32(len(value)), keyLen: uint32(len(key))}
+	if err := w.checkAppend(key, int64(len(value))); err != nil {
+		return Pointer{}, err
+	}
+	if w.opts.Compress {
+		if small, ok := w.comp.compress(value); ok {
+			value, h.flags = small, flagCompressed
+		}
+	}
+	h.storedLen = uint32(len(value))
+	return w.appendRecord(h, key, value)
+}
+
+// checkAppend reports why a record cannot be begun.
+func (w *Writer) checkAppend(key []byte, valueLen int64) error {
+	invariant.Check(!w.stream, "nothing is appended while a stream is open")
+	invariant.Check(len(key) > 0, "a key is not empty")
+	invariant.Check(len(key) <= base.MaxKeySize, "a key has at most %d bytes: %d", base.MaxKeySize, len(key))
+	if valueLen > base.MaxValueSize || w.out.pos() > offsetMax {
+		return ErrTooLarge
+	}
+	return w.out.err
+}
+
+// appendRecord appends a record of which all but the checksum is known.
+func (w *Writer) appendRecord(h header, key, stored []byte) (Pointer, error) {
+	at := w.out.pos()
+	if h.chunked() {
+		w.appendChunked(h, key, stored)
+	} else {
+		w.out.room(int(h.size()))
+		start := len(w.out.buf)
+		b := append(h.append(w.out.buf), key...)
+		b = append(b, stored...)
+		b = append(b, zeros[:h.size()-h.valueEnd()]...)
+		sum := h.recordSum(w.opts.Salt, at, b[start:])
+		binary.LittleEndian.PutUint64(b[start:], sum)
+		w.out.buf = b
+	}
+	return w.count(h, at)
+}
+
+// zeros are what a record is padded with.
+var zeros [unit]byte
+
+// appendChunked appends a record of a value that lies in memory as one.
+func (w *Writer) appendChunked(h header, key, stored []byte) {
+	at := w.out.pos()
+	tail := append(w.tail[:0], zeros[:alignUp(h.valueEnd())-h.valueEnd()]...)
+	for off := 0; off < len(stored); off += chunkSize {
+		chunk := stored[off:min(off+chunkSize, len(stored))]
+		tail = binary.LittleEndian.AppendUint64(tail, partSum(w.opts.Salt, chunk, at+h.valueOff()+int64(off)))
+	}
+	w.tail = tail
+	head := append(h.append(make([]byte, 0, h.valueOff())), key...)
+	h.sum = headSum(w.opts.Salt, at, head, tail, at+h.valueEnd())
+	binary.LittleEndian.PutUint64(head, h.sum)
+	w.out.write(head)
+	w.out.write(stored)
+	w.out.write(tail)
+}
+
+// count takes the record at offset at into the sums of the file.
+func (w *Writer) count(h header, at int64) (Pointer, error) {
+	invariant.Check(w.out.pos() == at+h.size(), "a record ends where its header says: %d, %d", w.out.pos(), at+h.size())
+	if w.out.err != nil {
+		return Pointer{}, w.out.err
+	}
+	w.foot.add(h)
+	return Pointer{File: w.opts.Num, Offset: at, Length: h.size(), ValueLen: h.valueLen}, nil
+}
+
+// add takes a record into the sums.
+func (f *footer) add(h header) {
+	if f.values == 0 {
+		f.shortest, f.firstSeq, f.lastSeq = h.size(), h.seq, h.seq
+	}
+	f.values++
+	f.valueBytes += uint64(h.valueLen)
+	f.shortest = min(f.shortest, h.size())
+	f.firstSeq, f.lastSeq = min(f.firstSeq, h.seq), max(f.lastSeq, h.seq)
+}
+
+// Flush hands what was appended to the file, where a Tail reads it.
+func (w *Writer) Flush() error {
+	w.out.flush()
+	return w.out.err
+}
+
+// Sync makes durable what was appended. After an error the writer stays in
+// that error: what it covered may or may not be durable.
+func (w *Writer) Sync() error {
+	if mutant.On(mutant.NoSync) {
+		return w.Flush()
+	}
+	return w.out.sync()
+}
+
+// Finish seals the file and makes it durable; its name in the directory is
+// the caller's to sync.
+func (w *Writer) Finish() (Properties, error) { return w.finish(nil) }
+
+func (w *Writer) finish(moves []move) (Properties, error) {
+	invariant.Check(!w.stream, "no stream is open when the file is sealed")
+	f := &w.foot
+	f.recordsEnd = w.out.pos()
+	if len(moves) > 0 {
+		var section []byte
+		f.remap, section = buildRemap(moves)
+		f.remapSum = partSum(f.salt, section, f.recordsEnd)
+		w.out.write(section)
+	}
+	f.size = w.out.pos() + footerSize
+	w.out.write(f.append(nil))
+	if err := w.out.sync(); err != nil {
+		return Properties{}, err
+	}
+	return f.properties(), nil
+}
+
+func (f *footer) properties() Properties {
+	return Properties{
+		Num: f.num, Salt: f.salt, Size: f.size, Values: f.values, Bytes: uint64(f.recordsEnd - fileHeaderSize),
+		ValueBytes: f.valueBytes, FirstSeq: f.firstSeq, LastSeq: f.lastSeq,
+	}
+}

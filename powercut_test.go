@@ -1,0 +1,174 @@
+//go:build linux
+
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// cutsPerDatabase is how many lives one database has.
+const cutsPerDatabase = 10
+
+// TestPowerCut cuts the power of real file systems under a database: ext4 in
+// its three modes and XFS, each on a loop device. The kernel's own shutdown
+// call drops what it has not written, mounting replays the journal, and what
+// is left must be the state after some commit, with all that was acknowledged
+// as durable. Until the file system is gone, the database meets a device that
+// fails, and must end in good order.
+func TestPowerCut(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("makes and mounts file systems")
+	}
+	seed := dose.Seed(t)
+	cuts := dose.Size(t, dose.Cuts, 4, 20)
+	dose.Reproduce(t, "powercut")
+	kinds, err := tryCutKinds(t.TempDir())
+	if err != nil {
+		t.Skip("no power cuts here: ", err)
+	}
+	tally := new(cutTally)
+	// Each kind has its share even of a small dose.
+	perDatabase := min(cutsPerDatabase, max(1, cuts/len(kinds)))
+	err = eachChain(cuts, perDatabase, func(chain, lives int) error {
+		kind := kinds[chain%len(kinds)]
+		if err := cutChain(kind, seed+uint64(chain), lives, tally); err != nil {
+			return fmt.Errorf("seed %d, %s: %w", seed+uint64(chain), kind.name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind.name)
+	}
+	t.Logf("%d cuts of %s: %d commits acknowledged, %d of them lost as they might, %d found without",
+		tally.cuts.Load(), strings.Join(names, ", "), tally.commits.Load(), tally.lost.Load(), tally.found.Load())
+}
+
+// A cutTally counts what power cuts have met.
+type cutTally struct {
+	cuts, commits, lost, found atomic.Int64
+}
+
+// cutChain takes one database through lives that end with a power cut.
+func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
+	scratch, err := os.MkdirTemp("", "stoat-powercut-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch) // examine keeps the evidence elsewhere
+	disk, err := newCutDisk(kind, scratch)
+	if disk != nil {
+		defer disk.remove()
+	}
+	if err != nil {
+		return err
+	}
+	m := model.NewMap()
+	for life := range uint64(lives) {
+		rng := rand.New(rand.NewPCG(seed, 2<<32+life))
+		l := newLedger(seed, life, m)
+		if err := cutLife(disk, l, rng); err != nil {
+			return fmt.Errorf("life %d: %w", life, err)
+		}
+		if err := errors.Join(disk.unmount(), disk.mount()); err != nil {
+			return fmt.Errorf("life %d, after the cut: %w", life, err)
+		}
+		acknowledged, known, durable := len(l.commits), l.known.Load(), l.durable.Load()
+		if m, err = examine(filepath.Join(disk.dir, "db"), l, durable, rng); err != nil {
+			return fmt.Errorf("life %d, after the cut, commit %d known, %d durable: %w", life, known, durable, err)
+		}
+		tally.cuts.Add(1)
+		tally.commits.Add(int64(acknowledged))
+		tally.found.Add(int64(len(l.commits) - acknowledged))
+		if known > m.Last() {
+			tally.lost.Add(int64(known - m.Last()))
+		}
+	}
+	return disk.unmount()
+}
+
+// cutLife lives a life and cuts the power after some of its news, or, for the
+// opening, some time after it has begun.
+func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) error {
+	plan := planLife(l.seed, l.life)
+	most := plan.writers*int(plan.tries) + 2
+	cutAfter, delay := 1+rng.IntN(most), rng.IntN(300)
+	flags := uint32(shutdownNoLogFlush)
+	if rng.IntN(4) == 0 {
+		flags = shutdownLogFlush
+	}
+	if rng.IntN(6) == 0 {
+		cutAfter = 0
+	}
+	due := make(chan struct{})
+	var heard atomic.Int64
+	var once sync.Once
+	var strange first
+	if cutAfter == 0 {
+		close(due)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- inTime(func() error {
+			return plan.live(filepath.Join(disk.dir, "db"), func(n news) {
+				strange.set(l.hear(n))
+				if heard.Add(1) == int64(cutAfter) {
+					once.Do(func() { close(due) })
+				}
+			})
+		})
+	}()
+	var err error
+	select {
+	case <-due:
+		for range delay {
+			runtime.Gosched()
+		}
+		if err := disk.cut(flags); err != nil {
+			return errors.Join(err, <-ended)
+		}
+		err = faultOfCut(<-ended)
+	case err = <-ended: // in good order, if the cut was due after it
+		err = errors.Join(err, disk.cut(flags))
+	}
+	return errors.Join(err, strange.get())
+}
+
+// faultOfCut accepts the errors that a dead device may cause, and no other
+// among them. Nothing of what it does not give any more may be taken for
+// damage.
+func faultOfCut(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var left []error
+		for _, one := range many.Unwrap() {
+			left = append(left, faultOfCut(one))
+		}
+		return errors.Join(left...)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stoat.ErrCorrupt), errors.Is(err, stoat.ErrLocked):
+	case errors.Is(err, vfs.ErrIO), errors.Is(err, vfs.ErrReadOnly):
+		return nil // ext4 says the latter once its journal has been aborted
+	}
+	return fmt.Errorf("a dead device was taken for something else: %w", err)
+}
