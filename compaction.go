@@ -53,7 +53,6 @@ func (d *DB) newJob(sources []iter.Source) compact.Job {
 		},
 		Writer:  table.WriterOptions{HashSeed: d.hashSeed},
 		NewFile: d.newTableFile,
-		Stop:    d.stopped,
 	}
 }
 
@@ -189,6 +188,7 @@ func (d *DB) merge(plan *compact.Plan) (compact.Result, error) {
 	}
 	job := d.newJob(sources)
 	plan.Apply(&job, d.shape(false))
+	job.Stop = d.stopped
 	result, err := compact.Run(job)
 	if e := files.Close(); err == nil {
 		err = e

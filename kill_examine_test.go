@@ -22,11 +22,11 @@ import (
 // the copy stays as it is. Either way a failure leaves the untouched files
 // behind and says where.
 func examine(dir string, l *ledger, floor uint64, rng *rand.Rand) (*model.Map, error) {
-	scratch, err := os.MkdirTemp("", "stoat-evidence-")
+	kept, err := scratch("stoat-evidence-")
 	if err != nil {
 		return nil, err
 	}
-	duplicate := filepath.Join(scratch, "db")
+	duplicate := filepath.Join(kept, "db")
 	if err := os.CopyFS(duplicate, os.DirFS(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("copy what is left: %w", err)
 	}
@@ -38,7 +38,7 @@ func examine(dir string, l *ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 	if err != nil {
 		evidence := duplicate
 		if opened == duplicate {
-			evidence = filepath.Join(scratch, "untouched")
+			evidence = filepath.Join(kept, "untouched")
 			err = errors.Join(err, os.CopyFS(evidence, os.DirFS(dir)))
 		}
 		return nil, fmt.Errorf("%w\nthe files as they were: %s", err, evidence)
@@ -46,7 +46,7 @@ func examine(dir string, l *ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 	if opened == dir {
 		found = goneOn
 	}
-	return found, os.RemoveAll(scratch)
+	return found, os.RemoveAll(kept)
 }
 
 // reopened opens a database, compares everything with the model, writes on,

@@ -188,14 +188,14 @@ type replay struct {
 	last    base.SeqNum // the last one that was replayed
 }
 
-// apply takes one transaction from the log. Transactions follow each other
-// without a gap, and the first one follows what is in tables; anything else is
-// corruption.
+// apply takes one transaction from the log. Transactions follow each other. A
+// gap is corruption, unless all that it skips is in tables: what was committed
+// as Buffered may reach them before a power cut takes it from the log.
 func (r *replay) apply(payload []byte) error {
 	var head txn.Header
 	return txn.Decode(payload, func(h txn.Header) error {
-		if r.last != 0 && h.Seq != r.last+1 || h.Seq > max(r.last, r.flushed)+1 {
-			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(max(r.last, r.flushed)+1))
+		if next := r.last + 1; h.Seq < next || h.Seq > next && h.Seq > r.flushed+1 {
+			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(next))
 		}
 		head, r.last = h, h.Seq
 		r.db.clock.restore(h.TimeMs)

@@ -8,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -36,9 +39,9 @@ type cutDisk struct {
 	mounted    bool
 }
 
-// newCutDisk makes a file system and mounts it below scratch.
-func newCutDisk(kind cutKind, scratch string) (*cutDisk, error) {
-	d := &cutDisk{kind: kind, image: filepath.Join(scratch, "image"), dir: filepath.Join(scratch, "mounted")}
+// newCutDisk makes a file system and mounts it in a directory.
+func newCutDisk(kind cutKind, below string) (*cutDisk, error) {
+	d := &cutDisk{kind: kind, image: filepath.Join(below, "image"), dir: filepath.Join(below, "mounted")}
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -68,13 +71,36 @@ func (d *cutDisk) mount() error {
 	return nil
 }
 
-// unmount fails when a file is still open.
+// unmount fails when a file of this process stays open. For a moment another
+// process may hold its files as well: one that this has just started.
 func (d *cutDisk) unmount() error {
-	if err := syscall.Unmount(d.dir, 0); err != nil {
-		return fmt.Errorf("unmount %s: %w", d.dir, err)
+	err := syscall.Unmount(d.dir, 0)
+	for deadline := time.Now().Add(5 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); {
+		runtime.Gosched()
+		err = syscall.Unmount(d.dir, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w; open are %q", d.dir, err, openBelow(d.dir))
 	}
 	d.mounted = false
 	return nil
+}
+
+// openBelow lists the files in dir that this process has open.
+func openBelow(dir string) (names []string) {
+	handles, _ := filepath.Glob("/proc/self/fd/*") // without /proc the list is empty
+	for _, handle := range handles {
+		if name, err := os.Readlink(handle); err == nil && strings.HasPrefix(name, dir) {
+			names = append(names, name)
+		}
+	}
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(maps)) {
+		if at := strings.Index(line, dir); at >= 0 {
+			names = append(names, strings.TrimSpace(line[at:])+" (mapped)")
+		}
+	}
+	return names
 }
 
 // remove takes the disk away, whatever its state.
@@ -126,14 +152,14 @@ var errNoCuts = errors.New("needs root, loop devices, and ext4 or XFS with their
 
 // tryCutKinds returns the kinds of file system that can be made, mounted, cut
 // and mounted again here.
-func tryCutKinds(scratch string) ([]cutKind, error) {
+func tryCutKinds(dir string) ([]cutKind, error) {
 	if os.Geteuid() != 0 {
 		return nil, errNoCuts
 	}
 	var kinds []cutKind
 	reason := errNoCuts
 	for i, kind := range cutKinds {
-		below := filepath.Join(scratch, fmt.Sprint("try", i))
+		below := filepath.Join(dir, fmt.Sprint("try", i))
 		if err := os.Mkdir(below, 0o700); err != nil {
 			return nil, err
 		}
@@ -149,8 +175,8 @@ func tryCutKinds(scratch string) ([]cutKind, error) {
 	return kinds, nil
 }
 
-func tryCutKind(kind cutKind, scratch string) error {
-	d, err := newCutDisk(kind, scratch)
+func tryCutKind(kind cutKind, below string) error {
+	d, err := newCutDisk(kind, below)
 	if d != nil {
 		defer d.remove()
 	}

@@ -69,12 +69,12 @@ type cutTally struct {
 
 // cutChain takes one database through lives that end with a power cut.
 func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
-	scratch, err := os.MkdirTemp("", "stoat-powercut-")
+	below, err := scratch("stoat-powercut-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(scratch) // examine keeps the evidence elsewhere
-	disk, err := newCutDisk(kind, scratch)
+	defer os.RemoveAll(below) // examine keeps the evidence elsewhere
+	disk, err := newCutDisk(kind, below)
 	if disk != nil {
 		defer disk.remove()
 	}
@@ -88,7 +88,10 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 		if err := cutLife(disk, l, rng); err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
 		}
-		if err := errors.Join(disk.unmount(), disk.mount()); err != nil {
+		if err := disk.unmount(); err != nil {
+			return fmt.Errorf("life %d, after the cut: %w", life, err)
+		}
+		if err := disk.mount(); err != nil {
 			return fmt.Errorf("life %d, after the cut: %w", life, err)
 		}
 		acknowledged, known, durable := len(l.commits), l.known.Load(), l.durable.Load()

@@ -127,11 +127,11 @@ func (tx *Txn) Err() error { return tx.loopErr }
 // Get returns the value of key, or ErrNotFound. The bytes are borrowed until
 // the transaction ends.
 func (tx *Txn) Get(key []byte) ([]byte, error) {
-	e, err := tx.find(key)
+	v, _, _, err := tx.look(key)
 	if err != nil {
 		return nil, err
 	}
-	return tx.lend(e.Value), nil
+	return tx.lend(v), nil
 }
 
 // GetCopy appends the value of key to dst, or returns ErrNotFound.
@@ -166,15 +166,22 @@ func (tx *Txn) Has(key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// find looks key up: first among the transaction's own writes, then in the
-// snapshot. A look into the snapshot is a read that Commit validates, whether
-// it found something or not.
+// find is look with an entry, without its key, as the result.
 func (tx *Txn) find(key []byte) (base.Entry, error) {
+	v, m, seq, err := tx.look(key)
+	return base.Entry{Value: v, Seq: seq, Meta: m}, err
+}
+
+// look looks key up: first among the transaction's own writes, then in the
+// snapshot. A look into the snapshot is a read that Commit validates, whether
+// it found something or not. The results come one by one because then they
+// fit the registers, which a whole entry does not.
+func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err error) {
 	if err := tx.check(); err != nil {
-		return base.Entry{}, err
+		return nil, base.Meta{}, 0, err
 	}
 	if err := checkKey(key); err != nil {
-		return base.Entry{}, err
+		return nil, base.Meta{}, 0, err
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
 	if w := tx.writes; w != nil {
@@ -194,22 +201,22 @@ func (tx *Txn) find(key []byte) (base.Entry, error) {
 	}
 	v, m, seq, ok, err := tx.view.tree.Get(key, hash, tx.seq)
 	if err != nil {
-		return base.Entry{}, err
+		return nil, base.Meta{}, 0, err
 	}
 	if !ok {
-		return base.Entry{}, ErrNotFound
+		return nil, base.Meta{}, 0, ErrNotFound
 	}
 	return tx.show(v, m, seq)
 }
 
-func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) (base.Entry, error) {
+func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Meta, base.SeqNum, error) {
 	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
 		m.ExpiresAt++
 	}
 	if m.Kind != base.KindSet || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
-		return base.Entry{}, ErrNotFound
+		return nil, base.Meta{}, 0, ErrNotFound
 	}
-	return base.Entry{Value: value, Seq: seq, Meta: m}, nil
+	return value, m, seq, nil
 }
 
 func checkKey(key []byte) error {

@@ -14,9 +14,10 @@ import (
 type output struct {
 	job    *Job
 	result Result
-	// deletions are the range deletions that stay, from where the table being
-	// written begins.
+	// deletions are the range deletions that stay, of all tables; from is where
+	// the table being written begins, nil for the first.
 	deletions *rangedel.List
+	from      []byte
 
 	file   NewFile
 	writer *table.Writer // nil between two tables
@@ -90,7 +91,7 @@ func (o *output) create() error {
 
 // end finishes the last table, which may have nothing but range deletions.
 func (o *output) end() error {
-	if o.writer == nil && o.deletions.Len() > 0 {
+	if o.writer == nil && o.deletions.Clip(o.from, nil).Len() > 0 {
 		if err := o.create(); err != nil {
 			return err
 		}
@@ -104,8 +105,11 @@ func (o *output) finish(next []byte) error {
 	if o.writer == nil {
 		return nil
 	}
+	if err := o.writer.AddDeletions(o.deletions.Clip(o.from, next)); err != nil {
+		return err
+	}
 	w := o.writer
-	o.writer = nil
+	o.writer, o.from = nil, bytes.Clone(next)
 	props, err := w.Finish()
 	if err = errors.Join(err, o.file.File.Close()); err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// sees returns what each snapshot sees of every key of the tree, now.
+// sees returns what each snapshot sees of every key of the tree, now, and which
+// keys have changed since it was taken.
 func (t *tree) sees() map[string]base.SeqNum {
 	seen := map[string]base.SeqNum{}
 	newest := map[string]grain{}
@@ -19,7 +20,9 @@ func (t *tree) sees() map[string]base.SeqNum {
 			for _, g := range t.grains[m.Num] {
 				for _, s := range t.rules.Snapshots {
 					at := fmt.Sprintf("%d at %d", g.key, s)
-					if g.seq <= s && g.seq > newest[at].seq {
+					if g.seq > s {
+						seen[at+" changed"] = 1
+					} else if g.seq > newest[at].seq {
 						newest[at] = g
 					}
 				}
@@ -35,24 +38,23 @@ func (t *tree) sees() map[string]base.SeqNum {
 }
 
 // randomTree returns a tree in the middle of its life: small tables, few keys,
-// many deletions and expiries, some snapshots.
+// many deletions and expiries, some snapshots. Flushes of some trees are small
+// for what the tree holds; some trees were made for another shape.
 func randomTree(tb testing.TB, rng *rand.Rand) *tree {
 	const unit = 1 << 20
 	t := newTree(Shape{BaseSizeMin: 16 * unit, TableSize: 4 * unit, InputMax: 32 * unit, RunsMax: 2 + rng.IntN(6), DeletionAgeMs: 1000}, unit/8)
 	keys := 1 + rng.Uint64N(4000)
-	deletions, expiries := rng.IntN(10), rng.IntN(10)
+	flushMax := 1 + rng.IntN(80)
+	if rng.IntN(3) == 0 {
+		keys, flushMax = 4000, 4
+		t.flush(t.random(4000, uniformTo(rng, keys)))
+		t.advance()
+		t.settle(tb)
+	}
+	deletions, expiries := rng.IntN(12), rng.IntN(12)
 	var snapshots []base.SeqNum
 	for range 1 + rng.IntN(25) {
-		from := rng.Uint64N(keys)
-		grains := t.random(1+rng.IntN(80), func(int) uint64 { return (from + rng.Uint64N(1+keys/(1+rng.Uint64N(5)))) % keys })
-		for i := range grains {
-			if rng.IntN(10) < deletions {
-				grains[i].meta.Kind = base.KindDelete
-			} else if rng.IntN(10) < expiries {
-				grains[i].meta.ExpiresAt = 1 + t.s.NowMs + rng.Uint64N(2000)
-			}
-		}
-		t.flush(grains)
+		t.flush(t.randomWrites(rng, 1+rng.IntN(flushMax), keys, deletions, expiries))
 		t.s.NowMs += rng.Uint64N(200)
 		if len(snapshots) > 0 && rng.IntN(3) == 0 {
 			snapshots = snapshots[1:]
@@ -69,7 +71,29 @@ func randomTree(tb testing.TB, rng *rand.Rand) *tree {
 		}
 	}
 	t.s.Idle = rng.IntN(2) == 0
+	if rng.IntN(3) == 0 {
+		t.s.BaseSizeMin *= 8
+	}
 	return t
+}
+
+func uniformTo(rng *rand.Rand, keys uint64) func(int) uint64 {
+	return func(int) uint64 { return rng.Uint64N(keys) }
+}
+
+// randomWrites returns n grains of some part of the keys, as many tenths of
+// them deletions, and of the others expiring.
+func (t *tree) randomWrites(rng *rand.Rand, n int, keys uint64, deletions, expiries int) []grain {
+	from, span := rng.Uint64N(keys), 1+keys/(1+rng.Uint64N(5))
+	grains := t.random(n, func(int) uint64 { return (from + rng.Uint64N(span)) % keys })
+	for i := range grains {
+		if rng.IntN(10) < deletions {
+			grains[i].meta.Kind = base.KindDelete
+		} else if rng.IntN(10) < expiries {
+			grains[i].meta.ExpiresAt = 1 + t.s.NowMs + rng.Uint64N(2000)
+		}
+	}
+	return grains
 }
 
 // TestPickingEndsAndChangesNothingThatIsSeen settles random trees. Every plan
@@ -188,8 +212,9 @@ func TestASnapshotHoldsWhatItSeesAndNoLonger(t *testing.T) {
 	tr.flush(deleted)
 	tr.advance(snapshot)
 	tr.settle(t)
-	if n := len(tr.sees()); n != 1000 {
-		t.Errorf("the snapshot sees %d keys, want 1000", n)
+	// It sees 1,000 keys, and that they have changed.
+	if n := len(tr.sees()); n != 2000 {
+		t.Errorf("the snapshot sees %d facts, want 2000", n)
 	}
 	tr.advance()
 	tr.settle(t)
@@ -229,6 +254,54 @@ func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// shaped returns a version of tables given as level, run, bounds and bytes.
+func shaped(tables ...*manifest.Table) *manifest.Version {
+	v := &manifest.Version{}
+	for i, m := range tables {
+		m.Num = base.FileNum(i + 1)
+		if m.Entries == 0 {
+			m.Entries = 100
+		}
+		v.Levels[m.Level] = append(v.Levels[m.Level], m)
+	}
+	return v
+}
+
+// TestLevel0GoesToTheHighestLevelInUse has a last level too small to need
+// another above it, and one that is left over there.
+func TestLevel0GoesToTheHighestLevelInUse(t *testing.T) {
+	t.Parallel()
+	v := shaped(
+		&manifest.Table{Level: 0, Run: 2, Smallest: []byte("b"), Largest: []byte("m"), Size: 64 << 20},
+		&manifest.Table{Level: 0, Run: 1, Smallest: []byte("b"), Largest: []byte("m"), Size: 64 << 20},
+		&manifest.Table{Level: 5, Smallest: []byte("a"), Largest: []byte("k"), Size: 1 << 20},
+		&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 64 << 20},
+	)
+	p, ok := Pick(v, Shape{BaseSizeMin: 40 << 20})
+	if !ok || p.OutputLevel != 5 || len(p.Inputs[0]) != 2 || len(p.Inputs[5]) != 1 || p.Bottom {
+		t.Errorf("picked %s, bottom %t", p.String(), p.Bottom)
+	}
+}
+
+// TestDeletionsStayAboveAnOlderRun has a run of nothing but deletions over one
+// that they hide, and nothing below.
+func TestDeletionsStayAboveAnOlderRun(t *testing.T) {
+	t.Parallel()
+	deletions := &manifest.Table{Run: 2, Smallest: []byte("a"), Largest: []byte("m"), Size: 1000, Deletions: 100, LargestSeq: 9}
+	hidden := &manifest.Table{Run: 1, Smallest: []byte("k"), Largest: []byte("z"), Size: 1000, LargestSeq: 5}
+	s := Shape{OldestSnapshot: 10}
+	if p, ok := Pick(shaped(deletions, hidden), s); ok && p.Drop {
+		t.Errorf("picked %s", p.String())
+	}
+	if p, ok := Pick(shaped(deletions), s); !ok || !p.Drop {
+		t.Errorf("with nothing to hide: picked %s", p.String())
+	}
+	s.OldestSnapshot = 8
+	if p, ok := Pick(shaped(deletions), s); ok && p.Drop {
+		t.Errorf("under a snapshot that does not see them: picked %s", p.String())
 	}
 }
 

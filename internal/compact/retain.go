@@ -66,8 +66,11 @@ const (
 type Retain struct {
 	rules  Rules
 	covers *rangedel.List
+	cursor rangedel.Cursor // over covers, as the last snapshot sees them
 
 	key []byte
+	// cover is the newest range deletion over key that the last snapshot sees.
+	cover base.SeqNum
 	// stripe is the first snapshot that sees the version judged last; older
 	// versions in the same stripe are hidden from it and all later ones.
 	stripe int
@@ -85,13 +88,19 @@ func NewRetain(rules Rules, covers *rangedel.List) Retain {
 			invariant.Check(rules.Snapshots[i-1] < rules.Snapshots[i], "snapshots out of order: %v", rules.Snapshots)
 		}
 	}
-	return Retain{rules: rules, covers: covers}
+	r := Retain{rules: rules, covers: covers}
+	r.cursor.Init(false)
+	r.cursor.Add(covers, rules.Snapshots[len(rules.Snapshots)-1], 0)
+	return r
 }
 
 // Begin starts a key, which must stay as it is until its last version has
 // been judged.
 func (r *Retain) Begin(key []byte) {
 	r.key, r.stripe, r.spare = key, len(r.rules.Snapshots), r.rules.Versions
+	if !r.cursor.Empty() {
+		r.cover, _ = r.cursor.At(key)
+	}
 }
 
 // Judge says what becomes of the key's next version.
@@ -103,7 +112,7 @@ func (r *Retain) Judge(seq base.SeqNum, m *base.Meta) Verdict {
 	switch {
 	case stripe == len(r.rules.Snapshots):
 		// Not visible yet.
-	case r.covers != nil && r.covered(seq, stripe):
+	case r.cover > seq && r.covered(seq, stripe):
 		return Drop
 	case deleted && stripe == 0 && r.rules.Bottom:
 		r.spare = 0
@@ -146,13 +155,9 @@ func (r *Retain) stripeOf(seq base.SeqNum) int {
 }
 
 // covered reports whether a range deletion hides the version from every
-// snapshot that would see it, and ends the count of versions if one hides it
-// from the last.
+// snapshot that would see it. One hides it from the last, which ends the count
+// of versions.
 func (r *Retain) covered(seq base.SeqNum, stripe int) bool {
-	s := r.rules.Snapshots
-	if r.covers.Cover(r.key, s[len(s)-1]) <= seq {
-		return false
-	}
 	r.spare = 0
-	return r.covers.Cover(r.key, s[stripe]) > seq
+	return r.covers.Cover(r.key, r.rules.Snapshots[stripe]) > seq
 }

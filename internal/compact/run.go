@@ -119,8 +119,11 @@ func (m *merge) judge(e *base.Entry) error {
 func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
 		Num: o.file.Num, Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
-		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Entries: p.Entries, Deletions: p.Deletions, Expiring: p.Expiring, Pointers: p.Pointers,
+		// Bounds of range deletions lie in the memory of the inputs.
+		Smallest: bytes.Clone(p.Smallest), Largest: bytes.Clone(p.Largest), LargestExclusive: p.LargestExclusive,
+		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
+		Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
+		Expiring: p.Expiring, Pointers: p.Pointers,
 		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
 		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.job.CreatedMs,
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -92,8 +93,9 @@ func randomEntries(rng *rand.Rand, n, sources int) ([]base.Entry, []iter.Source)
 
 // files makes the files of jobs in fs.
 type files struct {
-	fs   vfs.FS
-	last base.FileNum
+	fs        vfs.FS
+	last      base.FileNum
+	deletions *rangedel.List // of all tables read
 }
 
 func (f *files) create() (NewFile, error) {
@@ -134,7 +136,8 @@ func (f *files) read(t *testing.T, tables []*manifest.Table) []base.Entry {
 				all = append(all, base.Entry{Key: bytes.Clone(b.Keys[i]), Value: bytes.Clone(b.Vals[i]), Seq: b.Seqs[i], Meta: b.Metas[i]})
 			}
 		}
-		checkTable(t, m, all[from:])
+		checkTable(t, m, all[from:], r.Deletions())
+		f.deletions = rangedel.Merge(f.deletions, r.Deletions())
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -142,11 +145,24 @@ func (f *files) read(t *testing.T, tables []*manifest.Table) []base.Entry {
 	return all
 }
 
-func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry) {
+func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions *rangedel.List) {
 	t.Helper()
 	want := manifest.Table{
 		Num: m.Num, Size: m.Size, Salt: uint64(m.Num), Level: m.Level, Run: m.Run, CreatedMs: m.CreatedMs,
-		Smallest: entries[0].Key, Largest: entries[len(entries)-1].Key, SmallestSeq: base.SeqNumMax, Values: m.Values,
+		SmallestSeq: base.SeqNumMax, Values: m.Values, RangeDeletions: uint64(deletions.Numbers()),
+	}
+	if len(entries) > 0 {
+		want.Smallest, want.Largest = entries[0].Key, entries[len(entries)-1].Key
+	}
+	if deletions.Len() > 0 {
+		lo, hi := deletions.Bounds()
+		if len(entries) == 0 || bytes.Compare(lo, want.Smallest) < 0 {
+			want.Smallest = lo
+		}
+		if bytes.Compare(hi, want.Largest) > 0 {
+			want.Largest, want.LargestExclusive = hi, true
+		}
+		want.LargestSeq, want.SmallestSeq = deletions.Seqs()
 	}
 	for _, e := range entries {
 		want.Entries++
@@ -192,20 +208,28 @@ func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
 		for i := 0; i < 3000; i += 1 + rng.IntN(1000) {
 			job.Splits = append(job.Splits, fmt.Appendf(nil, "key-%05d", i))
 		}
+		job.Deletions = randomDeletions(rng, n)
 		result, err := Run(job)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := retainedEntries(rules, all)
+		want := retainedEntries(rules, all, job.Deletions)
 		got := out.read(t, result.Tables)
 		if !slices.EqualFunc(got, want, sameEntry) {
 			t.Fatalf("seed %d: %d entries, want %d", seed, len(got), len(want))
 		}
+		deletions := job.Deletions.Retain(rules.Snapshots, rules.Bottom)
+		if !bytes.Equal(out.deletions.AppendTo(nil), deletions.AppendTo(nil)) {
+			t.Fatalf("seed %d: range deletions %v, want %v", seed, out.deletions, deletions)
+		}
 		if result.EntriesRead != uint64(n) || result.EntriesWritten != uint64(len(want)) || len(result.Files) != len(result.Tables) {
 			t.Errorf("seed %d: result %+v of %d entries, %d kept", seed, result, n, len(want))
 		}
-		for i, m := range result.Tables[1:] {
-			if before := result.Tables[i]; !before.EndsBefore(m.Smallest) {
+		for i, m := range result.Tables {
+			if i == 0 {
+				continue
+			}
+			if before := result.Tables[i-1]; !before.EndsBefore(m.Smallest) {
 				t.Errorf("seed %d: table to %q, next from %q", seed, before.Largest, m.Smallest)
 			}
 		}
@@ -216,8 +240,22 @@ func sameEntry(a, b base.Entry) bool {
 	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Seq == b.Seq && a.Meta == b.Meta
 }
 
-func retainedEntries(rules Rules, all []base.Entry) []base.Entry {
-	r := NewRetain(rules, nil)
+// randomDeletions returns a few range deletions, often none. Some reach beyond
+// all keys.
+func randomDeletions(rng *rand.Rand, n int) *rangedel.List {
+	var deletions []rangedel.Deletion
+	for range rng.IntN(2) * rng.IntN(6) {
+		lo := rng.IntN(n)
+		deletions = append(deletions, rangedel.Deletion{
+			Lo: fmt.Appendf(nil, "key-%05d", lo), Hi: fmt.Appendf(nil, "key-%05d", lo+1+rng.IntN(n)),
+			Seq: base.SeqNum(1 + rng.IntN(n)),
+		})
+	}
+	return rangedel.Build(deletions)
+}
+
+func retainedEntries(rules Rules, all []base.Entry, deletions *rangedel.List) []base.Entry {
+	r := NewRetain(rules, deletions)
 	var kept []base.Entry
 	for i, e := range all {
 		if i == 0 || !bytes.Equal(e.Key, all[i-1].Key) {
@@ -380,6 +418,23 @@ func TestNothingToKeepMakesNoTable(t *testing.T) {
 	result, err := Run(Job{Sources: []iter.Source{&entrySource{entries: all}}, Rules: rules, TableSize: 1 << 20, NewFile: out.create})
 	if err != nil || len(result.Files) != 0 || result.EntriesRead != 100 {
 		t.Errorf("error %v, result %+v", err, result)
+	}
+}
+
+// TestATableMayHoldNothingButRangeDeletions flushes one.
+func TestATableMayHoldNothingButRangeDeletions(t *testing.T) {
+	t.Parallel()
+	out := files{fs: vfs.NewMem()}
+	deletions := rangedel.Build([]rangedel.Deletion{{Lo: []byte("key-0"), Hi: []byte("key-1"), Seq: 1000}})
+	result, err := Run(Job{
+		Sources: []iter.Source{&entrySource{entries: manyEntries(100, 10)}}, Deletions: deletions,
+		Rules: seeAll, TableSize: 1 << 20, NewFile: out.create,
+	})
+	if err != nil || len(result.Tables) != 1 || result.EntriesWritten != 0 {
+		t.Fatalf("error %v, result %+v", err, result)
+	}
+	if got := out.read(t, result.Tables); len(got) != 0 || out.deletions.Numbers() != 1 {
+		t.Errorf("%d entries, %d range deletions", len(got), out.deletions.Numbers())
 	}
 }
 

@@ -204,6 +204,22 @@ func TestVisibleKeepsTheErrorOfASource(t *testing.T) {
 	}
 }
 
+func TestVisibleShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	var entries []base.Entry
+	for seq := range base.SeqNum(2 * firstWant) {
+		entries = append(entries, base.Entry{Key: []byte("k"), Seq: 1 + seq, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	s := newSliceSource(entries, true, true)
+	s.failAt, s.err = 0, boom // the newest, which comes last
+	var v Visible
+	v.Init([]Input{{Source: s}}, true, nil, nil, Snapshot{At: 100, Clock: fixedClock(1)})
+	if v.Seek(nil) || !errors.Is(v.Err(), boom) {
+		t.Errorf("shows version %d, error %v", v.Entry.Seq, v.Err())
+	}
+}
+
 func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
 	t.Parallel()
 	var entries []base.Entry

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -48,8 +49,11 @@ func Create(o Options, r Recovered) (*Writer, error) {
 	}
 	if err := w.carry(r.carry); err != nil {
 		seg.close()
-		// Nothing refers to the file: if it cannot be removed, it is free.
-		_ = o.FS.Remove(o.path(seg.ref.File))
+		// Nothing refers to the file. One that was free before is so again,
+		// for the next Create; a new one is removed, or else free as well.
+		if !slices.ContainsFunc(r.free, func(f segmentFile) bool { return f.file == seg.ref.File }) {
+			_ = o.FS.Remove(o.path(seg.ref.File))
+		}
 		return nil, err
 	}
 	return w, nil

@@ -383,3 +383,36 @@ func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T)
 	d.append()
 	d.sync()
 }
+
+func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for d.w.Stats().FreeFiles == 0 {
+		d.append()
+		d.release()
+	}
+	d.append()
+	must(t, d.w.Flush()) // not synced: the next span has to carry it
+	next := d.first
+	r, err := Recover(d.o, d.spans, collect(&next))
+	must(t, err)
+	if !r.Unproven() {
+		t.Fatal("there is nothing to carry")
+	}
+	faults := vfs.NewFaults(d.disk)
+	o := d.o
+	o.FS = faults
+	// The first write is the header's, the second one carries.
+	faults.Add(vfs.Rule{Op: vfs.OpWrite, Nth: 2, Err: vfs.ErrNoSpace, Forever: true})
+	d.disk.SetCapacity(d.disk.UsedBytes())
+	for range 3 {
+		if _, err := Create(o, r); !errors.Is(err, vfs.ErrNoSpace) {
+			t.Fatalf("Create on a full disk: %v", err)
+		}
+	}
+	faults.Clear()
+	w, err := Create(o, r)
+	must(t, err)
+	must(t, w.Close())
+}

@@ -28,6 +28,18 @@
 // one. Iterators count as references of the runs they read; closing an
 // iterator lets go of runs that were merged away.
 //
+// # Range deletions
+//
+// A range deletion is an entry of the insertion order and nothing else, so
+// writing one costs what any write costs, whatever it deletes. It hides by its
+// number: readers look for the newest version of a key and for the newest
+// deletion that covers it (Cover, AddDeletions), and what is older gives way.
+// The first reader after a write prepares the new deletions for that, as it
+// sorts the new keys. In a transaction's own table nothing has a number yet;
+// there the places in the insertion order stand for numbers, and at commit
+// everything that a later deletion of the same transaction covers is marked as
+// dead, so that of equal numbers the version is the one to live.
+//
 // # Layout
 //
 // An entry lies in one chunk, aligned to 8 bytes, and is named by a 32-bit

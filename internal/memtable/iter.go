@@ -241,19 +241,23 @@ func (it *Iter) collectRun(n, want int) int {
 }
 
 // decode fills b with the first n named entries, except dead ones. It first
-// touches all of them, so that their cache misses overlap.
+// loads the words of all of them and then touches the ends of their keys: no
+// load of a step waits for another one, so that their cache misses overlap.
 func (it *Iter) decode(b *iter.Batch, n int) {
 	t := it.t
-	touched := uint64(0)
 	var entries [iter.BatchSize]entry
+	var words [iter.BatchSize]uint64
 	for i, r := range it.refs[:n] {
 		e := t.arena.at(r)
-		entries[i] = e
-		touched ^= e.keyEnd(e.word())
+		entries[i], words[i] = e, e.word()
+	}
+	touched := uint64(0)
+	for i, e := range entries[:n] {
+		touched ^= e.keyEnd(words[i])
 	}
 	it.touched ^= touched
-	for _, e := range entries[:n] {
-		w := e.word()
+	for j, e := range entries[:n] {
+		w := words[j]
 		if e.deadWithin(w, it.set.covered) || !it.deletions.Empty() && it.deleted(e, w) {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 
 const (
 	// leafSize is how many deletions one list holds with all their numbers.
-	leafSize = 32
+	leafSize = 8
 	// fan is how many lists make one of the next level.
 	fan = 4
 )

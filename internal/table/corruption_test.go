@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // smallTable returns a table of several blocks with all that the format
@@ -23,7 +24,10 @@ func smallTable(t testing.TB, how Compression) ([]base.Entry, []byte) {
 		decorate(rng, &e)
 		entries = append(entries, e)
 	}
-	data, _ := mustBuild(t, sortEntries(entries), WriterOptions{Salt: 77, BlockSize: 100, Compression: how})
+	deletions := rangedel.Build([]rangedel.Deletion{
+		{Lo: []byte("a"), Hi: []byte("key-010"), Seq: 900}, {Lo: []byte("key-005"), Hi: []byte("z"), Seq: 950},
+	})
+	data, _ := mustBuildWith(t, sortEntries(entries), deletions, WriterOptions{Salt: 77, BlockSize: 100, Compression: how})
 	return entries, data
 }
 
@@ -34,7 +38,7 @@ func answers(t testing.TB, data []byte, entries []base.Entry) ([]string, error) 
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // a failed close would have failed in Open
-	out := []string{fmt.Sprintf("%+v", r.Properties())}
+	out := []string{fmt.Sprintf("%+v", r.Properties()), fmt.Sprintf("%x", r.Deletions().AppendTo(nil))}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, o := range []IterOptions{{}, {Reverse: true}, {Unmapped: true}} {
 		it := r.NewIter(o)

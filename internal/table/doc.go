@@ -17,6 +17,7 @@
 //	sums          checksums of key parts, value parts, pages of the index
 //	fences        8 bytes of the first key of each block, see firstKeys
 //	directory     32 bytes a block, see blockEntry
+//	deletions     range deletions, see package rangedel
 //	properties    see Properties
 //	footer        see footer
 //
@@ -34,7 +35,8 @@
 //
 // # What is verified when
 //
-// Footer, directory, fences, sums and properties: when the table is opened.
+// Footer, directory, fences, sums, range deletions and properties: when the
+// table is opened.
 // Key parts, value parts and pages of the hash index: when they are first
 // touched; a bitmap remembers. Behind a checksum that fits, everything is
 // still checked that could lead outside of the file, so that a hostile file

@@ -19,6 +19,7 @@ import (
 //	             part, 8 for each page of the hash index
 //	fences       8 bytes for each block
 //	directory    32 bytes for each block
+//	deletions    range deletions, see rangedel.List.AppendTo
 //	properties
 //	footer
 //
@@ -35,23 +36,28 @@ import (
 //	48      8     count of blocks
 //	56      8     count of slots in the hash index
 //	64      8     length of the properties
-//	72      8     checksum of the sums
-//	80      8     checksum of the fences
-//	88      8     checksum of the directory
-//	96      8     checksum of the properties
-//	104     8     checksum of the footer up to here
+//	72      8     length of the deletions
+//	80      8     checksum of the sums
+//	88      8     checksum of the fences
+//	96      8     checksum of the directory
+//	104     8     checksum of the deletions
+//	112     8     checksum of the properties
+//	120     8     checksum of the footer up to here
+//
+// A table of range deletions alone has no blocks.
 type footer struct {
-	salt, hashSeed         uint64
-	size, dataEnd          int64
-	blocks                 int64
-	hash                   hashShape
-	propsLen               int64
-	sumsSum, fencesSum     uint64
-	directorySum, propsSum uint64
+	salt, hashSeed     uint64
+	size, dataEnd      int64
+	blocks             int64
+	hash               hashShape
+	propsLen, delsLen  int64
+	sumsSum, fencesSum uint64
+	directorySum       uint64
+	delsSum, propsSum  uint64
 }
 
 const (
-	footerSize    = 112
+	footerSize    = 128
 	magic         = 0x656c626174a7c357
 	formatVersion = 1
 	fenceSize     = 8
@@ -64,7 +70,8 @@ func (f *footer) fencesOff() int64 {
 	return f.sumsOff() + 2*sumSize*f.blocks + sumSize*int64(f.hash.pages())
 }
 func (f *footer) directoryOff() int64 { return f.fencesOff() + fenceSize*f.blocks }
-func (f *footer) propsOff() int64     { return f.directoryOff() + blockEntrySize*f.blocks }
+func (f *footer) delsOff() int64      { return f.directoryOff() + blockEntrySize*f.blocks }
+func (f *footer) propsOff() int64     { return f.delsOff() + f.delsLen }
 func (f *footer) footerOff() int64    { return f.propsOff() + f.propsLen }
 
 // sumOf is the checksum of b, which is at off. The offset is mixed in so that
@@ -82,7 +89,7 @@ func (f *footer) append(dst []byte) []byte {
 	dst = le.AppendUint32(dst, formatVersion)
 	dst = append(dst, f.hash.slotBytes, f.hash.posBits, f.hash.entryBits, 0)
 	for _, x := range []uint64{f.salt, uint64(f.size), f.hashSeed, uint64(f.dataEnd), uint64(f.blocks),
-		f.hash.slots, uint64(f.propsLen), f.sumsSum, f.fencesSum, f.directorySum, f.propsSum} {
+		f.hash.slots, uint64(f.propsLen), uint64(f.delsLen), f.sumsSum, f.fencesSum, f.directorySum, f.delsSum, f.propsSum} {
 		dst = le.AppendUint64(dst, x)
 	}
 	return le.AppendUint64(dst, f.sumOf(dst[start:], f.size-footerSize))
@@ -102,7 +109,8 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	f := footer{
 		salt: word(0), size: int64(word(1)), hashSeed: word(2), dataEnd: int64(word(3)), blocks: int64(word(4)),
 		hash:     hashShape{slots: word(5), slotBytes: src[12], posBits: src[13], entryBits: src[14]},
-		propsLen: int64(word(6)), sumsSum: word(7), fencesSum: word(8), directorySum: word(9), propsSum: word(10),
+		propsLen: int64(word(6)), delsLen: int64(word(7)),
+		sumsSum: word(8), fencesSum: word(9), directorySum: word(10), delsSum: word(11), propsSum: word(12),
 	}
 	if got, want := le.Uint64(src[footerSize-8:]), f.sumOf(src[:footerSize-8], at); got != want {
 		return footer{}, base.Corrupt(at, "checksum of a table's footer", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", want))
@@ -131,14 +139,20 @@ func (f *footer) check(size int64, zero byte) error {
 		return base.Corrupt(at+13, "bits of a position", h.posBits, "fewer than a slot has")
 	case h.entryBits > 8 || h.entryBits > h.posBits:
 		return base.Corrupt(at+14, "bits of an entry", h.entryBits, "at most 8")
-	case f.dataEnd <= 0 || f.dataEnd > size:
+	case f.dataEnd < 0 || f.dataEnd > size:
 		return base.Corrupt(at+40, "end of the blocks", f.dataEnd, "within the file")
-	case f.blocks <= 0 || f.blocks > min(blocksMax, size/blockEntrySize):
+	case f.blocks < 0 || f.blocks > min(blocksMax, size/blockEntrySize):
 		return base.Corrupt(at+48, "count of blocks", f.blocks, "what fits the file")
+	case (f.blocks == 0) != (f.dataEnd == 0):
+		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("those of %d bytes", f.dataEnd))
+	case f.blocks == 0 && f.delsLen == 0:
+		return base.Corrupt(at+48, "count of blocks", 0, "blocks, or range deletions")
 	case h.slots <= 1 || h.slots > uint64(size/int64(h.slotBytes)):
 		return base.Corrupt(at+56, "count of slots", h.slots, "what fits the file")
 	case f.propsLen < 0 || f.propsLen > size:
 		return base.Corrupt(at+64, "length of the properties", f.propsLen, "what fits the file")
+	case f.delsLen < 0 || f.delsLen > size:
+		return base.Corrupt(at+72, "length of the range deletions", f.delsLen, "what fits the file")
 	case f.footerOff() != at:
 		return base.Corrupt(at, "end of the properties", f.footerOff(), at)
 	}

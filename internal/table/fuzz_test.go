@@ -44,9 +44,9 @@ func reseal(data []byte) bool {
 	}
 	for i, s := range []span{
 		{f.sumsOff(), f.fencesOff()}, {f.fencesOff(), f.directoryOff()},
-		{f.directoryOff(), f.propsOff()}, {f.propsOff(), f.footerOff()},
+		{f.directoryOff(), f.delsOff()}, {f.delsOff(), f.propsOff()}, {f.propsOff(), f.footerOff()},
 	} {
-		le.PutUint64(tail[72+8*i:], f.sumOf(data[s.from:s.to], s.from))
+		le.PutUint64(tail[80+8*i:], f.sumOf(data[s.from:s.to], s.from))
 	}
 	seal()
 	return true
@@ -75,12 +75,22 @@ func exercise(t *testing.T, data []byte, entries []base.Entry) {
 			mustBeCorrupt(t, err)
 		}
 	}
+	for i := range r.Deletions().Len() {
+		f := r.Deletions().At(i)
+		if r.Deletions().Cover(f.Lo, base.SeqNumMax) != f.Seqs[0] {
+			t.Fatalf("the deletion at %q is not found", f.Lo)
+		}
+	}
 	for _, e := range entries {
+		_, err := r.Newest(hashOf(e.Key), e.Seq)
+		mustBeCorrupt(t, err)
+		_, err = r.RangeNewer(e.Key, entries[len(entries)-1].Key, e.Seq)
+		mustBeCorrupt(t, err)
 		for _, at := range []base.SeqNum{e.Seq, e.Seq - 1, base.SeqNumMax} {
 			_, _, _, _, err := r.Get(e.Key, hashOf(e.Key), at)
 			mustBeCorrupt(t, err)
 		}
-		_, err := r.EstimateOffset(e.Key)
+		_, err = r.EstimateOffset(e.Key)
 		mustBeCorrupt(t, err)
 	}
 }

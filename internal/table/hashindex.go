@@ -103,8 +103,10 @@ func (b *hashBuilder) add(hash uint64, block, entry int) {
 }
 
 // shape chooses the form of the index for a table of so many blocks, the
-// fullest of which has so many entries.
+// fullest of which has so many entries. One without blocks has the index of
+// one with a block.
 func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth) hashShape {
+	blocks, fullest = max(blocks, 1), max(fullest, 1)
 	h := hashShape{entryBits: uint8(bits.Len(uint(fullest - 1))), slotBytes: 4}
 	last := uint64(blocks-1)<<h.entryBits | (1<<h.entryBits - 1)
 	h.posBits = uint8(bits.Len64(last + 1))

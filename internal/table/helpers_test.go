@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -30,12 +31,18 @@ func compareEntries(a, b base.Entry) int {
 // mustBuild writes a table and returns its bytes and properties.
 func mustBuild(t testing.TB, entries []base.Entry, opts WriterOptions) ([]byte, Properties) {
 	t.Helper()
+	return mustBuildWith(t, entries, nil, opts)
+}
+
+// mustBuildWith writes a table of entries and range deletions.
+func mustBuildWith(t testing.TB, entries []base.Entry, deletions *rangedel.List, opts WriterOptions) ([]byte, Properties) {
+	t.Helper()
 	fs := vfs.NewMem()
 	f, err := fs.Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	props, err := build(f, entries, opts)
+	props, err := build(f, entries, deletions, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +59,13 @@ func mustBuild(t testing.TB, entries []base.Entry, opts WriterOptions) ([]byte, 
 	return data, props
 }
 
-func build(f vfs.File, entries []base.Entry, opts WriterOptions) (Properties, error) {
+func build(f vfs.File, entries []base.Entry, deletions *rangedel.List, opts WriterOptions) (Properties, error) {
 	opts.HashSeed = testSeed
 	w, err := NewWriter(f, opts)
 	if err != nil {
+		return Properties{}, err
+	}
+	if err := w.AddDeletions(deletions); err != nil {
 		return Properties{}, err
 	}
 	for _, e := range entries {

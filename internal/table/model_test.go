@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // modelSeeds is how many random tables the model test makes.
@@ -30,7 +31,11 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 			Compression: Compression(rng.IntN(3)),
 			Index:       IndexWidth(rng.IntN(3)),
 		}
-		data, props := mustBuild(t, entries, opts)
+		deletions := randomDeletions(rng, entries)
+		if deletions != nil && rng.IntN(4) == 0 {
+			entries = nil
+		}
+		data, props := mustBuildWith(t, entries, deletions, opts)
 		var ropts ReaderOptions
 		if rng.IntN(2) == 0 {
 			ropts.Cache = &mapCache{}
@@ -46,6 +51,10 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 		if got := fmt.Sprintf("%+v", r.Properties()); got != fmt.Sprintf("%+v", props) {
 			fail("properties read %s, written %+v", got, props)
 		}
+		if !bytes.Equal(r.Deletions().AppendTo(nil), deletions.AppendTo(nil)) {
+			fail("other range deletions than were written")
+		}
+		checkBounds(props, entries, deletions, fail)
 		checkGets(r, entries, rng, fail)
 		checkScans(r, entries, rng, fail)
 		checkNewer(r, entries, rng, fail)
@@ -53,6 +62,57 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 }
 
 type failer func(format string, args ...any)
+
+// randomDeletions returns range deletions among the keys of entries, most
+// often none.
+func randomDeletions(rng *rand.Rand, entries []base.Entry) *rangedel.List {
+	var out []rangedel.Deletion
+	for range max(0, rng.IntN(40)-20) {
+		key := func() []byte { return near(rng, entries[rng.IntN(len(entries))].Key) }
+		d := rangedel.Deletion{Lo: key(), Hi: key(), Seq: base.SeqNum(1 + rng.Uint64N(3000))}
+		if len(d.Lo) <= base.MaxKeySize && len(d.Hi) <= base.MaxKeySize {
+			out = append(out, d)
+		}
+	}
+	return rangedel.Build(out)
+}
+
+// checkBounds compares the bounds in the properties with what is in the table.
+func checkBounds(p Properties, entries []base.Entry, deletions *rangedel.List, fail failer) {
+	var want Properties
+	want.SmallestSeq = base.SeqNumMax
+	key := func(k []byte) {
+		if want.Smallest == nil || bytes.Compare(k, want.Smallest) < 0 {
+			want.Smallest = k
+		}
+		if c := bytes.Compare(k, want.Largest); c > 0 {
+			want.Largest, want.LargestExclusive = k, false
+		}
+	}
+	for i := range deletions.Len() {
+		f := deletions.At(i)
+		key(f.Lo)
+		if bytes.Compare(f.Hi, want.Largest) > 0 {
+			want.Largest, want.LargestExclusive = f.Hi, true
+		}
+		for _, s := range f.Seqs {
+			want.SmallestSeq, want.LargestSeq = min(want.SmallestSeq, s), max(want.LargestSeq, s)
+			want.RangeDeletions++
+		}
+	}
+	for _, e := range entries {
+		key(e.Key)
+		if bytes.Equal(e.Key, want.Largest) {
+			want.LargestExclusive = false
+		}
+		want.SmallestSeq, want.LargestSeq = min(want.SmallestSeq, e.Seq), max(want.LargestSeq, e.Seq)
+	}
+	if !bytes.Equal(p.Smallest, want.Smallest) || !bytes.Equal(p.Largest, want.Largest) ||
+		p.LargestExclusive != want.LargestExclusive || p.SmallestSeq != want.SmallestSeq ||
+		p.LargestSeq != want.LargestSeq || p.RangeDeletions != want.RangeDeletions || p.Entries != uint64(len(entries)) {
+		fail("properties %+v, want %+v", p, want)
+	}
+}
 
 func checkGets(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 	for range min(400, 4*len(entries)) {
@@ -111,7 +171,7 @@ func checkScans(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 		it.Init(r, o)
 		for range 3 {
 			var key []byte
-			if rng.IntN(4) > 0 {
+			if rng.IntN(4) > 0 && len(entries) > 0 {
 				key = near(rng, entries[rng.IntN(len(entries))].Key)
 			}
 			it.Seek(key)

@@ -1,11 +1,13 @@
 package table
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // Properties tell what is in a table.
@@ -16,12 +18,18 @@ type Properties struct {
 	// took another's place is told by it.
 	Salt uint64
 
-	// Smallest and Largest are the first and the last key.
+	// Smallest and Largest bound the keys of entries and range deletions. Both
+	// belong to the table, unless LargestExclusive says that keys only come
+	// near to Largest: it is then the end of a range deletion.
 	Smallest, Largest       []byte
+	LargestExclusive        bool
 	SmallestSeq, LargestSeq base.SeqNum
 
 	// Entries counts all versions, Keys different keys.
 	Entries, Keys uint64
+	// RangeDeletions counts the sequence numbers of the fragments of range
+	// deletions.
+	RangeDeletions uint64
 	// Deletions, Expiring and Pointers count entries of these kinds.
 	Deletions, Expiring, Pointers uint64
 	// OldestExpiry and NewestExpiry bound the moments of expiry, in Unix
@@ -49,6 +57,24 @@ func (p *Properties) numbers() []*uint64 {
 	return []*uint64{(*uint64)(&p.SmallestSeq), (*uint64)(&p.LargestSeq), &p.Entries, &p.Keys,
 		&p.Deletions, &p.Expiring, &p.Pointers, &p.OldestExpiry, &p.NewestExpiry, &p.Blocks,
 		&p.KeyBytes, &p.ValueBytes, &p.KeyPartBytes, &p.ValuePartBytes}
+}
+
+// include widens p, which tells of the entries, by the range deletions of the
+// table. What is stored is without them: they tell of themselves.
+func (p *Properties) include(l *rangedel.List) {
+	if l.Len() == 0 {
+		return
+	}
+	lo, hi := l.Bounds()
+	if p.Entries == 0 || bytes.Compare(lo, p.Smallest) < 0 {
+		p.Smallest = lo
+	}
+	if p.Entries == 0 || bytes.Compare(hi, p.Largest) > 0 {
+		p.Largest, p.LargestExclusive = hi, true
+	}
+	newest, oldest := l.Seqs()
+	p.SmallestSeq, p.LargestSeq = min(p.SmallestSeq, oldest), max(p.LargestSeq, newest)
+	p.RangeDeletions = uint64(l.Numbers())
 }
 
 // append appends the encoding of p: the numbers, 8 bytes each; the smallest
@@ -89,7 +115,7 @@ func decodeProperties(src []byte, off int64) (Properties, error) {
 			return short()
 		}
 		n := le.Uint32(rest)
-		if rest = rest[4:]; uint64(n) > uint64(len(rest)) || n == 0 || n > base.MaxKeySize {
+		if rest = rest[4:]; uint64(n) > uint64(len(rest)) || n > base.MaxKeySize || (n == 0) != (p.Entries == 0) {
 			return Properties{}, base.Corrupt(off, "length of a bound", n, fmt.Sprintf("1 to %d", min(len(rest), base.MaxKeySize)))
 		}
 		*key, rest = slices.Clone(rest[:n]), rest[n:]

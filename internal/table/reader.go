@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -36,16 +38,19 @@ type Reader struct {
 	directory      []byte
 	keysOK, valsOK bitmap
 	fences         []byte
-	// shared is how many bytes all keys of the table share.
+	// shared is how many bytes all keys of entries share; first is the first
+	// of them.
 	shared int
+	first  []byte
 
 	footer
-	sums  []byte
-	props Properties
-	opts  ReaderOptions
-	file  vfs.File
-	m     vfs.Mapping
-	name  string
+	sums      []byte
+	deletions *rangedel.List
+	props     Properties
+	opts      ReaderOptions
+	file      vfs.File
+	m         vfs.Mapping
+	name      string
 }
 
 // Open opens the table in file, which has the given size, and takes over the
@@ -92,23 +97,29 @@ func (r *Reader) openSections() error {
 		return err
 	}
 	r.sums, r.fences, r.directory = s[0], s[1], s[2]
-	if r.props, err = decodeProperties(s[3], r.propsOff()); err != nil {
+	// A copy: its keys are used without asking whether the mapping still has
+	// them.
+	if r.deletions, err = rangedel.Decode(slices.Clone(s[3]), r.delsOff()); err != nil {
+		return err
+	}
+	if r.props, err = decodeProperties(s[4], r.propsOff()); err != nil {
 		return err
 	}
 	if r.props.Blocks != uint64(r.blocks) {
 		return base.Corrupt(r.propsOff(), "count of blocks", r.props.Blocks, r.blocks)
 	}
 	r.props.Size, r.props.DataSize, r.props.Salt = r.size, r.dataEnd, r.salt
-	r.shared = commonLen(r.props.Smallest, r.props.Largest)
+	r.first, r.shared = r.props.Smallest, commonLen(r.props.Smallest, r.props.Largest)
+	r.props.include(r.deletions)
 	r.index, r.shape = r.data[r.hashOff():r.sumsOff()], r.hash
 	r.keysOK, r.valsOK = newBitmap(int(r.blocks)), newBitmap(int(r.blocks))
 	r.pagesOK = newBitmap(r.hash.pages())
 	return nil
 }
 
-// readSections returns the sums, the fences, the directory and the
-// properties, each verified.
-func (r *Reader) readSections() (s [4][]byte, err error) {
+// readSections returns the sums, the fences, the directory, the range
+// deletions and the properties, each verified.
+func (r *Reader) readSections() (s [5][]byte, err error) {
 	at := r.sumsOff()
 	for i, x := range []struct {
 		name string
@@ -117,7 +128,8 @@ func (r *Reader) readSections() (s [4][]byte, err error) {
 	}{
 		{"sums", r.fencesOff(), r.sumsSum},
 		{"fences", r.directoryOff(), r.fencesSum},
-		{"directory", r.propsOff(), r.directorySum},
+		{"directory", r.delsOff(), r.directorySum},
+		{"range deletions", r.propsOff(), r.delsSum},
 		{"properties", r.footerOff(), r.propsSum},
 	} {
 		s[i] = r.data[at:x.end:x.end]
@@ -132,6 +144,10 @@ func (r *Reader) readSections() (s [4][]byte, err error) {
 // Properties tells what is in the table. The slices in it are not to be
 // changed.
 func (r *Reader) Properties() Properties { return r.props }
+
+// Deletions returns the range deletions of the table, nil if it has none. They
+// outlive the reader.
+func (r *Reader) Deletions() *rangedel.List { return r.deletions }
 
 // Close ends all reading. Nothing that was read without a copy may be touched
 // afterwards.

@@ -31,7 +31,7 @@ func (r *Reader) seek(key []byte, seq base.SeqNum) (block, entry int, err error)
 // before (key, seq).
 func (r *Reader) firstBlockFrom(key []byte, seq base.SeqNum) (int, error) {
 	n := min(r.shared, len(key))
-	if c := bytes.Compare(key[:n], r.props.Smallest[:n]); c < 0 || c == 0 && n < r.shared {
+	if c := bytes.Compare(key[:n], r.first[:n]); c < 0 || c == 0 && n < r.shared {
 		return 0, nil
 	} else if c > 0 {
 		return int(r.blocks), nil

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // A verifier reads a whole table and compares everything that is said twice.
@@ -159,11 +160,17 @@ func (c *verifier) verifyRest() error {
 	if used != c.seen.Keys {
 		return base.Corrupt(r.hashOff(), "slots in use", used, c.seen.Keys)
 	}
-	if err := c.verifySections(); err != nil {
+	sections, err := c.verifySections()
+	if err != nil {
 		return err
 	}
 	c.seen.Size, c.seen.DataSize, c.seen.Salt = r.size, r.dataEnd, r.salt
 	c.seen.ValueFiles = r.props.ValueFiles // nothing else in the table tells them
+	deletions, err := rangedel.Decode(sections[3], r.delsOff())
+	if err != nil {
+		return err
+	}
+	c.seen.include(deletions)
 	if !reflect.DeepEqual(c.seen, r.props) {
 		return base.Corrupt(r.propsOff(), "properties", fmt.Sprintf("%+v", r.props), fmt.Sprintf("%+v", c.seen))
 	}
@@ -172,16 +179,15 @@ func (c *verifier) verifyRest() error {
 
 // verifySections reads the sections again that were verified when the table
 // was opened.
-func (c *verifier) verifySections() error {
+func (c *verifier) verifySections() (sections [5][]byte, err error) {
 	r := c.r
 	tail := r.data[r.footerOff():]
 	f, err := decodeFooter(tail, r.size)
 	if err != nil {
-		return err
+		return sections, err
 	}
 	if f != r.footer {
-		return base.Corrupt(r.footerOff(), "footer", fmt.Sprintf("%+v", f), fmt.Sprintf("%+v", r.footer))
+		return sections, base.Corrupt(r.footerOff(), "footer", fmt.Sprintf("%+v", f), fmt.Sprintf("%+v", r.footer))
 	}
-	_, err = r.readSections()
-	return err
+	return r.readSections()
 }

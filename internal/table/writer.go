@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -40,13 +41,13 @@ const (
 	extentSize = 256 << 10
 )
 
-// ErrEmpty says that a table would have no entries.
+// ErrEmpty says that a table would have neither entries nor range deletions.
 var ErrEmpty = errors.New("table: no entries")
 
 // errTooLarge says that a table passes a limit of the format.
 var errTooLarge = errors.New("table: more blocks or bytes than a table can hold")
 
-// A Writer makes a table of entries that come in order. Its memory is bounded
+// A Writer makes a table of entries that come in order, and range deletions. Its memory is bounded
 // by a few megabytes, what the directory takes (64 bytes a block) and 12 bytes
 // a key for the hash index. After an error every call returns that error, and
 // the file is of no use.
@@ -61,6 +62,8 @@ type Writer struct {
 
 	last    []byte // the last key
 	lastSeq base.SeqNum
+
+	deletions *rangedel.List
 
 	keyParts  []byte       // the extent being gathered
 	pending   []blockEntry // its blocks
@@ -142,6 +145,24 @@ func (w *Writer) AddPointer(e base.Entry, ref ValueFileRef) error {
 		w.refs = map[uint64]uint64{}
 	}
 	w.refs[ref.File] += ref.Bytes
+	return nil
+}
+
+// AddDeletions adds range deletions to the table, at any time before Finish.
+// The keys are borrowed until then.
+func (w *Writer) AddDeletions(l *rangedel.List) error {
+	if w.err != nil {
+		return w.err
+	}
+	for i := range l.Len() {
+		f := l.At(i)
+		if len(f.Lo) == 0 || len(f.Lo) > base.MaxKeySize || len(f.Hi) > base.MaxKeySize ||
+			f.Seqs[0] > base.SeqNumMax || f.Seqs[len(f.Seqs)-1] == 0 {
+			w.err = fmt.Errorf("table: range deletion from %.80q to %.80q at %d", f.Lo, f.Hi, f.Seqs)
+			return w.err
+		}
+	}
+	w.deletions = rangedel.Merge(w.deletions, l)
 	return nil
 }
 
@@ -259,7 +280,7 @@ func (w *Writer) EstimatedSize() int64 {
 // Finish writes what remains and makes the contents durable. The name of the
 // file becomes durable by the caller's SyncDir.
 func (w *Writer) Finish() (Properties, error) {
-	if w.err == nil && w.props.Entries == 0 {
+	if w.err == nil && w.props.Entries == 0 && w.deletions.Len() == 0 {
 		w.err = ErrEmpty
 	}
 	if w.err == nil {
@@ -285,6 +306,7 @@ func (w *Writer) Finish() (Properties, error) {
 func (w *Writer) finishIndex() {
 	p := &w.props
 	p.Largest, p.Blocks, p.DataSize = slices.Clone(w.last), uint64(w.blocks), w.out.pos()
+	deletions := w.deletions.AppendTo(nil)
 	for file, n := range w.refs {
 		p.ValueFiles = append(p.ValueFiles, ValueFileRef{file, n})
 	}
@@ -308,14 +330,18 @@ func (w *Writer) finishIndex() {
 		at += pageSize
 	}
 	props := p.append(nil)
-	f.propsLen = int64(len(props))
+	f.propsLen, f.delsLen = int64(len(props)), int64(len(deletions))
 	f.size = f.footerOff() + footerSize
 	p.Size = f.size
 	f.sumsSum = w.section(&f, sums)
 	f.fencesSum = w.section(&f, w.firsts.fences(commonLen(p.Smallest, p.Largest)))
 	f.directorySum = w.section(&f, w.directory)
+	f.delsSum = w.section(&f, deletions)
 	f.propsSum = w.section(&f, props)
 	w.out.write(f.append(nil))
+	p.include(w.deletions)
+	// The bounds must outlive what they were borrowed from.
+	p.Smallest, p.Largest = slices.Clone(p.Smallest), slices.Clone(p.Largest)
 }
 
 // section writes b and returns its checksum.

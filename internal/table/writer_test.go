@@ -190,7 +190,7 @@ func TestAWriterWhoseFileFailsSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		fault := fs.Add(vfs.Rule{Nth: nth, Err: boom})
-		props, err := build(f, entries, WriterOptions{})
+		props, err := build(f, entries, nil, WriterOptions{})
 		switch {
 		case err != nil && !errors.Is(err, boom):
 			t.Fatalf("call %d: %v", nth, err)

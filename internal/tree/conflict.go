@@ -30,8 +30,7 @@ func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 
 func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum) (hit bool, err error) {
 	reads.Points(func(hash uint64) bool {
-		_, _ = r, hash
-		hit = true
+		hit, err = r.Newest(hash, since)
 		return !hit && err == nil
 	})
 	if hit || err != nil {
@@ -41,7 +40,7 @@ func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum)
 		if g.Hi != nil && t.StartsAfter(g.Hi) || t.EndsBefore(g.Lo) || bytes.Equal(g.Hi, t.Smallest) {
 			continue
 		}
-		if hit = true; hit {
+		if hit, err = r.RangeNewer(g.Lo, g.Hi, since); hit || err != nil {
 			return hit, err
 		}
 	}

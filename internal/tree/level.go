@@ -54,13 +54,12 @@ func (l *level) after(key []byte, orAt bool) int {
 	return from
 }
 
-// find returns the table within whose bounds key lies, or nil.
+// find returns the only table that may hold key, or nil.
 func (l *level) find(key []byte) *Table {
-	i := l.after(key, false)
-	if i == 0 || l.tables[i-1].EndsBefore(key) {
-		return nil
+	if i := l.after(key, false); i > 0 {
+		return l.tables[i-1]
 	}
-	return l.tables[i-1]
+	return nil
 }
 
 // from returns the first table that has keys from key on; nil is the first.

@@ -11,7 +11,8 @@ import (
 // two bytes: cheap to add to, as every read of a read-write transaction does,
 // and looked through only when somebody else has deleted a range meanwhile.
 type keyLog struct {
-	tip  []byte   // the chunk that takes the next key
+	tip  []byte   // the chunk that takes the next key, at used
+	used int
 	full [][]byte // those before it
 	n    int      // keys in all
 	// scans counts how often the log was looked through. What is asked more
@@ -27,30 +28,31 @@ const (
 )
 
 func (l *keyLog) add(key []byte) {
-	n := len(l.tip)
-	if cap(l.tip)-n < len(key)+2 {
+	if len(l.tip)-l.used < len(key)+2 {
 		l.extend(len(key) + 2)
-		n = 0
 	}
-	l.tip = l.tip[:n+2+len(key)]
-	binary.LittleEndian.PutUint16(l.tip[n:], uint16(len(key)-1))
-	copy(l.tip[n+2:], key)
+	b := l.tip[l.used:]
+	binary.LittleEndian.PutUint16(b, uint16(len(key)-1))
+	l.used += 2 + copy(b[2:], key)
 	l.n++
 }
 
 // extend begins a chunk with room for n bytes.
 func (l *keyLog) extend(n int) {
-	if len(l.tip) > 0 {
-		l.full = append(l.full, l.tip)
+	if l.used > 0 {
+		l.full = append(l.full, l.tip[:l.used])
 	}
-	size := min(max(2*cap(l.tip), keyChunkMin), keyChunkMax)
-	l.tip = make([]byte, 0, max(size, n))
+	size := min(max(2*len(l.tip), keyChunkMin), keyChunkMax)
+	l.tip, l.used = make([]byte, max(size, n)), 0
 }
 
 // reset empties the log and keeps a chunk of modest size.
 func (l *keyLog) reset() {
-	tip := l.tip[:0]
-	if cap(tip) > keyChunkMax {
+	if l.n == 0 {
+		return
+	}
+	tip := l.tip
+	if len(tip) > keyChunkMax {
 		tip = nil
 	}
 	*l = keyLog{tip: tip}
@@ -59,7 +61,7 @@ func (l *keyLog) reset() {
 // each calls visit for every key until it returns false.
 func (l *keyLog) each(visit func(key []byte) bool) {
 	for i := range len(l.full) + 1 {
-		rest := l.tip
+		rest := l.tip[:l.used]
 		if i < len(l.full) {
 			rest = l.full[i]
 		}

@@ -1,0 +1,119 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func deletionOf(lo, hi string, seq base.SeqNum) *rangedel.List {
+	return rangedel.Build([]rangedel.Deletion{{Lo: []byte(lo), Hi: []byte(hi), Seq: seq}})
+}
+
+func TestATableMayHoldRangeDeletionsAlone(t *testing.T) {
+	t.Parallel()
+	data, props := mustBuildWith(t, nil, deletionOf("b", "m", 7), WriterOptions{Salt: 3})
+	if string(props.Smallest) != "b" || string(props.Largest) != "m" || !props.LargestExclusive ||
+		props.SmallestSeq != 7 || props.LargestSeq != 7 || props.Entries != 0 || props.RangeDeletions != 1 {
+		t.Errorf("properties %+v", props)
+	}
+	r := mustOpen(t, data, ReaderOptions{})
+	if err := r.Verify(); err != nil {
+		t.Error(err)
+	}
+	if r.Deletions().Cover([]byte("l"), 7) != 7 || r.Deletions().Cover([]byte("m"), 7) != 0 {
+		t.Error("the deletion does not cover what it should")
+	}
+	if _, _, _, ok, err := r.Get([]byte("c"), hashOf([]byte("c")), 9); ok || err != nil {
+		t.Errorf("Get found something: %v", err)
+	}
+	if newer, err := r.RangeNewer(nil, nil, 0); newer || err != nil {
+		t.Error("RangeNewer found a version", err)
+	}
+	if newer, err := r.Newest(hashOf([]byte("c")), 0); newer || err != nil {
+		t.Error("Newest found a version", err)
+	}
+	for _, o := range []IterOptions{{}, {Reverse: true}, {Unmapped: true}} {
+		it := r.NewIter(o)
+		for _, key := range [][]byte{nil, []byte("c"), []byte("z")} {
+			var b iter.Batch
+			b.Want = 4
+			it.Seek(key)
+			if err := it.Fill(&b); err != nil || b.N != 0 {
+				t.Errorf("%+v from %q: %d entries, %v", o, key, b.N, err)
+			}
+		}
+	}
+	if at, err := r.EstimateOffset([]byte("c")); at != 0 || err != nil {
+		t.Error(at, err)
+	}
+}
+
+func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
+	t.Parallel()
+	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*rangedel.List{deletionOf("a", "f", 3), nil, deletionOf("c", "k", 5)} {
+		if err := w.AddDeletions(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	props, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(f, props.Size, "t", ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rangedel.Merge(deletionOf("a", "f", 3), deletionOf("c", "k", 5))
+	if !bytes.Equal(r.Deletions().AppendTo(nil), want.AppendTo(nil)) {
+		t.Errorf("%d fragments", r.Deletions().Len())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, l := range map[string]*rangedel.List{
+		"a number too large": deletionOf("a", "b", base.SeqNumMax+1),
+		"number 0":           deletionOf("a", "b", 0),
+		"a long key":         deletionOf("a", string(bytes.Repeat([]byte{'b'}, base.MaxKeySize+1)), 1),
+	} {
+		w, err := NewWriter(f, WriterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.AddDeletions(l); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+		if _, err := w.Finish(); err == nil || errors.Is(err, ErrEmpty) {
+			t.Errorf("%s: Finish says %v", name, err)
+		}
+	}
+}
+
+func TestARangeDeletionIsNoEntry(t *testing.T) {
+	t.Parallel()
+	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := base.Entry{Key: []byte("a"), Value: []byte("b"), Seq: 1, Meta: base.Meta{Kind: base.KindDeleteRange}}
+	if err := w.Add(e); err == nil {
+		t.Error("a range deletion was added as an entry")
+	}
+}

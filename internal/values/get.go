@@ -1,0 +1,75 @@
+package values
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Get returns the value that p leads to, which must be that of version seq of
+// key. A value that is stored as it is is borrowed from the mapping and valid
+// until Close; a compressed one is the caller's.
+func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+	v := r.v.Load()
+	if v == nil {
+		var err error
+		if v, err = r.mapped(); err != nil {
+			return nil, err
+		}
+	}
+	at, err := v.place(p)
+	if err != nil {
+		return nil, r.inFile(err)
+	}
+	rec := v.data[at : at+p.Length : at+p.Length]
+	if !v.marks.has(at) {
+		if err := r.verify(v, at, rec); err != nil {
+			return nil, err
+		}
+	}
+	h := loadHeader(rec)
+	if h.size() != p.Length || !h.is(p, key, seq, rec) {
+		return nil, r.inFile(mismatch(at, &h, p, seq))
+	}
+	stored := rec[h.valueOff():h.valueEnd():h.valueEnd()]
+	if h.compressed() {
+		raw, err := decompress(stored, h.valueLen, at+h.valueOff())
+		return raw, r.inFile(err)
+	}
+	return stored, nil
+}
+
+// is reports whether the record is that of p, key and seq. rec has at least
+// the key.
+func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
+	return h.seq == seq && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
+}
+
+// mismatch says what a pointer led to. Keys are not shown: they are the
+// user's.
+func mismatch(at int64, h *header, p Pointer, seq base.SeqNum) error {
+	return base.Corrupt(at, "record that a pointer leads to",
+		fmt.Sprintf("version %d, %d bytes with a value of %d", h.seq, h.size(), h.valueLen),
+		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", seq, p.Length, p.ValueLen))
+}
+
+// verify fetches and verifies rec, which a pointer has at offset at.
+func (r *Reader) verify(v *view, at int64, rec []byte) error {
+	if err := v.m.Populate(at, int64(len(rec))); err != nil {
+		return err
+	}
+	h, err := decodeHeader(rec, at, v.end)
+	if err != nil {
+		return r.inFile(err)
+	}
+	if h.size() != int64(len(rec)) {
+		return r.inFile(base.Corrupt(at, "length of a record", h.size(), len(rec)))
+	}
+	if err := h.checkRecord(r.salt, at, rec); err != nil {
+		return r.inFile(err)
+	}
+	mark, verified := v.marks.of(at)
+	mark.Store(verified)
+	r.touched.Add(int64(len(rec)))
+	return nil
+}

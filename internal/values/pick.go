@@ -1,0 +1,88 @@
+package values
+
+import "github.com/stoatdb/stoat/internal/base"
+
+// A FileState is what the choice of a file to collect depends on.
+type FileState struct {
+	Num base.FileNum
+	// Bytes is what the records of the file take, Live what of that tables
+	// refer to.
+	Bytes, Live uint64
+	// Held says that the file is being written or rewritten, or that
+	// memtables refer to it: what tables refer to is not all that is live.
+	Held bool
+}
+
+// A Pressure says how much else there is to do.
+type Pressure uint8
+
+// The pressures.
+const (
+	// Idle: nobody waits for the device.
+	Idle Pressure = iota
+	// Busy: foreground work is under way.
+	Busy
+	// Strained: writers are being slowed down. Space is still bounded.
+	Strained
+)
+
+// garbageMin is the percentage of garbage, over all files, from which it is
+// collected. Rewriting costs 1/garbage of what it gains, so that it pays to wait
+// while somebody else needs the device, up to half as much again as is live.
+var garbageMin = [...]uint64{Idle: 12, Busy: 25, Strained: 33}
+
+// A Choice is what to do about garbage next.
+type Choice struct {
+	Num base.FileNum
+	// Drop says that nothing in the file is live: it goes unread.
+	Drop bool
+	// Copy and Free are what a rewriting copies, and what it makes free.
+	Copy, Free uint64
+}
+
+// PickCollection returns what to collect next, or false when there is no need.
+// A file wholly dead goes at once. Otherwise, when the garbage in all files
+// together has grown beyond what the pressure allows, it is the file with the
+// largest part of garbage, of those the one with the most, of those the oldest.
+//
+// The worst file has at least the average's part of garbage, so that each
+// rewriting pays, and the garbage falls with each, so that they come to an end.
+func PickCollection(files []FileState, pressure Pressure) (Choice, bool) {
+	var worst *FileState
+	var total, garbage uint64
+	for i := range files {
+		f := &files[i]
+		switch {
+		case f.Held:
+			continue
+		case f.Live == 0:
+			return Choice{Num: f.Num, Drop: true, Free: f.Bytes}, true
+		case f.Bytes == 0:
+			continue
+		}
+		total += f.Bytes
+		garbage += f.garbage()
+		if worst == nil || f.worseThan(worst) {
+			worst = f
+		}
+	}
+	if worst == nil || garbage == 0 || float64(garbage)*100 < float64(total)*float64(garbageMin[pressure]) {
+		return Choice{}, false
+	}
+	return Choice{Num: worst.Num, Copy: worst.Live, Free: worst.garbage()}, true
+}
+
+// garbage returns how much of the file nothing refers to. A sum of references
+// that exceeds the file is for a check of the database to report.
+func (f *FileState) garbage() uint64 { return f.Bytes - min(f.Live, f.Bytes) }
+
+func (f *FileState) worseThan(g *FileState) bool {
+	a, b := float64(f.garbage())/float64(f.Bytes), float64(g.garbage())/float64(g.Bytes)
+	if a != b {
+		return a > b
+	}
+	if f.Bytes != g.Bytes {
+		return f.Bytes > g.Bytes
+	}
+	return f.Num < g.Num
+}

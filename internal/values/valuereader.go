@@ -1,0 +1,155 @@
+package values
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A ValueReader reads one value part by part, through the file and not
+// through the mapping: a value of gigabytes takes a chunk of memory and its
+// checksums. Each chunk is verified before any of it is shown.
+type ValueReader struct {
+	s    *source
+	h    header
+	at   int64  // of the record
+	head []byte // header and key
+	sums []byte
+	// chunk holds the bytes of the value from chunkOff on; a value that is not
+	// chunked lies in it as a whole.
+	chunk    []byte
+	chunkOff int64
+	pos      int64
+}
+
+// NewValueReader reads the value that p leads to, which must be that of
+// version seq of key.
+func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
+	v := &view{end: r.foot.recordsEnd}
+	if r.foot.remap.count > 0 {
+		var err error
+		if v, err = r.mapped(); err != nil {
+			return nil, err
+		}
+	}
+	at, err := v.place(p)
+	if err != nil {
+		return nil, r.inFile(err)
+	}
+	vr, err := r.valueAt(at, v.end)
+	if err == nil && (vr.h.size() != p.Length || !vr.h.is(p, key, seq, vr.head)) {
+		err = mismatch(at, &vr.h, p, seq)
+	}
+	if err != nil {
+		return nil, r.inFile(err)
+	}
+	return vr, nil
+}
+
+// valueAt reads the record at offset at, which does not reach beyond end, all
+// but the chunks of a chunked value.
+func (s *source) valueAt(at, end int64) (*ValueReader, error) {
+	if end-at < headerSize {
+		return nil, base.Corrupt(at, "length of a record's header", end-at, headerSize)
+	}
+	b := make([]byte, headerSize)
+	if err := readFull(s.file, b, at); err != nil {
+		return nil, err
+	}
+	h, err := decodeHeader(b, at, end)
+	if err != nil {
+		return nil, err
+	}
+	vr := &ValueReader{s: s, h: h, at: at}
+	if h.chunked() {
+		return vr, vr.openChunked()
+	}
+	return vr, vr.openWhole()
+}
+
+func (v *ValueReader) openWhole() error {
+	rec, h, err := v.s.readRecord(v.at, v.h.size())
+	if err != nil {
+		return err
+	}
+	v.head = rec[:h.valueOff()]
+	v.chunk = rec[h.valueOff():h.valueEnd()]
+	if h.compressed() {
+		v.chunk, err = decompress(v.chunk, h.valueLen, v.at+h.valueOff())
+	}
+	return err
+}
+
+func (v *ValueReader) openChunked() error {
+	head, tail := make([]byte, v.h.valueOff()), make([]byte, v.h.size()-v.h.valueEnd())
+	tailOff := v.at + v.h.valueEnd()
+	if err := readFull(v.s.file, head, v.at); err != nil {
+		return err
+	}
+	if err := readFull(v.s.file, tail, tailOff); err != nil {
+		return err
+	}
+	if err := checkSum(headSum(v.s.salt, v.at, head, tail, tailOff), v.h.sum, v.at, "checksum of a value's record"); err != nil {
+		return err
+	}
+	v.head, v.sums = head, tail[alignUp(v.h.valueEnd())-v.h.valueEnd():]
+	v.chunkOff = v.Size() // no chunk is there yet
+	return nil
+}
+
+// Size returns the length of the value.
+func (v *ValueReader) Size() int64 { return int64(v.h.valueLen) }
+
+// Read reads on from the position.
+func (v *ValueReader) Read(p []byte) (int, error) {
+	if v.pos >= v.Size() {
+		return 0, io.EOF
+	}
+	if v.pos < v.chunkOff || v.pos >= v.chunkOff+int64(len(v.chunk)) {
+		if err := v.load(v.pos / chunkSize); err != nil {
+			return 0, v.s.inFile(err)
+		}
+	}
+	n := copy(p, v.chunk[v.pos-v.chunkOff:])
+	v.pos += int64(n)
+	return n, nil
+}
+
+// load reads and verifies chunk i.
+func (v *ValueReader) load(i int64) error {
+	off := i * chunkSize
+	if v.chunk == nil {
+		v.chunk = make([]byte, chunkSize)
+	}
+	// Until it is verified, the chunk stands for nothing.
+	v.chunkOff = v.Size()
+	chunk := v.chunk[:cap(v.chunk)][:min(chunkSize, v.Size()-off)]
+	at := v.at + v.h.valueOff() + off
+	if err := readFull(v.s.file, chunk, at); err != nil {
+		return err
+	}
+	if err := checkSum(partSum(v.s.salt, chunk, at), binary.LittleEndian.Uint64(v.sums[sumSize*i:]), at, "checksum of a part of a value"); err != nil {
+		return err
+	}
+	v.chunk, v.chunkOff = chunk, off
+	return nil
+}
+
+var errSeek = errors.New("values: seek to before the value")
+
+// Seek sets the position.
+func (v *ValueReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += v.pos
+	case io.SeekEnd:
+		offset += v.Size()
+	}
+	if offset < 0 {
+		return v.pos, errSeek
+	}
+	v.pos = offset
+	return offset, nil
+}

@@ -1,0 +1,327 @@
+package values
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func TestWhatWasAppendedIsRead(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		values := append(randomValues(rng, 300), largeValues(rng)...)
+		data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: seed%2 == 1})
+		r := mustOpen(t, data, testSalt)
+		mustHave(t, r, values)
+		if err := r.Prefetch([]Pointer{values[3].p, values[1].p, {Offset: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		if r.Touched() == 0 || r.Touched() > props.Size {
+			t.Fatalf("%d bytes touched of %d", r.Touched(), props.Size)
+		}
+		if err := r.GiveBack(); err != nil || r.Touched() != 0 {
+			t.Fatalf("after giving back, %d bytes are touched (%v)", r.Touched(), err)
+		}
+		mustHave(t, r, values)
+		if err := r.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		var sum, raw uint64
+		for _, s := range values {
+			sum += RefBytes(s.p)
+			raw += uint64(len(s.value))
+		}
+		if props.Bytes != sum || props.ValueBytes != raw || props.Values != uint64(len(values)) || r.Properties() != props {
+			t.Fatalf("properties %+v, pointers keep %d bytes alive of %d values of %d bytes", props, sum, len(values), raw)
+		}
+	}
+}
+
+func TestCompressionShrinksTheFileAndGivesUpOnNoise(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat([]byte("a value that repeats itself; "), 40)
+	opts := WriterOptions{Num: testNum, Salt: testSalt, Compress: true}
+	_, props := mustWrite(t, []stored{{key: []byte("k"), seq: 1, value: text}}, opts)
+	if props.Bytes > uint64(len(text))/2 || props.ValueBytes != uint64(len(text)) {
+		t.Fatalf("%d bytes take %d", len(text), props.Bytes)
+	}
+	var c compressor
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range missesMax {
+		if _, ok := c.compress(randomBytes(rng, 500)); ok {
+			t.Fatal("noise was compressed")
+		}
+	}
+	for i := range sampleEvery {
+		if _, ok := c.compress(text); ok != (i == sampleEvery-1) {
+			t.Fatalf("attempt %d after giving up: %v", i, ok)
+		}
+	}
+	if _, ok := c.compress(text); !ok {
+		t.Fatal("it did not take up again what pays")
+	}
+}
+
+func TestAPointerToAnotherRecordIsAnError(t *testing.T) {
+	t.Parallel()
+	values := randomValues(rand.New(rand.NewPCG(3, 1)), 20)
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+	r := mustOpen(t, data, testSalt)
+	mustHave(t, r, values) // all is verified, so that no checksum helps
+	for i, s := range values {
+		other := values[(i+1)%len(values)]
+		off, length, value := s.p, s.p, s.p
+		off.Offset += 8
+		length.Length += 8
+		value.ValueLen++
+		for _, c := range []struct {
+			what string
+			p    Pointer
+			key  []byte
+			seq  base.SeqNum
+		}{
+			{"key", s.p, other.key, s.seq}, {"version", s.p, s.key, s.seq + 1}, {"record", other.p, s.key, s.seq},
+			{"offset", off, s.key, s.seq}, {"length", length, s.key, s.seq}, {"length of the value", value, s.key, s.seq},
+			{"end", Pointer{Offset: 1 << 34, Length: 64}, s.key, s.seq},
+			{"header", Pointer{Offset: 0, Length: 64}, s.key, s.seq},
+		} {
+			if _, err := r.Get(c.p, c.key, c.seq); err == nil {
+				t.Fatalf("value %d with a wrong %s was read", i, c.what)
+			} else {
+				mustBeCorrupt(t, err)
+			}
+			if _, err := r.NewValueReader(c.p, c.key, c.seq); err == nil {
+				t.Fatalf("value %d with a wrong %s was read in parts", i, c.what)
+			}
+		}
+	}
+}
+
+func TestStreamedValuesAreThoseThatWereAppended(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(9, 1))
+	values := append(largeValues(rng), stored{key: []byte("empty"), seq: 3, value: []byte{}})
+	want, wantProps := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+
+	f := mustCreate(t, vfs.NewVolatile(), "w")
+	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range values {
+		mustAbort(t, w, v.value)
+		s, err := w.Stream(v.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			_, err = s.ReadFrom(iotest.HalfReader(bytes.NewReader(v.value)))
+		} else {
+			_, err = s.Write(v.value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.Finish(v.seq); err != nil || p != v.p {
+			t.Fatalf("%+v, %v, want %+v", p, err, v.p)
+		}
+	}
+	mustAbort(t, w, values[len(values)-3].value)
+	if props, err := w.Finish(); err != nil || props != wantProps {
+		t.Fatalf("%+v, %v, want %+v", props, err, wantProps)
+	}
+	if !bytes.Equal(mustRead(t, f, wantProps.Size), want) {
+		t.Fatal("the files differ")
+	}
+}
+
+// mustAbort begins a stream with value and takes it back.
+func mustAbort(t *testing.T, w *Writer, value []byte) {
+	t.Helper()
+	s, err := w.Stream([]byte("aborted"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ReadFrom(io.MultiReader(bytes.NewReader(value), iotest.ErrReader(io.ErrUnexpectedEOF))); err != io.ErrUnexpectedEOF {
+		t.Fatalf("a reader that fails: %v", err)
+	}
+	if _, err := s.Finish(1); err != io.ErrUnexpectedEOF {
+		t.Fatalf("a value that failed was finished: %v", err)
+	}
+}
+
+func TestAValueIsReadInParts(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(10, 1))
+	values := append(largeValues(rng), randomValues(rng, 20)...)
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	r := mustOpen(t, data, testSalt)
+	for _, s := range values {
+		v, err := r.NewValueReader(s.p, s.key, s.seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Size() != int64(len(s.value)) {
+			t.Fatalf("size %d, want %d", v.Size(), len(s.value))
+		}
+		if err := iotest.TestReader(io.MultiReader(v), s.value); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			at := rng.IntN(len(s.value) + 1)
+			if _, err := v.Seek(int64(at)-v.Size(), io.SeekEnd); err != nil {
+				t.Fatal(err)
+			}
+			part := make([]byte, min(rng.IntN(3*chunkSize), len(s.value)-at))
+			if _, err := io.ReadFull(v, part); err != nil || !bytes.Equal(part, s.value[at:at+len(part)]) {
+				t.Fatalf("%d bytes at %d: %v", len(part), at, err)
+			}
+		}
+	}
+}
+
+// TestRecordsLieBeyond4GiB puts records where no 32-bit number reaches, behind
+// a hole that the disk in memory does not store.
+func TestRecordsLieBeyond4GiB(t *testing.T) {
+	t.Parallel()
+	f := mustCreate(t, vfs.NewVolatile(), "w")
+	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const hole = 9 << 30
+	w.out.off = hole
+	values := largeValues(rand.New(rand.NewPCG(4, 1)))
+	for i := range values {
+		s := &values[i]
+		if s.p, err = w.Append(s.key, s.seq, s.value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	props, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := NewTail(f, testNum, testSalt, "tail")
+	r, err := Open(f, props.Size, testNum, testSalt, "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range values {
+		p, err := DecodePointer(s.p.AppendTo(nil))
+		if err != nil || p != s.p || p.Offset < hole {
+			t.Fatalf("%+v became %+v, %v", s.p, p, err)
+		}
+		if got, err := tail.Get(p, s.key, s.seq); err != nil || !bytes.Equal(got, s.value) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+		v, err := r.NewValueReader(p, s.key, s.seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(v); err != nil || !bytes.Equal(got, s.value) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	w.out.off = offsetMax + unit
+	if _, err := w.Append([]byte("k"), 1, nil); err != ErrTooLarge {
+		t.Fatalf("a record was appended at %d: %v", w.out.pos(), err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	w, err := NewWriter(mustCreate(t, vfs.NewVolatile(), "w"), WriterOptions{Num: testNum})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.Stream([]byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.n = base.MaxValueSize - 10 // as if that much had been written
+	if _, err := s.Write(make([]byte, 11)); err != ErrTooLarge {
+		t.Fatalf("more than the largest value: %v", err)
+	}
+	if _, err := s.Finish(1); err != ErrTooLarge {
+		t.Fatalf("it was finished: %v", err)
+	}
+	if _, err := NewWriter(nil, WriterOptions{Num: 1 << 32}); err == nil {
+		t.Fatal("a number that pointers cannot hold")
+	}
+}
+
+func TestAFailedWriteFailsTheFile(t *testing.T) {
+	t.Parallel()
+	values := append(randomValues(rand.New(rand.NewPCG(5, 1)), 50), largeValues(rand.New(rand.NewPCG(5, 2)))...)
+	for n := int64(1); ; n++ {
+		faults := vfs.NewFaults(vfs.NewMem())
+		rule := faults.Add(vfs.Rule{Category: vfs.CatValue, Nth: n, Err: vfs.ErrNoSpace})
+		err := writeAndRead(faults, values)
+		if rule.Fired() == 0 {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err == nil && last.Load() != uint32(vfs.OpSyncRange) {
+			t.Fatalf("call %d failed and nobody said so", n)
+		}
+	}
+}
+
+func writeAndRead(fs vfs.FS, values []stored) error {
+	f, err := fs.Create("w", vfs.CatValue)
+	if err != nil {
+		return err
+	}
+	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
+	if err != nil {
+		return err
+	}
+	pointers := make([]Pointer, len(values))
+	for i, s := range values {
+		if pointers[i], err = w.Append(s.key, s.seq, s.value); err != nil {
+			return err
+		}
+		if i%20 == 0 {
+			if err := w.Sync(); err != nil {
+				return err
+			}
+		}
+	}
+	props, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	r, err := Open(f, props.Size, testNum, testSalt, "w")
+	if err != nil {
+		return err
+	}
+	for i, s := range values {
+		got, err := r.Get(pointers[i], s.key, s.seq)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, s.value) {
+			return fmt.Errorf("value %d differs", i)
+		}
+	}
+	if err := r.Verify(); err != nil {
+		return err
+	}
+	return r.Close()
+}

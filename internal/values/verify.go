@@ -1,0 +1,63 @@
+package values
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Verify reads the whole file, past what was verified before, and checks all
+// that can be told from it alone.
+func (r *Reader) Verify() error { return r.inFile(r.verifyAll()) }
+
+func (r *Reader) verifyAll() error {
+	f := &r.foot
+	again := Reader{source: r.source}
+	if err := again.open(f.size); err != nil {
+		return err
+	}
+	if again.foot != *f {
+		return base.Corrupt(f.size-footerSize, "footer of a value file", fmt.Sprintf("%+v", again.foot), fmt.Sprintf("%+v", *f))
+	}
+	seen := footer{fileHeader: f.fileHeader, size: f.size, recordsEnd: f.recordsEnd, remap: f.remap, remapSum: f.remapSum}
+	starts := make(map[int64]bool)
+	if _, err := r.walk(f.recordsEnd, func(at int64, h header) {
+		seen.add(h)
+		if f.remap.count > 0 {
+			starts[at] = true
+		}
+	}); err != nil {
+		return err
+	}
+	if seen != *f {
+		return base.Corrupt(f.size-footerSize, "sums in a value file's footer", fmt.Sprintf("%+v", *f), fmt.Sprintf("%+v", seen))
+	}
+	return r.verifyRemap(starts)
+}
+
+// verifyRemap checks that the remap leads to each record once.
+func (r *Reader) verifyRemap(starts map[int64]bool) error {
+	f := &r.foot
+	if f.remap.count == 0 {
+		return nil
+	}
+	section := make([]byte, f.remap.size())
+	if err := readFull(r.file, section, f.recordsEnd); err != nil {
+		return err
+	}
+	if err := checkSum(partSum(f.salt, section, f.recordsEnd), f.remapSum, f.recordsEnd, "checksum of a remap"); err != nil {
+		return err
+	}
+	m, err := decodeRemap(f.remap, section, f.recordsEnd, f.recordsEnd)
+	if err != nil {
+		return err
+	}
+	for i := range m.count {
+		to := int64(load32(m.to, i)) * unit
+		if !starts[to] {
+			return base.Corrupt(f.recordsEnd, "offset in a remap", to, "that of a record, once")
+		}
+		delete(starts, to)
+	}
+	return nil
+}

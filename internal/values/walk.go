@@ -1,0 +1,89 @@
+package values
+
+import (
+	"io"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// windowSize is the size of the reads of who goes through a whole file. It
+// holds any record that is not chunked.
+const windowSize = 1 << 20
+
+// A window is the part of a file that was read last.
+type window struct {
+	file vfs.File
+	buf  []byte
+	off  int64
+}
+
+// read returns [at, at+n), which lies before end, from the window, and moves
+// the window there if need be. How much is read ahead is up to ahead. The bytes
+// are valid until the next call.
+func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
+	if from := at - w.off; from >= 0 && from+n <= int64(len(w.buf)) {
+		return w.buf[from : from+n], nil
+	}
+	size := min(max(n, ahead), windowSize, end-at)
+	if w.buf == nil {
+		w.buf = make([]byte, 0, windowSize)
+	}
+	w.buf = w.buf[:size]
+	if err := readFull(w.file, w.buf, at); err != nil {
+		w.buf = w.buf[:0]
+		return nil, err
+	}
+	w.off = at
+	return w.buf[:n], nil
+}
+
+// walk shows the records in [fileHeaderSize, end) in order, each verified, and
+// returns where it stopped: at end, or at the first record that is none, which
+// the error tells.
+func (s *source) walk(end int64, visit func(at int64, h header)) (int64, error) {
+	w := window{file: s.file}
+	at := int64(fileHeaderSize)
+	for at < end {
+		h, err := s.walkOne(&w, at, end)
+		if err != nil {
+			return at, err
+		}
+		visit(at, h)
+		at += h.size()
+	}
+	return at, nil
+}
+
+func (s *source) walkOne(w *window, at, end int64) (header, error) {
+	b, err := w.read(at, min(headerSize, end-at), end, windowSize)
+	if err != nil {
+		return header{}, err
+	}
+	h, err := decodeHeader(b, at, end)
+	if err != nil {
+		return h, err
+	}
+	if h.chunked() {
+		return h, s.verifyChunked(at, end)
+	}
+	if b, err = w.read(at, h.size(), end, windowSize); err != nil {
+		return h, err
+	}
+	return h, h.checkRecord(s.salt, at, b)
+}
+
+// verifyChunked reads all of the chunked record at offset at.
+func (s *source) verifyChunked(at, end int64) error {
+	v, err := s.valueAt(at, end)
+	if err != nil {
+		return err
+	}
+	for i := range v.h.chunks() {
+		if err := v.load(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var _ io.ReadSeeker = (*ValueReader)(nil)
