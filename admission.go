@@ -24,9 +24,11 @@ type admission struct {
 	// nsPerKiB is by how much writing is slowed down.
 	nsPerKiB atomic.Int64
 
-	mu    sync.Mutex
-	freed sync.Cond // a flush has ended
-	err   error     // of the last flush
+	mu       sync.Mutex
+	ended    sync.Cond // a flush has ended
+	flushes  uint64    // how many have
+	flushing bool
+	err      error // of the last one
 
 	waits  atomic.Int64 // how often a group waited
 	waited atomic.Int64 // nanoseconds in all
@@ -34,7 +36,7 @@ type admission struct {
 
 func (a *admission) init(d *DB) {
 	a.db = d
-	a.freed.L = &a.mu
+	a.ended.L = &a.mu
 }
 
 // admit returns nil when about so many bytes may be written. The caller leads
@@ -61,29 +63,51 @@ func (a *admission) full(bytes int64) bool {
 	return len(v.tables) > waitingMax && v.tables[0].Bytes()+bytes > a.db.opts.MemtableSize
 }
 
-// wait waits for a flush, or returns the error that keeps it from happening.
+// wait waits until flushes have made room, or returns the error of one that
+// began after the call and failed.
 func (a *admission) wait(bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.full(bytes) {
-		a.db.background.flusher.wake()
-		if a.err != nil {
-			return a.err
-		}
 		if err := a.db.commits.poisoned(); err != nil {
 			return err
 		}
-		a.freed.Wait()
+		next := a.flushes + 1
+		if a.flushing && a.err != nil {
+			next++ // the one under way may have met what is over by now
+		}
+		a.db.background.flusher.wake()
+		for a.flushes < next && a.db.commits.poisoned() == nil && a.full(bytes) {
+			a.ended.Wait()
+		}
+		if a.err != nil && a.full(bytes) {
+			return a.err
+		}
 	}
 	return nil
 }
 
-// flushed tells those who wait how a flush ended.
-func (a *admission) flushed(err error) {
+// begin notes that a flush begins.
+func (a *admission) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.err = err
-	a.freed.Broadcast()
+	a.flushing = true
+}
+
+// end tells those who wait how a flush ended.
+func (a *admission) end(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err, a.flushing = err, false
+	a.flushes++
+	a.ended.Broadcast()
+}
+
+// interrupt makes those who wait look at what has become of the database.
+func (a *admission) interrupt() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended.Broadcast()
 }
 
 // Compaction that is behind by debtUnit bytes slows writing to debtRate, half

@@ -465,7 +465,7 @@ func (c *committer) publish(g *group) {
 		}
 	} else {
 		c.fail(g.err)
-		c.db.admission.flushed(g.err)
+		c.db.admission.interrupt()
 	}
 	close(g.done)
 }

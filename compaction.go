@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -21,7 +22,7 @@ import (
 func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 	d.installing.Lock()
 	defer d.installing.Unlock()
-	if len(edit.AddTables) > 0 {
+	if len(edit.AddTables)+len(edit.AddValues) > 0 {
 		if err := d.fs.SyncDir(d.dir); err != nil {
 			return err
 		}
@@ -89,6 +90,7 @@ func (d *DB) backgroundFailed(err error) {
 	}
 	if e := d.manifest.Err(); e != nil {
 		d.commits.fail(e)
+		d.admission.interrupt()
 	}
 	d.opts.Logger.Error("stoat: background work failed", "error", err)
 }
@@ -104,19 +106,34 @@ func (d *DB) shape(idle bool) compact.Shape {
 	}
 }
 
-// compactStep does what is due, one plan after the other.
+// compactStep does what is due, one job after the other: garbage that has grown
+// beyond all bounds, what keeps the tree in shape, garbage.
 func (d *DB) compactStep() (again time.Duration, err error) {
 	for {
-		version, idle := d.manifest.State().Version, d.background.quiet.since(d.lastVersion()) >= idleAfter
-		plan, due := compact.Pick(version, d.shape(idle))
-		if !due {
-			return d.nextCompaction(version, idle), nil
-		}
-		if err := d.compact(plan); err != nil {
+		idle := d.background.quiet.since(d.lastVersion()) >= idleAfter
+		due, err := d.tidy(idle)
+		if err != nil {
 			d.backgroundFailed(err)
 			return 0, err
 		}
+		if !due {
+			return d.nextCompaction(d.manifest.State().Version, idle), nil
+		}
 	}
+}
+
+// tidy does the most urgent job, and reports whether there was one.
+func (d *DB) tidy(idle bool) (due bool, err error) {
+	if choice, due := d.pickCollection(values.Strained); due {
+		return true, d.collect(choice)
+	}
+	if plan, due := compact.Pick(d.manifest.State().Version, d.shape(idle)); due {
+		return true, d.compact(plan)
+	}
+	if choice, due := d.pickCollection(d.pressure(idle)); due {
+		return true, d.collect(choice)
+	}
+	return false, nil
 }
 
 // expiryCheck is how often tables are looked at for values that expired.
@@ -188,6 +205,7 @@ func (d *DB) merge(plan *compact.Plan) (compact.Result, error) {
 	}
 	job := d.newJob(sources)
 	plan.Apply(&job, d.shape(false))
+	job.Place = pointerRef
 	job.Stop = d.stopped
 	result, err := compact.Run(job)
 	if e := files.Close(); err == nil {

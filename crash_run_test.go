@@ -58,9 +58,11 @@ type crashState struct {
 
 func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
 	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock()}
-	r.opts = stoat.Options{Clock: r.clock, MemtableSize: memtable}
+	r.opts = stoat.Options{Clock: r.clock, MemtableSize: memtable, NumVersions: 1 + int(seed%3)}
 	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
-	r.newEra(model.NewMap())
+	m := model.NewMap()
+	m.Versions = r.opts.NumVersions
+	r.newEra(m)
 	r.use(vfs.NewMem())
 	return r
 }

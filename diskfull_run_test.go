@@ -29,6 +29,8 @@ type fullRun struct {
 	squeezeAfter int64
 	commits      atomic.Int64
 	roomy        bool // there is room again
+
+	refusal atomic.Pointer[error] // the last one
 }
 
 // newFullRun is for a disk of about so many bytes.
@@ -85,6 +87,7 @@ func (f *fullRun) commit(db *stoat.DB, writer int, rng *rand.Rand) (bool, error)
 	d := anyDurability(rng)
 	version, err := commitWrites(db, f.l.writes(id), d)
 	if errors.Is(err, stoat.ErrNoSpace) {
+		f.refusal.Store(&err)
 		return false, nil
 	}
 	if err != nil {
@@ -160,7 +163,8 @@ func (f *fullRun) goOn(db *stoat.DB) error {
 			if done {
 				commits++
 			} else if time.Now().After(deadline) {
-				return fmt.Errorf("writer %d is still refused %v after space was made", writer, goOnWithin)
+				return fmt.Errorf("writer %d is still refused %v after space was made: %w\n%+v",
+					writer, goOnWithin, *f.refusal.Load(), db.Stats())
 			}
 		}
 	}

@@ -104,17 +104,22 @@ func (d *smallDisk) options() string {
 
 func (d *smallDisk) ballast(i int) string { return filepath.Join(d.dir, fmt.Sprint("ballast", i)) }
 
-// makeRoom throws the ballast away or makes the disk larger.
+// makeRoom throws the ballast away or makes the disk larger. A disk of few
+// files may have become full of bytes instead, and to get out of its state the
+// database may need far more files for a while, so that it gets plenty of both.
 func (d *smallDisk) makeRoom(rng *rand.Rand) func() error {
-	if rng.IntN(3) == 0 {
-		d.size, d.files = 2*d.size, 2*d.files
-		return func() error { return syscall.Mount("", d.dir, "", syscall.MS_REMOUNT, d.options()) }
-	}
+	throwAway := rng.IntN(3) > 0
 	return func() error {
-		for i := range d.ballasts {
-			if err := os.Remove(d.ballast(i)); err != nil {
-				return err
+		if throwAway {
+			for i := range d.ballasts {
+				if err := os.Remove(d.ballast(i)); err != nil {
+					return err
+				}
 			}
+		}
+		if !throwAway || d.files > 0 {
+			d.size, d.files = 4*d.size, 8*d.files
+			return syscall.Mount("", d.dir, "", syscall.MS_REMOUNT, d.options())
 		}
 		return nil
 	}

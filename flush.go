@@ -28,8 +28,9 @@ func (d *DB) flushStep() (time.Duration, error) {
 		if from == len(v.tables) {
 			return d.idleFlush()
 		}
+		d.admission.begin()
 		err := d.flush(v, from)
-		d.admission.flushed(err)
+		d.admission.end(err)
 		if err != nil {
 			d.backgroundFailed(err)
 			return 0, err
@@ -56,13 +57,16 @@ func (d *DB) flushable(v *view) int {
 func (d *DB) flush(v *view, from int) error {
 	started := time.Now()
 	flushed := v.tables[from:]
-	result, err := d.writeRun(flushed)
+	values := placement{db: d}
+	result, err := d.writeRun(flushed, &values)
 	if err != nil {
 		d.removeOutput(result)
+		values.abandon()
 		return fmt.Errorf("flush: %w", err)
 	}
 	edit := manifest.Edit{
 		AddTables:  result.Tables,
+		AddValues:  values.made,
 		FlushedSeq: manifest.Some(flushed[0].LastSeq()),
 		LastSeq:    manifest.Some(flushed[0].LastSeq()),
 	}
@@ -77,10 +81,11 @@ func (d *DB) flush(v *view, from int) error {
 		return v
 	}); err != nil {
 		d.removeOutput(result)
+		values.abandon()
 		return fmt.Errorf("flush: %w", err)
 	}
 	d.discard(discarded{memtables: flushed})
-	d.work.flushed(result, time.Since(started))
+	d.work.flushed(result, values.bytes(), time.Since(started))
 	if edit.Spans.Set {
 		if err := l.Release(first.Number); err != nil {
 			d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)
@@ -90,8 +95,9 @@ func (d *DB) flush(v *view, from int) error {
 	return nil
 }
 
-// writeRun writes memtables as a new run of level 0.
-func (d *DB) writeRun(memtables []*memtable.Table) (compact.Result, error) {
+// writeRun writes memtables as a new run of level 0, and their longer values
+// where values says.
+func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.Result, error) {
 	version := d.manifest.State().Version
 	sources := make([]memtable.Iter, len(memtables))
 	inputs := make([]iter.Source, len(memtables))
@@ -105,7 +111,12 @@ func (d *DB) writeRun(memtables []*memtable.Table) (compact.Result, error) {
 	job := d.newJob(inputs)
 	job.Level, job.Run, job.CreatedMs = 0, nextRun(version), d.nowMs()
 	job.Splits, job.TableSize = compact.FlushSplits(version, d.shape(false), size)
-	return compact.Run(job)
+	job.SplitMin, job.Place = compact.FlushSplitMin, values.place
+	result, err := compact.Run(job)
+	if err == nil {
+		err = values.finish()
+	}
+	return result, err
 }
 
 // nextRun returns a number above those of all runs.

@@ -26,6 +26,7 @@ type discarded struct {
 	readers   *txn.Barrier[Txn]
 	memtables []*memtable.Table
 	tables    []base.FileNum
+	values    []base.FileNum // by the numbers in their names
 }
 
 // discard takes what the view has no more. The files in it are deleted in the
@@ -61,8 +62,14 @@ func (d *DB) giveBack(g *discarded) {
 	if err := d.tables.Drop(g.tables); err != nil {
 		d.opts.Logger.Warn("stoat: a table could not be closed", "error", err)
 	}
+	if err := d.tables.DropValues(g.values); err != nil {
+		d.opts.Logger.Warn("stoat: a value file could not be closed", "error", err)
+	}
 	for _, n := range g.tables {
 		d.removeFile(base.TableName(n))
+	}
+	for _, n := range g.values {
+		d.removeFile(base.ValueName(n))
 	}
 }
 

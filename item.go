@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/values"
 )
 
 // An Item is one version of one key. It is borrowed: valid until the iterator
 // it came from moves, or for GetItem until the transaction ends.
 type Item struct {
+	tx       *Txn
 	entry    base.Entry
 	keysOnly bool // the value was left alone: its bytes mean nothing
 }
@@ -25,6 +27,13 @@ func (i Item) Value() ([]byte, error) {
 	if i.keysOnly {
 		return nil, nil
 	}
+	if i.entry.Meta.Kind == base.KindPointer {
+		v, err := i.tx.fetch(i.entry.Value, i.entry.Key, i.entry.Seq)
+		if err != nil {
+			return nil, err
+		}
+		return i.tx.lend(v), nil
+	}
 	return i.entry.Value, nil
 }
 
@@ -34,8 +43,21 @@ func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	return append(dst, v...), err
 }
 
-// ValueSize returns the length of the value in bytes.
-func (i Item) ValueSize() int64 { return int64(len(i.entry.Value)) }
+// ValueSize returns the length of the value in bytes. It reads no value.
+func (i Item) ValueSize() int64 {
+	if i.entry.Meta.Kind != base.KindPointer {
+		return int64(len(i.entry.Value))
+	}
+	pointer := i.entry.Value
+	if i.keysOnly {
+		pointer = i.tx.pointerOf(i.entry.Key, i.entry.Seq)
+	}
+	p, err := values.DecodePointer(pointer)
+	if err != nil {
+		return 0 // whoever reads the value is told
+	}
+	return int64(p.ValueLen)
+}
 
 // Version returns the version of the transaction that wrote the item, or 0
 // for a write of the transaction that is reading.

@@ -169,8 +169,8 @@ func prefixEnd(prefix []byte) []byte {
 // ready reports whether the iterator can move, and sets its error if not.
 func (it *Iterator) ready() bool { return it.steady() || it.stopped() }
 
-// steady answers ready in the usual case, with two loads that are not to be
-// had from it and its core: it is asked for every entry.
+// steady answers ready in the usual case, without a call: it is asked for
+// every entry.
 func (it *Iterator) steady() bool {
 	c := it.core
 	return c != nil && it.err == nil && c.free && !c.closed.Load()
@@ -256,12 +256,20 @@ func (it *Iterator) Key() []byte {
 }
 
 // Value returns the value, borrowed until the transaction ends; nil when the
-// iterator is not at an entry or shows keys only.
+// iterator is not at an entry or shows keys only, and when the value could not
+// be read: then the iteration ends and Err tells why.
 func (it *Iterator) Value() []byte {
 	if !it.Valid() || it.core.keysOnly {
 		return nil
 	}
-	return it.tx.lend(it.core.visible.Entry.Value)
+	e := &it.core.visible.Entry
+	v := e.Value
+	if e.Meta.Kind == base.KindPointer {
+		if v, it.err = it.tx.fetch(v, e.Key, e.Seq); it.err != nil {
+			return nil
+		}
+	}
+	return it.tx.lend(v)
 }
 
 // Item returns the entry with all that is known of it; the zero Item when the
@@ -275,7 +283,7 @@ func (it *Iterator) Item() Item {
 	if invariant.Enabled && !it.core.keysOnly {
 		e.Value = it.tx.lend(e.Value)
 	}
-	return Item{entry: e, keysOnly: it.core.keysOnly}
+	return Item{tx: it.tx, entry: e, keysOnly: it.core.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if one did. It is to be

@@ -50,7 +50,7 @@ func (r *modelRun) iterator(p *pair, o stoat.IterOptions) *iterPair {
 	it := &iterPair{name: r.values, o: o, it: p.tx.Iterator(o)}
 	it.model = p.model.Iterator(model.IterOptions{
 		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
-		Reverse: o.Reverse, AllVersions: o.AllVersions, Since: o.Since,
+		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
 	})
 	r.say("i%d := t%d.Iterator(lower %.40q upper %.40q prefix %.40q reverse %v keys %v versions %v since %d)",
 		it.name, p.name, o.Lower, o.Upper, o.Prefix, o.Reverse, o.KeysOnly, o.AllVersions, o.Since)
@@ -102,30 +102,45 @@ func sameStep(it *iterPair, ok, want bool) error {
 	if ok != it.it.Valid() {
 		return fmt.Errorf("i%d: the move reports %v, Valid reports %v", it.name, ok, it.it.Valid())
 	}
-	if !ok {
-		if want {
-			return fmt.Errorf("i%d is at its end, want %v", it.name, it.model.Item())
-		}
-		return nil
-	}
-	got, err := itemOf(it.it.Item())
-	if err != nil {
+	got, err := shown(it, ok)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !want {
+	case it.o.AllVersions:
+		if err := it.model.Reach(got, ok); err != nil {
+			return fmt.Errorf("i%d: %w", it.name, err)
+		}
+	case !ok && want:
+		return fmt.Errorf("i%d is at its end, want %v", it.name, it.model.Item())
+	case ok && !want:
 		return fmt.Errorf("i%d is at %v, want its end", it.name, got)
-	}
-	if got != it.model.Item() {
+	case ok && got != it.model.Item():
 		return fmt.Errorf("i%d is at %v, want %v", it.name, got, it.model.Item())
+	}
+	return nil
+}
+
+// shown is what the database's iterator shows in all ways it has.
+func shown(it *iterPair, ok bool) (got model.Item, err error) {
+	if !ok {
+		return got, nil
+	}
+	if it.o.KeysOnly {
+		got, err = keyOf(it.it.Item())
+	} else {
+		got, err = itemOf(it.it.Item())
+	}
+	if err != nil {
+		return got, err
 	}
 	value := got.Value
 	if it.o.KeysOnly {
 		value = ""
 	}
 	if string(it.it.Key()) != got.Key || string(it.it.Value()) != value || it.o.KeysOnly && it.it.Value() != nil {
-		return fmt.Errorf("i%d: Key is %.40q and Value %.40q, Item is %v", it.name, it.it.Key(), it.it.Value(), got)
+		return got, fmt.Errorf("i%d: Key is %.40q and Value %.40q, Item is %v", it.name, it.it.Key(), it.it.Value(), got)
 	}
-	return nil
+	return got, nil
 }
 
 // scan takes at most limit steps with a new iterator.

@@ -43,6 +43,8 @@ var modelKinds = append(append([]modelKind{
 	{"delete a range", 4, opDeleteRange},
 	{"set many", 6, opSetMany},
 	{"transaction larger than a memtable", 1, opHuge},
+	{"fill a memtable", 6, opFill},
+	{"wait for the flushes", 4, opWaitForFlushes},
 
 	{"clock forward", 10, opClockForward},
 	{"clock back", 3, opClockBack},
@@ -228,7 +230,16 @@ func opSkew(r *modelRun, rng *rand.Rand) error {
 // value makes a value that no other write has.
 func (r *modelRun) value(rng *rand.Rand) model.Version {
 	r.values++
-	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, strings.Repeat("-", rng.IntN(30)))}
+	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, strings.Repeat("-", rng.IntN(r.valueSize(rng))))}
+}
+
+// valueSize draws the size below which a value stays. Most are small, so that
+// there are many; the others fill memtables.
+func (r *modelRun) valueSize(rng *rand.Rand) int {
+	if rng.IntN(3) == 0 {
+		return r.large
+	}
+	return 30
 }
 
 // write sets or deletes a key on both sides.
@@ -238,7 +249,7 @@ func (r *modelRun) write(p *pair, key string, v model.Version) error {
 	} else {
 		r.say("t%d.Set(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
 	}
-	r.calls++
+	r.work.calls++
 	p.model.Write(key, v)
 	return put(p.tx, model.Write{Key: key, Version: v})
 }

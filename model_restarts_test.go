@@ -24,6 +24,11 @@ func opClockBack(r *modelRun, rng *rand.Rand) error {
 	if r.still {
 		return nil
 	}
+	// Somebody in the background may have been shown the time and not have
+	// told the database yet.
+	if err := r.lookAtClock(); err != nil {
+		return err
+	}
 	ms := r.clock.ms.Add(-int64(rng.IntN(100)))
 	r.say("clock at %d", ms)
 	return nil

@@ -21,6 +21,8 @@ type modelRun struct {
 	still bool // the clock never moves
 	db    *stoat.DB
 	keys  keySpace
+	large int // the size of values that are not small
+	work  modelWork
 
 	m *model.Map
 	// known is the newest commit that was acknowledged, so that every new
@@ -30,7 +32,6 @@ type modelRun struct {
 	txns   []*pair
 	asyncs []*asyncCommit
 	values int
-	calls  int64 // of the database
 
 	// narrate receives a line for each operation when a failure is told.
 	narrate func(format string, args ...any)
@@ -42,7 +43,6 @@ type pair struct {
 	write bool
 	tx    *stoat.Txn
 	model *model.Txn
-	fixed bool // the transaction's time has been asked for
 	iters []*iterPair
 }
 
@@ -66,6 +66,8 @@ type modelShape struct {
 	memtable   int64
 	durability stoat.Durability
 	still      bool
+	versions   int // Options.NumVersions
+	large      int // how large values that are not small become
 }
 
 func randomShape(seed uint64) modelShape {
@@ -75,12 +77,17 @@ func randomShape(seed uint64) modelShape {
 		memtable:   []int64{64 << 10, 64 << 10, 256 << 10, 64 << 20}[rng.IntN(4)],
 		durability: []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)],
 		still:      rng.IntN(2) == 0,
+		versions:   1 + rng.IntN(3),
+		large:      []int{30, 300, 3000}[rng.IntN(3)],
 	}
 }
 
 func newModelRun(s modelShape) *modelRun {
-	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, m: model.NewMap()}
-	r.opts = stoat.Options{FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability}
+	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
+	r.m.Versions = max(s.versions, 1)
+	r.opts = stoat.Options{
+		FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability, NumVersions: s.versions,
+	}
 	return r
 }
 
@@ -110,6 +117,7 @@ func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
 
 // close ends the database cleanly.
 func (r *modelRun) close() error {
+	r.work.add(r.db.Stats())
 	err := errors.Join(r.db.Close(), r.settle())
 	for _, p := range r.txns {
 		if err == nil {
@@ -140,6 +148,7 @@ func (r *modelRun) abandon(disk *vfs.Mem) error {
 		p.tx.Discard()
 	}
 	r.txns = nil
+	r.work.add(r.db.Stats())
 	if closeErr := r.db.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("close: %w", closeErr)
 	}
@@ -204,29 +213,40 @@ func (r *modelRun) adopt(tx *stoat.Txn, write bool) (*pair, error) {
 	}
 	p.model = r.m.Begin(seq, write)
 	r.say("t%d := begin(write %v) at %d", p.name, write, seq)
-	return p, nil
+	return p, r.fixTime(p)
 }
 
-// read runs a read of p, and follows the time of the transaction: it is fixed
-// when an operation first asks for it.
-func (r *modelRun) read(p *pair, do func() error) error {
-	r.calls++
-	if p.fixed {
-		return do()
-	}
-	if r.still {
-		p.model.NowMs = clockStart
-		return do()
-	}
-	// A commit in the background asks for the time too.
-	if err := r.settle(); err != nil {
-		return err
-	}
+// fixTime makes a transaction ask for the time, by which it judges expiry from
+// then on: work in the background asks for it too, so that it cannot be seen
+// when a transaction first does.
+func (r *modelRun) fixTime(p *pair) error {
 	p.model.NowMs = r.clock.seen()
-	calls := r.clock.calls.Load()
-	err := do()
-	p.fixed = r.clock.calls.Load() != calls
+	if r.still {
+		return nil
+	}
+	return r.get(p, timeKey)
+}
+
+// timeKey is a key with an expiry that never comes. Whoever reads it has to
+// ask for the time.
+const timeKey = "\xff\xffthe time"
+
+// keepTime writes the time key.
+func (r *modelRun) keepTime() error {
+	if r.still {
+		return nil
+	}
+	w := model.Write{Key: timeKey, Version: model.Version{Value: "t", ExpiresAt: 4 * clockStart}}
+	err := r.db.Update(func(tx *stoat.Txn) error { return put(tx, w) }, stoat.WithDurability(stoat.Synced))
+	r.known = r.m.Commit([]model.Write{w})
+	r.durable = r.known
 	return err
+}
+
+// read runs a read of p.
+func (r *modelRun) read(_ *pair, do func() error) error {
+	r.work.calls++
+	return do()
 }
 
 // forget takes p off the list of open transactions.
@@ -247,7 +267,7 @@ func (r *modelRun) commit(p *pair, d stoat.Durability) error {
 	} else {
 		d = r.opts.Durability
 	}
-	r.calls++
+	r.work.calls++
 	r.forget(p)
 	seq, ok := p.model.Commit()
 	r.say("t%d.Commit(%d): commit %d, conflict %v", p.name, d, seq, !ok)

@@ -32,14 +32,16 @@ func TestModel(t *testing.T) {
 	seed := dose.Seed(t)
 	calls := int64(dose.Size(t, dose.Ops, 20_000, 200_000))
 	dose.Reproduce(t, "model")
-	var next, done atomic.Int64
+	var next, done, flushes, compactions atomic.Int64
 	var failed first
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for failed.get() == nil && done.Load() < calls {
-				n, err := modelLife(seed + uint64(next.Add(1)-1))
-				done.Add(n)
+				w, err := modelLife(seed + uint64(next.Add(1)-1))
+				done.Add(w.calls)
+				flushes.Add(w.flushes)
+				compactions.Add(w.compactions)
 				failed.set(err)
 			}
 		})
@@ -48,16 +50,19 @@ func TestModel(t *testing.T) {
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d calls in %d lives", done.Load(), next.Load())
+	t.Logf("%d calls in %d lives, %d flushes, %d compactions", done.Load(), next.Load(), flushes.Load(), compactions.Load())
+	if flushes.Load() == 0 || compactions.Load() == 0 {
+		t.Error("nothing was flushed, or nothing compacted: the lives leave the tree alone")
+	}
 }
 
-// modelLife runs one database and returns how often it was called. It tells a
-// failure with the shortest list of operations that still fails.
-func modelLife(seed uint64) (calls int64, err error) {
+// modelLife runs one database and returns how much it did. It tells a failure
+// with the shortest list of operations that still fails.
+func modelLife(seed uint64) (work modelWork, err error) {
 	shape, ops := randomShape(seed), randomOps(seed, modelLifeOps)
-	at, calls, err := runModel(shape, ops, nil)
+	at, work, err := runModel(shape, ops, nil)
 	if err == nil {
-		return calls, nil
+		return work, nil
 	}
 	ops = shorten(shape, ops[:at+1])
 	var story strings.Builder
@@ -68,8 +73,8 @@ func modelLife(seed uint64) (calls int64, err error) {
 		// The failure depends on the schedule: tell at least what was seen.
 		last = fmt.Errorf("%w (not seen again when the list was told)", err)
 	}
-	return calls, fmt.Errorf("keys %q, memtable %d, durability %d, clock still %v: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
-		shape.keys.name, shape.memtable, shape.durability, shape.still, last, story.String(), err, seed)
+	return work, fmt.Errorf("keys %q, memtable %d, durability %d, clock still %v, %d versions: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
+		shape.keys.name, shape.memtable, shape.durability, shape.still, shape.versions, last, story.String(), err, seed)
 }
 
 // randomOps draws the operations of a run. A kind that was just used is often
@@ -98,11 +103,11 @@ func randomOps(seed uint64, n int) []modelOp {
 
 // runModel runs the operations on a fresh database, and verifies it at the
 // end, after a reopening. It returns the index of the operation that failed.
-func runModel(shape modelShape, ops []modelOp, narrate func(string, ...any)) (at int, calls int64, err error) {
+func runModel(shape modelShape, ops []modelOp, narrate func(string, ...any)) (at int, work modelWork, err error) {
 	r := newModelRun(shape)
 	r.narrate = narrate
 	defer func() {
-		calls = r.calls
+		work = r.work
 		if p := recover(); p != nil {
 			stack := make([]byte, 16<<10)
 			err = fmt.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
@@ -117,7 +122,10 @@ func runModel(shape modelShape, ops []modelOp, narrate func(string, ...any)) (at
 		}
 	}()
 	if _, err := r.open(0, 0); err != nil {
-		return 0, 0, err
+		return 0, work, err
+	}
+	if err := r.keepTime(); err != nil {
+		return 0, work, err
 	}
 	src := rand.NewPCG(0, 0)
 	rng := rand.New(src)
@@ -127,19 +135,19 @@ func runModel(shape modelShape, ops []modelOp, narrate func(string, ...any)) (at
 		k := &modelKinds[op.kind]
 		r.say("# %s", k.name)
 		if err := k.do(r, rng); err != nil {
-			return i, 0, fmt.Errorf("operation %d, %s: %w", i, k.name, err)
+			return i, work, fmt.Errorf("operation %d, %s: %w", i, k.name, err)
 		}
 	}
 	if err := opVerify(r, nil); err != nil {
-		return at, 0, fmt.Errorf("at the end: %w", err)
+		return at, work, fmt.Errorf("at the end: %w", err)
 	}
 	if err := opReopen(r, nil); err != nil {
-		return at, 0, fmt.Errorf("at the end: %w", err)
+		return at, work, fmt.Errorf("at the end: %w", err)
 	}
 	if err := opVerify(r, nil); err != nil {
-		return at, 0, fmt.Errorf("after the last reopening: %w", err)
+		return at, work, fmt.Errorf("after the last reopening: %w", err)
 	}
-	return at, 0, r.close()
+	return at, work, r.close()
 }
 
 // shorten takes operations out of a failing list while it still fails: first

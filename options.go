@@ -29,6 +29,10 @@ type Options struct {
 	// next one begins. Default: 64 MiB. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
+	// ValueThreshold is the length in bytes from which values are kept apart
+	// from their keys, in value files. Default: 512. Range: 64 to 1 MiB.
+	ValueThreshold int64
+
 	// NumVersions is how many versions of a key are kept at least, for
 	// iterators over all versions. Versions that an open transaction sees are
 	// kept in any case. Default: 1.
@@ -55,6 +59,10 @@ const (
 	memtableSizeDefault = 64 << 20
 	memtableSizeMin     = 64 << 10
 	memtableSizeMax     = 4 << 30
+
+	valueThresholdDefault = 512
+	valueThresholdMin     = 64
+	valueThresholdMax     = 1 << 20
 )
 
 // withDefaults returns a copy of o, which may be nil, with every field
@@ -69,6 +77,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if c.MemtableSize == 0 {
 		c.MemtableSize = memtableSizeDefault
+	}
+	if c.ValueThreshold == 0 {
+		c.ValueThreshold = valueThresholdDefault
 	}
 	if c.NumVersions == 0 {
 		c.NumVersions = 1
@@ -93,6 +104,9 @@ func (o *Options) validate() error {
 	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
 		return fmt.Errorf("stoat: Options.MemtableSize is %d, want %d to %d",
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
+	}
+	if o.ValueThreshold < valueThresholdMin || o.ValueThreshold > valueThresholdMax {
+		return fmt.Errorf("stoat: Options.ValueThreshold is %d, want %d to %d", o.ValueThreshold, valueThresholdMin, valueThresholdMax)
 	}
 	if o.NumVersions < 1 {
 		return fmt.Errorf("stoat: Options.NumVersions is %d, want 1 or more", o.NumVersions)

@@ -58,12 +58,25 @@ func itemOf(it stoat.Item) (model.Item, error) {
 	if int64(len(value)) != it.ValueSize() {
 		return model.Item{}, fmt.Errorf("key %q: ValueSize is %d, the value has %d bytes", it.Key(), it.ValueSize(), len(value))
 	}
+	return itemWith(it, string(value)), nil
+}
+
+// keyOf is itemOf for an item of an iterator over keys only: it has the length
+// of the value in place of the value, as model.Item.KeyOnly has.
+func keyOf(it stoat.Item) (model.Item, error) {
+	if value, err := it.Value(); value != nil || err != nil {
+		return model.Item{}, fmt.Errorf("key %q: an iterator over keys only shows the value %.40q, error %v", it.Key(), value, err)
+	}
+	return itemWith(it, fmt.Sprintf("%d bytes", it.ValueSize())), nil
+}
+
+func itemWith(it stoat.Item, value string) model.Item {
 	m := model.Item{Key: string(it.Key())}
-	m.Seq, m.Value, m.Deleted, m.User = it.Version(), string(value), it.Deleted(), it.UserMeta()
+	m.Seq, m.Value, m.Deleted, m.User = it.Version(), value, it.Deleted(), it.UserMeta()
 	if t := it.ExpiresAt(); !t.IsZero() {
 		m.ExpiresAt = uint64(t.UnixMilli())
 	}
-	return m, nil
+	return m
 }
 
 // put does to a transaction what w says.
@@ -102,10 +115,14 @@ func collect(tx *stoat.Txn, o stoat.IterOptions) ([]model.Item, error) {
 	it := tx.Iterator(o)
 	defer it.Close()
 	for it.Next() {
-		if !o.KeysOnly && !bytes.Equal(it.Value(), valueOf(it.Item())) {
+		if !bytes.Equal(it.Value(), valueOf(it.Item())) {
 			return items, fmt.Errorf("key %q: Iterator.Value and Item.Value differ", it.Key())
 		}
-		item, err := itemOf(it.Item())
+		copied := itemOf
+		if o.KeysOnly {
+			copied = keyOf
+		}
+		item, err := copied(it.Item())
 		if err != nil {
 			return items, err
 		}
@@ -123,8 +140,8 @@ func valueOf(it stoat.Item) []byte {
 }
 
 // compare demands that everything a transaction can read is the state of m at
-// the transaction's version: scan, reverse scan, keys, all versions, and each
-// key that ever was by point reads.
+// the transaction's version: scan, reverse scan, keys, each key that ever was
+// by point reads, and those of all versions that must be kept.
 func compare(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {KeysOnly: true}} {
@@ -139,7 +156,7 @@ func compare(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 	if err != nil {
 		return fmt.Errorf("scan of all versions: %w", err)
 	}
-	if d := model.Diff(got, m.AllVersions(0, tx.ReadVersion())); d != "" {
+	if d := m.Kept(got, tx.ReadVersion(), nowMs); d != "" {
 		return fmt.Errorf("scan of all versions at %d: %s", tx.ReadVersion(), d)
 	}
 	return nil
@@ -154,6 +171,13 @@ func compareScan(tx *stoat.Txn, o stoat.IterOptions, want []model.Item) error {
 		for i, j := 0, len(got)-1; i < j; i, j = i+1, j-1 {
 			got[i], got[j] = got[j], got[i]
 		}
+	}
+	if o.KeysOnly {
+		keys := make([]model.Item, len(want))
+		for i, item := range want {
+			keys[i] = item.KeyOnly()
+		}
+		want = keys
 	}
 	if d := model.Diff(got, want); d != "" {
 		return fmt.Errorf("scan %+v at %d: %s", o, tx.ReadVersion(), d)

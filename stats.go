@@ -35,6 +35,12 @@ type Stats struct {
 	// FlushedBytes, CompactedBytes what they wrote.
 	Flushes, Compactions         int64
 	FlushedBytes, CompactedBytes int64
+	// Values is how many value files there are, ValueBytes their size,
+	// ValueGarbage how much of that nothing refers to, Collections how many
+	// of them were rewritten or dropped, and CollectedBytes what that wrote.
+	Values                      int
+	ValueBytes, ValueGarbage    int64
+	Collections, CollectedBytes int64
 	// Waits is how often commits waited for background work, and WaitTime for
 	// how long in all.
 	Waits    int64
@@ -56,11 +62,13 @@ type workCounts struct {
 	flushes, compactions         atomic.Int64
 	flushedBytes, compactedBytes atomic.Int64
 	flushTime, compactTime       atomic.Int64
+	collections, collectedBytes  atomic.Int64
+	collectTime                  atomic.Int64
 }
 
-func (w *workCounts) flushed(r compact.Result, took time.Duration) {
+func (w *workCounts) flushed(r compact.Result, valueBytes int64, took time.Duration) {
 	w.flushes.Add(1)
-	w.flushedBytes.Add(r.BytesWritten)
+	w.flushedBytes.Add(r.BytesWritten + valueBytes)
 	w.flushTime.Add(int64(took))
 }
 
@@ -68,6 +76,15 @@ func (w *workCounts) compacted(r compact.Result, took time.Duration) {
 	w.compactions.Add(1)
 	w.compactedBytes.Add(r.BytesWritten)
 	w.compactTime.Add(int64(took))
+}
+
+// collected counts a value file that made, or nothing, has replaced.
+func (w *workCounts) collected(made *manifest.ValueFile, took time.Duration) {
+	w.collections.Add(1)
+	if made != nil {
+		w.collectedBytes.Add(made.Size)
+	}
+	w.collectTime.Add(int64(took))
 }
 
 // LogStats describes the commit log.
@@ -87,6 +104,7 @@ func (d *DB) Stats() Stats {
 	}
 	s.Flushes, s.FlushedBytes = d.work.flushes.Load(), d.work.flushedBytes.Load()
 	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
+	s.Collections, s.CollectedBytes = d.work.collections.Load(), d.work.collectedBytes.Load()
 	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
 	s.addTables(d.view.Load().tree.Version)
 	if l := d.log.Load(); l != nil {
@@ -105,8 +123,13 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// addTables describes the tables of v.
+// addTables describes the tables and value files of v.
 func (s *Stats) addTables(v *manifest.Version) {
+	for _, f := range v.Values {
+		s.Values++
+		s.ValueBytes += f.Size
+		s.ValueGarbage += int64(f.Bytes - min(f.Live, f.Bytes))
+	}
 	for i, tables := range v.Levels {
 		l := &s.Levels[i]
 		l.Tables, l.Runs = len(tables), min(len(tables), 1)

@@ -127,7 +127,10 @@ func (tx *Txn) Err() error { return tx.loopErr }
 // Get returns the value of key, or ErrNotFound. The bytes are borrowed until
 // the transaction ends.
 func (tx *Txn) Get(key []byte) ([]byte, error) {
-	v, _, _, err := tx.look(key)
+	v, m, seq, err := tx.look(key)
+	if err == nil && m.Kind == base.KindPointer {
+		v, err = tx.fetch(v, key, seq)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -136,40 +139,62 @@ func (tx *Txn) Get(key []byte) ([]byte, error) {
 
 // GetCopy appends the value of key to dst, or returns ErrNotFound.
 func (tx *Txn) GetCopy(key, dst []byte) ([]byte, error) {
-	e, err := tx.find(key)
+	v, m, seq, err := tx.look(key)
+	if err == nil && m.Kind == base.KindPointer {
+		v, err = tx.fetch(v, key, seq)
+	}
 	if err != nil {
 		return dst, err
 	}
-	return append(dst, e.Value...), nil
+	return append(dst, v...), nil
 }
 
 // GetItem returns the value of key with all that is known of it, or
 // ErrNotFound.
 func (tx *Txn) GetItem(key []byte) (Item, error) {
-	e, err := tx.find(key)
+	v, m, seq, err := tx.look(key)
 	if err != nil {
 		return Item{}, err
 	}
-	if invariant.Enabled {
-		e.Value = tx.lend(e.Value)
+	return Item{tx: tx, entry: base.Entry{Key: key, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
+}
+
+// fetch returns the value of an entry of base.KindPointer.
+func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+	v := tx.view
+	if v == nil {
+		return nil, ErrTxnDone
 	}
-	e.Key = key
-	return Item{entry: e}, nil
+	return v.tree.Value(pointer, key, seq)
+}
+
+// pointerOf returns what is stored of version seq of key in place of its value,
+// or nil if that cannot be read.
+func (tx *Txn) pointerOf(key []byte, seq base.SeqNum) []byte {
+	v := tx.view
+	if v == nil {
+		return nil
+	}
+	hash := base.Hash(key, tx.db.hashSeed)
+	for _, t := range v.tables {
+		if pointer, _, _, ok := t.Get(key, hash, seq); ok {
+			return pointer
+		}
+	}
+	pointer, _, _, _, err := v.tree.Get(key, hash, seq)
+	if err != nil {
+		return nil
+	}
+	return pointer
 }
 
 // Has reports whether key has a value.
 func (tx *Txn) Has(key []byte) (bool, error) {
-	_, err := tx.find(key)
+	_, _, _, err := tx.look(key)
 	if err == ErrNotFound {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// find is look with an entry, without its key, as the result.
-func (tx *Txn) find(key []byte) (base.Entry, error) {
-	v, m, seq, err := tx.look(key)
-	return base.Entry{Value: v, Seq: seq, Meta: m}, err
 }
 
 // look looks key up: first among the transaction's own writes, then in the
@@ -213,7 +238,7 @@ func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Me
 	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
 		m.ExpiresAt++
 	}
-	if m.Kind != base.KindSet || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
+	if !m.Kind.HasValue() || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
 		return nil, base.Meta{}, 0, ErrNotFound
 	}
 	return value, m, seq, nil

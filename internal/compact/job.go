@@ -68,7 +68,10 @@ type Result struct {
 	BytesRead, BytesWritten     int64
 }
 
-// Apply fills in what the job has to know of the plan.
+// Apply fills in what the job has to know of the plan. What the plan counts on
+// must hold for the rules of the job: their time and their oldest snapshot are
+// not before those of the Shape that it was picked for. While one plan is
+// carried out, no other is picked; flushes may go on.
 func (p *Plan) Apply(job *Job, s Shape) {
 	s = s.withDefaults()
 	job.Rules.Bottom = p.Bottom

@@ -109,14 +109,11 @@ func (g gap) leftOfAll(t *manifest.Table) bool {
 	return c < 0 || c == 0 && (t.LargestExclusive || !g.left.LargestExclusive)
 }
 
-// runsOf cuts level 0 into its runs, the newest first, each ordered by key.
-func runsOf(level0 []*manifest.Table) [][]*manifest.Table {
-	var runs [][]*manifest.Table
-	for from, i := 0, 1; i <= len(level0); i++ {
-		if i == len(level0) || level0[i].Run != level0[from].Run {
-			runs = append(runs, level0[from:i])
-			from = i
-		}
+// runsOf returns the runs of level 0, the newest first, each ordered by key.
+func runsOf(v *manifest.Version) [][]*manifest.Table {
+	runs := make([][]*manifest.Table, v.Runs())
+	for i := range runs {
+		runs[i] = v.Run(i)
 	}
 	return runs
 }

@@ -3,6 +3,7 @@ package compact
 import (
 	"slices"
 
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -11,8 +12,8 @@ import (
 const poorRatio = 32
 
 // A slice is a set of tables of level 0 that can go to the base together, and
-// the tables of the base that they meet. Whatever it has of level 0, it has
-// everything older, too.
+// the tables of the base that they meet. With a table it has all that is older
+// and overlaps it.
 type slice struct {
 	tables             []*manifest.Table // of level 0, oldest run first
 	base               []*manifest.Table
@@ -134,7 +135,7 @@ func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	switch {
 	case why == ReasonIdle && best.poor():
 		return p.mergeRuns(why)
-	case why == ReasonRuns && poorRatio*bytesOf(p.v.Levels[0]) < bytesOf(p.v.Levels[p.base]):
+	case why == ReasonRuns && poorRatio*p.v.Bytes(0) < p.v.Bytes(p.base):
 		if plan, ok := p.mergeRuns(why); ok {
 			return plan, true
 		}
@@ -158,6 +159,7 @@ func (p *picker) better(a, b *slice, why Reason) bool {
 
 // planOf returns the plan that takes slice c to the base.
 func (p *picker) planOf(c *slice, why Reason) Plan {
+	invariant.Check(len(c.tables) > 0, "a slice of %d runs without a table of level 0", c.runs)
 	plan := Plan{Reason: why, OutputLevel: p.base}
 	plan.Inputs[0] = slices.Clone(c.tables)
 	slices.Reverse(plan.Inputs[0])

@@ -7,7 +7,7 @@ import "github.com/stoatdb/stoat/internal/manifest"
 // should be in use counts as twice its target, so that it goes soon.
 func (p *picker) worstLevel() (level int, score float64) {
 	for l := 1; l < last; l++ {
-		size := bytesOf(p.v.Levels[l])
+		size := p.v.Bytes(l)
 		if size == 0 {
 			continue
 		}

@@ -12,7 +12,7 @@ type picker struct {
 }
 
 func newPicker(v *manifest.Version, s Shape) *picker {
-	p := &picker{v: v, s: s.withDefaults(), runs: runsOf(v.Levels[0])}
+	p := &picker{v: v, s: s.withDefaults(), runs: runsOf(v)}
 	p.target = targetsOf(v, p.s)
 	p.base = baseOf(v, p.target)
 	return p
@@ -48,7 +48,7 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 func (p *picker) pickSize() (Plan, bool) {
 	level, score := p.worstLevel()
 	runs := float64(p.depth()) / float64(p.s.RunsMax)
-	level0 := float64(bytesOf(p.v.Levels[0])) / float64(p.s.BaseSizeMin)
+	level0 := float64(p.v.Bytes(0)) / float64(p.s.BaseSizeMin)
 	switch {
 	case max(runs, level0, score) < 1:
 		return Plan{}, false

@@ -247,11 +247,9 @@ func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
 		if after := tr.sees(); !reflect.DeepEqual(before, after) {
 			t.Errorf("seed %d: snapshots saw %d versions before and %d after", seed, len(before), len(after))
 		}
-		for level, tables := range tr.v.Levels[:last] {
-			for _, run := range runsOf(tables) {
-				if n := len(within(run, keyRange{lo: lo, hi: hi, open: true})); n > 0 {
-					t.Errorf("seed %d: %d tables of the range in level %d", seed, n, level)
-				}
+		for level := range last {
+			if n := len(tr.v.Overlapping(level, lo, hi, true)); n > 0 {
+				t.Errorf("seed %d: %d tables of the range in level %d", seed, n, level)
 			}
 		}
 	}

@@ -108,7 +108,8 @@ func (m *merge) judge(e *base.Entry) error {
 	if err != nil {
 		return err
 	}
-	invariant.Check(inFile == (e.Meta.Kind == base.KindPointer), "entry of kind %s placed in a value file: %t", e.Meta.Kind, inFile)
+	invariant.Check(inFile == (e.Meta.Kind == base.KindPointer),
+		"entry of kind %s placed in a value file: %t", e.Meta.Kind, inFile)
 	if inFile {
 		return m.out.addPointer(e, ref)
 	}

@@ -63,7 +63,7 @@ type targets struct {
 // targetsOf derives the targets from the size of the last level.
 func targetsOf(v *manifest.Version, s Shape) targets {
 	t := targets{base: last}
-	size := bytesOf(v.Levels[last])
+	size := v.Bytes(last)
 	t.bytes[last] = size
 	for level := last - 1; level > 0; level-- {
 		if size /= fanout; size < s.BaseSizeMin {
@@ -97,14 +97,14 @@ func Debt(v *manifest.Version, s Shape) int64 {
 	s = s.withDefaults()
 	t := targetsOf(v, s)
 	debt := int64(0)
-	level0 := bytesOf(v.Levels[0])
+	level0 := v.Bytes(0)
 	if over := level0 - s.BaseSizeMin; over > 0 {
 		// Emptying level 0 rewrites the base once.
-		base := bytesOf(v.Levels[baseOf(v, t)])
+		base := v.Bytes(baseOf(v, t))
 		debt += over + int64(float64(over)*float64(base)/float64(level0))
 	}
 	for level := 1; level < last; level++ {
-		if over := bytesOf(v.Levels[level]) - t.bytes[level]; over > 0 {
+		if over := v.Bytes(level) - t.bytes[level]; over > 0 {
 			debt += over * (fanout + 1) / 2
 		}
 	}

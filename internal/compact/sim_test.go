@@ -61,7 +61,7 @@ func TestLoadsStayWithinTheirBudgets(t *testing.T) {
 			if tr.tempMax > tr.s.InputMax*5/4 {
 				t.Errorf("a merge of %d MB", tr.tempMax>>20)
 			}
-			if n := len(runsOf(tr.v.Levels[0])); n > 1 {
+			if n := len(runsOf(tr.v)); n > 1 {
 				t.Errorf("%d runs after idling", n)
 			}
 		})

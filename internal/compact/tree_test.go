@@ -192,7 +192,7 @@ func (t *tree) merge(p *Plan) []*manifest.Table {
 // a level that overlap, or a version above a newer one.
 func (t *tree) invalid() string {
 	newestBelow := map[uint64]base.SeqNum{}
-	lists := slices.Concat(runsOf(t.v.Levels[0]), t.v.Levels[1:])
+	lists := slices.Concat(runsOf(t.v), t.v.Levels[1:])
 	for i := len(lists) - 1; i >= 0; i-- {
 		for j, m := range lists[i] {
 			if j > 0 && m.Overlaps(lists[i][j-1]) {

@@ -17,8 +17,8 @@ const (
 	roundMax = 2 * BatchSize
 )
 
-// BatchSize is what the low bits of a ref count to.
-var _ [BatchSize - 1<<refShift]struct{}
+// The low bits of a ref count to BatchSize, no less and no more.
+var _ [0]struct{} = [BatchSize - 1<<refShift]struct{}{}
 
 // A turn is a cursor that waits for its turn, by the head of its next entry.
 type turn struct {

@@ -11,7 +11,9 @@ type IterOptions struct {
 
 	Reverse     bool
 	AllVersions bool
-	Since       uint64
+	// KeysOnly shows in place of a value how long it is: see KeyOnly.
+	KeysOnly bool
+	Since    uint64
 }
 
 // An Iterator walks over a transaction's snapshot and its own writes, the
@@ -24,7 +26,8 @@ type Iterator struct {
 	current Item
 	valid   bool
 	// queue holds the rest of the current key's versions.
-	queue []Item
+	queue  []Item
+	passed passedOver
 
 	reading bool
 	// Where the range being read begins: forward from start, backward down
@@ -82,6 +85,7 @@ func (it *Iterator) position(start string, end bound) {
 	it.noteRange()
 	it.own = it.t.byKey()
 	it.reading, it.start, it.end, it.queue = true, start, end, nil
+	it.passed = passedOver{}
 	if it.o.Reverse {
 		it.previous(end)
 	} else {
@@ -176,6 +180,11 @@ func (it *Iterator) show(key string) bool {
 	items := it.itemsOf(key)
 	if len(items) == 0 {
 		return false
+	}
+	if it.o.KeysOnly {
+		for i := range items {
+			items[i] = items[i].KeyOnly()
+		}
 	}
 	it.current, it.queue, it.valid = items[0], items[1:], true
 	return true

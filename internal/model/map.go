@@ -79,6 +79,10 @@ func (h *history) at(seq uint64) (Version, bool) {
 // A Map is a sorted map with its whole past. It is not safe for concurrent
 // use.
 type Map struct {
+	// Versions is how many versions of a key the database keeps at least, as
+	// its options say.
+	Versions int
+
 	sorted []*history
 	byKey  map[string]*history
 	// commits holds the writes of commit i+1 at index i: numbers have no
@@ -88,7 +92,7 @@ type Map struct {
 
 // NewMap returns an empty map.
 func NewMap() *Map {
-	return &Map{byKey: make(map[string]*history)}
+	return &Map{Versions: 1, byKey: make(map[string]*history)}
 }
 
 // Last is the number of the newest commit; 0 when there is none.
@@ -179,6 +183,7 @@ func (m *Map) Truncate(seq uint64) {
 // Clone returns a copy that shares nothing that changes.
 func (m *Map) Clone() *Map {
 	c := NewMap()
+	c.Versions = m.Versions
 	c.commits = slices.Clone(m.commits)
 	c.sorted = make([]*history, len(m.sorted))
 	for i, h := range m.sorted {

@@ -3,12 +3,14 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -20,65 +22,78 @@ type Options struct {
 	HashSeed uint64
 }
 
-// Files is the tables of a database that may be read. Its methods may be
-// called from many goroutines.
+// Files is the tables and value files of a database that may be read. Its
+// methods may be called from many goroutines.
 type Files struct {
 	opts Options
 
-	mu      sync.Mutex
-	handles map[base.FileNum]*handle
+	mu     sync.Mutex
+	tables map[base.FileNum]*tableHandle
+	values map[base.FileNum]*valueHandle // by the number in the file's name
 }
+
+type (
+	tableHandle = handle[table.Reader, *table.Reader]
+	valueHandle = handle[values.Reader, *values.Reader]
+)
 
 // New returns an empty set.
 func New(opts Options) *Files {
-	return &Files{opts: opts, handles: map[base.FileNum]*handle{}}
+	return &Files{opts: opts, tables: map[base.FileNum]*tableHandle{}, values: map[base.FileNum]*valueHandle{}}
 }
 
 // A Table is a table that may be read: what the manifest says of it, and its
 // reader once somebody needed it.
 type Table struct {
 	*manifest.Table
-	*handle
+	*tableHandle
 }
 
-// A handle is the reader of a table. A table that moves to another level
-// keeps it.
-type handle struct {
-	reader atomic.Pointer[table.Reader]
+// A handle is the reader of a file, made when it is first needed. A table that
+// moves to another level keeps it.
+type handle[T any, P interface {
+	*T
+	io.Closer
+}] struct {
+	reader atomic.Pointer[T]
 	mu     sync.Mutex // held while the reader is made
 	closed bool       // guarded by mu
 }
 
-// reader returns the reader of t, and opens it if nobody has before.
-func (f *Files) reader(t *Table) (*table.Reader, error) {
-	if r := t.handle.reader.Load(); r != nil {
+// open returns the reader, and makes it by open if nobody has before.
+func (h *handle[T, P]) open(name string, open func() (*T, error)) (*T, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.reader.Load(); r != nil {
 		return r, nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r := t.handle.reader.Load(); r != nil {
-		return r, nil
+	if h.closed {
+		return nil, fmt.Errorf("%s: %w", name, vfs.ErrClosed)
 	}
-	if t.closed {
-		return nil, fmt.Errorf("table %s: %w", base.TableName(t.Num), vfs.ErrClosed)
+	r, err := open()
+	if err == nil {
+		h.reader.Store(r)
 	}
-	r, err := f.Open(t.Table)
-	if err != nil {
-		return nil, err
-	}
-	t.handle.reader.Store(r)
-	return r, nil
+	return r, err
 }
 
-// close ends the reading of the table for good.
-func (h *handle) close() error {
+// close ends the reading of the file for good.
+func (h *handle[T, P]) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
 	if r := h.reader.Swap(nil); r != nil {
-		return r.Close()
+		return P(r).Close()
 	}
 	return nil
+}
+
+// reader returns the reader of t, and opens it if nobody has before.
+func (f *Files) reader(t *Table) (*table.Reader, error) {
+	if r := t.tableHandle.reader.Load(); r != nil {
+		return r, nil
+	}
+	return t.open(base.TableName(t.Num), func() (*table.Reader, error) { return f.Open(t.Table) })
 }
 
 // Open returns a reader of the table of its own, which the caller closes. A
@@ -86,50 +101,88 @@ func (h *handle) close() error {
 // corruption.
 func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
 	name := base.TableName(t.Num)
-	file, err := f.opts.FS.Open(f.opts.FS.Join(f.opts.Dir, name), vfs.CatTable)
-	if errors.Is(err, vfs.ErrNotExist) {
-		return nil, &base.CorruptionError{File: name, Offset: -1, What: "table", Got: "no file", Want: fmt.Sprintf("%d bytes", t.Size)}
-	}
+	file, err := f.openFile(name, t.Size, vfs.CatTable)
 	if err != nil {
 		return nil, err
 	}
-	size, err := file.Size()
-	if err == nil && size != t.Size {
-		err = base.InFile(base.Corrupt(-1, "size of a table", size, t.Size), name)
-	}
-	if err != nil {
-		_ = file.Close() // it was only opened; the error that is known says more
-		return nil, err
-	}
-	r, err := table.Open(file, size, name, table.ReaderOptions{})
+	r, err := table.Open(file, t.Size, name, table.ReaderOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if got := r.Properties().Salt; got != t.Salt {
-		_ = r.Close() // as above
+		_ = r.Close() // it was only opened; the error that is known says more
 		return nil, base.InFile(base.Corrupt(-1, "salt of a table", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", t.Salt)), name)
 	}
 	return r, nil
 }
 
+// OpenValues is Open for a value file.
+func (f *Files) OpenValues(v *manifest.ValueFile) (*values.Reader, error) {
+	name := base.ValueName(v.File)
+	file, err := f.openFile(name, v.Size, vfs.CatValue)
+	if err != nil {
+		return nil, err
+	}
+	return values.Open(file, v.Size, v.Num, v.Salt, name)
+}
+
+// openFile opens a file that should have so many bytes.
+func (f *Files) openFile(name string, size int64, cat vfs.Category) (vfs.File, error) {
+	file, err := f.opts.FS.Open(f.opts.FS.Join(f.opts.Dir, name), cat)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil, &base.CorruptionError{File: name, Offset: -1, What: "file", Got: "none", Want: fmt.Sprintf("%d bytes", size)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	got, err := file.Size()
+	if err == nil && got != size {
+		err = base.InFile(base.Corrupt(-1, "size of the file", got, size), name)
+	}
+	if err != nil {
+		_ = file.Close() // it was only opened; the error that is known says more
+		return nil, err
+	}
+	return file, nil
+}
+
 // table returns what readers use of the table m. The caller holds mu.
 func (f *Files) table(m *manifest.Table) *Table {
-	h := f.handles[m.Num]
+	h := f.tables[m.Num]
 	if h == nil {
-		h = new(handle)
-		f.handles[m.Num] = h
+		h = new(tableHandle)
+		f.tables[m.Num] = h
 	}
-	return &Table{Table: m, handle: h}
+	return &Table{Table: m, tableHandle: h}
+}
+
+// valueFile returns what readers use of the value file m. The caller holds mu.
+func (f *Files) valueFile(m *manifest.ValueFile) valueFile {
+	h := f.values[m.File]
+	if h == nil {
+		h = new(valueHandle)
+		f.values[m.File] = h
+	}
+	return valueFile{ValueFile: m, valueHandle: h}
 }
 
 // Drop ends the reading of tables that nobody can reach any more. The files
 // stay.
-func (f *Files) Drop(nums []base.FileNum) error {
+func (f *Files) Drop(tables []base.FileNum) error { return drop(f, f.tables, tables) }
+
+// DropValues is Drop for value files, which are named by the numbers in their
+// names.
+func (f *Files) DropValues(files []base.FileNum) error { return drop(f, f.values, files) }
+
+func drop[T any, P interface {
+	*T
+	io.Closer
+}](f *Files, handles map[base.FileNum]*handle[T, P], nums []base.FileNum) error {
 	var errs []error
 	for _, n := range nums {
 		f.mu.Lock()
-		h := f.handles[n]
-		delete(f.handles, n)
+		h := handles[n]
+		delete(handles, n)
 		f.mu.Unlock()
 		if h != nil {
 			errs = append(errs, h.close())
@@ -138,14 +191,18 @@ func (f *Files) Drop(nums []base.FileNum) error {
 	return errors.Join(errs...)
 }
 
-// Close ends the reading of all tables.
+// Close ends the reading of all files.
 func (f *Files) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
-	for _, h := range f.handles {
+	for _, h := range f.tables {
 		errs = append(errs, h.close())
 	}
-	clear(f.handles)
+	for _, h := range f.values {
+		errs = append(errs, h.close())
+	}
+	clear(f.tables)
+	clear(f.values)
 	return errors.Join(errs...)
 }

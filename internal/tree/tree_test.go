@@ -190,15 +190,15 @@ func TestLevelsThatStayKeepTheirReaders(t *testing.T) {
 	if &v.levels[0].tables[0] != &old.levels[0].tables[0] {
 		t.Error("a level that did not change was made anew")
 	}
-	var handles []*handle
+	var handles []*tableHandle
 	for _, l := range v.levels {
 		for _, table := range l.tables {
 			if table.Num == moved.Num {
-				handles = append(handles, table.handle)
+				handles = append(handles, table.tableHandle)
 			}
 		}
 	}
-	if len(handles) != 1 || handles[0] != files.handles[moved.Num] {
+	if len(handles) != 1 || handles[0] != files.tables[moved.Num] {
 		t.Error("a table that moved lost its reader")
 	}
 	must(t, files.Close())

@@ -16,6 +16,7 @@ type View struct {
 	Version *manifest.Version
 	files   *Files
 	levels  []level
+	values  []valueFile // ascending by identity
 }
 
 // View returns what readers use of v. Levels that old has too are shared with
@@ -36,6 +37,9 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 		if len(tables) > 0 {
 			view.levels = append(view.levels, f.level(tables, old))
 		}
+	}
+	for _, m := range v.Values {
+		view.values = append(view.values, f.valueFile(m.ValueFile))
 	}
 	return view
 }
@@ -94,7 +98,7 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m bas
 			if t == nil || t.SmallestSeq > at {
 				continue
 			}
-			r := t.handle.reader.Load()
+			r := t.tableHandle.reader.Load()
 			if r == nil {
 				if r, err = v.files.reader(t); err != nil {
 					return

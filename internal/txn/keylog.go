@@ -48,7 +48,7 @@ func (l *keyLog) extend(n int) {
 
 // reset empties the log and keeps a chunk of modest size.
 func (l *keyLog) reset() {
-	if l.n == 0 {
+	if l.scans = 0; l.n == 0 {
 		return
 	}
 	tip := l.tip

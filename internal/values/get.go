@@ -55,7 +55,7 @@ func mismatch(at int64, h *header, p Pointer, seq base.SeqNum) error {
 
 // verify fetches and verifies rec, which a pointer has at offset at.
 func (r *Reader) verify(v *view, at int64, rec []byte) error {
-	if err := v.m.Populate(at, int64(len(rec))); err != nil {
+	if err := r.fetch(v, at, int64(len(rec))); err != nil {
 		return err
 	}
 	h, err := decodeHeader(rec, at, v.end)
@@ -72,4 +72,24 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	mark.Store(verified)
 	r.touched.Add(int64(len(rec)))
 	return nil
+}
+
+// fetchAhead is what is fetched at once when records are touched in the order
+// of the file: one system call for many.
+const fetchAhead = 128 << 10
+
+// fetch makes sure that [at, at+n), which is about to be touched for the first
+// time, has been read from the file. Two goroutines that go through the file at
+// once spoil each other's order, which costs them system calls.
+func (r *Reader) fetch(v *view, at, n int64) error {
+	next := r.next.Swap(at + n)
+	inOrder := at >= next && at-next <= prefetchGap
+	if inOrder && at+n <= r.fetched.Load() {
+		return nil
+	}
+	if inOrder {
+		n = max(n, min(fetchAhead, v.end-at))
+	}
+	r.fetched.Store(at + n)
+	return v.m.Populate(at, n)
 }

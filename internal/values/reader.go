@@ -36,6 +36,9 @@ type Reader struct {
 	source
 	foot    footer
 	touched atomic.Int64
+	// next is where the record ends that was fetched last, and fetched what
+	// has been fetched with it.
+	next, fetched atomic.Int64
 	mapping sync.Mutex // held by who makes the mapping
 }
 
@@ -162,6 +165,7 @@ func (r *Reader) GiveBack() error {
 	}
 	v.marks.clear()
 	r.touched.Store(0)
+	r.fetched.Store(0)
 	return v.m.DontNeed(0, v.end)
 }
 

@@ -14,7 +14,11 @@ import (
 // every way that the disk in memory knows, and demands what was synced.
 func TestSyncedValuesSurviveACrash(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(60) {
+	seeds := uint64(64)
+	if testing.Short() {
+		seeds = 16
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		mem := vfs.NewMem()
 		f := mustCreate(t, mem, "w")
@@ -50,7 +54,7 @@ func TestSyncedValuesSurviveACrash(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		kind := vfs.CrashKind(seed % 5)
+		kind := vfs.CrashKind(seed) % (vfs.CrashShortTail + 1)
 		mustRecover(t, mem.Crash(kind, rng), values, synced, opts)
 	}
 }

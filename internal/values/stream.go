@@ -17,7 +17,7 @@ import (
 type Stream struct {
 	w    *Writer
 	key  []byte
-	buf  []byte // the chunk at the end
+	buf  []byte // the end, up to a byte more than a chunk
 	h    header
 	at   int64 // of the record
 	sums []byte
@@ -34,7 +34,7 @@ func (w *Writer) Stream(key []byte) (*Stream, error) {
 	w.stream = true
 	return &Stream{
 		w: w, key: append([]byte(nil), key...), at: w.out.pos(), h: header{keyLen: uint32(len(key))},
-		buf: make([]byte, 0, chunkSize),
+		buf: make([]byte, 0, chunkSize+1),
 	}, nil
 }
 
@@ -72,26 +72,27 @@ func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	return s.n + int64(len(s.buf)) - start, s.err
 }
 
-// room returns how much the buffer takes, at least a byte. A full chunk is
-// written when more is to come: a value of one chunk is not a chunked one.
+// room returns how much the buffer takes, at least a byte. A chunk is written
+// when a byte more is there: a value of one chunk is not a chunked one.
 func (s *Stream) room() int {
-	if len(s.buf) == chunkSize {
+	if len(s.buf) > chunkSize {
 		s.emit()
 	}
-	return chunkSize - len(s.buf)
+	return chunkSize + 1 - len(s.buf)
 }
 
-// emit writes the buffer as the next chunk.
+// emit writes the next chunk, and keeps what follows it in the buffer.
 func (s *Stream) emit() {
 	out := &s.w.out
 	if s.n == 0 {
 		out.write(s.h.append(nil)) // its place is taken; the true one follows
 		out.write(s.key)
 	}
-	s.sums = binary.LittleEndian.AppendUint64(s.sums, partSum(s.w.opts.Salt, s.buf, out.pos()))
-	out.write(s.buf)
-	s.n += int64(len(s.buf))
-	s.buf = s.buf[:0]
+	chunk := s.buf[:min(len(s.buf), chunkSize)]
+	s.sums = binary.LittleEndian.AppendUint64(s.sums, partSum(s.w.opts.Salt, chunk, out.pos()))
+	out.write(chunk)
+	s.n += int64(len(chunk))
+	s.buf = s.buf[:copy(s.buf, s.buf[len(chunk):])]
 	s.err = out.err
 }
 
@@ -104,11 +105,13 @@ func (s *Stream) Finish(seq base.SeqNum) (Pointer, error) {
 	}
 	s.w.stream = false
 	s.h.seq = seq
-	if s.n == 0 {
+	if s.n == 0 && len(s.buf) <= chunkSize {
 		s.h.valueLen, s.h.storedLen = uint32(len(s.buf)), uint32(len(s.buf))
 		return s.w.appendRecord(s.h, s.key, s.buf)
 	}
-	s.emit()
+	for len(s.buf) > 0 {
+		s.emit()
+	}
 	s.h.valueLen, s.h.storedLen = uint32(s.n), uint32(s.n)
 	return s.seal()
 }

@@ -1,6 +1,8 @@
 package values
 
 import (
+	"math"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -45,6 +47,9 @@ func (t *Tail) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 // readRecord reads and verifies the record of length n at offset at. That it
 // lies within the file is known.
 func (s *source) readRecord(at, n int64) ([]byte, header, error) {
+	if n > math.MaxInt {
+		return nil, header{}, ErrTooLarge // for the memory of this machine
+	}
 	rec := make([]byte, n)
 	if err := readFull(s.file, rec, at); err != nil {
 		return nil, header{}, err

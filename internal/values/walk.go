@@ -25,8 +25,8 @@ func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 		return w.buf[from : from+n], nil
 	}
 	size := min(max(n, ahead), windowSize, end-at)
-	if w.buf == nil {
-		w.buf = make([]byte, 0, windowSize)
+	if int64(cap(w.buf)) < size {
+		w.buf = make([]byte, size)
 	}
 	w.buf = w.buf[:size]
 	if err := readFull(w.file, w.buf, at); err != nil {

@@ -1,0 +1,209 @@
+package values
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// benchBytes is the size of the files that are measured.
+const benchBytes = 64 << 20
+
+func benchValues(size int) []stored {
+	value := randomBytes(rand.New(rand.NewPCG(1, 1)), size)
+	out := make([]stored, benchBytes/size)
+	for i := range out {
+		out[i] = stored{key: fmt.Appendf(nil, "vsz=%05d-k=%010d", size, i), seq: base.SeqNum(i + 1), value: value}
+	}
+	return out
+}
+
+// benchFile writes values to a file of the operating system and opens it.
+func benchFile(b *testing.B, values []stored) *Reader {
+	fs := vfs.OS()
+	f, err := fs.Create(fs.Join(b.TempDir(), "w"), vfs.CatValue)
+	if err != nil {
+		b.Fatal(err)
+	}
+	props := benchWrite(b, f, values)
+	r, err := Open(f, props.Size, testNum, testSalt, "w")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return r
+}
+
+func benchWrite(b *testing.B, f vfs.File, values []stored) Properties {
+	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range values {
+		if values[i].p, err = w.Append(values[i].key, values[i].seq, values[i].value); err != nil {
+			b.Fatal(err)
+		}
+	}
+	props, err := w.Finish()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return props
+}
+
+// BenchmarkBuild writes a file of 64 MiB, durably.
+func BenchmarkBuild(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			values := benchValues(size)
+			fs, dir := vfs.OS(), b.TempDir()
+			b.SetBytes(benchBytes)
+			for i := 0; b.Loop(); i++ {
+				name := fs.Join(dir, fmt.Sprint(i))
+				f, err := fs.Create(name, vfs.CatValue)
+				if err != nil {
+					b.Fatal(err)
+				}
+				benchWrite(b, f, values)
+				if err := f.Close(); err != nil {
+					b.Fatal(err)
+				}
+				if err := fs.Remove(name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkGet reads verified values and touches their ends: at random, in the
+// order of the file, and at random from a file that was rewritten.
+func BenchmarkGet(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10} {
+		values := benchValues(size)
+		r := benchFile(b, values)
+		shuffled := slices.Clone(values)
+		rand.New(rand.NewPCG(2, 2)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		b.Run(fmt.Sprintf("%d/random", size), func(b *testing.B) { benchGet(b, r, shuffled) })
+		b.Run(fmt.Sprintf("%d/sequential", size), func(b *testing.B) { benchGet(b, r, values) })
+		b.Run(fmt.Sprintf("%d/cached", size), func(b *testing.B) { benchGet(b, r, shuffled[:64]) })
+		live := shuffled[:len(shuffled)*3/4]
+		slices.SortFunc(live, func(x, y stored) int { return slices.Compare(x.key, y.key) })
+		rewritten := benchRewrite(b, r, live)
+		rand.New(rand.NewPCG(2, 2)).Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+		b.Run(fmt.Sprintf("%d/rewritten", size), func(b *testing.B) { benchGet(b, rewritten, live) })
+	}
+}
+
+func benchRewrite(b *testing.B, r *Reader, live []stored) *Reader {
+	fs := vfs.OS()
+	f, err := fs.Create(fs.Join(b.TempDir(), "w"), vfs.CatValue)
+	if err != nil {
+		b.Fatal(err)
+	}
+	props, err := Rewrite(RewriteJob{Source: r, Out: f, Salt: 1, Live: liveOf(live)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := Open(f, props.Size, testNum, 1, "w")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := out.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return out
+}
+
+func benchGet(b *testing.B, r *Reader, values []stored) {
+	for _, s := range values { // verify
+		if _, err := r.Get(s.p, s.key, s.seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	sum, i := 0, 0
+	for b.Loop() {
+		s := &values[i]
+		v, err := r.Get(s.p, s.key, s.seq)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += int(v[0]) + int(v[len(v)-1])
+		if i++; i == len(values) {
+			i = 0
+		}
+	}
+	if sum < 0 {
+		b.Fatal("no value")
+	}
+}
+
+// BenchmarkFirstGet reads and verifies values that are in the page cache, in
+// the order of the file.
+func BenchmarkFirstGet(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10} {
+		values := benchValues(size)
+		r := benchFile(b, values)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			i := 0
+			for b.Loop() {
+				if i == len(values) {
+					if err := r.GiveBack(); err != nil {
+						b.Fatal(err)
+					}
+					i = 0
+				}
+				if _, err := r.Get(values[i].p, values[i].key, values[i].seq); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkRewrite collects a file of which every fourth value is dead.
+func BenchmarkRewrite(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10} {
+		values := benchValues(size)
+		r := benchFile(b, values)
+		live := make([]stored, 0, len(values))
+		for i, s := range values {
+			if i%4 != 0 {
+				live = append(live, s)
+			}
+		}
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			fs, dir := vfs.OS(), b.TempDir()
+			b.SetBytes(int64(len(live) * size))
+			for i := 0; b.Loop(); i++ {
+				name := fs.Join(dir, fmt.Sprint(i))
+				f, err := fs.Create(name, vfs.CatValue)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := Rewrite(RewriteJob{Source: r, Out: f, Salt: 1, Live: liveOf(live)}); err != nil {
+					b.Fatal(err)
+				}
+				if err := f.Close(); err != nil {
+					b.Fatal(err)
+				}
+				if err := fs.Remove(name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package values
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// TestManyReadWhileMemoryIsGivenBack reads from several goroutines, some in
+// parts, while another prefetches and gives the memory back.
+func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
+	values := randomValues(rand.New(rand.NewPCG(1, 7)), 200)
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	r := mustOpen(t, data, testSalt)
+	var all sync.WaitGroup
+	for worker := range uint64(4) {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(worker, 8))
+			for range 500 {
+				s := values[rng.IntN(len(values))]
+				if got, err := r.Get(s.p, s.key, s.seq); err != nil || !bytes.Equal(got, s.value) {
+					t.Errorf("%d bytes, %v", len(got), err)
+				}
+				if rng.IntN(20) == 0 {
+					if _, err := r.NewValueReader(s.p, s.key, s.seq); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 50 {
+			if err := r.Prefetch([]Pointer{values[i].p, values[i+100].p}); err != nil {
+				t.Error(err)
+			}
+			if err := r.GiveBack(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+}

@@ -1,0 +1,161 @@
+package values
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// smallFile returns a file with all that the format knows but chunks; it is
+// rewritten if remapped is set.
+func smallFile(t testing.TB, remapped bool) ([]byte, []stored) {
+	t.Helper()
+	var values []stored
+	for i := range 7 {
+		values = append(values, stored{key: fmt.Appendf(nil, "key-%d", i), seq: 5, value: bytes.Repeat([]byte{byte(i)}, 60*i)})
+	}
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	if !remapped {
+		return data, values
+	}
+	r, err := openBytes(t, data, testSalt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }() // what matters was read
+	values = append(values[5:6:6], values[1:4]...)
+	data, _, err = rewrite(t, r, liveOf(values), testSalt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, values
+}
+
+// exercise reads data in every way. Every answer must be right or an error
+// that says corrupt. It returns how many errors there were.
+func exercise(t *testing.T, data []byte, values []stored) int {
+	r, err := openBytes(t, data, testSalt)
+	if err != nil {
+		mustBeCorrupt(t, err)
+		return 1
+	}
+	defer func() { _ = r.Close() }() // a failed close would have failed in Open
+	failed := 0
+	note := func(err error) bool {
+		mustBeCorrupt(t, err)
+		if err != nil {
+			failed++
+		}
+		return err == nil
+	}
+	for _, s := range values {
+		for range 2 {
+			if got, err := r.Get(s.p, s.key, s.seq); note(err) && !bytes.Equal(got, s.value) {
+				t.Fatalf("a wrong value: %x", got)
+			}
+		}
+		v, err := r.NewValueReader(s.p, s.key, s.seq)
+		if !note(err) {
+			continue
+		}
+		if got, err := io.ReadAll(v); note(err) && !bytes.Equal(got, s.value) {
+			t.Fatalf("a wrong value in parts: %x", got)
+		}
+	}
+	note(r.Verify())
+	return failed
+}
+
+func TestEveryFlippedByteIsAnErrorAndNeverAWrongValue(t *testing.T) {
+	t.Parallel()
+	for _, remapped := range []bool{false, true} {
+		data, values := smallFile(t, remapped)
+		if n := exercise(t, data, values); n != 0 {
+			t.Fatalf("%d errors before any damage", n)
+		}
+		for i := 0; i < len(data); i += step() {
+			for _, flip := range []byte{1, 0x80, 0xff} {
+				damaged := bytes.Clone(data)
+				damaged[i] ^= flip
+				if exercise(t, damaged, values) == 0 {
+					t.Fatalf("remapped=%v: nobody saw byte %d change", remapped, i)
+				}
+			}
+		}
+		for n := 0; n < len(data); n += step() {
+			if exercise(t, data[:n], values) == 0 {
+				t.Fatalf("nobody saw that %d bytes were cut", len(data)-n)
+			}
+		}
+	}
+}
+
+func TestEveryPartOfALargeValueIsChecked(t *testing.T) {
+	t.Parallel()
+	values := largeValues(rand.New(rand.NewPCG(1, 5)))[4:9]
+	data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+	end := int64(fileHeaderSize) + int64(props.Bytes)
+	for at := int64(fileHeaderSize); at < end; at += int64(30_011 * step()) {
+		mustSeeFlip(t, data, values, at)
+	}
+	for _, s := range values {
+		for back := int64(1); back < 60; back += int64(step()) {
+			mustSeeFlip(t, data, values, s.p.Offset+s.p.Length-back)
+		}
+	}
+}
+
+func mustSeeFlip(t *testing.T, data []byte, values []stored, at int64) {
+	t.Helper()
+	damaged := bytes.Clone(data)
+	damaged[at] ^= 1
+	if exercise(t, damaged, values) == 0 {
+		t.Fatalf("nobody saw byte %d change", at)
+	}
+}
+
+// step is how far apart the damage is that is tried, in short runs a part of
+// all places.
+func step() int {
+	if testing.Short() {
+		return 17
+	}
+	return 1
+}
+
+// reseal gives a damaged file checksums that fit, as somebody would who wants
+// to harm the reader.
+func reseal(data []byte) {
+	le := binary.LittleEndian
+	size := int64(len(data))
+	if size < fileHeaderSize+footerSize {
+		return
+	}
+	head, tail := data[:fileHeaderSize], data[size-footerSize:]
+	le.PutUint64(head[16:], testSalt)
+	le.PutUint64(head[24:], testNum)
+	le.PutUint64(head[32:], partSum(testSalt, head[:32], 0))
+	le.PutUint64(tail[16:], testSalt)
+	le.PutUint64(tail[24:], testNum)
+	if end := int64(le.Uint64(tail[40:])); end >= fileHeaderSize && end <= size-footerSize {
+		le.PutUint64(tail[104:], partSum(testSalt, data[end:size-footerSize], end))
+		resealRecords(data[:end])
+	}
+	le.PutUint64(tail[112:], partSum(testSalt, tail[:112], size-footerSize))
+}
+
+func resealRecords(data []byte) {
+	end := int64(len(data))
+	for at := int64(fileHeaderSize); end-at >= headerSize; {
+		h, err := decodeHeader(data[at:], at, end)
+		if err != nil {
+			return
+		}
+		rec := data[at : at+h.size()]
+		binary.LittleEndian.PutUint64(rec, h.recordSum(testSalt, at, rec))
+		at += h.size()
+	}
+}

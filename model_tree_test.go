@@ -1,0 +1,71 @@
+package stoat_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/model"
+)
+
+// What makes the tree work: memtables that fill, flushes, compactions.
+
+// modelWork counts what a run did: calls of the database, and what those did
+// in the background.
+type modelWork struct{ calls, flushes, compactions int64 }
+
+func (w *modelWork) add(s stoat.Stats) {
+	w.flushes += s.Flushes
+	w.compactions += s.Compactions
+}
+
+// opFill commits about as much as a small memtable holds, in transactions that
+// overwrite and delete, some of them under a snapshot that stays.
+func opFill(r *modelRun, rng *rand.Rand) error {
+	for filled := 0; filled < smallMemtable; {
+		p, err := r.begin(true)
+		if err != nil {
+			return err
+		}
+		for range 1 + rng.IntN(20) {
+			v := r.value(rng)
+			v.Value += strings.Repeat("+", rng.IntN(4<<10))
+			switch rng.IntN(6) {
+			case 0:
+				v = model.Version{Deleted: true}
+			case 1:
+				v.ExpiresAt = r.clock.seen() + uint64(rng.IntN(30))
+			}
+			filled += len(v.Value) + 40
+			if err := r.write(p, r.keys.pick(rng), v); err != nil {
+				return err
+			}
+		}
+		if err := r.commit(p, stoat.Buffered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opWaitForFlushes waits until everything but one memtable is in tables, so
+// that what follows reads them.
+func opWaitForFlushes(r *modelRun, _ *rand.Rand) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	r.say("wait for the flushes")
+	return flushed(r.db)
+}
+
+// flushed waits until no memtable waits to be flushed.
+func flushed(db *stoat.DB) error {
+	for deadline := time.Now().Add(time.Minute); db.Stats().Memtables > 1; time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return errors.New("memtables are not flushed")
+		}
+	}
+	return nil
+}
