@@ -10,6 +10,7 @@ SEED ?= 1
 # detector. Invariants are on: they make a wrong state fail where it begins.
 TAGS ?= invariants
 RACE ?=
+VERBOSE ?=
 
 # Platforms that must compile, beside the one this runs on.
 PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
@@ -64,7 +65,7 @@ race: ## all tests under the race detector, short
 define randomized
 	@$(GO) test -tags "$(TAGS)" -list '^($(1))$$' . | grep -q '^Test' || \
 		{ echo "there is no test $(1)"; exit 1; }
-	$(GO) test -tags "$(TAGS)" $(RACE) -count=1 -timeout 0 -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
+	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout 0 -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
 endef
 
 # The sizes below are the dose of a change; docs/testing.md has those of a
@@ -90,13 +91,16 @@ kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS
 	$(call randomized,TestKill,-stoat.kills=$(KILLS))
 
+# These say what this machine made them skip.
+powercut diskfull: VERBOSE = -v
+
 powercut: CUTS ?= 20
 powercut: ## power cuts of ext4 and XFS on loop devices, as root: SEED, CUTS
-	$(call randomized,TestPowerCut.*,-stoat.cuts=$(CUTS) -test.v)
+	$(call randomized,TestPowerCut.*,-stoat.cuts=$(CUTS))
 
 diskfull: SIZES ?= 3
 diskfull: ## disks that are really full, as root: SEED, SIZES
-	$(call randomized,TestDiskFull,-stoat.sizes=$(SIZES) -test.v)
+	$(call randomized,TestDiskFull,-stoat.sizes=$(SIZES))
 
 model: OPS ?= 1000000
 model: ## random operations against a sorted map: SEED, OPS

@@ -50,9 +50,21 @@ func (a *admission) admit(bytes int64) error {
 	if ns > 0 {
 		time.Sleep(min(time.Duration(ns), delayMax))
 	}
-	err := a.wait(bytes)
+	err := a.stall(bytes)
 	a.waits.Add(1)
 	a.waited.Add(int64(time.Since(started)))
+	return err
+}
+
+// stall is wait, with events around it.
+func (a *admission) stall(bytes int64) error {
+	if !a.full(bytes) {
+		return nil
+	}
+	started := time.Now()
+	a.db.emit(StallBegin{})
+	err := a.wait(bytes)
+	a.db.emit(StallEnd{Took: time.Since(started)})
 	return err
 }
 

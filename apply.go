@@ -60,6 +60,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	}
 	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
 	c.counts.commits.Add(1)
+	c.counts.bytes.Add(w.pending.DataBytes())
 	return nil
 }
 

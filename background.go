@@ -26,6 +26,7 @@ type background struct {
 	quiet quietTime // of the compactor
 
 	running sync.WaitGroup
+	ending  sync.Mutex // held to add to running, and to stop
 	stop    context.CancelFunc
 	stopped context.Context // done when Close wants the end
 }
@@ -94,7 +95,9 @@ func (b *background) run(w *worker, step func() (again time.Duration, err error)
 
 // end stops the goroutines and waits for them.
 func (b *background) end() {
+	b.ending.Lock()
 	b.stop()
+	b.ending.Unlock()
 	b.running.Wait()
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,7 +172,18 @@ func bitsImages(t *testing.T) []*bitsImage {
 	}, func(r *modelRun) {
 		commitSome(t, r, 1, 10)
 	})
-	return []*bitsImage{one, several, segments, last, newUnclosedImage(t)}
+	tables := newBitsImage(t, "tables", func(r *modelRun) {
+		r.opts.MemtableSize = smallMemtable
+		commitSome(t, r, 60, 6<<10)
+		must(t, flushed(r.db))
+	}, func(r *modelRun) {
+		commitSome(t, r, 10, 6<<10)
+		must(t, flushed(r.db))
+	})
+	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
+		t.Fatalf("there is no table among %v", tables.files)
+	}
+	return []*bitsImage{one, several, segments, last, tables, newUnclosedImage(t)}
 }
 
 func must(t *testing.T, err error) {

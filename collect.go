@@ -45,8 +45,9 @@ func (d *DB) pickCollection(pressure values.Pressure) (values.Choice, bool) {
 	return values.PickCollection(files, pressure)
 }
 
-// collect carries out a choice.
-func (d *DB) collect(choice values.Choice) error {
+// collect carries out a choice, unless stop returns an error. The caller holds
+// compacting.
+func (d *DB) collect(choice values.Choice, stop func() error) error {
 	started := time.Now()
 	old, ok := d.manifest.State().Version.Value(choice.Num)
 	if !ok {
@@ -56,7 +57,7 @@ func (d *DB) collect(choice values.Choice) error {
 	var made *manifest.ValueFile
 	if !choice.Drop {
 		var err error
-		if made, err = d.rewriteValues(old.ValueFile); err != nil {
+		if made, err = d.rewriteValues(old.ValueFile, stop); err != nil {
 			return fmt.Errorf("collect: %w", err)
 		}
 		edit = manifest.Edit{AddValues: []*manifest.ValueFile{made}}
@@ -67,13 +68,18 @@ func (d *DB) collect(choice values.Choice) error {
 		}
 		return fmt.Errorf("collect: %w", err)
 	}
-	d.discard(discarded{values: []base.FileNum{old.File}})
+	d.discard(discarded{values: []base.FileNum{old.File}, bytes: old.Size})
 	d.work.collected(made, time.Since(started))
+	done := CollectionDone{InputBytes: old.Size, Took: time.Since(started)}
+	if made != nil {
+		done.OutputBytes = made.Size
+	}
+	d.emit(done)
 	return nil
 }
 
 // rewriteValues copies what is live of a value file into a new one.
-func (d *DB) rewriteValues(old *manifest.ValueFile) (made *manifest.ValueFile, err error) {
+func (d *DB) rewriteValues(old *manifest.ValueFile, stop func() error) (made *manifest.ValueFile, err error) {
 	files := tree.New(d.treeOptions())
 	defer func() { err = errors.Join(err, files.Close()) }()
 	source, err := files.OpenValues(old)
@@ -87,7 +93,7 @@ func (d *DB) rewriteValues(old *manifest.ValueFile) (made *manifest.ValueFile, e
 	}
 	view := files.View(referring(d.manifest.State().Version, old.Num), nil)
 	props, err := values.Rewrite(values.RewriteJob{
-		Source: source, Out: out, Salt: rand.Uint64(), Live: pointersInto(view, old.Num), Stop: d.yield,
+		Source: source, Out: out, Salt: rand.Uint64(), Live: pointersInto(view, old.Num), Stop: func() error { return d.yield(stop) },
 	})
 	if e := out.Close(); err == nil {
 		err = e
@@ -147,9 +153,9 @@ func pointersInto(view *tree.View, num base.FileNum) stditer.Seq2[values.Live, e
 
 // yield makes collection give way: while commits are being held up, it rests as
 // long as it has worked.
-func (d *DB) yield() error {
+func (d *DB) yield(stop func() error) error {
 	if d.admission.nsPerKiB.Load() > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	return d.stopped()
+	return stop()
 }

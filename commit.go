@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -18,6 +19,7 @@ type writeSet struct {
 	pending *memtable.Table // the writes, under sequence number 0
 	reads   txn.ReadSet
 	request request
+	turn    uint // counts commits, to measure some
 }
 
 func (d *DB) newWriteSet() *writeSet {
@@ -138,6 +140,7 @@ type committer struct {
 
 	counts struct {
 		commits, conflicts, groups, syncs atomic.Uint64
+		bytes                             atomic.Int64 // of keys and values
 	}
 }
 
@@ -329,7 +332,9 @@ func (c *committer) lead(own *request) bool {
 
 	if l := c.db.log.Load(); g.sync && g.err == nil && l != nil && !mutant.On(mutant.NoSync) {
 		c.counts.syncs.Add(1)
+		started := time.Now()
 		g.err = l.Sync()
+		c.db.work.syncTime.Add(time.Since(started))
 	}
 	c.publish(g)
 	return c.finish(g, own)

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/values"
@@ -22,7 +23,7 @@ import (
 func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 	d.installing.Lock()
 	defer d.installing.Unlock()
-	if len(edit.AddTables)+len(edit.AddValues) > 0 {
+	if len(edit.AddTables)+len(edit.AddValues) > 0 && !mutant.On(mutant.NoTableDirSync) {
 		if err := d.fs.SyncDir(d.dir); err != nil {
 			return err
 		}
@@ -40,15 +41,20 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 		return v
 	})
 	d.admission.setDebt(compact.Debt(version, d.shape(false)))
+	d.emitFiles(&edit)
 	return nil
 }
 
 // newJob returns a job that merges sources by the rules of this moment.
 func (d *DB) newJob(sources []iter.Source) compact.Job {
+	snapshots := d.readers.Snapshots(&d.visible)
+	if mutant.On(mutant.ForgetSnapshots) {
+		snapshots = snapshots[len(snapshots)-1:]
+	}
 	return compact.Job{
 		Sources: sources,
 		Rules: compact.Rules{
-			Snapshots: d.readers.Snapshots(&d.visible),
+			Snapshots: snapshots,
 			Versions:  d.opts.NumVersions,
 			NowMs:     d.expiredBefore(),
 		},
@@ -92,13 +98,14 @@ func (d *DB) backgroundFailed(err error) {
 		d.commits.fail(e)
 		d.admission.interrupt()
 	}
-	d.opts.Logger.Error("stoat: background work failed", "error", err)
+	d.emit(BackgroundError{Err: err})
 }
 
 // shape tells the picks what the database is like.
 func (d *DB) shape(idle bool) compact.Shape {
 	return compact.Shape{
 		BaseSizeMin:    8 * d.opts.MemtableSize,
+		ValuesMin:      2 * d.opts.MemtableSize,
 		TableSize:      min(tableSize, d.opts.MemtableSize),
 		Idle:           idle,
 		NowMs:          d.expiredBefore(),
@@ -124,14 +131,16 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 
 // tidy does the most urgent job, and reports whether there was one.
 func (d *DB) tidy(idle bool) (due bool, err error) {
+	d.compacting.Lock()
+	defer d.compacting.Unlock()
 	if choice, due := d.pickCollection(values.Strained); due {
-		return true, d.collect(choice)
+		return true, d.collect(choice, d.stopped)
 	}
 	if plan, due := compact.Pick(d.manifest.State().Version, d.shape(idle)); due {
-		return true, d.compact(plan)
+		return true, d.compact(plan, d.stopped)
 	}
 	if choice, due := d.pickCollection(d.pressure(idle)); due {
-		return true, d.collect(choice)
+		return true, d.collect(choice, d.stopped)
 	}
 	return false, nil
 }
@@ -159,8 +168,9 @@ func (d *DB) nextCompaction(v *manifest.Version, idle bool) time.Duration {
 	return 0
 }
 
-// compact carries out a plan.
-func (d *DB) compact(plan compact.Plan) error {
+// compact carries out a plan, unless stop returns an error. The caller holds
+// compacting.
+func (d *DB) compact(plan compact.Plan, stop func() error) error {
 	started := time.Now()
 	edit := manifest.Edit{DropTables: plan.Drops()}
 	var result compact.Result
@@ -170,23 +180,25 @@ func (d *DB) compact(plan compact.Plan) error {
 		edit.AddTables = plan.Moved()
 	default:
 		var err error
-		if result, err = d.merge(&plan); err != nil {
+		if result, err = d.merge(&plan, stop); err != nil {
 			d.removeOutput(result)
-			return fmt.Errorf("compact: %w", err)
+			return fmt.Errorf("%s: %w", plan.String(), err)
 		}
 		edit.AddTables = result.Tables
 	}
 	if err := d.install(edit, nil); err != nil {
 		d.removeOutput(result)
-		return fmt.Errorf("compact: %w", err)
+		return fmt.Errorf("%s: %w", plan.String(), err)
 	}
 	d.work.compacted(result, time.Since(started))
+	d.emit(CompactionDone{Plan: plan.String(), Level: plan.OutputLevel, InputBytes: plan.InputBytes(),
+		OutputBytes: result.BytesWritten, Took: time.Since(started)})
 	if !plan.Move {
 		gone := make([]base.FileNum, 0, len(edit.DropTables))
 		for _, place := range edit.DropTables {
 			gone = append(gone, place.Num)
 		}
-		d.discard(discarded{tables: gone})
+		d.discard(discarded{tables: gone, bytes: plan.InputBytes()})
 	}
 	return nil
 }
@@ -194,7 +206,7 @@ func (d *DB) compact(plan compact.Plan) error {
 // merge writes the tables that take the place of a plan's inputs. It reads
 // those through readers of its own, by large reads: what users have in memory
 // stays there.
-func (d *DB) merge(plan *compact.Plan) (compact.Result, error) {
+func (d *DB) merge(plan *compact.Plan, stop func() error) (compact.Result, error) {
 	files := tree.New(d.treeOptions())
 	view := files.View(&manifest.Version{Levels: plan.Inputs}, nil)
 	levels := make([]tree.Iter, view.Depth())
@@ -205,8 +217,9 @@ func (d *DB) merge(plan *compact.Plan) (compact.Result, error) {
 	}
 	job := d.newJob(sources)
 	plan.Apply(&job, d.shape(false))
+	job.Rules.Bottom = job.Rules.Bottom || mutant.On(mutant.DropDeletions)
 	job.Place = pointerRef
-	job.Stop = d.stopped
+	job.Stop = stop
 	result, err := compact.Run(job)
 	if e := files.Close(); err == nil {
 		err = e

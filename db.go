@@ -49,8 +49,12 @@ type DB struct {
 	garbage    garbage
 	horizon    expiryHorizon
 	work       workCounts
-	installing sync.Mutex // an edit of the manifest, and the view that follows it
-	changing   sync.Mutex // the view
+	events     eventQueue
+	compacting sync.Mutex // a choice of a compaction or collection, and its job
+
+	checkpointing sync.Mutex
+	installing    sync.Mutex // an edit of the manifest, and the view that follows it
+	changing      sync.Mutex // the view
 
 	writes    sync.Pool // of *writeSet
 	iterators sync.Pool // of *iteratorCore
@@ -145,6 +149,9 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	if mode != ReadOnly && mode != ReadWrite {
 		return nil, fmt.Errorf("stoat: transaction mode is %d, want ReadOnly or ReadWrite", mode)
 	}
+	if mode == ReadWrite && d.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -191,6 +198,9 @@ func (d *DB) release(slot *readerSlot) {
 // Sync returns nil when everything committed before the call is on the
 // device, buffered commits included.
 func (d *DB) Sync() error {
+	if d.opts.ReadOnly && !d.closed.Load() {
+		return nil
+	}
 	return d.commits.submit(context.Background(), &request{sync: true, ready: make(chan signal, 1)})
 }
 
@@ -208,12 +218,8 @@ func (d *DB) close() error {
 	d.commits.drain()
 	d.background.end()
 	err := d.commits.poisoned()
-	if err == nil {
-		d.finalFlush()
-		err = d.commits.poisoned()
-	}
-	if e := d.sealLog(err == nil); err == nil {
-		err = e
+	if !d.opts.ReadOnly {
+		err = d.persist(err)
 	}
 	if e := d.manifest.Close(); err == nil {
 		err = e
@@ -222,7 +228,21 @@ func (d *DB) close() error {
 		err = e
 	}
 	d.reap()
+	d.events.drain()
 	return err
+}
+
+// persist leaves the disk as the next Open likes it. failed is what ended the
+// commits before, or nil; an error of its own comes second to that.
+func (d *DB) persist(failed error) error {
+	if failed == nil {
+		d.finalFlush()
+		failed = d.commits.poisoned()
+	}
+	if err := d.sealLog(failed == nil); failed == nil {
+		failed = err
+	}
+	return failed
 }
 
 // sealLog closes the log and, after an orderly end, records in the manifest

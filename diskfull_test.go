@@ -30,7 +30,7 @@ func TestDiskFull(t *testing.T) {
 		t.Skip("mounts and fills file systems")
 	}
 	seed := dose.Seed(t)
-	sizes := dose.Size(t, dose.Sizes, 3, 6)
+	sizes := dose.Size(t, dose.Sizes, 3, 3)
 	dose.Reproduce(t, "diskfull")
 	for i := range sizes {
 		rng := rand.New(rand.NewPCG(seed+uint64(i), 3<<32))
@@ -168,7 +168,7 @@ func underLimit(dir string, seed, limit uint64) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		return err
 	}
-	f := newFullRun(dir, seed, 8<<20)
+	f := newFullRun(dir, seed, 4<<20)
 	f.squeeze = func() error {
 		return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: before.Max})
 	}

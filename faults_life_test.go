@@ -83,9 +83,30 @@ func faultOf(err error) error {
 	return fmt.Errorf("the error does not lead to its cause: %w", err)
 }
 
-// read demands that everything that is visible is right. Nothing of it needs
-// the disk, so it must not fail.
+// read demands that everything that is visible is right. What is in tables
+// needs the disk, so that reading may fail, with the error of the disk; once
+// the disk is well again, so is reading.
 func (l *faultyLife) read() error {
+	before, _ := l.fs.Failed()
+	err := l.readOnce()
+	after, _ := l.fs.Failed()
+	if err == nil || !errors.Is(err, vfs.ErrInjected) {
+		return err
+	}
+	l.note("read: %v", err)
+	if before == after {
+		return fmt.Errorf("no call has failed, but reading has: %w", err)
+	}
+	if l.rule.Forever {
+		return faultOf(err)
+	}
+	if again := l.readOnce(); again != nil {
+		return fmt.Errorf("reading fails again: %w", again)
+	}
+	return faultOf(err)
+}
+
+func (l *faultyLife) readOnce() error {
 	return l.db.View(func(tx *stoat.Txn) error {
 		if v := tx.ReadVersion(); v != l.known {
 			return fmt.Errorf("snapshot at %d, want %d", v, l.known)
@@ -144,7 +165,8 @@ func (l *faultyLife) conflict() error {
 	}
 	defer tx.Discard()
 	if _, err := tx.Has([]byte("key001")); err != nil {
-		return err
+		l.note("read: %v", err)
+		return faultOf(err)
 	}
 	known := l.known
 	if err := l.commit(stoat.Buffered, 1, 10)(); err != nil {
@@ -241,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, err)
 	commitSome(t, r, 10, 100)
 	r.fs.SetCapacity(r.fs.UsedBytes() + 600<<10)
-	l := &faultyLife{faultCase: &faultCase{}, db: r.db, m: r.m, known: r.m.Last()}
+	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.fs), db: r.db, m: r.m, known: r.m.Last()}
 	full := 0
 	for range 60 {
 		must(t, l.commit(stoat.Synced, 6, 16<<10)())

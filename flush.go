@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // flushBytes is about how many bytes of memtables one flush takes together:
@@ -44,7 +45,7 @@ func (d *DB) flushStep() (time.Duration, error) {
 func (d *DB) flushable(v *view) int {
 	visible, bytes := d.lastVersion(), int64(0)
 	from := len(v.tables)
-	for from > 1 && v.tables[from-1].LastSeq() <= visible {
+	for from > 1 && (v.tables[from-1].LastSeq() <= visible || mutant.On(mutant.FlushInvisible)) {
 		if bytes += v.tables[from-1].Bytes(); bytes > flushBytes && from < len(v.tables) {
 			break
 		}
@@ -59,7 +60,7 @@ func (d *DB) flush(v *view, from int) error {
 	flushed := v.tables[from:]
 	values := placement{db: d}
 	result, err := d.writeRun(flushed, &values)
-	if err != nil {
+	if err != nil && !mutant.On(mutant.SwallowFlushError) {
 		d.removeOutput(result)
 		values.abandon()
 		return fmt.Errorf("flush: %w", err)
@@ -75,6 +76,12 @@ func (d *DB) flush(v *view, from int) error {
 	if l != nil && first != (base.SegmentRef{}) {
 		edit.Spans = manifest.Some([]base.LogSpan{{First: first}})
 	}
+	if mutant.On(mutant.FlushedTooFar) {
+		edit.FlushedSeq.Value++
+	}
+	if mutant.On(mutant.EarlyRelease) && edit.Spans.Set {
+		_ = l.Release(first.Number) // the mutant's own
+	}
 	if err := d.install(edit, func(v view) view {
 		n := len(v.tables) - len(flushed)
 		v.tables, v.logFrom = v.tables[:n:n], v.logFrom[:n:n]
@@ -86,6 +93,8 @@ func (d *DB) flush(v *view, from int) error {
 	}
 	d.discard(discarded{memtables: flushed})
 	d.work.flushed(result, values.bytes(), time.Since(started))
+	d.emit(FlushDone{Memtables: len(flushed), Tables: len(result.Tables), Values: len(values.made),
+		Bytes: result.BytesWritten + values.bytes(), Took: time.Since(started)})
 	if edit.Spans.Set {
 		if err := l.Release(first.Number); err != nil {
 			d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)

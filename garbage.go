@@ -4,9 +4,11 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -27,13 +29,15 @@ type discarded struct {
 	memtables []*memtable.Table
 	tables    []base.FileNum
 	values    []base.FileNum // by the numbers in their names
+	bytes     int64          // of the files
+	since     time.Time
 }
 
 // discard takes what the view has no more. The files in it are deleted in the
 // end, so the manifest must durably lack them.
 func (d *DB) discard(g discarded) {
 	d.garbage.mu.Lock()
-	g.readers = d.readers.Barrier()
+	g.readers, g.since = d.readers.Barrier(), time.Now()
 	d.garbage.heap = append(d.garbage.heap, g)
 	d.garbage.some.Store(true)
 	d.garbage.mu.Unlock()
@@ -45,7 +49,7 @@ func (d *DB) sweep() {
 	g := &d.garbage
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for len(g.heap) > 0 && g.heap[0].readers.Passed() {
+	for len(g.heap) > 0 && (g.heap[0].readers.Passed() || mutant.On(mutant.NoBarrier)) {
 		d.giveBack(&g.heap[0])
 		g.heap[0] = discarded{}
 		g.heap = g.heap[1:]
@@ -79,7 +83,11 @@ func (d *DB) removeFile(name string) {
 	if d.manifest.Err() != nil {
 		return
 	}
-	if err := d.fs.Remove(d.fs.Join(d.dir, name)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+	err := d.fs.Remove(d.fs.Join(d.dir, name))
+	switch {
+	case err == nil:
+		d.emit(FileDeleted{Name: name})
+	case !errors.Is(err, vfs.ErrNotExist):
 		d.opts.Logger.Warn("stoat: a file that is not needed could not be removed", "file", name, "error", err)
 	}
 }
@@ -87,9 +95,18 @@ func (d *DB) removeFile(name string) {
 // removeOrphans deletes the tables and value files that unfinished work of an
 // earlier opening has left. The manifest does not know them.
 func (d *DB) removeOrphans() error {
+	names, err := d.orphans()
+	for _, name := range names {
+		d.removeFile(name)
+	}
+	return err
+}
+
+// orphans returns the tables and value files that the manifest does not know.
+func (d *DB) orphans() (orphans []string, err error) {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	live := map[string]bool{}
 	for _, level := range d.manifest.State().Version.Levels {
@@ -103,9 +120,9 @@ func (d *DB) removeOrphans() error {
 	for _, name := range names {
 		_, isTable := base.ParseTableName(name)
 		_, isValues := base.ParseValueName(name)
-		if (isTable || isValues) && !live[name] {
-			d.removeFile(name)
+		if (isTable || isValues) && (!live[name] || mutant.On(mutant.LiveOrphan)) {
+			orphans = append(orphans, name)
 		}
 	}
-	return nil
+	return orphans, nil
 }

@@ -70,7 +70,7 @@ func TestKill(t *testing.T) {
 		t.Skip("starts many processes")
 	}
 	seed := dose.Seed(t)
-	kills := dose.Size(t, dose.Kills, 10, 50)
+	kills := dose.Size(t, dose.Kills, 10, 25)
 	dose.Reproduce(t, "kill")
 	tally := new(killTally)
 	err := eachChain(kills, killsPerDatabase, func(chain, lives int) error {

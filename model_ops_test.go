@@ -315,7 +315,11 @@ func opDeleteRange(r *modelRun, rng *rand.Rand) error {
 		if ok, err := r.step(p, it, nextStep, ""); !ok || err != nil {
 			return err
 		}
-		if err := r.write(p, it.model.Item().Key, model.Version{Deleted: true}); err != nil {
+		key := it.model.Item().Key
+		if key == timeKey {
+			continue
+		}
+		if err := r.write(p, key, model.Version{Deleted: true}); err != nil {
 			return err
 		}
 	}

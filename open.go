@@ -50,17 +50,15 @@ func Open(dir string, opts *Options) (*DB, error) {
 //     a database that is only read changes nothing on the disk.
 //
 // On a full disk 5 is left to the first commit as well, so that the database
-// can be read, and written as soon as there is space.
+// can be read, and written as soon as there is space. A read-only database
+// makes nothing in 1 and 2, and stops after 4, of which it leaves out 3.
 func (d *DB) open() (err error) {
-	lock := d.fs.Join(d.dir, lockName)
-	d.lock, err = d.fs.Lock(lock)
-	if errors.Is(err, vfs.ErrNotExist) {
-		if err := d.fs.MkdirAll(d.dir); err != nil {
-			return err
-		}
-		d.lock, err = d.fs.Lock(lock)
+	d.events.init()
+	takeLock, loadManifest := d.lockToWrite, d.loadManifest
+	if d.opts.ReadOnly {
+		takeLock, loadManifest = d.lockToRead, d.readManifest
 	}
-	if err != nil {
+	if err := takeLock(); err != nil {
 		return err
 	}
 	defer func() {
@@ -69,7 +67,7 @@ func (d *DB) open() (err error) {
 		}
 	}()
 
-	state, err := d.loadManifest()
+	state, err := loadManifest()
 	if err != nil {
 		return err
 	}
@@ -78,8 +76,10 @@ func (d *DB) open() (err error) {
 
 	d.nextFile.Store(state.NextFile)
 	d.tables = tree.New(d.treeOptions())
-	if err = d.removeOrphans(); err != nil {
-		return err
+	if !d.opts.ReadOnly {
+		if err = d.removeOrphans(); err != nil {
+			return err
+		}
 	}
 	r := replay{db: d, flushed: state.FlushedSeq, active: newTable(0)}
 	d.view.Store(&view{
@@ -96,6 +96,9 @@ func (d *DB) open() (err error) {
 	d.commits.init(d, last)
 	d.admission.init(d)
 	d.background.init()
+	if d.opts.ReadOnly {
+		return nil
+	}
 	if d.recovered.Unproven() {
 		err = d.startLog()
 		if errors.Is(err, ErrNoSpace) && d.manifest.Err() == nil {

@@ -26,7 +26,7 @@ type Options struct {
 	Durability Durability
 
 	// MemtableSize is the size in bytes at which a memtable is full and the
-	// next one begins. Default: 64 MiB. Range: 64 KiB to 4 GiB.
+	// next one begins. Default: 32 MiB. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
 	// ValueThreshold is the length in bytes from which values are kept apart
@@ -38,6 +38,12 @@ type Options struct {
 	// kept in any case. Default: 1.
 	NumVersions int
 
+	// ReadOnly opens a database that exists to be read, without changing a
+	// byte on the disk: it may lie on a read-only medium, or not have been
+	// closed in order. Writing returns ErrReadOnly. What is in the log is held
+	// in memory. Nobody else may have the database open.
+	ReadOnly bool
+
 	// FS is where the database lives. Default: the operating system's files.
 	// NewMemFS makes one in memory.
 	FS FS
@@ -45,7 +51,14 @@ type Options struct {
 	// Clock tells the time for expiry. Default: the machine's.
 	Clock Clock
 
-	// Logger receives what an operator should know; quiet by default.
+	// Events is called with what happens in the background, one event after
+	// the other, on a goroutine of the database that holds no lock. A slow
+	// callback delays the events after it and nothing else. It may use the
+	// database, but must not close it: Close waits for the last event.
+	Events func(Event)
+
+	// Logger receives what an operator should know, events included; quiet by
+	// default.
 	Logger *slog.Logger
 }
 
@@ -56,7 +69,7 @@ type FS = vfs.FS
 type Clock = base.Clock
 
 const (
-	memtableSizeDefault = 64 << 20
+	memtableSizeDefault = 32 << 20
 	memtableSizeMin     = 64 << 10
 	memtableSizeMax     = 4 << 30
 

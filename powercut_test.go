@@ -35,11 +35,11 @@ func TestPowerCut(t *testing.T) {
 		t.Skip("makes and mounts file systems")
 	}
 	seed := dose.Seed(t)
-	cuts := dose.Size(t, dose.Cuts, 4, 20)
+	cuts := dose.Size(t, dose.Cuts, 4, 12)
 	dose.Reproduce(t, "powercut")
 	kinds, err := tryCutKinds(t.TempDir())
 	if err != nil {
-		t.Skip("no power cuts here: ", err)
+		t.Skip("no power cuts here:", err)
 	}
 	tally := new(cutTally)
 	// Each kind has its share even of a small dose.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
@@ -17,6 +18,8 @@ type Stats struct {
 	// ErrConflict, Groups how many writes to the log carried them, and Syncs
 	// how many of those were synced.
 	Commits, Conflicts, Groups, Syncs uint64
+	// CommittedBytes is the size of the keys and values that were committed.
+	CommittedBytes int64
 	// Readers is how many transactions are open; OldestVersion is the oldest
 	// snapshot among them, or Version.
 	Readers       int
@@ -42,12 +45,56 @@ type Stats struct {
 	ValueBytes, ValueGarbage    int64
 	Collections, CollectedBytes int64
 	// Waits is how often commits waited for background work, and WaitTime for
-	// how long in all.
+	// how long in all. Debt is how many bytes must be written until the tree is
+	// in shape; commits are slowed down in proportion to it.
 	Waits    int64
 	WaitTime time.Duration
+	Debt     int64
+	// GarbageFiles is how many files were replaced and wait to be deleted until
+	// the transactions that began before have ended, GarbageBytes their size,
+	// and GarbageAge for how long the oldest of them has waited.
+	GarbageFiles int
+	GarbageBytes int64
+	GarbageAge   time.Duration
+	// Latencies tell how long things took.
+	Latencies Latencies
+	// EventsDropped counts events that Options.Events was too slow for.
+	EventsDropped uint64
 	// Log describes the commit log; it is zero until the first commit.
 	Log LogStats
 }
+
+// DiskBytes returns the size of the tables, the value files, the log and the
+// garbage.
+func (s *Stats) DiskBytes() int64 {
+	return s.TableBytes + s.ValueBytes + s.Log.BytesOnDisk + s.GarbageBytes
+}
+
+// WriteAmplification returns how many bytes were written for one that was
+// committed, since Open. It is 0 before the first commit.
+func (s *Stats) WriteAmplification() float64 {
+	if s.CommittedBytes == 0 {
+		return 0
+	}
+	written := s.Log.BytesWritten + s.FlushedBytes + s.CompactedBytes + s.CollectedBytes
+	return float64(written) / float64(s.CommittedBytes)
+}
+
+// Latencies tell how long things took since Open.
+type Latencies struct {
+	// Commit is that of calls of Commit and Update that wrote. Of commits that
+	// did not wait for the device only some are measured, and count for more.
+	// CommitAsync is not in it.
+	Commit LatencyStats
+	// Sync is that of the log's syncs, which groups of commits share.
+	Sync LatencyStats
+	// Flush, Compaction and Collection are those of background jobs.
+	Flush, Compaction, Collection LatencyStats
+}
+
+// LatencyStats are a count of durations, their sum, the longest, and quantiles,
+// which are at most an eighth too high.
+type LatencyStats = histogram.Summary
 
 // LevelStats describes a level of the tree.
 type LevelStats struct {
@@ -61,21 +108,34 @@ type LevelStats struct {
 type workCounts struct {
 	flushes, compactions         atomic.Int64
 	flushedBytes, compactedBytes atomic.Int64
-	flushTime, compactTime       atomic.Int64
 	collections, collectedBytes  atomic.Int64
-	collectTime                  atomic.Int64
+
+	commitTime, syncTime, flushTime, compactTime, collectTime histogram.Histogram
+}
+
+// sampleBuffered is of how many commits that do not wait for the device one is
+// measured: to look at the clock twice costs as much as a tenth of the commit.
+const sampleBuffered = 16
+
+// committed counts a commit of so many that took so long.
+func (w *workCounts) committed(took time.Duration, sync bool) {
+	of := uint64(sampleBuffered)
+	if sync {
+		of = 1
+	}
+	w.commitTime.AddMany(took, of)
 }
 
 func (w *workCounts) flushed(r compact.Result, valueBytes int64, took time.Duration) {
 	w.flushes.Add(1)
 	w.flushedBytes.Add(r.BytesWritten + valueBytes)
-	w.flushTime.Add(int64(took))
+	w.flushTime.Add(took)
 }
 
 func (w *workCounts) compacted(r compact.Result, took time.Duration) {
 	w.compactions.Add(1)
 	w.compactedBytes.Add(r.BytesWritten)
-	w.compactTime.Add(int64(took))
+	w.compactTime.Add(took)
 }
 
 // collected counts a value file that made, or nothing, has replaced.
@@ -84,7 +144,7 @@ func (w *workCounts) collected(made *manifest.ValueFile, took time.Duration) {
 	if made != nil {
 		w.collectedBytes.Add(made.Size)
 	}
-	w.collectTime.Add(int64(took))
+	w.collectTime.Add(took)
 }
 
 // LogStats describes the commit log.
@@ -106,7 +166,15 @@ func (d *DB) Stats() Stats {
 	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
 	s.Collections, s.CollectedBytes = d.work.collections.Load(), d.work.collectedBytes.Load()
 	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
-	s.addTables(d.view.Load().tree.Version)
+	s.CommittedBytes = c.bytes.Load()
+	w := &d.work
+	s.Latencies = Latencies{Commit: w.commitTime.Summary(), Sync: w.syncTime.Summary(),
+		Flush: w.flushTime.Summary(), Compaction: w.compactTime.Summary(), Collection: w.collectTime.Summary()}
+	s.EventsDropped = d.events.lost()
+	version := d.view.Load().tree.Version
+	s.addTables(version)
+	s.Debt = compact.Debt(version, d.shape(false))
+	s.addGarbage(&d.garbage)
 	if l := d.log.Load(); l != nil {
 		s.Log = l.Stats()
 	}
@@ -121,6 +189,20 @@ func (d *DB) Stats() Stats {
 		s.MemtableEntries += int64(t.Len())
 	}
 	return s
+}
+
+// addGarbage describes what waits to be given back.
+func (s *Stats) addGarbage(g *garbage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.heap {
+		h := &g.heap[i]
+		s.GarbageFiles += len(h.tables) + len(h.values)
+		s.GarbageBytes += h.bytes
+		if s.GarbageAge == 0 && len(h.tables)+len(h.values) > 0 {
+			s.GarbageAge = time.Since(h.since)
+		}
+	}
 }
 
 // addTables describes the tables and value files of v.

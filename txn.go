@@ -365,8 +365,17 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	w := tx.writes
+	w.turn++
+	measured, started := r.sync || w.turn%sampleBuffered == 0, time.Time{}
+	if measured {
+		started = time.Now()
+	}
 	if err := tx.db.commits.submit(ctx, r); err != nil {
 		return err
+	}
+	if measured {
+		tx.db.work.committed(time.Since(started), r.sync)
 	}
 	tx.commitSeq = r.seq
 	return nil

@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -161,8 +163,7 @@ func (p *picker) better(a, b *slice, why Reason) bool {
 func (p *picker) planOf(c *slice, why Reason) Plan {
 	invariant.Check(len(c.tables) > 0, "a slice of %d runs without a table of level 0", c.runs)
 	plan := Plan{Reason: why, OutputLevel: p.base}
-	plan.Inputs[0] = slices.Clone(c.tables)
-	slices.Reverse(plan.Inputs[0])
+	plan.Inputs[0] = newestFirst(slices.Clone(c.tables))
 	plan.Inputs[p.base] = c.base
 	return plan.finish(p.v, p.s)
 }
@@ -209,7 +210,15 @@ func (p *picker) pickMove() (Plan, bool) {
 	if len(plan.Inputs[0]) == 0 {
 		return Plan{}, false
 	}
-	slices.Reverse(plan.Inputs[0])
+	newestFirst(plan.Inputs[0])
 	plan = plan.finish(p.v, p.s)
 	return plan, plan.Move
+}
+
+// newestFirst puts tables of level 0 into the order of a version.
+func newestFirst(tables []*manifest.Table) []*manifest.Table {
+	slices.SortFunc(tables, func(a, b *manifest.Table) int {
+		return cmp.Or(cmp.Compare(b.Run, a.Run), bytes.Compare(a.Smallest, b.Smallest))
+	})
+	return tables
 }

@@ -49,15 +49,35 @@ func (p *picker) pickSize() (Plan, bool) {
 	level, score := p.worstLevel()
 	runs := float64(p.depth()) / float64(p.s.RunsMax)
 	level0 := float64(p.v.Bytes(0)) / float64(p.s.BaseSizeMin)
+	values := p.valueScore()
 	switch {
-	case max(runs, level0, score) < 1:
+	case max(runs, level0, values, score) < 1:
 		return Plan{}, false
-	case score > max(runs, level0):
+	case score > max(runs, level0, values):
 		return p.pickLevel(level), true
+	case values > max(runs, level0):
+		return p.pickLevel0(ReasonValues)
 	case runs >= level0:
 		return p.pickLevel0(ReasonRuns)
 	}
 	return p.pickLevel0(ReasonLevel0)
+}
+
+// valueScore is how near the values that level 0 refers to are to their bound.
+func (p *picker) valueScore() float64 {
+	newest, all := uint64(0), uint64(0)
+	for _, t := range p.v.Levels[0] {
+		for _, ref := range t.Values {
+			newest += ref.Bytes
+		}
+	}
+	if newest == 0 {
+		return 0
+	}
+	for _, f := range p.v.Values {
+		all += f.Bytes
+	}
+	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/8))
 }
 
 // pickIdle empties level 0, unless the little that is there would have to

@@ -3,6 +3,7 @@ package compact
 import (
 	"fmt"
 
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -19,6 +20,9 @@ const (
 	ReasonRuns
 	// ReasonLevel0: level 0 holds too many bytes.
 	ReasonLevel0
+	// ReasonValues: level 0 refers to so many values that much of what they
+	// replaced may be garbage.
+	ReasonValues
 	// ReasonLevel: a level has outgrown its share.
 	ReasonLevel
 	// ReasonExpired: much of a table has expired.
@@ -31,7 +35,7 @@ const (
 	ReasonManual
 )
 
-var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "level", "expired", "deletions", "idle", "manual"}
+var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "idle", "manual"}
 
 // String returns the name used in logs.
 func (r Reason) String() string {
@@ -126,6 +130,12 @@ func (p *Plan) all() []*manifest.Table {
 // below, the splits, and whether a merge is needed at all.
 func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	inputs := p.all()
+	if invariant.Enabled {
+		for i := 1; i < len(p.Inputs[0]); i++ {
+			a, b := p.Inputs[0][i-1], p.Inputs[0][i]
+			invariant.Check(a.Run > b.Run || a.Run == b.Run && a.EndsBefore(b.Smallest), "inputs of level 0 out of order")
+		}
+	}
 	r := hull(inputs)
 	p.Bottom = nothingBelow(v, p.OutputLevel, r)
 	p.CreatedMs = oldestGarbage(inputs)

@@ -13,6 +13,10 @@ type Shape struct {
 	BaseSizeMin int64
 	// TableSize is the size in bytes of a full table. Default: 32 MiB.
 	TableSize int64
+	// ValuesMin is how many bytes of values level 0 may refer to in any case.
+	// Beyond that it may refer to an eighth of all, since what is garbage among
+	// the rest is only known when level 0 has met it. Default: 64 MiB.
+	ValuesMin int64
 	// RunsMax is how many runs of level 0 may hold one key. Default: 12.
 	RunsMax int
 	// InputMax bounds the bytes of the inputs of one plan, where something
@@ -39,7 +43,7 @@ func (s Shape) withDefaults() Shape {
 	for _, d := range []struct {
 		field *int64
 		value int64
-	}{{&s.BaseSizeMin, 512 << 20}, {&s.TableSize, 32 << 20}, {&s.InputMax, 256 << 20}} {
+	}{{&s.BaseSizeMin, 512 << 20}, {&s.TableSize, 32 << 20}, {&s.InputMax, 256 << 20}, {&s.ValuesMin, 64 << 20}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

@@ -28,6 +28,7 @@ var Stoat = Shape{
 		"internal/block":     2,
 		"internal/cache":     2,
 		"internal/filter":    2,
+		"internal/histogram": 2,
 		"internal/isolation": 2,
 		"internal/iter":      2,
 		"internal/memtable":  2,

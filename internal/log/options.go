@@ -17,7 +17,7 @@ type Options struct {
 	Random func() uint64
 
 	// SegmentSizeMin and SegmentSizeMax bound the size in bytes of a segment,
-	// header included. Defaults: 256 KiB and 64 MiB.
+	// header included. Defaults: 256 KiB and 16 MiB.
 	SegmentSizeMin, SegmentSizeMax int64
 
 	// FrameSizeMax is the largest payload of a frame in bytes; larger
@@ -30,7 +30,7 @@ type Options struct {
 
 const (
 	segmentSizeMinDefault = 256 << 10
-	segmentSizeMaxDefault = 64 << 20
+	segmentSizeMaxDefault = 16 << 20
 	// segmentSizeLeast holds the header, a small record and the room that is
 	// kept for the last frames.
 	segmentSizeLeast = 5 * sizeUnit

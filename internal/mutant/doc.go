@@ -81,6 +81,27 @@ const (
 	// IgnoreUnreferenced: segments in use that nothing refers to are taken
 	// for garbage.
 	IgnoreUnreferenced Name = "ignore-unreferenced"
+
+	// NoBarrier: memtables that were flushed and files that were replaced are
+	// given back although somebody still reads them.
+	NoBarrier Name = "no-barrier"
+	// EarlyRelease: the log is released before the manifest says so.
+	EarlyRelease Name = "early-release"
+	// ForgetSnapshots: versions that only an open snapshot sees are dropped.
+	ForgetSnapshots Name = "forget-snapshots"
+	// DropDeletions: deletions are dropped above the bottom of the tree.
+	DropDeletions Name = "drop-deletions"
+	// NoTableDirSync: the manifest names tables whose names are not durable.
+	NoTableDirSync Name = "no-table-dir-sync"
+	// FlushInvisible: what no sync has covered yet is flushed.
+	FlushInvisible Name = "flush-invisible"
+	// FlushedTooFar: the manifest says that one commit more is in tables.
+	FlushedTooFar Name = "flushed-too-far"
+	// SwallowFlushError: memtables are given up although their tables could
+	// not be written.
+	SwallowFlushError Name = "swallow-flush-error"
+	// LiveOrphan: Open deletes tables that are in use.
+	LiveOrphan Name = "live-orphan"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -90,4 +111,6 @@ var Names = []Name{
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
+	NoBarrier, EarlyRelease, ForgetSnapshots, DropDeletions, NoTableDirSync,
+	FlushInvisible, FlushedTooFar, SwallowFlushError, LiveOrphan,
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/stoatdb/stoat/internal/invariant"
 )
 
 // A level is tables that do not overlap, in the order of their keys: one run
@@ -21,6 +23,8 @@ func newLevel(tables []*Table) level {
 	first, last := tables[0], tables[len(tables)-1]
 	l.prefix = first.Smallest[:commonLen(first.Smallest, last.Largest)]
 	for i, t := range tables {
+		invariant.Check(i == 0 || tables[i-1].EndsBefore(t.Smallest),
+			"table %d of a level begins before the end of the one before it", i)
 		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
 	}
 	return l

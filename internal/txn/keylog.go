@@ -11,7 +11,7 @@ import (
 // two bytes: cheap to add to, as every read of a read-write transaction does,
 // and looked through only when somebody else has deleted a range meanwhile.
 type keyLog struct {
-	tip  []byte   // the chunk that takes the next key, at used
+	tip  []byte // the chunk that takes the next key, at used
 	used int
 	full [][]byte // those before it
 	n    int      // keys in all

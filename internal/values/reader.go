@@ -39,7 +39,7 @@ type Reader struct {
 	// next is where the record ends that was fetched last, and fetched what
 	// has been fetched with it.
 	next, fetched atomic.Int64
-	mapping sync.Mutex // held by who makes the mapping
+	mapping       sync.Mutex // held by who makes the mapping
 }
 
 // A view is the mapping of a file and what is known of it.

@@ -18,8 +18,8 @@ import (
 //	count         offsets in the file
 //	0 or 4 bytes  zeros, to a multiple of 8
 //
-// Bucket b holds the offsets from b<<shift on. There is one for about four
-// entries, so that a lookup touches two or three cache lines.
+// Bucket b holds the offsets from b<<shift on. There is one for four to
+// eight entries, so that a lookup touches two or three cache lines.
 type remap struct {
 	remapShape
 	index, from, to []byte
@@ -28,7 +28,7 @@ type remap struct {
 // A remapShape is what the footer says of a remap.
 type remapShape struct{ count, buckets, shift uint32 }
 
-// perBucket is how many entries a bucket has on average.
+// perBucket is how many entries a bucket has on average, at least.
 const perBucket = 4
 
 func (s remapShape) size() int64 {

@@ -1,0 +1,81 @@
+package stoat
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/check"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+type (
+	// CheckReport says what DB.Check looked at and what it found.
+	CheckReport = check.Report
+	// CheckProgress says how far DB.Check has come, in bytes of files.
+	CheckProgress = check.Progress
+	// CheckOptions say more about a check.
+	CheckOptions struct {
+		// Progress, if it is set, is called after each file by the goroutine
+		// that called Check.
+		Progress func(CheckProgress)
+	}
+)
+
+// Check reads every table and value file and verifies all that can be: every
+// checksum, the order of keys, the search structures, that counts and bounds
+// are those of the manifest, that levels lie in the order of time, that every
+// pointer leads to its value, and that the manifest's counts of garbage are
+// exact. In a read-only database it also reads the log again, and looks for
+// files that nothing refers to.
+//
+// The report lists all problems. The error has them too, joined, each with the
+// name of its file and ErrCorrupt; or it is that of ctx or of the device.
+//
+// Others may use the database meanwhile. What the check looks at is the state
+// at its beginning, kept as by an open transaction. It reads through handles of
+// its own and leaves the cache of the database alone.
+func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
+	ctx, end, err := d.beginOperation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	slot, err := d.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer d.release(slot) // it keeps the files from being deleted
+	files := tree.New(d.treeOptions())
+	report, err := check.Run(ctx, check.Options{
+		State:     d.manifest.State(),
+		OpenTable: files.Open, OpenValues: files.OpenValues,
+		Progress: o.Progress,
+	})
+	if err == nil && d.opts.ReadOnly {
+		err = d.checkRest(report)
+	}
+	if err != nil {
+		return report, fmt.Errorf("check: %w", err)
+	}
+	return report, report.Err()
+}
+
+// checkRest checks what stands still only in a read-only database.
+func (d *DB) checkRest(report *CheckReport) error {
+	r, err := log.Recover(d.logOptions(), d.manifest.State().Spans, func(payload []byte) error {
+		return txn.Decode(payload, func(txn.Header) error { return nil },
+			func(_, _ []byte, _ base.Meta) error { return nil })
+	})
+	report.LogRecords = r.Records
+	if err != nil {
+		report.Problems = append(report.Problems, err)
+	}
+	orphans, err := d.orphans()
+	for _, name := range orphans {
+		report.Warnings = append(report.Warnings, name+" belongs to nothing; the next Open that may write deletes it")
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package stoat
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// checkpointSuffix is added to the name of a checkpoint that is being made.
+const checkpointSuffix = ".tmp"
+
+// Checkpoint makes a copy of the database in dir, which must not exist: a
+// database of its own, with exactly the commits up to some moment during the
+// call, and so with all that were acknowledged before it.
+//
+// Files of the database never change, so that the copy shares them by hard
+// links: that takes little time and no space at first, and others go on reading
+// and writing. On another file system the files are copied.
+//
+// The copy is made under the name dir.tmp and renamed when it is whole and
+// durable: a crash leaves all of it in dir or nothing. What a crash leaves in
+// dir.tmp is removed by the next Checkpoint to dir.
+func (d *DB) Checkpoint(ctx context.Context, dir string) error {
+	if d.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	ctx, end, err := d.beginOperation(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	d.checkpointing.Lock()
+	defer d.checkpointing.Unlock()
+	dir = d.fs.Join(dir) // without a separator at its end
+	c := checkpoint{db: d, ctx: ctx, started: time.Now(), dir: dir, temp: dir + checkpointSuffix}
+	if err := c.make(); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	d.emit(CheckpointDone{Dir: dir, Files: c.files, Bytes: c.bytes, Took: time.Since(c.started)})
+	return nil
+}
+
+// A checkpoint is a call of Checkpoint.
+type checkpoint struct {
+	db        *DB
+	ctx       context.Context
+	started   time.Time
+	dir, temp string
+	files     int
+	bytes     int64
+	buf       []byte // of a copy, once a file could not be linked
+}
+
+func (c *checkpoint) make() error {
+	fs := c.db.fs
+	if _, err := fs.Stat(c.dir); err == nil {
+		return vfs.ErrExist
+	} else if !errors.Is(err, vfs.ErrNotExist) {
+		return err
+	}
+	if err := c.db.flushAll(c.ctx); err != nil {
+		return err
+	}
+	if err := c.clear(); err != nil {
+		return err
+	}
+	err := fs.MkdirAll(c.temp)
+	if err == nil {
+		err = c.fill()
+	}
+	if err == nil {
+		err = fs.Rename(c.temp, c.dir)
+	}
+	if err != nil {
+		// The next checkpoint removes what this cannot.
+		_ = c.clear()
+		return err
+	}
+	if err := fs.SyncDir(fs.Dir(c.dir)); err != nil {
+		// Which name a crash would leave is not known: under each of them the
+		// copy must be whole, and so nothing in it is removed now.
+		_ = fs.Rename(c.dir, c.temp)
+		return err
+	}
+	return nil
+}
+
+// fill makes the copy under its temporary name, durably. The reader's slot
+// keeps the files of the state from being deleted.
+func (c *checkpoint) fill() error {
+	d := c.db
+	slot, err := d.acquire()
+	if err != nil {
+		return err
+	}
+	defer d.release(slot)
+	state := d.manifest.State()
+	// The manifest comes first: it refuses a directory that has files already.
+	if err := c.writeManifest(state); err != nil {
+		return err
+	}
+	for _, tables := range state.Version.Levels {
+		for _, t := range tables {
+			if err := c.add(base.TableName(t.Num), t.Size, vfs.CatTable); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range state.Version.Values {
+		if err := c.add(base.ValueName(v.File), v.Size, vfs.CatValue); err != nil {
+			return err
+		}
+	}
+	return d.fs.SyncDir(c.temp)
+}
+
+// writeManifest writes the manifest of a database that was closed when all up
+// to state.FlushedSeq had been committed.
+func (c *checkpoint) writeManifest(state manifest.State) error {
+	d := c.db
+	binary.LittleEndian.PutUint64(state.ID[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(state.ID[8:], rand.Uint64())
+	state.Spans, state.LastSeq = nil, state.FlushedSeq
+	state.ClockHighMs = max(state.ClockHighMs, d.nowMs())
+	m, err := manifest.Create(d.fs, c.temp, state, rand.Uint64)
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+// add links or copies a file of the database.
+func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
+	if err := interrupted(c.ctx); err != nil {
+		return err
+	}
+	fs := c.db.fs
+	from, to := fs.Join(c.db.dir, name), fs.Join(c.temp, name)
+	c.files++
+	c.bytes += size
+	if c.buf == nil {
+		err := fs.Link(from, to)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, vfs.ErrIO), errors.Is(err, vfs.ErrExist), errors.Is(err, vfs.ErrNotExist):
+			return err
+		}
+		// Another file system, or one without links: if copying does not work
+		// either, that error tells why.
+		c.buf = make([]byte, copySize)
+	}
+	return c.copy(from, to, size, cat)
+}
+
+// copySize is how many bytes are copied at once.
+const copySize = 1 << 20
+
+// copy copies a file of so many bytes, durably but for its name.
+func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err error) {
+	source, err := c.db.fs.Open(from, cat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := c.db.fs.Create(to, cat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	for at := int64(0); at < size; {
+		if err := interrupted(c.ctx); err != nil {
+			return err
+		}
+		b := c.buf[:min(size-at, copySize)]
+		if n, err := source.ReadAt(b, at); err == io.EOF && n < len(b) {
+			return base.InFile(base.Corrupt(-1, "size of the file", at+int64(n), size), c.db.fs.Base(from))
+		} else if n < len(b) {
+			return err
+		}
+		if _, err := target.WriteAt(b, at); err != nil {
+			return err
+		}
+		at += int64(len(b))
+	}
+	return target.SyncData()
+}
+
+// clear removes what is left of a checkpoint that was not finished. It removes
+// files that a checkpoint makes, and fails if there are others.
+func (c *checkpoint) clear() error {
+	fs := c.db.fs
+	names, err := fs.List(c.temp)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !ofCheckpoint(name) {
+			return fmt.Errorf("%s has a file that no checkpoint made: %s", c.temp, name)
+		}
+	}
+	// A rename to this name may not be durable yet. It must be, before what
+	// would be a broken copy under the other name.
+	if err := fs.SyncDir(fs.Dir(c.temp)); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := fs.Remove(fs.Join(c.temp, name)); err != nil {
+			return err
+		}
+	}
+	return fs.Remove(c.temp)
+}
+
+// ofCheckpoint reports whether a checkpoint makes files of such a name.
+func ofCheckpoint(name string) bool {
+	_, isTable := base.ParseTableName(name)
+	_, isValues := base.ParseValueName(name)
+	_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
+	return isTable || isValues || isManifest
+}

@@ -1,0 +1,222 @@
+package stoat
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// An Event is something that happened in a database beside what its callers
+// asked for. It is one of FlushDone, CompactionDone, CollectionDone,
+// FileCreated, FileDeleted, StallBegin, StallEnd, CheckpointDone and
+// BackgroundError; later versions may have more, so that a switch over the
+// types should pass over what it does not know.
+type Event interface {
+	// Record returns the event as it is logged.
+	Record() (level slog.Level, message string, attrs []slog.Attr)
+}
+
+// FlushDone says that memtables became tables.
+type FlushDone struct {
+	// Memtables is how many there were, Tables and Values how many files of
+	// these kinds were made, and Bytes what was written.
+	Memtables, Tables, Values int
+	Bytes                     int64
+	Took                      time.Duration
+}
+
+// CompactionDone says that tables were merged, moved or dropped.
+type CompactionDone struct {
+	// Plan tells in words what was done and why.
+	Plan string
+	// Level is where the outputs are. InputBytes is the size of the tables
+	// that took part, OutputBytes what was written; of a move that is nothing.
+	Level                   int
+	InputBytes, OutputBytes int64
+	Took                    time.Duration
+}
+
+// CollectionDone says that the garbage of a value file was given back.
+type CollectionDone struct {
+	// InputBytes is the size of the file, OutputBytes that of the one in its
+	// place, 0 if nothing of it was live.
+	InputBytes, OutputBytes int64
+	Took                    time.Duration
+}
+
+// FileCreated says that a table or a value file became a part of the
+// database, and FileDeleted that one that was none any more was deleted.
+type (
+	FileCreated struct {
+		Name string
+		Size int64
+	}
+	FileDeleted struct{ Name string }
+)
+
+// StallBegin says that commits have begun to wait because memory for them is
+// used up, and StallEnd for how long they did. The short delays by which
+// writing is kept to the speed of compaction are no stalls; Stats has them.
+type (
+	StallBegin struct{}
+	StallEnd   struct{ Took time.Duration }
+)
+
+// CheckpointDone says that DB.Checkpoint made a copy.
+type CheckpointDone struct {
+	Dir   string
+	Files int
+	Bytes int64
+	Took  time.Duration
+}
+
+// BackgroundError says that work which nobody waits for has failed. It is
+// tried again, unless the manifest failed, which ends all commits.
+type BackgroundError struct{ Err error }
+
+// Record returns the event as it is logged.
+func (e FlushDone) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelDebug, "stoat: flushed", []slog.Attr{slog.Int("memtables", e.Memtables), slog.Int("tables", e.Tables),
+		slog.Int("values", e.Values), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e CompactionDone) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelDebug, "stoat: compacted", []slog.Attr{slog.String("plan", e.Plan),
+		slog.Int64("in", e.InputBytes), slog.Int64("out", e.OutputBytes), slog.Duration("took", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e CollectionDone) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelDebug, "stoat: values collected", []slog.Attr{
+		slog.Int64("in", e.InputBytes), slog.Int64("out", e.OutputBytes), slog.Duration("took", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e FileCreated) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelDebug, "stoat: file created", []slog.Attr{slog.String("file", e.Name), slog.Int64("bytes", e.Size)}
+}
+
+// Record returns the event as it is logged.
+func (e FileDeleted) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelDebug, "stoat: file deleted", []slog.Attr{slog.String("file", e.Name)}
+}
+
+// Record returns the event as it is logged.
+func (StallBegin) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelWarn, "stoat: commits wait for a flush", nil
+}
+
+// Record returns the event as it is logged.
+func (e StallEnd) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelInfo, "stoat: commits go on", []slog.Attr{slog.Duration("waited", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e CheckpointDone) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelInfo, "stoat: checkpoint made", []slog.Attr{slog.String("dir", e.Dir),
+		slog.Int("files", e.Files), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e BackgroundError) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelError, "stoat: background work failed", []slog.Attr{slog.Any("error", e.Err)}
+}
+
+// eventsMax is how many events may wait for a callback. It is never reached
+// but by one that hangs; what comes then is counted and forgotten.
+const eventsMax = 4096
+
+// An eventQueue hands events to who wants them, one at a time and in order, on
+// a goroutine of its own: whoever emits one may hold locks, and is not held up.
+type eventQueue struct {
+	mu         sync.Mutex
+	waiting    []Event
+	delivering bool
+	dropped    uint64
+	idle       sync.Cond // delivering has become false
+}
+
+func (q *eventQueue) init() { q.idle.L = &q.mu }
+
+// emit hands e to Options.Events and Options.Logger, if they want it.
+func (d *DB) emit(e Event) {
+	if d.opts.Events == nil {
+		if level, _, _ := e.Record(); !d.opts.Logger.Enabled(context.Background(), level) {
+			return
+		}
+	}
+	q := &d.events
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= eventsMax {
+		q.dropped++
+		return
+	}
+	q.waiting = append(q.waiting, e)
+	if !q.delivering {
+		q.delivering = true
+		go d.deliver()
+	}
+}
+
+// deliver delivers events until there is none. One goroutine does at a time;
+// it ends by itself, and Close waits for it.
+func (d *DB) deliver() {
+	q := &d.events
+	for {
+		q.mu.Lock()
+		batch := q.waiting
+		q.waiting = nil
+		if len(batch) == 0 {
+			q.delivering = false
+			q.idle.Broadcast()
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		for _, e := range batch {
+			level, message, attrs := e.Record()
+			d.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
+			if d.opts.Events != nil {
+				d.opts.Events(e)
+			}
+		}
+	}
+}
+
+// lost returns how many events came to nobody.
+func (q *eventQueue) lost() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
+// drain waits until all events have been delivered.
+func (q *eventQueue) drain() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.delivering {
+		q.idle.Wait()
+	}
+}
+
+// emitFiles emits what an edit has added. A table that moves is no new one.
+func (d *DB) emitFiles(edit *manifest.Edit) {
+	moved := make(map[base.FileNum]bool, len(edit.DropTables))
+	for _, t := range edit.DropTables {
+		moved[t.Num] = true
+	}
+	for _, t := range edit.AddTables {
+		if !moved[t.Num] {
+			d.emit(FileCreated{Name: base.TableName(t.Num), Size: t.Size})
+		}
+	}
+	for _, v := range edit.AddValues {
+		d.emit(FileCreated{Name: base.ValueName(v.File), Size: v.Size})
+	}
+}

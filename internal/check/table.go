@@ -1,0 +1,165 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// checkOrder checks that the tables of a run, or of a level below the first,
+// are in order and have no key in common.
+func (c *checker) checkOrder(tables []*manifest.Table, level int) {
+	for i := 1; i < len(tables); i++ {
+		a, b := tables[i-1], tables[i]
+		if a.Run == b.Run && !a.EndsBefore(b.Smallest) {
+			c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("order of level %d", level),
+				fmt.Sprintf("from key %q on", b.Smallest), fmt.Sprintf("keys behind those of %s", base.TableName(a.Num))), base.TableName(b.Num)))
+		}
+	}
+}
+
+// checkTable checks a table in itself, against the manifest, and what it
+// refers to.
+func (c *checker) checkTable(m *manifest.Table) error {
+	if err := c.ctx.Err(); err != nil {
+		return context.Cause(c.ctx)
+	}
+	c.report.Tables++
+	defer c.passed(m.Size)
+	name := base.TableName(m.Num)
+	r, err := c.o.OpenTable(m)
+	if err != nil {
+		c.partly = true
+		return c.damage(base.InFile(err, name))
+	}
+	if err = r.Verify(); err == nil {
+		p := r.Properties()
+		c.compare(m, &p)
+		err = c.checkPointers(m, r)
+	}
+	c.partly = c.partly || err != nil
+	err = c.damage(err)
+	if e := r.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// compare compares the properties of a table with what the manifest says.
+func (c *checker) compare(m *manifest.Table, p *table.Properties) {
+	name := base.TableName(m.Num)
+	c.report.Entries += p.Entries
+	for _, x := range []struct {
+		what      string
+		got, want uint64
+	}{
+		{"smallest sequence number", uint64(p.SmallestSeq), uint64(m.SmallestSeq)},
+		{"largest sequence number", uint64(p.LargestSeq), uint64(m.LargestSeq)},
+		{"count of entries", p.Entries, m.Entries},
+		{"count of deletions", p.Deletions, m.Deletions},
+		{"count of range deletions", p.RangeDeletions, m.RangeDeletions},
+		{"count of expiring entries", p.Expiring, m.Expiring},
+		{"count of pointers", p.Pointers, m.Pointers},
+		{"earliest expiry", p.OldestExpiry, m.OldestExpiry},
+		{"latest expiry", p.NewestExpiry, m.NewestExpiry},
+		{"bytes of keys", p.KeyBytes, m.KeyBytes},
+		{"bytes of values", p.ValueBytes, m.ValueBytes},
+	} {
+		if x.got != x.want {
+			c.report.mismatch(name, x.what, x.got, x.want)
+		}
+	}
+	if !bytes.Equal(p.Smallest, m.Smallest) {
+		c.report.mismatch(name, "smallest key", fmt.Sprintf("%q", p.Smallest), fmt.Sprintf("%q", m.Smallest))
+	}
+	if !bytes.Equal(p.Largest, m.Largest) || p.LargestExclusive != m.LargestExclusive {
+		c.report.mismatch(name, "largest key", fmt.Sprintf("%q", p.Largest), fmt.Sprintf("%q", m.Largest))
+	}
+	if m.LargestSeq > c.o.State.FlushedSeq {
+		c.report.mismatch(name, "largest sequence number", m.LargestSeq, fmt.Sprintf("%d at most", c.o.State.FlushedSeq))
+	}
+	want := make([]table.ValueFileRef, 0, len(m.Values))
+	for _, v := range m.Values {
+		want = append(want, table.ValueFileRef{File: uint64(v.File), Bytes: v.Bytes})
+	}
+	if fmt.Sprint(p.ValueFiles) != fmt.Sprint(want) {
+		c.report.mismatch(name, "references to value files", p.ValueFiles, want)
+	}
+}
+
+// checkPointers follows the pointers of a table: each must lead to the value of
+// its key and version, and together they refer to as much of each value file as
+// the table says.
+func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
+	if m.Pointers == 0 && r.Properties().Pointers == 0 {
+		return nil
+	}
+	refs := make(map[base.FileNum]uint64)
+	it := r.NewIter(table.IterOptions{Unmapped: true})
+	it.Seek(nil)
+	b := iter.Batch{Want: iter.BatchSize}
+	for broken := 0; ; {
+		if err := it.Fill(&b); err != nil {
+			return err
+		}
+		if b.N == 0 {
+			break
+		}
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
+		}
+		for i := range b.N {
+			e := base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
+			if e.Meta.Kind != base.KindPointer {
+				continue
+			}
+			err := c.follow(&e, refs)
+			if err == nil {
+				continue
+			}
+			if broken++; broken > problemsMax {
+				c.partly = true
+				return nil
+			}
+			if err := c.damage(fmt.Errorf("%s: version %d of key %q: %w", base.TableName(m.Num), e.Seq, e.Key, err)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, want := range r.Properties().ValueFiles {
+		if got := refs[base.FileNum(want.File)]; got != want.Bytes {
+			c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("bytes referred to in value file %d", want.File), got, want.Bytes), base.TableName(m.Num)))
+		}
+		delete(refs, base.FileNum(want.File))
+	}
+	for num, got := range refs {
+		c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("bytes referred to in value file %d", num), got, 0), base.TableName(m.Num)))
+	}
+	return nil
+}
+
+// follow reads the value that an entry points to.
+func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64) error {
+	c.report.Pointers++
+	p, err := values.DecodePointer(e.Value)
+	if err != nil {
+		return err
+	}
+	refs[p.File] += values.RefBytes(p)
+	f := c.files[p.File]
+	if f == nil {
+		return base.Corrupt(-1, "value file of a pointer", uint64(p.File), "a live one")
+	}
+	f.live += values.RefBytes(p)
+	if f.r == nil {
+		return nil // reported when it was opened
+	}
+	_, err = f.r.Get(p, e.Key, e.Seq)
+	return err
+}

@@ -1,0 +1,85 @@
+package stoat
+
+import (
+	"context"
+)
+
+// beginOperation begins long work that a caller waits for, such as Compact.
+// The context that it returns is done when the caller's is, or when Close wants
+// the end; then its cause tells which. Close waits until end has been called.
+func (d *DB) beginOperation(ctx context.Context) (_ context.Context, end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	b := &d.background
+	if d.closed.Load() || !b.enter() {
+		return nil, nil, ErrClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(b.stopped, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+		b.running.Done()
+	}, nil
+}
+
+// enter counts the caller among what end waits for, unless it is too late.
+func (b *background) enter() bool {
+	b.ending.Lock()
+	defer b.ending.Unlock()
+	if b.stopped.Err() != nil {
+		return false
+	}
+	b.running.Add(1)
+	return true
+}
+
+// interrupted returns why ctx is done, or nil.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// flushAll returns when everything that was committed before the call is in
+// tables.
+func (d *DB) flushAll(ctx context.Context) error {
+	target := d.lastVersion()
+	done := func() bool {
+		if d.manifest.State().FlushedSeq >= target {
+			return true
+		}
+		v := d.view.Load()
+		return len(v.tables) == 1 && v.tables[0].Len() == 0
+	}
+	if done() {
+		return nil
+	}
+	if err := d.rotate(); err != nil {
+		return err
+	}
+	return d.admission.await(ctx, done)
+}
+
+// await returns when flushes have made done true, or with the error of one
+// that failed after the call.
+func (a *admission) await(ctx context.Context, done func() bool) error {
+	defer context.AfterFunc(ctx, a.interrupt)()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for before := a.flushes; !done(); a.ended.Wait() {
+		if err := interrupted(ctx); err != nil {
+			return err
+		}
+		if err := a.db.commits.poisoned(); err != nil {
+			return err
+		}
+		if a.flushes > before && a.err != nil {
+			return a.err
+		}
+		a.db.background.flusher.wake()
+	}
+	return nil
+}
