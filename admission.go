@@ -10,25 +10,39 @@ import (
 // for them. One is being flushed while the next one fills.
 const waitingMax = 2
 
-// delayMax bounds how long one group is held up for the sake of compaction,
-// so that a wait is many short ones and never a stall.
-const delayMax = 20 * time.Millisecond
+// Beyond paceFrom of the memory for memtables, commits are slowed down, the
+// more the fuller it is, and at paceFull to the rate of the flushes: so they
+// wait many times a little, and seldom for the end of a flush.
+const (
+	paceFrom = 0.5
+	paceFull = 0.9
+)
+
+const (
+	// napMin is the shortest wait that is worth a sleep; shorter ones add up.
+	napMin = 200 * time.Microsecond
+	// napMax bounds one wait, so that slowing down is never a stall.
+	napMax = 50 * time.Millisecond
+)
 
 // An admission holds commits up when they outrun the work behind them. As long
-// as compaction falls behind, each group waits in proportion to its size and to
-// how far; when memory for memtables is used up, commits wait until a flush
-// has freed some, and fail with its error if it cannot.
+// as flushes, compaction or collection fall behind, each group waits in
+// proportion to its size and to how far; when memory for memtables is used up,
+// commits wait until a flush has freed some, and fail with its error if it
+// cannot.
 type admission struct {
 	db *DB
 
-	// nsPerKiB is by how much writing is slowed down.
-	nsPerKiB atomic.Int64
+	// nsPerKiB is by how much writing is slowed down for the sake of
+	// compaction and collection, flushNsPerKiB the time that flushes take.
+	nsPerKiB, flushNsPerKiB atomic.Int64
 
 	mu       sync.Mutex
 	ended    sync.Cond // a flush has ended
 	flushes  uint64    // how many have
 	flushing bool
-	err      error // of the last one
+	err      error     // of the last one
+	next     time.Time // when what was let in is paid for
 
 	waits  atomic.Int64 // how often a group waited
 	waited atomic.Int64 // nanoseconds in all
@@ -42,18 +56,53 @@ func (a *admission) init(d *DB) {
 // admit returns nil when about so many bytes may be written. The caller leads
 // a group and holds no lock.
 func (a *admission) admit(bytes int64) error {
-	ns := a.nsPerKiB.Load() * bytes >> 10
+	v := a.db.view.Load()
+	ns := a.pace(v)
 	if ns == 0 && !a.full(bytes) {
 		return nil
 	}
 	started := time.Now()
-	if ns > 0 {
-		time.Sleep(min(time.Duration(ns), delayMax))
-	}
+	nap := a.charge(started, ns*bytes>>10)
+	time.Sleep(nap)
+	full := a.full(bytes)
 	err := a.stall(bytes)
-	a.waits.Add(1)
-	a.waited.Add(int64(time.Since(started)))
+	if nap > 0 || full {
+		a.waits.Add(1)
+		a.waited.Add(int64(time.Since(started)))
+	}
 	return err
+}
+
+// pace returns how many nanoseconds a KiB has to wait.
+func (a *admission) pace(v *view) int64 {
+	ns := a.nsPerKiB.Load()
+	if len(v.tables) == 1 {
+		return ns
+	}
+	_, used := v.waiting()
+	used += v.tables[0].Bytes()
+	fill := float64(used) / float64((waitingMax+1)*a.db.opts.MemtableSize)
+	if fill > paceFrom {
+		share := min(1, (fill-paceFrom)/(paceFull-paceFrom))
+		ns += int64(share * float64(a.flushNsPerKiB.Load()))
+	}
+	return ns
+}
+
+// charge returns how long to wait for a group that costs ns nanoseconds, given
+// those that were let in before.
+func (a *admission) charge(now time.Time, ns int64) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next.Before(now) {
+		a.next = now
+	}
+	a.next = a.next.Add(time.Duration(ns))
+	nap := a.next.Sub(now)
+	if nap < napMin {
+		return 0
+	}
+	return min(nap, napMax)
 }
 
 // stall is wait, with events around it.
@@ -106,8 +155,15 @@ func (a *admission) begin() {
 	a.flushing = true
 }
 
-// end tells those who wait how a flush ended.
-func (a *admission) end(err error) {
+// end tells those who wait how a flush of so many bytes of memtables ended.
+func (a *admission) end(bytes int64, took time.Duration, err error) {
+	if err == nil && bytes > 1<<20 {
+		ns := int64(took) / (bytes >> 10)
+		if old := a.flushNsPerKiB.Load(); old != 0 {
+			ns = (3*old + ns) / 4
+		}
+		a.flushNsPerKiB.Store(ns)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err, a.flushing = err, false
@@ -129,8 +185,22 @@ const (
 	debtRate = 64 << 20  // bytes a second
 )
 
-// setDebt says how far compaction is behind.
-func (a *admission) setDebt(bytes int64) {
-	const nsPerKiB = int64(time.Second) / (debtRate >> 10)
-	a.nsPerKiB.Store(int64(float64(bytes) / debtUnit * float64(nsPerKiB)))
+// Beyond garbageFrom of all values being garbage, writing is slowed down: at
+// garbageFull to garbageRate, since then collection frees no more than that.
+const (
+	garbageFrom = 0.24
+	garbageFull = 0.32
+	garbageRate = 128 << 20 // bytes a second
+)
+
+// setDebt says how far compaction is behind, and how much of the values is
+// garbage.
+func (a *admission) setDebt(debt int64, garbage, values uint64) {
+	const second = float64(time.Second)
+	ns := float64(debt) / debtUnit * second / (debtRate >> 10)
+	if values > uint64(4*a.db.opts.MemtableSize) {
+		share := (float64(garbage)/float64(values) - garbageFrom) / (garbageFull - garbageFrom)
+		ns += max(0, share) * second / (garbageRate >> 10)
+	}
+	a.nsPerKiB.Store(int64(ns))
 }

@@ -55,12 +55,13 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 		c.db.visible.Store(uint64(seq))
 	}
 	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
+	bytes := w.pending.DataBytes() // a large table leaves the write set in apply
 	if err := c.db.apply(w, seq); err != nil {
 		return err
 	}
 	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
 	c.counts.commits.Add(1)
-	c.counts.bytes.Add(w.pending.DataBytes())
+	c.counts.bytes.Add(bytes)
 	return nil
 }
 

@@ -224,3 +224,19 @@ func TestOverwriteDropsExpiry(t *testing.T) {
 	r.want("short", false, "overwritten with a TTL that has passed, reopened")
 	must(t, r.db.Close())
 }
+
+// The time that a database has seen is kept beside its commits in the log, and
+// must stay when a flush lets go of that part of the log.
+func TestExpiredKeysStayExpiredWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	r.set("k", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+	r.at(20)
+	// Close flushes this much, and with it goes the log.
+	must(t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("large"), make([]byte, 1<<20)) }))
+	r.want("k", false, "after its time")
+	r.at(0)
+	r.reopen()
+	r.want("k", false, "after the clock went back")
+	must(t, r.db.Close())
+}

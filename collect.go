@@ -5,9 +5,11 @@ import (
 	"fmt"
 	stditer "iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
@@ -35,120 +37,183 @@ func (d *DB) pressure(idle bool) values.Pressure {
 	return values.Busy
 }
 
+// collectBytes is about how much one collection copies: what is live in several
+// files is found by one walk over the tables that refer to them.
+const collectBytes = 64 << 20
+
 // pickCollection returns what is most worth collecting.
-func (d *DB) pickCollection(pressure values.Pressure) (values.Choice, bool) {
+func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 	state := d.manifest.State()
 	files := make([]values.FileState, 0, len(state.Version.Values))
 	for _, v := range state.Version.Values {
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live, Held: v.LastSeq > state.FlushedSeq})
 	}
-	return values.PickCollection(files, pressure)
+	var choices []values.Choice
+	for copied := uint64(0); copied < collectBytes; {
+		c, due := values.PickCollection(files, pressure)
+		if !due {
+			break
+		}
+		choices = append(choices, c)
+		copied += c.Copy
+		i := slices.IndexFunc(files, func(f values.FileState) bool { return f.Num == c.Num })
+		if c.Drop {
+			files = slices.Delete(files, i, i+1)
+		} else {
+			files[i].Bytes = files[i].Live
+		}
+	}
+	return choices
 }
 
-// collect carries out a choice, unless stop returns an error. The caller holds
+// collect carries out choices, unless stop returns an error. The caller holds
 // compacting.
-func (d *DB) collect(choice values.Choice, stop func() error) error {
+func (d *DB) collect(choices []values.Choice, stop func() error) error {
 	started := time.Now()
-	old, ok := d.manifest.State().Version.Value(choice.Num)
-	if !ok {
-		return nil
-	}
-	edit := manifest.Edit{DropValues: []base.FileNum{choice.Num}}
-	var made *manifest.ValueFile
-	if !choice.Drop {
-		var err error
-		if made, err = d.rewriteValues(old.ValueFile, stop); err != nil {
-			return fmt.Errorf("collect: %w", err)
+	version := d.manifest.State().Version
+	var edit manifest.Edit
+	var done CollectionDone
+	gone := discarded{}
+	var rewrite []*manifest.ValueFile
+	for _, c := range choices {
+		old, ok := version.Value(c.Num)
+		invariant.Check(ok, "value file %d is to be collected and not there", c.Num)
+		if gone.values = append(gone.values, old.File); c.Drop {
+			edit.DropValues = append(edit.DropValues, c.Num)
+		} else {
+			rewrite = append(rewrite, old.ValueFile)
 		}
-		edit = manifest.Edit{AddValues: []*manifest.ValueFile{made}}
+		gone.bytes += old.Size
 	}
-	if err := d.install(edit, nil); err != nil {
-		if made != nil {
-			d.removeFile(base.ValueName(made.File))
+	made, err := d.rewriteValues(version, rewrite, stop)
+	if err == nil {
+		edit.AddValues = made
+		err = d.install(edit, nil)
+	}
+	if err != nil {
+		for _, f := range made {
+			d.removeFile(base.ValueName(f.File))
 		}
 		return fmt.Errorf("collect: %w", err)
 	}
-	d.discard(discarded{values: []base.FileNum{old.File}, bytes: old.Size})
-	d.work.collected(made, time.Since(started))
-	done := CollectionDone{InputBytes: old.Size, Took: time.Since(started)}
-	if made != nil {
-		done.OutputBytes = made.Size
+	d.discard(gone)
+	for _, f := range made {
+		done.OutputBytes += f.Size
 	}
+	done.InputBytes, done.Took = gone.bytes, time.Since(started)
+	d.work.collected(len(choices), done.OutputBytes, done.Took)
 	d.emit(done)
 	return nil
 }
 
-// rewriteValues copies what is live of a value file into a new one.
-func (d *DB) rewriteValues(old *manifest.ValueFile, stop func() error) (made *manifest.ValueFile, err error) {
-	files := tree.New(d.treeOptions())
-	defer func() { err = errors.Join(err, files.Close()) }()
-	source, err := files.OpenValues(old)
+// rewriteValues copies what is live of value files into new ones. It returns
+// those that it made, also with an error.
+func (d *DB) rewriteValues(v *manifest.Version, old []*manifest.ValueFile, stop func() error) (made []*manifest.ValueFile, err error) {
+	if len(old) == 0 {
+		return nil, nil
+	}
+	live, err := d.liveIn(v, old)
+	for i := 0; err == nil && i < len(old); i++ {
+		var f *manifest.ValueFile
+		if f, err = d.rewriteFile(old[i], live[old[i].Num], stop); err == nil {
+			made = append(made, f)
+		}
+	}
+	return made, err
+}
+
+func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() error) (*manifest.ValueFile, error) {
+	source, err := d.tables.OpenValues(old)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
 	num, out, err := d.newValueFile()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, source.Close())
 	}
-	view := files.View(referring(d.manifest.State().Version, old.Num), nil)
 	props, err := values.Rewrite(values.RewriteJob{
-		Source: source, Out: out, Salt: rand.Uint64(), Live: pointersInto(view, old.Num), Stop: func() error { return d.yield(stop) },
+		Source: source, Out: out, Salt: rand.Uint64(), Live: live.all(), Stop: func() error { return d.yield(stop) },
 	})
-	if e := out.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err = errors.Join(err, out.Close(), source.Close()); err != nil {
 		d.removeFile(base.ValueName(num))
 		return nil, err
 	}
 	return valueFileOf(props, num), nil
 }
 
-// referring returns the tables of v that refer to a value file, as a version.
-func referring(v *manifest.Version, num base.FileNum) *manifest.Version {
+// liveValues is what tables refer to in one value file, in the order of the
+// keys.
+type liveValues struct {
+	pointers []values.Pointer
+	seqs     []base.SeqNum
+	keys     []byte
+	keyEnds  []int
+}
+
+func (l *liveValues) add(p values.Pointer, key []byte, seq base.SeqNum) {
+	l.pointers, l.seqs = append(l.pointers, p), append(l.seqs, seq)
+	l.keys = append(l.keys, key...)
+	l.keyEnds = append(l.keyEnds, len(l.keys))
+}
+
+func (l *liveValues) all() stditer.Seq2[values.Live, error] {
+	return func(yield func(values.Live, error) bool) {
+		from := 0
+		for i, end := range l.keyEnds {
+			if !yield(values.Live{Pointer: l.pointers[i], Key: l.keys[from:end], Seq: l.seqs[i]}, nil) {
+				return
+			}
+			from = end
+		}
+	}
+}
+
+// liveIn walks over all tables that refer to some value files. It reads them
+// through readers of its own, by large reads.
+func (d *DB) liveIn(v *manifest.Version, of []*manifest.ValueFile) (live map[base.FileNum]*liveValues, err error) {
+	live = make(map[base.FileNum]*liveValues, len(of))
+	for _, f := range of {
+		live[f.Num] = new(liveValues)
+	}
+	files := tree.New(d.treeOptions())
+	defer func() { err = errors.Join(err, files.Close()) }()
+	view := files.View(referring(v, live), nil)
+	levels := make([]tree.Iter, view.Depth())
+	inputs := make([]iter.Input, len(levels))
+	for i := range levels {
+		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
+		inputs[i].Source = &levels[i]
+	}
+	var all iter.Visible
+	all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+	for ok := all.Seek(nil); ok; ok = all.Next() {
+		e := &all.Entry
+		if e.Meta.Kind != base.KindPointer {
+			continue
+		}
+		p, err := values.DecodePointer(e.Value)
+		if err != nil {
+			return nil, err
+		}
+		if l := live[p.File]; l != nil {
+			l.add(p, e.Key, e.Seq)
+		}
+	}
+	return live, all.Err()
+}
+
+// referring returns the tables of v that refer to one of some value files, as a
+// version.
+func referring(v *manifest.Version, to map[base.FileNum]*liveValues) *manifest.Version {
 	some := new(manifest.Version)
 	for level, tables := range v.Levels {
 		for _, t := range tables {
-			for _, ref := range t.Values {
-				if ref.File == num {
-					some.Levels[level] = append(some.Levels[level], t)
-				}
+			if slices.ContainsFunc(t.Values, func(ref manifest.ValueRef) bool { return to[ref.File] != nil }) {
+				some.Levels[level] = append(some.Levels[level], t)
 			}
 		}
 	}
 	return some
-}
-
-// pointersInto yields what the tables of a view refer to in a value file, in
-// the order of the keys.
-func pointersInto(view *tree.View, num base.FileNum) stditer.Seq2[values.Live, error] {
-	return func(yield func(values.Live, error) bool) {
-		levels := make([]tree.Iter, view.Depth())
-		inputs := make([]iter.Input, len(levels))
-		for i := range levels {
-			levels[i].Init(view, i, table.IterOptions{Unmapped: true})
-			inputs[i].Source = &levels[i]
-		}
-		var all iter.Visible
-		all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
-		for ok := all.Seek(nil); ok; ok = all.Next() {
-			e := &all.Entry
-			if e.Meta.Kind != base.KindPointer {
-				continue
-			}
-			p, err := values.DecodePointer(e.Value)
-			if err == nil && p.File != num {
-				continue
-			}
-			if !yield(values.Live{Pointer: p, Key: e.Key, Seq: e.Seq}, err) || err != nil {
-				return
-			}
-		}
-		if err := all.Err(); err != nil {
-			yield(values.Live{}, err)
-		}
-	}
 }
 
 // yield makes collection give way: while commits are being held up, it rests as

@@ -183,7 +183,7 @@ func (c *compaction) collect() (bool, error) {
 		}
 		c.done += f.Size
 		choice := values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live}
-		return true, d.collect(choice, c.stop)
+		return true, d.collect([]values.Choice{choice}, c.stop)
 	}
 	return false, nil
 }

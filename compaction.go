@@ -40,23 +40,31 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 		v.tree = d.tables.View(version, v.tree)
 		return v
 	})
-	d.admission.setDebt(compact.Debt(version, d.shape(false)))
+	garbage, all := garbageOf(version)
+	d.admission.setDebt(compact.Debt(version, d.shape(false)), garbage, all)
 	d.emitFiles(&edit)
 	return nil
 }
 
+// garbageOf returns how much of the values of v nothing refers to, and how much
+// there is in all.
+func garbageOf(v *manifest.Version) (garbage, all uint64) {
+	for _, f := range v.Values {
+		garbage += f.Bytes - min(f.Live, f.Bytes)
+		all += f.Bytes
+	}
+	return garbage, all
+}
+
 // newJob returns a job that merges sources by the rules of this moment.
 func (d *DB) newJob(sources []iter.Source) compact.Job {
-	snapshots := d.readers.Snapshots(&d.visible)
-	if mutant.On(mutant.ForgetSnapshots) {
-		snapshots = snapshots[len(snapshots)-1:]
-	}
 	return compact.Job{
 		Sources: sources,
 		Rules: compact.Rules{
-			Snapshots: snapshots,
+			Snapshots: d.readers.Snapshots(&d.visible),
 			Versions:  d.opts.NumVersions,
 			NowMs:     d.expiredBefore(),
+			Bottom:    mutant.On(mutant.DropDeletions), // a plan says it for itself
 		},
 		Writer:  table.WriterOptions{HashSeed: d.hashSeed},
 		NewFile: d.newTableFile,
@@ -133,14 +141,14 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 func (d *DB) tidy(idle bool) (due bool, err error) {
 	d.compacting.Lock()
 	defer d.compacting.Unlock()
-	if choice, due := d.pickCollection(values.Strained); due {
-		return true, d.collect(choice, d.stopped)
+	if choices := d.pickCollection(values.Strained); len(choices) > 0 {
+		return true, d.collect(choices, d.stopped)
 	}
 	if plan, due := compact.Pick(d.manifest.State().Version, d.shape(idle)); due {
 		return true, d.compact(plan, d.stopped)
 	}
-	if choice, due := d.pickCollection(d.pressure(idle)); due {
-		return true, d.collect(choice, d.stopped)
+	if choices := d.pickCollection(d.pressure(idle)); len(choices) > 0 {
+		return true, d.collect(choices, d.stopped)
 	}
 	return false, nil
 }
@@ -217,7 +225,6 @@ func (d *DB) merge(plan *compact.Plan, stop func() error) (compact.Result, error
 	}
 	job := d.newJob(sources)
 	plan.Apply(&job, d.shape(false))
-	job.Rules.Bottom = job.Rules.Bottom || mutant.On(mutant.DropDeletions)
 	job.Place = pointerRef
 	job.Stop = stop
 	result, err := compact.Run(job)

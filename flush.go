@@ -30,8 +30,9 @@ func (d *DB) flushStep() (time.Duration, error) {
 			return d.idleFlush()
 		}
 		d.admission.begin()
+		started, bytes := time.Now(), bytesOf(v.tables[from:])
 		err := d.flush(v, from)
-		d.admission.end(err)
+		d.admission.end(bytes, time.Since(started), err)
 		if err != nil {
 			d.backgroundFailed(err)
 			return 0, err

@@ -138,12 +138,10 @@ func (w *workCounts) compacted(r compact.Result, took time.Duration) {
 	w.compactTime.Add(took)
 }
 
-// collected counts a value file that made, or nothing, has replaced.
-func (w *workCounts) collected(made *manifest.ValueFile, took time.Duration) {
-	w.collections.Add(1)
-	if made != nil {
-		w.collectedBytes.Add(made.Size)
-	}
+// collected counts value files that were rewritten, or dropped.
+func (w *workCounts) collected(files int, bytes int64, took time.Duration) {
+	w.collections.Add(int64(files))
+	w.collectedBytes.Add(bytes)
 	w.collectTime.Add(took)
 }
 
@@ -173,7 +171,7 @@ func (d *DB) Stats() Stats {
 	s.EventsDropped = d.events.lost()
 	version := d.view.Load().tree.Version
 	s.addTables(version)
-	s.Debt = compact.Debt(version, d.shape(false))
+	s.Debt = compact.Debt(version, compact.Shape{BaseSizeMin: 8 * d.opts.MemtableSize})
 	s.addGarbage(&d.garbage)
 	if l := d.log.Load(); l != nil {
 		s.Log = l.Stats()

@@ -51,8 +51,13 @@ func (d *DB) insert(from base.SegmentRef, t *memtable.Table) {
 
 // waiting returns how many memtables wait to be flushed, and their size.
 func (v *view) waiting() (n int, bytes int64) {
-	for _, t := range v.tables[1:] {
+	return len(v.tables) - 1, bytesOf(v.tables[1:])
+}
+
+// bytesOf returns the memory that memtables hold.
+func bytesOf(tables []*memtable.Table) (bytes int64) {
+	for _, t := range tables {
 		bytes += t.Bytes()
 	}
-	return len(v.tables) - 1, bytes
+	return bytes
 }

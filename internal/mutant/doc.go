@@ -87,8 +87,6 @@ const (
 	NoBarrier Name = "no-barrier"
 	// EarlyRelease: the log is released before the manifest says so.
 	EarlyRelease Name = "early-release"
-	// ForgetSnapshots: versions that only an open snapshot sees are dropped.
-	ForgetSnapshots Name = "forget-snapshots"
 	// DropDeletions: deletions are dropped above the bottom of the tree.
 	DropDeletions Name = "drop-deletions"
 	// NoTableDirSync: the manifest names tables whose names are not durable.
@@ -111,6 +109,6 @@ var Names = []Name{
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
-	NoBarrier, EarlyRelease, ForgetSnapshots, DropDeletions, NoTableDirSync,
+	NoBarrier, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushInvisible, FlushedTooFar, SwallowFlushError, LiveOrphan,
 }

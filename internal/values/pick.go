@@ -28,8 +28,8 @@ const (
 
 // garbageMin is the percentage of garbage, over all files, from which it is
 // collected. Rewriting costs 1/garbage of what it gains, so that it pays to wait
-// while somebody else needs the device, up to half as much again as is live.
-var garbageMin = [...]uint64{Idle: 12, Busy: 25, Strained: 33}
+// while somebody else needs the device, up to a third as much again as is live.
+var garbageMin = [...]uint64{Idle: 8, Busy: 20, Strained: 25}
 
 // A Choice is what to do about garbage next.
 type Choice struct {

@@ -1,0 +1,187 @@
+package stoat_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// mustBeSound demands that Check finds nothing.
+func mustBeSound(t *testing.T, db *stoat.DB) *stoat.CheckReport {
+	t.Helper()
+	report, err := db.Check(t.Context(), stoat.CheckOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("check: %v", err)
+	}
+	return report
+}
+
+// newCheckedDisk makes a database with tables in several levels, value files,
+// deletions and a log, closes it and returns its disk.
+func newCheckedDisk(t *testing.T) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, nil)
+	setAll(t, db, 0, 1000, 100, 1)
+	setAll(t, db, 1000, 1200, 3000, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	setAll(t, db, 500, 1500, 200, 2)
+	setAll(t, db, 1100, 1150, 5000, 3)
+	deleteAll(t, db, 0, 100)
+	setAll(t, db, 0, 10, 100, 4)
+	must(t, db.Close())
+	return disk
+}
+
+func TestCheckFindsNothingInASoundDatabase(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	db := openOn(t, disk, nil)
+	var last stoat.CheckProgress
+	report, err := db.Check(t.Context(), stoat.CheckOptions{Progress: func(p stoat.CheckProgress) {
+		if p.Done < last.Done || p.Done > p.Total {
+			t.Errorf("%+v after %+v", p, last)
+		}
+		last = p
+	}})
+	must(t, err)
+	s := db.Stats()
+	if report.Tables != s.Tables || report.Values != s.Values || report.Bytes != s.TableBytes+s.ValueBytes ||
+		report.Entries == 0 || report.Pointers == 0 || last.Done != report.Bytes || last.Done != last.Total {
+		t.Errorf("report %+v, progress %+v, stats %+v", report, last, s)
+	}
+	must(t, db.Close())
+}
+
+func TestCheckSeesEveryFlippedByteOfTablesAndValues(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	names, err := disk.List(dbDir)
+	must(t, err)
+	files := 0
+	for _, name := range names {
+		_, isTable := base.ParseTableName(name)
+		_, isValues := base.ParseValueName(name)
+		if !isTable && !isValues {
+			continue
+		}
+		files++
+		path := disk.Join(dbDir, name)
+		info, err := disk.Stat(path)
+		must(t, err)
+		for i := range int64(12) {
+			at := (info.Size - 1) * i / 11
+			damaged := disk.Clone()
+			flipByte(t, damaged, path, at)
+			wantDamage(t, damaged, name, at)
+		}
+	}
+	if files < 3 {
+		t.Errorf("there are only %d files", files)
+	}
+}
+
+func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
+	t.Helper()
+	f, err := disk.OpenReadWrite(path, vfs.CatTable)
+	must(t, err)
+	var b [1]byte
+	_, err = f.ReadAt(b[:], at)
+	must(t, err)
+	b[0] ^= 0x10
+	_, err = f.WriteAt(b[:], at)
+	must(t, errors.Join(err, f.Close()))
+}
+
+// wantDamage demands that Check of the disk names a file, and nothing else.
+func wantDamage(t *testing.T, disk *vfs.Mem, name string, at int64) {
+	t.Helper()
+	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	defer func() { must(t, db.Close()) }()
+	report, err := db.Check(t.Context(), stoat.CheckOptions{})
+	if !errors.Is(err, stoat.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		t.Fatalf("byte %d of %s was changed: %v", at, name, err)
+	}
+	for _, problem := range report.Problems {
+		if !errors.Is(problem, stoat.ErrCorrupt) || !strings.Contains(problem.Error(), name) {
+			t.Errorf("byte %d of %s was changed: %v", at, name, problem)
+		}
+	}
+}
+
+func TestCheckReportsAllMissingFilesAndGoesOn(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	names, err := disk.List(dbDir)
+	must(t, err)
+	var gone []string
+	for _, name := range names {
+		if _, isTable := base.ParseTableName(name); isTable {
+			must(t, disk.Remove(disk.Join(dbDir, name)))
+			gone = append(gone, name)
+		}
+	}
+	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	report, err := db.Check(t.Context(), stoat.CheckOptions{})
+	wantError(t, "check", err, stoat.ErrCorrupt)
+	if len(gone) < 2 || len(report.Problems) != len(gone) {
+		t.Errorf("%d of %d problems: %v", len(report.Problems), len(gone), err)
+	}
+	for i, name := range gone {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("file %d, %s, is not in %v", i, name, err)
+		}
+	}
+	must(t, db.Close())
+}
+
+func TestCheckOfAReadOnlyDatabaseReadsTheLogAndListsOrphans(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	f, err := disk.Create(disk.Join(dbDir, base.TableName(999999)), vfs.CatTable)
+	must(t, err)
+	must(t, f.Close())
+	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	report := mustBeSound(t, db)
+	if report.LogRecords == 0 || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "999999.table") {
+		t.Errorf("%d records in the log, warnings %q", report.LogRecords, report.Warnings)
+	}
+	must(t, db.Close())
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, newCheckedDisk(t), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := db.Check(ctx, stoat.CheckOptions{Progress: func(stoat.CheckProgress) { cancel() }})
+	wantError(t, "check", err, context.Canceled)
+	must(t, db.Close())
+	_, err = db.Check(t.Context(), stoat.CheckOptions{})
+	wantError(t, "check after Close", err, stoat.ErrClosed)
+}
+
+func TestCheckRunsBesideWritersAndCompaction(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for round := range 4 {
+			setAll(t, db, 0, 1500, 100+300*round, byte(round))
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		default:
+		}
+		mustBeSound(t, db)
+	}
+	must(t, db.Close())
+}

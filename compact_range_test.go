@@ -1,0 +1,203 @@
+package stoat_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func openOn(t *testing.T, fs *vfs.Mem, change func(*stoat.Options)) *stoat.DB {
+	t.Helper()
+	opts := &stoat.Options{FS: fs, MemtableSize: 128 << 10}
+	if change != nil {
+		change(opts)
+	}
+	db, err := stoat.Open(dbDir, opts)
+	must(t, err)
+	return db
+}
+
+// setAll gives keys [from, to) values of size bytes in batches.
+func setAll(t *testing.T, db *stoat.DB, from, to, size int, fill byte) {
+	t.Helper()
+	value := make([]byte, size)
+	for i := range value {
+		value[i] = fill
+	}
+	for from < to {
+		must(t, db.Update(func(tx *stoat.Txn) error {
+			for end := min(from+50, to); from < end; from++ {
+				if err := tx.Set(treeKey(from), value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, stoat.WithDurability(stoat.Buffered)))
+	}
+}
+
+func deleteAll(t *testing.T, db *stoat.DB, from, to int) {
+	t.Helper()
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		for ; from < to; from++ {
+			if err := tx.Delete(treeKey(from)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func TestCompactLeavesNothingOfWhatWasDeletedOrOverwritten(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	for round := range 3 {
+		setAll(t, db, 0, 2000, 100, byte(round))
+		setAll(t, db, 2000, 2300, 2000, byte(round)) // in value files
+	}
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	s := db.Stats()
+	if got, want := s.TableBytes+s.ValueBytes, int64(2000*100+300*2000); got > want*3/2 {
+		t.Errorf("tables and values take %d bytes for %d of values", got, want)
+	}
+	if s.ValueGarbage != 0 || s.Memtables != 1 || s.MemtableEntries != 0 || s.Debt != 0 {
+		t.Errorf("after Compact: %+v", s)
+	}
+	for level := range len(s.Levels) - 1 {
+		if s.Levels[level].Tables != 0 {
+			t.Errorf("level %d has %d tables", level, s.Levels[level].Tables)
+		}
+	}
+	deleteAll(t, db, 0, 2300)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if s := db.Stats(); s.Tables != 0 || s.Values != 0 || s.GarbageFiles != 0 {
+		t.Errorf("after everything was deleted there are %d tables, %d value files, %d files of garbage", s.Tables, s.Values, s.GarbageFiles)
+	}
+	must(t, db.Close())
+}
+
+func TestCompactRemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	setAll(t, db, 0, 1000, 100, 1)
+	tx := begin(t, db, stoat.ReadOnly)
+	setAll(t, db, 0, 1000, 100, 2)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	both := db.Stats().TableBytes
+	if v, err := tx.Get(treeKey(500)); err != nil || v[0] != 1 {
+		t.Fatalf("the snapshot sees %v, error %v", v, err)
+	}
+	if s := db.Stats(); s.GarbageFiles == 0 || s.GarbageBytes == 0 || s.GarbageAge == 0 {
+		t.Errorf("while a transaction holds replaced files: %d files, %d bytes, %v", s.GarbageFiles, s.GarbageBytes, s.GarbageAge)
+	}
+	tx.Discard()
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	s := db.Stats()
+	if s.TableBytes > both*6/10 {
+		t.Errorf("%d bytes of two versions became %d of one", both, s.TableBytes)
+	}
+	compactions := s.Compactions
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if again := db.Stats().Compactions; again != compactions {
+		t.Errorf("a second Compact found %d jobs more", again-compactions)
+	}
+	must(t, db.Close())
+}
+
+func TestCompactOfARangeLeavesOtherKeysAlone(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	setAll(t, db, 0, 4000, 100, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	before := db.Stats().TableBytes
+	deleteAll(t, db, 0, 3000)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: treeKey(0), Upper: treeKey(1500)}))
+	if after := db.Stats().TableBytes; after > before*3/4 || after < before/4 {
+		t.Errorf("the range took %d bytes of %d", before-after, before)
+	}
+	err := db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("b"), Upper: []byte("b")})
+	if err == nil {
+		t.Error("an empty range was compacted")
+	}
+	must(t, db.Close())
+}
+
+func TestCompactTellsItsProgress(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	setAll(t, db, 0, 5000, 100, 1)
+	var last stoat.CompactProgress
+	calls := 0
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{Progress: func(p stoat.CompactProgress) {
+		if p.Done < last.Done || p.Total < p.Done {
+			t.Errorf("%+v after %+v", p, last)
+		}
+		last = p
+		calls++
+	}}))
+	if calls == 0 || last.Done != last.Total {
+		t.Errorf("after %d calls: %+v", calls, last)
+	}
+	must(t, db.Close())
+}
+
+func TestCompactEndsWithItsContextAndWithClose(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	setAll(t, db, 0, 5000, 100, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := db.Compact(ctx, stoat.CompactOptions{Progress: func(stoat.CompactProgress) { cancel() }})
+	wantError(t, "Compact with a context that ended", err, context.Canceled)
+	setAll(t, db, 0, 5000, 100, 2)
+	closed := make(chan error)
+	var once sync.Once
+	err = db.Compact(t.Context(), stoat.CompactOptions{Progress: func(stoat.CompactProgress) {
+		once.Do(func() {
+			go func() { closed <- db.Close() }()
+			for !errors.Is(db.Sync(), stoat.ErrClosed) {
+				runtime.Gosched()
+			}
+		})
+	}})
+	// Close may find it done but for the last step.
+	if err != nil {
+		wantError(t, "Compact of a database that is being closed", err, stoat.ErrClosed)
+	}
+	must(t, <-closed)
+	wantError(t, "Compact after Close", db.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrClosed)
+}
+
+func TestCompactTakesTurnsWithWritersAndTheCompactor(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for round := range 6 {
+			setAll(t, db, 0, 1500, 700, byte(round))
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		default:
+		}
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	}
+	mustBeSound(t, db)
+	must(t, db.View(func(tx *stoat.Txn) error {
+		for i := range 1500 {
+			if v, err := tx.Get(treeKey(i)); err != nil || len(v) != 700 || v[0] != 5 {
+				t.Fatalf("key %d: %d bytes, %v", i, len(v), err)
+			}
+		}
+		return nil
+	}))
+	must(t, db.Close())
+}
