@@ -19,8 +19,8 @@ type background struct {
 	flusher, compactor, sweeper worker
 
 	idle struct {
-		last   base.SeqNum // what the flusher saw when it last looked for idleness
-		dozing atomic.Bool // the flusher waits for a commit to wake it
+		quiet  quietTime   // of the flusher
+		dozing atomic.Bool // it waits for a commit to wake it
 	}
 
 	quiet quietTime // of the compactor

@@ -230,10 +230,16 @@ func TestOverwriteDropsExpiry(t *testing.T) {
 func TestExpiredKeysStayExpiredWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T) {
 	t.Parallel()
 	r := newClockRun(t)
-	r.set("k", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
-	r.at(20)
 	// Close flushes this much, and with it goes the log.
-	must(t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("large"), make([]byte, 1<<20)) }))
+	large := func() {
+		must(t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("large"), make([]byte, 1<<20)) }))
+	}
+	r.set("k", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+	large()
+	r.reopen()
+	r.want("k", true, "before its time")
+	r.at(20)
+	large()
 	r.want("k", false, "after its time")
 	r.at(0)
 	r.reopen()

@@ -100,7 +100,7 @@ func (d *DB) collect(choices []values.Choice, stop func() error) error {
 	for _, f := range made {
 		done.OutputBytes += f.Size
 	}
-	done.InputBytes, done.Took = gone.bytes, time.Since(started)
+	done.Files, done.InputBytes, done.Took = len(choices), gone.bytes, time.Since(started)
 	d.work.collected(len(choices), done.OutputBytes, done.Took)
 	d.emit(done)
 	return nil

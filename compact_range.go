@@ -173,17 +173,25 @@ func (c *compaction) hasOldVersions(t *manifest.Table) (bool, error) {
 	return t.Entries > keys*uint64(c.db.opts.NumVersions), r.Close()
 }
 
-// collect gives the garbage of one value file back.
+// collect gives the garbage of some value files back, as many as one walk over
+// the tables is worth.
 func (c *compaction) collect() (bool, error) {
 	d := c.db
 	state := d.manifest.State()
+	var choices []values.Choice
+	copied := uint64(0)
 	for _, f := range state.Version.Values {
 		if f.File >= c.next || f.Live >= f.Bytes || f.LastSeq > state.FlushedSeq {
 			continue
 		}
+		if copied += f.Live; copied > collectBytes && len(choices) > 0 {
+			break
+		}
+		choices = append(choices, values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live})
 		c.done += f.Size
-		choice := values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live}
-		return true, d.collect([]values.Choice{choice}, c.stop)
 	}
-	return false, nil
+	if len(choices) == 0 {
+		return false, nil
+	}
+	return true, d.collect(choices, c.stop)
 }

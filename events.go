@@ -40,10 +40,11 @@ type CompactionDone struct {
 	Took                    time.Duration
 }
 
-// CollectionDone says that the garbage of a value file was given back.
+// CollectionDone says that the garbage of value files was given back.
 type CollectionDone struct {
-	// InputBytes is the size of the file, OutputBytes that of the one in its
-	// place, 0 if nothing of it was live.
+	// Files is how many there were, InputBytes their size, and OutputBytes that
+	// of those in their places; of one with nothing live there is none.
+	Files                   int
 	InputBytes, OutputBytes int64
 	Took                    time.Duration
 }
@@ -92,7 +93,7 @@ func (e CompactionDone) Record() (slog.Level, string, []slog.Attr) {
 
 // Record returns the event as it is logged.
 func (e CollectionDone) Record() (slog.Level, string, []slog.Attr) {
-	return slog.LevelDebug, "stoat: values collected", []slog.Attr{
+	return slog.LevelDebug, "stoat: values collected", []slog.Attr{slog.Int("files", e.Files),
 		slog.Int64("in", e.InputBytes), slog.Int64("out", e.OutputBytes), slog.Duration("took", e.Took)}
 }
 

@@ -46,7 +46,7 @@ func (d *DB) flushStep() (time.Duration, error) {
 func (d *DB) flushable(v *view) int {
 	visible, bytes := d.lastVersion(), int64(0)
 	from := len(v.tables)
-	for from > 1 && (v.tables[from-1].LastSeq() <= visible || mutant.On(mutant.FlushInvisible)) {
+	for from > 1 && v.tables[from-1].LastSeq() <= visible {
 		if bytes += v.tables[from-1].Bytes(); bytes > flushBytes && from < len(v.tables) {
 			break
 		}
@@ -157,10 +157,9 @@ const (
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
-	if last := d.lastVersion(); last != idle.last {
-		idle.last = last
+	if left := idleAfter - idle.quiet.since(d.lastVersion()); left > 0 {
 		idle.dozing.Store(false)
-		return idleAfter, nil
+		return left, nil
 	}
 	if d.view.Load().tables[0].Bytes() < idleFlushMin {
 		return 0, nil

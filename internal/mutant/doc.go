@@ -91,8 +91,6 @@ const (
 	DropDeletions Name = "drop-deletions"
 	// NoTableDirSync: the manifest names tables whose names are not durable.
 	NoTableDirSync Name = "no-table-dir-sync"
-	// FlushInvisible: what no sync has covered yet is flushed.
-	FlushInvisible Name = "flush-invisible"
 	// FlushedTooFar: the manifest says that one commit more is in tables.
 	FlushedTooFar Name = "flushed-too-far"
 	// SwallowFlushError: memtables are given up although their tables could
@@ -110,5 +108,5 @@ var Names = []Name{
 	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, EarlyRelease, DropDeletions, NoTableDirSync,
-	FlushInvisible, FlushedTooFar, SwallowFlushError, LiveOrphan,
+	FlushedTooFar, SwallowFlushError, LiveOrphan,
 }
