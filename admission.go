@@ -41,8 +41,9 @@ type admission struct {
 	ended    sync.Cond // a flush has ended
 	flushes  uint64    // how many have
 	flushing bool
-	err      error     // of the last one
-	next     time.Time // when what was let in is paid for
+	err      error // of the last one
+
+	next atomic.Int64 // when what was written is paid for, in Unix nanoseconds
 
 	waits  atomic.Int64 // how often a group waited
 	waited atomic.Int64 // nanoseconds in all
@@ -53,24 +54,38 @@ func (a *admission) init(d *DB) {
 	a.ended.L = &a.mu
 }
 
-// admit returns nil when about so many bytes may be written. The caller leads
-// a group and holds no lock.
+// admit returns nil when about so many bytes may be written: when what was
+// written before has been paid for, and there is memory. The caller leads a
+// group and holds no lock.
 func (a *admission) admit(bytes int64) error {
-	v := a.db.view.Load()
-	ns := a.pace(v)
-	if ns == 0 && !a.full(bytes) {
+	started := time.Now()
+	nap, full := a.owed(started), a.full(bytes)
+	if nap < napMin && !full {
 		return nil
 	}
-	started := time.Now()
-	nap := a.charge(started, ns*bytes>>10)
-	time.Sleep(nap)
-	full := a.full(bytes)
+	time.Sleep(min(nap, napMax))
 	err := a.stall(bytes)
-	if nap > 0 || full {
-		a.waits.Add(1)
-		a.waited.Add(int64(time.Since(started)))
-	}
+	a.waits.Add(1)
+	a.waited.Add(int64(time.Since(started)))
 	return err
+}
+
+// owed returns how long it is until what was written is paid for.
+func (a *admission) owed(now time.Time) time.Duration {
+	if next := a.next.Load(); next > 0 {
+		return time.Duration(next - now.UnixNano())
+	}
+	return 0
+}
+
+// charge makes the next groups pay for one of so many bytes. The caller holds
+// build.
+func (a *admission) charge(bytes int64) {
+	ns := a.pace(a.db.view.Load()) * bytes >> 10
+	if ns == 0 {
+		return
+	}
+	a.next.Store(max(a.next.Load(), time.Now().UnixNano()) + ns)
 }
 
 // pace returns how many nanoseconds a KiB has to wait.
@@ -87,22 +102,6 @@ func (a *admission) pace(v *view) int64 {
 		ns += int64(share * float64(a.flushNsPerKiB.Load()))
 	}
 	return ns
-}
-
-// charge returns how long to wait for a group that costs ns nanoseconds, given
-// those that were let in before.
-func (a *admission) charge(now time.Time, ns int64) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.next.Before(now) {
-		a.next = now
-	}
-	a.next = a.next.Add(time.Duration(ns))
-	nap := a.next.Sub(now)
-	if nap < napMin {
-		return 0
-	}
-	return min(nap, napMax)
 }
 
 // stall is wait, with events around it.
@@ -188,9 +187,9 @@ const (
 // Beyond garbageFrom of all values being garbage, writing is slowed down: at
 // garbageFull to garbageRate, since then collection frees no more than that.
 const (
-	garbageFrom = 0.24
-	garbageFull = 0.32
-	garbageRate = 128 << 20 // bytes a second
+	garbageFrom = 0.19
+	garbageFull = 0.23
+	garbageRate = 64 << 20 // bytes a second
 )
 
 // setDebt says how far compaction is behind, and how much of the values is

@@ -54,6 +54,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	if mutant.On(mutant.EarlyPublish) {
 		c.db.visible.Store(uint64(seq))
 	}
+	c.db.admission.charge(r.size())
 	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
 	bytes := w.pending.DataBytes() // a large table leaves the write set in apply
 	if err := c.db.apply(w, seq); err != nil {

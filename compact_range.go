@@ -15,7 +15,7 @@ type CompactOptions struct {
 	// Lower and Upper bound the keys: from Lower, inclusive, to Upper,
 	// exclusive. nil is no bound.
 	Lower, Upper []byte
-	// Progress, if it is set, is called now and then by the goroutine that
+	// Progress, if it is set, is called before each step by the goroutine that
 	// called Compact. It should be brief: the work waits for it.
 	Progress func(CompactProgress)
 }
@@ -94,6 +94,7 @@ func (c *compaction) run() error {
 // each repeats step until it finds nothing to do.
 func (c *compaction) each(step func() (bool, error)) error {
 	for {
+		c.report()
 		if err := c.stop(); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
@@ -101,7 +102,6 @@ func (c *compaction) each(step func() (bool, error)) error {
 		if !did || err != nil {
 			return err
 		}
-		c.report()
 	}
 }
 

@@ -14,7 +14,10 @@ import (
 
 // openExisting opens the database in dir and never makes one: a slip in a
 // path must not leave a new directory behind.
-func openExisting(dir string) (*stoat.DB, error) {
+func openExisting(dir string) (*stoat.DB, error) { return openExistingWith(dir, nil) }
+
+// openExistingWith is openExisting with options.
+func openExistingWith(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -24,12 +27,12 @@ func openExisting(dir string) (*stoat.DB, error) {
 	case len(entries) == 0:
 		return nil, fmt.Errorf("there is no database in %s, it is empty", dir)
 	}
-	return open(dir)
+	return open(dir, opts)
 }
 
 // open opens the database in dir, or makes one.
-func open(dir string) (*stoat.DB, error) {
-	db, err := stoat.Open(dir, nil)
+func open(dir string, opts *stoat.Options) (*stoat.DB, error) {
+	db, err := stoat.Open(dir, opts)
 	if errors.Is(err, stoat.ErrLocked) {
 		return nil, fmt.Errorf("another process has the database in %s open: %w", dir, err)
 	}
@@ -98,7 +101,7 @@ func runSet(ctx context.Context, c *call, args []string) error {
 	if ttl > 0 {
 		options = append(options, stoat.TTL(ttl))
 	}
-	db, err := open(rest[0])
+	db, err := open(rest[0], nil)
 	return with(db, err, func(db *stoat.DB) error {
 		return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.Set(key, value, options...) })
 	})

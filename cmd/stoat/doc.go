@@ -5,6 +5,10 @@
 //	stoat set DIR KEY VALUE     store a value
 //	stoat del DIR KEY...        delete keys
 //	stoat scan DIR              print keys and values in order
+//	stoat stats DIR             print what the database consists of
+//	stoat check DIR             verify every byte of it
+//	stoat checkpoint DIR TO     make a copy, which shares files with the original
+//	stoat compact DIR           give back all space that deleted data takes
 //	stoat version               print the version
 //	stoat help [COMMAND]        explain
 //

@@ -50,6 +50,10 @@ func commands() []command {
 		{"set", "DIR KEY VALUE", "store a value; VALUE - reads it from the input", runSet},
 		{"del", "DIR KEY...", "delete keys", runDel},
 		{"scan", "DIR", "print keys and values in order", runScan},
+		{"stats", "DIR", "print what the database consists of; changes nothing", runStats},
+		{"check", "DIR", "verify every byte of the database; changes nothing", runCheck},
+		{"checkpoint", "DIR TO", "make a copy, which shares files with the original", runCheckpoint},
+		{"compact", "DIR", "give back all space that deleted data takes", runCompact},
 		{"version", "", "print the version", runVersion},
 		{"help", "[COMMAND]", "explain a command", runHelp},
 	}

@@ -77,7 +77,7 @@ func (p *picker) valueScore() float64 {
 	for _, f := range p.v.Values {
 		all += f.Bytes
 	}
-	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/8))
+	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/12))
 }
 
 // pickIdle empties level 0, unless the little that is there would have to

@@ -29,7 +29,7 @@ const (
 // garbageMin is the percentage of garbage, over all files, from which it is
 // collected. Rewriting costs 1/garbage of what it gains, so that it pays to wait
 // while somebody else needs the device, up to a third as much again as is live.
-var garbageMin = [...]uint64{Idle: 8, Busy: 20, Strained: 25}
+var garbageMin = [...]uint64{Idle: 8, Busy: 16, Strained: 18}
 
 // A Choice is what to do about garbage next.
 type Choice struct {
