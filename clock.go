@@ -32,7 +32,11 @@ func (c *clock) restore(ms uint64) {
 }
 
 // keep notes that a time is kept.
-func (c *clock) keep(ms uint64) { c.kept.Store(ms) }
+func (c *clock) keep(ms uint64) {
+	for kept := c.kept.Load(); ms > kept && !c.kept.CompareAndSwap(kept, ms); {
+		kept = c.kept.Load()
+	}
+}
 
 // unsaved returns the time if it is higher than what is kept, or 0.
 func (c *clock) unsaved() uint64 {

@@ -65,6 +65,7 @@ type DB struct {
 	}
 	reaping struct {
 		sync.Mutex
+		due  bool // Close has no more use for it
 		done bool // the memory has been given back
 	}
 }
@@ -227,6 +228,9 @@ func (d *DB) close() error {
 	if e := d.lock.Close(); err == nil {
 		err = e
 	}
+	d.reaping.Lock()
+	d.reaping.due = true
+	d.reaping.Unlock()
 	d.reap()
 	d.events.drain()
 	return err
@@ -275,7 +279,7 @@ func (d *DB) sealLog(orderly bool) error {
 func (d *DB) reap() {
 	d.reaping.Lock()
 	defer d.reaping.Unlock()
-	if d.reaping.done || d.commits.busy() || d.readers.Active() > 0 {
+	if d.reaping.done || !d.reaping.due || d.commits.busy() || d.readers.Active() > 0 {
 		return
 	}
 	d.reaping.done = true

@@ -24,6 +24,14 @@
 // committed a change under something this one read, a key (present or
 // absent) or a range it iterated over. Run the transaction again.
 //
+// # Operation
+//
+// DB.Check verifies every byte of a database, in use or not; DB.Checkpoint makes
+// a copy of one in use; DB.Compact gives all space of deleted data back at once,
+// which otherwise happens in time. Options.ReadOnly opens a database without
+// changing anything on the disk. DB.Stats counts, and Options.Events tells what
+// happens in the background.
+//
 // # Borrowed bytes
 //
 // Slices that Get and iterators return point into the database's own memory

@@ -72,6 +72,9 @@ func (d *DB) flush(v *view, from int) error {
 		FlushedSeq: manifest.Some(flushed[0].LastSeq()),
 		LastSeq:    manifest.Some(flushed[0].LastSeq()),
 	}
+	// The log that is given up may be all that knows the time.
+	high := d.clock.high.Load()
+	edit.ClockHighMs = manifest.Some(high)
 	first := v.logFrom[from-1]
 	l := d.log.Load()
 	if l != nil && first != (base.SegmentRef{}) {
@@ -92,6 +95,7 @@ func (d *DB) flush(v *view, from int) error {
 		values.abandon()
 		return fmt.Errorf("flush: %w", err)
 	}
+	d.clock.keep(high)
 	d.discard(discarded{memtables: flushed})
 	d.work.flushed(result, values.bytes(), time.Since(started))
 	d.emit(FlushDone{Memtables: len(flushed), Tables: len(result.Tables), Values: len(values.made),

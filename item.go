@@ -48,11 +48,7 @@ func (i Item) ValueSize() int64 {
 	if i.entry.Meta.Kind != base.KindPointer {
 		return int64(len(i.entry.Value))
 	}
-	pointer := i.entry.Value
-	if i.keysOnly {
-		pointer = i.tx.pointerOf(i.entry.Key, i.entry.Seq)
-	}
-	p, err := values.DecodePointer(pointer)
+	p, err := values.DecodePointer(i.entry.Value)
 	if err != nil {
 		return 0 // whoever reads the value is told
 	}

@@ -168,26 +168,6 @@ func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 	return v.tree.Value(pointer, key, seq)
 }
 
-// pointerOf returns what is stored of version seq of key in place of its value,
-// or nil if that cannot be read.
-func (tx *Txn) pointerOf(key []byte, seq base.SeqNum) []byte {
-	v := tx.view
-	if v == nil {
-		return nil
-	}
-	hash := base.Hash(key, tx.db.hashSeed)
-	for _, t := range v.tables {
-		if pointer, _, _, ok := t.Get(key, hash, seq); ok {
-			return pointer
-		}
-	}
-	pointer, _, _, _, err := v.tree.Get(key, hash, seq)
-	if err != nil {
-		return nil
-	}
-	return pointer
-}
-
 // Has reports whether key has a value.
 func (tx *Txn) Has(key []byte) (bool, error) {
 	_, _, _, err := tx.look(key)

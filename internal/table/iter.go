@@ -12,8 +12,8 @@ import (
 type IterOptions struct {
 	// Reverse iterates from the largest key down.
 	Reverse bool
-	// KeysOnly touches no memory of values: those that are shown have the
-	// right lengths, and contents that nobody has verified.
+	// KeysOnly touches no memory of values but pointers: other values that are
+	// shown have the right lengths, and contents that nobody has verified.
 	KeysOnly bool
 	// Unmapped reads blocks by large reads into buffers of the iterator
 	// instead of through the mapping, so that a compaction does not push out
@@ -170,7 +170,7 @@ func (it *Iter) loadMapped() error {
 		}
 	}
 	it.v = r.viewVerified(b)
-	if it.opts.KeysOnly {
+	if it.opts.KeysOnly && !it.v.mayPoint() {
 		it.values = r.unread(&it.v)
 		return nil
 	}

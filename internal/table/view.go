@@ -265,3 +265,8 @@ func (v *view) checkEnds(suffixes int) error {
 	}
 	return nil
 }
+
+// mayPoint reports whether the block may have an entry of base.KindPointer.
+func (v *view) mayPoint() bool {
+	return v.hasFlags || base.Kind(v.flags&flagKind) == base.KindPointer
+}

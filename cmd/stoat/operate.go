@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+// openToRead opens the database in dir without changing a byte.
+func openToRead(dir string) (*stoat.DB, error) {
+	return openExistingWith(dir, &stoat.Options{ReadOnly: true})
+}
+
+// runCheck verifies all files of a database.
+func runCheck(ctx context.Context, c *call, args []string) error {
+	var quiet bool
+	c.flags.BoolVar(&quiet, "quiet", false, "print problems and nothing else")
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	db, err := openToRead(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		line := c.newLine(quiet)
+		report, err := db.Check(ctx, stoat.CheckOptions{Progress: func(p stoat.CheckProgress) {
+			line.show("checked", p.Done, p.Total)
+		}})
+		line.clear()
+		if report == nil || err != nil && len(report.Problems) == 0 {
+			return err
+		}
+		for _, problem := range report.Problems {
+			fmt.Fprintln(c.out, problem)
+		}
+		if n := len(report.Problems); n > 0 {
+			return fmt.Errorf("%d problems in %s: %w", n, rest[0], stoat.ErrCorrupt)
+		}
+		if quiet {
+			return nil
+		}
+		for _, warning := range report.Warnings {
+			fmt.Fprintln(c.out, "warning:", warning)
+		}
+		fmt.Fprintf(c.out, "%d tables, %d value files, %s, %d versions of keys, %d values apart, %d transactions in the log: all sound\n",
+			report.Tables, report.Values, bytesText(report.Bytes), report.Entries, report.Pointers, report.LogRecords)
+		return nil
+	})
+}
+
+// runCheckpoint copies a database.
+func runCheckpoint(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error { return db.Checkpoint(ctx, rest[1]) })
+}
+
+// runCompact makes a database as small as it can be.
+func runCompact(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	var o stoat.CompactOptions
+	var from, to string
+	c.flags.StringVar(&from, "from", "", "only this `key` and greater ones")
+	c.flags.StringVar(&to, "to", "", "only keys less than this `key`")
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	for _, bound := range []struct {
+		name, arg string
+		to        *[]byte
+	}{{"from", from, &o.Lower}, {"to", to, &o.Upper}} {
+		if bound.arg == "" {
+			continue
+		}
+		if *bound.to, err = text.decode(bound.arg); err != nil {
+			return c.usagef("-%s: %v", bound.name, err)
+		}
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		line := c.newLine(false)
+		o.Progress = func(p stoat.CompactProgress) { line.show("compacted", p.Done, p.Total) }
+		before := db.Stats()
+		err := db.Compact(ctx, o)
+		line.clear()
+		if err != nil {
+			return err
+		}
+		after := db.Stats()
+		fmt.Fprintf(c.out, "tables and values: %s before, %s after\n",
+			bytesText(before.TableBytes+before.ValueBytes), bytesText(after.TableBytes+after.ValueBytes))
+		return nil
+	})
+}
+
+// A line tells how far something has come, on a terminal, and nothing
+// elsewhere.
+type line struct {
+	c    *call
+	on   bool
+	next time.Time // when it is worth writing again
+}
+
+func (c *call) newLine(quiet bool) *line { return &line{c: c, on: !quiet && isTerminal(c.err)} }
+
+// show shows that so many bytes are done.
+func (l *line) show(what string, done, total int64) {
+	if now := time.Now(); l.on && now.After(l.next) {
+		l.next = now.Add(100 * time.Millisecond)
+		fmt.Fprintf(l.c.err, "\r%s %s of %s\x1b[K", what, bytesText(done), bytesText(total))
+	}
+}
+
+// clear removes the line.
+func (l *line) clear() {
+	if l.on {
+		fmt.Fprint(l.c.err, "\r\x1b[K")
+	}
+}
+
+// bytesText formats a number of bytes.
+func bytesText(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	v, i := float64(n), 0
+	for math.Round(v*10) >= 10_000 && i < len(units)-1 {
+		v /= 1000
+		i++
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/stoatdb/stoat"
+)
+
+// runStats prints what a database consists of.
+func runStats(_ context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	db, err := openToRead(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		s := db.Stats()
+		onDisk, err := sizeOf(rest[0])
+		if err != nil {
+			return err
+		}
+		return printStats(c.out, &s, onDisk)
+	})
+}
+
+// sizeOf returns the size of all files of a directory.
+func sizeOf(dir string) (size int64, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return 0, err
+		}
+		size += info.Size()
+	}
+	return size, err
+}
+
+// printStats prints what there is to tell of a database that was just opened:
+// what counts since then is all 0.
+func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "version\t%d\n", s.Version)
+	fmt.Fprintf(w, "on the disk\t%s\n", bytesText(onDisk))
+	fmt.Fprintf(w, "tables\t%d\t%s\n", s.Tables, bytesText(s.TableBytes))
+	for i, l := range s.Levels {
+		if l.Tables > 0 {
+			fmt.Fprintf(w, "  level %d\t%d\t%s\t%d runs\n", i, l.Tables, bytesText(l.Bytes), l.Runs)
+		}
+	}
+	fmt.Fprintf(w, "value files\t%d\t%s\t%s garbage\n", s.Values, bytesText(s.ValueBytes), bytesText(s.ValueGarbage))
+	fmt.Fprintf(w, "only in the log\t%d versions\t%s in memory\n", s.MemtableEntries, bytesText(s.MemtableBytes))
+	fmt.Fprintf(w, "work that is due\t%s\n", bytesText(s.Debt))
+	return w.Flush()
+}

@@ -1,0 +1,215 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A scene is a version and its files on a disk in memory.
+type scene struct {
+	t     *testing.T
+	fs    *vfs.Mem
+	state manifest.State
+}
+
+func newScene(t *testing.T) *scene {
+	return &scene{t: t, fs: vfs.NewVolatile(), state: manifest.State{FlushedSeq: 1000, Version: new(manifest.Version)}}
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// An item is an entry, with the pointer to its value if it has one.
+type item struct {
+	key string
+	seq base.SeqNum
+	at  *values.Pointer
+}
+
+// addTable writes a table and puts it into a level.
+func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item) *manifest.Table {
+	s.t.Helper()
+	f, err := s.fs.Create(base.TableName(num), vfs.CatTable)
+	s.must(err)
+	w, err := table.NewWriter(f, table.WriterOptions{Salt: uint64(num)})
+	s.must(err)
+	for _, it := range items {
+		e := base.Entry{Key: []byte(it.key), Seq: it.seq, Value: []byte("value"), Meta: base.Meta{Kind: base.KindSet}}
+		if it.at == nil {
+			s.must(w.Add(e))
+			continue
+		}
+		e.Value, e.Meta.Kind = it.at.AppendTo(nil), base.KindPointer
+		s.must(w.AddPointer(e, table.ValueFileRef{File: uint64(it.at.File), Bytes: values.RefBytes(*it.at)}))
+	}
+	p, err := w.Finish()
+	s.must(err)
+	s.must(f.Close())
+	m := &manifest.Table{Num: num, Size: p.Size, Salt: p.Salt, Level: level, Run: run,
+		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
+		Entries: p.Entries, Pointers: p.Pointers, KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes}
+	for _, v := range p.ValueFiles {
+		m.Values = append(m.Values, manifest.ValueRef{File: base.FileNum(v.File), Bytes: v.Bytes})
+	}
+	s.state.Version.Levels[level] = append(s.state.Version.Levels[level], m)
+	return m
+}
+
+// addValues writes a value file, and returns pointers to the values of its
+// items.
+func (s *scene) addValues(num base.FileNum, items ...item) (at []values.Pointer) {
+	s.t.Helper()
+	f, err := s.fs.Create(base.ValueName(num), vfs.CatValue)
+	s.must(err)
+	w, err := values.NewWriter(f, values.WriterOptions{Num: num, Salt: uint64(num)})
+	s.must(err)
+	live := uint64(0)
+	for _, it := range items {
+		p, err := w.Append([]byte(it.key), it.seq, []byte(strings.Repeat(it.key, 100)))
+		s.must(err)
+		live += values.RefBytes(p)
+		at = append(at, p)
+	}
+	p, err := w.Finish()
+	s.must(err)
+	s.must(f.Close())
+	s.state.Version.Values = append(s.state.Version.Values, manifest.LiveValues{Live: live, ValueFile: &manifest.ValueFile{
+		Num: num, File: num, Size: p.Size, Salt: p.Salt, Values: p.Values, Bytes: p.Bytes, FirstSeq: p.FirstSeq, LastSeq: p.LastSeq}})
+	return at
+}
+
+// check runs a check of the scene.
+func (s *scene) check() *Report {
+	s.t.Helper()
+	r, err := Run(s.t.Context(), Options{
+		State: s.state,
+		OpenTable: func(t *manifest.Table) (*table.Reader, error) {
+			f, err := s.fs.Open(base.TableName(t.Num), vfs.CatTable)
+			if err != nil {
+				return nil, err
+			}
+			return table.Open(f, t.Size, base.TableName(t.Num), table.ReaderOptions{})
+		},
+		OpenValues: func(v *manifest.ValueFile) (*values.Reader, error) {
+			f, err := s.fs.Open(base.ValueName(v.File), vfs.CatValue)
+			if err != nil {
+				return nil, err
+			}
+			return values.Open(f, v.Size, v.Num, v.Salt, base.ValueName(v.File))
+		},
+	})
+	s.must(err)
+	for _, p := range r.Problems {
+		if !errors.Is(p, base.ErrCorrupt) {
+			s.t.Errorf("%v is not ErrCorrupt", p)
+		}
+	}
+	return r
+}
+
+// want demands one problem, with a text, after a change of a sound scene.
+func want(t *testing.T, text string, change func(s *scene, tables []*manifest.Table, at []values.Pointer)) {
+	t.Helper()
+	s := newScene(t)
+	a, b := item{key: "a", seq: 30}, item{key: "b", seq: 20}
+	at := s.addValues(9, a, b)
+	a.at, b.at = &at[0], &at[1]
+	tables := []*manifest.Table{
+		s.addTable(1, 0, 2, item{key: "a", seq: 60}, item{key: "c", seq: 50}),
+		s.addTable(2, 0, 1, item{key: "c", seq: 40}),
+		s.addTable(3, 5, 0, a, b),
+		s.addTable(4, 5, 0, item{key: "c", seq: 10}),
+	}
+	if r := s.check(); r.Err() != nil || r.Tables != 4 || r.Values != 1 || r.Pointers != 2 || r.Entries != 6 {
+		t.Fatalf("before the change: %+v", r)
+	}
+	change(s, tables, at)
+	r := s.check()
+	if len(r.Problems) != 1 || !strings.Contains(fmt.Sprint(r.Problems), text) {
+		t.Errorf("want %q, got %d problems: %v", text, len(r.Problems), r.Err())
+	}
+}
+
+func TestCheckComparesFilesWithTheManifest(t *testing.T) {
+	t.Parallel()
+	want(t, "000001.table: count of entries: got 2, want 3, as the manifest says", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
+		tables[0].Entries++
+	})
+	want(t, "000002.table: largest sequence number: got 40", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.state.Version.Levels[0][1].LargestSeq++
+	})
+	want(t, "000001.table: smallest key", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
+		tables[0].Smallest = []byte("A")
+	})
+	want(t, "000009.values: count of values: got 2, want 3", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.state.Version.Values[0].Values++
+	})
+	want(t, "000001.table: largest sequence number: got 60, want 59 at most", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.state.FlushedSeq = 59
+	})
+}
+
+func TestCheckCountsWhatTablesReferTo(t *testing.T) {
+	t.Parallel()
+	want(t, "000009.values: bytes that tables refer to", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.state.Version.Values[0].Live -= 8
+	})
+	want(t, "000003.table: references to value files", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
+		tables[2].Values = []manifest.ValueRef{{File: 9, Bytes: 1}}
+	})
+}
+
+func TestCheckFindsPointersThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
+	want(t, `000005.table: version 7 of key "a"`, func(s *scene, tables []*manifest.Table, at []values.Pointer) {
+		other := s.addTable(5, 6, 0, item{key: "a", seq: 7, at: &at[0]}, item{key: "b", seq: 20, at: &at[1]})
+		other.Level = 5
+		l := &s.state.Version.Levels
+		l[5], l[6] = []*manifest.Table{other, tables[3]}, nil
+	})
+	want(t, "value file of a pointer: got 8, want a live one", func(s *scene, _ []*manifest.Table, at []values.Pointer) {
+		gone := at[0]
+		gone.File = 8
+		s.addTable(5, 6, 0, item{key: "x", seq: 7, at: &gone})
+	})
+}
+
+func TestCheckFindsTablesThatOverlapAndLevelsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	want(t, "000005.table: order of level 5", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.addTable(5, 5, 0, item{key: "c", seq: 3})
+	})
+	want(t, `000005.table: age of key "c": got version 45, want one before 10`, func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
+		s.addTable(5, 6, 0, item{key: "b", seq: 1}, item{key: "c", seq: 45})
+	})
+	want(t, `000002.table: age of key "c": got version 40, want one before 10`, func(s *scene, tables []*manifest.Table, _ []values.Pointer) {
+		l := &s.state.Version.Levels
+		l[0], l[4] = tables[:1], []*manifest.Table{tables[3]}
+		l[5] = []*manifest.Table{tables[2], tables[1]}
+	})
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.addTable(1, 0, 1, item{key: "a", seq: 1})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cancel(why)
+	if _, err := Run(ctx, Options{State: s.state}); !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause", err)
+	}
+}
