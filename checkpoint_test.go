@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -268,4 +269,40 @@ func TestCheckpointLinksFilesOfTheSystem(t *testing.T) {
 	if got := readAll(t, vfs.OS(), to); len(got) != 1000 {
 		t.Errorf("%d keys", len(got))
 	}
+}
+
+func TestCheckpointOnAFullDiskFailsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	db := openOn(t, disk, nil)
+	setAll(t, db, 0, 100, 600, 1)
+	disk.SetCapacity(disk.UsedBytes())
+	wantError(t, "checkpoint on a full disk", db.Checkpoint(t.Context(), copyDir), stoat.ErrNoSpace)
+	for _, dir := range []string{copyDir, copyDir + ".tmp"} {
+		if _, err := disk.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
+	}
+	disk.SetCapacity(1 << 40)
+	must(t, db.Checkpoint(t.Context(), copyDir))
+	must(t, db.Close())
+}
+
+func TestCheckpointEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	db := openOn(t, disk, nil)
+	setAll(t, db, 0, 100, 600, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpLink {
+			cancel()
+		}
+	})
+	wantError(t, "checkpoint", db.Checkpoint(ctx, copyDir), context.Canceled)
+	disk.SetHook(nil)
+	if _, err := disk.Stat("/copies/one.tmp"); !errors.Is(err, vfs.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+	must(t, db.Close())
 }

@@ -46,7 +46,7 @@ func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 	state := d.manifest.State()
 	files := make([]values.FileState, 0, len(state.Version.Values))
 	for _, v := range state.Version.Values {
-		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live, Held: v.LastSeq > state.FlushedSeq})
+		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live, Held: d.valuesHeld(v.ValueFile, state.FlushedSeq)})
 	}
 	var choices []values.Choice
 	for copied := uint64(0); copied < collectBytes; {
@@ -64,6 +64,11 @@ func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 		}
 	}
 	return choices
+}
+
+// valuesHeld reports whether more than the tables may refer to a value file.
+func (d *DB) valuesHeld(v *manifest.ValueFile, flushed base.SeqNum) bool {
+	return v.LastSeq > flushed || d.apart.held(v.Num, flushed)
 }
 
 // collect carries out choices, unless stop returns an error. The caller holds

@@ -17,6 +17,7 @@ import (
 // transactions.
 type writeSet struct {
 	pending *memtable.Table // the writes, under sequence number 0
+	large   int64           // bytes of values that may be written apart
 	reads   txn.ReadSet
 	request request
 	turn    uint // counts commits, to measure some
@@ -29,11 +30,7 @@ func (d *DB) newWriteSet() *writeSet {
 		w.request.ready = make(chan signal, 1)
 	}
 	if w.pending == nil {
-		w.pending = memtable.New(memtable.Options{
-			Memory:    memtable.Tiered(memtable.Heap(), offHeap{}, pendingOffHeap),
-			ChunkSize: pendingChunk,
-			Keep:      pendingOffHeap,
-		})
+		w.pending = newPending()
 	}
 	return w
 }
@@ -43,6 +40,7 @@ func (d *DB) freeWriteSet(w *writeSet) {
 		w.pending.Reset()
 	}
 	w.reads.Reset()
+	w.large = 0
 	w.request = request{ready: w.request.ready}
 	d.writes.Put(w)
 }
@@ -73,6 +71,8 @@ type request struct {
 	// Guarded by committer.mu: whether the request waits in the queue, and
 	// whether somebody has been called upon to lead on its behalf.
 	queued, leading bool
+
+	apart []base.FileNum // value files that hold what it wrote
 
 	seq  base.SeqNum // the outcome
 	err  error
@@ -191,6 +191,7 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 	}
 	lead, err := c.enqueue(r)
 	if err != nil {
+		c.db.settle(r)
 		return err
 	}
 	for {
@@ -202,6 +203,7 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 		case s = <-r.ready:
 		case <-ctx.Done():
 			if c.withdraw(r) {
+				c.db.settle(r)
 				return ctx.Err()
 			}
 			s = <-r.ready
@@ -227,6 +229,7 @@ func (c *committer) submitAsync(r *request) {
 	c.mu.Unlock()
 	lead, err := c.enqueue(r)
 	if err != nil {
+		c.db.settle(r)
 		r.done(err)
 	} else if lead {
 		go c.lead(nil)
@@ -248,6 +251,9 @@ func (c *committer) precheck(r *request) error {
 			return err
 		}
 		r.since = upTo
+	}
+	if r.writes.large >= c.db.opts.apartMin() {
+		return c.db.writeApart(r)
 	}
 	return nil
 }
@@ -348,6 +354,7 @@ func (c *committer) finish(g *group, own *request) bool {
 		if r.err == nil {
 			r.err = g.err
 		}
+		c.db.settle(r)
 		switch {
 		case r == own:
 			included = true

@@ -181,7 +181,7 @@ func (c *compaction) collect() (bool, error) {
 	var choices []values.Choice
 	copied := uint64(0)
 	for _, f := range state.Version.Values {
-		if f.File >= c.next || f.Live >= f.Bytes || f.LastSeq > state.FlushedSeq {
+		if f.File >= c.next || f.Live >= f.Bytes || d.valuesHeld(f.ValueFile, state.FlushedSeq) {
 			continue
 		}
 		if copied += f.Live; copied > collectBytes && len(choices) > 0 {

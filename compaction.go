@@ -214,22 +214,25 @@ func (d *DB) compact(plan compact.Plan, stop func() error) error {
 // merge writes the tables that take the place of a plan's inputs. It reads
 // those through readers of its own, by large reads: what users have in memory
 // stays there.
-func (d *DB) merge(plan *compact.Plan, stop func() error) (compact.Result, error) {
+func (d *DB) merge(plan *compact.Plan, stop func() error) (result compact.Result, err error) {
 	files := tree.New(d.treeOptions())
+	defer func() { err = errors.Join(err, files.Close()) }()
 	view := files.View(&manifest.Version{Levels: plan.Inputs}, nil)
+	job := d.newJob(nil)
+	if job.Deletions, err = view.Deletions(); err != nil {
+		return result, err
+	}
+	if job.Deletions != nil {
+		view = files.View(&manifest.Version{Levels: withoutHidden(plan.Inputs, job.Deletions, job.Rules.Snapshots[0])}, nil)
+	}
 	levels := make([]tree.Iter, view.Depth())
-	sources := make([]iter.Source, len(levels))
+	job.Sources = make([]iter.Source, len(levels))
 	for i := range levels {
 		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
-		sources[i] = &levels[i]
+		job.Sources[i] = &levels[i]
 	}
-	job := d.newJob(sources)
 	plan.Apply(&job, d.shape(false))
 	job.Place = pointerRef
 	job.Stop = stop
-	result, err := compact.Run(job)
-	if e := files.Close(); err == nil {
-		err = e
-	}
-	return result, err
+	return compact.Run(job)
 }

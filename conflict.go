@@ -36,6 +36,12 @@ func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 			hit = d.wasRead(reads, t, hash, ref)
 			return !hit
 		})
+		if !hit && t.HasDeletions() {
+			t.NewerDeletions(since, func(lo, hi []byte) bool {
+				hit = reads.Intersects(lo, hi)
+				return !hit
+			})
+		}
 		if hit {
 			return true, nil
 		}

@@ -47,6 +47,7 @@ type DB struct {
 	nextFile   atomic.Uint64
 	background background
 	garbage    garbage
+	apart      apart
 	horizon    expiryHorizon
 	work       workCounts
 	events     eventQueue
@@ -288,7 +289,7 @@ func (d *DB) reap() {
 		t.Release()
 	}
 	if err := d.tables.Close(); err != nil {
-		d.opts.Logger.Warn("stoat: a table could not be closed", "error", err)
+		d.emit(Warning{What: "a table could not be closed", Err: err})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // An Event is something that happened in a database beside what its callers
 // asked for. It is one of FlushDone, CompactionDone, CollectionDone,
-// FileCreated, FileDeleted, StallBegin, StallEnd, CheckpointDone and
+// FileCreated, FileDeleted, StallBegin, StallEnd, CheckpointDone, Warning and
 // BackgroundError; later versions may have more, so that a switch over the
 // types should pass over what it does not know.
 type Event interface {
@@ -75,6 +75,13 @@ type CheckpointDone struct {
 	Took  time.Duration
 }
 
+// Warning says that something could not be done which the database can do
+// without, such as to delete a file that nothing refers to.
+type Warning struct {
+	What string
+	Err  error
+}
+
 // BackgroundError says that work which nobody waits for has failed. It is
 // tried again, unless the manifest failed, which ends all commits.
 type BackgroundError struct{ Err error }
@@ -121,6 +128,11 @@ func (e StallEnd) Record() (slog.Level, string, []slog.Attr) {
 func (e CheckpointDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelInfo, "stoat: checkpoint made", []slog.Attr{slog.String("dir", e.Dir),
 		slog.Int("files", e.Files), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
+}
+
+// Record returns the event as it is logged.
+func (e Warning) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelWarn, "stoat: " + e.What, []slog.Attr{slog.Any("error", e.Err)}
 }
 
 // Record returns the event as it is logged.

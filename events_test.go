@@ -164,3 +164,50 @@ func TestStatsTellLatenciesAndWhatIsWritten(t *testing.T) {
 	}
 	must(t, db.Close())
 }
+
+func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
+	t.Parallel()
+	var log eventLog
+	faults := vfs.NewFaults(vfs.NewMem())
+	faults.Add(vfs.Rule{Category: vfs.CatTable, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.add})
+	must(t, err)
+	setAll(t, db, 0, 1000, 300, 1)
+	deleteAll(t, db, 0, 1000)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	must(t, db.Close())
+	if n := countEvents[stoat.Warning](&log); n == 0 {
+		t.Error("there was no warning")
+	}
+	for _, e := range log.all {
+		if e, ok := e.(stoat.Warning); ok && !errors.Is(e.Err, vfs.ErrPermission) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestACallbackThatHangsCostsEventsAndNothingElse lets a callback wait while
+// far more happens than events may wait.
+func TestACallbackThatHangsCostsEventsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	events := 0
+	db := openOn(t, vfs.NewMem(), func(o *stoat.Options) {
+		o.Events = func(stoat.Event) {
+			<-release
+			events++
+		}
+	})
+	for n := 0; db.Stats().EventsDropped == 0; n++ {
+		if n == 5000 {
+			t.Fatal("no event was dropped")
+		}
+		setAll(t, db, 0, 1, 600, byte(n))
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	}
+	close(release)
+	must(t, db.Close())
+	if events < 1000 {
+		t.Errorf("only %d events came", events)
+	}
+}

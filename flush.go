@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // flushBytes is about how many bytes of memtables one flush takes together:
@@ -102,7 +103,7 @@ func (d *DB) flush(v *view, from int) error {
 		Bytes: result.BytesWritten + values.bytes(), Took: time.Since(started)})
 	if edit.Spans.Set {
 		if err := l.Release(first.Number); err != nil {
-			d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)
+			d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
 		}
 	}
 	d.background.compactor.wake()
@@ -123,6 +124,7 @@ func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.R
 		size += t.DataBytes()
 	}
 	job := d.newJob(inputs)
+	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
 	job.Level, job.Run, job.CreatedMs = 0, nextRun(version), d.nowMs()
 	job.Splits, job.TableSize = compact.FlushSplits(version, d.shape(false), size)
 	job.SplitMin, job.Place = compact.FlushSplitMin, values.place
@@ -131,6 +133,17 @@ func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.R
 		err = values.finish()
 	}
 	return result, err
+}
+
+// retainedDeletions returns the range deletions of memtables that snapshots see.
+func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *rangedel.List {
+	var lists []*rangedel.List
+	for _, t := range memtables {
+		if t.HasDeletions() {
+			lists = append(lists, t.RetainDeletions(snapshots, false))
+		}
+	}
+	return rangedel.Merge(lists...)
 }
 
 // nextRun returns a number above those of all runs.
@@ -221,6 +234,6 @@ func (d *DB) finalFlush() {
 		err = d.flush(v, d.flushable(v))
 	}
 	if err != nil {
-		d.opts.Logger.Warn("stoat: what is in memory was left in the log", "error", err)
+		d.emit(Warning{What: "what is in memory was left in the log", Err: err})
 	}
 }

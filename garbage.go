@@ -64,10 +64,10 @@ func (d *DB) giveBack(g *discarded) {
 		t.Release()
 	}
 	if err := d.tables.Drop(g.tables); err != nil {
-		d.opts.Logger.Warn("stoat: a table could not be closed", "error", err)
+		d.emit(Warning{What: "a table could not be closed", Err: err})
 	}
 	if err := d.tables.DropValues(g.values); err != nil {
-		d.opts.Logger.Warn("stoat: a value file could not be closed", "error", err)
+		d.emit(Warning{What: "a value file could not be closed", Err: err})
 	}
 	for _, n := range g.tables {
 		d.removeFile(base.TableName(n))
@@ -88,7 +88,7 @@ func (d *DB) removeFile(name string) {
 	case err == nil:
 		d.emit(FileDeleted{Name: name})
 	case !errors.Is(err, vfs.ErrNotExist):
-		d.opts.Logger.Warn("stoat: a file that is not needed could not be removed", "file", name, "error", err)
+		d.emit(Warning{What: "a file that is not needed could not be removed", Err: err})
 	}
 }
 

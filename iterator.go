@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
 )
@@ -51,6 +52,11 @@ type iteratorCore struct {
 	sources []memtable.Iter // of the memtables, and of the pending writes
 	levels  []tree.Iter
 	inputs  []iter.Input
+	// deletions are the range deletions that the snapshot and the transaction
+	// see. The latter are those among the first own pending writes.
+	deletions rangedel.Cursor
+	own       int
+	snapshot  iter.Snapshot
 
 	tx *Txn
 	// The end of the transaction closes the iterator, so that only these two
@@ -84,7 +90,11 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 	if c == nil {
 		c = new(iteratorCore)
 	}
-	c.init(tx, &o)
+	if it.err = c.init(tx, &o); it.err != nil {
+		c.clear()
+		tx.db.iterators.Put(c)
+		return it
+	}
 	it.core = c
 	tx.open.Lock()
 	tx.open.iterators = append(tx.open.iterators, it)
@@ -92,7 +102,7 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 	return it
 }
 
-func (c *iteratorCore) init(tx *Txn, o *IterOptions) {
+func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
 	c.closed, c.free = &tx.db.closed, tx.ctx == nil
 	c.setBounds(o)
@@ -115,9 +125,12 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) {
 		c.levels[i].Init(tx.view.tree, i, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly})
 		c.inputs[n+i] = iter.Input{Source: &c.levels[i]}
 	}
-	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, iter.Snapshot{
-		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions,
-	})
+	c.snapshot = iter.Snapshot{At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions}
+	if err := c.cover(); err != nil {
+		return err
+	}
+	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
+	return nil
 }
 
 // resize returns s with n elements, whatever they are.
@@ -212,6 +225,11 @@ func (it *Iterator) seek(key []byte) bool {
 	c.noteRange()
 	if w := it.tx.writes; w != nil {
 		c.sources[len(c.sources)-1].Init(w.pending, c.reverse)
+		if w.pending.HasDeletions() && w.pending.Len() != c.own {
+			if it.err = c.coverAnew(); it.err != nil {
+				return false
+			}
+		}
 	}
 	if key != nil && c.reverse {
 		c.seekKey = append(append(c.seekKey[:0], key...), 0) // the first key after key
@@ -333,6 +351,8 @@ func (c *iteratorCore) clear() {
 	for i := range c.levels {
 		c.levels[i].Close()
 	}
+	c.deletions.Init(false)
+	c.snapshot = iter.Snapshot{}
 	c.tx, c.closed, c.lower, c.upper = nil, nil, nil, nil
 }
 

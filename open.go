@@ -102,7 +102,7 @@ func (d *DB) open() (err error) {
 	if d.recovered.Unproven() {
 		err = d.startLog()
 		if errors.Is(err, ErrNoSpace) && d.manifest.Err() == nil {
-			d.opts.Logger.Warn("stoat: no space for a log, the database can only be read", "error", err)
+			d.emit(Warning{What: "no space for a log, the database can only be read", Err: err})
 			err = log.SyncTail(d.logOptions(), d.recovered)
 		}
 	}
@@ -138,7 +138,7 @@ func (d *DB) startLog() error {
 		return err
 	}
 	if err := l.Release(spans[0].First.Number); err != nil {
-		d.opts.Logger.Warn("stoat: a log file that is not needed could not be removed", "error", err)
+		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
 	}
 	d.log.Store(l)
 	return nil
@@ -210,6 +210,11 @@ func (r *replay) apply(payload []byte) error {
 	}, func(key, value []byte, m base.Meta) error {
 		if head.Seq <= r.flushed {
 			return nil
+		}
+		if m.Kind == base.KindPointer {
+			if err := r.db.seenApart(value, head.Seq); err != nil {
+				return err
+			}
 		}
 		return r.active.Set(key, value, base.Hash(key, r.db.hashSeed), m, head.Seq)
 	})

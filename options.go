@@ -33,6 +33,12 @@ type Options struct {
 	// from their keys, in value files. Default: 512. Range: 64 to 1 MiB.
 	ValueThreshold int64
 
+	// LargeValueThreshold is the length in bytes from which the values of a
+	// transaction that has many such bytes are written once, straight to value
+	// files, instead of to the log first. Default: 4 KiB. Range: from
+	// ValueThreshold to 1 GiB.
+	LargeValueThreshold int64
+
 	// NumVersions is how many versions of a key are kept at least, for
 	// iterators over all versions. Versions that an open transaction sees are
 	// kept in any case. Default: 1.
@@ -76,6 +82,9 @@ const (
 	valueThresholdDefault = 512
 	valueThresholdMin     = 64
 	valueThresholdMax     = 1 << 20
+
+	largeValueThresholdDefault = 4 << 10
+	largeValueThresholdMax     = 1 << 30
 )
 
 // withDefaults returns a copy of o, which may be nil, with every field
@@ -93,6 +102,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if c.ValueThreshold == 0 {
 		c.ValueThreshold = valueThresholdDefault
+	}
+	if c.LargeValueThreshold == 0 {
+		c.LargeValueThreshold = max(largeValueThresholdDefault, c.ValueThreshold)
 	}
 	if c.NumVersions == 0 {
 		c.NumVersions = 1
@@ -120,6 +132,10 @@ func (o *Options) validate() error {
 	}
 	if o.ValueThreshold < valueThresholdMin || o.ValueThreshold > valueThresholdMax {
 		return fmt.Errorf("stoat: Options.ValueThreshold is %d, want %d to %d", o.ValueThreshold, valueThresholdMin, valueThresholdMax)
+	}
+	if o.LargeValueThreshold < o.ValueThreshold || o.LargeValueThreshold > largeValueThresholdMax {
+		return fmt.Errorf("stoat: Options.LargeValueThreshold is %d, want %d to %d",
+			o.LargeValueThreshold, o.ValueThreshold, int64(largeValueThresholdMax))
 	}
 	if o.NumVersions < 1 {
 		return fmt.Errorf("stoat: Options.NumVersions is %d, want 1 or more", o.NumVersions)

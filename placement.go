@@ -36,23 +36,30 @@ func (p *placement) place(e *base.Entry) (manifest.ValueRef, bool, error) {
 	if int64(len(e.Value)) < p.db.opts.ValueThreshold {
 		return manifest.ValueRef{}, false, nil
 	}
+	ref, err := p.append(e, e.Seq)
+	return ref, true, err
+}
+
+// append writes the value of e as that of version seq, and puts the pointer in
+// its place, which is valid until the next call.
+func (p *placement) append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, error) {
 	if p.writer != nil && p.writer.Size() >= valueFileSize {
 		if err := p.finish(); err != nil {
-			return manifest.ValueRef{}, false, err
+			return manifest.ValueRef{}, err
 		}
 	}
 	if p.writer == nil {
 		if err := p.create(); err != nil {
-			return manifest.ValueRef{}, false, err
+			return manifest.ValueRef{}, err
 		}
 	}
-	at, err := p.writer.Append(e.Key, e.Seq, e.Value)
+	at, err := p.writer.Append(e.Key, seq, e.Value)
 	if err != nil {
-		return manifest.ValueRef{}, false, err
+		return manifest.ValueRef{}, err
 	}
 	p.pointer = at.AppendTo(p.pointer[:0])
 	e.Value, e.Meta.Kind = p.pointer, base.KindPointer
-	return manifest.ValueRef{File: at.File, Bytes: values.RefBytes(at)}, true, nil
+	return manifest.ValueRef{File: at.File, Bytes: values.RefBytes(at)}, nil
 }
 
 // pointerRef is compact.Job.Place for a merge: values stay where they are.

@@ -44,6 +44,8 @@ type Stats struct {
 	Values                      int
 	ValueBytes, ValueGarbage    int64
 	Collections, CollectedBytes int64
+	// ApartBytes is what commits wrote straight into value files.
+	ApartBytes int64
 	// Waits is how often commits waited for background work, and WaitTime for
 	// how long in all. Debt is how many bytes must be written until the tree is
 	// in shape; commits are slowed down in proportion to it.
@@ -108,6 +110,7 @@ type LevelStats struct {
 type workCounts struct {
 	flushes, compactions         atomic.Int64
 	flushedBytes, compactedBytes atomic.Int64
+	apartBytes                   atomic.Int64
 	collections, collectedBytes  atomic.Int64
 
 	commitTime, syncTime, flushTime, compactTime, collectTime histogram.Histogram
@@ -163,6 +166,7 @@ func (d *DB) Stats() Stats {
 	s.Flushes, s.FlushedBytes = d.work.flushes.Load(), d.work.flushedBytes.Load()
 	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
 	s.Collections, s.CollectedBytes = d.work.collections.Load(), d.work.collectedBytes.Load()
+	s.ApartBytes = d.work.apartBytes.Load()
 	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
 	s.CommittedBytes = c.bytes.Load()
 	w := &d.work

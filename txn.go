@@ -194,13 +194,21 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
 				return tx.show(v, m, 0)
 			}
+			if w.pending.HasDeletions() && w.pending.Cover(key, tx.seq) != 0 {
+				return nil, base.Meta{}, 0, ErrNotFound // by its own doing
+			}
 		}
 		if !mutant.On(mutant.SkipPointCheck) {
-			w.reads.AddPoint(hash)
+			w.reads.AddKey(key, hash)
 		}
 	}
 	for _, t := range tx.view.tables {
-		if v, m, seq, ok := t.Get(key, hash, tx.seq); ok {
+		v, m, seq, ok := t.Get(key, hash, tx.seq)
+		// What a range deletion hides here, it hides in all that is older.
+		if t.HasDeletions() && t.Cover(key, tx.seq) > seq {
+			return nil, base.Meta{}, 0, ErrNotFound
+		}
+		if ok {
 			return tx.show(v, m, seq)
 		}
 	}
@@ -312,6 +320,9 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 	if uint64(len(value)) > MaxValueSize {
 		return ErrValueTooLarge
 	}
+	if int64(len(value)) >= tx.db.opts.LargeValueThreshold {
+		tx.writes.large += int64(len(value))
+	}
 	return tx.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
@@ -341,6 +352,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
+	tx.closeIterators() // the pipeline may replace what they read
 	ctx := tx.ctx
 	if ctx == nil {
 		ctx = context.Background()
@@ -406,6 +418,9 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 	}
 	for _, it := range tx.open.iterators {
 		it.core.noteRange()
+	}
+	if w.pending.HasDeletions() {
+		w.pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
 	}
 	r := &w.request
 	*r = request{writes: w, since: tx.seq, sync: durability != Buffered, ready: r.ready}

@@ -6,6 +6,9 @@ package table
 // a number of no meaning.
 func (r *Reader) Warm(hash uint64) uint64 {
 	x := &r.shape
+	if x.slots == 0 {
+		return 0 // range deletions alone
+	}
 	slot, _ := x.home(hash)
 	if !r.pagesOK.has(int(slot >> x.pageShift())) {
 		return 0

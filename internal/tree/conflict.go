@@ -9,7 +9,8 @@ import (
 )
 
 // Conflicts reports whether any table has a version newer than since of
-// something in reads. Tables that have nothing newer are not touched.
+// something in reads, or a range deletion newer than since that covers some of
+// it. Tables that have nothing newer are not touched.
 func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 	for i := range v.levels {
 		for _, t := range v.levels[i].tables {
@@ -35,6 +36,13 @@ func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum)
 	})
 	if hit || err != nil {
 		return hit, err
+	}
+	r.Deletions().Newer(since, func(lo, hi []byte) bool {
+		hit = reads.Intersects(lo, hi)
+		return !hit
+	})
+	if hit {
+		return true, nil
 	}
 	for _, g := range reads.Ranges() {
 		if g.Hi != nil && t.StartsAfter(g.Hi) || t.EndsBefore(g.Lo) || bytes.Equal(g.Hi, t.Smallest) {

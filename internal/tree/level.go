@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
@@ -16,6 +17,9 @@ type level struct {
 	tables []*Table
 	prefix []byte   // what all keys of the level share
 	fences []uint64 // for each table, the bytes of its smallest key after that
+	newest base.SeqNum
+	// deletions are the range deletions of the tables, nil if there are none.
+	deletions *levelDeletions
 }
 
 func newLevel(tables []*Table) level {
@@ -26,6 +30,10 @@ func newLevel(tables []*Table) level {
 		invariant.Check(i == 0 || tables[i-1].EndsBefore(t.Smallest),
 			"table %d of a level begins before the end of the one before it", i)
 		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
+		l.newest = max(l.newest, t.LargestSeq)
+		if t.RangeDeletions > 0 && l.deletions == nil {
+			l.deletions = new(levelDeletions)
+		}
 	}
 	return l
 }

@@ -83,9 +83,10 @@ func (v *View) Depth() int { return len(v.levels) }
 // together is how many tables a point read asks at once.
 const together = 12
 
-// Get returns the newest version of key whose sequence number is at most at.
-// hash is base.Hash of the key with the seed of the database. The value is
-// not a copy: it stays valid until the table is dropped.
+// Get returns the newest version of key whose sequence number is at most at,
+// unless a range deletion up to at hides it. hash is base.Hash of the key with
+// the seed of the database. The value is not a copy: it stays valid until the
+// table is dropped.
 //
 // In each table that may have the key, a read begins with a cache miss at a
 // random place. All of them are begun before the first is waited for.
@@ -116,6 +117,9 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m bas
 		}
 		for _, r := range ask[:n] {
 			value, m, seq, ok, err = r.Get(key, hash, at)
+			if l := r.Deletions(); l != nil && err == nil && hides(l, key, at, seq, ok) {
+				return nil, base.Meta{}, 0, false, nil
+			}
 			if ok || err != nil {
 				return
 			}

@@ -40,9 +40,10 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 }
 
 // is reports whether the record is that of p, key and seq. rec has at least
-// the key.
+// the key. A record of version 0 was written before its version was known, to
+// a file that has its key once.
 func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
-	return h.seq == seq && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
+	return (h.seq == seq || h.seq == 0) && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
 }
 
 // mismatch says what a pointer led to. Keys are not shown: they are the

@@ -1,0 +1,144 @@
+package stoat
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// apartMin is how many bytes of large values a transaction must have for them
+// to be written once, straight into value files, instead of first to the log and
+// then, by a flush, to a value file. Below that, the syncs that a file of its
+// own takes cost more than writing twice. A database of small memtables writes
+// apart what would be a quarter of one.
+const apartMin = 1 << 20
+
+func (o *Options) apartMin() int64 { return min(apartMin, o.MemtableSize/4) }
+
+// apart is the value files that commits have written, as long as the tables do
+// not tell yet what is live in them.
+//
+// Such a file is whole, sealed and known to the manifest before the log gets
+// the pointers into it. So a pointer never leads to what a crash has taken, and
+// a file whose commit came to nothing is garbage like any other.
+type apart struct {
+	mu sync.Mutex
+	// files tells for each file the transaction whose pointers lead there, 0
+	// while it is under way.
+	files map[base.FileNum]base.SeqNum
+}
+
+// hold notes that a transaction refers to a file.
+func (a *apart) hold(n base.FileNum, seq base.SeqNum) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.files == nil {
+		a.files = map[base.FileNum]base.SeqNum{}
+	}
+	a.files[n] = max(a.files[n], seq)
+}
+
+// forget gives up a file whose transaction has failed.
+func (a *apart) forget(n base.FileNum) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.files, n)
+}
+
+// held reports whether memtables or a transaction under way refer to the file,
+// given what has been flushed.
+func (a *apart) held(n base.FileNum, flushed base.SeqNum) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seq, ok := a.files[n]
+	if ok && seq != 0 && seq <= flushed {
+		delete(a.files, n)
+		ok = false
+	}
+	return ok
+}
+
+// writeApart writes the large values of a transaction into value files, and
+// puts pointers in their place.
+func (d *DB) writeApart(r *request) error {
+	w := r.writes
+	p := placement{db: d}
+	fail := func(err error) error {
+		p.abandon()
+		return fmt.Errorf("write values apart: %w", err)
+	}
+	pending := newPending()
+	for e := range w.pending.Entries {
+		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= d.opts.LargeValueThreshold {
+			// Its number is not known yet. A file of one transaction has each
+			// key once, so that the key alone tells the record.
+			if _, err := p.append(&e, 0); err != nil {
+				pending.Release()
+				return fail(err)
+			}
+		}
+		if err := pending.Set(e.Key, e.Value, base.Hash(e.Key, d.hashSeed), e.Meta, 0); err != nil {
+			pending.Release()
+			return fail(err)
+		}
+	}
+	err := p.finish()
+	if err == nil {
+		for _, f := range p.made {
+			d.apart.hold(f.Num, 0)
+		}
+		err = d.install(manifest.Edit{AddValues: p.made}, nil)
+	}
+	if err != nil {
+		pending.Release()
+		for _, f := range p.made {
+			d.apart.forget(f.Num)
+		}
+		return fail(err)
+	}
+	for _, f := range p.made {
+		r.apart = append(r.apart, f.Num)
+	}
+	d.work.apartBytes.Add(p.bytes())
+	w.pending.Release()
+	w.pending = pending
+	return nil
+}
+
+// settle tells what has become of the values that a transaction wrote apart.
+// If it was not applied, they are garbage, which collection gives back; if
+// nobody knows, because the log failed, they stay.
+func (d *DB) settle(r *request) {
+	for _, n := range r.apart {
+		switch {
+		case r.seq != 0:
+			d.apart.hold(n, r.seq)
+		case d.commits.poisoned() == nil:
+			d.apart.forget(n)
+			d.background.compactor.wake()
+		}
+	}
+	r.apart = nil
+}
+
+// newPending returns an empty table for the writes of a transaction.
+func newPending() *memtable.Table {
+	return memtable.New(memtable.Options{
+		Memory:    memtable.Tiered(memtable.Heap(), offHeap{}, pendingOffHeap),
+		ChunkSize: pendingChunk,
+		Keep:      pendingOffHeap,
+	})
+}
+
+// seenApart notes a pointer that recovery found in the log.
+func (d *DB) seenApart(pointer []byte, seq base.SeqNum) error {
+	p, err := values.DecodePointer(pointer)
+	if err == nil {
+		d.apart.hold(p.File, seq)
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package stoat_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func largeValue(i int) []byte {
+	rng := rand.New(rand.NewPCG(uint64(i), 5))
+	v := make([]byte, 8<<10+rng.IntN(30<<10))
+	for j := range v {
+		v[j] = byte(rng.Uint32())
+	}
+	return v
+}
+
+// fillLarge commits n large values, and a short one beside each.
+func fillLarge(t *testing.T, db *stoat.DB, n int) {
+	t.Helper()
+	if err := db.Update(func(tx *stoat.Txn) error {
+		for i := range n {
+			if err := tx.Set(fmt.Appendf(nil, "large-%04d", i), largeValue(i), stoat.UserMeta(byte(i))); err != nil {
+				return err
+			}
+			if err := tx.Set(fmt.Appendf(nil, "short-%04d", i), treeValue(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkLarge(t *testing.T, db *stoat.DB, n int) {
+	t.Helper()
+	err := db.View(func(tx *stoat.Txn) error {
+		for i := range n {
+			item, err := tx.GetItem(fmt.Appendf(nil, "large-%04d", i))
+			if err != nil {
+				return err
+			}
+			v, err := item.Value()
+			if err != nil || !bytes.Equal(v, largeValue(i)) || item.UserMeta() != byte(i) || item.ValueSize() != int64(len(v)) {
+				t.Fatalf("value %d: %d bytes, %v", i, len(v), err)
+			}
+			if v, err = tx.Get(fmt.Appendf(nil, "short-%04d", i)); err != nil || !bytes.Equal(v, treeValue(i)) {
+				t.Fatalf("short value %d: %v", i, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	disk := vfs.NewMem()
+	opts := &stoat.Options{FS: disk}
+	db, err := stoat.Open(dbDir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillLarge(t, db, n)
+	s := db.Stats()
+	if s.Values != 1 || s.ApartBytes == 0 || s.Log.BytesWritten > 100<<10 {
+		t.Fatalf("%d value files, %d bytes apart, %d in the log", s.Values, s.ApartBytes, s.Log.BytesWritten)
+	}
+	checkLarge(t, db, n)
+	crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opts.FS = crashed
+	db, err = stoat.Open(dbDir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLarge(t, db, n)
+	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := db.Stats(); s.Values != 1 || s.ValueGarbage != 0 {
+		t.Fatalf("%d value files, %d bytes of garbage", s.Values, s.ValueGarbage)
+	}
+	checkLarge(t, db, n)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin(stoat.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := tx.Set(fmt.Appendf(nil, "large-%04d", i), largeValue(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	tx.CommitAsync(func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *stoat.Txn) error {
+		for i := range 100 {
+			if err := tx.Delete(fmt.Appendf(nil, "large-%04d", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the value file is gone", func() bool { return db.Stats().Values == 0 })
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
