@@ -62,51 +62,75 @@ func (a *apart) held(n base.FileNum, flushed base.SeqNum) bool {
 	return ok
 }
 
-// writeApart writes the large values of a transaction into value files, and
-// puts pointers in their place.
-func (d *DB) writeApart(r *request) error {
+// placeApart makes the values of a transaction that lie in value files of their
+// own a part of the database: those that it was given as readers, and its
+// large ones, if there are enough of them.
+func (d *DB) placeApart(r *request) error {
 	w := r.writes
 	p := placement{db: d}
-	fail := func(err error) error {
+	pending := w.pending
+	var err error
+	if w.large >= d.opts.apartMin() {
+		if pending, err = d.writeApart(w.pending, &p); err != nil {
+			p.abandon()
+			return fmt.Errorf("write values apart: %w", err)
+		}
+	}
+	files := p.made
+	for _, s := range w.streams {
+		files = append(files, s.file)
+	}
+	for _, f := range files {
+		d.apart.hold(f.Num, 0)
+		r.apart = append(r.apart, f.Num)
+	}
+	if err := d.install(manifest.Edit{AddValues: files}, nil); err != nil {
+		if pending != w.pending {
+			pending.Release()
+		}
 		p.abandon()
+		for _, f := range files {
+			d.apart.forget(f.Num)
+		}
+		r.apart = nil
 		return fmt.Errorf("write values apart: %w", err)
 	}
-	pending := newPending()
-	for e := range w.pending.Entries {
+	for _, s := range w.streams {
+		s.kept = true
+	}
+	d.work.apartBytes.Add(p.bytes())
+	if pending != w.pending {
+		w.pending.Release()
+		w.pending = pending
+	}
+	return nil
+}
+
+// writeApart writes the large values of old into value files. It returns the
+// same writes with pointers in their place.
+func (d *DB) writeApart(old *memtable.Table, p *placement) (pending *memtable.Table, err error) {
+	pending = newPending()
+	for e := range old.Entries {
 		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= d.opts.LargeValueThreshold {
 			// Its number is not known yet. A file of one transaction has each
 			// key once, so that the key alone tells the record.
-			if _, err := p.append(&e, 0); err != nil {
-				pending.Release()
-				return fail(err)
-			}
+			_, err = p.append(&e, 0)
 		}
-		if err := pending.Set(e.Key, e.Value, base.Hash(e.Key, d.hashSeed), e.Meta, 0); err != nil {
-			pending.Release()
-			return fail(err)
+		if err == nil {
+			err = pending.Set(e.Key, e.Value, base.Hash(e.Key, d.hashSeed), e.Meta, 0)
+		}
+		if err != nil {
+			break
 		}
 	}
-	err := p.finish()
 	if err == nil {
-		for _, f := range p.made {
-			d.apart.hold(f.Num, 0)
-		}
-		err = d.install(manifest.Edit{AddValues: p.made}, nil)
+		err = p.finish()
 	}
 	if err != nil {
 		pending.Release()
-		for _, f := range p.made {
-			d.apart.forget(f.Num)
-		}
-		return fail(err)
+		return nil, err
 	}
-	for _, f := range p.made {
-		r.apart = append(r.apart, f.Num)
-	}
-	d.work.apartBytes.Add(p.bytes())
-	w.pending.Release()
-	w.pending = pending
-	return nil
+	return pending, nil
 }
 
 // settle tells what has become of the values that a transaction wrote apart.

@@ -57,6 +57,9 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	c.db.admission.charge(r.size())
 	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
 	bytes := w.pending.DataBytes() // a large table leaves the write set in apply
+	if len(r.apart) > 0 {
+		bytes += w.large
+	}
 	if err := c.db.apply(w, seq); err != nil {
 		return err
 	}

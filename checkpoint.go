@@ -104,6 +104,7 @@ func (c *checkpoint) fill() error {
 	}
 	defer d.release(slot)
 	state := d.manifest.State()
+	state.Version = withoutGarbage(state.Version)
 	// The manifest comes first: it refuses a directory that has files already.
 	if err := c.writeManifest(state); err != nil {
 		return err
@@ -121,6 +122,18 @@ func (c *checkpoint) fill() error {
 		}
 	}
 	return d.fs.SyncDir(c.temp)
+}
+
+// withoutGarbage returns v without the value files that its tables do not refer
+// to: they are garbage, or of commits that the checkpoint does not have.
+func withoutGarbage(v *manifest.Version) *manifest.Version {
+	live := &manifest.Version{Levels: v.Levels}
+	for _, f := range v.Values {
+		if f.Live > 0 {
+			live.Values = append(live.Values, f)
+		}
+	}
+	return live
 }
 
 // writeManifest writes the manifest of a database that was closed when all up

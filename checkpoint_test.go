@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -194,10 +195,10 @@ func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 // once and for good.
 func TestFailedCheckpointLeavesNothing(t *testing.T) {
 	t.Parallel()
-	base := newCheckedDisk(t)
+	sound := newCheckedDisk(t)
 	var want map[string]string
 	for nth := int64(1); ; nth++ {
-		disk := base.Clone()
+		disk := sound.Clone()
 		faults := vfs.NewFaults(disk)
 		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
 		must(t, err)
@@ -305,4 +306,42 @@ func TestCheckpointEndsWithItsContext(t *testing.T) {
 		t.Errorf("something is left: %v", err)
 	}
 	must(t, db.Close())
+}
+
+func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	large := func(key string) {
+		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
+	}
+	large("before")
+	// The manifest of the copy is made after the flush: what is committed there
+	// comes too late.
+	var late atomic.Bool
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpMkdir && late.CompareAndSwap(false, true) {
+			large("after")
+		}
+	})
+	must(t, db.Checkpoint(t.Context(), copyDir))
+	disk.SetHook(nil)
+	if s := db.Stats(); s.ApartBytes < 8<<20 || s.CommittedBytes < 8<<20 || s.Values != 2 {
+		t.Errorf("two large commits: %+v", s)
+	}
+	must(t, db.Close())
+	if got := readAll(t, disk, copyDir); len(got) != 1 || len(got["before"]) != 4<<20 {
+		t.Errorf("the copy has %d keys", len(got))
+	}
+	names, err := disk.List(copyDir)
+	must(t, err)
+	values := 0
+	for _, name := range names {
+		if _, ok := base.ParseValueName(name); ok {
+			values++
+		}
+	}
+	if values != 1 {
+		t.Errorf("there are %d value files among %q", values, names)
+	}
 }

@@ -18,6 +18,7 @@ import (
 type writeSet struct {
 	pending *memtable.Table // the writes, under sequence number 0
 	large   int64           // bytes of values that may be written apart
+	streams []*streamed     // values that were given as readers
 	reads   txn.ReadSet
 	request request
 	turn    uint // counts commits, to measure some
@@ -41,6 +42,7 @@ func (d *DB) freeWriteSet(w *writeSet) {
 	}
 	w.reads.Reset()
 	w.large = 0
+	d.dropStreams(w)
 	w.request = request{ready: w.request.ready}
 	d.writes.Put(w)
 }
@@ -252,10 +254,11 @@ func (c *committer) precheck(r *request) error {
 		}
 		r.since = upTo
 	}
-	if r.writes.large >= c.db.opts.apartMin() {
-		return c.db.writeApart(r)
+	w := r.writes
+	if len(w.streams) == 0 && w.large < c.db.opts.apartMin() {
+		return nil
 	}
-	return nil
+	return c.db.placeApart(r)
 }
 
 // validate returns ErrConflict if something that r read has been written since.

@@ -78,7 +78,7 @@ func (s *Stats) WriteAmplification() float64 {
 	if s.CommittedBytes == 0 {
 		return 0
 	}
-	written := s.Log.BytesWritten + s.FlushedBytes + s.CompactedBytes + s.CollectedBytes
+	written := s.Log.BytesWritten + s.ApartBytes + s.FlushedBytes + s.CompactedBytes + s.CollectedBytes
 	return float64(written) / float64(s.CommittedBytes)
 }
 

@@ -161,11 +161,11 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 
 // fetch returns the value of an entry of base.KindPointer.
 func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
-	v := tx.view
-	if v == nil {
-		return nil, ErrTxnDone
+	r, p, err := tx.valueReader(pointer, seq)
+	if err != nil {
+		return nil, err
 	}
-	return v.tree.Value(pointer, key, seq)
+	return r.Get(p, key, seq)
 }
 
 // Has reports whether key has a value.
@@ -276,6 +276,11 @@ func UserMeta(b byte) SetOption { return SetOption{setUserMeta, int64(b)} }
 // Set gives key a value. Both are copied; the caller may reuse them at once.
 // Options that an earlier Set of the key gave do not carry over.
 func (tx *Txn) Set(key, value []byte, opts ...SetOption) error {
+	return tx.write(key, value, tx.metaOf(opts))
+}
+
+// metaOf returns what options say of a value.
+func (tx *Txn) metaOf(opts []SetOption) base.Meta {
 	m := base.Meta{Kind: base.KindSet}
 	for _, o := range opts {
 		switch o.kind {
@@ -287,7 +292,7 @@ func (tx *Txn) Set(key, value []byte, opts ...SetOption) error {
 			m.User = byte(o.value)
 		}
 	}
-	return tx.write(key, value, m)
+	return m
 }
 
 // expiryAfter is the time when a duration in nanoseconds from now has passed.
@@ -307,14 +312,19 @@ func (tx *Txn) Delete(key []byte) error {
 	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
 }
 
-func (tx *Txn) write(key, value []byte, m base.Meta) error {
+// writable reports why key can not be written.
+func (tx *Txn) writable(key []byte) error {
 	if err := tx.check(); err != nil {
 		return err
 	}
 	if tx.writes == nil {
 		return ErrReadOnly
 	}
-	if err := checkKey(key); err != nil {
+	return checkKey(key)
+}
+
+func (tx *Txn) write(key, value []byte, m base.Meta) error {
+	if err := tx.writable(key); err != nil {
 		return err
 	}
 	if uint64(len(value)) > MaxValueSize {

@@ -31,6 +31,7 @@ type Visible struct {
 	Entry base.Entry
 
 	valid  bool
+	round  uint64 // counts the rounds
 	at, n  int // merged.refs[at:n] are the visible entries after this one
 	merged Merging
 	snap   Snapshot
@@ -117,6 +118,7 @@ func (v *Visible) Next() bool {
 // find goes through rounds until one has something to show.
 func (v *Visible) find() bool {
 	v.at, v.n = 0, 0
+	v.round++
 	for v.n == 0 {
 		v.keepLast()
 		if !v.merged.next() {
@@ -151,6 +153,26 @@ func (v *Visible) show() {
 	b, i := v.merged.batch(r)
 	e := &v.Entry
 	e.Key, e.Value, e.Seq, e.Meta = b.Keys[i], b.Vals[i], b.Seqs[i], b.Metas[i]
+}
+
+// Round tells where in its round v is. Entries are found in rounds of up to
+// RoundMax; this one has n of them, of which the entry that v is at is number
+// at, or -1 if it is the last of all and of no round. No two rounds of one v
+// have the same id.
+func (v *Visible) Round() (id uint64, at, n int) { return v.round, v.at - 1, v.n }
+
+// RoundMax is how many entries a round has at most.
+const RoundMax = roundMax
+
+// InRound returns the entry of the round with the given number; the one that
+// v is at, or a later one.
+func (v *Visible) InRound(i int) (key, value []byte, m *base.Meta) {
+	r := v.merged.refs[i]
+	if r == carriedRef {
+		return v.carried.Key, v.carried.Value, &v.carried.Meta
+	}
+	b, i := v.merged.batch(r)
+	return b.Keys[i], b.Vals[i], &b.Metas[i]
 }
 
 // keepLast copies what the next round needs of this one, which is about to

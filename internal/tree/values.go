@@ -2,7 +2,6 @@ package tree
 
 import (
 	"fmt"
-	"sort"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -15,24 +14,9 @@ type valueFile struct {
 	*valueHandle
 }
 
-// Value returns the value that an entry of base.KindPointer has: pointer is
-// what the entry stores, key and seq are its own. The value is borrowed until
-// the view is given up.
-func (v *View) Value(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
-	p, err := values.DecodePointer(pointer)
-	if err != nil {
-		return nil, err
-	}
-	r, err := v.valueReader(p.File)
-	if err != nil {
-		return nil, err
-	}
-	return r.Get(p, key, seq)
-}
-
-// valueReader returns the reader of the value file with the given identity.
-func (v *View) valueReader(num base.FileNum) (*values.Reader, error) {
-	i := sort.Search(len(v.values), func(i int) bool { return v.values[i].Num >= num })
+// Values returns the reader of the value file with the given identity.
+func (v *View) Values(num base.FileNum) (*values.Reader, error) {
+	i := v.valueFile(num)
 	if i == len(v.values) || v.values[i].Num != num {
 		return nil, base.InFile(base.Corrupt(-1, "value file of a pointer", uint64(num), "a live one"), fmt.Sprintf("value file %d", num))
 	}
@@ -41,4 +25,22 @@ func (v *View) valueReader(num base.FileNum) (*values.Reader, error) {
 		return r, nil
 	}
 	return f.open(base.ValueName(f.File), func() (*values.Reader, error) { return v.files.OpenValues(f.ValueFile) })
+}
+
+// valueFile returns the place of the first value file whose identity is not
+// less than num. The search has no branches that depend on the numbers: which
+// file a key's value is in, nobody can predict.
+func (v *View) valueFile(num base.FileNum) int {
+	from, n := 0, len(v.values)
+	for n > 1 {
+		half := n / 2
+		if v.values[from+half-1].Num < num {
+			from += half
+		}
+		n -= half
+	}
+	if n == 1 && v.values[from].Num < num {
+		from++
+	}
+	return from
 }

@@ -46,6 +46,7 @@ type Reader struct {
 type view struct {
 	data  []byte
 	end   int64 // of the records
+	num   base.FileNum
 	marks marks
 	remap remap
 	m     vfs.Mapping
@@ -106,7 +107,7 @@ func (r *Reader) mapFile() (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{data: m.Bytes(), end: f.recordsEnd, m: m}
+	v := &view{data: m.Bytes(), end: f.recordsEnd, num: r.num, m: m}
 	if err = v.open(f); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -145,10 +146,15 @@ func (v *view) place(p Pointer) (int64, error) {
 		}
 		at = to
 	}
-	if at < fileHeaderSize || at > v.end || at%unit != 0 || p.Length < recordMin || p.Length > v.end-at {
+	if !v.holds(at, p.Length) {
 		return 0, base.Corrupt(at, "pointer to a value", fmt.Sprintf("%d bytes", p.Length), fmt.Sprintf("a record before %d", v.end))
 	}
 	return at, nil
+}
+
+// holds reports whether a record of so many bytes may be at offset at.
+func (v *view) holds(at, length int64) bool {
+	return at >= fileHeaderSize && at <= v.end && at%unit == 0 && length >= recordMin && length <= v.end-at
 }
 
 // Touched returns how many bytes of records were verified since the last

@@ -147,3 +147,22 @@ func (m *remap) find(off int64) (int64, bool) {
 	}
 	return 0, false
 }
+
+// touchIndex and touchEntries bring what find will read for off into the
+// cache, one step each. They return a number of no meaning.
+func (m *remap) touchIndex(off int64) uint32 {
+	b := uint32(off/unit) >> m.shift
+	if b >= m.buckets {
+		return 0
+	}
+	return load32(m.index, b)
+}
+
+func (m *remap) touchEntries(off int64) uint32 {
+	b := uint32(off/unit) >> m.shift
+	if b >= m.buckets {
+		return 0
+	}
+	lo := min(load32(m.index, b), m.count-1)
+	return load32(m.from, lo) + load32(m.to, lo)
+}

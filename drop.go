@@ -1,0 +1,67 @@
+package stoat
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// DropPrefix deletes all keys that start with prefix, and gives the space that
+// they take back before it returns, except what open transactions still see:
+// that follows by itself when they have ended. Others go on reading and
+// writing; a key that is set while DropPrefix runs is deleted or not,
+// whichever was committed later.
+//
+// The keys are deleted by one commit, with the durability that Options say.
+// An error after it, as when ctx is done, leaves them deleted, and the space is
+// given back when there is time for it.
+func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error {
+	lo := bytes.Clone(prefix)
+	return d.drop(ctx, lo, prefixEnd(bytes.Clone(prefix)))
+}
+
+// DropAll is DropPrefix for all keys. It takes about the time of a commit and
+// a flush: files that hold nothing else are not read.
+func (d *DB) DropAll(ctx context.Context) error { return d.drop(ctx, nil, nil) }
+
+func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
+	if d.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	err := d.UpdateContext(ctx, func(tx *Txn) error { return tx.DeleteRange(lo, hi) })
+	if err != nil {
+		return err
+	}
+	if len(lo) == 0 {
+		lo = nil // no bound, so that the values go with the keys
+	}
+	if err := d.Compact(ctx, CompactOptions{Lower: lo, Upper: hi}); err != nil {
+		return err
+	}
+	return d.collectDue(ctx)
+}
+
+// collectDue gives back the garbage of value files as far as an idle database
+// does.
+func (d *DB) collectDue(ctx context.Context) error {
+	ctx, end, err := d.beginOperation(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c := compaction{db: d, stop: func() error { return interrupted(ctx) }}
+	err = c.each(func() (bool, error) {
+		choices := d.pickCollection(values.Idle)
+		if len(choices) == 0 {
+			return false, nil
+		}
+		return true, d.collect(choices, c.stop)
+	})
+	if err != nil {
+		return fmt.Errorf("drop: %w", err)
+	}
+	d.sweep()
+	return nil
+}

@@ -1,0 +1,186 @@
+package values
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// AheadSize is how many values are looked for together at most.
+const AheadSize = 64
+
+// Ahead looks for several values together, before anybody reads the first.
+// What leads to a value is a chain of cache misses, remap, mark, record, each
+// of which waits for the one before it. Here each step is done for all values
+// before the next step is, so that their misses overlap.
+//
+// It is only ever about speed: a value that Get below does not have is to be
+// read by Reader.Get, which also says what is wrong with it. Its zero value is
+// empty. It is used by one goroutine at a time, and Clear lets go of the
+// readers.
+type Ahead struct {
+	n     int
+	reads [AheadSize]aheadRead
+	// touched has no meaning. It makes the loads happen.
+	touched uint64
+}
+
+// An aheadRead is one value of an Ahead.
+type aheadRead struct {
+	v *view
+	// at is where the record is, 0 where the pointer leads nowhere.
+	at       int64
+	length   int64
+	off      int64 // that of the pointer
+	valueLen uint32
+	valueOff uint32 // from the start of the record
+	verified bool
+}
+
+// Begin forgets the values of before.
+func (a *Ahead) Begin() { a.n = 0 }
+
+// Clear lets go of the readers.
+func (a *Ahead) Clear() {
+	for i := range a.reads[:a.n] {
+		a.reads[i].v = nil
+	}
+	a.n = 0
+}
+
+// Add adds the value that p leads to in r, of a key of keyLen bytes. A nil r
+// stands for no value.
+func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
+	x := &a.reads[a.n]
+	a.n++
+	x.at, x.verified, x.v = 0, false, nil
+	if r == nil {
+		return
+	}
+	if x.v = r.v.Load(); x.v == nil {
+		if x.v, _ = r.mapped(); x.v == nil {
+			return // whoever reads the value is told
+		}
+	}
+	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length, p.ValueLen, uint32(headerSize+keyLen)
+}
+
+// Load looks for the values that were added. fetch is how many of those that
+// may not be in memory, counted from the first, it starts to read from the
+// file, without waiting for them.
+func (a *Ahead) Load(fetch int) error {
+	a.placeAll()
+	missing := 0
+	for i := range a.reads[:a.n] {
+		if x := &a.reads[i]; x.at != 0 {
+			if x.verified = x.v.marks.has(x.at); !x.verified {
+				missing++
+			}
+		}
+	}
+	sum := uint64(0)
+	for i := range a.reads[:a.n] {
+		x := &a.reads[i]
+		if !x.verified || int64(x.valueOff) >= x.length {
+			continue
+		}
+		rec := x.v.data[x.at : x.at+x.length]
+		sum += uint64(rec[0]) + uint64(rec[x.valueOff]) + uint64(rec[len(rec)-1])
+	}
+	a.touched += sum
+	if missing == 0 || fetch <= 0 {
+		return nil
+	}
+	return a.fetch(min(fetch, a.n))
+}
+
+// placeAll finds where all records are.
+func (a *Ahead) placeAll() {
+	var moved [AheadSize]uint8
+	n, sum := 0, uint32(0)
+	for i := range a.reads[:a.n] {
+		x := &a.reads[i]
+		if x.v == nil {
+			continue
+		}
+		if x.v.remap.count > 0 {
+			moved[n] = uint8(i)
+			n++
+			sum += x.v.remap.touchIndex(x.off)
+			continue
+		}
+		x.place(x.off)
+	}
+	for _, i := range moved[:n] {
+		x := &a.reads[i]
+		sum += x.v.remap.touchEntries(x.off)
+	}
+	for _, i := range moved[:n] {
+		x := &a.reads[i]
+		if to, ok := x.v.remap.find(x.off); ok {
+			x.place(to)
+		}
+	}
+	a.touched += uint64(sum)
+}
+
+func (x *aheadRead) place(at int64) {
+	if x.v.holds(at, x.length) {
+		x.at = at
+	}
+}
+
+// fetch starts to read those of the first n records that were not verified,
+// in the order of their files. Neighbours are read by one request.
+func (a *Ahead) fetch(n int) error {
+	var room [AheadSize]*aheadRead
+	found := room[:0]
+	for i := range a.reads[:n] {
+		if x := &a.reads[i]; x.at != 0 && !x.verified {
+			found = append(found, x)
+		}
+	}
+	slices.SortFunc(found, func(x, y *aheadRead) int {
+		if c := cmp.Compare(x.v.num, y.v.num); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.at, y.at)
+	})
+	for i := 0; i < len(found); {
+		v, from, to := found[i].v, found[i].at, found[i].at+found[i].length
+		for i++; i < len(found) && found[i].v == v && found[i].at <= to+prefetchGap; i++ {
+			to = max(to, found[i].at+found[i].length)
+		}
+		if err := v.m.WillNeed(from, to-from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get returns the value that was added as the i-th, which must be that of
+// version seq of key; the bytes are those of Reader.Get. It reports false
+// where that has to be asked: when the record was not verified before, when it
+// is compressed, and when anything is wrong.
+func (a *Ahead) Get(i int, key []byte, seq base.SeqNum) ([]byte, bool) {
+	x := &a.reads[i]
+	if !x.verified {
+		return nil, false
+	}
+	rec := x.v.data[x.at : x.at+x.length : x.at+x.length]
+	le := binary.LittleEndian
+	h := rec[:headerSize]
+	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
+	// The last eight bytes of a header say: so long a key, no flags. A chunked
+	// record has more behind its value, and is left to Reader.Get.
+	if le.Uint64(h[8:]) != uint64(seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
+		le.Uint64(h[24:]) != uint64(len(key)) || int64(x.valueOff) != headerSize+int64(len(key)) || alignUp(to) != x.length {
+		return nil, false
+	}
+	if string(rec[headerSize:from]) != string(key) {
+		return nil, false
+	}
+	return rec[from:to:to], true
+}

@@ -1,0 +1,414 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// keysOf returns the keys that a transaction sees, forward, and demands that
+// the other ways to look agree.
+func keysOf(t *testing.T, tx *stoat.Txn) string {
+	t.Helper()
+	var forward, backward []string
+	it := tx.Iterator(stoat.IterOptions{})
+	for it.Next() {
+		forward = append(forward, string(it.Key()))
+		if _, err := tx.Get(it.Key()); err != nil {
+			t.Errorf("the iterator shows %q, Get says %v", it.Key(), err)
+		}
+	}
+	must(t, it.Err())
+	it.Close()
+	it = tx.Iterator(stoat.IterOptions{Reverse: true, KeysOnly: true})
+	for it.Next() {
+		backward = append([]string{string(it.Key())}, backward...)
+	}
+	must(t, it.Err())
+	it.Close()
+	got := strings.Join(forward, " ")
+	if other := strings.Join(backward, " "); got != other {
+		t.Errorf("forward: %s, backward: %s", got, other)
+	}
+	return got
+}
+
+func wantKeys(t *testing.T, what string, tx *stoat.Txn, want string) {
+	t.Helper()
+	if got := keysOf(t, tx); got != want {
+		t.Errorf("%s: keys are %.60q, want %q", what, got, want)
+	}
+}
+
+func setKeys(t *testing.T, db *stoat.DB, keys string) {
+	t.Helper()
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		for _, k := range strings.Fields(keys) {
+			if err := tx.Set([]byte(k), []byte("value of "+k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func deleteRange(t *testing.T, db *stoat.DB, lo, hi string) {
+	t.Helper()
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) }))
+}
+
+// Each of these moves what was written elsewhere; reads must not be able to
+// tell.
+var moves = []struct {
+	name string
+	move func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB)
+}{
+	{"memtable", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) { return disk, db }},
+	{"reopened", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+		must(t, db.Close())
+		return disk, openOn(t, disk, nil)
+	}},
+	{"power cut", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+		must(t, db.Close())
+		return crashed, openOn(t, crashed, nil)
+	}},
+	{"flushed", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+		must(t, db.Checkpoint(t.Context(), fmt.Sprintf("/copies/%d", rand.Uint64())))
+		return disk, db
+	}},
+	{"compacted", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		return disk, db
+	}},
+	{"checkpoint", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+		must(t, db.Checkpoint(t.Context(), copyDir))
+		must(t, db.Close())
+		copied, err := stoat.Open(copyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+		must(t, err)
+		return disk, copied
+	}},
+}
+
+func TestARangeDeletionHidesOlderKeysWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, before := range moves[:5] {
+		for _, after := range moves {
+			t.Run(before.name+" then "+after.name, func(t *testing.T) {
+				t.Parallel()
+				disk := vfs.NewMem()
+				db := openOn(t, disk, nil)
+				setKeys(t, db, "a b c d e f")
+				disk, db = before.move(t, disk, db)
+				deleteRange(t, db, "b", "e")
+				setKeys(t, db, "c")
+				disk, db = after.move(t, disk, db)
+				must(t, db.View(func(tx *stoat.Txn) error {
+					wantKeys(t, "afterwards", tx, "a c e f")
+					for _, key := range []string{"b", "d", "bb"} {
+						_, err := tx.Get([]byte(key))
+						wantError(t, "get "+key, err, stoat.ErrNotFound)
+					}
+					return nil
+				}))
+				mustBeSound(t, db)
+				must(t, db.Close())
+			})
+		}
+	}
+}
+
+func TestASnapshotBeforeARangeDeletionSeesTheKeys(t *testing.T) {
+	t.Parallel()
+	for _, m := range []int{0, 3, 4} {
+		t.Run(moves[m].name, func(t *testing.T) {
+			t.Parallel()
+			disk := vfs.NewMem()
+			db := openOn(t, disk, nil)
+			setKeys(t, db, "a b c d")
+			first := begin(t, db, stoat.ReadOnly)
+			deleteRange(t, db, "b", "d")
+			second := begin(t, db, stoat.ReadOnly)
+			setKeys(t, db, "b")
+			third := begin(t, db, stoat.ReadOnly)
+			deleteRange(t, db, "a", "c")
+			moves[m].move(t, disk, db)
+			wantKeys(t, "before", first, "a b c d")
+			wantKeys(t, "after the first", second, "a d")
+			wantKeys(t, "after b came back", third, "a b d")
+			must(t, db.View(func(tx *stoat.Txn) error {
+				wantKeys(t, "now", tx, "d")
+				return nil
+			}))
+			for _, tx := range []*stoat.Txn{first, second, third} {
+				tx.Discard()
+			}
+			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			mustBeSound(t, db)
+			must(t, db.Close())
+		})
+	}
+}
+
+func TestWithinATransactionWhatIsSetAfterARangeDeletionLives(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 200 << 10} { // the larger one is a memtable by itself
+		for _, m := range moves {
+			t.Run(fmt.Sprintf("%d/%s", size, m.name), func(t *testing.T) {
+				t.Parallel()
+				disk := vfs.NewMem()
+				db := openOn(t, disk, nil)
+				setKeys(t, db, "a b c d e")
+				must(t, db.Update(func(tx *stoat.Txn) error {
+					must(t, tx.Set([]byte("bb"), make([]byte, size)))
+					must(t, tx.Set([]byte("c"), []byte("dies")))
+					must(t, tx.DeleteRange([]byte("b"), []byte("d")))
+					wantKeys(t, "after the deletion", tx, "a d e")
+					must(t, tx.Set([]byte("c"), make([]byte, size)))
+					wantKeys(t, "after c came back", tx, "a c d e")
+					must(t, tx.DeleteRange([]byte("e"), nil))
+					must(t, tx.Set([]byte("f"), nil))
+					wantKeys(t, "at the end", tx, "a c d f")
+					return nil
+				}))
+				_, db = m.move(t, disk, db)
+				must(t, db.View(func(tx *stoat.Txn) error {
+					wantKeys(t, "committed", tx, "a c d f")
+					v, err := tx.Get([]byte("c"))
+					if err != nil || len(v) != size {
+						t.Errorf("c is %d bytes, error %v", len(v), err)
+					}
+					return nil
+				}))
+				must(t, db.Close())
+			})
+		}
+	}
+}
+
+func TestAnIteratorSeesItsTransactionsRangeDeletionsOncePositionedAnew(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a b c d e")
+	tx := begin(t, db, stoat.ReadWrite)
+	it := tx.Iterator(stoat.IterOptions{})
+	if !it.First() || string(it.Key()) != "a" {
+		t.Fatalf("at %q", it.Key())
+	}
+	must(t, tx.DeleteRange([]byte("b"), []byte("d")))
+	if !it.Next() || string(it.Key()) != "b" {
+		t.Errorf("an iterator under way goes on to %q, want b", it.Key())
+	}
+	if !it.Seek([]byte("b")) || string(it.Key()) != "d" {
+		t.Errorf("positioned anew it is at %q, want d", it.Key())
+	}
+	must(t, tx.DeleteRange([]byte("d"), []byte("e")))
+	if !it.Seek([]byte("b")) || string(it.Key()) != "e" {
+		t.Errorf("after another deletion it is at %q, want e", it.Key())
+	}
+	tx.Discard()
+	must(t, db.Close())
+}
+
+func TestTheBoundsOfARangeDeletion(t *testing.T) {
+	t.Parallel()
+	last := strings.Repeat("\xff", stoat.MaxKeySize)
+	all := []string{"\x00", "a", "b", "\xff", last[:len(last)-1], last}
+	for _, c := range []struct {
+		lo, hi []byte
+		want   []string
+	}{
+		{nil, nil, nil},
+		{[]byte{}, nil, nil},
+		{nil, []byte("a"), all[1:]},
+		{[]byte("a"), nil, all[:1]},
+		{[]byte("a"), []byte("a"), all},
+		{[]byte("b"), []byte("a"), all},
+		{nil, []byte{}, all},
+		{[]byte("a"), []byte("a\x00"), append([]string{"\x00"}, all[2:]...)},
+		{[]byte("c"), []byte(last), append(append([]string{}, all[:3]...), last)},
+		{[]byte(last), nil, all[:5]},
+	} {
+		db := openMem(t)
+		for _, key := range all {
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), nil) }))
+		}
+		must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(c.lo, c.hi) }))
+		for range 2 {
+			must(t, db.View(func(tx *stoat.Txn) error {
+				if got, want := keysOf(t, tx), strings.Join(c.want, " "); got != want {
+					t.Errorf("[%.10q, %.10q) leaves %.40q, want %.40q", c.lo, c.hi, got, want)
+				}
+				return nil
+			}))
+			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+		must(t, db.Close())
+	}
+}
+
+func TestDeleteRangeRefuses(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	tx := begin(t, db, stoat.ReadWrite)
+	long := make([]byte, stoat.MaxKeySize+1)
+	wantError(t, "long lo", tx.DeleteRange(long, nil), stoat.ErrKeyTooLarge)
+	wantError(t, "long hi", tx.DeleteRange(nil, long), stoat.ErrKeyTooLarge)
+	tx.Discard()
+	wantError(t, "ended", tx.DeleteRange(nil, nil), stoat.ErrTxnDone)
+	must(t, db.View(func(tx *stoat.Txn) error {
+		wantError(t, "read-only", tx.DeleteRange(nil, nil), stoat.ErrReadOnly)
+		return nil
+	}))
+	must(t, db.Close())
+	wantError(t, "closed", db.DropAll(t.Context()), stoat.ErrClosed)
+}
+
+func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
+	t.Parallel()
+	read := func(key string) func(*stoat.Txn) {
+		return func(tx *stoat.Txn) { _, _ = tx.Get([]byte(key)) } // there or not
+	}
+	scan := func(lo, hi string) func(*stoat.Txn) {
+		return func(tx *stoat.Txn) {
+			for range tx.Range([]byte(lo), []byte(hi)) {
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		read func(*stoat.Txn)
+		want error
+	}{
+		{"a key in it", read("c"), stoat.ErrConflict},
+		{"its first key", read("b"), stoat.ErrConflict},
+		{"an absent key in it", read("bb"), stoat.ErrConflict},
+		{"its end", read("d"), nil},
+		{"a key before it", read("a"), nil},
+		{"a range over it", scan("a", "z"), stoat.ErrConflict},
+		{"an empty range in it", scan("b1", "b2"), stoat.ErrConflict},
+		{"a range up to it", scan("a", "b"), nil},
+		{"a range from its end", scan("d", "e"), nil},
+		{"nothing", func(*stoat.Txn) {}, nil},
+		{"a key in an own deletion", func(tx *stoat.Txn) {
+			_ = tx.DeleteRange([]byte("c"), []byte("cc"))
+			read("c")(tx)
+		}, nil},
+	} {
+		for _, m := range []int{0, 3, 4} {
+			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
+				t.Parallel()
+				disk := vfs.NewMem()
+				db := openOn(t, disk, nil)
+				setKeys(t, db, "a b c d e")
+				tx := begin(t, db, stoat.ReadWrite)
+				c.read(tx)
+				must(t, tx.Set([]byte("x"), nil))
+				deleteRange(t, db, "b", "d")
+				moves[m].move(t, disk, db)
+				if err := tx.Commit(); !errors.Is(err, c.want) {
+					t.Errorf("commit: %v, want %v", err, c.want)
+				}
+				must(t, db.Close())
+			})
+		}
+	}
+}
+
+func TestDeleteRangeReadsNothing(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a b c")
+	tx := begin(t, db, stoat.ReadWrite)
+	must(t, tx.DeleteRange(nil, nil))
+	setKeys(t, db, "b d")
+	must(t, tx.Commit())
+	must(t, db.View(func(tx *stoat.Txn) error {
+		wantKeys(t, "whoever commits later", tx, "")
+		return nil
+	}))
+	must(t, db.Close())
+}
+
+func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a b")
+	deleteRange(t, db, "a", "b")
+	must(t, db.View(func(tx *stoat.Txn) error {
+		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
+		defer it.Close()
+		var got []string
+		for it.Next() {
+			got = append(got, fmt.Sprintf("%s#%d", it.Key(), it.Item().Version()))
+		}
+		if s := strings.Join(got, " "); s != "a#1 b#1" {
+			t.Errorf("versions are %s", s)
+		}
+		return it.Err()
+	}))
+	must(t, db.Close())
+}
+
+func TestManyNestedRangeDeletionsOverManyTables(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	const keys = 3000
+	rng := rand.New(rand.NewPCG(3, 4))
+	want := make(map[string]string)
+	for round := range 120 {
+		must(t, db.Update(func(tx *stoat.Txn) error {
+			for range 30 {
+				k, v := treeKey(rng.IntN(keys)), fmt.Sprintf("%d-%0200d", round, rng.Uint32())
+				if err := tx.Set(k, []byte(v)); err != nil {
+					return err
+				}
+				want[string(k)] = v
+			}
+			lo := rng.IntN(keys)
+			hi := lo + rng.IntN(keys/20)
+			for i := lo; i < hi; i++ {
+				delete(want, string(treeKey(i)))
+			}
+			return tx.DeleteRange(treeKey(lo), treeKey(hi))
+		}, stoat.WithDurability(stoat.Buffered)))
+		if round%40 == 39 {
+			sameItems(t, db, want)
+		}
+	}
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	sameItems(t, db, want)
+	mustBeSound(t, db)
+	must(t, db.Close())
+	db = openOn(t, disk, nil)
+	sameItems(t, db, want)
+	must(t, db.Close())
+}
+
+func sameItems(t *testing.T, db *stoat.DB, want map[string]string) {
+	t.Helper()
+	got := itemsOf(t, db)
+	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("%s is %.20q, want %.20q", k, got[k], v)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("there are %d keys, want %d", len(got), len(want))
+	}
+	must(t, db.View(func(tx *stoat.Txn) error {
+		for i := range 3000 {
+			v, err := tx.Get(treeKey(i))
+			if w, ok := want[string(treeKey(i))]; ok != (err == nil) || string(v) != w {
+				t.Fatalf("get %s: %.20q, %v, want %.20q", treeKey(i), v, err, w)
+			}
+		}
+		return nil
+	}))
+}

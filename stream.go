@@ -1,0 +1,146 @@
+package stoat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A streamed is a value that a transaction was given as a reader: it is in a
+// value file of its own already, which becomes a part of the database with the
+// commit.
+type streamed struct {
+	file   *manifest.ValueFile
+	reader *values.Reader // for the transaction itself, once it asked
+	kept   bool           // the manifest knows the file
+}
+
+// SetReader gives key the value that r reads to its end, at most MaxValueSize
+// bytes, without holding it in memory: it goes straight to a file, which is
+// removed again if the transaction does not commit. It suits values of many
+// megabytes; Item.Reader reads them in the same way.
+func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
+	if err := tx.writable(key); err != nil {
+		return err
+	}
+	m := tx.metaOf(opts)
+	m.Kind = base.KindPointer
+	s, pointer, err := tx.db.stream(key, r)
+	if err != nil {
+		return err
+	}
+	tx.writes.streams = append(tx.writes.streams, s)
+	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
+}
+
+// stream writes what r reads into a value file.
+func (d *DB) stream(key []byte, r io.Reader) (*streamed, values.Pointer, error) {
+	num, file, err := d.newValueFile()
+	if err != nil {
+		return nil, values.Pointer{}, err
+	}
+	props, pointer, err := writeStream(file, values.WriterOptions{Num: num, Salt: rand.Uint64()}, key, r)
+	if err = errors.Join(err, file.Close()); err != nil {
+		d.removeFile(base.ValueName(num))
+		if errors.Is(err, values.ErrTooLarge) {
+			err = ErrValueTooLarge
+		}
+		return nil, values.Pointer{}, fmt.Errorf("stream a value: %w", err)
+	}
+	return &streamed{file: valueFileOf(props, num)}, pointer, nil
+}
+
+// writeStream writes a value file of one value. Its version is not known yet:
+// the file has its key once, so that the key tells the record.
+func writeStream(file vfs.File, o values.WriterOptions, key []byte, r io.Reader) (p values.Properties, at values.Pointer, err error) {
+	w, err := values.NewWriter(file, o)
+	if err != nil {
+		return p, at, err
+	}
+	s, err := w.Stream(key)
+	if err != nil {
+		return p, at, err
+	}
+	if _, err = s.ReadFrom(r); err != nil {
+		s.Abort()
+		return p, at, err
+	}
+	if at, err = s.Finish(0); err != nil {
+		return p, at, err
+	}
+	p, err = w.Finish()
+	return p, at, err
+}
+
+// streamOf returns the reader of a value that the transaction itself was given
+// as a reader.
+func (tx *Txn) streamOf(p values.Pointer) (*values.Reader, error) {
+	for _, s := range tx.writes.streams {
+		if s.file.Num != p.File {
+			continue
+		}
+		if s.reader == nil {
+			r, err := tx.db.tables.OpenValues(s.file)
+			if err != nil {
+				return nil, err
+			}
+			s.reader = r
+		}
+		return s.reader, nil
+	}
+	return nil, base.Corrupt(-1, "value file of a pointer", uint64(p.File), "one of the transaction's")
+}
+
+// valueReader returns the reader of the file that a pointer leads to.
+func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, values.Pointer, error) {
+	p, err := values.DecodePointer(pointer)
+	if err != nil {
+		return nil, p, err
+	}
+	var r *values.Reader
+	switch own := seq == 0 || seq > base.SeqNumMax; {
+	case own && tx.writes != nil:
+		r, err = tx.streamOf(p)
+	case tx.view != nil:
+		r, err = tx.view.tree.Values(p.File)
+	default:
+		err = ErrTxnDone
+	}
+	return r, p, err
+}
+
+// Reader returns a reader of the value, which needs little memory however long
+// the value is. It may be used until the transaction ends.
+func (i Item) Reader() (io.ReadSeeker, error) {
+	if i.entry.Meta.Kind != base.KindPointer || i.keysOnly {
+		v, err := i.Value()
+		return bytes.NewReader(v), err
+	}
+	r, p, err := i.tx.valueReader(i.entry.Value, i.entry.Seq)
+	if err != nil {
+		return nil, err
+	}
+	return r.NewValueReader(p, i.entry.Key, i.entry.Seq)
+}
+
+// dropStreams lets go of the values that the transaction of w was given as
+// readers, and removes those that did not become a part of the database.
+func (d *DB) dropStreams(w *writeSet) {
+	for _, s := range w.streams {
+		if s.reader != nil {
+			_ = s.reader.Close() // it was only read
+		}
+		if !s.kept {
+			d.removeFile(base.ValueName(s.file.File))
+		}
+	}
+	clear(w.streams)
+	w.streams = w.streams[:0]
+}
