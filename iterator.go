@@ -30,7 +30,14 @@ type IterOptions struct {
 	// Since shows only versions greater than it: what was written after the
 	// transaction of that version.
 	Since uint64
+	// Prefetch is how many of the values that come next are fetched from the
+	// disk together, if they are stored apart from their keys and not yet in
+	// memory. Default: 32, and no more than 64. Negative fetches one by one.
+	Prefetch int
 }
+
+// prefetchDefault is IterOptions.Prefetch where the user does not say.
+const prefetchDefault = 32
 
 // An Iterator walks over the keys of a transaction's snapshot, its own writes
 // included as they were when the iterator was last positioned by First or
@@ -57,6 +64,13 @@ type iteratorCore struct {
 	deletions rangedel.Cursor
 	own       int
 	snapshot  iter.Snapshot
+
+	// ahead has the values of the entries of one round of visible, those from
+	// number aheadFrom on.
+	ahead      tree.Ahead
+	aheadRound uint64
+	aheadFrom  int
+	prefetch   int
 
 	tx *Txn
 	// The end of the transaction closes the iterator, so that only these two
@@ -105,6 +119,10 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
 	c.closed, c.free = &tx.db.closed, tx.ctx == nil
+	if c.prefetch = o.Prefetch; c.prefetch == 0 {
+		c.prefetch = prefetchDefault
+	}
+	c.ahead.Init(tx.view.tree)
 	c.setBounds(o)
 	memtables := tx.view.tables
 	n, depth := len(memtables), tx.view.tree.Depth()
@@ -281,13 +299,44 @@ func (it *Iterator) Value() []byte {
 		return nil
 	}
 	e := &it.core.visible.Entry
-	v := e.Value
 	if e.Meta.Kind == base.KindPointer {
-		if v, it.err = it.tx.fetch(v, e.Key, e.Seq); it.err != nil {
+		return it.valueApart(e)
+	}
+	return it.tx.lend(e.Value)
+}
+
+// valueApart is Value for a value that is stored apart from its key.
+func (it *Iterator) valueApart(e *base.Entry) []byte {
+	v, ok := it.core.lookAhead(e)
+	if !ok {
+		if v, it.err = it.tx.fetch(e.Value, e.Key, e.Seq); it.err != nil {
 			return nil
 		}
 	}
 	return it.tx.lend(v)
+}
+
+// lookAhead returns the value of the entry that the iterator is at, if it is
+// in memory. The first time that this is asked in a round, it looks for the
+// values of all entries that are left of it.
+func (c *iteratorCore) lookAhead(e *base.Entry) ([]byte, bool) {
+	round, at, n := c.visible.Round()
+	if at < 0 {
+		return nil, false
+	}
+	if round != c.aheadRound {
+		c.aheadRound, c.aheadFrom = round, at
+		c.ahead.Begin()
+		for i := at; i < n; i++ {
+			key, value, m := c.visible.InRound(i)
+			if m.Kind != base.KindPointer {
+				value = nil
+			}
+			c.ahead.Add(value, len(key))
+		}
+		c.ahead.Load(c.prefetch)
+	}
+	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq)
 }
 
 // Item returns the entry with all that is known of it; the zero Item when the
@@ -344,6 +393,7 @@ func (it *Iterator) Close() {
 func (c *iteratorCore) clear() {
 	invariant.Mangle(c.lentKey)
 	c.visible.Clear()
+	c.ahead.Clear()
 	clear(c.inputs)
 	for i := range c.sources {
 		c.sources[i].Close()

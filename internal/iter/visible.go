@@ -32,7 +32,7 @@ type Visible struct {
 
 	valid  bool
 	round  uint64 // counts the rounds
-	at, n  int // merged.refs[at:n] are the visible entries after this one
+	at, n  int    // merged.refs[at:n] are the visible entries after this one
 	merged Merging
 	snap   Snapshot
 

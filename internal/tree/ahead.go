@@ -2,6 +2,7 @@ package tree
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -15,8 +16,8 @@ type Ahead struct {
 	values values.Ahead
 }
 
-// AheadSize is how many entries are looked for together at most.
-const AheadSize = values.AheadSize
+// A round of an iterator can be looked for together.
+var _ [values.AheadSize - iter.RoundMax]struct{}
 
 // Init makes it look in the value files of v.
 func (a *Ahead) Init(v *View) { a.view, a.reader = v, nil }
@@ -39,7 +40,7 @@ func (a *Ahead) Add(pointer []byte, keyLen int) {
 		return
 	}
 	if a.reader == nil || p.File != a.num {
-		r, err := a.view.valueReader(p.File)
+		r, err := a.view.Values(p.File)
 		if err != nil {
 			a.values.Add(nil, p, keyLen)
 			return
@@ -50,7 +51,7 @@ func (a *Ahead) Add(pointer []byte, keyLen int) {
 }
 
 // Load looks for what was added; see values.Ahead.Load.
-func (a *Ahead) Load(fetch int) error { return a.values.Load(fetch) }
+func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
 
 // Get returns the value of the entry that was added as the i-th, whose key and
 // version are given, or false where View.Value has to be asked.

@@ -70,7 +70,7 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 // Load looks for the values that were added. fetch is how many of those that
 // may not be in memory, counted from the first, it starts to read from the
 // file, without waiting for them.
-func (a *Ahead) Load(fetch int) error {
+func (a *Ahead) Load(fetch int) {
 	a.placeAll()
 	missing := 0
 	for i := range a.reads[:a.n] {
@@ -90,10 +90,9 @@ func (a *Ahead) Load(fetch int) error {
 		sum += uint64(rec[0]) + uint64(rec[x.valueOff]) + uint64(rec[len(rec)-1])
 	}
 	a.touched += sum
-	if missing == 0 || fetch <= 0 {
-		return nil
+	if missing > 0 && fetch > 0 {
+		a.fetch(min(fetch, a.n))
 	}
-	return a.fetch(min(fetch, a.n))
 }
 
 // placeAll finds where all records are.
@@ -134,7 +133,7 @@ func (x *aheadRead) place(at int64) {
 
 // fetch starts to read those of the first n records that were not verified,
 // in the order of their files. Neighbours are read by one request.
-func (a *Ahead) fetch(n int) error {
+func (a *Ahead) fetch(n int) {
 	var room [AheadSize]*aheadRead
 	found := room[:0]
 	for i := range a.reads[:n] {
@@ -153,11 +152,9 @@ func (a *Ahead) fetch(n int) error {
 		for i++; i < len(found) && found[i].v == v && found[i].at <= to+prefetchGap; i++ {
 			to = max(to, found[i].at+found[i].length)
 		}
-		if err := v.m.WillNeed(from, to-from); err != nil {
-			return err
-		}
+		// It is a hint: who reads the value is told what is wrong.
+		_ = v.m.WillNeed(from, to-from)
 	}
-	return nil
 }
 
 // Get returns the value that was added as the i-th, which must be that of
