@@ -17,6 +17,11 @@ import (
 // apart what would be a quarter of one.
 const apartMin = 1 << 20
 
+// apartMax is how many memtables' worth of values that were written apart one
+// memtable may refer to. What they replaced is found to be garbage only after
+// it has been flushed.
+const apartMax = 4
+
 func (o *Options) apartMin() int64 { return min(apartMin, o.MemtableSize/4) }
 
 // apart is the value files that commits have written, as long as the tables do
@@ -83,6 +88,7 @@ func (d *DB) placeApart(r *request) error {
 	for _, f := range files {
 		d.apart.hold(f.Num, 0)
 		r.apart = append(r.apart, f.Num)
+		r.apartBytes += f.Size
 	}
 	if err := d.install(manifest.Edit{AddValues: files}, nil); err != nil {
 		if pending != w.pending {
@@ -92,7 +98,7 @@ func (d *DB) placeApart(r *request) error {
 		for _, f := range files {
 			d.apart.forget(f.Num)
 		}
-		r.apart = nil
+		r.apart, r.apartBytes = nil, 0
 		return fmt.Errorf("write values apart: %w", err)
 	}
 	for _, s := range w.streams {

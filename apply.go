@@ -54,8 +54,9 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	if mutant.On(mutant.EarlyPublish) {
 		c.db.visible.Store(uint64(seq))
 	}
-	c.db.admission.charge(r.size())
+	c.db.admission.charge(r.size() + r.apartBytes)
 	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
+	c.apart += r.apartBytes
 	bytes := w.pending.DataBytes() // a large table leaves the write set in apply
 	if len(r.apart) > 0 {
 		bytes += w.large
@@ -120,9 +121,11 @@ func (d *DB) apply(w *writeSet, seq base.SeqNum) error {
 		w.pending = nil
 		return nil
 	}
-	if active.Len() > 0 && active.Bytes()+size > d.opts.MemtableSize {
+	c := &d.commits
+	if active.Len() > 0 && (active.Bytes()+size > d.opts.MemtableSize || c.apart > apartMax*d.opts.MemtableSize) {
 		active = newTable(active.Len())
 		d.add(from, active)
+		c.apart = 0
 	}
 	return active.AppendTable(w.pending, seq)
 }

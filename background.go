@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/stoatdb/stoat/internal/base"
 )
 
 // background is the work that nobody asked for: a goroutine that flushes
@@ -19,11 +17,10 @@ type background struct {
 	flusher, compactor, sweeper worker
 
 	idle struct {
-		quiet  quietTime   // of the flusher
-		dozing atomic.Bool // it waits for a commit to wake it
+		dozing atomic.Bool // the flusher waits for a commit to wake it
 	}
 
-	quiet quietTime // of the compactor
+	quiet quietTime
 
 	running sync.WaitGroup
 	ending  sync.Mutex // held to add to running, and to stop
@@ -103,15 +100,13 @@ func (b *background) end() {
 
 // A quietTime tells for how long a database has been left alone.
 type quietTime struct {
-	last base.SeqNum
-	from time.Time
+	from atomic.Int64 // when the last commit was published, in Unix nanoseconds
 }
 
-// since returns for how long last has been what it is.
-func (q *quietTime) since(last base.SeqNum) time.Duration {
-	now := time.Now()
-	if q.from.IsZero() || last != q.last {
-		q.last, q.from = last, now
-	}
-	return now.Sub(q.from)
+// stir notes a commit.
+func (q *quietTime) stir() { q.from.Store(time.Now().UnixNano()) }
+
+// left returns how long it is until the database is idle, 0 if it is.
+func (q *quietTime) left() time.Duration {
+	return max(0, idleAfter-time.Duration(time.Now().UnixNano()-q.from.Load()))
 }

@@ -74,7 +74,8 @@ type request struct {
 	// whether somebody has been called upon to lead on its behalf.
 	queued, leading bool
 
-	apart []base.FileNum // value files that hold what it wrote
+	apart      []base.FileNum // value files that hold what it wrote
+	apartBytes int64          // their size
 
 	seq  base.SeqNum // the outcome
 	err  error
@@ -137,6 +138,7 @@ type committer struct {
 	lastSeq base.SeqNum
 	last    *group
 	head    []byte // an entry being encoded
+	apart   int64  // bytes of value files that the memtable taking the writes refers to
 
 	poison atomic.Pointer[error]
 
@@ -476,6 +478,7 @@ func (c *committer) publish(g *group) {
 				g.lastSeq--
 			}
 			c.db.visible.Store(uint64(g.lastSeq))
+			c.db.background.quiet.stir()
 			c.db.flushSoon()
 		}
 	} else {

@@ -125,7 +125,7 @@ func (d *DB) shape(idle bool) compact.Shape {
 // beyond all bounds, what keeps the tree in shape, garbage.
 func (d *DB) compactStep() (again time.Duration, err error) {
 	for {
-		idle := d.background.quiet.since(d.lastVersion()) >= idleAfter
+		idle := d.background.quiet.left() == 0
 		due, err := d.tidy(idle)
 		if err != nil {
 			d.backgroundFailed(err)
@@ -164,7 +164,7 @@ func (d *DB) nextCompaction(v *manifest.Version, idle bool) time.Duration {
 		return 0
 	}
 	if !idle {
-		return idleAfter
+		return max(d.background.quiet.left(), time.Millisecond)
 	}
 	for _, level := range v.Levels {
 		for _, t := range level {

@@ -157,7 +157,7 @@ func nextRun(v *manifest.Version) uint64 {
 const (
 	// idleAfter is how long nobody must have committed for the database to
 	// be called idle.
-	idleAfter = 2 * time.Second
+	idleAfter = time.Second
 	// idleFlushMin is the size of a memtable that is worth flushing for no
 	// other reason than that there is time.
 	idleFlushMin = 1 << 20
@@ -174,7 +174,7 @@ const (
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
-	if left := idleAfter - idle.quiet.since(d.lastVersion()); left > 0 {
+	if left := d.background.quiet.left(); left > 0 {
 		idle.dozing.Store(false)
 		return left, nil
 	}
@@ -215,6 +215,7 @@ func (d *DB) rotate() error {
 	}
 	if active := d.view.Load().tables[0]; active.Len() > 0 {
 		d.add(l.Current(), newTable(0))
+		c.apart = 0
 	}
 	return nil
 }

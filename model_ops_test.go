@@ -40,7 +40,9 @@ var modelKinds = append(append([]modelKind{
 	{"set that expires at", 8, opExpiresAt},
 	{"set with a time to live", 15, opTTL},
 	{"delete", 30, opDelete},
-	{"delete a range", 4, opDeleteRange},
+	{"delete what an iterator shows", 4, opDeleteShown},
+	{"delete a range", 12, opDeleteRange},
+	{"drop a prefix", 1, opDropPrefix},
 	{"set many", 6, opSetMany},
 	{"transaction larger than a memtable", 1, opHuge},
 	{"fill a memtable", 6, opFill},
@@ -303,8 +305,8 @@ func opDelete(r *modelRun, rng *rand.Rand) error {
 	return r.write(p, r.keys.near(rng), model.Version{Deleted: true})
 }
 
-// opDeleteRange deletes what an iterator shows, while it shows it.
-func opDeleteRange(r *modelRun, rng *rand.Rand) error {
+// opDeleteShown deletes what an iterator shows, while it shows it.
+func opDeleteShown(r *modelRun, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err

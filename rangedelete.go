@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -11,13 +12,13 @@ import (
 
 // DeleteRange removes the values of all keys from lo, inclusive, to hi,
 // exclusive. A nil lo is the first key, a nil hi has no end. It takes the same
-// short time however many keys there are, and reads none of them, so that what
-// others write there meanwhile is no conflict: whoever commits later is the
-// one whose word counts. To others it is a write of every key in the range,
-// whether there or not.
+// short time however many keys there are, and reads none of them: what others
+// write there meanwhile is no conflict, and whoever commits later prevails. For
+// those who have read, it is a write of every key in the range, there or not.
 //
 // What the transaction itself has set in the range before is gone, what it
-// sets afterwards stays.
+// sets afterwards stays. Iterators that are open go on as if nothing had
+// happened until they are positioned anew.
 func (tx *Txn) DeleteRange(lo, hi []byte) error {
 	if err := tx.checkWrite(); err != nil {
 		return err
@@ -129,9 +130,7 @@ func hidden(by iter.Cover, t *manifest.Table) bool {
 		if seq <= t.LargestSeq {
 			return false
 		}
-		if until == nil {
-			return true
-		}
+		invariant.Check(until != nil, "a range deletion of %q without an end", key)
 		if order := bytes.Compare(until, t.Largest); order > 0 || order == 0 && t.LargestExclusive {
 			return true
 		}

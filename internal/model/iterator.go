@@ -23,6 +23,7 @@ type Iterator struct {
 	o       IterOptions
 	bounds  span
 	own     []Write
+	deleted []span // by the transaction
 	current Item
 	valid   bool
 	// queue holds the rest of the current key's versions.
@@ -83,7 +84,7 @@ func (it *Iterator) Seek(key string) bool {
 
 func (it *Iterator) position(start string, end bound) {
 	it.noteRange()
-	it.own = it.t.byKey()
+	it.own, it.deleted = it.t.byKey(), it.t.deleted
 	it.reading, it.start, it.end, it.queue = true, start, end, nil
 	it.passed = passedOver{}
 	if it.o.Reverse {
@@ -198,7 +199,7 @@ func (it *Iterator) itemsOf(key string) []Item {
 	if j := ownIndex(it.own, key); j < len(it.own) && it.own[j].Key == key {
 		items = append(items, Item(it.own[j]))
 	}
-	if h := t.m.byKey[key]; h != nil {
+	if h := t.m.byKey[key]; h != nil && (it.o.AllVersions || !holds(it.deleted, key)) {
 		for i := len(h.versions) - 1; i >= 0; i-- {
 			v := h.versions[i]
 			if v.Seq > t.Seq {

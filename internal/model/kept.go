@@ -20,6 +20,9 @@ func (it Item) KeyOnly() Item {
 //  4. If the newest version up to S is a deletion, or has expired, and does
 //     not show, then nothing older does: what was deleted does not come back.
 //
+// A range deletion is a version of every key that it covers, but shows on none:
+// rules 3 and 4 know it, and 4 lets what it hides show.
+//
 // A value that has expired may show as a deletion with the same number.
 
 // passedOver is what an iterator over all versions has seen of one key.
@@ -61,6 +64,9 @@ func (it *Iterator) Reach(got Item, ok bool) error {
 
 // shows reports whether got is how the database may show the current item.
 func (it *Iterator) shows(got Item) bool {
+	if it.current.ByRange {
+		return false
+	}
 	if got == it.current {
 		return true
 	}
@@ -77,6 +83,9 @@ func (it *Iterator) see() error {
 	if it.current.Seq == 0 || it.newest().Seq == it.current.Seq {
 		return nil
 	}
+	if it.newest().ByRange {
+		return nil
+	}
 	p.older = true
 	if p.gone {
 		return fmt.Errorf("at %v, but %v, which hides it, does not show", it.current, Item{it.current.Key, it.newest()})
@@ -89,6 +98,8 @@ func (it *Iterator) pass() error {
 	p := it.passedOf(it.current.Key)
 	newest := it.newest().Seq == it.current.Seq
 	switch {
+	case it.current.ByRange:
+		return nil
 	case it.current.Seq == 0:
 		return fmt.Errorf("it is the transaction's own write")
 	case newest && it.current.Live(it.t.NowMs):

@@ -17,6 +17,9 @@ type Version struct {
 	// deleted; 0 means never.
 	ExpiresAt uint64
 	User      byte
+	// ByRange says that a range deletion covers the key: it hides the older
+	// versions of it, and does not show itself.
+	ByRange bool
 }
 
 // Live reports whether the version shows a value at nowMs.
@@ -88,6 +91,8 @@ type Map struct {
 	// commits holds the writes of commit i+1 at index i: numbers have no
 	// holes.
 	commits [][]Write
+	// ranges holds the ranges that commit i+1 deleted, at index i.
+	ranges [][]span
 }
 
 // NewMap returns an empty map.
@@ -115,9 +120,13 @@ func (m *Map) Writes(seq uint64) []Write { return m.commits[seq-1] }
 
 // Commit appends the next commit and returns its number. The last of several
 // writes to one key counts.
-func (m *Map) Commit(writes []Write) uint64 {
+func (m *Map) Commit(writes []Write) uint64 { return m.commit(writes, nil) }
+
+// commit is Commit of a transaction that has deleted ranges before it wrote.
+func (m *Map) commit(writes []Write, ranges []span) uint64 {
 	seq := m.Last() + 1
-	kept := make([]Write, 0, len(writes))
+	m.ranges = append(m.ranges, slices.Clone(ranges))
+	kept := m.covered(ranges, seq)
 	for i, w := range writes {
 		if !overwrittenLater(writes, i) {
 			w.Seq = seq
@@ -130,6 +139,20 @@ func (m *Map) Commit(writes []Write) uint64 {
 		h.versions = append(h.versions, w.Version)
 	}
 	return seq
+}
+
+// covered returns what the deletion of ranges writes to the keys in them that
+// have versions. What the same commit sets comes after that.
+func (m *Map) covered(ranges []span, seq uint64) (kept []Write) {
+	if len(ranges) == 0 {
+		return nil
+	}
+	for _, h := range m.sorted {
+		if holds(ranges, h.key) {
+			kept = append(kept, Write{h.key, Version{Seq: seq, Deleted: true, ByRange: true}})
+		}
+	}
+	return kept
 }
 
 // overwrittenLater is quadratic only over short lists; a transaction of the
@@ -170,7 +193,7 @@ func (m *Map) Truncate(seq uint64) {
 			h.versions = h.versions[:len(h.versions)-1]
 		}
 	}
-	m.commits = m.commits[:seq]
+	m.commits, m.ranges = m.commits[:seq], m.ranges[:seq]
 	m.sorted = slices.DeleteFunc(m.sorted, func(h *history) bool {
 		if len(h.versions) == 0 {
 			delete(m.byKey, h.key)
@@ -184,7 +207,7 @@ func (m *Map) Truncate(seq uint64) {
 func (m *Map) Clone() *Map {
 	c := NewMap()
 	c.Versions = m.Versions
-	c.commits = slices.Clone(m.commits)
+	c.commits, c.ranges = slices.Clone(m.commits), slices.Clone(m.ranges)
 	c.sorted = make([]*history, len(m.sorted))
 	for i, h := range m.sorted {
 		h = &history{key: h.key, versions: slices.Clone(h.versions)}

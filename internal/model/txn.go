@@ -17,6 +17,7 @@ type Txn struct {
 	m       *Map
 	write   bool
 	pending map[string]Version
+	deleted []span // ranges; what is pending was written afterwards
 	size    int
 	sorted  []Write // the pending writes by key; nil when it has to be made
 	points  map[string]struct{}
@@ -31,6 +32,23 @@ type span struct {
 }
 
 func (s span) contains(key string) bool { return key >= s.lo && s.hi.admits(key) }
+
+// empty reports whether no key lies in s.
+func (s span) empty() bool { return s.hi.set && s.hi.key <= max(s.lo, "\x00") }
+
+// meets reports whether some key lies in both s and other.
+func (s span) meets(other span) bool {
+	both := span{max(s.lo, other.lo), s.hi}
+	if other.hi.set {
+		both.hi = lower(both.hi, other.hi.key)
+	}
+	return !both.empty()
+}
+
+// holds reports whether key lies in one of the spans.
+func holds(spans []span, key string) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return s.contains(key) })
+}
 
 // A bound is an exclusive upper end. The zero bound has none.
 type bound struct {
@@ -59,8 +77,26 @@ func (t *Txn) Write(key string, v Version) {
 	t.sorted = nil
 }
 
+// DeleteRange deletes the keys from lo, inclusive, to hi, exclusive if bounded
+// says that there is such an end.
+func (t *Txn) DeleteRange(lo, hi string, bounded bool) {
+	s := span{lo, bound{hi, bounded}}
+	if s.empty() {
+		return
+	}
+	for key, v := range t.pending {
+		if s.contains(key) {
+			t.size -= len(key) + len(v.Value)
+			delete(t.pending, key)
+		}
+	}
+	t.sorted = nil
+	// Iterators hold on to the ranges before this one.
+	t.deleted = append(t.deleted[:len(t.deleted):len(t.deleted)], s)
+}
+
 // Dirty reports whether the transaction has pending writes.
-func (t *Txn) Dirty() bool { return len(t.pending) > 0 }
+func (t *Txn) Dirty() bool { return len(t.pending)+len(t.deleted) > 0 }
 
 // PendingSize is the bytes of keys and values that are pending.
 func (t *Txn) PendingSize() int { return t.size }
@@ -92,6 +128,9 @@ func (t *Txn) Get(key string) (Version, bool) {
 		}
 		return v, true
 	}
+	if holds(t.deleted, key) {
+		return Version{}, false
+	}
 	if t.write {
 		t.points[key] = struct{}{}
 	}
@@ -99,7 +138,8 @@ func (t *Txn) Get(key string) (Version, bool) {
 }
 
 // Conflicts reports whether a commit after the snapshot wrote a key that the
-// transaction has read, or a key of a range that it has passed over.
+// transaction has read, or a key of a range that it has passed over. To delete
+// a range is to write all its keys, there or not.
 func (t *Txn) Conflicts() bool {
 	for _, it := range t.open {
 		it.noteRange()
@@ -110,15 +150,28 @@ func (t *Txn) Conflicts() bool {
 				return true
 			}
 		}
+		if slices.ContainsFunc(t.m.ranges[seq-1], t.hasReadOf) {
+			return true
+		}
 	}
 	return false
+}
+
+// hasReadOf reports whether the transaction has read a key of s.
+func (t *Txn) hasReadOf(s span) bool {
+	for key := range t.points {
+		if s.contains(key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.ranges, s.meets)
 }
 
 func (t *Txn) hasRead(key string) bool {
 	if _, ok := t.points[key]; ok {
 		return true
 	}
-	return slices.ContainsFunc(t.ranges, func(s span) bool { return s.contains(key) })
+	return holds(t.ranges, key)
 }
 
 // Commit ends the transaction. It returns the number of the commit, 0 when
@@ -130,7 +183,7 @@ func (t *Txn) Commit() (seq uint64, ok bool) {
 	case t.Conflicts():
 		return 0, false
 	}
-	return t.m.Commit(t.byKey()), true
+	return t.m.commit(t.byKey(), t.deleted), true
 }
 
 // ownIndex returns the index of the first of own that is not below key.

@@ -157,6 +157,7 @@ func (it *Iter) load() error {
 
 func (it *Iter) loadMapped() error {
 	r, b := it.r, it.block
+	r.gauge.Touch()
 	if !r.keysOK.has(b) {
 		e := r.entryOf(b)
 		if err := r.checkEntry(b, &e); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -18,6 +19,12 @@ type ReaderOptions struct {
 	Cache Cache
 	// CacheID names the table in the cache.
 	CacheID uint64
+	// MappedOnly closes the file once it is mapped, so that a database of many
+	// tables does not need as many descriptors. No iterator may be Unmapped.
+	MappedOnly bool
+	// Used is called at the first use of the table in each round of the gauge;
+	// it may be nil, and returns at once.
+	Used func()
 }
 
 // A Reader reads a table. Any number of goroutines may use one.
@@ -37,6 +44,7 @@ type Reader struct {
 	data           []byte // the mapping
 	directory      []byte
 	keysOK, valsOK bitmap
+	gauge          residency.Gauge
 	fences         []byte
 	// shared is how many bytes all keys of entries share; first is the first
 	// of them.
@@ -48,7 +56,7 @@ type Reader struct {
 	deletions *rangedel.List
 	props     Properties
 	opts      ReaderOptions
-	file      vfs.File
+	file      vfs.File // nil once it is closed
 	m         vfs.Mapping
 	name      string
 }
@@ -58,7 +66,12 @@ type Reader struct {
 // call the table.
 func Open(file vfs.File, size int64, name string, opts ReaderOptions) (*Reader, error) {
 	r := &Reader{file: file, name: name, opts: opts}
-	if err := r.open(size); err != nil {
+	r.gauge.Init(opts.Used)
+	err := r.open(size)
+	if err == nil && opts.MappedOnly {
+		err = r.closeFile()
+	}
+	if err != nil {
 		// The first error is the one that tells what happened.
 		_ = r.Close()
 		return nil, fmt.Errorf("open table: %w", base.InFile(err, name))
@@ -87,6 +100,7 @@ func (r *Reader) open(size int64) error {
 	if err := r.m.Populate(r.sumsOff(), size-r.sumsOff()); err != nil {
 		return err
 	}
+	r.gauge.Touch()
 	return r.openSections()
 }
 
@@ -157,14 +171,15 @@ func (r *Reader) Close() error {
 		err = r.m.Close()
 	}
 	r.data, r.index, r.sums, r.fences, r.directory = nil, nil, nil, nil, nil
-	return errors.Join(err, r.file.Close())
+	return errors.Join(err, r.closeFile())
 }
 
-// GiveBack returns the memory of the table's pages to the system. What is
-// read later is fetched and verified again.
-func (r *Reader) GiveBack() error {
-	r.keysOK.clear()
-	r.valsOK.clear()
-	r.pagesOK.clear()
-	return r.m.DontNeed(0, r.size)
+// closeFile closes the file, if it is open. The mapping stays.
+func (r *Reader) closeFile() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
 }

@@ -67,6 +67,7 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 		return err
 	}
 	r.keysOK.set(b)
+	r.gauge.Add(int64(e.keyLen))
 	return nil
 }
 
@@ -117,6 +118,7 @@ func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 		return r.inFile(err)
 	}
 	r.valsOK.set(b)
+	r.gauge.Add(int64(v.valLen))
 	return nil
 }
 
@@ -158,5 +160,6 @@ func (r *Reader) verifyPage(p int) error {
 		return r.inFile(err)
 	}
 	r.pagesOK.set(p)
+	r.gauge.Add(int64(len(b)))
 	return nil
 }

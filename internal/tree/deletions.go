@@ -38,16 +38,6 @@ func (d *levelDeletions) get(l *level, files *Files) (*rangedel.List, error) {
 	return d.list, nil
 }
 
-// HasDeletions reports whether any table has range deletions.
-func (v *View) HasDeletions() bool {
-	for i := range v.levels {
-		if v.levels[i].deletions != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // AddDeletions adds the range deletions that a snapshot at at sees to a cursor.
 func (v *View) AddDeletions(c *rangedel.Cursor, at base.SeqNum) error {
 	for i := range v.levels {

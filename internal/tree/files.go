@@ -20,6 +20,12 @@ type Options struct {
 	Dir string
 	// HashSeed is the seed of the database's key hash.
 	HashSeed uint64
+	// MappedOnly keeps no descriptors of tables: no iterator over them may be
+	// Unmapped.
+	MappedOnly bool
+	// Used is called when a file is used that was not in the last round; see
+	// Files.Residents. It may be nil, and returns at once.
+	Used func()
 }
 
 // Files is the tables and value files of a database that may be read. Its
@@ -93,19 +99,23 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 	if r := t.tableHandle.reader.Load(); r != nil {
 		return r, nil
 	}
-	return t.open(base.TableName(t.Num), func() (*table.Reader, error) { return f.Open(t.Table) })
+	return t.open(base.TableName(t.Num), func() (*table.Reader, error) {
+		return f.open(t.Table, table.ReaderOptions{MappedOnly: f.opts.MappedOnly, Used: f.opts.Used})
+	})
 }
 
 // Open returns a reader of the table of its own, which the caller closes. A
 // file that is missing or that is another one than the manifest says is
 // corruption.
-func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
+func (f *Files) Open(t *manifest.Table) (*table.Reader, error) { return f.open(t, table.ReaderOptions{}) }
+
+func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (*table.Reader, error) {
 	name := base.TableName(t.Num)
 	file, err := f.openFile(name, t.Size, vfs.CatTable)
 	if err != nil {
 		return nil, err
 	}
-	r, err := table.Open(file, t.Size, name, table.ReaderOptions{})
+	r, err := table.Open(file, t.Size, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +133,11 @@ func (f *Files) OpenValues(v *manifest.ValueFile) (*values.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return values.Open(file, v.Size, v.Num, v.Salt, name)
+	r, err := values.Open(file, v.Size, v.Num, v.Salt, name)
+	if err == nil {
+		r.Gauge().Init(f.opts.Used)
+	}
+	return r, err
 }
 
 // openFile opens a file that should have so many bytes.

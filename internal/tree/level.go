@@ -49,19 +49,36 @@ func (l *level) after(key []byte, orAt bool) int {
 		return len(l.tables)
 	}
 	fence := fenceOf(key[n:])
-	from, to := 0, len(l.tables)
+	from := l.lowerFence(fence)
+	to := from
+	for to < len(l.fences) && l.fences[to] == fence {
+		to++
+	}
 	for from < to {
 		mid := int(uint(from+to) / 2)
-		before := l.fences[mid] < fence
-		if l.fences[mid] == fence {
-			c := bytes.Compare(l.tables[mid].Smallest, key)
-			before = c < 0 || c == 0 && !orAt
-		}
-		if before {
+		if c := bytes.Compare(l.tables[mid].Smallest, key); c < 0 || c == 0 && !orAt {
 			from = mid + 1
 		} else {
 			to = mid
 		}
+	}
+	return from
+}
+
+// lowerFence returns the first fence that is not less than fence, or their
+// count. It has no branches that depend on the fences: nobody can predict
+// them, and a read asks many levels.
+func (l *level) lowerFence(fence uint64) int {
+	from, n := 0, len(l.fences)
+	for n > 1 {
+		half := n / 2
+		_, less := bits.Sub64(l.fences[from+half-1], fence, 0)
+		from += half & -int(less)
+		n -= half
+	}
+	if n == 1 {
+		_, less := bits.Sub64(l.fences[from], fence, 0)
+		from += int(less)
 	}
 	return from
 }

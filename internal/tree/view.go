@@ -92,6 +92,7 @@ const together = 12
 // random place. All of them are begun before the first is waited for.
 func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	var ask [together]*table.Reader
+	deletions := false // in any of the levels that are asked
 	for from := 0; from < len(v.levels); {
 		n := 0
 		for ; from < len(v.levels) && n < together; from++ {
@@ -107,6 +108,7 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m bas
 			}
 			ask[n] = r
 			n++
+			deletions = deletions || v.levels[from].deletions != nil
 		}
 		if n > 1 {
 			warm := uint64(0)
@@ -117,8 +119,10 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m bas
 		}
 		for _, r := range ask[:n] {
 			value, m, seq, ok, err = r.Get(key, hash, at)
-			if l := r.Deletions(); l != nil && err == nil && hides(l, key, at, seq, ok) {
-				return nil, base.Meta{}, 0, false, nil
+			if deletions {
+				if l := r.Deletions(); l != nil && err == nil && hides(l, key, at, seq, ok) {
+					return nil, base.Meta{}, 0, false, nil
+				}
 			}
 			if ok || err != nil {
 				return

@@ -54,16 +54,6 @@ func (r *ReadSet) Empty() bool { return r.count == 0 && len(r.ranges) == 0 }
 // HasRanges reports whether a range has been read.
 func (r *ReadSet) HasRanges() bool { return len(r.ranges) > 0 }
 
-// AddPoint notes that the key with the given hash was read, there or not.
-func (r *ReadSet) AddPoint(hash uint64) {
-	if 4*(r.count+1) > 3*len(r.points) {
-		r.growPoints()
-	}
-	if r.insert(pointOf(hash)) {
-		r.count++
-	}
-}
-
 // AddKey notes that a key, which has the given hash, was read, there or not.
 func (r *ReadSet) AddKey(key []byte, hash uint64) {
 	if 4*(r.count+1) > 3*len(r.points) {

@@ -124,8 +124,8 @@ func TestReadSetFindsEveryPointAndNoOther(t *testing.T) {
 			points[rng.Uint64()] = true
 		}
 		for p := range points {
-			r.AddPoint(p)
-			r.AddPoint(p)
+			r.AddKey([]byte("key"), p)
+			r.AddKey([]byte("key"), p)
 		}
 		for p := range points {
 			if !r.HasPoint(p) || !r.MayHavePoint(uint32(p>>32)) {
@@ -264,8 +264,7 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// BenchmarkAddKey adds 1,000 keys to a set in turn, as hashes alone and with
-// the keys.
+// BenchmarkAddKey adds 1,000 keys to a set in turn.
 func BenchmarkAddKey(b *testing.B) {
 	keys := make([][]byte, 1000)
 	for i := range keys {
@@ -275,21 +274,13 @@ func BenchmarkAddKey(b *testing.B) {
 	for i, k := range keys {
 		hashes[i] = base.Hash(k, 1)
 	}
-	for _, with := range []bool{false, true} {
-		b.Run(fmt.Sprintf("keys=%v", with), func(b *testing.B) {
-			b.ReportAllocs()
-			var r ReadSet
-			for i := range b.N {
-				j := i % len(keys)
-				if j == 0 {
-					r.Reset()
-				}
-				if with {
-					r.AddKey(keys[j], hashes[j])
-				} else {
-					r.AddPoint(hashes[j])
-				}
-			}
-		})
+	b.ReportAllocs()
+	var r ReadSet
+	for i := range b.N {
+		j := i % len(keys)
+		if j == 0 {
+			r.Reset()
+		}
+		r.AddKey(keys[j], hashes[j])
 	}
 }

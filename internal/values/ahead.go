@@ -64,6 +64,7 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 			return // whoever reads the value is told
 		}
 	}
+	r.gauge.Touch()
 	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length, p.ValueLen, uint32(headerSize+keyLen)
 }
 

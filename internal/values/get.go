@@ -17,6 +17,7 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 			return nil, err
 		}
 	}
+	r.gauge.Touch()
 	at, err := v.place(p)
 	if err != nil {
 		return nil, r.inFile(err)
@@ -71,7 +72,7 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	}
 	mark, verified := v.marks.of(at)
 	mark.Store(verified)
-	r.touched.Add(int64(len(rec)))
+	r.gauge.Add(int64(len(rec)))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -32,10 +33,10 @@ func (s *source) inFile(err error) error {
 // by a system call at that moment, so that cold data costs a goroutine a
 // system call and not the processor a page fault.
 type Reader struct {
-	v atomic.Pointer[view]
+	v     atomic.Pointer[view]
+	gauge residency.Gauge
 	source
-	foot    footer
-	touched atomic.Int64
+	foot footer
 	// next is where the record ends that was fetched last, and fetched what
 	// has been fetched with it.
 	next, fetched atomic.Int64
@@ -155,24 +156,6 @@ func (v *view) place(p Pointer) (int64, error) {
 // holds reports whether a record of so many bytes may be at offset at.
 func (v *view) holds(at, length int64) bool {
 	return at >= fileHeaderSize && at <= v.end && at%unit == 0 && length >= recordMin && length <= v.end-at
-}
-
-// Touched returns how many bytes of records were verified since the last
-// GiveBack: about what the file takes in memory.
-func (r *Reader) Touched() int64 { return min(r.touched.Load(), r.foot.size) }
-
-// GiveBack returns the memory of the file's records to the system. What is
-// read later is fetched and verified again. Values that were read before stay
-// valid.
-func (r *Reader) GiveBack() error {
-	v := r.v.Load()
-	if v == nil {
-		return nil
-	}
-	v.marks.clear()
-	r.touched.Store(0)
-	r.fetched.Store(0)
-	return v.m.DontNeed(0, v.end)
 }
 
 // Close ends all reading. Nothing that was read without a copy may be touched

@@ -23,11 +23,11 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 		if err := r.Prefetch([]Pointer{values[3].p, values[1].p, {Offset: 8}}); err != nil {
 			t.Fatal(err)
 		}
-		if r.Touched() == 0 || r.Touched() > props.Size {
-			t.Fatalf("%d bytes touched of %d", r.Touched(), props.Size)
+		if r.Gauge().Bytes() == 0 || r.Gauge().Bytes() > props.Size {
+			t.Fatalf("%d bytes in memory of %d", r.Gauge().Bytes(), props.Size)
 		}
-		if err := r.GiveBack(); err != nil || r.Touched() != 0 {
-			t.Fatalf("after giving back, %d bytes are touched (%v)", r.Touched(), err)
+		if err := r.GiveBack(); err != nil || r.Gauge().Bytes() != 0 {
+			t.Fatalf("after giving back, %d bytes are in memory (%v)", r.Gauge().Bytes(), err)
 		}
 		mustHave(t, r, values)
 		if err := r.Verify(); err != nil {

@@ -77,6 +77,7 @@ func (m *osMapping) open(n int64) error {
 		return err
 	}
 	m.data = data
+	noteMapping(data, m.file.name)
 	return nil
 }
 
@@ -166,6 +167,7 @@ func (m *osMapping) Close() error {
 	}
 	var err error
 	if m.data != nil {
+		forgetMapping(m.data)
 		err = unix.Munmap(m.data)
 	}
 	if m.holdsFile {

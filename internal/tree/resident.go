@@ -1,0 +1,79 @@
+package tree
+
+import "github.com/stoatdb/stoat/internal/residency"
+
+// A Resident is an open table or value file, whose pages may be in memory.
+// What it stands for may be closed at any moment; then it has nothing left.
+type Resident struct {
+	table  *tableHandle
+	values *valueHandle
+}
+
+// Residents appends all open files to dst.
+func (f *Files) Residents(dst []Resident) []Resident {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.tables {
+		if h.reader.Load() != nil {
+			dst = append(dst, Resident{table: h})
+		}
+	}
+	for _, h := range f.values {
+		if h.reader.Load() != nil {
+			dst = append(dst, Resident{values: h})
+		}
+	}
+	return dst
+}
+
+// Kind says what the file holds.
+func (r *Resident) Kind() residency.Kind {
+	if r.table != nil {
+		return residency.Tables
+	}
+	return residency.Values
+}
+
+// Gauge returns the gauge of the file, nil if it has been closed.
+func (r *Resident) Gauge() *residency.Gauge {
+	if r.table != nil {
+		if t := r.table.reader.Load(); t != nil {
+			return t.Gauge()
+		}
+	} else if v := r.values.reader.Load(); v != nil {
+		return v.Gauge()
+	}
+	return nil
+}
+
+// HeapBytes is about how much of the Go heap the file's reader takes.
+func (r *Resident) HeapBytes() int64 {
+	if r.table != nil {
+		if t := r.table.reader.Load(); t != nil {
+			return t.HeapBytes()
+		}
+	} else if v := r.values.reader.Load(); v != nil {
+		return v.HeapBytes()
+	}
+	return 0
+}
+
+// GiveBack returns the memory of the file's pages to the system. The file is
+// kept from being closed meanwhile: its addresses may belong to somebody else
+// afterwards.
+func (r *Resident) GiveBack() error {
+	if r.table != nil {
+		r.table.mu.Lock()
+		defer r.table.mu.Unlock()
+		if t := r.table.reader.Load(); t != nil {
+			return t.GiveBack()
+		}
+		return nil
+	}
+	r.values.mu.Lock()
+	defer r.values.mu.Unlock()
+	if v := r.values.reader.Load(); v != nil {
+		return v.GiveBack()
+	}
+	return nil
+}
