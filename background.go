@@ -79,7 +79,8 @@ func (b *background) run(w *worker, step func() (again time.Duration, err error)
 			case <-w.work:
 			case <-timer.C:
 			}
-			again, err := step()
+			var again time.Duration
+			err := guard(func() (err error) { again, err = step(); return err })
 			if err != nil {
 				again = retryAfter
 			}

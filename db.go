@@ -46,6 +46,7 @@ type DB struct {
 	tables     *tree.Files
 	nextFile   atomic.Uint64
 	background background
+	governor   governor
 	garbage    garbage
 	apart      apart
 	horizon    expiryHorizon
@@ -90,7 +91,7 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 	}
 	tx.begin(d, slot)
 	defer tx.end()
-	return fn(tx)
+	return guardRead(tx, fn)
 }
 
 // ViewContext is View with a context: once ctx is done, the transaction's
@@ -101,7 +102,7 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
 		return err
 	}
 	defer tx.Discard()
-	return fn(tx)
+	return guardRead(tx, fn)
 }
 
 // Update runs fn in a read-write transaction and commits it if fn returns
@@ -121,7 +122,7 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...
 		return err
 	}
 	defer tx.Discard()
-	if err := fn(tx); err != nil {
+	if err := guardRead(tx, fn); err != nil {
 		return err
 	}
 	return tx.Commit(opts...)

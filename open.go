@@ -75,7 +75,8 @@ func (d *DB) open() (err error) {
 	d.clock.restore(state.ClockHighMs)
 
 	d.nextFile.Store(state.NextFile)
-	d.tables = tree.New(d.treeOptions())
+	d.governor.init()
+	d.tables = tree.New(d.mappedOptions())
 	if !d.opts.ReadOnly {
 		if err = d.removeOrphans(); err != nil {
 			return err
@@ -97,6 +98,7 @@ func (d *DB) open() (err error) {
 	d.admission.init(d)
 	d.background.init()
 	if d.opts.ReadOnly {
+		d.startGovernor()
 		return nil
 	}
 	if d.recovered.Unproven() {
@@ -108,6 +110,7 @@ func (d *DB) open() (err error) {
 	}
 	if err == nil {
 		d.startBackground()
+		d.startGovernor()
 	}
 	return err
 }
@@ -118,6 +121,13 @@ func (d *DB) logOptions() log.Options {
 
 func (d *DB) treeOptions() tree.Options {
 	return tree.Options{FS: d.fs, Dir: d.dir, HashSeed: d.hashSeed}
+}
+
+// mappedOptions are for the files that users read, through mappings alone.
+func (d *DB) mappedOptions() tree.Options {
+	o := d.treeOptions()
+	o.MappedOnly, o.Used = true, d.governor.wake
+	return o
 }
 
 // startLog starts a new log where recovery found the end of the old one, and

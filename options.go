@@ -25,8 +25,16 @@ type Options struct {
 	// Durability of commits that do not choose their own. Default: Synced.
 	Durability Durability
 
+	// MemoryBudget is how many bytes of memory the database takes: memtables,
+	// what it knows of open files, and the mapped pages of files. Mapped pages
+	// that are in use may be more as long as the machine has memory, since the
+	// kernel takes them back by itself when somebody needs them; idle ones are
+	// given back. Default: 256 MiB. Range: 1 MiB to 1 TiB.
+	MemoryBudget int64
+
 	// MemtableSize is the size in bytes at which a memtable is full and the
-	// next one begins. Default: 32 MiB. Range: 64 KiB to 4 GiB.
+	// next one begins. Up to three of them are held. Default: an eighth of
+	// MemoryBudget. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
 	// ValueThreshold is the length in bytes from which values are kept apart
@@ -75,9 +83,13 @@ type FS = vfs.FS
 type Clock = base.Clock
 
 const (
-	memtableSizeDefault = 32 << 20
-	memtableSizeMin     = 64 << 10
-	memtableSizeMax     = 4 << 30
+	memoryBudgetDefault = 256 << 20
+	memoryBudgetMin     = 1 << 20
+	memoryBudgetMax     = 1 << 40
+
+	memtableShare   = 8 // of the budget, one of so many parts
+	memtableSizeMin = 64 << 10
+	memtableSizeMax = 4 << 30
 
 	valueThresholdDefault = 512
 	valueThresholdMin     = 64
@@ -97,8 +109,11 @@ func (o *Options) withDefaults() Options {
 	if c.Durability == 0 {
 		c.Durability = Synced
 	}
+	if c.MemoryBudget == 0 {
+		c.MemoryBudget = memoryBudgetDefault
+	}
 	if c.MemtableSize == 0 {
-		c.MemtableSize = memtableSizeDefault
+		c.MemtableSize = min(max(c.MemoryBudget/memtableShare, memtableSizeMin), memtableSizeMax)
 	}
 	if c.ValueThreshold == 0 {
 		c.ValueThreshold = valueThresholdDefault
@@ -125,6 +140,10 @@ func (o *Options) withDefaults() Options {
 func (o *Options) validate() error {
 	if o.Durability != Synced && o.Durability != Buffered {
 		return fmt.Errorf("stoat: Options.Durability is %d, want Synced or Buffered", o.Durability)
+	}
+	if o.MemoryBudget < memoryBudgetMin || o.MemoryBudget > memoryBudgetMax {
+		return fmt.Errorf("stoat: Options.MemoryBudget is %d, want %d to %d",
+			o.MemoryBudget, int64(memoryBudgetMin), int64(memoryBudgetMax))
 	}
 	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
 		return fmt.Errorf("stoat: Options.MemtableSize is %d, want %d to %d",

@@ -58,6 +58,8 @@ type Stats struct {
 	GarbageFiles int
 	GarbageBytes int64
 	GarbageAge   time.Duration
+	// Memory says where memory goes.
+	Memory MemoryStats
 	// Latencies tell how long things took.
 	Latencies Latencies
 	// EventsDropped counts events that Options.Events was too slow for.
@@ -190,6 +192,7 @@ func (d *DB) Stats() Stats {
 		s.MemtableBytes += t.Bytes()
 		s.MemtableEntries += int64(t.Len())
 	}
+	s.Memory = d.memoryStats(s.MemtableBytes)
 	return s
 }
 
