@@ -18,20 +18,13 @@
 //
 // # The states of a file
 //
-//	writing    no footer. A Writer appends; what it flushed is read by a Tail.
-//	           What was synced survives a crash.
-//	torn       left by a crash while writing: the records that the log refers
-//	           to are whole, what follows may be anything. Recover keeps the
-//	           former, cuts the latter, and hands back a Writer to seal the file.
+//	writing    no footer. Nobody reads it; a crash makes it an orphan.
 //	sealed     ends with a footer. Read by a Reader, never changed again.
 //	rewritten  sealed, with a remap. Same identity, another name, another salt.
 //
 //	writing --Finish--> sealed --Rewrite--> rewritten --Rewrite--> rewritten
-//	   `--crash--> torn --Recover, Finish--> sealed
 //
-// A file that is torn is not continued: sequence numbers of commits that were
-// lost are given again, and bytes of their first life must not be taken for
-// the second.
+// Only sealed files are ever a part of a database.
 //
 // # What is verified when
 //
@@ -42,6 +35,6 @@
 //
 // # Concurrency
 //
-// A Reader and a Tail may be used by any number of goroutines; a Writer, a
-// Stream and a ValueReader by one at a time.
+// A Reader may be used by any number of goroutines; a Writer, a Stream and a
+// ValueReader by one at a time.
 package values

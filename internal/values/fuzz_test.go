@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // FuzzPointer decodes a pointer and encodes it again.
@@ -131,18 +130,6 @@ func FuzzFile(f *testing.F) {
 		} else {
 			survive(t, data, nil)
 			exercise(t, data, nil)
-		}
-		file := mustCreate(t, vfs.NewVolatile(), "w")
-		if _, err := file.WriteAt(data, 0); err != nil {
-			t.Fatal(err)
-		}
-		w, err := Recover(file, int64(len(data)), WriterOptions{Num: testNum, Salt: testSalt})
-		if err != nil {
-			mustBeCorrupt(t, err)
-			return
-		}
-		if props, err := w.Finish(); err != nil || props.Size > int64(len(data))+footerSize {
-			t.Fatalf("%+v, %v", props, err)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package values
 
-import "github.com/stoatdb/stoat/internal/vfs"
+import (
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
 
 const (
 	// writeSize is the size of the buffer that a file is written through.
@@ -89,7 +92,7 @@ func (o *output) sync() error {
 	if o.err == nil && o.high > o.off {
 		o.err, o.high = o.file.Truncate(o.off), o.off
 	}
-	if o.err == nil {
+	if o.err == nil && !mutant.On(mutant.NoSync) {
 		o.err = o.file.SyncData()
 	}
 	return o.err

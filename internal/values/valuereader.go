@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -152,4 +153,24 @@ func (v *ValueReader) Seek(offset int64, whence int) (int64, error) {
 	}
 	v.pos = offset
 	return offset, nil
+}
+
+// readRecord reads and verifies the record of length n at offset at. That it
+// lies within the file is known.
+func (s *source) readRecord(at, n int64) ([]byte, header, error) {
+	if n > math.MaxInt {
+		return nil, header{}, ErrTooLarge // for the memory of this machine
+	}
+	rec := make([]byte, n)
+	if err := readFull(s.file, rec, at); err != nil {
+		return nil, header{}, err
+	}
+	h, err := decodeHeader(rec, at, at+n)
+	if err != nil {
+		return nil, h, err
+	}
+	if h.size() != n {
+		return nil, h, base.Corrupt(at, "length of a record", h.size(), n)
+	}
+	return rec, h, h.checkRecord(s.salt, at, rec)
 }

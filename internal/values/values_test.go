@@ -196,9 +196,7 @@ func TestRecordsLieBeyond4GiB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	w.out.flush()
 	const hole = 9 << 30
 	w.out.off = hole
 	values := largeValues(rand.New(rand.NewPCG(4, 1)))
@@ -212,7 +210,6 @@ func TestRecordsLieBeyond4GiB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail := NewTail(f, testNum, testSalt, "tail")
 	r, err := Open(f, props.Size, testNum, testSalt, "w")
 	if err != nil {
 		t.Fatal(err)
@@ -221,9 +218,6 @@ func TestRecordsLieBeyond4GiB(t *testing.T) {
 		p, err := DecodePointer(s.p.AppendTo(nil))
 		if err != nil || p != s.p || p.Offset < hole {
 			t.Fatalf("%+v became %+v, %v", s.p, p, err)
-		}
-		if got, err := tail.Get(p, s.key, s.seq); err != nil || !bytes.Equal(got, s.value) {
-			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 		v, err := r.NewValueReader(p, s.key, s.seq)
 		if err != nil {
@@ -296,11 +290,6 @@ func writeAndRead(fs vfs.FS, values []stored) error {
 	for i, s := range values {
 		if pointers[i], err = w.Append(s.key, s.seq, s.value); err != nil {
 			return err
-		}
-		if i%20 == 0 {
-			if err := w.Sync(); err != nil {
-				return err
-			}
 		}
 	}
 	props, err := w.Finish()

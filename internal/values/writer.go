@@ -7,7 +7,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -41,9 +40,6 @@ type Properties struct {
 
 // A Writer writes a value file. It keeps a megabyte of buffer, and copies no
 // value that is longer.
-//
-// A file that values of commits go to stays open over many of them: Append
-// several, Sync, and so on, and Finish at last.
 type Writer struct {
 	out    output
 	opts   WriterOptions
@@ -75,8 +71,8 @@ func newWriter(file vfs.File, opts WriterOptions) *Writer {
 // Size returns how long the file is so far.
 func (w *Writer) Size() int64 { return w.out.pos() }
 
-// Append appends a value. The pointer may be used to read it by a Tail after
-// the next Flush or Sync, and by a Reader after Finish.
+// Append appends a value. The pointer may be used by a Reader after
+// Finish.
 func (w *Writer) Append(key []byte, seq base.SeqNum, value []byte) (Pointer, error) {
 	h := header{seq: seq, valueLen: uint32(len(value)), keyLen: uint32(len(key))}
 	if err := w.checkAppend(key, int64(len(value))); err != nil {
@@ -159,21 +155,6 @@ func (f *footer) add(h header) {
 	f.valueBytes += uint64(h.valueLen)
 	f.shortest = min(f.shortest, h.size())
 	f.firstSeq, f.lastSeq = min(f.firstSeq, h.seq), max(f.lastSeq, h.seq)
-}
-
-// Flush hands what was appended to the file, where a Tail reads it.
-func (w *Writer) Flush() error {
-	w.out.flush()
-	return w.out.err
-}
-
-// Sync makes durable what was appended. After an error the writer stays in
-// that error: what it covered may or may not be durable.
-func (w *Writer) Sync() error {
-	if mutant.On(mutant.NoSync) {
-		return w.Flush()
-	}
-	return w.out.sync()
 }
 
 // Finish seals the file and makes it durable; its name in the directory is
