@@ -124,10 +124,13 @@ func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
 	return value, nil
 }
 
-// runDel deletes keys, all of them in one transaction. To delete a key that
-// is not there is no error.
+// runDel deletes keys, all of them in one transaction, or a range of them. To
+// delete a key that is not there is no error.
 func runDel(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
+	var prefix, span bool
+	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that start with a KEY and give their space back")
+	c.flags.BoolVar(&span, "range", false, "delete from the first KEY, inclusive, to the second, exclusive;\nan empty one is no bound")
 	rest, err := c.parse(args, 2, -1)
 	if err != nil {
 		return err
@@ -138,17 +141,52 @@ func runDel(ctx context.Context, c *call, args []string) error {
 		if err != nil {
 			return c.usagef("KEY: %v", err)
 		}
+		if prefix && len(key) == 0 {
+			return c.usagef("-prefix of an empty KEY: to delete everything say -range '' ''")
+		}
 		keys = append(keys, key)
+	}
+	switch {
+	case prefix && span:
+		return c.usagef("-prefix and -range exclude each other")
+	case span && len(keys) != 2:
+		return c.usagef("-range takes two keys, not %d", len(keys))
 	}
 	db, err := openExisting(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		return db.UpdateContext(ctx, func(tx *stoat.Txn) error {
-			for _, key := range keys {
-				if err := tx.Delete(key); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		switch {
+		case prefix:
+			return dropPrefixes(ctx, db, keys)
+		case span:
+			return deleteRange(ctx, db, keys[0], keys[1])
+		}
+		return deleteKeys(ctx, db, keys)
 	})
+}
+
+func deleteKeys(ctx context.Context, db *stoat.DB, keys [][]byte) error {
+	return db.UpdateContext(ctx, func(tx *stoat.Txn) error {
+		for _, key := range keys {
+			if err := tx.Delete(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func dropPrefixes(ctx context.Context, db *stoat.DB, prefixes [][]byte) error {
+	for _, prefix := range prefixes {
+		if err := db.DropPrefix(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deleteRange(ctx context.Context, db *stoat.DB, lo, hi []byte) error {
+	if len(hi) == 0 {
+		hi = nil
+	}
+	return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.DeleteRange(lo, hi) })
 }

@@ -18,6 +18,8 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		valueSize = number(128)
 		batch     = number(1000)
 		writers   = number(8)
+		apart     = number(0)
+		large     = number(0)
 		cfg       = bench.Config{Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
 		cpu, heap string
 	)
@@ -25,6 +27,9 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.Var(&valueSize, "value-size", "give each a value of this many `bytes`")
 	c.flags.Var(&batch, "batch", "load this `number` of keys in one transaction")
 	c.flags.Var(&writers, "writers", "load with this `number` of goroutines")
+	c.flags.Var(&apart, "value-threshold", "keep values from so many `bytes` on apart (0: as the database does)")
+	c.flags.Var(&large, "large-value-threshold", "write values from so many `bytes` on once (0: as the database does)")
+	c.flags.BoolVar(&cfg.Compact, "compact", false, "merge everything after the load")
 	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
 	c.flags.Uint64Var(&cfg.Seed, "seed", 1, "`seed` of the keys, their order and the values")
 	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each read for this `time`")
@@ -37,6 +42,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		return err
 	}
 	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = int(keys), int(valueSize), int(batch), int(writers)
+	cfg.ValueThreshold, cfg.LargeValueThreshold = int64(apart), int64(large)
 	if err := cfg.Validate(); err != nil {
 		return c.usagef("%v", err)
 	}

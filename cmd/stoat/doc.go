@@ -3,7 +3,7 @@
 //	stoat bench                 fill a temporary database and measure it
 //	stoat get DIR KEY           print a value
 //	stoat set DIR KEY VALUE     store a value
-//	stoat del DIR KEY...        delete keys
+//	stoat del DIR KEY...        delete keys, prefixes or a range
 //	stoat scan DIR              print keys and values in order
 //	stoat stats DIR             print what the database consists of
 //	stoat check DIR             verify every byte of it

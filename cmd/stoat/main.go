@@ -48,7 +48,7 @@ func commands() []command {
 		{"bench", "", "fill a temporary database and measure it", runBench},
 		{"get", "DIR KEY", "print the value of a key", runGet},
 		{"set", "DIR KEY VALUE", "store a value; VALUE - reads it from the input", runSet},
-		{"del", "DIR KEY...", "delete keys", runDel},
+		{"del", "DIR KEY...", "delete keys, prefixes or a range", runDel},
 		{"scan", "DIR", "print keys and values in order", runScan},
 		{"stats", "DIR", "print what the database consists of; changes nothing", runStats},
 		{"check", "DIR", "verify every byte of the database; changes nothing", runCheck},

@@ -67,6 +67,23 @@ func TestSetGetDelScan(t *testing.T) {
 	fail(t, exitError, "stoat: there is no key bob\n", "get", dir, "bob")
 }
 
+func TestDelOfPrefixesAndRanges(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	for _, key := range []string{"ann", "bob", "bus", "cat", "dog", "eel"} {
+		expect(t, "", "set", dir, key, "1")
+	}
+	expect(t, "", "del", "-prefix", dir, "b", "zebra")
+	expect(t, "ann\ncat\ndog\neel\n", "scan", "-keys", dir)
+	expect(t, "", "del", "-range", dir, "cat", "eel")
+	expect(t, "ann\neel\n", "scan", "-keys", dir)
+	fail(t, exitUsage, "-range takes two keys, not 1", "del", "-range", dir, "a")
+	fail(t, exitUsage, "-prefix and -range exclude each other", "del", "-range", "-prefix", dir, "a", "b")
+	fail(t, exitUsage, "-prefix of an empty KEY", "del", "-prefix", dir, "")
+	expect(t, "", "del", "-range", dir, "", "")
+	expect(t, "", "scan", "-keys", dir)
+}
+
 func TestHexIsForAllBytes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")

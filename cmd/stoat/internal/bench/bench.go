@@ -26,6 +26,12 @@ type Config struct {
 	Writers   int // goroutines that load
 	Buffered  bool
 	Seed      uint64
+	// Compact merges everything after the load, so that what is measured
+	// then is the database at rest.
+	Compact bool
+	// ValueThreshold and LargeValueThreshold are options of the database; 0
+	// leaves them to it.
+	ValueThreshold, LargeValueThreshold int64
 
 	// ReadDuration is how long each read is measured, CommitDuration each
 	// kind of commit.
@@ -112,6 +118,7 @@ func (b *Bench) phases(ctx context.Context) error {
 	for _, phase := range []func(context.Context) error{
 		b.create,
 		b.load,
+		b.compact,
 		b.close("close after the load"),
 		b.open("open, clean"),
 		b.verify,
@@ -138,16 +145,25 @@ func (b *Bench) phases(ctx context.Context) error {
 
 // options are the options of the database.
 func (b *Bench) options() *stoat.Options {
+	o := &stoat.Options{ValueThreshold: b.cfg.ValueThreshold, LargeValueThreshold: b.cfg.LargeValueThreshold}
 	if b.cfg.Buffered {
-		return &stoat.Options{Durability: stoat.Buffered}
+		o.Durability = stoat.Buffered
 	}
-	return nil
+	return o
 }
 
 // create makes the database.
 func (b *Bench) create(context.Context) (err error) {
 	b.db, err = stoat.Open(b.dir, b.options())
 	return err
+}
+
+// compact is the phase that merges everything, if that is wanted.
+func (b *Bench) compact(ctx context.Context) error {
+	if !b.cfg.Compact {
+		return nil
+	}
+	return b.once("compact", func() error { return b.db.Compact(ctx, stoat.CompactOptions{}) })(ctx)
 }
 
 // close returns the phase that closes the database and reports how long that
