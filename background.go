@@ -79,8 +79,7 @@ func (b *background) run(w *worker, step func() (again time.Duration, err error)
 			case <-w.work:
 			case <-timer.C:
 			}
-			var again time.Duration
-			err := guard(func() (err error) { again, err = step(); return err })
+			again, err := step()
 			if err != nil {
 				again = retryAfter
 			}

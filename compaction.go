@@ -126,8 +126,8 @@ func (d *DB) shape(idle bool) compact.Shape {
 func (d *DB) compactStep() (again time.Duration, err error) {
 	for {
 		idle := d.background.quiet.left() == 0
-		due, err := d.tidy(idle)
-		if err != nil {
+		var due bool
+		if err := guard(func() (err error) { due, err = d.tidy(idle); return err }); err != nil {
 			d.backgroundFailed(err)
 			return 0, err
 		}

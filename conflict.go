@@ -46,7 +46,9 @@ func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 			return true, nil
 		}
 	}
-	return v.tree.Conflicts(reads, since)
+	hit := false
+	err := guard(func() (err error) { hit, err = v.tree.Conflicts(reads, since); return err })
+	return hit, err
 }
 
 // wasRead reports whether reads include the key of an entry of t.

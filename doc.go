@@ -24,6 +24,10 @@
 // committed a change under something this one read, a key (present or
 // absent) or a range it iterated over. Run the transaction again.
 //
+// Txn.DeleteRange deletes all keys of a range at one stroke, whatever their
+// number. DB.DropPrefix and DB.DropAll do the same and give the space back before
+// they return.
+//
 // # Operation
 //
 // DB.Check verifies every byte of a database, in use or not; DB.Checkpoint makes

@@ -44,19 +44,19 @@ func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 // database must not take the time of reading it.
 func TestDropAllReadsNoTableThatItDeletesWhole(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
+	disk := vfs.NewFaults(vfs.NewMem())
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+	must(t, err)
 	setAll(t, db, 0, 20_000, 100, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	size := db.Stats().TableBytes
 	var read atomic.Int64
-	disk.SetHook(func(op vfs.Op) {
+	disk.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpRead && op.Category == vfs.CatTable {
 			read.Add(op.Len)
 		}
 	})
 	must(t, db.DropAll(t.Context()))
-	disk.SetHook(nil)
 	if n := db.Stats().Tables; n != 0 {
 		t.Errorf("%d tables are left", n)
 	}
@@ -74,14 +74,16 @@ func TestDropPrefixGivesItsSpaceBackAndLeavesTheRest(t *testing.T) {
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	before := db.Stats()
 	must(t, db.DropPrefix(t.Context(), []byte("key-003")))
-	must(t, db.DropPrefix(t.Context(), []byte("key-0041")))
-	must(t, db.DropPrefix(t.Context(), []byte("key-0042")))
-	want := 3000 + 200
+	// 15 % of the values: a busy database would leave them for a while.
+	for i := range 6 {
+		must(t, db.DropPrefix(t.Context(), fmt.Appendf(nil, "key-0041%d", i)))
+	}
+	const want = 3000 + 340
 	if got := itemsOf(t, db); len(got) != want || got[string(treeKey(2999))] == "" || got[string(treeKey(4300))] == "" {
 		t.Errorf("%d keys are left, want %d", len(got), want)
 	}
 	after := db.Stats()
-	if after.TableBytes > before.TableBytes*8/10 || after.ValueBytes > before.ValueBytes*6/10 {
+	if after.TableBytes > before.TableBytes*8/10 || after.ValueBytes > before.ValueBytes*19/20 {
 		t.Errorf("tables had %d bytes and have %d, values %d and %d",
 			before.TableBytes, after.TableBytes, before.ValueBytes, after.ValueBytes)
 	}

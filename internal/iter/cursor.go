@@ -12,9 +12,16 @@ import (
 // appear to it: newer than everything that is committed.
 const PendingSeq = base.SeqNumMax + 1
 
-// firstWant is how many entries the first Fill after a seek asks for; it
-// doubles up to BatchSize, so that a short range decodes little too much.
-const firstWant = 4
+// The first Fill after a seek asks for few entries, and each one after it for
+// twice as many, up to BatchSize, so that a short range decodes little too
+// much. Of many sources, each will be asked for a part of the range.
+const (
+	firstWantMin = 4
+	firstWantMax = 12
+)
+
+// firstWant is how many entries each of n sources is asked for first.
+func firstWant(n int) int { return min(max(2*firstWantMax/n, firstWantMin), firstWantMax) }
 
 // An Input is one source and what merging has to know of it.
 type Input struct {
@@ -41,6 +48,7 @@ type cursor struct {
 	pending bool
 	ended   bool // the bound was met: do not fill again
 	at      int  // the next entry of the batch
+	used    int  // how much of the batch has been in use, see clear
 	batch   Batch
 	// heads order the entries of the batch, as far as 8 bytes do: those that
 	// follow what all keys in the batches of all cursors share, complemented
@@ -52,9 +60,9 @@ func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
 func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
-func (c *cursor) seek(key []byte) {
+func (c *cursor) seek(key []byte, want int) {
 	c.source.Seek(key)
-	c.batch.Want, c.batch.N, c.ended = firstWant, 0, false
+	c.batch.Want, c.batch.N, c.ended = want, 0, false
 }
 
 // fill loads the next batch, cut at the bound of the direction, so that no
@@ -66,12 +74,13 @@ func (c *cursor) fill(reverse bool, lim bounds) error {
 		return nil
 	}
 	if err := c.source.Fill(&c.batch); err != nil {
-		c.batch.N, c.ended = 0, true
+		c.batch.N, c.ended, c.used = 0, true, BatchSize
 		return err
 	}
 	if invariant.Enabled {
 		c.checkOrder(reverse)
 	}
+	c.used = max(c.used, c.batch.N)
 	c.batch.Want = min(2*c.batch.Want, BatchSize)
 	if c.pending {
 		for i := range c.batch.N {
@@ -117,6 +126,14 @@ func (c *cursor) checkOrder(reverse bool) {
 				c.batch.Keys[i], c.batch.Seqs[i-1], c.batch.Seqs[i])
 		}
 	}
+}
+
+// clear lets go of the source and of what it showed. Of a batch of which little
+// was used, little is cleared: a batch is long, and most iterations are short.
+func (c *cursor) clear() {
+	clear(c.batch.Keys[:c.used])
+	clear(c.batch.Vals[:c.used])
+	c.source, c.used, c.batch.N = nil, 0, 0
 }
 
 // shares reports whether all keys of the batch begin with prefix. They are

@@ -73,8 +73,7 @@ func (v *Visible) begin() {
 func (v *Visible) Clear() {
 	m := &v.merged
 	for i := range m.cursors {
-		c := &m.cursors[i]
-		c.source, c.batch = nil, Batch{}
+		m.cursors[i].clear()
 	}
 	m.queue, m.spent, m.n = m.queue[:0], -1, 0
 	m.lim, m.cover = bounds{}, fragment{}

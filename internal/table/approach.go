@@ -2,27 +2,18 @@ package table
 
 import "math/bits"
 
-// approachMax is how many tables are approached together.
-const approachMax = 16
+// ApproachMax is how many tables are approached together.
+const ApproachMax = 16
 
 // Approach brings what a seek of key will read in each of several tables into
 // the cache, as far as it is in memory: fences, the directory, the keys of the
 // block. In one table each step of that waits for the cache miss of the one
 // before; here a step is done in all tables before the next one, so that their
-// misses overlap. It returns a number of no meaning.
-func Approach(tables []*Reader, key []byte) uint64 {
-	sum := uint64(0)
-	for len(tables) > 0 {
-		n := min(len(tables), approachMax)
-		sum += approach(tables[:n], key)
-		tables = tables[n:]
-	}
-	return sum
-}
-
-func approach(tables []*Reader, key []byte) (sum uint64) {
-	var blocks, left [approachMax]int
-	var fences [approachMax]uint64
+// misses overlap. There are ApproachMax tables at most. It returns a number of
+// no meaning.
+func Approach(tables []*Reader, key []byte) (sum uint64) {
+	var blocks, left [ApproachMax]int
+	var fences [ApproachMax]uint64
 	for i, r := range tables {
 		fences[i] = fenceOf(key[min(r.shared, len(key)):])
 		left[i] = int(r.blocks)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -149,6 +150,9 @@ func (v *view) search(key []byte, seq base.SeqNum) int {
 		return 0
 	}
 	rest := key[p:]
+	if v.kEnds == width0 && v.suffixLen <= 8 {
+		return v.searchShort(rest, seq)
+	}
 	from, to := 0, v.count
 	for from < to {
 		mid := int(uint(from+to) / 2)
@@ -159,6 +163,36 @@ func (v *view) search(key []byte, seq base.SeqNum) int {
 		}
 	}
 	return from
+}
+
+// searchShort is search where all suffixes have one length, of 8 bytes at
+// most, for a key that starts with the prefix. It compares numbers, and has no
+// branches that depend on them: nobody can predict them.
+func (v *view) searchShort(rest []byte, seq base.SeqNum) int {
+	n := int(v.suffixLen)
+	want := fenceOf(rest[:min(n, len(rest))]) >> (64 - 8*uint(n))
+	from, count := 0, v.count
+	for count > 0 {
+		half := (count + 1) / 2
+		_, less := bits.Sub64(v.shortSuffix(from+half-1), want, 0)
+		from += half & -int(less)
+		count -= half
+	}
+	// Those that are equal so far come before a longer key, and after a shorter
+	// one.
+	for len(rest) >= n && from < v.count && v.shortSuffix(from) == want && (len(rest) > n || v.seq(from) > seq) {
+		from++
+	}
+	return from
+}
+
+// shortSuffix returns suffix i as a number: it ends a word, and a key part has
+// at least a word in front of its suffixes.
+func (v *view) shortSuffix(i int) uint64 {
+	n := int(v.suffixLen)
+	end := v.oSuffixes + (i+1)*n
+	word := binary.BigEndian.Uint64(v.part[end-8 : end])
+	return word & (1<<(8*uint(n)) - 1)
 }
 
 // head returns the first 8 bytes, as a number, of what follows the first skip

@@ -13,7 +13,7 @@ func (r *Reader) Warm(hash uint64) uint64 {
 	// A search for an absent key reads eight slots on average, which reach
 	// into the next cache line as often as not.
 	at := slot * uint64(x.slotBytes)
-	next := min(at+warmBytes, uint64(len(r.index)-1))
+	next := min(at+warmBytes, at|(pageSize-1), uint64(len(r.index)-1)) // what was verified
 	return uint64(r.index[at]) + uint64(r.index[next])
 }
 

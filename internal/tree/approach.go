@@ -13,7 +13,7 @@ func Approach(levels []Iter, key []byte) {
 	if len(levels) < 2 || len(key) == 0 {
 		return
 	}
-	var ask [together]*table.Reader
+	var ask [table.ApproachMax]*table.Reader
 	n := 0
 	for i := range levels {
 		it := &levels[i]
@@ -23,7 +23,7 @@ func Approach(levels []Iter, key []byte) {
 		}
 		if r := it.level.tables[at].tableHandle.reader.Load(); r != nil {
 			ask[n] = r
-			if n++; n == together {
+			if n++; n == len(ask) {
 				break // of more levels the rest goes one by one
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -56,6 +58,61 @@ func BenchmarkGet(b *testing.B) {
 					_, _, _, ok, err := v.Get(k, base.Hash(k, testSeed), base.SeqNumMax)
 					if ok != (absent == 0) || err != nil {
 						b.Fatal(ok, err)
+					}
+				}
+			})
+		}
+		must(b, files.Close())
+	}
+}
+
+// BenchmarkSeek finds ten keys from a random one on, in as many runs as
+// BenchmarkGet has, or more.
+func BenchmarkSeek(b *testing.B) {
+	const keys = 1_000_000
+	for _, runs := range []int{0, 5, 12} {
+		x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
+		rng := rand.New(rand.NewPCG(1, 2))
+		value := make([]byte, 128)
+		key := func(i int) []byte { return fmt.Appendf(nil, "vsz=00128-k=%010d", i) }
+		fill := func(level int, run uint64, from, to, step int) {
+			var entries []base.Entry
+			for i := from; i < to; i += step {
+				entries = append(entries, base.Entry{Key: key(i), Value: value, Seq: base.SeqNum(1 + run), Meta: base.Meta{Kind: base.KindSet}})
+			}
+			x.add(b, level, run, entries)
+			x.entries = nil
+		}
+		for r := range runs {
+			fill(0, uint64(runs-r), r, keys, 16)
+		}
+		for part := range 8 {
+			fill(6, 0, part*keys/8, (part+1)*keys/8, 1)
+		}
+		files := New(x.options())
+		v := files.View(&x.version, nil)
+		for _, approach := range []bool{false, true} {
+			b.Run(fmt.Sprintf("runs=%d/approach=%t", runs, approach), func(b *testing.B) {
+				levels := make([]Iter, v.Depth())
+				inputs := make([]iter.Input, v.Depth())
+				for i := range levels {
+					levels[i].Init(v, i, table.IterOptions{})
+					inputs[i] = iter.Input{Source: &levels[i]}
+				}
+				var visible iter.Visible
+				visible.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax})
+				b.ReportAllocs()
+				for b.Loop() {
+					from := key(rng.IntN(keys - 10))
+					if approach {
+						Approach(levels, from)
+					}
+					ok := visible.Seek(from)
+					for range 9 {
+						ok = ok && visible.Next()
+					}
+					if !ok {
+						b.Fatal("ten keys were not there", visible.Err())
 					}
 				}
 			})

@@ -107,7 +107,9 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 // Open returns a reader of the table of its own, which the caller closes. A
 // file that is missing or that is another one than the manifest says is
 // corruption.
-func (f *Files) Open(t *manifest.Table) (*table.Reader, error) { return f.open(t, table.ReaderOptions{}) }
+func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
+	return f.open(t, table.ReaderOptions{})
+}
 
 func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (*table.Reader, error) {
 	name := base.TableName(t.Num)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -116,14 +117,26 @@ func (m *osMapping) Populate(off, n int64) error {
 	if m.holdsFile {
 		return pathErr(OpPopulate, m.file.name, m.touch(off, int64(n)))
 	}
-	if len(b) > pageSize {
+	others := fetching.Add(1) > 1
+	defer fetching.Add(-1)
+	if others || len(b) > pageSize {
 		// Populating goes page by page; the advice makes large requests of it.
 		if err := m.WillNeed(off, n); err != nil {
 			return err
 		}
 	}
+	if others {
+		runtime.Gosched()
+	}
 	return pathErr(OpPopulate, m.file.name, populate(b))
 }
+
+// fetching is how many goroutines are in Populate. A goroutine in a system
+// call keeps its processor for some 20 microseconds at least, in which it
+// could have started the reads of others. So when there are others, each only
+// starts its read, lets them start theirs, and waits for the page when it has
+// its turn again: then it has often come.
+var fetching atomic.Int32
 
 var touchBuffers = sync.Pool{New: func() any { return new([touchSize]byte) }}
 

@@ -1,0 +1,118 @@
+package values
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// mustLookAhead looks for all values together, in groups, and compares those
+// that are found with what they should be. It returns how many were found.
+func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int) (found int) {
+	t.Helper()
+	for from := 0; from < len(values); from += AheadSize {
+		group := values[from:min(from+AheadSize, len(values))]
+		a.Begin()
+		for _, s := range group {
+			a.Add(r, s.p, len(s.key))
+		}
+		a.Load(fetch)
+		for i, s := range group {
+			got, ok := a.Get(i, s.key, s.seq)
+			if ok {
+				found++
+			}
+			if ok && !bytes.Equal(got, s.value) {
+				t.Fatalf("%d bytes at %+v, want %d", len(got), s.p, len(s.value))
+			}
+		}
+	}
+	return found
+}
+
+// plain reports whether the value is stored as it is, in one piece.
+func plain(t testing.TB, r *Reader, s stored) bool {
+	t.Helper()
+	vr, err := r.NewValueReader(s.p, s.key, s.seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !vr.h.compressed() && !vr.h.chunked()
+}
+
+func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	var a Ahead
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		values := append(randomValues(rng, 300), largeValues(rng)...)
+		data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: seed%2 == 1})
+		r := mustOpen(t, data, testSalt)
+		if seed >= 2 {
+			data, _, err := rewrite(t, r, liveOf(values), testSalt+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = mustOpen(t, data, testSalt+1)
+		}
+		for _, fetch := range []int{-1, 0, 3, AheadSize} {
+			if n := mustLookAhead(t, &a, r, values, fetch); n > 0 {
+				t.Fatalf("%d values were found before anybody verified them", n)
+			}
+		}
+		for i := range values {
+			one := values[i : i+1]
+			mustHave(t, r, one) // records that share a mark are forgotten for each other
+			if found := mustLookAhead(t, &a, r, one, 1) == 1; found != plain(t, r, one[0]) {
+				t.Fatalf("value %d was found: %t", i, found)
+			}
+		}
+		mustLookAhead(t, &a, r, values, 1)
+		if err := r.GiveBack(); err != nil {
+			t.Fatal(err)
+		}
+		if n := mustLookAhead(t, &a, r, values, AheadSize); n > 0 {
+			t.Fatalf("%d values were found after they were given back", n)
+		}
+	}
+	a.Clear()
+}
+
+func TestLookingAheadForAnotherRecordFindsNothing(t *testing.T) {
+	t.Parallel()
+	values := randomValues(rand.New(rand.NewPCG(3, 6)), 40)
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+	r := mustOpen(t, data, testSalt)
+	for i, s := range values {
+		other := values[(i+1)%len(values)]
+		off, length, value := s.p, s.p, s.p
+		off.Offset += 8
+		length.Length += 8
+		value.ValueLen++
+		mustHave(t, r, []stored{other, s})
+		var a Ahead
+		wrong := []Pointer{other.p, off, length, value, {Offset: 1 << 34, Length: 64}, {Offset: 0, Length: 64}, {}}
+		for _, p := range wrong {
+			a.Add(r, p, len(s.key))
+		}
+		a.Add(nil, s.p, len(s.key))
+		a.Add(r, s.p, len(s.key)+1)
+		a.Add(r, s.p, len(s.key))
+		a.Load(AheadSize)
+		for j := range len(wrong) + 2 {
+			if _, ok := a.Get(j, s.key, s.seq); ok {
+				t.Fatalf("value %d was found by wrong pointer %d", i, j)
+			}
+		}
+		last := len(wrong) + 2
+		if _, ok := a.Get(last, s.key, s.seq+1); ok {
+			t.Fatalf("value %d was found for another version", i)
+		}
+		if _, ok := a.Get(last, other.key, s.seq); ok {
+			t.Fatalf("value %d was found for another key", i)
+		}
+		if got, ok := a.Get(last, s.key, s.seq); !ok || !bytes.Equal(got, s.value) {
+			t.Fatalf("value %d was not found", i)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package stoat
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// memoryDB makes a database with everything in tables and value files, small
+// enough to be quick.
+func memoryDB(t *testing.T, fs FS, dir string, values int) *DB {
+	t.Helper()
+	opts := &Options{FS: fs, MemoryBudget: 1 << 20, Durability: Buffered}
+	db, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := 0; from < values; from += 500 {
+		if err := db.Update(func(tx *Txn) error {
+			for i := from; i < from+500; i++ {
+				if err := tx.Set(memoryKey(i), memoryValue(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(dir, opts); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func memoryKey(i int) []byte { return fmt.Appendf(nil, "key%08d", i) }
+
+// memoryValue is inline for every second key, and apart for the others.
+func memoryValue(i int) []byte {
+	return []byte(strings.Repeat(string(rune('a'+i%26)), 200+i%2*600))
+}
+
+// readMemory reads every value.
+func readMemory(t *testing.T, db *DB, values int) {
+	t.Helper()
+	if err := db.View(func(tx *Txn) error {
+		for i := range values {
+			v, err := tx.Get(memoryKey(i))
+			if err == nil && string(v) != string(memoryValue(i)) {
+				err = errors.New("wrong value")
+			}
+			if err != nil {
+				return fmt.Errorf("key %d: %w", i, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustRound is a round of the governor.
+func mustRound(t *testing.T, db *DB, strict bool) (more bool) {
+	t.Helper()
+	db.governor.mu.Lock()
+	defer db.governor.mu.Unlock()
+	db.governor.last = time.Now().Add(time.Hour) // the goroutine has no turn
+	more, err := db.governRound(strict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return more
+}
+
+func pagesOf(db *DB) int64 {
+	m := db.Stats().Memory
+	return m.TablePages + m.ValuePages
+}
+
+func TestMappedPagesAreGivenBackOnceTheyAreIdleAndBeyondTheBudget(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db := memoryDB(t, NewMemFS(), "db", values)
+	defer db.Close()
+	mustRound(t, db, false)
+	readMemory(t, db, values)
+	before := pagesOf(db)
+	if before < values*400 {
+		t.Fatalf("%d bytes in memory after %d values were read", before, values)
+	}
+	if more := mustRound(t, db, false); !more || pagesOf(db) != before {
+		t.Fatalf("pages in use went back: %d bytes of %d left, more to do: %v", pagesOf(db), before, more)
+	}
+	more := true
+	for range restMin {
+		more = mustRound(t, db, false)
+	}
+	m := db.Stats().Memory
+	if left := m.TablePages + m.ValuePages; more || left > m.Budget {
+		t.Fatalf("%d bytes left of %d after a rest, with a budget of %d; more to do: %v", left, before, m.Budget, more)
+	}
+	if m.GivenBack == 0 || m.OpenTables == 0 || m.OpenValues == 0 || m.FileHeap == 0 {
+		t.Fatalf("statistics lack something: %+v", m)
+	}
+	readMemory(t, db, values)
+}
+
+func TestTheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db := memoryDB(t, NewMemFS(), "db", values)
+	defer db.Close()
+	readMemory(t, db, values)
+	if err := db.View(func(tx *Txn) error {
+		borrowed, err := tx.Get(memoryKey(1))
+		if err != nil {
+			return err
+		}
+		mustRound(t, db, true)
+		if string(borrowed) != string(memoryValue(1)) {
+			t.Error("a borrowed value changed when memory was given back")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left := pagesOf(db); left > db.opts.MemoryBudget {
+		t.Fatalf("%d bytes left with a budget of %d", left, db.opts.MemoryBudget)
+	}
+}
+
+func TestTheGovernorSleepsWhileNobodyReads(t *testing.T) {
+	t.Parallel()
+	db := memoryDB(t, NewMemFS(), "db", 500)
+	defer db.Close()
+	readMemory(t, db, 500)
+	if mustRound(t, db, false) {
+		t.Fatal("there is more to do within the budget")
+	}
+	select {
+	case <-db.governor.work:
+	default:
+	}
+	db.Stats()
+	select {
+	case <-db.governor.work:
+		t.Fatal("woken without a read")
+	default:
+	}
+	readMemory(t, db, 500)
+	if len(db.governor.work) == 0 && time.Until(db.governor.last) < 0 {
+		t.Fatal("not woken by a read")
+	}
+}
+
+func TestMemoryIsShortWhenAnEighthIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		m    vfs.MachineMemory
+		want bool
+	}{
+		{vfs.MachineMemory{Total: 800, Available: 100}, false},
+		{vfs.MachineMemory{Total: 800, Available: 99}, true},
+		{vfs.MachineMemory{}, false},
+	} {
+		if got := shortOf(c.m); got != c.want {
+			t.Errorf("%+v: short is %v", c.m, got)
+		}
+	}
+}
+
+func TestMemtablesTakeTheirShareOfTheBudget(t *testing.T) {
+	t.Parallel()
+	for budget, want := range map[int64]int64{0: 32 << 20, 64 << 20: 8 << 20, 1 << 20: 128 << 10, 1 << 40: memtableSizeMax} {
+		if o := (&Options{MemoryBudget: budget}).withDefaults(); o.MemtableSize != want {
+			t.Errorf("a budget of %d gives memtables of %d, want %d", budget, o.MemtableSize, want)
+		}
+	}
+	for _, budget := range []int64{-1, 1, memoryBudgetMin - 1, memoryBudgetMax + 1} {
+		o := (&Options{MemoryBudget: budget}).withDefaults()
+		if err := o.validate(); err == nil || !strings.Contains(err.Error(), "MemoryBudget") {
+			t.Errorf("a budget of %d: %v", budget, err)
+		}
+	}
+}
+
+// A file that somebody cuts is what a lost device looks like to a mapping.
+func TestALostPageIsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("cuts mapped files as Linux does")
+	}
+	const values = 2000
+	dir := t.TempDir()
+	db := memoryDB(t, nil, dir, values)
+	defer db.Close()
+	readMemory(t, db, values)
+	mustCut(t, dir, ".table", ".values")
+	failed := 0
+	for i := range values {
+		sum := byte(0)
+		err := db.View(func(tx *Txn) error {
+			v, err := tx.Get(memoryKey(i))
+			for _, b := range v {
+				sum += b // the user's own look
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, vfs.ErrIO) && !strings.Contains(err.Error(), "populate") {
+			t.Fatalf("key %d: %v", i, err)
+		}
+		if err != nil {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Fatal("nothing failed although all tables and value files were cut")
+	}
+	if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("new"), []byte("1")) }); err != nil {
+		t.Fatalf("writing after pages were lost: %v", err)
+	}
+	if err := db.View(func(tx *Txn) error { _, err := tx.Get([]byte("new")); return err }); err != nil {
+		t.Fatalf("reading what is in memory after pages were lost: %v", err)
+	}
+}
+
+// mustCut cuts all files with one of the endings to nothing.
+func mustCut(t *testing.T, dir string, endings ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		for _, ending := range endings {
+			if strings.HasSuffix(e.Name(), ending) {
+				if err := os.Truncate(filepath.Join(dir, e.Name()), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestAPanicOfTheUserPassesThroughView(t *testing.T) {
+	t.Parallel()
+	db := memoryDB(t, NewMemFS(), "db", 500)
+	defer db.Close()
+	defer func() {
+		if p := recover(); p != "mine" {
+			t.Fatalf("recovered %v", p)
+		}
+		if n := db.readers.Active(); n != 0 {
+			t.Fatalf("%d readers after a panic", n)
+		}
+	}()
+	_ = db.View(func(*Txn) error { panic("mine") })
+}
+
+func TestOpenTablesKeepNoDescriptors(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("counts descriptors in /proc")
+	}
+	const values = 2000
+	dir := t.TempDir()
+	db := memoryDB(t, nil, dir, values)
+	defer db.Close()
+	readMemory(t, db, values)
+	if db.Stats().Memory.OpenTables == 0 {
+		t.Fatal("no table is open")
+	}
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		// The descriptor of the listing itself is gone by now.
+		if name, err := os.Readlink(l); err == nil && strings.HasPrefix(name, dir) && strings.HasSuffix(name, ".table") {
+			t.Errorf("%s is open", name)
+		}
+	}
+}
+
+// manyTables writes the manifest of a database of so many tables, whose files
+// do not exist: Open needs none of them.
+func manyTables(tb testing.TB, fs FS, dir string, tables int) {
+	tb.Helper()
+	db, err := Open(dir, &Options{FS: fs})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var edit manifest.Edit
+	for i := range tables {
+		edit.AddTables = append(edit.AddTables, &manifest.Table{
+			Num: base.FileNum(i + 1), Level: manifest.Levels - 1, Size: 32 << 20, Salt: uint64(i), Entries: 200_000,
+			Smallest: memoryKey(2 * i), Largest: memoryKey(2*i + 1), SmallestSeq: 1, LargestSeq: 1,
+		})
+	}
+	edit.NextFile = manifest.Some(uint64(tables + 1))
+	edit.LastSeq, edit.FlushedSeq = manifest.Some(base.SeqNum(1)), manifest.Some(base.SeqNum(1))
+	if err := db.manifest.Append(edit); err != nil {
+		tb.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// BenchmarkOpenManyTables opens and closes a database of 10,000 tables.
+func BenchmarkOpenManyTables(b *testing.B) {
+	dir := b.TempDir()
+	manyTables(b, nil, dir, 10_000)
+	for b.Loop() {
+		db, err := Open(dir, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
