@@ -4,6 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
 )
 
 // waitingMax is how many memtables may wait to be flushed before commits wait
@@ -34,8 +37,12 @@ type admission struct {
 	db *DB
 
 	// nsPerKiB is by how much writing is slowed down for the sake of
-	// compaction and collection, flushNsPerKiB the time that flushes take.
-	nsPerKiB, flushNsPerKiB atomic.Int64
+	// compaction and collection, flushNsPerKiB the time that flushes take,
+	// and freeNsPerKiB that which collection takes for what it frees.
+	nsPerKiB, flushNsPerKiB, freeNsPerKiB atomic.Int64
+
+	gauge         garbageGauge // guarded by installing
+	lastCollected time.Time    // guarded by compacting
 
 	mu       sync.Mutex
 	ended    sync.Cond // a flush has ended
@@ -184,22 +191,78 @@ const (
 	debtRate = 64 << 20  // bytes a second
 )
 
-// Beyond garbageFrom of all values being garbage, writing is slowed down: at
-// garbageFull to garbageRate, since then collection frees no more than that.
+// Beyond garbageFrom of all values being garbage, writing is slowed down, in
+// proportion: at garbageFull to what collection was measured to free in the
+// same time, since overwriting makes as much garbage as it writes.
 const (
-	garbageFrom = 0.19
-	garbageFull = 0.23
-	garbageRate = 64 << 20 // bytes a second
+	garbageFrom = 0.16
+	garbageFull = 0.21
+	// garbagePaceMax bounds by how much slower than collection writing may
+	// become.
+	garbagePaceMax = 4
+	// freeRate is what collection is taken to free, in bytes a second, before
+	// it was measured.
+	freeRate = 128 << 20
 )
 
-// setDebt says how far compaction is behind, and how much of the values is
-// garbage.
-func (a *admission) setDebt(debt int64, garbage, values uint64) {
+// A garbageGauge estimates how much of the values is garbage: what compaction
+// has found to be, and what it will find once it merges level 0, by the part of
+// level 0 that turned out to replace something the last times. It believes at
+// once that this grows, and by and by that it falls.
+type garbageGauge struct {
+	newest, garbage uint64  // as of the last edit
+	replacing       float64 // part of what left level 0
+}
+
+// share takes note of a version and returns what part of its values is garbage.
+func (g *garbageGauge) share(v *manifest.Version) float64 {
+	garbage, all := garbageOf(v)
+	newest := compact.NewestValues(v)
+	if newest < g.newest {
+		// What was known to be garbage before has nothing to do with it: an edit
+		// that empties level 0 drops no value file.
+		part := min(1, float64(garbage-min(garbage, g.garbage))/float64(g.newest-newest))
+		g.replacing = max(part, (g.replacing+part)/2)
+	}
+	g.newest, g.garbage = newest, garbage
+	if all == 0 {
+		return 0
+	}
+	return (float64(garbage) + g.replacing*float64(newest)) / float64(all)
+}
+
+// collected says what a collection has freed, and in which time. Where one
+// follows the other, what lies between them counts: the merging that finds
+// the garbage is part of the price.
+func (a *admission) collected(freed int64, started time.Time) {
+	now := time.Now()
+	since := started
+	if started.Sub(a.lastCollected) < time.Second {
+		since = a.lastCollected
+	}
+	a.lastCollected = now
+	if freed < 1<<20 {
+		return // too little to tell
+	}
+	ns := int64(now.Sub(since)) / (freed >> 10)
+	if old := a.freeNsPerKiB.Load(); old != 0 {
+		ns = (7*old + ns) / 8
+	}
+	a.freeNsPerKiB.Store(ns)
+}
+
+// setDebt says how far compaction is behind, by the version that was just
+// installed. The caller holds installing.
+func (a *admission) setDebt(v *manifest.Version, debt int64) {
 	const second = float64(time.Second)
 	ns := float64(debt) / debtUnit * second / (debtRate >> 10)
-	if values > uint64(4*a.db.opts.MemtableSize) {
-		share := (float64(garbage)/float64(values) - garbageFrom) / (garbageFull - garbageFrom)
-		ns += max(0, share) * second / (garbageRate >> 10)
+	share := (a.gauge.share(v) - garbageFrom) / (garbageFull - garbageFrom)
+	if _, all := garbageOf(v); all > uint64(4*a.db.opts.MemtableSize) {
+		free := float64(a.freeNsPerKiB.Load())
+		if free == 0 {
+			free = second / (freeRate >> 10)
+		}
+		ns += min(max(0, share), garbagePaceMax) * free
 	}
 	a.nsPerKiB.Store(int64(ns))
 }

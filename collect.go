@@ -6,6 +6,7 @@ import (
 	stditer "iter"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -28,11 +29,8 @@ import (
 
 // pressure says how much else there is to do.
 func (d *DB) pressure(idle bool) values.Pressure {
-	switch {
-	case idle:
+	if idle {
 		return values.Idle
-	case d.admission.nsPerKiB.Load() > 0:
-		return values.Strained
 	}
 	return values.Busy
 }
@@ -73,58 +71,123 @@ func (d *DB) valuesHeld(v *manifest.ValueFile, flushed base.SeqNum) bool {
 
 // collect carries out choices, unless stop returns an error. The caller holds
 // compacting.
+//
+// Each file is exchanged as soon as its copy is durable, so that a collection
+// of many needs no more space than one of few. What was found to be live
+// stays so: until the caller lets go of compacting, no table changes.
 func (d *DB) collect(choices []values.Choice, stop func() error) error {
-	started := time.Now()
-	version := d.manifest.State().Version
-	var edit manifest.Edit
-	var done CollectionDone
-	gone := discarded{}
-	var rewrite []*manifest.ValueFile
-	for _, c := range choices {
-		old, ok := version.Value(c.Num)
-		invariant.Check(ok, "value file %d is to be collected and not there", c.Num)
-		if gone.values = append(gone.values, old.File); c.Drop {
-			edit.DropValues = append(edit.DropValues, c.Num)
-		} else {
-			rewrite = append(rewrite, old.ValueFile)
-		}
-		gone.bytes += old.Size
-	}
-	made, err := d.rewriteValues(version, rewrite, stop)
-	if err == nil {
-		edit.AddValues = made
-		err = d.install(edit, nil)
+	c := collection{db: d, stop: stop, started: time.Now()}
+	err := c.run(d.manifest.State().Version, choices)
+	if c.done.Files > 0 {
+		c.done.Took = time.Since(c.started)
+		d.work.collected(c.done.Files, c.done.OutputBytes, c.done.Took)
+		d.admission.collected(c.done.InputBytes-c.done.OutputBytes, c.started)
+		d.emit(c.done)
 	}
 	if err != nil {
-		for _, f := range made {
-			d.removeFile(base.ValueName(f.File))
-		}
 		return fmt.Errorf("collect: %w", err)
 	}
-	d.discard(gone)
-	for _, f := range made {
-		done.OutputBytes += f.Size
-	}
-	done.Files, done.InputBytes, done.Took = len(choices), gone.bytes, time.Since(started)
-	d.work.collected(len(choices), done.OutputBytes, done.Took)
-	d.emit(done)
 	return nil
 }
 
-// rewriteValues copies what is live of value files into new ones. It returns
-// those that it made, also with an error.
-func (d *DB) rewriteValues(v *manifest.Version, old []*manifest.ValueFile, stop func() error) (made []*manifest.ValueFile, err error) {
-	if len(old) == 0 {
-		return nil, nil
+// A collection is a collect under way.
+type collection struct {
+	db      *DB
+	stop    func() error
+	started time.Time
+	live    map[base.FileNum]*liveValues
+
+	mu     sync.Mutex // guards what follows
+	queue  []*manifest.ValueFile
+	done   CollectionDone
+	failed error
+}
+
+// collectors is how many files are rewritten at once, so that the reading of
+// one overlaps with the writing and the sync of another. Each takes two
+// megabytes of buffers.
+const collectors = 2
+
+func (c *collection) run(v *manifest.Version, choices []values.Choice) error {
+	var dead manifest.Edit
+	gone := discarded{}
+	for _, choice := range choices {
+		old, ok := v.Value(choice.Num)
+		invariant.Check(ok, "value file %d is to be collected and not there", choice.Num)
+		if !choice.Drop {
+			c.queue = append(c.queue, old.ValueFile)
+			continue
+		}
+		dead.DropValues = append(dead.DropValues, old.Num)
+		gone.values = append(gone.values, old.File)
+		gone.bytes += old.Size
 	}
-	live, err := d.liveIn(v, old)
-	for i := 0; err == nil && i < len(old); i++ {
-		var f *manifest.ValueFile
-		if f, err = d.rewriteFile(old[i], live[old[i].Num], stop); err == nil {
-			made = append(made, f)
+	if len(gone.values) > 0 {
+		if err := c.exchange(dead, gone, 0); err != nil {
+			return err
 		}
 	}
-	return made, err
+	if len(c.queue) == 0 {
+		return nil
+	}
+	var err error
+	if c.live, err = c.db.liveIn(v, c.queue); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for range min(collectors, len(c.queue)) {
+		all.Go(c.rewriteFiles)
+	}
+	all.Wait()
+	return c.failed
+}
+
+// rewriteFiles exchanges files of the queue until there is none, or until one
+// has failed.
+func (c *collection) rewriteFiles() {
+	for {
+		c.mu.Lock()
+		if len(c.queue) == 0 || c.failed != nil {
+			c.mu.Unlock()
+			return
+		}
+		old := c.queue[0]
+		c.queue = c.queue[1:]
+		c.mu.Unlock()
+		if err := guard(func() error { return c.rewrite(old) }); err != nil {
+			c.mu.Lock()
+			c.failed = errors.Join(c.failed, err)
+			c.mu.Unlock()
+		}
+	}
+}
+
+// rewrite copies what is live of a file into a new one, which takes its place.
+func (c *collection) rewrite(old *manifest.ValueFile) error {
+	made, err := c.db.rewriteFile(old, c.live[old.Num], c.stop)
+	if err != nil {
+		return err
+	}
+	err = c.exchange(manifest.Edit{AddValues: []*manifest.ValueFile{made}},
+		discarded{values: []base.FileNum{old.File}, bytes: old.Size}, made.Size)
+	if err != nil {
+		c.db.removeFile(base.ValueName(made.File))
+	}
+	return err
+}
+
+// exchange installs an edit that lets go of files and brings so many bytes.
+func (c *collection) exchange(edit manifest.Edit, gone discarded, made int64) error {
+	if err := c.db.install(edit, nil); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.done.Files += len(gone.values)
+	c.done.InputBytes += gone.bytes
+	c.done.OutputBytes += made
+	c.mu.Unlock()
+	c.db.discard(gone)
+	return nil
 }
 
 func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() error) (*manifest.ValueFile, error) {
@@ -137,7 +200,7 @@ func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() 
 		return nil, errors.Join(err, source.Close())
 	}
 	props, err := values.Rewrite(values.RewriteJob{
-		Source: source, Out: out, Salt: rand.Uint64(), Live: live.all(), Stop: func() error { return d.yield(stop) },
+		Source: source, Out: out, Salt: rand.Uint64(), Live: live.all(), Stop: stop,
 	})
 	if err = errors.Join(err, out.Close(), source.Close()); err != nil {
 		d.removeFile(base.ValueName(num))
@@ -219,13 +282,4 @@ func referring(v *manifest.Version, to map[base.FileNum]*liveValues) *manifest.V
 		}
 	}
 	return some
-}
-
-// yield makes collection give way: while commits are being held up, it rests as
-// long as it has worked.
-func (d *DB) yield(stop func() error) error {
-	if d.admission.nsPerKiB.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	return stop()
 }

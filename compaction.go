@@ -40,8 +40,7 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 		v.tree = d.tables.View(version, v.tree)
 		return v
 	})
-	garbage, all := garbageOf(version)
-	d.admission.setDebt(compact.Debt(version, d.shape(false)), garbage, all)
+	d.admission.setDebt(version, compact.Debt(version, d.shape(false)))
 	d.emitFiles(&edit)
 	return nil
 }

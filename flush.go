@@ -7,6 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -161,6 +162,9 @@ const (
 	// idleFlushMin is the size of a memtable that is worth flushing for no
 	// other reason than that there is time.
 	idleFlushMin = 1 << 20
+	// idleLogMin is the size of a log that is worth flushing less, since only
+	// then its segments can go.
+	idleLogMin = 1 << 20
 	// closeFlushMin is the size of one that Close flushes, so that the next
 	// Open has little to replay.
 	closeFlushMin = 256 << 10
@@ -170,7 +174,7 @@ const (
 )
 
 // idleFlush flushes the memtable that takes the writes when there have been
-// none for a while. Then the log can be small, and idle merging begins.
+// none for a while. Then the log becomes small, and idle merging begins.
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
@@ -178,14 +182,57 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		idle.dozing.Store(false)
 		return left, nil
 	}
-	if d.view.Load().tables[0].Bytes() < idleFlushMin {
+	l := d.log.Load()
+	if l == nil {
+		return 0, nil
+	}
+	d.restLog(l)
+	if d.view.Load().tables[0].Bytes() < idleFlushMin && l.Stats().BytesOnDisk < idleLogMin {
 		return 0, nil
 	}
 	if err := d.rotate(); err != nil {
 		return 0, err
 	}
-	d.background.flusher.wake()
-	return 0, nil
+	if len(d.view.Load().tables) > 1 {
+		d.background.flusher.wake()
+		return 0, nil
+	}
+	if err = d.leaveLog(l); err != nil {
+		d.backgroundFailed(err)
+	}
+	return 0, err
+}
+
+// restLog deletes what the log keeps for times with more to write.
+func (d *DB) restLog(l *log.Writer) {
+	if err := l.Rest(); err != nil {
+		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
+	}
+}
+
+// leaveLog gives up the segments before the one that rotate moved to, although
+// there was nothing to flush: all that was committed before is in tables.
+func (d *DB) leaveLog(l *log.Writer) error {
+	v := d.view.Load()
+	first := v.logFrom[len(v.logFrom)-1]
+	if first == (base.SegmentRef{}) {
+		return nil // what recovery found is not in tables
+	}
+	high := d.clock.high.Load()
+	edit := manifest.Edit{
+		LastSeq:     manifest.Some(d.manifest.State().FlushedSeq),
+		ClockHighMs: manifest.Some(high),
+		Spans:       manifest.Some([]base.LogSpan{{First: first}}),
+	}
+	if err := d.install(edit, nil); err != nil {
+		return fmt.Errorf("leave the log: %w", err)
+	}
+	d.clock.keep(high)
+	if err := l.Release(first.Number); err != nil {
+		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
+	}
+	d.restLog(l)
+	return nil
 }
 
 // flushSoon makes the flusher look, if there may be something for it to do.
@@ -213,9 +260,16 @@ func (d *DB) rotate() error {
 	if err := l.Shrink(); err != nil {
 		return err
 	}
-	if active := d.view.Load().tables[0]; active.Len() > 0 {
+	switch v := d.view.Load(); {
+	case v.tables[0].Len() > 0:
 		d.add(l.Current(), newTable(0))
 		c.apart = 0
+	case len(v.tables) == 1:
+		// Nothing in memory needs what the log has so far.
+		d.change(func(v view) view {
+			v.logFrom = []base.SegmentRef{l.Current()}
+			return v
+		})
 	}
 	return nil
 }

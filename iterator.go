@@ -253,23 +253,10 @@ func (it *Iterator) seek(key []byte) bool {
 		c.seekKey = append(append(c.seekKey[:0], key...), 0) // the first key after key
 		key = c.seekKey
 	}
-	c.approach(key)
 	ok := c.visible.Seek(key)
 	c.beginRange(key)
 	c.showKey()
 	return ok
-}
-
-// approach prepares the levels for a seek to key, or to the bound where the
-// iteration begins.
-func (c *iteratorCore) approach(key []byte) {
-	switch {
-	case c.reverse && (key == nil || c.upper != nil && bytes.Compare(key, c.upper) > 0):
-		key = c.upper
-	case !c.reverse && bytes.Compare(key, c.lower) < 0:
-		key = c.lower
-	}
-	tree.Approach(c.levels, key)
 }
 
 // Next moves to the next entry, or to the first one if the iterator has not

@@ -1,7 +1,6 @@
 package stoat_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -269,72 +268,6 @@ func TestDeleteRangeRefuses(t *testing.T) {
 	wantError(t, "closed", db.DropAll(t.Context()), stoat.ErrClosed)
 }
 
-func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
-	t.Parallel()
-	read := func(key string) func(*stoat.Txn) {
-		return func(tx *stoat.Txn) { _, _ = tx.Get([]byte(key)) } // there or not
-	}
-	scan := func(lo, hi string) func(*stoat.Txn) {
-		return func(tx *stoat.Txn) {
-			for range tx.Range([]byte(lo), []byte(hi)) {
-			}
-		}
-	}
-	for _, c := range []struct {
-		name string
-		read func(*stoat.Txn)
-		want error
-	}{
-		{"a key in it", read("c"), stoat.ErrConflict},
-		{"its first key", read("b"), stoat.ErrConflict},
-		{"an absent key in it", read("bb"), stoat.ErrConflict},
-		{"its end", read("d"), nil},
-		{"a key before it", read("a"), nil},
-		{"a range over it", scan("a", "z"), stoat.ErrConflict},
-		{"an empty range in it", scan("b1", "b2"), stoat.ErrConflict},
-		{"a range up to it", scan("a", "b"), nil},
-		{"a range from its end", scan("d", "e"), nil},
-		{"nothing", func(*stoat.Txn) {}, nil},
-		{"a key in an own deletion", func(tx *stoat.Txn) {
-			_ = tx.DeleteRange([]byte("c"), []byte("cc"))
-			read("c")(tx)
-		}, nil},
-	} {
-		for _, m := range []int{0, 3, 4} {
-			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
-				t.Parallel()
-				disk := vfs.NewMem()
-				db := openOn(t, disk, nil)
-				setKeys(t, db, "a b c d e")
-				tx := begin(t, db, stoat.ReadWrite)
-				c.read(tx)
-				must(t, tx.Set([]byte("x"), nil))
-				deleteRange(t, db, "b", "d")
-				moves[m].move(t, disk, db)
-				if err := tx.Commit(); !errors.Is(err, c.want) {
-					t.Errorf("commit: %v, want %v", err, c.want)
-				}
-				must(t, db.Close())
-			})
-		}
-	}
-}
-
-func TestDeleteRangeReadsNothing(t *testing.T) {
-	t.Parallel()
-	db := openMem(t)
-	setKeys(t, db, "a b c")
-	tx := begin(t, db, stoat.ReadWrite)
-	must(t, tx.DeleteRange(nil, nil))
-	setKeys(t, db, "b d")
-	must(t, tx.Commit())
-	must(t, db.View(func(tx *stoat.Txn) error {
-		wantKeys(t, "whoever commits later", tx, "")
-		return nil
-	}))
-	must(t, db.Close())
-}
-
 func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
 	t.Parallel()
 	db := openMem(t)
@@ -411,66 +344,4 @@ func sameItems(t *testing.T, db *stoat.DB, want map[string]string) {
 		}
 		return nil
 	}))
-}
-
-// BenchmarkDeletedRange has a million keys in tables, all of which one range
-// deletion deletes but ten at each end, and measures a whole scan, a seek into
-// the middle, and a read of a key that is deleted, while nothing has been
-// compacted yet. The last two have something to compare with.
-func BenchmarkDeletedRange(b *testing.B) {
-	const keys = 1_000_000
-	db := openBench(b, stoat.Options{Durability: stoat.Buffered})
-	fillBench(b, db, keys)
-	if err := db.Compact(b.Context(), stoat.CompactOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	middle := benchKey(nil, keys/2)
-	measure := func(what string) {
-		b.Run(what+"/get", func(b *testing.B) {
-			benchView(b, db, func(tx *stoat.Txn) { _, _ = tx.Get(middle) })
-		})
-		b.Run(what+"/seek", func(b *testing.B) {
-			benchView(b, db, func(tx *stoat.Txn) {
-				it := tx.Iterator(stoat.IterOptions{})
-				it.Seek(middle)
-				it.Close()
-			})
-		})
-	}
-	measure("before")
-	b.Run("delete", func(b *testing.B) {
-		for range b.N {
-			err := db.Update(func(tx *stoat.Txn) error {
-				return tx.DeleteRange(benchKey(nil, 10), benchKey(nil, keys-10))
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	measure("after")
-	b.Run("after/scan", func(b *testing.B) {
-		benchView(b, db, func(tx *stoat.Txn) {
-			n := 0
-			for range tx.All() {
-				n++
-			}
-			if n != 20 {
-				b.Fatalf("%d keys, want 20", n)
-			}
-		})
-	})
-}
-
-func benchView(b *testing.B, db *stoat.DB, do func(tx *stoat.Txn)) {
-	b.ReportAllocs()
-	err := db.View(func(tx *stoat.Txn) error {
-		for range b.N {
-			do(tx)
-		}
-		return nil
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }

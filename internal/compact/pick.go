@@ -65,19 +65,31 @@ func (p *picker) pickSize() (Plan, bool) {
 
 // valueScore is how near the values that level 0 refers to are to their bound.
 func (p *picker) valueScore() float64 {
-	newest, all := uint64(0), uint64(0)
-	for _, t := range p.v.Levels[0] {
+	newest := NewestValues(p.v)
+	if newest == 0 {
+		return 0
+	}
+	all := uint64(0)
+	for _, f := range p.v.Values {
+		all += f.Bytes
+	}
+	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/valuesPart))
+}
+
+// valuesPart is the part of all values that level 0 may refer to: a smaller one
+// finds garbage sooner and merges more often.
+const valuesPart = 16
+
+// NewestValues returns how many bytes of values level 0 refers to. How much of
+// what they replaced is garbage is not known yet.
+func NewestValues(v *manifest.Version) uint64 {
+	newest := uint64(0)
+	for _, t := range v.Levels[0] {
 		for _, ref := range t.Values {
 			newest += ref.Bytes
 		}
 	}
-	if newest == 0 {
-		return 0
-	}
-	for _, f := range p.v.Values {
-		all += f.Bytes
-	}
-	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/12))
+	return newest
 }
 
 // pickIdle empties level 0, unless the little that is there would have to

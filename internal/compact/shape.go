@@ -14,7 +14,7 @@ type Shape struct {
 	// TableSize is the size in bytes of a full table. Default: 32 MiB.
 	TableSize int64
 	// ValuesMin is how many bytes of values level 0 may refer to in any case.
-	// Beyond that it may refer to a twelfth of all, since what is garbage among
+	// Beyond that it may refer to a sixteenth of all, since what is garbage among
 	// the rest is only known when level 0 has met it. Default: 64 MiB.
 	ValuesMin int64
 	// RunsMax is how many runs of level 0 may hold one key. Default: 12.

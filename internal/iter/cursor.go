@@ -12,16 +12,9 @@ import (
 // appear to it: newer than everything that is committed.
 const PendingSeq = base.SeqNumMax + 1
 
-// The first Fill after a seek asks for few entries, and each one after it for
-// twice as many, up to BatchSize, so that a short range decodes little too
-// much. Of many sources, each will be asked for a part of the range.
-const (
-	firstWantMin = 4
-	firstWantMax = 12
-)
-
-// firstWant is how many entries each of n sources is asked for first.
-func firstWant(n int) int { return min(max(2*firstWantMax/n, firstWantMin), firstWantMax) }
+// firstWant is how many entries the first Fill after a seek asks for; it
+// doubles up to BatchSize, so that a short range decodes little too much.
+const firstWant = 4
 
 // An Input is one source and what merging has to know of it.
 type Input struct {
@@ -60,9 +53,9 @@ func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
 func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
-func (c *cursor) seek(key []byte, want int) {
+func (c *cursor) seek(key []byte) {
 	c.source.Seek(key)
-	c.batch.Want, c.batch.N, c.ended = want, 0, false
+	c.batch.Want, c.batch.N, c.ended = firstWant, 0, false
 }
 
 // fill loads the next batch, cut at the bound of the direction, so that no

@@ -77,7 +77,7 @@ func (m *Merging) seek(key []byte) {
 	m.cover.forget()
 	for i := range m.cursors {
 		c := &m.cursors[i]
-		c.seek(key, firstWant(len(m.cursors)))
+		c.seek(key)
 		if err := c.fill(m.reverse, m.lim); err != nil {
 			m.fail(err)
 			return

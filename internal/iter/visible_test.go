@@ -208,7 +208,7 @@ func TestVisibleShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	var entries []base.Entry
-	for seq := range base.SeqNum(2 * firstWantMax) {
+	for seq := range base.SeqNum(2 * firstWant) {
 		entries = append(entries, base.Entry{Key: []byte("k"), Seq: 1 + seq, Meta: base.Meta{Kind: base.KindSet}})
 	}
 	s := newSliceSource(entries, true, true)

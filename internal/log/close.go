@@ -24,7 +24,7 @@ func (w *Writer) Close() error {
 	if err != nil {
 		return err
 	}
-	return w.trim(1, w.o.SegmentSizeMin)
+	return w.Rest()
 }
 
 // Span returns the writer's span, sealed behind its last record, once Close

@@ -47,8 +47,8 @@
 // # Who may call what
 //
 // Reserve, Begin, Write, End, Flush and Shrink belong to the caller's commit
-// mutex. Sync may run beside them and beside another Sync. Release and Stats
-// may be called at any time.
+// mutex. Sync may run beside them and beside another Sync. Release, Rest and
+// Stats may be called at any time.
 //
 //	building --Flush--> flushed --Sync--> durable
 //	any state --failed write or sync--> poisoned (every call returns the error)

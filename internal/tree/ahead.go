@@ -34,6 +34,10 @@ func (a *Ahead) Begin() { a.values.Begin() }
 // Add adds an entry. One of another kind than base.KindPointer has a nil
 // pointer. A pointer that is no good is left to View.Value to report.
 func (a *Ahead) Add(pointer []byte, keyLen int) {
+	if pointer == nil {
+		a.values.Add(nil, values.Pointer{}, keyLen)
+		return
+	}
 	p, err := values.DecodePointer(pointer)
 	if err != nil {
 		a.values.Add(nil, p, keyLen)

@@ -91,32 +91,26 @@ func BenchmarkSeek(b *testing.B) {
 		}
 		files := New(x.options())
 		v := files.View(&x.version, nil)
-		for _, approach := range []bool{false, true} {
-			b.Run(fmt.Sprintf("runs=%d/approach=%t", runs, approach), func(b *testing.B) {
-				levels := make([]Iter, v.Depth())
-				inputs := make([]iter.Input, v.Depth())
-				for i := range levels {
-					levels[i].Init(v, i, table.IterOptions{})
-					inputs[i] = iter.Input{Source: &levels[i]}
+		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
+			levels := make([]Iter, v.Depth())
+			inputs := make([]iter.Input, v.Depth())
+			for i := range levels {
+				levels[i].Init(v, i, table.IterOptions{})
+				inputs[i] = iter.Input{Source: &levels[i]}
+			}
+			var visible iter.Visible
+			visible.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax})
+			b.ReportAllocs()
+			for b.Loop() {
+				ok := visible.Seek(key(rng.IntN(keys - 10)))
+				for range 9 {
+					ok = ok && visible.Next()
 				}
-				var visible iter.Visible
-				visible.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax})
-				b.ReportAllocs()
-				for b.Loop() {
-					from := key(rng.IntN(keys - 10))
-					if approach {
-						Approach(levels, from)
-					}
-					ok := visible.Seek(from)
-					for range 9 {
-						ok = ok && visible.Next()
-					}
-					if !ok {
-						b.Fatal("ten keys were not there", visible.Err())
-					}
+				if !ok {
+					b.Fatal("ten keys were not there", visible.Err())
 				}
-			})
-		}
+			}
+		})
 		must(b, files.Close())
 	}
 }

@@ -20,8 +20,8 @@ type Options struct {
 	Dir string
 	// HashSeed is the seed of the database's key hash.
 	HashSeed uint64
-	// MappedOnly keeps no descriptors of tables: no iterator over them may be
-	// Unmapped.
+	// MappedOnly keeps no descriptors of files that are mapped: no iterator over
+	// tables may be Unmapped.
 	MappedOnly bool
 	// Used is called when a file is used that was not in the last round; see
 	// Files.Residents. It may be nil, and returns at once.
@@ -135,11 +135,20 @@ func (f *Files) OpenValues(v *manifest.ValueFile) (*values.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := values.Open(file, v.Size, v.Num, v.Salt, name)
-	if err == nil {
-		r.Gauge().Init(f.opts.Used)
+	return values.Open(file, v.Size, v.Num, v.Salt, name)
+}
+
+// openMapped is OpenValues for the reader that users share.
+func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
+	r, err := f.OpenValues(v)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	r.Gauge().Init(f.opts.Used)
+	if f.opts.MappedOnly {
+		r.MappedOnly(func() (vfs.File, error) { return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue) })
+	}
+	return r, nil
 }
 
 // openFile opens a file that should have so many bytes.

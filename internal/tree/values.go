@@ -24,7 +24,7 @@ func (v *View) Values(num base.FileNum) (*values.Reader, error) {
 	if r := f.reader.Load(); r != nil {
 		return r, nil
 	}
-	return f.open(base.ValueName(f.File), func() (*values.Reader, error) { return v.files.OpenValues(f.ValueFile) })
+	return f.open(base.ValueName(f.File), func() (*values.Reader, error) { return v.files.openMapped(f.ValueFile) })
 }
 
 // valueFile returns the place of the first value file whose identity is not

@@ -22,6 +22,7 @@ const AheadSize = 64
 // readers.
 type Ahead struct {
 	n     int
+	used  int // the most that n has been since Clear
 	reads [AheadSize]aheadRead
 	// touched has no meaning. It makes the loads happen.
 	touched uint64
@@ -44,10 +45,10 @@ func (a *Ahead) Begin() { a.n = 0 }
 
 // Clear lets go of the readers.
 func (a *Ahead) Clear() {
-	for i := range a.reads[:a.n] {
+	for i := range a.reads[:a.used] {
 		a.reads[i].v = nil
 	}
-	a.n = 0
+	a.n, a.used = 0, 0
 }
 
 // Add adds the value that p leads to in r, of a key of keyLen bytes. A nil r
@@ -72,6 +73,7 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 // may not be in memory, counted from the first, it starts to read from the
 // file, without waiting for them.
 func (a *Ahead) Load(fetch int) {
+	a.used = max(a.used, a.n)
 	a.placeAll()
 	missing := 0
 	for i := range a.reads[:a.n] {

@@ -22,14 +22,17 @@ const (
 	Idle Pressure = iota
 	// Busy: foreground work is under way.
 	Busy
-	// Strained: writers are being slowed down. Space is still bounded.
+	// Strained: garbage comes faster than it goes. It is collected before
+	// anything else is done.
 	Strained
 )
 
 // garbageMin is the percentage of garbage, over all files, from which it is
-// collected. Rewriting costs 1/garbage of what it gains, so that it pays to wait
-// while somebody else needs the device, up to a third as much again as is live.
-var garbageMin = [...]uint64{Idle: 8, Busy: 16, Strained: 18}
+// collected. To rewrite a file costs the more, for what it gains, the less of it
+// is garbage; but what is garbage by the tables that are merged is not all:
+// level 0, the log and the copy under way come on top of it before the whole is
+// half as large again as what is live. See decision 0012.
+var garbageMin = [...]uint64{Idle: 5, Busy: 13, Strained: 25}
 
 // A Choice is what to do about garbage next.
 type Choice struct {

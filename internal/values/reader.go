@@ -40,7 +40,9 @@ type Reader struct {
 	// next is where the record ends that was fetched last, and fetched what
 	// has been fetched with it.
 	next, fetched atomic.Int64
-	mapping       sync.Mutex // held by who makes the mapping
+	mapping       sync.Mutex // held by who makes the mapping, or reopens the file
+	reopen        func() (vfs.File, error)
+	parts         *source // reads values in parts, if the file was reopened for it
 }
 
 // A view is the mapping of a file and what is known of it.
@@ -99,7 +101,34 @@ func (r *Reader) mapped() (*view, error) {
 		return nil, r.inFile(err)
 	}
 	r.v.Store(v)
-	return v, nil
+	if r.reopen == nil {
+		return v, nil
+	}
+	err = r.file.Close()
+	r.file = nil
+	return v, r.inFile(err)
+}
+
+// MappedOnly makes the reader close the file once it is mapped, so that a
+// database of many files does not need as many descriptors. reopen opens it
+// again when somebody reads a value in parts. It is called before all reading.
+func (r *Reader) MappedOnly(reopen func() (vfs.File, error)) { r.reopen = reopen }
+
+// byParts returns what reads values through the file.
+func (r *Reader) byParts() (*source, error) {
+	if r.reopen == nil {
+		return &r.source, nil
+	}
+	r.mapping.Lock()
+	defer r.mapping.Unlock()
+	if r.parts == nil {
+		file, err := r.reopen()
+		if err != nil {
+			return nil, err
+		}
+		r.parts = &source{file: file, name: r.name, fileHeader: r.fileHeader}
+	}
+	return r.parts, nil
 }
 
 func (r *Reader) mapFile() (*view, error) {
@@ -165,5 +194,13 @@ func (r *Reader) Close() error {
 	if v := r.v.Swap(nil); v != nil {
 		err = v.m.Close()
 	}
-	return errors.Join(err, r.file.Close())
+	r.mapping.Lock()
+	defer r.mapping.Unlock()
+	if r.file != nil {
+		err = errors.Join(err, r.file.Close())
+	}
+	if r.parts != nil {
+		err = errors.Join(err, r.parts.file.Close())
+	}
+	return err
 }

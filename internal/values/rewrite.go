@@ -62,15 +62,11 @@ func Rewrite(job RewriteJob) (Properties, error) {
 			return Properties{}, err
 		}
 	}
-	c := copier{job: job, w: w, v: v, in: window{file: src.file}, moved: make(map[int64]int64)}
+	c := copier{job: job, w: w, v: v, in: window{file: src.file}, copied: make([]uint64, v.end/(64*unit)+1)}
 	if err := c.copyAll(); err != nil {
 		return Properties{}, fmt.Errorf("rewrite value file: %w", src.inFile(err))
 	}
-	moves := make([]move, 0, len(c.moved))
-	for from, to := range c.moved {
-		moves = append(moves, move{from, to})
-	}
-	return w.finish(moves)
+	return w.finish(c.moved)
 }
 
 // A copier is a Rewrite under way.
@@ -80,7 +76,10 @@ type copier struct {
 	v     *view
 	in    window
 	last  int64 // where the record ends that was copied last
-	moved map[int64]int64
+	moved []move
+	// copied has a bit for each offset in the old file at which a record that
+	// was copied lies.
+	copied []uint64
 }
 
 func (c *copier) copyAll() error {
@@ -94,14 +93,20 @@ func (c *copier) copyAll() error {
 				return err
 			}
 		}
-		if _, done := c.moved[live.Pointer.Offset]; done {
-			continue
-		}
-		to, err := c.copyOne(live)
+		at, err := c.v.place(live.Pointer)
 		if err != nil {
 			return err
 		}
-		c.moved[live.Pointer.Offset] = to.Offset
+		word, bit := &c.copied[at/(64*unit)], uint64(1)<<(at/unit%64)
+		if *word&bit != 0 {
+			continue
+		}
+		*word |= bit
+		to, err := c.copyOne(live, at)
+		if err != nil {
+			return err
+		}
+		c.moved = append(c.moved, move{live.Pointer.Offset, to.Offset})
 	}
 	if n == 0 {
 		return ErrNothingLive
@@ -109,12 +114,9 @@ func (c *copier) copyAll() error {
 	return nil
 }
 
-func (c *copier) copyOne(live Live) (Pointer, error) {
+// copyOne copies the record at offset at.
+func (c *copier) copyOne(live Live, at int64) (Pointer, error) {
 	src, p := c.job.Source, live.Pointer
-	at, err := c.v.place(p)
-	if err != nil {
-		return Pointer{}, err
-	}
 	if p.Length > windowSize {
 		return c.copyLarge(live)
 	}

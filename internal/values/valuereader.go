@@ -39,7 +39,11 @@ func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueR
 	if err != nil {
 		return nil, r.inFile(err)
 	}
-	vr, err := r.valueAt(at, v.end)
+	s, err := r.byParts()
+	if err != nil {
+		return nil, err
+	}
+	vr, err := s.valueAt(at, v.end)
 	if err == nil && (vr.h.size() != p.Length || !vr.h.is(p, key, seq, vr.head)) {
 		err = mismatch(at, &vr.h, p, seq)
 	}

@@ -1,0 +1,157 @@
+package stoat_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+// A churn is a database in memory that is written to over and over.
+type churn struct {
+	t       *testing.T
+	fs      stoat.FS
+	db      *stoat.DB
+	written int64 // bytes of keys and values
+}
+
+const (
+	churnKeys  = 12_000
+	churnValue = 1 << 10
+	churnBatch = 100
+)
+
+// inChurn runs fn in a bubble, so that what comes with time comes at once.
+func inChurn(t *testing.T, fn func(c *churn)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &churn{t: t, fs: stoat.NewMemFS()}
+		var err error
+		c.db, err = stoat.Open("db", &stoat.Options{FS: c.fs, MemtableSize: 256 << 10, Durability: stoat.Buffered})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(c)
+		if _, err := c.db.Check(t.Context(), stoat.CheckOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := c.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func churnKey(i int) []byte { return fmt.Appendf(nil, "churn-%08d", i) }
+
+// batch commits what set does with the keys that next returns.
+func (c *churn) batch(next func(i int) int, set func(tx *stoat.Txn, key []byte) error) {
+	err := c.db.Update(func(tx *stoat.Txn) error {
+		for i := range churnBatch {
+			if err := set(tx, churnKey(next(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// write commits random values for the keys that next returns.
+func (c *churn) write(rng *rand.Rand, next func(i int) int) {
+	c.batch(next, func(tx *stoat.Txn, key []byte) error {
+		value := make([]byte, churnValue)
+		for i := 0; i < len(value); i += 8 {
+			binary.LittleEndian.PutUint64(value[i:], rng.Uint64())
+		}
+		c.written += int64(len(key) + len(value))
+		return tx.Set(key, value)
+	})
+}
+
+// load writes each key once.
+func (c *churn) load(rng *rand.Rand) {
+	for from := 0; from < churnKeys; from += churnBatch {
+		c.write(rng, func(i int) int { return from + i })
+	}
+}
+
+// size returns how many bytes the directory takes.
+func (c *churn) size() (size int64) {
+	names, err := c.fs.List("db")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, name := range names {
+		// A file may be deleted between the list and the look.
+		if info, err := c.fs.Stat(c.fs.Join("db", name)); err == nil {
+			size += info.Size
+		}
+	}
+	return size
+}
+
+// live is how many bytes of keys and values there are.
+const churnLive = churnKeys * (churnValue + int64(len("churn-00000000")))
+
+func TestOverwritingAtRandomKeepsValueFilesBounded(t *testing.T) {
+	inChurn(t, func(c *churn) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		c.load(rng)
+		worst := 0.0
+		for n := 0; n < 3*churnKeys; n += churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+			worst = max(worst, float64(c.db.Stats().ValueBytes)/float64(churnLive))
+		}
+		// Without collection it would be 4. What level 0 may refer to in any case
+		// is large beside so little data.
+		if worst > 1.9 {
+			t.Errorf("value files took %.2f of what is live", worst)
+		}
+		s := c.db.Stats()
+		if s.Collections == 0 {
+			t.Error("nothing was collected")
+		}
+		if copied := float64(s.CollectedBytes) / float64(c.written); copied > 2 {
+			t.Errorf("collection copied %.2f bytes for one that was written", copied)
+		}
+	})
+}
+
+func TestSpaceOfOverwrittenValuesIsGivenBackInIdleness(t *testing.T) {
+	inChurn(t, func(c *churn) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		c.load(rng)
+		for range 2 * churnKeys / churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if now := float64(c.size()) / float64(churnLive); now > 1.15 {
+			s := c.db.Stats()
+			t.Errorf("the directory takes %.3f of what is live after a minute: values %d with garbage %d, log %d, memtables %d, level 0 %+v, last %+v",
+				now, s.ValueBytes, s.ValueGarbage, s.Log.BytesOnDisk, s.MemtableBytes, s.Levels[0], s.Levels[6])
+		}
+	})
+}
+
+func TestDirectoryShrinksWithoutACallAfterAllKeysAreDeleted(t *testing.T) {
+	inChurn(t, func(c *churn) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		c.load(rng)
+		full := c.size()
+		for from := 0; from < churnKeys; from += churnBatch {
+			c.batch(func(i int) int { return from + i }, (*stoat.Txn).Delete)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if now := c.size(); 20*now > full {
+			t.Errorf("the directory takes %d of %d bytes after a minute", now, full)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package stoat_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
+	t.Parallel()
+	read := func(key string) func(*stoat.Txn) {
+		return func(tx *stoat.Txn) { _, _ = tx.Get([]byte(key)) } // there or not
+	}
+	scan := func(lo, hi string) func(*stoat.Txn) {
+		return func(tx *stoat.Txn) {
+			for range tx.Range([]byte(lo), []byte(hi)) {
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		read func(*stoat.Txn)
+		want error
+	}{
+		{"a key in it", read("c"), stoat.ErrConflict},
+		{"its first key", read("b"), stoat.ErrConflict},
+		{"an absent key in it", read("bb"), stoat.ErrConflict},
+		{"its end", read("d"), nil},
+		{"a key before it", read("a"), nil},
+		{"a range over it", scan("a", "z"), stoat.ErrConflict},
+		{"an empty range in it", scan("b1", "b2"), stoat.ErrConflict},
+		{"a range up to it", scan("a", "b"), nil},
+		{"a range from its end", scan("d", "e"), nil},
+		{"nothing", func(*stoat.Txn) {}, nil},
+		{"a key in an own deletion", func(tx *stoat.Txn) {
+			_ = tx.DeleteRange([]byte("c"), []byte("cc"))
+			read("c")(tx)
+		}, nil},
+	} {
+		for _, m := range []int{0, 3, 4} {
+			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
+				t.Parallel()
+				disk := vfs.NewMem()
+				db := openOn(t, disk, nil)
+				setKeys(t, db, "a b c d e")
+				tx := begin(t, db, stoat.ReadWrite)
+				c.read(tx)
+				must(t, tx.Set([]byte("x"), nil))
+				deleteRange(t, db, "b", "d")
+				moves[m].move(t, disk, db)
+				if err := tx.Commit(); !errors.Is(err, c.want) {
+					t.Errorf("commit: %v, want %v", err, c.want)
+				}
+				must(t, db.Close())
+			})
+		}
+	}
+}
+
+func TestDeleteRangeReadsNothing(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a b c")
+	tx := begin(t, db, stoat.ReadWrite)
+	must(t, tx.DeleteRange(nil, nil))
+	setKeys(t, db, "b d")
+	must(t, tx.Commit())
+	must(t, db.View(func(tx *stoat.Txn) error {
+		wantKeys(t, "whoever commits later", tx, "")
+		return nil
+	}))
+	must(t, db.Close())
+}
