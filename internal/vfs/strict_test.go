@@ -1,0 +1,29 @@
+package vfs
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestAFailedSyncOfADirectoryIsNeverFollowedByOneThatSucceeds(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewVolatile())
+	fs := Strict(faults)
+	for _, dir := range []string{"/a", "/b"} {
+		if err := fs.MkdirAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := fs.SyncDir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	faults.Add(Rule{Op: OpSyncDir, Err: ErrIO})
+	for range 3 {
+		if err := fs.SyncDir("/a"); !errors.Is(err, ErrIO) {
+			t.Fatalf("SyncDir after a failure: %v", err)
+		}
+	}
+	if err := fs.SyncDir("/b"); err != nil {
+		t.Fatalf("another directory: %v", err)
+	}
+}
