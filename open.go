@@ -29,7 +29,7 @@ func NewMemFS() FS { return vfs.NewVolatile() }
 // not what was written.
 func Open(dir string, opts *Options) (*DB, error) {
 	d := &DB{opts: opts.withDefaults(), dir: dir, readers: txn.NewRegistry[Txn]()}
-	d.fs = vfs.Strict(d.opts.FS)
+	d.fs = vfs.Strict(d.opts.FS, dir)
 	if err := d.opts.validate(); err != nil {
 		return nil, err
 	}
