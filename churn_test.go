@@ -132,7 +132,9 @@ func TestSpaceOfOverwrittenValuesIsGivenBackInIdleness(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if now := float64(c.size()) / float64(churnLive); now > 1.15 {
+		// The log and the manifest at rest take this much at any size of data.
+		const fixed = 512 << 10
+		if now := float64(c.size()-fixed) / float64(churnLive); now > 1.15 {
 			s := c.db.Stats()
 			t.Errorf("the directory takes %.3f of what is live after a minute: values %d with garbage %d, log %d, memtables %d, level 0 %+v, last %+v",
 				now, s.ValueBytes, s.ValueGarbage, s.Log.BytesOnDisk, s.MemtableBytes, s.Levels[0], s.Levels[6])
