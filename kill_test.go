@@ -66,9 +66,6 @@ const killsPerDatabase = 12
 // lives on, nothing in part, and the database must go on from there.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
 	seed := dose.Seed(t)
 	kills := dose.Size(t, dose.Kills, 10, 25)
 	dose.Reproduce(t, "kill")

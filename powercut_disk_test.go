@@ -163,16 +163,39 @@ func tryCutKinds(dir string) ([]cutKind, error) {
 		if err := os.Mkdir(below, 0o700); err != nil {
 			return nil, err
 		}
-		if err := tryCutKind(kind, below); err != nil {
+		switch err := tryCutKind(kind, below); {
+		case err == nil:
+			kinds = append(kinds, kind)
+		case isLacking(err):
 			reason = fmt.Errorf("%w; %s: %w", reason, kind.name, err)
-			continue
+		default:
+			return nil, fmt.Errorf("%s: %w", kind.name, err)
 		}
-		kinds = append(kinds, kind)
 	}
 	if len(kinds) == 0 {
 		return nil, reason
 	}
 	return kinds, nil
+}
+
+// isLacking reports whether err says that this machine does not have, or does
+// not allow, what a test needs; any other failure is one of the test.
+func isLacking(err error) bool {
+	if errors.Is(err, exec.ErrNotFound) {
+		return true
+	}
+	for _, lack := range []error{syscall.EPERM, syscall.EACCES, syscall.ENOSYS, syscall.ENOTTY, syscall.EOPNOTSUPP, syscall.ENODEV} {
+		if errors.Is(err, lack) {
+			return true
+		}
+	}
+	// mount(8) tells in words alone.
+	for _, words := range []string{"permission denied", "must be superuser", "unknown filesystem type", "failed to setup loop device"} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
 }
 
 func tryCutKind(kind cutKind, below string) error {

@@ -76,7 +76,7 @@ func (p *Plan) Apply(job *Job, s Shape) {
 	s = s.withDefaults()
 	job.Rules.Bottom = p.Bottom
 	job.Level, job.Run, job.CreatedMs = p.OutputLevel, p.Run, p.CreatedMs
-	job.TableSize, job.Splits, job.SplitMin = p.tableSize(s), p.Splits, s.TableSize/8
+	job.TableSize, job.Splits, job.SplitMin = p.tableSize(s), p.Splits, p.splitMin(s)
 }
 
 // tableSize returns the size at which outputs of p end, so that they are of

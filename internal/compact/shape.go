@@ -78,14 +78,9 @@ func targetsOf(v *manifest.Version, s Shape) targets {
 	return t
 }
 
-// Base returns the level to which level 0 of v goes: that of the targets, or a
-// higher one that is not empty yet, because what is newer must not go below
+// baseOf returns the level to which level 0 of v goes: that of the targets, or
+// a higher one that is not empty yet, because what is newer must not go below
 // what is older.
-func Base(v *manifest.Version, s Shape) int {
-	s = s.withDefaults()
-	return baseOf(v, targetsOf(v, s))
-}
-
 func baseOf(v *manifest.Version, t targets) int {
 	for level := 1; level < t.base; level++ {
 		if len(v.Levels[level]) > 0 {

@@ -185,7 +185,9 @@ func (t *tree) merge(p *Plan) []*manifest.Table {
 	}
 	t.merged += int64(len(kept)) * t.grainBytes
 	t.tempMax = max(t.tempMax, p.InputBytes())
-	return t.cut(kept, p.OutputLevel, p.Run, p.CreatedMs, p.tableSize(t.s), p.Splits, p.splitMin(t.s))
+	var job Job
+	p.Apply(&job, t.s) // what a real job is told
+	return t.cut(kept, job.Level, job.Run, job.CreatedMs, job.TableSize, job.Splits, job.SplitMin)
 }
 
 // invalid says what is wrong with the tree, if anything is: tables of a run or
