@@ -88,11 +88,9 @@ func BenchmarkAppendTable(b *testing.B) {
 			for i := range txns {
 				txns[i] = New(Options{})
 			}
-			pool := NewPool(offHeap{}, 1<<30)
-			defer pool.Drain(0)
 			for done := 0; done < b.N; {
 				b.StopTimer()
-				table := New(Options{Memory: pool, SizeHint: 400_000})
+				table := New(Options{Memory: Slabs(offHeap{}), SizeHint: 400_000})
 				for from := 0; from < 400_000 && done < b.N; from += len(txns) * size {
 					b.StopTimer()
 					for i, txn := range txns {
@@ -149,9 +147,7 @@ func BenchmarkTxnCycle(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("keys=%d", different), func(b *testing.B) {
 			txn := New(txnOptions())
-			pool := NewPool(offHeap{}, 1<<30)
-			defer pool.Drain(0)
-			table := New(Options{Memory: pool, SizeHint: different})
+			table := New(Options{Memory: Slabs(offHeap{}), SizeHint: different})
 			b.ReportAllocs()
 			for i := range b.N {
 				if i%perTable == perTable-1 {
