@@ -1,5 +1,7 @@
 # The daily loop is `make check`. Every randomized target takes SEED, a number
-# or "random", and prints the line that runs a failure again.
+# or "random", and prints the line that runs a failure again. One that ends
+# without it, by a panic outside of the test or by TIMEOUT, is run again with the
+# same command and the seed, which is printed first when it was drawn.
 
 GO          ?= go
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -12,11 +14,15 @@ TAGS ?= invariants
 RACE ?=
 VERBOSE ?=
 
+# After this time a randomized target that hangs is ended, with a trace of every
+# goroutine. A run of hours asks for more.
+TIMEOUT ?= 4h
+
 # Platforms that must compile, beside the one this runs on.
 PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits kill powercut diskfull model isolation stress mutants bench compare cover
+	race fuzz crash crash-twice faults bits kill powercut diskfull model isolation schedules stress large mutants bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -46,15 +52,15 @@ cross: ## vet for the other platforms
 	done
 
 test: ## what a user runs: all tests, no tags
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 test-invariants: ## all tests with the invariants on
-	$(GO) test -tags invariants ./...
+	$(GO) test -timeout 30m -tags invariants ./...
 
 test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 	@if [ "$$($(GO) env GOHOSTOS GOHOSTARCH | tr '\n' /)" = linux/amd64/ ]; then \
 		echo "$(GO) test -short ./... (386)"; \
-		CGO_ENABLED=0 GOARCH=386 $(GO) test -short ./...; \
+		CGO_ENABLED=0 GOARCH=386 $(GO) test -timeout 30m -short ./...; \
 	else echo "test-386: skipped, this is not linux/amd64"; fi
 
 race: ## all tests under the race detector, short
@@ -65,7 +71,7 @@ race: ## all tests under the race detector, short
 define randomized
 	@$(GO) test -tags "$(TAGS)" -list '^($(1))$$' . | grep -q '^Test' || \
 		{ echo "there is no test $(1)"; exit 1; }
-	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout 0 -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
+	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout $(TIMEOUT) -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
 endef
 
 # The sizes below are the dose of a change; docs/testing.md has those of a
@@ -110,10 +116,17 @@ isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
 	$(call randomized,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
 
+schedules: SCHEDULES ?= 2000
+schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED, SCHEDULES
+	$(call randomized,TestSchedules,-stoat.schedules=$(SCHEDULES))
+
 stress: RACE = -race
 stress: DURATION ?= 10s
 stress: ## writers, readers and reopening under the race detector: SEED, DURATION
 	$(call randomized,TestStress.*,-stoat.duration=$(DURATION))
+
+large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
+	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestAVeryLargeValue|^TestTransactionsLarger' . -args -stoat.large
 
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice

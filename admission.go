@@ -1,12 +1,11 @@
 package stoat
 
 import (
+	"cmp"
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/stoatdb/stoat/internal/compact"
-	"github.com/stoatdb/stoat/internal/manifest"
 )
 
 // waitingMax is how many memtables may wait to be flushed before commits wait
@@ -24,8 +23,13 @@ const (
 const (
 	// napMin is the shortest wait that is worth a sleep; shorter ones add up.
 	napMin = 200 * time.Microsecond
-	// napMax bounds one wait, so that slowing down is never a stall.
-	napMax = 50 * time.Millisecond
+	// napMax bounds one wait, so that slowing down is never a stall, and for
+	// every napBytes that are to be written another one.
+	napMax   = 50 * time.Millisecond
+	napBytes = 1 << 20
+	// owedMax bounds what is owed: what was behind once is not paid for long
+	// after it was made up for.
+	owedMax = 5 * time.Second
 )
 
 // An admission holds commits up when they outrun the work behind them. As long
@@ -41,8 +45,9 @@ type admission struct {
 	// and freeNsPerKiB that which collection takes for what it frees.
 	nsPerKiB, flushNsPerKiB, freeNsPerKiB atomic.Int64
 
-	gauge         garbageGauge // guarded by installing
-	lastCollected time.Time    // guarded by compacting
+	gauge         spaceGauge
+	tableMax      atomic.Int64 // see memtableMax
+	lastCollected time.Time    // guarded by collecting
 
 	mu       sync.Mutex
 	ended    sync.Cond // a flush has ended
@@ -50,7 +55,7 @@ type admission struct {
 	flushing bool
 	err      error // of the last one
 
-	next atomic.Int64 // when what was written is paid for, in Unix nanoseconds
+	next atomic.Int64 // when what was written is paid for, of monotonic
 
 	waits  atomic.Int64 // how often a group waited
 	waited atomic.Int64 // nanoseconds in all
@@ -59,28 +64,89 @@ type admission struct {
 func (a *admission) init(d *DB) {
 	a.db = d
 	a.ended.L = &a.mu
+	a.tableMax.Store(d.opts.MemtableSize)
 }
 
 // admit returns nil when about so many bytes may be written: when what was
 // written before has been paid for, and there is memory. The caller leads a
-// group and holds no lock.
-func (a *admission) admit(bytes int64) error {
+// group and holds no lock. When ctx is done before that, admit returns its error.
+func (a *admission) admit(ctx context.Context, bytes int64) error {
 	started := time.Now()
-	nap, full := a.owed(started), a.full(bytes)
+	nap, full := a.owed(), a.full(bytes)
 	if nap < napMin && !full {
 		return nil
 	}
-	time.Sleep(min(nap, napMax))
-	err := a.stall(bytes)
+	err := a.sleep(ctx, nap, bytes)
+	if err == nil {
+		err = a.stall(ctx, bytes)
+	}
 	a.waits.Add(1)
 	a.waited.Add(int64(time.Since(started)))
 	return err
 }
 
+// admitApart waits until what was written before has been paid for, and then
+// charges for so many bytes that a transaction is about to write apart: their
+// space is taken before the transaction can be held up as part of a group. The
+// wait grows with what is written. The caller holds no lock. When ctx is done
+// before the end of the wait, nothing may be written, and nothing is charged for.
+func (a *admission) admitApart(ctx context.Context, bytes int64) error {
+	ns := a.pace(a.db.view.Load()) * bytes >> 10
+	if ns == 0 {
+		return nil
+	}
+	nap := a.owe(ns)
+	if nap < napMin {
+		return nil
+	}
+	started := time.Now()
+	err := a.sleep(ctx, nap, bytes)
+	if err != nil {
+		a.owe(-ns)
+	}
+	a.waits.Add(1)
+	a.waited.Add(int64(time.Since(started)))
+	return err
+}
+
+// owe makes those who come later pay for ns, and returns how long it was before
+// until all was paid for.
+func (a *admission) owe(ns int64) time.Duration {
+	for now := monotonic(); ; {
+		next := a.next.Load()
+		from := max(next, now)
+		if a.next.CompareAndSwap(next, min(from+ns, now+int64(owedMax))) {
+			return time.Duration(from - now)
+		}
+	}
+}
+
+// forgive ends the payment for what is no longer behind.
+func (a *admission) forgive() {
+	if next := a.next.Load(); next > monotonic() {
+		a.next.CompareAndSwap(next, 0)
+	}
+}
+
+// sleep sleeps, as long as it may before so many bytes are written, and until
+// the database is closed at most. It returns the error of ctx if that is done
+// before.
+func (a *admission) sleep(ctx context.Context, nap time.Duration, bytes int64) error {
+	timer := time.NewTimer(min(nap, napMax*time.Duration(1+bytes/napBytes)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.db.background.stopped.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
 // owed returns how long it is until what was written is paid for.
-func (a *admission) owed(now time.Time) time.Duration {
+func (a *admission) owed() time.Duration {
 	if next := a.next.Load(); next > 0 {
-		return time.Duration(next - now.UnixNano())
+		return time.Duration(next - monotonic())
 	}
 	return 0
 }
@@ -88,11 +154,9 @@ func (a *admission) owed(now time.Time) time.Duration {
 // charge makes the next groups pay for one of so many bytes. The caller holds
 // build.
 func (a *admission) charge(bytes int64) {
-	ns := a.pace(a.db.view.Load()) * bytes >> 10
-	if ns == 0 {
-		return
+	if ns := a.pace(a.db.view.Load()) * bytes >> 10; ns != 0 {
+		a.owe(ns)
 	}
-	a.next.Store(max(a.next.Load(), time.Now().UnixNano()) + ns)
 }
 
 // pace returns how many nanoseconds a KiB has to wait.
@@ -103,7 +167,7 @@ func (a *admission) pace(v *view) int64 {
 	}
 	_, used := v.waiting()
 	used += v.tables[0].Bytes()
-	fill := float64(used) / float64((waitingMax+1)*a.db.opts.MemtableSize)
+	fill := float64(used) / float64((waitingMax+1)*a.memtableMax())
 	if fill > paceFrom {
 		share := min(1, (fill-paceFrom)/(paceFull-paceFrom))
 		ns += int64(share * float64(a.flushNsPerKiB.Load()))
@@ -112,31 +176,43 @@ func (a *admission) pace(v *view) int64 {
 }
 
 // stall is wait, with events around it.
-func (a *admission) stall(bytes int64) error {
+func (a *admission) stall(ctx context.Context, bytes int64) error {
 	if !a.full(bytes) {
 		return nil
 	}
 	started := time.Now()
 	a.db.emit(StallBegin{})
-	err := a.wait(bytes)
+	err := a.wait(ctx, bytes)
 	a.db.emit(StallEnd{Took: time.Since(started)})
 	return err
 }
 
 // full reports whether so many bytes would need a memtable more than there may
-// be.
+// be, or more memory than that many memtables have: a large transaction brings a
+// table of its own, of any size. When nothing waits to be flushed, nothing can
+// be gained by waiting, and one larger than everything gets in; what the active
+// memtable has room for gets in beside it.
 func (a *admission) full(bytes int64) bool {
-	v := a.db.view.Load()
-	return len(v.tables) > waitingMax && v.tables[0].Bytes()+bytes > a.db.opts.MemtableSize
+	v, size := a.db.view.Load(), a.memtableMax()
+	if len(v.tables) == 1 {
+		return false
+	}
+	waiting, held := v.waiting()
+	active, most := v.tables[0].Bytes()+bytes, (waitingMax+1)*size
+	if active <= size { // but it may come as a table of its own
+		return waiting > waitingMax && held > most
+	}
+	return waiting >= waitingMax || held+active > most
 }
 
 // wait waits until flushes have made room, or returns the error of one that
-// began after the call and failed.
-func (a *admission) wait(bytes int64) error {
+// began after the call and failed, or that of ctx.
+func (a *admission) wait(ctx context.Context, bytes int64) error {
+	defer context.AfterFunc(ctx, a.interrupt)()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.full(bytes) {
-		if err := a.db.commits.poisoned(); err != nil {
+		if err := cmp.Or(a.db.commits.poisoned(), ctx.Err()); err != nil {
 			return err
 		}
 		next := a.flushes + 1
@@ -144,7 +220,7 @@ func (a *admission) wait(bytes int64) error {
 			next++ // the one under way may have met what is over by now
 		}
 		a.db.background.flusher.wake()
-		for a.flushes < next && a.db.commits.poisoned() == nil && a.full(bytes) {
+		for a.flushes < next && a.db.commits.poisoned() == nil && ctx.Err() == nil && a.full(bytes) {
 			a.ended.Wait()
 		}
 		if a.err != nil && a.full(bytes) {
@@ -190,79 +266,3 @@ const (
 	debtUnit = 512 << 20 // bytes
 	debtRate = 64 << 20  // bytes a second
 )
-
-// Beyond garbageFrom of all values being garbage, writing is slowed down, in
-// proportion: at garbageFull to what collection was measured to free in the
-// same time, since overwriting makes as much garbage as it writes.
-const (
-	garbageFrom = 0.16
-	garbageFull = 0.21
-	// garbagePaceMax bounds by how much slower than collection writing may
-	// become.
-	garbagePaceMax = 4
-	// freeRate is what collection is taken to free, in bytes a second, before
-	// it was measured.
-	freeRate = 128 << 20
-)
-
-// A garbageGauge estimates how much of the values is garbage: what compaction
-// has found to be, and what it will find once it merges level 0, by the part of
-// level 0 that turned out to replace something the last times. It believes at
-// once that this grows, and by and by that it falls.
-type garbageGauge struct {
-	newest, garbage uint64  // as of the last edit
-	replacing       float64 // part of what left level 0
-}
-
-// share takes note of a version and returns what part of its values is garbage.
-func (g *garbageGauge) share(v *manifest.Version) float64 {
-	garbage, all := garbageOf(v)
-	newest := compact.NewestValues(v)
-	if newest < g.newest {
-		// What was known to be garbage before has nothing to do with it: an edit
-		// that empties level 0 drops no value file.
-		part := min(1, float64(garbage-min(garbage, g.garbage))/float64(g.newest-newest))
-		g.replacing = max(part, (g.replacing+part)/2)
-	}
-	g.newest, g.garbage = newest, garbage
-	if all == 0 {
-		return 0
-	}
-	return (float64(garbage) + g.replacing*float64(newest)) / float64(all)
-}
-
-// collected says what a collection has freed, and in which time. Where one
-// follows the other, what lies between them counts: the merging that finds
-// the garbage is part of the price.
-func (a *admission) collected(freed int64, started time.Time) {
-	now := time.Now()
-	since := started
-	if started.Sub(a.lastCollected) < time.Second {
-		since = a.lastCollected
-	}
-	a.lastCollected = now
-	if freed < 1<<20 {
-		return // too little to tell
-	}
-	ns := int64(now.Sub(since)) / (freed >> 10)
-	if old := a.freeNsPerKiB.Load(); old != 0 {
-		ns = (7*old + ns) / 8
-	}
-	a.freeNsPerKiB.Store(ns)
-}
-
-// setDebt says how far compaction is behind, by the version that was just
-// installed. The caller holds installing.
-func (a *admission) setDebt(v *manifest.Version, debt int64) {
-	const second = float64(time.Second)
-	ns := float64(debt) / debtUnit * second / (debtRate >> 10)
-	share := (a.gauge.share(v) - garbageFrom) / (garbageFull - garbageFrom)
-	if _, all := garbageOf(v); all > uint64(4*a.db.opts.MemtableSize) {
-		free := float64(a.freeNsPerKiB.Load())
-		if free == 0 {
-			free = second / (freeRate >> 10)
-		}
-		ns += min(max(0, share), garbagePaceMax) * free
-	}
-	a.nsPerKiB.Store(int64(ns))
-}

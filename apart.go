@@ -1,6 +1,7 @@
 package stoat
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -19,8 +20,29 @@ const apartMin = 1 << 20
 
 // apartMax is how many memtables' worth of values that were written apart one
 // memtable may refer to. What they replaced is found to be garbage only after
-// it has been flushed.
-const apartMax = 4
+// it has been flushed: where values are replaced, they may be a thirtysecond of
+// all, or half a memtable's worth in any case.
+const (
+	apartMax  = 4
+	apartPart = 32
+)
+
+// apartFull reports whether a memtable that refers to so many bytes of values
+// that were written apart is to be flushed, given those of all value files.
+func (d *DB) apartFull(apart int64) bool {
+	if apart > apartMax*d.opts.MemtableSize {
+		return true
+	}
+	replaced := d.admission.gauge.replacing() * float64(apart)
+	if replaced <= float64(d.opts.MemtableSize/2) {
+		return false
+	}
+	all := uint64(0)
+	for _, f := range d.view.Load().tree.Version.Values {
+		all += f.Bytes
+	}
+	return replaced > float64(all/apartPart)
+}
 
 func (o *Options) apartMin() int64 { return min(apartMin, o.MemtableSize/4) }
 
@@ -33,7 +55,8 @@ func (o *Options) apartMin() int64 { return min(apartMin, o.MemtableSize/4) }
 type apart struct {
 	mu sync.Mutex
 	// files tells for each file the transaction whose pointers lead there, 0
-	// while it is under way.
+	// while it is under way. A file stays here for as long as it is there: while
+	// one looks at the state after a flush, another may look at that before.
 	files map[base.FileNum]base.SeqNum
 }
 
@@ -47,7 +70,7 @@ func (a *apart) hold(n base.FileNum, seq base.SeqNum) {
 	a.files[n] = max(a.files[n], seq)
 }
 
-// forget gives up a file whose transaction has failed.
+// forget lets go of a file whose transaction has failed, or that is dropped.
 func (a *apart) forget(n base.FileNum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,27 +78,37 @@ func (a *apart) forget(n base.FileNum) {
 }
 
 // held reports whether memtables or a transaction under way refer to the file,
-// given what has been flushed.
+// in a state in which so much had been flushed.
 func (a *apart) held(n base.FileNum, flushed base.SeqNum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seq, ok := a.files[n]
-	if ok && seq != 0 && seq <= flushed {
-		delete(a.files, n)
-		ok = false
-	}
-	return ok
+	return ok && (seq == 0 || seq > flushed)
 }
 
 // placeApart makes the values of a transaction that lie in value files of their
 // own a part of the database: those that it was given as readers, and its
 // large ones, if there are enough of them.
-func (d *DB) placeApart(r *request) error {
+func (d *DB) placeApart(ctx context.Context, r *request) error {
 	w := r.writes
 	p := placement{db: d}
 	pending := w.pending
 	var err error
-	if w.large >= d.opts.apartMin() {
+	bytes, large := int64(0), w.large >= d.opts.apartMin()
+	if large {
+		bytes = w.large
+	}
+	for _, s := range w.streams {
+		bytes += s.file.Size
+	}
+	if !d.background.enter() {
+		return ErrClosed
+	}
+	defer d.background.running.Done()
+	if err := d.admission.admitApart(ctx, bytes); err != nil {
+		return err
+	}
+	if large {
 		if pending, err = d.writeApart(w.pending, &p); err != nil {
 			p.abandon()
 			return fmt.Errorf("write values apart: %w", err)
@@ -91,6 +124,9 @@ func (d *DB) placeApart(r *request) error {
 		r.apartBytes += f.Size
 	}
 	if err := d.install(manifest.Edit{AddValues: files}, nil); err != nil {
+		if d.manifest.Err() != nil {
+			d.backgroundFailed(err)
+		}
 		if pending != w.pending {
 			pending.Release()
 		}
@@ -104,7 +140,8 @@ func (d *DB) placeApart(r *request) error {
 	for _, s := range w.streams {
 		s.kept = true
 	}
-	d.work.apartBytes.Add(p.bytes())
+	r.moved = bytes
+	d.work.apartBytes.Add(r.apartBytes)
 	if pending != w.pending {
 		w.pending.Release()
 		w.pending = pending
@@ -115,7 +152,7 @@ func (d *DB) placeApart(r *request) error {
 // writeApart writes the large values of old into value files. It returns the
 // same writes with pointers in their place.
 func (d *DB) writeApart(old *memtable.Table, p *placement) (pending *memtable.Table, err error) {
-	pending = newPending()
+	pending = d.memory.newPending()
 	for e := range old.Entries {
 		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= d.opts.LargeValueThreshold {
 			// Its number is not known yet. A file of one transaction has each
@@ -143,25 +180,20 @@ func (d *DB) writeApart(old *memtable.Table, p *placement) (pending *memtable.Ta
 // If it was not applied, they are garbage, which collection gives back; if
 // nobody knows, because the log failed, they stay.
 func (d *DB) settle(r *request) {
+	d.room.taken(r)
 	for _, n := range r.apart {
 		switch {
 		case r.seq != 0:
 			d.apart.hold(n, r.seq)
+			if d.manifest.State().FlushedSeq >= r.seq {
+				d.wakeCollector() // when the flush did, the file was held yet
+			}
 		case d.commits.poisoned() == nil:
 			d.apart.forget(n)
-			d.background.compactor.wake()
+			d.wakeCollector()
 		}
 	}
 	r.apart = nil
-}
-
-// newPending returns an empty table for the writes of a transaction.
-func newPending() *memtable.Table {
-	return memtable.New(memtable.Options{
-		Memory:    memtable.Tiered(memtable.Heap(), offHeap{}, pendingOffHeap),
-		ChunkSize: pendingChunk,
-		Keep:      pendingOffHeap,
-	})
 }
 
 // seenApart notes a pointer that recovery found in the log.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -134,4 +135,36 @@ func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestStatsCountEachValueOnceWhereverItIsWritten(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	must(t, err)
+	before := db.Stats()
+	for _, c := range []struct {
+		what                       string
+		values, size, streamed     int
+		committed, apart, overhead int64
+	}{
+		{"large values, a longer one as a reader", 100, 5000, 2 << 20, 500_000 + 2<<20, 2 << 20, 10_000},
+		{"large values that are enough to be written apart", 1000, 5000, 1, 5_000_000, 5_000_000, 100_000},
+		{"a large one as a reader", 0, 0, 10 << 20, 10 << 20, 10 << 20, 100_000},
+	} {
+		must(t, db.Update(func(tx *stoat.Txn) error {
+			for i := range c.values {
+				if err := tx.Set(treeKey(i), make([]byte, c.size)); err != nil {
+					return err
+				}
+			}
+			return tx.SetReader([]byte("streamed"), strings.NewReader(strings.Repeat("x", c.streamed)))
+		}))
+		now := db.Stats()
+		committed, apart := now.CommittedBytes-before.CommittedBytes, now.ApartBytes-before.ApartBytes
+		if committed < c.committed || committed > c.committed+c.overhead || apart < c.apart || apart > c.apart+c.overhead {
+			t.Errorf("%s: %d bytes committed and %d apart, want %d and %d", c.what, committed, apart, c.committed, c.apart)
+		}
+		before = now
+	}
+	must(t, db.Close())
 }

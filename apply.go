@@ -1,72 +1,79 @@
 package stoat
 
 import (
+	"errors"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
+// errVersionsSpent is for commits after the one that got the last number.
+var errVersionsSpent = errors.New("stoat: no version is left to commit as")
+
 // buildGroup validates, numbers, applies and encodes the members of g and
 // writes them to the log. The caller holds build.
 //
-// A member that fails alone (a conflict, a full disk before anything was
-// written) carries its error and leaves no trace. A failure once its writes
-// have been applied is the group's and poisons the committer.
+// A member that fails alone (a conflict, a full disk, a lack of memory) carries
+// its error and leaves no trace. A failure to write what has been applied is the
+// group's and poisons the committer.
 func (c *committer) buildGroup(g *group) {
 	c.counts.groups.Add(1)
 	c.last = g
 	timeMs := c.db.nowMs()
 	g.err = c.poisoned()
 	for i := 0; i < len(g.members) && g.err == nil; i++ {
-		g.err = c.build1(g, g.members[i], timeMs)
+		g.members[i].err = c.build1(g, g.members[i], timeMs)
 	}
 	if l := c.db.log.Load(); g.err == nil && l != nil {
 		g.err = l.Flush()
 	}
 	if g.err != nil {
 		c.fail(g.err)
-	} else if g.lastSeq > 0 {
-		c.db.clock.keep(timeMs)
 	}
+	for _, r := range g.members {
+		c.db.room.taken(r)
+	}
+	g.timeMs = timeMs
 }
 
-// build1 takes one member through; the error it returns is fatal.
+// build1 takes one member through. It is applied first: that can fail and then
+// leaves nothing behind, while what the log has taken gets to the disk.
 func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	g.sync = g.sync || r.sync
 	w := r.writes
 	if w == nil {
-		r.err = c.proveRecovered()
-		return nil
+		return c.proveRecovered()
 	}
 	if !mutant.On(mutant.SkipGroupCheck) {
-		if r.err = c.validate(r); r.err != nil {
-			return nil
+		if err := c.validate(r); err != nil {
+			return err
 		}
 	}
-	if r.err = g.refused; r.err != nil {
-		return nil
+	if g.refused != nil {
+		return g.refused
 	}
-	if r.err = c.reserve(r.size()); r.err != nil {
-		return nil
+	if c.lastSeq == base.SeqNumMax {
+		return errVersionsSpent
+	}
+	if err := c.reserve(r.size()); err != nil {
+		c.db.room.refusedBy(err)
+		return err
 	}
 	seq := c.lastSeq + 1
 	if mutant.On(mutant.EarlyPublish) {
 		c.db.visible.Store(uint64(seq))
 	}
-	c.db.admission.charge(r.size() + r.apartBytes)
-	c.encode(w.pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(w.pending.LiveLen())})
-	c.apart += r.apartBytes
-	bytes := w.pending.DataBytes() // a large table leaves the write set in apply
-	if len(r.apart) > 0 {
-		bytes += w.large
-	}
-	if err := c.db.apply(w, seq); err != nil {
+	c.db.admission.charge(r.size())
+	pending := w.pending // which leaves the write set if it is large
+	if err := c.db.apply(r, seq); err != nil {
 		return err
 	}
+	c.encode(pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())})
 	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
 	c.counts.commits.Add(1)
-	c.counts.bytes.Add(bytes)
+	c.counts.bytes.Add(pending.DataBytes() + r.moved)
 	return nil
 }
 
@@ -106,8 +113,10 @@ func (c *committer) encode(pending *memtable.Table, h txn.Header) {
 
 // apply puts a transaction's writes into the memtable, where they wait to
 // become visible. A large transaction's own table joins the queue as it is.
-// The caller holds build.
-func (d *DB) apply(w *writeSet, seq base.SeqNum) error {
+// When apply fails nothing has happened, but for an empty memtable. The caller
+// holds build.
+func (d *DB) apply(r *request, seq base.SeqNum) error {
+	c, w := &d.commits, r.writes
 	size, active := w.pending.Bytes(), d.view.Load().tables[0]
 	// The record of the transaction is in the segment that the log is at.
 	from := d.log.Load().Current()
@@ -116,16 +125,21 @@ func (d *DB) apply(w *writeSet, seq base.SeqNum) error {
 		if active.Len() == 0 {
 			d.insert(from, w.pending)
 		} else {
-			d.add(from, newTable(0), w.pending)
+			d.add(from, d.memory.newTable(0), w.pending)
+			c.apart.Store(0)
 		}
 		w.pending = nil
 		return nil
 	}
-	c := &d.commits
-	if active.Len() > 0 && (active.Bytes()+size > d.opts.MemtableSize || c.apart > apartMax*d.opts.MemtableSize) {
-		active = newTable(active.Len())
+	apart := c.apart.Load() + r.apartBytes
+	if active.Len() > 0 && (active.Bytes()+size > d.admission.memtableMax() || apart > 0 && d.apartFull(apart)) {
+		active = d.memory.newTable(active.Len())
 		d.add(from, active)
-		c.apart = 0
+		c.apart.Store(0)
 	}
-	return active.AppendTable(w.pending, seq)
+	if err := active.AppendTable(w.pending, seq); err != nil {
+		return err
+	}
+	c.apart.Add(r.apartBytes)
+	return nil
 }

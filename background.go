@@ -3,24 +3,27 @@ package stoat
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // background is the work that nobody asked for: a goroutine that flushes
-// memtables, one that compacts tables, and one that gives back what readers
-// have let go of. Each does its work in steps, waits when a step found
+// memtables, one that compacts tables, one that gives back what readers have
+// let go of, and now and then one that collects garbage. Each does its work in steps, waits when a step found
 // nothing to do, and is woken by who makes work. Close ends them between two
 // steps, and stops a compaction in the middle of one.
 type background struct {
 	flusher, compactor, sweeper worker
+	collector                   collector
 
 	idle struct {
 		dozing atomic.Bool // the flusher waits for a commit to wake it
 	}
 
-	quiet quietTime
+	quiet     quietTime
+	deletions deletionsLook // the flusher's
 
 	running sync.WaitGroup
 	ending  sync.Mutex // held to add to running, and to stop
@@ -30,10 +33,11 @@ type background struct {
 
 // A worker is one of these goroutines.
 type worker struct {
-	work chan struct{} // holds a token when there may be work
+	work     chan struct{} // holds a token when there may be work
+	retryMax time.Duration // how long it waits at most after an error
 }
 
-func (w *worker) init() { w.work = make(chan struct{}, 1) }
+func (w *worker) init() { w.work, w.retryMax = make(chan struct{}, 1), retryAfter }
 
 // wake makes the worker look for work.
 func (w *worker) wake() {
@@ -46,32 +50,46 @@ func (w *worker) wake() {
 // errStopped ends work in the middle because the database is being closed.
 var errStopped = errors.New("stoat: stopped")
 
-// retryAfter is how long a worker waits after an error, unless it is woken.
-const retryAfter = time.Second
+// retryAfter is how long a worker waits after an error, unless it is woken. The
+// compactor, for whom nobody waits, waits twice as long after each more in a row,
+// up to compactRetryMax.
+const (
+	retryAfter      = time.Second
+	compactRetryMax = time.Minute
+)
 
 func (b *background) init() {
 	b.stopped, b.stop = context.WithCancel(context.Background())
+	b.idle.dozing.Store(true) // the first commit wakes the flusher
 	for _, w := range []*worker{&b.flusher, &b.compactor, &b.sweeper} {
 		w.init()
 	}
+	b.compactor.retryMax = compactRetryMax
 }
 
-// start starts the goroutines.
+// startBackground starts the goroutines, unless somebody else drives the work.
 func (d *DB) startBackground() {
+	if d.driver != nil {
+		return
+	}
 	b := &d.background
-	b.run(&b.flusher, d.flushStep)
-	b.run(&b.compactor, d.compactStep)
-	b.run(&b.sweeper, func() (time.Duration, error) { d.sweep(); return 0, nil })
+	b.quiet.stir() // whoever opens a database is about to use it
+	b.run(&b.flusher, idleAfter, d.flushStep)
+	b.run(&b.compactor, 0, d.compactStep)
+	b.run(&b.sweeper, 0, func() (time.Duration, error) { d.sweepStep(); return 0, nil })
 }
 
-// run starts a goroutine that does step whenever w is woken, and again after
-// the time that step asks for, if it asks. An error is for the step itself to
-// report; it is tried again after a while.
-func (b *background) run(w *worker, step func() (again time.Duration, err error)) {
+// run starts a goroutine that does step after first, unless that is 0, whenever
+// w is woken, and again after the time that step asks for, if it asks. An error
+// is for the step itself to report; it is tried again after a while.
+func (b *background) run(w *worker, first time.Duration, step func() (again time.Duration, err error)) {
 	b.running.Go(func() {
-		timer := time.NewTimer(0)
-		timer.Stop()
+		timer := time.NewTimer(first)
 		defer timer.Stop()
+		if first == 0 {
+			timer.Stop()
+		}
+		retry := retryAfter
 		for {
 			select {
 			case <-b.stopped.Done():
@@ -81,7 +99,9 @@ func (b *background) run(w *worker, step func() (again time.Duration, err error)
 			}
 			again, err := step()
 			if err != nil {
-				again = retryAfter
+				again, retry = retry, min(2*retry, w.retryMax)
+			} else {
+				retry = retryAfter
 			}
 			if timer.Stop(); again > 0 {
 				timer.Reset(again)
@@ -98,15 +118,63 @@ func (b *background) end() {
 	b.running.Wait()
 }
 
+// A calm is how long a database has been left alone, as far as the work behind
+// cares.
+type calm uint8
+
+const (
+	// busy: commits come.
+	busy calm = iota
+	// pausing: there has been none for pauseAfter. A load may have ended, and
+	// what it left in level 0 makes every read slower.
+	pausing
+	// idling: there has been none for idleAfter.
+	idling
+)
+
+const (
+	pauseAfter = 100 * time.Millisecond
+	// idleAfter is how long nobody must have committed for the database to
+	// be called idle.
+	idleAfter = time.Second
+)
+
 // A quietTime tells for how long a database has been left alone.
 type quietTime struct {
-	from atomic.Int64 // when the last commit was published, in Unix nanoseconds
+	from atomic.Int64 // when the last commit was published, of monotonic
 }
 
 // stir notes a commit.
-func (q *quietTime) stir() { q.from.Store(time.Now().UnixNano()) }
+func (q *quietTime) stir() { q.from.Store(monotonic()) }
+
+// quiet returns how long it has been.
+func (q *quietTime) quiet() time.Duration {
+	if from := q.from.Load(); from != 0 {
+		return time.Duration(monotonic() - from)
+	}
+	return math.MaxInt64
+}
+
+// calm returns how calm it is, and in how much time it will be calmer if nobody
+// commits, which is 0 when it cannot be.
+func (q *quietTime) calm() (now calm, calmer time.Duration) {
+	switch quiet := q.quiet(); {
+	case quiet < pauseAfter:
+		return busy, pauseAfter - quiet
+	case quiet < idleAfter:
+		return pausing, idleAfter - quiet
+	}
+	return idling, 0
+}
 
 // left returns how long it is until the database is idle, 0 if it is.
 func (q *quietTime) left() time.Duration {
-	return max(0, idleAfter-time.Duration(time.Now().UnixNano()-q.from.Load()))
+	return max(0, idleAfter-q.quiet())
 }
+
+// began is where monotonic begins.
+var began = time.Now()
+
+// monotonic returns nanoseconds of a clock that nobody sets: what is paced or
+// waited for must not depend on one that goes back.
+func monotonic() int64 { return int64(time.Since(began)) + 1 }

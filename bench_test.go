@@ -41,28 +41,10 @@ func benchKey(dst []byte, k int) []byte {
 	return append(dst, digits[:]...)
 }
 
-// fillBench writes n keys in random order, in batches of 1,000.
+// fillBench writes n keys with values of 128 bytes.
 func fillBench(b *testing.B, db *stoat.DB, n int) {
 	b.Helper()
-	order := rand.New(rand.NewPCG(1, 2)).Perm(n)
-	value := make([]byte, 128)
-	var key []byte
-	for len(order) > 0 {
-		batch := order[:min(1000, len(order))]
-		order = order[len(batch):]
-		err := db.Update(func(tx *stoat.Txn) error {
-			for _, k := range batch {
-				key = benchKey(key, k)
-				if err := tx.Set(key, value); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
+	fillSized(b, db, n, 128)
 }
 
 // inMemtable keeps n keys of the benchmarks in one memtable.
@@ -278,6 +260,28 @@ func BenchmarkScan(b *testing.B) {
 			}
 		})
 	}
+	b.Run("items", func(b *testing.B) {
+		err := db.View(func(tx *stoat.Txn) error {
+			it := tx.Iterator(stoat.IterOptions{})
+			defer it.Close()
+			b.ReportAllocs()
+			var touched byte
+			for b.Loop() {
+				if !it.Next() && !it.First() {
+					b.Fatal("the database is empty")
+				}
+				v, err := it.Item().Value()
+				if err != nil {
+					return err
+				}
+				touched += v[0]
+			}
+			return it.Err()
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	})
 	b.Run("seek10", func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		err := db.View(func(tx *stoat.Txn) error {

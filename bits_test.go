@@ -44,7 +44,7 @@ const bitsSector = 512
 func TestBits(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 300, 2_500)
+	flips := dose.Size(t, dose.Flips, 100, 1_000)
 	dose.Reproduce(t, "bits")
 	var tally bitsTally
 	for _, img := range bitsImages(t) {
@@ -180,10 +180,17 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 10, 6<<10)
 		must(t, flushed(r.db))
 	})
+	compressed := newBitsImage(t, "compressed", func(r *modelRun) {
+		r.opts.MemtableSize, r.opts.Compression = smallMemtable, stoat.CompressionSmall
+		commitSome(t, r, 60, 6<<10)
+	}, func(r *modelRun) {
+		commitSome(t, r, 10, 6<<10)
+		must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	})
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
-	return []*bitsImage{one, several, segments, last, tables, newUnclosedImage(t)}
+	return []*bitsImage{one, several, segments, last, tables, compressed, newUnclosedImage(t)}
 }
 
 func must(t *testing.T, err error) {

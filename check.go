@@ -12,14 +12,26 @@ import (
 )
 
 type (
-	// CheckReport says what DB.Check looked at and what it found.
+	// CheckReport says what DB.Check looked at and what it found. Its fields are
+	//
+	//	Tables, Values    int           // tables and value files,
+	//	Bytes             int64         // and their size
+	//	Entries, Pointers uint64        // versions of keys, and how many values lie apart
+	//	Jumps             uint64        // from one value file to another along the tables
+	//	LogRecords        int64         // transactions in the log, of a read-only database
+	//	Problems          []error       // each with its file and, if there is one, offset
+	//	Warnings          []string      // what is strange but harmless
+	//	Took              time.Duration
+	//
+	// and its method Err returns the problems as one error.
 	CheckReport = check.Report
-	// CheckProgress says how far DB.Check has come, in bytes of files.
+	// CheckProgress says how far DB.Check has come: Done of Total bytes of files.
 	CheckProgress = check.Progress
 	// CheckOptions say more about a check.
 	CheckOptions struct {
 		// Progress, if it is set, is called after each file by the goroutine
-		// that called Check.
+		// that called Check. It must not call DB.Close, which would wait for
+		// Check and so for itself.
 		Progress func(CheckProgress)
 	}
 )
@@ -47,12 +59,16 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.release(slot) // it keeps the files from being deleted
+	defer d.release(slot)
 	files := tree.New(d.treeOptions())
-	report, err := check.Run(ctx, check.Options{
-		State:     d.manifest.State(),
-		OpenTable: files.Open, OpenValues: files.OpenValues,
-		Progress: o.Progress,
+	report := new(CheckReport)
+	err = guard(func() (err error) {
+		report, err = check.Run(ctx, check.Options{
+			State:     d.pinState(slot), // it keeps the files from being deleted
+			OpenTable: files.Open, OpenValues: files.OpenValues,
+			Progress: o.Progress,
+		})
+		return err
 	})
 	if err == nil && d.opts.ReadOnly {
 		err = d.checkRest(report)

@@ -18,9 +18,10 @@ import (
 // checkpointSuffix is added to the name of a checkpoint that is being made.
 const checkpointSuffix = ".tmp"
 
-// Checkpoint makes a copy of the database in dir, which must not exist: a
-// database of its own, with exactly the commits up to some moment during the
-// call, and so with all that were acknowledged before it.
+// Checkpoint makes a copy of the database in dir, which must not exist: the error
+// is fs.ErrExist of package io/fs if it does. The copy is a database of its own,
+// with exactly the commits up to some moment during the call, and so with all that
+// were acknowledged before it.
 //
 // Files of the database never change, so that the copy shares them by hard
 // links: that takes little time and no space at first, and others go on reading
@@ -40,7 +41,10 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	defer end()
 	d.checkpointing.Lock()
 	defer d.checkpointing.Unlock()
-	dir = d.fs.Join(dir) // without a separator at its end
+	named := dir
+	if dir, err = placeOf(d.fs, d.fs.Join(dir)); err != nil { // without a separator at its end
+		return fmt.Errorf("checkpoint %s: %w", named, err)
+	}
 	c := checkpoint{db: d, ctx: ctx, started: time.Now(), dir: dir, temp: dir + checkpointSuffix}
 	if err := c.make(); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", dir, err)
@@ -91,7 +95,25 @@ func (c *checkpoint) make() error {
 		_ = fs.Rename(c.dir, c.temp)
 		return err
 	}
+	c.makeLock()
 	return nil
+}
+
+// makeLock gives the copy the file by which those who read it keep out who
+// writes. It comes last, since clear takes a directory that has one for somebody's
+// database. The copy is whole without it.
+func (c *checkpoint) makeLock() {
+	fs := c.db.fs
+	f, err := fs.Create(fs.Join(c.dir, lockName), vfs.CatLock)
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = fs.SyncDir(c.dir)
+	}
+	if err != nil && !errors.Is(err, vfs.ErrExist) { // somebody may have opened it already
+		c.db.emit(Warning{What: "a checkpoint has no lock file, readers of it keep nobody out", Err: err})
+	}
 }
 
 // fill makes the copy under its temporary name, durably. The reader's slot
@@ -103,7 +125,7 @@ func (c *checkpoint) fill() error {
 		return err
 	}
 	defer d.release(slot)
-	state := d.manifest.State()
+	state := d.pinState(slot)
 	state.Version = withoutGarbage(state.Version)
 	// The manifest comes first: it refuses a directory that has files already.
 	if err := c.writeManifest(state); err != nil {
@@ -156,6 +178,7 @@ func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
 	if err := interrupted(c.ctx); err != nil {
 		return err
 	}
+	c.db.at(pointCopy)
 	fs := c.db.fs
 	from, to := fs.Join(c.db.dir, name), fs.Join(c.temp, name)
 	c.files++

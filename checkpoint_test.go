@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -81,6 +82,7 @@ func TestCheckpointRefusesWhatExists(t *testing.T) {
 	db := openOn(t, disk, nil)
 	must(t, disk.MkdirAll(copyDir))
 	wantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), copyDir), vfs.ErrExist)
+	wantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), copyDir), fs.ErrExist)
 	must(t, disk.MkdirAll("/other.tmp"))
 	must(t, writeFile(disk, "/other.tmp/precious", []byte("x")))
 	if err := db.Checkpoint(t.Context(), "/other"); err == nil {
@@ -343,5 +345,69 @@ func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
 	}
 	if values != 1 {
 		t.Errorf("there are %d value files among %q", values, names)
+	}
+}
+
+func TestAReaderOfACheckpointKeepsWritersOut(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	db := openOn(t, disk, nil)
+	must(t, db.Checkpoint(t.Context(), copyDir))
+	reader, err := stoat.Open(copyDir, &stoat.Options{FS: disk, ReadOnly: true})
+	must(t, err)
+	_, err = stoat.Open(copyDir, &stoat.Options{FS: disk})
+	wantError(t, "writer beside a reader of the copy", err, stoat.ErrLocked)
+	must(t, reader.Close())
+	must(t, db.Close())
+}
+
+func TestCheckpointDoesNotTakeAnotherOneForALeftover(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	db := openOn(t, disk, nil)
+	want := itemsOf(t, db)
+	must(t, db.Checkpoint(t.Context(), copyDir+".tmp"))
+	if err := db.Checkpoint(t.Context(), copyDir); err == nil {
+		t.Error("a checkpoint was made in the place of another one")
+	}
+	if got := readAll(t, disk, copyDir+".tmp"); !maps.Equal(got, want) {
+		t.Errorf("the first has %d keys, want %d", len(got), len(want))
+	}
+	must(t, db.Close())
+}
+
+// Whose rename could not be synced has two names until a crash decides. What the next
+// checkpoint removes under one of them must not be missing under the other.
+func TestACheckpointThatCouldNotBeSyncedIsWholeOrAbsentWhileTheNextOneReplacesIt(t *testing.T) {
+	t.Parallel()
+	disk := newCheckedDisk(t)
+	faults := vfs.NewFaults(disk)
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
+	must(t, err)
+	want := itemsOf(t, db)
+	must(t, disk.MkdirAll("/copies"))
+	faults.Add(vfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
+	wantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), copyDir), vfs.ErrIO)
+	var states []*vfs.Mem
+	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
+	must(t, db.Checkpoint(t.Context(), copyDir))
+	disk.SetHook(nil)
+	must(t, db.Close())
+	whole := 0
+	for i, state := range states {
+		ops := len(state.Unsynced())
+		for lost := -1; lost < ops; lost++ {
+			crashed := state.CrashKeeping(func(op int) bool { return op != lost })
+			if _, err := crashed.Stat(copyDir); errors.Is(err, vfs.ErrNotExist) {
+				continue
+			}
+			whole++
+			if got := readAll(t, crashed, copyDir); !maps.Equal(got, want) {
+				t.Fatalf("boundary %d, without operation %d of %d: %d keys, want %d", i, lost, ops, len(got), len(want))
+			}
+		}
+	}
+	if whole == 0 {
+		t.Errorf("no crash at %d boundaries leaves the first copy", len(states))
 	}
 }

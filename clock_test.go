@@ -112,9 +112,15 @@ func TestFarFutureDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	r := newClockRun(t)
 	r.set("longest", stoat.TTL(math.MaxInt64))
+	r.set("last second", stoat.ExpiresAt(time.Unix(math.MaxInt64/1000, 0)))
+	r.set("last time", stoat.ExpiresAt(time.Unix(math.MaxInt64-62135596801, 0)))
+	r.set("long ago", stoat.ExpiresAt(time.Unix(math.MinInt64/1000-1, 0)))
 	r.set("year 9999", stoat.ExpiresAt(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)))
 	r.at(1000)
 	r.want("longest", true, "a second later")
+	r.want("last second", true, "a second later")
+	r.want("last time", true, "a second later")
+	r.want("long ago", false, "a second later")
 	r.want("year 9999", true, "a second later")
 	r.clock.ms.Store(math.MaxInt64)
 	r.want("year 9999", false, "at the end of time")
@@ -126,10 +132,14 @@ func TestFarFutureDoesNotOverflow(t *testing.T) {
 func TestExpiredKeyNeverReturns(t *testing.T) {
 	t.Parallel()
 	for what, between := range map[string]func(*clockRun){
-		"nothing":             func(*clockRun) {},
-		"another commit":      func(r *clockRun) { r.set("other") },
-		"a clean close":       (*clockRun).reopen,
-		"two clean closes":    func(r *clockRun) { r.reopen(); r.at(-50); r.reopen() },
+		"nothing":          func(*clockRun) {},
+		"another commit":   func(r *clockRun) { r.set("other") },
+		"a clean close":    (*clockRun).reopen,
+		"two clean closes": func(r *clockRun) { r.reopen(); r.at(-50); r.reopen() },
+		"a kill":           func(r *clockRun) { r.crash((*vfs.Mem).Clone) },
+		"a power cut": func(r *clockRun) {
+			r.crash(func(m *vfs.Mem) *vfs.Mem { return m.Crash(vfs.CrashKeepNone, nil) })
+		},
 		"a commit and a kill": func(r *clockRun) { r.set("other"); r.crash((*vfs.Mem).Clone) },
 		"a synced commit and a power cut": func(r *clockRun) {
 			r.set("other")
@@ -156,6 +166,22 @@ func (r *clockRun) crash(cut func(*vfs.Mem) *vfs.Mem) {
 	must(r.t, r.db.Close())
 	r.opts.FS = disk
 	r.open()
+}
+
+func TestACheckpointKnowsTheTimeAtWhichItWasMade(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	r.set("k", stoat.TTL(10*time.Millisecond))
+	must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	r.at(20)
+	must(t, r.db.Checkpoint(t.Context(), copyDir)) // nothing is flushed for it
+	must(t, r.db.Close())
+	r.at(0)
+	var err error
+	r.db, err = stoat.Open(copyDir, &r.opts)
+	must(t, err)
+	r.want("k", false, "in a copy that was made 20 ms later than the clock says now")
+	must(t, r.db.Close())
 }
 
 func TestTimeToLiveCountsFromTheHighestTimeSeen(t *testing.T) {
@@ -226,23 +252,67 @@ func TestOverwriteDropsExpiry(t *testing.T) {
 }
 
 // The time that a database has seen is kept beside its commits in the log, and
-// must stay when a flush lets go of that part of the log.
+// must stay when a flush lets go of that part of the log: in the very edit
+// that does so, because a crash may be next.
 func TestExpiredKeysStayExpiredWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T) {
 	t.Parallel()
-	r := newClockRun(t)
-	// Close flushes this much, and with it goes the log.
-	large := func() {
-		must(t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("large"), make([]byte, 1<<20)) }))
+	for what, end := range map[string]func(*clockRun){
+		"a power cut right after the flush": func(r *clockRun) {
+			must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+			if r.db.Stats().Flushes == 0 {
+				t.Fatal("nothing was flushed")
+			}
+			r.crash(func(m *vfs.Mem) *vfs.Mem { return m.Crash(vfs.CrashKeepNone, nil) })
+		},
+		"a clean close that flushes": func(r *clockRun) {
+			flushes := r.db.Stats().Flushes
+			r.reopen()
+			if flushes != 0 || r.db.Stats().Tables == 0 {
+				t.Fatal("it was not Close that flushed")
+			}
+		},
+	} {
+		r := newClockRun(t)
+		r.set("passing", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+		// A transaction for which the key lives, so that the flush takes it along.
+		tx, err := r.db.Begin(stoat.ReadOnly)
+		must(t, err)
+		r.at(20)
+		// So much that the log moves to a new segment when it is flushed.
+		setAll(t, r.db, 0, 8000, 400, 1)
+		r.at(0)
+		end(r)
+		tx.Discard()
+		r.want("passing", false, "20 ms, "+what+", and 20 ms back")
+		must(t, r.db.Close())
 	}
-	r.set("k", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
-	large()
-	r.reopen()
-	r.want("k", true, "before its time")
+}
+
+func TestReadersOnAFullDiskDoNotTryForEachKeyToKeepTheTime(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	for i := range 100 {
+		r.set(fmt.Sprintf("passing-%03d", i), stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+	}
+	r.set("staying")
+	// Nothing proves the last edit of the manifest after a power cut, so that it
+	// has to be written anew.
+	left := r.opts.FS.(*vfs.Mem).Crash(vfs.CrashKeepNone, nil)
+	must(t, r.db.Close())
+	faults := vfs.NewFaults(left)
+	refused := faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
+	r.opts.FS = faults
+	r.open()
+	opening := refused.Fired()
+	if opening == 0 {
+		t.Fatal("the manifest was not to be written anew")
+	}
 	r.at(20)
-	large()
-	r.want("k", false, "after its time")
-	r.at(0)
-	r.reopen()
-	r.want("k", false, "after the clock went back")
+	r.want("passing", false, "on a full disk")
+	r.want("staying", true, "on a full disk")
+	if tries := refused.Fired() - opening; tries > 2 {
+		t.Errorf("%d attempts to write the manifest for one moment", tries)
+	}
+	faults.Clear()
 	must(t, r.db.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/values"
@@ -23,65 +24,25 @@ import (
 // pointers change: one edit of the manifest exchanges the file. Nothing passes
 // the write path, so that no collection can bring a deleted key back.
 //
-// It is the compactor's work as well: while it reads from the tables what is
-// live in a file, no compaction takes references away, and no flush adds any,
-// since files that memtables refer to are left alone.
-
-// pressure says how much else there is to do.
-func (d *DB) pressure(idle bool) values.Pressure {
-	if idle {
-		return values.Idle
-	}
-	return values.Busy
-}
-
-// collectBytes is about how much one collection copies: what is live in several
-// files is found by one walk over the tables that refer to them.
-const collectBytes = 64 << 20
-
-// pickCollection returns what is most worth collecting.
-func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
-	state := d.manifest.State()
-	files := make([]values.FileState, 0, len(state.Version.Values))
-	for _, v := range state.Version.Values {
-		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live, Held: d.valuesHeld(v.ValueFile, state.FlushedSeq)})
-	}
-	var choices []values.Choice
-	for copied := uint64(0); copied < collectBytes; {
-		c, due := values.PickCollection(files, pressure)
-		if !due {
-			break
-		}
-		choices = append(choices, c)
-		copied += c.Copy
-		i := slices.IndexFunc(files, func(f values.FileState) bool { return f.Num == c.Num })
-		if c.Drop {
-			files = slices.Delete(files, i, i+1)
-		} else {
-			files[i].Bytes = files[i].Live
-		}
-	}
-	return choices
-}
-
-// valuesHeld reports whether more than the tables may refer to a value file.
-func (d *DB) valuesHeld(v *manifest.ValueFile, flushed base.SeqNum) bool {
-	return v.LastSeq > flushed || d.apart.held(v.Num, flushed)
-}
+// Collection and compaction go on side by side. What a collection finds to be
+// live in the tables of one version can only become less: a compaction takes
+// references along or away, and no flush adds any, since files that memtables
+// refer to are left alone. What was copied and is garbage by the time that the
+// file is exchanged counts as garbage of the new one.
 
 // collect carries out choices, unless stop returns an error. The caller holds
-// compacting.
+// collecting.
 //
 // Each file is exchanged as soon as its copy is durable, so that a collection
-// of many needs no more space than one of few. What was found to be live
-// stays so: until the caller lets go of compacting, no table changes.
+// of many needs no more space than one of few.
 func (d *DB) collect(choices []values.Choice, stop func() error) error {
 	c := collection{db: d, stop: stop, started: time.Now()}
-	err := c.run(d.manifest.State().Version, choices)
+	d.at(pointPicked)
+	err := c.run(choices)
 	if c.done.Files > 0 {
 		c.done.Took = time.Since(c.started)
 		d.work.collected(c.done.Files, c.done.OutputBytes, c.done.Took)
-		d.admission.collected(c.done.InputBytes-c.done.OutputBytes, c.started)
+		d.admission.collected(c.done.InputBytes-c.done.OutputBytes, c.done.InputBytes, c.started)
 		d.emit(c.done)
 	}
 	if err != nil {
@@ -105,12 +66,13 @@ type collection struct {
 
 // collectors is how many files are rewritten at once, so that the reading of
 // one overlaps with the writing and the sync of another. Each takes two
-// megabytes of buffers.
+// megabytes of buffers. On a disk that is low it is one.
 const collectors = 2
 
-func (c *collection) run(v *manifest.Version, choices []values.Choice) error {
+func (c *collection) run(choices []values.Choice) error {
+	v := c.db.manifest.State().Version
 	var dead manifest.Edit
-	gone := discarded{}
+	var gone []relic
 	for _, choice := range choices {
 		old, ok := v.Value(choice.Num)
 		invariant.Check(ok, "value file %d is to be collected and not there", choice.Num)
@@ -119,10 +81,9 @@ func (c *collection) run(v *manifest.Version, choices []values.Choice) error {
 			continue
 		}
 		dead.DropValues = append(dead.DropValues, old.Num)
-		gone.values = append(gone.values, old.File)
-		gone.bytes += old.Size
+		gone = append(gone, relicOfValues(old.ValueFile))
 	}
-	if len(gone.values) > 0 {
+	if len(gone) > 0 {
 		if err := c.exchange(dead, gone, 0); err != nil {
 			return err
 		}
@@ -130,20 +91,42 @@ func (c *collection) run(v *manifest.Version, choices []values.Choice) error {
 	if len(c.queue) == 0 {
 		return nil
 	}
-	var err error
-	if c.live, err = c.db.liveIn(v, c.queue); err != nil {
+	if err := c.findLive(); err != nil {
 		return err
 	}
+	if c.db.driver != nil {
+		c.rewriteFiles() // who drives has one thread
+		return c.failed
+	}
 	var all sync.WaitGroup
-	for range min(collectors, len(c.queue)) {
+	for range min(c.db.room.collectors(), len(c.queue)) {
 		all.Go(c.rewriteFiles)
 	}
 	all.Wait()
 	return c.failed
 }
 
-// rewriteFiles exchanges files of the queue until there is none, or until one
-// has failed.
+// findLive finds what is live in the files of the queue. Those to which a table
+// refers that cannot be read leave it: nobody knows what is live in them. So do
+// those for which memory is short: they are chosen again.
+func (c *collection) findLive() (err error) {
+	for len(c.queue) > 0 {
+		if c.live, err = c.db.liveIn(c.queue, liveBytes); err == nil {
+			c.queue = slices.DeleteFunc(c.queue, func(f *manifest.ValueFile) bool { return c.live[f.Num] == nil })
+			return nil
+		}
+		others := c.db.bad.referredTo(c.queue, c.db.manifest.State().Version, err)
+		if len(others) == len(c.queue) {
+			return err
+		}
+		c.queue = others
+		c.db.backgroundFailed(fmt.Errorf("collect: %w", err))
+	}
+	return nil
+}
+
+// rewriteFiles exchanges files of the queue until there is none, or until it
+// has failed. A file that cannot be read does not keep it from the others.
 func (c *collection) rewriteFiles() {
 	for {
 		c.mu.Lock()
@@ -154,7 +137,10 @@ func (c *collection) rewriteFiles() {
 		old := c.queue[0]
 		c.queue = c.queue[1:]
 		c.mu.Unlock()
-		if err := guard(func() error { return c.rewrite(old) }); err != nil {
+		err := guard(func() error { return c.rewrite(old) })
+		if c.db.bad.note(old, err) {
+			c.db.backgroundFailed(fmt.Errorf("collect: %w", err))
+		} else if err != nil {
 			c.mu.Lock()
 			c.failed = errors.Join(c.failed, err)
 			c.mu.Unlock()
@@ -165,32 +151,48 @@ func (c *collection) rewriteFiles() {
 // rewrite copies what is live of a file into a new one, which takes its place.
 func (c *collection) rewrite(old *manifest.ValueFile) error {
 	made, err := c.db.rewriteFile(old, c.live[old.Num], c.stop)
+	if errors.Is(err, values.ErrNothingLive) && c.db.unreferenced(old.Num) {
+		// A compaction has let go of the rest since the file was chosen.
+		return c.exchange(manifest.Edit{DropValues: []base.FileNum{old.Num}}, []relic{relicOfValues(old)}, 0)
+	}
 	if err != nil {
 		return err
 	}
-	err = c.exchange(manifest.Edit{AddValues: []*manifest.ValueFile{made}},
-		discarded{values: []base.FileNum{old.File}, bytes: old.Size}, made.Size)
+	err = c.exchange(manifest.Edit{AddValues: []*manifest.ValueFile{made}}, []relic{relicOfValues(old)}, made.Size)
 	if err != nil {
 		c.db.removeFile(base.ValueName(made.File))
+	}
+	if mutant.On(mutant.WriteBack) {
+		err = c.live[old.Num].writeBack(c.db)
 	}
 	return err
 }
 
+// unreferenced reports whether no table refers to a value file.
+func (d *DB) unreferenced(n base.FileNum) bool {
+	f, ok := d.manifest.State().Version.Value(n)
+	return ok && f.Live == 0
+}
+
 // exchange installs an edit that lets go of files and brings so many bytes.
-func (c *collection) exchange(edit manifest.Edit, gone discarded, made int64) error {
+func (c *collection) exchange(edit manifest.Edit, gone []relic, made int64) error {
 	if err := c.db.install(edit, nil); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.done.Files += len(gone.values)
-	c.done.InputBytes += gone.bytes
+	c.done.Files += len(gone)
+	for i := range gone {
+		c.done.InputBytes += gone[i].bytes
+	}
 	c.done.OutputBytes += made
 	c.mu.Unlock()
 	c.db.discard(gone)
 	return nil
 }
 
-func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() error) (*manifest.ValueFile, error) {
+// rewriteFile writes what is live of a file into a new one. Nothing is left of
+// that after an error, nor after a fault in the mapping of the old one.
+func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() error) (made *manifest.ValueFile, err error) {
 	source, err := d.tables.OpenValues(old)
 	if err != nil {
 		return nil, err
@@ -199,11 +201,16 @@ func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() 
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
+	defer func() {
+		if err = errors.Join(err, out.Close(), source.Close()); err != nil || made == nil {
+			made = nil
+			d.removeFile(base.ValueName(num))
+		}
+	}()
 	props, err := values.Rewrite(values.RewriteJob{
 		Source: source, Out: out, Salt: rand.Uint64(), Live: live.all(), Stop: stop,
 	})
-	if err = errors.Join(err, out.Close(), source.Close()); err != nil {
-		d.removeFile(base.ValueName(num))
+	if err != nil {
 		return nil, err
 	}
 	return valueFileOf(props, num), nil
@@ -224,6 +231,13 @@ func (l *liveValues) add(p values.Pointer, key []byte, seq base.SeqNum) {
 	l.keyEnds = append(l.keyEnds, len(l.keys))
 }
 
+// liveOverhead is what a liveValues takes for each value beside its key: a pointer,
+// a version and an end.
+const liveOverhead = 32 + 8 + 8
+
+// bytes is about how much memory it takes.
+func (l *liveValues) bytes() int { return len(l.keys) + len(l.pointers)*liveOverhead }
+
 func (l *liveValues) all() stditer.Seq2[values.Live, error] {
 	return func(yield func(values.Live, error) bool) {
 		from := 0
@@ -236,9 +250,40 @@ func (l *liveValues) all() stditer.Seq2[values.Live, error] {
 	}
 }
 
+// writeBack is what a mutant does with values that were live once.
+func (l *liveValues) writeBack(d *DB) error {
+	return d.Update(func(tx *Txn) error {
+		for live := range l.all() {
+			r, err := tx.view.tree.Values(live.Pointer.File)
+			if err != nil {
+				return err
+			}
+			value, err := r.Get(live.Pointer, live.Key, live.Seq, &tx.decoded)
+			if err == nil {
+				err = tx.Set(live.Key, value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// liveBytes bounds the memory that liveIn takes, unless one file alone takes more.
+const liveBytes = 64 << 20
+
 // liveIn walks over all tables that refer to some value files. It reads them
-// through readers of its own, by large reads.
-func (d *DB) liveIn(v *manifest.Version, of []*manifest.ValueFile) (live map[base.FileNum]*liveValues, err error) {
+// through readers of its own, by large reads, and in the slot of a reader: the
+// tables stay although they are replaced meanwhile. If what is live in the files
+// takes more than most bytes, the last ones are left out.
+func (d *DB) liveIn(of []*manifest.ValueFile, most int) (live map[base.FileNum]*liveValues, err error) {
+	slot, err := d.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer d.release(slot)
+	v := d.pinState(slot).Version
 	live = make(map[base.FileNum]*liveValues, len(of))
 	for _, f := range of {
 		live[f.Num] = new(liveValues)
@@ -252,6 +297,7 @@ func (d *DB) liveIn(v *manifest.Version, of []*manifest.ValueFile) (live map[bas
 		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
 		inputs[i].Source = &levels[i]
 	}
+	memory := 0
 	var all iter.Visible
 	all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 	for ok := all.Seek(nil); ok; ok = all.Next() {
@@ -265,6 +311,13 @@ func (d *DB) liveIn(v *manifest.Version, of []*manifest.ValueFile) (live map[bas
 		}
 		if l := live[p.File]; l != nil {
 			l.add(p, e.Key, e.Seq)
+			memory += len(e.Key) + liveOverhead
+		}
+		for memory > most && len(of) > 1 {
+			out := of[len(of)-1].Num
+			memory -= live[out].bytes()
+			delete(live, out)
+			of = of[:len(of)-1]
 		}
 	}
 	return live, all.Err()

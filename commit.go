@@ -3,6 +3,7 @@ package stoat
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 // transactions.
 type writeSet struct {
 	pending *memtable.Table // the writes, under sequence number 0
+	adds    bool            // it does not only delete
 	large   int64           // bytes of values that may be written apart
 	streams []*streamed     // values that were given as readers
 	reads   txn.ReadSet
@@ -31,7 +33,7 @@ func (d *DB) newWriteSet() *writeSet {
 		w.request.ready = make(chan signal, 1)
 	}
 	if w.pending == nil {
-		w.pending = newPending()
+		w.pending = d.memory.newPending()
 	}
 	return w
 }
@@ -41,20 +43,11 @@ func (d *DB) freeWriteSet(w *writeSet) {
 		w.pending.Reset()
 	}
 	w.reads.Reset()
-	w.large = 0
+	w.large, w.adds = 0, false
 	d.dropStreams(w)
 	w.request = request{ready: w.request.ready}
 	d.writes.Put(w)
 }
-
-const (
-	// pendingChunk is the memory a transaction's writes start with.
-	pendingChunk = 4 << 10
-	// pendingOffHeap is the size from which pieces of that memory are taken
-	// outside the Go heap. Smaller ones may be forgotten with a pooled write
-	// set, so the garbage collector must own them.
-	pendingOffHeap = 256 << 10
-)
 
 // A signal wakes the goroutine that waits for a request.
 type signal uint8
@@ -71,11 +64,21 @@ type request struct {
 	sync   bool
 
 	// Guarded by committer.mu: whether the request waits in the queue, and
-	// whether somebody has been called upon to lead on its behalf.
+	// whether its waiter has been called upon to lead. An async one has no
+	// waiter: the goroutine that leads in its place takes what it finds at the
+	// head of the queue, and owes nothing to those that it leaves there.
 	queued, leading bool
+
+	// slot is the snapshot of a transaction that read nothing. Nobody will ask
+	// what was written since, so that it ends before the waiting begins:
+	// otherwise memory that was flushed would stay for as long as commits wait
+	// for memory.
+	slot *readerSlot
 
 	apart      []base.FileNum // value files that hold what it wrote
 	apartBytes int64          // their size
+	moved      int64          // bytes of values that went there
+	promised   int64          // bytes of the disk, see diskRoom
 
 	seq  base.SeqNum // the outcome
 	err  error
@@ -138,7 +141,9 @@ type committer struct {
 	lastSeq base.SeqNum
 	last    *group
 	head    []byte // an entry being encoded
-	apart   int64  // bytes of value files that the memtable taking the writes refers to
+	// apart is how many bytes of value files the memtable that takes the writes
+	// refers to. The flusher looks at it, too.
+	apart atomic.Int64
 
 	poison atomic.Pointer[error]
 
@@ -152,6 +157,7 @@ type committer struct {
 type group struct {
 	members []*request
 	lastSeq base.SeqNum
+	timeMs  uint64 // in the log with its members
 	sync    bool
 	refused error         // why there is no room for what the members write
 	err     error         // set before finished is closed
@@ -172,10 +178,12 @@ func (c *committer) poisoned() error {
 	return nil
 }
 
+// fail ends all commits, those that wait for memory among them.
 func (c *committer) fail(err error) {
 	if !mutant.On(mutant.NoPoison) {
 		c.poison.CompareAndSwap(nil, &err)
 	}
+	c.db.admission.interrupt()
 }
 
 // size is what a request will take in the log at most.
@@ -187,10 +195,27 @@ func (r *request) size() int64 {
 	return txn.HeaderSize + p.DataBytes() + int64(p.LiveLen())*txn.EntryOverheadMax
 }
 
+// keep takes over the snapshot of the transaction, if nobody will ask for it.
+func (r *request) keep(slot **readerSlot) {
+	if r.writes.reads.Empty() {
+		r.slot, *slot = *slot, nil
+	}
+}
+
+// letGo ends the snapshot that keep took over.
+func (r *request) letGo(d *DB) {
+	if r.slot != nil {
+		d.release(r.slot)
+		r.slot = nil
+	}
+}
+
 // submit takes r through the pipeline and returns its outcome. When ctx is
-// done while r still waits in the queue, r leaves it.
+// done while r still waits in the queue, or for memory to be written to, r
+// leaves it.
 func (c *committer) submit(ctx context.Context, r *request) error {
-	if err := c.precheck(r); err != nil {
+	r.letGo(c.db)
+	if err := c.precheck(ctx, r); err != nil {
 		return err
 	}
 	lead, err := c.enqueue(r)
@@ -199,7 +224,7 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 		return err
 	}
 	for {
-		if lead && c.lead(r) {
+		if lead && c.lead(ctx, r) {
 			return r.err
 		}
 		var s signal
@@ -222,8 +247,9 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 // submitAsync takes r through the pipeline on goroutines of the database and
 // reports through r.done.
 func (c *committer) submitAsync(r *request) {
-	if err := c.precheck(r); err != nil {
-		r.done(err)
+	r.letGo(c.db)
+	if err := c.precheck(context.Background(), r); err != nil {
+		c.tell(r.done, err)
 		return
 	}
 	c.mu.Lock()
@@ -234,20 +260,44 @@ func (c *committer) submitAsync(r *request) {
 	lead, err := c.enqueue(r)
 	if err != nil {
 		c.db.settle(r)
-		r.done(err)
+		c.tell(r.done, err)
 	} else if lead {
-		go c.lead(nil)
+		go c.lead(context.Background(), nil)
 	}
 }
 
-// precheck looks for conflicts without holding anybody up, so that the leader
-// has only the commits since then to look at.
-func (c *committer) precheck(r *request) error {
+// tell calls done without a way through the pipeline. It does so on another
+// goroutine, since the caller may hold what done needs. Close waits for it.
+func (c *committer) tell(done func(error), err error) {
+	c.mu.Lock()
+	c.async++
+	c.mu.Unlock()
+	go c.report([]*request{{done: done, err: err}})
+}
+
+// precheck makes sure that there is room on the disk, and looks for conflicts
+// without holding anybody up, so that the leader has only the commits since then
+// to look at.
+func (c *committer) precheck(ctx context.Context, r *request) (err error) {
 	if err := c.poisoned(); err != nil {
 		return err
 	}
 	if r.writes == nil {
 		return nil
+	}
+	if r.writes.adds {
+		takes := r.takes(c.db.opts.apartMin())
+		if err := c.db.room.admit(ctx, takes); err != nil {
+			return err
+		}
+		r.promised = takes
+		defer func() {
+			if err != nil {
+				c.db.room.taken(r)
+			}
+		}()
+	} else if err := c.db.room.yield(ctx); err != nil {
+		return err
 	}
 	upTo := c.db.lastVersion()
 	if upTo > r.since {
@@ -260,7 +310,9 @@ func (c *committer) precheck(r *request) error {
 	if len(w.streams) == 0 && w.large < c.db.opts.apartMin() {
 		return nil
 	}
-	return c.db.placeApart(r)
+	err = c.db.placeApart(ctx, r)
+	c.db.room.refusedBy(err)
+	return err
 }
 
 // validate returns ErrConflict if something that r read has been written since.
@@ -290,7 +342,7 @@ func (c *committer) enqueue(r *request) (lead bool, err error) {
 		return false, nil
 	}
 	c.leaders++
-	r.leading = true
+	r.leading = r.done == nil
 	return true, nil
 }
 
@@ -313,33 +365,44 @@ func (c *committer) worthLeading() bool {
 func (c *committer) withdraw(r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !r.queued || r.leading {
-		return false
-	}
-	for i, q := range c.queue {
-		if q == r {
-			c.queue = append(c.queue[:i], c.queue[i+1:]...)
-			c.bytes -= r.size()
-			return true
-		}
-	}
-	return false
+	return !r.leading && c.removeLocked(r)
 }
 
-// lead takes one group through the log and reports whether own was in it. own
-// is the leader's own request, nil for a goroutine that leads for async ones.
-// Another leader may have taken it, or the group may have been full before.
-func (c *committer) lead(own *request) bool {
+// removeLocked takes r out of the queue if it is still there.
+func (c *committer) removeLocked(r *request) bool {
+	if !r.queued {
+		return false
+	}
+	r.queued = false
+	i := slices.Index(c.queue, r)
+	c.queue = slices.Delete(c.queue, i, i+1)
+	c.shrunkLocked(r.size())
+	return true
+}
+
+// shrunkLocked notes that so many bytes have left the queue.
+func (c *committer) shrunkLocked(bytes int64) {
+	if c.bytes -= bytes; c.bytes < queueBytes {
+		c.room.Broadcast()
+	}
+}
+
+// lead takes one group through the log and reports whether that was the end of
+// own, the leader's own request, which is nil for a goroutine that leads for
+// async ones. Another leader may have taken it, or the group may have been full
+// before. It is the end of own, too, when ctx is done before there was memory.
+func (c *committer) lead(ctx context.Context, own *request) bool {
 	if c.lastSize() > 1 {
 		// Let those whom the last group woke join this one.
 		runtime.Gosched()
 	}
-	refused := c.db.admission.admit(c.waitingBytes())
-	c.build.Lock()
-	g := c.take()
-	g.refused = refused
+	g := c.begin(ctx)
+	if g == nil {
+		return c.resign(ctx, own)
+	}
 	c.buildGroup(g)
 	c.build.Unlock()
+	c.db.at(pointApplied)
 
 	if l := c.db.log.Load(); g.sync && g.err == nil && l != nil && !mutant.On(mutant.NoSync) {
 		c.counts.syncs.Add(1)
@@ -349,6 +412,36 @@ func (c *committer) lead(own *request) bool {
 	}
 	c.publish(g)
 	return c.finish(g, own)
+}
+
+// begin takes the next group once there is memory for it, and leaves build
+// locked. It returns nil when ctx is done before that.
+func (c *committer) begin(ctx context.Context) *group {
+	for {
+		refused := c.db.admission.admit(ctx, c.waitingBytes())
+		if refused != nil && ctx.Err() != nil {
+			return nil
+		}
+		c.build.Lock()
+		if g := c.take(refused); g != nil {
+			return g
+		}
+		c.build.Unlock() // the group before has taken the memory
+	}
+}
+
+// resign passes the lead on and takes own out of the queue, because ctx is
+// done. It reports whether own was there: otherwise a group has it.
+func (c *committer) resign(ctx context.Context, own *request) bool {
+	c.mu.Lock()
+	left := c.removeLocked(own)
+	c.mu.Unlock()
+	c.pass(own)
+	if left {
+		c.db.settle(own)
+		own.err = ctx.Err()
+	}
+	return left
 }
 
 // finish tells the members of g how it went and passes the lead on. It reports
@@ -397,7 +490,16 @@ func (c *committer) report(members []*request) {
 func (c *committer) waitingBytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(c.bytes, groupBytes)
+	return c.nextBytesLocked()
+}
+
+// nextBytesLocked returns how much the next group writes at most: groupBytes,
+// or its first member if that is larger.
+func (c *committer) nextBytesLocked() int64 {
+	if c.bytes <= groupBytes {
+		return c.bytes
+	}
+	return max(c.queue[0].size(), groupBytes)
 }
 
 // lastSize is the size of the group that was taken last.
@@ -407,10 +509,15 @@ func (c *committer) lastSize() int {
 	return c.size
 }
 
-// take makes a group of the queue.
-func (c *committer) take() *group {
+// take makes a group of the queue, which is to fail with refused if that is not
+// nil. It returns nil when there is no memory for the group. Those who were
+// admitted before have taken theirs, since the caller holds build.
+func (c *committer) take(refused error) *group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if refused == nil && c.db.admission.full(c.nextBytesLocked()) {
+		return nil
+	}
 	n, bytes := 0, int64(0)
 	for n < len(c.queue) && (n == 0 || bytes+c.queue[n].size() <= groupBytes) {
 		bytes += c.queue[n].size()
@@ -420,13 +527,11 @@ func (c *committer) take() *group {
 	if n > 0 {
 		c.size = n
 	}
-	g := &group{members: append([]*request(nil), c.queue[:n]...), after: c.last, done: make(chan struct{})}
+	g := &group{members: append([]*request(nil), c.queue[:n]...), refused: refused, after: c.last, done: make(chan struct{})}
 	rest := copy(c.queue, c.queue[n:])
 	clear(c.queue[rest:])
 	c.queue = c.queue[:rest]
-	if c.bytes -= bytes; c.bytes < queueBytes {
-		c.room.Broadcast()
-	}
+	c.shrunkLocked(bytes)
 	return g
 }
 
@@ -455,9 +560,9 @@ func (c *committer) pass(own *request) {
 // leadFor makes the waiter for r lead. The caller holds mu.
 func (c *committer) leadFor(r *request) {
 	c.leaders++
-	r.leading = true
+	r.leading = r.done == nil
 	if r.done != nil {
-		go c.lead(nil)
+		go c.lead(context.Background(), nil)
 	} else {
 		r.ready <- signalLead
 	}
@@ -478,12 +583,14 @@ func (c *committer) publish(g *group) {
 				g.lastSeq--
 			}
 			c.db.visible.Store(uint64(g.lastSeq))
+			if g.sync {
+				c.db.clock.keep(g.timeMs)
+			}
 			c.db.background.quiet.stir()
 			c.db.flushSoon()
 		}
 	} else {
 		c.fail(g.err)
-		c.db.admission.interrupt()
 	}
 	close(g.done)
 }

@@ -45,6 +45,50 @@ func TestLargeCommitsByManyGoroutinesAllFinish(t *testing.T) {
 	must(t, db.Close())
 }
 
+// The caller may hold what done takes, however early the commit ends.
+func TestCommitAsyncNeverCallsBackOnTheCallersGoroutine(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
+	must(t, err)
+	key := []byte("k")
+	for what, prepare := range map[string]func(*stoat.Txn) []stoat.CommitOption{
+		"nothing to write": func(*stoat.Txn) []stoat.CommitOption { return nil },
+		"has ended":        func(tx *stoat.Txn) []stoat.CommitOption { tx.Discard(); return nil },
+		"no durability": func(tx *stoat.Txn) []stoat.CommitOption {
+			must(t, tx.Set(key, nil))
+			return []stoat.CommitOption{stoat.WithDurability(99)}
+		},
+		"conflict": func(tx *stoat.Txn) []stoat.CommitOption {
+			_, err := tx.Get(key)
+			wantError(t, "Get", err, stoat.ErrNotFound)
+			must(t, tx.Set(key, nil))
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, nil) }))
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(key) }))
+			return nil
+		},
+	} {
+		var held sync.Mutex
+		var answer error
+		var group sync.WaitGroup
+		group.Add(1)
+		tx := begin(t, db, stoat.ReadWrite)
+		opts := prepare(tx)
+		held.Lock()
+		tx.CommitAsync(func(err error) {
+			defer group.Done()
+			held.Lock()
+			defer held.Unlock()
+			answer = err
+		}, opts...)
+		held.Unlock()
+		group.Wait()
+		if (answer == nil) != (what == "nothing to write") {
+			t.Errorf("%s: %v", what, answer)
+		}
+	}
+	must(t, db.Close())
+}
+
 func TestCloseWaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})

@@ -2,7 +2,9 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
@@ -16,7 +18,8 @@ type CompactOptions struct {
 	// exclusive. nil is no bound.
 	Lower, Upper []byte
 	// Progress, if it is set, is called before each step by the goroutine that
-	// called Compact. It should be brief: the work waits for it.
+	// called Compact. It should be brief: the work waits for it. It must not call
+	// DB.Close, which would wait for Compact and so for itself.
 	Progress func(CompactProgress)
 }
 
@@ -33,8 +36,9 @@ type CompactProgress struct {
 // does in time by itself what is worth its cost. It makes a database that will
 // only be read from now on as small and fast as it can be.
 //
-// Values that lie apart from their keys are given back too, whatever their key,
-// when Lower and Upper are nil.
+// When Lower and Upper are nil, values that lie apart from their keys are given
+// back too, and those that are scattered over many files are brought into the
+// order of their keys.
 //
 // When ctx is done, Compact ends soon with its error; what was done until then
 // stays done.
@@ -45,92 +49,169 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
 		return fmt.Errorf("stoat: CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
+	return d.reclaim(ctx, "compact", compaction{db: d, o: o}, (*compaction).run)
+}
+
+// Collect gives back the space of all values apart from their keys to which no
+// table refers any more, however little it is. It is never needed: the database
+// collects by itself what is worth its cost. Keys that were overwritten or
+// deleted lately may keep their values until a merge finds out; Compact merges
+// first.
+//
+// The garbage of a file that cannot be read stays; when that of all others has
+// been given back, an error tells of it.
+//
+// When ctx is done, Collect ends soon with its error; what was done until then
+// stays done.
+func (d *DB) Collect(ctx context.Context) error {
+	if d.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	return d.reclaim(ctx, "collect", compaction{db: d}, (*compaction).runCollect)
+}
+
+// reclaim carries out a call of Compact or Collect.
+func (d *DB) reclaim(ctx context.Context, name string, c compaction, run func(*compaction) error) error {
 	ctx, end, err := d.beginOperation(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	c := compaction{db: d, o: o, stop: func() error { return interrupted(ctx) }}
-	if err := d.flushAll(ctx); err != nil {
-		return fmt.Errorf("compact: %w", err)
+	c.stop = func() error { return interrupted(ctx) }
+	c.upTo = d.lastVersion()
+	if err = d.flushAll(ctx); err == nil {
+		err = guard(func() error { return run(&c) })
 	}
-	if err := c.run(); err != nil {
+	if err != nil {
 		if d.manifest.Err() != nil {
 			d.backgroundFailed(err)
 		}
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	d.sweep()
 	return nil
 }
 
-// A compaction is a call of Compact. It takes turns with the compactor, job by
-// job, so that both see what the other has done.
+// A compaction is a call of Compact or Collect. It takes turns with the
+// compactor and the collector, job by job, so that each sees what the others
+// have done.
 type compaction struct {
 	db   *DB
 	o    CompactOptions
 	stop func() error
 	done int64
-	// Files from next on were made by this compaction or beside it. They are
-	// not rewritten again, so that it comes to an end.
+	// What was committed after upTo is left to the compactor, and files from next
+	// on, which were made by this compaction or beside it, are not rewritten
+	// again: so it comes to an end while others write.
+	upTo base.SeqNum
 	next base.FileNum
+	// gathered is how many bytes of values were brought into the order of their
+	// keys, gatherMax how many there were when that began.
+	gathered, gatherMax int64
 }
 
 func (c *compaction) run() error {
-	if err := c.each(c.sink); err != nil {
+	c.next = base.FileNum(c.db.nextFile.Load())
+	if err := c.runSink(); err != nil {
 		return err
 	}
 	c.next = base.FileNum(c.db.nextFile.Load())
-	if err := c.each(c.strip); err != nil {
+	if err := c.each(&c.db.compacting, c.join); err != nil {
 		return err
 	}
 	if c.o.Lower != nil || c.o.Upper != nil {
 		return nil
 	}
-	c.next = base.FileNum(c.db.nextFile.Load())
-	return c.each(c.collect)
+	return c.runGather()
 }
 
-// each repeats step until it finds nothing to do.
-func (c *compaction) each(step func() (bool, error)) error {
+// runSink takes the range to the last level. When there is no room for that, what
+// collection gives back may be enough.
+func (c *compaction) runSink() error {
+	err := c.each(&c.db.compacting, c.sink)
+	if errors.Is(err, ErrNoSpace) && c.o.Lower == nil && c.o.Upper == nil {
+		if e := c.runCollect(); e != nil {
+			return errors.Join(err, e)
+		}
+		c.db.sweep()
+		err = c.each(&c.db.compacting, c.sink)
+	}
+	return err
+}
+
+// runGather gathers and collects in turns: each makes room for the other.
+func (c *compaction) runGather() error {
+	for _, f := range c.db.manifest.State().Version.Values {
+		c.gatherMax += int64(f.Bytes)
+	}
+	for gathered := int64(-1); gathered != c.gathered; {
+		gathered = c.gathered
+		if err := c.each(&c.db.compacting, c.gather); err != nil {
+			return err
+		}
+		if err := c.runCollect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compaction) runCollect() error {
+	c.next = base.FileNum(c.db.nextFile.Load())
+	if err := c.each(&c.db.collecting, c.collect); err != nil {
+		return err
+	}
+	return c.db.bad.keep(c.db.manifest.State().Version)
+}
+
+// each repeats step, under a lock, until it finds nothing to do.
+func (c *compaction) each(turn *sync.Mutex, step func() (bool, error)) error {
 	for {
 		c.report()
 		if err := c.stop(); err != nil {
-			return fmt.Errorf("compact: %w", err)
+			return err
 		}
-		did, err := c.locked(step)
+		did, err := locked(turn, step)
 		if !did || err != nil {
 			return err
 		}
 	}
 }
 
-func (c *compaction) locked(step func() (bool, error)) (bool, error) {
-	c.db.compacting.Lock()
-	defer c.db.compacting.Unlock()
+func locked(turn *sync.Mutex, step func() (bool, error)) (bool, error) {
+	turn.Lock()
+	defer turn.Unlock()
 	return step()
 }
 
 // report tells how far it has come: what is done, and what would be if every
-// table that is not at the bottom went there.
+// table that is to go to the bottom went there.
 func (c *compaction) report() {
 	if c.o.Progress == nil {
 		return
 	}
 	left := int64(0)
+	r := c.keys()
 	v := c.db.manifest.State().Version
 	for level := range manifest.Levels - 1 {
 		for _, t := range v.Overlapping(level, c.o.Lower, c.o.Upper, true) {
-			left += t.Size
+			if r.Takes(t) {
+				left += t.Size
+			}
 		}
 	}
 	c.o.Progress(CompactProgress{Done: c.done, Total: c.done + left})
 }
 
+// keys is what is taken to the last level.
+func (c *compaction) keys() compact.Range {
+	return compact.Range{Lo: c.o.Lower, Hi: c.o.Upper, UpTo: c.upTo, Next: c.next}
+}
+
 // sink does the next step of taking the range to the last level.
 func (c *compaction) sink() (bool, error) {
 	d := c.db
-	plan, due := compact.PickRange(d.manifest.State().Version, d.shape(false), c.o.Lower, c.o.Upper)
+	plan, due := compact.PickRange(d.manifest.State().Version, d.shape(busy), c.keys())
 	if !due {
 		return false, nil
 	}
@@ -138,39 +219,32 @@ func (c *compaction) sink() (bool, error) {
 	return true, d.compact(plan, c.stop)
 }
 
-// strip rewrites a table of the last level that has versions which snapshots
-// needed when it was written, and nobody needs any more.
-func (c *compaction) strip() (bool, error) {
+// join writes the values of small files to larger ones.
+func (c *compaction) join() (bool, error) {
 	d := c.db
-	const last = manifest.Levels - 1
-	oldest := d.readers.Oldest(&d.visible)
-	for _, t := range d.manifest.State().Version.Overlapping(last, c.o.Lower, c.o.Upper, true) {
-		if t.Num >= c.next || t.LargestSeq > oldest {
-			continue
-		}
-		old, err := c.hasOldVersions(t)
-		if err != nil {
-			return false, err
-		}
-		if old {
-			plan := compact.Plan{Reason: compact.ReasonManual, OutputLevel: last, Bottom: true, CreatedMs: t.CreatedMs}
-			plan.Inputs[last] = []*manifest.Table{t}
-			c.done += t.Size
-			return true, d.compact(plan, c.stop)
-		}
+	plan, due := compact.PickJoining(d.manifest.State().Version, d.shape(busy),
+		compact.Joining{Lo: c.o.Lower, Hi: c.o.Upper, Next: c.next})
+	if !due {
+		return false, nil
 	}
-	return false, nil
+	c.done += plan.InputBytes()
+	return true, d.compact(plan, c.stop)
 }
 
-// hasOldVersions reports whether some key of a table surely has more versions
-// than are to be kept.
-func (c *compaction) hasOldVersions(t *manifest.Table) (bool, error) {
-	r, err := c.db.tables.Open(t)
-	if err != nil {
-		return false, err
+// gather brings values into the order of their keys, as many as there is room
+// for beside the garbage.
+func (c *compaction) gather() (bool, error) {
+	d := c.db
+	plan, due := d.pickGathering(true)
+	if !due || c.gathered >= c.gatherMax {
+		return false, nil
 	}
-	keys := r.Properties().Keys
-	return t.Entries > keys*uint64(c.db.opts.NumVersions), r.Close()
+	before := d.work.gatheredBytes.Load()
+	err := d.compact(plan, c.stop)
+	moved := d.work.gatheredBytes.Load() - before
+	c.gathered += moved
+	c.done += plan.InputBytes() + moved
+	return true, err
 }
 
 // collect gives the garbage of some value files back, as many as one walk over
@@ -179,10 +253,16 @@ func (c *compaction) collect() (bool, error) {
 	d := c.db
 	state := d.manifest.State()
 	var choices []values.Choice
+	var large error
 	copied := uint64(0)
 	for _, f := range state.Version.Values {
-		if f.File >= c.next || f.Live >= f.Bytes || d.valuesHeld(f.ValueFile, state.FlushedSeq) {
+		if f.File >= c.next || f.Live >= f.Bytes || d.valuesHeld(f.ValueFile, state.FlushedSeq) ||
+			f.Live > 0 && d.bad.has(f.ValueFile) {
 			continue
+		}
+		if !d.room.fits(f.Live) {
+			large = fmt.Errorf("there is no room for a copy of %s, %d bytes: %w", base.ValueName(f.File), f.Live, ErrNoSpace)
+			continue // others make some
 		}
 		if copied += f.Live; copied > collectBytes && len(choices) > 0 {
 			break
@@ -191,7 +271,7 @@ func (c *compaction) collect() (bool, error) {
 		c.done += f.Size
 	}
 	if len(choices) == 0 {
-		return false, nil
+		return false, large
 	}
 	return true, d.collect(choices, c.stop)
 }

@@ -81,10 +81,49 @@ func TestCompactLeavesNothingOfWhatWasDeletedOrOverwritten(t *testing.T) {
 	must(t, db.Close())
 }
 
+func TestCollectGivesBackWhatIsTooLittleToBeCollectedByItself(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), nil)
+	setAll(t, db, 0, 1000, 2000, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	const gone = 50 // one of so many, so that no file has much garbage
+	for i := 0; i < 1000; i += gone {
+		deleteAll(t, db, i, i+1)
+	}
+	// A range, so that it merges and does not collect.
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte{0}}))
+	before := db.Stats()
+	if before.ValueGarbage == 0 {
+		t.Fatal("there is nothing to collect")
+	}
+	must(t, db.Collect(t.Context()))
+	after := db.Stats()
+	if after.ValueGarbage != 0 || after.ValueBytes >= before.ValueBytes {
+		t.Errorf("%d bytes of value files with %d of garbage became %d with %d",
+			before.ValueBytes, before.ValueGarbage, after.ValueBytes, after.ValueGarbage)
+	}
+	must(t, db.View(func(tx *stoat.Txn) error {
+		for i := range 1000 {
+			v, err := tx.Get(treeKey(i))
+			if i%gone == 0 && !errors.Is(err, stoat.ErrNotFound) || i%gone != 0 && (err != nil || len(v) != 2000) {
+				t.Errorf("key %d has %d bytes, error %v", i, len(v), err)
+			}
+		}
+		return nil
+	}))
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Collect(stopped); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that is done: %v", err)
+	}
+	must(t, db.Close())
+}
+
 func TestCompactRemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
 	t.Parallel()
 	db := openOn(t, vfs.NewMem(), nil)
 	setAll(t, db, 0, 1000, 100, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // into a table, which the snapshot holds
 	tx := begin(t, db, stoat.ReadOnly)
 	setAll(t, db, 0, 1000, 100, 2)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))

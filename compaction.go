@@ -13,7 +13,6 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -21,6 +20,8 @@ import (
 // one edit of the manifest says so, and a new view shows it. change makes what
 // else differs in the view; it may be nil.
 func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
+	d.at(pointInstall)
+	d.load(&edit) // it takes long: others may install meanwhile
 	d.installing.Lock()
 	defer d.installing.Unlock()
 	if len(edit.AddTables)+len(edit.AddValues) > 0 && !mutant.On(mutant.NoTableDirSync) {
@@ -29,10 +30,15 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 		}
 	}
 	edit.NextFile = manifest.Some(d.nextFile.Load())
-	if err := d.manifest.Append(edit); err != nil {
+	if err := d.record(edit); err != nil {
 		return err
 	}
-	version := d.manifest.State().Version
+	for _, n := range edit.DropValues {
+		d.apart.forget(n)
+	}
+	d.at(pointEdited)
+	state := d.manifest.State()
+	version := state.Version
 	d.change(func(v view) view {
 		if change != nil {
 			v = change(v)
@@ -40,27 +46,35 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 		v.tree = d.tables.View(version, v.tree)
 		return v
 	})
-	d.admission.setDebt(version, compact.Debt(version, d.shape(false)))
+	d.admission.setDebt(&state, compact.Debt(version, d.shape(busy)))
 	d.emitFiles(&edit)
+	d.room.edited()
 	return nil
 }
 
-// garbageOf returns how much of the values of v nothing refers to, and how much
-// there is in all.
-func garbageOf(v *manifest.Version) (garbage, all uint64) {
-	for _, f := range v.Values {
-		garbage += f.Bytes - min(f.Live, f.Bytes)
-		all += f.Bytes
+// load brings the tables that edit is to add into memory before anybody reads
+// them, as far as the budget has room for them. When the database is being
+// closed there will be no reads.
+func (d *DB) load(edit *manifest.Edit) {
+	if len(edit.AddTables) == 0 || d.closed.Load() {
+		return
 	}
-	return garbage, all
+	_ = guard(func() error { // whoever reads a page that is lost is told
+		d.tables.Load(edit.AddTables, edit.DropTables, d.pagesBudget(d.readersBytes()), d.closed.Load)
+		return nil
+	})
 }
 
 // newJob returns a job that merges sources by the rules of this moment.
 func (d *DB) newJob(sources []iter.Source) compact.Job {
+	snapshots := d.readers.Snapshots(&d.visible)
+	if mutant.On(mutant.ForgetSnapshots) {
+		snapshots = snapshots[len(snapshots)-1:]
+	}
 	return compact.Job{
 		Sources: sources,
 		Rules: compact.Rules{
-			Snapshots: d.readers.Snapshots(&d.visible),
+			Snapshots: snapshots,
 			Versions:  d.opts.NumVersions,
 			NowMs:     d.expiredBefore(),
 			Bottom:    mutant.On(mutant.DropDeletions), // a plan says it for itself
@@ -73,8 +87,12 @@ func (d *DB) newJob(sources []iter.Source) compact.Job {
 // tableSize is about how large tables become.
 const tableSize = 32 << 20
 
+// tableSize is about how large the tables of this database become.
+func (d *DB) tableSize() int64 { return min(tableSize, d.opts.MemtableSize) }
+
 // newTableFile makes the file of a new table.
 func (d *DB) newTableFile() (compact.NewFile, error) {
+	d.at(pointCreate)
 	n := base.FileNum(d.nextFile.Add(1) - 1)
 	f, err := d.fs.Create(d.fs.Join(d.dir, base.TableName(n)), vfs.CatTable)
 	return compact.NewFile{Num: n, File: f, Salt: rand.Uint64()}, err
@@ -90,85 +108,136 @@ func (d *DB) stopped() error {
 
 // removeOutput deletes what a job has written that came to nothing.
 func (d *DB) removeOutput(r compact.Result) {
+	if err := d.tables.Drop(r.Files); err != nil { // install may have loaded them
+		d.emit(Warning{What: "a table could not be closed", Err: err})
+	}
 	for _, n := range r.Files {
 		d.removeFile(base.TableName(n))
 	}
 }
 
-// backgroundFailed reports an error of background work. One of the manifest
-// ends all writing: what is on the disk is not known any more.
+// backgroundFailed reports an error of background work; that the database is
+// being closed is none. One of the manifest ends all writing: what is on the disk
+// is not known any more.
 func (d *DB) backgroundFailed(err error) {
-	if errors.Is(err, errStopped) {
+	if errors.Is(err, errStopped) || errors.Is(err, ErrClosed) {
 		return
 	}
 	if e := d.manifest.Err(); e != nil {
 		d.commits.fail(e)
-		d.admission.interrupt()
 	}
 	d.emit(BackgroundError{Err: err})
+	d.room.refusedBy(err)
 }
+
+// pausingRuns is how many runs of level 0 may hold one key while nobody
+// commits. It is not so few that a writer who pauses again and again has small
+// runs merged each time.
+const pausingRuns = 4
 
 // shape tells the picks what the database is like.
-func (d *DB) shape(idle bool) compact.Shape {
-	return compact.Shape{
+func (d *DB) shape(now calm) compact.Shape {
+	s := compact.Shape{
 		BaseSizeMin:    8 * d.opts.MemtableSize,
 		ValuesMin:      2 * d.opts.MemtableSize,
-		TableSize:      min(tableSize, d.opts.MemtableSize),
-		Idle:           idle,
+		Replacing:      d.admission.gauge.replacing(),
+		TableSize:      d.tableSize(),
+		Idle:           now == idling,
 		NowMs:          d.expiredBefore(),
+		Damaged:        d.damaged.all(),
+		Versions:       d.opts.NumVersions,
 		OldestSnapshot: d.readers.Oldest(&d.visible),
 	}
+	d.room.bound(&s)
+	if now != busy {
+		s.RunsMax = pausingRuns
+	}
+	return s
 }
 
-// compactStep does what is due, one job after the other: garbage that has grown
-// beyond all bounds, what keeps the tree in shape, garbage.
+// calm tells how calm it is. Where room is scarce everything is worth doing that
+// would be in an idle database.
+func (d *DB) calm() (now calm, calmer time.Duration) {
+	if d.room.scarce() {
+		return idling, 0
+	}
+	return d.background.quiet.calm()
+}
+
+// compactStep does what keeps the tree in shape, one job after the other, and
+// leaves garbage to the collector.
 func (d *DB) compactStep() (again time.Duration, err error) {
 	for {
-		idle := d.background.quiet.left() == 0
+		now, calmer := d.calm()
+		damaged := len(d.damaged.all())
 		var due bool
-		if err := guard(func() (err error) { due, err = d.tidy(idle); return err }); err != nil {
+		if err := guard(func() (err error) {
+			if due, err = d.tidy(now); !due && now == idling {
+				due, err = d.gatherIdle()
+			}
+			return err
+		}); err != nil {
+			d.room.rests(mergeRests)
 			d.backgroundFailed(err)
+			if len(d.damaged.all()) > damaged {
+				continue // with what does not need that table
+			}
+			d.wakeCollector() // what is garbage does not wait for what failed
 			return 0, err
 		}
 		if !due {
-			return d.nextCompaction(d.manifest.State().Version, idle), nil
+			d.room.rests(mergeRests)
+			d.wakeCollector()
+			return nextCompaction(d.manifest.State().Version, calmer), nil
 		}
 	}
 }
 
-// tidy does the most urgent job, and reports whether there was one.
-func (d *DB) tidy(idle bool) (due bool, err error) {
-	d.compacting.Lock()
-	defer d.compacting.Unlock()
-	if choices := d.pickCollection(values.Strained); len(choices) > 0 {
-		return true, d.collect(choices, d.stopped)
+// joinable reports whether files may be joined without anybody asking: on a disk
+// that is low there is no room for copies. What is to be gathered comes to large
+// files by that, and in order. Joining is the last that is picked, so that nothing
+// waits behind it.
+func (d *DB) joinable(now calm) bool {
+	if now == idling && d.gatheringDue() {
+		return false
 	}
-	if plan, due := compact.Pick(d.manifest.State().Version, d.shape(idle)); due {
-		return true, d.compact(plan, d.stopped)
-	}
-	if choices := d.pickCollection(d.pressure(idle)); len(choices) > 0 {
-		return true, d.collect(choices, d.stopped)
-	}
-	return false, nil
+	return !d.room.scarce() && d.inVain.joining.Load() != uint64(d.manifest.State().FlushedSeq)
 }
 
-// expiryCheck is how often tables are looked at for values that expired.
-const expiryCheck = 30 * time.Second
+// tidy does the most urgent job, and reports whether there was one.
+func (d *DB) tidy(now calm) (due bool, err error) {
+	d.compacting.Lock()
+	defer d.compacting.Unlock()
+	plan, due := compact.Pick(d.manifest.State().Version, d.shape(now))
+	if !due || len(plan.Join) > 0 && !d.joinable(now) {
+		return false, nil
+	}
+	if err = d.compact(plan, d.room.sparing(d.stopped)); err != nil && len(plan.Join) > 0 {
+		d.inVain.joining.Store(uint64(d.manifest.State().FlushedSeq))
+	} else if err != nil {
+		d.room.mergeFailed(&plan, err)
+	}
+	return true, err
+}
+
+// agingCheck is how often tables are looked at for values that expired and for
+// deletions that have waited long enough.
+const agingCheck = 30 * time.Second
 
 // nextCompaction returns when to look again although nothing has changed: what
-// is not worth doing while others work may be when they stop, and time alone
-// makes values expire.
-func (d *DB) nextCompaction(v *manifest.Version, idle bool) time.Duration {
+// is not worth doing while others work may be when it is calmer, and time alone
+// makes values expire and deletions grow old.
+func nextCompaction(v *manifest.Version, calmer time.Duration) time.Duration {
 	if v.Tables() == 0 {
 		return 0
 	}
-	if !idle {
-		return max(d.background.quiet.left(), time.Millisecond)
+	if calmer > 0 {
+		return max(calmer, time.Millisecond)
 	}
 	for _, level := range v.Levels {
 		for _, t := range level {
-			if t.Expiring > 0 {
-				return expiryCheck
+			if t.Expiring+t.Deletions+t.RangeDeletions > 0 {
+				return agingCheck
 			}
 		}
 	}
@@ -179,41 +248,59 @@ func (d *DB) nextCompaction(v *manifest.Version, idle bool) time.Duration {
 // compacting.
 func (d *DB) compact(plan compact.Plan, stop func() error) error {
 	started := time.Now()
+	d.at(pointPicked)
 	edit := manifest.Edit{DropTables: plan.Drops()}
 	var result compact.Result
+	moved := moving{placement: placement{db: d}}
 	switch {
 	case plan.Drop:
 	case plan.Move:
 		edit.AddTables = plan.Moved()
 	default:
-		var err error
-		if result, err = d.merge(&plan, stop); err != nil {
+		// A fault in the mapping of an input must not keep what was begun.
+		err := guard(func() (err error) { result, err = d.merge(&plan, &moved, stop); return err })
+		if err != nil {
+			d.damaged.note(&plan, err)
 			d.removeOutput(result)
+			moved.abandon()
 			return fmt.Errorf("%s: %w", plan.String(), err)
 		}
-		edit.AddTables = result.Tables
+		edit.AddTables, edit.AddValues = result.Tables, moved.made
+	}
+	if !plan.Move && mutant.On(mutant.EarlyDiscard) {
+		d.discardInputs(&plan)
 	}
 	if err := d.install(edit, nil); err != nil {
 		d.removeOutput(result)
+		moved.abandon()
 		return fmt.Errorf("%s: %w", plan.String(), err)
 	}
-	d.work.compacted(result, time.Since(started))
+	d.wakeCollector() // what the tables refer to no more is garbage
+	took := time.Since(started)
+	d.work.compacted(&plan, result.BytesWritten, moved.bytes(), took)
 	d.emit(CompactionDone{Plan: plan.String(), Level: plan.OutputLevel, InputBytes: plan.InputBytes(),
-		OutputBytes: result.BytesWritten, Took: time.Since(started)})
-	if !plan.Move {
-		gone := make([]base.FileNum, 0, len(edit.DropTables))
-		for _, place := range edit.DropTables {
-			gone = append(gone, place.Num)
-		}
-		d.discard(discarded{tables: gone, bytes: plan.InputBytes()})
+		OutputBytes: result.BytesWritten + moved.bytes(), Took: took})
+	if !plan.Move && !mutant.On(mutant.EarlyDiscard) {
+		d.discardInputs(&plan)
 	}
 	return nil
 }
 
-// merge writes the tables that take the place of a plan's inputs. It reads
-// those through readers of its own, by large reads: what users have in memory
-// stays there.
-func (d *DB) merge(plan *compact.Plan, stop func() error) (result compact.Result, err error) {
+// discardInputs discards the tables that a plan has replaced.
+func (d *DB) discardInputs(plan *compact.Plan) {
+	var gone []relic
+	for _, tables := range plan.Inputs {
+		for _, t := range tables {
+			gone = append(gone, relicOfTable(t))
+		}
+	}
+	d.discard(gone)
+}
+
+// merge writes the tables that take the place of a plan's inputs, and the values
+// that the plan moves, where moved says. It reads the tables through readers of its
+// own, by large reads: what users have in memory stays there.
+func (d *DB) merge(plan *compact.Plan, moved *moving, stop func() error) (result compact.Result, err error) {
 	files := tree.New(d.treeOptions())
 	defer func() { err = errors.Join(err, files.Close()) }()
 	view := files.View(&manifest.Version{Levels: plan.Inputs}, nil)
@@ -230,8 +317,18 @@ func (d *DB) merge(plan *compact.Plan, stop func() error) (result compact.Result
 		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
 		job.Sources[i] = &levels[i]
 	}
-	plan.Apply(&job, d.shape(false))
-	job.Place = pointerRef
-	job.Stop = stop
-	return compact.Run(job)
+	plan.Apply(&job, d.shape(busy))
+	job.Writer.Compression = d.opts.Compression.ofTables(job.Level)
+	job.Place, job.Stop = pointerRef, stop
+	if plan.Moves() {
+		if err := moved.begin(plan, stop); err != nil {
+			return result, err
+		}
+		defer func() { err = errors.Join(err, moved.end()) }()
+		job.Place, job.Cut = moved.place, moved.cut
+	}
+	if result, err = compact.Run(job); err == nil {
+		err = moved.finish()
+	}
+	return result, err
 }

@@ -22,7 +22,11 @@ func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 	if mutant.On(mutant.ValidateOffByOne) {
 		since++
 	}
-	v := d.view.Load()
+	// The slot of the transaction keeps the view that it has read, and that one may
+	// be older. Close waits for commits: this is no new reader.
+	slot := d.readers.Acquire(&d.visible)
+	defer d.release(slot)
+	v := d.pin(slot)
 	for _, t := range v.tables {
 		last := t.LastSeq()
 		if last == 0 {

@@ -58,7 +58,8 @@ type crashState struct {
 
 func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
 	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock()}
-	r.opts = stoat.Options{Clock: r.clock, MemtableSize: memtable, NumVersions: 1 + int(seed%3)}
+	r.opts = stoat.Options{Clock: r.clock, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
+		Compression: compressions[seed/3%3]}
 	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
 	m := model.NewMap()
 	m.Versions = r.opts.NumVersions

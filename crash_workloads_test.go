@@ -50,7 +50,20 @@ var crashWorkloads = append([]crashWorkload{
 		})
 	}},
 	{"transactions of many frames", largeMemtable, func(r *crashRun) error {
-		// A frame holds a megabyte.
+		// A frame holds a megabyte. Larger values would not go to the log.
+		return times(4, func(i int) error {
+			var writes []model.Write
+			for key := range 700 {
+				v := value(r.rng, 0)
+				writes = append(writes, set(key, strings.Repeat(v, 4000/len(v))))
+			}
+			if err := r.commit(anyDurability(r.rng), writes...); err != nil {
+				return err
+			}
+			return r.commit(stoat.Synced, set(i, "small"))
+		})
+	}},
+	{"values that the commit writes apart", largeMemtable, func(r *crashRun) error {
 		return times(2, func(i int) error {
 			var writes []model.Write
 			for key := range 20 {
@@ -333,9 +346,10 @@ func writeAndCrash(r *crashRun, cut func(*vfs.Mem) *vfs.Mem, p *promise) error {
 
 // fullDisk goes on writing on a disk that is full, then makes room.
 func fullDisk(r *crashRun) error {
-	r.fs.SetCapacity(r.fs.UsedBytes() + 400<<10)
+	r.fs.SetCapacity(r.fs.UsedBytes() + 200<<10)
 	full := 0
-	for range 60 {
+	// Collection makes room for what replaces something; what is live grows.
+	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
 		switch err := r.commit(anyDurability(r.rng), batch(r.rng, 6, 8<<10)...); {
 		case errors.Is(err, stoat.ErrNoSpace):
 			full++

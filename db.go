@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -32,11 +32,12 @@ type DB struct {
 	// that hold everything up to it, and who reads.
 	visible atomic.Uint64
 	view    atomic.Pointer[view]
-	readers *txn.Registry[Txn]
+	readers *txn.Registry[reader]
 	closed  atomic.Bool
 
 	commits   committer
 	admission admission
+	room      diskRoom
 	// log is nil until startLog makes it of what recovery found.
 	log       atomic.Pointer[log.Writer]
 	recovered log.Recovered
@@ -44,20 +45,27 @@ type DB struct {
 	// What is on the disk beside the log, and the work that keeps it in shape.
 	manifest   *manifest.Store
 	tables     *tree.Files
+	decoded    *cache.Cache // blocks of tables that are compressed
 	nextFile   atomic.Uint64
 	background background
+	driver     driver // in place of the goroutines behind, or nil; set before Open begins
 	governor   governor
 	garbage    garbage
+	inVain     movedInVain
+	damaged    damagedTables
 	apart      apart
+	bad        badValues
 	horizon    expiryHorizon
 	work       workCounts
 	events     eventQueue
-	compacting sync.Mutex // a choice of a compaction or collection, and its job
+	compacting sync.Mutex // a choice of a compaction, and its job
+	collecting sync.Mutex // a choice of a collection, and its job
 
 	checkpointing sync.Mutex
 	installing    sync.Mutex // an edit of the manifest, and the view that follows it
 	changing      sync.Mutex // the view
 
+	memory    tableMemory
 	writes    sync.Pool // of *writeSet
 	iterators sync.Pool // of *iteratorCore
 
@@ -72,8 +80,6 @@ type DB struct {
 	}
 }
 
-type readerSlot = txn.Slot[Txn]
-
 // View runs fn in a read-only transaction: a snapshot of everything committed
 // before it began. It returns what fn returns. The transaction, its iterators
 // and the bytes it lent end with fn and must not be used after it.
@@ -85,11 +91,15 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 	if err != nil {
 		return err
 	}
-	tx := &slot.Data
+	tx := &slot.Data.tx
 	if invariant.Enabled {
 		tx = new(Txn) // a stale use must not meet a later transaction
 	}
 	tx.begin(d, slot)
+	// Whatever fn did, the slot and the transaction in it are nobody else's
+	// before this.
+	tx.slot = nil
+	defer d.release(slot)
 	defer tx.end()
 	return guardRead(tx, fn)
 }
@@ -142,6 +152,11 @@ const (
 // Begin starts a transaction, which the caller must end with Commit or
 // Discard. A read-only one may be used by several goroutines at once, a
 // read-write one by one at a time.
+//
+// Bytes that it lends may lie in mapped files. A device that is lost makes a look
+// at them a fault, of which View and Update make an error. Here that is so for
+// all methods of the transaction, also for those that copy, but not for the
+// caller's own look: who has to live on without the device copies.
 func (d *DB) Begin(mode Mode) (*Txn, error) {
 	return d.BeginContext(context.Background(), mode)
 }
@@ -187,10 +202,11 @@ func (d *DB) acquire() (*readerSlot, error) {
 }
 
 // release ends a snapshot. The last one after Close gives the memory back;
-// before that there may be garbage that only this one kept.
+// before that there may be garbage that this one keeps.
 func (d *DB) release(slot *readerSlot) {
 	slot.Release()
-	if d.garbage.some.Load() {
+	// Whoever has the slot by now may be meant: the sweeper looks again.
+	if awaited := &slot.Data.awaited; awaited.Load() && awaited.CompareAndSwap(true, false) {
 		d.background.sweeper.wake()
 	}
 	if d.closed.Load() {
@@ -253,9 +269,10 @@ func (d *DB) persist(failed error) error {
 
 // sealLog closes the log and, after an orderly end, records in the manifest
 // where it ended, so that nothing can go missing from it unnoticed, and the
-// time, if a reader saw a later one than the log has.
+// time.
 func (d *DB) sealLog(orderly bool) error {
 	var edit manifest.Edit
+	d.clock.stop()
 	if l := d.log.Load(); l != nil {
 		if err := l.Close(); err != nil || !orderly {
 			return err
@@ -268,13 +285,10 @@ func (d *DB) sealLog(orderly bool) error {
 		last.First = first
 		edit.Spans = manifest.Some(spans)
 	}
-	if ms := d.clock.unsaved(); ms != 0 && orderly {
-		edit.ClockHighMs = manifest.Some(ms)
-	}
-	if !edit.Spans.Set && !edit.ClockHighMs.Set {
+	if !edit.Spans.Set && !(orderly && d.clock.unsaved()) {
 		return nil
 	}
-	return d.manifest.Append(edit)
+	return d.record(edit)
 }
 
 // reap gives memory and files back once no transaction can touch them.
@@ -289,26 +303,11 @@ func (d *DB) reap() {
 	for _, t := range d.view.Load().tables {
 		t.Release()
 	}
+	d.memory.close()
 	if err := d.tables.Close(); err != nil {
 		d.emit(Warning{What: "a table could not be closed", Err: err})
 	}
-}
-
-// newTable makes an empty memtable for about as many entries as hint.
-func newTable(hint int) *memtable.Table {
-	return memtable.New(memtable.Options{Memory: memtable.Slabs(offHeap{}), ChunkSize: tableChunk, SizeHint: hint})
-}
-
-// tableChunk is the memory a table starts with.
-const tableChunk = 64 << 10
-
-// offHeap takes the memory of memtables from the system.
-type offHeap struct{}
-
-func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }
-func (offHeap) Free(b []byte) {
-	err := vfs.Free(b)
-	invariant.Check(err == nil, "memory that was not allocated is freed: %v", err)
+	d.decoded.Close()
 }
 
 // nowMs is the time by which expiry is judged: it never goes back.

@@ -1,7 +1,7 @@
 // Package stoat is an embedded, persistent, transactional key-value store.
 //
 // A database is a directory. One process opens it at a time, and any number
-// of its goroutines use it:
+// of its goroutines use it; with Options.ReadOnly several may read it together.
 //
 //	db, err := stoat.Open(dir, nil)
 //	err = db.Update(func(tx *stoat.Txn) error {
@@ -17,16 +17,31 @@
 // Transactions are serializable. A commit that returned nil survives a crash
 // of the process and, unless the database or the commit asked for buffered
 // durability, of the machine. A transaction is there whole or not at all.
-// Readers see a snapshot, never wait for writers and never make them wait. A
-// stored byte that changed is an error, never an answer.
+// Readers see a snapshot, never wait for writers and never make them wait; but
+// one that is the first to miss an expired key may wait for a sync, so that the
+// key stays missing. A stored byte that changed is an error, never an answer.
 //
 // Conflicts show as ErrConflict from Commit or Update: another transaction
 // committed a change under something this one read, a key (present or
-// absent) or a range it iterated over. Run the transaction again.
+// absent) or a range it iterated over. Run the transaction again:
+//
+//	for {
+//		err := db.Update(fn)
+//		if !errors.Is(err, stoat.ErrConflict) {
+//			return err
+//		}
+//	}
 //
 // Txn.DeleteRange deletes all keys of a range at one stroke, whatever their
 // number. DB.DropPrefix and DB.DropAll do the same and give the space back before
 // they return.
+//
+// # Limits
+//
+// Keys have 1 byte to 64 KiB, values up to 4 GiB less one byte. A transaction has
+// its writes in memory, but for values that SetReader streams to a file. The
+// memory that a database takes beside that is Options.MemoryBudget, 256 MiB unless
+// set.
 //
 // # Operation
 //

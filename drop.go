@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -51,15 +53,26 @@ func (d *DB) collectDue(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	c := compaction{db: d, stop: func() error { return interrupted(ctx) }}
-	err = c.each(func() (bool, error) {
-		choices := d.pickCollection(values.Idle)
-		if len(choices) == 0 {
-			return false, nil
-		}
-		return true, d.collect(choices, c.stop)
+	// Files that are made from now on are left to the collector, so that it ends
+	// while others overwrite.
+	c := compaction{db: d, stop: func() error { return interrupted(ctx) }, next: base.FileNum(d.nextFile.Load())}
+	err = guard(func() error {
+		return c.each(&d.collecting, func() (bool, error) {
+			v := d.manifest.State().Version
+			choices := slices.DeleteFunc(d.pickCollection(values.Idle), func(choice values.Choice) bool {
+				f, ok := v.Value(choice.Num)
+				return !ok || f.File >= c.next
+			})
+			if len(choices) == 0 {
+				return false, nil
+			}
+			return true, d.collect(choices, c.stop)
+		})
 	})
 	if err != nil {
+		if d.manifest.Err() != nil {
+			d.backgroundFailed(err)
+		}
 		return fmt.Errorf("drop: %w", err)
 	}
 	d.sweep()

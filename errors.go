@@ -29,11 +29,13 @@ var (
 	ErrReadOnly = errors.New("stoat: read-only")
 
 	// ErrLocked says that another open holds the database, in this process
-	// or in another one.
+	// or in another one. It has to be closed first, or its process to end; with
+	// ReadOnly in the options of both they may share it.
 	ErrLocked = vfs.ErrLocked
 
-	// ErrNoSpace says that the disk is full. Nothing was lost; the write can
-	// be tried again when there is space.
+	// ErrNoSpace says that the disk is full, or so nearly that only deleting is
+	// possible: what is left is what giving space back takes. Nothing was lost; the
+	// write can be tried again when there is space.
 	ErrNoSpace = vfs.ErrNoSpace
 
 	// ErrCorrupt says that stored bytes are not what was written. The text
@@ -43,15 +45,20 @@ var (
 	// ErrEmptyKey says that a key of no bytes was given.
 	ErrEmptyKey = errors.New("stoat: empty key")
 
-	// ErrKeyTooLarge says that a key is longer than MaxKeySize.
+	// ErrKeyTooLarge says that a key is longer than MaxKeySize, 64 KiB.
 	ErrKeyTooLarge = errors.New("stoat: key too large")
 
-	// ErrValueTooLarge says that a value is longer than MaxValueSize.
+	// ErrValueTooLarge says that a value is longer than MaxValueSize, 4 GiB less
+	// one byte.
 	ErrValueTooLarge = errors.New("stoat: value too large")
 )
 
-// The bounds of keys and values, in bytes.
+// errNoName is what Open and Checkpoint say of an empty name.
+var errNoName = errors.New("stoat: the name of the directory is empty")
+
+// The bounds of keys and values, in bytes: 64 KiB, and 4 GiB less one byte. A key
+// has one byte at least.
 const (
-	MaxKeySize   = base.MaxKeySize
-	MaxValueSize = base.MaxValueSize
+	MaxKeySize   = base.MaxKeySize   // 65,536
+	MaxValueSize = base.MaxValueSize // 4,294,967,295
 )

@@ -12,8 +12,8 @@ import (
 
 // An Event is something that happened in a database beside what its callers
 // asked for. It is one of FlushDone, CompactionDone, CollectionDone,
-// FileCreated, FileDeleted, StallBegin, StallEnd, CheckpointDone, Warning and
-// BackgroundError; later versions may have more, so that a switch over the
+// FileCreated, FileDeleted, StallBegin, StallEnd, SpaceLow, SpaceRegained,
+// CheckpointDone, Warning and BackgroundError; later versions may have more, so that a switch over the
 // types should pass over what it does not know.
 type Event interface {
 	// Record returns the event as it is logged.
@@ -65,6 +65,14 @@ type (
 type (
 	StallBegin struct{}
 	StallEnd   struct{ Took time.Duration }
+)
+
+// SpaceLow says that so little of the disk is free that transactions which add
+// anything are refused with ErrNoSpace: Free bytes, less than the Reserve that it
+// takes to give space back. SpaceRegained says that it is enough again.
+type (
+	SpaceLow      struct{ Free, Reserve int64 }
+	SpaceRegained struct{ Free int64 }
 )
 
 // CheckpointDone says that DB.Checkpoint made a copy.
@@ -125,6 +133,17 @@ func (e StallEnd) Record() (slog.Level, string, []slog.Attr) {
 }
 
 // Record returns the event as it is logged.
+func (e SpaceLow) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelError, "stoat: the disk is almost full, only deleting is possible",
+		[]slog.Attr{slog.Int64("free", e.Free), slog.Int64("reserve", e.Reserve)}
+}
+
+// Record returns the event as it is logged.
+func (e SpaceRegained) Record() (slog.Level, string, []slog.Attr) {
+	return slog.LevelInfo, "stoat: the disk has room again", []slog.Attr{slog.Int64("free", e.Free)}
+}
+
+// Record returns the event as it is logged.
 func (e CheckpointDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelInfo, "stoat: checkpoint made", []slog.Attr{slog.String("dir", e.Dir),
 		slog.Int("files", e.Files), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
@@ -156,12 +175,11 @@ type eventQueue struct {
 
 func (q *eventQueue) init() { q.idle.L = &q.mu }
 
-// emit hands e to Options.Events and Options.Logger, if they want it.
+// emit hands e to Options.Events and Options.Logger, if there are such. It asks
+// neither whether they want it: they are the user's, and locks are held here.
 func (d *DB) emit(e Event) {
-	if d.opts.Events == nil {
-		if level, _, _ := e.Record(); !d.opts.Logger.Enabled(context.Background(), level) {
-			return
-		}
+	if d.opts.Events == nil && d.opts.Logger.Handler() == slog.DiscardHandler {
+		return
 	}
 	q := &d.events
 	q.mu.Lock()

@@ -14,7 +14,7 @@ type expiryHorizon struct {
 	mu      sync.Mutex
 	ms      uint64
 	next    uint64 // becomes ms
-	readers *txn.Barrier[Txn]
+	readers *txn.Barrier[reader]
 }
 
 // expiredBefore returns the horizon.

@@ -1,7 +1,6 @@
 package stoat_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -22,9 +21,9 @@ var faultErrors = []struct {
 }{
 	{"EIO", vfs.Rule{}},
 	{"ENOSPC", vfs.Rule{Err: vfs.ErrNoSpace}},
-	{"EMFILE", vfs.Rule{Err: errors.New("too many open files")}},
-	{"EACCES", vfs.Rule{Err: errors.New("permission denied")}},
-	{"EROFS", vfs.Rule{Err: errors.New("read-only file system")}},
+	{"EMFILE", vfs.Rule{Err: vfs.ErrTooManyFiles}},
+	{"EACCES", vfs.Rule{Err: vfs.ErrPermission}},
+	{"EROFS", vfs.Rule{Err: vfs.ErrReadOnly}},
 	{"ENOSPC after a part", vfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
 	{"short", vfs.Rule{Partial: 1}},
 	{"short by a sector", vfs.Rule{Partial: 512}},
@@ -48,7 +47,7 @@ type faultScene struct {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	most := dose.Size(t, dose.States, 300, 2_500)
+	most := dose.Size(t, dose.States, 100, 500)
 	dose.Reproduce(t, "faults")
 	var cases []*faultCase
 	for _, scene := range faultScenes(t) {

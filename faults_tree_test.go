@@ -39,7 +39,7 @@ func (r *treeRun) set(key string, value []byte) error {
 
 func newTreeRun(t *testing.T, fs stoat.FS) *treeRun {
 	t.Helper()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: smallMemtable})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: smallMemtable, Compression: stoat.CompressionFast})
 	must(t, err)
 	return &treeRun{t: t, db: db}
 }

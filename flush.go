@@ -26,20 +26,32 @@ const flushBytes = 128 << 20
 // flushStep flushes what waits. It asks to be called again by being woken.
 func (d *DB) flushStep() (time.Duration, error) {
 	for {
-		v := d.view.Load()
-		from := d.flushable(v)
-		if from == len(v.tables) {
-			return d.idleFlush()
-		}
-		d.admission.begin()
-		started, bytes := time.Now(), bytesOf(v.tables[from:])
-		err := d.flush(v, from)
-		d.admission.end(bytes, time.Since(started), err)
+		due, err := d.flushNext()
 		if err != nil {
-			d.backgroundFailed(err)
+			d.room.rests(flushRests)
 			return 0, err
 		}
+		if !due {
+			return d.idleFlush()
+		}
 	}
+}
+
+// flushNext flushes what waits at this moment, and reports whether anything did.
+func (d *DB) flushNext() (due bool, err error) {
+	v := d.view.Load()
+	from := d.flushable(v)
+	if from == len(v.tables) {
+		return false, nil
+	}
+	d.admission.begin()
+	started, bytes := time.Now(), bytesOf(v.tables[from:])
+	err = d.flush(v, from)
+	d.admission.end(bytes, time.Since(started), err)
+	if err != nil {
+		d.backgroundFailed(err)
+	}
+	return true, err
 }
 
 // flushable returns the index in v.tables from which on memtables can be
@@ -47,6 +59,9 @@ func (d *DB) flushStep() (time.Duration, error) {
 // that no table holds what a failed sync may yet take back.
 func (d *DB) flushable(v *view) int {
 	visible, bytes := d.lastVersion(), int64(0)
+	if mutant.On(mutant.FlushUnpublished) {
+		visible = base.SeqNumMax
+	}
 	from := len(v.tables)
 	for from > 1 && v.tables[from-1].LastSeq() <= visible {
 		if bytes += v.tables[from-1].Bytes(); bytes > flushBytes && from < len(v.tables) {
@@ -62,11 +77,16 @@ func (d *DB) flush(v *view, from int) error {
 	started := time.Now()
 	flushed := v.tables[from:]
 	values := placement{db: d}
+	values.sample.every = 1 + entriesOf(flushed)/replacedSamples
+	d.at(pointPicked)
 	result, err := d.writeRun(flushed, &values)
 	if err != nil && !mutant.On(mutant.SwallowFlushError) {
 		d.removeOutput(result)
 		values.abandon()
 		return fmt.Errorf("flush: %w", err)
+	}
+	if part, known := values.sample.part(); known {
+		d.admission.gauge.learn(part)
 	}
 	edit := manifest.Edit{
 		AddTables:  result.Tables,
@@ -74,9 +94,6 @@ func (d *DB) flush(v *view, from int) error {
 		FlushedSeq: manifest.Some(flushed[0].LastSeq()),
 		LastSeq:    manifest.Some(flushed[0].LastSeq()),
 	}
-	// The log that is given up may be all that knows the time.
-	high := d.clock.high.Load()
-	edit.ClockHighMs = manifest.Some(high)
 	first := v.logFrom[from-1]
 	l := d.log.Load()
 	if l != nil && first != (base.SegmentRef{}) {
@@ -88,17 +105,12 @@ func (d *DB) flush(v *view, from int) error {
 	if mutant.On(mutant.EarlyRelease) && edit.Spans.Set {
 		_ = l.Release(first.Number) // the mutant's own
 	}
-	if err := d.install(edit, func(v view) view {
-		n := len(v.tables) - len(flushed)
-		v.tables, v.logFrom = v.tables[:n:n], v.logFrom[:n:n]
-		return v
-	}); err != nil {
+	if err := d.install(edit, func(v view) view { return v.without(len(flushed)) }); err != nil {
 		d.removeOutput(result)
 		values.abandon()
 		return fmt.Errorf("flush: %w", err)
 	}
-	d.clock.keep(high)
-	d.discard(discarded{memtables: flushed})
+	d.discard(flushedGarbage(v, from))
 	d.work.flushed(result, values.bytes(), time.Since(started))
 	d.emit(FlushDone{Memtables: len(flushed), Tables: len(result.Tables), Values: len(values.made),
 		Bytes: result.BytesWritten + values.bytes(), Took: time.Since(started)})
@@ -108,6 +120,7 @@ func (d *DB) flush(v *view, from int) error {
 		}
 	}
 	d.background.compactor.wake()
+	d.wakeCollector() // files that only the memtables referred to
 	return nil
 }
 
@@ -125,10 +138,15 @@ func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.R
 		size += t.DataBytes()
 	}
 	job := d.newJob(inputs)
+	if s := job.Rules.Snapshots; mutant.On(mutant.FlushUnpublished) {
+		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
+	}
 	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
-	job.Level, job.Run, job.CreatedMs = 0, nextRun(version), d.nowMs()
-	job.Splits, job.TableSize = compact.FlushSplits(version, d.shape(false), size)
-	job.SplitMin, job.Place = compact.FlushSplitMin, values.place
+	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), d.nowMs()
+	job.Writer.Compression = d.opts.Compression.ofTables(0)
+	cuts := compact.CutsOfFlush(version, d.shape(busy), size)
+	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin
+	job.Place = values.place
 	result, err := compact.Run(job)
 	if err == nil {
 		err = values.finish()
@@ -147,20 +165,11 @@ func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *ra
 	return rangedel.Merge(lists...)
 }
 
-// nextRun returns a number above those of all runs.
-func nextRun(v *manifest.Version) uint64 {
-	if len(v.Levels[0]) == 0 {
-		return 1
-	}
-	return v.Levels[0][0].Run + 1
-}
-
 const (
-	// idleAfter is how long nobody must have committed for the database to
-	// be called idle.
-	idleAfter = time.Second
 	// idleFlushMin is the size of a memtable that is worth flushing for no
-	// other reason than that there is time.
+	// other reason than that there is time; or an eighth of a full one. What was
+	// written apart counts as well: what it replaced is not known to be garbage
+	// before.
 	idleFlushMin = 1 << 20
 	// idleLogMin is the size of a log that is worth flushing less, since only
 	// then its segments can go.
@@ -174,23 +183,33 @@ const (
 )
 
 // idleFlush flushes the memtable that takes the writes when there have been
-// none for a while. Then the log becomes small, and idle merging begins.
+// none for a while. Then the log becomes small, and idle merging begins. It does
+// not wait if deletions hide much, nor, on a disk that is low, if there is much to
+// flush, and if there is little, flushes that in the end.
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
-	if left := d.background.quiet.left(); left > 0 {
+	l, scarce, left := d.log.Load(), d.room.scarce(), d.background.quiet.left()
+	deletions, again := d.deletionsDue(left == 0 || scarce)
+	worthIt := deletions || l != nil && d.worthIdleFlush(l)
+	if left > 0 && !deletions && !(scarce && worthIt) {
 		idle.dozing.Store(false)
+		d.room.rests(flushRests)
 		return left, nil
 	}
-	l := d.log.Load()
-	if l == nil {
-		return 0, nil
+	if left == 0 || scarce {
+		d.rest(l)
 	}
-	d.restLog(l)
-	if d.view.Load().tables[0].Bytes() < idleFlushMin && l.Stats().BytesOnDisk < idleLogMin {
-		return 0, nil
+	if !worthIt && !(scarce && l != nil && d.view.Load().tables[0].Len() > 0) {
+		d.room.rests(flushRests)
+		return again, nil
+	}
+	if d.commits.poisoned() != nil {
+		return 0, nil // what ended the commits has been told
 	}
 	if err := d.rotate(); err != nil {
+		err = fmt.Errorf("flush: %w", err)
+		d.backgroundFailed(err)
 		return 0, err
 	}
 	if len(d.view.Load().tables) > 1 {
@@ -201,6 +220,29 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		d.backgroundFailed(err)
 	}
 	return 0, err
+}
+
+// rest gives back what is kept for times with more to write. Before the first
+// commit, when there is no log yet, what an earlier opening has left to do is done
+// now.
+func (d *DB) rest(l *log.Writer) {
+	if l == nil {
+		d.background.compactor.wake()
+		d.wakeCollector()
+	} else {
+		d.restLog(l)
+	}
+	d.memory.rest()
+}
+
+// flushMin is how much is worth a flush of its own.
+func (d *DB) flushMin() int64 { return min(idleFlushMin, d.opts.MemtableSize/8) }
+
+// worthIdleFlush reports whether enough is in memory, or in the log, for a flush
+// that nothing else asks for.
+func (d *DB) worthIdleFlush(l *log.Writer) bool {
+	least := d.flushMin()
+	return d.view.Load().tables[0].Bytes() >= least || d.commits.apart.Load() >= least || l.Stats().BytesOnDisk >= idleLogMin
 }
 
 // restLog deletes what the log keeps for times with more to write.
@@ -218,16 +260,16 @@ func (d *DB) leaveLog(l *log.Writer) error {
 	if first == (base.SegmentRef{}) {
 		return nil // what recovery found is not in tables
 	}
-	high := d.clock.high.Load()
+	if spans := d.manifest.State().Spans; len(spans) == 1 && spans[0].First == first {
+		return nil // that was done before
+	}
 	edit := manifest.Edit{
-		LastSeq:     manifest.Some(d.manifest.State().FlushedSeq),
-		ClockHighMs: manifest.Some(high),
-		Spans:       manifest.Some([]base.LogSpan{{First: first}}),
+		LastSeq: manifest.Some(d.manifest.State().FlushedSeq),
+		Spans:   manifest.Some([]base.LogSpan{{First: first}}),
 	}
 	if err := d.install(edit, nil); err != nil {
 		return fmt.Errorf("leave the log: %w", err)
 	}
-	d.clock.keep(high)
 	if err := l.Release(first.Number); err != nil {
 		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
 	}
@@ -258,12 +300,15 @@ func (d *DB) rotate() error {
 	}
 	l := d.log.Load()
 	if err := l.Shrink(); err != nil {
+		if l.Err() != nil {
+			c.fail(err)
+		}
 		return err
 	}
 	switch v := d.view.Load(); {
 	case v.tables[0].Len() > 0:
-		d.add(l.Current(), newTable(0))
-		c.apart = 0
+		d.add(l.Current(), d.memory.newTable(0))
+		c.apart.Store(0)
 	case len(v.tables) == 1:
 		// Nothing in memory needs what the log has so far.
 		d.change(func(v view) view {

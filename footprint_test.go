@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -83,8 +82,10 @@ func directorySize(t *testing.T, dir string) (size int64) {
 // this one can say on a busy one.
 func TestOpeningAnEmptyDatabaseTakesMilliseconds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
+	const limit = 5 * time.Millisecond
 	best := time.Hour
-	for range 10 {
+	// On a machine that does other things as well, the best of many counts.
+	for tries := 0; tries < 10 || tries < 200 && best > limit; tries++ {
 		start := time.Now()
 		db, err := stoat.Open(dir, nil)
 		best = min(best, time.Since(start))
@@ -95,50 +96,70 @@ func TestOpeningAnEmptyDatabaseTakesMilliseconds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if best > 5*time.Millisecond {
-		t.Errorf("opening took %v, want less than 5 ms", best)
+	if best > limit {
+		t.Errorf("opening took %v, want less than %v", best, limit)
 	}
 }
 
-// A transaction as large as many memtables and log segments is whole, before
-// and after reopening, and visible in one step.
+// A transaction as large as many memtables is whole, before and after reopening,
+// and visible in one step: through the log, in a segment that grows for it, and with
+// the values straight to value files. `make large` lets it be a gigabyte.
 func TestTransactionsLargerThanEverythingCommitWhole(t *testing.T) {
-	total := int64(1 << 30)
-	if testing.Short() || math.MaxInt == math.MaxInt32 {
-		total = 64 << 20
+	total := 128 << 20
+	switch {
+	case *largeValues:
+		total = 1 << 30
+	case testing.Short():
+		total = 16 << 20
 	}
-	if vfs.AllocatedBytes() > 0 {
-		runtime.GC()
+	const memtable = 4 << 20
+	for _, way := range []struct {
+		name      string
+		valueSize int
+		opts      stoat.Options
+	}{
+		{"through the log", 2 << 10, stoat.Options{MemtableSize: memtable, LargeValueThreshold: 1 << 30}},
+		{"short values through the log", 100, stoat.Options{MemtableSize: memtable}},
+		{"to value files", 1 << 20, stoat.Options{MemtableSize: memtable}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			commitLarge(t, &way.opts, total/(way.valueSize+len(largeTxnKey(0))), way.valueSize)
+		})
 	}
+}
+
+func largeTxnKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
+
+// commitLarge commits n values in one transaction and looks for them.
+func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
 	dir := filepath.Join(t.TempDir(), "db")
-	opts := &stoat.Options{MemtableSize: 8 << 20}
 	db, err := stoat.Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value := func(i int) []byte {
-		v := bytes.Repeat([]byte{byte(i)}, 1<<20)
-		binary.BigEndian.PutUint64(v, uint64(i))
-		return v
-	}
-	n := int(total >> 20)
-	err = db.Update(func(tx *stoat.Txn) error {
+	must(t, err)
+	value := bytes.Repeat([]byte{7}, valueSize)
+	must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range n {
-			if err := tx.Set(fmt.Appendf(nil, "key-%06d", i), value(i)); err != nil {
+			binary.BigEndian.PutUint64(value, uint64(i))
+			if err := tx.Set(largeTxnKey(i), value); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}))
+	total := int64(n) * int64(valueSize)
+	if s := db.Stats(); opts.LargeValueThreshold > 0 || valueSize < 4<<10 {
+		if s.Log.BytesWritten < total {
+			t.Errorf("%d bytes of the %d went through the log", s.Log.BytesWritten, total)
+		}
+	} else if s.ApartBytes < total {
+		t.Errorf("%d bytes of the %d went to value files", s.ApartBytes, total)
 	}
 	check := func(db *stoat.DB) {
 		t.Helper()
 		seen := 0
 		err := db.View(func(tx *stoat.Txn) error {
 			for k, v := range tx.All() {
-				if string(k) != fmt.Sprintf("key-%06d", seen) || !bytes.Equal(v, value(seen)) {
+				binary.BigEndian.PutUint64(value, uint64(seen))
+				if !bytes.Equal(k, largeTxnKey(seen)) || !bytes.Equal(v, value) {
 					return fmt.Errorf("entry %d is %q with %d bytes", seen, k, len(v))
 				}
 				seen++
@@ -150,16 +171,11 @@ func TestTransactionsLargerThanEverythingCommitWhole(t *testing.T) {
 		}
 	}
 	check(db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if db, err = stoat.Open(dir, opts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
+	db, err = stoat.Open(dir, opts)
+	must(t, err)
 	check(db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	if _, err := db.Begin(stoat.ReadOnly); !errors.Is(err, stoat.ErrClosed) {
 		t.Errorf("a closed database began a transaction: %v", err)
 	}

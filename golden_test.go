@@ -75,6 +75,38 @@ func (w *goldenWriter) del(key string) {
 	delete(w.items, key)
 }
 
+// delRange deletes the keys of [lo, hi).
+func (w *goldenWriter) delRange(lo, hi string) {
+	w.commit(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) })
+	for key := range w.items {
+		if lo <= key && key < hi {
+			delete(w.items, key)
+		}
+	}
+}
+
+// setApart commits so many large values together that they are written straight
+// to value files, and one that is given as a reader.
+func (w *goldenWriter) setApart(prefix string, n int) {
+	values := map[string][]byte{}
+	for i := range n {
+		values[fmt.Sprintf("%s-%03d", prefix, i)] = bytes.Repeat(fmt.Appendf(nil, "%s %d ", prefix, i), 3000)
+	}
+	stream, read := prefix+"-stream", bytes.Repeat([]byte(prefix), 30_000)
+	w.commit(func(tx *stoat.Txn) error {
+		for key, value := range values {
+			if err := tx.Set([]byte(key), value); err != nil {
+				return err
+			}
+		}
+		return tx.SetReader([]byte(stream), bytes.NewReader(read), stoat.UserMeta(7))
+	})
+	for key, value := range values {
+		w.items[key] = goldenItem{value: value, version: w.last}
+	}
+	w.items[stream] = goldenItem{value: read, user: 7, version: w.last}
+}
+
 func (w *goldenWriter) compact() { w.compactFrom(nil) }
 
 // flush makes tables of what is in memory: there are no keys to compact.
@@ -93,8 +125,9 @@ var (
 	goldenSizes = []int{0, 1, 100, 511, 512, 3000, 20_000}
 )
 
-// run makes tables in the last level, value files, one of them rewritten, then
-// tables above, and a log.
+// run makes tables in the last level, value files, one of them rewritten, others
+// written by commits, then several runs of tables above, and a log. Range
+// deletions are in the runs and in the log.
 func (w *goldenWriter) run() {
 	for i := range 70 {
 		expires := time.Time{}
@@ -114,6 +147,11 @@ func (w *goldenWriter) run() {
 	for i := 0; i < 70; i += 4 {
 		w.del(fmt.Sprintf("key-%03d", i))
 	}
+	w.setApart("apart", 20)
+	w.flush()
+	w.delRange("key-020", "key-030")
+	w.delRange("apart-003", "apart-005")
+	w.set("key-025", 600, 3, time.Time{})
 	w.flush()
 	for i := range 40 {
 		w.set(fmt.Sprintf("more-%03d\x00\xff", i), 4000, 0, time.Time{})
@@ -125,6 +163,10 @@ func (w *goldenWriter) run() {
 	delete(w.items, "more-000\x00\xff")
 	w.items["both-1"] = goldenItem{value: []byte("1"), version: w.last}
 	w.items["both-2"] = goldenItem{version: w.last}
+	w.setApart("logged", 15)
+	w.delRange("logged-010", "logged-012")
+	w.delRange("key-060", "key-065")
+	w.set("key-062", 100, 4, time.Time{})
 }
 
 func goldenOptions(fs vfs.FS) *stoat.Options {
@@ -174,6 +216,7 @@ func checkGolden(t *testing.T, disk *vfs.Mem, dir string) {
 	want.db = db
 	want.set("key-000", 1000, 9, time.Time{})
 	want.del("more-001\x00\xff")
+	want.delRange("apart-000", "apart-002")
 	want.compact()
 	wantGolden(t, db, &want)
 	mustBeSound(t, db)
@@ -239,6 +282,10 @@ func writeGolden(t *testing.T, file string) {
 	w.run()
 	killed, s := disk.Clone(), db.Stats()
 	must(t, db.Close())
+	if s.Levels[0].Tables < 2 || s.Levels[len(s.Levels)-1].Tables == 0 || s.ApartBytes == 0 ||
+		s.Collections == 0 || s.MemtableEntries == 0 {
+		t.Errorf("not all kinds of content are there: %+v", s)
+	}
 	t.Logf("levels %+v, %d value files, %d collections, %d entries in memory", s.Levels, s.Values, s.Collections, s.MemtableEntries)
 
 	var out bytes.Buffer

@@ -21,9 +21,15 @@ func (i Item) Key() []byte { return i.entry.Key }
 // KeyCopy appends the key to dst.
 func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
 
+// ended reports whether what the item holds may be somebody else's memory.
+func (i Item) ended() bool { return i.tx != nil && i.tx.done }
+
 // Value returns the value, borrowed until the transaction ends. It is nil when
 // the item comes from an iterator over keys only.
 func (i Item) Value() ([]byte, error) {
+	if i.ended() {
+		return nil, ErrTxnDone
+	}
 	if i.keysOnly {
 		return nil, nil
 	}
@@ -40,19 +46,34 @@ func (i Item) Value() ([]byte, error) {
 // ValueCopy appends the value to dst.
 func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	v, err := i.Value()
-	return append(dst, v...), err
+	if err != nil {
+		return dst, err
+	}
+	return copyBorrowed(dst, v)
 }
 
-// ValueSize returns the length of the value in bytes. It reads no value.
+// ValueSize returns the length of the value in bytes, for as long as the
+// transaction is open. It reads no value.
 func (i Item) ValueSize() int64 {
 	if i.entry.Meta.Kind != base.KindPointer {
 		return int64(len(i.entry.Value))
 	}
-	p, err := values.DecodePointer(i.entry.Value)
+	if i.ended() {
+		return 0
+	}
+	p, err := decodePointer(i.entry.Value)
 	if err != nil {
 		return 0 // whoever reads the value is told
 	}
 	return int64(p.ValueLen)
+}
+
+// decodePointer decodes a borrowed pointer.
+func decodePointer(borrowed []byte) (p values.Pointer, err error) {
+	if !guarded() {
+		defer unguard(&err)
+	}
+	return values.DecodePointer(borrowed)
 }
 
 // Version returns the version of the transaction that wrote the item, or 0
@@ -75,6 +96,7 @@ func (i Item) ExpiresAt() time.Time {
 // UserMeta returns the byte that was attached with UserMeta, or 0.
 func (i Item) UserMeta() byte { return i.entry.Meta.User }
 
-// Deleted reports whether the item marks a deletion, which only iterators
-// over all versions show.
+// Deleted reports whether the item marks a deletion by Delete, which only
+// iterators over all versions show. They show no deletion of the greatest key
+// that there can be, MaxKeySize bytes 0xff.
 func (i Item) Deleted() bool { return i.entry.Meta.Kind == base.KindDelete }

@@ -24,11 +24,18 @@ type IterOptions struct {
 	Reverse bool
 	// KeysOnly leaves the values alone: Value returns nil.
 	KeysOnly bool
-	// AllVersions shows every version of every key, newest first (oldest
-	// first when Reverse), deletions and expired values included.
+	// AllVersions shows every version of every key that is still kept, newest
+	// first (oldest first when Reverse), deletions and expired values included.
+	//
+	// What DeleteRange, DropPrefix and DropAll have deleted is shown as if they
+	// had not been, and they themselves are not shown. The background drops
+	// what nobody sees: versions beyond Options.NumVersions, a deletion once
+	// there is nothing left that it hides, and what ranges hide.
 	AllVersions bool
 	// Since shows only versions greater than it: what was written after the
-	// transaction of that version.
+	// transaction of that version. Without AllVersions that is the newest version
+	// of each key, if it is a value: who follows changes by it learns of no
+	// deletion, and with AllVersions of those that are still kept.
 	Since uint64
 	// Prefetch is how many of the values that come next are fetched from the
 	// disk together, if they are stored apart from their keys and not yet in
@@ -55,10 +62,11 @@ type Iterator struct {
 // An iteratorCore is what an open iterator works with. It is reused by later
 // iterators.
 type iteratorCore struct {
-	visible iter.Visible
-	sources []memtable.Iter // of the memtables, and of the pending writes
-	levels  []tree.Iter
-	inputs  []iter.Input
+	visible   iter.Visible
+	memtables []*memtable.Table // those that are iterated over
+	sources   []memtable.Iter   // of the memtables, and of the pending writes
+	levels    tree.Levels
+	inputs    []iter.Input
 	// deletions are the range deletions that the snapshot and the transaction
 	// see. The latter are those among the first own pending writes.
 	deletions rangedel.Cursor
@@ -96,24 +104,44 @@ type iteratorCore struct {
 
 // Iterator returns an iterator before its first entry. Errors show in Err.
 func (tx *Txn) Iterator(o IterOptions) *Iterator {
-	it := &Iterator{tx: tx}
-	if it.err = tx.check(); it.err != nil {
-		return it
+	if err := tx.check(); err != nil {
+		return &Iterator{tx: tx, err: err}
 	}
 	c, _ := tx.db.iterators.Get().(*iteratorCore)
 	if c == nil {
 		c = new(iteratorCore)
 	}
-	if it.err = c.init(tx, &o); it.err != nil {
+	if err := c.open(tx, &o); err != nil {
 		c.clear()
 		tx.db.iterators.Put(c)
-		return it
+		return &Iterator{tx: tx, err: err}
 	}
-	it.core = c
-	tx.open.Lock()
-	tx.open.iterators = append(tx.open.iterators, it)
-	tx.open.Unlock()
+	return tx.lendIterator(c)
+}
+
+// lendIterator returns an iterator that works with c and ends with the
+// transaction. The first of a transaction is a part of it: like the transaction
+// it may become another one after the end.
+func (tx *Txn) lendIterator(c *iteratorCore) *Iterator {
+	open := &tx.open
+	open.Lock()
+	defer open.Unlock()
+	it := &open.first
+	if open.lentFirst {
+		it = new(Iterator)
+	}
+	open.lentFirst = true
+	*it = Iterator{tx: tx, core: c}
+	open.iterators = append(open.iterators, it)
 	return it
+}
+
+// open is init, guarded.
+func (c *iteratorCore) open(tx *Txn, o *IterOptions) (err error) {
+	if !guarded() {
+		defer unguard(&err)
+	}
+	return c.init(tx, o)
 }
 
 func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
@@ -124,14 +152,17 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	}
 	c.ahead.Init(tx.view.tree)
 	c.setBounds(o)
-	memtables := tx.view.tables
-	n, depth := len(memtables), tx.view.tree.Depth()
+	c.memtables = tx.view.tables
+	if c.memtables[0].Len() == 0 {
+		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
+	}
+	c.levels.Init(tx.view.tree, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
+	n, depth := len(c.memtables), c.levels.Len()
 	if tx.writes != nil {
 		n++
 	}
-	c.sources, c.levels = resize(c.sources, n), resize(c.levels, depth)
-	c.inputs = resize(c.inputs, n+depth)
-	for i, t := range memtables {
+	c.sources, c.inputs = resize(c.sources, n), resize(c.inputs, n+depth)
+	for i, t := range c.memtables {
 		c.sources[i].Init(t, c.reverse)
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
@@ -140,15 +171,23 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}
 	for i := range depth {
-		c.levels[i].Init(tx.view.tree, i, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly})
-		c.inputs[n+i] = iter.Input{Source: &c.levels[i]}
+		c.inputs[n+i] = iter.Input{Source: c.levels.Source(i), Grouped: true}
 	}
-	c.snapshot = iter.Snapshot{At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions}
+	c.snapshot = iter.Snapshot{
+		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
+		Unsaid: lastKey, // DeleteRange deletes it, which its user did not ask for
+	}
 	if err := c.cover(); err != nil {
 		return err
 	}
-	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
+	c.begin()
 	return nil
+}
+
+// begin makes what is visible out of the inputs, at no position.
+func (c *iteratorCore) begin() {
+	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
+	c.visible.Together(&c.levels)
 }
 
 // resize returns s with n elements, whatever they are.
@@ -159,12 +198,15 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// NowMs is the transaction's time.
-func (c *iteratorCore) NowMs() uint64 { return c.tx.nowMs() }
+// Expired reports whether something has expired at the transaction's time.
+func (c *iteratorCore) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }
 
 // setBounds makes one pair of bounds of the options, in memory of its own.
 func (c *iteratorCore) setBounds(o *IterOptions) {
 	lower, upper := o.Lower, o.Upper
+	if c.bounds == nil {
+		c.bounds = make([]byte, 0, 64) // so that an empty bound is not none
+	}
 	c.bounds = c.bounds[:0]
 	if len(o.Prefix) > 0 {
 		if bytes.Compare(o.Prefix, lower) > 0 {
@@ -235,11 +277,22 @@ func (it *Iterator) Seek(key []byte) bool {
 	return it.seek(key)
 }
 
-func (it *Iterator) seek(key []byte) bool {
+func (it *Iterator) seek(key []byte) (ok bool) {
 	if !it.ready() {
 		return false
 	}
+	if !guarded() {
+		defer unguard(&it.err)
+	}
 	c := it.core
+	if key != nil {
+		// It may be the iterator's own, which the search overwrites.
+		c.seekKey = append(c.seekKey[:0], key...)
+		if c.reverse {
+			c.seekKey = append(c.seekKey, 0) // the first key after key
+		}
+		key = c.seekKey
+	}
 	c.noteRange()
 	if w := it.tx.writes; w != nil {
 		c.sources[len(c.sources)-1].Init(w.pending, c.reverse)
@@ -249,11 +302,7 @@ func (it *Iterator) seek(key []byte) bool {
 			}
 		}
 	}
-	if key != nil && c.reverse {
-		c.seekKey = append(append(c.seekKey[:0], key...), 0) // the first key after key
-		key = c.seekKey
-	}
-	ok := c.visible.Seek(key)
+	ok = c.visible.Seek(key)
 	c.beginRange(key)
 	c.showKey()
 	return ok
@@ -269,8 +318,22 @@ func (it *Iterator) Next() bool {
 	if !c.reading {
 		return it.seek(nil)
 	}
+	if c.visible.Left() == 0 {
+		return it.nextRound()
+	}
 	ok := c.visible.Next()
 	c.showKey()
+	return ok
+}
+
+// nextRound is Next where entries have to be read. The others of a round are in
+// memory of the iterator's own.
+func (it *Iterator) nextRound() (ok bool) {
+	if !guarded() {
+		defer unguard(&it.err)
+	}
+	ok = it.core.visible.Next()
+	it.core.showKey()
 	return ok
 }
 
@@ -306,7 +369,10 @@ func (it *Iterator) Value() []byte {
 }
 
 // valueApart is Value for a value that is stored apart from its key.
-func (it *Iterator) valueApart(e *base.Entry) []byte {
+func (it *Iterator) valueApart(e *base.Entry) (value []byte) {
+	if !guarded() {
+		defer unguard(&it.err)
+	}
 	v, ok := it.core.lookAhead(e)
 	if !ok {
 		if v, it.err = it.tx.fetch(e.Value, e.Key, e.Seq); it.err != nil {
@@ -336,7 +402,7 @@ func (c *iteratorCore) lookAhead(e *base.Entry) ([]byte, bool) {
 		}
 		c.ahead.Load(c.prefetch)
 	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq)
+	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.tx.decoded)
 }
 
 // Item returns the entry with all that is known of it; the zero Item when the
@@ -362,7 +428,9 @@ func (it *Iterator) Err() error {
 	return it.core.visible.Err()
 }
 
-// Close ends the iterator. It may be closed more than once.
+// Close ends the iterator. It may be closed more than once, but not after the
+// function that was given to View has returned: its transaction, and an iterator
+// with it, may be somebody else's by then.
 func (it *Iterator) Close() {
 	c := it.core
 	if c == nil {
@@ -398,12 +466,10 @@ func (c *iteratorCore) clear() {
 	for i := range c.sources {
 		c.sources[i].Close()
 	}
-	for i := range c.levels {
-		c.levels[i].Close()
-	}
+	c.levels.Close()
 	c.deletions.Init(false)
 	c.snapshot = iter.Snapshot{}
-	c.tx, c.closed, c.lower, c.upper = nil, nil, nil, nil
+	c.tx, c.closed, c.memtables, c.lower, c.upper = nil, nil, nil, nil, nil
 }
 
 // showKey lends the key under invariants and spoils the one lent before.
@@ -484,14 +550,33 @@ func (tx *Txn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
 func (tx *Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := tx.Iterator(o)
+		tx.beginLoop()
 		defer func() {
 			it.Close()
-			tx.loopErr = it.Err()
+			tx.endLoop(it.Err())
 		}()
 		for it.Next() {
-			if !yield(it.Key(), it.Value()) {
+			value := it.Value()
+			if it.err != nil || !yield(it.Key(), value) {
 				return
 			}
 		}
+	}
+}
+
+func (tx *Txn) beginLoop() {
+	tx.open.Lock()
+	defer tx.open.Unlock()
+	if tx.open.loops++; tx.open.loops == 1 {
+		tx.open.loopErr = nil
+	}
+}
+
+func (tx *Txn) endLoop(err error) {
+	tx.open.Lock()
+	defer tx.open.Unlock()
+	tx.open.loops--
+	if tx.open.loopErr == nil {
+		tx.open.loopErr = err
 	}
 }

@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -110,9 +111,20 @@ func (l *ledger) writes(id workID) []model.Write {
 	writes := id.writes(l.seed)
 	if l.fresh > 0 {
 		key := fmt.Sprintf("fresh/%v", id)
-		writes = append(writes, model.Write{Key: key, Version: model.Version{Value: strings.Repeat("f", l.fresh)}})
+		writes = append(writes, model.Write{Key: key, Version: model.Version{Value: id.noise(l.seed, l.fresh)}})
 	}
 	return writes
+}
+
+// noise returns n bytes that follow from the name of a transaction and that no
+// compression makes fewer.
+func (id workID) noise(seed uint64, n int) string {
+	rng := rand.New(rand.NewPCG(seed<<20+id.life, ^(id.writer<<32 + id.n)))
+	b := make([]byte, 0, n+8)
+	for len(b) < n {
+		b = binary.LittleEndian.AppendUint64(b, rng.Uint64())
+	}
+	return string(b[:n])
 }
 
 // committed notes that a transaction was acknowledged with a version.

@@ -26,7 +26,8 @@ func planLife(seed, life uint64) lifePlan {
 	rng := rand.New(rand.NewPCG(seed, life))
 	return lifePlan{
 		seed: seed, life: life,
-		opts:    stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)]},
+		opts: stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)],
+			Compression: compressions[rng.IntN(len(compressions))]},
 		writers: 1 + rng.IntN(writersMax),
 		tries:   10 + rng.Uint64N(150),
 		synced:  []int{0, 1, 3, 10}[rng.IntN(4)],

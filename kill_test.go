@@ -67,7 +67,7 @@ const killsPerDatabase = 12
 func TestKill(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	kills := dose.Size(t, dose.Kills, 10, 25)
+	kills := dose.Size(t, dose.Kills, 4, 25)
 	dose.Reproduce(t, "kill")
 	tally := new(killTally)
 	err := eachChain(kills, killsPerDatabase, func(chain, lives int) error {

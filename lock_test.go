@@ -16,8 +16,12 @@ import (
 )
 
 // holderEnv makes this test binary open the database in the directory it
-// names, commit once, say so, and wait to be killed.
-const holderEnv = "STOAT_TEST_HOLD_DIR"
+// names, commit once, say so, and wait to be killed; with readerEnv it reads
+// what was committed, instead.
+const (
+	holderEnv = "STOAT_TEST_HOLD_DIR"
+	readerEnv = "STOAT_TEST_HOLD_TO_READ"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(holderEnv); dir != "" {
@@ -27,8 +31,13 @@ func TestMain(m *testing.M) {
 }
 
 func hold(dir string) int {
-	db, err := stoat.Open(dir, nil)
-	if err == nil {
+	readOnly := os.Getenv(readerEnv) != ""
+	db, err := stoat.Open(dir, &stoat.Options{ReadOnly: readOnly})
+	switch {
+	case err != nil:
+	case readOnly:
+		err = db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err })
+	default:
 		err = db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("held"), []byte("yes")) })
 	}
 	if err != nil {
@@ -42,12 +51,12 @@ func hold(dir string) int {
 }
 
 // startHolder starts a process that has the database open.
-func startHolder(t *testing.T, dir string) (kill func()) {
+func startHolder(t *testing.T, dir string, env ...string) (kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
 	must(t, err)
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), holderEnv+"="+dir)
+	cmd.Env = append(append(os.Environ(), holderEnv+"="+dir), env...)
 	stdin, err := cmd.StdinPipe()
 	must(t, err)
 	stdout, err := cmd.StdoutPipe()
@@ -141,6 +150,38 @@ func TestOpenInAnotherProcessIsRefusedUntilItIsKilled(t *testing.T) {
 		}
 		return nil
 	}))
+	must(t, db.Close())
+}
+
+func TestProcessesThatReadShareADatabaseAndKeepWritersOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kill := startHolder(t, dir)
+	db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
+	if err == nil {
+		_ = db.Close() // the failure is that it opened
+	}
+	wantError(t, "reading beside another process that writes", err, stoat.ErrLocked)
+	kill()
+
+	killReader := startHolder(t, dir, readerEnv+"=1")
+	read := func() *stoat.DB {
+		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
+		must(t, err)
+		must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err }))
+		return db
+	}
+	first, second := read(), read()
+	wantLocked(t, dir, "writing beside three readers")
+	must(t, first.Close())
+	must(t, second.Close())
+	wantLocked(t, dir, "writing beside another process that reads")
+	first = read()
+	killReader()
+	wantLocked(t, dir, "writing beside a reader in this process")
+	must(t, first.Close())
+	db, err = stoat.Open(dir, nil)
+	must(t, err)
 	must(t, db.Close())
 }
 

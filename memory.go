@@ -22,6 +22,9 @@ const (
 	// pagesShare is the share of the budget that mapped pages may have in any
 	// case, however much memtables take.
 	pagesShare = 1.0 / 4
+	// decodedShare is what decoded blocks may take of the budget, one of so many
+	// parts.
+	decodedShare = 8
 )
 
 // A governor keeps the pages of mapped files to what Options.MemoryBudget
@@ -39,7 +42,11 @@ type governor struct {
 
 // startGovernor starts the goroutine of the governor, which Close ends with
 // the other background work.
-func (d *DB) startGovernor() { d.background.run(&d.governor.worker, d.governStep) }
+func (d *DB) startGovernor() {
+	if d.driver == nil {
+		d.background.run(&d.governor.worker, 0, d.governStep)
+	}
+}
 
 // governStep is a round, if the last one is long enough ago. It asks to be
 // called again as long as there is something that may have to be given back
@@ -91,7 +98,7 @@ func (d *DB) governRound(strict bool) (more bool, err error) {
 		left += f.Bytes
 		heap += r.HeapBytes()
 	}
-	limit := residency.Limit{Bytes: d.pagesBudget(heap), RestMin: restMin, Strict: strict}
+	limit := residency.Limit{Bytes: d.pagesBudget(heap + d.decoded.Stats().Bytes), RestMin: restMin, Strict: strict}
 	var errs []error
 	for _, i := range residency.Choose(g.files, limit) {
 		errs = append(errs, g.residents[i].GiveBack())
@@ -102,11 +109,20 @@ func (d *DB) governRound(strict bool) (more bool, err error) {
 	return left > limit.Bytes, errors.Join(errs...)
 }
 
-// pagesBudget is what the budget leaves for mapped pages, given how much of
-// the Go heap the readers of files take.
-func (d *DB) pagesBudget(heap int64) int64 {
+// pagesBudget is what the budget leaves for mapped pages, given how much the
+// readers of files take besides.
+func (d *DB) pagesBudget(readers int64) int64 {
 	b := d.opts.MemoryBudget
-	return max(int64(pagesShare*float64(b)), b-d.memtableBytes()-heap)
+	return max(int64(pagesShare*float64(b)), b-d.memtableBytes()-d.garbage.memtableBytes.Load()-d.memory.idle()-readers)
+}
+
+// readersBytes is about what the readers of files take beside mapped pages.
+func (d *DB) readersBytes() int64 {
+	heap := int64(0)
+	for _, r := range d.tables.Residents(nil) {
+		heap += r.HeapBytes()
+	}
+	return heap + d.decoded.Stats().Bytes
 }
 
 // memtableBytes returns the memory of the memtables of the view.
@@ -116,7 +132,7 @@ func (d *DB) memtableBytes() int64 {
 		return 0 // closed: it is gone or going
 	}
 	defer d.release(slot)
-	return bytesOf(d.view.Load().tables)
+	return bytesOf(d.pin(slot).tables)
 }
 
 // MemoryStats say where memory goes.
@@ -125,13 +141,22 @@ type MemoryStats struct {
 	Budget int64
 	// Memtables is what the memtables hold, outside the Go heap.
 	Memtables int64
+	// FlushedMemtables is what memtables hold that have been flushed and that
+	// transactions still read.
+	FlushedMemtables int64
 	// OffHeap is all that was taken outside the Go heap, by all databases of
-	// the process: memtables, those that readers still hold, and the writes of
-	// large transactions.
+	// the process: memtables, those that readers still hold, the writes of
+	// large transactions, what is kept of those for the next ones, and decoded
+	// blocks.
 	OffHeap int64
 	// FileHeap is about what the open tables and value files take of the Go
 	// heap: what of them has been verified, bounds, range deletions.
 	FileHeap int64
+	// Decoded is what decoded blocks of compressed tables take outside the Go
+	// heap, an eighth of the budget at most. DecodedHits and DecodedMisses count
+	// reads that found a block there, and that did not, since Open.
+	Decoded                    int64
+	DecodedHits, DecodedMisses uint64
 	// TablePages and ValuePages are about how much of the mapped files is in
 	// memory: what has been read since it was last given back. The kernel may
 	// have taken some of it, and takes more when others need it.
@@ -145,7 +170,7 @@ type MemoryStats struct {
 
 // Total returns what is held beside mapped pages, and with them.
 func (m *MemoryStats) Total() (own, all int64) {
-	own = m.Memtables + m.FileHeap
+	own = m.Memtables + m.FlushedMemtables + m.FileHeap + m.Decoded
 	return own, own + m.TablePages + m.ValuePages
 }
 
@@ -166,6 +191,9 @@ func (d *DB) memoryStats(memtables int64) MemoryStats {
 			m.ValuePages += gauge.Bytes()
 		}
 	}
+	m.FlushedMemtables = d.garbage.memtableBytes.Load()
+	decoded := d.decoded.Stats()
+	m.Decoded, m.DecodedHits, m.DecodedMisses = decoded.Bytes, decoded.Hits, decoded.Misses
 	d.governor.mu.Lock()
 	m.GivenBack = d.governor.gaveBack
 	d.governor.mu.Unlock()

@@ -1,12 +1,19 @@
 package stoat
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -18,7 +25,7 @@ func TestALostPageIsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
 	db := memoryDB(t, nil, dir, values)
 	defer db.Close()
 	readMemory(t, db, values)
-	mustCut(t, dir, ".table", ".values")
+	mustCut(t, dir, 0, ".table", ".values")
 	failed := 0
 	for i := range values {
 		sum := byte(0)
@@ -47,8 +54,113 @@ func TestALostPageIsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
 	}
 }
 
-// mustCut cuts all files with one of the endings to nothing.
-func mustCut(t *testing.T, dir string, endings ...string) {
+// Whatever a method of a transaction touches, and on whatever goroutine.
+func TestALostPageIsAnErrorWhicheverWayATransactionIsUsed(t *testing.T) {
+	t.Parallel()
+	const values = 2000
+	inView := func(do func(tx *Txn) error) func(*DB) error {
+		return func(db *DB) error { return db.View(do) }
+	}
+	ofBegin := func(mode Mode, do func(tx *Txn) error) func(*DB) error {
+		return func(db *DB) error {
+			tx, err := db.Begin(mode)
+			if err != nil {
+				return err
+			}
+			defer tx.Discard()
+			if err := do(tx); err != nil {
+				return err
+			}
+			return tx.Commit()
+		}
+	}
+	each := func(do func(tx *Txn, key []byte) error) func(tx *Txn) error {
+		return func(tx *Txn) (err error) {
+			for i := range values {
+				if e := do(tx, memoryKey(i)); e != nil {
+					err = e // and go on: the next one must be guarded, too
+				}
+			}
+			return err
+		}
+	}
+	item := func(do func(Item) error) func(tx *Txn) error {
+		return each(func(tx *Txn, key []byte) error {
+			item, err := tx.GetItem(key)
+			if err == nil {
+				err = do(item)
+			}
+			return err
+		})
+	}
+	scan := func(o IterOptions, value func(*Iterator) error) func(tx *Txn) error {
+		return func(tx *Txn) error {
+			it := tx.Iterator(o)
+			defer it.Close()
+			for it.Next() {
+				if err := value(it); err != nil {
+					return err
+				}
+			}
+			return it.Err()
+		}
+	}
+	get := each(func(tx *Txn, key []byte) error { _, err := tx.Get(key); return err })
+	for what, use := range map[string]func(*DB) error{
+		"Get in a View on another goroutine": inView(func(tx *Txn) error {
+			failed := make(chan error)
+			go func() { failed <- get(tx) }()
+			return <-failed
+		}),
+		"Get":             ofBegin(ReadOnly, get),
+		"Get and Commit":  ofBegin(ReadWrite, get),
+		"Has":             ofBegin(ReadOnly, each(func(tx *Txn, key []byte) error { _, err := tx.Has(key); return err })),
+		"GetCopy":         ofBegin(ReadOnly, each(func(tx *Txn, key []byte) error { _, err := tx.GetCopy(key, nil); return err })),
+		"Item.Value":      ofBegin(ReadOnly, item(func(i Item) error { _, err := i.Value(); return err })),
+		"Item.ValueCopy":  ofBegin(ReadOnly, item(func(i Item) error { _, err := i.ValueCopy(nil); return err })),
+		"Item.Reader":     ofBegin(ReadOnly, item(func(i Item) error { _, err := i.Reader(); return err })),
+		"Iterator":        ofBegin(ReadOnly, scan(IterOptions{}, func(it *Iterator) error { it.Value(); return nil })),
+		"Iterator, write": ofBegin(ReadWrite, scan(IterOptions{Reverse: true}, func(it *Iterator) error { it.Value(); return nil })),
+		"Iterator, keys":  ofBegin(ReadOnly, scan(IterOptions{KeysOnly: true}, func(it *Iterator) error { return nil })),
+		"Seek": ofBegin(ReadOnly, func(tx *Txn) error {
+			it := tx.Iterator(IterOptions{})
+			defer it.Close()
+			for i := range values {
+				it.Seek(memoryKey(i))
+			}
+			return it.Err()
+		}),
+		"Iterator and copies": ofBegin(ReadOnly, scan(IterOptions{}, func(it *Iterator) error {
+			_, err := it.Item().ValueCopy(it.Item().KeyCopy(nil))
+			return err
+		})),
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			db := memoryDB(t, nil, dir, values)
+			defer db.Close()
+			readMemory(t, db, values)
+			// First the rest of a value is gone, then all values, then all.
+			for _, cut := range []struct {
+				to      int64
+				endings []string
+			}{{5 * 4096, []string{".values"}}, {0, []string{".values"}}, {0, []string{".values", ".table"}}} {
+				mustCut(t, dir, cut.to, cut.endings...)
+				err := use(db)
+				if err == nil && len(cut.endings) == 2 {
+					t.Fatal("nothing failed although all tables and value files were cut")
+				}
+				if err != nil && !errors.Is(err, vfs.ErrIO) && !errors.Is(err, ErrCorrupt) && !strings.Contains(err.Error(), "populate") {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// mustCut cuts all files with one of the endings to a size.
+func mustCut(t *testing.T, dir string, size int64, endings ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,7 +169,7 @@ func mustCut(t *testing.T, dir string, endings ...string) {
 	for _, e := range entries {
 		for _, ending := range endings {
 			if strings.HasSuffix(e.Name(), ending) {
-				if err := os.Truncate(filepath.Join(dir, e.Name()), 0); err != nil {
+				if err := os.Truncate(filepath.Join(dir, e.Name()), size); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -72,9 +184,47 @@ func TestMappedFilesKeepNoDescriptors(t *testing.T) {
 	db := memoryDB(t, nil, dir, values)
 	defer db.Close()
 	readMemory(t, db, values)
-	if m := db.Stats().Memory; m.OpenTables == 0 || m.OpenValues == 0 {
+	const streams = 20
+	for i := range streams {
+		key := fmt.Appendf(nil, "stream %d", i)
+		if err := db.Update(func(tx *Txn) error {
+			return tx.SetReader(key, bytes.NewReader(make([]byte, 3<<20)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.View(func(tx *Txn) error {
+			item, err := tx.GetItem(key)
+			if err != nil {
+				return err
+			}
+			r, err := item.Reader()
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, r)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := db.Stats().Memory; m.OpenTables == 0 || m.OpenValues < streams {
 		t.Fatalf("not everything is open: %+v", m)
 	}
+	// What is being written has one, but not for long.
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		open := descriptorsIn(t, dir)
+		if len(open) == 0 {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("these are open: %v", open)
+		}
+	}
+}
+
+// descriptorsIn returns the tables and value files of dir that the process has
+// open.
+func descriptorsIn(t *testing.T, dir string) (names []string) {
 	links, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +233,256 @@ func TestMappedFilesKeepNoDescriptors(t *testing.T) {
 		// The descriptor of the listing itself is gone by now.
 		if name, err := os.Readlink(l); err == nil && strings.HasPrefix(name, dir) &&
 			(strings.HasSuffix(name, ".table") || strings.HasSuffix(name, ".values")) {
-			t.Errorf("%s is open", name)
+			names = append(names, name)
 		}
 	}
+	return names
+}
+
+// The pointer to a value is borrowed, too.
+func TestALostPageBehindAnItemIsAnErrorWhenItIsUsed(t *testing.T) {
+	t.Parallel()
+	const values = 200
+	dir := t.TempDir()
+	db, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Update(func(tx *Txn) error {
+		for i := range values {
+			if err := tx.Set(memoryKey(i), make([]byte, 1<<10)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Compact(t.Context(), CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin(ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Discard()
+	items := make([]Item, values)
+	for i := range items {
+		if items[i], err = tx.GetItem(memoryKey(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCut(t, dir, 0, ".table")
+	for _, item := range items {
+		_, err := item.Value()
+		_, err2 := item.Reader()
+		size := item.ValueSize()
+		if invariant.Enabled { // then an item has copies of what is lent
+			continue
+		}
+		if err == nil || err2 == nil || size != 0 {
+			t.Fatalf("the table is gone: Value says %v, Reader %v, ValueSize %d", err, err2, size)
+		}
+	}
+}
+
+// lostPage returns what looks at a page that cannot be read.
+func lostPage(t *testing.T) (touch func()) {
+	t.Helper()
+	f, err := vfs.OS().Create(filepath.Join(t.TempDir(), "lost"), vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(make([]byte, 4096), 0); err != nil {
+		t.Fatal(err)
+	}
+	lost, err := f.Map(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lost.Close() })
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	sum := byte(0)
+	return func() { sum += lost.Bytes()[0] }
+}
+
+// What a method is asked to call is on its goroutine, and so is what it reads
+// itself.
+func TestALostPageIsAnErrorInTheWorkThatAUserAsksFor(t *testing.T) {
+	t.Parallel()
+	db := memoryDB(t, nil, t.TempDir(), 200)
+	defer db.Close()
+	touch := lostPage(t)
+	for what, do := range map[string]func() error{
+		"Compact": func() error {
+			return db.Compact(t.Context(), CompactOptions{Progress: func(CompactProgress) { touch() }})
+		},
+		"Check": func() error {
+			_, err := db.Check(t.Context(), CheckOptions{Progress: func(CheckProgress) { touch() }})
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, vfs.ErrIO) {
+			t.Errorf("%s says %v of a page that is lost", what, err)
+		}
+	}
+	if err := db.Compact(t.Context(), CompactOptions{}); err != nil {
+		t.Errorf("a lock was left held or a failure kept: %v", err)
+	}
+}
+
+// After a fault nobody knows how far the iterator had come: everything up to its
+// bound counts as read.
+func TestAnIterationThatALostPageEndsHasReadUpToItsBound(t *testing.T) {
+	t.Parallel()
+	const keys = 2000
+	for _, reverse := range []bool{false, true} {
+		dir := t.TempDir()
+		db := openWithTable(t, dir, keys)
+		var tx *Txn
+		for _, mode := range []Mode{ReadOnly, ReadWrite} { // the first reads and verifies all
+			var err error
+			if tx, err = db.Begin(mode); err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Discard()
+			it := tx.Iterator(IterOptions{Reverse: reverse})
+			if !it.First() {
+				t.Fatal(it.Err())
+			}
+			if mode == ReadWrite {
+				mustCut(t, dir, 0, ".table")
+			}
+			for it.Next() {
+			}
+			if (it.Err() != nil) != (mode == ReadWrite) {
+				t.Fatalf("mode %d: %v", mode, it.Err())
+			}
+		}
+		last := memoryKey(keys - 1)
+		if reverse {
+			last = memoryKey(0)
+		}
+		if err := db.Update(func(tx *Txn) error { return tx.Set(last, nil) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Set([]byte("other"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); !errors.Is(err, ErrConflict) {
+			t.Errorf("reverse %v: a key that lay before the iterator has changed, and Commit returned %v", reverse, err)
+		}
+		_ = db.Close() // its tables are gone
+	}
+}
+
+// openWithTable opens a database with so many values in a table.
+func openWithTable(t *testing.T, dir string, values int) *DB {
+	t.Helper()
+	db, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Txn) error {
+		for i := range values {
+			if err := tx.Set(memoryKey(i), make([]byte, 100)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Compact(t.Context(), CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// A job that meets a lost page in the middle of its output has made nothing.
+func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := openDriven(dir, nil, still{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for from := 0; from < 10_000; from += 1000 {
+		if err := db.Update(func(tx *Txn) error {
+			for i := range 1000 {
+				size := 10
+				if i%10 == 0 {
+					size = 1000
+				}
+				if err := tx.Set(memoryKey(from+i), make([]byte, size)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(db.rotate(), flushedNext(db)); err != nil {
+		t.Fatal(err)
+	}
+	before := openFiles(t, dir)
+	touch := lostPage(t)
+	stop := func() error { touch(); return nil }
+	v := db.manifest.State().Version
+	plan := compact.Plan{Reason: compact.ReasonManual, OutputLevel: manifest.Levels - 1, Bottom: true}
+	plan.Inputs[0] = v.Levels[0]
+	plan.Gather = 1 << 30
+	for what, job := range map[string]func() error{
+		"merge":     func() error { plan := plan; plan.Gather = 0; return db.compact(plan, stop) },
+		"gathering": func() error { return db.compact(plan, stop) },
+		"rewriting": func() error {
+			files := []*manifest.ValueFile{v.Values[0].ValueFile}
+			live, err := db.liveIn(files, liveBytes)
+			if err != nil {
+				return err
+			}
+			_, err = db.rewriteFile(files[0], live[files[0].Num], stop)
+			return err
+		},
+	} {
+		if err := guard(job); !errors.Is(err, vfs.ErrIO) {
+			t.Errorf("%s says %v of a page that is lost", what, err)
+		}
+		if after := openFiles(t, dir); after != before {
+			t.Errorf("after a %s: %s, want %s", what, after, before)
+		}
+	}
+}
+
+func flushedNext(db *DB) error {
+	_, err := db.flushNext()
+	return err
+}
+
+// openFiles tells which tables and value files there are, and how many of them
+// are open.
+func openFiles(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.[tv]a*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := 0
+	for _, l := range links {
+		if name, err := os.Readlink(l); err == nil && strings.HasPrefix(name, dir) &&
+			(strings.Contains(name, ".table") || strings.Contains(name, ".values")) {
+			open++
+		}
+	}
+	return fmt.Sprintf("%d open of %s", open, strings.Join(files, " "))
 }

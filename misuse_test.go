@@ -129,6 +129,52 @@ func TestClosedDatabaseRefusesAll(t *testing.T) {
 	must(t, db.Close())
 }
 
+// An item of an ended transaction says so, wherever its value was, also when the
+// database has been closed after it and the files are not mapped any more.
+func TestItemsOfAnEndedTransactionAreRefused(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(t.TempDir(), nil)
+	must(t, err)
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		return errors.Join(tx.Set([]byte("short"), []byte("v")), tx.Set([]byte("long"), make([]byte, 2<<20)))
+	}))
+	tx := begin(t, db, stoat.ReadOnly)
+	var items []stoat.Item
+	for _, k := range []string{"short", "long"} {
+		i, err := tx.GetItem([]byte(k))
+		must(t, err)
+		items = append(items, i)
+	}
+	it := tx.Iterator(stoat.IterOptions{})
+	if !it.First() {
+		t.Fatal("the iterator shows nothing")
+	}
+	items = append(items, it.Item())
+	for _, i := range items {
+		if _, err := i.Value(); err != nil {
+			t.Errorf("while the transaction is open: %v", err)
+		}
+	}
+	refused := func(when string) {
+		for n, i := range items {
+			_, err := i.Value()
+			wantError(t, fmt.Sprintf("%s, item %d: Value", when, n), err, stoat.ErrTxnDone)
+			_, err = i.ValueCopy(nil)
+			wantError(t, fmt.Sprintf("%s, item %d: ValueCopy", when, n), err, stoat.ErrTxnDone)
+			_, err = i.Reader()
+			wantError(t, fmt.Sprintf("%s, item %d: Reader", when, n), err, stoat.ErrTxnDone)
+			_ = i.ValueSize()
+		}
+	}
+	tx.Discard()
+	refused("ended")
+	must(t, db.Close())
+	refused("closed")
+	if v, err := (stoat.Item{}).Value(); v != nil || err != nil {
+		t.Errorf("the zero Item has a value: %v, %v", v, err)
+	}
+}
+
 func TestReadOnlyTransactionRefusesWrites(t *testing.T) {
 	t.Parallel()
 	db := openMem(t)
@@ -350,6 +396,57 @@ func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
 			})
 		}
 		group.Wait()
+		return nil
+	}))
+}
+
+// A View is not its function's to end; others use its memory afterwards. It is
+// looked at without invariants, where no View has memory of its own.
+func TestDiscardAndCommitInAViewEndNobodyElsesTransaction(t *testing.T) {
+	t.Parallel()
+	for _, end := range []func(*stoat.Txn){(*stoat.Txn).Discard, func(tx *stoat.Txn) { _ = tx.Commit() }} {
+		db := openMem(t)
+		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+		const others = 64
+		began, ended := make(chan struct{}, others), make(chan struct{})
+		errs := make(chan error, others)
+		must(t, db.View(func(tx *stoat.Txn) error {
+			end(tx)
+			for range others {
+				go func() {
+					errs <- db.View(func(tx *stoat.Txn) error {
+						began <- struct{}{}
+						<-ended
+						_, err := tx.Get([]byte("k"))
+						return err
+					})
+				}()
+			}
+			for range others {
+				<-began
+			}
+			_, err := tx.Get([]byte("k"))
+			wantError(t, "Get after the end", err, stoat.ErrTxnDone)
+			return nil
+		}))
+		close(ended)
+		for range others {
+			must(t, <-errs)
+		}
+	}
+}
+
+func TestErrorsOfSizesNameTheLimit(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		long := make([]byte, stoat.MaxKeySize+1)
+		for what, err := range map[string]error{"Set": tx.Set(long, nil), "DeleteRange": tx.DeleteRange(nil, long)} {
+			wantError(t, what, err, stoat.ErrKeyTooLarge)
+			if !strings.Contains(err.Error(), "65537 bytes, of at most 65536") {
+				t.Errorf("%s says %q", what, err)
+			}
+		}
 		return nil
 	}))
 }

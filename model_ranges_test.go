@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/model"
 )
 
@@ -46,13 +45,9 @@ func (r *modelRun) deleteRange(p *pair, lo, hi []byte) error {
 	return err
 }
 
-// modelRange is Txn.DeleteRange of the model. A range without an end comes with
-// a deletion of the last key of all, which shows among all versions.
+// modelRange is Txn.DeleteRange of the model.
 func modelRange(m *model.Txn, lo, hi []byte) {
 	m.DeleteRange(string(lo), string(hi), hi != nil)
-	if hi == nil {
-		m.Write(strings.Repeat("\xff", stoat.MaxKeySize), model.Version{Deleted: true})
-	}
 }
 
 // opDeleteRange deletes a range, and often writes into it and looks at it.

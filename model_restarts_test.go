@@ -40,6 +40,7 @@ func opReopen(r *modelRun, _ *rand.Rand) error {
 	if err := r.close(); err != nil {
 		return err
 	}
+	r.opts.Compression = r.opts.Compression%3 + 1 // any may follow any
 	_, err := r.open(r.m.Last(), r.m.Last())
 	return err
 }

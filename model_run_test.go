@@ -68,7 +68,10 @@ type modelShape struct {
 	still      bool
 	versions   int // Options.NumVersions
 	large      int // how large values that are not small become
+	compress   stoat.Compression
 }
+
+var compressions = []stoat.Compression{stoat.CompressionNone, stoat.CompressionFast, stoat.CompressionSmall}
 
 func randomShape(seed uint64) modelShape {
 	rng := rand.New(rand.NewPCG(seed, 0x5a4e))
@@ -79,6 +82,7 @@ func randomShape(seed uint64) modelShape {
 		still:      rng.IntN(2) == 0,
 		versions:   1 + rng.IntN(3),
 		large:      []int{30, 300, 3000}[rng.IntN(3)],
+		compress:   compressions[rng.IntN(len(compressions))],
 	}
 }
 
@@ -87,6 +91,7 @@ func newModelRun(s modelShape) *modelRun {
 	r.m.Versions = max(s.versions, 1)
 	r.opts = stoat.Options{
 		FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability, NumVersions: s.versions,
+		Compression: s.compress,
 	}
 	return r
 }
@@ -153,8 +158,8 @@ func (r *modelRun) abandon(disk *vfs.Mem) error {
 		err = fmt.Errorf("close: %w", closeErr)
 	}
 	r.fs, r.opts.FS = disk, disk
-	// Time that only readers had seen is not kept through a crash, so the
-	// clock must not be behind it.
+	// Time at which no reader saw anything expire is not kept through a crash,
+	// so the clock must not be behind it.
 	r.clock.ms.Store(max(r.clock.ms.Load(), r.clock.high.Load()))
 	return err
 }

@@ -73,8 +73,8 @@ func modelLife(seed uint64) (work modelWork, err error) {
 		// The failure depends on the schedule: tell at least what was seen.
 		last = fmt.Errorf("%w (not seen again when the list was told)", err)
 	}
-	return work, fmt.Errorf("keys %q, memtable %d, durability %d, clock still %v, %d versions: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
-		shape.keys.name, shape.memtable, shape.durability, shape.still, shape.versions, last, story.String(), err, seed)
+	return work, fmt.Errorf("keys %q, memtable %d, durability %d, clock still %v, %d versions, compression %d: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
+		shape.keys.name, shape.memtable, shape.durability, shape.still, shape.versions, shape.compress, last, story.String(), err, seed)
 }
 
 // randomOps draws the operations of a run. A kind that was just used is often

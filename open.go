@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -23,20 +24,42 @@ const lockName = "LOCK"
 func NewMemFS() FS { return vfs.NewVolatile() }
 
 // Open opens the database in the directory dir, and makes both if they do not
-// exist. opts may be nil. The caller must Close the database.
+// exist. A relative dir is that of the moment: the working directory of the
+// process may change afterwards. opts may be nil. The caller must Close the
+// database.
 //
 // ErrLocked says that somebody else has it open, ErrCorrupt that a file is
-// not what was written.
-func Open(dir string, opts *Options) (*DB, error) {
-	d := &DB{opts: opts.withDefaults(), dir: dir, readers: txn.NewRegistry[Txn]()}
-	d.fs = vfs.Strict(d.opts.FS, dir)
+// not what was written. With Options.ReadOnly, fs.ErrNotExist of package io/fs
+// says that there is no database.
+func Open(dir string, opts *Options) (*DB, error) { return openDriven(dir, opts, nil) }
+
+// openDriven is Open of a database that by drives, or that drives itself if by
+// is nil.
+func openDriven(dir string, opts *Options, by driver) (*DB, error) {
+	d := &DB{opts: opts.withDefaults(), driver: by, readers: txn.NewRegistry[reader](by == nil)}
 	if err := d.opts.validate(); err != nil {
 		return nil, err
 	}
+	var err error
+	if d.dir, err = placeOf(d.opts.FS, dir); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	d.fs = vfs.Strict(d.opts.FS, d.dir)
+	d.memory.init(d.opts.MemtableSize)
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	return d, nil
+}
+
+// placeOf returns the directory that a user has named, by a name that stays true.
+// No name would mean the working directory, where a program that forgot to set
+// its path wants no database.
+func placeOf(fs vfs.FS, dir string) (string, error) {
+	if dir == "" {
+		return "", errNoName
+	}
+	return fs.Abs(dir)
 }
 
 // open brings the database to life:
@@ -47,7 +70,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 //  4. replay the log into memtables;
 //  5. if the end of the log is not known to be durable, start a new log, which
 //     begins with a copy of that end. Otherwise the first commit does that:
-//     a database that is only read changes nothing on the disk.
+//     a database that is only read changes nothing on the disk, until it has been
+//     left alone for so long that what the last opening left to do is done.
 //
 // On a full disk 5 is left to the first commit as well, so that the database
 // can be read, and written as soon as there is space. A read-only database
@@ -76,18 +100,15 @@ func (d *DB) open() (err error) {
 
 	d.nextFile.Store(state.NextFile)
 	d.governor.init()
+	d.decoded = cache.New(d.opts.MemoryBudget / decodedShare)
 	d.tables = tree.New(d.mappedOptions())
 	if !d.opts.ReadOnly {
 		if err = d.removeOrphans(); err != nil {
 			return err
 		}
 	}
-	r := replay{db: d, flushed: state.FlushedSeq, active: newTable(0)}
-	d.view.Store(&view{
-		tables:  []*memtable.Table{r.active},
-		logFrom: make([]base.SegmentRef, 1),
-		tree:    d.tables.View(state.Version, nil),
-	})
+	r := replay{db: d, flushed: state.FlushedSeq, active: d.memory.newTable(0)}
+	d.view.Store(newView(r.active, d.tables.View(state.Version, nil), base.FileNum(d.nextFile.Load())))
 	d.recovered, err = log.Recover(d.logOptions(), state.Spans, r.apply)
 	if err != nil {
 		return err
@@ -96,11 +117,14 @@ func (d *DB) open() (err error) {
 	d.visible.Store(uint64(last))
 	d.commits.init(d, last)
 	d.admission.init(d)
+	d.room.db = d
 	d.background.init()
+	d.damaged.init()
 	if d.opts.ReadOnly {
 		d.startGovernor()
 		return nil
 	}
+	d.room.look()
 	if d.recovered.Unproven() {
 		err = d.startLog()
 		if errors.Is(err, ErrNoSpace) && d.manifest.Err() == nil {
@@ -116,7 +140,21 @@ func (d *DB) open() (err error) {
 }
 
 func (d *DB) logOptions() log.Options {
-	return log.Options{FS: d.fs, Dir: d.dir, Random: rand.Uint64}
+	least, most := d.opts.segmentSizes()
+	o := log.Options{FS: d.fs, Dir: d.dir, Random: rand.Uint64, SegmentSizeMin: least, SegmentSizeMax: most}
+	if d.driver != nil {
+		o.Go = func(job func()) { job() }
+	}
+	return o
+}
+
+// segmentSizes bound the segments of the log. Some are kept beyond what the
+// memtables need, so that a database of small memtables has small ones.
+func (o *Options) segmentSizes() (least, most int64) {
+	const page = 4 << 10
+	least = min(max(o.MemtableSize/4, 32<<10), 256<<10) / page * page
+	most = min(max(o.MemtableSize/2, least), 16<<20) / page * page
+	return least, most
 }
 
 func (d *DB) treeOptions() tree.Options {
@@ -126,7 +164,7 @@ func (d *DB) treeOptions() tree.Options {
 // mappedOptions are for the files that users read, through mappings alone.
 func (d *DB) mappedOptions() tree.Options {
 	o := d.treeOptions()
-	o.MappedOnly, o.Used = true, d.governor.wake
+	o.MappedOnly, o.Used, o.Cache = true, d.governor.wake, d.decoded
 	return o
 }
 
@@ -143,14 +181,21 @@ func (d *DB) startLog() error {
 		return err
 	}
 	spans := append(slices.Clone(d.recovered.Spans), base.LogSpan{First: l.First()})
-	if err := d.manifest.Append(manifest.Edit{Spans: manifest.Some(spans)}); err != nil {
-		_ = l.Close() // nothing refers to it; the manifest's error is the one to tell
+	if err := d.record(manifest.Edit{Spans: manifest.Some(spans)}); err != nil {
+		if d.manifest.Err() == nil {
+			l.Abandon(d.recovered)
+		} else {
+			_ = l.Close() // the manifest may name it, and its error is the one to tell
+		}
 		return err
 	}
 	if err := l.Release(spans[0].First.Number); err != nil {
 		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
 	}
 	d.log.Store(l)
+	// What an earlier opening has left to do can be done now.
+	d.background.compactor.wake()
+	d.wakeCollector()
 	return nil
 }
 
@@ -188,7 +233,9 @@ func (d *DB) abandon() {
 		for _, t := range v.tables {
 			t.Release()
 		}
+		d.memory.close()
 		_ = d.tables.Close()
+		d.decoded.Close()
 	}
 }
 
@@ -213,7 +260,7 @@ func (r *replay) apply(payload []byte) error {
 		head, r.last = h, h.Seq
 		r.db.clock.restore(h.TimeMs)
 		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.db.opts.MemtableSize {
-			r.active = newTable(r.active.Len())
+			r.active = r.db.memory.newTable(r.active.Len())
 			r.db.add(base.SegmentRef{}, r.active)
 		}
 		return nil

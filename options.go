@@ -33,8 +33,8 @@ type Options struct {
 	MemoryBudget int64
 
 	// MemtableSize is the size in bytes at which a memtable is full and the
-	// next one begins. Up to three of them are held. Default: an eighth of
-	// MemoryBudget. Range: 64 KiB to 4 GiB.
+	// next one begins. Up to three of them are held, also where that is more than
+	// MemoryBudget. Default: an eighth of MemoryBudget. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
 	// ValueThreshold is the length in bytes from which values are kept apart
@@ -47,6 +47,12 @@ type Options struct {
 	// ValueThreshold to 1 GiB.
 	LargeValueThreshold int64
 
+	// Compression of values on the disk; keys are stored without what their
+	// neighbours have in common in any case. A database written with one setting
+	// may be opened with any other, which holds for what is written from then
+	// on. Default: CompressionNone.
+	Compression Compression
+
 	// NumVersions is how many versions of a key are kept at least, for
 	// iterators over all versions. Versions that an open transaction sees are
 	// kept in any case. Default: 1.
@@ -55,7 +61,10 @@ type Options struct {
 	// ReadOnly opens a database that exists to be read, without changing a
 	// byte on the disk: it may lie on a read-only medium, or not have been
 	// closed in order. Writing returns ErrReadOnly. What is in the log is held
-	// in memory. Nobody else may have the database open.
+	// in memory. Any number may have the database open in this way at the same
+	// time, in one process or in several, and nobody beside them who writes:
+	// that takes the file LOCK, which a copy made by other means than Checkpoint
+	// may lack.
 	ReadOnly bool
 
 	// FS is where the database lives. Default: the operating system's files.
@@ -76,10 +85,19 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// FS is the file system interface that a database runs on.
+// FS is the file system that a database runs on: the operating system's unless
+// Options say otherwise, or one in memory, which NewMemFS makes. Its methods are
+// Create, Open, OpenReadWrite, Rename, Link, Remove, List, MkdirAll, SyncDir, Stat,
+// Lock, LockShared, Free, Abs, Join, Base and Dir; they take and return types that
+// only this module can name. Who wants to change one of them embeds an FS.
 type FS = vfs.FS
 
-// Clock tells the time.
+// A Clock tells the time by its only method,
+//
+//	Now() time.Time
+//
+// which is called from many goroutines. It may go back: what has expired stays
+// expired.
 type Clock = base.Clock
 
 const (
@@ -121,6 +139,9 @@ func (o *Options) withDefaults() Options {
 	if c.LargeValueThreshold == 0 {
 		c.LargeValueThreshold = max(largeValueThresholdDefault, c.ValueThreshold)
 	}
+	if c.Compression == 0 {
+		c.Compression = CompressionNone
+	}
 	if c.NumVersions == 0 {
 		c.NumVersions = 1
 	}
@@ -155,6 +176,9 @@ func (o *Options) validate() error {
 	if o.LargeValueThreshold < o.ValueThreshold || o.LargeValueThreshold > largeValueThresholdMax {
 		return fmt.Errorf("stoat: Options.LargeValueThreshold is %d, want %d to %d",
 			o.LargeValueThreshold, o.ValueThreshold, int64(largeValueThresholdMax))
+	}
+	if o.Compression < CompressionNone || o.Compression > CompressionSmall {
+		return fmt.Errorf("stoat: Options.Compression is %d, want CompressionNone, CompressionFast or CompressionSmall", o.Compression)
 	}
 	if o.NumVersions < 1 {
 		return fmt.Errorf("stoat: Options.NumVersions is %d, want 1 or more", o.NumVersions)

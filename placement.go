@@ -23,6 +23,7 @@ type placement struct {
 	num     base.FileNum
 	salt    uint64
 	pointer []byte
+	sample  replacedSample // of what a flush places
 
 	made  []*manifest.ValueFile
 	files []base.FileNum // of all files that were begun
@@ -30,11 +31,12 @@ type placement struct {
 
 // place is compact.Job.Place for a flush.
 func (p *placement) place(e *base.Entry) (manifest.ValueRef, bool, error) {
+	if e.Meta.Kind != base.KindPointer && int64(len(e.Value)) < p.db.opts.ValueThreshold {
+		return manifest.ValueRef{}, false, nil
+	}
+	p.sample.see(p.db, e.Key)
 	if e.Meta.Kind == base.KindPointer {
 		return pointerRef(e)
-	}
-	if int64(len(e.Value)) < p.db.opts.ValueThreshold {
-		return manifest.ValueRef{}, false, nil
 	}
 	ref, err := p.append(e, e.Seq)
 	return ref, true, err
@@ -43,23 +45,34 @@ func (p *placement) place(e *base.Entry) (manifest.ValueRef, bool, error) {
 // append writes the value of e as that of version seq, and puts the pointer in
 // its place, which is valid until the next call.
 func (p *placement) append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, error) {
-	if p.writer != nil && p.writer.Size() >= valueFileSize {
-		if err := p.finish(); err != nil {
-			return manifest.ValueRef{}, err
-		}
-	}
-	if p.writer == nil {
-		if err := p.create(); err != nil {
-			return manifest.ValueRef{}, err
-		}
+	if err := p.ready(); err != nil {
+		return manifest.ValueRef{}, err
 	}
 	at, err := p.writer.Append(e.Key, seq, e.Value)
 	if err != nil {
 		return manifest.ValueRef{}, err
 	}
+	return p.point(e, at), nil
+}
+
+// ready makes sure that there is a file for another value.
+func (p *placement) ready() error {
+	if p.writer != nil && p.writer.Size() >= valueFileSize {
+		if err := p.finish(); err != nil {
+			return err
+		}
+	}
+	if p.writer != nil {
+		return nil
+	}
+	return p.create()
+}
+
+// point makes e point to at, until the next call.
+func (p *placement) point(e *base.Entry, at values.Pointer) manifest.ValueRef {
 	p.pointer = at.AppendTo(p.pointer[:0])
 	e.Value, e.Meta.Kind = p.pointer, base.KindPointer
-	return manifest.ValueRef{File: at.File, Bytes: values.RefBytes(at)}, nil
+	return manifest.ValueRef{File: at.File, Bytes: values.RefBytes(at)}
 }
 
 // pointerRef is compact.Job.Place for a merge: values stay where they are.
@@ -77,7 +90,8 @@ func (p *placement) create() (err error) {
 	}
 	p.files = append(p.files, p.num)
 	p.salt = rand.Uint64()
-	p.writer, err = values.NewWriter(p.file, values.WriterOptions{Num: p.num, Salt: p.salt})
+	p.writer, err = values.NewWriter(p.file, values.WriterOptions{
+		Num: p.num, Salt: p.salt, Compression: p.db.opts.Compression.ofValues()})
 	return err
 }
 
@@ -127,11 +141,12 @@ func (p *placement) bytes() int64 {
 // the given number.
 func valueFileOf(p values.Properties, file base.FileNum) *manifest.ValueFile {
 	return &manifest.ValueFile{Num: p.Num, File: file, Size: p.Size, Salt: p.Salt,
-		Values: p.Values, Bytes: p.Bytes, FirstSeq: p.FirstSeq, LastSeq: p.LastSeq}
+		Values: p.Values, Bytes: p.Bytes, ValueBytes: p.ValueBytes, FirstSeq: p.FirstSeq, LastSeq: p.LastSeq}
 }
 
 // newValueFile makes the file of a new value file.
 func (d *DB) newValueFile() (base.FileNum, vfs.File, error) {
+	d.at(pointCreate)
 	n := base.FileNum(d.nextFile.Add(1) - 1)
 	f, err := d.fs.Create(d.fs.Join(d.dir, base.ValueName(n)), vfs.CatValue)
 	return n, f, err

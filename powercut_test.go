@@ -58,13 +58,15 @@ func TestPowerCut(t *testing.T) {
 	for _, kind := range kinds {
 		names = append(names, kind.name)
 	}
-	t.Logf("%d cuts of %s: %d commits acknowledged, %d of them lost as they might, %d found without",
-		tally.cuts.Load(), strings.Join(names, ", "), tally.commits.Load(), tally.lost.Load(), tally.found.Load())
+	t.Logf("%d cuts of %s: %d commits acknowledged, %d of them lost as they might, %d found without; "+
+		"after %d cuts, a sync that ran during the cut had succeeded in vain",
+		tally.cuts.Load(), strings.Join(names, ", "), tally.commits.Load(), tally.lost.Load(), tally.found.Load(),
+		tally.vain.Load())
 }
 
 // A cutTally counts what power cuts have met.
 type cutTally struct {
-	cuts, commits, lost, found atomic.Int64
+	cuts, commits, lost, found, vain atomic.Int64
 }
 
 // cutChain takes one database through lives that end with a power cut.
@@ -85,7 +87,8 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2<<32+life))
 		l := newLedger(seed, life, m)
-		if err := cutLife(disk, l, rng); err != nil {
+		safe, err := cutLife(disk, l, rng)
+		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
 		}
 		if err := disk.unmount(); err != nil {
@@ -95,8 +98,9 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 			return fmt.Errorf("life %d, after the cut: %w", life, err)
 		}
 		acknowledged, known, durable := len(l.commits), l.known.Load(), l.durable.Load()
-		if m, err = examine(filepath.Join(disk.dir, "db"), l, durable, rng); err != nil {
-			return fmt.Errorf("life %d, after the cut, commit %d known, %d durable: %w", life, known, durable, err)
+		if m, err = examine(filepath.Join(disk.dir, "db"), l, safe, rng); err != nil {
+			return fmt.Errorf("life %d, after the cut, commit %d known, %d durable, %d of them before the cut: %w",
+				life, known, durable, safe, err)
 		}
 		tally.cuts.Add(1)
 		tally.commits.Add(int64(acknowledged))
@@ -104,13 +108,20 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 		if known > m.Last() {
 			tally.lost.Add(int64(known - m.Last()))
 		}
+		if durable > m.Last() {
+			tally.vain.Add(1)
+		}
 	}
 	return disk.unmount()
 }
 
 // cutLife lives a life and cuts the power after some of its news, or, for the
-// opening, some time after it has begun.
-func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) error {
+// opening, some time after it has begun. It returns the newest commit that had
+// been acknowledged as durable when the cut began. One that is acknowledged
+// later proves nothing: no power cut leaves anybody to hear it, and in a sync
+// that runs while the file system is shut down, ext4 forgets to say that it
+// could not note in its journal that blocks are now in use.
+func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) {
 	plan := planLife(l.seed, l.life)
 	most := plan.writers*int(plan.tries) + 2
 	cutAfter, delay := 1+rng.IntN(most), rng.IntN(300)
@@ -139,20 +150,21 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) error {
 			})
 		})
 	}()
-	var err error
 	select {
 	case <-due:
 		for range delay {
 			runtime.Gosched()
 		}
+		safe = l.durable.Load()
 		if err := disk.cut(flags); err != nil {
-			return errors.Join(err, <-ended)
+			return safe, errors.Join(err, <-ended)
 		}
 		err = faultOfCut(<-ended)
 	case err = <-ended: // in good order, if the cut was due after it
+		safe = l.durable.Load()
 		err = errors.Join(err, disk.cut(flags))
 	}
-	return errors.Join(err, strange.get())
+	return safe, errors.Join(err, strange.get())
 }
 
 // faultOfCut accepts the errors that a dead device may cause, and no other

@@ -23,8 +23,10 @@ func (tx *Txn) DeleteRange(lo, hi []byte) error {
 	if err := tx.checkWrite(); err != nil {
 		return err
 	}
-	if len(lo) > MaxKeySize || len(hi) > MaxKeySize {
-		return ErrKeyTooLarge
+	for _, bound := range [][]byte{lo, hi} {
+		if len(bound) > MaxKeySize {
+			return checkKey(bound)
+		}
 	}
 	if len(lo) == 0 {
 		lo = firstKey
@@ -85,11 +87,12 @@ func (c *iteratorCore) cover() error {
 // setAges lets structures that are older than a range deletion be passed over
 // where it covers them. The memtable that takes the writes grows newer.
 func (c *iteratorCore) setAges() {
-	memtables := c.tx.view.tables
-	for i, t := range memtables[1:] {
-		c.inputs[1+i].MaxSeq = t.LastSeq()
+	for i, t := range c.memtables {
+		if t != c.tx.view.tables[0] {
+			c.inputs[i].MaxSeq = t.LastSeq()
+		}
 	}
-	for i := range c.levels {
+	for i := range c.levels.Len() {
 		c.inputs[len(c.sources)+i].MaxSeq = c.tx.view.tree.NewestSeq(i)
 	}
 }
@@ -100,7 +103,7 @@ func (c *iteratorCore) coverAnew() error {
 	if err := c.cover(); err != nil {
 		return err
 	}
-	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
+	c.begin()
 	return nil
 }
 

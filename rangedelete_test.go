@@ -288,6 +288,32 @@ func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
 	must(t, db.Close())
 }
 
+// The deletion of everything needs a deletion of the last key, which nobody has
+// written.
+func TestAllVersionsShowNoKeyThatNobodyHasWritten(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a")
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		must(t, tx.DeleteRange(nil, nil))
+		for _, o := range []stoat.IterOptions{{AllVersions: true}, {AllVersions: true, Reverse: true}} {
+			got, err := collect(tx, o)
+			if err != nil || len(got) != 1 {
+				t.Errorf("%d versions are shown of one that was written, error %v", len(got), err)
+			}
+		}
+		return nil
+	}))
+	must(t, db.View(func(tx *stoat.Txn) error {
+		got, err := collect(tx, stoat.IterOptions{AllVersions: true, Since: 1})
+		if err != nil || len(got) != 0 {
+			t.Errorf("%d versions are shown since the only one, error %v", len(got), err)
+		}
+		return nil
+	}))
+}
+
 func TestManyNestedRangeDeletionsOverManyTables(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()

@@ -13,24 +13,16 @@ import (
 // no background work is started, and that nothing can be written. What is said
 // of it here is that not a byte of the directory changes from Open to Close.
 
-// lockToRead takes the lock of the directory without making its file. Where
-// there is none, or the medium is read-only, no writer can be there to be kept
-// out, or to keep us out.
+// lockToRead takes the lock of the directory together with whoever else reads,
+// and without making its file. Where there is none, no writer has been yet who
+// could keep us out; one that comes later is not kept out.
 func (d *DB) lockToRead() error {
-	name := d.fs.Join(d.dir, lockName)
-	d.lock = unlocked{}
-	if _, err := d.fs.Stat(name); err != nil {
-		if errors.Is(err, vfs.ErrNotExist) {
-			return nil
-		}
-		return err
-	}
-	lock, err := d.fs.Lock(name)
+	lock, err := d.fs.LockShared(d.fs.Join(d.dir, lockName))
 	switch {
 	case err == nil:
 		d.lock = lock
-	case errors.Is(err, vfs.ErrReadOnly):
-		err = nil
+	case errors.Is(err, vfs.ErrNotExist), errors.Is(err, vfs.ErrReadOnly):
+		d.lock, err = unlocked{}, nil
 	}
 	return err
 }

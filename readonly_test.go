@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -185,7 +186,7 @@ func TestReadOnlyOpenMakesNoDatabase(t *testing.T) {
 	disk := vfs.NewMem()
 	opts := &stoat.Options{FS: disk, ReadOnly: true}
 	_, err := stoat.Open(dbDir, opts)
-	wantError(t, "open of nothing", err, vfs.ErrNotExist)
+	wantError(t, "open of nothing", err, fs.ErrNotExist)
 	if _, err := disk.Stat(dbDir); !errors.Is(err, vfs.ErrNotExist) {
 		t.Errorf("the directory was made: %v", err)
 	}
@@ -204,5 +205,10 @@ func TestReadOnlyOpenIsKeptOutByAWriterAndKeepsOneOut(t *testing.T) {
 	reader := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
 	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
 	wantError(t, "writer beside a reader", err, stoat.ErrLocked)
+	another := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
 	must(t, reader.Close())
+	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+	wantError(t, "writer beside another reader", err, stoat.ErrLocked)
+	must(t, another.Close())
+	must(t, openOn(t, disk, nil).Close())
 }

@@ -29,21 +29,29 @@ type Stats struct {
 	Memtables       int
 	MemtableBytes   int64
 	MemtableEntries int64
-	// Tables is how many there are, TableBytes their size, and Levels what
+	// Tables is how many there are, TableBytes their size, TableContent the
+	// length of the keys and values in them before compression, and Levels what
 	// each level holds of them.
-	Tables     int
-	TableBytes int64
-	Levels     [manifest.Levels]LevelStats
+	Tables                   int
+	TableBytes, TableContent int64
+	Levels                   [manifest.Levels]LevelStats
 	// Flushes and Compactions count what was done in the background, and
 	// FlushedBytes, CompactedBytes what they wrote.
 	Flushes, Compactions         int64
 	FlushedBytes, CompactedBytes int64
 	// Values is how many value files there are, ValueBytes their size,
-	// ValueGarbage how much of that nothing refers to, Collections how many
-	// of them were rewritten or dropped, and CollectedBytes what that wrote.
+	// ValueContent the length of the values in them before compression,
+	// ValueGarbage how much of the size nothing refers to, neither tables nor
+	// memtables, Collections how many of them were rewritten or dropped, and
+	// CollectedBytes what that wrote.
 	Values                      int
-	ValueBytes, ValueGarbage    int64
+	ValueBytes, ValueContent    int64
+	ValueGarbage                int64
 	Collections, CollectedBytes int64
+	// ValueJumps is how often, in walks through the levels in the order of the
+	// keys, the next value lies in another value file than the one before.
+	// GatheredBytes is what was written of values for the sake of that order.
+	ValueJumps, GatheredBytes int64
 	// ApartBytes is what commits wrote straight into value files.
 	ApartBytes int64
 	// Waits is how often commits waited for background work, and WaitTime for
@@ -53,11 +61,18 @@ type Stats struct {
 	WaitTime time.Duration
 	Debt     int64
 	// GarbageFiles is how many files were replaced and wait to be deleted until
-	// the transactions that began before have ended, GarbageBytes their size,
+	// the transactions that may read them have ended, GarbageBytes their size,
 	// and GarbageAge for how long the oldest of them has waited.
 	GarbageFiles int
 	GarbageBytes int64
 	GarbageAge   time.Duration
+	// DiskFree is how much of the disk is left, and DiskReserve how much of that is
+	// kept for work that gives space back. DiskLow says that it is less: then
+	// transactions that add anything are refused with ErrNoSpace, until deleting
+	// or others have made room. Refused counts them.
+	DiskFree, DiskReserve int64
+	DiskLow               bool
+	Refused               int64
 	// Memory says where memory goes.
 	Memory MemoryStats
 	// Latencies tell how long things took.
@@ -80,7 +95,7 @@ func (s *Stats) WriteAmplification() float64 {
 	if s.CommittedBytes == 0 {
 		return 0
 	}
-	written := s.Log.BytesWritten + s.ApartBytes + s.FlushedBytes + s.CompactedBytes + s.CollectedBytes
+	written := s.Log.BytesWritten + s.ApartBytes + s.FlushedBytes + s.CompactedBytes + s.CollectedBytes + s.GatheredBytes
 	return float64(written) / float64(s.CommittedBytes)
 }
 
@@ -114,6 +129,7 @@ type workCounts struct {
 	flushedBytes, compactedBytes atomic.Int64
 	apartBytes                   atomic.Int64
 	collections, collectedBytes  atomic.Int64
+	gatheredBytes                atomic.Int64
 
 	commitTime, syncTime, flushTime, compactTime, collectTime histogram.Histogram
 }
@@ -137,9 +153,15 @@ func (w *workCounts) flushed(r compact.Result, valueBytes int64, took time.Durat
 	w.flushTime.Add(took)
 }
 
-func (w *workCounts) compacted(r compact.Result, took time.Duration) {
+// compacted counts a compaction, which wrote so many bytes of tables and of values.
+func (w *workCounts) compacted(plan *compact.Plan, tables, values int64, took time.Duration) {
 	w.compactions.Add(1)
-	w.compactedBytes.Add(r.BytesWritten)
+	w.compactedBytes.Add(tables)
+	if plan.Gather > 0 {
+		w.gatheredBytes.Add(values)
+	} else {
+		w.compactedBytes.Add(values)
+	}
 	w.compactTime.Add(took)
 }
 
@@ -150,7 +172,12 @@ func (w *workCounts) collected(files int, bytes int64, took time.Duration) {
 	w.collectTime.Add(took)
 }
 
-// LogStats describes the commit log.
+// LogStats describes the commit log. Its fields are
+//
+//	Segments, FreeFiles int   // files that are needed, and that are kept to be used again
+//	BytesOnDisk         int64 // the size of all of these
+//	BytesWritten        int64 // since Open
+//	Syncs, Rotations    int64 // syncs of files in use, and moves to another one
 type LogStats = log.Stats
 
 // Stats returns how the database is doing. It is cheap.
@@ -168,6 +195,7 @@ func (d *DB) Stats() Stats {
 	s.Flushes, s.FlushedBytes = d.work.flushes.Load(), d.work.flushedBytes.Load()
 	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
 	s.Collections, s.CollectedBytes = d.work.collections.Load(), d.work.collectedBytes.Load()
+	s.GatheredBytes = d.work.gatheredBytes.Load()
 	s.ApartBytes = d.work.apartBytes.Load()
 	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
 	s.CommittedBytes = c.bytes.Load()
@@ -175,10 +203,17 @@ func (d *DB) Stats() Stats {
 	s.Latencies = Latencies{Commit: w.commitTime.Summary(), Sync: w.syncTime.Summary(),
 		Flush: w.flushTime.Summary(), Compaction: w.compactTime.Summary(), Collection: w.collectTime.Summary()}
 	s.EventsDropped = d.events.lost()
-	version := d.view.Load().tree.Version
-	s.addTables(version)
-	s.Debt = compact.Debt(version, compact.Shape{BaseSizeMin: 8 * d.opts.MemtableSize})
+	state := d.manifest.State()
+	s.addTables(state.Version)
+	use := d.spaceUse(state.Version, state.FlushedSeq)
+	s.ValueGarbage = int64(use.garbage + use.stays)
+	s.Debt = compact.Debt(state.Version, d.shape(busy))
 	s.addGarbage(&d.garbage)
+	if !d.opts.ReadOnly {
+		use := d.room.use()
+		s.DiskFree, s.DiskReserve, s.DiskLow = use.free, use.reserve, use.low()
+		s.Refused = d.room.refused.Load()
+	}
 	if l := d.log.Load(); l != nil {
 		s.Log = l.Stats()
 	}
@@ -187,7 +222,7 @@ func (d *DB) Stats() Stats {
 		return s // closed: the memory is gone or going
 	}
 	defer d.release(slot)
-	for _, t := range d.view.Load().tables {
+	for _, t := range d.pin(slot).tables {
 		s.Memtables++
 		s.MemtableBytes += t.Bytes()
 		s.MemtableEntries += int64(t.Len())
@@ -201,12 +236,15 @@ func (s *Stats) addGarbage(g *garbage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.heap {
-		h := &g.heap[i]
-		s.GarbageFiles += len(h.tables) + len(h.values)
-		s.GarbageBytes += h.bytes
-		if s.GarbageAge == 0 && len(h.tables)+len(h.values) > 0 {
-			s.GarbageAge = time.Since(h.since)
+		r := &g.heap[i]
+		if r.memtable != nil {
+			continue // see MemoryStats
 		}
+		if s.GarbageFiles == 0 {
+			s.GarbageAge = time.Since(r.since)
+		}
+		s.GarbageFiles++
+		s.GarbageBytes += r.bytes
 	}
 }
 
@@ -215,13 +253,15 @@ func (s *Stats) addTables(v *manifest.Version) {
 	for _, f := range v.Values {
 		s.Values++
 		s.ValueBytes += f.Size
-		s.ValueGarbage += int64(f.Bytes - min(f.Live, f.Bytes))
+		s.ValueContent += int64(f.ValueBytes)
 	}
 	for i, tables := range v.Levels {
 		l := &s.Levels[i]
 		l.Tables, l.Runs = len(tables), min(len(tables), 1)
 		for j, t := range tables {
 			l.Bytes += t.Size
+			s.ValueJumps += int64(t.Jumps)
+			s.TableContent += int64(t.KeyBytes + t.ValueBytes)
 			if j > 0 && t.Run != tables[j-1].Run {
 				l.Runs++
 			}

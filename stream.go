@@ -23,32 +23,94 @@ type streamed struct {
 }
 
 // SetReader gives key the value that r reads to its end, at most MaxValueSize
-// bytes, without holding it in memory: it goes straight to a file, which is
-// removed again if the transaction does not commit. It suits values of many
-// megabytes; Item.Reader reads them in the same way.
+// bytes, without holding all of it in memory: it goes straight to a file, which
+// is removed again if the transaction does not commit. It suits values of many
+// megabytes; Item.Reader reads them in the same way. One that ends within a
+// megabyte or less is not worth a file, and is kept in memory like those of Set.
 func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	if err := tx.writable(key); err != nil {
 		return err
 	}
-	m := tx.metaOf(opts)
+	var begun bytes.Buffer
+	atMost := tx.streamedFrom()
+	r = &givenReader{r: r, tx: tx}
+	switch n, err := io.CopyN(&begun, r, atMost); {
+	case err == io.EOF && n < atMost: // an error that wraps it is a failure of the reader
+		return tx.write(key, begun.Bytes(), tx.metaOf(opts))
+	case err != nil:
+		return fmt.Errorf("stream a value: %w", err)
+	}
+	return tx.setStream(key, io.MultiReader(&begun, r), tx.metaOf(opts))
+}
+
+// emptyReadsMax is how many times in a row a reader may give nothing.
+const emptyReadsMax = 100
+
+// A givenReader is a reader that SetReader was given. It ends with an error when
+// the database is closed or the transaction's context is done, and when it gives
+// nothing again and again.
+type givenReader struct {
+	r     io.Reader
+	tx    *Txn
+	empty int
+}
+
+func (g *givenReader) Read(b []byte) (int, error) {
+	if g.tx.db.closed.Load() {
+		return 0, ErrClosed
+	}
+	if err := interrupted(g.tx.context()); err != nil {
+		return 0, err
+	}
+	n, err := g.r.Read(b)
+	if g.empty++; n > 0 {
+		g.empty = 0
+	}
+	if err == nil && g.empty == emptyReadsMax {
+		err = io.ErrNoProgress
+	}
+	return n, err
+}
+
+// streamedFrom is the length from which on a value that is given as a reader
+// gets a file of its own. A transaction that has much in memory already takes
+// only short values there as well.
+func (tx *Txn) streamedFrom() int64 {
+	if o := &tx.db.opts; tx.writes.large < o.MemtableSize {
+		return o.apartMin()
+	}
+	return min(tx.db.opts.LargeValueThreshold, tx.db.opts.apartMin())
+}
+
+// setStream gives key the value that r reads, in a file of its own.
+func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	m.Kind = base.KindPointer
+	if err := tx.db.room.admit(tx.context(), 0); err != nil {
+		return err
+	}
 	s, pointer, err := tx.db.stream(key, r)
 	if err != nil {
 		return err
 	}
+	tx.db.room.left.Add(-s.file.Size)
+	tx.writes.adds = true
 	tx.writes.streams = append(tx.writes.streams, s)
 	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // stream writes what r reads into a value file.
 func (d *DB) stream(key []byte, r io.Reader) (*streamed, values.Pointer, error) {
+	if !d.background.enter() {
+		return nil, values.Pointer{}, ErrClosed
+	}
 	num, file, err := d.newValueFile()
+	d.background.running.Done()
 	if err != nil {
 		return nil, values.Pointer{}, err
 	}
 	props, pointer, err := writeStream(file, values.WriterOptions{Num: num, Salt: rand.Uint64()}, key, r)
 	if err = errors.Join(err, file.Close()); err != nil {
-		d.removeFile(base.ValueName(num))
+		d.removeStreamed(num)
 		if errors.Is(err, values.ErrTooLarge) {
 			err = ErrValueTooLarge
 		}
@@ -118,10 +180,13 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 
 // Reader returns a reader of the value, which needs little memory however long
 // the value is. It may be used until the transaction ends.
-func (i Item) Reader() (io.ReadSeeker, error) {
-	if i.entry.Meta.Kind != base.KindPointer || i.keysOnly {
-		v, err := i.Value()
+func (i Item) Reader() (value io.ReadSeeker, err error) {
+	if i.ended() || i.entry.Meta.Kind != base.KindPointer || i.keysOnly {
+		v, err := i.ValueCopy(nil)
 		return bytes.NewReader(v), err
+	}
+	if !guarded() {
+		defer unguard(&err)
 	}
 	r, p, err := i.tx.valueReader(i.entry.Value, i.entry.Seq)
 	if err != nil {
@@ -138,9 +203,19 @@ func (d *DB) dropStreams(w *writeSet) {
 			_ = s.reader.Close() // it was only read
 		}
 		if !s.kept {
-			d.removeFile(base.ValueName(s.file.File))
+			d.removeStreamed(s.file.File)
 		}
 	}
 	clear(w.streams)
 	w.streams = w.streams[:0]
+}
+
+// removeStreamed removes a file that a value was streamed to in vain. Once the
+// database is closed the directory may be somebody else's: the next Open finds
+// the file and removes it.
+func (d *DB) removeStreamed(n base.FileNum) {
+	if d.background.enter() {
+		defer d.background.running.Done()
+		d.removeFile(base.ValueName(n))
+	}
 }

@@ -2,7 +2,9 @@ package stoat_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -141,14 +143,8 @@ func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 	}
 	checkStream(t, tx, "k", 1<<20)
 	tx.Discard()
-	names, err := fs.List(dbDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, ".values") {
-			t.Errorf("%s is left", name)
-		}
+	if n := valueFiles(t, fs); n != 0 {
+		t.Errorf("%d value files are left", n)
 	}
 	if err := db.View(func(tx *stoat.Txn) error {
 		return tx.SetReader([]byte("k"), patterned(1))
@@ -163,3 +159,112 @@ func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// stoppingReader gives bytes without end, and calls stop once it has given some.
+type stoppingReader struct {
+	after int
+	stop  func()
+}
+
+func (r *stoppingReader) Read(b []byte) (int, error) {
+	if r.after -= len(b); r.after <= 0 && r.stop != nil {
+		r.stop()
+		r.stop = nil
+	}
+	return len(b), nil
+}
+
+type idleReader struct{}
+
+func (idleReader) Read([]byte) (int, error) { return 0, nil }
+
+func TestAnEndlessReaderIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int{0, 4 << 20} { // before it has a file, and after that
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			fs := vfs.NewMem()
+			db := openOn(t, fs, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			set := func(r io.Reader) error {
+				return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
+			}
+			if err := set(io.MultiReader(patterned(int64(after)), idleReader{})); !errors.Is(err, io.ErrNoProgress) {
+				t.Errorf("nothing again and again: %v", err)
+			}
+			if err := set(&stoppingReader{after: after, stop: cancel}); !errors.Is(err, context.Canceled) {
+				t.Errorf("when the context ends: %v", err)
+			}
+			tx, err := db.Begin(stoat.ReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.SetReader([]byte("k"), &stoppingReader{after: after, stop: func() { must(t, db.Close()) }}); !errors.Is(err, stoat.ErrClosed) {
+				t.Errorf("when the database is closed: %v", err)
+			}
+			tx.Discard()
+		})
+	}
+}
+
+// brokenReader ends with an error that wraps io.EOF, as connections may.
+type brokenReader struct{ r io.Reader }
+
+func (b brokenReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if err == io.EOF {
+		err = fmt.Errorf("connection lost: %w", io.EOF)
+	}
+	return n, err
+}
+
+func TestAReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	for _, n := range []int64{0, 1000, 2 << 20} {
+		err := db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader([]byte("k"), brokenReader{patterned(n)})
+		})
+		if err == nil {
+			t.Errorf("a reader that failed after %d bytes was stored as a value", n)
+		}
+	}
+}
+
+// Who has closed a database must not delete files of those who opened it after.
+func TestWhatWasStreamedIsNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewMem()
+	db := openOn(t, fs, nil)
+	tx, err := db.Begin(stoat.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.SetReader([]byte("k"), patterned(2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, db.Close())
+	before := valueFiles(t, fs)
+	tx.Discard()
+	if after := valueFiles(t, fs); before != 1 || after != before {
+		t.Errorf("%d value files before the end of the transaction, then %d", before, after)
+	}
+	must(t, openOn(t, fs, nil).Close())
+	if n := valueFiles(t, fs); n != 0 {
+		t.Errorf("the next opening leaves %d files that nobody refers to", n)
+	}
+}
+
+// valueFiles returns how many value files there are.
+func valueFiles(t *testing.T, fs vfs.FS) (n int) {
+	t.Helper()
+	names, err := fs.List(dbDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".values") {
+			n++
+		}
+	}
+	return n
+}

@@ -33,30 +33,31 @@ func TestStress(t *testing.T) {
 	dose.Reproduce(t, "stress")
 	s := &stress{seed: seed, until: time.Now().Add(duration)}
 	opts := stoat.Options{MemtableSize: 1 << 20}
-	var heap []uint64
+	var memory []uint64
 	goroutines := runtime.NumGoroutine()
 	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
 		opts.FS = vfs.NewMem()
 		if err := s.live(&opts, life); err != nil {
 			t.Fatalf("seed %d, life %d: %v", seed, life, err)
 		}
-		heap = append(heap, heapInUse())
+		memory = append(memory, memoryInUse())
 	}
-	t.Logf("%d lives, %d commits, %d conflicts", len(heap), s.commits.Load(), s.conflicts.Load())
-	if first, last := heap[1], heap[len(heap)-1]; last > 2*first+8<<20 {
-		t.Errorf("the heap grew from %d to %d bytes over %d lives", first, last, len(heap)-1)
+	t.Logf("%d lives, %d commits, %d conflicts", len(memory), s.commits.Load(), s.conflicts.Load())
+	if first, last := memory[1], memory[len(memory)-1]; last > 2*first+8<<20 {
+		t.Errorf("memory grew from %d to %d bytes over %d lives", first, last, len(memory)-1)
 	}
 	if n := settledGoroutines(goroutines); n > goroutines {
 		t.Errorf("%d goroutines are left, there were %d", n, goroutines)
 	}
 }
 
-func heapInUse() uint64 {
+// memoryInUse counts the heap and what lies outside of it.
+func memoryInUse() uint64 {
 	runtime.GC()
 	runtime.GC() // the first one only empties the pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return m.HeapAlloc + uint64(vfs.AllocatedBytes())
 }
 
 // settledGoroutines gives goroutines that are about to end the time to.

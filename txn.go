@@ -2,12 +2,14 @@ package stoat
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/mutant"
 )
@@ -16,21 +18,25 @@ import (
 // writes that Commit makes visible to others in one step, or Discard forgets.
 type Txn struct {
 	db     *DB
-	slot   *readerSlot
+	slot   *readerSlot // released at the end; nil in a View, which does that itself
 	view   *view
 	seq    base.SeqNum // the snapshot
 	ctx    context.Context
 	writes *writeSet // nil in a read-only transaction
 	done   bool
 
+	decoded   codec.Arena // what was compressed
 	commitSeq base.SeqNum
-	loopErr   error
 	now       atomic.Uint64 // the transaction's time, 0 until it is asked for
 
 	open struct {
 		sync.Mutex
 		iterators []*Iterator
+		first     Iterator
+		lentFirst bool
 		lent      [][]byte // spoiled at the end, with invariants only
+		loops     int      // how many of All, Prefix and Range are under way
+		loopErr   error
 	}
 }
 
@@ -43,8 +49,13 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	if mutant.On(mutant.StaleReadVersion) && tx.seq > 0 {
 		tx.seq--
 	}
-	tx.view = d.view.Load() // after the slot: it holds all that the snapshot sees
-	tx.done, tx.loopErr = false, nil
+	v := d.view.Load() // after the slot: it holds all that the snapshot sees
+	d.at(pointLoaded)
+	for slot.Data.reads.Load() != v.mark {
+		v = d.announce(slot, v)
+	}
+	tx.view = v
+	tx.done, tx.open.loops, tx.open.loopErr, tx.open.lentFirst = false, 0, nil, false
 	tx.now.Store(0)
 }
 
@@ -57,14 +68,16 @@ func (tx *Txn) end() {
 	if len(tx.open.iterators) > 0 || invariant.Enabled {
 		tx.closeIterators()
 	}
+	tx.decoded.Reset()
 	tx.view, tx.ctx = nil, nil
 	if w := tx.writes; w != nil {
 		tx.writes = nil
 		tx.db.freeWriteSet(w)
 	}
-	slot := tx.slot
-	tx.slot = nil
-	tx.db.release(slot)
+	if slot := tx.slot; slot != nil {
+		tx.slot = nil
+		tx.db.release(slot)
+	}
 }
 
 func (tx *Txn) closeIterators() {
@@ -83,7 +96,10 @@ func (tx *Txn) lend(b []byte) []byte {
 	if !invariant.Enabled || b == nil {
 		return b
 	}
-	c := append(make([]byte, 0, len(b)), b...)
+	c, err := copyBorrowed(make([]byte, 0, len(b)), b)
+	if err != nil {
+		return b // who looks at it meets the fault
+	}
 	tx.open.Lock()
 	tx.open.lent = append(tx.open.lent, c)
 	tx.open.Unlock()
@@ -103,6 +119,14 @@ func (tx *Txn) check() error {
 	return nil
 }
 
+// context returns the context of the transaction.
+func (tx *Txn) context() context.Context {
+	if tx.ctx == nil {
+		return context.Background()
+	}
+	return tx.ctx
+}
+
 // nowMs is the time by which this transaction judges expiry, the same from
 // its first look to its end.
 func (tx *Txn) nowMs() uint64 {
@@ -117,12 +141,17 @@ func (tx *Txn) nowMs() uint64 {
 func (tx *Txn) ReadVersion() uint64 { return uint64(tx.seq) }
 
 // CommitVersion returns the version of the transaction's writes after a
-// successful Commit, and 0 before that or if nothing was written.
+// successful Commit, and 0 before that, if nothing was written, and after
+// CommitAsync.
 func (tx *Txn) CommitVersion() uint64 { return uint64(tx.commitSeq) }
 
 // Err returns the error that ended the last loop over All, Prefix or Range
-// early, or nil.
-func (tx *Txn) Err() error { return tx.loopErr }
+// early, or nil. Of loops that run at once, it is the first error of any.
+func (tx *Txn) Err() error {
+	tx.open.Lock()
+	defer tx.open.Unlock()
+	return tx.open.loopErr
+}
 
 // Get returns the value of key, or ErrNotFound. The bytes are borrowed until
 // the transaction ends.
@@ -146,7 +175,7 @@ func (tx *Txn) GetCopy(key, dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return append(dst, v...), nil
+	return copyBorrowed(dst, v)
 }
 
 // GetItem returns the value of key with all that is known of it, or
@@ -156,16 +185,21 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	return Item{tx: tx, entry: base.Entry{Key: key, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
+	own := tx.decoded.Alloc(len(key)) // the caller may reuse key at once
+	copy(own, key)
+	return Item{tx: tx, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
 }
 
 // fetch returns the value of an entry of base.KindPointer.
-func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
+	if !guarded() { // the pointer is borrowed, too
+		defer unguard(&err)
+	}
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err
 	}
-	return r.Get(p, key, seq)
+	return r.Get(p, key, seq, &tx.decoded)
 }
 
 // Has reports whether key has a value.
@@ -192,7 +226,7 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	if w := tx.writes; w != nil {
 		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
-				return tx.show(v, m, 0)
+				return tx.show(v, m, 0) // by which show knows it
 			}
 			if w.pending.HasDeletions() && w.pending.Cover(key, tx.seq) != 0 {
 				return nil, base.Meta{}, 0, ErrNotFound // by its own doing
@@ -212,7 +246,7 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 			return tx.show(v, m, seq)
 		}
 	}
-	v, m, seq, ok, err := tx.view.tree.Get(key, hash, tx.seq)
+	v, m, seq, ok, err := tx.get(key, hash)
 	if err != nil {
 		return nil, base.Meta{}, 0, err
 	}
@@ -226,7 +260,7 @@ func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Me
 	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
 		m.ExpiresAt++
 	}
-	if !m.Kind.HasValue() || (m.ExpiresAt != 0 && tx.nowMs() >= m.ExpiresAt) {
+	if !m.Kind.HasValue() || (m.ExpiresAt != 0 && tx.expired(m.ExpiresAt, seq == 0)) {
 		return nil, base.Meta{}, 0, ErrNotFound
 	}
 	return value, m, seq, nil
@@ -237,7 +271,7 @@ func checkKey(key []byte) error {
 	case len(key) == 0:
 		return ErrEmptyKey
 	case len(key) > MaxKeySize:
-		return ErrKeyTooLarge
+		return fmt.Errorf("%w: %d bytes, of at most %d", ErrKeyTooLarge, len(key), MaxKeySize)
 	}
 	return nil
 }
@@ -253,18 +287,30 @@ type setOptionKind uint8
 const (
 	setTTL setOptionKind = iota + 1
 	setExpiry
+	setNoExpiry
 	setUserMeta
 )
 
-// TTL lets the value expire when d has passed. A part of a millisecond counts
-// as a whole one.
+// TTL lets the value expire when d has passed, at once if d is 0 or less. A part of a millisecond counts
+// as a whole one. What a reader has missed stays expired after a crash, also if
+// the clock goes back: the first who misses it may wait for a sync.
 func TTL(d time.Duration) SetOption { return SetOption{setTTL, int64(d)} }
 
-// ExpiresAt lets the value expire at t. A part of a millisecond counts as a
-// whole one.
+// ExpiresAt lets the value expire at t, or never if t is the zero time, as
+// Item.ExpiresAt tells it. A part of a millisecond counts as a whole one.
 func ExpiresAt(t time.Time) SetOption {
+	if t.IsZero() {
+		return SetOption{setNoExpiry, 0}
+	}
+	// UnixMilli counts only what fits in an int64.
+	switch {
+	case t.Before(time.UnixMilli(1)):
+		return SetOption{setExpiry, 1}
+	case t.After(time.UnixMilli(math.MaxInt64 - 1)):
+		return SetOption{setExpiry, math.MaxInt64}
+	}
 	ms := t.UnixMilli()
-	if t.After(time.UnixMilli(ms)) && ms < math.MaxInt64 {
+	if t.After(time.UnixMilli(ms)) {
 		ms++
 	}
 	return SetOption{setExpiry, ms}
@@ -288,6 +334,8 @@ func (tx *Txn) metaOf(opts []SetOption) base.Meta {
 			m.ExpiresAt = expiryAfter(tx, o.value)
 		case setExpiry:
 			m.ExpiresAt = uint64(max(o.value, 1))
+		case setNoExpiry:
+			m.ExpiresAt = 0
 		case setUserMeta:
 			m.User = byte(o.value)
 		}
@@ -328,8 +376,9 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 		return err
 	}
 	if uint64(len(value)) > MaxValueSize {
-		return ErrValueTooLarge
+		return fmt.Errorf("%w: %d bytes, of at most %d", ErrValueTooLarge, len(value), uint64(MaxValueSize))
 	}
+	tx.writes.adds = tx.writes.adds || m.Kind != base.KindDelete
 	if int64(len(value)) >= tx.db.opts.LargeValueThreshold {
 		tx.writes.large += int64(len(value))
 	}
@@ -346,7 +395,7 @@ type CommitOption struct {
 }
 
 // WithDurability makes a commit wait for d instead of what the database's
-// options say.
+// options say. A commit with what is no Durability fails and writes nothing.
 func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 
 // Commit validates what the transaction read and makes its writes durable and
@@ -362,18 +411,15 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.closeIterators() // the pipeline may replace what they read
-	ctx := tx.ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	tx.closeIterators() // they tell what they have read, which the pipeline may replace
+	r.keep(&tx.slot)
 	w := tx.writes
 	w.turn++
 	measured, started := r.sync || w.turn%sampleBuffered == 0, time.Time{}
 	if measured {
 		started = time.Now()
 	}
-	if err := tx.db.commits.submit(ctx, r); err != nil {
+	if err := tx.db.commits.submit(tx.context(), r); err != nil {
 		return err
 	}
 	if measured {
@@ -385,24 +431,28 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 
 // CommitAsync is Commit without the wait: it ends the transaction for the
 // caller and calls done exactly once with what Commit would have returned,
-// possibly before it returns, on a goroutine of the database. done should be
-// brief, and must not close the database, which waits for it. When more than a few memtables' worth of writes wait to be
-// committed, CommitAsync waits for some of them first.
+// possibly before CommitAsync returns, and never on the caller's goroutine: who
+// holds a lock that done takes as well does not wait for himself. done should be
+// brief, and must not close the database, which waits for it. When more than a
+// few memtables' worth of writes wait to be committed, CommitAsync waits for some
+// of them first. CommitVersion goes on to return 0.
 func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if tx.done {
-		done(ErrTxnDone)
+		tx.db.commits.tell(done, ErrTxnDone)
 		return
 	}
 	r, err := tx.request(opts)
 	if r == nil || err != nil {
 		tx.end()
-		done(err)
+		tx.db.commits.tell(done, err)
 		return
 	}
 	// The request goes on as a transaction of its own, so that this one is
 	// ended for its holder whatever the pipeline is doing.
-	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
 	tx.closeIterators()
+	tx.decoded.Reset()
+	r.keep(&tx.slot)
+	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
 	tx.done, tx.slot, tx.view, tx.ctx, tx.writes = true, nil, nil, nil, nil
 	r.done = func(err error) {
 		own.end()
@@ -422,12 +472,13 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 	}
 	durability := tx.db.opts.Durability
 	for _, o := range opts {
-		if o.durability != 0 {
+		switch o.durability {
+		case 0: // as the database
+		case Synced, Buffered:
 			durability = o.durability
+		default:
+			return nil, fmt.Errorf("stoat: WithDurability(%d), want Synced or Buffered", o.durability)
 		}
-	}
-	for _, it := range tx.open.iterators {
-		it.core.noteRange()
 	}
 	if w.pending.HasDeletions() {
 		w.pending.LiveLen() // what they kill is found here, not under the locks of the pipeline

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -24,10 +26,21 @@ func openExistingWith(dir string, opts *stoat.Options) (*stoat.DB, error) {
 		return nil, fmt.Errorf("there is no directory %s", dir)
 	case err != nil:
 		return nil, err
-	case len(entries) == 0:
-		return nil, fmt.Errorf("there is no database in %s, it is empty", dir)
+	case !slices.ContainsFunc(entries, isManifest):
+		return nil, fmt.Errorf("there is no database in %s: it has no file %s…", dir, manifestPrefix)
 	}
 	return open(dir, opts)
+}
+
+// manifestPrefix begins the names of the manifests, of which every database has
+// one.
+const manifestPrefix = "MANIFEST-"
+
+func isManifest(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), manifestPrefix) }
+
+// openToRead opens the database in dir without changing a byte.
+func openToRead(dir string) (*stoat.DB, error) {
+	return openExistingWith(dir, &stoat.Options{ReadOnly: true})
 }
 
 // open opens the database in dir, or makes one.
@@ -58,7 +71,7 @@ func runGet(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return c.usagef("KEY: %v", err)
 	}
-	db, err := openExisting(rest[0])
+	db, err := openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
 			value, err := tx.Get(key)

@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/cmd/stoat/internal/bench"
 )
 
@@ -20,8 +21,11 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		writers   = number(8)
 		apart     = number(0)
 		large     = number(0)
+		overwrite = number(0)
+		readers   = number(2)
 		cfg       = bench.Config{Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
 		cpu, heap string
+		compress  = "none"
 	)
 	c.flags.Var(&keys, "keys", "load this `number` of keys")
 	c.flags.Var(&valueSize, "value-size", "give each a value of this many `bytes`")
@@ -29,6 +33,12 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.Var(&writers, "writers", "load with this `number` of goroutines")
 	c.flags.Var(&apart, "value-threshold", "keep values from so many `bytes` on apart (0: as the database does)")
 	c.flags.Var(&large, "large-value-threshold", "write values from so many `bytes` on once (0: as the database does)")
+	c.flags.StringVar(&compress, "compression", compress, "compress values by this `setting`: none, fast or small")
+	c.flags.BoolVar(&cfg.Text, "text", false, "load values that can be compressed")
+	c.flags.Var(&overwrite, "overwrite", "instead of the rest, overwrite this many `times` the keys, at random, and look at space and reads meanwhile")
+	c.flags.Float64Var(&cfg.Zipf, "zipf", 0, "draw what is overwritten by Zipf's law with this `skew`, less than 1")
+	c.flags.Var(&readers, "readers", "read with this `number` of goroutines beside the overwriting")
+	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "leave the database alone for this `time` after the overwriting, a minute at most")
 	c.flags.BoolVar(&cfg.Compact, "compact", false, "merge everything after the load")
 	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
 	c.flags.Uint64Var(&cfg.Seed, "seed", 1, "`seed` of the keys, their order and the values")
@@ -42,7 +52,12 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		return err
 	}
 	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = int(keys), int(valueSize), int(batch), int(writers)
+	cfg.Overwrite, cfg.Readers = int(overwrite), int(readers)
 	cfg.ValueThreshold, cfg.LargeValueThreshold = int64(apart), int64(large)
+	var known bool
+	if cfg.Compression, known = compressions[compress]; !known {
+		return c.usagef("-compression is %q, want none, fast or small", compress)
+	}
 	if err := cfg.Validate(); err != nil {
 		return c.usagef("%v", err)
 	}
@@ -55,6 +70,11 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		return err
 	}
 	return profileHeap(heap)
+}
+
+// compressions are the words for the settings of the database.
+var compressions = map[string]stoat.Compression{
+	"none": stoat.CompressionNone, "fast": stoat.CompressionFast, "small": stoat.CompressionSmall,
 }
 
 // isTerminal reports whether w is a terminal, where a line can be redrawn.

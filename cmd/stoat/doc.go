@@ -9,6 +9,7 @@
 //	stoat check DIR             verify every byte of it
 //	stoat checkpoint DIR TO     make a copy, which shares files with the original
 //	stoat compact DIR           give back all space that deleted data takes
+//	stoat collect DIR           give back the space of values that nothing refers to
 //	stoat version               print the version
 //	stoat help [COMMAND]        explain
 //

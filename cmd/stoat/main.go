@@ -54,6 +54,7 @@ func commands() []command {
 		{"check", "DIR", "verify every byte of the database; changes nothing", runCheck},
 		{"checkpoint", "DIR TO", "make a copy, which shares files with the original", runCheckpoint},
 		{"compact", "DIR", "give back all space that deleted data takes", runCompact},
+		{"collect", "DIR", "give back the space of values that nothing refers to", runCollect},
 		{"version", "", "print the version", runVersion},
 		{"help", "[COMMAND]", "explain a command", runHelp},
 	}

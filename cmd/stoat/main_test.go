@@ -150,9 +150,19 @@ func TestReadingNeverMakesADatabase(t *testing.T) {
 	for _, args := range [][]string{{"get", missing, "k"}, {"scan", missing}, {"del", missing, "k"}} {
 		fail(t, exitError, "stoat: there is no directory "+missing, args...)
 	}
-	fail(t, exitError, "there is no database in "+empty+", it is empty", "scan", empty)
-	if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	for _, files := range []int{0, 1} { // of somebody else
+		for _, args := range [][]string{
+			{"get", empty, "k"}, {"scan", empty}, {"del", empty, "k"}, {"compact", empty}, {"collect", empty},
+			{"check", empty}, {"stats", empty}, {"checkpoint", empty, missing},
+		} {
+			fail(t, exitError, "there is no database in "+empty, args...)
+		}
+		if left, err := os.ReadDir(empty); err != nil || len(left) != files {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		if err := os.WriteFile(filepath.Join(empty, "letter"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

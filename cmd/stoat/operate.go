@@ -9,11 +9,6 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// openToRead opens the database in dir without changing a byte.
-func openToRead(dir string) (*stoat.DB, error) {
-	return openExistingWith(dir, &stoat.Options{ReadOnly: true})
-}
-
 // runCheck verifies all files of a database.
 func runCheck(ctx context.Context, c *call, args []string) error {
 	var quiet bool
@@ -86,17 +81,35 @@ func runCompact(ctx context.Context, c *call, args []string) error {
 	return with(db, err, func(db *stoat.DB) error {
 		line := c.newLine(false)
 		o.Progress = func(p stoat.CompactProgress) { line.show("compacted", p.Done, p.Total) }
-		before := db.Stats()
-		err := db.Compact(ctx, o)
-		line.clear()
-		if err != nil {
-			return err
-		}
-		after := db.Stats()
-		fmt.Fprintf(c.out, "tables and values: %s before, %s after\n",
-			bytesText(before.TableBytes+before.ValueBytes), bytesText(after.TableBytes+after.ValueBytes))
-		return nil
+		return c.shrink(db, func() error {
+			defer line.clear()
+			return db.Compact(ctx, o)
+		})
 	})
+}
+
+// runCollect gives back the space of values that nothing refers to.
+func runCollect(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	db, err := openExisting(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return c.shrink(db, func() error { return db.Collect(ctx) })
+	})
+}
+
+// shrink does something that makes a database smaller, and says by how much.
+func (c *call) shrink(db *stoat.DB, do func() error) error {
+	before := db.Stats()
+	if err := do(); err != nil {
+		return err
+	}
+	after := db.Stats()
+	fmt.Fprintf(c.out, "tables and values: %s before, %s after\n",
+		bytesText(before.TableBytes+before.ValueBytes), bytesText(after.TableBytes+after.ValueBytes))
+	return nil
 }
 
 // A line tells how far something has come, on a terminal, and nothing

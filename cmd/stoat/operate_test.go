@@ -52,6 +52,35 @@ func TestCheckSaysWhetherADatabaseIsSound(t *testing.T) {
 	}
 }
 
+// What could be read is printed, and nothing in place of the rest.
+func TestScanPrintsNoKeyWhoseValueCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	expect(t, "", "set", dir, "a", "with its value in the table")
+	files, err := filepath.Glob(filepath.Join(dir, "*.values"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("value files: %v, %v", files, err)
+	}
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)/2] ^= 1
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errOut, code := stoatCommand(t.Context(), "", "scan", dir)
+	if code != exitError || !strings.Contains(errOut, "corrupt") {
+		t.Errorf("exit code %d, errors %q", code, errOut)
+	}
+	if !strings.HasPrefix(out, "a\twith") || strings.Contains(out, "\t\n") {
+		t.Errorf("printed %.200q, errors %q", out, errOut)
+	}
+}
+
 func TestCheckpointMakesACopyThatCanBeRead(t *testing.T) {
 	t.Parallel()
 	dir, to := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "copy")
@@ -70,6 +99,9 @@ func TestCompactTellsWhatItGained(t *testing.T) {
 	fill(t, dir)
 	if out := succeed(t, "compact", dir); !strings.HasPrefix(out, "tables and values: ") {
 		t.Errorf("compact printed %q", out)
+	}
+	if out := succeed(t, "collect", dir); !strings.HasPrefix(out, "tables and values: ") {
+		t.Errorf("collect printed %q", out)
 	}
 	succeed(t, "compact", "-hex", "-from", "6b00", "-to", "6b10", dir)
 	fail(t, exitUsage, "-from: encoding/hex", "compact", "-hex", "-from", "x", dir)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 
 	"github.com/stoatdb/stoat"
 )
@@ -36,7 +37,7 @@ func runScan(ctx context.Context, c *call, args []string) error {
 			return c.usagef("-%s: %v", bound.name, err)
 		}
 	}
-	db, err := openExisting(rest[0])
+	db, err := openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
 			return printEntries(c, tx.Iterator(o), text, o.KeysOnly, int(limit))
@@ -54,12 +55,12 @@ func printEntries(c *call, it *stoat.Iterator, text *textFormat, keysOnly bool, 
 		if !keysOnly {
 			line = text.encode(append(line, '\t'), it.Value())
 		}
+		if !it.Valid() {
+			break // the value could not be read
+		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return err
 		}
 	}
-	if err := it.Err(); err != nil {
-		return err
-	}
-	return out.Flush()
+	return errors.Join(out.Flush(), it.Err())
 }

@@ -46,13 +46,18 @@ func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "version\t%d\n", s.Version)
 	fmt.Fprintf(w, "on the disk\t%s\n", bytesText(onDisk))
-	fmt.Fprintf(w, "tables\t%d\t%s\n", s.Tables, bytesText(s.TableBytes))
+	fmt.Fprintf(w, "tables\t%d\t%s\t%s of keys and values\n", s.Tables, bytesText(s.TableBytes), bytesText(s.TableContent))
 	for i, l := range s.Levels {
 		if l.Tables > 0 {
 			fmt.Fprintf(w, "  level %d\t%d\t%s\t%d runs\n", i, l.Tables, bytesText(l.Bytes), l.Runs)
 		}
 	}
-	fmt.Fprintf(w, "value files\t%d\t%s\t%s garbage\n", s.Values, bytesText(s.ValueBytes), bytesText(s.ValueGarbage))
+	fmt.Fprintf(w, "value files\t%d\t%s\t%s of values\t%s garbage\n", s.Values, bytesText(s.ValueBytes),
+		bytesText(s.ValueContent), bytesText(s.ValueGarbage))
+	fmt.Fprintf(w, "  order\t%d\tjumps between files in a walk\n", s.ValueJumps)
+	if s.ValueContent > 0 {
+		fmt.Fprintf(w, "  size\t%.0f%%\tof the values\n", 100*float64(s.ValueBytes)/float64(s.ValueContent))
+	}
 	fmt.Fprintf(w, "only in the log\t%d versions\t%s in memory\n", s.MemtableEntries, bytesText(s.MemtableBytes))
 	fmt.Fprintf(w, "work that is due\t%s\n", bytesText(s.Debt))
 	return w.Flush()

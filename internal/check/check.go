@@ -1,12 +1,15 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
@@ -30,10 +33,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	started := time.Now()
 	c := checker{o: o, ctx: ctx, report: new(Report), files: make(map[base.FileNum]*valueFile)}
 	err := c.run()
-	for _, f := range c.files {
-		if f.r != nil {
-			err = errors.Join(err, f.r.Close())
-		}
+	for _, f := range c.open {
+		err = errors.Join(err, f.r.Close())
 	}
 	c.report.Took = time.Since(started)
 	return c.report, err
@@ -45,7 +46,10 @@ type checker struct {
 	ctx      context.Context
 	report   *Report
 	files    map[base.FileNum]*valueFile // by identity
+	open     []*valueFile                // those with a reader
+	uses     uint64                      // of readers
 	progress Progress
+	arena    codec.Arena // of the value that is being looked at
 	// partly says that a table could not be read to its end, so that the sums
 	// over all tables are too small.
 	partly bool
@@ -54,8 +58,38 @@ type checker struct {
 // A valueFile is a value file and what the tables refer to in it.
 type valueFile struct {
 	manifest.LiveValues
-	r    *values.Reader // nil if the file is damaged beyond reading pointers
-	live uint64
+	r       *values.Reader // nil if it is not open
+	used    uint64         // when r was used last, in uses
+	damaged bool           // beyond reading pointers
+	live    uint64
+}
+
+// openMax is how many value files a check keeps open: each takes a mapping, and
+// memory to note what has been verified.
+const openMax = 64
+
+// reader returns a reader of f, until the next call.
+func (c *checker) reader(f *valueFile) (*values.Reader, error) {
+	c.uses++
+	f.used = c.uses
+	if f.r != nil {
+		return f.r, nil
+	}
+	if len(c.open) == openMax {
+		oldest := slices.MinFunc(c.open, func(a, b *valueFile) int { return cmp.Compare(a.used, b.used) })
+		c.open = slices.DeleteFunc(c.open, func(f *valueFile) bool { return f == oldest })
+		r := oldest.r
+		oldest.r = nil
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	}
+	r, err := c.o.OpenValues(f.ValueFile)
+	if err != nil {
+		return nil, err
+	}
+	f.r, c.open = r, append(c.open, f)
+	return r, nil
 }
 
 func (c *checker) run() error {
@@ -86,6 +120,14 @@ func (c *checker) run() error {
 	return nil
 }
 
+// stop returns why the check is to end, or nil.
+func (c *checker) stop() error {
+	if c.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(c.ctx)
+}
+
 // damage notes err if it says that a file is damaged, and returns any other.
 func (c *checker) damage(err error) error {
 	if errors.Is(err, base.ErrCorrupt) {
@@ -113,13 +155,13 @@ func (c *checker) checkValues(m manifest.LiveValues) error {
 	c.files[m.Num] = f
 	c.report.Values++
 	name := base.ValueName(m.File)
-	r, err := c.o.OpenValues(m.ValueFile)
+	r, err := c.reader(f)
 	if err != nil {
+		f.damaged = true
 		c.passed(m.Size)
 		return c.damage(base.InFile(err, name))
 	}
-	f.r = r
-	if err := c.damage(r.Verify()); err != nil {
+	if err := c.damage(r.Verify(c.stop)); err != nil {
 		return err
 	}
 	p := r.Properties()
@@ -135,6 +177,9 @@ func (c *checker) checkValues(m manifest.LiveValues) error {
 		if x.got != x.want {
 			c.report.mismatch(name, x.what, x.got, x.want)
 		}
+	}
+	if m.ValueBytes != 0 && p.ValueBytes != m.ValueBytes {
+		c.report.mismatch(name, "sum of the lengths of values", p.ValueBytes, m.ValueBytes)
 	}
 	c.passed(m.Size)
 	return nil

@@ -1,9 +1,11 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,19 @@ type scene struct {
 	t     *testing.T
 	fs    *vfs.Mem
 	state manifest.State
+	// open is how many value files are open, and most the most at one time.
+	open, most int
+}
+
+// A countedFile is a value file of a scene.
+type countedFile struct {
+	vfs.File
+	s *scene
+}
+
+func (f countedFile) Close() error {
+	f.s.open--
+	return f.File.Close()
 }
 
 func newScene(t *testing.T) *scene {
@@ -108,7 +123,9 @@ func (s *scene) check() *Report {
 			if err != nil {
 				return nil, err
 			}
-			return values.Open(f, v.Size, v.Num, v.Salt, base.ValueName(v.File))
+			s.open++
+			s.most = max(s.most, s.open)
+			return values.Open(countedFile{f, s}, v.Size, v.Num, v.Salt, base.ValueName(v.File))
 		},
 	})
 	s.must(err)
@@ -211,5 +228,28 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	cancel(why)
 	if _, err := Run(ctx, Options{State: s.state}); !errors.Is(err, why) {
 		t.Errorf("got %v, want the cause", err)
+	}
+}
+
+// Tables may refer to more value files than a process may map.
+func TestACheckKeepsFewValueFilesOpen(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const files = 3 * openMax
+	var items []item
+	for i := range files {
+		a, b := item{key: fmt.Sprintf("a-%03d", i), seq: 20}, item{key: fmt.Sprintf("b-%03d", i), seq: 20}
+		at := s.addValues(base.FileNum(1000+i), a, b)
+		a.at, b.at = &at[0], &at[1]
+		items = append(items, a, b)
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.key, b.key) })
+	s.addTable(1, manifest.Levels-1, 0, items...)
+	if r := s.check(); len(r.Problems) != 0 || r.Pointers != 2*files || r.Values != files {
+		t.Errorf("%d problems with %d pointers into %d files, want none with %d into %d: %v",
+			len(r.Problems), r.Pointers, r.Values, 2*files, files, r.Err())
+	}
+	if s.most > openMax || s.open != 0 {
+		t.Errorf("%d value files were open at once, want %d at most; %d are in the end", s.most, openMax, s.open)
 	}
 }

@@ -16,6 +16,9 @@ type Report struct {
 	Tables, Values    int
 	Bytes             int64
 	Entries, Pointers uint64
+	// Jumps is how often the next pointer of a table leads to another value file
+	// than the pointer before.
+	Jumps uint64
 	// LogRecords is how many transactions the log holds, if it was read.
 	LogRecords int64
 	// Problems are what is wrong, each an error with the file and, where there

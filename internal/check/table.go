@@ -75,6 +75,9 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 			c.report.mismatch(name, x.what, x.got, x.want)
 		}
 	}
+	if m.Keys != 0 && p.Keys != m.Keys {
+		c.report.mismatch(name, "count of keys", p.Keys, m.Keys)
+	}
 	if !bytes.Equal(p.Smallest, m.Smallest) {
 		c.report.mismatch(name, "smallest key", fmt.Sprintf("%q", p.Smallest), fmt.Sprintf("%q", m.Smallest))
 	}
@@ -104,6 +107,7 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 	it := r.NewIter(table.IterOptions{Unmapped: true})
 	it.Seek(nil)
 	b := iter.Batch{Want: iter.BatchSize}
+	var walk jumps
 	for broken := 0; ; {
 		if err := it.Fill(&b); err != nil {
 			return err
@@ -119,7 +123,7 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 			if e.Meta.Kind != base.KindPointer {
 				continue
 			}
-			err := c.follow(&e, refs)
+			err := c.follow(&e, refs, &walk)
 			if err == nil {
 				continue
 			}
@@ -131,6 +135,10 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 				return err
 			}
 		}
+	}
+	c.report.Jumps += walk.count
+	if m.Jumps != 0 && m.Jumps != walk.count {
+		c.report.mismatch(base.TableName(m.Num), "jumps between value files", walk.count, m.Jumps)
 	}
 	for _, want := range r.Properties().ValueFiles {
 		if got := refs[base.FileNum(want.File)]; got != want.Bytes {
@@ -144,22 +152,42 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 	return nil
 }
 
+// jumps counts how often a walk goes on in another value file.
+type jumps struct {
+	in    base.FileNum
+	begun bool
+	count uint64
+}
+
+func (j *jumps) to(file base.FileNum) {
+	if j.begun && file != j.in {
+		j.count++
+	}
+	j.in, j.begun = file, true
+}
+
 // follow reads the value that an entry points to.
-func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64) error {
+func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64, walk *jumps) error {
 	c.report.Pointers++
 	p, err := values.DecodePointer(e.Value)
 	if err != nil {
 		return err
 	}
 	refs[p.File] += values.RefBytes(p)
+	walk.to(p.File)
 	f := c.files[p.File]
 	if f == nil {
 		return base.Corrupt(-1, "value file of a pointer", uint64(p.File), "a live one")
 	}
 	f.live += values.RefBytes(p)
-	if f.r == nil {
+	if f.damaged {
 		return nil // reported when it was opened
 	}
-	_, err = f.r.Get(p, e.Key, e.Seq)
+	r, err := c.reader(f)
+	if err != nil {
+		return err
+	}
+	c.arena.Reset()
+	_, err = r.Get(p, e.Key, e.Seq, &c.arena)
 	return err
 }

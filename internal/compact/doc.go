@@ -24,7 +24,7 @@
 //	last      the data
 //
 // Level 0 is emptied slice by slice. Flushes end their tables where tables of
-// the base end (see FlushSplits), and so the runs of level 0 are cut in the
+// the base end (see CutsOfFlush), and so the runs of level 0 are cut in the
 // same places: a slice through all of them meets few tables of the base. The
 // slice with the most bytes of level 0 for the bytes of the base is next. As
 // the deepest slices go first, what is merged at once is about twice what
@@ -34,5 +34,5 @@
 //
 // A plan moves bytes down, or merges runs, or removes garbage that is known
 // to be removable. What it makes is never a reason for itself, so picking
-// comes to an end when writing does.
+// comes to an end when writing does. The same holds for PickGathering: see there.
 package compact

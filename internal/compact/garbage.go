@@ -9,11 +9,21 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 	if t.LargestSeq > s.OldestSnapshot {
 		return 0 // which of the entries a snapshot still needs is not known
 	}
-	n := t.Deletions + t.RangeDeletions
+	n := t.Deletions + t.RangeDeletions + s.surplus(t)
 	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs {
 		n += max(1, s.expired(t))
 	}
 	return n
+}
+
+// surplus returns how many entries of t surely are more versions of their keys
+// than are kept, if no snapshot needs them: those were there when t was written.
+// A rewriting leaves none.
+func (s Shape) surplus(t *manifest.Table) uint64 {
+	if t.Keys == 0 || t.LargestSeq > s.OldestSnapshot {
+		return 0
+	}
+	return t.Entries - min(t.Entries, t.Keys*uint64(max(s.Versions, 1)))
 }
 
 // expired estimates how many entries of t have expired, as if the moments of
@@ -69,7 +79,7 @@ func (p *picker) nothingOlder(i int, t *manifest.Table) bool {
 }
 
 // pickGarbage finds the table, below level 0, with the largest part of
-// garbage, if that is worth a rewriting. In level 0 nothing stays for long.
+// garbage, if that is worth a rewriting. For level 0 see pickDeletions.
 func (p *picker) pickGarbage() (Plan, bool) {
 	var worst *manifest.Table
 	var at int
@@ -77,7 +87,7 @@ func (p *picker) pickGarbage() (Plan, bool) {
 	var why Reason
 	for level := 1; level <= last; level++ {
 		for _, t := range p.v.Levels[level] {
-			if part, reason := p.garbageOf(t, level); part > most {
+			if part, reason := p.garbageOf(t, level); part > most && !p.stuck(t, level) {
 				worst, at, most, why = t, level, part, reason
 			}
 		}
@@ -98,18 +108,23 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	all := float64(t.Entries + t.RangeDeletions)
 	deletions := float64(t.Deletions+t.RangeDeletions) / all
 	expired := float64(p.s.expired(t)) / all
+	surplus := float64(p.s.surplus(t)) / all
 	enough := 0.5
 	if p.s.Idle {
 		enough = 0.1
 	}
 	switch {
-	case deletions+expired >= enough,
+	case deletions+expired+surplus >= enough,
 		deletions+expired > 0 && p.s.old(t),
 		p.s.Idle && t.RangeDeletions > 0: // how much it hides is not known
-		if expired > deletions {
-			return deletions + expired, ReasonExpired
+		switch part := deletions + expired + surplus; {
+		case surplus > max(deletions, expired):
+			return part, ReasonVersions
+		case expired > deletions:
+			return part, ReasonExpired
+		default:
+			return part, ReasonDeletions
 		}
-		return deletions + expired, ReasonDeletions
 	}
 	return 0, 0
 }

@@ -41,6 +41,9 @@ type Job struct {
 	// file that the pointer keeps alive. It is asked for every entry with
 	// a value, pointers included. nil leaves all values in the tables.
 	Place func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
+	// Cut is asked before each key but the first of an output whether the output
+	// is to end there, if it is not nil.
+	Cut func() bool
 	// Stop is asked every few thousand entries and every megabyte or so; its
 	// error ends the job. It may wait, to limit the rate. nil is never asked.
 	Stop func() error
@@ -90,7 +93,7 @@ func (p *Plan) tableSize(s Shape) int64 {
 // splitMin returns how many bytes an output has at least that ends at a split.
 func (p *Plan) splitMin(s Shape) int64 {
 	if p.OutputLevel == 0 {
-		return FlushSplitMin
+		return p.SplitMin
 	}
 	return s.TableSize / 8
 }

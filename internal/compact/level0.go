@@ -3,6 +3,7 @@ package compact
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -29,17 +30,26 @@ func (c *slice) bytes() int64   { return c.bytes0 + c.bytesBelow }
 func (c *slice) yield() float64 { return c.won / float64(c.bytes()) }
 func (c *slice) poor() bool     { return float64(c.bytesBelow) > poorRatio*c.won }
 
-// depth returns the largest number of runs that may hold one key.
-func (p *picker) depth() int {
+// depth returns the largest number of runs that may hold one key, without some
+// tables.
+func (p *picker) depth(without map[*manifest.Table]bool) int {
 	deepest := 0
 	for i, run := range p.runs {
 		for _, t := range run {
+			if without[t] {
+				continue
+			}
 			// The deepest place begins where some table begins.
 			at := keyRange{lo: t.Smallest, hi: t.Smallest}
 			n := 1
 			for j, other := range p.runs {
-				if j != i {
-					n += len(within(other, at))
+				if j == i {
+					continue
+				}
+				for _, u := range within(other, at) {
+					if !without[u] {
+						n++
+					}
 				}
 			}
 			deepest = max(deepest, n)
@@ -49,21 +59,29 @@ func (p *picker) depth() int {
 }
 
 // gapOver returns the gap in the base around t, of the i-th run, and
-// everything older that has to go before t; and the tables of the base there.
-func (p *picker) gapOver(i int, t *manifest.Table) (gap, []*manifest.Table) {
+// everything older that has to go before t; and the tables of the base there. It
+// reports false if one of all these is damaged.
+func (p *picker) gapOver(i int, t *manifest.Table) (g gap, below []*manifest.Table, ok bool) {
 	r := rangeOf(t)
+	ok = !p.damaged(t)
 	for _, run := range p.runs[i+1:] {
-		for _, under := range within(run, r) {
-			r = r.with(under)
+		under := within(run, r)
+		ok = ok && !p.anyDamaged(under)
+		for _, u := range under {
+			r = r.with(u)
 		}
 	}
-	return gapAround(p.v.Levels[p.base], r)
+	g, below = gapAround(p.v.Levels[p.base], r)
+	return p.around(g, r), below, ok && !p.anyDamaged(below)
 }
 
 // sliceIn returns the slice in a gap. Going from the oldest run to the newest,
-// it takes what lies in the gap; a table that reaches out of the gap stays, and
-// the gap ends there for all that is newer.
-func (p *picker) sliceIn(g gap, below []*manifest.Table) slice {
+// it takes what lies in the gap, about as much as is given at most; a table that
+// reaches out of the gap stays, and the gap ends there for all that is newer. Where
+// the base alone is more than a job should have, as much of level 0 goes with it:
+// otherwise the base would be rewritten for each of its tables, and deletions that
+// make it small would stay.
+func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 	c := slice{base: below, bytesBelow: bytesOf(below)}
 	for i := len(p.runs) - 1; i >= 0; i-- {
 		before := len(c.tables)
@@ -71,7 +89,10 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table) slice {
 			left, right := g.reachesOutLeft(t), g.reachesOutRight(t)
 			switch {
 			case left || right:
-			case len(c.tables) == 0 || c.bytes()+t.Size <= p.s.InputMax:
+			case p.damaged(t):
+				right = true // it is newer than what the gap was made for
+			case len(c.tables) == 0 || c.bytes()+t.Size <= most,
+				c.bytesBelow > most && c.bytes0+t.Size <= c.bytesBelow:
 				c.tables = append(c.tables, t)
 				c.bytes0 += t.Size
 				c.won += p.wonBy(t)
@@ -105,19 +126,28 @@ func (p *picker) wonBy(t *manifest.Table) float64 {
 	if t.RangeDeletions > 0 || p.s.old(t) {
 		return float64(t.Size + bytesOf(below))
 	}
-	return float64(t.Size) + freed(t, below)
+	return float64(t.Size) + freed(t.Deletions, below)
 }
 
 // slices returns the slices over all gaps of the base that tables of level 0
-// need.
+// need, those for which there is room.
 func (p *picker) slices() []slice {
 	var all []slice
 	seen := map[gap]bool{}
 	for i, run := range p.runs {
 		for _, t := range run {
-			if g, below := p.gapOver(i, t); !seen[g] {
-				seen[g] = true
-				all = append(all, p.sliceIn(g, below))
+			g, below, ok := p.gapOver(i, t)
+			if !ok || seen[g] {
+				continue
+			}
+			seen[g] = true
+			c := p.sliceIn(g, below, p.s.InputMax)
+			if p.tooLarge(&c) {
+				// With all deletions that lie over it there may be little to write.
+				c = p.sliceIn(g, below, math.MaxInt64)
+			}
+			if len(c.tables) > 0 && !p.tooLarge(&c) {
+				all = append(all, c)
 			}
 		}
 	}
@@ -128,6 +158,10 @@ func (p *picker) slices() []slice {
 // or the one that rewrites least of the base.
 func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	all := p.slices()
+	if len(all) == 0 {
+		// There are none but in the way of damaged tables, or larger than the room.
+		return p.mergeRuns(why)
+	}
 	best := &all[0]
 	for i := range all[1:] {
 		if p.better(&all[1+i], best, why) {
@@ -159,6 +193,21 @@ func (p *picker) better(a, b *slice, why Reason) bool {
 	return a.yield() > b.yield()
 }
 
+// tooLarge reports whether there is no room for what merging slice c writes.
+func (p *picker) tooLarge(c *slice) bool {
+	return len(c.tables) > 0 && p.noRoom(c.bytes(), func() Plan { return p.planOf(c, ReasonLevel0) })
+}
+
+// noRoom reports whether there is no room for what a plan writes that has inputs of
+// so many bytes.
+func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
+	if p.s.OutputMax == 0 || bytes <= p.s.InputFits {
+		return false
+	}
+	plan := planned()
+	return !plan.Move && plan.OutputBytes() > p.s.OutputMax
+}
+
 // planOf returns the plan that takes slice c to the base.
 func (p *picker) planOf(c *slice, why Reason) Plan {
 	invariant.Check(len(c.tables) > 0, "a slice of %d runs without a table of level 0", c.runs)
@@ -173,10 +222,14 @@ func (p *picker) planOf(c *slice, why Reason) Plan {
 // is left alone, so that small flushes do not rewrite it again and again.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	plan := Plan{Reason: why}
+	most := p.s.InputMax
+	if p.s.OutputMax > 0 {
+		most = min(most, p.s.InputFits)
+	}
 	n, sum := 0, int64(0)
 	for ; n < len(p.runs); n++ {
 		size := bytesOf(p.runs[n])
-		if n > 0 && (size > 4*sum || sum+size > p.s.InputMax) {
+		if n > 0 && (size > 4*sum || sum+size > most) || p.anyDamaged(p.runs[n]) {
 			break
 		}
 		sum += size
@@ -187,7 +240,8 @@ func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	}
 	plan.Run = p.runs[0][0].Run
 	plan = plan.finish(p.v, p.s)
-	plan.Splits, _ = FlushSplits(p.v, p.s, sum)
+	cuts := CutsOfFlush(p.v, p.s, sum)
+	plan.Splits, plan.SplitMin = cuts.Splits, cuts.SplitMin
 	plan.Bottom = plan.Bottom && n == len(p.runs)
 	return plan, true
 }

@@ -3,11 +3,12 @@ package compact
 import "github.com/stoatdb/stoat/internal/manifest"
 
 // worstLevel returns the level between level 0 and the last that is furthest
-// beyond its target, and by which factor. What lies above the levels that
-// should be in use counts as twice its target, so that it goes soon.
+// beyond its target, of those with something that can go down, and by which
+// factor. What lies above the levels that should be in use counts as twice its
+// target, so that it goes soon.
 func (p *picker) worstLevel() (level int, score float64) {
 	for l := 1; l < last; l++ {
-		size := p.v.Bytes(l)
+		size := p.free(l)
 		if size == 0 {
 			continue
 		}
@@ -15,7 +16,7 @@ func (p *picker) worstLevel() (level int, score float64) {
 		if t := p.target.bytes[l]; t > 0 {
 			x = float64(size) / float64(t)
 		}
-		if x > score {
+		if x > score && !p.allStuck(l) {
 			level, score = l, x
 		}
 	}
@@ -23,35 +24,45 @@ func (p *picker) worstLevel() (level int, score float64) {
 }
 
 // pickLevel chooses the table of a level that costs least to push down, for
-// what that wins: its own bytes, and those that its deletions free.
-func (p *picker) pickLevel(level int) Plan {
+// what that wins: its own bytes, and those that its deletions free. There is
+// one that is not stuck.
+func (p *picker) pickLevel(level int) *manifest.Table {
 	var best *manifest.Table
 	var least float64
 	for _, t := range p.v.Levels[level] {
+		if p.stuck(t, level) {
+			continue
+		}
 		below := within(p.v.Levels[level+1], rangeOf(t))
-		cost := float64(bytesOf(below)) / (float64(t.Size) + freed(t, below))
+		cost := float64(bytesOf(below)) / (float64(t.Size) + freed(t.Deletions, below))
 		if best == nil || cost < least {
 			best, least = t, cost
 		}
 	}
-	return p.down(best, level, ReasonLevel)
+	return best
 }
 
-// freed estimates how many bytes of the level below, and of value files that
-// it refers to, the deletions of t remove.
-func freed(t *manifest.Table, below []*manifest.Table) float64 {
-	var bytes, entries float64
+// freed estimates how many bytes of the tables below, and of value files that
+// they refer to, so many deletions remove. No deletion removes another.
+func freed(deletions uint64, below []*manifest.Table) float64 {
+	entries := 0.0
 	for _, u := range below {
-		bytes += float64(u.Size)
-		entries += float64(u.Entries)
-		for _, ref := range u.Values {
-			bytes += float64(ref.Bytes)
-		}
+		entries += float64(u.Entries - u.Deletions)
 	}
 	if entries == 0 {
 		return 0
 	}
-	return min(bytes, float64(t.Deletions)*bytes/entries)
+	bytes := bytesWith(below)
+	return min(bytes, float64(deletions)*bytes/entries)
+}
+
+// bytesWith returns the size of tables and of the values that they refer to.
+func bytesWith(tables []*manifest.Table) float64 {
+	bytes := 0.0
+	for _, t := range tables {
+		bytes += float64(t.Size) + float64(t.Referred())
+	}
+	return bytes
 }
 
 // down returns the plan that pushes t one level down from the given one, or
@@ -82,7 +93,7 @@ func (p *picker) neighbours(t *manifest.Table, level int, g gap, limit int64) []
 	}
 	from, to, size := at, at+1, t.Size
 	fits := func(u *manifest.Table) bool {
-		return !g.reachesOutLeft(u) && !g.reachesOutRight(u) && size+u.Size <= limit
+		return !g.reachesOutLeft(u) && !g.reachesOutRight(u) && size+u.Size <= limit && !p.damaged(u)
 	}
 	for ; to < len(near) && fits(near[to]); to++ {
 		size += near[to].Size

@@ -1,31 +1,63 @@
 package compact
 
-import "github.com/stoatdb/stoat/internal/manifest"
+import (
+	"slices"
 
-// PickRange returns the next step of bringing all keys from lo, inclusive, to
-// hi, exclusive, to the last level, without their garbage; nil bounds are
-// none. It is asked again after each step until it returns false.
-func PickRange(v *manifest.Version, s Shape, lo, hi []byte) (Plan, bool) {
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A Range is what PickRange brings to the last level. Without bounds in time it
+// would have no end while others write.
+type Range struct {
+	// Lo, inclusive, and Hi, exclusive, bound the keys; nil is no bound.
+	Lo, Hi []byte
+	// UpTo is the newest version that is to get there. A table that has only
+	// newer ones stays where it is.
+	UpTo base.SeqNum
+	// Next bounds the numbers of tables of the last level that are rewritten for
+	// their garbage: those from it on have been.
+	Next base.FileNum
+}
+
+// Takes reports whether the table, of a level above the last, is to go down.
+func (r *Range) Takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
+
+// PickRange returns the next step of bringing a range to the last level,
+// without its garbage. It is asked again after each step until it returns false.
+// Damaged tables are no exception: who asked for all is to learn of them.
+func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
+	s.Damaged = nil
 	p := newPicker(v, s)
-	r := keyRange{lo: lo, hi: hi, open: true}
-	if plan, ok := p.pickDead(); ok {
+	keys := keyRange{lo: r.Lo, hi: r.Hi, open: true}
+	if plan, ok := p.pickDead(); ok && slices.ContainsFunc(plan.all(), r.Takes) {
 		return plan, true
 	}
 	for i, run := range p.runs {
-		if tables := within(run, r); len(tables) > 0 {
-			c := p.sliceIn(p.gapOver(i, tables[0]))
+		// What is older than the table in its way is to go down as well.
+		if t := r.first(within(run, keys)); t != nil {
+			g, below, _ := p.gapOver(i, t)
+			c := p.sliceIn(g, below, p.s.InputMax)
 			return p.planOf(&c, ReasonManual), true
 		}
 	}
 	for level := 1; level < last; level++ {
-		if tables := within(v.Levels[level], r); len(tables) > 0 {
-			return p.down(tables[0], level, ReasonManual), true
+		if t := r.first(within(v.Levels[level], keys)); t != nil {
+			return p.down(t, level, ReasonManual), true
 		}
 	}
-	for _, t := range within(v.Levels[last], r) {
-		if p.s.removable(t) > 0 {
+	for _, t := range within(v.Levels[last], keys) {
+		if t.Num < r.Next && p.s.removable(t) > 0 {
 			return p.down(t, last, ReasonManual), true
 		}
 	}
 	return Plan{}, false
+}
+
+// first returns the first of the tables that is to go down, or nil.
+func (r *Range) first(tables []*manifest.Table) *manifest.Table {
+	if i := slices.IndexFunc(tables, r.Takes); i >= 0 {
+		return tables[i]
+	}
+	return nil
 }

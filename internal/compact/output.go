@@ -21,8 +21,13 @@ type output struct {
 
 	file   NewFile
 	writer *table.Writer // nil between two tables
-	splits int           // how many splits have been passed
-	unread int           // what was added since the size was looked at
+	// jumps counts the pointers in the table that lead to another value file
+	// than the one before, which led to valuesIn; points says that there was one.
+	jumps    uint64
+	valuesIn base.FileNum
+	points   bool
+	splits   int // how many splits have been passed
+	unread   int // what was added since the size was looked at
 }
 
 // sizeEvery is after how many entries the size of a table is looked at; each
@@ -38,6 +43,9 @@ func (o *output) beginKey(key []byte) error {
 	}
 	if o.writer == nil {
 		return nil
+	}
+	if o.job.Cut != nil && o.job.Cut() {
+		return o.finish(key)
 	}
 	if !atSplit && o.unread < sizeEvery {
 		return nil
@@ -61,6 +69,10 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 	if err := o.prepare(e); err != nil {
 		return err
 	}
+	if o.points && ref.File != o.valuesIn {
+		o.jumps++
+	}
+	o.valuesIn, o.points = ref.File, true
 	return o.writer.AddPointer(*e, table.ValueFileRef{File: uint64(ref.File), Bytes: ref.Bytes})
 }
 
@@ -81,6 +93,7 @@ func (o *output) create() error {
 		return err
 	}
 	o.result.Files = append(o.result.Files, o.file.Num)
+	o.jumps, o.points = 0, false
 	opts := o.job.Writer
 	opts.Salt = o.file.Salt
 	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {

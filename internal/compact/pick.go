@@ -9,12 +9,14 @@ type picker struct {
 	runs   [][]*manifest.Table // of level 0, newest first
 	target targets
 	base   int
+	stuck0 map[*manifest.Table]bool // see overDamage
 }
 
 func newPicker(v *manifest.Version, s Shape) *picker {
 	p := &picker{v: v, s: s.withDefaults(), runs: runsOf(v)}
 	p.target = targetsOf(v, p.s)
 	p.base = baseOf(v, p.target)
+	p.findStuck()
 	return p
 }
 
@@ -34,38 +36,48 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	if plan, ok := p.pickSize(); ok {
 		return plan, true
 	}
+	if plan, ok := p.pickDeletions(); ok {
+		return plan, true
+	}
 	if plan, ok := p.pickGarbage(); ok {
 		return plan, true
 	}
 	if p.s.Idle {
-		return p.pickIdle()
+		if plan, ok := p.pickIdle(); ok {
+			return plan, true
+		}
 	}
-	return Plan{}, false
+	return p.pickJoin(joinFiles, unasked)
 }
 
 // pickSize works on what is furthest beyond its size: level 0 or a level
 // below it.
 func (p *picker) pickSize() (Plan, bool) {
 	level, score := p.worstLevel()
-	runs := float64(p.depth()) / float64(p.s.RunsMax)
-	level0 := float64(p.v.Bytes(0)) / float64(p.s.BaseSizeMin)
+	runs := float64(p.depth(p.stuck0)) / float64(p.s.RunsMax)
+	level0 := float64(p.free(0)) / float64(p.s.BaseSizeMin)
 	values := p.valueScore()
-	switch {
-	case max(runs, level0, values, score) < 1:
-		return Plan{}, false
-	case score > max(runs, level0, values):
-		return p.pickLevel(level), true
-	case values > max(runs, level0):
-		return p.pickLevel0(ReasonValues)
-	case runs >= level0:
-		return p.pickLevel0(ReasonRuns)
+	if most := max(runs, level0, values); most >= 1 && most >= score {
+		why := ReasonLevel0
+		switch {
+		case values > max(runs, level0):
+			why = ReasonValues
+		case runs >= level0:
+			why = ReasonRuns
+		}
+		if plan, ok := p.pickLevel0(why); ok {
+			return plan, true
+		} // all of it is in the way of damaged tables
 	}
-	return p.pickLevel0(ReasonLevel0)
+	if score < 1 {
+		return p.mergeStuck()
+	}
+	return p.down(p.pickLevel(level), level, ReasonLevel), true
 }
 
 // valueScore is how near the values that level 0 refers to are to their bound.
 func (p *picker) valueScore() float64 {
-	newest := NewestValues(p.v)
+	newest := p.newestValues()
 	if newest == 0 {
 		return 0
 	}
@@ -73,7 +85,9 @@ func (p *picker) valueScore() float64 {
 	for _, f := range p.v.Values {
 		all += f.Bytes
 	}
-	return float64(newest) / float64(max(uint64(p.s.ValuesMin), all/valuesPart))
+	refers := float64(newest) / float64(max(uint64(p.s.ValuesMin), all/valuesPart))
+	hides := p.s.Replacing * float64(newest) / float64(max(uint64(p.s.ValuesMin/8), all/valuesPart))
+	return max(refers, hides)
 }
 
 // valuesPart is the part of all values that level 0 may refer to: a smaller one
@@ -81,10 +95,16 @@ func (p *picker) valueScore() float64 {
 const valuesPart = 16
 
 // NewestValues returns how many bytes of values level 0 refers to. How much of
-// what they replaced is garbage is not known yet.
-func NewestValues(v *manifest.Version) uint64 {
+// what they replaced is garbage is not known yet. What is stuck over a damaged
+// table does not count: of that it will not be known however long one waits.
+func NewestValues(v *manifest.Version, s Shape) uint64 { return newPicker(v, s).newestValues() }
+
+func (p *picker) newestValues() uint64 {
 	newest := uint64(0)
-	for _, t := range v.Levels[0] {
+	for _, t := range p.v.Levels[0] {
+		if p.stuck0[t] {
+			continue
+		}
 		for _, ref := range t.Values {
 			newest += ref.Bytes
 		}

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -101,7 +102,7 @@ func (t *tree) randomWrites(rng *rand.Rand, n int, keys uint64, deletions, expir
 // there must be an end of plans.
 func TestPickingEndsAndChangesNothingThatIsSeen(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			tr := randomTree(t, rand.New(rand.NewPCG(seed, 2)))
@@ -227,7 +228,7 @@ func TestASnapshotHoldsWhatItSeesAndNoLonger(t *testing.T) {
 // done.
 func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100) {
+	for seed := range seeds(100) {
 		tr := randomTree(t, rand.New(rand.NewPCG(seed, 3)))
 		before := tr.sees()
 		lo, hi := simKey(seed*10), simKey(seed*10+1500)
@@ -235,7 +236,7 @@ func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
 			lo, hi = nil, nil
 		}
 		for n := 0; ; n++ {
-			p, ok := PickRange(tr.v, tr.s, lo, hi)
+			p, ok := PickRange(tr.v, tr.s, Range{Lo: lo, Hi: hi, UpTo: base.SeqNumMax, Next: math.MaxUint32})
 			if !ok {
 				break
 			}
@@ -303,13 +304,54 @@ func TestDeletionsStayAboveAnOlderRun(t *testing.T) {
 	}
 }
 
+// A merge of the newest runs alone keeps its deletions, although no level below has
+// what they hide: an older run may.
+func TestDeletionsStayWhenNotAllRunsAreMerged(t *testing.T) {
+	t.Parallel()
+	run := func(n uint64, size int64) *manifest.Table {
+		return &manifest.Table{Run: n, Smallest: []byte("a"), Largest: []byte("m"), Size: size, Entries: 100, Deletions: 10, LargestSeq: base.SeqNum(n)}
+	}
+	s := Shape{OldestSnapshot: 10}
+	for _, c := range []struct {
+		oldest int64
+		merged int
+		bottom bool
+	}{{1000, 3, true}, {1 << 20, 2, false}} {
+		v := shaped(run(3, 1000), run(2, 1000), run(1, c.oldest))
+		p, ok := newPicker(v, s).mergeRuns(ReasonIdle)
+		if !ok || len(p.Inputs[0]) != c.merged || p.Bottom != c.bottom {
+			t.Errorf("an oldest run of %d bytes: picked %s, bottom %t", c.oldest, p.String(), p.Bottom)
+		}
+	}
+}
+
+// A table with deletions is not moved to where they hide nothing, but merged: what
+// moves there is never looked at again.
+func TestATableIsMergedToWhereItsDeletionsGoInsteadOfMoved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		below   int // what lies below the place that the table goes to
+		deleted uint64
+		moved   bool
+	}{{0, 0, true}, {0, 10, false}, {1, 10, true}} {
+		tables := []*manifest.Table{{Level: 4, Smallest: []byte("a"), Largest: []byte("m"), Size: 1000, Entries: 100, Deletions: c.deleted}}
+		if c.below > 0 {
+			tables = append(tables, &manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("m"), Size: 1000, Entries: 100})
+		}
+		plan := newPicker(shaped(tables...), Shape{OldestSnapshot: 10}).down(tables[0], 4, ReasonLevel)
+		if plan.Move != c.moved {
+			t.Errorf("%d deletions, %d tables below: %s", c.deleted, c.below, plan.String())
+		}
+	}
+}
+
 func TestAnEmptyTreeHasNothingDue(t *testing.T) {
 	t.Parallel()
 	v := &manifest.Version{}
 	if p, ok := Pick(v, Shape{Idle: true}); ok {
 		t.Errorf("picked %s", p.String())
 	}
-	if p, ok := PickRange(v, Shape{}, nil, nil); ok {
+	if p, ok := PickRange(v, Shape{}, Range{UpTo: base.SeqNumMax}); ok {
 		t.Errorf("picked %s", p.String())
 	}
 	if Debt(v, Shape{}) != 0 {

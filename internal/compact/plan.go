@@ -3,6 +3,7 @@ package compact
 import (
 	"fmt"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
@@ -27,15 +28,23 @@ const (
 	ReasonLevel
 	// ReasonExpired: much of a table has expired.
 	ReasonExpired
-	// ReasonDeletions: a table is full of deletions, or has old ones.
+	// ReasonDeletions: a table is full of deletions, or has old ones, or those of
+	// level 0 hide much.
 	ReasonDeletions
+	// ReasonVersions: much of a table is versions that only snapshots needed
+	// which are not read any more.
+	ReasonVersions
 	// ReasonIdle: there is time to make reading faster.
 	ReasonIdle
+	// ReasonScattered: values are to lie in the order of their keys again.
+	ReasonScattered
+	// ReasonFiles: values are in many small files.
+	ReasonFiles
 	// ReasonManual: the user asked for it.
 	ReasonManual
 )
 
-var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "idle", "manual"}
+var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "versions", "idle", "scattered", "files", "manual"}
 
 // String returns the name used in logs.
 func (r Reason) String() string {
@@ -57,6 +66,15 @@ type Plan struct {
 	Run         uint64
 
 	Drop, Move bool
+	// At most one of Gather and Join is set.
+	//
+	// Gather is how many bytes of values at most are to be written anew, from the
+	// first key on, so that they lie in the order of their keys. The others stay
+	// where they are.
+	Gather uint64
+	// Join names the value files whose values are written anew, all to one file
+	// or a few, ascending. No table outside the plan refers to them.
+	Join []base.FileNum
 	// Bottom says that no table outside the plan holds older versions of the
 	// keys.
 	Bottom bool
@@ -65,7 +83,13 @@ type Plan struct {
 	// Splits are keys at which outputs should end, so that none of them meets
 	// too much of the level below, ascending.
 	Splits [][]byte
+	// SplitMin is how many bytes an output in level 0 has at least that ends at a
+	// split.
+	SplitMin int64
 }
+
+// Moves reports whether the plan also writes values anew.
+func (p *Plan) Moves() bool { return p.Gather > 0 || len(p.Join) > 0 }
 
 // InputBytes returns the size of all inputs.
 func (p *Plan) InputBytes() int64 {
@@ -74,6 +98,47 @@ func (p *Plan) InputBytes() int64 {
 		n += bytesOf(tables)
 	}
 	return n
+}
+
+// OutputBytes estimates how many bytes a merge of the inputs writes: what is in
+// them, less what deletions hide. Each is taken to hide one entry, and those of a
+// range nearly all that their table meets: how much it is nobody knows, and who
+// assumes more would never try. What other versions hide is not counted.
+func (p *Plan) OutputBytes() int64 {
+	kept, hiding, sets, deletions := 0.0, 0.0, 0.0, 0.0
+	for level, tables := range p.Inputs {
+		for _, t := range tables {
+			size, part := float64(t.Size), float64(min(t.Deletions, t.Entries))/float64(max(1, t.Entries))
+			if p.hiddenByRange(t, level) {
+				size /= rangeLeaves
+			}
+			kept += size * (1 - part)
+			hiding += size * part
+			sets += float64(t.Entries) * (1 - part)
+			deletions += float64(t.Deletions)
+		}
+	}
+	kept *= 1 - min(1, deletions/max(1, sets))
+	if !p.Bottom {
+		kept += hiding
+	}
+	return int64(kept)
+}
+
+// rangeLeaves is of what range deletions meet the part that they are taken to leave.
+const rangeLeaves = 32
+
+// hiddenByRange reports whether a range deletion of another input may hide much of
+// one of the given level.
+func (p *Plan) hiddenByRange(t *manifest.Table, level int) bool {
+	for above, tables := range p.Inputs[:level+1] {
+		for _, u := range tables {
+			if u.RangeDeletions > 0 && u.Overlaps(t) && (above < level || u.Run > t.Run) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Drops names all inputs.

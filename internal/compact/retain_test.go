@@ -115,7 +115,7 @@ func mustVersion(t *testing.T, line string) keyVersion {
 // older versions below.
 func TestWhatSnapshotsSeeStaysTheSame(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6_000) {
+	for seed := range seeds(6_000) {
 		h := randomHistory(rand.New(rand.NewPCG(seed, 1)))
 		after := retained(h.rules, h.covers, h.versions)
 		if diff := h.difference(after); diff != "" {

@@ -9,12 +9,13 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // stopEvery is after how much Stop is asked again: an entry counts 1, and
 // each valueUnit bytes of its value count 1 more.
 const (
-	stopEvery = 4096
+	stopEvery = 1024
 	valueUnit = 256
 )
 
@@ -26,11 +27,7 @@ func Run(job Job) (Result, error) {
 		out:      output{job: &job, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
 		patience: stopEvery,
 	}
-	err := m.run()
-	if err == nil {
-		err = m.out.end()
-	}
-	if err != nil {
+	if err := m.guarded(); err != nil {
 		m.out.abandon()
 		return Result{Files: m.out.result.Files}, fmt.Errorf("compact: %w", err)
 	}
@@ -47,6 +44,23 @@ type merge struct {
 	key []byte
 	// patience is how much may happen before Stop is asked.
 	patience int
+}
+
+// guarded does it all. Where the caller has made panics of faults, one in the
+// mapping of a source is an error here: what has been begun must be closed, and
+// the caller told of it.
+func (m *merge) guarded() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if err = vfs.MappingFault(p); err == nil {
+				panic(p)
+			}
+		}
+	}()
+	if err = m.run(); err != nil {
+		return err
+	}
+	return m.out.end()
 }
 
 func (m *merge) run() error {
@@ -123,7 +137,7 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 		// Bounds of range deletions lie in the memory of the inputs.
 		Smallest: bytes.Clone(p.Smallest), Largest: bytes.Clone(p.Largest), LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
+		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
 		Expiring: p.Expiring, Pointers: p.Pointers,
 		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
 		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.job.CreatedMs,
@@ -131,5 +145,6 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 	for _, ref := range p.ValueFiles {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
+	t.Jumps = o.jumps
 	return t
 }

@@ -17,14 +17,27 @@ type Shape struct {
 	// Beyond that it may refer to a sixteenth of all, since what is garbage among
 	// the rest is only known when level 0 has met it. Default: 64 MiB.
 	ValuesMin int64
+	// Replacing is what part of the values of level 0 is taken to replace others.
+	// Where it is large, level 0 may refer to an eighth of ValuesMin in any case.
+	Replacing float64
 	// RunsMax is how many runs of level 0 may hold one key. Default: 12.
 	RunsMax int
 	// InputMax bounds the bytes of the inputs of one plan, where something
 	// smaller can be done at all. Default: 256 MiB.
 	InputMax int64
+	// OutputMax bounds the bytes that a merge of tables is expected to write:
+	// there is no room for more. 0 is no bound. One whose inputs come to no more
+	// than InputFits needs no expectation.
+	OutputMax, InputFits int64
 	// DeletionAgeMs is how old deletions may grow before they are pushed to
 	// the bottom. Default: a day.
 	DeletionAgeMs uint64
+
+	// Versions is Rules.Versions. Default: 1.
+	Versions int
+	// Damaged are the tables that cannot be read. What needs to read one is not
+	// picked, so that the others are worked on.
+	Damaged map[base.FileNum]bool
 
 	// Idle says that nobody is waiting for the disk or the processors.
 	Idle bool
@@ -51,6 +64,7 @@ func (s Shape) withDefaults() Shape {
 	if s.RunsMax <= 0 {
 		s.RunsMax = 12
 	}
+	s.Versions = max(s.Versions, 1)
 	if s.DeletionAgeMs == 0 {
 		s.DeletionAgeMs = 24 * 60 * 60 * 1000
 	}
@@ -91,21 +105,20 @@ func baseOf(v *manifest.Version, t targets) int {
 }
 
 // Debt returns how many bytes must be written until level 0 and all levels are
-// back within their sizes: what writers are slowed for.
+// back within their sizes, and value files are not too many: what writers are
+// slowed for. What is stuck over a damaged table is nobody's debt.
 func Debt(v *manifest.Version, s Shape) int64 {
-	s = s.withDefaults()
-	t := targetsOf(v, s)
+	p := newPicker(v, s)
 	debt := int64(0)
-	level0 := v.Bytes(0)
-	if over := level0 - s.BaseSizeMin; over > 0 {
+	level0 := p.free(0)
+	if over := level0 - p.s.BaseSizeMin; over > 0 {
 		// Emptying level 0 rewrites the base once.
-		base := v.Bytes(baseOf(v, t))
-		debt += over + int64(float64(over)*float64(base)/float64(level0))
+		debt += over + int64(float64(over)*float64(v.Bytes(p.base))/float64(level0))
 	}
 	for level := 1; level < last; level++ {
-		if over := v.Bytes(level) - t.bytes[level]; over > 0 {
+		if over := p.free(level) - p.target.bytes[level]; over > 0 {
 			debt += over * (fanout + 1) / 2
 		}
 	}
-	return debt
+	return debt + p.joinDebt()
 }

@@ -61,8 +61,11 @@ func (t *tree) add(level int, run, createdMs uint64, grains []grain) *manifest.T
 		Num: t.nextFile, Size: int64(len(grains)) * t.grainBytes, Level: level, Run: run, CreatedMs: createdMs,
 		Smallest: simKey(grains[0].key), Largest: simKey(grains[len(grains)-1].key), SmallestSeq: base.SeqNumMax,
 	}
-	for _, g := range grains {
+	for i, g := range grains {
 		m.Entries++
+		if i == 0 || g.key != grains[i-1].key {
+			m.Keys++
+		}
 		m.SmallestSeq, m.LargestSeq = min(m.SmallestSeq, g.seq), max(m.LargestSeq, g.seq)
 		if g.meta.Kind == base.KindDelete {
 			m.Deletions++
@@ -106,14 +109,14 @@ func (t *tree) cut(grains []grain, level int, run, createdMs uint64, size int64,
 func (t *tree) flush(grains []grain) {
 	slices.SortFunc(grains, compareGrains)
 	size := int64(len(grains)) * t.grainBytes
-	splits, tableSize := FlushSplits(t.v, t.s, size)
+	cuts := CutsOfFlush(t.v, t.s, size)
 	t.nextRun++
 	t.user, t.flushed = t.user+size, t.flushed+size
-	tables := t.cut(grains, 0, t.nextRun, t.s.NowMs, tableSize, splits, FlushSplitMin)
+	tables := t.cut(grains, 0, t.nextRun, t.s.NowMs, cuts.TableSize, cuts.Splits, cuts.SplitMin)
 	next := *t.v
 	next.Levels[0] = append(slices.Clone(tables), next.Levels[0]...)
 	t.v = &next
-	t.deepest = max(t.deepest, newPicker(t.v, t.s).depth())
+	t.deepest = max(t.deepest, newPicker(t.v, t.s).depth(nil))
 }
 
 // advance makes everything visible and closes all snapshots but these.
@@ -126,6 +129,7 @@ func (t *tree) advance(snapshots ...base.SeqNum) {
 // apply carries a plan out.
 func (t *tree) apply(tb testing.TB, p Plan) {
 	tb.Helper()
+	t.mustBeInOrder(tb, &p)
 	next := *t.v
 	t.steps++
 	t.reasons[p.Reason]++
@@ -157,6 +161,23 @@ func (t *tree) apply(tb testing.TB, p Plan) {
 	}
 	if msg := t.invalid(); msg != "" {
 		tb.Fatalf("after %s: %s", p.String(), msg)
+	}
+}
+
+// mustBeInOrder demands that the inputs of a plan have the order of the
+// version: whoever reads them takes the tables of a run one after the other.
+func (t *tree) mustBeInOrder(tb testing.TB, p *Plan) {
+	tb.Helper()
+	for level, inputs := range p.Inputs {
+		tables := t.v.Levels[level]
+		for _, m := range inputs {
+			i := slices.Index(tables, m)
+			if i < 0 {
+				tb.Fatalf("%s: table %d of level %d comes before one that the version has earlier, or is not there",
+					p.String(), m.Num, level)
+			}
+			tables = tables[i+1:]
+		}
 	}
 }
 

@@ -22,5 +22,6 @@
 //	reproduce: make crash SEED=7 STATES=20000
 //
 // or, for a test that named no target of the Makefile, the same as a go test
-// command of its package.
+// command of its package. A panic outside of the test's goroutine ends the process
+// before that; a seed that was drawn is printed first, so that it is known then.
 package dose

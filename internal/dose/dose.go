@@ -1,7 +1,9 @@
 package dose
 
 import (
+	"fmt"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 )
@@ -11,8 +13,21 @@ import (
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := given.seed.seed
+	if given.seed.drawn {
+		announced.Do(func() { fmt.Print(announcement(seed)) })
+	}
 	recipeOf(t).set("seed", seed)
 	return seed
+}
+
+// announced is done once the seed that was drawn has been printed.
+var announced sync.Once
+
+// announcement is the line that tells the seed before anything has happened: a
+// panic of another goroutine, or the end of the time, leaves a test no chance to
+// say it.
+func announcement(seed uint64) string {
+	return fmt.Sprintf("the seed was drawn: SEED=%d of the Makefile, -stoat.seed=%d of a test\n", seed, seed)
 }
 
 // Size returns the named size: the one of the command line if it was given,

@@ -155,12 +155,19 @@ func TestFlagsRefuseWhatIsNoSeed(t *testing.T) {
 	}
 }
 
+func TestADrawnSeedIsSaidAtOnce(t *testing.T) {
+	said := announcement(77)
+	if !strings.Contains(said, "SEED=77 ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("printed %q", said)
+	}
+}
+
 func TestRandomSeedsDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 8 {
 		var v seedValue
-		if err := v.Set("random"); err != nil {
-			t.Fatal(err)
+		if err := v.Set("random"); err != nil || !v.drawn {
+			t.Fatal(err, v)
 		}
 		seen[v.seed] = true
 	}

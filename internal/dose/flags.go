@@ -22,6 +22,7 @@ const (
 	Kills     = "kills"
 	Cuts      = "cuts"
 	Sizes     = "sizes"
+	Schedules = "schedules"
 )
 
 // flags are the values of the command line. A size of 0 means that the test
@@ -48,6 +49,7 @@ func register(set *flag.FlagSet) *flags {
 		{Kills, "processes to kill; 0: as the test chooses"},
 		{Cuts, "power cuts of real file systems; 0: as the test chooses"},
 		{Sizes, "sizes of disks to fill; 0: as the test chooses"},
+		{Schedules, "schedules to play; 0: as the test chooses"},
 	} {
 		f.sizes[size.name] = set.Int("stoat."+size.name, 0, size.usage)
 	}
@@ -56,7 +58,10 @@ func register(set *flag.FlagSet) *flags {
 }
 
 // A seedValue is the flag for a seed.
-type seedValue struct{ seed uint64 }
+type seedValue struct {
+	seed  uint64
+	drawn bool
+}
 
 // String formats the seed as Set accepts it.
 func (v *seedValue) String() string { return strconv.FormatUint(v.seed, 10) }
@@ -65,13 +70,13 @@ func (v *seedValue) String() string { return strconv.FormatUint(v.seed, 10) }
 // 32 bits, so that it is easy to copy by hand.
 func (v *seedValue) Set(s string) error {
 	if s == "random" {
-		v.seed = uint64(rand.Uint32())
+		v.seed, v.drawn = uint64(rand.Uint32()), true
 		return nil
 	}
 	seed, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
 		return fmt.Errorf("a seed is a number from 0 to 2^64-1, or \"random\": %w", err)
 	}
-	v.seed = seed
+	v.seed, v.drawn = seed, false
 	return nil
 }

@@ -2,7 +2,10 @@
 
 package invariant
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Enabled reports whether invariants are checked in this build.
 const Enabled = true
@@ -15,10 +18,12 @@ func Check(ok bool, format string, args ...any) {
 	}
 }
 
+var garbage = bytes.Repeat([]byte{0xdb}, 4096)
+
 // Mangle spoils b, whose borrow has ended, so that a reader that kept it
 // sees garbage at once rather than a rare corruption later.
 func Mangle(b []byte) {
-	for i := range b {
-		b[i] = 0xdb
+	for len(b) > 0 {
+		b = b[copy(b, garbage):]
 	}
 }

@@ -42,3 +42,10 @@ type Source interface {
 	// and moves past them. b.N is zero at the end and on an error.
 	Fill(b *Batch) error
 }
+
+// A Group positions several sources at once, which lets it wait for the memory
+// of all of them together.
+type Group interface {
+	// Seek positions all sources of the group as Source.Seek does.
+	Seek(key []byte)
+}

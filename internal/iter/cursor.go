@@ -12,9 +12,15 @@ import (
 // appear to it: newer than everything that is committed.
 const PendingSeq = base.SeqNumMax + 1
 
-// firstWant is how many entries the first Fill after a seek asks for; it
+// firstWant is how many entries the first Fill after a seek asks for, and
+// firstWantOfMany how many where several sources have a part in what comes; it
 // doubles up to BatchSize, so that a short range decodes little too much.
-const firstWant = 4
+const (
+	firstWant       = 4
+	firstWantOfMany = 2
+	// manySources is from how many sources on they are many.
+	manySources = 4
+)
 
 // An Input is one source and what merging has to know of it.
 type Input struct {
@@ -26,6 +32,9 @@ type Input struct {
 	// known. A source that is older than a range deletion is not read where
 	// the deletion covers it.
 	MaxSeq base.SeqNum
+	// Grouped says that the source is positioned by the group, see
+	// Visible.Together.
+	Grouped bool
 }
 
 // bounds are the limits of an iteration: Lower inclusive, Upper exclusive,
@@ -39,6 +48,7 @@ type cursor struct {
 	source  Source
 	maxSeq  base.SeqNum
 	pending bool
+	grouped bool
 	ended   bool // the bound was met: do not fill again
 	at      int  // the next entry of the batch
 	used    int  // how much of the batch has been in use, see clear
@@ -53,9 +63,12 @@ func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
 func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
-func (c *cursor) seek(key []byte) {
-	c.source.Seek(key)
-	c.batch.Want, c.batch.N, c.ended = firstWant, 0, false
+// seek positions the source, unless its group has done so.
+func (c *cursor) seek(key []byte, want int) {
+	if !c.grouped {
+		c.source.Seek(key)
+	}
+	c.batch.Want, c.batch.N, c.ended = want, 0, false
 }
 
 // fill loads the next batch, cut at the bound of the direction, so that no

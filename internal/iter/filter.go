@@ -1,6 +1,10 @@
 package iter
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
 
 // batch returns where the entry that r names lies.
 func (m *Merging) batch(r ref) (b *Batch, place int) {
@@ -10,17 +14,15 @@ func (m *Merging) batch(r ref) (b *Batch, place int) {
 // sees reports whether the snapshot includes a version.
 func (s *Snapshot) sees(seq base.SeqNum) bool { return seq <= s.At || seq == PendingSeq }
 
-// live reports whether a key's newest visible version shows a value.
+// live reports whether a key's newest visible version shows a value. Time is
+// asked last: the answer may have to be kept.
 func (v *Visible) live(key []byte, m *base.Meta, seq base.SeqNum) bool {
-	if !m.Kind.HasValue() || seq <= v.snap.Since {
-		return false
-	}
-	return m.ExpiresAt == 0 && v.merged.cover.by == nil || v.lasts(key, m, seq)
+	return v.stands(key, m, seq) && (m.ExpiresAt == 0 || !v.snap.Clock.Expired(m.ExpiresAt, seq == PendingSeq))
 }
 
-// lasts asks of an entry that may be gone whether it is.
-func (v *Visible) lasts(key []byte, m *base.Meta, seq base.SeqNum) bool {
-	if m.ExpiresAt != 0 && v.snap.Clock.NowMs() >= m.ExpiresAt {
+// stands is live but for time.
+func (v *Visible) stands(key []byte, m *base.Meta, seq base.SeqNum) bool {
+	if !m.Kind.HasValue() || seq <= v.snap.Since {
 		return false
 	}
 	return v.merged.cover.by == nil || !v.merged.cover.hides(key, seq)
@@ -41,6 +43,10 @@ func same(a, b []byte) bool {
 //	     -  ✓  -  ✓  -  ✓
 func (v *Visible) filterForward() {
 	m := &v.merged
+	if m.alone {
+		v.filterPiece()
+		return
+	}
 	at, last, n := v.snap.At, v.key, 0
 	seen := v.last
 	for _, r := range m.refs[:m.n] {
@@ -54,6 +60,33 @@ func (v *Visible) filterForward() {
 			m.refs[n] = r
 			n++
 		}
+	}
+	v.last, v.n = seen, n
+}
+
+// filterPiece is filterForward for a round that is one piece of a batch, as all
+// are where one source is left: it goes down the columns, and looks closer only
+// at what has an expiry or may be covered.
+func (v *Visible) filterPiece() {
+	m := &v.merged
+	first := m.refs[0]
+	b, from := m.batch(first)
+	to := from + m.n
+	keys, seqs, metas := b.Keys[from:to], b.Seqs[from:to], b.Metas[from:to]
+	at, since, covered := v.snap.At, v.snap.Since, m.cover.by != nil
+	last, seen, n := v.key, v.last, 0
+	for i, key := range keys {
+		seq := seqs[i]
+		if seq > at && seq != PendingSeq || same(key, last) {
+			continue
+		}
+		last, seen = key, first+ref(i)
+		meta := &metas[i]
+		if !meta.Kind.HasValue() || seq <= since || (covered || meta.ExpiresAt != 0) && !v.live(key, meta, seq) {
+			continue
+		}
+		m.refs[n] = seen
+		n++
 	}
 	v.last, v.n = seen, n
 }
@@ -74,15 +107,27 @@ func (v *Visible) filterBackward() {
 		if !v.snap.sees(seq) {
 			continue
 		}
-		if v.shows && !same(key, last) {
+		if v.shows && !same(key, last) && v.lasts() {
 			m.refs[n] = v.last // n is at most the place that r was at
 			n++
 		}
 		last = key
 		v.last = r
-		v.shows = v.live(key, &b.Metas[i], seq)
+		v.shows = v.stands(key, &b.Metas[i], seq)
+		v.expiresAt, v.pending = b.Metas[i].ExpiresAt, seq == PendingSeq
 	}
 	v.n = n
+}
+
+// lasts reports whether the version that was left because a newer one might come
+// has not expired. Of older ones nobody asks.
+func (v *Visible) lasts() bool {
+	return v.expiresAt == 0 || !v.snap.Clock.Expired(v.expiresAt, v.pending)
+}
+
+// unsaid reports whether a version is left out of all versions.
+func (s *Snapshot) unsaid(key []byte, m *base.Meta) bool {
+	return m.Kind == base.KindDelete && len(key) == len(s.Unsaid) && bytes.Equal(key, s.Unsaid)
 }
 
 // filterVersions keeps every version the snapshot includes.
@@ -91,7 +136,7 @@ func (v *Visible) filterVersions() {
 	n := 0
 	for _, r := range m.refs[:m.n] {
 		b, i := m.batch(r)
-		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since {
+		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since && !v.snap.unsaid(b.Keys[i], &b.Metas[i]) {
 			m.refs[n] = r
 			n++
 		}

@@ -34,12 +34,15 @@ type turn struct {
 // cursor to its new place usually takes one comparison, of two heads.
 type Merging struct {
 	cursors []cursor
+	group   Group  // positions the cursors that are grouped; nil if none are
 	queue   []turn // those that are not exhausted, the next entry first
 	spent   int    // the cursor whose batch the last round used up, or -1
 	// refs[:n] are the entries of the round, in order. They stay where they
 	// are until the next round.
 	refs [roundMax]ref
 	n    int
+	// alone says that the round is one piece of the batch of one cursor.
+	alone bool
 
 	reverse bool
 	flip    uint64 // all ones when going backward, see cursor.heads
@@ -60,9 +63,9 @@ func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover 
 	m.cursors = m.cursors[:len(inputs)]
 	for i, in := range inputs {
 		c := &m.cursors[i]
-		c.source, c.pending, c.maxSeq, c.batch.N, c.at = in.Source, in.Pending, in.MaxSeq, 0, 0
+		c.source, c.pending, c.grouped, c.maxSeq, c.batch.N, c.at = in.Source, in.Pending, in.Grouped, in.MaxSeq, 0, 0
 	}
-	m.queue, m.spent, m.n = m.queue[:0], -1, 0
+	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
 	m.reverse, m.flip = reverse, 0
 	if reverse {
 		m.flip = ^uint64(0)
@@ -75,9 +78,16 @@ func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover 
 func (m *Merging) seek(key []byte) {
 	m.queue, m.spent, m.n, m.err = m.queue[:0], -1, 0, nil
 	m.cover.forget()
+	want := firstWant
+	if len(m.cursors) >= manySources {
+		want = firstWantOfMany
+	}
+	if m.group != nil {
+		m.group.Seek(key)
+	}
 	for i := range m.cursors {
 		c := &m.cursors[i]
-		c.seek(key)
+		c.seek(key, want)
 		if err := c.fill(m.reverse, m.lim); err != nil {
 			m.fail(err)
 			return
@@ -97,7 +107,7 @@ func (m *Merging) seek(key []byte) {
 
 // next begins another round. It reports false at the end and on an error.
 func (m *Merging) next() bool {
-	m.n = 0
+	m.n, m.alone = 0, false
 	if m.spent >= 0 {
 		m.refill()
 	}
@@ -120,6 +130,7 @@ func (m *Merging) takeAll() {
 		m.refs[m.n] = ref(who)<<refShift | ref(c.at)
 		m.n++
 	}
+	m.alone = true
 	m.drop()
 }
 

@@ -12,12 +12,21 @@ type Snapshot struct {
 	At base.SeqNum
 	// Since hides versions up to and including it.
 	Since base.SeqNum
-	// Clock tells the time at which expiry is judged. It is asked only when
-	// an entry has an expiry.
-	Clock interface{ NowMs() uint64 }
+	// Clock tells whether something has expired. It is asked of an entry that
+	// would be shown, and has an expiry; pending says that the entry is a write
+	// of the reader's own.
+	Clock interface {
+		Expired(at uint64, pending bool) bool
+	}
 	// AllVersions shows every visible version, deletions, expired and covered
 	// ones included, instead of the newest one if it is live.
 	AllVersions bool
+	// Unsaid is a key whose deletions are left out of all versions, or nil.
+	Unsaid []byte
+	// Values says that the reader looks at values. Those that come first after
+	// a seek are brought into the cache together; the processor itself guesses
+	// the ones after that.
+	Values bool
 	// Cover tells what range deletions hide; nil if there are none.
 	Cover Cover
 }
@@ -43,7 +52,16 @@ type Visible struct {
 	// Backward the entry itself is left, as older versions come first and
 	// the next round may have a newer one.
 	carried base.Entry
-	shows   bool // the last entry is to be shown unless a newer version comes
+	// The last entry is to be shown unless a newer version comes, or it has
+	// expired.
+	shows     bool
+	expiresAt uint64
+	pending   bool
+
+	// cold is how many rounds are left whose values are to be touched; touched
+	// has no meaning, it makes the loads happen.
+	cold    int
+	touched uint64
 }
 
 // carriedRef is the ref of what earlier rounds have left, if anything.
@@ -57,10 +75,14 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 		cover = nil // covered versions are shown as deleted ones are
 	}
 	v.merged.Init(inputs, reverse, lower, upper, cover)
-	v.snap, v.valid, v.at, v.n = snap, false, 0, 0
+	v.snap, v.valid, v.at, v.n, v.cold = snap, false, 0, 0, 0
 	v.Entry = base.Entry{}
 	v.begin()
 }
+
+// Together makes v position the inputs that are grouped through g, up to the
+// next Init.
+func (v *Visible) Together(g Group) { v.merged.group = g }
 
 // begin forgets what earlier rounds have left.
 func (v *Visible) begin() {
@@ -75,7 +97,7 @@ func (v *Visible) Clear() {
 	for i := range m.cursors {
 		m.cursors[i].clear()
 	}
-	m.queue, m.spent, m.n = m.queue[:0], -1, 0
+	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
 	m.lim, m.cover = bounds{}, fragment{}
 	v.snap, v.valid, v.at, v.n, v.Entry = Snapshot{}, false, 0, 0, base.Entry{}
 	v.begin()
@@ -99,8 +121,12 @@ func (v *Visible) Seek(key []byte) bool {
 	} else if m.lim.lower != nil && (key == nil || bytes.Compare(key, m.lim.lower) < 0) {
 		key = m.lim.lower
 	}
+	v.valid = false // a fault in a source ends this in the middle
 	m.seek(key)
 	v.begin()
+	if v.snap.Values {
+		v.cold = coldRounds
+	}
 	return v.find()
 }
 
@@ -114,14 +140,20 @@ func (v *Visible) Next() bool {
 	return v.valid && v.find()
 }
 
+// Left returns how many of the round's entries come after this one. Next goes
+// on to them without a look at any source.
+func (v *Visible) Left() int { return v.n - v.at }
+
 // find goes through rounds until one has something to show.
 func (v *Visible) find() bool {
-	v.at, v.n = 0, 0
+	// What it is at may be gone before there is something else: a fault in a
+	// source ends this in the middle.
+	v.at, v.n, v.valid = 0, 0, false
 	v.round++
 	for v.n == 0 {
 		v.keepLast()
 		if !v.merged.next() {
-			v.valid = v.merged.reverse && v.merged.err == nil && v.shows
+			v.valid = v.merged.reverse && v.merged.err == nil && v.shows && v.lasts()
 			if v.valid {
 				v.Entry, v.shows = v.carried, false
 			}
@@ -137,8 +169,31 @@ func (v *Visible) find() bool {
 		}
 	}
 	v.valid = true
+	if v.cold > 0 {
+		v.cold--
+		v.touchValues()
+	}
 	v.show()
 	return true
+}
+
+// coldRounds is in how many rounds after a seek values are touched.
+const coldRounds = 3
+
+// touchValues loads both ends of all values of the round, none of which waits
+// for another one.
+func (v *Visible) touchValues() {
+	touched := v.touched
+	for _, r := range v.merged.refs[v.at:v.n] {
+		if r == carriedRef {
+			continue
+		}
+		b, i := v.merged.batch(r)
+		if value := b.Vals[i]; len(value) > 0 {
+			touched += uint64(value[0]) + uint64(value[len(value)-1])
+		}
+	}
+	v.touched = touched
 }
 
 // show makes the next ref of the round the entry that v is at.

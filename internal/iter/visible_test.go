@@ -13,7 +13,7 @@ import (
 
 type fixedClock uint64
 
-func (c fixedClock) NowMs() uint64 { return uint64(c) }
+func (c fixedClock) Expired(at uint64, _ bool) bool { return uint64(c) >= at }
 
 // world is a random set of versions spread over sources, and the plain
 // answer to what a snapshot sees of them.
@@ -103,7 +103,7 @@ func (w world) expect(snap Snapshot, reverse bool, lower, upper, seek []byte) []
 			for j := i - 1; j >= 0 && bytes.Equal(sorted[j].Key, e.Key); j-- {
 				first = first && !sees(sorted[j])
 			}
-			if !first || !e.Meta.Live(snap.Clock.NowMs()) || e.Seq < w.deleted.over(e.Key, snap.At) {
+			if !first || !e.Meta.Live(uint64(snap.Clock.(fixedClock))) || e.Seq < w.deleted.over(e.Key, snap.At) {
 				continue
 			}
 		}
@@ -133,7 +133,11 @@ func describe(e base.Entry) string {
 func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 	t.Parallel()
 	var v Visible // reused, as the database does
-	for seed := range uint64(3000) {
+	seeds := uint64(3000)
+	if testing.Short() {
+		seeds /= 10
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(rng)
 		reverse := rng.IntN(2) == 0
@@ -204,6 +208,54 @@ func TestVisibleKeepsTheErrorOfASource(t *testing.T) {
 	}
 }
 
+// A lostSource is a source whose memory is gone after some fills.
+type lostSource struct {
+	*sliceSource
+	left int
+}
+
+func (s *lostSource) Fill(b *Batch) error {
+	if s.left--; s.left < 0 {
+		panic("a page is lost")
+	}
+	return s.sliceSource.Fill(b)
+}
+
+func TestVisibleIsAtNoEntryAfterAFaultInASource(t *testing.T) {
+	t.Parallel()
+	var entries []base.Entry
+	for i := range 100 {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "%03d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	for what, move := range map[string]func(v *Visible){
+		"Next": func(v *Visible) {
+			for v.Next() {
+			}
+		},
+		"Seek": func(v *Visible) { v.Seek(nil) },
+	} {
+		for _, reverse := range []bool{false, true} {
+			var v Visible
+			v.Init([]Input{{Source: &lostSource{newSliceSource(entries, reverse, true), 1}}}, reverse, nil, nil,
+				Snapshot{At: 5, Clock: fixedClock(1)})
+			if !v.Seek(nil) {
+				t.Fatal("nothing was read before the fault")
+			}
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s, reverse %v: no fault", what, reverse)
+					}
+				}()
+				move(&v)
+			}()
+			if v.Valid() {
+				t.Errorf("%s, reverse %v: at %q", what, reverse, v.Entry.Key)
+			}
+		}
+	}
+}
+
 func TestVisibleShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -237,3 +289,48 @@ func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
 		t.Errorf("ten entries took %d fills up to entry %d", s.fills, s.at)
 	}
 }
+
+// A countingClock counts what it is asked of the reader's own writes, and of
+// others.
+type countingClock struct{ asked, askedPending int }
+
+func (c *countingClock) Expired(_ uint64, pending bool) bool {
+	if c.asked++; pending {
+		c.askedPending++
+	}
+	return true
+}
+
+func TestVisibleAsksForTheTimeOnlyOfWhatItWouldShow(t *testing.T) {
+	t.Parallel()
+	expiring, forever := base.Meta{Kind: base.KindSet, ExpiresAt: 1}, base.Meta{Kind: base.KindSet}
+	committed := []base.Entry{
+		{Key: []byte("overwritten"), Seq: 1, Meta: expiring}, {Key: []byte("overwritten"), Seq: 2, Meta: forever},
+		{Key: []byte("unseen"), Seq: 9, Meta: expiring},
+	}
+	pending := []base.Entry{{Key: []byte("own"), Meta: expiring}}
+	for _, reverse := range []bool{false, true} {
+		var clock countingClock
+		var v Visible
+		v.Init([]Input{{Source: newSliceSource(committed, reverse, true)},
+			{Source: newSliceSource(pending, reverse, true), Pending: true}},
+			reverse, nil, nil, Snapshot{At: 5, Clock: &clock})
+		if !v.Seek(nil) || string(v.Entry.Key) != "overwritten" || v.Next() {
+			t.Errorf("reverse %v: at %q", reverse, v.Entry.Key)
+		}
+		if clock.asked != 1 || clock.askedPending != 1 {
+			t.Errorf("reverse %v: asked %d times, %d of them of its own write; want that alone", reverse, clock.asked, clock.askedPending)
+		}
+		clock = countingClock{}
+		v.Init([]Input{{Source: newSliceSource(committed, reverse, true)}}, reverse, nil, nil,
+			Snapshot{At: 5, Clock: &clock, Cover: hideAll(4)})
+		if v.Seek(nil) || clock.asked != 0 {
+			t.Errorf("reverse %v: asked %d times of what a range deletion hides", reverse, clock.asked)
+		}
+	}
+}
+
+// hideAll is a range deletion of all keys.
+type hideAll base.SeqNum
+
+func (c hideAll) At([]byte) (base.SeqNum, []byte) { return base.SeqNum(c), nil }

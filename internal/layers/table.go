@@ -18,6 +18,7 @@ var Stoat = Shape{
 	Floors: map[string]int{
 		"internal/invariant": 0,
 		"internal/dose":      0,
+		"internal/hostile":   0,
 		"internal/layers":    0,
 		"internal/mutant":    0,
 		"internal/script":    0,
@@ -27,6 +28,7 @@ var Stoat = Shape{
 
 		"internal/block":     2,
 		"internal/cache":     2,
+		"internal/codec":     2,
 		"internal/filter":    2,
 		"internal/histogram": 2,
 		"internal/isolation": 2,
@@ -65,6 +67,7 @@ var Stoat = Shape{
 
 	TestSupport: []string{
 		"internal/dose",
+		"internal/hostile",
 		"internal/isolation",
 		"internal/layers",
 		"internal/model",
@@ -87,7 +90,7 @@ var Stoat = Shape{
 		"C":                             {},
 		"math/rand":                     {},
 		"math/rand/v2":                  {Anyone}, // its generators are values with a seed
-		"github.com/klauspost/compress": {"internal/table", "internal/values"},
+		"github.com/klauspost/compress": {"internal/codec"},
 		"golang.org/x/sys":              {"internal/vfs"},
 		"github.com/zeebo/xxh3":         {"internal/base"},
 	},

@@ -169,7 +169,7 @@ func (d *workload) checkCrash(disk *vfs.Mem, what string) int {
 
 func TestCrashAtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
-	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 1000, 8000)
+	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 300, 8000)
 	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
 		crash := rand.New(rand.NewPCG(seed, 4))

@@ -48,15 +48,22 @@ func Create(o Options, r Recovered) (*Writer, error) {
 		_ = o.FS.Remove(o.path(f.file))
 	}
 	if err := w.carry(r.carry); err != nil {
-		seg.close()
-		// Nothing refers to the file. One that was free before is so again,
-		// for the next Create; a new one is removed, or else free as well.
-		if !slices.ContainsFunc(r.free, func(f segmentFile) bool { return f.file == seg.ref.File }) {
-			_ = o.FS.Remove(o.path(seg.ref.File))
-		}
+		w.Abandon(r)
 		return nil, err
 	}
 	return w, nil
+}
+
+// Abandon undoes Create(o, r): it gives up a span that the manifest does not
+// know, and of which only the first segment was begun. The log is as recovery
+// found it, and Create may be called again with r. No other call may follow.
+func (w *Writer) Abandon(r Recovered) {
+	w.mu.seg.close()
+	// Nothing refers to the file. One that was free before is so again, for the
+	// next Create; a new one is removed, or else free as well.
+	if !slices.ContainsFunc(r.free, func(f segmentFile) bool { return f.file == w.first.File }) {
+		_ = w.o.FS.Remove(w.o.path(w.first.File))
+	}
 }
 
 // firstSegment makes the first segment of the span, with room for all that is

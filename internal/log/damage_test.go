@@ -289,3 +289,29 @@ func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
 		d.checkCrash(d.disk.Clone(), "released")
 	}
 }
+
+// A log that synced a segment only when it is told to would leave, after a
+// power cut, a newer segment that was synced behind an older one that was not.
+func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for d.w.Stats().Rotations < 4 {
+		before := d.w.Stats().Rotations
+		d.append()
+		must(t, d.w.Flush()) // nobody has asked for a sync
+		if d.w.Stats().Rotations == before {
+			continue
+		}
+		for _, kind := range vfs.CrashKinds() {
+			if n := d.checkCrash(d.disk.Crash(kind, d.rng), kind.String()); n < d.built-1 {
+				t.Fatalf("%s: %d transactions, %d were in the segments before", kind, n, d.built-1)
+			}
+		}
+	}
+	// Only the newest segment is synced by name.
+	d.sync()
+	for _, kind := range vfs.CrashKinds() {
+		d.checkCrash(d.disk.Crash(kind, d.rng), "synced, "+kind.String())
+	}
+}

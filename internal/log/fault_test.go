@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -406,13 +407,33 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 	// The first write is the header's, the second one carries.
 	faults.Add(vfs.Rule{Op: vfs.OpWrite, Nth: 2, Err: vfs.ErrNoSpace, Forever: true})
 	d.disk.SetCapacity(d.disk.UsedBytes())
+	before, err := d.disk.List(d.o.Dir)
+	must(t, err)
 	for range 3 {
 		if _, err := Create(o, r); !errors.Is(err, vfs.ErrNoSpace) {
 			t.Fatalf("Create on a full disk: %v", err)
+		}
+		// The free file is what the next Create needs on a full disk.
+		if after, err := d.disk.List(d.o.Dir); err != nil || !slices.Equal(after, before) {
+			t.Fatalf("the files were %v, and are %v after a failed Create: %v", before, after, err)
 		}
 	}
 	faults.Clear()
 	w, err := Create(o, r)
 	must(t, err)
+	must(t, w.Close())
+}
+
+func TestAFileThatWasRemovedThoughItWasReportedAsFailedIsNotMissed(t *testing.T) {
+	t.Parallel()
+	faults := vfs.NewFaults(newTestDisk(t))
+	o := Options{FS: faults, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	fillAndShrink(t, w)
+	faults.Add(vfs.Rule{Op: vfs.OpRemove, Done: true, Err: vfs.ErrIO})
+	if err := w.Rest(); !errors.Is(err, vfs.ErrIO) {
+		t.Fatalf("a removal failed, and Rest returned %v", err)
+	}
 	must(t, w.Close())
 }

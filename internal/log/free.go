@@ -1,6 +1,11 @@
 package log
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
 
 // freeMax is how many free files are kept for recycling.
 const freeMax = 2
@@ -50,7 +55,8 @@ func (w *Writer) trim(count int, size int64) error {
 		if !found {
 			return nil
 		}
-		if err := w.o.FS.Remove(w.o.path(f.file)); err != nil {
+		// An attempt that was reported as failed may have removed it.
+		if err := w.o.FS.Remove(w.o.path(f.file)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
 			w.giveBack(f)
 			return fmt.Errorf("log: remove %s: %w", w.o.path(f.file), err)
 		}

@@ -98,3 +98,16 @@ func FuzzLogReplay(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFileName parses any name: it is refused, or is the one name that its
+// number has.
+func FuzzFileName(f *testing.F) {
+	for _, name := range []string{FileName(1), FileName(record.NumberMax), "1.log", "0000001.log", "000001.log.log", "٠٠٠٠٠١.log"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if file, ok := ParseFileName(name); ok && (FileName(file) != name || file > record.NumberMax) {
+			t.Fatalf("%q is log file %d, which is %q", name, file, FileName(file))
+		}
+	})
+}

@@ -108,7 +108,7 @@ func (w *Writer) prepareAhead() {
 func (w *Writer) prepare(p plan) (*segment, error) {
 	w.mu.Lock()
 	number := w.mu.seg.ref.Number + 1
-	sparse := w.mu.meanSync > bulkSync
+	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // for one record alone
 	least := segmentSize(p.need)
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)
 	w.mu.Unlock()

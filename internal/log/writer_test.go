@@ -93,18 +93,24 @@ func TestAnIdleLogIsSmall(t *testing.T) {
 	}
 }
 
-func TestShrinkReleaseAndCloseGiveBackTheDisk(t *testing.T) {
-	t.Parallel()
-	disk := newTestDisk(t)
-	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
-	w, _, err := open(o, nil, nil)
-	must(t, err)
+// fillAndShrink makes a log large, and lets go of all but a small segment.
+func fillAndShrink(t *testing.T, w *Writer) {
+	t.Helper()
 	p := make([]byte, 100_000)
 	for w.Stats().BytesOnDisk < 20<<20 {
 		must(t, appendTx(w, p))
 	}
 	must(t, w.Shrink())
 	must(t, w.Release(w.Segment()))
+}
+
+func TestShrinkReleaseAndCloseGiveBackTheDisk(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	fillAndShrink(t, w)
 	spans := []base.LogSpan{{First: w.Current()}}
 	must(t, w.Close())
 	if used := disk.UsedBytes(); used > 1<<20 {
@@ -324,4 +330,29 @@ func TestHostileSpansAreReportedAndNotFollowed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Others wait meanwhile, and it has one sync.
+func TestTheSegmentOfATransactionLargerThanAnyIsNotWrittenAhead(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	o := testOptions(disk, 1)
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	written := int64(0)
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite {
+			written += op.Len
+		}
+	})
+	const large = 4 << 20
+	must(t, w.Reserve(large))
+	disk.SetHook(nil)
+	if written > 64<<10 {
+		t.Errorf("%d bytes were written to make room for %d", written, large)
+	}
+	w.Begin()
+	w.Write(make([]byte, large))
+	w.End()
+	must(t, w.Close())
 }

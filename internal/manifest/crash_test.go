@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -57,6 +58,73 @@ func (h *history) check(disk *vfs.Mem, what string) (State, bool) {
 	}
 	must(h.t, s.Close())
 	return got, true
+}
+
+// goOn appends to what was loaded and loads it again.
+func goOn(t *testing.T, disk *vfs.Mem, s *Store, loaded State, what string) {
+	t.Helper()
+	clock := loaded.ClockHighMs + 1
+	must(t, s.Append(Edit{ClockHighMs: Some(clock)}))
+	must(t, s.Close())
+	_, got, err := Load(disk, testDir, true, nil)
+	if err != nil || got.ClockHighMs != clock {
+		t.Fatalf("%s, then an edit: clock %d, want %d: %v", what, got.ClockHighMs, clock, err)
+	}
+}
+
+// manyFrames is for how many spans an edit takes several frames.
+const manyFrames = 40_000
+
+// A kill or a power cut may come in the middle of a write, and what follows is
+// zeros, as in all of a file that was not written yet.
+func TestAnEditOfManyFramesThatIsCutOffAnywhereIsAsIfItHadNotBeen(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	s, err := Create(disk, testDir, firstState(), testRandom(1))
+	must(t, err)
+	rng := rand.New(rand.NewPCG(1, 6))
+	must(t, s.Append(Edit{Spans: Some(testSpans(rng, manyFrames))})) // taken over: a file with room
+	must(t, s.Append(Edit{ClockHighMs: Some(uint64(7))}))
+	want, number, from := s.State(), s.mu.file.number, s.mu.file.b.Offset()
+	e := Edit{Spans: Some(testSpans(rng, manyFrames))}
+	h := &history{t: t, disk: disk, created: true, durable: want}
+	h.next, err = want.Apply(e)
+	must(t, err)
+	kinds := vfs.CrashKinds()
+	disk.SetHook(func(op vfs.Op) {
+		for range 6 {
+			kind := kinds[rng.IntN(len(kinds))]
+			crashed, what := disk.Crash(kind, rng), fmt.Sprintf("before %s, %s", op, kind)
+			s, got, err := Load(crashed, testDir, false, testRandom(2))
+			h.checkState(got, err, what)
+			goOn(t, crashed, s, got, what)
+		}
+	})
+	must(t, s.Append(e))
+	disk.SetHook(nil)
+	if s.mu.file.number != number {
+		t.Fatal("the edit did not fit the file")
+	}
+	until := s.mu.file.durable
+	must(t, s.mu.file.file.Close())
+	if until-from <= record.FrameSize(record.MaxPayload) {
+		t.Fatalf("an edit of %d bytes is one frame", until-from)
+	}
+	first := from + record.FrameSize(record.MaxPayload)
+	for _, at := range []int64{from, from + 1, from + 4096, first - 1, first, first + 1, first + record.FrameHeaderSize, until - 64} {
+		cut := disk.Clone()
+		f, err := cut.OpenReadWrite(s.path(number), vfs.CatManifest)
+		must(t, err)
+		_, err = f.WriteAt(make([]byte, s.mu.file.size-at), at)
+		must(t, err)
+		must(t, f.Close())
+		what := fmt.Sprintf("cut %d bytes behind the start", at-from)
+		s, got, err := Load(cut, testDir, false, testRandom(2))
+		if err != nil || !same(got, want) {
+			t.Fatalf("%s: another state: %v", what, err)
+		}
+		goOn(t, cut, s, got, what)
+	}
 }
 
 // run makes a manifest and appends to it, loading it anew now and then, while
@@ -124,10 +192,12 @@ func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 			if !loaded {
 				continue
 			}
-			_, again, err := Load(disk.Crash(kind(), crash), testDir, false, testRandom(5))
+			disk = disk.Crash(kind(), crash)
+			s, again, err := Load(disk, testDir, false, testRandom(5))
 			if err != nil || !same(got, again) {
 				t.Fatalf("before %s: loaded %+v, after another crash %+v: %v", op, got, again, err)
 			}
+			goOn(t, disk, s, again, "before "+op.String())
 		}
 	})
 	h.run(seed, func() bool { return states < wanted })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -162,4 +163,26 @@ func TestAManifestUnderTheNameOfAnotherIsReported(t *testing.T) {
 	if _, _, err := Load(c.fs, testDir, true, nil); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("%v", err)
 	}
+}
+
+// A reader that stops at the first record that is not right, as at the end of
+// a log, would go on with the files of an older state.
+func TestADamagedEditIsNeverTakenForTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newClosedManifest(t, 1)
+	whole, _, err := Load(c.fs, testDir, true, nil)
+	must(t, err)
+	f, err := c.fs.OpenReadWrite(c.path, vfs.CatManifest)
+	must(t, err)
+	for at := int64(record.Start); at < whole.mu.file.durable; at += 8 {
+		was := c.bytes[at : at+8]
+		for _, spoiled := range [][]byte{make([]byte, 8), bytes.Repeat([]byte{0xff}, 8)} {
+			_, err := f.WriteAt(spoiled, at)
+			must(t, err)
+			c.load("eight bytes spoiled", !bytes.Equal(spoiled, was))
+		}
+		_, err := f.WriteAt(was, at)
+		must(t, err)
+	}
+	must(t, f.Close())
 }

@@ -97,3 +97,20 @@ func FuzzManifestLoad(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFileName parses any name: it is refused, or is the one name that its
+// number has, and no name is of two kinds.
+func FuzzFileName(f *testing.F) {
+	for _, name := range []string{FileName(1), FileName(1<<63 - 1), FileName(1) + tempSuffix, "MANIFEST-1", "MANIFEST-0000001", "000001.log", "000001.MANIFEST-000001"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		number, ok := ParseFileName(name)
+		if ok && FileName(number) != name {
+			t.Fatalf("%q is manifest %d, which is %q", name, number, FileName(number))
+		}
+		if ok && isTemp(name) || ok && isData(name) || isTemp(name) && isData(name) {
+			t.Fatalf("%q is of two kinds", name)
+		}
+	})
+}

@@ -63,7 +63,8 @@ func (g *generator) table(level int, run uint64) *Table {
 	t := &Table{Num: g.num(), Level: level, Run: run, Size: g.rng.Int64N(1 << 30), Salt: g.rng.Uint64(),
 		SmallestSeq: 1, LargestSeq: 1 + base.SeqNum(g.rng.Uint64N(1000)),
 		Entries: g.rng.Uint64(), Deletions: 2, RangeDeletions: 3, Expiring: 4, Pointers: 5, OldestExpiry: 6,
-		NewestExpiry: 7, KeyBytes: 8, ValueBytes: 9, CreatedMs: 10}
+		NewestExpiry: 7, KeyBytes: 8, ValueBytes: 9, CreatedMs: 10, Jumps: g.rng.Uint64N(3)}
+	t.Keys = uint64(t.Num % 3)
 	for _, v := range g.v.Values {
 		dropped := slices.Contains(g.e.DropValues, v.Num)
 		if !dropped && g.rng.IntN(3) == 0 {
@@ -96,7 +97,7 @@ func (g *generator) keys(n int) [][]byte {
 func (g *generator) flush() {
 	if g.rng.IntN(2) == 0 {
 		num := g.num()
-		g.e.AddValues = append(g.e.AddValues, &ValueFile{Num: num, File: num, Size: 1000, Salt: g.rng.Uint64(),
+		g.e.AddValues = append(g.e.AddValues, &ValueFile{Num: num, File: num, Size: 1000, Salt: g.rng.Uint64(), ValueBytes: g.rng.Uint64N(3),
 			Values: 1, Bytes: 2, FirstSeq: 3, LastSeq: 4})
 	}
 	n := 1 + g.rng.IntN(3)

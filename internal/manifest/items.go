@@ -22,23 +22,36 @@ const (
 	// fileNumSize is the size of an encoded file number.
 	fileNumSize = 8
 	// valueFileSize is the size of an encoded ValueFile: 8 bytes for each
-	// field, in the order of the declaration.
-	valueFileSize = 64
+	// number, as appendValueFile orders them. The last of them is left out if it
+	// is 0.
+	valueFileSize    = 72
+	valueFileSizeMin = 64
 
 	// tableFixedSize is the size of what precedes the bounds in an encoded
 	// Table:
 	//
 	//	offset  size  field
 	//	0       1     level
-	//	1       1     1 if the largest bound is exclusive, else 0
+	//	1       1     1 if the largest bound is exclusive, else 0; and 2 if the
+	//	              keys are counted
 	//	2       128   8 for each number, as tableNumbers orders them
 	//	130     4     length of the smallest bound
 	//	134     4     length of the largest bound
-	//	138     ...   smallest bound, largest bound
+	//	138     8     count of keys, if they are counted, at least 1
+	//	...     ...   smallest bound, largest bound
 	//	...     16    for each value file referred to: number (8), bytes (8)
+	//	...     8     jumps, left out if 0
 	tableFixedSize = 138
 	tableLengths   = 130 // where the lengths of the bounds are
+	tableKeysSize  = 8
 	valueRefSize   = 16
+	jumpsSize      = 8
+)
+
+// The bits of the second byte of an encoded Table.
+const (
+	boundExclusive = 1
+	keysCounted    = 2
 )
 
 // appendItems appends a field that is a list, unless the list is empty.
@@ -125,18 +138,28 @@ func appendValueFile(dst []byte, f *ValueFile) []byte {
 		f.Values, f.Bytes, uint64(f.FirstSeq), uint64(f.LastSeq)} {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
+	if f.ValueBytes != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, f.ValueBytes)
+	}
 	return dst
 }
 
 func decodeValueFile(v []byte, offset int64) (*ValueFile, error) {
-	if len(v) != valueFileSize {
+	if len(v) != valueFileSize && len(v) != valueFileSizeMin {
 		return nil, base.Corrupt(offset, "size of a value file's entry", len(v), valueFileSize)
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[8*i:]) }
-	return &ValueFile{
+	f := &ValueFile{
 		Num: base.FileNum(number(0)), File: base.FileNum(number(1)), Size: int64(number(2)), Salt: number(3),
 		Values: number(4), Bytes: number(5), FirstSeq: base.SeqNum(number(6)), LastSeq: base.SeqNum(number(7)),
-	}, nil
+	}
+	if len(v) == valueFileSizeMin {
+		return f, nil
+	}
+	if f.ValueBytes = number(8); f.ValueBytes == 0 {
+		return nil, base.Corrupt(offset+valueFileSizeMin, "sum of the lengths of values", 0, "more, or left out")
+	}
+	return f, nil
 }
 
 // tableNumbers returns the numbers of t in the order of the format.
@@ -149,20 +172,29 @@ func tableNumbers(t *Table) [16]uint64 {
 }
 
 func appendTable(dst []byte, t *Table) []byte {
-	exclusive := byte(0)
+	bits := byte(0)
 	if t.LargestExclusive {
-		exclusive = 1
+		bits |= boundExclusive
 	}
-	dst = append(dst, levelByte(t.Level), exclusive)
+	if t.Keys != 0 {
+		bits |= keysCounted
+	}
+	dst = append(dst, levelByte(t.Level), bits)
 	for _, n := range tableNumbers(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Smallest)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Largest)))
+	if t.Keys != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.Keys)
+	}
 	dst = append(append(dst, t.Smallest...), t.Largest...)
 	for _, r := range t.Values {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(r.File))
 		dst = binary.LittleEndian.AppendUint64(dst, r.Bytes)
+	}
+	if t.Jumps != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.Jumps)
 	}
 	return dst
 }
@@ -174,29 +206,55 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	}
 	smallest := int64(binary.LittleEndian.Uint32(v[tableLengths:]))
 	largest := int64(binary.LittleEndian.Uint32(v[tableLengths+4:]))
-	rest := int64(len(v)) - tableFixedSize
+	keys, fixed, err := decodeKeys(v, offset)
+	if err != nil {
+		return nil, err
+	}
+	rest := int64(len(v)) - fixed
 	switch {
-	case v[1] > 1:
-		return nil, base.Corrupt(offset+1, "kind of a table's bound", v[1], "0 or 1")
 	case smallest+largest > rest:
 		return nil, base.Corrupt(offset+tableLengths, "length of a table's bounds", smallest+largest,
 			fmt.Sprintf("at most %d", rest))
-	case (rest-smallest-largest)%valueRefSize != 0:
-		return nil, base.Corrupt(offset+tableFixedSize+smallest+largest, "size of a table's references",
-			rest-smallest-largest, fmt.Sprintf("a multiple of %d", valueRefSize))
+	case (rest-smallest-largest)%valueRefSize%jumpsSize != 0:
+		return nil, base.Corrupt(offset+fixed+smallest+largest, "size of a table's references",
+			rest-smallest-largest, fmt.Sprintf("a multiple of %d, and %d at most", valueRefSize, jumpsSize))
+	}
+	refs, jumps := v[fixed+smallest+largest:], uint64(0)
+	if n := len(refs) - len(refs)%valueRefSize; n < len(refs) {
+		if jumps = binary.LittleEndian.Uint64(refs[n:]); jumps == 0 {
+			return nil, base.Corrupt(offset+int64(len(v)-jumpsSize), "jumps of a table", 0, "more, or left out")
+		}
+		refs = refs[:n]
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[2+8*i:]) }
-	bounds := append([]byte{}, v[tableFixedSize:tableFixedSize+smallest+largest]...)
+	bounds := append([]byte{}, v[fixed:fixed+smallest+largest]...)
 	return &Table{
-		Level: int(v[0]), LargestExclusive: v[1] == 1,
+		Level: int(v[0]), LargestExclusive: v[1]&boundExclusive != 0,
 		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
-		Entries: number(6), Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
+		Entries: number(6), Keys: keys, Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
 		OldestExpiry: number(11), NewestExpiry: number(12),
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: bounds[smallest:],
-		Values: decodeValueRefs(v[tableFixedSize+smallest+largest:]),
+		Values: decodeValueRefs(refs), Jumps: jumps,
 	}, nil
+}
+
+// decodeKeys returns the count of keys of an encoded table, which has the fixed
+// part, and where that ends.
+func decodeKeys(v []byte, offset int64) (keys uint64, fixed int64, err error) {
+	switch {
+	case v[1] > boundExclusive|keysCounted:
+		return 0, 0, base.Corrupt(offset+1, "bits of a table", v[1], boundExclusive|keysCounted)
+	case v[1]&keysCounted == 0:
+		return 0, tableFixedSize, nil
+	case len(v) < tableFixedSize+tableKeysSize:
+		return 0, 0, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", tableFixedSize+tableKeysSize))
+	}
+	if keys = binary.LittleEndian.Uint64(v[tableFixedSize:]); keys == 0 {
+		return 0, 0, base.Corrupt(offset+tableFixedSize, "count of keys of a table", 0, "more, or not counted")
+	}
+	return keys, tableFixedSize + tableKeysSize, nil
 }
 
 // decodeValueRefs decodes references, of which v holds a whole number.

@@ -18,8 +18,9 @@ import (
 //
 // With readOnly, Load and the store change nothing on disk. Otherwise what
 // unfinished work has left is cleaned up, and the state that Load returns is
-// made durable. Only if the disk is too full for that, it becomes durable with
-// the first edit; so nothing may be deleted because of it before that.
+// made durable: the caller may delete what it does not name. Where an end that is
+// not proven leaves no room for edits and the disk has none for a new file, what
+// is there is synced as it is, and edits fail until there is space.
 func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, State, error) {
 	l, err := list(fs, dir)
 	if err != nil {
@@ -95,10 +96,11 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 }
 
 // replay folds the records of r into the state. It reports whether there was
-// an edit, and a mark behind the last one: then all is durable, and the file's
-// name with it, since nothing is appended before that.
+// an edit, and a mark behind the last one, and not even the first frames of
+// another: then all is durable, and the file's name with it, since nothing is
+// appended before that.
 func (s *Store) replay(r *record.Reader) (marked bool, err error) {
-	end := int64(0) // of the last edit
+	end, last := int64(0), int64(0) // of the last edit, and of the last edit or mark
 	d := newDraftOfMany()
 	for first := true; ; first = false {
 		rec, err := r.NextRecord()
@@ -107,9 +109,11 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 			return false, noSnapshot(r)
 		case err == io.EOF:
 			s.mu.state.Version = d.version()
-			return marked, nil
+			return marked && r.Offset() == last, nil
 		case err != nil:
 			return false, err
+		}
+		switch last = rec.End; {
 		case rec.Kind == record.Mark && !first:
 			marked = rec.Durable >= end && end > 0
 			// Not the mark itself, which was not synced: after a kill it may
@@ -169,6 +173,14 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 	return true, nil
 }
 
+// syncAsItIs makes durable what was read, and the name of its file.
+func (s *Store) syncAsItIs() error {
+	if err := s.mu.file.file.SyncData(); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(s.dir)
+}
+
 // cleanUp makes durable what is not proven to be, and removes what is left of
 // older manifests. They stay while the name of this one may still get lost.
 func (s *Store) cleanUp(l listing, proven bool) error {
@@ -179,7 +191,7 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 		err := s.takeOverLocked(s.mu.state)
 		if s.mu.err == nil && errors.Is(err, vfs.ErrNoSpace) {
 			s.mu.unproven = true
-			return nil
+			return s.syncAsItIs()
 		}
 		if err != nil {
 			return err

@@ -258,6 +258,14 @@ func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 	if state.NextFile != want.NextFile+1 || !s.mu.unproven {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
 	}
+	// Who has loaded it may delete files by it, whatever happens next.
+	left := fs.Crash(vfs.CrashKeepNone, nil)
+	left.SetCapacity(1 << 30)
+	again, after, err := Load(left, testDir, false, testRandom(2))
+	if err != nil || after.NextFile != state.NextFile {
+		t.Fatalf("after a power cut: %+v, error %v, want %+v", after, err, state)
+	}
+	must(t, again.Close())
 	if err := s.Append(Edit{LastSeq: Some(state.LastSeq + 1)}); !errors.Is(err, vfs.ErrNoSpace) {
 		t.Fatalf("append behind an end that is not proven: %v", err)
 	}

@@ -104,7 +104,9 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 		"part of a number":     item(tagDropValues, make([]byte, fileNumSize-1)),
 		"part of a value file": item(tagAddValues, make([]byte, valueFileSize-1)),
 		"part of a table":      item(tagAddTables, make([]byte, tableFixedSize-1)),
-		"a kind of bound":      item(tagAddTables, spoiled(1, 2)),
+		"no room for keys":     item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
+		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableKeysSize)...)),
+		"bits of a table":      item(tagAddTables, spoiled(1, 4)),
 		"a smallest too long":  item(tagAddTables, spoiled(tableLengths, 200)),
 		"a smallest of 4 GiB":  item(tagAddTables, spoiled(tableLengths+3, 255)),
 		"a largest too long":   item(tagAddTables, spoiled(tableLengths+4, 18)),
@@ -157,5 +159,49 @@ func TestAByteBehindTheEndIsSeenWhereverItIs(t *testing.T) {
 			t.Fatalf("a byte at %d is not seen, or is seen behind it", at)
 		}
 		b[at] = 0
+	}
+}
+
+// The bytes of an append that failed stay in the middle of the file. What comes
+// behind them must not be lost with them.
+func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
+	t.Parallel()
+	next := func(s State) Edit { return Edit{NextFile: Some(s.NextFile + 1)} }
+	for _, rule := range []vfs.Rule{
+		{Op: vfs.OpWrite}, {Op: vfs.OpWrite, Partial: 1}, {Op: vfs.OpWrite, Partial: 8}, {Op: vfs.OpWrite, Partial: 30},
+		{Op: vfs.OpWrite, Done: true}, {Op: vfs.OpWrite, Err: vfs.ErrNoSpace, Partial: 12},
+		{Op: vfs.OpSyncData, Sync: vfs.SyncDropped}, {Op: vfs.OpSyncData, Sync: vfs.SyncKept}, {Op: vfs.OpSyncData, Sync: vfs.SyncHalf},
+	} {
+		disk := newTestDisk(t)
+		faults := vfs.NewFaults(disk)
+		s, err := Create(faults, testDir, firstState(), testRandom(1))
+		must(t, err)
+		must(t, s.Append(next(s.State())))
+		before := s.State()
+		faults.Add(rule)
+		if err := s.Append(next(before)); !errors.Is(err, vfs.ErrInjected) {
+			t.Fatalf("%+v: %v", rule, err)
+		}
+		faults.Clear()
+		// Later edits are refused, or they are kept.
+		kept := before.NextFile
+		for range 3 {
+			if err := s.Append(next(s.State())); err == nil {
+				kept = s.State().NextFile
+			}
+		}
+		for _, left := range []*vfs.Mem{disk.Crash(vfs.CrashKeepNone, nil), disk.Clone()} {
+			s, state, err := Load(left, testDir, false, testRandom(2))
+			must(t, err)
+			if state.NextFile < kept || kept == before.NextFile && state.NextFile > kept+1 {
+				t.Errorf("%+v: loaded %d, want %d", rule, state.NextFile, kept)
+			}
+			must(t, s.Append(next(state)))
+			must(t, s.Close())
+			if _, again, err := Load(left.Crash(vfs.CrashKeepNone, nil), testDir, true, nil); err != nil || again.NextFile != state.NextFile+1 {
+				t.Errorf("%+v: one more edit, and %d after %d: %v", rule, again.NextFile, state.NextFile, err)
+			}
+		}
+		_ = s.Close() // it may say again what failed
 	}
 }

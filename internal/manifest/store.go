@@ -67,10 +67,10 @@ func Create(fs vfs.FS, dir string, state State, random func() uint64) (*Store, e
 	if err != nil {
 		return nil, err
 	}
-	if s.mu.file, err = s.adopt(tmp); err != nil {
+	if err := s.adopt(tmp); err != nil {
 		return nil, err
 	}
-	s.mu.state = state
+	s.mu.file, s.mu.state = tmp, state
 	return s, nil
 }
 

@@ -32,6 +32,9 @@ type Table struct {
 
 	SmallestSeq, LargestSeq base.SeqNum
 
+	// Keys counts the keys that have versions in the table; 0 also when nobody
+	// counted.
+	Keys uint64
 	// Entries counts all versions of keys, range deletions excluded;
 	// Deletions, Expiring and Pointers count entries of these kinds.
 	Entries, Deletions, RangeDeletions, Expiring, Pointers uint64
@@ -48,6 +51,19 @@ type Table struct {
 	// Values tells how many bytes of which value files the pointers of the
 	// table refer to, ascending by file.
 	Values []ValueRef
+	// Jumps counts the pointers that lead to another value file than the pointer
+	// before: what a walk through the table has to jump for. 0 also when nobody
+	// counted.
+	Jumps uint64
+}
+
+// Referred returns how many bytes of values the table refers to.
+func (t *Table) Referred() uint64 {
+	sum := uint64(0)
+	for _, r := range t.Values {
+		sum += r.Bytes
+	}
+	return sum
 }
 
 // A ValueRef is the part of a value file that a table keeps alive.
@@ -87,6 +103,9 @@ type ValueFile struct {
 	// Values and Bytes count the values that the file holds and what they
 	// take in it. What tables do not refer to is garbage.
 	Values, Bytes uint64
+	// ValueBytes is the sum of the lengths of the values, before compression; 0
+	// when nobody noted it.
+	ValueBytes uint64
 	// FirstSeq and LastSeq bound the versions in the file.
 	FirstSeq, LastSeq base.SeqNum
 }

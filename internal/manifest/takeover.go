@@ -28,12 +28,11 @@ func (s *Store) takeOverLocked(state State) error {
 	if err != nil {
 		return err
 	}
-	next, err := s.adopt(tmp)
-	if err != nil {
+	if err := s.adopt(tmp); err != nil {
 		s.mu.err = err
 		return err
 	}
-	s.mu.file, s.mu.unproven = next, false
+	s.mu.file, s.mu.unproven = tmp, false
 	_ = old.file.Close() // everything in it has been superseded
 	s.removeOld(s.path(old.number))
 	return nil
@@ -44,7 +43,8 @@ func (s *Store) takeOverLocked(state State) error {
 func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
 
 // writeTemp writes the manifest with the given number and state as its
-// snapshot, under its temporary name, closed and durable but for that name.
+// snapshot, under its temporary name, durable but for that name. It stays open:
+// once it has its final name, there is no way back.
 func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	j := journal{number: number}
 	temp := s.path(number) + tempSuffix
@@ -55,15 +55,13 @@ func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	if err != nil {
 		return j, s.wrap("create", number, err)
 	}
-	err = j.fill(f, state, s.random())
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := j.fill(f, state, s.random()); err != nil {
+		_ = f.Close()
 		// Loading ignores it, and removes it if this does not.
 		_ = s.fs.Remove(temp)
 		return j, s.wrap("create", number, err)
 	}
+	j.file = f
 	return j, nil
 }
 
@@ -97,21 +95,17 @@ func (j *journal) fill(f vfs.File, state State, salt uint64) error {
 	return f.SyncData()
 }
 
-// adopt gives a written manifest its final name, durably, and opens it.
-func (s *Store) adopt(j journal) (journal, error) {
+// adopt gives a written manifest its final name, durably. If it cannot, it
+// closes it.
+func (s *Store) adopt(j journal) error {
 	path := s.path(j.number)
-	if err := s.fs.Rename(path+tempSuffix, path); err != nil {
-		return j, s.wrap("rename", j.number, err)
+	err := s.fs.Rename(path+tempSuffix, path)
+	if err == nil && !mutant.On(mutant.NoDirSync) {
+		err = s.fs.SyncDir(s.dir)
 	}
-	if mutant.On(mutant.NoDirSync) {
-		// The new name is left to the system.
-	} else if err := s.fs.SyncDir(s.dir); err != nil {
-		return j, s.wrap("rename", j.number, err)
-	}
-	f, err := s.fs.OpenReadWrite(path, vfs.CatManifest)
 	if err != nil {
-		return j, s.wrap("open", j.number, err)
+		_ = j.file.Close() // what is in it has been synced
+		return s.wrap("rename", j.number, err)
 	}
-	j.file = f
-	return j, nil
+	return nil
 }

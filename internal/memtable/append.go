@@ -40,33 +40,14 @@ func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	}
 	t.keys += c.fresh
 	t.data += c.data
+	if c.deletions > 0 {
+		t.deletions.Add(c.deletions)
+	}
 	t.last = seq
 	t.publishRanges(ranges, c.nextRange)
 	t.published.Store(c.next)
 	t.boundTail(c.next)
 	return nil
-}
-
-// Warm brings what AppendTable will read of the index for the entries of src
-// into the cache. It may be called by anybody who may read both tables, so a
-// group of small transactions can wait for their cache misses together, or
-// each for its own before its turn comes. It returns a number of no meaning.
-//
-//go:noinline
-func (t *Table) Warm(src *Table) uint64 {
-	ix := t.index.Load()
-	if ix == nil {
-		return 0
-	}
-	touched, n := pair(0), src.published.Load()
-	for i := uint32(0); i < n; {
-		pairs := src.order.span(i, n)
-		for _, p := range pairs {
-			touched ^= ix.touch(pairHash(p))
-		}
-		i += uint32(len(pairs))
-	}
-	return touched
 }
 
 // eachBlock calls visit for the whole insertion order, block by block.
@@ -90,6 +71,8 @@ type copier struct {
 	next   uint32
 	fresh  uint64
 	data   int64
+	// deletions counts the entries that delete something.
+	deletions uint64
 	// ranges takes the range deletions, the next one at nextRange.
 	ranges    *rangeLog
 	nextRange uint32
@@ -137,6 +120,9 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	tail := from.tail(fw)
 	copy(e.tail(w), tail)
 	c.data += int64(len(tail))
+	if wordKind(w) == base.KindDelete {
+		c.deletions++
+	}
 	t.order.set(c.next, makePair(hash, r))
 	c.next++
 	return nil

@@ -70,7 +70,6 @@ func (s *schedule) write(t *testing.T, table *Table, visible *atomic.Uint64) {
 			}
 		}
 		if len(chosen) > 1 {
-			table.Warm(txn)
 			if err := table.AppendTable(txn, seq); err != nil {
 				t.Error(err)
 				return

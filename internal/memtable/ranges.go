@@ -150,6 +150,7 @@ func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	t.order.set(n, makePair(uint32(hash>>32), r))
 	count := uint32(l.len())
 	l.list.set(count, makePair(n, r))
+	t.deletions.Add(1)
 	t.last = seq
 	t.publishRanges(l, count+1)
 	t.published.Store(n + 1)
@@ -177,6 +178,7 @@ func (c *copier) copyRange(from entry, fw uint64, hash uint32) error {
 	c.ranges.list.set(c.nextRange, makePair(c.next, r))
 	c.next++
 	c.nextRange++
+	c.deletions++
 	return nil
 }
 

@@ -46,6 +46,9 @@ func (t *Table) forget() {
 	if t.stamp.Load() != 0 {
 		t.stamp.Store(0)
 	}
+	if t.deletions.Load() != 0 {
+		t.deletions.Store(0)
+	}
 	t.last, t.keys, t.gone, t.dead, t.data = 0, 0, 0, 0, 0
 }
 

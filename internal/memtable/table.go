@@ -74,6 +74,8 @@ type Table struct {
 	order     order
 	// ranges leads to the range deletions, nil if there are none.
 	ranges atomic.Pointer[rangeLog]
+	// deletions is how many entries delete something.
+	deletions atomic.Uint64
 
 	// What the writer keeps.
 	opts  Options
@@ -149,6 +151,9 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	t.order.set(n, p)
 	if ix := t.index.Load(); ix != nil {
 		ix.put(p, old)
+	}
+	if m.Kind == base.KindDelete {
+		t.deletions.Add(1)
 	}
 	t.last = seq
 	t.published.Store(n + 1)
@@ -312,6 +317,10 @@ func (t *Table) LiveLen() int {
 	t.bury()
 	return int(t.published.Load() - t.dead)
 }
+
+// Deletions returns how many entries delete a key or a range of keys, dead ones
+// too.
+func (t *Table) Deletions() uint64 { return t.deletions.Load() }
 
 // Keys returns the number of different keys that have versions; pending ones
 // that a range deletion has killed count until LiveLen is called.

@@ -47,6 +47,17 @@ func (t *Table) Newer(than base.SeqNum, visit func(hash uint32, r Ref) bool) {
 	}
 }
 
+// DeletedKeys calls visit for the keys that published entries delete, the newest
+// first, until visit returns false. Range deletions are not among them: see
+// NewerDeletions.
+func (t *Table) DeletedKeys(visit func(key []byte) bool) {
+	t.Newer(0, func(_ uint32, r Ref) bool {
+		e := t.arena.at(r)
+		w := e.word()
+		return wordKind(w) != base.KindDelete || visit(e.key(w))
+	})
+}
+
 // firstAfter returns the place of the first of n entries with a sequence
 // number above than. It gallops back from the end, where the answer usually
 // is and where entries are still in the cache.

@@ -85,6 +85,9 @@ const (
 	// NoBarrier: memtables that were flushed and files that were replaced are
 	// given back although somebody still reads them.
 	NoBarrier Name = "no-barrier"
+	// UnconfirmedView: a reader tells which view it reads, and does not look
+	// whether that was too late.
+	UnconfirmedView Name = "unconfirmed-view"
 	// EarlyRelease: the log is released before the manifest says so.
 	EarlyRelease Name = "early-release"
 	// DropDeletions: deletions are dropped above the bottom of the tree.
@@ -98,6 +101,22 @@ const (
 	SwallowFlushError Name = "swallow-flush-error"
 	// LiveOrphan: Open deletes tables that are in use.
 	LiveOrphan Name = "live-orphan"
+
+	// WriteBack: a collection writes values that were live when it began back
+	// through the write path.
+	WriteBack Name = "write-back"
+	// ForgetSnapshots: flushes and merges drop versions that only older
+	// snapshots need.
+	ForgetSnapshots Name = "forget-snapshots"
+	// FlushUnpublished: a flush takes what is not visible yet for the newest
+	// that anybody sees.
+	FlushUnpublished Name = "flush-unpublished"
+	// CollectHeld: a collection takes value files that memtables, or
+	// transactions under way, refer to.
+	CollectHeld Name = "collect-held"
+	// EarlyDiscard: tables are given up before the manifest and the view have
+	// lost them.
+	EarlyDiscard Name = "early-discard"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -107,6 +126,7 @@ var Names = []Name{
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
-	NoBarrier, EarlyRelease, DropDeletions, NoTableDirSync,
+	NoBarrier, UnconfirmedView, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
+	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 }

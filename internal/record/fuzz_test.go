@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -65,6 +66,42 @@ func FuzzRecordDamage(f *testing.F) {
 		file.durable = intactMark(damaged)
 		if err := checkDamaged(file, damaged, int64(first)); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzHeader holds that a copy of a header is none, is one of a later version,
+// or is what its contents encode to, with the checksum it has or with one that
+// fits.
+func FuzzHeader(f *testing.F) {
+	h := Header{Type: TypeLog, Number: 3, File: NumberMax, Salt: testSalt, Size: Start}
+	good := AppendHeader(nil, h)[:headerSize]
+	f.Add(good, false)
+	for _, change := range []func(b []byte){
+		func(b []byte) { b[8]++ },
+		func(b []byte) { b[12]++ },
+		func(b []byte) { b[23] |= 0x80 },
+		func(b []byte) { b[47] |= 0x80 },
+		func(b []byte) { binary.LittleEndian.PutUint64(b[40:], Start-1) },
+	} {
+		b := bytes.Clone(good)
+		change(b)
+		f.Add(b, true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if len(b) != headerSize {
+			return
+		}
+		if b = bytes.Clone(b); seal {
+			copy(b, TypeLog[:])
+			binary.LittleEndian.PutUint64(b[48:], base.Checksum(b[:48], 0))
+		}
+		h, ok, err := decodeHeader(b, TypeLog, 0)
+		switch later := binary.LittleEndian.Uint32(b[8:]) != FormatVersion; {
+		case err != nil && (ok || !later || !errors.Is(err, ErrVersion)):
+			t.Fatalf("%x: %v, ok %v", b, err, ok)
+		case ok && !bytes.Equal(AppendHeader(nil, h)[:headerSize], b):
+			t.Fatalf("%x is %+v", b, h)
 		}
 	})
 }

@@ -93,7 +93,8 @@ func decodeHeader(b []byte, t Type, offset uint64) (Header, bool, error) {
 		Salt:   binary.LittleEndian.Uint64(b[32:]),
 		Size:   int64(binary.LittleEndian.Uint64(b[40:])),
 	}
-	return h, h.Size >= Start && max(h.Number, h.File) <= NumberMax, nil
+	unused := binary.LittleEndian.Uint32(b[12:])
+	return h, unused == 0 && h.Size >= Start && max(h.Number, h.File) <= NumberMax, nil
 }
 
 // ReadHeaders returns the intact and distinct copies of the header of a file

@@ -29,8 +29,13 @@ func (g *Gauge) touch() {
 	}
 }
 
-// Add notes that n more bytes have come into memory.
-func (g *Gauge) Add(n int64) { g.bytes.Add(n) }
+// Add notes that n more bytes have come into memory, of size at most: what comes
+// twice is not told apart.
+func (g *Gauge) Add(n, size int64) {
+	if n = min(n, size-g.bytes.Load()); n > 0 {
+		g.bytes.Add(n)
+	}
+}
 
 // Clear notes that all that was added has been given back. What is added at
 // the same time may be forgotten.

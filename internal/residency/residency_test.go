@@ -64,8 +64,8 @@ func TestAGaugeWakesOnceARound(t *testing.T) {
 func TestAGaugeCountsUntilItIsCleared(t *testing.T) {
 	t.Parallel()
 	var g Gauge
-	g.Add(3)
-	g.Add(4)
+	g.Add(3, 8)
+	g.Add(4, 8)
 	if g.Bytes() != 7 {
 		t.Fatalf("%d bytes, want 7", g.Bytes())
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -84,7 +85,7 @@ func (r run) get(key []byte, hash uint64) (value []byte, ok bool, err error) {
 	if t == nil {
 		return nil, false, nil
 	}
-	value, _, _, ok, err = t.Get(key, hash, base.SeqNumMax)
+	value, _, _, ok, err = t.Get(key, hash, base.SeqNumMax, nil)
 	return value, ok, err
 }
 
@@ -391,7 +392,7 @@ func BenchmarkBuild(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		opts WriterOptions
-	}{{"none", WriterOptions{}}, {"s2", WriterOptions{Compression: S2}}, {"zstd", WriterOptions{Compression: Zstd}}} {
+	}{{"none", WriterOptions{}}, {"s2", WriterOptions{Compression: codec.S2}}, {"zstd", WriterOptions{Compression: codec.Zstd}}} {
 		b.Run(c.name, func(b *testing.B) {
 			var key []byte
 			for b.Loop() {

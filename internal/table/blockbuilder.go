@@ -19,6 +19,7 @@ type blockBuilder struct {
 	metas []base.Meta
 	// prefixLen is how many bytes all keys share.
 	prefixLen int
+	pointers  int // how many of the values are
 }
 
 func (b *blockBuilder) count() int { return len(b.seqs) }
@@ -26,6 +27,7 @@ func (b *blockBuilder) count() int { return len(b.seqs) }
 func (b *blockBuilder) reset() {
 	b.keys, b.values, b.solo = b.keys[:0], b.values[:0], nil
 	b.kEnds, b.vEnds, b.seqs, b.metas = b.kEnds[:0], b.vEnds[:0], b.seqs[:0], b.metas[:0]
+	b.pointers = 0
 }
 
 // add appends an entry. shared is how many bytes its key shares with the key
@@ -46,7 +48,15 @@ func (b *blockBuilder) add(e *base.Entry, shared int) {
 	b.vEnds = append(b.vEnds, len(b.values)+len(b.solo))
 	b.seqs = append(b.seqs, e.Seq)
 	b.metas = append(b.metas, e.Meta)
+	if e.Meta.Kind == base.KindPointer {
+		b.pointers++
+	}
 }
+
+// mostlyPointers reports whether most entries are pointers. A block of them
+// stays as it is: it would save a few bytes of a long value, and each read of
+// the value would have to decode the block first.
+func (b *blockBuilder) mostlyPointers() bool { return 2*b.pointers > b.count() }
 
 // keySize estimates the key part of the block after one more key of n bytes
 // that shares so many with the last one.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // A blockEntry is what the directory knows of one block: where its two parts
@@ -42,7 +43,7 @@ type blockEntry struct {
 
 	kEnds, vEnds, seqs, expiries    width
 	hasFlags, hasUsers, hasExpiries bool
-	codec                           codec
+	codec                           codec.ID
 }
 
 const (
@@ -82,29 +83,42 @@ func (e *blockEntry) appendTo(dst []byte) []byte {
 // decodeBlockEntry is the inverse of blockEntry.appendTo. It makes sense of
 // any 32 bytes; check says whether they are any good.
 func decodeBlockEntry(src []byte) blockEntry {
+	var e blockEntry
+	e.decode(src)
+	return e
+}
+
+// decode is decodeBlockEntry for who has a place for the entry: a point read
+// has no time to copy it about.
+func (e *blockEntry) decode(src []byte) {
 	le := binary.LittleEndian
 	_ = src[blockEntrySize-1]
 	k, v, shape := le.Uint64(src), le.Uint64(src[8:]), le.Uint16(src[30:])
-	return blockEntry{
-		keyOff:    int64(k & offsetMax),
-		valOff:    int64(v & offsetMax),
-		keyLen:    le.Uint32(src[16:]),
-		valLen:    le.Uint32(src[20:]),
-		valueLen:  le.Uint32(src[24:]),
-		prefixLen: uint16(v >> 48),
-		suffixLen: le.Uint16(src[28:]),
-		count:     int(k>>48&0xff) + 1,
-		flags:     uint8(k >> 56),
+	e.keyOff = int64(k & offsetMax)
+	e.valOff = int64(v & offsetMax)
+	e.keyLen = le.Uint32(src[16:])
+	e.valLen = le.Uint32(src[20:])
+	e.valueLen = le.Uint32(src[24:])
+	e.prefixLen = uint16(v >> 48)
+	e.suffixLen = le.Uint16(src[28:])
+	e.count = int(k>>48&0xff) + 1
+	e.flags = uint8(k >> 56)
 
-		kEnds:       width(shape & 3),
-		vEnds:       width(shape >> 2 & 3),
-		seqs:        width(shape >> 4 & 7),
-		expiries:    width(shape >> 7 & 7),
-		hasFlags:    shape&shapeFlags != 0,
-		hasUsers:    shape&shapeUsers != 0,
-		hasExpiries: shape&shapeExpiries != 0,
-		codec:       codec(shape >> 12 & 3),
-	}
+	e.kEnds = width(shape & 3)
+	e.vEnds = width(shape >> 2 & 3)
+	e.seqs = width(shape >> 4 & 7)
+	e.expiries = width(shape >> 7 & 7)
+	e.hasFlags = shape&shapeFlags != 0
+	e.hasUsers = shape&shapeUsers != 0
+	e.hasExpiries = shape&shapeExpiries != 0
+	e.codec = codec.ID(shape >> 12 & 3)
+}
+
+// keyPartOf is as much of decodeBlockEntry as tells where the key part is.
+func keyPartOf(src []byte) (off, n int64) {
+	le := binary.LittleEndian
+	_ = src[blockEntrySize-1]
+	return int64(le.Uint64(src) & offsetMax), int64(le.Uint32(src[16:]))
 }
 
 // rawLen returns the length of the value part before compression.
@@ -120,16 +134,16 @@ func (e *blockEntry) rawLen() int64 {
 func (e *blockEntry) check(src []byte, off, dataEnd int64) error {
 	shape := binary.LittleEndian.Uint16(src[30:])
 	switch {
-	case shape&^shapeKnown != 0, e.seqs >= widths, e.expiries >= widths, e.codec > codecMax:
+	case shape&^shapeKnown != 0, e.seqs >= widths, e.expiries >= widths, e.codec > codec.Last:
 		return base.Corrupt(off, "block shape", shape, "a known shape")
 	case e.keyOff > dataEnd-int64(e.keyLen):
 		return base.Corrupt(off, "end of a key part", e.keyOff+int64(e.keyLen), dataEnd)
 	case e.valOff > dataEnd-int64(e.valLen):
 		return base.Corrupt(off, "end of a value part", e.valOff+int64(e.valLen), dataEnd)
-	case e.codec == codecNone && e.rawLen() != int64(e.valLen):
+	case e.codec == codec.None && e.rawLen() != int64(e.valLen):
 		return base.Corrupt(off, "length of a value part", e.valLen, e.rawLen())
-	case e.codec != codecNone && e.rawLen() > compressedRawMax:
-		return base.Corrupt(off, "length of a compressed value part", e.rawLen(), compressedRawMax)
+	case e.codec != codec.None && e.rawLen() > codec.SizeMax:
+		return base.Corrupt(off, "length of a compressed value part", e.rawLen(), codec.SizeMax)
 	case e.kEnds != width0 && e.suffixLen != 0:
 		return base.Corrupt(off, "length of every suffix", e.suffixLen, 0)
 	case e.hasFlags && e.flags != 0:

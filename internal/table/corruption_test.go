@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // smallTable returns a table of several blocks with all that the format
 // knows.
-func smallTable(t testing.TB, how Compression) ([]base.Entry, []byte) {
+func smallTable(t testing.TB, how codec.ID) ([]base.Entry, []byte) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	var entries []base.Entry
 	for i := range 24 {
@@ -53,7 +54,7 @@ func answers(t testing.TB, data []byte, entries []base.Entry) ([]string, error) 
 	}
 	for _, e := range entries {
 		for _, key := range [][]byte{e.Key, append(e.Key[:len(e.Key):len(e.Key)], 'x')} {
-			value, meta, seq, ok, err := r.Get(key, hashOf(key), e.Seq)
+			value, meta, seq, ok, err := r.Get(key, hashOf(key), e.Seq, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -65,7 +66,7 @@ func answers(t testing.TB, data []byte, entries []base.Entry) ([]string, error) 
 
 func TestAnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, how := range []Compression{None, S2, Zstd} {
+	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, data := smallTable(t, how)
 		want, err := answers(t, data, entries)
 		if err != nil {
@@ -76,7 +77,7 @@ func TestAnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
 		for bit := 0; bit < 8*len(data); bit++ {
 			// Compressed tables differ in the value parts alone: a sample will
 			// do; and one zero in the padding is like another.
-			if how != None && bit%13 != 0 || pad.from <= int64(bit/8) && int64(bit/8) < pad.to && bit%171 != 0 {
+			if how != codec.None && bit%13 != 0 || pad.from <= int64(bit/8) && int64(bit/8) < pad.to && bit%171 != 0 {
 				continue
 			}
 			bad := slices.Clone(data)
@@ -117,7 +118,7 @@ func zeroPadding(t testing.TB, data []byte) span {
 
 func TestATableCutShortOrLengthenedIsRefused(t *testing.T) {
 	t.Parallel()
-	_, data := smallTable(t, None)
+	_, data := smallTable(t, codec.None)
 	for n := range data {
 		if _, err := openBytes(t, data[:n], ReaderOptions{}); !errors.Is(err, base.ErrCorrupt) {
 			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
@@ -135,7 +136,7 @@ func TestATableCutShortOrLengthenedIsRefused(t *testing.T) {
 
 func TestAFileShorterThanTheCallerSaysIsCorrupt(t *testing.T) {
 	t.Parallel()
-	_, data := smallTable(t, None)
+	_, data := smallTable(t, codec.None)
 	r, err := openBytes(t, data, ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,10 +148,10 @@ func TestAFileShorterThanTheCallerSaysIsCorrupt(t *testing.T) {
 
 func TestErrorsNameTheFileAndThePlace(t *testing.T) {
 	t.Parallel()
-	_, data := smallTable(t, None)
+	_, data := smallTable(t, codec.None)
 	data[3] ^= 1 // in the first value part
 	r := mustOpen(t, data, ReaderOptions{})
-	_, _, _, _, err := r.Get([]byte("key-000"), hashOf([]byte("key-000")), base.SeqNumMax)
+	_, _, _, _, err := r.Get([]byte("key-000"), hashOf([]byte("key-000")), base.SeqNumMax, nil)
 	var c *base.CorruptionError
 	if !errors.As(err, &c) || c.File != "t" || c.Offset != 0 || c.Got == "" || c.Want == "" {
 		t.Errorf("got %#v", err)

@@ -29,7 +29,7 @@ func TestATableMayHoldRangeDeletionsAlone(t *testing.T) {
 	if r.Deletions().Cover([]byte("l"), 7) != 7 || r.Deletions().Cover([]byte("m"), 7) != 0 {
 		t.Error("the deletion does not cover what it should")
 	}
-	if _, _, _, ok, err := r.Get([]byte("c"), hashOf([]byte("c")), 9); ok || err != nil {
+	if _, _, _, ok, err := r.Get([]byte("c"), hashOf([]byte("c")), 9, nil); ok || err != nil {
 		t.Errorf("Get found something: %v", err)
 	}
 	if newer, err := r.RangeNewer(nil, nil, 0); newer || err != nil {

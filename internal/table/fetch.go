@@ -26,7 +26,7 @@ func (s *span) fetch(it *Iter, off, n int64) error {
 	if it.opts.Reverse {
 		from, to = max(0, off+n-want), off+n
 	}
-	if err := it.r.m.Populate(from, to-from); err != nil {
+	if err := it.r.populate(from, to-from); err != nil {
 		return err
 	}
 	s.from, s.to = from, to

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // reseal gives a damaged table checksums that fit, as somebody would who
@@ -87,7 +88,7 @@ func exercise(t *testing.T, data []byte, entries []base.Entry) {
 		_, err = r.RangeNewer(e.Key, entries[len(entries)-1].Key, e.Seq)
 		mustBeCorrupt(t, err)
 		for _, at := range []base.SeqNum{e.Seq, e.Seq - 1, base.SeqNumMax} {
-			_, _, _, _, err := r.Get(e.Key, hashOf(e.Key), at)
+			_, _, _, _, err := r.Get(e.Key, hashOf(e.Key), at, nil)
 			mustBeCorrupt(t, err)
 		}
 		_, err = r.EstimateOffset(e.Key)
@@ -106,7 +107,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 // left or with ones that fit.
 func FuzzTableOpen(f *testing.F) {
 	var entries []base.Entry
-	for _, how := range []Compression{None, S2, Zstd} {
+	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		var data []byte
 		entries, data = smallTable(f, how)
 		f.Add(data, true)
@@ -123,7 +124,7 @@ func FuzzTableOpen(f *testing.F) {
 
 // FuzzBlockDecode checks a key part and, if it passes, reads all of it.
 func FuzzBlockDecode(f *testing.F) {
-	_, data := smallTable(f, None)
+	_, data := smallTable(f, codec.None)
 	foot, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
 	if err != nil {
 		f.Fatal(err)
@@ -182,7 +183,7 @@ func readAll(t *testing.T, v *view) {
 // without a fuzzer at work.
 func TestHostileTablesAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, how := range []Compression{None, S2, Zstd} {
+	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, data := smallTable(t, how)
 		pad := zeroPadding(t, data)
 		for seed := range uint64(300) {

@@ -230,14 +230,3 @@ func decorate(rng *rand.Rand, e *base.Entry) {
 		e.Meta.ExpiresAt = ^uint64(0) - rng.Uint64N(3)
 	}
 }
-
-// mapCache is a Cache that keeps everything.
-type mapCache struct{ m map[uint64][]byte }
-
-func (c *mapCache) Get(table, block uint64) []byte { return c.m[table<<32|block] }
-func (c *mapCache) Put(table, block uint64, data []byte) {
-	if c.m == nil {
-		c.m = map[uint64][]byte{}
-	}
-	c.m[table<<32|block] = data
-}

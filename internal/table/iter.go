@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 )
@@ -21,6 +22,10 @@ type IterOptions struct {
 	// that showed them. It costs nothing but the copy; a seek still goes
 	// through the mapping.
 	Unmapped bool
+	// Arena is where compressed values are decoded to, unless the iterator is
+	// Unmapped; they are valid until it is reset. With nil the garbage collector
+	// has them.
+	Arena *codec.Arena
 }
 
 // An Iter shows the entries of a table in order; it implements iter.Source.
@@ -39,6 +44,10 @@ type Iter struct {
 	v      view
 	values []byte
 	loaded bool
+	// aimed says that a seek is under way, which looks into the block before
+	// block; searched is the block that the last one has left in v, or -1.
+	aimed    bool
+	searched int
 	// inOrder counts the blocks since the last seek; fetched is how far ahead
 	// the file has been fetched for them.
 	inOrder     int
@@ -61,7 +70,7 @@ func (r *Reader) NewIter(opts IterOptions) *Iter {
 // Init makes it an iterator over r at no position.
 func (it *Iter) Init(r *Reader, opts IterOptions) {
 	buf, w := it.buf, it.windows
-	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w}
+	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w, searched: -1}
 	if opts.Unmapped {
 		if it.windows == nil {
 			it.windows = &windows{}
@@ -74,18 +83,9 @@ func (it *Iter) Init(r *Reader, opts IterOptions) {
 	}
 }
 
-// Seek positions the iterator as iter.Source says.
-func (it *Iter) Seek(key []byte) {
-	it.err, it.loaded, it.inOrder = nil, false, 0
-	it.keysFetched, it.valsFetched = span{}, span{}
-	switch {
-	case key != nil:
-		it.block, it.at, it.err = it.r.seek(key, base.SeqNumMax)
-	case it.opts.Reverse:
-		it.block, it.at = int(it.r.blocks), 0
-	default:
-		it.block, it.at = 0, 0
-	}
+// Close lets go of the table and the arena. Only Init may follow.
+func (it *Iter) Close() {
+	it.r, it.v, it.values, it.opts.Arena, it.err = nil, view{}, nil, nil, nil
 }
 
 // Fill replaces the contents of b as iter.Source says.
@@ -150,7 +150,7 @@ func (it *Iter) load() error {
 	if err != nil {
 		return err
 	}
-	it.loaded = true
+	it.loaded, it.searched = true, -1
 	it.inOrder++
 	return nil
 }
@@ -158,7 +158,7 @@ func (it *Iter) load() error {
 func (it *Iter) loadMapped() error {
 	r, b := it.r, it.block
 	r.gauge.Touch()
-	if !r.keysOK.has(b) {
+	if it.searched != b && !r.keysOK.has(b) {
 		e := r.entryOf(b)
 		if err := r.checkEntry(b, &e); err != nil {
 			return r.inFile(err)
@@ -170,7 +170,9 @@ func (it *Iter) loadMapped() error {
 			return err
 		}
 	}
-	it.v = r.viewVerified(b)
+	if it.searched != b {
+		it.v = r.viewVerified(b)
+	}
 	if it.opts.KeysOnly && !it.v.mayPoint() {
 		it.values = r.unread(&it.v)
 		return nil
@@ -183,8 +185,20 @@ func (it *Iter) loadMapped() error {
 			return err
 		}
 	}
-	var err error
-	it.values, err = r.values(b, &it.v)
+	it.values = r.data[it.v.valOff : it.v.valOff+int64(it.v.valLen)]
+	if it.v.codec == codec.None {
+		return nil
+	}
+	return it.decode()
+}
+
+// decode replaces the values of a compressed block by what they are decoded to.
+func (it *Iter) decode() (err error) {
+	if it.inOrder == 0 {
+		it.values, err = it.r.soughtValues(it.block, &it.v, it.values, it.opts.Arena)
+	} else {
+		it.values, err = it.r.decodeInto(&it.v, it.values, it.opts.Arena)
+	}
 	return err
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
@@ -28,7 +30,7 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 		opts := WriterOptions{
 			Salt:        rng.Uint64(),
 			BlockSize:   []int{0, 1, 64, 1 << 10, 100 << 10}[rng.IntN(5)],
-			Compression: Compression(rng.IntN(3)),
+			Compression: codec.ID(rng.IntN(3)),
 			Index:       IndexWidth(rng.IntN(3)),
 		}
 		deletions := randomDeletions(rng, entries)
@@ -38,7 +40,8 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 		data, props := mustBuildWith(t, entries, deletions, opts)
 		var ropts ReaderOptions
 		if rng.IntN(2) == 0 {
-			ropts.Cache = &mapCache{}
+			ropts.Cache = cache.New(1 << 20)
+			defer ropts.Cache.Close()
 		}
 		r := mustOpen(t, data, ropts)
 		fail := func(format string, args ...any) {
@@ -127,7 +130,7 @@ func checkGets(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 			key = near(rng, key)
 		}
 		want, there := find(entries, key, at)
-		value, meta, seq, ok, err := r.Get(key, hashOf(key), at)
+		value, meta, seq, ok, err := r.Get(key, hashOf(key), at, nil)
 		got := base.Entry{Key: key, Value: value, Seq: seq, Meta: meta}
 		if err != nil || ok != there || ok && !sameEntry(got, want) {
 			fail("get %.60q at %d: %s, %v, %v; want %s, %v", key, at, describe(got), ok, err, describe(want), there)

@@ -19,7 +19,7 @@ func (r *Reader) Newest(hash uint64, since base.SeqNum) (bool, error) {
 	for range x.slots {
 		page := int(slot >> x.pageShift())
 		if !r.pagesOK.has(page) {
-			if err := r.verifyPage(page); err != nil {
+			if err := r.verifyPage(page, true); err != nil {
 				return false, err
 			}
 		}

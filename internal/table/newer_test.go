@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // checkNewer asks for newer versions of keys and ranges, and compares with
@@ -75,7 +76,7 @@ func TestNewestComparesTheWholeHash(t *testing.T) {
 
 // Not parallel: it counts allocations.
 func TestLookingForNewerVersionsAllocatesNothing(t *testing.T) {
-	_, data := smallTable(t, None)
+	_, data := smallTable(t, codec.None)
 	r := mustOpen(t, data, ReaderOptions{})
 	key := []byte("key-003")
 	hash := hashOf(key)

@@ -2,23 +2,23 @@ package table
 
 import "github.com/stoatdb/stoat/internal/vfs"
 
-const (
-	// writeSize is the size of the writes that a table is made with.
-	writeSize = 1 << 20
-	// writeBackSize is how much is written before the system is told to start
-	// writing it back. Without it the final sync would do all of the work at
-	// once, in everybody's way.
-	writeBackSize = 4 << 20
-)
+// writeSize is the size of the writes that a table is made with.
+const writeSize = 1 << 20
 
 // An output appends to a file through a buffer. After an error it stays in
 // that error.
 type output struct {
-	file    vfs.File
-	buf     []byte
-	off     int64 // of buf in the file
-	started int64 // what lies before it is being written back
-	err     error
+	file vfs.File
+	back vfs.WriteBack
+	buf  []byte
+	off  int64 // of buf in the file
+	err  error
+}
+
+// newOutput leaves it to the bytes to say how large a buffer they need: most
+// tables of a small database have few.
+func newOutput(file vfs.File) output {
+	return output{file: file, back: vfs.NewWriteBack(file)}
 }
 
 func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
@@ -55,9 +55,5 @@ func (o *output) put(b []byte) {
 		return
 	}
 	o.off += int64(len(b))
-	if o.off-o.started >= writeBackSize {
-		// It is a hint: where it fails, the final sync does the work.
-		_ = o.file.SyncRange(o.started, o.off-o.started)
-		o.started = o.off
-	}
+	o.err = o.back.Reached(o.off)
 }

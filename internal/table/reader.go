@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -14,9 +15,9 @@ import (
 
 // ReaderOptions say how a table is read.
 type ReaderOptions struct {
-	// Cache keeps decompressed blocks. Without one, each read of a compressed
-	// block decompresses it anew.
-	Cache Cache
+	// Cache keeps decoded blocks. With nil, each read of a compressed block
+	// decodes it anew.
+	Cache *cache.Cache
 	// CacheID names the table in the cache.
 	CacheID uint64
 	// MappedOnly closes the file once it is mapped, so that a database of many
@@ -97,7 +98,7 @@ func (r *Reader) open(size int64) error {
 	if r.data = r.m.Bytes(); int64(len(r.data)) != size {
 		return base.Corrupt(0, "length of the mapping", len(r.data), size)
 	}
-	if err := r.m.Populate(r.sumsOff(), size-r.sumsOff()); err != nil {
+	if _, err := r.m.Populate(r.sumsOff(), size-r.sumsOff()); err != nil {
 		return err
 	}
 	r.gauge.Touch()

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 )
@@ -28,7 +30,7 @@ func manyEntries(n int) []base.Entry {
 func TestManyGoroutinesReadOneTable(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(3000)
-	for _, how := range []Compression{None, S2, Zstd} {
+	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		data, _ := mustBuild(t, entries, WriterOptions{Compression: how})
 		r := mustOpen(t, data, ReaderOptions{})
 		var wg sync.WaitGroup
@@ -37,7 +39,7 @@ func TestManyGoroutinesReadOneTable(t *testing.T) {
 				rng := rand.New(rand.NewPCG(g, 1))
 				for range 300 {
 					e := entries[rng.IntN(len(entries))]
-					v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10)
+					v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10, nil)
 					if err != nil || !ok || !bytes.Equal(v, e.Value) {
 						t.Errorf("get %s: %v, %v", e.Key, ok, err)
 						return
@@ -75,10 +77,10 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(500, func() {
 		e := &entries[n%len(entries)]
 		n += 77
-		if _, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10); !ok || err != nil {
+		if _, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10, nil); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if _, _, _, ok, err := r.Get(absent, hashOf(absent), 10); ok || err != nil {
+		if _, _, _, ok, err := r.Get(absent, hashOf(absent), 10, nil); ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}); got != 0 {
@@ -135,7 +137,7 @@ func TestUnmappedValuesSurviveTheNextFill(t *testing.T) {
 		e.Value = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 1+rng.IntN(20_000))
 		entries = append(entries, e)
 	}
-	for _, how := range []Compression{None, S2} {
+	for _, how := range []codec.ID{codec.None, codec.S2} {
 		data, _ := mustBuild(t, entries, WriterOptions{Compression: how})
 		r := mustOpen(t, data, ReaderOptions{})
 		it := r.NewIter(IterOptions{Unmapped: true})
@@ -194,25 +196,71 @@ func TestEstimatesAscendFromNothingToEverything(t *testing.T) {
 	}
 }
 
-func TestACompressedBlockIsDecompressedOnce(t *testing.T) {
+func TestACompressedBlockIsDecodedOnce(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(200)
-	for _, how := range []Compression{S2, Zstd} {
+	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
 		data, props := mustBuild(t, entries, WriterOptions{Compression: how})
 		if props.ValuePartBytes > props.ValueBytes/2 {
 			t.Errorf("%d bytes of values became %d", props.ValueBytes, props.ValuePartBytes)
 		}
-		cache := &mapCache{}
-		r := mustOpen(t, data, ReaderOptions{Cache: cache, CacheID: 3})
-		get := func() *byte {
-			v, _, _, ok, err := r.Get(entries[9].Key, hashOf(entries[9].Key), 10)
-			if !ok || err != nil {
+		blocks := cache.New(1 << 20)
+		defer blocks.Close()
+		r := mustOpen(t, data, ReaderOptions{Cache: blocks, CacheID: 3})
+		for range 3 {
+			v, _, _, ok, err := r.Get(entries[9].Key, hashOf(entries[9].Key), 10, nil)
+			if !ok || err != nil || !bytes.Equal(v, entries[9].Value) {
 				t.Fatal(ok, err)
 			}
-			return &v[0]
 		}
-		if first, second := get(), get(); first != second || len(cache.m) != 1 {
-			t.Errorf("two reads did not share what the cache holds")
+		if s := blocks.Stats(); s.Misses != 1 || s.Hits != 2 {
+			t.Errorf("%+v: three reads of one block, want one miss", s)
+		}
+	}
+}
+
+func TestAWalkLeavesTheCacheAlone(t *testing.T) {
+	t.Parallel()
+	entries := manyEntries(3000)
+	data, _ := mustBuild(t, entries, WriterOptions{Compression: codec.S2})
+	blocks := cache.New(1 << 20)
+	defer blocks.Close()
+	r := mustOpen(t, data, ReaderOptions{Cache: blocks, CacheID: 3})
+	var b iter.Batch
+	b.Want = iter.BatchSize
+	it := r.NewIter(IterOptions{})
+	it.Seek(nil)
+	for n := 0; n < len(entries); n += b.N {
+		if err := it.Fill(&b); err != nil || b.N == 0 {
+			t.Fatal(n, err)
+		}
+	}
+	if s := blocks.Stats(); s.Misses != 1 || s.Bytes > 2*blockSizeDefault {
+		t.Errorf("%+v: a walk left more than the block that it began in", s)
+	}
+}
+
+func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
+	}
+	entries := manyEntries(3000)
+	var arena codec.Arena
+	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
+		data, _ := mustBuild(t, entries, WriterOptions{Compression: how})
+		blocks := cache.New(1 << 20)
+		defer blocks.Close()
+		r := mustOpen(t, data, ReaderOptions{Cache: blocks})
+		n := 0
+		if got := testing.AllocsPerRun(500, func() {
+			arena.Reset()
+			e := &entries[n%len(entries)]
+			n += 77
+			if _, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10, &arena); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}); got != 0 {
+			t.Errorf("codec %d: a get allocates %v times", how, got)
 		}
 	}
 }
@@ -224,7 +272,7 @@ func TestRandomValuesAreStoredAsTheyAre(t *testing.T) {
 	for i := range entries {
 		entries[i].Value = randomBytes(rng, 128)
 	}
-	_, props := mustBuild(t, entries, WriterOptions{Compression: S2})
+	_, props := mustBuild(t, entries, WriterOptions{Compression: codec.S2})
 	if props.ValuePartBytes != props.ValueBytes {
 		t.Errorf("%d bytes of values became %d", props.ValueBytes, props.ValuePartBytes)
 	}

@@ -21,6 +21,13 @@ func (r *Reader) GiveBack() error {
 	return r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
 }
 
+// populate brings [off, off+n) of the file into memory.
+func (r *Reader) populate(off, n int64) error {
+	brought, err := r.m.Populate(off, n)
+	r.gauge.Add(brought, r.sumsOff())
+	return err
+}
+
 // HeapBytes is about how much of the Go heap the reader takes.
 func (r *Reader) HeapBytes() int64 {
 	words := len(r.keysOK) + len(r.valsOK) + len(r.pagesOK)

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -30,20 +31,53 @@ func (r *Reader) seek(key []byte, seq base.SeqNum) (block, entry int, err error)
 // firstBlockFrom returns the first block whose first entry does not come
 // before (key, seq).
 func (r *Reader) firstBlockFrom(key []byte, seq base.SeqNum) (int, error) {
+	s := r.searchFor(key)
+	for s.Left > 0 {
+		s.Step()
+	}
+	return r.firstOfEqual(&s, key, seq)
+}
+
+// A FenceSearch looks for the first block whose fence is not less than that of
+// a key. It has no branches that depend on the fences, as nobody can predict
+// them; instead of guessing on, who searches several tables takes the steps of
+// all searches in turn.
+type FenceSearch struct {
+	// Left is how many fences are left to search among; none at the end.
+	Left   int
+	from   int
+	want   uint64
+	fences []byte
+}
+
+// Step halves what is left, which must be something.
+func (s *FenceSearch) Step() {
+	half := (s.Left + 1) / 2
+	fence := binary.LittleEndian.Uint64(s.fences[fenceSize*(s.from+half-1):])
+	_, less := bits.Sub64(fence, s.want, 0)
+	s.from += half & -int(less)
+	s.Left -= half
+}
+
+// searchFor begins the search for the fence of key. It has ended already for a
+// key that does not begin as all keys do.
+func (r *Reader) searchFor(key []byte) FenceSearch {
 	n := min(r.shared, len(key))
-	if c := bytes.Compare(key[:n], r.first[:n]); c < 0 || c == 0 && n < r.shared {
-		return 0, nil
-	} else if c > 0 {
-		return int(r.blocks), nil
+	switch c := bytes.Compare(key[:n], r.first[:n]); {
+	case c < 0 || c == 0 && n < r.shared:
+		return FenceSearch{}
+	case c > 0:
+		return FenceSearch{from: int(r.blocks)}
 	}
-	fence := fenceOf(key[r.shared:])
-	from := r.searchFences(fence, 0)
-	if from == int(r.blocks) || r.fence(from) != fence {
-		return from, nil
-	}
-	to := int(r.blocks)
-	if fence != ^uint64(0) {
-		to = r.searchFences(fence+1, from)
+	return FenceSearch{Left: int(r.blocks), want: fenceOf(key[n:]), fences: r.fences}
+}
+
+// firstOfEqual returns the first block whose first entry does not come before
+// (key, seq), given the first with a fence that is not less than that of key.
+func (r *Reader) firstOfEqual(s *FenceSearch, key []byte, seq base.SeqNum) (int, error) {
+	from, to := s.from, s.from
+	if s.fences != nil && from < int(r.blocks) && r.fence(from) == s.want {
+		to = r.endOfEqual(from, s.want)
 	}
 	for from < to {
 		mid := int(uint(from+to) / 2)
@@ -60,19 +94,17 @@ func (r *Reader) firstBlockFrom(key []byte, seq base.SeqNum) (int, error) {
 	return from, nil
 }
 
-// searchFences returns the first block from from on whose fence is not less
-// than fence, or the count of blocks.
-func (r *Reader) searchFences(fence uint64, from int) int {
-	to := int(r.blocks)
-	for from < to {
-		mid := int(uint(from+to) / 2)
-		if r.fence(mid) < fence {
-			from = mid + 1
-		} else {
-			to = mid
-		}
+// endOfEqual returns the first block from from on whose fence is not fence, or
+// the count of blocks.
+func (r *Reader) endOfEqual(from int, fence uint64) int {
+	if fence == ^uint64(0) {
+		return int(r.blocks)
 	}
-	return from
+	s := FenceSearch{Left: int(r.blocks) - from, from: from, want: fence + 1, fences: r.fences}
+	for s.Left > 0 {
+		s.Step()
+	}
+	return s.from
 }
 
 // EstimateOffset returns about how many bytes of the table's blocks lie

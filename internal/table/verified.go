@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // inFile names the table in an error. That nothing is wrong costs nothing.
@@ -59,7 +60,7 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 		return r.inFile(err)
 	}
 	if fetch {
-		if err := r.m.Populate(e.keyOff, int64(e.keyLen)); err != nil {
+		if err := r.populate(e.keyOff, int64(e.keyLen)); err != nil {
 			return err
 		}
 	}
@@ -67,7 +68,6 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 		return err
 	}
 	r.keysOK.set(b)
-	r.gauge.Add(int64(e.keyLen))
 	return nil
 }
 
@@ -80,36 +80,42 @@ func (r *Reader) checkKeyPart(b int, e blockEntry, part []byte) error {
 	return r.inFile(v.check())
 }
 
-// values returns the values of the block that v shows, verified and
-// decompressed.
-func (r *Reader) values(b int, v *view) ([]byte, error) {
+// values returns the values of the block that v shows, verified, and decoded
+// into the arena if they are compressed.
+func (r *Reader) values(b int, v *view, arena *codec.Arena) ([]byte, error) {
+	stored, err := r.stored(b, v)
+	if v.codec == codec.None || err != nil {
+		return stored, err
+	}
+	return r.decodeInto(v, stored, arena)
+}
+
+// stored returns the values of the block that v shows as they are stored,
+// verified.
+func (r *Reader) stored(b int, v *view) ([]byte, error) {
 	if !r.valsOK.has(b) {
 		if err := r.verifyValues(b, v, true); err != nil {
 			return nil, err
 		}
 	}
-	stored := r.data[v.valOff : v.valOff+int64(v.valLen)]
-	if v.codec == codecNone {
-		return stored, nil
-	}
-	return r.decompressed(b, v, stored)
+	return r.data[v.valOff : v.valOff+int64(v.valLen)], nil
 }
 
 // unread returns as many bytes as the values of the block of v have, for who
 // wants to know their lengths alone.
 func (r *Reader) unread(v *view) []byte {
-	if v.codec == codecNone {
+	if v.codec == codec.None {
 		return r.data[v.valOff : v.valOff+int64(v.valLen)]
 	}
 	return zeros()[:v.rawLen()]
 }
 
 // zeros stands in for the values of any compressed block.
-var zeros = sync.OnceValue(func() []byte { return make([]byte, compressedRawMax) })
+var zeros = sync.OnceValue(func() []byte { return make([]byte, codec.SizeMax) })
 
 func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 	if fetch {
-		if err := r.m.Populate(v.valOff, int64(v.valLen)); err != nil {
+		if err := r.populate(v.valOff, int64(v.valLen)); err != nil {
 			return err
 		}
 	}
@@ -118,48 +124,23 @@ func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 		return r.inFile(err)
 	}
 	r.valsOK.set(b)
-	r.gauge.Add(int64(v.valLen))
 	return nil
 }
 
-// decompressed returns the values of a compressed block from the cache, or
-// makes them and offers them to it.
-func (r *Reader) decompressed(b int, v *view, stored []byte) ([]byte, error) {
-	if r.opts.Cache != nil {
-		if raw := r.opts.Cache.Get(r.opts.CacheID, uint64(b)); int64(len(raw)) == v.rawLen() {
-			return raw, nil
-		}
-	}
-	raw := make([]byte, v.rawLen())
-	if err := r.decompress(v, raw, stored); err != nil {
-		return nil, err
-	}
-	if r.opts.Cache != nil {
-		r.opts.Cache.Put(r.opts.CacheID, uint64(b), raw)
-	}
-	return raw, nil
-}
-
-func (r *Reader) decompress(v *view, raw, stored []byte) error {
-	err := v.codec.decompress(raw, stored)
-	if c, ok := err.(*base.CorruptionError); ok {
-		c.Offset = v.valOff
-	}
-	return r.inFile(err)
-}
-
-// verifyPage verifies one page of the hash index.
-func (r *Reader) verifyPage(p int) error {
+// verifyPage verifies one page of the hash index, after fetching it if fetch
+// is set.
+func (r *Reader) verifyPage(p int, fetch bool) error {
 	from := p * pageSize
 	b := r.index[from:min(from+pageSize, len(r.index))]
 	at := r.hashOff() + int64(from)
-	if err := r.m.Populate(at, int64(len(b))); err != nil {
-		return err
+	if fetch {
+		if err := r.populate(at, int64(len(b))); err != nil {
+			return err
+		}
 	}
 	if err := r.checkSum(b, at, 2*int(r.blocks)+p, "checksum of the hash index"); err != nil {
 		return r.inFile(err)
 	}
 	r.pagesOK.set(p)
-	r.gauge.Add(int64(len(b)))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
@@ -18,6 +19,7 @@ type verifier struct {
 	// covered is how many bytes of the blocks belong to some part, and end
 	// the end of the value part seen last.
 	covered, valEnd, keyEnd int64
+	arena                   codec.Arena // of the block that is being verified
 }
 
 // Verify reads all of the table and returns the first thing that is not as
@@ -27,6 +29,7 @@ func (r *Reader) Verify() error {
 	c := verifier{r: r}
 	c.seen.SmallestSeq = base.SeqNumMax
 	for b := range int(r.blocks) {
+		c.arena.Reset()
 		if err := c.verifyBlock(b); err != nil {
 			return r.inFile(err)
 		}
@@ -44,7 +47,7 @@ func (c *verifier) verifyBlock(b int) error {
 	if err := r.verifyValues(b, &v, true); err != nil {
 		return err
 	}
-	if _, err := r.values(b, &v); err != nil {
+	if _, err := r.values(b, &v, &c.arena); err != nil {
 		return err
 	}
 	if v.valOff < c.valEnd || v.keyOff < c.keyEnd {
@@ -118,7 +121,7 @@ func (c *verifier) leadsTo(key []byte, b, i int) (bool, error) {
 	for range x.slots {
 		page := int(slot * uint64(x.slotBytes) / pageSize)
 		if !c.r.pagesOK.has(page) {
-			if err := c.r.verifyPage(page); err != nil {
+			if err := c.r.verifyPage(page, true); err != nil {
 				return false, err
 			}
 		}
@@ -148,7 +151,7 @@ func (c *verifier) verifyRest() error {
 	}
 	used := uint64(0)
 	for page := range r.hash.pages() {
-		if err := r.verifyPage(page); err != nil {
+		if err := r.verifyPage(page, true); err != nil {
 			return err
 		}
 	}

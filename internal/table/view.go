@@ -39,24 +39,30 @@ const (
 // makeView computes the offsets. They are within part for a part that
 // view.check accepts.
 func makeView(e blockEntry, part []byte) view {
-	v := view{part: part, blockEntry: e, oPrefix: 8}
-	if e.hasExpiries {
+	v := view{part: part, blockEntry: e}
+	v.lay()
+	return v
+}
+
+// lay computes the offsets from the directory's entry.
+func (v *view) lay() {
+	v.oPrefix = 8
+	if v.hasExpiries {
 		v.oPrefix = 16
 	}
-	v.oKEnds = v.oPrefix + int(e.prefixLen)
-	v.oVEnds = v.oKEnds + e.count*e.kEnds.bytes()
-	v.oSeqs = v.oVEnds + e.count*e.vEnds.bytes()
-	v.oFlags = v.oSeqs + e.count*e.seqs.bytes()
+	v.oKEnds = v.oPrefix + int(v.prefixLen)
+	v.oVEnds = v.oKEnds + v.count*v.kEnds.bytes()
+	v.oSeqs = v.oVEnds + v.count*v.vEnds.bytes()
+	v.oFlags = v.oSeqs + v.count*v.seqs.bytes()
 	v.oExpiries = v.oFlags
-	if e.hasFlags {
-		v.oExpiries += e.count
+	if v.hasFlags {
+		v.oExpiries += v.count
 	}
-	v.oUsers = v.oExpiries + e.count*e.expiries.bytes()
+	v.oUsers = v.oExpiries + v.count*v.expiries.bytes()
 	v.oSuffixes = v.oUsers
-	if e.hasUsers {
-		v.oSuffixes += e.count
+	if v.hasUsers {
+		v.oSuffixes += v.count
 	}
-	return v
 }
 
 func (v *view) prefix() []byte { return v.part[v.oPrefix:v.oKEnds] }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // windowSize is the size of a large read.
@@ -24,14 +25,14 @@ func (w *window) has(off, n int64) bool {
 // values that a Fill showed must survive the next Fill, since whoever merges
 // tables still shows the last of them then. A Fill shows one block at most and
 // so loads at most one window of values; two, used in turn, keep the promise.
-// The same holds for the two buffers of decompressed values. Keys are copied
+// The same holds for the two buffers of decoded values. Keys are copied
 // before they are shown and need one window.
 type windows struct {
 	keys  window
 	vals  [2]window
 	raw   [2][]byte
 	turn  int // the window of values loaded last
-	rawAt int // the buffer decompressed into last
+	rawAt int // the buffer decoded into last
 }
 
 func (w *windows) reset() {
@@ -63,13 +64,13 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	if err == nil {
 		err = r.inFile(r.checkSum(stored, e.valOff, int(r.blocks)+b, "checksum of a block's values"))
 	}
-	if err != nil || e.codec == codecNone {
+	if err != nil || e.codec == codec.None {
 		return v, stored, err
 	}
 	w.rawAt = 1 - w.rawAt
 	raw := grow(w.raw[w.rawAt][:0], int(e.rawLen()))
 	w.raw[w.rawAt] = raw
-	return v, raw, r.decompress(&v, raw, stored)
+	return v, raw, r.decode(&v, raw, stored)
 }
 
 // read returns [off, off+n) of the file, reading much more if it has to read:

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -21,8 +22,9 @@ type WriterOptions struct {
 	// BlockSize is the size in bytes to which the values of a block are
 	// gathered. Default: 4 KiB.
 	BlockSize int
-	// Compression of values. Default: None.
-	Compression Compression
+	// Compression is what blocks of values are compressed with, where that
+	// saves an eighth. Default: codec.None.
+	Compression codec.ID
 	// Index chooses the slots of the hash index. Default: IndexAuto.
 	Index IndexWidth
 }
@@ -32,6 +34,9 @@ const (
 	// keyPartSize is the size at which a block ends although its values are
 	// few: a search within a block should touch few cache lines.
 	keyPartSize = 1 << 10
+	// compressMin is the length from which the values of a block are
+	// compressed.
+	compressMin = 64
 	// soloMin is the length above which a value that begins a block is
 	// written from the caller's memory.
 	soloMin = 64 << 10
@@ -56,7 +61,7 @@ type Writer struct {
 	opts  WriterOptions
 	props Properties
 	block blockBuilder
-	comp  *compressor
+	comp  *codec.Compressor
 	hash  hashBuilder
 	err   error
 
@@ -82,18 +87,18 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.BlockSize == 0 {
 		opts.BlockSize = blockSizeDefault
 	}
-	if opts.BlockSize < 0 || opts.BlockSize > compressedRawMax/2 {
-		return nil, fmt.Errorf("table: block size %d, want 1 to %d", opts.BlockSize, compressedRawMax/2)
+	if opts.BlockSize < 0 || opts.BlockSize > codec.SizeMax/2 {
+		return nil, fmt.Errorf("table: block size %d, want 1 to %d", opts.BlockSize, codec.SizeMax/2)
 	}
-	if opts.Compression > Zstd || opts.Index > IndexWide {
+	if opts.Compression > codec.Last || opts.Index > IndexWide {
 		return nil, fmt.Errorf("table: unknown compression %d or index width %d", opts.Compression, opts.Index)
 	}
-	comp, err := newCompressor(opts.Compression)
+	comp, err := codec.NewCompressor(opts.Compression, compressMin, codec.SizeMax)
 	if err != nil {
-		return nil, fmt.Errorf("table: compressor: %w", err)
+		return nil, fmt.Errorf("table: %w", err)
 	}
 	return &Writer{
-		out:   output{file: file, buf: make([]byte, 0, writeSize)},
+		out:   newOutput(file),
 		opts:  opts,
 		comp:  comp,
 		props: Properties{Salt: opts.Salt, SmallestSeq: base.SeqNumMax},
@@ -229,7 +234,9 @@ func (w *Writer) finishBlock() {
 	}
 	e := b.entry()
 	stored := b.rawValues()
-	e.codec, stored = w.comp.compress(stored)
+	if !b.mostlyPointers() {
+		e.codec, stored = w.comp.Compress(stored)
+	}
 	e.valOff, e.valLen = w.out.pos(), uint32(len(stored))
 	w.valSums = binary.LittleEndian.AppendUint64(w.valSums, partSum(w.opts.Salt, stored, e.valOff))
 	w.out.write(stored)

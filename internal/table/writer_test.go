@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -122,11 +123,11 @@ func TestAValueMayBeFarLargerThanATable(t *testing.T) {
 	large := bytes.Repeat(randomBytes(rng, 1<<10), 5<<10) // 5 MiB
 	entries := []base.Entry{set("a", 1), set("b", 2), set("c", 3)}
 	entries[1].Value = large
-	for _, how := range []Compression{None, S2} {
+	for _, how := range []codec.ID{codec.None, codec.S2} {
 		data, _ := mustBuild(t, entries, WriterOptions{BlockSize: 300 << 10, Compression: how})
 		r := mustOpen(t, data, ReaderOptions{})
 		for _, e := range entries {
-			v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 9)
+			v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 9, nil)
 			if !ok || err != nil || !bytes.Equal(v, e.Value) {
 				t.Fatalf("%s: %d bytes, %v, %v", e.Key, len(v), ok, err)
 			}
@@ -165,7 +166,7 @@ func TestTheWriterKeepsNothingOfTheCallersMemory(t *testing.T) {
 	defer r.Close()
 	for i, n := range sizes {
 		key := []byte{'a' + byte(i)}
-		v, _, _, ok, err := r.Get(key, hashOf(key), 1)
+		v, _, _, ok, err := r.Get(key, hashOf(key), 1, nil)
 		if !ok || err != nil || !bytes.Equal(v, bytes.Repeat([]byte{byte(i)}, n)) {
 			t.Errorf("%s: %d bytes, %v, %v", key, len(v), ok, err)
 		}
@@ -224,7 +225,7 @@ func checkReadsUnderFault(t *testing.T, f vfs.File, props Properties, entries []
 		}
 	}
 	for _, e := range entries[:5] {
-		v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), base.SeqNumMax)
+		v, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), base.SeqNumMax, nil)
 		if err == nil && (!ok || !bytes.Equal(v, e.Value)) || err != nil && !errors.Is(err, boom) {
 			t.Fatalf("call %d: get %s: %v, %v", nth, e.Key, ok, err)
 		}

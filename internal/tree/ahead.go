@@ -2,6 +2,7 @@ package tree
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -59,6 +60,6 @@ func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
 
 // Get returns the value of the entry that was added as the i-th, whose key and
 // version are given, or false where View.Value has to be asked.
-func (a *Ahead) Get(i int, key []byte, seq base.SeqNum) ([]byte, bool) {
-	return a.values.Get(i, key, seq)
+func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
+	return a.values.Get(i, key, seq, arena)
 }

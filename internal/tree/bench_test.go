@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -15,10 +16,12 @@ import (
 func isCorrupt(err error) bool { return errors.Is(err, base.ErrCorrupt) }
 
 // BenchmarkGet reads 22-byte keys with 128-byte values from a tree of 2 M keys:
-// five runs of level 0 above a last level, or the last level alone.
+// a few runs of level 0 above a last level, or the last level alone. All is
+// loaded before. The keys lie one after the other, so that getting them costs
+// nothing that a read would be charged with.
 func BenchmarkGet(b *testing.B) {
 	const keys = 2_000_000
-	for _, runs := range []int{0, 5} {
+	for _, runs := range []int{0, 5, 11} {
 		x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
 		rng := rand.New(rand.NewPCG(1, 2))
 		value := make([]byte, 128)
@@ -42,20 +45,21 @@ func BenchmarkGet(b *testing.B) {
 		}
 		files := New(x.options())
 		v := files.View(&x.version, nil)
+		files.Load(x.tables(), nil, math.MaxInt64, never)
 		for _, absent := range []int{0, 1} {
-			ask := make([][]byte, 1<<16)
+			var ask []byte
+			for range 1 << 18 {
+				ask = append(ask, key(2*rng.IntN(keys)+absent)...)
+			}
+			size := len(ask) >> 18
 			b.Run(fmt.Sprintf("runs=%d/absent=%d", runs, absent), func(b *testing.B) {
 				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					if i&(len(ask)-1) == 0 {
-						b.StopTimer()
-						for j := range ask {
-							ask[j] = key(2*rng.IntN(keys) + absent)
-						}
-						b.StartTimer()
+				for at := 0; b.Loop(); at += size {
+					if at == len(ask) {
+						at = 0
 					}
-					k := ask[i&(len(ask)-1)]
-					_, _, _, ok, err := v.Get(k, base.Hash(k, testSeed), base.SeqNumMax)
+					k := ask[at : at+size]
+					_, _, _, ok, err := v.Get(k, base.Hash(k, testSeed), base.SeqNumMax, nil)
 					if ok != (absent == 0) || err != nil {
 						b.Fatal(ok, err)
 					}
@@ -66,49 +70,76 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkSeek finds ten keys from a random one on, in as many runs as
-// BenchmarkGet has, or more.
+// putBenchKey writes the key number i of the benchmarks, without allocating.
+func putBenchKey(key []byte, i int) []byte {
+	key = append(key[:0], "vsz=00128-k=0000000000"...)
+	for at := len(key) - 1; i > 0; i /= 10 {
+		key[at] += byte(i % 10)
+		at--
+	}
+	return key
+}
+
+// BenchmarkSeek finds ten keys from a random one on, and looks at both ends of
+// their values, in a warm tree of 2 M keys of 22 bytes with values of 128: the
+// last level alone, or below so many runs of level 0 that have a twentieth of
+// all keys each, in as many tables as flushes would make.
 func BenchmarkSeek(b *testing.B) {
-	const keys = 1_000_000
-	for _, runs := range []int{0, 5, 12} {
+	const keys, tables = 2_000_000, 8
+	for _, runs := range []int{0, 1, 8} {
 		x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
 		rng := rand.New(rand.NewPCG(1, 2))
 		value := make([]byte, 128)
-		key := func(i int) []byte { return fmt.Appendf(nil, "vsz=00128-k=%010d", i) }
 		fill := func(level int, run uint64, from, to, step int) {
 			var entries []base.Entry
 			for i := from; i < to; i += step {
-				entries = append(entries, base.Entry{Key: key(i), Value: value, Seq: base.SeqNum(1 + run), Meta: base.Meta{Kind: base.KindSet}})
+				entries = append(entries, base.Entry{Key: putBenchKey(nil, i), Value: value, Seq: base.SeqNum(1 + run), Meta: base.Meta{Kind: base.KindSet}})
 			}
 			x.add(b, level, run, entries)
 			x.entries = nil
 		}
 		for r := range runs {
-			fill(0, uint64(runs-r), r, keys, 16)
+			for part := range tables {
+				fill(0, uint64(runs-r), r+part*keys/tables, (part+1)*keys/tables, 20)
+			}
 		}
-		for part := range 8 {
-			fill(6, 0, part*keys/8, (part+1)*keys/8, 1)
+		for part := range tables {
+			fill(6, 0, part*keys/tables, (part+1)*keys/tables, 1)
 		}
 		files := New(x.options())
-		v := files.View(&x.version, nil)
 		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
-			levels := make([]Iter, v.Depth())
-			inputs := make([]iter.Input, v.Depth())
-			for i := range levels {
-				levels[i].Init(v, i, table.IterOptions{})
-				inputs[i] = iter.Input{Source: &levels[i]}
+			var levels Levels
+			levels.Init(files.View(&x.version, nil), table.IterOptions{})
+			var inputs []iter.Input
+			for i := range levels.Len() {
+				inputs = append(inputs, iter.Input{Source: levels.Source(i), Grouped: true})
 			}
 			var visible iter.Visible
-			visible.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax})
+			visible.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, Values: true})
+			visible.Together(&levels)
+			for ok := visible.Seek(nil); ok; {
+				ok = visible.Next()
+			}
 			b.ReportAllocs()
+			var key []byte
+			sum := 0
 			for b.Loop() {
-				ok := visible.Seek(key(rng.IntN(keys - 10)))
-				for range 9 {
-					ok = ok && visible.Next()
+				key = putBenchKey(key, rng.IntN(keys-10))
+				ok := visible.Seek(key)
+				for n := 1; ok; n++ {
+					v := visible.Entry.Value
+					sum += int(v[0]) + int(v[len(v)-1])
+					if n == 10 {
+						break
+					}
+					ok = visible.Next()
 				}
 				if !ok {
 					b.Fatal("ten keys were not there", visible.Err())
 				}
+			}
+			if sum != 0 {
+				b.Fatal("values of zeros add up to", sum)
 			}
 		})
 		must(b, files.Close())

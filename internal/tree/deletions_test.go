@@ -67,7 +67,7 @@ func TestGetFindsNothingUnderARangeDeletionThatTheSnapshotSees(t *testing.T) {
 		got := ""
 		for key := byte('a'); key <= 'f'; key++ {
 			k := []byte{key}
-			_, _, seq, ok, err := v.Get(k, base.Hash(k, testSeed), c.at)
+			_, _, seq, ok, err := v.Get(k, base.Hash(k, testSeed), c.at, nil)
 			must(t, err)
 			switch {
 			case !ok:

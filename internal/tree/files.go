@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
@@ -23,6 +24,8 @@ type Options struct {
 	// MappedOnly keeps no descriptors of files that are mapped: no iterator over
 	// tables may be Unmapped.
 	MappedOnly bool
+	// Cache keeps decoded blocks of tables; it may be nil.
+	Cache *cache.Cache
 	// Used is called when a file is used that was not in the last round; see
 	// Files.Residents. It may be nil, and returns at once.
 	Used func()
@@ -100,7 +103,8 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 		return r, nil
 	}
 	return t.open(base.TableName(t.Num), func() (*table.Reader, error) {
-		return f.open(t.Table, table.ReaderOptions{MappedOnly: f.opts.MappedOnly, Used: f.opts.Used})
+		return f.open(t.Table, table.ReaderOptions{
+			MappedOnly: f.opts.MappedOnly, Used: f.opts.Used, Cache: f.opts.Cache, CacheID: uint64(t.Num)})
 	})
 }
 
@@ -146,7 +150,10 @@ func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
 	}
 	r.Gauge().Init(f.opts.Used)
 	if f.opts.MappedOnly {
-		r.MappedOnly(func() (vfs.File, error) { return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue) })
+		err = r.MappedOnly(func() (vfs.File, error) { return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue) })
+	}
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }

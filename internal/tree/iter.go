@@ -26,41 +26,56 @@ func (it *Iter) Init(v *View, level int, opts table.IterOptions) {
 	it.at = len(it.level.tables)
 }
 
-// Close lets go of the view.
-func (it *Iter) Close() { it.files, it.level = nil, nil }
+// Close lets go of the view, of the table it is in and of the arena.
+func (it *Iter) Close() {
+	it.in.Close()
+	it.files, it.level, it.opts.Arena, it.err = nil, nil, nil, nil
+}
 
 // Seek positions the iterator as iter.Source says.
 func (it *Iter) Seek(key []byte) {
+	if it.enter(key) {
+		it.in.Seek(key)
+	}
+}
+
+// enter finds the table that the key leads to, and reports whether there is
+// one to be read.
+func (it *Iter) enter(key []byte) bool {
 	it.err = nil
 	if it.opts.Reverse {
 		it.at = it.level.before(key)
 	} else {
 		it.at = it.level.from(key)
 	}
-	it.enter(key)
+	return it.open()
 }
 
 // inside reports whether the iterator is in a table.
 func (it *Iter) inside() bool { return it.at >= 0 && it.at < len(it.level.tables) }
 
-// enter begins to read the table it is in.
-func (it *Iter) enter(key []byte) {
+// reads reports whether the iterator is in a table that could be opened.
+func (it *Iter) reads() bool { return it.inside() && it.err == nil }
+
+// open makes the table it is in the one that is read, and reports whether
+// there is one.
+func (it *Iter) open() bool {
 	if !it.inside() {
-		return
+		return false
 	}
 	r, err := it.files.reader(it.level.tables[it.at])
 	if err != nil {
 		it.err = err
-		return
+		return false
 	}
 	it.in.Init(r, it.opts)
-	it.in.Seek(key)
+	return true
 }
 
 // Fill replaces the contents of b as iter.Source says.
 func (it *Iter) Fill(b *iter.Batch) error {
 	b.N = 0
-	for it.inside() && it.err == nil {
+	for it.reads() {
 		if err := it.in.Fill(b); err != nil || b.N > 0 {
 			it.err = err
 			return err
@@ -70,7 +85,9 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		} else {
 			it.at++
 		}
-		it.enter(nil)
+		if it.open() {
+			it.in.Seek(nil)
+		}
 	}
 	return it.err
 }

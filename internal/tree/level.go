@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/table"
 )
 
 // A level is tables that do not overlap, in the order of their keys: one run
@@ -17,19 +19,26 @@ type level struct {
 	tables []*Table
 	prefix []byte   // what all keys of the level share
 	fences []uint64 // for each table, the bytes of its smallest key after that
-	newest base.SeqNum
+	ends   []uint64 // and those of its largest key
+	// readers are those of the tables, once a point read has asked for them:
+	// side by side, as a read of many levels meets a cache miss in each place
+	// that it has to look at.
+	readers []atomic.Pointer[table.Reader]
+	newest  base.SeqNum
 	// deletions are the range deletions of the tables, nil if there are none.
 	deletions *levelDeletions
 }
 
 func newLevel(tables []*Table) level {
-	l := level{tables: tables, fences: make([]uint64, len(tables))}
+	n := len(tables)
+	l := level{tables: tables, fences: make([]uint64, n), ends: make([]uint64, n), readers: make([]atomic.Pointer[table.Reader], n)}
 	first, last := tables[0], tables[len(tables)-1]
 	l.prefix = first.Smallest[:commonLen(first.Smallest, last.Largest)]
 	for i, t := range tables {
 		invariant.Check(i == 0 || tables[i-1].EndsBefore(t.Smallest),
 			"table %d of a level begins before the end of the one before it", i)
 		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
+		l.ends[i] = fenceOf(t.Largest[min(len(l.prefix), len(t.Largest)):])
 		l.newest = max(l.newest, t.LargestSeq)
 		if t.RangeDeletions > 0 && l.deletions == nil {
 			l.deletions = new(levelDeletions)
@@ -83,12 +92,21 @@ func (l *level) lowerFence(fence uint64) int {
 	return from
 }
 
-// find returns the only table that may hold key, or nil.
-func (l *level) find(key []byte) *Table {
-	if i := l.after(key, false); i > 0 {
-		return l.tables[i-1]
+// reader returns the reader of the only table that may hold a version of key
+// up to at, or nil.
+func (l *level) reader(files *Files, key []byte, at base.SeqNum) (*table.Reader, error) {
+	i := l.after(key, false) - 1
+	if i < 0 || at < l.newest && l.tables[i].SmallestSeq > at {
+		return nil, nil
 	}
-	return nil
+	if r := l.readers[i].Load(); r != nil {
+		return r, nil
+	}
+	r, err := files.reader(l.tables[i])
+	if err == nil {
+		l.readers[i].Store(r)
+	}
+	return r, err
 }
 
 // from returns the first table that has keys from key on; nil is the first.
@@ -97,10 +115,20 @@ func (l *level) from(key []byte) int {
 		return 0
 	}
 	i := l.after(key, false)
-	if i > 0 && !l.tables[i-1].EndsBefore(key) {
+	if i > 0 && !l.endsBefore(i-1, key) {
 		i--
 	}
 	return i
+}
+
+// endsBefore reports whether table i has no key from key on.
+func (l *level) endsBefore(i int, key []byte) bool {
+	if bytes.HasPrefix(key, l.prefix) {
+		if fence := fenceOf(key[len(l.prefix):]); fence != l.ends[i] {
+			return l.ends[i] < fence
+		}
+	}
+	return l.tables[i].EndsBefore(key)
 }
 
 // before returns the last table that has keys before key, or -1; nil is the

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
@@ -120,7 +122,7 @@ func TestGetFindsTheNewestVersionThatASnapshotSees(t *testing.T) {
 					break
 				}
 			}
-			value, _, seq, ok, err := v.Get(key, base.Hash(key, testSeed), at)
+			value, _, seq, ok, err := v.Get(key, base.Hash(key, testSeed), at, nil)
 			must(t, err)
 			if ok != (want.Seq != 0) || seq != want.Seq && ok || !bytes.Equal(value, want.Value) {
 				t.Fatalf("%s at %d: got %q#%d %t, want %q#%d", key, at, value, seq, ok, want.Value, want.Seq)
@@ -139,14 +141,19 @@ func TestLevelsAreIteratedAsOneLongTable(t *testing.T) {
 		files := New(x.options())
 		v := files.View(&x.version, nil)
 		for _, reverse := range []bool{false, true} {
-			levels, inputs := make([]Iter, v.Depth()), make([]iter.Input, v.Depth())
-			for i := range levels {
-				levels[i].Init(v, i, table.IterOptions{Reverse: reverse})
-				inputs[i].Source = &levels[i]
-			}
-			for range 20 {
+			var levels Levels
+			levels.Init(v, table.IterOptions{Reverse: reverse})
+			inputs := make([]iter.Input, levels.Len())
+			for n := range 20 {
+				together := n%2 == 0
+				for i := range inputs {
+					inputs[i] = iter.Input{Source: levels.Source(i), Grouped: together}
+				}
 				var all iter.Visible
 				all.Init(inputs, reverse, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+				if together {
+					all.Together(&levels)
+				}
 				key := testKey(rng.IntN(space + 2))
 				want := slices.Clone(x.entries)
 				want = slices.DeleteFunc(want, func(e base.Entry) bool { return (bytes.Compare(e.Key, key) < 0) != reverse })
@@ -176,7 +183,7 @@ func TestLevelsThatStayKeepTheirReaders(t *testing.T) {
 	files := New(x.options())
 	old := files.View(&x.version, nil)
 	key := x.entries[0].Key
-	_, _, _, ok, err := old.Get(key, base.Hash(key, testSeed), base.SeqNumMax)
+	_, _, _, ok, err := old.Get(key, base.Hash(key, testSeed), base.SeqNumMax, nil)
 	must(t, err)
 	if !ok {
 		t.Fatal("the first key is not there")
@@ -216,7 +223,7 @@ func TestAFileThatIsMissingOrAnotherOneIsCorruption(t *testing.T) {
 		damage(x)
 		files := New(x.options())
 		v := files.View(&x.version, nil)
-		if _, _, _, _, err := v.Get(testKey(1), base.Hash(testKey(1), testSeed), 1); !isCorrupt(err) {
+		if _, _, _, _, err := v.Get(testKey(1), base.Hash(testKey(1), testSeed), 1, nil); !isCorrupt(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var it Iter
@@ -229,4 +236,27 @@ func TestAFileThatIsMissingOrAnotherOneIsCorruption(t *testing.T) {
 		}
 		must(t, files.Close())
 	}
+}
+
+// Iterators are kept for later use, by databases that may drop their tables.
+func TestAClosedIteratorKeepsNoTable(t *testing.T) {
+	t.Parallel()
+	x := randomTree(t, rand.New(rand.NewPCG(3, 4)), 200)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	var it Iter
+	it.Init(v, 0, table.IterOptions{})
+	it.Seek(nil)
+	b := iter.Batch{Want: 1}
+	if err := it.Fill(&b); err != nil || b.N == 0 {
+		t.Fatalf("%d entries, %v", b.N, err)
+	}
+	reader := weak.Make(v.levels[0].tables[it.at].tableHandle.reader.Load())
+	it.Close()
+	must(t, files.Close())
+	runtime.GC()
+	if reader.Value() != nil {
+		t.Error("the reader of a table is still there")
+	}
+	runtime.KeepAlive(&it)
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 )
@@ -38,10 +39,29 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 			view.levels = append(view.levels, f.level(tables, old))
 		}
 	}
-	for _, m := range v.Values {
-		view.values = append(view.values, f.valueFile(m.ValueFile))
-	}
+	view.values = f.valueFiles(v.Values, old)
 	return view
+}
+
+// valueFiles returns what readers use of value files. Most are as in old: a
+// change of the version costs little for each of those. The caller holds mu.
+func (f *Files) valueFiles(m []manifest.LiveValues, old *View) []valueFile {
+	var before []valueFile
+	if old != nil {
+		before = old.values
+	}
+	files := make([]valueFile, len(m))
+	for i, v := range m {
+		for len(before) > 0 && before[0].Num < v.Num {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].ValueFile == v.ValueFile {
+			files[i] = before[0]
+		} else {
+			files[i] = f.valueFile(v.ValueFile)
+		}
+	}
+	return files
 }
 
 // level returns the level of the tables in m, that of old if it has the same.
@@ -86,25 +106,23 @@ const together = 12
 // Get returns the newest version of key whose sequence number is at most at,
 // unless a range deletion up to at hides it. hash is base.Hash of the key with
 // the seed of the database. The value is not a copy: it stays valid until the
-// table is dropped.
+// table is dropped. A compressed one is decoded into the arena, which may be
+// nil.
 //
 // In each table that may have the key, a read begins with a cache miss at a
 // random place. All of them are begun before the first is waited for.
-func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+func (v *View) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	var ask [together]*table.Reader
 	deletions := false // in any of the levels that are asked
 	for from := 0; from < len(v.levels); {
 		n := 0
 		for ; from < len(v.levels) && n < together; from++ {
-			t := v.levels[from].find(key)
-			if t == nil || t.SmallestSeq > at {
-				continue
+			var r *table.Reader
+			if r, err = v.levels[from].reader(v.files, key, at); err != nil {
+				return
 			}
-			r := t.tableHandle.reader.Load()
 			if r == nil {
-				if r, err = v.files.reader(t); err != nil {
-					return
-				}
+				continue
 			}
 			ask[n] = r
 			n++
@@ -118,7 +136,7 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m bas
 			runtime.KeepAlive(warm)
 		}
 		for _, r := range ask[:n] {
-			value, m, seq, ok, err = r.Get(key, hash, at)
+			value, m, seq, ok, err = r.Get(key, hash, at, arena)
 			if deletions {
 				if l := r.Deletions(); l != nil && err == nil && hides(l, key, at, seq, ok) {
 					return nil, base.Meta{}, 0, false, nil

@@ -23,6 +23,9 @@ type ReadSet struct {
 	ranges []Range
 	sorted bool
 	keys   []byte // backs the bounds of ranges
+	// joinAt is how many ranges there are when those that touch are joined
+	// before more are noted.
+	joinAt int
 }
 
 // A Range is the keys from Lo, inclusive, to Hi, exclusive; a nil Hi has no
@@ -31,7 +34,10 @@ type Range struct {
 	Lo, Hi []byte
 }
 
-const pointsMin = 64
+const (
+	pointsMin = 64
+	joinMin   = 1 << 10
+)
 
 // Reset empties the set and keeps small memory for the next transaction.
 func (r *ReadSet) Reset() {
@@ -45,7 +51,7 @@ func (r *ReadSet) Reset() {
 	}
 	r.read.reset()
 	clear(r.ranges)
-	r.ranges, r.keys, r.sorted = r.ranges[:0], r.keys[:0], false
+	r.ranges, r.keys, r.sorted, r.joinAt = r.ranges[:0], r.keys[:0], false, 0
 }
 
 // Empty reports whether nothing has been read.
@@ -154,8 +160,27 @@ func (r *ReadSet) addRange(g Range) {
 	if g.Hi != nil && bytes.Compare(g.Lo, g.Hi) >= 0 {
 		return // no key lies in it
 	}
+	if len(r.ranges) >= max(r.joinAt, joinMin) {
+		r.join()
+	}
 	r.ranges = append(r.ranges, g)
 	r.sorted = len(r.ranges) == 1
+}
+
+// join makes the set as small as what it says, so that who looks at the same
+// keys for ever does not fill the memory. It is done again when there are twice
+// as many ranges.
+func (r *ReadSet) join() {
+	r.mergeRanges()
+	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // they hold on to bounds
+	r.keys = nil
+	for i, g := range r.ranges {
+		r.ranges[i].Lo = r.keep(g.Lo, false)
+		if g.Hi != nil {
+			r.ranges[i].Hi = r.keep(g.Hi, false)
+		}
+	}
+	r.joinAt = 2 * len(r.ranges)
 }
 
 // keep copies key; with after, it returns the first key after it instead.
@@ -191,11 +216,8 @@ func (r *ReadSet) Covers(key []byte) bool {
 // Intersects reports whether a key of [lo, hi) was read, by itself or in a
 // range; a nil hi has no end.
 func (r *ReadSet) Intersects(lo, hi []byte) bool {
-	return r.rangesIntersect(lo, hi) || r.CoversPoint(lo, hi)
+	return r.rangesIntersect(lo, hi) || r.read.has(lo, hi)
 }
-
-// CoversPoint reports whether a key of [lo, hi) was read by itself.
-func (r *ReadSet) CoversPoint(lo, hi []byte) bool { return r.read.has(lo, hi) }
 
 // rangesIntersect reports whether a range that was read and [lo, hi) have a
 // key in common.

@@ -50,6 +50,25 @@ func TestReadSetCoversExactlyWhatWasRead(t *testing.T) {
 	}
 }
 
+func TestLookingAtTheSameKeysForEverTakesNoMoreMemory(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 7))
+	key := func(i int) []byte { return fmt.Appendf(nil, "key %03d", i) }
+	var r ReadSet
+	for range 100_000 {
+		i := 3 * rng.IntN(100)
+		r.AddRange(key(i), key(i+2))
+	}
+	if len(r.ranges) > 2*joinMin || cap(r.keys) > 1<<16 {
+		t.Errorf("%d ranges, %d bytes of bounds", len(r.ranges), cap(r.keys))
+	}
+	for i := range 300 {
+		if got, want := r.Covers(key(i)), i%3 != 2; got != want {
+			t.Errorf("key %d was read: %v, want %v", i, got, want)
+		}
+	}
+}
+
 // checkIntersections asks for ranges what a search through all keys that there
 // are answers: those of the ranges' alphabet and what comes right after them.
 func checkIntersections(t *testing.T, r *ReadSet, ranges []Range, key func() []byte) {
@@ -105,8 +124,8 @@ func TestReadSetKnowsWhichRangesHaveAPointInThem(t *testing.T) {
 				for _, k := range read {
 					want = want || bytes.Compare(k, lo) >= 0 && (hi == nil || bytes.Compare(k, hi) < 0)
 				}
-				if got := r.CoversPoint(lo, hi); got != want || r.Intersects(lo, hi) != want {
-					t.Fatalf("CoversPoint(%.20s, %.20s) = %v, want %v", lo, hi, got, want)
+				if got := r.read.has(lo, hi); got != want || r.Intersects(lo, hi) != want {
+					t.Fatalf("read.has(%.20s, %.20s) = %v, want %v", lo, hi, got, want)
 				}
 			}
 		}

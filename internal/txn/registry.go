@@ -29,6 +29,9 @@ type Slot[T any] struct {
 // Seq returns the snapshot of a held slot.
 func (s *Slot[T]) Seq() base.SeqNum { return base.SeqNum(s.word.Load() >> 16) }
 
+// Held reports whether a reader has the slot.
+func (s *Slot[T]) Held() bool { return s.word.Load()&slotHeld != 0 }
+
 const (
 	slotHeld  = 1
 	slotTicks = 0xfffe
@@ -45,16 +48,23 @@ type chunk[T any] [chunkSlots]Slot[T]
 // A Registry knows every snapshot that is being read. Taking and leaving a
 // slot is a compare-and-swap and a store; no reader waits for another.
 //
-// Two questions are asked of it. Oldest: which versions may still be seen?
-// Barrier: has everybody who may hold a structure that was replaced ended?
+// Three questions are asked of it. Oldest: which versions may still be seen?
+// Held: who reads, of whom the data of the slot tells more? Barrier: have all
+// ended who read at some moment?
 type Registry[T any] struct {
 	chunks atomic.Pointer[[]*chunk[T]]
 	grow   sync.Mutex
+	spread uint // has the bits of the hint that count
 }
 
-// NewRegistry returns a registry with no readers.
-func NewRegistry[T any]() *Registry[T] {
+// NewRegistry returns a registry with no readers. With spread, readers look for
+// a slot at different places, so that they seldom meet. Without, they take the
+// first that is free, and who gets which follows from their order alone.
+func NewRegistry[T any](spread bool) *Registry[T] {
 	r := new(Registry[T])
+	if spread {
+		r.spread = chunkSlots - 1
+	}
 	r.chunks.Store(&[]*chunk[T]{new(chunk[T])})
 	return r
 }
@@ -67,7 +77,7 @@ func NewRegistry[T any]() *Registry[T] {
 // that was not beyond this snapshot.
 func (r *Registry[T]) Acquire(visible *atomic.Uint64) *Slot[T] {
 	chunks := *r.chunks.Load()
-	at := stackHint()
+	at := stackHint() & r.spread
 	for i := range uint(probes) {
 		if s := &chunks[0][(at+i)%chunkSlots]; s.take(visible) {
 			return s
@@ -175,14 +185,25 @@ func (r *Registry[T]) Active() int {
 	return n
 }
 
+// Held calls yield for each slot that is held, until it returns false. Readers
+// that begin or end meanwhile may be among them or not.
+func (r *Registry[T]) Held(yield func(*Slot[T]) bool) {
+	for _, c := range *r.chunks.Load() {
+		for i := range c {
+			if s := &c[i]; s.Held() && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // A Barrier is the set of readers that were reading at one moment.
 type Barrier[T any] struct {
 	slots []*Slot[T]
 	words []uint64
 }
 
-// Barrier returns the readers of this moment. Once it has passed, nobody
-// holds what was unreachable for new readers when Barrier was called.
+// Barrier returns the readers of this moment.
 func (r *Registry[T]) Barrier() *Barrier[T] {
 	b := new(Barrier[T])
 	for _, c := range *r.chunks.Load() {
@@ -200,12 +221,12 @@ func (r *Registry[T]) Barrier() *Barrier[T] {
 // was taken anew has a later tick; after 32,768 turns the tick is the same
 // again, which only means waiting longer.
 func (b *Barrier[T]) Passed() bool {
-	for i := 0; i < len(b.slots); {
-		if b.slots[i].word.Load()&(slotTicks|slotHeld) == b.words[i] {
+	for len(b.slots) > 0 {
+		if b.slots[0].word.Load()&(slotTicks|slotHeld) == b.words[0] {
 			return false
 		}
 		last := len(b.slots) - 1
-		b.slots[i], b.words[i] = b.slots[last], b.words[last]
+		b.slots[0], b.words[0] = b.slots[last], b.words[last]
 		b.slots, b.words = b.slots[:last], b.words[:last]
 	}
 	return true

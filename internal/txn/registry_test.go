@@ -13,7 +13,7 @@ func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	visible.Store(10)
-	r := NewRegistry[struct{}]()
+	r := NewRegistry[struct{}](true)
 	if got := r.Oldest(&visible); got != 10 {
 		t.Errorf("with no readers the oldest is %d, want the visible 10", got)
 	}
@@ -33,7 +33,7 @@ func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
 func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
-	r := NewRegistry[struct{}]()
+	r := NewRegistry[struct{}](true)
 	var held []*Slot[struct{}]
 	for _, at := range []uint64{5, 5, 9, 3, 12, 9} {
 		visible.Store(at)
@@ -61,7 +61,7 @@ func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
 func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
-	r := NewRegistry[int]()
+	r := NewRegistry[int](true)
 	seen := map[*Slot[int]]bool{}
 	for range 5 * chunkSlots {
 		visible.Add(1)
@@ -85,7 +85,7 @@ func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
 func TestBarrierPassesWhenItsReadersHaveEnded(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
-	r := NewRegistry[struct{}]()
+	r := NewRegistry[struct{}](true)
 	a, b := r.Acquire(&visible), r.Acquire(&visible)
 	barrier := r.Barrier()
 	a.Release()
@@ -110,7 +110,7 @@ func TestSnapshotsMissNobody(t *testing.T) {
 	var visible atomic.Uint64
 	var list atomic.Pointer[[]base.SeqNum]
 	list.Store(&[]base.SeqNum{0})
-	r := NewRegistry[struct{}]()
+	r := NewRegistry[struct{}](true)
 	var stop atomic.Bool
 	var readers, movers sync.WaitGroup
 	for range 3 {
@@ -149,7 +149,7 @@ func TestSnapshotsMissNobody(t *testing.T) {
 func TestOldestNeverOvertakesASnapshot(t *testing.T) {
 	t.Parallel()
 	var visible, floor atomic.Uint64
-	r := NewRegistry[struct{}]()
+	r := NewRegistry[struct{}](true)
 	var stop atomic.Bool
 	var readers, movers sync.WaitGroup
 	for range 4 {
@@ -183,7 +183,7 @@ func TestOldestNeverOvertakesASnapshot(t *testing.T) {
 
 func BenchmarkAcquireRelease(b *testing.B) {
 	var visible atomic.Uint64
-	r := NewRegistry[[200]byte]()
+	r := NewRegistry[[200]byte](true)
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Acquire(&visible).Release()

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // AheadSize is how many values are looked for together at most.
@@ -155,16 +157,53 @@ func (a *Ahead) fetch(n int) {
 		for i++; i < len(found) && found[i].v == v && found[i].at <= to+prefetchGap; i++ {
 			to = max(to, found[i].at+found[i].length)
 		}
-		// It is a hint: who reads the value is told what is wrong.
-		_ = v.m.WillNeed(from, to-from)
+		v.advise(from, to)
 	}
+}
+
+// advise starts to read [from, to). Where that goes on behind what was asked
+// for before, it asks for much more at once: a scan comes to all of it, round
+// after round, and each request is a system call, also for what is in memory.
+// Two goroutines that go through the file at once only ask more often.
+func (v *view) advise(from, to int64) {
+	start, before := v.advised.get()
+	if from >= start && to <= before {
+		return
+	}
+	if from >= before-prefetchGap && from <= before+prefetchGap && before > 0 {
+		to = max(to, min(from+fetchAhead, v.end))
+	}
+	v.advised.set(from, to)
+	// It is a hint: who reads the value is told what is wrong.
+	_ = v.m.WillNeed(from, to-from)
+}
+
+// An advice is a part of a file, in one word: with two, who reads them while
+// another writes would take for asked what nobody has asked for. It is kept in
+// pages, of which all are fetched that the part touches.
+type advice struct{ pages atomic.Uint64 }
+
+const (
+	adviceShift = 12
+	adviceBits  = 32
+)
+
+func (a *advice) get() (from, to int64) {
+	p := a.pages.Load()
+	return int64(p>>adviceBits) << adviceShift, int64(p&(1<<adviceBits-1)) << adviceShift
+}
+
+func (a *advice) set(from, to int64) {
+	const last = 1<<adviceBits - 1 // of what would be a file of 16 TiB
+	first, end := uint64(from)>>adviceShift, (uint64(to)+1<<adviceShift-1)>>adviceShift
+	a.pages.Store(min(first, last)<<adviceBits | min(end, last))
 }
 
 // Get returns the value that was added as the i-th, which must be that of
 // version seq of key; the bytes are those of Reader.Get. It reports false
-// where that has to be asked: when the record was not verified before, when it
-// is compressed, and when anything is wrong.
-func (a *Ahead) Get(i int, key []byte, seq base.SeqNum) ([]byte, bool) {
+// where that has to be asked: when the record was not verified before, and when
+// anything is wrong.
+func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
 	x := &a.reads[i]
 	if !x.verified {
 		return nil, false
@@ -173,14 +212,24 @@ func (a *Ahead) Get(i int, key []byte, seq base.SeqNum) ([]byte, bool) {
 	le := binary.LittleEndian
 	h := rec[:headerSize]
 	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
-	// The last eight bytes of a header say: so long a key, no flags. A chunked
+	// The last eight bytes of a header say: so long a key, no codec. A chunked
 	// record has more behind its value, and is left to Reader.Get.
 	if le.Uint64(h[8:]) != uint64(seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
 		le.Uint64(h[24:]) != uint64(len(key)) || int64(x.valueOff) != headerSize+int64(len(key)) || alignUp(to) != x.length {
-		return nil, false
+		return x.decode(rec, key, seq, arena)
 	}
 	if string(rec[headerSize:from]) != string(key) {
 		return nil, false
 	}
 	return rec[from:to:to], true
+}
+
+// decode is Get for a record that may be compressed.
+func (x *aheadRead) decode(rec, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
+	h := loadHeader(rec)
+	if !h.compressed() || h.size() != x.length || !h.is(Pointer{ValueLen: x.valueLen}, key, seq, rec) {
+		return nil, false
+	}
+	value, err := h.decode(rec[h.valueOff():h.valueEnd()], x.at, arena)
+	return value, err == nil
 }

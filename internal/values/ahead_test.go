@@ -3,7 +3,10 @@ package values
 import (
 	"bytes"
 	"math/rand/v2"
+	"sync"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // mustLookAhead looks for all values together, in groups, and compares those
@@ -18,7 +21,7 @@ func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int
 		}
 		a.Load(fetch)
 		for i, s := range group {
-			got, ok := a.Get(i, s.key, s.seq)
+			got, ok := a.Get(i, s.key, s.seq, nil)
 			if ok {
 				found++
 			}
@@ -30,14 +33,14 @@ func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int
 	return found
 }
 
-// plain reports whether the value is stored as it is, in one piece.
-func plain(t testing.TB, r *Reader, s stored) bool {
+// inOnePiece reports whether the value is stored in one piece.
+func inOnePiece(t testing.TB, r *Reader, s stored) bool {
 	t.Helper()
 	vr, err := r.NewValueReader(s.p, s.key, s.seq)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !vr.h.compressed() && !vr.h.chunked()
+	return !vr.h.chunked()
 }
 
 func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
@@ -46,7 +49,7 @@ func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		values := append(randomValues(rng, 300), largeValues(rng)...)
-		data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: seed%2 == 1})
+		data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.ID(seed % 3)})
 		r := mustOpen(t, data, testSalt)
 		if seed >= 2 {
 			data, _, err := rewrite(t, r, liveOf(values), testSalt+1)
@@ -63,7 +66,7 @@ func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
 		for i := range values {
 			one := values[i : i+1]
 			mustHave(t, r, one) // records that share a mark are forgotten for each other
-			if found := mustLookAhead(t, &a, r, one, 1) == 1; found != plain(t, r, one[0]) {
+			if found := mustLookAhead(t, &a, r, one, 1) == 1; found != inOnePiece(t, r, one[0]) {
 				t.Fatalf("value %d was found: %t", i, found)
 			}
 		}
@@ -100,19 +103,54 @@ func TestLookingAheadForAnotherRecordFindsNothing(t *testing.T) {
 		a.Add(r, s.p, len(s.key))
 		a.Load(AheadSize)
 		for j := range len(wrong) + 2 {
-			if _, ok := a.Get(j, s.key, s.seq); ok {
+			if _, ok := a.Get(j, s.key, s.seq, nil); ok {
 				t.Fatalf("value %d was found by wrong pointer %d", i, j)
 			}
 		}
 		last := len(wrong) + 2
-		if _, ok := a.Get(last, s.key, s.seq+1); ok {
+		if _, ok := a.Get(last, s.key, s.seq+1, nil); ok {
 			t.Fatalf("value %d was found for another version", i)
 		}
-		if _, ok := a.Get(last, other.key, s.seq); ok {
+		if _, ok := a.Get(last, other.key, s.seq, nil); ok {
 			t.Fatalf("value %d was found for another key", i)
 		}
-		if got, ok := a.Get(last, s.key, s.seq); !ok || !bytes.Equal(got, s.value) {
+		if got, ok := a.Get(last, s.key, s.seq, nil); !ok || !bytes.Equal(got, s.value) {
 			t.Fatalf("value %d was not found", i)
 		}
 	}
+}
+
+// What was asked for is asked only once, so that nobody may take one part for
+// another.
+func TestWhatWasAskedForIsOnePartOfTheFileWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	const page = 1 << adviceShift
+	var a advice
+	a.set(0, page)
+	var askers, looker sync.WaitGroup
+	ended := make(chan struct{})
+	for worker := range int64(2) {
+		askers.Go(func() {
+			for i := range int64(20_000) {
+				at := (2*i + worker) * 1_000 * page
+				a.set(at+1, at+page-1)
+			}
+		})
+	}
+	looker.Go(func() {
+		for {
+			if from, to := a.get(); to-from != page {
+				t.Errorf("asked for [%d, %d)", from, to)
+				return
+			}
+			select {
+			case <-ended:
+				return
+			default:
+			}
+		}
+	})
+	askers.Wait()
+	close(ended)
+	looker.Wait()
 }

@@ -127,7 +127,7 @@ func benchRewrite(b *testing.B, r *Reader, live []stored) *Reader {
 
 func benchGet(b *testing.B, r *Reader, values []stored) {
 	for _, s := range values { // verify
-		if _, err := r.Get(s.p, s.key, s.seq); err != nil {
+		if _, err := r.Get(s.p, s.key, s.seq, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func benchGet(b *testing.B, r *Reader, values []stored) {
 	sum, i := 0, 0
 	for b.Loop() {
 		s := &values[i]
-		v, err := r.Get(s.p, s.key, s.seq)
+		v, err := r.Get(s.p, s.key, s.seq, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func BenchmarkFirstGet(b *testing.B) {
 					}
 					i = 0
 				}
-				if _, err := r.Get(values[i].p, values[i].key, values[i].seq); err != nil {
+				if _, err := r.Get(values[i].p, values[i].key, values[i].seq, nil); err != nil {
 					b.Fatal(err)
 				}
 				i++

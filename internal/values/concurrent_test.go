@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // TestManyReadWhileMemoryIsGivenBack reads from several goroutines, some in
@@ -12,7 +14,7 @@ import (
 func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(1, 7)), 200)
-	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
 	r := mustOpen(t, data, testSalt)
 	var all sync.WaitGroup
 	for worker := range uint64(4) {
@@ -20,7 +22,7 @@ func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
 			rng := rand.New(rand.NewPCG(worker, 8))
 			for range 500 {
 				s := values[rng.IntN(len(values))]
-				if got, err := r.Get(s.p, s.key, s.seq); err != nil || !bytes.Equal(got, s.value) {
+				if got, err := r.Get(s.p, s.key, s.seq, nil); err != nil || !bytes.Equal(got, s.value) {
 					t.Errorf("%d bytes, %v", len(got), err)
 				}
 				if rng.IntN(20) == 0 {

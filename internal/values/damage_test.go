@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // smallFile returns a file with all that the format knows but chunks; it is
@@ -17,7 +19,7 @@ func smallFile(t testing.TB, remapped bool) ([]byte, []stored) {
 	for i := range 7 {
 		values = append(values, stored{key: fmt.Appendf(nil, "key-%d", i), seq: 5, value: bytes.Repeat([]byte{byte(i)}, 60*i)})
 	}
-	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
 	if !remapped {
 		return data, values
 	}
@@ -53,7 +55,7 @@ func exercise(t *testing.T, data []byte, values []stored) int {
 	}
 	for _, s := range values {
 		for range 2 {
-			if got, err := r.Get(s.p, s.key, s.seq); note(err) && !bytes.Equal(got, s.value) {
+			if got, err := r.Get(s.p, s.key, s.seq, nil); note(err) && !bytes.Equal(got, s.value) {
 				t.Fatalf("a wrong value: %x", got)
 			}
 		}
@@ -65,7 +67,7 @@ func exercise(t *testing.T, data []byte, values []stored) int {
 			t.Fatalf("a wrong value in parts: %x", got)
 		}
 	}
-	note(r.Verify())
+	note(r.Verify(nil))
 	return failed
 }
 

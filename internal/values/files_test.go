@@ -92,7 +92,7 @@ func mustOpen(t testing.TB, data []byte, salt uint64) *Reader {
 func mustHave(t testing.TB, r *Reader, values []stored) {
 	t.Helper()
 	for _, s := range values {
-		got, err := r.Get(s.p, s.key, s.seq)
+		got, err := r.Get(s.p, s.key, s.seq, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

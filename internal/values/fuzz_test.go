@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // FuzzPointer decodes a pointer and encodes it again.
@@ -28,7 +29,9 @@ func FuzzPointer(f *testing.F) {
 
 // FuzzRecordHeader decodes the header of a record and encodes it again.
 func FuzzRecordHeader(f *testing.F) {
-	h := header{seq: 9, valueLen: 300, storedLen: 200, keyLen: 5, flags: flagCompressed}
+	h := header{seq: 9, valueLen: 300, storedLen: 200, keyLen: 5, codec: codec.S2}
+	f.Add(h.append(nil), int64(1000))
+	h.codec = codec.Zstd
 	f.Add(h.append(nil), int64(1000))
 	h = header{seq: 9, valueLen: 1 << 31, storedLen: 1 << 31, keyLen: 5}
 	f.Add(h.append(nil), int64(1<<40))
@@ -144,13 +147,13 @@ func survive(t *testing.T, data []byte, values []stored) {
 	}
 	defer func() { _ = r.Close() }() // a failed close would have failed in Open
 	for _, s := range values {
-		_, err := r.Get(s.p, s.key, s.seq)
+		_, err := r.Get(s.p, s.key, s.seq, nil)
 		mustBeCorrupt(t, err)
 		_, err = r.NewValueReader(s.p, s.key, s.seq)
 		mustBeCorrupt(t, err)
 	}
 	mustBeCorrupt(t, r.Prefetch([]Pointer{{Offset: 80, Length: 48}}))
-	mustBeCorrupt(t, r.Verify())
+	mustBeCorrupt(t, r.Verify(nil))
 	if _, _, err := rewrite(t, r, liveOf(values), 3); err != nil && !errors.Is(err, ErrNothingLive) && !errors.Is(err, base.ErrCorrupt) {
 		t.Fatal(err)
 	}

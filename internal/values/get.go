@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // Get returns the value that p leads to, which must be that of version seq of
 // key. A value that is stored as it is is borrowed from the mapping and valid
-// until Close; a compressed one is the caller's.
-func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+// until Close. A compressed one is decoded into the arena, which may be nil.
+func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, error) {
 	v := r.v.Load()
 	if v == nil {
 		var err error
@@ -34,10 +35,24 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 	}
 	stored := rec[h.valueOff():h.valueEnd():h.valueEnd()]
 	if h.compressed() {
-		raw, err := decompress(stored, h.valueLen, at+h.valueOff())
-		return raw, r.inFile(err)
+		value, err := h.decode(stored, at, arena)
+		return value, r.inFile(err)
 	}
 	return stored, nil
+}
+
+// decode returns the value that stored holds, in the record at offset at. Its
+// length has been held against compressMax.
+func (h *header) decode(stored []byte, at int64, arena *codec.Arena) ([]byte, error) {
+	value := arena.Alloc(int(h.valueLen))
+	err := h.codec.Decode(value, stored)
+	if err == nil {
+		return value, nil
+	}
+	if c, ok := err.(*base.CorruptionError); ok {
+		c.Offset = at + h.valueOff()
+	}
+	return nil, err
 }
 
 // is reports whether the record is that of p, key and seq. rec has at least
@@ -70,9 +85,7 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	if err := h.checkRecord(r.salt, at, rec); err != nil {
 		return r.inFile(err)
 	}
-	mark, verified := v.marks.of(at)
-	mark.Store(verified)
-	r.gauge.Add(int64(len(rec)))
+	v.marks.set(at)
 	return nil
 }
 
@@ -93,5 +106,7 @@ func (r *Reader) fetch(v *view, at, n int64) error {
 		n = max(n, min(fetchAhead, v.end-at))
 	}
 	r.fetched.Store(at + n)
-	return v.m.Populate(at, n)
+	brought, err := v.m.Populate(at, n)
+	r.gauge.Add(brought, v.end)
+	return err
 }

@@ -5,24 +5,24 @@ import (
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
-const (
-	// writeSize is the size of the buffer that a file is written through.
-	writeSize = 1 << 20
-	// writeBackSize is how much is written before the system is told to start
-	// writing it back. Without it the next sync would do all of the work at
-	// once, in everybody's way.
-	writeBackSize = 4 << 20
-)
+// writeSize is the size of the buffer that a file is written through.
+const writeSize = 1 << 20
 
 // An output appends to a file through a buffer. After an error it stays in
 // that error.
 type output struct {
-	file    vfs.File
-	buf     []byte
-	off     int64 // of buf in the file
-	started int64 // what lies before it is being written back
-	high    int64 // what the file was ever written to
-	err     error
+	file vfs.File
+	back vfs.WriteBack
+	buf  []byte
+	off  int64 // of buf in the file
+	high int64 // what the file was ever written to
+	err  error
+}
+
+// newOutput leaves it to the bytes to say how large a buffer they need: most
+// files of a small database have few.
+func newOutput(file vfs.File) output {
+	return output{file: file, back: vfs.NewWriteBack(file)}
 }
 
 func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
@@ -61,10 +61,8 @@ func (o *output) put(b []byte) {
 	}
 	o.putAt(b, o.off)
 	o.off += int64(len(b))
-	if o.err == nil && o.off-o.started >= writeBackSize {
-		// It is a hint: where it fails, the sync does the work.
-		_ = o.file.SyncRange(o.started, o.off-o.started)
-		o.started = o.off
+	if o.err == nil {
+		o.err = o.back.Reached(o.off)
 	}
 }
 
@@ -83,7 +81,8 @@ func (o *output) rewind(off int64) {
 		o.buf = o.buf[:off-o.off]
 		return
 	}
-	o.buf, o.off, o.started = o.buf[:0], off, min(o.started, off)
+	o.buf, o.off = o.buf[:0], off
+	o.back.Rewind(off)
 }
 
 // sync makes durable what was appended, and cuts what was taken back.

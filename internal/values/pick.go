@@ -22,8 +22,7 @@ const (
 	Idle Pressure = iota
 	// Busy: foreground work is under way.
 	Busy
-	// Strained: garbage comes faster than it goes. It is collected before
-	// anything else is done.
+	// Strained: foreground work is slowed down for the sake of collection.
 	Strained
 )
 
@@ -32,7 +31,7 @@ const (
 // is garbage; but what is garbage by the tables that are merged is not all:
 // level 0, the log and the copy under way come on top of it before the whole is
 // half as large again as what is live. See decision 0012.
-var garbageMin = [...]uint64{Idle: 5, Busy: 13, Strained: 25}
+var garbageMin = [...]uint64{Idle: 5, Busy: 18, Strained: 14}
 
 // A Choice is what to do about garbage next.
 type Choice struct {

@@ -13,9 +13,27 @@ import (
 
 // A source is what all ways of reading a file share.
 type source struct {
-	file vfs.File
-	name string
+	file   vfs.File                 // nil if it is opened for each use
+	reopen func() (vfs.File, error) // then
+	name   string
 	fileHeader
+}
+
+// use runs fn with the file.
+func (s *source) use(fn func(vfs.File) error) error {
+	if s.file != nil {
+		return fn(s.file)
+	}
+	file, err := s.reopen()
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(file), file.Close())
+}
+
+// read fills b with what lies at offset at.
+func (s *source) read(b []byte, at int64) error {
+	return s.use(func(f vfs.File) error { return readFull(f, b, at) })
 }
 
 // inFile names the file in an error. That nothing is wrong costs nothing.
@@ -40,9 +58,7 @@ type Reader struct {
 	// next is where the record ends that was fetched last, and fetched what
 	// has been fetched with it.
 	next, fetched atomic.Int64
-	mapping       sync.Mutex // held by who makes the mapping, or reopens the file
-	reopen        func() (vfs.File, error)
-	parts         *source // reads values in parts, if the file was reopened for it
+	mapping       sync.Mutex // held by who makes the mapping
 }
 
 // A view is the mapping of a file and what is known of it.
@@ -53,6 +69,8 @@ type view struct {
 	marks marks
 	remap remap
 	m     vfs.Mapping
+	// advised is what Ahead asked for last.
+	advised advice
 }
 
 // Open opens the sealed file in file, which has the given size, and takes over
@@ -101,47 +119,36 @@ func (r *Reader) mapped() (*view, error) {
 		return nil, r.inFile(err)
 	}
 	r.v.Store(v)
-	if r.reopen == nil {
-		return v, nil
-	}
-	err = r.file.Close()
-	r.file = nil
-	return v, r.inFile(err)
+	return v, nil
 }
 
-// MappedOnly makes the reader close the file once it is mapped, so that a
-// database of many files does not need as many descriptors. reopen opens it
-// again when somebody reads a value in parts. It is called before all reading.
-func (r *Reader) MappedOnly(reopen func() (vfs.File, error)) { r.reopen = reopen }
-
-// byParts returns what reads values through the file.
-func (r *Reader) byParts() (*source, error) {
-	if r.reopen == nil {
-		return &r.source, nil
-	}
-	r.mapping.Lock()
-	defer r.mapping.Unlock()
-	if r.parts == nil {
-		file, err := r.reopen()
-		if err != nil {
-			return nil, err
-		}
-		r.parts = &source{file: file, name: r.name, fileHeader: r.fileHeader}
-	}
-	return r.parts, nil
+// MappedOnly makes the reader close the file, so that a database of many files
+// does not need as many descriptors. reopen opens it again for as long as it is
+// mapped or a part of a value is read. It is called before all reading.
+func (r *Reader) MappedOnly(reopen func() (vfs.File, error)) error {
+	err := r.file.Close()
+	r.file, r.reopen = nil, reopen
+	return r.inFile(err)
 }
 
 func (r *Reader) mapFile() (*view, error) {
 	f := &r.foot
-	m, err := r.file.Map(f.size)
+	var m vfs.Mapping
+	err := r.use(func(file vfs.File) (err error) {
+		m, err = file.Map(f.size)
+		return err
+	})
 	if err != nil {
+		if m != nil {
+			err = errors.Join(err, m.Close())
+		}
 		return nil, err
 	}
 	v := &view{data: m.Bytes(), end: f.recordsEnd, num: r.num, m: m}
 	if err = v.open(f); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	v.marks = newMarks(f.shortest, f.recordsEnd)
+	v.marks.init(f.shortest, f.recordsEnd)
 	return v, nil
 }
 
@@ -154,7 +161,7 @@ func (v *view) open(f *footer) error {
 		return nil
 	}
 	at, n := f.recordsEnd, f.remap.size()
-	if err := v.m.Populate(at, n); err != nil {
+	if _, err := v.m.Populate(at, n); err != nil {
 		return err
 	}
 	section := v.data[at : at+n]
@@ -194,13 +201,8 @@ func (r *Reader) Close() error {
 	if v := r.v.Swap(nil); v != nil {
 		err = v.m.Close()
 	}
-	r.mapping.Lock()
-	defer r.mapping.Unlock()
 	if r.file != nil {
 		err = errors.Join(err, r.file.Close())
-	}
-	if r.parts != nil {
-		err = errors.Join(err, r.parts.file.Close())
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 )
 
 // A header begins every record, which is aligned to 8 bytes. Little-endian:
@@ -15,7 +16,7 @@ import (
 //	16      4     length of the value
 //	20      4     length of the value as stored
 //	24      4     length of the key
-//	28      1     flags: bit 0 compressed
+//	28      1     codec of the value, see codec.ID
 //	29      3     zero
 //
 // Then come the key, the value as stored, and zeros to a multiple of 8. A
@@ -30,7 +31,7 @@ type header struct {
 	sum                         uint64
 	seq                         base.SeqNum
 	valueLen, storedLen, keyLen uint32
-	flags                       uint8
+	codec                       codec.ID
 }
 
 const (
@@ -41,9 +42,14 @@ const (
 	recordMin = headerSize + unit
 	// recordMax is the size of the record of the largest key and value.
 	recordMax = headerSize + base.MaxKeySize + (base.MaxValueSize+1)/chunkSize*(chunkSize+sumSize)
+)
 
-	flagCompressed = 1
-	flagsKnown     = flagCompressed
+const (
+	// compressMin is the length from which values are compressed, and
+	// compressMax the greatest: parts of a longer one can be read without the
+	// rest, and nobody can make a reader take more memory with a few bytes.
+	compressMin = 256
+	compressMax = chunkSize
 )
 
 // alignUp returns n rounded up to a multiple of the unit.
@@ -52,7 +58,7 @@ func alignUp(n int64) int64 { return (n + unit - 1) &^ (unit - 1) }
 func (h *header) valueOff() int64  { return headerSize + int64(h.keyLen) }
 func (h *header) valueEnd() int64  { return h.valueOff() + int64(h.storedLen) }
 func (h *header) chunked() bool    { return h.storedLen > chunkSize }
-func (h *header) compressed() bool { return h.flags&flagCompressed != 0 }
+func (h *header) compressed() bool { return h.codec != codec.None }
 
 // chunks returns how many checksums of chunks the record has.
 func (h *header) chunks() int64 {
@@ -73,7 +79,7 @@ func (h *header) append(dst []byte) []byte {
 	dst = le.AppendUint32(dst, h.valueLen)
 	dst = le.AppendUint32(dst, h.storedLen)
 	dst = le.AppendUint32(dst, h.keyLen)
-	return append(dst, h.flags, 0, 0, 0)
+	return append(dst, byte(h.codec), 0, 0, 0)
 }
 
 // loadHeader reads a header without judging it.
@@ -82,7 +88,7 @@ func loadHeader(src []byte) header {
 	return header{
 		sum: le.Uint64(src), seq: base.SeqNum(le.Uint64(src[8:])),
 		valueLen: le.Uint32(src[16:]), storedLen: le.Uint32(src[20:]), keyLen: le.Uint32(src[24:]),
-		flags: src[28],
+		codec: codec.ID(src[28]),
 	}
 }
 
@@ -98,9 +104,9 @@ func decodeHeader(src []byte, at, end int64) (header, error) {
 		return h, base.Corrupt(at+8, "sequence number of a record", uint64(h.seq), "at most 48 bits")
 	case h.keyLen == 0 || h.keyLen > base.MaxKeySize:
 		return h, base.Corrupt(at+24, "length of a record's key", h.keyLen, fmt.Sprintf("1 to %d", base.MaxKeySize))
-	case h.flags&^flagsKnown != 0 || src[29]|src[30]|src[31] != 0:
-		return h, base.Corrupt(at+28, "flags of a record", fmt.Sprintf("%#x", src[28:32]), "known ones")
-	case h.compressed() && (h.storedLen >= h.valueLen || h.valueLen > compressedRawMax):
+	case h.codec > codec.Last || src[29]|src[30]|src[31] != 0:
+		return h, base.Corrupt(at+28, "codec of a record", fmt.Sprintf("%#x", src[28:32]), "a known one")
+	case h.compressed() && (h.storedLen >= h.valueLen || h.valueLen > compressMax):
 		return h, base.Corrupt(at+16, "length of a compressed value", h.valueLen, "more than stored, and little")
 	case !h.compressed() && h.storedLen != h.valueLen:
 		return h, base.Corrupt(at+20, "stored length of a value", h.storedLen, h.valueLen)

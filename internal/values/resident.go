@@ -17,6 +17,7 @@ func (r *Reader) GiveBack() error {
 	v.marks.clear()
 	r.gauge.Clear()
 	r.fetched.Store(0)
+	v.advised.set(0, 0)
 	return v.m.DontNeed(0, v.end)
 }
 
@@ -24,7 +25,7 @@ func (r *Reader) GiveBack() error {
 func (r *Reader) HeapBytes() int64 {
 	n := int64(readerBytes)
 	if v := r.v.Load(); v != nil {
-		n += 4 * int64(len(v.marks.at))
+		n += v.marks.heapBytes()
 	}
 	return n
 }

@@ -3,7 +3,6 @@ package values
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -31,19 +30,12 @@ type RewriteJob struct {
 	// new file. The same record may come several times. The key is borrowed
 	// until the next.
 	Live iter.Seq2[Live, error]
-	// Stop is asked now and then whether to give up, if it is not nil.
+	// Stop is that of a Copier.
 	Stop func() error
 }
 
 // ErrNothingLive says that a file is to be dropped and not rewritten.
 var ErrNothingLive = errors.New("values: nothing in the file is live")
-
-// stopEvery is how many records are copied between two questions to Stop.
-const stopEvery = 256
-
-// sequentialGap is how far behind the last record the next one may begin, to
-// be taken for the continuation of a walk in order.
-const sequentialGap = 64 << 10
 
 // Rewrite copies what is live of a file into a new one, which takes the old
 // one's place: same identity, and a remap from the offsets in pointers. Keys,
@@ -56,44 +48,37 @@ func Rewrite(job RewriteJob) (Properties, error) {
 	if err != nil {
 		return Properties{}, err
 	}
-	v := &view{end: src.foot.recordsEnd}
-	if src.foot.remap.count > 0 {
-		if v, err = src.mapped(); err != nil {
-			return Properties{}, err
-		}
+	from, err := NewCopier(src, windowSize)
+	if err != nil {
+		return Properties{}, err
 	}
-	c := copier{job: job, w: w, v: v, in: window{file: src.file}, copied: make([]uint64, v.end/(64*unit)+1)}
+	from.Stop = job.Stop
+	c := rewriting{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
 	if err := c.copyAll(); err != nil {
 		return Properties{}, fmt.Errorf("rewrite value file: %w", src.inFile(err))
 	}
 	return w.finish(c.moved)
 }
 
-// A copier is a Rewrite under way.
-type copier struct {
+// A rewriting is a Rewrite under way.
+type rewriting struct {
 	job   RewriteJob
 	w     *Writer
-	v     *view
-	in    window
-	last  int64 // where the record ends that was copied last
+	from  *Copier
 	moved []move
 	// copied has a bit for each offset in the old file at which a record that
 	// was copied lies.
 	copied []uint64
 }
 
-func (c *copier) copyAll() error {
-	n := 0
+func (c *rewriting) copyAll() error {
+	some := false
 	for live, err := range c.job.Live {
 		if err != nil {
 			return err
 		}
-		if n++; n%stopEvery == 0 && c.job.Stop != nil {
-			if err := c.job.Stop(); err != nil {
-				return err
-			}
-		}
-		at, err := c.v.place(live.Pointer)
+		some = true
+		at, err := c.from.v.place(live.Pointer)
 		if err != nil {
 			return err
 		}
@@ -102,62 +87,14 @@ func (c *copier) copyAll() error {
 			continue
 		}
 		*word |= bit
-		to, err := c.copyOne(live, at)
+		to, err := c.from.copyAt(c.w, live, at, false)
 		if err != nil {
 			return err
 		}
 		c.moved = append(c.moved, move{live.Pointer.Offset, to.Offset})
 	}
-	if n == 0 {
+	if !some {
 		return ErrNothingLive
 	}
 	return nil
-}
-
-// copyOne copies the record at offset at.
-func (c *copier) copyOne(live Live, at int64) (Pointer, error) {
-	src, p := c.job.Source, live.Pointer
-	if p.Length > windowSize {
-		return c.copyLarge(live)
-	}
-	ahead := int64(0)
-	if at >= c.last && at-c.last <= sequentialGap {
-		ahead = windowSize
-	}
-	rec, err := c.in.read(at, p.Length, c.v.end, ahead)
-	if err != nil {
-		return Pointer{}, err
-	}
-	c.last = at + p.Length
-	h, err := decodeHeader(rec, at, at+p.Length)
-	if err != nil {
-		return Pointer{}, err
-	}
-	if h.size() != p.Length || !h.is(p, live.Key, live.Seq, rec) {
-		return Pointer{}, mismatch(at, &h, p, live.Seq)
-	}
-	if err := h.checkRecord(src.salt, at, rec); err != nil {
-		return Pointer{}, err
-	}
-	if err := c.w.checkAppend(live.Key, 0); err != nil {
-		return Pointer{}, err
-	}
-	return c.w.appendRecord(h, live.Key, rec[h.valueOff():h.valueEnd()])
-}
-
-// copyLarge copies a chunked value without having all of it in memory.
-func (c *copier) copyLarge(live Live) (Pointer, error) {
-	in, err := c.job.Source.NewValueReader(live.Pointer, live.Key, live.Seq)
-	if err != nil {
-		return Pointer{}, err
-	}
-	out, err := c.w.Stream(live.Key)
-	if err != nil {
-		return Pointer{}, err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		out.Abort()
-		return Pointer{}, err
-	}
-	return out.Finish(live.Seq)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -40,7 +41,7 @@ func TestRewritingKeepsWhatIsLiveUnderItsPointers(t *testing.T) {
 		if seed%2 == 0 {
 			live = append(live, largeValues(rng)...)
 		}
-		data, _ := mustWrite(t, live, WriterOptions{Num: testNum, Salt: testSalt, Compress: seed%3 == 0})
+		data, _ := mustWrite(t, live, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.ID(seed % 3)})
 		r := mustOpen(t, data, testSalt)
 		for salt := uint64(1); len(live) > 3; salt++ {
 			rng.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
@@ -56,7 +57,7 @@ func TestRewritingKeepsWhatIsLiveUnderItsPointers(t *testing.T) {
 			mustBeDead(t, r, dead)
 			mustLieInOrder(t, r, live)
 			mustStream(t, r, live[0])
-			if err := r.Verify(); err != nil {
+			if err := r.Verify(nil); err != nil {
 				t.Fatal(err)
 			}
 			sum := uint64(0)
@@ -76,7 +77,7 @@ func TestRewritingKeepsWhatIsLiveUnderItsPointers(t *testing.T) {
 func mustBeDead(t *testing.T, r *Reader, dead []stored) {
 	t.Helper()
 	for _, s := range dead {
-		if _, err := r.Get(s.p, s.key, s.seq); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := r.Get(s.p, s.key, s.seq, nil); !errors.Is(err, base.ErrCorrupt) {
 			t.Fatalf("a pointer to what was collected: %v", err)
 		}
 	}

@@ -39,11 +39,7 @@ func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueR
 	if err != nil {
 		return nil, r.inFile(err)
 	}
-	s, err := r.byParts()
-	if err != nil {
-		return nil, err
-	}
-	vr, err := s.valueAt(at, v.end)
+	vr, err := r.valueAt(at, v.end)
 	if err == nil && (vr.h.size() != p.Length || !vr.h.is(p, key, seq, vr.head)) {
 		err = mismatch(at, &vr.h, p, seq)
 	}
@@ -60,7 +56,7 @@ func (s *source) valueAt(at, end int64) (*ValueReader, error) {
 		return nil, base.Corrupt(at, "length of a record's header", end-at, headerSize)
 	}
 	b := make([]byte, headerSize)
-	if err := readFull(s.file, b, at); err != nil {
+	if err := s.read(b, at); err != nil {
 		return nil, err
 	}
 	h, err := decodeHeader(b, at, end)
@@ -82,7 +78,7 @@ func (v *ValueReader) openWhole() error {
 	v.head = rec[:h.valueOff()]
 	v.chunk = rec[h.valueOff():h.valueEnd()]
 	if h.compressed() {
-		v.chunk, err = decompress(v.chunk, h.valueLen, v.at+h.valueOff())
+		v.chunk, err = h.decode(v.chunk, v.at, nil)
 	}
 	return err
 }
@@ -90,10 +86,10 @@ func (v *ValueReader) openWhole() error {
 func (v *ValueReader) openChunked() error {
 	head, tail := make([]byte, v.h.valueOff()), make([]byte, v.h.size()-v.h.valueEnd())
 	tailOff := v.at + v.h.valueEnd()
-	if err := readFull(v.s.file, head, v.at); err != nil {
+	if err := v.s.read(head, v.at); err != nil {
 		return err
 	}
-	if err := readFull(v.s.file, tail, tailOff); err != nil {
+	if err := v.s.read(tail, tailOff); err != nil {
 		return err
 	}
 	if err := checkSum(headSum(v.s.salt, v.at, head, tail, tailOff), v.h.sum, v.at, "checksum of a value's record"); err != nil {
@@ -132,7 +128,7 @@ func (v *ValueReader) load(i int64) error {
 	v.chunkOff = v.Size()
 	chunk := v.chunk[:cap(v.chunk)][:min(chunkSize, v.Size()-off)]
 	at := v.at + v.h.valueOff() + off
-	if err := readFull(v.s.file, chunk, at); err != nil {
+	if err := v.s.read(chunk, at); err != nil {
 		return err
 	}
 	if err := checkSum(partSum(v.s.salt, chunk, at), binary.LittleEndian.Uint64(v.sums[sumSize*i:]), at, "checksum of a part of a value"); err != nil {
@@ -142,15 +138,21 @@ func (v *ValueReader) load(i int64) error {
 	return nil
 }
 
-var errSeek = errors.New("values: seek to before the value")
+var (
+	errSeek   = errors.New("values: seek to before the value")
+	errWhence = errors.New("values: seek from an unknown place")
+)
 
 // Seek sets the position.
 func (v *ValueReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
+	case io.SeekStart:
 	case io.SeekCurrent:
 		offset += v.pos
 	case io.SeekEnd:
 		offset += v.Size()
+	default:
+		return v.pos, errWhence
 	}
 	if offset < 0 {
 		return v.pos, errSeek
@@ -166,7 +168,7 @@ func (s *source) readRecord(at, n int64) ([]byte, header, error) {
 		return nil, header{}, ErrTooLarge // for the memory of this machine
 	}
 	rec := make([]byte, n)
-	if err := readFull(s.file, rec, at); err != nil {
+	if err := s.read(rec, at); err != nil {
 		return nil, header{}, err
 	}
 	h, err := decodeHeader(rec, at, at+n)

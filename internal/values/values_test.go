@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -9,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -17,7 +20,7 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		values := append(randomValues(rng, 300), largeValues(rng)...)
-		data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: seed%2 == 1})
+		data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.ID(seed % 3)})
 		r := mustOpen(t, data, testSalt)
 		mustHave(t, r, values)
 		if err := r.Prefetch([]Pointer{values[3].p, values[1].p, {Offset: 8}}); err != nil {
@@ -30,7 +33,7 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 			t.Fatalf("after giving back, %d bytes are in memory (%v)", r.Gauge().Bytes(), err)
 		}
 		mustHave(t, r, values)
-		if err := r.Verify(); err != nil {
+		if err := r.Verify(nil); err != nil {
 			t.Fatal(err)
 		}
 		var sum, raw uint64
@@ -44,28 +47,50 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 	}
 }
 
-func TestCompressionShrinksTheFileAndGivesUpOnNoise(t *testing.T) {
+func TestCompressionShrinksTheFile(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("a value that repeats itself; "), 40)
-	opts := WriterOptions{Num: testNum, Salt: testSalt, Compress: true}
-	_, props := mustWrite(t, []stored{{key: []byte("k"), seq: 1, value: text}}, opts)
-	if props.Bytes > uint64(len(text))/2 || props.ValueBytes != uint64(len(text)) {
-		t.Fatalf("%d bytes take %d", len(text), props.Bytes)
-	}
-	var c compressor
-	rng := rand.New(rand.NewPCG(1, 1))
-	for range missesMax {
-		if _, ok := c.compress(randomBytes(rng, 500)); ok {
-			t.Fatal("noise was compressed")
+	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
+		opts := WriterOptions{Num: testNum, Salt: testSalt, Compression: how}
+		_, props := mustWrite(t, []stored{{key: []byte("k"), seq: 1, value: text}}, opts)
+		if props.Bytes > uint64(len(text))/2 || props.ValueBytes != uint64(len(text)) {
+			t.Fatalf("codec %d: %d bytes take %d", how, len(text), props.Bytes)
 		}
 	}
-	for i := range sampleEvery {
-		if _, ok := c.compress(text); ok != (i == sampleEvery-1) {
-			t.Fatalf("attempt %d after giving up: %v", i, ok)
-		}
+}
+
+func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("checks allocate")
 	}
-	if _, ok := c.compress(text); !ok {
-		t.Fatal("it did not take up again what pays")
+	rng := rand.New(rand.NewPCG(4, 4))
+	values := make([]stored, AheadSize)
+	for i := range values {
+		values[i] = stored{key: fmt.Appendf(nil, "key-%d", i), seq: 1, value: bytes.Repeat(randomBytes(rng, 600), 3)}
+	}
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
+	r := mustOpen(t, data, testSalt)
+	mustHave(t, r, values)
+	var arena codec.Arena
+	var a Ahead
+	got := testing.AllocsPerRun(100, func() {
+		defer arena.Reset()
+		a.Begin()
+		for _, s := range values[:10] {
+			if _, err := r.Get(s.p, s.key, s.seq, &arena); err != nil {
+				t.Fatal(err)
+			}
+			a.Add(r, s.p, len(s.key))
+		}
+		a.Load(AheadSize)
+		for i, s := range values[:10] {
+			if _, ok := a.Get(i, s.key, s.seq, &arena); !ok {
+				t.Fatal("a value that was verified is not found")
+			}
+		}
+	})
+	if got != 0 {
+		t.Errorf("reads allocate %v times", got)
 	}
 }
 
@@ -92,7 +117,7 @@ func TestAPointerToAnotherRecordIsAnError(t *testing.T) {
 			{"end", Pointer{Offset: 1 << 34, Length: 64}, s.key, s.seq},
 			{"header", Pointer{Offset: 0, Length: 64}, s.key, s.seq},
 		} {
-			if _, err := r.Get(c.p, c.key, c.seq); err == nil {
+			if _, err := r.Get(c.p, c.key, c.seq, nil); err == nil {
 				t.Fatalf("value %d with a wrong %s was read", i, c.what)
 			} else {
 				mustBeCorrupt(t, err)
@@ -161,7 +186,7 @@ func TestAValueIsReadInParts(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(10, 1))
 	values := append(largeValues(rng), randomValues(rng, 20)...)
-	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compress: true})
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
 	r := mustOpen(t, data, testSalt)
 	for _, s := range values {
 		v, err := r.NewValueReader(s.p, s.key, s.seq)
@@ -271,7 +296,7 @@ func TestAFailedWriteFailsTheFile(t *testing.T) {
 			}
 			break
 		}
-		if _, op := faults.Failed(); err == nil && op.Kind != vfs.OpSyncRange { // a hint may fail
+		if err == nil {
 			t.Fatalf("call %d failed and nobody said so", n)
 		}
 	}
@@ -301,7 +326,7 @@ func writeAndRead(fs vfs.FS, values []stored) error {
 		return err
 	}
 	for i, s := range values {
-		got, err := r.Get(pointers[i], s.key, s.seq)
+		got, err := r.Get(pointers[i], s.key, s.seq, nil)
 		if err != nil {
 			return err
 		}
@@ -309,8 +334,26 @@ func writeAndRead(fs vfs.FS, values []stored) error {
 			return fmt.Errorf("value %d differs", i)
 		}
 	}
-	if err := r.Verify(); err != nil {
+	if err := r.Verify(nil); err != nil {
 		return err
 	}
 	return r.Close()
+}
+
+// A file may have one value, of gigabytes.
+func TestVerifyCanBeEndedInTheMiddleOfALongValue(t *testing.T) {
+	t.Parallel()
+	long := []stored{{key: []byte("key"), seq: 1, value: make([]byte, 40*chunkSize)}}
+	data, _ := mustWrite(t, long, WriterOptions{Num: testNum, Salt: testSalt})
+	r := mustOpen(t, data, testSalt)
+	stopped, asked := errors.New("stopped"), 0
+	err := r.Verify(func() error {
+		if asked++; asked > 10 {
+			return stopped
+		}
+		return nil
+	})
+	if !errors.Is(err, stopped) || asked != 11 {
+		t.Errorf("asked %d times, then %v", asked, err)
+	}
 }

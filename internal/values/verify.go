@@ -7,10 +7,14 @@ import (
 )
 
 // Verify reads the whole file, past what was verified before, and checks all
-// that can be told from it alone.
-func (r *Reader) Verify() error { return r.inFile(r.verifyAll()) }
+// that can be told from it alone. Before each record, and each part of a long
+// one, it asks stop, if that is not nil, whose error ends it.
+func (r *Reader) Verify(stop func() error) error { return r.inFile(r.verifyAll(stop)) }
 
-func (r *Reader) verifyAll() error {
+func (r *Reader) verifyAll(stop func() error) error {
+	if stop == nil {
+		stop = func() error { return nil }
+	}
 	f := &r.foot
 	again := Reader{source: r.source}
 	if err := again.open(f.size); err != nil {
@@ -21,7 +25,7 @@ func (r *Reader) verifyAll() error {
 	}
 	seen := footer{fileHeader: f.fileHeader, size: f.size, recordsEnd: f.recordsEnd, remap: f.remap, remapSum: f.remapSum}
 	starts := make(map[int64]bool)
-	if _, err := r.walk(f.recordsEnd, func(at int64, h header) {
+	if _, err := r.walk(f.recordsEnd, stop, func(at int64, h header) {
 		seen.add(h)
 		if f.remap.count > 0 {
 			starts[at] = true
@@ -42,7 +46,7 @@ func (r *Reader) verifyRemap(starts map[int64]bool) error {
 		return nil
 	}
 	section := make([]byte, f.remap.size())
-	if err := readFull(r.file, section, f.recordsEnd); err != nil {
+	if err := r.read(section, f.recordsEnd); err != nil {
 		return err
 	}
 	if err := checkSum(partSum(f.salt, section, f.recordsEnd), f.remapSum, f.recordsEnd, "checksum of a remap"); err != nil {

@@ -3,6 +3,7 @@ package values
 import (
 	"io"
 
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -15,6 +16,8 @@ type window struct {
 	file vfs.File
 	buf  []byte
 	off  int64
+	// arena has the compressed value that was looked at last.
+	arena codec.Arena
 }
 
 // read returns [at, at+n), which lies before end, from the window, and moves
@@ -39,22 +42,28 @@ func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 
 // walk shows the records in [fileHeaderSize, end) in order, each verified, and
 // returns where it stopped: at end, or at the first record that is none, which
-// the error tells.
-func (s *source) walk(end int64, visit func(at int64, h header)) (int64, error) {
-	w := window{file: s.file}
-	at := int64(fileHeaderSize)
-	for at < end {
-		h, err := s.walkOne(&w, at, end)
-		if err != nil {
-			return at, err
+// the error tells, or where stop returned one.
+func (s *source) walk(end int64, stop func() error, visit func(at int64, h header)) (at int64, err error) {
+	at = fileHeaderSize
+	err = s.use(func(file vfs.File) error {
+		w := window{file: file}
+		for at < end {
+			h, err := s.walkOne(&w, at, end, stop)
+			if err != nil {
+				return err
+			}
+			visit(at, h)
+			at += h.size()
 		}
-		visit(at, h)
-		at += h.size()
-	}
-	return at, nil
+		return nil
+	})
+	return at, err
 }
 
-func (s *source) walkOne(w *window, at, end int64) (header, error) {
+func (s *source) walkOne(w *window, at, end int64, stop func() error) (header, error) {
+	if err := stop(); err != nil {
+		return header{}, err
+	}
 	b, err := w.read(at, min(headerSize, end-at), end, windowSize)
 	if err != nil {
 		return header{}, err
@@ -64,21 +73,29 @@ func (s *source) walkOne(w *window, at, end int64) (header, error) {
 		return h, err
 	}
 	if h.chunked() {
-		return h, s.verifyChunked(at, end)
+		return h, s.verifyChunked(at, end, stop)
 	}
 	if b, err = w.read(at, h.size(), end, windowSize); err != nil {
 		return h, err
 	}
-	return h, h.checkRecord(s.salt, at, b)
+	if err := h.checkRecord(s.salt, at, b); err != nil || !h.compressed() {
+		return h, err
+	}
+	w.arena.Reset()
+	_, err = h.decode(b[h.valueOff():h.valueEnd()], at, &w.arena)
+	return h, err
 }
 
 // verifyChunked reads all of the chunked record at offset at.
-func (s *source) verifyChunked(at, end int64) error {
+func (s *source) verifyChunked(at, end int64, stop func() error) error {
 	v, err := s.valueAt(at, end)
 	if err != nil {
 		return err
 	}
 	for i := range v.h.chunks() {
+		if err := stop(); err != nil {
+			return err
+		}
 		if err := v.load(i); err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ const childEnv = "STOAT_VFS_CHILD"
 // childTasks are what a child can do, with the words that follow the name of
 // the task. What it prints goes to the parent.
 var childTasks = map[string]func(args []string) error{
-	"lock": childLock,
+	"lock":        func(args []string) error { return childLock(OS().Lock(args[0])) },
+	"shared lock": func(args []string) error { return childLock(OS().LockShared(args[0])) },
 }
 
 func TestMain(m *testing.M) {
@@ -34,10 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childLock takes the lock of a file, says so, and holds it until its input
-// ends or it is killed.
-func childLock(args []string) error {
-	held, err := OS().Lock(args[0])
+// childLock says that it has a lock, and holds it until its input ends or it
+// is killed.
+func childLock(held io.Closer, err error) error {
 	if err != nil {
 		return err
 	}
@@ -106,6 +106,30 @@ func TestLockExcludesOtherProcess(t *testing.T) {
 	must(t, err)
 	refused := startChild(t, "lock", name)
 	refused.wantLine(t, "error: lock "+name+": "+ErrLocked.Error())
+	closeFile(t, held)
+}
+
+func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
+	t.Parallel()
+	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
+	held, err := fs.Lock(name)
+	must(t, err)
+	refused := startChild(t, "shared lock", name)
+	refused.wantLine(t, "error: lock to read "+name+": "+ErrLocked.Error())
+	closeFile(t, held)
+	c := startChild(t, "shared lock", name)
+	c.wantLine(t, "locked")
+	held, err = fs.LockShared(name)
+	must(t, err)
+	_, err = fs.Lock(name)
+	wantIs(t, err, ErrLocked)
+	closeFile(t, held)
+	_, err = fs.Lock(name)
+	wantIs(t, err, ErrLocked)
+	must(t, c.cmd.Process.Kill())
+	_ = c.cmd.Wait() // reports the kill
+	held, err = fs.Lock(name)
+	must(t, err)
 	closeFile(t, held)
 }
 

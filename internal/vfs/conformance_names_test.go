@@ -2,6 +2,8 @@ package vfs
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"slices"
 	"testing"
 )
@@ -145,6 +147,34 @@ func testLockExcludes(t *testing.T, fs FS, dir string) {
 	}
 }
 
+func testLockShared(t *testing.T, fs FS, dir string) {
+	name := fs.Join(dir, "LOCK")
+	_, err := fs.LockShared(name)
+	wantIs(t, err, ErrNotExist)
+	if _, err := fs.Stat(name); !errors.Is(err, ErrNotExist) {
+		t.Fatalf("the file of the lock was made: %v", err)
+	}
+	alone, err := fs.Lock(name)
+	must(t, err)
+	_, err = fs.LockShared(name)
+	wantIs(t, err, ErrLocked)
+	closeFile(t, alone)
+	var shared [3]io.Closer
+	for i := range shared {
+		shared[i], err = fs.LockShared(name)
+		must(t, err)
+	}
+	for _, held := range shared {
+		_, err = fs.Lock(name)
+		wantIs(t, err, ErrLocked)
+		closeFile(t, held)
+		wantIs(t, held.Close(), ErrClosed)
+	}
+	alone, err = fs.Lock(name)
+	must(t, err)
+	closeFile(t, alone)
+}
+
 func testLockReplaced(t *testing.T, fs FS, dir string) {
 	name := fs.Join(dir, "LOCK")
 	held, err := fs.Lock(name)
@@ -165,7 +195,7 @@ func testMap(t *testing.T, fs FS, dir string) {
 	m, err := f.Map(99_999)
 	must(t, err)
 	must(t, m.WillNeed(0, 99_999))
-	must(t, m.Populate(40_001, 20_000))
+	must(t, populateOf(m)(40_001, 20_000))
 	b := m.Bytes()
 	if len(b) != 99_999 || string(b[50_000:50_006]) != "middle" || b[0] != 0 {
 		t.Fatalf("got %d bytes with %q in the middle", len(b), b[50_000:50_006])
@@ -204,7 +234,7 @@ func testMappingOutlivesFile(t *testing.T, fs FS, dir string) {
 	closeFile(t, f)
 	must(t, fs.Remove(name))
 	closeFile(t, create(t, fs, name, "other bytes"))
-	must(t, m.Populate(0, 11))
+	must(t, populateOf(m)(0, 11))
 	wantContents(t, string(m.Bytes()), "still there")
 	closeFile(t, m)
 }
@@ -215,7 +245,7 @@ func testMappingRanges(t *testing.T, fs FS, dir string) {
 	m, err := f.Map(10_000)
 	must(t, err)
 	defer closeFile(t, m)
-	for _, call := range []func(off, n int64) error{m.WillNeed, m.Populate, m.DontNeed} {
+	for _, call := range []func(off, n int64) error{m.WillNeed, populateOf(m), m.DontNeed} {
 		must(t, call(10_000, 0))
 		must(t, call(9_999, 1))
 		wantError(t, "range beyond the end", call(9_999, 2))
@@ -238,4 +268,12 @@ func testMapAfterCut(t *testing.T, fs FS, dir string) {
 	must(t, err)
 	wantContents(t, string(m.Bytes()[4_999:]), "x"+string(make([]byte, 15_000)))
 	closeFile(t, m)
+}
+
+// populateOf returns m.Populate without the number.
+func populateOf(m Mapping) func(off, n int64) error {
+	return func(off, n int64) error {
+		_, err := m.Populate(off, n)
+		return err
+	}
 }

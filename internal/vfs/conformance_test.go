@@ -61,6 +61,7 @@ var behaviours = []struct {
 	{"MkdirAllMakesLevelsAndIsIdempotent", testMkdirAll},
 	{"StatTellsSizeAndKind", testStat},
 	{"LockExcludes", testLockExcludes},
+	{"SharedLockExcludesTheExclusiveOneAlone", testLockShared},
 	{"LockFileMayBeReplaced", testLockReplaced},
 	{"MapShowsContents", testMap},
 	{"MapAfterCutShowsZeros", testMapAfterCut},
@@ -89,7 +90,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func write(t *testing.T, f File, off int64, contents string) {
 	}
 }
 
-func closeFile(t *testing.T, c io.Closer) {
+func closeFile(t testing.TB, c io.Closer) {
 	t.Helper()
 	must(t, c.Close())
 }
@@ -336,7 +337,7 @@ func testClosedHandle(t *testing.T, fs FS, dir string) {
 	wantIs(t, f.Close(), ErrClosed)
 	closeFile(t, m)
 	wantIs(t, m.WillNeed(0, 1), ErrClosed)
-	wantIs(t, m.Populate(0, 1), ErrClosed)
+	wantIs(t, populateOf(m)(0, 1), ErrClosed)
 	wantIs(t, m.DontNeed(0, 1), ErrClosed)
 	wantIs(t, m.Close(), ErrClosed)
 }
@@ -364,6 +365,8 @@ func testSyncs(t *testing.T, fs FS, dir string) {
 	defer closeFile(t, f)
 	must(t, f.SyncRange(0, 1))
 	must(t, f.SyncRange(0, 0))
+	must(t, f.WaitRange(0, 1))
+	must(t, f.WaitRange(0, 0))
 	must(t, f.SyncData())
 	must(t, f.Sync())
 	r, err := fs.Open(fs.Join(dir, "a"), CatTable)

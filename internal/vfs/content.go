@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -166,10 +167,19 @@ func (c *content) readAt(p []byte, off int64) int {
 	return int(n)
 }
 
-// writeAt stores p at off and grows the size as needed.
+// zeroPage is what files are filled with that are written ahead of their use.
+var zeroPage page
+
+// writeAt stores p at off and grows the size as needed. Zeros where there were
+// only zeros take up space, but no memory.
 func (c *content) writeAt(p []byte, off int64) {
 	spans(off, int64(len(p)), func(s span) {
-		copy(c.writable(s.chunk, s.page)[s.from:s.to], p[s.at:])
+		from := p[s.at : s.at+int64(s.to-s.from)]
+		if c.peek(s.chunk, s.page) == nil && bytes.Equal(from, zeroPage[:len(from)]) {
+			c.allocate(c.writableChunk(s.chunk), s.page)
+			return
+		}
+		copy(c.writable(s.chunk, s.page)[s.from:s.to], from)
 	})
 	if len(p) > 0 {
 		c.size = max(c.size, off+int64(len(p)))

@@ -44,7 +44,7 @@ func TestAFaultInAMappingIsAnErrorOfItsFile(t *testing.T) {
 	if !errors.Is(err, ErrIO) || !strings.Contains(err.Error(), name) {
 		t.Fatalf("got %v", err)
 	}
-	if err := m.Populate(0, int64(pageSize)); err == nil {
+	if _, err := m.Populate(0, int64(pageSize)); err == nil {
 		t.Error("a page that is gone was populated")
 	}
 	panicked := touched(m.Bytes())

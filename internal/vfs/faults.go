@@ -37,7 +37,8 @@ type Rule struct {
 	Done bool
 	// Partial is the bytes that a failing read or write moves first.
 	Partial int
-	// Sync is what becomes of the data of a failing SyncData, Sync or SyncDir.
+	// Sync is what becomes of the data of a failing SyncData, Sync, SyncDir or
+	// WaitRange.
 	// On a disk other than a Mem, SyncKept syncs and the others do nothing.
 	Sync SyncFate
 	// Seed chooses what a failing sync with SyncHalf keeps.

@@ -61,11 +61,16 @@ func (f *faultFile) SyncRange(off, n int64) error {
 	return f.faults.run(f.op(OpSyncRange, off, n), func() error { return f.File.SyncRange(off, n) })
 }
 
-func (f *faultFile) SyncData() error { return f.sync(OpSyncData, f.File.SyncData) }
-func (f *faultFile) Sync() error     { return f.sync(OpSync, f.File.Sync) }
+// WaitRange fails as a sync does: what was being written back may be lost.
+func (f *faultFile) WaitRange(off, n int64) error {
+	return f.sync(f.op(OpWaitRange, off, n), func() error { return f.File.WaitRange(off, n) })
+}
 
-func (f *faultFile) sync(kind OpKind, inner func() error) error {
-	rule := f.faults.call(f.op(kind, 0, 0))
+func (f *faultFile) SyncData() error { return f.sync(f.op(OpSyncData, 0, 0), f.File.SyncData) }
+func (f *faultFile) Sync() error     { return f.sync(f.op(OpSync, 0, 0), f.File.Sync) }
+
+func (f *faultFile) sync(op Op, inner func() error) error {
+	rule := f.faults.call(op)
 	if rule == nil {
 		return inner()
 	}
@@ -75,7 +80,7 @@ func (f *faultFile) sync(kind OpKind, inner func() error) error {
 	} else if fate == SyncKept {
 		_ = inner() // the rule's error stands for both
 	}
-	return rule.fail(kind, f.Name())
+	return rule.fail(op.Kind, f.Name())
 }
 
 // Close closes the file, also when a rule reports it as failed: no caller
@@ -115,8 +120,12 @@ func (m *faultMapping) WillNeed(off, n int64) error {
 	return m.run(OpWillNeed, off, n, m.Mapping.WillNeed)
 }
 
-func (m *faultMapping) Populate(off, n int64) error {
-	return m.run(OpPopulate, off, n, m.Mapping.Populate)
+func (m *faultMapping) Populate(off, n int64) (brought int64, err error) {
+	err = m.run(OpPopulate, off, n, func(off, n int64) (err error) {
+		brought, err = m.Mapping.Populate(off, n)
+		return err
+	})
+	return brought, err
 }
 
 func (m *faultMapping) DontNeed(off, n int64) error {

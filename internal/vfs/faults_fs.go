@@ -31,6 +31,8 @@ func (f *Faults) rename(oldName, newName string, keepOld bool) {
 }
 
 // Join joins path elements as the other file system does.
+func (f *Faults) Abs(name string) (string, error) { return f.inner.Abs(name) }
+
 func (f *Faults) Join(elem ...string) string { return f.inner.Join(elem...) }
 
 // Base returns the last element of a path.
@@ -154,17 +156,24 @@ func (f *Faults) Stat(name string) (info Info, err error) {
 }
 
 // Lock takes the lock of a file.
-func (f *Faults) Lock(name string) (held io.Closer, err error) {
-	rule := f.call(Op{Kind: OpLock, Category: CatLock, Path: name})
+func (f *Faults) Lock(name string) (io.Closer, error) { return f.lock(OpLock, name, f.inner.Lock) }
+
+// LockShared takes the shared lock of a file.
+func (f *Faults) LockShared(name string) (io.Closer, error) {
+	return f.lock(OpLockShared, name, f.inner.LockShared)
+}
+
+func (f *Faults) lock(op OpKind, name string, take func(string) (io.Closer, error)) (held io.Closer, err error) {
+	rule := f.call(Op{Kind: op, Category: CatLock, Path: name})
 	if rule != nil && !rule.Done {
-		return nil, rule.fail(OpLock, name)
+		return nil, rule.fail(op, name)
 	}
-	held, err = f.inner.Lock(name)
+	held, err = take(name)
 	if rule != nil {
 		if err == nil {
 			_ = held.Close() // as the caller gets nothing to close
 		}
-		return nil, rule.fail(OpLock, name)
+		return nil, rule.fail(op, name)
 	}
 	return held, err
 }

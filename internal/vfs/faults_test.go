@@ -56,6 +56,9 @@ func fillFile(f File, contents string) error {
 	if err := f.SyncRange(0, int64(len(contents))); err != nil {
 		return err
 	}
+	if err := f.WaitRange(0, int64(len(contents))); err != nil {
+		return err
+	}
 	if err := f.SyncData(); err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func fillFile(f File, contents string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.WillNeed(0, size), m.Populate(0, size), m.DontNeed(0, size), m.Close())
+	return errors.Join(m.WillNeed(0, size), populateOf(m)(0, size), m.DontNeed(0, size), m.Close())
 }
 
 // TestEachCallFailsOnce makes call after call fail, in each of several ways,
@@ -126,7 +129,7 @@ func TestEachCallFailsOnce(t *testing.T) {
 func wantKinds(t *testing.T, got map[OpKind]bool) {
 	t.Helper()
 	for _, kind := range []OpKind{
-		OpLock, OpFree, OpStat, OpCreate, OpPreallocate, OpWrite, OpSyncRange, OpSyncData, OpRead,
+		OpLock, OpFree, OpStat, OpCreate, OpPreallocate, OpWrite, OpSyncRange, OpWaitRange, OpSyncData, OpRead,
 		OpSize, OpMap, OpWillNeed, OpPopulate, OpDontNeed, OpUnmap, OpClose, OpRename, OpSyncDir,
 	} {
 		if !got[kind] {

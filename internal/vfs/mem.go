@@ -70,7 +70,7 @@ type inode struct {
 	// links is the number of live names, handles that of open files and
 	// mappings. Without both the space is free.
 	links, handles int
-	locked         bool
+	lock           int // how many share the lock, or lockedAlone
 
 	// live is what readers see; durable what is on the device for sure.
 	live, durable content
@@ -101,6 +101,8 @@ func newFileInode(id uint64, cat Category) *inode {
 }
 
 // Join joins path elements with slashes.
+func (m *Mem) Abs(name string) (string, error) { return name, nil }
+
 func (m *Mem) Join(elem ...string) string { return path.Join(elem...) }
 
 // Base returns the last element of a path.

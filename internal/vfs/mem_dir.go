@@ -332,8 +332,12 @@ func (m *Mem) markLocked(id uint64, reached map[uint64]bool) {
 type memLock struct {
 	mem    *Mem
 	ino    *inode
+	holds  int // what it adds to the lock of the inode
 	closed atomic.Bool
 }
+
+// lockedAlone is the lock of an inode that somebody holds exclusively.
+const lockedAlone = -1
 
 // Lock takes the lock of a file, making the file if needed. The lock is one
 // of this disk: a clone knows nothing of it.
@@ -345,15 +349,35 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	if err == ErrNotExist {
 		ino, err = m.createLocked(name, CatLock)
 	}
-	if err == nil && ino.locked {
+	if err == nil && ino.lock != 0 {
 		err = ErrLocked
 	}
 	if err != nil {
 		return nil, pathErr(OpLock, name, err)
 	}
-	ino.locked = true
+	return m.holdLocked(ino, lockedAlone), nil
+}
+
+// LockShared takes the shared lock of a file that exists.
+func (m *Mem) LockShared(name string) (io.Closer, error) {
+	m.before(Op{Kind: OpLockShared, Category: CatLock, Path: name})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ino, err := m.findFileLocked(name)
+	if err == nil && ino.lock == lockedAlone {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, pathErr(OpLockShared, name, err)
+	}
+	return m.holdLocked(ino, 1), nil
+}
+
+// holdLocked takes the lock of an inode, which is free for it.
+func (m *Mem) holdLocked(ino *inode, holds int) *memLock {
+	ino.lock += holds
 	ino.handles++
-	return &memLock{mem: m, ino: ino}, nil
+	return &memLock{mem: m, ino: ino, holds: holds}
 }
 
 // Close ends the lock.
@@ -363,7 +387,7 @@ func (l *memLock) Close() error {
 	}
 	l.mem.mu.Lock()
 	defer l.mem.mu.Unlock()
-	l.ino.locked = false
+	l.ino.lock -= l.holds
 	l.ino.handles--
 	l.mem.dropLocked(l.ino)
 	return nil

@@ -123,6 +123,9 @@ func (f *memFile) Preallocate(off, n int64) error {
 // states that a crash can leave anyway.
 func (f *memFile) SyncRange(off, n int64) error { return f.check(OpSyncRange, off, max(0, n)) }
 
+// WaitRange does nothing, since nothing was started.
+func (f *memFile) WaitRange(off, n int64) error { return f.check(OpWaitRange, off, max(0, n)) }
+
 func (f *memFile) SyncData() error { return f.sync(OpSyncData) }
 func (f *memFile) Sync() error     { return f.sync(OpSync) }
 
@@ -227,8 +230,9 @@ func (m *memMapping) check(op OpKind, off, n int64) error {
 }
 
 func (m *memMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
-func (m *memMapping) Populate(off, n int64) error { return m.check(OpPopulate, off, n) }
 func (m *memMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
+
+func (m *memMapping) Populate(off, n int64) (int64, error) { return n, m.check(OpPopulate, off, n) }
 
 func (m *memMapping) Close() error {
 	if m.closed.Swap(true) {

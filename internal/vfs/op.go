@@ -19,6 +19,7 @@ const (
 	OpSyncDir
 	OpStat
 	OpLock
+	OpLockShared
 	OpFree
 	OpRead
 	OpWrite
@@ -26,6 +27,7 @@ const (
 	OpTruncate
 	OpPreallocate
 	OpSyncRange
+	OpWaitRange
 	OpSyncData
 	OpSync
 	OpMap
@@ -39,8 +41,8 @@ const (
 
 var opNames = [opCount]string{
 	"any", "create", "open", "open for writing", "rename", "link", "remove",
-	"list", "mkdir", "sync directory", "stat", "lock", "free", "read", "write",
-	"size", "truncate", "preallocate", "sync range", "sync data", "sync",
+	"list", "mkdir", "sync directory", "stat", "lock", "lock to read", "free", "read", "write",
+	"size", "truncate", "preallocate", "sync range", "wait for range", "sync data", "sync",
 	"map", "will need", "populate", "do not need", "unmap", "close",
 }
 
@@ -84,7 +86,7 @@ func (o Op) String() string {
 		return s + " to " + o.NewPath
 	case OpTruncate:
 		return s + " to " + strconv.FormatInt(o.Off, 10)
-	case OpRead, OpWrite, OpPreallocate, OpSyncRange, OpMap, OpWillNeed, OpPopulate, OpDontNeed:
+	case OpRead, OpWrite, OpPreallocate, OpSyncRange, OpWaitRange, OpMap, OpWillNeed, OpPopulate, OpDontNeed:
 		return s + " [" + strconv.FormatInt(o.Off, 10) + ", " + strconv.FormatInt(o.Off+o.Len, 10) + ")"
 	}
 	return s

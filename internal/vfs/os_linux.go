@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +13,16 @@ func fullSync(fd int) error { return unix.Fsync(fd) }
 // syncRange only starts the writing. The flags that wait would also take
 // note of a failed write, which then no sync on this handle would report.
 func syncRange(fd int, off, n int64) error {
-	err := unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
+	return fileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
+}
+
+// waitRange only waits, and takes note of a failed write.
+func waitRange(fd int, off, n int64) error {
+	return fileRange(fd, off, n, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
+}
+
+func fileRange(fd int, off, n int64, flags int) error {
+	err := unix.SyncFileRange(fd, off, n, flags)
 	if err == unix.ENOSYS || err == unix.ESPIPE {
 		return nil
 	}
@@ -57,4 +67,21 @@ var canPopulate = sync.OnceValue(func() bool {
 // populate reads b, whole pages of a mapping, into memory and maps them.
 func populate(b []byte) error {
 	return retryEINTR(func() error { return unix.Madvise(b, unix.MADV_POPULATE_READ) })
+}
+
+// cached reports whether the page cache has all of b, a window of a mapping.
+func cached(b []byte) bool {
+	var in [windowSize / 4096]byte // no system has smaller pages
+	pages := (len(b) + pageSize - 1) / pageSize
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE,
+		uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&in[0])))
+	if errno != 0 {
+		return false
+	}
+	for _, p := range in[:pages] {
+		if p&1 == 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -49,7 +49,7 @@ func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	defer closeFile(t, m)
 	// What must not happen, to see that it does no harm.
 	must(t, f.Truncate(memPage))
-	wantIs(t, m.Populate(2*memPage, memPage), ErrIO)
+	wantIs(t, populateOf(m)(2*memPage, memPage), ErrIO)
 }
 
 // TestPopulateReadsNoMoreThanAsked looks at the page cache: read-ahead around
@@ -67,13 +67,58 @@ func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
 	if resident(t, m.Bytes()) > 0 {
 		t.Skip("this file system does not give its pages up")
 	}
-	must(t, m.Populate(size/2, 100))
+	must(t, populateOf(m)(size/2, 100))
 	if got := resident(t, m.Bytes()); got < 1 || got > 16 {
 		t.Fatalf("populating 100 bytes read %d pages", got)
 	}
-	must(t, m.Populate(0, 1<<20))
+	must(t, populateOf(m)(0, 1<<20))
 	if got := resident(t, m.Bytes()); got < 256 || got > 512 {
 		t.Fatalf("populating 1 MiB left %d pages in memory", got)
+	}
+}
+
+// What was just written is brought in by windows, so that the first reads of it do
+// not cost a system call each. Where a page of a window is missing, here in a hole
+// of the file, nobody waits for what he did not ask for.
+func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
+	t.Parallel()
+	page := int64(pageSize)
+	const tail, size = 3 * windowSize, 3*windowSize + 100
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 2*windowSize+page)))
+	defer closeFile(t, f)
+	_, err := f.WriteAt(make([]byte, size-tail), tail)
+	must(t, err)
+	m, err := f.Map(size)
+	must(t, err)
+	defer closeFile(t, m)
+	brings := func(off, n, want int64) {
+		t.Helper()
+		got, err := m.Populate(off, n)
+		must(t, err)
+		if got != want {
+			t.Fatalf("populating %d bytes at %d brings %d, want %d", n, off, got, want)
+		}
+	}
+	if !canPopulate() {
+		brings(10, 100, 100)
+		return
+	}
+	brings(10, 100, windowSize)
+	brings(windowSize-200, 100, 0)
+	brings(windowSize-50, 100, windowSize)
+	brings(tail+10, 10, size-tail)
+	must(t, m.DontNeed(0, windowSize))
+	brings(windowSize-50, 100, windowSize)
+	brings(windowSize+50, 100, 0)
+
+	hole := m.Bytes()[2*windowSize+page : tail]
+	brings(2*windowSize, 100, 100)
+	if n := resident(t, hole); n > 0 {
+		t.Errorf("%d pages came along that the page cache did not have", n)
+	}
+	brings(2*windowSize+page, 100, 100)
+	if n := resident(t, hole); n > len(hole)/pageSize/2 {
+		t.Errorf("%d pages came along with one", n)
 	}
 }
 
@@ -255,7 +300,7 @@ func BenchmarkColdPopulate(b *testing.B) {
 				rng := rand.New(rand.NewPCG(1, 2))
 				b.SetBytes(size)
 				for b.Loop() {
-					if err := m.Populate(rng.Int64N(bytes/size)*size, size); err != nil {
+					if _, err := m.Populate(rng.Int64N(bytes/size)*size, size); err != nil {
 						b.Fatal(err)
 					}
 				}

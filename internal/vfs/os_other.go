@@ -8,9 +8,11 @@ import (
 	"syscall"
 )
 
+func openFile(name string, flags int) (*os.File, error) { return os.OpenFile(name, flags, fileMode) }
+
 // lockFile refuses: a database on disk needs a lock that dies with its
 // process, and no portable call gives one. Databases in memory work.
-func lockFile(*os.File) error { return ErrUnsupported }
+func lockFile(_ *os.File, shared bool) error { return ErrUnsupported }
 
 func unlockFile(*os.File) error { return ErrUnsupported }
 

@@ -20,18 +20,20 @@ const (
 )
 
 // osFS is the operating system through package os alone, with a few calls
-// that each system adds: syncDir, lockFile and freeBytes.
+// that each system adds: openFile, syncDir, lockFile and freeBytes.
 type osFS struct{}
 
 // OS returns the file system of the operating system.
 func OS() FS { return osFS{} }
+
+func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
 
 func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
 func (osFS) Base(name string) string    { return filepath.Base(name) }
 func (osFS) Dir(name string) string     { return filepath.Dir(name) }
 
 func (osFS) Create(name string, _ Category) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, pathErr(OpCreate, name, causeOf(err))
 	}
@@ -55,7 +57,7 @@ func openExisting(op OpKind, name string, flags int) (File, error) {
 	if err != nil {
 		return nil, pathErr(op, name, causeOf(err))
 	}
-	f, err := os.OpenFile(name, flags, 0)
+	f, err := openFile(name, flags)
 	if err != nil {
 		return nil, pathErr(op, name, causeOf(err))
 	}
@@ -152,13 +154,22 @@ type lock struct {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
+	return lockOpened(OpLock, name, os.O_RDWR|os.O_CREATE)
+}
+
+func (osFS) LockShared(name string) (io.Closer, error) {
+	return lockOpened(OpLockShared, name, os.O_RDONLY)
+}
+
+// lockOpened opens a file and takes its lock.
+func lockOpened(op OpKind, name string, flags int) (io.Closer, error) {
+	f, err := openFile(name, flags)
 	if err != nil {
-		return nil, pathErr(OpLock, name, causeOf(err))
+		return nil, pathErr(op, name, causeOf(err))
 	}
-	if err := lockFile(f); err != nil {
+	if err := lockFile(f, op == OpLockShared); err != nil {
 		_ = f.Close() // nothing was written through it
-		return nil, pathErr(OpLock, name, err)
+		return nil, pathErr(op, name, err)
 	}
 	return &lock{file: f}, nil
 }
@@ -262,6 +273,9 @@ func (f *osFile) Preallocate(off, n int64) error {
 // SyncRange does nothing: there is no call that only starts writing.
 func (f *osFile) SyncRange(int64, int64) error { return nil }
 
+// WaitRange does nothing, since nothing was started.
+func (f *osFile) WaitRange(int64, int64) error { return nil }
+
 func (f *osFile) SyncData() error { return pathErr(OpSyncData, f.name, causeOf(f.file.Sync())) }
 func (f *osFile) Sync() error     { return pathErr(OpSync, f.name, causeOf(f.file.Sync())) }
 
@@ -309,8 +323,9 @@ func (m *osMapping) check(op OpKind, off, n int64) error {
 }
 
 func (m *osMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
-func (m *osMapping) Populate(off, n int64) error { return m.check(OpPopulate, off, n) }
 func (m *osMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
+
+func (m *osMapping) Populate(off, n int64) (int64, error) { return n, m.check(OpPopulate, off, n) }
 
 func (m *osMapping) Close() error {
 	if m.closed.Swap(true) {

@@ -28,6 +28,8 @@ type osFS struct{}
 // OS returns the file system of the operating system.
 func OS() FS { return osFS{} }
 
+func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
+
 func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
 func (osFS) Base(name string) string    { return filepath.Base(name) }
 func (osFS) Dir(name string) string     { return filepath.Dir(name) }

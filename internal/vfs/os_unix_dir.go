@@ -103,12 +103,23 @@ type lock struct {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
+	return lockOpened(OpLock, name, openLockFile, unix.LOCK_EX)
+}
+
+func (osFS) LockShared(name string) (io.Closer, error) {
+	return lockOpened(OpLockShared, name, func(name string) (int, error) {
+		return open(name, unix.O_RDONLY|openFlags, 0)
+	}, unix.LOCK_SH)
+}
+
+// lockOpened opens a file and takes its lock.
+func lockOpened(op OpKind, name string, opened func(string) (int, error), how int) (io.Closer, error) {
 	for {
-		fd, err := openLockFile(name)
+		fd, err := opened(name)
 		if err != nil {
-			return nil, pathErr(OpLock, name, err)
+			return nil, pathErr(op, name, err)
 		}
-		err = retryEINTR(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+		err = retryEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
 		if err == unix.EWOULDBLOCK {
 			err = ErrLocked
 		}
@@ -121,7 +132,7 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		}
 		_ = unix.Close(fd) // nothing was written through it
 		if err != nil {
-			return nil, pathErr(OpLock, name, err)
+			return nil, pathErr(op, name, err)
 		}
 		// The file was removed or replaced between the open and the lock: what
 		// is locked now is not what others will open.

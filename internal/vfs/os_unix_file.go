@@ -167,6 +167,19 @@ func (f *osFile) SyncRange(off, n int64) error {
 	return f.do(OpSyncRange, func(fd int) error { return syncRange(fd, off, n) })
 }
 
+// WaitRange is not repeated when it was interrupted, for the reason that
+// SyncData gives.
+func (f *osFile) WaitRange(off, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	if !f.acquire() {
+		return pathErr(OpWaitRange, f.name, ErrClosed)
+	}
+	defer f.release()
+	return pathErr(OpWaitRange, f.name, waitRange(f.fd, off, n))
+}
+
 // SyncData is not repeated when it was interrupted. What an interrupted sync
 // has done is unknown, and an error that it consumed will not be reported
 // again: a repetition that succeeds could call lost data durable.

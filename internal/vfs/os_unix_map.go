@@ -30,6 +30,7 @@ type osMapping struct {
 	// holdsFile says that the mapping keeps the descriptor open, because
 	// Populate has to read through it.
 	holdsFile bool
+	windows   windows
 }
 
 func (f *osFile) Map(n int64) (Mapping, error) {
@@ -78,6 +79,7 @@ func (m *osMapping) open(n int64) error {
 		return err
 	}
 	m.data = data
+	m.windows = newWindows(n)
 	noteMapping(data, m.file.name)
 	return nil
 }
@@ -101,6 +103,9 @@ func (m *osMapping) pages(op OpKind, off, n int64) ([]byte, error) {
 
 func (m *osMapping) WillNeed(off, n int64) error {
 	b, err := m.pages(OpWillNeed, off, n)
+	if err == nil && m.windows.mapped(off, n) {
+		return nil
+	}
 	for err == nil && len(b) > 0 {
 		step := min(len(b), willNeedStep)
 		err = madvise(b[:step], unix.MADV_WILLNEED)
@@ -109,26 +114,32 @@ func (m *osMapping) WillNeed(off, n int64) error {
 	return pathErr(OpWillNeed, m.file.name, err)
 }
 
-func (m *osMapping) Populate(off, n int64) error {
+func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	b, err := m.pages(OpPopulate, off, n)
 	if err != nil || len(b) == 0 {
-		return err
+		return 0, err
 	}
 	if m.holdsFile {
-		return pathErr(OpPopulate, m.file.name, m.touch(off, int64(n)))
+		return n, pathErr(OpPopulate, m.file.name, m.touch(off, n))
+	}
+	if len(b) < windowSize {
+		var all bool
+		if brought, all = m.around(off, n); all {
+			return brought, nil
+		}
 	}
 	others := fetching.Add(1) > 1
 	defer fetching.Add(-1)
 	if others || len(b) > pageSize {
 		// Populating goes page by page; the advice makes large requests of it.
 		if err := m.WillNeed(off, n); err != nil {
-			return err
+			return brought, err
 		}
 	}
 	if others {
 		runtime.Gosched()
 	}
-	return pathErr(OpPopulate, m.file.name, populate(b))
+	return brought + n, pathErr(OpPopulate, m.file.name, populate(b))
 }
 
 // fetching is how many goroutines are in Populate. A goroutine in a system
@@ -167,6 +178,7 @@ func (m *osMapping) DontNeed(off, n int64) error {
 	if err != nil || len(b) == 0 {
 		return err
 	}
+	m.windows.forget(off, n)
 	return pathErr(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
 }
 

@@ -234,7 +234,7 @@ func TestDescriptorsAreNotLeaked(t *testing.T) {
 		m, err := f.Map(8)
 		must(t, err)
 		closeFile(t, f)
-		must(t, m.Populate(0, 8))
+		must(t, populateOf(m)(0, 8))
 		closeFile(t, m)
 		held, err := fs.Lock(name)
 		must(t, err)

@@ -8,11 +8,41 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the first byte exclusively. Windows gives such locks back
-// when the handle goes, however the process ends.
-func lockFile(f *os.File) error {
-	err := windows.LockFileEx(windows.Handle(f.Fd()),
-		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+// openFile is os.OpenFile for the flags O_RDONLY, O_RDWR, O_CREATE and O_EXCL,
+// but files that are open may be renamed and removed, as elsewhere.
+func openFile(name string, flags int) (*os.File, error) {
+	path, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, err
+	}
+	access := uint32(windows.GENERIC_READ)
+	if flags&os.O_RDWR != 0 {
+		access |= windows.GENERIC_WRITE
+	}
+	how := uint32(windows.OPEN_EXISTING)
+	switch {
+	case flags&os.O_CREATE != 0 && flags&os.O_EXCL != 0:
+		how = windows.CREATE_NEW
+	case flags&os.O_CREATE != 0:
+		how = windows.OPEN_ALWAYS
+	}
+	h, err := windows.CreateFile(path, access,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE,
+		nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
+// lockFile locks the first byte. Windows gives such locks back when the handle
+// goes, however the process ends.
+func lockFile(f *os.File, shared bool) error {
+	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if !shared {
+		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return ErrLocked
 	}

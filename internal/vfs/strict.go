@@ -1,9 +1,13 @@
 package vfs
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // Strict returns fs with one difference: once SyncDir has failed on dir, it
-// fails on it for good, with the same error.
+// fails on it for good, with the same error. ErrTooManyFiles is no such failure:
+// the directory could not be opened, and so nothing was synced.
 //
 // A failed sync may have taken back any name that was not durable, and one that
 // succeeds later says nothing about those. Whoever shares a directory with
@@ -26,8 +30,12 @@ func (s *strict) SyncDir(dir string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed == nil {
-		s.failed = s.FS.SyncDir(dir)
+	if s.failed != nil {
+		return s.failed
 	}
-	return s.failed
+	err := s.FS.SyncDir(dir)
+	if !errors.Is(err, ErrTooManyFiles) {
+		s.failed = err
+	}
+	return err
 }

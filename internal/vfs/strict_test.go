@@ -31,3 +31,19 @@ func TestAFailedSyncOfADirectoryIsNeverFollowedByOneThatSucceeds(t *testing.T) {
 		t.Fatalf("a directory that is tried again: %v", err)
 	}
 }
+
+func TestADirectoryThatCouldNotBeOpenedIsSyncedWhenItCan(t *testing.T) {
+	t.Parallel()
+	faults := NewFaults(NewVolatile())
+	fs := Strict(faults, "/a")
+	if err := fs.MkdirAll("/a"); err != nil {
+		t.Fatal(err)
+	}
+	faults.Add(Rule{Op: OpSyncDir, Err: ErrTooManyFiles})
+	if err := fs.SyncDir("/a"); !errors.Is(err, ErrTooManyFiles) {
+		t.Fatal(err)
+	}
+	if err := fs.SyncDir("/a"); err != nil {
+		t.Fatalf("with descriptors again: %v", err)
+	}
+}

@@ -13,7 +13,9 @@
 //     SyncData or Sync on a handle of the same file returned nil.
 //   - A name that was created, renamed, linked or removed survives a power
 //     cut only after SyncDir on its directory returned nil.
-//   - SyncRange starts writing back and promises nothing.
+//   - SyncRange starts writing back, WaitRange waits until what was started has
+//     ended, and neither makes anything durable. But when one of them fails,
+//     what it covered may be lost as after a failed sync.
 //   - A failed sync leaves the file in an unknown state: what it covered may
 //     or may not be durable, and a second sync that succeeds says nothing.
 //     Every handle that was open at the time reports the failure once.
@@ -65,7 +67,9 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 )
 
 // A Category says what a file is for. Fault rules, statistics and the cost
@@ -87,9 +91,10 @@ const (
 // errors.Is is true of these where they apply, wrapped with the operation and
 // the path.
 var (
-	ErrNotExist = errors.New("vfs: file does not exist")
-	ErrExist    = errors.New("vfs: file already exists")
-	ErrLocked   = errors.New("vfs: locked by another open")
+	// ErrNotExist and ErrExist are also those of package io/fs.
+	ErrNotExist = fmt.Errorf("vfs: %w", fs.ErrNotExist)
+	ErrExist    = fmt.Errorf("vfs: %w", fs.ErrExist)
+	ErrLocked   = errors.New("vfs: locked by another open, which has to be closed first")
 	// ErrNoSpace is a full disk, quota, table of inodes or file size limit.
 	ErrNoSpace = errors.New("vfs: no space left")
 )
@@ -136,9 +141,19 @@ type FS interface {
 	// Closer is closed or the process dies, in whatever way.
 	Lock(name string) (io.Closer, error)
 
+	// LockShared takes the shared lock of the named file, which must exist and
+	// is not changed. Any number may hold it together, but not beside one who
+	// holds the exclusive lock: either fails with ErrLocked while the other is
+	// held.
+	LockShared(name string) (io.Closer, error)
+
 	// Free returns how many bytes an unprivileged user can still write to
 	// the file system of dir.
 	Free(dir string) (uint64, error)
+
+	// Abs returns a path that goes on to mean the same place when the working
+	// directory of the process changes.
+	Abs(name string) (string, error)
 
 	// Join joins path elements with the separator of this file system.
 	Join(elem ...string) string
@@ -180,8 +195,14 @@ type File interface {
 	Preallocate(off, n int64) error
 
 	// SyncRange starts writing [off, off+n) back to the device, without a
-	// promise. It is a hint.
+	// promise. Its error counts as one of a sync: the system may have given
+	// up what it failed to write, and the next sync may not say so.
 	SyncRange(off, n int64) error
+
+	// WaitRange waits for the end of what SyncRange has started in
+	// [off, off+n), where the system can. It makes nothing durable, and its
+	// error counts as that of SyncRange.
+	WaitRange(off, n int64) error
 
 	// SyncData makes the contents and the length durable (fdatasync).
 	SyncData() error
@@ -204,8 +225,10 @@ type Mapping interface {
 	WillNeed(off, n int64) error
 
 	// Populate reads [off, off+n) into memory and returns when it is there,
-	// without holding a processor as a page fault in Go code would.
-	Populate(off, n int64) error
+	// without holding a processor as a page fault in Go code would. Where the
+	// system has what lies around that in its own memory, it brings that along.
+	// It returns about how many bytes have come into the memory of the process.
+	Populate(off, n int64) (brought int64, err error)
 
 	// DontNeed gives the memory of [off, off+n) back to the system.
 	DontNeed(off, n int64) error

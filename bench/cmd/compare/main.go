@@ -1,13 +1,14 @@
 // Command compare measures stoat and its peers by the same workloads, each
 // pair of store and workload in a process of its own, and writes a report.
 //
-//	compare                     everything: about an hour and a half
+//	compare                     everything, within 85 minutes
 //	compare -quick              a first impression in ten minutes
+//	compare -smoke              whether everything runs and answers right
 //	compare -only stoat,lmdb,get,128
-//	compare -report results/2026-11-21.jsonl -docs ../docs/benchmarks.md
+//	compare -report results -docs ../docs/benchmarks.md
 //
-// What it has measured is kept line by line; run again with the same flags,
-// it goes on where it was interrupted.
+// What it has measured is kept line by line; run again with the same flags, by
+// the same revision on the same machine, it goes on where it was interrupted.
 package main
 
 import (
@@ -51,6 +52,7 @@ func exit(err error) {
 type flags struct {
 	only    string
 	quick   bool
+	smoke   bool
 	repeats int
 	dir     string
 	scale   float64
@@ -62,12 +64,7 @@ type flags struct {
 	list    bool
 }
 
-// The pace and size of a quick comparison, and of a full one.
 const (
-	quickScale   = 0.03
-	fullRepeats  = 3
-	quickJob     = 2 * time.Minute
-	fullJob      = 15 * time.Minute
 	resultsDir   = "results"
 	databasesDir = "compare-databases"
 )
@@ -77,13 +74,14 @@ func parse(args []string) (flags, error) {
 	set := flag.NewFlagSet("compare", flag.ContinueOnError)
 	set.StringVar(&f.only, "only", "", "compare only these stores, workloads and datasets, separated by commas (see -list)")
 	set.BoolVar(&f.quick, "quick", false, "a small scale, one repeat, short phases")
-	set.IntVar(&f.repeats, "repeats", 0, "how often to measure everything; heavy workloads one time in three (default 3, quick 1)")
+	set.BoolVar(&f.smoke, "smoke", false, "see whether everything runs and answers right; the figures mean nothing")
+	set.IntVar(&f.repeats, "repeats", 0, "how often to measure everything; loads and other heavy workloads one time in three (default 2, quick 1)")
 	set.StringVar(&f.dir, "dir", "", "where the databases go (default a directory of the system's temporary one)")
-	set.Float64Var(&f.scale, "scale", 0, "share of the full number of keys (default 1, quick 0.03)")
-	set.StringVar(&f.out, "out", "", "path of the results without ending (default results/<date>, quick results/quick)")
+	set.Float64Var(&f.scale, "scale", 0, "share of the full number of keys (default 1, quick 0.03, smoke 0.01)")
+	set.StringVar(&f.out, "out", "", "path of the results without ending (default that of the run to go on with, or results/<date>; quick results/quick, smoke results/smoke)")
 	set.BoolVar(&f.fresh, "fresh", false, "begin anew instead of going on with earlier results")
-	set.DurationVar(&f.budget, "budget", 0, "begin no further job after this time (default no limit)")
-	set.StringVar(&f.report, "report", "", "write the reports of this file of results, and measure nothing")
+	set.DurationVar(&f.budget, "budget", 0, "end after this time, and leave what is missing for another run (default 85m, quick 9m)")
+	set.StringVar(&f.report, "report", "", "write the reports of this file of results, or of the newest in this directory, and measure nothing")
 	set.StringVar(&f.docs, "docs", "", "with -report: also put the tables between the marks of this document")
 	set.BoolVar(&f.list, "list", false, "list stores, workloads and datasets")
 	if err := set.Parse(args); err != nil {
@@ -92,30 +90,25 @@ func parse(args []string) (flags, error) {
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
+	if f.quick && f.smoke {
+		return f, errors.New("-quick and -smoke exclude each other")
+	}
 	return f.withDefaults(), nil
 }
 
 func (f flags) withDefaults() flags {
+	d := f.dose()
 	if f.repeats == 0 {
-		f.repeats = fullRepeats
-		if f.quick {
-			f.repeats = 1
-		}
+		f.repeats = d.repeats
 	}
 	if f.scale == 0 {
-		f.scale = 1
-		if f.quick {
-			f.scale = quickScale
-		}
+		f.scale = d.scale
+	}
+	if f.budget == 0 {
+		f.budget = d.budget
 	}
 	if f.dir == "" {
 		f.dir = os.TempDir()
-	}
-	if f.out == "" {
-		f.out = filepath.Join(resultsDir, time.Now().Format("2006-01-02"))
-		if f.quick {
-			f.out = filepath.Join(resultsDir, "quick")
-		}
 	}
 	return f
 }
@@ -158,75 +151,49 @@ func compare(ctx context.Context, f flags) error {
 	if err != nil {
 		return err
 	}
-	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, workload.FullPace()
-	jobLimit := fullJob
-	if f.quick {
-		plan.Pace, jobLimit = workload.QuickPace(), quickJob
-	}
+	d := f.dose()
+	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, d.pace
 	plan.Dir = filepath.Join(f.dir, databasesDir)
 	for _, s := range plan.Stores {
 		if s.Open == nil {
 			fmt.Fprintf(os.Stderr, "%s: %s\n", s.Name, s.Missing)
 		}
 	}
-	w, err := openRecord(f, plan)
+	w, base, err := openRecord(f, plan)
 	if err != nil {
 		return err
 	}
-	runner := &comparison.Runner{Plan: plan, Record: w, Progress: comparison.NewProgress(os.Stderr), JobLimit: jobLimit}
-	if f.budget > 0 {
-		runner.Deadline = time.Now().Add(f.budget)
+	runner := &comparison.Runner{
+		Plan: plan, Record: w, Progress: comparison.NewProgress(os.Stderr), JobLimit: d.jobLimit,
+		Deadline: time.Now().Add(f.budget),
 	}
 	left, err := runner.Run(ctx)
 	runner.Progress.Done()
-	return conclude(f, plan, w, left, err)
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
+	return conclude(base, plan, w, left, err)
 }
 
-func openRecord(f flags, plan comparison.Plan) (*comparison.Writer, error) {
-	path := f.out + ".jsonl"
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	if f.fresh || f.quick && isComplete(path, plan) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-	}
-	w, err := comparison.Open(path, comparison.Settings{
-		Began: time.Now(), Scale: plan.Scale, Pace: plan.Pace, Machine: comparison.ThisMachine(f.dir),
-	})
-	if errors.Is(err, comparison.ErrOtherSettings) {
-		return nil, fmt.Errorf("%w; choose another -out, or -fresh to replace it", err)
-	}
-	if err == nil && len(w.Record.Results) > 0 {
-		fmt.Fprintf(os.Stderr, "going on with %s, which has %d results\n", path, len(w.Record.Results))
-	}
-	return w, err
-}
-
-// isComplete returns whether a record has nothing left to measure. A quick
-// comparison then begins anew; a full one, which took its time, is kept.
-func isComplete(path string, plan comparison.Plan) bool {
-	rec, err := comparison.Read(path)
-	return err == nil && plan.Missing(rec) == 0
-}
+// errInterrupted says that the user ended the run.
+var errInterrupted = errors.New("interrupted")
 
 // conclude writes the reports, also of a run that was interrupted, and says
 // what is missing or went wrong.
-func conclude(f flags, plan comparison.Plan, w *comparison.Writer, left int, err error) error {
+func conclude(base string, plan comparison.Plan, w *comparison.Writer, left int, err error) error {
 	if closeErr := w.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
-	if reportErr := writeReports(f.out, w.Record); reportErr != nil {
+	if reportErr := writeReports(base, w.Record); reportErr != nil {
 		err = errors.Join(err, reportErr)
 	}
 	switch {
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted; run it again with the same flags to go on (databases are in %s)", plan.Dir)
+	case errors.Is(err, errInterrupted):
+		return fmt.Errorf("%w; run it again with the same flags and -out %s to go on (databases are in %s)", err, base, plan.Dir)
 	case err != nil:
 		return err
 	case left > 0:
-		fmt.Fprintf(os.Stderr, "%d jobs are left for lack of time; run it again with the same flags to go on\n", left)
+		fmt.Fprintf(os.Stderr, "%d jobs are left for lack of time; run it again with the same flags and -out %s to go on, or remove %s\n", left, base, plan.Dir)
 	default:
 		if err := plan.Clean(); err != nil {
 			return err

@@ -24,11 +24,11 @@ func mustParse(t *testing.T, args ...string) flags {
 func TestDefaultsOfFullAndQuick(t *testing.T) {
 	t.Parallel()
 	full := mustParse(t)
-	if full.repeats != fullRepeats || full.scale != 1 || !strings.HasPrefix(full.out, resultsDir+string(filepath.Separator)+"20") {
+	if full.repeats != 2 || full.scale != 1 || full.budget >= 90*time.Minute || full.dose().passing {
 		t.Errorf("full run is %+v", full)
 	}
 	quick := mustParse(t, "-quick")
-	if quick.repeats != 1 || quick.scale != quickScale || quick.out == full.out {
+	if quick.repeats != 1 || quick.scale != 0.03 || quick.budget >= 10*time.Minute || !quick.dose().passing {
 		t.Errorf("quick run is %+v", quick)
 	}
 	if f := mustParse(t, "-quick", "-repeats", "2", "-scale", "0.5"); f.repeats != 2 || f.scale != 0.5 {
@@ -71,6 +71,10 @@ func TestReportsAreWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
 	if err := os.WriteFile(document, []byte("<!-- results: begin -->\n<!-- results: end -->\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const note = "The machine was shared."
+	if err := os.WriteFile(strings.TrimSuffix(path, ".jsonl")+".note.md", []byte(note+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := run(context.Background(), []string{"-report", path, "-docs", document}); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +84,10 @@ func TestReportsAreWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), "1,234") {
-			t.Errorf("%s lacks the figure", filepath.Base(name))
+		for _, want := range []string{"1,234", note} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s lacks %q", filepath.Base(name), want)
+			}
 		}
 	}
 }

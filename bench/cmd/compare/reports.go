@@ -13,11 +13,17 @@ import (
 
 // reportOnly writes the reports of an earlier run.
 func reportOnly(f flags) error {
-	rec, err := comparison.Read(f.report)
+	base := strings.TrimSuffix(f.report, recordEnding)
+	if info, err := os.Stat(f.report); err == nil && info.IsDir() {
+		if base = newest(f.report, func(*comparison.Record) bool { return true }); base == "" {
+			return fmt.Errorf("there are no results in %s", f.report)
+		}
+	}
+	rec, err := comparison.Read(base + recordEnding)
 	if err != nil {
 		return err
 	}
-	if err := writeReports(strings.TrimSuffix(f.report, ".jsonl"), rec); err != nil || f.docs == "" {
+	if err := writeReports(base, rec); err != nil || f.docs == "" {
 		return err
 	}
 	document, err := os.ReadFile(f.docs)

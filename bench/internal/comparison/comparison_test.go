@@ -153,6 +153,27 @@ func TestOtherSettingsDoNotMixWithARecord(t *testing.T) {
 	}
 }
 
+func TestAnotherRevisionThatGoesOnIsNoted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	for _, revision := range []string{"a", "a", "b", "b", "a"} {
+		w, err := Open(path, Settings{Machine: Machine{Revision: revision}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Settings.Machine.Revision != "a" || !slices.Equal(rec.LaterRevisions, []string{"b", "a"}) {
+		t.Errorf("revision %q, later %q, want a, then b and a", rec.Settings.Machine.Revision, rec.LaterRevisions)
+	}
+}
+
 func TestDeadlineLeavesStepsForLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	r := testRunner(t, testPlan(t, "bbolt,populate,open,128"), path)
@@ -163,6 +184,58 @@ func TestDeadlineLeavesStepsForLater(t *testing.T) {
 	r.Deadline = time.Time{}
 	if left := run(t, r); left != 0 || len(r.Record.Record.Results) != 2 {
 		t.Errorf("%d steps are left and %d done, want 0 and 2", left, len(r.Record.Record.Results))
+	}
+}
+
+func TestJobAtWorkAtTheDeadlineIsLeftForLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	r := testRunner(t, testPlan(t, "bbolt,commit"), path)
+	r.Deadline = time.Now().Add(20 * time.Millisecond)
+	if left := run(t, r); left != 1 || len(r.Record.Record.Results) != 0 {
+		t.Errorf("%d steps are left, results %q, want one and none", left, statuses(r.Record.Record))
+	}
+}
+
+func TestRunGoesOnOnlyWithWhatItWouldHaveMeasured(t *testing.T) {
+	t.Parallel()
+	p := testPlan(t, "bbolt,open,128")
+	s := Settings{Scale: p.Scale, Pace: p.Pace, Machine: Machine{Processors: 2, Revision: "a"}}
+	step := p.Steps()[0]
+	for _, c := range []struct {
+		name   string
+		change func(*Record)
+		want   bool
+	}{
+		{"the same", func(*Record) {}, true},
+		{"results not committed", func(r *Record) { r.Settings.Machine.Revision = "a" + changedSuffix }, true},
+		{"another scale", func(r *Record) { r.Settings.Scale = 1 }, false},
+		{"another revision", func(r *Record) { r.Settings.Machine.Revision = "b" }, false},
+		{"gone on with by another revision", func(r *Record) { r.LaterRevisions = []string{"b"} }, false},
+		{"another machine", func(r *Record) { r.Settings.Machine.Processors = 4 }, false},
+		{"complete", func(r *Record) { r.Results = []workload.Result{{Job: step.Job}} }, false},
+	} {
+		rec := &Record{Settings: s}
+		c.change(rec)
+		if got := p.GoesOnWith(rec, s); got != c.want {
+			t.Errorf("%s: goes on is %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRecordTellsHowItsStoresWereConfigured(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	for range 2 {
+		r := testRunner(t, testPlan(t, "bbolt,open,128"), path)
+		r.Plan.Workloads = nil
+		run(t, r)
+	}
+	rec, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, _ := stores.Find("bbolt")
+	if want := []StoreNote{{info.Name, info.Version, info.Options}}; !slices.Equal(rec.Stores, want) {
+		t.Errorf("stores %+v, want %+v", rec.Stores, want)
 	}
 }
 
@@ -178,11 +251,15 @@ func TestStoreThatIsNotBuiltInIsReported(t *testing.T) {
 }
 
 func TestVariantIsNotRunOnValuesThatItTreatsAlike(t *testing.T) {
-	r := testRunner(t, testPlan(t, "pebble-blob,populate,128"), filepath.Join(t.TempDir(), "r.jsonl"))
-	run(t, r)
-	got := r.Record.Record.Results
-	if len(got) != 1 || got[0].Status != workload.Skipped || !strings.Contains(got[0].Detail, "not separated") {
-		t.Errorf("results %+v, want one skipped", got)
+	for only, want := range map[string]string{
+		"pebble-blob,populate,128": "not separated", "stoat-fast,populate,128": "do not compress",
+	} {
+		r := testRunner(t, testPlan(t, only), filepath.Join(t.TempDir(), "r.jsonl"))
+		run(t, r)
+		got := r.Record.Record.Results
+		if len(got) != 1 || got[0].Status != workload.Skipped || !strings.Contains(got[0].Detail, want) {
+			t.Errorf("%s: results %+v, want one skipped: %s", only, got, want)
+		}
 	}
 }
 
@@ -249,10 +326,98 @@ func TestHeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
 	for _, want := range []struct {
 		name string
 		n    int
-	}{{"populate 16k", 4}, {"get 128", 4}, {"churn 1k", 2}, {"limited-load limited", 2}} {
+	}{{"populate 16k", 2}, {"get 128", 4}, {"churn 1k", 2}, {"limited-load limited", 2}} {
 		if count[want.name] != want.n {
 			t.Errorf("%s runs %d times, want %d", want.name, count[want.name], want.n)
 		}
+	}
+}
+
+func TestEverythingRunsOnceBeforeAnythingRunsTwice(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("bbolt,lmdb", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 3
+	last := 1
+	for _, s := range p.Steps() {
+		if s.Job.Repeat < last {
+			t.Fatalf("%s of repeat %d comes after repeat %d", s.Job.Workload, s.Job.Repeat, last)
+		}
+		last = s.Job.Repeat
+	}
+}
+
+func TestSlowStoresComeLastUnderTheLimit(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("badger,pebble,bbolt,lmdb,goleveldb,limited-load,limited-read", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 1
+	var got []string
+	for _, s := range p.Steps() {
+		got = append(got, s.Job.Store+" "+s.Job.Workload)
+	}
+	var want []string
+	for _, store := range []string{"pebble", "goleveldb", "lmdb", "bbolt", "badger"} {
+		want = append(want, store+" limited-load", store+" limited-read")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("order %q, want %q", got, want)
+	}
+}
+
+func TestNamedWorkloadsRunInTheirOwnOrder(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("mixed-50,mixed-95,populate,lmdb,bbolt", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"populate", "mixed-95", "mixed-50"}
+	if got := workloadNames(p.Workloads); !slices.Equal(got, want) {
+		t.Errorf("workloads %q, want %q", got, want)
+	}
+	if got := storeNames(p.Stores); !slices.Equal(got, []string{"bbolt", "lmdb"}) {
+		t.Errorf("stores %q", got)
+	}
+}
+
+func TestRepeatsReadWhatTheFirstLoaded(t *testing.T) {
+	p := testPlan(t, "bbolt,1k,populate,open,mixed-95,mixed-50")
+	p.Repeats = 2
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	run(t, r)
+	want := []string{
+		"bbolt populate ok", "bbolt open ok", "bbolt mixed-95 ok", "bbolt mixed-50 ok",
+		"bbolt open ok", "bbolt mixed-95 ok", "bbolt mixed-50 ok",
+	}
+	if got := statuses(r.Record.Record); !slices.Equal(got, want) {
+		t.Errorf("results %q, want %q", got, want)
+	}
+	if entries, err := os.ReadDir(p.Dir); err != nil || len(entries) != 2 { // the files between parent and child
+		t.Errorf("%d entries are left in the directory, %v", len(entries), err)
+	}
+}
+
+func TestDatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
+	p := testPlan(t, "bbolt,populate,128")
+	p.Scale = 0.003
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	// A run that is not complete leaves its database behind.
+	steps := p.Steps()
+	steps[0].Frees = nil
+	r.Progress.begin(steps)
+	if err := r.take(context.Background(), steps[0]); err != nil {
+		t.Fatal(err)
+	}
+	p = testPlan(t, "bbolt,scan,128")
+	p.Dir = r.Plan.Dir
+	again := testRunner(t, p, filepath.Join(t.TempDir(), "again.jsonl"))
+	run(t, again)
+	if got := again.Record.Record.Results; len(got) != 1 || got[0].Status != workload.OK {
+		t.Errorf("results %+v, want a scan of what was loaded at its own scale", got)
 	}
 }
 

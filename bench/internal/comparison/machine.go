@@ -78,7 +78,23 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
+// changedSuffix ends the revision of a tree with changes that are in no commit.
+const changedSuffix = " with changes"
+
+// commitOf returns the commit of a revision. To a program that was built without
+// the Makefile the results of a run are changes of the tree: whoever goes on with
+// them must not be taken for another.
+func commitOf(revision string) string { return strings.TrimSuffix(revision, changedSuffix) }
+
+// treeRevision is what the Makefile knows of the tree, which does not count the
+// results of runs among the changes. It is empty in a program that was built
+// without it.
+var treeRevision string
+
 func revision() string {
+	if treeRevision != "" {
+		return treeRevision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
@@ -89,7 +105,7 @@ func revision() string {
 		case s.Key == "vcs.revision":
 			id = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
+			changed = changedSuffix
 		}
 	}
 	return id + changed

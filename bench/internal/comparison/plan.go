@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -63,16 +64,22 @@ func (p Plan) restrict(names []string) (Plan, error) {
 				strings.Join(p.Data, ", "))
 		}
 	}
-	if s != nil {
-		p.Stores = s
-	}
-	if w != nil {
-		p.Workloads = w
-	}
-	if d != nil {
-		p.Data = d
-	}
+	p.Stores = chosen(p.Stores, s, func(i stores.Info) string { return i.Name })
+	p.Workloads = chosen(p.Workloads, w, func(w workload.Workload) string { return w.Name })
+	p.Data = chosen(p.Data, d, func(name string) string { return name })
 	return p, nil
+}
+
+// chosen returns those of all that were named, or all if none was, in the
+// order of all: a workload may rest on what the one before it left.
+func chosen[T any](all, named []T, name func(T) string) []T {
+	if named == nil {
+		return all
+	}
+	isNamed := func(one T) bool {
+		return slices.ContainsFunc(named, func(n T) bool { return name(n) == name(one) })
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isNamed(one) })
 }
 
 func storeNames(infos []stores.Info) []string {
@@ -97,8 +104,8 @@ type Step struct {
 	Workload workload.Workload
 	Info     stores.Info
 
-	// Last says that no later step uses the directory.
-	Last bool
+	// Frees are the directories that no later step uses.
+	Frees []string
 }
 
 // Key names a step among those of all repeats.
@@ -109,18 +116,43 @@ func key(j workload.Job) string {
 }
 
 // Steps lists the jobs in their order: by repeat, by dataset, by workload, and
-// the stores in turn.
+// the stores in turn. So a run cut short has everything once before it has
+// anything twice.
 func (p Plan) Steps() []Step {
 	var steps []Step
 	for repeat := 1; repeat <= p.Repeats; repeat++ {
 		for _, chain := range p.chains() {
-			if chain.heavy && (repeat-1)%heavyEvery != 0 {
-				continue
+			if (repeat-1)%heavyEvery != 0 {
+				chain.workloads = slices.DeleteFunc(chain.workloads, func(w workload.Workload) bool { return w.Heavy })
 			}
 			steps = append(steps, p.chainSteps(chain, repeat)...)
 		}
 	}
+	findLastUses(steps)
 	return steps
+}
+
+// findLastUses notes for each directory at the last step that uses it that it
+// is then free. A copy, which is made anew in each repeat, is another one each
+// time, and whoever uses it uses its original too.
+func findLastUses(steps []Step) {
+	seen := map[string]bool{}
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := &steps[i]
+		free := func(dir, name string) {
+			if !seen[name] {
+				s.Frees = append(s.Frees, dir)
+			}
+			seen[name] = true
+		}
+		dir := s.Job.Dir
+		if original, isCopy := strings.CutSuffix(dir, copySuffix); isCopy {
+			free(original, original)
+			free(dir, fmt.Sprint(dir, s.Job.Repeat))
+			continue
+		}
+		free(dir, dir)
+	}
 }
 
 // Missing returns how many steps of the plan the record does not have.
@@ -135,20 +167,36 @@ func (p Plan) Missing(rec *Record) int {
 	return missing
 }
 
+// GoesOnWith returns whether a run with those settings may go on with a record
+// without being asked to: it lacks some of the plan, and the same machine
+// measured the rest of it, with the same revision of stoat.
+func (p Plan) GoesOnWith(rec *Record, s Settings) bool {
+	then, now := rec.Settings.Machine, s.Machine
+	then.Revision, now.Revision = commitOf(rec.lastRevision()), commitOf(now.Revision)
+	return then == now && rec.Settings.Scale == s.Scale && rec.Settings.Pace == s.Pace && p.Missing(rec) > 0
+}
+
 // heavyEvery is the number of repeats of which one has the heavy workloads.
 const heavyEvery = 3
 
-// A chain is a dataset with the workloads that use one directory of it, one
-// after the other. Workloads with a directory of their own are a chain each.
+// A chain is a dataset with the workloads that read what one of them loaded,
+// one after the other. Workloads with a directory of their own are a chain
+// each.
 type chain struct {
 	data      string
 	workloads []workload.Workload
-	heavy     bool
 	byStore   bool // one store after the other, to have one database at a time
+	limited   bool
 }
 
+// slowUnderLimit are the stores that take many times longer than the others for
+// the load under a memory limit, with how many times. They come last of all, so
+// that a run out of time lacks as few stores as possible.
+var slowUnderLimit = map[string]float64{"badger": 6, "bbolt": 5, "lmdb": 4}
+
+// chains lists the chains, those that take longest at the end.
 func (p Plan) chains() []chain {
-	var shared, own []chain
+	var shared, own, limited []chain
 	for _, data := range p.Data {
 		c := chain{data: data}
 		for _, w := range p.Workloads {
@@ -156,18 +204,20 @@ func (p Plan) chains() []chain {
 				continue
 			}
 			if w.Fresh && !w.Keeps {
-				own = append(own, chain{data: data, workloads: []workload.Workload{w}, heavy: w.Heavy, byStore: true})
+				own = append(own, chain{data: data, workloads: []workload.Workload{w}, byStore: true})
 				continue
 			}
 			c.workloads = append(c.workloads, w)
-			c.heavy = c.heavy || w.Heavy
-			c.byStore = c.byStore || w.Limited
+			c.byStore, c.limited = c.byStore || w.Limited, c.limited || w.Limited
 		}
-		if c.workloads != nil {
+		switch {
+		case c.byStore:
+			limited = append(limited, c)
+		case c.workloads != nil:
 			shared = append(shared, c)
 		}
 	}
-	return append(shared, own...)
+	return slices.Concat(shared, own, limited)
 }
 
 func (p Plan) chainSteps(c chain, repeat int) []Step {
@@ -182,6 +232,11 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 				add(w, i, repeat-1)
 			}
 		}
+		if c.limited {
+			slices.SortStableFunc(steps, func(a, b Step) int {
+				return cmp.Compare(slowUnderLimit[a.Info.Name], slowUnderLimit[b.Info.Name])
+			})
+		}
 		return steps
 	}
 	for n, w := range c.workloads {
@@ -192,13 +247,19 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 	return steps
 }
 
+// copySuffix ends the name of the copy of a database that workloads change.
+const copySuffix = "-copy"
+
 func (p Plan) step(c chain, w workload.Workload, info stores.Info, repeat int) Step {
 	dir := info.Name + "-" + c.data
-	if w.Fresh && !w.Keeps {
+	switch {
+	case w.Fresh && !w.Keeps:
 		dir += "-" + w.Name
+	case w.Changes:
+		dir += copySuffix
 	}
 	return Step{
-		Workload: w, Info: info, Last: w.Name == c.workloads[len(c.workloads)-1].Name,
+		Workload: w, Info: info,
 		Job: workload.Job{
 			Store: info.Name, Workload: w.Name, Data: c.data, Repeat: repeat,
 			Scale: p.Scale, Pace: p.Pace, Dir: filepath.Join(p.Dir, dir),

@@ -29,6 +29,16 @@ func NewProgress(out *os.File) *Progress {
 	return &Progress{out: out, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
+// say tells what is done before the first step.
+func (p *Progress) say(text string) {
+	if p.terminal {
+		text = "\r\x1b[K" + text
+	} else {
+		text += "\n"
+	}
+	fmt.Fprint(p.out, text)
+}
+
 func (p *Progress) begin(steps []Step) {
 	p.began, p.steps = time.Now(), len(steps)
 	for _, s := range steps {
@@ -39,16 +49,18 @@ func (p *Progress) begin(steps []Step) {
 // weight is the time a step is expected to take, in proportion.
 func weight(s Step) float64 {
 	switch {
-	case s.Info.Open == nil:
+	case s.Info.Open == nil, needless(s) != "":
 		return 0.01
 	case s.Workload.Limited && s.Workload.Fresh:
-		return 60
+		return 55 * max(slowUnderLimit[s.Info.Name], 1)
+	case s.Workload.Name == "churn":
+		return 70
 	case s.Workload.Heavy:
-		return 25
-	case s.Workload.Fresh, s.Workload.Name == "get":
-		return 12
+		return 18
+	case s.Workload.Name == "get":
+		return 9
 	}
-	return 5
+	return 4
 }
 
 func (p *Progress) skip(s Step) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/workload"
@@ -18,6 +20,18 @@ type Record struct {
 	Settings Settings
 	Limits   []map[string]float64
 	Results  []workload.Result
+
+	// Stores are those that the run had built in, as they were configured. A
+	// report may be made by a program that has others.
+	Stores []StoreNote
+
+	// Note is what a person has to say of the run, as Markdown; it lies in a
+	// file beside the record.
+	Note string
+
+	// LaterRevisions are those of the programs with which the run went on, if
+	// they are not the one it began with: its figures are not all of one stoat.
+	LaterRevisions []string
 }
 
 // Settings are what a run began with. A run goes on only under the same
@@ -29,9 +43,18 @@ type Settings struct {
 	Machine Machine       `json:"machine"`
 }
 
+// A StoreNote is what a report says of a store.
+type StoreNote struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Options string `json:"options"`
+}
+
 // A line is one entry of the file; one of its fields is there.
 type line struct {
 	Settings *Settings          `json:"settings,omitempty"`
+	Revision string             `json:"revision,omitempty"`
+	Store    *StoreNote         `json:"store,omitempty"`
 	Limits   map[string]float64 `json:"limits,omitempty"`
 	Result   *workload.Result   `json:"result,omitempty"`
 }
@@ -39,10 +62,21 @@ type line struct {
 // ErrOtherSettings says that the file belongs to a run of another kind.
 var ErrOtherSettings = errors.New("the file has the results of other settings")
 
-// Read reads the record at path.
+// Read reads the record at path, and its note, if there is one.
 func Read(path string) (*Record, error) {
 	rec, _, err := read(path)
 	return rec, err
+}
+
+// noteEnding takes the place of a record's ending in the name of its note.
+const noteEnding = ".note.md"
+
+func readNote(path string) (string, error) {
+	note, err := os.ReadFile(strings.TrimSuffix(path, ".jsonl") + noteEnding)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(note)), err
 }
 
 // read also returns how many bytes of the file are whole lines. What comes
@@ -54,6 +88,9 @@ func read(path string) (rec *Record, whole int64, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	rec = new(Record)
+	if rec.Note, err = readNote(path); err != nil {
+		return nil, 0, err
+	}
 	in := bufio.NewReader(f)
 	for {
 		text, err := in.ReadBytes('\n')
@@ -85,6 +122,10 @@ func (rec *Record) add(l line) {
 	switch {
 	case l.Settings != nil:
 		rec.Settings = *l.Settings
+	case l.Revision != "":
+		rec.LaterRevisions = append(rec.LaterRevisions, l.Revision)
+	case l.Store != nil:
+		rec.Stores = append(rec.Stores, *l.Store)
 	case l.Limits != nil:
 		rec.Limits = append(rec.Limits, l.Limits)
 	case l.Result != nil:
@@ -98,7 +139,8 @@ type Writer struct {
 	file   *os.File
 }
 
-// Open opens the record at path, or begins one with those settings.
+// Open opens the record at path, or begins one with those settings. That
+// another revision goes on with it is noted.
 func Open(path string, s Settings) (*Writer, error) {
 	rec, whole, err := read(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && whole == 0 {
@@ -119,7 +161,20 @@ func Open(path string, s Settings) (*Writer, error) {
 	if err := errors.Join(f.Truncate(whole), seekEnd(f)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if now := s.Machine.Revision; now != "" && now != rec.lastRevision() {
+		if err := w.append(line{Revision: now}); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	return w, nil
+}
+
+// lastRevision is that of the program that measured last.
+func (rec *Record) lastRevision() string {
+	if n := len(rec.LaterRevisions); n > 0 {
+		return rec.LaterRevisions[n-1]
+	}
+	return rec.Settings.Machine.Revision
 }
 
 func seekEnd(f *os.File) error {
@@ -141,6 +196,14 @@ func create(path string, s Settings) (*Writer, error) {
 
 // AddResult appends what a job measured.
 func (w *Writer) AddResult(r workload.Result) error { return w.append(line{Result: &r}) }
+
+// NoteStore notes how a store is configured, unless it says so already.
+func (w *Writer) NoteStore(n StoreNote) error {
+	if slices.Contains(w.Record.Stores, n) {
+		return nil
+	}
+	return w.append(line{Store: &n})
+}
 
 // AddLimits appends what the machine can do.
 func (w *Writer) AddLimits(limits map[string]float64) error { return w.append(line{Limits: limits}) }

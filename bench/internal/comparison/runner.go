@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/measure"
@@ -21,10 +22,14 @@ type Runner struct {
 	// JobLimit is the longest time for one job.
 	JobLimit time.Duration
 
-	// Deadline is when no further job begins, zero for never. Whatever is
-	// missing then can be measured by going on later.
+	// Deadline is when the run ends, zero for when everything is measured. The
+	// job then at work is broken off, and whatever is missing can be measured by
+	// going on later.
 	Deadline time.Time
 }
+
+// errLate ends a run at its deadline.
+var errLate = errors.New("out of time")
 
 // Run executes what the record does not have yet. It returns how many steps
 // the deadline left out.
@@ -32,25 +37,55 @@ func (r *Runner) Run(ctx context.Context) (left int, err error) {
 	if err := os.MkdirAll(r.Plan.Dir, 0o755); err != nil {
 		return 0, err
 	}
+	if !r.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.Deadline, errLate)
+		defer cancel()
+	}
+	err = r.all(ctx)
+	if errors.Is(err, errLate) {
+		return r.Plan.Missing(r.Record.Record), nil
+	}
+	return 0, err
+}
+
+// all measures the machine and takes every step that is not done.
+func (r *Runner) all(ctx context.Context) error {
 	done := r.Record.Record.done()
+	if err := r.describe(); err != nil {
+		return err
+	}
 	if err := r.limits(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	steps := r.Plan.Steps()
 	r.Progress.begin(steps)
 	for _, s := range steps {
-		switch {
-		case done[s.Key()]:
+		if done[s.Key()] {
 			r.Progress.skip(s)
-		case r.late():
-			left++
-		default:
-			if err := r.take(ctx, s); err != nil {
-				return 0, err
-			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := r.take(ctx, s); err != nil {
+			return err
 		}
 	}
-	return left, nil
+	return nil
+}
+
+// describe notes how the stores of this run are configured.
+func (r *Runner) describe() error {
+	for _, s := range r.Plan.Stores {
+		if s.Open == nil {
+			continue
+		}
+		if err := r.Record.NoteStore(StoreNote{Name: s.Name, Version: s.Version, Options: s.Options}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take runs one step, records it, and removes the database that nobody needs
@@ -65,13 +100,11 @@ func (r *Runner) take(ctx context.Context, s Step) error {
 		return err
 	}
 	r.Progress.finish(s, result)
-	if !s.Last {
-		return nil
+	for _, dir := range s.Frees {
+		err = errors.Join(err, removeDatabase(dir))
 	}
-	return removeDatabase(s.Job.Dir)
+	return err
 }
-
-func (r *Runner) late() bool { return !r.Deadline.IsZero() && time.Now().After(r.Deadline) }
 
 // limits measures the machine once in a run.
 func (r *Runner) limits(ctx context.Context) error {
@@ -83,6 +116,7 @@ func (r *Runner) limits(ctx context.Context) error {
 		Length:    r.Plan.Pace.Phase,
 		SizeBytes: max(int64(r.Plan.Scale*(2<<30)), 64<<20) &^ (1<<20 - 1),
 	}}
+	r.Progress.say("measuring the limits of the machine")
 	var limits map[string]float64
 	if err := runChild(ctx, r.Plan.Dir, t, r.JobLimit, &limits); err != nil {
 		return fmt.Errorf("measure the limits of the machine: %w", err)
@@ -132,8 +166,12 @@ func (r *Runner) step(ctx context.Context, s Step) (workload.Result, error) {
 // that it treats like the plain store.
 func needless(s Step) string {
 	for _, d := range workload.Datasets {
-		if d.Name == s.Job.Data && d.Values.Size < s.Info.SmallestValue {
+		switch {
+		case d.Name != s.Job.Data:
+		case d.Values.Size < s.Info.SmallestValue:
 			return fmt.Sprintf("values below %d bytes are not separated: same as the plain store", s.Info.SmallestValue)
+		case s.Info.TextOnly && !d.Values.JSON:
+			return "values that do not compress: same as the plain store"
 		}
 	}
 	return ""
@@ -165,14 +203,22 @@ func (r *Runner) enoughSpace(s Step) error {
 // an interruption, or without the limit where a store did not survive it. The
 // reason is not empty if the data cannot be had.
 func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason string, err error) {
-	if loaded(s.Job.Dir) {
+	if loaded(s.Job) {
 		return "", nil
+	}
+	if original, isCopy := strings.CutSuffix(s.Job.Dir, copySuffix); isCopy {
+		source := s
+		source.Job.Dir = original
+		if reason, err := r.ensureLoaded(ctx, source, note); err != nil || reason != "" {
+			return reason, err
+		}
+		return "", copyDatabase(s.Job, original)
 	}
 	loader, ok := r.loader(s)
 	if !ok {
 		return "nothing loads this dataset", nil
 	}
-	if last, ok := r.lastResult(loader); ok && last.Status != workload.OK {
+	if last, ok := r.loadResult(loader); ok && last.Status != workload.OK {
 		if !s.Workload.Limited {
 			return fmt.Sprintf("its load ended %s", last.Status), nil
 		}
@@ -205,13 +251,16 @@ func (r *Runner) loader(s Step) (Step, bool) {
 	return Step{}, false
 }
 
-func (r *Runner) lastResult(s Step) (workload.Result, bool) {
+// loadResult returns how the newest load like s ended, in this repeat or in
+// one before: loads are not repeated every time.
+func (r *Runner) loadResult(s Step) (last workload.Result, ok bool) {
 	for _, result := range r.Record.Record.Results {
-		if key(result.Job) == s.Key() {
-			return result, true
+		j := result.Job
+		if j.Store == s.Job.Store && j.Workload == s.Job.Workload && j.Data == s.Job.Data {
+			last, ok = result, true
 		}
 	}
-	return workload.Result{}, false
+	return last, ok
 }
 
 // execute runs the job of s in a child process, under the memory limit if
@@ -248,7 +297,7 @@ func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result work
 		return result, nil
 	}
 	if result.Status == workload.OK && (s.Workload.Keeps || s.Workload.Changes) {
-		return result, mark(job.Dir)
+		return result, mark(job)
 	}
 	return result, nil
 }
@@ -265,16 +314,20 @@ func judge(err error) workload.Status {
 	return workload.Failed
 }
 
-// A directory with a mark beside it holds the whole of its dataset.
+// A directory with a mark beside it holds the whole of its dataset, at the
+// scale that the mark tells.
 
 func markOf(dir string) string { return dir + ".loaded" }
 
-func loaded(dir string) bool {
-	_, err := os.Stat(markOf(dir))
-	return err == nil
+func markText(j workload.Job) string { return fmt.Sprintf("scale %v\n", j.Scale) }
+
+// loaded returns whether the directory of a job holds what the job expects.
+func loaded(j workload.Job) bool {
+	text, err := os.ReadFile(markOf(j.Dir))
+	return err == nil && string(text) == markText(j)
 }
 
-func mark(dir string) error { return os.WriteFile(markOf(dir), nil, 0o600) }
+func mark(j workload.Job) error { return os.WriteFile(markOf(j.Dir), []byte(markText(j)), 0o600) }
 
 func unmark(dir string) error {
 	if err := os.Remove(markOf(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -287,11 +340,25 @@ func removeDatabase(dir string) error {
 	return errors.Join(unmark(dir), os.RemoveAll(dir))
 }
 
+// copyDatabase copies a closed database into the directory of a job that would
+// spoil it for others.
+func copyDatabase(to workload.Job, from string) error {
+	if err := removeDatabase(to.Dir); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to.Dir, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copy a database: %w", err)
+	}
+	return mark(to)
+}
+
 // Clean removes what a complete run may have left behind.
 func (p Plan) Clean() error {
 	var err error
 	for _, s := range p.Steps() {
-		err = errors.Join(err, removeDatabase(s.Job.Dir))
+		for _, dir := range s.Frees {
+			err = errors.Join(err, removeDatabase(dir))
+		}
 	}
 	for _, name := range []string{taskName, answerName} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(p.Dir, name)))

@@ -11,10 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockSize is the size of a random read and of an append, and the alignment
-// that direct access asks for.
-const blockSize = 4096
-
 // writeChunk is the size of a sequential write.
 const writeChunk = 1 << 20
 
@@ -33,13 +29,14 @@ func disk(limits map[string]float64, dir string, length time.Duration, size int6
 		name string
 		flag int
 	}{{"buffered", 0}, {"direct", unix.O_DIRECT}} {
-		if err := sequentialWrite(limits, path, mode.name, mode.flag, chunk, size); err != nil {
+		if err := sequentialWrites(limits, path, mode.name, mode.flag, chunk, size); err != nil {
 			return err
 		}
 		if err := randomReads(limits, path, mode.name, mode.flag, length); err != nil {
 			return err
 		}
 	}
+	limits["read_depth_16_per_s"] = max(limits["read_buffered_depth_16_per_s"], limits["read_direct_depth_16_per_s"])
 	if err := syncLatency(limits, path+"-sync", chunk[:blockSize], length); err != nil {
 		return err
 	}
@@ -50,7 +47,15 @@ func disk(limits map[string]float64, dir string, length time.Duration, size int6
 // that need it are then absent.
 func unsupported(err error) bool { return errors.Is(err, unix.EINVAL) }
 
-func sequentialWrite(limits map[string]float64, path, name string, flag int, chunk []byte, size int64) (err error) {
+// sequentialWrites measures writing a new file and writing it once more in
+// place. The new file needs blocks of the file system and, if buffered, pages
+// of memory, which a virtual machine may have to ask its host for; in place
+// everything is there, and what is left is the copy and the device.
+func sequentialWrites(limits map[string]float64, path, name string, flag int, chunk []byte, size int64) (err error) {
+	// Nothing that others left unwritten shall be charged to these writes.
+	if err := measure.FlushFileSystem(filepath.Dir(path)); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|flag, 0o600)
 	if unsupported(err) {
 		return nil
@@ -59,17 +64,26 @@ func sequentialWrite(limits map[string]float64, path, name string, flag int, chu
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if limits["write_"+name+"_mb_per_s"], err = sequentialWrite(f, chunk, size); err != nil {
+		return err
+	}
+	limits["rewrite_"+name+"_mb_per_s"], err = sequentialWrite(f, chunk, size)
+	return err
+}
+
+// sequentialWrite writes size bytes from the beginning of f on, syncs them,
+// and returns the rate of both together.
+func sequentialWrite(f *os.File, chunk []byte, size int64) (megabytesPerSecond float64, err error) {
 	began := time.Now()
 	for at := int64(0); at < size; at += writeChunk {
 		if _, err := f.WriteAt(chunk, at); err != nil {
-			return fmt.Errorf("sequential write: %w", err)
+			return 0, fmt.Errorf("sequential write: %w", err)
 		}
 	}
 	if err := unix.Fdatasync(int(f.Fd())); err != nil {
-		return fmt.Errorf("fdatasync: %w", err)
+		return 0, fmt.Errorf("fdatasync: %w", err)
 	}
-	limits["write_"+name+"_mb_per_s"] = float64(size) / time.Since(began).Seconds() / 1e6
-	return nil
+	return float64(size) / time.Since(began).Seconds() / 1e6, nil
 }
 
 // syncLatency measures the sync of a block behind a write that makes the file

@@ -8,11 +8,15 @@ import "time"
 
 // Limits measures the machine in dir and returns the figures by name. Those
 // that the system has no means for are absent. Each measurement lasts about
-// length; the file has size bytes.
+// length; the file, and the memory touched, have size bytes.
 func Limits(dir string, length time.Duration, size int64) (map[string]float64, error) {
 	limits := map[string]float64{}
-	memory(limits, length)
-	harness(limits, length)
+	if err := memory(limits, length, size); err != nil {
+		return nil, err
+	}
+	if err := harness(limits, length); err != nil {
+		return nil, err
+	}
 	if err := disk(limits, dir, length, size); err != nil {
 		return nil, err
 	}

@@ -5,11 +5,21 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/stoatdb/stoat/bench/internal/measure"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// memory measures copying, and accesses that each wait for the one before.
-func memory(limits map[string]float64, length time.Duration) {
+// blockSize is the size of a page, of a random read and of an append, and the
+// alignment that direct access asks for.
+const blockSize = 4096
+
+// memory measures getting memory from the system, copying, and accesses that
+// each wait for the one before.
+func memory(limits map[string]float64, length time.Duration, size int64) error {
+	var err error
+	if limits["memory_touch_gb_per_s"], err = firstTouch(min(size, 512<<20)); err != nil {
+		return err
+	}
 	const copied = 64 << 20
 	from, to := make([]byte, copied), make([]byte, copied)
 	for i := range from {
@@ -24,6 +34,23 @@ func memory(limits map[string]float64, length time.Duration) {
 	limits["memory_copy_gb_per_s"] = float64(n) * copied / time.Since(began).Seconds() / 1e9
 	runtime.KeepAlive(to)
 	limits["memory_access_ns"] = dependentAccess(length)
+	return nil
+}
+
+// firstTouch writes to each page of size bytes of memory that the program
+// never had. On a virtual machine that gives free memory back, its host has to
+// find a page for each of them, and every buffer, cache and file page of a
+// store costs that.
+func firstTouch(size int64) (gigabytesPerSecond float64, err error) {
+	fresh, err := measure.OffHeap(int(size))
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for i := 0; i < len(fresh); i += blockSize {
+		fresh[i] = 1
+	}
+	return float64(size) / time.Since(began).Seconds() / 1e9, nil
 }
 
 // dependentAccess follows a cycle through memory far larger than the caches,
@@ -54,9 +81,11 @@ func dependentAccess(length time.Duration) float64 {
 	return float64(elapsed) / float64(hops)
 }
 
-// harness measures what a read costs before and after the store is asked:
-// drawing and writing the key, and checking both ends of a value in the
-// cache.
-func harness(limits map[string]float64, length time.Duration) {
-	limits["harness_read_ns"] = workload.HarnessCost(length)
+// harness measures what reads cost beside what the store does.
+func harness(limits map[string]float64, length time.Duration) error {
+	cost, err := workload.MeasureHarness(length)
+	limits["harness_read_ns"] = cost.GetNanos
+	limits["harness_scan_ns"] = cost.ScanNanos
+	limits["harness_keys_ns"] = cost.KeysNanos
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/measure"
 )
@@ -19,15 +21,15 @@ type bar struct {
 
 const (
 	barHeight = 17
-	barName   = 100 // width for the names
+	barName   = 108 // width for the names
 	barValue  = 62  // width for the figures
-	barWidth  = 380
+	barWidth  = 388
 )
 
 // barChart draws a row: a bar for each store, with the range of its repeats.
-// The best is marked. Where the figures lie far apart the axis is
-// logarithmic, and says so.
-func barChart(l Line) template.HTML {
+// The best peer's name is bold. Where the figures lie far apart the axis is
+// logarithmic; the hint to be shown with the chart says so.
+func barChart(l Line) (chart template.HTML, hint string) {
 	bars := barsOf(l)
 	s := newSVG(barWidth, float64(len(bars)*barHeight)+4)
 	x := barAxis(bars)
@@ -50,11 +52,14 @@ func barChart(l Line) template.HTML {
 		}
 		s.label(max(end, x.at(b.high))+4, y+12, "start", "value", number(b.value))
 	}
-	title := l.Label
-	if x.log {
-		title += " (logarithmic)"
+	hint = "less is better"
+	if l.Higher {
+		hint = "more is better"
 	}
-	return s.done(title)
+	if x.log {
+		hint += ", logarithmic"
+	}
+	return s.done(l.Label + ": " + hint), hint
 }
 
 func barsOf(l Line) []bar {
@@ -100,7 +105,7 @@ const (
 	plotLeft   = 52
 	plotBottom = 28
 	plotRight  = 12
-	plotTop    = 10
+	plotTop    = 20
 )
 
 // frame draws the axes with their ticks.
@@ -114,7 +119,7 @@ func (s *svg) frame(x, y axis, xUnit, yUnit string) {
 	}
 	s.add(`<path d="M%.1f %.1fV%.1fH%.1f" class="axis"/>`, x.start, y.end, y.start, x.end)
 	s.label(x.end, y.start+26, "end", "unit", xUnit)
-	s.label(x.start+4, y.end+8, "start", "unit", yUnit)
+	s.label(2, plotTop-9, "start", "unit", yUnit)
 }
 
 // lineChart draws lines over time.
@@ -129,14 +134,36 @@ func lineChart(title, xUnit, yUnit string, all []series) template.HTML {
 	x := axis{from: 0, to: max(right, 1e-3), start: plotLeft, end: plotWidth - plotRight}
 	y := axis{from: 0, to: max(top, 1e-9) * 1.05, start: plotHeight - plotBottom, end: plotTop}
 	s.frame(x, y, xUnit, yUnit)
-	for _, one := range all {
-		s.add(`<path class="line" stroke="%s" d="`, colorOf(one.store))
-		for i, p := range one.points {
-			s.add("%s%.1f %.1f", pathVerb(i), x.at(p.Seconds), y.at(p.Value))
-		}
-		s.add(`"><title>%s</title></path>`, template.HTMLEscapeString(one.store))
+	for _, one := range oursLast(all) {
+		s.line(one, x, y)
 	}
 	return s.done(title)
+}
+
+// line draws a store's line: ours is thicker, and variants are dashed.
+func (s *svg) line(one series, x, y axis) {
+	class := "line"
+	switch {
+	case one.store == ours:
+		class += " own"
+	case isVariant(one.store):
+		class += " variant"
+	}
+	s.add(`<path class="%s" stroke="%s" d="`, class, colorOf(one.store))
+	for i, p := range one.points {
+		s.add("%s%.1f %.1f", pathVerb(i), x.at(p.Seconds), y.at(p.Value))
+	}
+	s.add(`"><title>%s</title></path>`, template.HTMLEscapeString(one.store))
+}
+
+// oursLast puts our line above the others.
+func oursLast(all []series) []series {
+	isOurs := func(one series) bool { return one.store == ours }
+	i := slices.IndexFunc(all, isOurs)
+	if i < 0 {
+		return all
+	}
+	return append(slices.DeleteFunc(slices.Clone(all), isOurs), all[i])
 }
 
 func pathVerb(i int) string {
@@ -164,14 +191,10 @@ func quantileChart(title, unit string, all []series) template.HTML {
 	y := axis{from: low * 0.8, to: max(high, low) * 1.3, start: plotHeight - plotBottom, end: plotTop, log: true}
 	s.frame(axis{from: 1, to: 0, start: plotLeft, end: plotWidth - plotRight}, y, "", unit)
 	for i, name := range quantileLabels {
-		s.label(x.at(float64(i)), plotHeight-plotBottom+15, "middle", "tick", name)
+		s.label(x.at(float64(i)), plotHeight-plotBottom+15, "middle", "tick", strings.Replace(name, "999", "99.9", 1))
 	}
-	for _, one := range all {
-		s.add(`<path class="line" stroke="%s" d="`, colorOf(one.store))
-		for i, p := range one.points {
-			s.add("%s%.1f %.1f", pathVerb(i), x.at(p.Seconds), y.at(p.Value))
-		}
-		s.add(`"><title>%s</title></path>`, template.HTMLEscapeString(one.store))
+	for _, one := range oursLast(all) {
+		s.line(one, x, y)
 		for _, p := range one.points {
 			s.add(`<circle cx="%.1f" cy="%.1f" r="2.6" fill="%s"><title>%s</title></circle>`,
 				x.at(p.Seconds), y.at(p.Value), colorOf(one.store),

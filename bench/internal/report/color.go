@@ -1,9 +1,12 @@
 package report
 
+import "strings"
+
 // storeColors give every store its color in all charts; variants share a hue
 // with their plain store.
 var storeColors = map[string]string{
 	"stoat":          "#d6336c",
+	"stoat-fast":     "#f08fb0",
 	"badger":         "#e8890c",
 	"badger-wisckey": "#f5b556",
 	"pebble":         "#2f6fde",
@@ -22,3 +25,9 @@ func colorOf(store string) string {
 	}
 	return "#adb5bd"
 }
+
+// isOurs returns whether a store is ours, with whatever options: it is no peer.
+func isOurs(store string) bool { return store == ours || strings.HasPrefix(store, ours+"-") }
+
+// isVariant returns whether a store is another one with other options.
+func isVariant(store string) bool { return strings.Contains(store, "-") }

@@ -44,7 +44,7 @@ func (c Cell) text() string {
 		return number(c.Median)
 	case c.Status == workload.Wrong:
 		return "WRONG"
-	case c.Status == workload.Killed, c.Status == workload.TimedOut, c.Status == workload.Failed:
+	case c.failed():
 		return string(c.Status)
 	}
 	return "–"

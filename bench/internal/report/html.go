@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 	"github.com/stoatdb/stoat/bench/internal/stores"
@@ -19,9 +20,13 @@ var page = template.Must(template.New("page").Parse(pageText))
 type pageData struct {
 	Title    string
 	Headline string
+	Note     []string // paragraphs
 	Names    []nameColor
+	Glances  []picture
 	Tables   []pageTable
 	Behind   []pageBehind
+	Standing string // what the list of these is of
+	Costs    []picture
 	Pictures []picture
 	Limits   []pageLimit
 	Troubles []workload.Result
@@ -36,21 +41,23 @@ type nameColor struct {
 	Color template.CSS
 }
 
-type pageBehind struct{ Section, Label, Ours, Best, Ratio string }
+type pageBehind struct{ Section, Label, Ours, Best, Worse, Reason string }
 
 type pageLimit struct{ Label, Value string }
 
 type pageTable struct {
 	Title, Note string
+	Stores      []string
 	Lines       []pageLine
 }
 
 type pageLine struct {
-	Label                        string
-	Cells                        []pageCell
-	Ratio, Spread, Target, Class string
-	Verdict                      string
-	Chart                        template.HTML
+	Label                          string
+	Cells                          []pageCell
+	Ratio, Spread, Target, Verdict string
+	RatioClass                     string // whether we are better than the best peer
+	Chart                          template.HTML
+	Hint                           string // how to read the chart
 }
 
 type pageCell struct{ Text, Hint, Class string }
@@ -61,6 +68,7 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 	d := pageData{
 		Title:        "stoat and its peers, " + rec.Settings.Began.Format("2006-01-02"),
 		Headline:     headline(rec),
+		Note:         strings.Split(rec.Note, "\n\n"),
 		Pictures:     pictures(rec, names),
 		Troubles:     troubles(rec),
 		Stores:       storesOf(rec),
@@ -82,19 +90,23 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 	for _, t := range tables {
 		d.Tables = append(d.Tables, pageTableOf(t))
 	}
-	for _, l := range behind(tables) {
-		d.Behind = append(d.Behind, pageBehind{l.Section, l.Label, l.Ours.text(), l.bestText(), l.ratioText()})
+	d.Glances, d.Costs = glances(tables), costs(tables)
+	lines := behind(tables)
+	d.Standing = standing(tables, lines)
+	for _, l := range lines {
+		d.Behind = append(d.Behind, pageBehind{l.Section, l.Label, l.Ours.text(), l.bestText(), l.worseText(), l.Reason})
 	}
 	return page.Execute(out, d)
 }
 
 func pageTableOf(t Table) pageTable {
-	p := pageTable{Title: t.Title, Note: t.Note}
+	p := pageTable{Title: t.Title, Note: t.Note, Stores: t.Stores}
 	for _, l := range t.Lines {
 		line := pageLine{
 			Label: l.Label, Ratio: l.ratioText(), Spread: l.spreadText(), Target: l.Target.text(l.Higher),
-			Verdict: l.verdict(), Class: l.verdict(), Chart: barChart(l),
+			Verdict: l.verdict(), RatioClass: ratioClass(l),
 		}
+		line.Chart, line.Hint = barChart(l)
 		for i, c := range l.Cells {
 			line.Cells = append(line.Cells, pageCellOf(c, i == l.Best))
 		}
@@ -103,15 +115,27 @@ func pageTableOf(t Table) pageTable {
 	return p
 }
 
+// ratioClass tells the page whether a ratio is a gain or a loss, beyond what is
+// the noise of a machine.
+func ratioClass(l Line) string {
+	switch f := factor(l); {
+	case f >= behindFrom:
+		return "loss"
+	case f > 0 && f <= 1/behindFrom:
+		return "gain"
+	}
+	return ""
+}
+
 func pageCellOf(c Cell, best bool) pageCell {
 	p := pageCell{Text: c.text(), Hint: c.spreadText()}
 	switch {
+	case c.failed():
+		p.Class = "failed"
 	case best:
 		p.Class = "best"
 	case c.Store == ours:
 		p.Class = "ours"
-	case c.Status == workload.Wrong:
-		p.Class = "wrong"
 	}
 	return p
 }

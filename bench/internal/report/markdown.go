@@ -18,11 +18,13 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	w := bufio.NewWriter(out)
 	names := storeNames(rec)
 	fmt.Fprintf(w, "# Comparison of %s\n\n%s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
+	if rec.Note != "" {
+		fmt.Fprintf(w, "%s\n\n", rec.Note)
+	}
 	tables := Tables(rec, names)
 	for _, t := range tables {
-		markdownTable(w, t, names)
+		markdownTable(w, t)
 	}
-	markdownBehind(w, tables)
 	markdownLimits(w, rec)
 	markdownTroubles(w, rec)
 	fmt.Fprint(w, "## How the stores were configured\n\n")
@@ -31,6 +33,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	}
 	fmt.Fprintln(w)
 	markdownHistory(w)
+	markdownBehind(w, tables)
 	return w.Flush()
 }
 
@@ -41,10 +44,14 @@ func headline(rec *comparison.Record) string {
 	for _, r := range rec.Results {
 		repeats = max(repeats, r.Job.Repeat)
 	}
-	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, medians of up to %d repeats.",
-		m.Processors, m.Processor, m.Memory, m.FileSystem, m.System, m.Go, rec.Settings.Scale, repeats)
+	times := "one run of each"
+	if repeats > 1 {
+		times = fmt.Sprintf("medians of up to %d runs", repeats)
+	}
+	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, %s.",
+		m.Processors, m.Processor, memoryText(m.Memory), m.FileSystem, m.System, m.Go, rec.Settings.Scale, times)
 	if m.Revision != "" {
-		text += fmt.Sprintf(" stoat at %s.", m.Revision)
+		text += fmt.Sprintf(" stoat at %s.", strings.Join(append([]string{m.Revision}, rec.LaterRevisions...), ", later at "))
 	}
 	if met, judged := score(rec); judged > 0 {
 		text += fmt.Sprintf(" stoat meets %d of %d targets.", met, judged)
@@ -53,6 +60,15 @@ func headline(rec *comparison.Record) string {
 		text += " The targets are meant for the full scale; at this one they only show that they are judged."
 	}
 	return text
+}
+
+// memoryText writes an amount of memory, which Linux tells in kB that are KiB.
+func memoryText(memory string) string {
+	var kib float64
+	if _, err := fmt.Sscanf(memory, "%f kB", &kib); err != nil {
+		return memory
+	}
+	return fmt.Sprintf("%.1f GiB", kib/(1<<20))
 }
 
 func score(rec *comparison.Record) (met, judged int) {
@@ -69,11 +85,11 @@ func score(rec *comparison.Record) (met, judged int) {
 	return met, judged
 }
 
-// storeNames lists the stores that ran anything, ours first.
+// storeNames lists the stores that tried anything, ours first.
 func storeNames(rec *comparison.Record) []string {
 	ran := map[string]bool{}
 	for _, r := range rec.Results {
-		ran[r.Job.Store] = ran[r.Job.Store] || r.Status != workload.Unavailable
+		ran[r.Job.Store] = ran[r.Job.Store] || r.Status != workload.Unavailable && r.Status != workload.Skipped
 	}
 	var names []string
 	for _, info := range stores.All() {
@@ -84,8 +100,8 @@ func storeNames(rec *comparison.Record) []string {
 	return names
 }
 
-// storesOf describes the stores of a record. The versions are those of the
-// run, the options those of this program.
+// storesOf describes the stores of a record: as it says itself, or, if it does
+// not, with the versions of its results and the options of this program.
 func storesOf(rec *comparison.Record) []stores.Info {
 	names := storeNames(rec)
 	var infos []stores.Info
@@ -98,17 +114,22 @@ func storesOf(rec *comparison.Record) []stores.Info {
 				info.Version = r.Version
 			}
 		}
+		for _, n := range rec.Stores {
+			if n.Name == info.Name {
+				info.Version, info.Options = n.Version, n.Options
+			}
+		}
 		infos = append(infos, info)
 	}
 	return infos
 }
 
-func markdownTable(w io.Writer, t Table, names []string) {
+func markdownTable(w io.Writer, t Table) {
 	fmt.Fprintf(w, "## %s\n\n", t.Title)
 	if t.Note != "" {
 		fmt.Fprintf(w, "%s\n\n", t.Note)
 	}
-	head := append([]string{""}, names...)
+	head := append([]string{""}, t.Stores...)
 	head = append(head, "best peer", "ratio", "spread", "target", "")
 	markdownRow(w, head)
 	markdownRow(w, slices.Repeat([]string{"---"}, len(head)))
@@ -133,19 +154,28 @@ func markdownBehind(w io.Writer, tables []Table) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprint(w, "## Where stoat is behind\n\n")
-	for _, l := range lines {
-		fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.Label, l.Ours.text(), l.bestText(), l.ratioText())
+	fmt.Fprintf(w, "## Where stoat is not first\n\n%s\n\n", standing(tables, lines))
+	for _, group := range byReason(lines) {
+		reason := group[0].Reason
+		if reason == "" {
+			reason = "No reason is written down for these."
+		}
+		fmt.Fprintf(w, "%s\n\n", reason)
+		for _, l := range group {
+			fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.Label, l.Ours.text(), l.bestText(), l.worseText())
+		}
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w)
 }
 
 // A limitLabel names a limit of the machine for readers.
 type limitLabel struct{ name, label string }
 
 var limitLabels = []limitLabel{
-	{"write_buffered_mb_per_s", "sequential write, buffered, MB/s"},
-	{"write_direct_mb_per_s", "sequential write, direct, MB/s"},
+	{"write_buffered_mb_per_s", "sequential write of a new file and one sync, buffered, MB/s"},
+	{"rewrite_buffered_mb_per_s", "the same once more in place, buffered, MB/s"},
+	{"write_direct_mb_per_s", "sequential write of a new file and one sync, direct, MB/s"},
+	{"rewrite_direct_mb_per_s", "the same once more in place, direct, MB/s"},
 	{"read_buffered_depth_1_per_s", "4 KiB random reads/s, buffered, depth 1"},
 	{"read_buffered_depth_16_per_s", "4 KiB random reads/s, buffered, depth 16"},
 	{"read_buffered_depth_32_per_s", "4 KiB random reads/s, buffered, depth 32"},
@@ -157,8 +187,11 @@ var limitLabels = []limitLabel{
 	{"sync_overwrite_p50_us", "fdatasync of a 4 KiB overwrite, p50, µs"},
 	{"sync_overwrite_p99_us", "fdatasync of a 4 KiB overwrite, p99, µs"},
 	{"memory_copy_gb_per_s", "memory copy, GB/s"},
+	{"memory_touch_gb_per_s", "first touch of memory from the system, GB/s"},
 	{"memory_access_ns", "dependent memory access, ns"},
 	{"harness_read_ns", "the harness's own part of a get, ns"},
+	{"harness_scan_ns", "the harness's own part of a scan with values, ns a key"},
+	{"harness_keys_ns", "the harness's own part of a scan of keys, ns a key"},
 }
 
 func markdownLimits(w io.Writer, rec *comparison.Record) {
@@ -194,8 +227,12 @@ func troubles(rec *comparison.Record) []workload.Result {
 	seen := map[string]bool{}
 	for _, r := range rec.Results {
 		id := r.Job.Store + r.Job.Workload + r.Job.Data + string(r.Status)
-		if r.Status == workload.Unavailable {
+		switch r.Status {
+		case workload.Unavailable:
 			id = r.Job.Store
+		case workload.Skipped:
+			// The same reason holds for many of its jobs.
+			id = r.Job.Store + r.Detail
 		}
 		if r.Detail == "" || seen[id] {
 			continue

@@ -11,7 +11,33 @@ import (
 // A picture is a chart over all stores, with its heading.
 type picture struct {
 	Title string
+	Hint  string // how to read the chart, if that needs words
 	Chart template.HTML
+}
+
+// costMetrics are those whose bars are always to be seen: size, memory and bytes
+// written.
+var costMetrics = []string{
+	"size_mb", "size_per_live_byte", "space_peak_per_live_byte",
+	"load_peak_anon_mb", "peak_anon_mb",
+	"settled_written_per_user_byte", "written_per_user_byte",
+}
+
+// costs are the bars of what the stores take in space, memory and writes, the
+// same cost of all tables side by side.
+func costs(tables []Table) []picture {
+	var all []picture
+	for _, metric := range costMetrics {
+		for _, t := range tables {
+			for _, l := range t.Lines {
+				if l.Metric == metric {
+					chart, hint := barChart(l)
+					all = append(all, picture{Title: t.Title + ": " + l.Label, Hint: hint, Chart: chart})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // pictures are the charts that no single row holds: loads over time, and
@@ -60,7 +86,7 @@ func (c results) appendCurve(all []picture, title, work, data, name string) []pi
 	if lines == nil {
 		return all
 	}
-	return append(all, picture{title, lineChart(title, "seconds", "keys written", lines)})
+	return append(all, picture{Title: title, Chart: lineChart(title, "seconds", "keys written", lines)})
 }
 
 func (c results) appendQuantiles(all []picture, title, work, data, metric, unit string) []picture {
@@ -83,5 +109,5 @@ func (c results) appendQuantiles(all []picture, title, work, data, metric, unit 
 	if unit == "us" {
 		unit = "µs"
 	}
-	return append(all, picture{title, quantileChart(title, unit, lines)})
+	return append(all, picture{Title: title, Chart: quantileChart(title, unit, lines)})
 }

@@ -26,7 +26,7 @@ func result(store, work, data string, status workload.Status, metrics map[string
 func record(results ...workload.Result) *comparison.Record {
 	return &comparison.Record{
 		Settings: comparison.Settings{Scale: 1},
-		Limits:   []map[string]float64{{"memory_copy_gb_per_s": 20, "read_buffered_depth_16_per_s": 1000}},
+		Limits:   []map[string]float64{{"memory_copy_gb_per_s": 20, "read_depth_16_per_s": 1000}},
 		Results:  results,
 	}
 }
@@ -159,6 +159,60 @@ func TestLossesAreListedWorstFirst(t *testing.T) {
 	}
 }
 
+func TestOurOwnFailureIsALossAndMissesTheTarget(t *testing.T) {
+	t.Parallel()
+	for _, status := range []workload.Status{workload.Wrong, workload.Failed, workload.Killed, workload.TimedOut} {
+		rec := record(append(gets("lmdb", 1000), result("stoat", "get", "128", status, nil))...)
+		l := lineOf(t, rec, "get", "128", "get_1_ns")
+		if !l.Judged || l.Met {
+			t.Errorf("%s: judged %t, met %t, want the target to be missed", status, l.Judged, l.Met)
+		}
+		if lines := behind(Tables(rec, storeNames(rec))); len(lines) == 0 || lines[0].Metric != "get_1_ns" {
+			t.Errorf("%s: behind in %+v, want what we failed at", status, lines)
+		}
+		if chart := glanceChart(Tables(rec, storeNames(rec))[0]); !strings.Contains(string(chart), oursOf(l).text()) {
+			t.Errorf("%s: the glance does not show it", status)
+		}
+	}
+}
+
+func TestTableHasTheStoresThatTriedAndOurVariantIsNoPeer(t *testing.T) {
+	t.Parallel()
+	text := func(store string, size float64) workload.Result {
+		return result(store, "json", "json", workload.OK, map[string]float64{"size_per_live_byte": size})
+	}
+	skipped := result("pebble-blob", "json", "json", workload.Skipped, nil)
+	rec := record(skipped, text("stoat", 1.1), text("stoat-fast", 0.4), text("pebble", 0.5), gets("lmdb", 1000)[0],
+		result("bbolt", "json", "json", workload.Failed, nil))
+	for _, table := range Tables(rec, storeNames(rec)) {
+		if table.Lines[0].Workload != "json" {
+			continue
+		}
+		if got, want := strings.Join(table.Stores, " "), "stoat stoat-fast pebble bbolt"; got != want {
+			t.Errorf("stores %q, want %q", got, want)
+		}
+		l := table.Lines[0]
+		if l.Cells[l.Best].Store != "pebble" || len(l.Cells) != len(table.Stores) {
+			t.Errorf("the best of %d cells is %+v, want pebble's", len(l.Cells), l.Cells[l.Best])
+		}
+		return
+	}
+	t.Error("no table of the text")
+}
+
+func TestSomethingAgainstNothingIsALoss(t *testing.T) {
+	t.Parallel()
+	settle := func(store string, seconds float64) workload.Result {
+		return result(store, "populate", "128", workload.OK, map[string]float64{"settle_s": seconds})
+	}
+	for ours, want := range map[float64]int{0: 0, 0.001: 0, 1.3: 1} {
+		rec := record(settle("stoat", ours), settle("bbolt", 0))
+		if lines := behind(Tables(rec, storeNames(rec))); len(lines) != want {
+			t.Errorf("%v s against none: %d losses, want %d", ours, len(lines), want)
+		}
+	}
+}
+
 func TestEveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 	t.Parallel()
 	seen := map[Row]bool{}
@@ -179,12 +233,58 @@ func TestEveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 	}
 }
 
+func TestEveryReasonIsOfARow(t *testing.T) {
+	t.Parallel()
+	rows := map[reasonKey]bool{}
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			rows[reasonKey{row.Workload, row.Metric, row.Data}] = true
+			rows[reasonKey{row.Workload, row.Metric, ""}] = true
+		}
+	}
+	for key := range reasons {
+		if !rows[key] {
+			t.Errorf("%+v has a reason and no row", key)
+		}
+	}
+}
+
+func TestReportEndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
+	t.Parallel()
+	metrics := func(first, second float64) map[string]float64 {
+		return map[string]float64{"open_ms": first, "close_ms": second, "first_get_ms": 1}
+	}
+	rec := record(
+		result("stoat", "open", "1k", workload.OK, metrics(1.02, 30)),
+		result("lmdb", "open", "1k", workload.OK, metrics(1, 10)))
+	var out bytes.Buffer
+	if err := Markdown(&out, rec); err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(out.String(), "## Where stoat is not first\n")
+	if !ok || strings.Contains(list, "##") {
+		t.Fatal("the report does not end with the list")
+	}
+	for _, want := range []string{
+		"Of 3 rows with a figure of stoat and of a peer, stoat is not first in 2, in 1 of these",
+		reasons[reasonKey{"open", "close_ms", ""}] + "\n\n- 1 KiB × 1 M: close, ms. 30.0 against lmdb 10.0 (3.00 ×).",
+		"open after clean close, ms. 1.02 against lmdb 1.00 (1.02 ×).",
+	} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list lacks %q:\n%s", want, list)
+		}
+	}
+	if strings.Contains(list, "first get") {
+		t.Error("the list has a row in which both are equal")
+	}
+}
+
 func fullRecord() *comparison.Record {
 	rec := record()
 	for i, store := range []string{"stoat", "badger", "lmdb"} {
 		f := float64(i + 1)
 		r := result(store, "populate", "1k", workload.OK, map[string]float64{
-			"load_keys_per_s": 1e5 / f, "load_batch_p50_ms": f, "load_batch_p99_ms": 100 * f * f, "load_batch_max_ms": 5000,
+			"load_keys_per_s": 1e5 / f, "load_batch_p50_ms": f, "load_batch_p99_ms": 100 * f * f, "load_batch_max_ms": 5000, "load_peak_anon_mb": 10 * f,
 		})
 		r.Curves = map[string][]measure.Point{"load_keys": {{Seconds: 0, Value: 0}, {Seconds: f, Value: 1e5}}}
 		rec.Results = append(rec.Results, r)
@@ -206,7 +306,7 @@ func TestPageNeedsNothingButItself(t *testing.T) {
 			t.Errorf("the page contains %q", outside)
 		}
 	}
-	for _, want := range []string{"Load over time, 1 KiB × 1 M", "crash in &lt;main&gt;", historyTitle, "7 h 24 min 45 s"} {
+	for _, want := range []string{"Load over time, 1 KiB × 1 M", "1 KiB × 1 M: load, peak anonymous MB", "crash in &lt;main&gt;", historyTitle, "7 h 24 min 45 s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

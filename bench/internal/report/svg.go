@@ -53,12 +53,8 @@ func (a axis) at(v float64) float64 {
 // ticks returns round values on the axis: powers of ten, or steps of 1, 2 or
 // 5 times one.
 func (a axis) ticks() []float64 {
-	var t []float64
 	if a.log {
-		for v := math.Pow(10, math.Ceil(math.Log10(a.from)-1e-9)); v <= a.to*1.0001; v *= 10 {
-			t = append(t, v)
-		}
-		return t
+		return a.logTicks()
 	}
 	const about = 4
 	step := math.Pow(10, math.Floor(math.Log10((a.to-a.from)/about)))
@@ -71,8 +67,27 @@ func (a axis) ticks() []float64 {
 	if step <= 0 || math.IsNaN(step) || math.IsInf(step, 0) {
 		return nil
 	}
+	var t []float64
 	for v := math.Ceil(a.from/step) * step; v <= a.to*1.0001; v += step {
 		t = append(t, v)
+	}
+	return t
+}
+
+// logTicks returns powers of ten, and their double and fivefold where the axis
+// has few of them.
+func (a axis) logTicks() []float64 {
+	steps := []float64{1}
+	if a.to < a.from*200 {
+		steps = []float64{1, 2, 5}
+	}
+	var t []float64
+	for power := math.Pow(10, math.Floor(math.Log10(a.from))); power <= a.to; power *= 10 {
+		for _, step := range steps {
+			if v := power * step; v >= a.from*0.9999 && v <= a.to*1.0001 {
+				t = append(t, v)
+			}
+		}
 	}
 	return t
 }

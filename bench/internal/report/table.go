@@ -23,6 +23,15 @@ type Cell struct {
 // ok returns whether the cell has a figure.
 func (c Cell) ok() bool { return c.Status == workload.OK && c.Repeats > 0 }
 
+// failed returns whether the store was tried and did not do it.
+func (c Cell) failed() bool {
+	switch c.Status {
+	case workload.Wrong, workload.Failed, workload.Killed, workload.TimedOut:
+		return true
+	}
+	return false
+}
+
 // A Line is a row with its figures.
 type Line struct {
 	Row
@@ -31,6 +40,7 @@ type Line struct {
 	Best   int     // index of the best peer's cell; -1 if there is none
 	Ratio  float64 // of our median to the best peer's; NaN if one is missing
 	Spread float64 // the largest (max-min)/median of the cells
+	Lost   bool    // we have no figure, because we failed where a peer has one
 	Judged bool    // the target could be judged
 	Met    bool
 }
@@ -38,11 +48,13 @@ type Line struct {
 // A Table is a section with its lines.
 type Table struct {
 	Section
-	Lines []Line
+	Stores []string // in the order of each line's cells
+	Lines  []Line
 }
 
 // Tables computes all tables of a record. Lines that nobody has run are left
-// out, and sections without lines.
+// out, sections without lines, and of each section the stores that did not
+// even try.
 func Tables(rec *comparison.Record, stores []string) []Table {
 	c := collect(rec, stores)
 	var tables []Table
@@ -54,10 +66,35 @@ func Tables(rec *comparison.Record, stores []string) []Table {
 			}
 		}
 		if t.Lines != nil {
-			tables = append(tables, t)
+			tables = append(tables, t.withoutAbsent(stores))
 		}
 	}
 	return tables
+}
+
+// withoutAbsent takes out the cells of the stores that have nothing to show in
+// any line.
+func (t Table) withoutAbsent(stores []string) Table {
+	hasCell := func(i int) bool {
+		return slices.ContainsFunc(t.Lines, func(l Line) bool { return l.Cells[i].ok() || l.Cells[i].failed() })
+	}
+	var kept []int
+	for i, store := range stores {
+		if hasCell(i) {
+			kept = append(kept, i)
+			t.Stores = append(t.Stores, store)
+		}
+	}
+	for n := range t.Lines {
+		l := &t.Lines[n]
+		cells := l.Cells
+		l.Cells = nil
+		for _, i := range kept {
+			l.Cells = append(l.Cells, cells[i])
+		}
+		l.Best = slices.Index(kept, l.Best)
+	}
+	return t
 }
 
 // results are those of a record by store, workload and dataset.
@@ -148,21 +185,23 @@ func (c results) line(row Row) Line {
 	for _, store := range c.stores {
 		cell := c.cell(row, store)
 		l.Cells = append(l.Cells, cell)
+		if store == ours {
+			mine = cell
+		}
 		if !cell.ok() {
 			continue
 		}
 		if cell.Median > 0 {
 			l.Spread = max(l.Spread, (cell.Max-cell.Min)/cell.Median)
 		}
-		if store == ours {
-			mine = cell
-		} else if l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median) {
+		if !isOurs(store) && (l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median)) {
 			l.Best = len(l.Cells) - 1
 		}
 	}
 	if mine.ok() && l.Best >= 0 && l.Cells[l.Best].Median > 0 {
 		l.Ratio = mine.Median / l.Cells[l.Best].Median
 	}
+	l.Lost = mine.failed() && l.Best >= 0
 	c.judge(&l, mine)
 	return l
 }
@@ -183,8 +222,13 @@ var settledRow = map[string]Row{
 	"fresh_seek_1_ns": {Workload: "seek", Metric: "seek_1_ns"},
 }
 
-// judge holds our figure against the target of the row.
+// judge holds our figure against the target of the row. Where we failed, the
+// target is missed.
 func (c results) judge(l *Line, mine Cell) {
+	if mine.failed() && l.Target.Kind != NoTarget {
+		l.Judged = true
+		return
+	}
 	if !mine.ok() {
 		return
 	}

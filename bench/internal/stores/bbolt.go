@@ -12,7 +12,7 @@ func bboltInfo() Info {
 	return Info{
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
-		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start; Update for one writer and for batches, " +
+		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer and for batches, " +
 			"Batch for single keys of many writers; no call gives space back while the database is open",
 		Open: openBbolt,
 	}

@@ -2,33 +2,12 @@
 
 package stores
 
-/*
-#cgo LDFLAGS: -lrocksdb
-#include "rocksdb_glue.h"
-
-#cgo noescape rocks_get
-#cgo nocallback rocks_get
-#cgo nocallback rocks_get_end
-#cgo noescape rocks_seek
-#cgo nocallback rocks_seek
-#cgo nocallback rocks_next
-#cgo nocallback rocks_seek_end
-#cgo noescape rocksdb_writebatch_put
-#cgo nocallback rocksdb_writebatch_put
-#cgo noescape rocksdb_writebatch_delete
-#cgo nocallback rocksdb_writebatch_delete
-*/
-import "C"
-
-import (
-	"errors"
-	"unsafe"
-)
+import "github.com/stoatdb/stoat/bench/internal/rocksdb"
 
 func rocksdbInfo() Info {
 	return Info{
 		Name:    "rocksdb",
-		Version: C.GoString(C.rocks_version()),
+		Version: rocksdb.Version,
 		Options: "its page on basic tuning: dynamic level sizes, six background jobs, blocks of 16 KiB, format 5, " +
 			"index and filters in the cache; bloom filters of 10 bits, Snappy; CompactRange to collect",
 		Open: func(c Config) (Store, error) { return openRocksdb(c, 0) },
@@ -47,137 +26,78 @@ func rocksdbBlobInfo() Info {
 	return info
 }
 
-type rocksdbStore struct{ c *C.rocks_store }
-
-// rocksdbError takes over the message that a call left in text.
-func rocksdbError(text *C.char) error {
-	if text == nil {
-		return nil
-	}
-	defer C.rocksdb_free(unsafe.Pointer(text))
-	return errors.New("rocksdb: " + C.GoString(text))
-}
+type rocksdbStore struct{ db rocksdb.DB }
 
 func openRocksdb(c Config, smallestBlob int) (Store, error) {
-	config := C.rocks_config{
-		cache_bytes:    C.size_t(c.CacheBytes),
-		memtable_bytes: C.size_t(c.MemtableBytes),
-		smallest_blob:  C.size_t(smallestBlob),
-	}
-	if c.Sync {
-		config.sync = 1
-	}
-	dir := C.CString(c.Dir)
-	defer C.free(unsafe.Pointer(dir))
-	var text *C.char
-	s := C.rocks_open(dir, config, &text)
-	if err := rocksdbError(text); err != nil {
+	db, err := rocksdb.Open(c.Dir, rocksdb.Options{
+		CacheBytes: c.CacheBytes, MemtableBytes: c.MemtableBytes, SmallestBlob: smallestBlob, Sync: c.Sync,
+	})
+	if err != nil {
 		return nil, err
 	}
-	return &rocksdbStore{c: s}, nil
+	return rocksdbStore{db}, nil
 }
 
-// rocksdbBytes passes b to a call that only reads it while it runs.
-func rocksdbBytes(b []byte) (*C.char, C.size_t) {
-	return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), C.size_t(len(b))
-}
-
-func (s *rocksdbStore) Apply(b *Batch) error {
-	w := C.rocksdb_writebatch_create()
-	defer C.rocksdb_writebatch_destroy(w)
+func (s rocksdbStore) Apply(b *Batch) error {
+	w := rocksdb.NewBatch()
+	defer w.Destroy()
 	for i := range b.Len() {
-		op := b.At(i)
-		k, kn := rocksdbBytes(op.Key)
-		if op.Delete {
-			C.rocksdb_writebatch_delete(w, k, kn)
-			continue
+		if op := b.At(i); op.Delete {
+			w.Delete(op.Key)
+		} else {
+			w.Put(op.Key, op.Value)
 		}
-		v, vn := rocksdbBytes(op.Value)
-		C.rocksdb_writebatch_put(w, k, kn, v, vn)
 	}
-	var text *C.char
-	C.rocksdb_write(s.c.db, s.c.write, w, &text)
-	return rocksdbError(text)
+	return s.db.Write(w)
 }
 
-func (s *rocksdbStore) Collect() error {
-	C.rocks_compact(s.c)
+func (s rocksdbStore) Collect() error {
+	s.db.CompactRange()
 	return nil
 }
 
-func (s *rocksdbStore) Sync() error {
-	var text *C.char
-	C.rocksdb_flush_wal(s.c.db, 1, &text)
-	return rocksdbError(text)
-}
+func (s rocksdbStore) Sync() error   { return s.db.SyncLog() }
+func (s rocksdbStore) Stats() string { return s.db.Stats() }
 
-func (s *rocksdbStore) Close() error {
-	C.rocks_close(s.c)
+func (s rocksdbStore) Close() error {
+	s.db.Close()
 	return nil
 }
 
-func (s *rocksdbStore) Stats() string {
-	name := C.CString("rocksdb.stats")
-	defer C.free(unsafe.Pointer(name))
-	text := C.rocksdb_property_value(s.c.db, name)
-	defer C.rocksdb_free(unsafe.Pointer(text))
-	return C.GoString(text)
-}
+type rocksdbReader struct{ r rocksdb.Reader }
 
-type rocksdbReader struct{ c *C.rocks_reader }
+func (s rocksdbStore) NewReader() (Reader, error) { return rocksdbReader{s.db.NewReader()}, nil }
 
-func (s *rocksdbStore) NewReader() (Reader, error) {
-	r := (*C.rocks_reader)(C.calloc(1, C.sizeof_rocks_reader))
-	r.store = s.c
-	return rocksdbReader{r}, nil
-}
-
-func (r rocksdbReader) Close() error {
-	C.free(unsafe.Pointer(r.c))
+func (s rocksdbReader) Close() error {
+	s.r.Close()
 	return nil
 }
 
-// takeError returns the error of the last call, if any.
-func (r rocksdbReader) takeError() error {
-	text := r.c.error
-	r.c.error = nil
-	return rocksdbError(text)
-}
-
-// borrowed makes a slice of RocksDB's bytes.
-func borrowed(p *C.char, n C.size_t) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n))
-}
-
-func (r rocksdbReader) Get(key []byte, fn func([]byte) error) (bool, error) {
-	k, kn := rocksdbBytes(key)
-	if C.rocks_get(r.c, k, kn) == 0 {
-		return false, r.takeError()
+func (s rocksdbReader) Get(key []byte, fn func([]byte) error) (bool, error) {
+	found, err := s.r.Get(key)
+	if !found || err != nil {
+		return false, err
 	}
-	defer C.rocks_get_end(r.c)
-	return true, fn(borrowed(r.c.value, r.c.value_length))
+	defer s.r.GetEnd()
+	return true, fn(s.r.Value())
 }
 
-func (r rocksdbReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
-	withValue := C.int(1)
-	if o.KeysOnly {
-		withValue = 0
-	}
-	from, n := rocksdbBytes(o.From)
-	ok := C.rocks_seek(r.c, from, n, withValue)
-	defer C.rocks_seek_end(r.c)
+func (s rocksdbReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
+	withValue := !o.KeysOnly
+	ok := s.r.Seek(o.From, withValue)
+	defer s.r.SeekEnd()
 	left := o.Limit
-	for ; ok != 0; ok = C.rocks_next(r.c, withValue) {
+	for ; ok; ok = s.r.Next(withValue) {
 		var value []byte
-		if !o.KeysOnly {
-			value = borrowed(r.c.value, r.c.value_length)
+		if withValue {
+			value = s.r.Value()
 		}
-		if err := fn(borrowed(r.c.key, r.c.key_length), value); err != nil {
+		if err := fn(s.r.Key(), value); err != nil {
 			return err
 		}
 		if left--; left == 0 {
 			return nil
 		}
 	}
-	return r.takeError()
+	return s.r.Err()
 }

@@ -93,6 +93,10 @@ type Info struct {
 	// values are not worth a run of their own.
 	SmallestValue int
 
+	// TextOnly marks a variant that compresses, of a store that does not:
+	// only on values that compress does it have figures of its own.
+	TextOnly bool
+
 	// Open is nil if the store is not in this program; Missing then says how
 	// to build it in.
 	Open    func(Config) (Store, error)
@@ -102,7 +106,7 @@ type Info struct {
 // All lists every store in the order of the reports.
 func All() []Info {
 	return []Info{
-		stoatInfo(),
+		stoatInfo(), stoatFastInfo(),
 		badgerInfo(), badgerWisckeyInfo(),
 		pebbleInfo(), pebbleBlobInfo(),
 		bboltInfo(),

@@ -27,7 +27,8 @@ func TestKeyIsTheDocumentedText(t *testing.T) {
 func TestForeignKeyHasNoNumber(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys(1024)
-	for _, key := range []string{"", "vsz=01024-k=000000000", "vsz=00128-k=0000000001", "vsz=01024-k=00000000x1", "vsz=01024-k=00000000001"} {
+	for _, key := range []string{"", "vsz=01024-k=000000000", "vsz=00128-k=0000000001", "vsz=01024-k=00000000x1", "vsz=01024-k=x000000001",
+		"vsz=01024-k=000:000001", "vsz=01024-k=000/000001", "vsz=01024-k=000000000:", "vsz=01024-kk0000000001", "vsz=01024-k=00000000001"} {
 		if n, ok := keys.Number([]byte(key)); ok {
 			t.Errorf("%q passes for key %d", key, n)
 		}

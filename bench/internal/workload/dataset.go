@@ -16,8 +16,8 @@ var Datasets = []Dataset{
 	{Name: "128", Title: "128 B × 2 M", Values: Values{Size: 128}, Count: 2_000_000, Smallest: 4000},
 	{Name: "1k", Title: "1 KiB × 1 M", Values: Values{Size: 1 << 10}, Count: 1_000_000, Smallest: 2000},
 	{Name: "16k", Title: "16 KiB × 100 k", Values: Values{Size: 16 << 10}, Count: 100_000, Smallest: 800},
-	{Name: "json", Title: "JSON text, 1 KiB × 500 k", Values: Values{Size: 1 << 10, JSON: true}, Count: 500_000, Smallest: 2000},
-	{Name: "1k-half", Title: "1 KiB × 500 k", Values: Values{Size: 1 << 10}, Count: 500_000, Smallest: 2000},
+	{Name: "json", Title: "JSON text, 1 KiB × 250 k", Values: Values{Size: 1 << 10, JSON: true}, Count: 250_000, Smallest: 2000},
+	{Name: "1k-quarter", Title: "1 KiB × 250 k", Values: Values{Size: 1 << 10}, Count: 250_000, Smallest: 2000},
 	{Name: "limited", Title: "1 KiB × 4 M under 1 GiB of memory", Values: Values{Size: 1 << 10}, Count: 4_000_000, Smallest: 20_000},
 }
 

@@ -62,7 +62,11 @@ func (r *Run) noteLoaded(s stores.Store) error {
 		return err
 	}
 	r.settle("load_settle")
-	return r.noteSpace("space_loaded_mb")
+	if err := r.noteSpace("space_loaded_mb"); err != nil {
+		return err
+	}
+	// A store that had lost the load would have its space back already.
+	return r.verify(s, Full(r.population.Count), nil)
 }
 
 // deletion deletes all keys in an order, with the buffers of their load.

@@ -3,8 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"math"
-	"runtime"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/measure"
@@ -131,8 +129,9 @@ func (r *Run) warm(s stores.Store, present *Bitset) error {
 	})
 }
 
-// reading opens the store, warms it, measures read, and closes it again.
-func (r *Run) reading(readers int, read func(s stores.Store, present *Bitset) error) error {
+// reading opens the store, warms it, measures read, calls count, if any, with
+// nothing of the harness running beside it, and closes the store again.
+func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bitset) error) error {
 	present := r.population.Present()
 	s, err := r.open(r.config(false, readers))
 	if err != nil {
@@ -142,8 +141,9 @@ func (r *Run) reading(readers int, read func(s stores.Store, present *Bitset) er
 		return errors.Join(err, s.Close())
 	}
 	// What the store began to do when it was opened should not go on beside
-	// the reads.
-	measure.WaitIdle(r.job.Pace.Quiet/8, r.job.Pace.Limit/3)
+	// the reads. It was closed with nothing left to do, so a part of the quiet
+	// is enough to see that.
+	measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, nil)
 	err = read(s, present)
@@ -153,11 +153,17 @@ func (r *Run) reading(readers int, read func(s stores.Store, present *Bitset) er
 	}
 	r.setUsage("", before, 0)
 	r.setMemory("", peaks)
+	// The sampler allocates, so what reads allocate is counted without it.
+	if count != nil {
+		if err := count(s, present); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
 	return r.close(s)
 }
 
 func runGet(r *Run) error {
-	return r.reading(manyReaders, func(s stores.Store, present *Bitset) error {
+	return r.reading(manyReaders, r.countAllocations, func(s stores.Store, present *Bitset) error {
 		phases := []struct {
 			name   string
 			choose choice
@@ -179,29 +185,6 @@ func runGet(r *Run) error {
 				}
 			}
 		}
-		return r.countAllocations(s, present)
+		return nil
 	})
-}
-
-// countAllocations notes how many objects of the Go heap a read takes, to a
-// hundredth: the runtime allocates a few of its own meanwhile. What a store in
-// C allocates is not counted.
-func (r *Run) countAllocations(s stores.Store, present *Bitset) error {
-	const reads = 20000
-	p, err := r.newProbe(s, false)
-	if err != nil {
-		return err
-	}
-	var before, after runtime.MemStats
-	rng, choose := newRandom(99), anyKey(present)
-	runtime.ReadMemStats(&before)
-	for range reads {
-		number, there := choose(rng)
-		if err := p.getOriginal(number, there); err != nil {
-			return errors.Join(err, p.close())
-		}
-	}
-	runtime.ReadMemStats(&after)
-	r.set("get_allocations", math.Round(float64(after.Mallocs-before.Mallocs)/(reads/100))/100)
-	return p.close()
 }

@@ -29,22 +29,29 @@ type Job struct {
 type Pace struct {
 	Warm  time.Duration `json:"warm"`  // reading before the clock starts
 	Phase time.Duration `json:"phase"` // a measured phase
-	Quiet time.Duration `json:"quiet"` // without work, until a store counts as idle
+	Quiet time.Duration `json:"quiet"` // without work, until a store counts as settled
 	Limit time.Duration `json:"limit"` // the longest wait for that
 }
 
-// FullPace is that of the full comparison. The quiet is longer than the
-// pause after which a store may begin work it keeps for idle times.
+// idlePause is the longest pause among the stores before one of them begins
+// work that it keeps for idle times: stoat's. A store that was quiet for a
+// shorter time is not known to be settled.
+const idlePause = time.Second
+
+// FullPace is that of the full comparison.
 func FullPace() Pace {
-	return Pace{Warm: time.Second, Phase: time.Second, Quiet: 2500 * time.Millisecond, Limit: 90 * time.Second}
+	return Pace{Warm: 500 * time.Millisecond, Phase: 750 * time.Millisecond, Quiet: 2 * idlePause, Limit: time.Minute}
 }
 
 // QuickPace gives a first impression.
 func QuickPace() Pace {
-	return Pace{
-		Warm: 100 * time.Millisecond, Phase: 200 * time.Millisecond,
-		Quiet: 400 * time.Millisecond, Limit: 10 * time.Second,
-	}
+	return Pace{Warm: 50 * time.Millisecond, Phase: 150 * time.Millisecond, Quiet: idlePause * 5 / 4, Limit: 10 * time.Second}
+}
+
+// SmokePace shows whether everything runs, and measures nothing: its quiet is
+// shorter than the pause of a store that has work left.
+func SmokePace() Pace {
+	return Pace{Warm: 5 * time.Millisecond, Phase: 20 * time.Millisecond, Quiet: 200 * time.Millisecond, Limit: 2 * time.Second}
 }
 
 // A Status says how a job ended.

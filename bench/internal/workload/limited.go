@@ -16,22 +16,7 @@ func LimitedBytes(scale float64) int64 {
 
 // runLimitedLoad loads more than the memory allows.
 func runLimitedLoad(r *Run) error {
-	s, err := r.open(r.config(true, loadWriters))
-	if err != nil {
-		return err
-	}
-	before, err := r.startToll()
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	l, err := r.drawLoad(s, loadWriters)
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	if _, err := r.measured(l, "load_"); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	return r.finishLoad(s, before, r.population.Present().Count())
+	return r.loading(loadWriters, r.drawLoad, r.population.Present().Count(), nil)
 }
 
 // runLimitedRead reads keys that exist, at random, from a store that is

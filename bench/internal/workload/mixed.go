@@ -64,11 +64,13 @@ func (m *mixture) measure() error {
 	m.readTime, m.putTime = [mixedWorkers]measure.Histogram{}, [mixedWorkers]measure.Histogram{}
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, nil)
-	ops, elapsed, err := timed(mixedWorkers, 3*r.job.Pace.Phase, m.work)
+	ops, elapsed, err := timed(mixedWorkers, 4*r.job.Pace.Phase, m.work)
 	peaks, _ := sampler.Stop()
 	if err != nil {
 		return err
 	}
+	r.set("mixed_get_p999_slowest_us", slowestQuantile(m.readTime[:], 0.999))
+	r.set("mixed_put_p999_slowest_us", slowestQuantile(m.putTime[:], 0.999))
 	for i := 1; i < mixedWorkers; i++ {
 		m.readTime[0].Merge(&m.readTime[i])
 		m.putTime[0].Merge(&m.putTime[i])
@@ -79,6 +81,16 @@ func (m *mixture) measure() error {
 	r.setUsage("", before, r.population.UserBytes(m.putTime[0].Count()))
 	r.setMemory("", peaks)
 	return nil
+}
+
+// slowestQuantile returns a quantile, in microseconds, of the goroutine that
+// has the longest: a store that starves one of them hides it among all.
+func slowestQuantile(histograms []measure.Histogram, q float64) float64 {
+	var slowest time.Duration
+	for i := range histograms {
+		slowest = max(slowest, histograms[i].Quantile(q))
+	}
+	return float64(slowest) / float64(time.Microsecond)
 }
 
 // work is one goroutine of the mix.

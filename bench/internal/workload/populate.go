@@ -2,6 +2,7 @@ package workload
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +12,16 @@ import (
 // runPopulate loads in synced batches, reads at once, while the store may
 // still have work to do, waits until it has none, and closes it.
 func runPopulate(r *Run) error {
-	s, err := r.open(r.config(true, loadWriters))
+	present := r.population.Present()
+	return r.loading(loadWriters, r.drawLoad, present.Count(), func(s stores.Store) error {
+		return r.readFresh(s, present)
+	})
+}
+
+// loading opens a store, measures the load of it in synced batches, has then,
+// if any, do what belongs to the loaded store, and finishes the load.
+func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*load, error), liveKeys uint64, then func(s stores.Store) error) error {
+	s, err := r.open(r.config(true, writers))
 	if err != nil {
 		return err
 	}
@@ -19,18 +29,19 @@ func runPopulate(r *Run) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	l, err := r.drawLoad(s, loadWriters)
+	l, err := prepare(s, writers)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
 	if _, err := r.measured(l, "load_"); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	present := r.population.Present()
-	if err := r.readFresh(s, present); err != nil {
-		return errors.Join(err, s.Close())
+	if then != nil {
+		if err := then(s); err != nil {
+			return errors.Join(err, s.Close())
+		}
 	}
-	return r.finishLoad(s, before, present.Count())
+	return r.finishLoad(s, before, liveKeys)
 }
 
 // readFresh measures reads right after a load, in the order in which the
@@ -59,6 +70,11 @@ func (r *Run) finishLoad(s stores.Store, before toll, liveKeys uint64) error {
 	if err := r.close(s); err != nil {
 		return err
 	}
+	if w, ok := Find(r.job.Workload); ok && w.Keeps {
+		if err := r.workOff(); err != nil {
+			return err
+		}
+	}
 	if err := before.note("settled_", r.population.UserBytes(r.population.Count)); err != nil {
 		return err
 	}
@@ -68,52 +84,36 @@ func (r *Run) finishLoad(s stores.Store, before toll, liveKeys uint64) error {
 	return nil
 }
 
+// workOff opens the store again and lets it do what its close left behind: the
+// merge of a last flush, or the replay of its log. Otherwise that would go on
+// beside the reads that others measure on this database.
+func (r *Run) workOff() error {
+	s, err := r.info.Open(r.config(true, loadWriters))
+	if err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	r.settle("settle_again")
+	return r.close(s)
+}
+
 // runSorted loads ascending keys from one goroutine, as a restore does.
 func runSorted(r *Run) error {
-	s, err := r.open(r.config(true, 1))
-	if err != nil {
-		return err
-	}
-	before, err := r.startToll()
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
 	count := r.population.Count
-	l, err := r.sequenceLoad(s, 1, count, func(i uint64) (key, version uint64) { return i, 0 })
-	if err != nil {
-		return errors.Join(err, s.Close())
+	ascending := func(s stores.Store, writers int) (*load, error) {
+		return r.sequenceLoad(s, writers, count, func(i uint64) (key, version uint64) { return i, 0 })
 	}
-	if _, err := r.measured(l, "load_"); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	if err := r.verify(s, Full(count), nil); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	return r.finishLoad(s, before, count)
+	return r.loading(1, ascending, count, func(s stores.Store) error {
+		return r.verify(s, Full(count), nil)
+	})
 }
 
 // runJSON loads text that compresses to a third, and reads it whole.
 func runJSON(r *Run) error {
-	s, err := r.open(r.config(true, loadWriters))
-	if err != nil {
-		return err
-	}
-	before, err := r.startToll()
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	l, err := r.drawLoad(s, loadWriters)
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	if _, err := r.measured(l, "load_"); err != nil {
-		return errors.Join(err, s.Close())
-	}
 	present := r.population.Present()
-	if err := r.finishLoad(s, before, present.Count()); err != nil {
+	if err := r.loading(loadWriters, r.drawLoad, present.Count(), nil); err != nil {
 		return err
 	}
-	s, err = r.open(r.config(true, loadWriters))
+	s, err := r.open(r.config(true, loadWriters))
 	if err != nil {
 		return err
 	}

@@ -103,11 +103,15 @@ func (b *Bitset) Next(i uint64) (uint64, bool) {
 	if i >= b.size {
 		return 0, false
 	}
-	w := i / 64
-	if rest := b.words[w] >> (i % 64); rest != 0 {
+	if rest := b.words[i/64] >> (i % 64); rest != 0 {
 		return i + uint64(bits.TrailingZeros64(rest)), true
 	}
-	for w++; w < uint64(len(b.words)); w++ {
+	return b.firstFrom(i/64 + 1)
+}
+
+// firstFrom returns the smallest number of the set in the words from w on.
+func (b *Bitset) firstFrom(w uint64) (uint64, bool) {
+	for ; w < uint64(len(b.words)); w++ {
 		if b.words[w] != 0 {
 			return w*64 + uint64(bits.TrailingZeros64(b.words[w])), true
 		}

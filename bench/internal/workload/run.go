@@ -34,21 +34,25 @@ const megabyte = 1e6
 func Execute(job Job) Result {
 	r := &Run{job: job, result: Result{Job: job, Began: time.Now(), Metrics: map[string]float64{}}}
 	err := r.execute()
-	switch {
-	case err == nil:
-		r.result.Status = OK
-	case errors.Is(err, ErrWrong):
-		r.result.Status = Wrong
-	case errors.Is(err, errSkipped):
-		r.result.Status = Skipped
-	default:
-		r.result.Status = Failed
-	}
+	r.result.Status = statusOf(err)
 	if err != nil {
 		r.result.Detail = err.Error()
 	}
 	r.result.Seconds = time.Since(r.result.Began).Seconds()
 	return r.result
+}
+
+// statusOf tells how a workload ended.
+func statusOf(err error) Status {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, ErrWrong):
+		return Wrong
+	case errors.Is(err, errSkipped):
+		return Skipped
+	}
+	return Failed
 }
 
 // errSkipped says that a workload cannot run here; the text says why.
@@ -189,7 +193,7 @@ func (r *Run) setWritten(prefix string, bytes, userBytes float64) {
 // settle waits until the store's background work is done and notes how long
 // that took.
 func (r *Run) settle(name string) {
-	took, quiet := measure.WaitIdle(r.job.Pace.Quiet, r.job.Pace.Limit)
+	took, quiet := measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet, r.job.Pace.Limit)
 	r.set(name+"_s", took.Seconds())
 	if !quiet {
 		r.set(name+"_gave_up", 1)

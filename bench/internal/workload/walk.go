@@ -40,8 +40,7 @@ func (w *walk) entry(key, value []byte) error {
 	if !ok {
 		return fmt.Errorf("%w: key %q is none of ours", ErrWrong, key)
 	}
-	want, ok := w.present.Next(w.next)
-	if !ok || number != want {
+	if want, ok := w.present.Next(w.next); !ok || number != want {
 		return fmt.Errorf("%w: key %d comes, want %d (there is one: %t)", ErrWrong, number, want, ok)
 	}
 	w.next = number + 1

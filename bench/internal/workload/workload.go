@@ -12,8 +12,8 @@ type Workload struct {
 
 	// Fresh asks for an empty directory, which the workload fills. Keeps says
 	// that others read afterwards what it filled. A workload that is not
-	// Fresh finds what a Keeps workload left, and says by Changes whether the
-	// data is different afterwards.
+	// Fresh finds what a Keeps workload left, or, if it Changes the data, a
+	// copy of that, which those of one repeat share.
 	Fresh, Keeps, Changes bool
 
 	// Heavy workloads run fewer times than the others.
@@ -31,7 +31,7 @@ var sized = []string{"128", "1k", "16k"}
 // All lists the workloads in the order in which they run on one dataset.
 func All() []Workload {
 	return []Workload{
-		{Name: "populate", Title: "Load in synced batches", Data: sized, Fresh: true, Keeps: true, run: runPopulate},
+		{Name: "populate", Title: "Load in synced batches", Data: sized, Fresh: true, Keeps: true, Heavy: true, run: runPopulate},
 		{Name: "open", Title: "Open and close", Data: sized, run: runOpen},
 		{Name: "get", Title: "Random reads", Data: sized, run: runGet},
 		{Name: "scan", Title: "Full scans", Data: sized, run: runScan},
@@ -41,7 +41,7 @@ func All() []Workload {
 		{Name: "commit", Title: "Durable one-key commits", Data: []string{"128"}, Fresh: true, run: runCommit},
 		{Name: "sorted", Title: "Sorted load", Data: []string{"128"}, Fresh: true, Heavy: true, run: runSorted},
 		{Name: "json", Title: "Load of compressible text", Data: []string{"json"}, Fresh: true, Heavy: true, run: runJSON},
-		{Name: "delete", Title: "Delete all", Data: []string{"1k-half"}, Fresh: true, Heavy: true, run: runDelete},
+		{Name: "delete", Title: "Delete all", Data: []string{"1k-quarter"}, Fresh: true, Heavy: true, run: runDelete},
 		{Name: "churn", Title: "Overwrite three times", Data: []string{"1k"}, Fresh: true, Heavy: true, run: runChurn},
 		{Name: "limited-load", Title: "Load under a memory limit", Data: []string{"limited"}, Fresh: true, Keeps: true, Heavy: true, Limited: true, run: runLimitedLoad},
 		{Name: "limited-read", Title: "Cold reads under a memory limit", Data: []string{"limited"}, Heavy: true, Limited: true, run: runLimitedRead},

@@ -26,12 +26,25 @@ type Config struct {
 	Writers   int // goroutines that load
 	Buffered  bool
 	Seed      uint64
+	// Overwrite makes another benchmark of it: after the load, so many times
+	// as many writes to keys drawn at random, and then rest. 0: none.
+	Overwrite int
+	// Zipf is the skew of what is overwritten, less than 1; 0 is none.
+	Zipf float64
+	// Readers is how many goroutines read beside.
+	Readers int
+	// RestMax bounds the rest.
+	RestMax time.Duration
 	// Compact merges everything after the load, so that what is measured
 	// then is the database at rest.
 	Compact bool
 	// ValueThreshold and LargeValueThreshold are options of the database; 0
 	// leaves them to it.
 	ValueThreshold, LargeValueThreshold int64
+	// Compression is that of the database.
+	Compression stoat.Compression
+	// Text makes values that can be compressed.
+	Text bool
 
 	// ReadDuration is how long each read is measured, CommitDuration each
 	// kind of commit.
@@ -58,10 +71,15 @@ func (c *Config) Validate() error {
 		{"writers", int64(c.Writers), 1, 10_000},
 		{"read-duration", int64(c.ReadDuration), 1, int64(time.Hour)},
 		{"commit-duration", int64(c.CommitDuration), 1, int64(time.Hour)},
+		{"overwrite", int64(c.Overwrite), 0, 1000},
+		{"readers", int64(c.Readers), 0, 10_000},
 	} {
 		if f.value < f.low || f.value > f.high {
 			return fmt.Errorf("%s is %d, want %d to %d", f.name, f.value, f.low, f.high)
 		}
+	}
+	if c.Zipf < 0 || c.Zipf >= 1 {
+		return fmt.Errorf("zipf is %v, want 0 or more and less than 1", c.Zipf)
 	}
 	return nil
 }
@@ -109,13 +127,34 @@ func newBench(cfg Config, dir string) *Bench {
 		progress: &progress{w: cfg.Progress, terminal: cfg.Terminal},
 		report:   &report{w: cfg.Out},
 	}
+	b.work.text = cfg.Text
 	b.oracle = newOracle(b.work.space)
 	return b
 }
 
 // phases runs one phase after the other.
 func (b *Bench) phases(ctx context.Context) error {
-	for _, phase := range []func(context.Context) error{
+	all := b.everything()
+	if b.cfg.Overwrite > 0 {
+		all = b.overwriting()
+	}
+	for _, phase := range all {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	b.report.footer(b)
+	return nil
+}
+
+type phase = func(context.Context) error
+
+// everything is the phases of a load and of all that can be done with it.
+func (b *Bench) everything() []phase {
+	return []phase{
 		b.create,
 		b.load,
 		b.compact,
@@ -131,21 +170,25 @@ func (b *Bench) phases(ctx context.Context) error {
 		b.open("open, clean"),
 		b.verify,
 		b.close("close, nothing written"),
-	} {
-		if err := phase(ctx); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
-	b.report.footer(b)
-	return nil
+}
+
+// overwriting is the phases of a churn.
+func (b *Bench) overwriting() []phase {
+	return []phase{
+		b.create,
+		b.churn,
+		b.close("close after the rest"),
+		b.open("open, clean"),
+		b.verify,
+		b.close("close, nothing written"),
+	}
 }
 
 // options are the options of the database.
 func (b *Bench) options() *stoat.Options {
-	o := &stoat.Options{ValueThreshold: b.cfg.ValueThreshold, LargeValueThreshold: b.cfg.LargeValueThreshold}
+	o := &stoat.Options{ValueThreshold: b.cfg.ValueThreshold, LargeValueThreshold: b.cfg.LargeValueThreshold,
+		Compression: b.cfg.Compression}
 	if b.cfg.Buffered {
 		o.Durability = stoat.Buffered
 	}

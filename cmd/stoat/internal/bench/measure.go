@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoatdb/stoat/internal/histogram"
 )
 
 // errDone ends a worker that has nothing left to do.
@@ -34,8 +36,10 @@ type job struct {
 type result struct {
 	ops     uint64
 	elapsed time.Duration
-	latency histogram
 	allocs  uint64
+	// latency is that of the operations that were timed, shared by all the
+	// workers of a job.
+	latency *histogram.Histogram
 }
 
 // measure runs a job. The first error of a worker, or the end of ctx, stops
@@ -50,7 +54,10 @@ func (b *Bench) measure(ctx context.Context, j job) (*result, error) {
 	for w := range ops {
 		ops[w] = j.worker(w)
 	}
-	results := make([]result, j.workers)
+	results, latency := make([]result, j.workers), new(histogram.Histogram)
+	for w := range results {
+		results[w].latency = latency
+	}
 	var wg sync.WaitGroup
 	allocsBefore, began := mallocs(), time.Now()
 	if j.limit > 0 {
@@ -66,10 +73,9 @@ func (b *Bench) measure(ctx context.Context, j job) (*result, error) {
 		})
 	}
 	wg.Wait()
-	total := &result{elapsed: time.Since(began), allocs: mallocs() - allocsBefore}
+	total := &result{elapsed: time.Since(began), allocs: mallocs() - allocsBefore, latency: latency}
 	for w := range results {
 		total.ops += results[w].ops
-		total.latency.merge(&results[w].latency)
 	}
 	return total, context.Cause(ctx)
 }
@@ -82,7 +88,7 @@ func (r *result) repeat(do op, sampleEvery int, stop *atomic.Bool) error {
 			began := time.Now()
 			err = do()
 			if err == nil {
-				r.latency.add(time.Since(began))
+				r.latency.Add(time.Since(began))
 			}
 		} else {
 			err = do()

@@ -14,6 +14,7 @@ type workload struct {
 	valueSize int
 	space     uint64 // numbers of keys are below it
 	seed      uint64
+	text      bool // values can be compressed, to about two fifths
 }
 
 // digits is how many the number in a key has. They suffice for the space of
@@ -103,8 +104,22 @@ func (w *workload) origin(number uint64, version uint8) uint64 {
 	return mix(w.seed ^ mix(number*256+uint64(version)+golden))
 }
 
-// word is the i-th word of the stream from origin.
-func word(origin uint64, i int) uint64 { return mix(origin + uint64(i+1)*golden) }
+// word is the i-th word of the stream from origin. Text consists of a few
+// phrases, but for its first word, so that each value begins in its own way.
+func (w *workload) word(origin uint64, i int) uint64 {
+	if !w.text || i == 0 {
+		return mix(origin + uint64(i+1)*golden)
+	}
+	phrase := mix(origin+uint64(i/phraseWords)*golden) % phrases
+	return mix(phrase*phraseWords+uint64(i%phraseWords))&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
+}
+
+// phrases is how many different phrases text consists of, phraseWords how many
+// words of 8 letters each of them has.
+const (
+	phrases     = 16
+	phraseWords = 3
+)
 
 // value appends the value of a key at a version to dst.
 func (w *workload) value(dst []byte, number uint64, version uint8) []byte {
@@ -112,7 +127,7 @@ func (w *workload) value(dst []byte, number uint64, version uint8) []byte {
 	n := len(dst)
 	dst = slices.Grow(dst, w.valueSize+8)
 	for i := 0; i*8 < w.valueSize; i++ {
-		dst = binary.LittleEndian.AppendUint64(dst, word(origin, i))
+		dst = binary.LittleEndian.AppendUint64(dst, w.word(origin, i))
 	}
 	return dst[:n+w.valueSize]
 }
@@ -134,14 +149,14 @@ func keyEnd(key []byte) uint64 { return binary.LittleEndian.Uint64(key[len(key)-
 // wantEnds computes the ends of a value without the rest of it.
 func (w *workload) wantEnds(number uint64, version uint8) uint64 {
 	origin := w.origin(number, version)
-	first := word(origin, 0)
+	first := w.word(origin, 0)
 	if w.valueSize < 8 {
 		return 2 * (first & (1<<(8*w.valueSize) - 1))
 	}
 	at, shift := (w.valueSize-8)/8, w.valueSize%8*8
-	last := word(origin, at)
+	last := w.word(origin, at)
 	if shift != 0 {
-		last = last>>shift | word(origin, at+1)<<(64-shift)
+		last = last>>shift | w.word(origin, at+1)<<(64-shift)
 	}
 	return first + last
 }
@@ -163,10 +178,10 @@ func (w *workload) checkAll(value []byte, number uint64, version uint8) error {
 	for i := 0; i*8 < len(value); i++ {
 		rest := value[i*8:]
 		if len(rest) >= 8 {
-			if binary.LittleEndian.Uint64(rest) == word(origin, i) {
+			if binary.LittleEndian.Uint64(rest) == w.word(origin, i) {
 				continue
 			}
-		} else if got, want := tail(rest), tail(binary.LittleEndian.AppendUint64(nil, word(origin, i))[:len(rest)]); got == want {
+		} else if got, want := tail(rest), tail(binary.LittleEndian.AppendUint64(nil, w.word(origin, i))[:len(rest)]); got == want {
 			continue
 		}
 		return wrongf("key number %d: the value differs from version %d within bytes %d to %d",

@@ -71,8 +71,9 @@ func TestPermuteHitsEachNumberOnce(t *testing.T) {
 
 func TestValuesCheckAgainstThemselvesOnly(t *testing.T) {
 	t.Parallel()
-	for _, size := range sizes {
+	for i, size := range append(sizes, sizes...) {
 		w := newWorkload(1000, size, 3)
+		w.text = i >= len(sizes)
 		v := w.value([]byte("before"), 5, 2)
 		if string(v[:6]) != "before" {
 			t.Fatalf("size %d: value spoiled what was there", size)

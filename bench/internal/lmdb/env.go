@@ -1,0 +1,131 @@
+//go:build lmdb
+
+package lmdb
+
+/*
+#cgo LDFLAGS: -llmdb
+#include "glue.h"
+
+#cgo noescape lmdb_put
+#cgo nocallback lmdb_put
+#cgo noescape lmdb_del
+#cgo nocallback lmdb_del
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Version is that of the header files.
+var Version = fmt.Sprintf("%d.%d.%d", C.MDB_VERSION_MAJOR, C.MDB_VERSION_MINOR, C.MDB_VERSION_PATCH)
+
+// Options are what LMDB has to know beforehand.
+type Options struct {
+	MapBytes int // must exceed the database for all time
+	Readers  int // slots for readers
+	NoSync   bool
+}
+
+// An Env is an open environment with one database.
+type Env struct {
+	env *C.MDB_env
+	dbi C.MDB_dbi
+}
+
+func asError(what string, rc C.int) error {
+	if rc == 0 {
+		return nil
+	}
+	return fmt.Errorf("lmdb: %s: %s", what, C.GoString(C.mdb_strerror(rc)))
+}
+
+// Open opens or makes the environment in dir.
+func Open(dir string, o Options) (*Env, error) {
+	e := new(Env)
+	if err := asError("create environment", C.mdb_env_create(&e.env)); err != nil {
+		return nil, err
+	}
+	if err := e.open(dir, o); err != nil {
+		C.mdb_env_close(e.env)
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Env) open(dir string, o Options) error {
+	C.mdb_env_set_mapsize(e.env, C.size_t(o.MapBytes))
+	C.mdb_env_set_maxreaders(e.env, C.uint(o.Readers))
+	// Goroutines change threads, so readers must not be tied to one.
+	flags := C.uint(C.MDB_NOTLS | C.MDB_NORDAHEAD)
+	if o.NoSync {
+		flags |= C.MDB_NOSYNC
+	}
+	path := C.CString(dir)
+	defer C.free(unsafe.Pointer(path))
+	if err := asError("open "+dir, C.mdb_env_open(e.env, path, flags, 0o600)); err != nil {
+		return err
+	}
+	return e.Update(func(tx Txn) error {
+		return asError("open database", C.mdb_dbi_open(tx.txn, nil, C.MDB_CREATE, &e.dbi))
+	})
+}
+
+// Sync makes everything committed durable.
+func (e *Env) Sync() error { return asError("sync", C.mdb_env_sync(e.env, 1)) }
+
+// Close closes the environment. All readers are closed before.
+func (e *Env) Close() { C.mdb_env_close(e.env) }
+
+// Stats is what LMDB tells of the database.
+func (e *Env) Stats() string {
+	var st C.MDB_stat
+	var info C.MDB_envinfo
+	C.mdb_env_stat(e.env, &st)
+	C.mdb_env_info(e.env, &info)
+	return fmt.Sprintf("entries %d, depth %d, branch pages %d, leaf pages %d, overflow pages %d, last page %d",
+		st.ms_entries, st.ms_depth, st.ms_branch_pages, st.ms_leaf_pages, st.ms_overflow_pages, info.me_last_pgno)
+}
+
+// A Txn is a write transaction.
+type Txn struct {
+	txn *C.MDB_txn
+	dbi C.MDB_dbi
+}
+
+// Update runs fn in a write transaction, which belongs to one thread.
+func (e *Env) Update(fn func(tx Txn) error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var txn *C.MDB_txn
+	if err := asError("begin", C.mdb_txn_begin(e.env, nil, 0, &txn)); err != nil {
+		return err
+	}
+	if err := fn(Txn{txn, e.dbi}); err != nil {
+		C.mdb_txn_abort(txn)
+		return err
+	}
+	return asError("commit", C.mdb_txn_commit(txn))
+}
+
+// Put writes value under key.
+func (tx Txn) Put(key, value []byte) error {
+	k, kn := lent(key)
+	v, vn := lent(value)
+	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn))
+}
+
+// Delete deletes key, which need not be there.
+func (tx Txn) Delete(key []byte) error {
+	k, kn := lent(key)
+	return asError("delete", C.lmdb_del(tx.txn, tx.dbi, k, kn))
+}
+
+// lent passes b to a call that only reads it while it runs. The pointer is one
+// to characters, so that the check of cgo need not look for pointers in
+// whatever b is a part of.
+func lent(b []byte) (*C.char, C.size_t) {
+	return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), C.size_t(len(b))
+}

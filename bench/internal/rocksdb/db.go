@@ -1,0 +1,115 @@
+//go:build rocksdb
+
+package rocksdb
+
+/*
+#cgo LDFLAGS: -lrocksdb
+#include "glue.h"
+
+#cgo noescape rocksdb_writebatch_put
+#cgo nocallback rocksdb_writebatch_put
+#cgo noescape rocksdb_writebatch_delete
+#cgo nocallback rocksdb_writebatch_delete
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// Version is that of the header files.
+var Version = C.GoString(C.rocks_version())
+
+// Options are those that the workloads set.
+type Options struct {
+	CacheBytes    int64
+	MemtableBytes int64
+	SmallestBlob  int // size of the smallest value in a blob file; 0 for none
+	Sync          bool
+}
+
+// A DB is an open database.
+type DB struct{ c *C.rocks_store }
+
+// takeError takes over the message that a call left in text.
+func takeError(text *C.char) error {
+	if text == nil {
+		return nil
+	}
+	defer C.rocksdb_free(unsafe.Pointer(text))
+	return errors.New("rocksdb: " + C.GoString(text))
+}
+
+// Open opens or makes the database in dir.
+func Open(dir string, o Options) (DB, error) {
+	config := C.rocks_config{
+		cache_bytes:    C.size_t(o.CacheBytes),
+		memtable_bytes: C.size_t(o.MemtableBytes),
+		smallest_blob:  C.size_t(o.SmallestBlob),
+	}
+	if o.Sync {
+		config.sync = 1
+	}
+	path := C.CString(dir)
+	defer C.free(unsafe.Pointer(path))
+	var text *C.char
+	c := C.rocks_open(path, config, &text)
+	return DB{c}, takeError(text)
+}
+
+// Close closes the database. All readers are closed before.
+func (db DB) Close() { C.rocks_close(db.c) }
+
+// CompactRange compacts everything.
+func (db DB) CompactRange() { C.rocks_compact(db.c) }
+
+// SyncLog makes everything written durable.
+func (db DB) SyncLog() error {
+	var text *C.char
+	C.rocksdb_flush_wal(db.c.db, 1, &text)
+	return takeError(text)
+}
+
+// Stats is what RocksDB tells of itself.
+func (db DB) Stats() string {
+	name := C.CString("rocksdb.stats")
+	defer C.free(unsafe.Pointer(name))
+	text := C.rocksdb_property_value(db.c.db, name)
+	defer C.rocksdb_free(unsafe.Pointer(text))
+	return C.GoString(text)
+}
+
+// A Batch gathers writes.
+type Batch struct{ c *C.rocksdb_writebatch_t }
+
+// NewBatch returns an empty batch, to be destroyed.
+func NewBatch() Batch { return Batch{C.rocksdb_writebatch_create()} }
+
+// Destroy frees the batch.
+func (b Batch) Destroy() { C.rocksdb_writebatch_destroy(b.c) }
+
+// Put adds a write of value under key.
+func (b Batch) Put(key, value []byte) {
+	k, kn := lent(key)
+	v, vn := lent(value)
+	C.rocksdb_writebatch_put(b.c, k, kn, v, vn)
+}
+
+// Delete adds the deletion of key.
+func (b Batch) Delete(key []byte) {
+	k, kn := lent(key)
+	C.rocksdb_writebatch_delete(b.c, k, kn)
+}
+
+// Write writes b.
+func (db DB) Write(b Batch) error {
+	var text *C.char
+	C.rocksdb_write(db.c.db, db.c.write, b.c, &text)
+	return takeError(text)
+}
+
+// lent passes b to a call that only reads it while it runs.
+func lent(b []byte) (*C.char, C.size_t) {
+	return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), C.size_t(len(b))
+}

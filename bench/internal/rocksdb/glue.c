@@ -1,0 +1,101 @@
+//go:build rocksdb
+
+#include "glue.h"
+
+// table_options are those of RocksDB's page "Setup Options and Basic
+// Tuning", with the cache and the filters that all stores get.
+static void table_options(rocks_store *s, rocks_config c) {
+	s->cache = rocksdb_cache_create_lru(c.cache_bytes);
+	s->table = rocksdb_block_based_options_create();
+	rocksdb_block_based_options_set_block_cache(s->table, s->cache);
+	rocksdb_block_based_options_set_block_size(s->table, 16 << 10);
+	rocksdb_block_based_options_set_cache_index_and_filter_blocks(s->table, 1);
+	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(s->table, 1);
+	rocksdb_block_based_options_set_format_version(s->table, 5);
+	rocksdb_block_based_options_set_filter_policy(s->table, rocksdb_filterpolicy_create_bloom_full(10));
+}
+
+// blob_options store values from a size on apart, and let them share the
+// block cache.
+static void blob_options(rocks_store *s, rocks_config c) {
+	rocksdb_options_set_enable_blob_files(s->options, 1);
+	rocksdb_options_set_min_blob_size(s->options, c.smallest_blob);
+	rocksdb_options_set_blob_compression_type(s->options, rocksdb_snappy_compression);
+	rocksdb_options_set_enable_blob_gc(s->options, 1);
+	rocksdb_options_set_blob_cache(s->options, s->cache);
+}
+
+static void store_options(rocks_store *s, rocks_config c) {
+	s->options = rocksdb_options_create();
+	rocksdb_options_set_create_if_missing(s->options, 1);
+	rocksdb_options_set_level_compaction_dynamic_level_bytes(s->options, 1);
+	rocksdb_options_set_max_background_jobs(s->options, 6);
+	rocksdb_options_set_bytes_per_sync(s->options, 1 << 20);
+	rocksdb_options_set_write_buffer_size(s->options, c.memtable_bytes);
+	rocksdb_options_set_compression(s->options, rocksdb_snappy_compression);
+	rocksdb_options_set_block_based_table_factory(s->options, s->table);
+	if (c.smallest_blob) blob_options(s, c);
+	s->write = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_set_sync(s->write, c.sync);
+	s->read = rocksdb_readoptions_create();
+}
+
+rocks_store *rocks_open(const char *dir, rocks_config c, char **error) {
+	rocks_store *s = calloc(1, sizeof *s);
+	table_options(s, c);
+	store_options(s, c);
+	s->db = rocksdb_open(s->options, dir, error);
+	if (*error) {
+		rocks_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+void rocks_close(rocks_store *s) {
+	if (s->db) rocksdb_close(s->db);
+	rocksdb_readoptions_destroy(s->read);
+	rocksdb_writeoptions_destroy(s->write);
+	rocksdb_options_destroy(s->options);
+	rocksdb_block_based_options_destroy(s->table);
+	rocksdb_cache_destroy(s->cache);
+	free(s);
+}
+
+void rocks_compact(rocks_store *s) { rocksdb_compact_range(s->db, NULL, 0, NULL, 0); }
+
+int rocks_get(rocks_reader *r, const char *key, size_t n) {
+	r->slice = rocksdb_get_pinned(r->store->db, r->store->read, key, n, &r->error);
+	if (!r->slice) return 0;
+	r->value = rocksdb_pinnableslice_value(r->slice, &r->value_length);
+	return 1;
+}
+
+void rocks_get_end(rocks_reader *r) { rocksdb_pinnableslice_destroy(r->slice); }
+
+static int entry(rocks_reader *r, int with_value) {
+	if (!rocksdb_iter_valid(r->iterator)) {
+		rocksdb_iter_get_error(r->iterator, &r->error);
+		return 0;
+	}
+	r->key = rocksdb_iter_key(r->iterator, &r->key_length);
+	if (with_value) r->value = rocksdb_iter_value(r->iterator, &r->value_length);
+	return 1;
+}
+
+int rocks_seek(rocks_reader *r, const char *key, size_t n, int with_value) {
+	r->iterator = rocksdb_create_iterator(r->store->db, r->store->read);
+	if (n) {
+		rocksdb_iter_seek(r->iterator, key, n);
+	} else {
+		rocksdb_iter_seek_to_first(r->iterator);
+	}
+	return entry(r, with_value);
+}
+
+int rocks_next(rocks_reader *r, int with_value) {
+	rocksdb_iter_next(r->iterator);
+	return entry(r, with_value);
+}
+
+void rocks_seek_end(rocks_reader *r) { rocksdb_iter_destroy(r->iterator); }

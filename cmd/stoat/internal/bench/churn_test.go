@@ -1,0 +1,58 @@
+package bench
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOverwritingReportsSpaceAndReadsBesideIt(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []float64{0, 0.99} {
+		cfg := smallConfig(t)
+		cfg.Overwrite, cfg.Readers, cfg.Zipf, cfg.RestMax, cfg.Buffered = 3, 2, skew, time.Millisecond, true
+		var out bytes.Buffer
+		cfg.Out = &out
+		if err := Run(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"load, 3 writers, batches of 100 ", "get beside the load, 2 goroutines",
+			"overwrite, 3 writers, batches of 100 ", "get beside the overwrite, 2 goroutines",
+			"space at the peak ", "space at rest ", "work behind ", "2,000 values compared",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the report lacks %q:\n%s", want, out.String())
+			}
+		}
+		expectEmpty(t, cfg.Parent)
+	}
+}
+
+func TestZipfDrawsInProportionToTheRank(t *testing.T) {
+	t.Parallel()
+	const n, draws, skew = 1000, 200_000, 0.99
+	z := newZipf(n, skew)
+	r := rand.New(rand.NewPCG(1, 2))
+	var seen [n]float64
+	for range draws {
+		seen[z.draw(r)]++
+	}
+	// The method is exact for the first two, and near it for groups of others.
+	for _, g := range []struct {
+		from, to int
+		within   float64
+	}{{0, 1, 0.03}, {1, 2, 0.05}, {2, 10, 0.15}, {10, 100, 0.1}, {100, 1000, 0.1}} {
+		want, got := 0.0, 0.0
+		for k := g.from; k < g.to; k++ {
+			want += math.Pow(float64(k+1), -skew) / z.zeta
+			got += seen[k] / draws
+		}
+		if math.Abs(got/want-1) > g.within {
+			t.Errorf("ranks %d to %d were drawn with a frequency of %.4f, want about %.4f", g.from, g.to, got, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package stoat_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// tableWith returns the path of a table that has the text, and its content.
+func tableWith(t *testing.T, disk *vfs.Mem, text string) (path, content string) {
+	t.Helper()
+	for name, content := range contentOf(t, disk, dbDir) {
+		if strings.HasSuffix(name, ".table") && strings.Contains(content, text) {
+			return disk.Join(dbDir, name), content
+		}
+	}
+	t.Fatalf("no table has %s", text)
+	return "", ""
+}
+
+// spoilTableWith changes a byte in the middle of a table that has the text.
+func spoilTableWith(t *testing.T, disk *vfs.Mem, text string) {
+	t.Helper()
+	path, content := tableWith(t, disk, text)
+	spoiled := []byte(content)
+	spoiled[len(spoiled)/3] ^= 1
+	must(t, disk.Remove(path))
+	must(t, writeFile(disk, path, spoiled))
+}
+
+// What one table that cannot be read keeps from being merged is what lies over it.
+// Other keys are merged as ever, and it is said once what is wrong.
+func TestATableThatCannotBeReadKeepsNoOtherKeysFromBeingMerged(t *testing.T) {
+	t.Parallel()
+	t.Run("a byte is wrong", func(t *testing.T) {
+		t.Parallel()
+		mergeBesideBad(t, stoat.ErrCorrupt, func(t *testing.T, disk *vfs.Mem, _ *vfs.Faults) {
+			spoilTableWith(t, disk, "a-0")
+		})
+	})
+	t.Run("the device fails", func(t *testing.T) {
+		t.Parallel()
+		mergeBesideBad(t, vfs.ErrIO, func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults) {
+			path, _ := tableWith(t, disk, "a-0")
+			faults.Add(vfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
+		})
+	})
+}
+
+// mergeBesideBad has tables merged of which spoil makes one unreadable, that has
+// keys with a. want is what reading it says.
+func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		faults := vfs.NewFaults(disk)
+		setSome := func(db *stoat.DB, prefix string, from int) {
+			for ; from < 3000; from += 50 {
+				must(t, db.Update(func(tx *stoat.Txn) error {
+					for i := range 50 {
+						if err := tx.Set(fmt.Appendf(nil, "%s-%06d", prefix, from+i), make([]byte, 100)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, stoat.WithDurability(stoat.Buffered)))
+			}
+		}
+		db := openOn(t, disk, nil)
+		setSome(db, "a", 0)
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		setSome(db, "b", 0)
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		must(t, db.Close())
+		spoil(t, disk, faults)
+
+		var log eventLog
+		db = openOn(t, disk, func(o *stoat.Options) { o.FS, o.Events = faults, log.add })
+		for i := range 8 {
+			setSome(db, "a", 50*i) // meets the damage
+			setSome(db, "b", 0)
+			setSome(db, "c", 0)
+		}
+		time.Sleep(time.Minute)
+		level0 := db.Stats().Levels[0]
+		if level0.Bytes > 400_000 || level0.Runs > 2 { // no more than lies over the table
+			t.Errorf("%d bytes are left in level 0 in %d runs", level0.Bytes, level0.Runs)
+		}
+		if n := countEvents[stoat.BackgroundError](&log); n != 1 {
+			t.Errorf("%d errors of background work, want the one of the damaged table", n)
+		}
+		compactions := db.Stats().Compactions
+		time.Sleep(time.Hour)
+		if more := db.Stats().Compactions - compactions; more != 0 {
+			t.Errorf("%d more merges in an hour", more)
+		}
+		if err := db.Compact(t.Context(), stoat.CompactOptions{}); !errors.Is(err, want) {
+			t.Errorf("Compact says %v of a table that cannot be read", err)
+		}
+		must(t, db.View(func(tx *stoat.Txn) error {
+			for _, key := range []string{"b-000000", "b-002999", "c-000000"} {
+				if v, err := tx.Get([]byte(key)); err != nil || !bytes.Equal(v, make([]byte, 100)) {
+					t.Errorf("%s: %d bytes, %v", key, len(v), err)
+				}
+			}
+			return nil
+		}))
+		must(t, db.Close())
+	})
+}

@@ -1,0 +1,157 @@
+package stoat_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// docs/testing.md names a test for each fault that other stores had. These
+// tests keep the table true.
+
+const faultsHeading = "## Faults that other stores had"
+
+// faultRow is a row of the table: the fault, tests in backticks, and the
+// directory of their package in backticks.
+var faultRow = regexp.MustCompile("^\\| ([^|]+) \\| ((?:`[^`]+`(?:, )?)+) \\| `([^`]+)` \\|$")
+
+// brokenRows returns what is not true of the table in a document: a row that
+// cannot be read, a fault that is named twice, and a test that does not exist.
+// Behind a slash in the name of a test there is the name of a part of it, which
+// stands in one of the package's tests as it is. rows counts what was looked at.
+func brokenRows(module fs.FS, document string) (broken []string, rows int) {
+	_, section, found := strings.Cut(document, faultsHeading+"\n")
+	if !found {
+		return []string{"there is no section " + faultsHeading}, 0
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	seen, packages := map[string]bool{}, map[string]testPackage{}
+	for line := range strings.Lines(section) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| fault |") {
+			continue
+		}
+		rows++
+		row := faultRow.FindStringSubmatch(line)
+		if row == nil {
+			broken = append(broken, "not a row of fault, tests and package: "+line)
+			continue
+		}
+		if seen[row[1]] {
+			broken = append(broken, "twice: "+row[1])
+		}
+		seen[row[1]] = true
+		if _, read := packages[row[3]]; !read {
+			packages[row[3]] = testsOf(module, row[3])
+		}
+		p := packages[row[3]]
+		for name := range strings.SplitSeq(strings.Trim(row[2], "`"), "`, `") {
+			name, part, _ := strings.Cut(name, "/")
+			if !p.tests[name] || part != "" && !strings.Contains(p.text, `"`+part+`"`) {
+				broken = append(broken, "no test "+name+" "+part+" in "+row[3]+", for: "+row[1])
+			}
+		}
+	}
+	return broken, rows
+}
+
+// A testPackage is the test functions of a package, and the text of all its test
+// files.
+type testPackage struct {
+	tests map[string]bool
+	text  string
+}
+
+func testsOf(module fs.FS, dir string) testPackage {
+	p := testPackage{tests: map[string]bool{}}
+	names, _ := fs.Glob(module, path.Join(dir, "*_test.go")) // the pattern is well formed
+	for _, name := range names {
+		src, err := fs.ReadFile(module, name)
+		if err != nil {
+			continue // its tests are missing, then
+		}
+		p.text += string(src)
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
+		if err != nil {
+			continue
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				p.tests[f.Name.Name] = true
+			}
+		}
+	}
+	return p
+}
+
+func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("docs/testing.md")
+	must(t, err)
+	broken, rows := brokenRows(os.DirFS("."), string(document))
+	for _, b := range broken {
+		t.Error(b)
+	}
+	if rows < 30 {
+		t.Errorf("the table has %d rows", rows)
+	}
+}
+
+func TestRowsThatAreNotTrueAreFound(t *testing.T) {
+	t.Parallel()
+	module := fstest.MapFS{
+		"a/a_test.go": {Data: []byte("package a\n\nfunc TestOne(t *testing.T) { t.Run(\"a part\", nil) }\n\nfunc (x) TestMethod() {}\n\n// func TestGone() {}\n")},
+		"a/a.go":      {Data: []byte("package a\n\nfunc TestOutside() {}\n")},
+	}
+	for row, want := range map[string]int{
+		"| a fault | `TestOne` | `a` |":                                      0,
+		"| a fault | `TestOne/a part`, `TestOne` | `a` |":                    0,
+		"| a fault | `TestOne/another part` | `a` |":                         1,
+		"| a fault | `TestGone` | `a` |":                                     1,
+		"| a fault | `TestMethod`, `TestOutside` | `a` |":                    2,
+		"| a fault | `TestOne` | `b` |":                                      1,
+		"| a fault | TestOne | `a` |":                                        1,
+		"| a fault | | `a` |":                                                1,
+		"| a fault | `TestOne` | `a` |\n| a fault | `TestOne` | `a` |":       1,
+		"| a fault | `TestOne` | `a` |\n\n## Next\n\n| other | `No` | `a` |": 0,
+	} {
+		broken, _ := brokenRows(module, faultsHeading+"\n\n| fault | tests | package |\n|---|---|---|\n"+row)
+		if len(broken) != want {
+			t.Errorf("%s\n\t%d complaints, want %d: %q", row, len(broken), want, broken)
+		}
+	}
+	if broken, _ := brokenRows(module, "no such section"); len(broken) != 1 {
+		t.Errorf("a document without the section: %q", broken)
+	}
+}
+
+// The program of README is that of ExampleDB, which runs.
+func TestTheProgramOfTheReadmeIsTheExample(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	must(t, err)
+	_, program, found := strings.Cut(string(readme), "```go\n")
+	program, _, closed := strings.Cut(program, "```\n")
+	if !found || !closed {
+		t.Fatal("README has no program")
+	}
+	example, err := os.ReadFile("example_test.go")
+	must(t, err)
+	var indented strings.Builder
+	for line := range strings.Lines(program) {
+		if line != "\n" {
+			indented.WriteByte('\t')
+		}
+		indented.WriteString(line)
+	}
+	if !strings.Contains(string(example), indented.String()) {
+		t.Error("the program of README is not a part of ExampleDB")
+	}
+}

@@ -1,0 +1,38 @@
+package stoat
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+)
+
+// A sync that is under way may fail, and then nothing of its group may be
+// found in a table.
+func TestMemtablesAreFlushedWhenAllInThemIsVisibleAndNotBefore(t *testing.T) {
+	t.Parallel()
+	d := &DB{}
+	d.memory.init(1 << 20)
+	defer d.memory.close()
+	v := &view{tables: []*memtable.Table{d.memory.newTable(0), d.memory.newTable(0), d.memory.newTable(0), d.memory.newTable(0)}}
+	// The oldest has versions up to 10, the one that takes the writes up to 40.
+	for i, table := range v.tables {
+		for seq := base.SeqNum(31 - 10*i); seq <= base.SeqNum(40-10*i); seq++ {
+			key := fmt.Append(nil, seq)
+			if err := table.Set(key, nil, base.Hash(key, 0), base.Meta{Kind: base.KindSet}, seq); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer table.Release()
+	}
+	for _, c := range []struct {
+		visible uint64
+		from    int
+	}{{0, 4}, {9, 4}, {10, 3}, {11, 3}, {19, 3}, {20, 2}, {29, 2}, {30, 1}, {39, 1}, {40, 1}} {
+		d.visible.Store(c.visible)
+		if from := d.flushable(v); from != c.from {
+			t.Errorf("version %d is visible: memtables from number %d can be flushed, want %d", c.visible, from, c.from)
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package stoat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+const (
+	gatherKeys  = 400
+	gatherFiles = 8
+)
+
+// A gatherScene is a database in which nothing happens by itself, with one
+// table, whose values lie mixed in some files.
+type gatherScene struct {
+	*testing.T
+	keys   int
+	disk   *openCount
+	faults *vfs.Faults
+	db     *DB
+}
+
+// An openCount counts the value files that are open for reading.
+type openCount struct {
+	vfs.FS
+	now, most int
+}
+
+func (o *openCount) Open(name string, cat vfs.Category) (vfs.File, error) {
+	f, err := o.FS.Open(name, cat)
+	if err != nil || cat != vfs.CatValue {
+		return f, err
+	}
+	o.now++
+	o.most = max(o.most, o.now)
+	return countedFile{f, o}, nil
+}
+
+type countedFile struct {
+	vfs.File
+	of *openCount
+}
+
+func (f countedFile) Close() error {
+	f.of.now--
+	return f.File.Close()
+}
+
+func newGatherScene(t *testing.T) *gatherScene { return newGatherSceneOf(t, gatherKeys, gatherFiles) }
+
+func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
+	t.Helper()
+	s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: vfs.NewMem()}}
+	s.open()
+	for file := range files {
+		s.must(s.db.Update(func(tx *Txn) error {
+			for k := file; k < keys; k += files {
+				if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		s.must(s.db.rotate())
+		_, err := s.db.flushNext()
+		s.must(err)
+		if file%gatherFiles == gatherFiles-1 {
+			s.sink() // each look at level 0 takes as long as there are runs in it
+		}
+	}
+	s.sink()
+	if jumps := s.db.Stats().ValueJumps; jumps != int64(keys)-1 {
+		t.Fatalf("%d jumps between %d values", jumps, keys)
+	}
+	return s
+}
+
+// sink merges all tables into the last level. Values stay where they are.
+func (s *gatherScene) sink() {
+	s.Helper()
+	for {
+		plan, due := compact.PickRange(s.db.manifest.State().Version, s.db.shape(busy), compact.Range{UpTo: base.SeqNumMax})
+		if !due {
+			return
+		}
+		s.must(s.db.compact(plan, s.db.stopped))
+	}
+}
+
+func gatherKey(k int) []byte   { return fmt.Appendf(nil, "gather-%04d", k) }
+func gatherValue(k int) []byte { return bytes.Repeat([]byte{byte(k), byte(k >> 8)}, 500) }
+
+func (s *gatherScene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *gatherScene) open() {
+	s.Helper()
+	s.faults = vfs.NewFaults(s.disk)
+	var err error
+	s.db, err = openDriven("/db", &Options{FS: s.faults, Durability: Buffered}, still{})
+	s.must(err)
+}
+
+// gather moves so many bytes at most, all if there is nobody to be waited for.
+func (s *gatherScene) gather(bytes uint64, reason compact.Reason) error {
+	plan, due := s.db.pickGathering(true)
+	if !due {
+		s.Fatal("there is nothing to gather")
+	}
+	plan.Gather, plan.Reason = bytes, reason
+	return s.db.compact(plan, s.db.stopped)
+}
+
+// join moves the values of so many files.
+func (s *gatherScene) join(files int) error {
+	v := s.db.manifest.State().Version
+	plan := compact.Plan{Reason: compact.ReasonFiles, OutputLevel: manifest.Levels - 1, Bottom: true}
+	plan.Inputs[plan.OutputLevel] = v.Levels[plan.OutputLevel]
+	for _, f := range v.Values[:files] {
+		plan.Join = append(plan.Join, f.Num)
+	}
+	return s.db.compact(plan, s.db.stopped)
+}
+
+// mustHaveAll reads all values, and checks the files.
+func (s *gatherScene) mustHaveAll() {
+	s.Helper()
+	s.must(s.db.View(s.read))
+	_, err := s.db.Check(s.Context(), CheckOptions{})
+	s.must(err)
+}
+
+func (s *gatherScene) read(tx *Txn) error {
+	n := 0
+	for k, v := range tx.All() {
+		if !bytes.Equal(k, gatherKey(n)) || !bytes.Equal(v, gatherValue(n)) {
+			return fmt.Errorf("key %q, %d in order, has another value", k, n)
+		}
+		n++
+	}
+	if n != s.keys {
+		return fmt.Errorf("%d keys, want %d", n, s.keys)
+	}
+	return tx.Err()
+}
+
+func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	jumps := int64(gatherKeys)
+	for steps := 0; ; steps++ {
+		if _, due := s.db.pickGathering(true); !due {
+			break
+		}
+		s.must(s.gather(100_000, compact.ReasonManual))
+		s.mustHaveAll()
+		if now := s.db.Stats().ValueJumps; now >= jumps || steps > gatherKeys*1100/100_000 {
+			t.Fatalf("%d jumps after %d steps, %d before the last", now, steps, jumps)
+		} else {
+			jumps = now
+		}
+	}
+	if jumps > 64 { // what is left is too short to be walked through
+		t.Errorf("%d jumps are left", jumps)
+	}
+	for {
+		due, err := s.db.tidyValues(true)
+		s.must(err)
+		if !due {
+			break
+		}
+	}
+	s.db.sweep()
+	s.mustHaveAll()
+	s.must(s.db.Close())
+	s.open()
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestGatheringEndsEarlyWhenSomebodyCommits(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	s.db.background.quiet.stir()
+	s.must(s.gather(1<<40, compact.ReasonScattered))
+	if got := s.db.Stats(); got.GatheredBytes > moveStep+4096 || got.ValueJumps < gatherKeys/4 {
+		t.Errorf("%d bytes were moved, %d jumps are left", got.GatheredBytes, got.ValueJumps)
+	}
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestASnapshotKeepsItsValuesWhileTheyAreGathered(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	tx, err := s.db.Begin(ReadOnly)
+	s.must(err)
+	it := tx.Iterator(IterOptions{})
+	it.Next()
+	first := it.Value()
+	s.must(s.gather(1<<40, compact.ReasonManual))
+	_, err = s.db.tidyValues(true)
+	s.must(err)
+	s.db.sweep()
+	if !bytes.Equal(first, gatherValue(0)) {
+		t.Error("a value has changed under an iterator")
+	}
+	s.must(s.read(tx))
+	it.Close()
+	tx.Discard()
+	s.db.sweep()
+	if got := s.db.Stats(); got.Values != 1 || got.ValueJumps != 0 || got.GarbageFiles != 0 {
+		t.Errorf("%d value files, %d jumps, %d files wait to be deleted", got.Values, got.ValueJumps, got.GarbageFiles)
+	}
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestAJoiningMovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	s.db.background.quiet.stir() // which is no matter to it
+	s.must(s.join(3))
+	version := s.db.manifest.State().Version
+	if moved := version.Values[gatherFiles]; moved.Values != 3*gatherKeys/gatherFiles || moved.Live != moved.Bytes {
+		t.Errorf("%d values were moved, of which %d of %d bytes are live", moved.Values, moved.Live, moved.Bytes)
+	}
+	for i, f := range version.Values[:gatherFiles] {
+		if want := f.Bytes; i < 3 && f.Live != 0 || i >= 3 && f.Live != want {
+			t.Errorf("%d of %d bytes of file %d are live", f.Live, want, i)
+		}
+	}
+	if got := s.db.Stats(); got.GatheredBytes != 0 || got.CompactedBytes < 3*gatherKeys/gatherFiles*1000 {
+		t.Errorf("%d bytes count as gathered, %d as written by merges", got.GatheredBytes, got.CompactedBytes)
+	}
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestValuesAreMovedOutOfMoreFilesThanMayBeOpen(t *testing.T) {
+	t.Parallel()
+	const files = moveReaders + 20
+	s := newGatherSceneOf(t, 2*files, files)
+	s.disk.most = 0
+	before := s.disk.now
+	s.must(s.gather(1<<40, compact.ReasonManual))
+	if most := s.disk.most - before; most != moveReaders || s.disk.now != before {
+		t.Errorf("%d old files were open at once and %d stay so", most, s.disk.now-before)
+	}
+	if jumps := s.db.Stats().ValueJumps; jumps != 0 {
+		t.Errorf("%d jumps are left", jumps)
+	}
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestADamagedValueKeepsNoneFromBeingMovedButThoseOfItsPlan(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	bad := s.db.manifest.State().Version.Values[gatherFiles-1]
+	f, err := s.disk.OpenReadWrite(s.disk.Join("/db", base.ValueName(bad.File)), vfs.CatValue)
+	s.must(err)
+	_, err = f.WriteAt([]byte{0xdb}, bad.Size/2)
+	s.must(errors.Join(err, f.Close()))
+	for what, err := range map[string]error{
+		"gathering": s.gather(1<<40, compact.ReasonManual),
+		"joining":   s.join(gatherFiles),
+	} {
+		var corrupt *base.CorruptionError
+		if !errors.As(err, &corrupt) || corrupt.File != base.ValueName(bad.File) {
+			t.Errorf("%s says %v", what, err)
+		}
+	}
+	if known := s.db.damaged.all(); len(known) > 0 {
+		t.Errorf("tables %v are taken to be damaged", known)
+	}
+	s.db.sweep()
+	if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
+		t.Errorf("there are %v, %v", orphans, err)
+	}
+	s.must(s.join(gatherFiles - 1))
+	s.must(s.db.Close())
+}
+
+func TestNothingIsMovedInADatabaseThatIsBeingClosed(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	s.db.closed.Store(true)
+	if err := s.join(gatherFiles); !errors.Is(err, ErrClosed) {
+		t.Errorf("a joining says %v", err)
+	}
+	s.db.closed.Store(false)
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+func TestAFailedGatheringLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	failMoving(t, func(s *gatherScene) error { return s.gather(1<<40, compact.ReasonManual) })
+}
+
+func TestAFailedJoiningLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	failMoving(t, func(s *gatherScene) error { return s.join(gatherFiles) })
+}
+
+// failMoving makes each call of what moves values fail, one after the other,
+// until it comes through.
+func failMoving(t *testing.T, move func(s *gatherScene) error) {
+	t.Helper()
+	every := int64(1)
+	if testing.Short() {
+		every = 4
+	}
+	for nth := int64(1); ; nth += every {
+		s := newGatherScene(t)
+		fault := s.faults.Add(vfs.Rule{Nth: nth})
+		err := move(s)
+		s.faults.Clear()
+		if fault.Fired() == 0 {
+			s.must(err)
+			if nth < 30 {
+				t.Errorf("there are %d calls", nth-1)
+			}
+			s.must(s.db.Close())
+			return
+		}
+		if err != nil && !errors.Is(err, vfs.ErrInjected) {
+			t.Fatalf("call %d: %v", nth, err)
+		}
+		failed := s.db.manifest.Err() != nil
+		s.mustHaveAll()
+		if !failed && err != nil {
+			s.db.sweep()
+			if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
+				t.Fatalf("call %d leaves %v, %v", nth, orphans, err)
+			}
+			// A folder that could not be synced is not synced again.
+			if again := move(s); again != nil && !errors.Is(again, vfs.ErrIO) {
+				t.Fatalf("after a failure of call %d: %v", nth, again)
+			}
+			s.mustHaveAll()
+		}
+		if err := s.db.Close(); err != nil && !failed {
+			t.Fatal(err)
+		}
+		s.open()
+		s.mustHaveAll()
+		s.must(s.db.Close())
+	}
+}

@@ -1,0 +1,78 @@
+package stoat_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// Nobody but the commit itself tells the flusher that there will be something
+// to do once nobody commits any more.
+func TestTheOnlyCommitOfAnOpeningIsFlushedInIdleness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fs := stoat.NewMemFS()
+		for opening := range 3 {
+			db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: 4 << 20})
+			must(t, err)
+			must(t, db.Update(func(tx *stoat.Txn) error {
+				for i := range 6000 {
+					if err := tx.Set(treeKey(i), make([]byte, 100)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			if n := db.Stats().Flushes; n != 0 {
+				t.Fatalf("opening %d: %d flushes before it is idle", opening, n)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := db.Stats(); s.Flushes == 0 || s.MemtableEntries != 0 {
+				t.Errorf("opening %d: %d flushes after a minute, %d entries are in memory", opening, s.Flushes, s.MemtableEntries)
+			}
+			must(t, db.Close())
+		}
+	})
+}
+
+// In idleness the log moves to a small segment. When that fails in such a way
+// that nobody knows what the log has, commits end, and it is said once.
+func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
+	t.Parallel()
+	ended := false
+	for nth := int64(1); nth <= 8; nth++ { // more than there are, and no other work beside them
+		synctest.Test(t, func(t *testing.T) {
+			faults := vfs.NewFaults(vfs.NewMem())
+			var log eventLog
+			db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, Events: log.add})
+			must(t, err)
+			set := func() error {
+				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 300<<10)) })
+			}
+			for range 8 { // more than is left in the log in idleness
+				must(t, set())
+			}
+			synctest.Wait()
+			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			faults.Clear()
+			err = set()
+			closed := db.Close()
+			told := countEvents[stoat.BackgroundError](&log)
+			ended = ended || err != nil
+			// A segment that could not be made was made in another way, or a
+			// second later.
+			if told > 1 || err != nil && told == 0 || (err == nil) != (closed == nil) {
+				t.Errorf("sync %d: %d errors were told; then a commit says %v and Close %v", nth, told, err, closed)
+			}
+		})
+	}
+	if !ended {
+		t.Error("no failure ended the commits")
+	}
+}

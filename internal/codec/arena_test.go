@@ -1,0 +1,90 @@
+package codec
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/invariant"
+)
+
+func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
+	t.Parallel()
+	var a Arena
+	for round := range 3 {
+		var all [][]byte
+		for i := range 400 {
+			b := a.Alloc(i * 97 % 20_000)
+			for j := range b {
+				b[j] = byte(i)
+			}
+			all = append(all, b)
+		}
+		for i, b := range all {
+			if len(b) != i*97%20_000 || cap(b) != len(b) {
+				t.Fatalf("round %d: %d bytes with room for %d, want %d", round, len(b), cap(b), i*97%20_000)
+			}
+			for _, got := range b {
+				if got != byte(i) {
+					t.Fatalf("round %d: piece %d has a byte of another", round, i)
+				}
+			}
+		}
+		last := a.Alloc(1)
+		last[0] = 1
+		if a.Reset(); invariant.Enabled && last[0] == 1 {
+			t.Fatal("what was borrowed is not spoiled by Reset")
+		}
+	}
+}
+
+func TestANilArenaGivesMemoryForGood(t *testing.T) {
+	t.Parallel()
+	var a *Arena
+	if b := a.Alloc(10); len(b) != 10 {
+		t.Fatalf("%d bytes, want 10", len(b))
+	}
+}
+
+func TestManyMayUseAnArenaAtOnce(t *testing.T) {
+	t.Parallel()
+	var a Arena
+	var all sync.WaitGroup
+	for g := range byte(4) {
+		all.Go(func() {
+			var mine [][]byte
+			for range 500 {
+				b := a.Alloc(100)
+				for j := range b {
+					b[j] = g
+				}
+				mine = append(mine, b)
+			}
+			for _, b := range mine {
+				for _, got := range b {
+					if got != g {
+						t.Errorf("a piece of %d has a byte of %d", g, got)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func BenchmarkArena(b *testing.B) {
+	var a Arena
+	b.Run("reset", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			a.Alloc(1000)
+			a.Reset()
+		}
+	})
+	b.Run("walk", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			a.Alloc(1000)
+		}
+	})
+}

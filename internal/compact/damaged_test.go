@@ -1,0 +1,127 @@
+package compact
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// TestPickingGoesRoundDamagedTables settles random trees of which some tables
+// cannot be read. No plan reads one, every plan leaves what snapshots see, and
+// the order of versions, and there is an end of plans.
+func TestPickingGoesRoundDamagedTables(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 3))
+			tr := randomTree(t, rng)
+			tr.s.Damaged = map[base.FileNum]bool{}
+			part := 1 + rng.IntN(10)
+			for _, tables := range tr.v.Levels {
+				for _, m := range tables {
+					if rng.IntN(part) == 0 {
+						tr.s.Damaged[m.Num] = true
+					}
+				}
+			}
+			before := tr.sees()
+			for steps := 0; ; steps++ {
+				p, ok := Pick(tr.v, tr.s)
+				if !ok {
+					break
+				}
+				if steps > 5000 {
+					t.Fatalf("still busy after %d steps: %s", steps, p.String())
+				}
+				for _, m := range p.all() {
+					if tr.s.Damaged[m.Num] && !p.Drop && !p.Move {
+						t.Fatalf("table %d of level %d cannot be read: %s", m.Num, m.Level, p.String())
+					}
+				}
+				tr.apply(t, p)
+			}
+			if after := tr.sees(); !reflect.DeepEqual(before, after) {
+				t.Errorf("snapshots saw %d versions before and %d after", len(before), len(after))
+			}
+		})
+	}
+}
+
+// overDamage returns a tree with so many runs of level 0, each ten times as large as
+// the next newer one, over a table of the last level; a small new table over another
+// one; and the shape of the tree in which the first of those two is damaged.
+func overDamage(runs int) (*manifest.Version, Shape) {
+	const kib = 1 << 10
+	tables := []*manifest.Table{{Run: 100, Smallest: []byte("x"), Largest: []byte("y"), Size: kib}}
+	size := int64(10 * kib)
+	for i := range runs {
+		tables = append(tables, &manifest.Table{Run: uint64(99 - i), Smallest: []byte("a"), Largest: []byte("m"), Size: size,
+			Values: []manifest.ValueRef{{File: 1000, Bytes: 64 << 20}}})
+		size *= 10
+	}
+	tables = append(tables,
+		&manifest.Table{Level: last, Smallest: []byte("b"), Largest: []byte("n"), Size: 64 << 20},
+		&manifest.Table{Level: last, Smallest: []byte("p"), Largest: []byte("z"), Size: 64 << 20})
+	s := Shape{BaseSizeMin: 64 << 20, RunsMax: 4, ValuesMin: 1 << 20, Damaged: map[base.FileNum]bool{base.FileNum(runs + 2): true}}
+	return shaped(tables...), s
+}
+
+func TestWhatIsStuckOverADamagedTableIsNobodysDebt(t *testing.T) {
+	t.Parallel()
+	v, s := overDamage(5)
+	if debt := Debt(v, s); debt != 0 {
+		t.Errorf("writers are slowed down for %d bytes that nobody can merge", debt)
+	}
+	if n := NewestValues(v, s); n != 0 {
+		t.Errorf("and for what %d bytes of values replace", n)
+	}
+	s.Damaged = nil
+	if debt, n := Debt(v, s), NewestValues(v, s); debt == 0 || n == 0 {
+		t.Errorf("without damage: %d bytes of debt, %d of values", debt, n)
+	}
+
+	above := shaped(
+		&manifest.Table{Level: 5, Smallest: []byte("a"), Largest: []byte("m"), Size: 64 << 20},
+		&manifest.Table{Level: last, Smallest: []byte("b"), Largest: []byte("n"), Size: 64 << 20})
+	for damaged, owed := range map[base.FileNum]bool{1: false, 2: false, 3: true} {
+		s.Damaged = map[base.FileNum]bool{damaged: true}
+		if debt := Debt(above, s); debt > 0 != owed {
+			t.Errorf("a level too many, table %d damaged: %d bytes of debt", damaged, debt)
+		}
+	}
+}
+
+// The sizes of what cannot be merged do not have every small flush beside it merged
+// into the last level at once.
+func TestWhatIsStuckOverADamagedTableMakesNothingElseUrgent(t *testing.T) {
+	t.Parallel()
+	v, s := overDamage(5)
+	if p, ok := Pick(v, s); ok {
+		t.Errorf("picked %s", p.String())
+	}
+	s.Damaged = nil
+	if _, ok := Pick(v, s); !ok {
+		t.Error("nothing is due without damage")
+	}
+}
+
+func TestRunsThatAreStuckOverADamagedTableAreMergedWithEachOther(t *testing.T) {
+	t.Parallel()
+	v, s := overDamage(5)
+	for _, table := range v.Levels[0] {
+		table.Size = 10 << 10
+	}
+	p, ok := Pick(v, s)
+	if !ok || p.OutputLevel != 0 || len(p.Inputs[0]) != 6 || p.Bottom {
+		t.Errorf("picked %s, bottom %t", p.String(), p.Bottom)
+	}
+	s.RunsMax = 6
+	if p, ok := Pick(v, s); ok {
+		t.Errorf("of runs that are not too many: picked %s", p.String())
+	}
+}

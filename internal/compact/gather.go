@@ -1,0 +1,66 @@
+package compact
+
+import (
+	"math"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A Gathering says when values are worth bringing back into the order of their
+// keys. It is done to tables of the last level, which holds nearly everything
+// and stays as it is for longest.
+type Gathering struct {
+	// Share is the part of the pointers of a table that must lead to another
+	// value file than the pointer before. Where values of n files lie mixed, each
+	// with as many, that is 1 - 1/n. After a gathering it grows only with what is
+	// written anew, so that a large Share keeps what gathering writes below a
+	// small multiple of what users write.
+	Share float64
+	// PointersMin is how many values a table must have for the order of them to
+	// matter.
+	PointersMin uint64
+	// RecordMax is the mean length of values beyond which they stay where they
+	// are: a long one is read in one go wherever it lies.
+	RecordMax uint64
+	// Bytes is about how much one plan moves.
+	Bytes uint64
+}
+
+// scattered reports whether the values of t are worth gathering.
+func (g *Gathering) scattered(t *manifest.Table) bool {
+	return t.Pointers >= max(2, g.PointersMin) &&
+		float64(t.Jumps) >= g.Share*float64(t.Pointers) &&
+		t.Referred() <= g.RecordMax*t.Pointers
+}
+
+// PickGathering returns a plan for the first tables of the last level whose
+// values are worth gathering, or false when there are none. The next plan goes
+// on behind them: a value file that only they refer to is garbage then.
+//
+// What a plan makes has no jumps but those from one full value file to the
+// next, and so is never a reason for another one.
+func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
+	plan := Plan{Reason: ReasonScattered, OutputLevel: last}
+	all := uint64(0)
+	for _, t := range v.Levels[last] {
+		begun, referred := len(plan.Inputs[last]) > 0, t.Referred()
+		if !g.scattered(t) || s.Damaged[t.Num] {
+			if begun {
+				break
+			}
+			continue
+		}
+		if begun && all+referred > g.Bytes {
+			break
+		}
+		plan.Inputs[last] = append(plan.Inputs[last], t)
+		all += referred
+	}
+	if len(plan.Inputs[last]) == 0 {
+		return Plan{}, false
+	}
+	if plan.Gather = g.Bytes; all < g.Bytes+g.Bytes/4 {
+		plan.Gather = math.MaxInt64 // a small rest would be a plan of its own
+	}
+	return plan.finish(v, s.withDefaults()), true
+}

@@ -1,0 +1,53 @@
+package compact
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+func TestPickGatheringTakesTheFirstTablesThatAreScattered(t *testing.T) {
+	t.Parallel()
+	g := Gathering{Share: 0.5, PointersMin: 10, RecordMax: 1000, Bytes: 250_000}
+	// A table has its pointers, jumps and bytes of values.
+	type of struct{ pointers, jumps, bytes uint64 }
+	in, out, huge := of{100, 1, 100_000}, of{100, 99, 100_000}, of{1000, 999, 1_000_000}
+	for _, c := range []struct {
+		name   string
+		tables []of
+		want   string
+		gather uint64
+	}{
+		{"nothing", nil, "[]", 0},
+		{"in order", []of{in, in}, "[]", 0},
+		{"long values", []of{{100, 99, 200_000}}, "[]", 0},
+		{"few values", []of{{9, 8, 9000}}, "[]", 0},
+		{"one of three", []of{in, out, in}, "[2]", math.MaxInt64},
+		{"neighbours", []of{in, out, out, in, out}, "[2 3]", math.MaxInt64},
+		{"as many as may be moved", []of{out, out, out, out}, "[1 2]", math.MaxInt64},
+		{"a part of a large one", []of{in, huge, huge}, "[2]", 250_000},
+		{"a little too large", []of{{300, 299, 300_000}}, "[1]", math.MaxInt64},
+	} {
+		var v manifest.Version
+		for i, o := range c.tables {
+			key := []byte(fmt.Sprint(i))
+			v.Levels[last] = append(v.Levels[last], &manifest.Table{
+				Num: base.FileNum(i + 1), Level: last, Size: 1000, Smallest: key, Largest: key, Entries: o.pointers,
+				Pointers: o.pointers, Jumps: o.jumps, Values: []manifest.ValueRef{{File: 9, Bytes: o.bytes}}})
+		}
+		plan, due := PickGathering(&v, Shape{}, g)
+		nums := []base.FileNum{}
+		for _, table := range plan.Inputs[last] {
+			nums = append(nums, table.Num)
+		}
+		if got := fmt.Sprint(nums); got != c.want || plan.Gather != c.gather || due != (c.want != "[]") {
+			t.Errorf("%s: tables %s, %d bytes, want %s, %d", c.name, got, plan.Gather, c.want, c.gather)
+		}
+		if due && (!plan.Bottom || plan.Move || plan.Drop || plan.OutputLevel != last) {
+			t.Errorf("%s: %+v", c.name, plan)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package compact
+
+import (
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// TestLevel0IsMergedForWhatItsDeletionsHide has a table of level 0 over one of
+// the last level, while others commit.
+func TestLevel0IsMergedForWhatItsDeletionsHide(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name              string
+		deletions, ranges uint64 // all entries of level 0, over 1000 others
+		tables, values    uint64 // bytes of the last level, and of what it refers to
+		ageMs             uint64
+		snapshot          bool // that does not see the deletions
+		due               bool
+	}{
+		{name: "long values", deletions: 1000, tables: mib, values: 100 * mib, due: true},
+		{name: "no deletions", tables: mib, values: 100 * mib},
+		{name: "a sixteenth of all", deletions: 70, tables: mib, values: 100 * mib, due: true},
+		{name: "less than that", deletions: 50, tables: mib, values: 100 * mib},
+		{name: "little in all", deletions: 1000, tables: mib / 8, values: mib / 2},
+		{name: "many short values", deletions: 700, tables: 100 * mib, due: true},
+		{name: "short values, rewritten for few", deletions: 300, tables: 100 * mib},
+		{name: "that a snapshot does not see", deletions: 1000, tables: mib, values: 100 * mib, snapshot: true},
+		{name: "old ones", deletions: 1, tables: 100 * mib, ageMs: 24 * 60 * 60 * 1000, due: true},
+		{name: "a new range", ranges: 1, tables: mib, values: 100 * mib},
+		{name: "a range of some seconds", ranges: 1, tables: mib, values: 100 * mib, ageMs: 11_000, due: true},
+		{name: "a range over large tables", ranges: 1, tables: 160 * mib, values: 100 * mib, ageMs: 11_000},
+		{name: "a range that waited for large tables", ranges: 1, tables: 160 * mib, values: 100 * mib, ageMs: 21_000, due: true},
+	} {
+		s := Shape{NowMs: 1 << 40, OldestSnapshot: 20}
+		if c.snapshot {
+			s.OldestSnapshot = 9
+		}
+		v := shaped(
+			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 10_000, LargestSeq: 10,
+				Entries: max(1, c.deletions), Deletions: c.deletions, RangeDeletions: c.ranges, CreatedMs: s.NowMs - c.ageMs},
+			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: int64(c.tables), LargestSeq: 5,
+				Entries: 1000, Values: []manifest.ValueRef{{File: 9, Bytes: c.values}}},
+		)
+		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: c.values}, Live: c.values}}
+		p, due := Pick(v, s)
+		if due != c.due {
+			t.Errorf("%s: picked %s, want that something is due: %t", c.name, p.String(), c.due)
+		}
+		if due && (p.Reason != ReasonDeletions || len(p.Inputs[0]) != 1 || len(p.Inputs[last]) != 1) {
+			t.Errorf("%s: picked %s", c.name, p.String())
+		}
+	}
+}

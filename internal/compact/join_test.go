@@ -1,0 +1,189 @@
+package compact
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A joinTree is a version whose last level has tables of one key each, which
+// refer to value files.
+type joinTree struct{ v manifest.Version }
+
+// file adds a value file of so many bytes, to which nothing refers.
+func (t *joinTree) file(bytes uint64) base.FileNum {
+	n := base.FileNum(1000 + len(t.v.Values))
+	t.v.Values = append(t.v.Values, manifest.LiveValues{
+		ValueFile: &manifest.ValueFile{Num: n, File: n, Size: int64(bytes), Bytes: bytes}})
+	return n
+}
+
+// table adds a table of the level that refers to a part of some files.
+func (t *joinTree) table(level int, size int64, part uint64, files ...base.FileNum) {
+	n := len(t.v.Levels[level])
+	key := fmt.Appendf(nil, "%04d", n)
+	m := &manifest.Table{Num: base.FileNum(100*level + n + 1), Level: level, Size: size, Smallest: key, Largest: key, Entries: 1}
+	for _, f := range files {
+		live := &t.v.Values[f-1000]
+		m.Values = append(m.Values, manifest.ValueRef{File: f, Bytes: live.Bytes / part})
+		live.Live += live.Bytes / part
+	}
+	t.v.Levels[level] = append(t.v.Levels[level], m)
+}
+
+// files adds n files of so many bytes and a table that refers to all of them.
+func (t *joinTree) files(n int, bytes uint64) []base.FileNum {
+	var all []base.FileNum
+	for range n {
+		all = append(all, t.file(bytes))
+	}
+	t.table(last, 1<<10, 1, all...)
+	return all
+}
+
+const joinMiB = 1 << 20
+
+func TestSmallFilesAreJoinedWhenThereAreMany(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		files int
+		idle  bool
+		want  bool
+	}{{joinFiles, false, false}, {joinFiles + 1, false, true}, {joinFiles, true, false}, {joinFiles + 1, true, true}} {
+		var tr joinTree
+		tr.files(test.files, joinMiB)
+		plan, due := Pick(&tr.v, Shape{Idle: test.idle})
+		if due != test.want || due && plan.Reason != ReasonFiles {
+			t.Errorf("%d files, idle %v: due %v, %s", test.files, test.idle, due, plan.String())
+		}
+	}
+}
+
+func TestAPlanJoinsAboutAFileOfUsualSize(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	first := tr.files(300, joinMiB)
+	tr.files(300, joinMiB)
+	plan, due := Pick(&tr.v, Shape{})
+	if !due || !slices.Equal(plan.Join, first[:128]) || len(plan.Inputs[last]) != 1 {
+		t.Errorf("%s: joins %d files", plan.String(), len(plan.Join))
+	}
+}
+
+func TestOnlyFilesAreJoinedThatGrow(t *testing.T) {
+	t.Parallel()
+	const kib = 1 << 10
+	join := func(sizes ...uint64) []int {
+		var tr joinTree
+		var all []base.FileNum
+		for _, size := range sizes {
+			all = append(all, tr.file(size))
+		}
+		tr.table(last, kib, 1, all...)
+		plan, _ := PickJoining(&tr.v, Shape{}, Joining{})
+		if len(plan.Join) > 0 && plan.Reason != ReasonManual {
+			t.Errorf("%s", plan.String())
+		}
+		which := []int{}
+		for _, f := range plan.Join {
+			which = append(which, slices.Index(all, f))
+		}
+		return which
+	}
+	for _, test := range []struct {
+		sizes []uint64
+		want  []int
+	}{
+		{[]uint64{joinMiB, joinMiB, joinMiB}, []int{}},
+		{[]uint64{joinMiB, joinMiB, joinMiB, joinMiB}, []int{0, 1, 2, 3}},
+		{[]uint64{4 * joinMiB, joinMiB, joinMiB, joinMiB, joinMiB}, []int{1, 2, 3, 4}},
+		{[]uint64{joinMiB, joinSize, joinMiB, joinSize, joinMiB, joinSize, joinSize, joinMiB}, []int{0, 2, 4, 7}},
+		{[]uint64{100 * kib, 100 * kib, 200 * kib, 15 * joinMiB}, []int{}},
+	} {
+		if got := join(test.sizes...); !slices.Equal(got, test.want) {
+			t.Errorf("files of %d bytes: joined %v, want %v", test.sizes, got, test.want)
+		}
+	}
+}
+
+// Short values are gathered instead, which makes large files of them and brings them
+// into order.
+func TestFilesOfShortValuesAreNotJoined(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	tr.files(joinFiles+1, joinMiB)
+	setMean := func(mean uint64) {
+		for _, f := range tr.v.Values {
+			f.ValueFile.Values = f.Bytes / mean
+		}
+	}
+	setMean(joinMean)
+	if _, due := Pick(&tr.v, Shape{}); !due {
+		t.Error("files of longer values are not joined")
+	}
+	setMean(joinMean / 2)
+	if plan, due := Pick(&tr.v, Shape{}); due {
+		t.Errorf("picked %s", plan.String())
+	}
+}
+
+func TestFilesThatOtherTablesReferToAsWellAreNotJoined(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	shared := []base.FileNum{tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB)}
+	tr.table(last, 1<<10, 2, shared...)
+	tr.table(last-1, 1<<10, 2, shared...)
+	if plan, due := PickJoining(&tr.v, Shape{}, Joining{}); due {
+		t.Errorf("%s", plan.String())
+	}
+	// Neighbours in one level are rewritten together.
+	tr = joinTree{}
+	shared = []base.FileNum{tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB)}
+	tr.table(last, 1<<10, 2, shared...)
+	tr.table(last, 1<<10, 2, shared...)
+	if plan, due := PickJoining(&tr.v, Shape{}, Joining{}); !due || len(plan.Inputs[last]) != 2 {
+		t.Errorf("due %v: %s", due, plan.String())
+	}
+}
+
+func TestLargeTablesAreNotRewrittenForLittleToJoin(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	files := []base.FileNum{tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB)}
+	tr.table(last, 9*joinMiB, 1, files...)
+	if plan, due := PickJoining(&tr.v, Shape{}, Joining{}); due {
+		t.Errorf("%s", plan.String())
+	}
+}
+
+func TestFilesMadeLatelyAreNotJoinedAgain(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	files := tr.files(8, joinMiB)
+	plan, due := PickJoining(&tr.v, Shape{}, Joining{Next: files[4]})
+	if !due || !slices.Equal(plan.Join, files[:4]) {
+		t.Errorf("due %v: joins %v", due, plan.Join)
+	}
+}
+
+func TestWritersOweForVeryManySmallFilesThatCanBeJoined(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	tr.files(joinLate, joinMiB)
+	if debt := Debt(&tr.v, Shape{}); debt != 0 {
+		t.Errorf("at the limit: %d", debt)
+	}
+	tr.files(2, joinMiB)
+	if debt := Debt(&tr.v, Shape{}); debt != 2*joinOwed {
+		t.Errorf("two beyond it: %d", debt)
+	}
+	for _, table := range tr.v.Levels[last] {
+		table.Size = 1 << 40
+	}
+	if debt := Debt(&tr.v, Shape{}); debt != 0 {
+		t.Errorf("that stay as they are: %d", debt)
+	}
+}

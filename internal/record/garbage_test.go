@@ -1,0 +1,39 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/hostile"
+)
+
+// A length is held against what is left of the file before anything is
+// allocated for it.
+func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+	for _, length := range []uint32{64, 1 << 20, 1<<30 - 1, 1 << 31, math.MaxUint32} {
+		for _, kind := range []Kind{Whole, First, Mark, Next, Close} {
+			b := make([]byte, FrameSize(5))
+			sealFrame(b, uint8(kind), 5, testSalt, testSalt, Start, Start)
+			binary.LittleEndian.PutUint32(b[12:], length)
+			binary.LittleEndian.PutUint64(b, base.Checksum(b[8:], seed(testSalt, Start)))
+			file := append(make([]byte, Start), b...)
+			var got []Frame
+			n := hostile.Allocated(func() {
+				r := NewReader(bytes.NewReader(file), int64(len(file)), testSalt)
+				for {
+					f, err := r.Next()
+					if err != nil {
+						return
+					}
+					got = append(got, f)
+				}
+			})
+			if len(got) > 0 || n > 1<<20 {
+				t.Errorf("a frame of kind %v and %d bytes, of which there are 5: %d bytes are allocated, frames %v", kind, length, n, got)
+			}
+		}
+	}
+}

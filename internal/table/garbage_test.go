@@ -1,0 +1,22 @@
+package table
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/hostile"
+)
+
+// Lengths, counts and offsets are held against the size of the file before
+// anything is allocated for them, also in a file that somebody prepared.
+func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
+		entries, good := smallTable(t, how)
+		err := hostile.Lengths(good, 4, []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20, reseal,
+			func(b []byte) { exercise(t, b, entries[:3]) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package tree
+
+import (
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/table"
+)
+
+// Levels iterates over all levels of a view, each of which is a source. They
+// are positioned together, as an iter.Group: what one level would wait for, the
+// others ask for at the same time. Its buffers are kept for the next Init. It
+// must not be copied while in use.
+type Levels struct {
+	iters []Iter
+	// touched has no meaning. It makes the loads happen.
+	touched uint64
+}
+
+var _ iter.Group = (*Levels)(nil)
+
+// Init makes it an iterator over the levels of v, at no position.
+func (l *Levels) Init(v *View, opts table.IterOptions) {
+	if n := v.Depth(); cap(l.iters) < n {
+		l.iters = make([]Iter, n)
+	} else {
+		l.iters = l.iters[:n]
+	}
+	for i := range l.iters {
+		l.iters[i].Init(v, i, opts)
+	}
+}
+
+// Len returns the number of levels.
+func (l *Levels) Len() int { return len(l.iters) }
+
+// Source returns what iterates over the level with the given index.
+func (l *Levels) Source(i int) iter.Source { return &l.iters[i] }
+
+// Close lets go of the view.
+func (l *Levels) Close() {
+	for i := range l.iters {
+		l.iters[i].Close()
+	}
+}
+
+// Seek positions all levels as iter.Source says.
+func (l *Levels) Seek(key []byte) {
+	for from := 0; from < len(l.iters); from += together {
+		l.seek(key, l.iters[from:min(from+together, len(l.iters))])
+	}
+}
+
+// seek positions some levels, see table.Iter.Search.
+func (l *Levels) seek(key []byte, iters []Iter) {
+	var in [together]*table.Iter // of those that have a table to look into
+	var searches [together]table.FenceSearch
+	n := 0
+	for i := range iters {
+		if it := &iters[i]; it.enter(key) {
+			in[n], searches[n] = &it.in, it.in.Search(key)
+			n++
+		}
+	}
+	for busy := true; busy; {
+		busy = false
+		for i := range searches[:n] {
+			if s := &searches[i]; s.Left > 0 {
+				s.Step()
+				busy = true
+			}
+		}
+	}
+	for i, it := range in[:n] {
+		it.Aim(key, &searches[i])
+	}
+	l.touch(in[:n])
+	for _, it := range in[:n] {
+		it.Settle(key)
+	}
+}
+
+// touch loads what settling will read: first of all levels what leads to the
+// blocks, then the blocks. The processor has only so many instructions under
+// way, so that what is between the loads is kept short, and what it takes to
+// find their places is done before.
+func (l *Levels) touch(in []*table.Iter) {
+	touched := l.touched
+	for _, it := range in {
+		touched += it.TouchEntry()
+	}
+	var room [together][]byte
+	parts := room[:0]
+	for _, it := range in {
+		if keys := it.Target(); len(keys) > 0 {
+			parts = append(parts, keys)
+		}
+	}
+	for at := 0; at < touchMax; at += cacheLine {
+		for _, p := range parts {
+			touched += uint64(p[min(at, len(p)-1)])
+		}
+	}
+	l.touched = touched
+}
+
+const (
+	cacheLine = 64
+	// touchMax is how much of a key part is worth being loaded before it is
+	// known which of it is needed.
+	touchMax = 5 * cacheLine
+)

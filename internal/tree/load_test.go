@@ -1,0 +1,127 @@
+package tree
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// loadTree makes a tree of tables whose pages can no longer be fetched once
+// stop has been called: what is then read was loaded before.
+func loadTree(t *testing.T) (x *testTree, files *Files, stop func()) {
+	x = randomTree(t, rand.New(rand.NewPCG(11, 12)), 400)
+	faults := vfs.NewFaults(x.fs)
+	x.fs = faults
+	files = New(x.options())
+	t.Cleanup(func() { must(t, files.Close()) })
+	return x, files, func() { faults.Add(vfs.Rule{Op: vfs.OpPopulate, Forever: true}) }
+}
+
+func never() bool { return false }
+
+func (x *testTree) tables() (all []*manifest.Table) {
+	for _, level := range x.version.Levels {
+		all = append(all, level...)
+	}
+	return all
+}
+
+// readable returns how many versions of the tree can be read.
+func (x *testTree) readable(files *Files) (n int) {
+	v := files.View(&x.version, nil)
+	for _, e := range x.entries {
+		if _, _, seq, ok, err := v.Get(e.Key, base.Hash(e.Key, testSeed), e.Seq, nil); err == nil && ok && seq == e.Seq {
+			n++
+		}
+	}
+	return n
+}
+
+func TestLoadedTablesAreReadWithoutFetchingAnything(t *testing.T) {
+	t.Parallel()
+	x, files, stop := loadTree(t)
+	files.Load(x.tables(), nil, 1<<30, never)
+	stop()
+	if n := x.readable(files); n != len(x.entries) {
+		t.Fatalf("%d of %d versions could be read", n, len(x.entries))
+	}
+}
+
+func TestLoadKeepsToItsLimit(t *testing.T) {
+	t.Parallel()
+	x, files, stop := loadTree(t)
+	all := x.tables()
+	files.Load(all, nil, all[0].Size+all[1].Size, never)
+	stop()
+	if held := files.held(nil); held == 0 || held > all[0].Size+all[1].Size {
+		t.Fatalf("%d bytes are in memory, want at most those of two tables", held)
+	}
+	for i, m := range all {
+		if opened := files.tables[m.Num] != nil; opened != (i < 2) {
+			t.Fatalf("table %d of %d is open: %t", i, len(all), opened)
+		}
+	}
+	if n := x.readable(files); n == len(x.entries) {
+		t.Fatal("all versions could be read without fetching")
+	}
+}
+
+func TestLoadStopsBetweenTwoTables(t *testing.T) {
+	t.Parallel()
+	x, files, _ := loadTree(t)
+	all := x.tables()
+	asked := 0
+	files.Load(all, nil, 1<<30, func() bool { asked++; return asked > 2 })
+	if n := len(files.Residents(nil)); n != 2 {
+		t.Errorf("%d of %d tables were loaded, want 2", n, len(all))
+	}
+}
+
+func TestTablesThatAreDroppedLeaveTheirRoomToNewOnes(t *testing.T) {
+	t.Parallel()
+	x, files, _ := loadTree(t)
+	all := x.tables()
+	old, fresh := all[0], all[len(all)-1:]
+	files.Load([]*manifest.Table{old}, nil, old.Size, never)
+	limit := max(old.Size, fresh[0].Size)
+	files.Load(fresh, nil, limit, never)
+	if files.tables[fresh[0].Num] != nil {
+		t.Fatal("two tables were loaded into the room of one")
+	}
+	files.Load(fresh, []manifest.Place{{Num: old.Num}}, limit, never)
+	if files.tables[fresh[0].Num] == nil {
+		t.Fatal("a table that takes the place of another one was not loaded")
+	}
+}
+
+func TestAReadReportsWhatLoadFoundDamaged(t *testing.T) {
+	t.Parallel()
+	x, files, _ := loadTree(t)
+	all := x.tables()
+	name := x.fs.Join(x.dir, base.TableName(all[0].Num))
+	f, err := x.fs.OpenReadWrite(name, vfs.CatTable)
+	must(t, err)
+	var b [1]byte
+	_, err = f.ReadAt(b[:], 0)
+	must(t, err)
+	b[0] ^= 0xff
+	_, err = f.WriteAt(b[:], 0)
+	must(t, err)
+	must(t, f.Close())
+
+	files.Load(all, nil, 1<<30, never)
+	v := files.View(&x.version, nil)
+	damaged := 0
+	for _, e := range x.entries {
+		_, _, _, _, err := v.Get(e.Key, base.Hash(e.Key, testSeed), e.Seq, nil)
+		if isCorrupt(err) {
+			damaged++
+		}
+	}
+	if damaged == 0 {
+		t.Fatal("nobody was told of the damage")
+	}
+}

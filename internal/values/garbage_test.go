@@ -1,0 +1,21 @@
+package values
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/hostile"
+)
+
+// Lengths, counts and offsets are held against the size of the file before
+// anything is allocated for them, also in a file that somebody prepared.
+func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+	for _, remapped := range []bool{false, true} {
+		good, values := smallFile(t, remapped)
+		err := hostile.Lengths(good, 4, []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20,
+			func(b []byte) bool { reseal(b); return true }, func(b []byte) { survive(t, b, values) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

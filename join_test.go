@@ -1,0 +1,185 @@
+package stoat_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// blob is a value that a commit of the smallest memtable writes to a file of its
+// own.
+func blob(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "blob %06d.", i), 17<<10/12) }
+
+const blobMemtable = 64 << 10
+
+func checkBlobs(t *testing.T, tx *stoat.Txn, from, to, version int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if v, err := tx.Get(treeKey(i)); err != nil || !bytes.Equal(v, blob(version+i)) {
+			t.Fatalf("value %d: %d bytes, error %v", i, len(v), err)
+		}
+	}
+}
+
+func checkWhole(t *testing.T, db *stoat.DB) {
+	t.Helper()
+	if report, err := db.Check(t.Context(), stoat.CheckOptions{}); err != nil {
+		t.Fatalf("%+v, error %v", report, err)
+	}
+}
+
+// Each commit makes a value file, in which there is one value. Whatever the order
+// of the keys: ascending ones pass no merge on their way to the last level.
+func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	for _, order := range []string{"ascending", "mixed"} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: blobMemtable})
+			must(t, err)
+			user := int64(0)
+			for i := range n {
+				key := i
+				if order == "mixed" {
+					key = i * 377 % n
+				}
+				user += int64(len(blob(key)))
+				must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(key), blob(key)) }))
+			}
+			s := db.Stats()
+			if s.ApartBytes < user {
+				t.Fatalf("%d bytes of %d were written apart", s.ApartBytes, user)
+			}
+			if wa := s.WriteAmplification(); wa > 3.8 {
+				t.Errorf("%.2f bytes were written for each", wa)
+			}
+			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			s = db.Stats()
+			// All of it is a fraction of a file of usual size. What the work behind
+			// joins while Compact is at it, Compact leaves as it is.
+			if s.Values > 16 {
+				t.Errorf("%d value files of %d bytes", s.Values, s.ValueBytes)
+			}
+			// Compact may write a value once to join it and once for the order.
+			if wa := s.WriteAmplification(); wa > 5.8 {
+				t.Errorf("%.2f bytes were written for each after Compact", wa)
+			}
+			written := int64(-1)
+			for range 3 { // the first may meet files that were joined beside the one before
+				if s = db.Stats(); s.CompactedBytes == written {
+					break
+				}
+				written = s.CompactedBytes
+				must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			}
+			if s = db.Stats(); s.CompactedBytes != written || s.Values > 16 {
+				t.Errorf("%d bytes more were written when nothing was left to do, %d value files", s.CompactedBytes-written, s.Values)
+			}
+			checkWhole(t, db)
+			must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
+			must(t, db.Close())
+		})
+	}
+}
+
+func TestReadersKeepWhatTheySeeWhileFilesAreJoined(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	disk := vfs.NewMem()
+	opts := &stoat.Options{FS: disk, MemtableSize: blobMemtable}
+	db, err := stoat.Open(dbDir, opts)
+	must(t, err)
+	write := func(version int) {
+		for i := range n {
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), blob(version+i)) }))
+		}
+	}
+	write(0)
+	old, err := db.Begin(stoat.ReadOnly)
+	must(t, err)
+	checkBlobs(t, old, 0, n/2, 0)
+	write(n)
+	before := db.Stats().Values
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if after := db.Stats().Values; after > 4 || after >= before {
+		t.Errorf("%d value files before, %d after", before, after)
+	}
+	checkBlobs(t, old, 0, n, 0)
+	old.Discard()
+	checkWhole(t, db)
+	must(t, db.Close())
+	db, err = stoat.Open(dbDir, opts)
+	must(t, err)
+	must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, n); return nil }))
+	must(t, db.Close())
+}
+
+// Full disks and files that lie come to joining as to every other work: nothing
+// is lost, and nothing is left when there is room again.
+func TestAJoiningThatFailsLeavesAllAsItWas(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	disk := vfs.NewMem()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
+	must(t, err)
+	for i := range n {
+		must(t, db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader(treeKey(i), bytes.NewReader(bytes.Repeat(blob(i), 70)))
+		}))
+	}
+	must(t, db.Collect(t.Context())) // flushes
+	files := db.Stats().Values
+	disk.SetCapacity(disk.UsedBytes() + 4<<20)
+	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err == nil {
+		t.Fatal("a joining into a full disk succeeds")
+	}
+	if s := db.Stats(); s.Values != files {
+		t.Errorf("%d value files, there were %d", s.Values, files)
+	}
+	checkWhole(t, db)
+	disk.SetCapacity(1 << 40)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if s := db.Stats(); s.Values > 4 {
+		t.Errorf("%d value files", s.Values)
+	}
+	names, err := disk.List(dbDir)
+	must(t, err)
+	if found := strings.Count(strings.Join(names, " "), ".values"); found != db.Stats().Values {
+		t.Errorf("%d value files in the directory, %d in the database", found, db.Stats().Values)
+	}
+	checkWhole(t, db)
+	must(t, db.Close())
+}
+
+func TestShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
+	must(t, err)
+	sizes := []int64{0, 1, 1000, 1<<20 - 1}
+	must(t, db.Update(func(tx *stoat.Txn) error {
+		for _, n := range sizes {
+			if err := tx.SetReader(fmt.Append(nil, n), patterned(n)); err != nil {
+				return err
+			}
+			checkStream(t, tx, fmt.Sprint(n), n)
+		}
+		names, err := disk.List(dbDir)
+		if all := strings.Join(names, " "); strings.Contains(all, ".values") {
+			t.Errorf("there are %s", all)
+		}
+		return err
+	}))
+	must(t, db.View(func(tx *stoat.Txn) error {
+		for _, n := range sizes {
+			checkStream(t, tx, fmt.Sprint(n), n)
+		}
+		return nil
+	}))
+	must(t, db.Close())
+}

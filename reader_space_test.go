@@ -1,0 +1,90 @@
+package stoat_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+// Nobody but the end of the transaction tells that there is something to do.
+func TestWhatOnlyATransactionStillSawIsGivenBackWhenItEndsInAnIdleDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		must(t, err)
+		setAll(t, db, 0, 3000, 100, 1)
+		setAll(t, db, 3000, 4000, 2000, 1)
+		tx := begin(t, db, stoat.ReadOnly)
+		must(t, db.DropAll(t.Context()))
+		time.Sleep(65 * time.Second)
+		if s := db.Stats(); s.TableBytes == 0 || s.ValueBytes == 0 {
+			t.Errorf("%d bytes of tables and %d of values although a transaction sees them", s.TableBytes, s.ValueBytes)
+		}
+		tx.Discard()
+		time.Sleep(time.Second)
+		if s := db.Stats(); s.Tables != 0 || s.Values != 0 || s.GarbageFiles != 0 {
+			t.Errorf("%d tables, %d value files, %d files of garbage", s.Tables, s.Values, s.GarbageFiles)
+		}
+		must(t, db.Close())
+	})
+}
+
+// What was overwritten while a transaction was open, and merged to the last level
+// as long as it was, is garbage from its end on.
+func TestVersionsThatOnlyASnapshotNeededGoInAnIdleDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		must(t, err)
+		size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
+		overwrite := func(fill byte) {
+			setAll(t, db, 0, 3000, 100, fill)
+			setAll(t, db, 3000, 4000, 2000, fill)
+			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+		overwrite(1)
+		before := size()
+		tx := begin(t, db, stoat.ReadOnly)
+		overwrite(2)
+		time.Sleep(65 * time.Second)
+		if after := size(); after < before*19/10 {
+			t.Errorf("%d bytes, %d before all was overwritten, although a transaction sees it", after, before)
+		}
+		tx.Discard()
+		time.Sleep(10 * time.Second)
+		if after := size(); after > before*11/10 {
+			t.Errorf("%d bytes, %d before all was overwritten", after, before)
+		}
+		compactions := db.Stats().Compactions
+		time.Sleep(time.Hour)
+		if more := db.Stats().Compactions - compactions; more != 0 {
+			t.Errorf("%d more merges in an hour", more)
+		}
+		must(t, db.Close())
+	})
+}
+
+// Too few deletions to be worth a merge reach what they hide when they are a day
+// old, although nobody writes.
+func TestDeletionsGrowOldInAnIdleDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		must(t, err)
+		setAll(t, db, 0, 30_000, 100, 1)
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(treeKey(1234)) }))
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("~")})) // only flushes
+		time.Sleep(23 * time.Hour)
+		if n := db.Stats().Levels[0].Tables; n != 1 {
+			t.Errorf("%d tables in level 0 before the deletion is old, want the one with it", n)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := db.Stats().Levels[0].Tables; n != 0 {
+			t.Errorf("%d tables in level 0 when the deletion is old", n)
+		}
+		must(t, db.Close())
+	})
+}

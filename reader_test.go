@@ -1,0 +1,185 @@
+package stoat
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// flushKey commits a key and flushes it to a table of its own.
+func flushKey(t *testing.T, db *DB, key string) {
+	t.Helper()
+	if err := db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte("value")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.flushNext(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mergeAll merges all tables into one level.
+func mergeAll(t *testing.T, db *DB) {
+	t.Helper()
+	c := compaction{db: db, stop: db.stopped, upTo: base.SeqNumMax}
+	if err := c.each(&db.compacting, c.sink); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tablesKept returns the tables that are garbage and that readers keep.
+func tablesKept(db *DB) (kept []base.FileNum) {
+	db.sweep()
+	for _, r := range db.garbage.heap {
+		if r.memtable == nil {
+			kept = append(kept, r.file)
+		}
+	}
+	return kept
+}
+
+// Each of two transactions keeps what it began with, and lets go of it when it
+// ends, though the other goes on.
+func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
+	t.Parallel()
+	for _, firstEnds := range []bool{false, true} {
+		db := openStill(t)
+		var readers [2]*Txn
+		for i := range readers {
+			flushKey(t, db, "key")
+			mergeAll(t, db)
+			var err error
+			if readers[i], err = db.Begin(ReadOnly); err != nil {
+				t.Fatal(err)
+			}
+			flushKey(t, db, "key")
+			mergeAll(t, db)
+			if n := len(tablesKept(db)); n != i+1 {
+				t.Errorf("%d tables are kept for %d transactions, which began with one each", n, i+1)
+			}
+		}
+		first, second := readers[0], readers[1]
+		if !firstEnds {
+			first, second = second, first
+		}
+		<-db.background.sweeper.wakes(first.Discard)
+		if n := len(tablesKept(db)); n != 1 {
+			t.Errorf("%d tables are kept for the other transaction", n)
+		}
+		<-db.background.sweeper.wakes(second.Discard)
+		if db.sweep(); len(db.garbage.heap) != 0 {
+			t.Errorf("%d relics are kept for nobody", len(db.garbage.heap))
+		}
+	}
+}
+
+// wakes returns the tokens of a worker, of which do should leave one.
+func (w *worker) wakes(do func()) <-chan struct{} {
+	select {
+	case <-w.work:
+	default:
+	}
+	do()
+	return w.work
+}
+
+// An openingFS tells before it opens a file.
+type openingFS struct {
+	vfs.FS
+	opens func(name string)
+}
+
+func (f *openingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
+	if f.opens != nil {
+		f.opens(name)
+	}
+	return f.FS.Open(name, cat)
+}
+
+// A transaction reads an old view, and its commit looks for conflicts in the
+// newest. That must stay, too, until the look has ended.
+func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
+	t.Parallel()
+	disk := &openingFS{FS: vfs.NewMem()}
+	db := openStillOn(t, disk)
+	db.opts.MemoryBudget = 0 // so that a table is opened when it is first read
+	tx, err := db.Begin(ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Get([]byte("key")); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	if err := tx.Set([]byte("other"), nil); err != nil {
+		t.Fatal(err)
+	}
+	flushKey(t, db, "key")
+	flushKey(t, db, "key")
+	replaced := false
+	disk.opens = func(name string) {
+		if !strings.HasSuffix(name, ".table") || replaced {
+			return
+		}
+		replaced = true
+		db.garbage.sweeping.Lock() // what is let go of is only looked at here
+		defer db.garbage.sweeping.Unlock()
+		mergeAll(t, db)
+		for _, r := range db.garbage.takeUnread(db.readers) {
+			if r.memtable == nil {
+				t.Errorf("table %d is let go of while somebody looks into it", r.file)
+			}
+		}
+	}
+	if err := tx.Commit(); !errors.Is(err, ErrConflict) {
+		t.Errorf("commit: %v, want %v", err, ErrConflict)
+	}
+	if !replaced {
+		t.Error("nobody looked into a table")
+	}
+	if kept := tablesKept(db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for nobody", kept)
+	}
+}
+
+// Between an edit of the manifest and the view that follows it, the state has a
+// table that no view has had yet.
+func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
+	t.Parallel()
+	between := &interposer{point: pointEdited}
+	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flushKey(t, db, "key")
+	slot, err := db.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state []base.FileNum
+	between.do = func() {
+		between.do = nil
+		for _, tables := range db.pinState(slot).Version.Levels {
+			for _, table := range tables {
+				state = append(state, table.Num)
+			}
+		}
+	}
+	flushKey(t, db, "key")
+	flushKey(t, db, "key")
+	mergeAll(t, db)
+	if kept := tablesKept(db); len(state) != 2 || len(kept) != 2 || kept[0]+kept[1] != state[0]+state[1] {
+		t.Errorf("tables %d are kept for who has a state with %d", kept, state)
+	}
+	db.release(slot)
+	if kept := tablesKept(db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for nobody", kept)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

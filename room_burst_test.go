@@ -1,0 +1,172 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// crowdedRoom is how much room nearlyFull leaves, and crowdedLarge the size of a
+// transaction of which the room may hold one or none.
+const (
+	crowdedRoom  = 3 << 20
+	crowdedLarge = 2 << 20
+)
+
+// nearlyFull writes new keys until there is little room.
+func (c *crowded) nearlyFull() {
+	c.t.Helper()
+	for {
+		if s := c.db.Stats(); s.DiskFree-s.DiskReserve < crowdedRoom {
+			return
+		}
+		must(c.t, c.set(c.keys, c.batch()))
+		c.keys += c.batch()
+	}
+}
+
+// setLarge commits a large transaction of the i-th keys after those that exist.
+func (c *crowded) setLarge(i int) error {
+	each := crowdedLarge / c.value
+	return c.db.Update(func(tx *stoat.Txn) error {
+		for n := range each {
+			if err := tx.Set(crowdedKey(c.keys+i*each+n), make([]byte, c.value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestABurstOfWritersLeavesTheRoomThatDeletingNeeds(t *testing.T) {
+	const writers = 12
+	for _, value := range []int{400, 64 << 10} {
+		for _, together := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d/together %t", value, together), func(t *testing.T) {
+				inCrowded(t, value, func(c *crowded) {
+					c.nearlyFull()
+					var all sync.WaitGroup
+					for i := range writers {
+						write := func() {
+							if err := c.setLarge(i); err != nil && !errors.Is(err, stoat.ErrNoSpace) {
+								t.Error(err)
+							}
+						}
+						if together {
+							all.Go(write)
+						} else {
+							write()
+						}
+					}
+					all.Wait()
+					c.keys += writers * crowdedLarge / value
+					c.remove(1)
+					c.wantRoom(crowdedDisk * 9 / 10)
+				})
+			})
+		}
+	}
+}
+
+// A roomLog counts what happens to a database on a small disk.
+type roomLog struct{ low, failed, jobs atomic.Int64 }
+
+func (l *roomLog) take(e stoat.Event) {
+	switch e.(type) {
+	case stoat.SpaceLow:
+		l.low.Add(1)
+	case stoat.BackgroundError:
+		l.failed.Add(1)
+	case stoat.FlushDone, stoat.CompactionDone, stoat.CollectionDone:
+		l.jobs.Add(1)
+	}
+}
+
+// inWatched is inCrowded for short values, with what happens being counted.
+func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l roomLog
+		c := &crowded{t: t, disk: vfs.NewMem(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
+		c.disk.SetCapacity(crowdedDisk)
+		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
+		defer func() { must(t, c.db.Close()) }()
+		fn(c, &l)
+		mustBeSound(t, c.db)
+	})
+}
+
+func TestATransactionLargerThanTheRoomDoesNotMakeTheWorkBehindTryOverAndOver(t *testing.T) {
+	inWatched(t, func(c *crowded, l *roomLog) {
+		c.nearlyFull()
+		refused := 0
+		for range 8 {
+			low, failed := l.low.Load(), l.failed.Load()
+			if err := c.setLarge(0); err == nil {
+				c.keys += crowdedLarge / c.value
+			} else {
+				wantError(t, "a transaction larger than the room", err, stoat.ErrNoSpace)
+				refused++
+			}
+			if l.low.Load()-low > 10 || l.failed.Load()-failed > 10 {
+				t.Fatalf("the disk was low %d times while one transaction waited, and %d jobs failed", l.low.Load()-low, l.failed.Load()-failed)
+			}
+		}
+		if refused == 0 {
+			t.Error("nothing was larger than the room")
+		}
+	})
+}
+
+func TestWorkOnAFullDiskOfShortValuesComesToRest(t *testing.T) {
+	inWatched(t, func(c *crowded, l *roomLog) {
+		c.fill()
+		for i := range 4 {
+			if err := c.setLarge(i); err == nil {
+				t.Error("a large transaction found room on a full disk")
+			}
+		}
+		rests := func(when string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			jobs, failed := l.jobs.Load(), l.failed.Load()
+			time.Sleep(time.Hour)
+			if l.jobs.Load() > jobs || l.failed.Load() > failed || failed > 10 {
+				t.Errorf("%s there were %d jobs in an hour and %d failures, %d before", when, l.jobs.Load()-jobs, l.failed.Load()-failed, failed)
+			}
+		}
+		rests("on a full disk")
+		c.remove(0.3)
+		rests("with a third deleted")
+		c.remove(1)
+		rests("with all deleted")
+		c.wantRoom(crowdedDisk * 9 / 10)
+	})
+}
+
+func TestStatsOfAFullDiskTellAndChangeNothing(t *testing.T) {
+	inWatched(t, func(c *crowded, l *roomLog) {
+		must(t, c.set(0, 1000))
+		c.keys = 1000
+		time.Sleep(time.Minute)
+		jobs := l.jobs.Load()
+		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
+		for range 3 {
+			if s := c.db.Stats(); !s.DiskLow || s.DiskFree > 64<<10 {
+				t.Errorf("the disk is full, and Stats say low %t, %d bytes free", s.DiskLow, s.DiskFree)
+			}
+		}
+		synctest.Wait()
+		if l.low.Load() > 0 || l.jobs.Load() > jobs {
+			t.Errorf("asking made the disk low %d times, and %d jobs", l.low.Load(), l.jobs.Load()-jobs)
+		}
+	})
+}

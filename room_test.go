@@ -1,0 +1,214 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A crowded is a database on a small disk.
+type crowded struct {
+	t     *testing.T
+	disk  *vfs.Mem
+	db    *stoat.DB
+	value int // bytes
+	keys  int // that exist, or may
+	rng   *rand.Rand
+}
+
+// crowdedDisk is its size: many times a memtable, some value files.
+const crowdedDisk = 24 << 20
+
+func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowded{t: t, disk: vfs.NewMem(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
+		c.disk.SetCapacity(crowdedDisk)
+		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
+		defer func() { must(t, c.db.Close()) }()
+		fn(c)
+		mustBeSound(t, c.db)
+	})
+}
+
+func crowdedKey(i int) []byte { return fmt.Appendf(nil, "%08x", uint32(i)*0x9e3779b1) }
+
+// set writes some keys, each a random value.
+func (c *crowded) set(from, n int) error {
+	return c.db.Update(func(tx *stoat.Txn) error {
+		for i := range n {
+			value := make([]byte, c.value)
+			for j := range value {
+				value[j] = byte(c.rng.Uint32())
+			}
+			if err := tx.Set(crowdedKey(from+i), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// batch is about how many values make 32 KiB.
+func (c *crowded) batch() int { return max(1, 32<<10/c.value) }
+
+// fill writes new keys until one transaction after the other is refused, however
+// long the database had to make room.
+func (c *crowded) fill() {
+	c.t.Helper()
+	for refused, first := 0, c.keys; refused < 3; {
+		if (c.keys-first)*c.value > 2*crowdedDisk {
+			c.t.Fatal("the disk never becomes full")
+		}
+		err := c.set(c.keys, c.batch())
+		switch {
+		case err == nil:
+			c.keys += c.batch()
+			refused = 0
+		case errors.Is(err, stoat.ErrNoSpace):
+			refused++
+			time.Sleep(5 * time.Second)
+		default:
+			c.t.Fatal(err)
+		}
+	}
+	s := c.db.Stats()
+	if room := s.DiskFree - s.DiskReserve; s.Refused < 3 || s.DiskLow != (room < 0) || room >= 4*int64(c.batch()*c.value) {
+		c.t.Errorf("the disk is full, and Stats say low %t, %d refused, %d bytes free, reserve %d", s.DiskLow, s.Refused, s.DiskFree, s.DiskReserve)
+	}
+	c.t.Logf("full with %d of %d bytes free, values %d, tables %d, log %d", s.DiskFree, crowdedDisk, s.ValueBytes, s.TableBytes, s.Log.BytesOnDisk)
+}
+
+// remove deletes keys until it may be enough.
+func (c *crowded) remove(part float64) {
+	c.t.Helper()
+	for from := 0; from < c.keys; from += 100 {
+		must(c.t, c.db.Update(func(tx *stoat.Txn) error {
+			for i := from; i < min(from+100, c.keys); i++ {
+				if c.rng.Float64() < part {
+					if err := tx.Delete(crowdedKey(i)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// wantRoom demands that the disk has so much room by itself, and that it can be
+// used.
+func (c *crowded) wantRoom(least int64) {
+	c.t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s := c.db.Stats()
+	if s.DiskLow || s.DiskFree < least {
+		c.t.Fatalf("after a minute %d bytes are free, want %d: low %t, reserve %d, values %d with garbage %d, tables %d, log %d, memtables %d",
+			s.DiskFree, least, s.DiskLow, s.DiskReserve, s.ValueBytes, s.ValueGarbage, s.TableBytes, s.Log.BytesOnDisk, s.MemtableBytes)
+	}
+	for added := int64(0); added < least/4; added += int64(c.batch() * c.value) {
+		must(c.t, c.set(c.keys, c.batch()))
+		c.keys += c.batch()
+	}
+}
+
+func TestDeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
+	for _, value := range []int{1 << 10, 16 << 10, 1 << 20} {
+		t.Run(fmt.Sprint(value), func(t *testing.T) {
+			inCrowded(t, value, func(c *crowded) {
+				for range 3 {
+					c.fill()
+					c.remove(0.7)
+					c.wantRoom(crowdedDisk / 3)
+				}
+			})
+		})
+	}
+}
+
+func TestARangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
+	inCrowded(t, 1<<10, func(c *crowded) {
+		c.fill()
+		must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
+		c.wantRoom(crowdedDisk / 3)
+	})
+}
+
+func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.T) {
+	inCrowded(t, 1<<10, func(c *crowded) {
+		const keys = 9 << 10 // 9 MiB: with their garbage they fit
+		for from := 0; from < keys; from += 32 {
+			must(t, c.set(from, 32))
+		}
+		rounds := 6
+		if testing.Short() {
+			rounds = 3 // without collection they would not fit either
+		}
+		for range rounds * keys / 32 {
+			if err := c.set(c.rng.IntN(keys-32), 32); err != nil {
+				t.Fatalf("%v: %+v", err, c.db.Stats())
+			}
+		}
+	})
+}
+
+func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, nil)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	if s := db.Stats(); s.DiskReserve > 1<<20 || s.DiskLow {
+		t.Errorf("an almost empty database keeps %d bytes, low %t", s.DiskReserve, s.DiskLow)
+	}
+	must(t, db.Close())
+}
+
+// What is in memory is still to be flushed, and that takes space.
+func TestMoreOfTheDiskIsKeptForWhatIsInMemory(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	before := db.Stats()
+	for i := range 40 {
+		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 100<<10)) }))
+	}
+	after := db.Stats()
+	added := after.MemtableBytes - before.MemtableBytes
+	if added < 40*100<<10 || after.DiskReserve-before.DiskReserve < added {
+		t.Errorf("%d bytes more are in memory, and %d more are kept", added, after.DiskReserve-before.DiskReserve)
+	}
+	must(t, db.Close())
+}
+
+func TestWhoAddsIsRefusedOnADiskThatOthersFillAndWritesWhenTheyLeave(t *testing.T) {
+	inCrowded(t, 1<<10, func(c *crowded) {
+		must(t, c.set(0, 1000))
+		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
+		// What was looked at before lasts for a while.
+		var err error
+		for i := 0; i < 10_000 && err == nil; i += 10 {
+			err = c.set(i%1000, 10)
+		}
+		wantError(t, "set on a full disk", err, stoat.ErrNoSpace)
+		must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(1)) }))
+		time.Sleep(10 * time.Second)
+		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
+		tx, err := c.db.Begin(stoat.ReadWrite)
+		must(t, err)
+		must(t, tx.Delete(crowdedKey(2)))
+		must(t, tx.Set(crowdedKey(3), []byte("a deletion beside it does not help")))
+		wantError(t, "set beside a deletion", tx.Commit(), stoat.ErrNoSpace)
+		c.disk.SetCapacity(1 << 30)
+		must(t, c.set(0, 10))
+		if s := c.db.Stats(); s.DiskLow || s.Refused == 0 {
+			t.Errorf("there is room again, and Stats say low %t, %d refused", s.DiskLow, s.Refused)
+		}
+	})
+}

@@ -1,0 +1,460 @@
+package stoat
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// The deeds of actors. Each is done once by one call, with points in between;
+// errAbandoned and every other error end it.
+
+// A scheduleTxn is a transaction of the database and that of the model.
+type scheduleTxn struct {
+	w  *scheduleWorld
+	tx *Txn
+	mt *model.Txn
+}
+
+// openTxn begins a transaction, with a point between its two halves: the
+// snapshot is taken, then the structures that hold it are looked up.
+func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
+	floor := w.known
+	slot, err := w.db.acquire()
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		if err := a.stop(pointBetween); err != nil {
+			w.db.release(slot)
+			return nil, err
+		}
+	}
+	tx := new(Txn)
+	tx.begin(w.db, slot)
+	if w.abandoned.Load() {
+		tx.Discard()
+		return nil, errAbandoned
+	}
+	if write {
+		tx.writes = w.db.newWriteSet()
+	}
+	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
+	t.mt.NowMs = tx.nowMs()
+	if seq := tx.ReadVersion(); seq < floor || seq > w.m.Last() {
+		tx.Discard()
+		return nil, fmt.Errorf("snapshot is %d, want %d to %d", seq, floor, w.m.Last())
+	}
+	return t, nil
+}
+
+// get reads a key.
+func (t *scheduleTxn) get(key string) error {
+	t.w.did.reads++
+	want, ok := t.mt.Get(key)
+	return compareKey(t.tx, key, want, ok)
+}
+
+func (t *scheduleTxn) set(key string, size int) error {
+	v := t.w.value(key, size)
+	t.mt.Write(key, model.Version{Value: v})
+	return t.tx.Set([]byte(key), []byte(v))
+}
+
+// setForAWhile sets a value that expires after some turns.
+func (t *scheduleTxn) setForAWhile(key string, size int, ms uint64) error {
+	v, at := t.w.value(key, size), t.w.clock.ms.Load()+ms
+	t.mt.Write(key, model.Version{Value: v, ExpiresAt: at})
+	return t.tx.Set([]byte(key), []byte(v), ExpiresAt(time.UnixMilli(int64(at))))
+}
+
+// setApart sets a value that goes to a value file before the commit.
+func (t *scheduleTxn) setApart(key string, size int) error {
+	v := t.w.value(key, size)
+	t.mt.Write(key, model.Version{Value: v})
+	return t.tx.setStream([]byte(key), strings.NewReader(v), base.Meta{})
+}
+
+func (t *scheduleTxn) delete(key string) error {
+	t.mt.Write(key, model.Version{Deleted: true})
+	return t.tx.Delete([]byte(key))
+}
+
+func (t *scheduleTxn) deleteRange(lo, hi string) error {
+	t.mt.DeleteRange(lo, hi, true)
+	return t.tx.DeleteRange([]byte(lo), []byte(hi))
+}
+
+// value returns a value that is like no other, of about the given length.
+func (w *scheduleWorld) value(key string, size int) string {
+	w.values++
+	v := fmt.Sprintf("%s=%d;", key, w.values)
+	return v + strings.Repeat("v", max(0, size-len(v)))
+}
+
+// update commits what write does.
+func (w *scheduleWorld) update(a *actor, synced bool, write func(t *scheduleTxn) error) error {
+	t, err := w.openTxn(nil, true)
+	if err != nil {
+		return err
+	}
+	defer t.tx.Discard()
+	if err := write(t); err != nil {
+		return err
+	}
+	return w.commit(a, t.tx, t.mt, synced)
+}
+
+// short and long are lengths of values beside their keys and apart from them.
+const (
+	short = 12
+	long  = 120
+)
+
+// lengths are those that random values have. Among the long ones are some that
+// make merges and collections worth their while.
+var lengths = []int{short, short, 40, long, long, long, 700, 3000}
+
+// scheduleKeys are all keys of random schedules.
+var scheduleKeys = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
+func anyKey(rng *rand.Rand) string { return scheduleKeys[rng.IntN(len(scheduleKeys))] }
+func anyLength(rng *rand.Rand) int { return lengths[rng.IntN(len(lengths))] }
+
+// writeSomething is one random transaction.
+func (w *scheduleWorld) writeSomething(a *actor, rng *rand.Rand) error {
+	t, err := w.openTxn(a, true)
+	if err != nil {
+		return err
+	}
+	defer t.tx.Discard()
+	for range 1 + rng.IntN(3) {
+		err := t.doSomething(rng)
+		if gone := a.gone(); gone != nil {
+			return gone
+		}
+		if err == nil && rng.IntN(3) == 0 {
+			err = a.stop(pointBetween)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.commit(a, t.tx, t.mt, rng.IntN(2) == 0)
+}
+
+// doSomething does one thing to a random key.
+func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
+	key := anyKey(rng)
+	switch n := rng.IntN(12); {
+	case n < 5:
+		return t.set(key, anyLength(rng))
+	case n < 6:
+		return t.setForAWhile(key, anyLength(rng), 1+rng.Uint64N(20))
+	case n < 9:
+		return t.delete(key)
+	case n < 10:
+		return t.deleteRange(key, anyKey(rng)+"x")
+	case n < 11:
+		return t.setApart(key, anyLength(rng))
+	}
+	return t.get(key)
+}
+
+// furnish makes a tree of a few tables and value files, so that a schedule does
+// not begin with nothing.
+func (w *scheduleWorld) furnish(rng *rand.Rand) error {
+	for range rng.IntN(6) {
+		err := w.update(nil, false, func(t *scheduleTxn) error {
+			for range 2 + rng.IntN(6) {
+				if err := t.doSomething(rng); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			err = w.rotateAndFlush()
+		}
+		if err == nil && rng.IntN(3) == 0 {
+			err = w.compact(true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSomething reads some keys of one snapshot.
+func (w *scheduleWorld) readSomething(a *actor, rng *rand.Rand) error {
+	return w.read(a, func(t *scheduleTxn) error {
+		for range 1 + rng.IntN(5) {
+			if err := t.get(anyKey(rng)); err != nil {
+				return err
+			}
+			if err := a.stop(pointBetween); err != nil {
+				return err
+			}
+		}
+		return t.tx.check()
+	})
+}
+
+// read does something with a snapshot.
+func (w *scheduleWorld) read(a *actor, do func(t *scheduleTxn) error) error {
+	t, err := w.openTxn(a, false)
+	if err != nil {
+		return err
+	}
+	defer t.tx.Discard()
+	return do(t)
+}
+
+// iterateSomewhere walks over a snapshot.
+func (w *scheduleWorld) iterateSomewhere(a *actor, rng *rand.Rand) error {
+	o := IterOptions{Reverse: rng.IntN(3) == 0, AllVersions: rng.IntN(3) == 0}
+	if rng.IntN(3) == 0 {
+		o.Lower = []byte(anyKey(rng))
+	}
+	if rng.IntN(3) == 0 {
+		o.Upper = []byte(anyKey(rng))
+	}
+	return w.read(a, func(t *scheduleTxn) error {
+		it := t.iterate(o)
+		defer it.close()
+		for moved := 0; moved < 12; moved++ {
+			var err error
+			if moved > 0 && rng.IntN(5) == 0 {
+				err = it.seek(anyKey(rng))
+			} else {
+				err = it.next()
+			}
+			if err != nil || !it.of.Valid() {
+				return err
+			}
+			if rng.IntN(2) == 0 {
+				if err := a.stop(pointBetween); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// A scheduleIterator is an iterator and that of the model.
+type scheduleIterator struct {
+	w    *scheduleWorld
+	of   *Iterator
+	twin *model.Iterator
+	all  bool // versions
+}
+
+func (t *scheduleTxn) iterate(o IterOptions) *scheduleIterator {
+	t.w.did.iterators++
+	return &scheduleIterator{w: t.w, of: t.tx.Iterator(o), all: o.AllVersions, twin: t.mt.Iterator(model.IterOptions{
+		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil,
+		Reverse: o.Reverse, AllVersions: o.AllVersions,
+	})}
+}
+
+func (it *scheduleIterator) close() {
+	it.of.Close()
+	it.twin.Close()
+}
+
+func (it *scheduleIterator) next() error { return it.compare(it.of.Next(), it.twin.Next()) }
+
+func (it *scheduleIterator) seek(key string) error {
+	return it.compare(it.of.Seek([]byte(key)), it.twin.Seek(key))
+}
+
+// compare holds what the iterator has moved to against the model.
+func (it *scheduleIterator) compare(ok, want bool) error {
+	var got model.Item
+	if ok {
+		got = itemOf(it.of)
+	}
+	if err := it.of.Err(); err != nil {
+		return fmt.Errorf("iterator: %w", err)
+	}
+	switch {
+	case it.all:
+		if err := it.twin.Reach(got, ok); err != nil {
+			return fmt.Errorf("iterator over all versions: %w", err)
+		}
+	case ok != want:
+		return fmt.Errorf("iterator: at %v %t, want %v %t", got, ok, it.twin.Item(), want)
+	case ok && got != it.twin.Item():
+		return fmt.Errorf("iterator: at %v, want %v", got, it.twin.Item())
+	}
+	return nil
+}
+
+// memtablesMost is how many memtables actors let wait.
+const memtablesMost = 4
+
+// rotate makes what was committed flushable.
+func (w *scheduleWorld) rotate() error {
+	if len(w.db.view.Load().tables) > memtablesMost {
+		return nil
+	}
+	return w.db.rotate()
+}
+
+// flush does what the flusher does.
+func (w *scheduleWorld) flush() error {
+	did, err := w.db.flushNext()
+	if did {
+		w.did.flushes++
+	}
+	return err
+}
+
+// rotateAndFlush brings what is committed to the tables.
+func (w *scheduleWorld) rotateAndFlush() error {
+	if err := w.rotate(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// compactSomething does one job of the compactor, of whatever kind.
+func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
+	switch rng.IntN(8) {
+	case 0:
+		_, err := w.db.tidy(calm(rng.IntN(3)))
+		return err
+	case 1:
+		return w.compactManually()
+	case 2:
+		return w.gather(rng)
+	}
+	return w.compact(rng.IntN(3) > 0)
+}
+
+// compact does what a tree of a small shape is due.
+func (w *scheduleWorld) compact(idle bool) error {
+	d := w.db
+	d.compacting.Lock()
+	defer d.compacting.Unlock()
+	plan, due := compact.Pick(d.manifest.State().Version, w.smallShape(idle))
+	if !due {
+		return nil
+	}
+	return w.carryOut(plan)
+}
+
+// carryOut carries a plan out. The caller holds compacting.
+func (w *scheduleWorld) carryOut(plan compact.Plan) error {
+	switch {
+	case plan.Drop:
+		w.did.drops++
+	case plan.Move:
+		w.did.moves++
+	default:
+		w.did.merges++
+	}
+	return w.db.compact(plan, w.db.stopped)
+}
+
+// compactManually does a job of DB.Compact.
+func (w *scheduleWorld) compactManually() error {
+	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax, next: 1 << 40}
+	_, err := locked(&w.db.compacting, c.sink)
+	return err
+}
+
+// gather brings some values into the order of their keys.
+func (w *scheduleWorld) gather(rng *rand.Rand) error {
+	d := w.db
+	d.compacting.Lock()
+	defer d.compacting.Unlock()
+	plan, due := compact.PickGathering(d.manifest.State().Version, w.smallShape(true),
+		compact.Gathering{Share: rng.Float64(), RecordMax: 4 << 10, Bytes: 1 + rng.Uint64N(4<<10)})
+	if !due {
+		return nil
+	}
+	plan.Reason = compact.ReasonManual // what is a rest is for the clock to say
+	w.did.gatherings++
+	return d.compact(plan, d.stopped)
+}
+
+// collect rewrites what is worth it, or all that has garbage.
+func (w *scheduleWorld) collect(all bool) error {
+	d := w.db
+	d.collecting.Lock()
+	defer d.collecting.Unlock()
+	if all {
+		c := compaction{db: d, stop: d.stopped, upTo: base.SeqNumMax, next: 1 << 40}
+		did, err := c.collect()
+		if did {
+			w.did.collections++
+		}
+		return err
+	}
+	choices := d.pickCollection(d.pressure(true))
+	if len(choices) == 0 {
+		return nil
+	}
+	w.did.collections++
+	return d.collect(choices, d.stopped)
+}
+
+// checkpoint makes a copy of the database and looks at it. It may begin when
+// everything is flushed: see mayBegin.
+func (w *scheduleWorld) checkpoint(a *actor) error {
+	floor := w.known
+	w.checkpoints++
+	dir := fmt.Sprintf("/copy-%d", w.checkpoints)
+	if err := w.db.Checkpoint(context.Background(), dir); err != nil {
+		return err
+	}
+	if gone := a.gone(); gone != nil {
+		return gone
+	}
+	w.did.checkpoints++
+	return w.verifyCopy(dir, floor)
+}
+
+// verifyCopy opens a checkpoint, as it is now and as a power cut leaves it.
+func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
+	for _, disk := range []*vfs.Mem{w.fs.Clone(), w.fs.Crash(vfs.CrashKeepNone, nil)} {
+		opts := w.opts
+		opts.FS = disk
+		d, err := openDriven(dir, &opts, newSchedule(nil))
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		version := uint64(d.lastVersion())
+		if version < floor || version > w.m.Last() {
+			return fmt.Errorf("checkpoint of commit %d, want %d to %d", version, floor, w.m.Last())
+		}
+		err = d.View(func(tx *Txn) error { return compareWith(tx, w.m, version, tx.nowMs()) })
+		if err == nil {
+			_, err = d.Check(context.Background(), CheckOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		if err := d.Close(); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// flushed reports whether everything visible is in tables, so that a
+// checkpoint has nothing to wait for.
+func (w *scheduleWorld) flushed() bool {
+	v := w.db.view.Load()
+	return w.db.manifest.State().FlushedSeq >= w.db.lastVersion() || len(v.tables) == 1 && v.tables[0].Len() == 0
+}

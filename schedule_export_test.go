@@ -1,0 +1,7 @@
+package stoat
+
+// RunSchedule plays one random schedule, for the tests outside of the package.
+func RunSchedule(seed uint64) error {
+	_, err := runSchedule(seed)
+	return err
+}

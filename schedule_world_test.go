@@ -1,0 +1,419 @@
+package stoat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// A scheduleWorld is a database, the disk it is on, and the model of what it
+// must hold, under a schedule.
+type scheduleWorld struct {
+	*schedule
+	fs   *vfs.Mem
+	opts Options
+	db   *DB
+	m    *model.Map
+	// clock goes on between turns, and is never behind what somebody has seen.
+	clock *scheduleClock
+
+	// known is the newest commit that was acknowledged, durable the newest that
+	// no power cut may take.
+	known, durable uint64
+	values         int
+	openings       int // each writes by another compression than the one before
+	checkpoints    int
+	order          []*actor // who has applied and not published, in order
+	did            scheduleCounts
+}
+
+// scheduleCounts say what schedules have come to, so that a test can tell
+// whether they come to anything.
+type scheduleCounts struct {
+	turns, commits, conflicts, flushes, merges, moves, drops, collections, gatherings int
+	reads, iterators, checkpoints, crashes, closings                                  int
+	// between counts the schedules that end with tables between level 0 and the
+	// last level.
+	between int
+}
+
+func (c *scheduleCounts) add(o scheduleCounts) {
+	c.turns += o.turns
+	c.commits += o.commits
+	c.conflicts += o.conflicts
+	c.flushes += o.flushes
+	c.merges += o.merges
+	c.moves += o.moves
+	c.collections += o.collections
+	c.gatherings += o.gatherings
+	c.drops += o.drops
+	c.reads += o.reads
+	c.iterators += o.iterators
+	c.checkpoints += o.checkpoints
+	c.crashes += o.crashes
+	c.closings += o.closings
+	c.between += o.between
+}
+
+const (
+	scheduleDir = "/db"
+	// scheduleMemtable is small for the sake of the memory, and never full:
+	// actors rotate.
+	scheduleMemtable = 256 << 10
+	// scheduleApart is the length from which values lie in value files.
+	scheduleApart = valueThresholdMin
+)
+
+func newScheduleWorld(choose func(able []*actor) *actor, versions int) *scheduleWorld {
+	w := &scheduleWorld{fs: vfs.NewMem(), m: model.NewMap(), clock: new(scheduleClock)}
+	w.clock.ms.Store(1_000_000)
+	w.m.Versions = versions
+	w.opts = Options{Clock: w.clock, MemtableSize: scheduleMemtable, ValueThreshold: scheduleApart, NumVersions: versions, Durability: Buffered}
+	w.begin(choose)
+	return w
+}
+
+// begin starts a schedule without actors.
+func (w *scheduleWorld) begin(choose func(able []*actor) *actor) {
+	var story []string
+	if w.schedule != nil {
+		story = w.story
+	}
+	w.schedule = newSchedule(choose)
+	w.story = story
+	w.blocked, w.applied, w.order = w.isBlocked, w.noteApplied, nil
+}
+
+// copied returns the same world apart from this one.
+func (w *scheduleWorld) copied(choose func(able []*actor) *actor) *scheduleWorld {
+	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), known: w.known, durable: w.durable, values: w.values}
+	c.begin(choose)
+	return c
+}
+
+// open opens the database, which must hold the state after a commit from
+// floor on, and goes on from there.
+func (w *scheduleWorld) open(floor uint64) (err error) {
+	w.opts.FS = w.fs
+	w.opts.Compression = []Compression{CompressionNone, CompressionFast, CompressionSmall}[w.openings%3]
+	w.openings++
+	if w.db, err = openDriven(scheduleDir, &w.opts, w.schedule); err != nil {
+		return err
+	}
+	version := uint64(w.db.lastVersion())
+	if version < floor || version > w.m.Last() {
+		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())
+	}
+	w.m.Truncate(version)
+	w.known, w.durable = version, version // somebody has seen it
+	return nil
+}
+
+// isBlocked is schedule.blocked: see the points for the locks that are held. No
+// commit waits for a flush, because no memtable that takes the writes is full.
+func (w *scheduleWorld) isBlocked(a *actor) bool {
+	switch a.at {
+	case pointInstall:
+		return slices.ContainsFunc(w.actors, func(o *actor) bool { return o.at == pointEdited })
+	case pointApplied:
+		return w.order[0] != a // groups are published in order
+	}
+	return false
+}
+
+// A scheduleClock stands still during a turn.
+type scheduleClock struct{ ms atomic.Uint64 }
+
+// Now returns the time.
+func (c *scheduleClock) Now() time.Time { return time.UnixMilli(int64(c.ms.Load())) }
+
+// A pendingCommit is a transaction on its way through the pipeline.
+type pendingCommit struct {
+	model   *model.Txn
+	synced  bool
+	seq     uint64
+	refused bool // by the model
+}
+
+// noteApplied gives the commit of a its number in the model, too.
+func (w *scheduleWorld) noteApplied(a *actor) {
+	if a.pend == nil {
+		w.fault = errors.New("a commit of somebody who has not asked for one")
+		a.pend = &pendingCommit{model: w.m.Begin(w.m.Last(), true)}
+	}
+	w.order = append(w.order, a)
+	if uint64(w.db.commits.lastSeq) > w.m.Last() {
+		seq, ok := a.pend.model.Commit()
+		a.pend.seq, a.pend.refused = seq, !ok
+	}
+}
+
+// commit commits a transaction beside that of the model. Both must agree on
+// whether it may.
+func (w *scheduleWorld) commit(a *actor, tx *Txn, mt *model.Txn, synced bool) error {
+	if !mt.Dirty() {
+		return tx.Commit()
+	}
+	if a != nil {
+		a.pend = &pendingCommit{model: mt, synced: synced}
+	}
+	durability := Buffered
+	if synced {
+		durability = Synced
+	}
+	err := tx.Commit(WithDurability(durability))
+	if a == nil {
+		return w.committed(tx, mt, synced, err)
+	}
+	if gone := a.gone(); gone != nil {
+		return gone
+	}
+	p := a.pend
+	a.pend = nil
+	w.order = slices.DeleteFunc(w.order, func(o *actor) bool { return o == a })
+	switch {
+	case errors.Is(err, ErrConflict) && p.seq == 0 && p.model.Conflicts():
+		w.did.conflicts++
+		return nil
+	case err != nil:
+		return fmt.Errorf("commit: %w", err)
+	case p.refused:
+		return errors.New("committed in spite of a conflict")
+	case p.seq != tx.CommitVersion():
+		return fmt.Errorf("commit got number %d, want %d", tx.CommitVersion(), p.seq)
+	}
+	w.acknowledge(p.seq, synced)
+	return nil
+}
+
+// committed is the end of a commit of the thread that sets the scene.
+func (w *scheduleWorld) committed(tx *Txn, mt *model.Txn, synced bool, err error) error {
+	if err != nil {
+		return err
+	}
+	seq, ok := mt.Commit()
+	if !ok || seq != tx.CommitVersion() {
+		return fmt.Errorf("commit got number %d, want %d", tx.CommitVersion(), seq)
+	}
+	w.acknowledge(seq, synced)
+	return nil
+}
+
+func (w *scheduleWorld) acknowledge(seq uint64, synced bool) {
+	w.did.commits++
+	w.known = max(w.known, seq)
+	if synced {
+		w.durable = max(w.durable, seq)
+	}
+}
+
+// leave ends the database without waiting for anything, as the end of its
+// process would, and its actors.
+func (w *scheduleWorld) leave() {
+	if w.db != nil {
+		// Nobody is left to flush, so that a commit must not wait for it.
+		w.db.commits.fail(errAbandoned)
+		w.db.admission.interrupt()
+	}
+	w.abandon()
+	if w.db != nil {
+		_ = w.db.Close() // nobody looks at this disk again
+		w.db = nil
+	}
+}
+
+// crash cuts the power, or kills the process, and goes on with what is left.
+func (w *scheduleWorld) crash(rng *rand.Rand) error {
+	w.did.crashes++
+	disk, floor := w.crashed(rng)
+	w.leave()
+	w.fs = disk
+	w.begin(w.choose)
+	return w.open(floor)
+}
+
+// crashed returns a disk as a crash leaves it, and what must be on it.
+func (w *scheduleWorld) crashed(rng *rand.Rand) (*vfs.Mem, uint64) {
+	if rng.IntN(4) == 0 {
+		return w.fs.Clone(), w.known
+	}
+	kinds := vfs.CrashKinds()
+	return w.fs.Crash(kinds[rng.IntN(len(kinds))], rng), w.durable
+}
+
+// tryCrash looks at what a crash would leave, and goes on as if there had been
+// none.
+func (w *scheduleWorld) tryCrash(rng *rand.Rand) error {
+	return w.tryDisk(w.crashed(rng))
+}
+
+// tryDisk looks at what is left of a disk, which must be the state after some
+// commit from floor on.
+func (w *scheduleWorld) tryDisk(disk *vfs.Mem, floor uint64) error {
+	w.did.crashes++
+	c := w.copied(nil)
+	c.fs = disk
+	if err := c.open(floor); err != nil {
+		return fmt.Errorf("after a crash: %w", err)
+	}
+	if err := c.verify(); err != nil {
+		return fmt.Errorf("after a crash: %w", err)
+	}
+	return c.close()
+}
+
+// close ends the database, whose actors are idle or have ended, in order.
+func (w *scheduleWorld) close() error {
+	w.did.closings++
+	w.abandon()
+	if err := w.db.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	w.db = nil
+	w.durable = w.known
+	return nil
+}
+
+// reopen closes the database and opens it again.
+func (w *scheduleWorld) reopen() error {
+	if err := w.finish(); err != nil {
+		return err
+	}
+	if err := w.close(); err != nil {
+		return err
+	}
+	w.begin(w.choose)
+	return w.open(w.m.Last())
+}
+
+// check verifies every file, whatever the actors are in the middle of.
+func (w *scheduleWorld) check() error {
+	_, err := w.db.Check(context.Background(), CheckOptions{})
+	return err
+}
+
+// verify compares all that a new snapshot shows with the model, and checks the
+// files.
+func (w *scheduleWorld) verify() error {
+	err := w.db.View(func(tx *Txn) error {
+		return compareWith(tx, w.m, tx.ReadVersion(), tx.nowMs())
+	})
+	if err != nil {
+		return err
+	}
+	return w.check()
+}
+
+// end ends the schedule: with everybody idle, nothing is lost, nothing is left
+// over, and so it is after another opening.
+func (w *scheduleWorld) end() error {
+	if err := w.finish(); err != nil {
+		return err
+	}
+	w.db.sweep()
+	if n := w.db.readers.Active(); n != 0 {
+		return fmt.Errorf("%d readers are left", n)
+	}
+	orphans, err := w.db.orphans()
+	if err != nil || len(orphans) > 0 {
+		return fmt.Errorf("files that nothing refers to: %v, %v", orphans, err)
+	}
+	if err := w.verify(); err != nil {
+		return err
+	}
+	if err := w.reopen(); err != nil {
+		return err
+	}
+	if err := w.verify(); err != nil {
+		return fmt.Errorf("after reopening: %w", err)
+	}
+	w.did.turns += len(w.story)
+	w.did.between += w.between()
+	return w.close()
+}
+
+// compareWith compares scans in both directions and lookups with the model.
+func compareWith(tx *Txn, m *model.Map, seq, nowMs uint64) error {
+	want := m.Scan(seq, nowMs)
+	for _, reverse := range []bool{false, true} {
+		var got []model.Item
+		it := tx.Iterator(IterOptions{Reverse: reverse})
+		for it.Next() {
+			got = append(got, itemOf(it))
+		}
+		if it.Close(); it.Err() != nil {
+			return it.Err()
+		}
+		if reverse {
+			slices.Reverse(got)
+		}
+		if diff := model.Diff(got, want); diff != "" {
+			return fmt.Errorf("scan of snapshot %d, reverse %t: %s", seq, reverse, diff)
+		}
+	}
+	for _, key := range m.Keys() {
+		want, ok := m.Get(key, seq, nowMs)
+		if err := compareKey(tx, key, want, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareKey looks a key up, which must show what want says if ok, or nothing.
+func compareKey(tx *Txn, key string, want model.Version, ok bool) error {
+	got, err := tx.Get([]byte(key))
+	switch {
+	case errors.Is(err, ErrNotFound) && !ok:
+		return nil
+	case err != nil:
+		return fmt.Errorf("get %s of snapshot %d: %w, want %v %t", key, tx.ReadVersion(), err, want, ok)
+	case !ok:
+		return fmt.Errorf("get %s of snapshot %d: %q, which is deleted", key, tx.ReadVersion(), got)
+	case string(got) != want.Value:
+		return fmt.Errorf("get %s of snapshot %d: %q, want %q", key, tx.ReadVersion(), got, want.Value)
+	}
+	return nil
+}
+
+// itemOf returns what an iterator shows.
+func itemOf(it *Iterator) model.Item {
+	i := it.Item()
+	item := model.Item{Key: string(it.Key())}
+	item.Seq, item.Deleted = i.Version(), i.Deleted()
+	if at := i.ExpiresAt(); !at.IsZero() {
+		item.ExpiresAt = uint64(at.UnixMilli())
+	}
+	if !item.Deleted {
+		item.Value = string(it.Value())
+	}
+	return item
+}
+
+// between returns 1 if there are tables between level 0 and the last level.
+func (w *scheduleWorld) between() int {
+	v := w.db.manifest.State().Version
+	for level := 1; level < manifest.Levels-1; level++ {
+		if len(v.Levels[level]) > 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// smallShape is a tree of many levels for a few kilobytes.
+func (w *scheduleWorld) smallShape(idle bool) compact.Shape {
+	s := w.db.shape(busy)
+	s.Idle = idle
+	s.BaseSizeMin, s.RunsMax, s.ValuesMin, s.TableSize = 256, 2, 512, 4<<10
+	return s
+}

@@ -1,0 +1,117 @@
+package stoat
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func mustOK(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnlyATransactionThatReadHoldsASnapshotWhileItWaits(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	for holds, fn := range []func(tx *Txn) error{
+		func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) },
+		func(tx *Txn) error {
+			if _, err := tx.Get([]byte("k")); err != nil {
+				return err
+			}
+			return tx.Set([]byte("k"), []byte("w"))
+		},
+	} {
+		db.commits.build.Lock() // nobody's group is built
+		done := make(chan error, 1)
+		go func() { done <- db.Update(fn) }()
+		for !db.commits.busy() {
+			runtime.Gosched()
+		}
+		got := db.readers.Active()
+		db.commits.build.Unlock()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got != holds {
+			t.Errorf("the transaction held %d snapshots, want %d", got, holds)
+		}
+	}
+}
+
+// A gated driver holds groups up once they are applied, one gate for each, in
+// their order, and lets all through that come later.
+type gated struct {
+	gates   []chan struct{}
+	groups  atomic.Int64
+	arrived chan struct{}
+}
+
+func (g *gated) at(p point) {
+	if p != pointApplied {
+		return
+	}
+	if n := int(g.groups.Add(1)) - 1; n < len(g.gates) {
+		g.arrived <- struct{}{}
+		<-g.gates[n]
+	}
+}
+
+// The leader that the last async commit brought takes only the one before it,
+// since the two are more than a group. The one that brought it must not be taken
+// for one that somebody leads already.
+func TestAnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *testing.T) {
+	t.Parallel()
+	gate := &gated{gates: []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}, arrived: make(chan struct{})}
+	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), Durability: Buffered, LargeValueThreshold: 64 << 20}, gate)
+	mustOK(t, err)
+	done := make(chan error, 8)
+	commit := func(key string, size int) {
+		tx, err := db.Begin(ReadWrite)
+		mustOK(t, err)
+		mustOK(t, tx.Set([]byte(key), make([]byte, size)))
+		tx.CommitAsync(func(err error) { done <- err })
+	}
+	until := func(cond func(c *committer) bool) {
+		for c := &db.commits; ; runtime.Gosched() {
+			c.mu.Lock()
+			ok := cond(c)
+			c.mu.Unlock()
+			if ok {
+				return
+			}
+		}
+	}
+
+	// Four small ones make a group, which alone is in flight.
+	commit("first", 1)
+	<-gate.arrived
+	commit("second", 1)
+	<-gate.arrived
+	for i := range 4 {
+		commit(fmt.Sprint(i), 1)
+	}
+	close(gate.gates[0])
+	<-gate.arrived
+	close(gate.gates[1])
+	until(func(c *committer) bool { return c.leaders == 1 })
+
+	commit("not worth leading", 3<<20)
+	commit("worth leading", 3<<20)
+	until(func(c *committer) bool { return len(c.queue) == 1 })
+	close(gate.gates[2])
+	until(func(c *committer) bool { return c.leaders == 0 })
+	if n := len(db.commits.queue); n > 0 {
+		t.Fatalf("%d commits wait and nobody leads", n)
+	}
+	for range 8 {
+		mustOK(t, <-done)
+	}
+	mustOK(t, db.Close())
+}
