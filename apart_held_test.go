@@ -35,16 +35,7 @@ func mustFlush(t *testing.T, db *DB) {
 
 func openApart(t *testing.T) *DB {
 	t.Helper()
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20}, still{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return openStillWith(t, &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20})
 }
 
 // What is to be collected is chosen by a state that others may have left behind

@@ -22,7 +22,12 @@ func openStill(t *testing.T) *DB {
 
 func openStillOn(t *testing.T, fs vfs.FS) *DB {
 	t.Helper()
-	db, err := openDriven("/db", &Options{FS: fs}, still{})
+	return openStillWith(t, &Options{FS: fs})
+}
+
+func openStillWith(t *testing.T, opts *Options) *DB {
+	t.Helper()
+	db, err := openDriven("/db", opts, still{})
 	if err != nil {
 		t.Fatal(err)
 	}

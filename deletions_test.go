@@ -78,6 +78,16 @@ func staysAtRest(t *testing.T, db *stoat.DB) {
 	}
 }
 
+// aMinuteGivesItBack demands that a database which nobody writes to any more gives
+// its space back, and closes it.
+func aMinuteGivesItBack(t *testing.T, db *stoat.DB, before int64) {
+	t.Helper()
+	time.Sleep(time.Minute)
+	cameBack(t, db, before)
+	staysAtRest(t, db)
+	must(t, db.Close())
+}
+
 // written counts all that is done and written behind the commits.
 func written(db *stoat.DB) [6]int64 {
 	s := db.Stats()
@@ -103,10 +113,7 @@ func TestAnIdleDatabaseGivesBackWhatAFewDeletionsFree(t *testing.T) {
 		db := openOn(t, vfs.NewMem(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
-		time.Sleep(time.Minute)
-		cameBack(t, db, before)
-		staysAtRest(t, db)
-		must(t, db.Close())
+		aMinuteGivesItBack(t, db, before)
 	})
 }
 
@@ -166,10 +173,7 @@ func TestWhatWasDeletedBeforeCloseComesBackAfterTheNextOpening(t *testing.T) {
 		deleteFirst(t, db, 50, ranged)
 		must(t, db.Close())
 		db = openOn(t, disk, usual)
-		time.Sleep(time.Minute)
-		cameBack(t, db, before)
-		staysAtRest(t, db)
-		must(t, db.Close())
+		aMinuteGivesItBack(t, db, before)
 	})
 }
 
@@ -185,10 +189,7 @@ func TestAnOpeningThatNobodyWritesToDoesWhatTheLastOneHasLeft(t *testing.T) {
 			t.Fatalf("%d bytes of values are left of %d", s.ValueBytes, before)
 		}
 		db = openOn(t, disk, nil)
-		time.Sleep(time.Minute)
-		cameBack(t, db, before)
-		staysAtRest(t, db)
-		must(t, db.Close())
+		aMinuteGivesItBack(t, db, before)
 	})
 }
 
