@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,6 +236,13 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 		if !mutant.On(mutant.SkipPointCheck) {
 			w.reads.AddKey(key, hash)
 		}
+	}
+	if len(tx.view.tables) > 1 {
+		warm := uint64(0)
+		for _, t := range tx.view.tables {
+			warm += t.Warm(hash)
+		}
+		runtime.KeepAlive(warm)
 	}
 	for _, t := range tx.view.tables {
 		v, m, seq, ok := t.Get(key, hash, tx.seq)

@@ -95,7 +95,7 @@ func (o *output) create() error {
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
 	opts := o.job.Writer
-	opts.Salt = o.file.Salt
+	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
 	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {
 		return errors.Join(err, o.file.File.Close())
 	}
@@ -104,16 +104,16 @@ func (o *output) create() error {
 
 // end finishes the last table, which may have nothing but range deletions.
 func (o *output) end() error {
-	if o.writer == nil && o.deletions.Clip(o.from, nil).Len() > 0 {
+	if o.writer == nil && o.deletions.Clip(o.from, o.job.To).Len() > 0 {
 		if err := o.create(); err != nil {
 			return err
 		}
 	}
-	return o.finish(nil)
+	return o.finish(o.job.To)
 }
 
 // finish ends the table being written, if there is one. It gets the range
-// deletions up to next, where the table after it begins; nil is the end.
+// deletions up to next, where the table after it begins; nil is the end of all.
 func (o *output) finish(next []byte) error {
 	if o.writer == nil {
 		return nil

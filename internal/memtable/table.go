@@ -276,6 +276,16 @@ func (t *Table) find(key []byte, hash uint32) Ref {
 	return 0
 }
 
+// Warm brings the place in the index where the search for a hash begins into the
+// cache. A reader of several tables asks all of them first, so that it waits for
+// their cache misses together. It returns a number of no meaning.
+func (t *Table) Warm(hash uint64) uint64 {
+	if ix := t.index.Load(); ix != nil {
+		return uint64(ix.touch(uint32(hash >> 32)))
+	}
+	return 0
+}
+
 // Get returns the newest version of key with a sequence number of at most at;
 // a deletion is a version. Range deletions have no part in it, see Cover, but
 // for this: what one of the same transaction has killed is not there. The value is borrowed until Release or Reset.

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -17,7 +18,7 @@ type valueFile struct {
 // Values returns the reader of the value file with the given identity.
 func (v *View) Values(num base.FileNum) (*values.Reader, error) {
 	i := v.valueFile(num)
-	if i == len(v.values) || v.values[i].Num != num {
+	if i == len(v.numbers) || v.numbers[i] != num {
 		return nil, base.InFile(base.Corrupt(-1, "value file of a pointer", uint64(num), "a live one"), fmt.Sprintf("value file %d", num))
 	}
 	f := &v.values[i]
@@ -31,15 +32,14 @@ func (v *View) Values(num base.FileNum) (*values.Reader, error) {
 // less than num. The search has no branches that depend on the numbers: which
 // file a key's value is in, nobody can predict.
 func (v *View) valueFile(num base.FileNum) int {
-	from, n := 0, len(v.values)
+	from, n := 0, len(v.numbers)
 	for n > 1 {
 		half := n / 2
-		if v.values[from+half-1].Num < num {
-			from += half
-		}
+		_, less := bits.Sub64(uint64(v.numbers[from+half-1]), uint64(num), 0)
+		from += half & -int(less)
 		n -= half
 	}
-	if n == 1 && v.values[from].Num < num {
+	if n == 1 && v.numbers[from] < num {
 		from++
 	}
 	return from

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
@@ -18,6 +19,8 @@ type View struct {
 	files   *Files
 	levels  []level
 	values  []valueFile // ascending by identity
+	// numbers are the identities of values, side by side: what a search loads.
+	numbers []base.FileNum
 }
 
 // View returns what readers use of v. Levels that old has too are shared with
@@ -40,6 +43,7 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 		}
 	}
 	view.values = f.valueFiles(v.Values, old)
+	view.numbers = numbersOf(view.values, old)
 	return view
 }
 
@@ -62,6 +66,18 @@ func (f *Files) valueFiles(m []manifest.LiveValues, old *View) []valueFile {
 		}
 	}
 	return files
+}
+
+// numbersOf returns the identities of files, those of old if they are the same.
+func numbersOf(files []valueFile, old *View) []base.FileNum {
+	if old != nil && slices.EqualFunc(files, old.numbers, func(f valueFile, n base.FileNum) bool { return f.Num == n }) {
+		return old.numbers
+	}
+	numbers := make([]base.FileNum, len(files))
+	for i := range files {
+		numbers[i] = files[i].Num
+	}
+	return numbers
 }
 
 // level returns the level of the tables in m, that of old if it has the same.

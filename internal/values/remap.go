@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math/bits"
+	"runtime"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -133,6 +134,8 @@ func (m *remap) find(off int64) (int64, bool) {
 		return 0, false
 	}
 	lo, hi := load32(m.index, b), load32(m.index, b+1)
+	// What the search ends with is waited for together with what it reads.
+	runtime.KeepAlive(load32(m.to, min(lo, m.count-1)))
 	for hi-lo > 2*perBucket {
 		if mid := lo + (hi-lo)/2; load32(m.from, mid) <= want {
 			lo = mid
