@@ -167,11 +167,6 @@ func (q *quietTime) calm() (now calm, calmer time.Duration) {
 	return idling, 0
 }
 
-// left returns how long it is until the database is idle, 0 if it is.
-func (q *quietTime) left() time.Duration {
-	return max(0, idleAfter-q.quiet())
-}
-
 // began is where monotonic begins.
 var began = time.Now()
 

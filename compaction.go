@@ -169,6 +169,9 @@ func (d *DB) calm() (now calm, calmer time.Duration) {
 func (d *DB) compactStep() (again time.Duration, err error) {
 	for {
 		now, calmer := d.calm()
+		if now == pausing && d.flushesFirst() {
+			now = busy // until the end of the flush, or of the pause
+		}
 		damaged := len(d.damaged.all())
 		var due bool
 		if err := guard(func() (err error) {

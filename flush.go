@@ -1,12 +1,14 @@
 package stoat
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
-	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -76,10 +78,8 @@ func (d *DB) flushable(v *view) int {
 func (d *DB) flush(v *view, from int) error {
 	started := time.Now()
 	flushed := v.tables[from:]
-	values := placement{db: d}
-	values.sample.every = 1 + entriesOf(flushed)/replacedSamples
 	d.at(pointPicked)
-	result, err := d.writeRun(flushed, &values)
+	result, values, err := d.writeRun(flushed)
 	if err != nil && !mutant.On(mutant.SwallowFlushError) {
 		d.removeOutput(result)
 		values.abandon()
@@ -124,20 +124,21 @@ func (d *DB) flush(v *view, from int) error {
 	return nil
 }
 
-// writeRun writes memtables as a new run of level 0, and their longer values
-// where values says.
-func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.Result, error) {
+// halvesMin is the size of a flush that two goroutines do, a half of the keys
+// each. Nearly all of the time goes into writing to pages that the system has to
+// find first, and one goroutine at a time writes to a file.
+// Where memtables are small, so is what is worth it.
+const halvesMin = 8 << 20
+
+// writeRun writes memtables as a new run of level 0, and their longer values into
+// the files of the placement that it returns, also beside an error.
+func (d *DB) writeRun(memtables []*memtable.Table) (compact.Result, *placement, error) {
 	version := d.manifest.State().Version
-	sources := make([]memtable.Iter, len(memtables))
-	inputs := make([]iter.Source, len(memtables))
 	size := int64(0)
-	for i, t := range memtables {
-		sources[i].Init(t, false)
-		defer sources[i].Close()
-		inputs[i] = &sources[i]
+	for _, t := range memtables {
 		size += t.DataBytes()
 	}
-	job := d.newJob(inputs)
+	job := d.newJob(nil)
 	if s := job.Rules.Snapshots; mutant.On(mutant.FlushUnpublished) {
 		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
 	}
@@ -146,12 +147,56 @@ func (d *DB) writeRun(memtables []*memtable.Table, values *placement) (compact.R
 	job.Writer.Compression = d.opts.Compression.ofTables(0)
 	cuts := compact.CutsOfFlush(version, d.shape(busy), size)
 	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin
-	job.Place = values.place
-	result, err := compact.Run(job)
-	if err == nil {
-		err = values.finish()
+
+	var halves []compact.Job
+	middle, err := d.middle(memtables, size, cuts.Splits)
+	if err != nil {
+		return compact.Result{}, &placement{db: d}, err
 	}
-	return result, err
+	if halves = append(halves, job); middle != nil {
+		halves = append(halves, job)
+		halves[0].To, halves[1].From = middle, middle
+	}
+	placements := make([]placement, len(halves))
+	for i := range halves {
+		p := &placements[i]
+		p.db, p.sample.every = d, 1+entriesOf(memtables)/replacedSamples
+		halves[i].Place = p.place
+		for _, t := range memtables {
+			it := new(memtable.Iter)
+			it.Init(t, false)
+			defer it.Close()
+			halves[i].Sources = append(halves[i].Sources, it)
+		}
+	}
+	result, err := compact.RunParts(halves)
+	all := &placements[0]
+	for i := range placements {
+		if err == nil {
+			err = placements[i].finish()
+		} else {
+			_ = placements[i].close() // the file will be removed
+		}
+		if i > 0 {
+			all.add(&placements[i])
+		}
+	}
+	return result, all, err
+}
+
+// middle returns the key at which a flush of so many bytes is cut in two, or nil.
+// That is one of the splits, if there are any.
+func (d *DB) middle(memtables []*memtable.Table, size int64, splits [][]byte) ([]byte, error) {
+	if size < min(halvesMin, d.opts.MemtableSize/4) || d.driver != nil {
+		return nil, nil
+	}
+	largest := slices.MaxFunc(memtables, func(a, b *memtable.Table) int { return cmp.Compare(a.DataBytes(), b.DataBytes()) })
+	middle, err := largest.Middle()
+	if err != nil || len(splits) == 0 {
+		return middle, err
+	}
+	i, _ := slices.BinarySearchFunc(splits, middle, bytes.Compare)
+	return splits[min(i, len(splits)-1)], nil
 }
 
 // retainedDeletions returns the range deletions of memtables that snapshots see.
@@ -185,19 +230,23 @@ const (
 // idleFlush flushes the memtable that takes the writes when there have been
 // none for a while. Then the log becomes small, and idle merging begins. It does
 // not wait if deletions hide much, nor, on a disk that is low, if there is much to
-// flush, and if there is little, flushes that in the end.
+// flush, and if there is little, flushes that in the end. A pause is enough where
+// one is used to merge level 0: that is done once, for all that was written.
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
-	l, scarce, left := d.log.Load(), d.room.scarce(), d.background.quiet.left()
-	deletions, again := d.deletionsDue(left == 0 || scarce)
+	l, scarce := d.log.Load(), d.room.scarce()
+	now, calmer := d.background.quiet.calm()
+	rest := now == idling || scarce
+	deletions, again := d.deletionsDue(rest)
 	worthIt := deletions || l != nil && d.worthIdleFlush(l)
-	if left > 0 && !deletions && !(scarce && worthIt) {
+	merges := now == pausing && d.flushesFirst() && d.deep()
+	if now != idling && !deletions && !(scarce && worthIt) && !merges {
 		idle.dozing.Store(false)
 		d.room.rests(flushRests)
-		return left, nil
+		return calmer, nil
 	}
-	if left == 0 || scarce {
+	if rest {
 		d.rest(l)
 	}
 	if !worthIt && !(scarce && l != nil && d.view.Load().tables[0].Len() > 0) {
@@ -207,7 +256,8 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 	if d.commits.poisoned() != nil {
 		return 0, nil // what ended the commits has been told
 	}
-	if err := d.rotate(); err != nil {
+	// Who only pauses goes on with a log as it was.
+	if err := d.putAside(rest || deletions); err != nil {
 		err = fmt.Errorf("flush: %w", err)
 		d.backgroundFailed(err)
 		return 0, err
@@ -234,6 +284,18 @@ func (d *DB) rest(l *log.Writer) {
 	}
 	d.memory.rest()
 }
+
+// flushesFirst reports whether so much waits in memory that a merge of level 0
+// in a pause, which would rewrite what is below once more for it, comes after it
+// was flushed.
+func (d *DB) flushesFirst() bool {
+	v := d.view.Load()
+	return len(v.tables) > 1 || v.tables[0].Bytes() >= d.opts.MemtableSize/8
+}
+
+// deep reports whether there are as many runs of level 0 as a pause is used to
+// merge.
+func (d *DB) deep() bool { return d.manifest.State().Version.Runs() >= pausingRuns }
 
 // flushMin is how much is worth a flush of its own.
 func (d *DB) flushMin() int64 { return min(idleFlushMin, d.opts.MemtableSize/8) }
@@ -286,7 +348,10 @@ func (d *DB) flushSoon() {
 
 // rotate puts an empty memtable before the one that takes the writes, which
 // can then be flushed, and moves the log to a small segment.
-func (d *DB) rotate() error {
+func (d *DB) rotate() error { return d.putAside(true) }
+
+// putAside is rotate, which may leave the log where it is.
+func (d *DB) putAside(shrink bool) error {
 	c := &d.commits
 	c.build.Lock()
 	defer c.build.Unlock()
@@ -299,11 +364,13 @@ func (d *DB) rotate() error {
 		}
 	}
 	l := d.log.Load()
-	if err := l.Shrink(); err != nil {
-		if l.Err() != nil {
-			c.fail(err)
+	if shrink {
+		if err := l.Shrink(); err != nil {
+			if l.Err() != nil {
+				c.fail(err)
+			}
+			return err
 		}
-		return err
 	}
 	switch v := d.view.Load(); {
 	case v.tables[0].Len() > 0:

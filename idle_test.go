@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,4 +76,37 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 	if !ended {
 		t.Error("no failure ended the commits")
 	}
+}
+
+// A load leaves runs of level 0 and a memtable that is not full. When it ends, a
+// pause is enough to merge the runs, and the memtable is flushed before: merged
+// later by itself it would write the last level once more.
+func TestWhatALoadHasLeftIsMergedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		must(t, err)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for db.Stats().Flushes < 6 || db.Stats().MemtableBytes < 1<<19 {
+			must(t, db.Update(func(tx *stoat.Txn) error {
+				for range 200 {
+					if err := tx.Set(treeKey(rng.IntN(1e9)), make([]byte, 100)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			synctest.Wait() // for what it made due
+		}
+		before := db.Stats()
+		time.Sleep(time.Minute)
+		after := db.Stats()
+		if after.MemtableEntries != 0 {
+			t.Fatalf("%d entries are in memory after a minute", after.MemtableEntries)
+		}
+		if n := after.CompactedBytes - before.CompactedBytes; n > after.TableBytes*11/10 {
+			t.Errorf("%d bytes were written to merge %d", n, after.TableBytes)
+		}
+		must(t, db.Close())
+	})
 }

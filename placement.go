@@ -1,7 +1,9 @@
 package stoat
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -118,6 +120,14 @@ func (p *placement) close() error {
 	err := p.file.Close()
 	p.file, p.writer = nil, nil
 	return err
+}
+
+// add takes over the files of another one, which is not used any more.
+func (p *placement) add(other *placement) {
+	p.made = append(p.made, other.made...)
+	slices.SortFunc(p.made, func(a, b *manifest.ValueFile) int { return cmp.Compare(a.Num, b.Num) })
+	p.files = append(p.files, other.files...)
+	p.sample.add(other.sample)
 }
 
 // abandon deletes what was written.

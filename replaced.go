@@ -47,6 +47,12 @@ func (s *replacedSample) see(d *DB, key []byte) {
 	}
 }
 
+// add takes over what another sample of the same flush has seen.
+func (s *replacedSample) add(other replacedSample) {
+	s.asked += other.asked
+	s.found += other.found
+}
+
 // part returns which part replaces others, and whether that is known.
 func (s *replacedSample) part() (part float64, known bool) {
 	return float64(s.found) / float64(max(1, s.asked)), s.asked >= replacedSamples/4

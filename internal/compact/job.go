@@ -15,6 +15,9 @@ type Job struct {
 	// table.IterOptions.Unmapped. Values must stay valid until the second Fill
 	// after the one that showed them.
 	Sources []iter.Source
+	// From and To bound the keys that the job is about, [From, To); nil is no
+	// bound.
+	From, To []byte
 	// Deletions are the range deletions of all that is merged.
 	Deletions *rangedel.List
 	Rules     Rules

@@ -2,7 +2,9 @@ package compact
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -24,7 +26,7 @@ func Run(job Job) (Result, error) {
 	m := merge{
 		job:      &job,
 		retain:   NewRetain(job.Rules, job.Deletions),
-		out:      output{job: &job, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
+		out:      output{job: &job, from: job.From, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
 		patience: stopEvery,
 	}
 	if err := m.guarded(); err != nil {
@@ -32,6 +34,27 @@ func Run(job Job) (Result, error) {
 		return Result{Files: m.out.result.Files}, fmt.Errorf("compact: %w", err)
 	}
 	return m.out.result, nil
+}
+
+// RunParts runs jobs that make the parts of one run, in the order of their keys,
+// side by side.
+func RunParts(jobs []Job) (all Result, err error) {
+	results, errs := make([]Result, len(jobs)), make([]error, len(jobs))
+	var running sync.WaitGroup
+	for i := 1; i < len(jobs); i++ {
+		running.Go(func() { results[i], errs[i] = Run(jobs[i]) })
+	}
+	results[0], errs[0] = Run(jobs[0])
+	running.Wait()
+	for _, r := range results {
+		all.Tables = append(all.Tables, r.Tables...)
+		all.Files = append(all.Files, r.Files...)
+		all.EntriesRead += r.EntriesRead
+		all.EntriesWritten += r.EntriesWritten
+		all.BytesRead += r.BytesRead
+		all.BytesWritten += r.BytesWritten
+	}
+	return all, errors.Join(errs...)
 }
 
 // A merge is a job under way.
@@ -70,8 +93,11 @@ func (m *merge) run() error {
 	}
 	m.all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 	read, size := uint64(0), int64(0)
-	for ok := m.all.Seek(nil); ok; ok = m.all.Next() {
+	for ok := m.all.Seek(m.job.From); ok; ok = m.all.Next() {
 		e := &m.all.Entry
+		if m.job.To != nil && bytes.Compare(e.Key, m.job.To) >= 0 {
+			break
+		}
 		read++
 		size += int64(len(e.Key)) + int64(len(e.Value))
 		if m.patience -= 1 + len(e.Value)/valueUnit; m.patience < 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -94,14 +95,14 @@ func randomEntries(rng *rand.Rand, n, sources int) ([]base.Entry, []iter.Source)
 // files makes the files of jobs in fs.
 type files struct {
 	fs        vfs.FS
-	last      base.FileNum
+	last      atomic.Uint64
 	deletions *rangedel.List // of all tables read
 }
 
 func (f *files) create() (NewFile, error) {
-	f.last++
-	file, err := f.fs.Create(f.fs.Join("/", base.TableName(f.last)), vfs.CatTable)
-	return NewFile{Num: f.last, File: file, Salt: uint64(f.last)}, err
+	n := base.FileNum(f.last.Add(1))
+	file, err := f.fs.Create(f.fs.Join("/", base.TableName(n)), vfs.CatTable)
+	return NewFile{Num: n, File: file, Salt: uint64(n)}, err
 }
 
 // read returns the entries of tables, in order, and checks what the manifest
@@ -194,8 +195,25 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 	}
 }
 
-// TestRunKeepsWhatTheRulesKeep merges random sources and compares the tables
-// with the rules applied to all entries in order.
+// parts cuts a job into as many, at keys drawn at random.
+func parts(rng *rand.Rand, job Job, n, keys int) []Job {
+	jobs := []Job{job}
+	for from := 0; len(jobs) < n; {
+		from += rng.IntN(keys)
+		at := fmt.Appendf(nil, "key-%05d", from)
+		next := job
+		next.From, jobs[len(jobs)-1].To = at, at
+		next.Sources = nil
+		for _, s := range job.Sources {
+			next.Sources = append(next.Sources, &entrySource{entries: s.(*entrySource).entries})
+		}
+		jobs = append(jobs, next)
+	}
+	return jobs
+}
+
+// TestRunKeepsWhatTheRulesKeep merges random sources, as one job or in parts, and
+// compares the tables with the rules applied to all entries in order.
 func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(150) {
@@ -215,7 +233,7 @@ func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
 			job.Splits = append(job.Splits, fmt.Appendf(nil, "key-%05d", i))
 		}
 		job.Deletions = randomDeletions(rng, n)
-		result, err := Run(job)
+		result, err := RunParts(parts(rng, job, 1+rng.IntN(3), n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +315,7 @@ func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
 	splits := [][]byte{[]byte("key-000010"), []byte("key-001000"), []byte("key-0015"), []byte("key-003000"), []byte("x")}
 	result, err := Run(Job{
 		Sources: []iter.Source{&entrySource{entries: manyEntries(5000, 100)}}, Rules: seeAll,
-		TableSize: 1 << 30, SplitMin: 60_000, Splits: splits, NewFile: out.create,
+		TableSize: 1 << 30, SplitMin: 65_000, Splits: splits, NewFile: out.create,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -395,8 +413,8 @@ func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
 		if !errors.Is(err, errStop) || asked != 3 {
 			t.Errorf("%s: error %v after %d questions", name, err, asked)
 		}
-		if result.Tables != nil || len(result.Files) != int(out.last) || len(result.Files) == 0 {
-			t.Errorf("%s: result %+v, %d files", name, result, out.last)
+		if result.Tables != nil || len(result.Files) != int(out.last.Load()) || len(result.Files) == 0 {
+			t.Errorf("%s: result %+v, %d files", name, result, out.last.Load())
 		}
 	}
 }
@@ -407,7 +425,7 @@ func TestAnErrorOfASourceEndsTheJob(t *testing.T) {
 	good := &entrySource{entries: manyEntries(500, 10)}
 	bad := &entrySource{entries: manyEntries(400, 10)[300:], fail: errStop}
 	result, err := Run(Job{Sources: []iter.Source{good, bad}, Rules: seeAll, TableSize: 1 << 20, NewFile: out.create})
-	if !errors.Is(err, errStop) || len(result.Files) != int(out.last) {
+	if !errors.Is(err, errStop) || len(result.Files) != int(out.last.Load()) {
 		t.Errorf("error %v, result %+v", err, result)
 	}
 }

@@ -50,6 +50,27 @@ type cursor struct {
 	run  *run
 }
 
+// Middle returns a key with about as many entries before it as behind it, a copy,
+// or nil if there is none.
+func (t *Table) Middle() ([]byte, error) {
+	set, err := t.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer t.dropSet(set)
+	var longest []item
+	for _, r := range set.runs {
+		if len(r.items) > len(longest) {
+			longest = r.items
+		}
+	}
+	if len(longest) == 0 {
+		return nil, nil
+	}
+	e := t.arena.at(longest[len(longest)/2].ref)
+	return bytes.Clone(e.key(e.word())), nil
+}
+
 // Init makes it an iterator over all entries of t that were published before,
 // at no position. An iterator that was used before is closed first.
 func (it *Iter) Init(t *Table, reverse bool) {

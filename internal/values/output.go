@@ -8,6 +8,10 @@ import (
 // writeSize is the size of the buffer that a file is written through.
 const writeSize = 1 << 20
 
+// writeUnit is where writes end, but for the last: a page that two of them write
+// to goes to the device twice.
+const writeUnit = 64 << 10
+
 // An output appends to a file through a buffer. After an error it stays in
 // that error.
 type output struct {
@@ -31,7 +35,9 @@ func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
 // one. n is at most writeSize.
 func (o *output) room(n int) {
 	if len(o.buf)+n > writeSize {
-		o.flush()
+		whole := max(0, o.pos()&^(writeUnit-1)-o.off)
+		o.put(o.buf[:whole])
+		o.buf = o.buf[:copy(o.buf, o.buf[whole:])]
 	}
 }
 
