@@ -111,7 +111,7 @@ func (c *collection) run(choices []values.Choice) error {
 // those for which memory is short: they are chosen again.
 func (c *collection) findLive() (err error) {
 	for len(c.queue) > 0 {
-		if c.live, err = c.db.liveIn(c.queue, liveBytes); err == nil {
+		if c.live, err = c.db.liveIn(c.queue, liveBytes, c.stop); err == nil {
 			c.queue = slices.DeleteFunc(c.queue, func(f *manifest.ValueFile) bool { return c.live[f.Num] == nil })
 			return nil
 		}
@@ -273,11 +273,19 @@ func (l *liveValues) writeBack(d *DB) error {
 // liveBytes bounds the memory that liveIn takes, unless one file alone takes more.
 const liveBytes = 64 << 20
 
-// liveIn walks over all tables that refer to some value files. It reads them
-// through readers of its own, by large reads, and in the slot of a reader: the
-// tables stay although they are replaced meanwhile. If what is live in the files
-// takes more than most bytes, the last ones are left out.
-func (d *DB) liveIn(of []*manifest.ValueFile, most int) (live map[base.FileNum]*liveValues, err error) {
+// walkStep is how many bytes of keys and values a walk passes over before it looks
+// again whether to go on.
+const walkStep = 256 << 10
+
+// liveIn walks over all tables that refer to some value files, unless stop
+// returns an error. It reads them through readers of its own, by large reads, and
+// in the slot of a reader: the tables stay although they are replaced meanwhile.
+// If what is live in the files takes more than most bytes, the last ones are left
+// out.
+func (d *DB) liveIn(of []*manifest.ValueFile, most int, stop func() error) (live map[base.FileNum]*liveValues, err error) {
+	if err = stop(); err != nil {
+		return nil, err
+	}
 	slot, err := d.acquire()
 	if err != nil {
 		return nil, err
@@ -297,11 +305,17 @@ func (d *DB) liveIn(of []*manifest.ValueFile, most int) (live map[base.FileNum]*
 		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
 		inputs[i].Source = &levels[i]
 	}
-	memory := 0
+	memory, unlooked := 0, walkStep
 	var all iter.Visible
 	all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 	for ok := all.Seek(nil); ok; ok = all.Next() {
 		e := &all.Entry
+		if unlooked -= len(e.Key) + len(e.Value); unlooked < 0 {
+			unlooked = walkStep
+			if err := stop(); err != nil {
+				return nil, err
+			}
+		}
 		if e.Meta.Kind != base.KindPointer {
 			continue
 		}

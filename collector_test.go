@@ -73,13 +73,13 @@ func TestCollectionTakesNoMoreFilesAtOnceThanItHasMemoryFor(t *testing.T) {
 			files = append(files, f.ValueFile)
 		}
 	}
-	all, err := db.liveIn(files, liveBytes)
+	all, err := db.liveIn(files, liveBytes, db.stopped)
 	if err != nil || len(all) != len(files) || len(files) < 3 {
 		t.Fatalf("%d of %d files, %v", len(all), len(files), err)
 	}
 	two := all[files[0].Num].bytes() + all[files[1].Num].bytes()
 	for most, want := range map[int]int{two: 2, two - 1: 1, 1: 1} {
-		some, err := db.liveIn(files, most)
+		some, err := db.liveIn(files, most, db.stopped)
 		if err != nil || len(some) != want {
 			t.Errorf("in %d bytes: %d files, want %d, %v", most, len(some), want, err)
 		}

@@ -443,7 +443,7 @@ func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 		"gathering": func() error { return db.compact(plan, stop) },
 		"rewriting": func() error {
 			files := []*manifest.ValueFile{v.Values[0].ValueFile}
-			live, err := db.liveIn(files, liveBytes)
+			live, err := db.liveIn(files, liveBytes, db.stopped)
 			if err != nil {
 				return err
 			}
