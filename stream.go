@@ -98,25 +98,31 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
-// stream writes what r reads into a value file.
-func (d *DB) stream(key []byte, r io.Reader) (*streamed, values.Pointer, error) {
+// stream writes what r reads into a value file. Nothing is left of that after an
+// error, nor after a panic of the reader.
+func (d *DB) stream(key []byte, r io.Reader) (s *streamed, at values.Pointer, err error) {
 	if !d.background.enter() {
-		return nil, values.Pointer{}, ErrClosed
+		return nil, at, ErrClosed
 	}
 	num, file, err := d.newValueFile()
 	d.background.running.Done()
 	if err != nil {
-		return nil, values.Pointer{}, err
+		return nil, at, err
 	}
-	props, pointer, err := writeStream(file, values.WriterOptions{Num: num, Salt: rand.Uint64()}, key, r)
-	if err = errors.Join(err, file.Close()); err != nil {
-		d.removeStreamed(num)
-		if errors.Is(err, values.ErrTooLarge) {
-			err = ErrValueTooLarge
+	defer func() {
+		if err = errors.Join(err, file.Close()); err != nil || s == nil {
+			s = nil
+			d.removeStreamed(num)
 		}
-		return nil, values.Pointer{}, fmt.Errorf("stream a value: %w", err)
+	}()
+	props, at, err := writeStream(file, values.WriterOptions{Num: num, Salt: rand.Uint64()}, key, r)
+	if errors.Is(err, values.ErrTooLarge) {
+		err = ErrValueTooLarge
 	}
-	return &streamed{file: valueFileOf(props, num)}, pointer, nil
+	if err != nil {
+		return nil, at, fmt.Errorf("stream a value: %w", err)
+	}
+	return &streamed{file: valueFileOf(props, num)}, at, nil
 }
 
 // writeStream writes a value file of one value. Its version is not known yet:

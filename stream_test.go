@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -159,6 +160,47 @@ func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+type panickingReader struct{ with any }
+
+func (r panickingReader) Read([]byte) (int, error) { panic(r.with) }
+
+func TestAReaderThatPanicsLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewMem()
+	faults := vfs.NewFaults(fs)
+	var open atomic.Int64 // value files
+	faults.Observe(func(op vfs.Op) {
+		switch {
+		case op.Category != vfs.CatValue:
+		case op.Kind == vfs.OpCreate:
+			open.Add(1)
+		case op.Kind == vfs.OpClose:
+			open.Add(-1)
+		}
+	})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
+	must(t, err)
+	tx, err := db.Begin(stoat.ReadWrite)
+	must(t, err)
+	func() {
+		defer func() {
+			if p := recover(); p != "on purpose" {
+				t.Errorf("the caller of SetReader recovered %v", p)
+			}
+		}()
+		_ = tx.SetReader([]byte("k"), io.MultiReader(patterned(4<<20), panickingReader{"on purpose"}))
+	}()
+	if n := valueFiles(t, fs); n != 0 {
+		t.Errorf("%d value files are left", n)
+	}
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d value files are open", n)
+	}
+	must(t, tx.SetReader([]byte("k"), patterned(2<<20)))
+	must(t, tx.Commit())
+	must(t, db.Close())
+}
 
 // stoppingReader gives bytes without end, and calls stop once it has given some.
 type stoppingReader struct {
