@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -24,8 +25,8 @@ type clock struct {
 
 // clockStopped is set in clock.high when Close is about to keep the time for the
 // last time: a reader that comes later must not be told of a later one, which
-// nobody would keep. No time is so high.
-const clockStopped = 1 << 63
+// nobody would keep. No time is so high: recovery takes one for corruption.
+const clockStopped = base.TimeMsMax + 1
 
 // keepFree is how many bytes must be free on the device for readers to have the
 // time kept. On a full disk the room that the manifest has left is for the edits

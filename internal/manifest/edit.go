@@ -69,6 +69,9 @@ func (e Edit) check(s State) error {
 			return err
 		}
 	}
+	if e.ClockHighMs.Value > base.TimeMsMax {
+		return fmt.Errorf("manifest: the clock is at %d, want less than 2^63", e.ClockHighMs.Value)
+	}
 	return errors.Join(
 		checkRise("format version", s.FormatVersion, e.FormatVersion),
 		checkRise("last sequence number", s.LastSeq, e.LastSeq),

@@ -54,6 +54,15 @@ func TestRecordsThatMakeNoSenseAreReported(t *testing.T) {
 			b.Record(snapshot, 0)
 			b.Record(Edit{HashSeed: Some(uint64(1))}.AppendTo(nil), 0)
 		},
+		"a time beyond all clocks": func(b *record.Builder) {
+			b.Record(snapshot, 0)
+			b.Record(Edit{ClockHighMs: Some(uint64(base.TimeMsMax + 1))}.AppendTo(nil), 0)
+		},
+		"a snapshot at a time beyond all clocks": func(b *record.Builder) {
+			late := firstState()
+			late.ClockHighMs = base.TimeMsMax + 6
+			b.Record(late.snapshot().AppendTo(nil), 0)
+		},
 		"an edit that is none": func(b *record.Builder) {
 			b.Record(snapshot, 0)
 			b.Record([]byte{1}, 0)

@@ -13,9 +13,9 @@ import (
 //
 //	offset  size  field
 //	0       8     sequence number, little-endian
-//	8       8     commit time, milliseconds of Unix time: the highest time the
-//	              database had seen, so that no clock turned back brings an
-//	              expired key back
+//	8       8     commit time, milliseconds of Unix time, less than 2^63: the
+//	              highest time the database had seen, so that no clock turned
+//	              back brings an expired key back
 //	16      4     number of entries
 //	20      ...   entries
 //
@@ -99,6 +99,9 @@ func Decode(payload []byte, begin func(Header) error, visit func(key, value []by
 	}
 	if h.Seq == 0 || h.Seq > base.SeqNumMax {
 		return base.Corrupt(0, "transaction sequence number", uint64(h.Seq), "1 to 2^48-1")
+	}
+	if h.TimeMs > base.TimeMsMax {
+		return base.Corrupt(8, "transaction time", h.TimeMs, "less than 2^63")
 	}
 	if err := begin(h); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -173,7 +174,7 @@ func TestPayloadComesBackAsItWent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 300 {
 		var want []base.Entry
-		h := Header{Seq: base.SeqNum(1 + rng.Uint64N(uint64(base.SeqNumMax))), TimeMs: rng.Uint64(), Count: uint32(rng.IntN(20))}
+		h := Header{Seq: base.SeqNum(1 + rng.Uint64N(uint64(base.SeqNumMax))), TimeMs: rng.Uint64N(base.TimeMsMax), Count: uint32(rng.IntN(20))}
 		b := h.AppendTo(nil)
 		bound := HeaderSize
 		for range h.Count {
@@ -248,6 +249,20 @@ func TestPayloadsThatNoTransactionWritesAreRefused(t *testing.T) {
 		})
 		if !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestATimeBeyondAllClocksIsCorruption(t *testing.T) {
+	t.Parallel()
+	for _, ms := range []uint64{0, base.TimeMsMax, base.TimeMsMax + 1, base.TimeMsMax + 6, math.MaxUint64} {
+		shown := false
+		err := Decode(Header{Seq: 1, TimeMs: ms}.AppendTo(nil), func(Header) error {
+			shown = true
+			return nil
+		}, nil)
+		if refused := errors.Is(err, base.ErrCorrupt); refused != (ms > base.TimeMsMax) || refused == shown {
+			t.Errorf("time %d: %v, shown: %v", ms, err, shown)
 		}
 	}
 }
