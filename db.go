@@ -277,6 +277,7 @@ func (d *DB) sealLog(orderly bool) error {
 		if err := l.Close(); err != nil || !orderly {
 			return err
 		}
+		d.restLog(l)
 		spans := slices.Clone(d.manifest.State().Spans)
 		// What was flushed is not needed any more.
 		last := &spans[len(spans)-1]

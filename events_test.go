@@ -186,6 +186,44 @@ func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 	}
 }
 
+func TestAFreeLogFileThatCannotBeRemovedDoesNotFailClose(t *testing.T) {
+	t.Parallel()
+	var log eventLog
+	disk := vfs.NewMem()
+	faults := vfs.NewFaults(disk)
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.add})
+	must(t, err)
+	setAll(t, db, 0, 1000, 300, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	setAll(t, db, 1000, 1001, 300, 1) // stays in the log
+	stuck := faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	must(t, db.Close())
+	if stuck.Fired() == 0 {
+		t.Fatal("there was no file to be removed")
+	}
+	if n := countEvents[stoat.Warning](&log); n == 0 {
+		t.Error("there was no warning")
+	}
+
+	// Close has noted the end of the log: that it is gone is damage.
+	names, err := disk.List(dbDir)
+	must(t, err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		f, err := disk.OpenReadWrite(disk.Join(dbDir, name), vfs.CatLog)
+		must(t, err)
+		size, err := f.Size()
+		must(t, err)
+		_, err = f.WriteAt(make([]byte, size-8192), 8192) // all but the header
+		must(t, err)
+		must(t, f.Close())
+	}
+	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+	wantError(t, "open without the end of the log", err, stoat.ErrCorrupt)
+}
+
 // TestACallbackThatHangsCostsEventsAndNothingElse lets a callback wait while
 // far more happens than events may wait.
 func TestACallbackThatHangsCostsEventsAndNothingElse(t *testing.T) {

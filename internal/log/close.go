@@ -5,9 +5,9 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 )
 
-// Close makes everything durable, marks the log as closed in order, and gives
-// back what free files an idle database does not need. A poisoned writer is
-// closed without any of this. No other call may be running, or follow.
+// Close makes everything durable and marks the log as closed in order. A
+// poisoned writer is closed without any of this. No other call may be running,
+// and none that writes to the log may follow.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	for w.mu.preparing || w.mu.seg.inUse() {
@@ -21,10 +21,7 @@ func (w *Writer) Close() error {
 	}
 	err := w.markClosed()
 	w.mu.seg.close()
-	if err != nil {
-		return err
-	}
-	return w.Rest()
+	return err
 }
 
 // Span returns the writer's span, sealed behind its last record, once Close

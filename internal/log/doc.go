@@ -48,7 +48,7 @@
 //
 // Reserve, Begin, Write, End, Flush and Shrink belong to the caller's commit
 // mutex. Sync may run beside them and beside another Sync. Release, Rest and
-// Stats may be called at any time.
+// Stats may be called at any time, Rest and Stats also after Close.
 //
 //	building --Flush--> flushed --Sync--> durable
 //	any state --failed write or sync--> poisoned (every call returns the error)

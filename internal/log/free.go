@@ -42,8 +42,8 @@ func (w *Writer) Release(before uint64) error {
 	return w.trim(freeMax, w.o.SegmentSizeMax)
 }
 
-// Rest deletes the free files of a database that nobody writes to but one,
-// which is small.
+// Rest deletes the free files of a database that nobody writes to, or that is
+// closed, but one, which is small.
 func (w *Writer) Rest() error { return w.trim(1, w.o.SegmentSizeMin) }
 
 // trim deletes free files until at most count are left, none larger than size.

@@ -104,7 +104,7 @@ func fillAndShrink(t *testing.T, w *Writer) {
 	must(t, w.Release(w.Segment()))
 }
 
-func TestShrinkReleaseAndCloseGiveBackTheDisk(t *testing.T) {
+func TestShrinkReleaseAndRestGiveBackTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
@@ -113,6 +113,7 @@ func TestShrinkReleaseAndCloseGiveBackTheDisk(t *testing.T) {
 	fillAndShrink(t, w)
 	spans := []base.LogSpan{{First: w.Current()}}
 	must(t, w.Close())
+	must(t, w.Rest())
 	if used := disk.UsedBytes(); used > 1<<20 {
 		t.Fatalf("%d bytes of an empty log", used)
 	}
