@@ -216,8 +216,15 @@ func (d *DB) release(slot *readerSlot) {
 
 // Sync returns nil when everything committed before the call is on the
 // device, buffered commits included.
+//
+// A read-only database cannot see to that. When its writer did not live to close
+// it, the last commits may be in the memory of the system alone: Sync is
+// ErrReadOnly then.
 func (d *DB) Sync() error {
 	if d.opts.ReadOnly && !d.closed.Load() {
+		if d.recovered.Unproven() {
+			return errUnproven
+		}
 		return nil
 	}
 	return d.commits.submit(context.Background(), &request{sync: true, ready: make(chan signal, 1)})

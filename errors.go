@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -52,6 +53,9 @@ var (
 	// one byte.
 	ErrValueTooLarge = errors.New("stoat: value too large")
 )
+
+// errUnproven is what Sync says of a read-only database.
+var errUnproven = fmt.Errorf("%w: the end of the log is not known to be on the device", ErrReadOnly)
 
 // errNoName is what Open and Checkpoint say of an empty name.
 var errNoName = errors.New("stoat: the name of the directory is empty")
