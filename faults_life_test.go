@@ -257,9 +257,20 @@ func TestFailedSyncEndsCommits(t *testing.T) {
 
 // TestFullDisk fills a disk: commits fail with ErrNoSpace, reads go on, the
 // database can be closed and opened, and when there is room again it goes on.
+// Some disks cannot reserve what the log has promised to have.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
+	for _, reserves := range []bool{true, false} {
+		t.Run(fmt.Sprintf("reserves=%t", reserves), func(t *testing.T) {
+			t.Parallel()
+			testFullDisk(t, reserves)
+		})
+	}
+}
+
+func testFullDisk(t *testing.T, reserves bool) {
 	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+	r.fs.SetReserves(reserves)
 	_, err := r.open(0, 0)
 	must(t, err)
 	commitSome(t, r, 10, 100)

@@ -355,6 +355,47 @@ func TestAFullDiskDoesNotPoisonAndCommitsGoOnWhenThereIsSpace(t *testing.T) {
 	}
 }
 
+// What Reserve has promised must hold when somebody else fills the disk right
+// after it.
+func TestASegmentIsWrittenAheadWhereItsSpaceCannotBeReserved(t *testing.T) {
+	t.Parallel()
+	const room = 1 << 30
+	for _, size := range []int{100, 100_000, 3 << 20} { // small and bulk syncs, and segments for one record
+		disk := newTestDisk(t)
+		disk.SetReserves(false)
+		o := testOptions(disk, 1)
+		o.SegmentSizeMin, o.SegmentSizeMax, o.FrameSizeMax = 64<<10, 1<<20, 0
+		w, spans, err := open(o, nil, nil)
+		must(t, err)
+		p, n := make([]byte, size), 0
+		for ; w.Stats().Rotations < 4; n++ {
+			must(t, w.Reserve(int64(size)))
+			disk.SetCapacity(disk.UsedBytes())
+			w.Begin()
+			w.Write(p)
+			w.End()
+			must(t, w.Flush())
+			must(t, w.Sync())
+			disk.SetCapacity(room)
+		}
+		disk.SetCapacity(disk.UsedBytes())
+		for err == nil {
+			if err = appendTx(w, p); err == nil {
+				n++
+			}
+		}
+		if !errors.Is(err, vfs.ErrNoSpace) || w.Err() != nil {
+			t.Fatalf("records of %d bytes: Reserve on a full disk: %v; poisoned: %v", size, err, w.Err())
+		}
+		disk.SetCapacity(room)
+		must(t, appendTx(w, p))
+		must(t, w.Close())
+		if r, err := Recover(o, spans, func([]byte) error { return nil }); err != nil || r.Records != int64(n+1) {
+			t.Fatalf("records of %d bytes: %d of %d were recovered: %v", size, r.Records, n+1, err)
+		}
+	}
+}
+
 func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)

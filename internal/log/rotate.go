@@ -11,8 +11,8 @@ import (
 )
 
 // bulkSync is the mean number of bytes for each sync from which on the blocks
-// of new segments are not written ahead: that would double the bytes written,
-// to save metadata of syncs that are few.
+// of new segments are not written ahead, where the system can reserve them: that
+// would double the bytes written, to save metadata of syncs that are few.
 const bulkSync = 64 << 10
 
 // createTries is how many taken file names are passed over. A name may be

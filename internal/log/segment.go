@@ -45,9 +45,10 @@ func segmentSize(n int64) int64 {
 	return (n + sizeUnit - 1) / sizeUnit * sizeUnit
 }
 
-// newSegment makes a segment in a new file. Unless sparse, it writes all its
-// blocks. The name is durable before there is a header: so a file with a
-// header can be recycled, whatever became of those who made it.
+// newSegment makes a segment in a new file. It writes all its blocks, unless
+// sparse, when it is enough that their space is reserved. The name is durable
+// before there is a header: so a file with a header can be recycled, whatever
+// became of those who made it.
 func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*segment, error) {
 	path := o.path(ref.File)
 	f, err := o.FS.Create(path, vfs.CatLog)
@@ -58,10 +59,11 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 	if !mutant.On(mutant.NoDirSync) {
 		err = o.FS.SyncDir(o.Dir)
 	}
+	reserved := false
 	if err == nil {
-		err = f.Preallocate(0, size)
+		reserved, err = f.Preallocate(0, size)
 	}
-	if err == nil && !sparse {
+	if err == nil && !(sparse && reserved) {
 		err = writeZeros(f, record.Start, size)
 	}
 	if err == nil {

@@ -79,7 +79,8 @@ func (j *journal) fill(f vfs.File, state State, salt uint64) error {
 	head = append(head, frames...)
 	j.b.Reset()
 
-	if err := f.Preallocate(0, j.size); err != nil {
+	// All of it is written below, be it reserved or not.
+	if _, err := f.Preallocate(0, j.size); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(head, 0); err != nil {

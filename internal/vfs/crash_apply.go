@@ -10,7 +10,7 @@ import (
 // crashLocked returns the disk that the plan leaves.
 func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
 	c := &Mem{}
-	c.mu.capacity = m.mu.capacity
+	c.mu.capacity, c.mu.onlyGrows = m.mu.capacity, m.mu.onlyGrows
 	c.mu.lastIno = m.mu.lastIno
 	c.mu.freed = m.mu.freed
 	c.mu.inodes = make(map[uint64]*inode, len(m.mu.inodes))

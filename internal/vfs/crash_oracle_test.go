@@ -272,7 +272,8 @@ func (w *workload) stepFile(f *memFile) {
 		h.truncated(off)
 	case 1:
 		n := rng.Int64N(20_000)
-		must(t, f.Preallocate(off, n))
+		_, err := f.Preallocate(off, n)
+		must(t, err)
 		h.preallocated(off, n)
 	case 2:
 		if w.neverSyncs {

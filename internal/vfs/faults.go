@@ -30,7 +30,8 @@ type Rule struct {
 	// Forever makes all matching calls from the Nth fail, not only that one.
 	Forever bool
 
-	// Err is what the call returns. nil means ErrIO.
+	// Err is what the call returns. nil means ErrIO. ErrUnsupported makes a
+	// Preallocate one that reserves nothing, which is no failure.
 	Err error
 	// Done carries the call out, or tries to, before it is reported as failed,
 	// as happens when only the answer was lost. Close always closes.

@@ -53,8 +53,26 @@ func (f *faultFile) Truncate(size int64) error {
 	return f.faults.run(f.op(OpTruncate, size, 0), func() error { return f.File.Truncate(size) })
 }
 
-func (f *faultFile) Preallocate(off, n int64) error {
-	return f.faults.run(f.op(OpPreallocate, off, n), func() error { return f.File.Preallocate(off, n) })
+func (f *faultFile) Preallocate(off, n int64) (reserved bool, err error) {
+	op := f.op(OpPreallocate, off, n)
+	rule := f.faults.call(op)
+	switch {
+	case rule == nil:
+		return f.File.Preallocate(off, n)
+	case rule.Err == ErrUnsupported:
+		return false, f.grow(off + n)
+	case rule.Done:
+		_, _ = f.File.Preallocate(off, n) // the rule's error stands for both
+	}
+	return false, rule.fail(op.Kind, op.Path)
+}
+
+// grow sets the size to at least size.
+func (f *faultFile) grow(size int64) error {
+	if have, err := f.File.Size(); err != nil || have >= size {
+		return err
+	}
+	return f.File.Truncate(size)
 }
 
 func (f *faultFile) SyncRange(off, n int64) error {

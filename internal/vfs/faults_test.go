@@ -47,7 +47,7 @@ func replace(fs FS, dir, contents string) (err error) {
 
 // fillFile writes the contents of a new file and looks at them in every way.
 func fillFile(f File, contents string) error {
-	if err := f.Preallocate(0, int64(len(contents))); err != nil {
+	if _, err := f.Preallocate(0, int64(len(contents))); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt([]byte(contents), 0); err != nil {

@@ -35,6 +35,8 @@ type Mem struct {
 		freed freedPages
 		// capacity and used are in bytes.
 		capacity, used int64
+		// onlyGrows says that Preallocate reserves nothing.
+		onlyGrows bool
 	}
 }
 
@@ -134,6 +136,14 @@ func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.capacity = bytes
+}
+
+// SetReserves says whether Preallocate reserves space, as it does on a new Mem,
+// or only grows the file, as where a system cannot reserve.
+func (m *Mem) SetReserves(reserves bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.onlyGrows = !reserves
 }
 
 // UsedBytes returns the space that files take, in whole pages.

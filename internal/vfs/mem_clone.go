@@ -14,7 +14,7 @@ func (m *Mem) Clone() *Mem {
 
 func (m *Mem) cloneLocked() *Mem {
 	c := &Mem{keepsNothing: m.keepsNothing}
-	c.mu.capacity = m.mu.capacity
+	c.mu.capacity, c.mu.onlyGrows = m.mu.capacity, m.mu.onlyGrows
 	c.mu.lastIno = m.mu.lastIno
 	c.mu.lastSeq = m.mu.lastSeq
 	c.mu.inodes = make(map[uint64]*inode, len(m.mu.inodes))

@@ -103,20 +103,26 @@ func (f *memFile) Truncate(size int64) error {
 	return nil
 }
 
-func (f *memFile) Preallocate(off, n int64) error {
+func (f *memFile) Preallocate(off, n int64) (reserved bool, err error) {
 	if err := f.checkWrite(OpPreallocate, off, n); err != nil {
-		return err
+		return false, err
 	}
 	f.mem.before(Op{Kind: OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
 	m := f.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fitLocked(f.ino, off, n) < n {
-		return pathErr(OpPreallocate, f.name, ErrNoSpace)
+	switch {
+	case n > memFileMax-off, !m.mu.onlyGrows && m.fitLocked(f.ino, off, n) < n:
+		return false, pathErr(OpPreallocate, f.name, ErrNoSpace)
+	case !m.mu.onlyGrows:
+		m.changeLocked(f.ino, func(c *content) { c.reserve(off, n) })
+		m.recordLocked(f.ino, fileOp{kind: OpPreallocate, off: off, n: n})
+		return true, nil
+	case f.ino.live.size < off+n:
+		m.changeLocked(f.ino, func(c *content) { c.setSize(off + n) })
+		m.recordLocked(f.ino, fileOp{kind: OpTruncate, off: off + n})
 	}
-	m.changeLocked(f.ino, func(c *content) { c.reserve(off, n) })
-	m.recordLocked(f.ino, fileOp{kind: OpPreallocate, off: off, n: n})
-	return nil
+	return false, nil
 }
 
 // SyncRange does nothing: what may have been written back early is among the

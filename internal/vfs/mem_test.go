@@ -199,7 +199,7 @@ func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
 	must(t, err)
 	write(t, f, 10, "12345")
 	must(t, f.Truncate(12))
-	must(t, f.Preallocate(0, 100))
+	must(t, reserve(f, 0, 100))
 	must(t, f.SyncRange(0, 100))
 	must(t, f.SyncData())
 	must(t, f.Sync())
@@ -241,9 +241,9 @@ func TestCapacityIsEnforced(t *testing.T) {
 	must(t, f.Truncate(20*memPage)) // a hole takes no space
 	_, err = f.WriteAt([]byte("x"), 15*memPage)
 	wantIs(t, err, ErrNoSpace)
-	wantIs(t, f.Preallocate(9*memPage, 2*memPage), ErrNoSpace)
+	wantIs(t, reserve(f, 9*memPage, 2*memPage), ErrNoSpace)
 	must(t, f.Truncate(9*memPage))
-	must(t, f.Preallocate(9*memPage, memPage))
+	must(t, reserve(f, 9*memPage, memPage))
 	must(t, m.Remove("/a"))
 	if free, err := m.Free("/"); err != nil || free != 0 {
 		t.Fatalf("an open file gave its space back: %d free, %v", free, err)
@@ -298,13 +298,38 @@ func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
 	})
 }
 
+func TestWhereNothingIsReservedFilesOnlyGrow(t *testing.T) {
+	t.Parallel()
+	only := NewMem()
+	only.SetReserves(false)
+	ruled := NewFaults(NewMem())
+	ruled.Add(Rule{Op: OpPreallocate, Forever: true, Err: ErrUnsupported})
+	for what, fs := range map[string]FS{"a disk": only, "its clone": only.Clone(), "what a crash leaves of it": only.Crash(CrashKeepNone, nil), "a rule": ruled} {
+		f := create(t, fs, "/a", "x")
+		for _, n := range []int64{3 * memPage, memPage} {
+			if reserved, err := f.Preallocate(0, n); reserved || err != nil {
+				t.Fatalf("%s: reserved %v, %v", what, reserved, err)
+			}
+		}
+		if info, err := fs.Stat("/a"); err != nil || info.Size != 3*memPage || info.Allocated != memPage {
+			t.Errorf("%s: %+v, %v", what, info, err)
+		}
+		closeFile(t, f)
+	}
+	f := create(t, NewMem(), "/a", "x")
+	defer closeFile(t, f)
+	if reserved, err := f.Preallocate(0, memPage); !reserved || err != nil {
+		t.Errorf("a new disk: reserved %v, %v", reserved, err)
+	}
+}
+
 func TestWildOffsetIsAnError(t *testing.T) {
 	t.Parallel()
 	f := create(t, NewMem(), "/a", "x")
 	_, err := f.WriteAt([]byte("y"), 1<<60)
 	wantIs(t, err, ErrNoSpace)
 	wantIs(t, f.Truncate(1<<60), ErrNoSpace)
-	wantIs(t, f.Preallocate(1<<60, 1), ErrNoSpace)
+	wantIs(t, reserve(f, 1<<60, 1), ErrNoSpace)
 	wantContents(t, contents(t, f), "x")
 }
 

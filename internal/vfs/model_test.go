@@ -39,7 +39,8 @@ func testRandomOperations(t *testing.T, fs FS, dir string) {
 			p.want = resized(p.want, off)
 		case 1:
 			n := rng.Int64N(20_000)
-			must(t, p.file.Preallocate(off, n))
+			_, err := p.file.Preallocate(off, n)
+			must(t, err)
 			p.want = resized(p.want, max(int64(len(p.want)), off+n))
 		case 2:
 			must(t, p.file.SyncData())

@@ -21,26 +21,28 @@ func syncRange(int, int64, int64) error { return nil }
 // waitRange does nothing, since nothing was started.
 func waitRange(int, int64, int64) error { return nil }
 
-func preallocate(fd int, off, n int64) error {
+// preallocate reserves what lies beyond the end of the file. That is all of it
+// if the file is no longer than off; of what lies before its end nobody knows.
+func preallocate(fd int, off, n int64) (reserved bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+		return false, err
 	}
 	end := off + n
 	if end <= st.Size {
-		return nil
+		return false, nil
 	}
 	store := unix.Fstore_t{
 		Flags:   unix.F_ALLOCATEALL,
 		Posmode: unix.F_PEOFPOSMODE,
 		Length:  end - st.Size,
 	}
-	err := unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &store)
+	err = unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &store)
 	if err == unix.ENOSPC || err == unix.EINTR {
-		return err
+		return false, err
 	}
 	// Any other error is a file system that cannot reserve.
-	return grow(fd, end)
+	return err == nil && st.Size <= off, grow(fd, end)
 }
 
 func freeBytes(dir string) (uint64, error) {

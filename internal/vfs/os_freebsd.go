@@ -11,7 +11,8 @@ func syncRange(int, int64, int64) error { return nil }
 // waitRange does nothing, since nothing was started.
 func waitRange(int, int64, int64) error { return nil }
 
-func preallocate(fd int, off, n int64) error { return grow(fd, off+n) }
+// preallocate reserves nothing: package unix has no function for it.
+func preallocate(fd int, off, n int64) (reserved bool, err error) { return false, grow(fd, off+n) }
 
 func freeBytes(dir string) (uint64, error) {
 	var st unix.Statfs_t

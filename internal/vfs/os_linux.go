@@ -29,15 +29,15 @@ func fileRange(fd int, off, n int64, flags int) error {
 	return err
 }
 
-func preallocate(fd int, off, n int64) error {
+func preallocate(fd int, off, n int64) (reserved bool, err error) {
 	if n == 0 {
-		return grow(fd, off)
+		return true, grow(fd, off)
 	}
-	err := unix.Fallocate(fd, 0, off, n)
+	err = unix.Fallocate(fd, 0, off, n)
 	if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
-		return grow(fd, off+n)
+		return false, grow(fd, off+n)
 	}
-	return err
+	return err == nil, err
 }
 
 func freeBytes(dir string) (uint64, error) {

@@ -146,7 +146,11 @@ func TestPreallocateReservesBlocks(t *testing.T) {
 	if err := unix.Fallocate(f.(*osFile).fd, 0, 0, 1); err != nil {
 		t.Skip("this file system cannot reserve:", err)
 	}
-	must(t, f.Preallocate(0, 1<<20))
+	reserved, err := f.Preallocate(0, 1<<20)
+	must(t, err)
+	if !reserved {
+		t.Error("Preallocate does not say that it has reserved")
+	}
 	info, err := fs.Stat(name)
 	must(t, err)
 	if info.Allocated < 1<<20 {

@@ -259,15 +259,15 @@ func (f *osFile) Truncate(size int64) error {
 }
 
 // Preallocate only grows the file.
-func (f *osFile) Preallocate(off, n int64) error {
+func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
 	if off < 0 || n < 0 || off > math.MaxInt64-n {
-		return pathErr(OpPreallocate, f.name, errInvalid)
+		return false, pathErr(OpPreallocate, f.name, errInvalid)
 	}
 	size, err := f.Size()
 	if err != nil || size >= off+n {
-		return err
+		return false, err
 	}
-	return pathErr(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
+	return false, pathErr(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
 }
 
 // SyncRange does nothing: there is no call that only starts writing.

@@ -138,13 +138,15 @@ func (f *osFile) Truncate(size int64) error {
 	return f.do(OpTruncate, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
-func (f *osFile) Preallocate(off, n int64) error {
-	return f.do(OpPreallocate, func(fd int) error {
+func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
+	err = f.do(OpPreallocate, func(fd int) (err error) {
 		if off < 0 || n < 0 || off > math.MaxInt64-n {
 			return unix.EINVAL
 		}
-		return preallocate(fd, off, n)
+		reserved, err = preallocate(fd, off, n)
+		return err
 	})
+	return reserved && err == nil, err
 }
 
 // grow sets the size to at least size. It is not atomic: a write beyond size

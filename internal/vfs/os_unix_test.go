@@ -83,7 +83,7 @@ func childFileSizeLimit(args []string) error {
 		return err
 	}
 	_, errWrite := f.WriteAt([]byte("x"), 8192)
-	for _, err := range []error{errWrite, f.Truncate(8193), f.Preallocate(0, 8193)} {
+	for _, err := range []error{errWrite, f.Truncate(8193), reserve(f, 0, 8193)} {
 		fmt.Println(errors.Is(err, ErrNoSpace))
 	}
 	size, err := f.Size()

@@ -34,6 +34,8 @@
 //
 // Linux has everything. macOS syncs with F_FULLFSYNC. FreeBSD and macOS
 // populate mappings by reading. Windows maps by reading the file into memory.
+// Space can be reserved on Linux and macOS, on file systems that have a call
+// for it.
 // Elsewhere files work and Lock is ErrUnsupported.
 //
 // Mappings read only the pages that are touched, without read-ahead: a reader
@@ -191,8 +193,9 @@ type File interface {
 
 	// Preallocate reserves space for [off, off+n) and grows the file to
 	// off+n if it was shorter; new bytes read as zero. Where the system
-	// cannot reserve, it only grows the file.
-	Preallocate(off, n int64) error
+	// cannot reserve, it only grows the file, and reserved is false: a write
+	// there may still find the disk full.
+	Preallocate(off, n int64) (reserved bool, err error)
 
 	// SyncRange starts writing [off, off+n) back to the device, without a
 	// promise. Its error counts as one of a sync: the system may have given

@@ -25,7 +25,8 @@ func benchmarkBesideSyncs(b *testing.B, inStep bool, size int) {
 	f, err := fs.Create(fs.Join(dir, "log"), CatLog)
 	must(b, err)
 	defer closeFile(b, f)
-	must(b, f.Preallocate(0, segment))
+	_, err = f.Preallocate(0, segment)
+	must(b, err)
 	var stop atomic.Bool
 	written, done := int64(0), make(chan error, 1)
 	go func() {
