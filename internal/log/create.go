@@ -79,7 +79,7 @@ func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 	size := max(w.o.SegmentSizeMin, segmentSize(carried))
 	free, recycle := w.takeFreeLocked(size, max(size, firstSizeMax*w.o.SegmentSizeMin))
 	if recycle {
-		seg, err := w.o.recycleSegment(w.newRef(r.next, free.file), free.size)
+		seg, err := w.o.recycleSegment(w.newRef(r.next, free.file), free, false)
 		if err == nil {
 			return seg, nil
 		}

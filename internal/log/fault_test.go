@@ -445,8 +445,8 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 	faults := vfs.NewFaults(d.disk)
 	o := d.o
 	o.FS = faults
-	// The first write is the header's, the second one carries.
-	faults.Add(vfs.Rule{Op: vfs.OpWrite, Nth: 2, Err: vfs.ErrNoSpace, Forever: true})
+	// The first writes are of the blocks and of the header, the third one carries.
+	faults.Add(vfs.Rule{Op: vfs.OpWrite, Nth: 3, Err: vfs.ErrNoSpace, Forever: true})
 	d.disk.SetCapacity(d.disk.UsedBytes())
 	before, err := d.disk.List(d.o.Dir)
 	must(t, err)

@@ -17,6 +17,9 @@ type segmentFile struct {
 	number uint64 // of the segment that it holds or last held; 0 if unknown
 	file   uint64
 	size   int64
+	// written says that all its blocks are known to have been written, and not
+	// only reserved. Recovery does not know it of any file.
+	written bool
 }
 
 // FileName returns the base name of the log file with the given number.

@@ -10,9 +10,9 @@ import (
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
-// bulkSync is the mean number of bytes for each sync from which on the blocks
-// of new segments are not written ahead, where the system can reserve them: that
-// would double the bytes written, to save metadata of syncs that are few.
+// bulkSync is the mean number of bytes for each sync from which on the blocks of
+// segments are not written ahead, where the system can reserve them: that would
+// double the bytes written, to save metadata of syncs that are few.
 const bulkSync = 64 << 10
 
 // createTries is how many taken file names are passed over. A name may be
@@ -113,7 +113,7 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)
 	w.mu.Unlock()
 	if recycle {
-		seg, err := w.o.recycleSegment(w.newRef(number, free.file), free.size)
+		seg, err := w.o.recycleSegment(w.newRef(number, free.file), free, sparse)
 		if err == nil {
 			return seg, nil
 		}
@@ -136,7 +136,7 @@ func (w *Writer) prepareFull(number uint64, size int64, p plan, sparse bool) (*s
 	free, recycle := w.takeFreeLocked(segmentSize(p.need), never)
 	w.mu.Unlock()
 	if recycle {
-		return w.o.recycleSegment(w.newRef(number, free.file), free.size)
+		return w.o.recycleSegment(w.newRef(number, free.file), free, sparse)
 	}
 	return w.create(number, size, sparse)
 }
@@ -164,7 +164,7 @@ func (w *Writer) newRef(number, file uint64) base.SegmentRef {
 // discard gives up a prepared segment. Its file is free.
 func (w *Writer) discard(seg *segment) {
 	seg.close()
-	w.giveBack(segmentFile{number: seg.ref.Number, file: seg.ref.File, size: seg.size})
+	w.giveBack(seg.inDirectory())
 }
 
 // giveBack returns a file to the free ones.

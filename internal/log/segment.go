@@ -15,8 +15,9 @@ const lanes = 2
 
 // A segment is a segment that is, or is about to be, written.
 type segment struct {
-	ref  base.SegmentRef
-	size int64
+	ref     base.SegmentRef
+	size    int64
+	written bool // see segmentFile
 	// file is for writing, and for the sync of a segment that is full or
 	// closed.
 	file vfs.File
@@ -34,6 +35,11 @@ type segment struct {
 	flushed int64 // the offset below which all has been written
 	busy    [lanes]bool
 	retired bool // no more syncs will start; the last one closes the files
+}
+
+// inDirectory returns what the directory knows of the segment.
+func (s *segment) inDirectory() segmentFile {
+	return segmentFile{number: s.ref.Number, file: s.ref.File, size: s.size, written: s.written}
 }
 
 // limit is the offset up to which records may go.
@@ -63,11 +69,8 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 	if err == nil {
 		reserved, err = f.Preallocate(0, size)
 	}
-	if err == nil && !(sparse && reserved) {
-		err = writeZeros(f, record.Start, size)
-	}
 	if err == nil {
-		err = s.prepare(o)
+		err = s.prepare(o, sparse && reserved)
 	}
 	if err != nil {
 		s.close()
@@ -79,23 +82,30 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 	return s, nil
 }
 
-// recycleSegment makes a segment in a free file, whose length stays.
-func (o *Options) recycleSegment(ref base.SegmentRef, size int64) (*segment, error) {
+// recycleSegment makes a segment in a free file, whose length stays. Unless
+// sparse, it writes all its blocks, if nobody is known to have done that.
+func (o *Options) recycleSegment(ref base.SegmentRef, free segmentFile, sparse bool) (*segment, error) {
 	f, err := o.FS.OpenReadWrite(o.path(ref.File), vfs.CatLog)
 	if err != nil {
 		return nil, o.inFile(err, "recycle", ref.File)
 	}
-	s := &segment{ref: ref, size: size, file: f}
-	if err := s.prepare(o); err != nil {
+	s := &segment{ref: ref, size: free.size, written: free.written, file: f}
+	if err := s.prepare(o, sparse); err != nil {
 		s.close()
 		return nil, o.inFile(err, "recycle", ref.File)
 	}
 	return s, nil
 }
 
-// prepare opens the lanes, writes the header, and makes all of the file
-// durable.
-func (s *segment) prepare(o *Options) (err error) {
+// prepare writes all blocks, unless sparse or they have been written, opens the
+// lanes, writes the header, and makes all of the file durable.
+func (s *segment) prepare(o *Options, sparse bool) (err error) {
+	if !sparse && !s.written {
+		if err := writeZeros(s.file, record.Start, s.size); err != nil {
+			return err
+		}
+		s.written = true
+	}
 	for i := range s.lanes {
 		if s.lanes[i], err = o.FS.OpenReadWrite(s.file.Name(), vfs.CatLog); err != nil {
 			s.lanes[i] = nil

@@ -204,7 +204,7 @@ func (w *Writer) enter(seg *segment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.seg = seg
-	w.mu.live = append(w.mu.live, segmentFile{number: seg.ref.Number, file: seg.ref.File, size: seg.size})
+	w.mu.live = append(w.mu.live, seg.inDirectory())
 }
 
 // never is an offset that no frame reaches.

@@ -221,6 +221,65 @@ func TestNewSegmentsAreWrittenAheadUnlessSyncsAreLarge(t *testing.T) {
 	}
 }
 
+func TestARecycledSegmentHasAllBlocksWrittenBeforeSmallCommitsUseIt(t *testing.T) {
+	t.Parallel()
+	const size, block = 1 << 20, 4096
+	for _, killed := range []bool{false, true} {
+		disk := newTestDisk(t)
+		o := testOptions(disk, 1)
+		o.SegmentSizeMin, o.SegmentSizeMax, o.FrameSizeMax = size, size, 0
+		written := map[string]map[int64]bool{} // blocks by file
+		small, headers := false, 0
+		disk.SetHook(func(op vfs.Op) {
+			switch {
+			case op.Kind == vfs.OpRemove:
+				delete(written, op.Path)
+			case op.Kind != vfs.OpWrite:
+			case op.Off > 0:
+				if written[op.Path] == nil {
+					written[op.Path] = map[int64]bool{}
+				}
+				for at := op.Off / block; at <= (op.Off+op.Len-1)/block; at++ {
+					written[op.Path][at] = true
+				}
+			case small:
+				headers++
+				if n := len(written[op.Path]); n != (size-record.Start)/block {
+					t.Errorf("killed %v: %d blocks of %s were written before its header", killed, n, op.Path)
+				}
+			}
+		})
+		w, _, err := open(o, nil, nil)
+		must(t, err)
+		commit := func(n int) {
+			must(t, appendTx(w, make([]byte, n)))
+			must(t, w.Flush())
+			must(t, w.Sync())
+			must(t, w.Release(w.Segment()))
+		}
+		for w.Stats().Rotations < 6 {
+			commit(400 << 10) // two for a segment, the end of which stays as it was made
+		}
+		if killed {
+			small = true
+			w, _, err = open(o, []base.LogSpan{{First: w.Current()}}, func([]byte) error { return nil })
+			must(t, err)
+		}
+		for range 50 {
+			commit(4000) // until the mean is small
+		}
+		small = true
+		for until := w.Stats().Rotations + 4; w.Stats().Rotations < until; {
+			commit(4000)
+		}
+		if headers < 3 { // one may have been prepared before
+			t.Errorf("killed %v: %d segments were begun", killed, headers)
+		}
+		disk.SetHook(nil)
+		must(t, w.Close())
+	}
+}
+
 func TestARecordWithoutReserveIsAnErrorAndNotAnOverrun(t *testing.T) {
 	t.Parallel()
 	o := testOptions(newTestDisk(t), 1)
