@@ -235,7 +235,9 @@ func (d *DB) removeFile(name string) {
 }
 
 // foreignFile is a number that no database comes to, at a file each second for
-// a lifetime. A file with a higher one was not made by this package.
+// a lifetime. A file with a higher one was not made by this package: it is
+// deleted like any orphan, but numbers do not go on from its own. Pointers have
+// room for 32 bits.
 const foreignFile = base.FileNum(1 << 31)
 
 // removeOrphans deletes the tables and value files that unfinished work of an
