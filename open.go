@@ -69,9 +69,10 @@ func placeOf(fs vfs.FS, dir string) (string, error) {
 //  3. delete the files that unfinished work has left;
 //  4. replay the log into memtables;
 //  5. if the end of the log is not known to be durable, start a new log, which
-//     begins with a copy of that end. Otherwise the first commit does that:
-//     a database that is only read changes nothing on the disk, until it has been
-//     left alone for so long that what the last opening left to do is done.
+//     begins with a copy of that end. Otherwise the first commit does that: a
+//     database that is only read changes nothing on the disk but the time that
+//     the manifest keeps, until it has been left alone for so long that what the
+//     last opening left to do is done.
 //
 // On a full disk 5 is left to the first commit as well, so that the database
 // can be read, and written as soon as there is space. A read-only database

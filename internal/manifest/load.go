@@ -95,10 +95,10 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 		fmt.Sprintf("manifest %d of %d bytes", number, size))
 }
 
-// replay folds the records of r into the state. It reports whether there was
-// an edit, and a mark behind the last one, and not even the first frames of
-// another: then all is durable, and the file's name with it, since nothing is
-// appended before that.
+// replay folds the records of r into the state. It reports whether there is a
+// mark behind the last edit, and not even the first frames of another: then all
+// is durable, and the file's name with it, since neither an edit nor a mark is
+// appended to the snapshot before that.
 func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 	end, last := int64(0), int64(0) // of the last edit, and of the last edit or mark
 	d := newDraftOfMany()
@@ -115,7 +115,7 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 		}
 		switch last = rec.End; {
 		case rec.Kind == record.Mark && !first:
-			marked = rec.Durable >= end && end > 0
+			marked = rec.Durable >= end
 			// Not the mark itself, which was not synced: after a kill it may
 			// still be on its way.
 			s.mu.file.durable = rec.Durable
@@ -127,9 +127,7 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 		if err := s.replayEdit(rec, d); err != nil {
 			return false, err
 		}
-		if !first {
-			end = rec.End
-		}
+		end = rec.End
 		marked, s.mu.file.marks = false, 0
 	}
 }

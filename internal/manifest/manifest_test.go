@@ -134,6 +134,35 @@ func TestOpeningAndClosingWithoutAnEditDoesNotGrow(t *testing.T) {
 	}
 }
 
+// A checkpoint is such a manifest.
+func TestASnapshotThatWasClosedInOrderIsBelieved(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	killed := fs.Clone()
+	must(t, s.Close())
+	fs.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpCreate || op.Kind == vfs.OpWrite {
+			t.Errorf("opening and closing does %v", op)
+		}
+	})
+	s, state, err := Load(fs, testDir, false, testRandom(2))
+	must(t, err)
+	if !same(state, firstState()) || s.mu.file.number != 1 {
+		t.Errorf("%+v in file %d", state, s.mu.file.number)
+	}
+	must(t, s.Close())
+	fs.SetHook(nil)
+
+	s, _, err = Load(killed, testDir, false, testRandom(2))
+	must(t, err)
+	if s.mu.file.number != 2 {
+		t.Error("a snapshot that nothing proves was taken as it is")
+	}
+	must(t, s.Close())
+}
+
 func TestACleanLoadTakesNoSyncAndAnAppendOne(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
