@@ -257,7 +257,7 @@ func (d *DB) close() error {
 	d.reaping.due = true
 	d.reaping.Unlock()
 	d.reap()
-	d.events.drain()
+	d.events.end()
 	return err
 }
 

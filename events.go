@@ -169,6 +169,7 @@ type eventQueue struct {
 	mu         sync.Mutex
 	waiting    []Event
 	delivering bool
+	ended      bool // Close has returned, or is about to
 	dropped    uint64
 	idle       sync.Cond // delivering has become false
 }
@@ -176,7 +177,9 @@ type eventQueue struct {
 func (q *eventQueue) init() { q.idle.L = &q.mu }
 
 // emit hands e to Options.Events and Options.Logger, if there are such. It asks
-// neither whether they want it: they are the user's, and locks are held here.
+// neither whether they want it: they are the user's, and locks are held here. When
+// Close has returned there are no more events, though a transaction that ends, or
+// a commit that is refused, may still come here.
 func (d *DB) emit(e Event) {
 	if d.opts.Events == nil && d.opts.Logger.Handler() == slog.DiscardHandler {
 		return
@@ -184,6 +187,9 @@ func (d *DB) emit(e Event) {
 	q := &d.events
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.ended {
+		return
+	}
 	if len(q.waiting) >= eventsMax {
 		q.dropped++
 		return
@@ -227,13 +233,14 @@ func (q *eventQueue) lost() uint64 {
 	return q.dropped
 }
 
-// drain waits until all events have been delivered.
-func (q *eventQueue) drain() {
+// end waits until all events have been delivered, and lets none come after them.
+func (q *eventQueue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.delivering {
 		q.idle.Wait()
 	}
+	q.ended = true
 }
 
 // emitFiles emits what an edit has added. A table that moves is no new one.

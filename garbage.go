@@ -120,7 +120,9 @@ func (d *DB) sweep() {
 //
 // Garbage goes when readers have ended, and merges may then drop what only these
 // could see. Nobody else would tell the compactor of a database that is left
-// alone.
+// alone. Of one that is closed nobody needs to know how much room there is: the
+// directory may be somebody else's, and who ends as its last reader may hold what
+// it takes to look.
 func (d *DB) giveAllBack() {
 	unread := d.garbage.takeUnread(d.readers)
 	for i := range unread {
@@ -129,7 +131,7 @@ func (d *DB) giveAllBack() {
 	if len(unread) > 0 {
 		d.background.compactor.wake()
 	}
-	if d.room.scarce() {
+	if !d.closed.Load() && d.room.scarce() {
 		d.room.look()
 	}
 }

@@ -77,7 +77,8 @@ type Options struct {
 	// Events is called with what happens in the background, one event after
 	// the other, on a goroutine of the database that holds no lock. A slow
 	// callback delays the events after it and nothing else. It may use the
-	// database, but must not close it: Close waits for the last event.
+	// database, but must not close it: Close waits for the last event, and there
+	// are none after it.
 	Events func(Event)
 
 	// Logger receives what an operator should know, events included; quiet by

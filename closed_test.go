@@ -1,0 +1,74 @@
+package stoat
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// An askedFS counts how often somebody asks how much of the disk is free.
+type askedFS struct {
+	vfs.FS
+	asked atomic.Int64
+}
+
+func (f *askedFS) Free(dir string) (uint64, error) {
+	f.asked.Add(1)
+	return f.FS.Free(dir)
+}
+
+// Who looks for room asks how much memory the memtables hold, as a reader. When
+// Close comes meanwhile, that reader may be the last one, which gives everything
+// back, and must not look for room itself.
+func TestTheLastReaderMayEndWhileSomebodyLooksForRoom(t *testing.T) {
+	t.Parallel()
+	disk := &askedFS{FS: vfs.NewMem()}
+	db := openStillOn(t, disk)
+	slot, err := db.acquire()
+	mustOK(t, err)
+	mustOK(t, db.Close())
+	asked := disk.asked.Load()
+	db.room.waiting.Store(1)
+	db.room.looking.Lock()
+	done := make(chan bool)
+	go func() { db.release(slot); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("it hangs")
+	}
+	db.room.looking.Unlock()
+	<-done
+	if !db.reaping.done {
+		t.Error("the memory has not been given back")
+	}
+	if n := disk.asked.Load() - asked; n != 0 {
+		t.Errorf("a database that is closed asked %d times how much of the disk is free", n)
+	}
+}
+
+func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	var closed atomic.Bool
+	db := openStillWith(t, &Options{FS: disk, Events: func(e Event) {
+		if closed.Load() {
+			t.Errorf("%T after Close", e)
+		}
+	}})
+	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	tx, err := db.Begin(ReadOnly)
+	mustOK(t, err)
+	disk.SetCapacity(disk.UsedBytes() + 64<<10)
+	if db.room.look(); !db.room.low.Load() {
+		t.Fatal("the disk is not low")
+	}
+	mustOK(t, db.Close())
+	closed.Store(true)
+	disk.SetCapacity(1 << 40)
+	tx.Discard()
+	db.room.look() // as a commit does that was waiting for room
+	db.events.end()
+}
