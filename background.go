@@ -76,7 +76,7 @@ func (d *DB) startBackground() {
 	b.quiet.stir() // whoever opens a database is about to use it
 	b.run(&b.flusher, idleAfter, d.flushStep)
 	b.run(&b.compactor, 0, d.compactStep)
-	b.run(&b.sweeper, 0, func() (time.Duration, error) { d.sweepStep(); return 0, nil })
+	b.run(&b.sweeper, 0, func() (time.Duration, error) { d.sweep(); return 0, nil })
 }
 
 // run starts a goroutine that does step after first, unless that is 0, whenever

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -186,19 +185,6 @@ func (g *garbage) has(m *mark) bool {
 		}
 	}
 	return false
-}
-
-// sweepStep is what the sweeper does when a reader has ended: it gives back what
-// that one kept, and writing is no longer slowed down for its sake.
-func (d *DB) sweepStep() {
-	d.sweep()
-	if d.admission.nsPerKiB.Load() == 0 {
-		return
-	}
-	d.installing.Lock()
-	defer d.installing.Unlock()
-	state := d.manifest.State()
-	d.admission.setDebt(&state, compact.Debt(state.Version, d.shape(busy)))
 }
 
 // giveBack frees memory or deletes a file. A file that cannot be deleted now

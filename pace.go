@@ -34,10 +34,13 @@ const (
 )
 
 // A spaceGauge estimates how much of what the values take is not live: what
-// compaction has found to be garbage; what it will find once it merges level 0,
-// by the part of the values of the last flushes that replace others; and files
-// that were replaced and have readers yet. It believes at once that more is
-// replaced, and by and by that it is less.
+// compaction has found to be garbage, and what it will find once it merges level 0,
+// by the part of the values of the last flushes that replace others. It believes at
+// once that more is replaced, and by and by that it is less.
+//
+// Files that were replaced and have readers yet are no part of it: only the end of
+// these readers gives them back, and what they keep does not grow with what is
+// written.
 type spaceGauge struct {
 	part atomic.Uint64 // of what was flushed, a float64
 	over atomic.Bool   // writing is slowed down for it
@@ -136,7 +139,6 @@ func (a *admission) setDebt(state *manifest.State, debt int64) {
 	const second = float64(time.Second)
 	ns := float64(debt) / debtUnit * second / (debtRate >> 10)
 	surplus, live := a.gauge.surplus(a.db.spaceUse(state.Version, state.FlushedSeq))
-	surplus += float64(a.db.garbage.valueBytes.Load())
 	share := surplus / max(live, float64(surplusBase*a.db.opts.MemtableSize))
 	over := (share - surplusFrom) / (surplusFull - surplusFrom)
 	if over > 0 {
