@@ -205,10 +205,7 @@ func (d *DB) acquire() (*readerSlot, error) {
 // before that there may be garbage that this one keeps.
 func (d *DB) release(slot *readerSlot) {
 	slot.Release()
-	// Whoever has the slot by now may be meant: the sweeper looks again.
-	if awaited := &slot.Data.awaited; awaited.Load() && awaited.CompareAndSwap(true, false) {
-		d.background.sweeper.wake()
-	}
+	d.answer(&slot.Data) // whoever has the slot by now may be meant: the sweeper looks again
 	if d.closed.Load() {
 		d.reap()
 	}

@@ -158,22 +158,35 @@ func (g *garbage) takeUnread(readers *txn.Registry[reader]) (unread []relic) {
 }
 
 // holders returns the marks of readers that keep some of the garbage, each once.
-// These readers wake the sweeper when they end: either such a one finds that it
-// is awaited, or it had ended before the second look at its slot. The caller
-// holds mu.
+// The caller holds mu.
 func (g *garbage) holders(readers *txn.Registry[reader]) (marks []*mark) {
-	newest := g.heap[len(g.heap)-1].gone
 	for slot := range readers.Held {
-		m := slot.Data.reads.Load()
-		if m == nil || m.turn >= newest || !g.has(m) {
-			continue
-		}
-		slot.Data.awaited.Store(true)
-		if slot.Held() && !slices.Contains(marks, m) {
+		if m := g.keptFor(slot); m != nil && !slices.Contains(marks, m) {
 			marks = append(marks, m)
 		}
 	}
 	return marks
+}
+
+// keptFor returns the mark of who holds slot if some of the garbage is kept for
+// it, and nil otherwise. That one is awaited: either it finds so when it ends or
+// stores another mark, which wakes the sweeper, or it did so before the second look
+// at the slot. The caller holds mu.
+func (g *garbage) keptFor(slot *readerSlot) *mark {
+	newest := g.heap[len(g.heap)-1].gone
+	for {
+		m := slot.Data.reads.Load()
+		if m == nil || m.turn >= newest || !g.has(m) {
+			return nil
+		}
+		slot.Data.awaited.Store(true)
+		if !slot.Held() {
+			return nil
+		}
+		if slot.Data.reads.Load() == m {
+			return m
+		}
+	}
 }
 
 // has reports whether the view with a mark may have some of the garbage. The

@@ -30,11 +30,13 @@ import (
 //
 // The mark stays in the slot from one holder to the next. Mostly the view is
 // still the same, so that to begin to read stores nothing more than the slot. A
-// mark that is of the holder before keeps too much for a moment, and never too
-// little, as that of somebody who has not looked at a view yet is of no account.
+// mark that is of the holder before keeps too much until the holder stores its
+// own, and never too little, as that of somebody who has not looked at a view yet
+// is of no account.
 type reader struct {
 	reads atomic.Pointer[mark]
-	// awaited says that the holder keeps garbage, and is to tell when it ends.
+	// awaited says that the mark keeps garbage, and that whoever stores another, or
+	// ends, is to wake the sweeper.
 	awaited atomic.Bool
 	tx      Txn
 }
@@ -52,8 +54,10 @@ const everyFile = base.FileNum(math.MaxUint64)
 
 // pin returns the newest view, all of which stays until slot is released or
 // pinned again. It may be newer than the snapshot of the slot.
-func (d *DB) pin(slot *readerSlot) *view {
-	v := d.view.Load()
+func (d *DB) pin(slot *readerSlot) *view { return d.confirm(slot, d.view.Load()) }
+
+// confirm returns the newest view, as pin does. Mostly that is still v.
+func (d *DB) confirm(slot *readerSlot, v *view) *view {
 	for slot.Data.reads.Load() != v.mark {
 		v = d.announce(slot, v)
 	}
@@ -63,11 +67,25 @@ func (d *DB) pin(slot *readerSlot) *view {
 // announce tells that who holds slot is about to read v, and returns the view
 // that is the newest after that.
 func (d *DB) announce(slot *readerSlot, v *view) *view {
-	slot.Data.reads.Store(v.mark)
+	d.tell(&slot.Data, v.mark)
 	if mutant.On(mutant.UnconfirmedView) {
 		return v
 	}
 	return d.view.Load()
+}
+
+// tell stores what a reader keeps from now on. That may be less than before, above
+// all where the mark before was that of another holder.
+func (d *DB) tell(r *reader, m *mark) {
+	r.reads.Store(m)
+	d.answer(r)
+}
+
+// answer wakes the sweeper if it waits for who holds a slot, or has just left it.
+func (d *DB) answer(r *reader) {
+	if r.awaited.Load() && r.awaited.CompareAndSwap(true, false) {
+		d.background.sweeper.wake()
+	}
 }
 
 // pinState returns the state of the manifest, all files of which stay until slot
@@ -79,6 +97,6 @@ func (d *DB) pinState(slot *readerSlot) manifest.State {
 	turn := d.view.Load().mark.turn
 	slot.Data.reads.Store(&mark{turn: turn, files: everyFile})
 	state := d.manifest.State()
-	slot.Data.reads.Store(&mark{turn: turn, files: base.FileNum(d.nextFile.Load())})
+	d.tell(&slot.Data, &mark{turn: turn, files: base.FileNum(d.nextFile.Load())})
 	return state
 }

@@ -78,6 +78,43 @@ func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 	}
 }
 
+// The mark of the holder before keeps what that one had, until the next holder
+// stores its own. That may be open for long, and nobody else may ever sweep.
+func TestATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T) {
+	t.Parallel()
+	loaded := &interposer{point: pointLoaded}
+	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, loaded)
+	mustOK(t, err)
+	flushKey(t, db, "key")
+	before, err := db.Begin(ReadOnly)
+	mustOK(t, err)
+	flushKey(t, db, "key")
+	mergeAll(t, db)
+	slot := before.slot
+	before.Discard()
+	loaded.do = func() {
+		if len(tablesKept(db)) == 0 {
+			t.Error("the mark of the holder before keeps nothing")
+		}
+	}
+	var next *Txn
+	woken := db.background.sweeper.wakes(func() { next, err = db.Begin(ReadOnly) })
+	mustOK(t, err)
+	if next.slot != slot {
+		t.Fatal("it has another slot")
+	}
+	select {
+	case <-woken:
+	default:
+		t.Error("nobody is told that it does not keep what the holder before had")
+	}
+	if db.sweep(); len(db.garbage.heap) != 0 {
+		t.Errorf("%d relics are kept for a transaction that does not have them", len(db.garbage.heap))
+	}
+	next.Discard()
+	mustOK(t, db.Close())
+}
+
 // wakes returns the tokens of a worker, of which do should leave one.
 func (w *worker) wakes(do func()) <-chan struct{} {
 	select {

@@ -52,10 +52,7 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	}
 	v := d.view.Load() // after the slot: it holds all that the snapshot sees
 	d.at(pointLoaded)
-	for slot.Data.reads.Load() != v.mark {
-		v = d.announce(slot, v)
-	}
-	tx.view = v
+	tx.view = d.confirm(slot, v)
 	tx.done, tx.open.loops, tx.open.loopErr, tx.open.lentFirst = false, 0, nil, false
 	tx.now.Store(0)
 }
