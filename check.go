@@ -47,15 +47,17 @@ type (
 // name of its file and ErrCorrupt; or it is that of ctx or of the device.
 //
 // Others may use the database meanwhile. What the check looks at is the state
-// at its beginning, kept as by an open transaction. It reads through handles of
-// its own and leaves the cache of the database alone.
+// at its beginning: files of it that are replaced stay until the check ends. Beyond
+// these it keeps nothing, unlike a transaction, neither memory nor what is overwritten
+// meanwhile. It reads through handles of its own and leaves the cache of the
+// database alone.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	ctx, end, err := d.beginOperation(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	slot, err := d.acquire()
+	slot, state, err := d.holdState()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +66,7 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	report := new(CheckReport)
 	err = guard(func() (err error) {
 		report, err = check.Run(ctx, check.Options{
-			State:     d.pinState(slot), // it keeps the files from being deleted
+			State:     state,
 			OpenTable: files.Open, OpenValues: files.OpenValues,
 			Progress: o.Progress,
 		})

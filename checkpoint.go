@@ -120,12 +120,11 @@ func (c *checkpoint) makeLock() {
 // keeps the files of the state from being deleted.
 func (c *checkpoint) fill() error {
 	d := c.db
-	slot, err := d.acquire()
+	slot, state, err := d.holdState()
 	if err != nil {
 		return err
 	}
 	defer d.release(slot)
-	state := d.pinState(slot)
 	state.Version = withoutGarbage(state.Version)
 	// The manifest comes first: it refuses a directory that has files already.
 	if err := c.writeManifest(state); err != nil {

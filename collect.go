@@ -286,12 +286,12 @@ func (d *DB) liveIn(of []*manifest.ValueFile, most int, stop func() error) (live
 	if err = stop(); err != nil {
 		return nil, err
 	}
-	slot, err := d.acquire()
+	slot, state, err := d.holdState()
 	if err != nil {
 		return nil, err
 	}
 	defer d.release(slot)
-	v := d.pinState(slot).Version
+	v := state.Version
 	live = make(map[base.FileNum]*liveValues, len(of))
 	for _, f := range of {
 		live[f.Num] = new(liveValues)

@@ -189,11 +189,14 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 }
 
 // acquire takes a snapshot for a new transaction.
-func (d *DB) acquire() (*readerSlot, error) {
+func (d *DB) acquire() (*readerSlot, error) { return d.acquireAt(&d.visible) }
+
+// acquireAt takes a slot for a reader of what visible covers.
+func (d *DB) acquireAt(visible *atomic.Uint64) (*readerSlot, error) {
 	if d.closed.Load() {
 		return nil, ErrClosed
 	}
-	slot := d.readers.Acquire(&d.visible)
+	slot := d.readers.Acquire(visible)
 	if d.closed.Load() {
 		d.release(slot)
 		return nil, ErrClosed

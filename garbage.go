@@ -49,7 +49,7 @@ func (r *relic) in(m *mark) bool {
 		return false
 	}
 	if r.memtable != nil {
-		return r.born <= m.turn
+		return r.born <= m.turn && !m.filesOnly
 	}
 	return r.file < m.files
 }

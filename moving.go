@@ -63,10 +63,11 @@ type movingSource struct {
 // begin prepares for the values that a plan moves.
 func (m *moving) begin(plan *compact.Plan, stop func() error) (err error) {
 	invariant.Check(plan.Gather == 0 || plan.Join == nil, "a plan gathers or joins: %s", plan)
-	if m.slot, err = m.db.acquire(); err != nil {
+	slot, state, err := m.db.holdState()
+	if err != nil {
 		return err
 	}
-	m.version, m.of, m.stop = m.db.pinState(m.slot).Version, plan.Join, stop
+	m.slot, m.version, m.of, m.stop = slot, state.Version, plan.Join, stop
 	m.left, m.unlooked, m.patient = int64(plan.Gather), moveStep, plan.Reason != compact.ReasonScattered
 	if m.of != nil {
 		m.left = math.MaxInt64

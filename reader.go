@@ -45,8 +45,9 @@ type readerSlot = txn.Slot[reader]
 
 // A mark tells of a view what it may hold, without keeping it in memory.
 type mark struct {
-	turn  uint64       // how many views there were before it
-	files base.FileNum // all of its files have lower numbers
+	turn      uint64       // how many views there were before it
+	files     base.FileNum // all of its files have lower numbers
+	filesOnly bool         // its memtables need not stay
 }
 
 // everyFile is above the numbers of all files.
@@ -88,15 +89,20 @@ func (d *DB) answer(r *reader) {
 	}
 }
 
-// pinState returns the state of the manifest, all files of which stay until slot
-// is released or pinned again. It may be ahead of the view.
+// holdState returns the state of the manifest, all files of which stay until slot
+// is released. It may be ahead of the view. Nothing else is kept for it, neither
+// memtables nor versions of keys in later files: what is read is a set of files,
+// which never change.
 //
 // While it is loaded, every file is kept that the view has or may come to have.
 // Then it is known that its files have numbers which had been given by then.
-func (d *DB) pinState(slot *readerSlot) manifest.State {
+func (d *DB) holdState() (slot *readerSlot, state manifest.State, err error) {
+	if slot, err = d.acquireAt(d.readers.NoSnapshot()); err != nil {
+		return nil, state, err
+	}
 	turn := d.view.Load().mark.turn
-	slot.Data.reads.Store(&mark{turn: turn, files: everyFile})
-	state := d.manifest.State()
-	d.tell(&slot.Data, &mark{turn: turn, files: base.FileNum(d.nextFile.Load())})
-	return state
+	slot.Data.reads.Store(&mark{turn: turn, files: everyFile, filesOnly: true})
+	state = d.manifest.State()
+	d.tell(&slot.Data, &mark{turn: turn, files: base.FileNum(d.nextFile.Load()), filesOnly: true})
+	return slot, state, nil
 }

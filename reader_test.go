@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -183,6 +184,20 @@ func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	}
 }
 
+// holdTables returns the tables of a state that the slot keeps.
+func holdTables(t *testing.T, db *DB) (*readerSlot, []base.FileNum) {
+	t.Helper()
+	slot, state, err := db.holdState()
+	mustOK(t, err)
+	var nums []base.FileNum
+	for _, tables := range state.Version.Levels {
+		for _, table := range tables {
+			nums = append(nums, table.Num)
+		}
+	}
+	return slot, nums
+}
+
 // Between an edit of the manifest and the view that follows it, the state has a
 // table that no view has had yet.
 func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
@@ -193,18 +208,11 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	flushKey(t, db, "key")
-	slot, err := db.acquire()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var slot *readerSlot
 	var state []base.FileNum
 	between.do = func() {
 		between.do = nil
-		for _, tables := range db.pinState(slot).Version.Levels {
-			for _, table := range tables {
-				state = append(state, table.Num)
-			}
-		}
+		slot, state = holdTables(t, db)
 	}
 	flushKey(t, db, "key")
 	flushKey(t, db, "key")
@@ -219,4 +227,68 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// checkBeside checks a database of one table, and does something meanwhile.
+func checkBeside(t *testing.T, db *DB, do func()) {
+	t.Helper()
+	times := 0
+	_, err := db.Check(t.Context(), CheckOptions{Progress: func(CheckProgress) { times++; do() }})
+	mustOK(t, err)
+	if times != 1 {
+		t.Fatalf("the check read %d files", times)
+	}
+}
+
+// wantEntries demands that there are so many versions in tables.
+func wantEntries(t *testing.T, db *DB, want uint64) {
+	t.Helper()
+	got := uint64(0)
+	for _, tables := range db.manifest.State().Version.Levels {
+		for _, table := range tables {
+			got += table.Entries
+		}
+	}
+	if got != want {
+		t.Errorf("%d versions are in tables, want %d", got, want)
+	}
+}
+
+// To check a large database takes long, and needs its files alone.
+func TestACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	flushKey(t, db, "key")
+	checkBeside(t, db, func() {
+		flushKey(t, db, "key")
+		mergeAll(t, db)
+		wantEntries(t, db, 1)
+		if kept := tablesKept(db); len(kept) != 1 {
+			t.Errorf("tables %d are kept, want the one that is checked", kept)
+		}
+		if kept := db.garbage.memtableBytes.Load(); kept != 0 {
+			t.Errorf("%d bytes of memtables are kept", kept)
+		}
+	})
+	if kept := tablesKept(db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for nobody", kept)
+	}
+}
+
+func TestValuesExpireBesideACheck(t *testing.T) {
+	t.Parallel()
+	clock := clockAt(1000)
+	db := openStillWith(t, &Options{FS: vfs.NewMem(), Clock: clock})
+	mustOK(t, db.Update(func(tx *Txn) error {
+		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
+	}))
+	mustOK(t, db.rotate())
+	_, err := db.flushNext()
+	mustOK(t, err)
+	checkBeside(t, db, func() {
+		clock.ms.Store(3000)
+		flushKey(t, db, "other")
+		mergeAll(t, db)
+		wantEntries(t, db, 1)
+	})
 }

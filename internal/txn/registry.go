@@ -14,7 +14,7 @@ import (
 // snapshot that is:
 //
 //	bits   field
-//	63-16  sequence number of the snapshot
+//	63-16  sequence number of the snapshot; the largest of all if there is none
 //	15-1   tick, advanced each time the slot is taken
 //	0      1 while the slot is held
 //
@@ -52,9 +52,10 @@ type chunk[T any] [chunkSlots]Slot[T]
 // Held: who reads, of whom the data of the slot tells more? Barrier: have all
 // ended who read at some moment?
 type Registry[T any] struct {
-	chunks atomic.Pointer[[]*chunk[T]]
-	grow   sync.Mutex
-	spread uint // has the bits of the hint that count
+	chunks     atomic.Pointer[[]*chunk[T]]
+	grow       sync.Mutex
+	spread     uint // has the bits of the hint that count
+	noSnapshot atomic.Uint64
 }
 
 // NewRegistry returns a registry with no readers. With spread, readers look for
@@ -65,9 +66,15 @@ func NewRegistry[T any](spread bool) *Registry[T] {
 	if spread {
 		r.spread = chunkSlots - 1
 	}
+	r.noSnapshot.Store(uint64(base.SeqNumMax))
 	r.chunks.Store(&[]*chunk[T]{new(chunk[T])})
 	return r
 }
+
+// NoSnapshot is for Acquire, in place of visible, by who needs a slot for its data
+// and reads no snapshot: what lies beyond all of them keeps no version of a key, and
+// no barrier waits for its holder.
+func (r *Registry[T]) NoSnapshot() *atomic.Uint64 { return &r.noSnapshot }
 
 // Acquire takes a slot for a snapshot of everything that visible covers.
 //
@@ -203,12 +210,12 @@ type Barrier[T any] struct {
 	words []uint64
 }
 
-// Barrier returns the readers of this moment.
+// Barrier returns the readers of this moment, as far as they read a snapshot.
 func (r *Registry[T]) Barrier() *Barrier[T] {
 	b := new(Barrier[T])
 	for _, c := range *r.chunks.Load() {
 		for i := range c {
-			if w := c[i].word.Load(); w&slotHeld != 0 {
+			if w := c[i].word.Load(); w&slotHeld != 0 && w>>16 != uint64(base.SeqNumMax) {
 				b.slots = append(b.slots, &c[i])
 				b.words = append(b.words, w&(slotTicks|slotHeld))
 			}

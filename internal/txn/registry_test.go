@@ -58,6 +58,33 @@ func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
 	}
 }
 
+func TestWhoReadsNoSnapshotKeepsNoVersionAndNoBarrier(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	visible.Store(10)
+	r := NewRegistry[struct{}](true)
+	s := r.Acquire(r.NoSnapshot())
+	for range 2 {
+		visible.Add(10)
+		if got, want := r.Snapshots(&visible), []base.SeqNum{base.SeqNum(visible.Load())}; !slices.Equal(got, want) || r.Oldest(&visible) != want[0] {
+			t.Errorf("snapshots %d, the oldest %d, want %d", got, r.Oldest(&visible), want)
+		}
+	}
+	if !r.Barrier().Passed() {
+		t.Error("a barrier waits for who reads no snapshot")
+	}
+	held := 0
+	for other := range r.Held {
+		if held++; other != s {
+			t.Error("another slot is held")
+		}
+	}
+	if held != 1 || r.Active() != 1 {
+		t.Errorf("%d slots are held, %d active, want 1", held, r.Active())
+	}
+	s.Release()
+}
+
 func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
