@@ -44,6 +44,9 @@ const (
 	// pointLoaded: a transaction has loaded the view, and nobody knows that it
 	// is about to read it.
 	pointLoaded
+	// pointStated: a state of the manifest has been loaded, and its slot does not
+	// tell yet which files it has. It holds what the job does that asked for it.
+	pointStated
 )
 
 // at is a point.

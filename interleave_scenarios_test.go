@@ -68,6 +68,16 @@ var scenarios = []scenario{
 		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.flushes > 0 },
 	},
 	{
+		fault:   "a state is loaded with a file that is removed before anybody can know who reads it",
+		points:  []point{pointStated, pointEdited},
+		furnish: withGarbage,
+		cast: func(w *scheduleWorld) {
+			w.script("checker", w.check)
+			w.script("compactor", w.mergeAll, w.setting(long, "a"), w.rotateAndFlush, w.mergeAll)
+		},
+		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.flushes > 0 },
+	},
+	{
 		fault:  "a range deletion hides keys from a snapshot taken before it",
 		points: []point{pointApplied, pointInstall},
 		furnish: func(w *scheduleWorld) error {

@@ -101,7 +101,7 @@ func (s *scenario) play(w *scheduleWorld, did *scheduleCounts) error {
 
 func (s *scenario) playIn(w *scheduleWorld) error {
 	w.skipped = map[point]bool{}
-	for p := pointPicked; p <= pointLoaded; p++ {
+	for p := pointPicked; p <= pointStated; p++ {
 		w.skipped[p] = true
 	}
 	for _, p := range s.points {

@@ -56,7 +56,7 @@ func TestMutants(t *testing.T) {
 // onlyBy names the harness that alone is asked about a mutant: it was made to
 // notice such a thing, and must do so without the help of the others.
 var onlyBy = map[mutant.Name]string{
-	mutant.NoBarrier: "schedules", mutant.UnconfirmedView: "schedules", mutant.WriteBack: "schedules", mutant.ForgetSnapshots: "schedules",
+	mutant.NoBarrier: "schedules", mutant.UnconfirmedView: "schedules", mutant.UntoldState: "schedules", mutant.WriteBack: "schedules", mutant.ForgetSnapshots: "schedules",
 	mutant.FlushUnpublished: "schedules", mutant.CollectHeld: "schedules", mutant.EarlyDiscard: "schedules",
 }
 

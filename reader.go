@@ -101,8 +101,11 @@ func (d *DB) holdState() (slot *readerSlot, state manifest.State, err error) {
 		return nil, state, err
 	}
 	turn := d.view.Load().mark.turn
-	slot.Data.reads.Store(&mark{turn: turn, files: everyFile, filesOnly: true})
+	if !mutant.On(mutant.UntoldState) {
+		slot.Data.reads.Store(&mark{turn: turn, files: everyFile, filesOnly: true})
+	}
 	state = d.manifest.State()
+	d.at(pointStated)
 	d.tell(&slot.Data, &mark{turn: turn, files: base.FileNum(d.nextFile.Load()), filesOnly: true})
 	return slot, state, nil
 }

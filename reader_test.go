@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,6 +228,36 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// While the state is loaded, only the first of the two marks can keep its files:
+// that of the holder before does not know of those that were made since.
+func TestAStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
+	t.Parallel()
+	between := &interposer{point: pointStated}
+	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	mustOK(t, err)
+	before, err := db.Begin(ReadOnly)
+	mustOK(t, err)
+	slotBefore := before.slot
+	flushKey(t, db, "key")
+	before.Discard()
+	between.do = func() {
+		flushKey(t, db, "key")
+		mergeAll(t, db)
+	}
+	slot, state := holdTables(t, db)
+	if slot != slotBefore {
+		t.Fatal("it has another slot")
+	}
+	if kept := tablesKept(db); len(state) != 1 || !slices.Contains(kept, state[0]) {
+		t.Errorf("tables %d are kept for who has a state with %d", kept, state)
+	}
+	db.release(slot)
+	if kept := tablesKept(db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for nobody", kept)
+	}
+	mustOK(t, db.Close())
 }
 
 // checkBeside checks a database of one table, and does something meanwhile.

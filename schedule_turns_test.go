@@ -61,7 +61,7 @@ const (
 
 var pointNames = map[point]string{
 	pointPicked: "picked", pointCreate: "create", pointInstall: "install", pointEdited: "edited",
-	pointReplaced: "replaced", pointDiscarded: "discarded", pointApplied: "applied", pointCopy: "copy", pointLoaded: "loaded",
+	pointReplaced: "replaced", pointDiscarded: "discarded", pointApplied: "applied", pointCopy: "copy", pointLoaded: "loaded", pointStated: "stated",
 	pointIdle: "idle", pointBetween: "between", pointEnd: "end",
 }
 

@@ -88,6 +88,9 @@ const (
 	// UnconfirmedView: a reader tells which view it reads, and does not look
 	// whether that was too late.
 	UnconfirmedView Name = "unconfirmed-view"
+	// UntoldState: who looks at a state of the manifest tells nobody before it
+	// has been loaded.
+	UntoldState Name = "untold-state"
 	// EarlyRelease: the log is released before the manifest says so.
 	EarlyRelease Name = "early-release"
 	// DropDeletions: deletions are dropped above the bottom of the tree.
@@ -126,7 +129,7 @@ var Names = []Name{
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
-	NoBarrier, UnconfirmedView, EarlyRelease, DropDeletions, NoTableDirSync,
+	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 }
