@@ -1,9 +1,13 @@
 package txn
 
 // Points calls yield for the hash of every key that was read by itself, until
-// it returns false. A hash of 0 shows as 1.
+// it returns false. Since the set does not tell hashes 0 and 1 apart, it has both or
+// neither.
 func (r *ReadSet) Points(yield func(hash uint64) bool) {
 	for _, p := range r.points {
+		if p == pointOf(0) && !yield(0) {
+			return
+		}
 		if p != 0 && !yield(p) {
 			return
 		}

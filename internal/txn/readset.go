@@ -12,9 +12,9 @@ import (
 //
 // Keys are kept as 64-bit hashes, found by their high 32 bits, because that
 // is what a memtable's list of recent writes has at hand. Two keys with the
-// same 64-bit hash conflict for each other: a false abort, once in 2^64 pairs,
-// never a missed one. The keys themselves are kept for range deletions, which
-// have no hash.
+// same 64-bit hash, of which 0 counts as 1, conflict for each other: a false
+// abort, once in 2^64 pairs, never a missed one. The keys themselves are kept for
+// range deletions, which have no hash.
 type ReadSet struct {
 	points []uint64 // open addressing by the high bits; 0 is empty
 	count  int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,20 @@ func TestReadSetKnowsWhichRangesHaveAPointInThem(t *testing.T) {
 					t.Fatalf("read.has(%.20s, %.20s) = %v, want %v", lo, hi, got, want)
 				}
 			}
+		}
+	}
+}
+
+func TestAKeyOfHashZeroIsFoundByItsHash(t *testing.T) {
+	t.Parallel()
+	for _, hash := range []uint64{0, 1, 2} {
+		var r ReadSet
+		r.AddKey([]byte("key"), hash)
+		if !r.HasPoint(hash) || !slices.Contains(slices.Collect(r.Points), hash) {
+			t.Errorf("hash %d is not among the points %d", hash, slices.Collect(r.Points))
+		}
+		for range r.Points {
+			break // and no point comes after that
 		}
 	}
 }
