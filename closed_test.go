@@ -1,10 +1,14 @@
 package stoat
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -71,4 +75,52 @@ func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
 	tx.Discard()
 	db.room.look() // as a commit does that was waiting for room
 	db.events.end()
+}
+
+// A long value is read by parts, each from the file. When the database is closed,
+// that may be gone, or be somebody else's.
+func TestAReaderOfAValueEndsWithErrClosedWhenTheDatabaseIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		disk := vfs.NewMem()
+		db := openStillOn(t, disk)
+		mustOK(t, db.Update(func(tx *Txn) error {
+			for _, key := range []string{"read", "unread"} {
+				if err := tx.SetReader([]byte(key), strings.NewReader(strings.Repeat("x", 4<<20))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		tx, err := db.Begin(ReadOnly)
+		mustOK(t, err)
+		read, err := tx.GetItem([]byte("read"))
+		mustOK(t, err)
+		unread, err := tx.GetItem([]byte("unread"))
+		mustOK(t, err)
+		r, err := read.Reader()
+		mustOK(t, err)
+		_, err = r.Read(make([]byte, 1))
+		mustOK(t, err)
+		mustOK(t, db.Close())
+		names, err := disk.List("/db")
+		mustOK(t, err)
+		for _, name := range names {
+			if _, ok := base.ParseValueName(name); ok && gone {
+				mustOK(t, disk.Remove(disk.Join("/db", name)))
+			}
+		}
+		_, err = r.Seek(3<<20, io.SeekStart)
+		mustOK(t, err)
+		if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("files gone %t: reading on: %d bytes, %v", gone, n, err)
+		}
+		if _, err := unread.Reader(); !errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("files gone %t: Reader: %v", gone, err)
+		}
+		if _, err := unread.Value(); !errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("files gone %t: Value: %v", gone, err)
+		}
+		tx.Discard()
+	}
 }

@@ -166,6 +166,12 @@ func (d *DB) treeOptions() tree.Options {
 func (d *DB) mappedOptions() tree.Options {
 	o := d.treeOptions()
 	o.MappedOnly, o.Used, o.Cache = true, d.governor.wake, d.decoded
+	o.Closed = func() error {
+		if d.closed.Load() {
+			return ErrClosed
+		}
+		return nil
+	}
 	return o
 }
 

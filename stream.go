@@ -185,7 +185,8 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 }
 
 // Reader returns a reader of the value, which needs little memory however long
-// the value is. It may be used until the transaction ends.
+// the value is. It may be used until the transaction ends, or the database is
+// closed.
 func (i Item) Reader() (value io.ReadSeeker, err error) {
 	if i.ended() || i.entry.Meta.Kind != base.KindPointer || i.keysOnly {
 		v, err := i.ValueCopy(nil)

@@ -26,6 +26,10 @@ type Options struct {
 	MappedOnly bool
 	// Cache keeps decoded blocks of tables; it may be nil.
 	Cache *cache.Cache
+	// Closed returns an error once the database is closed. What is found in its
+	// directory then may be somebody else's, and says nothing about it. It may be
+	// nil.
+	Closed func() error
 	// Used is called when a file is used that was not in the last round; see
 	// Files.Residents. It may be nil, and returns at once.
 	Used func()
@@ -115,7 +119,8 @@ func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
 	return f.open(t, table.ReaderOptions{})
 }
 
-func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (*table.Reader, error) {
+func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (_ *table.Reader, err error) {
+	defer f.orClosed(&err)
 	name := base.TableName(t.Num)
 	file, err := f.openFile(name, t.Size, vfs.CatTable)
 	if err != nil {
@@ -133,7 +138,8 @@ func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (*table.Reader
 }
 
 // OpenValues is Open for a value file.
-func (f *Files) OpenValues(v *manifest.ValueFile) (*values.Reader, error) {
+func (f *Files) OpenValues(v *manifest.ValueFile) (_ *values.Reader, err error) {
+	defer f.orClosed(&err)
 	name := base.ValueName(v.File)
 	file, err := f.openFile(name, v.Size, vfs.CatValue)
 	if err != nil {
@@ -142,20 +148,50 @@ func (f *Files) OpenValues(v *manifest.ValueFile) (*values.Reader, error) {
 	return values.Open(file, v.Size, v.Num, v.Salt, name)
 }
 
+// closed returns an error if the database is closed.
+func (f *Files) closed() error {
+	if f.opts.Closed == nil {
+		return nil
+	}
+	return f.opts.Closed()
+}
+
+// orClosed makes an error say that the database is closed, if it is.
+func (f *Files) orClosed(err *error) {
+	if *err == nil {
+		return
+	}
+	if closed := f.closed(); closed != nil {
+		*err = closed
+	}
+}
+
 // openMapped is OpenValues for the reader that users share.
 func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
+	if err := f.closed(); err != nil {
+		return nil, err
+	}
 	r, err := f.OpenValues(v)
 	if err != nil {
 		return nil, err
 	}
 	r.Gauge().Init(f.opts.Used)
 	if f.opts.MappedOnly {
-		err = r.MappedOnly(func() (vfs.File, error) { return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue) })
+		err = r.MappedOnly(func() (vfs.File, error) { return f.reopen(v) })
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// reopen opens a value file for a while.
+func (f *Files) reopen(v *manifest.ValueFile) (_ vfs.File, err error) {
+	if err := f.closed(); err != nil {
+		return nil, err
+	}
+	defer f.orClosed(&err)
+	return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue)
 }
 
 // openFile opens a file that should have so many bytes.
