@@ -225,8 +225,12 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 	return d.manifest.State(), nil
 }
 
-// abandon undoes what open has done so far in memory.
+// abandon undoes what open has done so far in memory. Work behind that has begun
+// ends first: on a disk that is low, collection does not wait for the end of Open.
 func (d *DB) abandon() {
+	if d.background.stop != nil {
+		d.background.end()
+	}
 	// The database was never handed out, so what these report concerns
 	// nobody: the error that stopped Open is the one to tell.
 	if l := d.log.Load(); l != nil {
