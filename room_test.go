@@ -212,3 +212,39 @@ func TestWhoAddsIsRefusedOnADiskThatOthersFillAndWritesWhenTheyLeave(t *testing.
 		}
 	})
 }
+
+// A readerFunc is a reader that is asked anew each time.
+type readerFunc func(b []byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
+	inCrowded(t, 1<<10, func(c *crowded) {
+		must(t, c.set(0, 1000))
+		time.Sleep(time.Minute) // nobody else is at work
+		streamed, deleted := 0, 0
+		err := c.db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader([]byte("stream"), readerFunc(func(b []byte) (int, error) {
+				s := c.db.Stats()
+				if s.DiskFree < s.DiskReserve/2 || streamed > 2*crowdedDisk {
+					return 0, fmt.Errorf("%d bytes were streamed, %d are free, reserve %d", streamed, s.DiskFree, s.DiskReserve)
+				}
+				if err := c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(deleted)) }); err != nil {
+					return 0, fmt.Errorf("a deletion beside the stream: %w", err)
+				}
+				deleted++
+				streamed += len(b)
+				return len(b), nil
+			}))
+		})
+		if wantError(t, "a stream larger than the disk", err, stoat.ErrNoSpace); streamed < crowdedDisk/2 {
+			t.Errorf("after %d bytes there was no room: %v", streamed, err)
+		}
+		c.wantRoom(crowdedDisk / 2)
+		// What just fits can also be committed.
+		s := c.db.Stats()
+		must(t, c.db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader([]byte("stream"), patterned((s.DiskFree-s.DiskReserve)/2))
+		}))
+	})
+}

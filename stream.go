@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,39 @@ func (g *givenReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// streamBuffered is more than is buffered of what was read and is to be written.
+const streamBuffered = 3 << 19
+
+// A roomReader is a reader of what is written to the disk as it is read. How much
+// that will be shows at its end. So room for each part is promised before the part
+// is read, and where there is none the reader fails: the room that deleting needs
+// is not for values.
+type roomReader struct {
+	r        io.Reader
+	room     *diskRoom
+	ctx      context.Context
+	promised int64 // for what may not have come to the disk yet
+}
+
+func (r *roomReader) Read(b []byte) (int, error) {
+	most := int64(len(b))
+	if err := r.room.admit(r.ctx, most); err != nil {
+		return 0, err
+	}
+	r.promised += most
+	n, err := r.r.Read(b)
+	unused := most - int64(n)
+	r.room.left.Add(unused)
+	r.keep(min(r.promised-unused, streamBuffered))
+	return n, err
+}
+
+// keep ends the promise but for so many bytes.
+func (r *roomReader) keep(bytes int64) {
+	r.room.promised.Add(bytes - r.promised)
+	r.promised = bytes
+}
+
 // streamedFrom is the length from which on a value that is given as a reader
 // gets a file of its own. A transaction that has much in memory already takes
 // only short values there as well.
@@ -85,14 +119,12 @@ func (tx *Txn) streamedFrom() int64 {
 // setStream gives key the value that r reads, in a file of its own.
 func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	m.Kind = base.KindPointer
-	if err := tx.db.room.admit(tx.context(), 0); err != nil {
-		return err
-	}
-	s, pointer, err := tx.db.stream(key, r)
+	fitting := roomReader{r: r, room: &tx.db.room, ctx: tx.context()}
+	defer fitting.keep(0)
+	s, pointer, err := tx.db.stream(key, &fitting)
 	if err != nil {
 		return err
 	}
-	tx.db.room.left.Add(-s.file.Size)
 	tx.writes.adds = true
 	tx.writes.streams = append(tx.writes.streams, s)
 	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
