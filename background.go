@@ -51,11 +51,11 @@ func (w *worker) wake() {
 var errStopped = errors.New("stoat: stopped")
 
 // retryAfter is how long a worker waits after an error, unless it is woken. The
-// compactor, for whom nobody waits, waits twice as long after each more in a row,
-// up to compactRetryMax.
+// compactor and the collector, for whom nobody waits, wait twice as long after
+// each more in a row, up to patientRetryMax.
 const (
 	retryAfter      = time.Second
-	compactRetryMax = time.Minute
+	patientRetryMax = time.Minute
 )
 
 func (b *background) init() {
@@ -64,7 +64,7 @@ func (b *background) init() {
 	for _, w := range []*worker{&b.flusher, &b.compactor, &b.sweeper} {
 		w.init()
 	}
-	b.compactor.retryMax = compactRetryMax
+	b.compactor.retryMax = patientRetryMax
 }
 
 // startBackground starts the goroutines, unless somebody else drives the work.

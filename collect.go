@@ -138,6 +138,9 @@ func (c *collection) rewriteFiles() {
 		c.queue = c.queue[1:]
 		c.mu.Unlock()
 		err := guard(func() error { return c.rewrite(old) })
+		if f, ok := c.db.manifest.State().Version.Value(old.Num); ok {
+			c.db.room.copied(f.Live, err)
+		}
 		if c.db.bad.note(old, err) {
 			c.db.backgroundFailed(fmt.Errorf("collect: %w", err))
 		} else if err != nil {

@@ -1,6 +1,7 @@
 package stoat
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -40,9 +41,16 @@ func (d *DB) wakeCollector() {
 
 func (d *DB) runCollector() {
 	c := &d.background.collector
+	retry := retryAfter
 	for {
-		if err := d.collectStep(); err != nil && !d.rested(retryAfter) {
+		err := d.collectStep()
+		if err != nil && !d.rested(retry) {
 			return
+		}
+		if err == nil || errors.Is(err, ErrNoSpace) { // then the next copy is a smaller one
+			retry = retryAfter
+		} else {
+			retry = min(2*retry, patientRetryMax)
 		}
 		c.mu.Lock()
 		if c.active = c.again; !c.active {
@@ -121,7 +129,7 @@ func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 	state := d.manifest.State()
 	files := make([]values.FileState, 0, len(state.Version.Values))
 	for _, v := range state.Version.Values {
-		if !d.room.fits(v.Live) {
+		if !d.room.worthCopying(v.Live) {
 			continue
 		}
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,

@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -46,4 +47,57 @@ func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
 		failed.Store(true)
 		time.Sleep(time.Minute)
 	})
+}
+
+// leftGarbage returns a disk that holds a database with garbage to be collected.
+func leftGarbage(t *testing.T) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	db, err := openDriven("/db", &Options{FS: disk}, still{})
+	mustOK(t, err)
+	for i := range 3 {
+		mustOK(t, leaveGarbage(db, fmt.Sprint(i)))
+	}
+	mustOK(t, db.Close())
+	return disk
+}
+
+// A copy that fails has written until then, and is worth nothing.
+func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		most int64 // writes in half an hour
+	}{
+		"although there seems to be room": {vfs.ErrNoSpace, 20},
+		"on a device that fails":          {vfs.ErrIO, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				faults := vfs.NewFaults(leftGarbage(t))
+				writes := faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: c.err})
+				db, err := Open("/db", &Options{FS: faults})
+				mustOK(t, err)
+				time.Sleep(shortCopyMax / 2)
+				synctest.Wait()
+				if n := writes.Fired(); n == 0 || n > c.most {
+					t.Errorf("%d writes were tried in half an hour, want 1 to %d", n, c.most)
+				}
+				faults.Clear()
+				time.Sleep(patientRetryMax)
+				synctest.Wait()
+				full := errors.Is(c.err, ErrNoSpace)
+				if s := db.Stats(); s.ValueGarbage > 0 != full {
+					t.Errorf("a minute after the last failure %d bytes of garbage are left", s.ValueGarbage)
+				}
+				// Who asks for it is not kept from trying.
+				mustOK(t, db.Collect(t.Context()))
+				if s := db.Stats(); s.ValueGarbage > 0 || db.room.shortCopy.Load() != nil {
+					t.Errorf("%d bytes of garbage are left by who asked, short %v", s.ValueGarbage, db.room.shortCopy.Load())
+				}
+				mustOK(t, db.Close())
+			})
+		})
+	}
 }

@@ -40,8 +40,10 @@ type diskRoom struct {
 	free, reserve, first atomic.Int64
 	low                  atomic.Bool
 	merge                atomic.Pointer[mergeNeed]
-	// short is the merge that failed for want of space, nil if there is none.
-	short atomic.Pointer[shortMerge]
+	// short is the merge that failed for want of space, nil if there is none, and
+	// shortCopy the copy of a value file.
+	short     atomic.Pointer[shortMerge]
+	shortCopy atomic.Pointer[shortCopy]
 	// rested has a bit for each kind of work that has found nothing to do since
 	// there is little room, or since the last edit.
 	rested  atomic.Uint32
@@ -192,6 +194,9 @@ func (r *diskRoom) lookLocked() (room int64) {
 	if s := r.short.Load(); s != nil && s.enough(u.free) {
 		r.short.Store(nil)
 	}
+	if s := r.shortCopy.Load(); s != nil && s.over(u.free) {
+		r.shortCopy.Store(nil)
+	}
 	room = u.free - u.reserve - r.promised.Load()
 	r.left.Store(room / lookAfter)
 	switch was := r.low.Swap(low); {
@@ -315,7 +320,49 @@ func (r *diskRoom) fits(bytes uint64) bool { return bytes <= uint64(r.copyMax())
 type shortMerge struct{ input, output, free int64 }
 
 // enough reports whether so much is free that it may be tried again.
-func (s *shortMerge) enough(free int64) bool { return free/9 >= s.free/8 }
+func (s *shortMerge) enough(free int64) bool { return muchMore(free, s.free) }
+
+// muchMore reports whether an eighth more is free than before.
+func muchMore(free, before int64) bool { return free/9 >= before/8 }
+
+// A shortCopy is a copy of a value file that failed for want of space, although
+// there had seemed to be enough: of how many bytes it was, how much was free when
+// it had given them back, and when that was, of monotonic.
+type shortCopy struct {
+	bytes    uint64
+	free, at int64
+}
+
+// shortCopyMax is for how long it counts: where a quota was full and is not any
+// more, the system may not tell.
+const shortCopyMax = time.Hour
+
+// over reports whether it may be tried again when so much is free.
+func (s *shortCopy) over(free int64) bool {
+	return muchMore(free, s.free) || monotonic()-s.at >= int64(shortCopyMax)
+}
+
+// worthCopying reports whether a copy of so many bytes that nobody asks for may be
+// tried: there is room for it, and it is far less than one that failed.
+func (r *diskRoom) worthCopying(bytes uint64) bool {
+	failed := r.shortCopy.Load()
+	return r.fits(bytes) && (failed == nil || bytes <= failed.bytes/2)
+}
+
+// copied takes note of how a copy of so many bytes went.
+func (r *diskRoom) copied(bytes uint64, err error) {
+	failed := r.shortCopy.Load()
+	switch {
+	case errors.Is(err, ErrNoSpace):
+		r.look()
+		if failed != nil {
+			bytes = min(bytes, failed.bytes)
+		}
+		r.shortCopy.Store(&shortCopy{bytes: bytes, free: r.free.Load(), at: monotonic()})
+	case err == nil && failed != nil && bytes > failed.bytes/2:
+		r.shortCopy.CompareAndSwap(failed, nil) // somebody asked, and there is room
+	}
+}
 
 // bound bounds the merges to what there is room for. When one has failed, others
 // must be expected to write far less, or read less than it did, until there is
