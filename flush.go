@@ -34,7 +34,12 @@ func (d *DB) flushStep() (time.Duration, error) {
 			return 0, err
 		}
 		if !due {
-			return d.idleFlush()
+			again, err := d.idleFlush()
+			if err != nil {
+				d.room.rests(flushRests)
+				again = patientRetryMax // nobody waits for it, and a commit wakes the flusher
+			}
+			return again, nil
 		}
 	}
 }
@@ -266,8 +271,11 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		d.background.flusher.wake()
 		return 0, nil
 	}
-	if err = d.leaveLog(l); err != nil {
+	did, err := d.leaveLog(l)
+	if err != nil {
 		d.backgroundFailed(err)
+	} else if !did {
+		d.room.rests(flushRests)
 	}
 	return 0, err
 }
@@ -315,28 +323,29 @@ func (d *DB) restLog(l *log.Writer) {
 }
 
 // leaveLog gives up the segments before the one that rotate moved to, although
-// there was nothing to flush: all that was committed before is in tables.
-func (d *DB) leaveLog(l *log.Writer) error {
+// there was nothing to flush: all that was committed before is in tables. It
+// reports whether there were any.
+func (d *DB) leaveLog(l *log.Writer) (did bool, err error) {
 	v := d.view.Load()
 	first := v.logFrom[len(v.logFrom)-1]
 	if first == (base.SegmentRef{}) {
-		return nil // what recovery found is not in tables
+		return false, nil // what recovery found is not in tables
 	}
 	if spans := d.manifest.State().Spans; len(spans) == 1 && spans[0].First == first {
-		return nil // that was done before
+		return false, nil // that was done before
 	}
 	edit := manifest.Edit{
 		LastSeq: manifest.Some(d.manifest.State().FlushedSeq),
 		Spans:   manifest.Some([]base.LogSpan{{First: first}}),
 	}
 	if err := d.install(edit, nil); err != nil {
-		return fmt.Errorf("leave the log: %w", err)
+		return false, fmt.Errorf("leave the log: %w", err)
 	}
 	if err := l.Release(first.Number); err != nil {
 		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: err})
 	}
 	d.restLog(l)
-	return nil
+	return true, nil
 }
 
 // flushSoon makes the flusher look, if there may be something for it to do.

@@ -66,8 +66,8 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 			closed := db.Close()
 			told := countEvents[stoat.BackgroundError](&log)
 			ended = ended || err != nil
-			// A segment that could not be made was made in another way, or a
-			// second later.
+			// A segment that could not be made was made in another way, or
+			// later.
 			if told > 1 || err != nil && told == 0 || (err == nil) != (closed == nil) {
 				t.Errorf("sync %d: %d errors were told; then a commit says %v and Close %v", nth, told, err, closed)
 			}

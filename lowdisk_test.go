@@ -101,3 +101,23 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 		})
 	}
 }
+
+// Who waits for room waits as long as some work does not say that it rests.
+func TestAFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openStillOn(t, disk)
+	flushSome(t, db)
+	disk.SetCapacity(disk.UsedBytes() + 64<<10)
+	db.room.look()
+	db.commits.apart.Store(db.flushMin()) // there is something to flush, it seems
+	for range 2 {
+		if _, err := db.flushStep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if db.room.rested.Load()&flushRests == 0 || !db.room.low.Load() {
+		t.Errorf("it does not rest, low %t", db.room.low.Load())
+	}
+	disk.SetCapacity(1 << 40)
+}

@@ -248,3 +248,62 @@ func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 		}))
 	})
 }
+
+// A log that cannot be made smaller is no reason to hope for room.
+func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		faults := vfs.NewFaults(disk)
+		var l roomLog
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
+		must(t, err)
+		set := func(n int) error {
+			return db.Update(func(tx *stoat.Txn) error {
+				for i := range n {
+					if err := tx.Set(treeKey(i), make([]byte, 400)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		for range 8 {
+			must(t, set(100)) // more than is left in the log in idleness
+		}
+		for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
+			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
+		}
+		disk.SetCapacity(disk.UsedBytes() + 64<<10)
+		time.Sleep(10 * time.Second)
+		if l.failed.Load() == 0 || l.low.Load() == 0 {
+			t.Fatalf("%d jobs failed, the disk was low %d times", l.failed.Load(), l.low.Load())
+		}
+		soon := func(what string, do func() error, want error) {
+			t.Helper()
+			began := time.Now()
+			if err := do(); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+			if took := time.Since(began); took >= 100*time.Millisecond {
+				t.Errorf("%s took %v", what, took)
+			}
+		}
+		for range 3 {
+			soon("adding", func() error { return set(1) }, stoat.ErrNoSpace)
+			soon("deleting", func() error {
+				return db.Update(func(tx *stoat.Txn) error { return tx.Delete(treeKey(0)) })
+			}, nil)
+		}
+		time.Sleep(time.Minute)
+		before := l.failed.Load()
+		time.Sleep(time.Hour)
+		if n := l.failed.Load() - before; n > 100 {
+			t.Errorf("%d jobs failed in an hour in which nothing happened", n)
+		}
+		faults.Clear()
+		disk.SetCapacity(1 << 40)
+		must(t, set(1))
+		must(t, db.Close())
+	})
+}
