@@ -267,8 +267,10 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		d.backgroundFailed(err)
 		return 0, err
 	}
-	if len(d.view.Load().tables) > 1 {
-		d.background.flusher.wake()
+	if v := d.view.Load(); len(v.tables) > 1 {
+		if d.flushable(v) < len(v.tables) { // or who publishes the rest wakes the flusher
+			d.background.flusher.wake()
+		}
 		return 0, nil
 	}
 	did, err := d.leaveLog(l)

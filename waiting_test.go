@@ -115,3 +115,42 @@ func TestAnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *testing.T) {
 	}
 	mustOK(t, db.Close())
 }
+
+// To look again and again would take a core until the device has synced.
+func TestTheFlusherWaitsForAGroupThatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	gate := &gated{gates: []chan struct{}{make(chan struct{})}, arrived: make(chan struct{})}
+	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), LargeValueThreshold: 64 << 20}, gate)
+	mustOK(t, err)
+	done := make(chan error, 1)
+	go func() {
+		// As much in the log as is worth a flush in idleness.
+		done <- db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), make([]byte, 2*idleLogMin)) })
+	}()
+	<-gate.arrived
+	woken := db.background.flusher.work
+	for range 2 { // the first puts the memtable aside
+		for len(woken) > 0 {
+			<-woken
+		}
+		_, err := db.idleFlush()
+		mustOK(t, err)
+	}
+	if v := db.view.Load(); len(v.tables) != 2 || db.flushable(v) < 2 {
+		t.Fatalf("there are %d memtables, those from number %d on can be flushed", len(v.tables), db.flushable(v))
+	}
+	if len(woken) > 0 {
+		t.Error("the flusher wakes itself although there is nothing that it can flush")
+	}
+	close(gate.gates[0])
+	mustOK(t, <-done)
+	if len(woken) == 0 {
+		t.Error("nobody tells the flusher that there is something to flush")
+	}
+	due, err := db.flushNext()
+	mustOK(t, err)
+	if !due {
+		t.Error("nothing is flushed")
+	}
+	mustOK(t, db.Close())
+}
