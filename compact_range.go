@@ -111,32 +111,34 @@ type compaction struct {
 }
 
 func (c *compaction) run() error {
-	c.next = base.FileNum(c.db.nextFile.Load())
-	if err := c.runSink(); err != nil {
+	if err := c.eachInRoom(c.sink); err != nil {
 		return err
 	}
-	c.next = base.FileNum(c.db.nextFile.Load())
-	if err := c.each(&c.db.compacting, c.join); err != nil {
+	err := c.eachInRoom(c.join)
+	if c.inRange() || err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
-	if c.o.Lower != nil || c.o.Upper != nil {
-		return nil
-	}
-	return c.runGather()
+	// Files that there is no room to join keep no garbage.
+	return errors.Join(err, c.runGather())
 }
 
-// runSink takes the range to the last level. When there is no room for that, what
+// inRange reports whether only a part of the keys is meant.
+func (c *compaction) inRange() bool { return c.o.Lower != nil || c.o.Upper != nil }
+
+// eachInRoom is each of what merges. When there is no room for that, what
 // collection gives back may be enough.
-func (c *compaction) runSink() error {
-	err := c.each(&c.db.compacting, c.sink)
-	if errors.Is(err, ErrNoSpace) && c.o.Lower == nil && c.o.Upper == nil {
-		if e := c.runCollect(); e != nil {
-			return errors.Join(err, e)
-		}
-		c.db.sweep()
-		err = c.each(&c.db.compacting, c.sink)
+func (c *compaction) eachInRoom(step func() (bool, error)) error {
+	c.next = base.FileNum(c.db.nextFile.Load())
+	err := c.each(&c.db.compacting, step)
+	if !errors.Is(err, ErrNoSpace) || c.inRange() {
+		return err
 	}
-	return err
+	if e := c.runCollect(); e != nil {
+		return errors.Join(err, e)
+	}
+	c.db.sweep()
+	c.next = base.FileNum(c.db.nextFile.Load())
+	return c.each(&c.db.compacting, step)
 }
 
 // runGather gathers and collects in turns: each makes room for the other.

@@ -121,3 +121,45 @@ func TestAFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
 	}
 	disk.SetCapacity(1 << 40)
 }
+
+func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
+	t.Parallel()
+	const files, each = 16, 4
+	disk := vfs.NewMem()
+	db := openStillWith(t, &Options{FS: disk, MemtableSize: 4 << 20})
+	set := func(key func(i int) string) {
+		t.Helper()
+		mustOK(t, db.Update(func(tx *Txn) error {
+			for i := range each {
+				if err := tx.Set([]byte(key(i)), make([]byte, db.opts.apartMin()/each)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	for file := range files {
+		set(func(i int) string { return fmt.Sprintf("%02d-%d", file, i) })
+	}
+	for from := 0; from < files; from += each {
+		set(func(i int) string { return fmt.Sprintf("%02d-0", from+i) }) // one of each file
+	}
+	mustOK(t, db.rotate())
+	_, err := db.flushNext()
+	mustOK(t, err)
+	disk.SetCapacity(disk.UsedBytes() + 4<<20)
+	if err := db.Compact(t.Context(), CompactOptions{}); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("Compact says %v", err)
+	}
+	if s := db.Stats(); s.ValueGarbage > 0 || s.Values < files {
+		t.Errorf("%d bytes of garbage are left in %d files", s.ValueGarbage, s.Values)
+	}
+	disk.SetCapacity(1 << 40)
+	mustOK(t, db.Compact(t.Context(), CompactOptions{}))
+	if s := db.Stats(); s.Values >= files {
+		t.Errorf("there is room, and %d value files", s.Values)
+	}
+	if _, err := db.Check(t.Context(), CheckOptions{}); err != nil {
+		t.Error(err)
+	}
+}
