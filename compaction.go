@@ -167,6 +167,9 @@ func (d *DB) calm() (now calm, calmer time.Duration) {
 // compactStep does what keeps the tree in shape, one job after the other, and
 // leaves garbage to the collector.
 func (d *DB) compactStep() (again time.Duration, err error) {
+	if d.room.lacking() {
+		d.room.look()
+	}
 	for {
 		now, calmer := d.calm()
 		if now == pausing && d.flushesFirst() {
@@ -191,7 +194,11 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 		if !due {
 			d.room.rests(mergeRests)
 			d.wakeCollector()
-			return nextCompaction(d.manifest.State().Version, calmer), nil
+			again = nextCompaction(d.manifest.State().Version, calmer)
+			if again == 0 && d.room.lacking() {
+				again = agingCheck
+			}
+			return again, nil
 		}
 	}
 }
@@ -224,7 +231,8 @@ func (d *DB) tidy(now calm) (due bool, err error) {
 }
 
 // agingCheck is how often tables are looked at for values that expired and for
-// deletions that have waited long enough.
+// deletions that have waited long enough, and the disk for room that others have
+// made.
 const agingCheck = 30 * time.Second
 
 // nextCompaction returns when to look again although nothing has changed: what

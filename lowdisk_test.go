@@ -163,3 +163,77 @@ func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A database that is only read has nobody else to look.
+func TestRoomThatOthersMakeIsNoticedByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		var low, regained atomic.Int64
+		db, err := Open("/db", &Options{FS: disk, MemtableSize: 256 << 10, Events: func(e Event) {
+			switch e.(type) {
+			case SpaceLow:
+				low.Add(1)
+			case SpaceRegained:
+				regained.Add(1)
+			}
+		}})
+		mustOK(t, err)
+		setSome(t, db)
+		disk.SetCapacity(disk.UsedBytes() + 64<<10)
+		db.room.look()
+		time.Sleep(10 * time.Minute)
+		if low.Load() != 1 || regained.Load() != 0 {
+			t.Fatalf("on a full disk it was low %d times, and not any more %d times", low.Load(), regained.Load())
+		}
+		disk.SetCapacity(1 << 40)
+		time.Sleep(2 * agingCheck)
+		synctest.Wait()
+		if regained.Load() != 1 {
+			t.Error("nobody has noticed that there is room again")
+		}
+		mustOK(t, db.Close())
+	})
+}
+
+func TestAMergeThatWaitsForRoomIsTriedAgainWhenThereIsSome(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	disk.SetCapacity(1 << 30)
+	db := openStillOn(t, disk)
+	db.room.look()
+	db.room.short.Store(&shortMerge{input: 1, output: 1, free: db.room.free.Load()})
+	woken := db.background.compactor.work
+	for _, some := range []int64{1, 2} {
+		for len(woken) > 0 {
+			<-woken
+		}
+		disk.SetCapacity(some << 30)
+		db.room.look()
+		if told := len(woken) > 0; told != (some > 1) {
+			t.Errorf("the disk is %d times as large: the compactor is woken: %t", some, told)
+		}
+	}
+}
+
+// Where it is a quota that is full, what is free does not tell when it is not.
+func TestACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := vfs.NewFaults(leftGarbage(t))
+		writes := faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: vfs.ErrNoSpace})
+		db, err := Open("/db", &Options{FS: faults})
+		mustOK(t, err)
+		time.Sleep(time.Minute)
+		if writes.Fired() == 0 {
+			t.Fatal("nothing was collected")
+		}
+		faults.Clear()
+		time.Sleep(shortCopyMax)
+		synctest.Wait()
+		if s := db.Stats(); s.ValueGarbage > 0 {
+			t.Errorf("%d bytes of garbage are left", s.ValueGarbage)
+		}
+		mustOK(t, db.Close())
+	})
+}

@@ -162,6 +162,12 @@ func (r *diskRoom) taken(by *request) {
 // worth doing that gives some back.
 func (r *diskRoom) scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
 
+// lacking reports whether something waits for more room, which others than the
+// database may make.
+func (r *diskRoom) lacking() bool {
+	return r.scarce() || r.short.Load() != nil || r.shortCopy.Load() != nil
+}
+
 // working reports whether work behind may still give space back.
 func (r *diskRoom) working() bool {
 	return r.rested.Load() != allRest && r.db.driver == nil && r.db.background.stopped.Err() == nil
@@ -193,9 +199,11 @@ func (r *diskRoom) lookLocked() (room int64) {
 	r.first.Store(u.first)
 	if s := r.short.Load(); s != nil && s.enough(u.free) {
 		r.short.Store(nil)
+		r.db.background.compactor.wake()
 	}
 	if s := r.shortCopy.Load(); s != nil && s.over(u.free) {
 		r.shortCopy.Store(nil)
+		r.db.wakeCollector()
 	}
 	room = u.free - u.reserve - r.promised.Load()
 	r.left.Store(room / lookAfter)
@@ -205,6 +213,7 @@ func (r *diskRoom) lookLocked() (room int64) {
 		r.giveBack()
 	case was && !low:
 		r.db.emit(SpaceRegained{Free: u.free})
+		r.giveBack() // what has waited for room goes on
 	}
 	return room
 }
@@ -359,6 +368,7 @@ func (r *diskRoom) copied(bytes uint64, err error) {
 			bytes = min(bytes, failed.bytes)
 		}
 		r.shortCopy.Store(&shortCopy{bytes: bytes, free: r.free.Load(), at: monotonic()})
+		r.db.background.compactor.wake() // which looks now and then from here on
 	case err == nil && failed != nil && bytes > failed.bytes/2:
 		r.shortCopy.CompareAndSwap(failed, nil) // somebody asked, and there is room
 	}
