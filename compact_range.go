@@ -38,7 +38,8 @@ type CompactProgress struct {
 //
 // When Lower and Upper are nil, values that lie apart from their keys are given
 // back too, and those that are scattered over many files are brought into the
-// order of their keys.
+// order of their keys. Those of a file that cannot be read stay where they are; when
+// all else is done, an error tells of them.
 //
 // When ctx is done, Compact ends soon with its error; what was done until then
 // stays done.
@@ -49,7 +50,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
 		return fmt.Errorf("stoat: CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
-	return d.reclaim(ctx, "compact", compaction{db: d, o: o}, (*compaction).run)
+	return d.reclaim(ctx, "compact", compaction{db: d, o: o}, (*compaction).runCompact)
 }
 
 // Collect gives back the space of all values apart from their keys to which no
@@ -67,7 +68,7 @@ func (d *DB) Collect(ctx context.Context) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return d.reclaim(ctx, "collect", compaction{db: d}, (*compaction).runCollect)
+	return d.reclaim(ctx, "collect", compaction{db: d}, (*compaction).runCollectOnly)
 }
 
 // reclaim carries out a call of Compact or Collect.
@@ -108,6 +109,14 @@ type compaction struct {
 	// gathered is how many bytes of values were brought into the order of their
 	// keys, gatherMax how many there were when that began.
 	gathered, gatherMax int64
+}
+
+// runCompact is a call of Compact, whose caller is told what could not be done.
+func (c *compaction) runCompact() error {
+	if err := c.run(); err != nil {
+		return err
+	}
+	return c.db.bad.keepValues(c.db.manifest.State().Version, c.o.Lower, c.o.Upper)
 }
 
 func (c *compaction) run() error {
@@ -160,10 +169,15 @@ func (c *compaction) runGather() error {
 
 func (c *compaction) runCollect() error {
 	c.next = base.FileNum(c.db.nextFile.Load())
-	if err := c.each(&c.db.collecting, c.collect); err != nil {
+	return c.each(&c.db.collecting, c.collect)
+}
+
+// runCollectOnly is a call of Collect, whose caller is told what could not be done.
+func (c *compaction) runCollectOnly() error {
+	if err := c.runCollect(); err != nil {
 		return err
 	}
-	return c.db.bad.keep(c.db.manifest.State().Version)
+	return c.db.bad.keepGarbage(c.db.manifest.State().Version)
 }
 
 // each repeats step, under a lock, until it finds nothing to do.

@@ -145,6 +145,7 @@ func (d *DB) shape(now calm) compact.Shape {
 		Idle:           now == idling,
 		NowMs:          d.expiredBefore(),
 		Damaged:        d.damaged.all(),
+		BadValues:      d.bad.all(),
 		Versions:       d.opts.NumVersions,
 		OldestSnapshot: d.readers.Oldest(&d.visible),
 	}

@@ -39,7 +39,8 @@ func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
 	if len(lo) == 0 {
 		lo = nil // no bound, so that the values go with the keys
 	}
-	if err := d.Compact(ctx, CompactOptions{Lower: lo, Upper: hi}); err != nil {
+	c := compaction{db: d, o: CompactOptions{Lower: lo, Upper: hi}}
+	if err := d.reclaim(ctx, "compact", c, (*compaction).run); err != nil {
 		return err
 	}
 	return d.collectDue(ctx)

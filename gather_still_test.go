@@ -18,7 +18,7 @@ const (
 )
 
 // A gatherScene is a database in which nothing happens by itself, with one
-// table, whose values lie mixed in some files.
+// table or two, whose values lie mixed in some files.
 type gatherScene struct {
 	*testing.T
 	keys   int
@@ -76,7 +76,7 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 		}
 	}
 	s.sink()
-	if jumps := s.db.Stats().ValueJumps; jumps != int64(keys)-1 {
+	if jumps := s.db.Stats().ValueJumps; jumps < int64(keys)-2 { // there may be two tables
 		t.Fatalf("%d jumps between %d values", jumps, keys)
 	}
 	return s
@@ -265,32 +265,150 @@ func TestValuesAreMovedOutOfMoreFilesThanMayBeOpen(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-func TestADamagedValueKeepsNoneFromBeingMovedButThoseOfItsPlan(t *testing.T) {
-	t.Parallel()
-	s := newGatherScene(t)
-	bad := s.db.manifest.State().Version.Values[gatherFiles-1]
-	f, err := s.disk.OpenReadWrite(s.disk.Join("/db", base.ValueName(bad.File)), vfs.CatValue)
+// damage changes a byte in the middle of a value file.
+func (s *gatherScene) damage(f *manifest.ValueFile) {
+	s.Helper()
+	file, err := s.disk.OpenReadWrite(s.disk.Join("/db", base.ValueName(f.File)), vfs.CatValue)
 	s.must(err)
-	_, err = f.WriteAt([]byte{0xdb}, bad.Size/2)
-	s.must(errors.Join(err, f.Close()))
-	for what, err := range map[string]error{
-		"gathering": s.gather(1<<40, compact.ReasonManual),
-		"joining":   s.join(gatherFiles),
+	_, err = file.WriteAt([]byte{0xdb}, f.Size/2)
+	s.must(errors.Join(err, file.Close()))
+}
+
+func TestADamagedValueStaysWithTheRestOfItsFileAndAllOthersAreMoved(t *testing.T) {
+	t.Parallel()
+	for what, move := range map[string]func(s *gatherScene) error{
+		"gathering": func(s *gatherScene) error { return s.gather(1<<40, compact.ReasonManual) },
+		"joining":   func(s *gatherScene) error { return s.join(gatherFiles) },
 	} {
-		var corrupt *base.CorruptionError
-		if !errors.As(err, &corrupt) || corrupt.File != base.ValueName(bad.File) {
-			t.Errorf("%s says %v", what, err)
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newGatherScene(t)
+			bad := s.db.manifest.State().Version.Values[gatherFiles-1]
+			s.damage(bad.ValueFile)
+			s.must(move(s))
+			for _, f := range s.db.manifest.State().Version.Values {
+				stays := f.Num == bad.Num
+				if stays && (f.Live < f.Bytes/3 || f.Live > f.Bytes*2/3) || !stays && f.Live != 0 && f.Live != f.Bytes {
+					t.Errorf("of file %d, bad %t, %d of %d bytes are live", f.Num, stays, f.Live, f.Bytes)
+				}
+			}
+			if known := s.db.bad.all(); len(known) != 1 || !errors.Is(known[bad.File], ErrCorrupt) {
+				t.Errorf("files known to be bad: %v", known)
+			}
+			if known := s.db.damaged.all(); len(known) > 0 {
+				t.Errorf("tables %v are taken to be damaged", known)
+			}
+			s.db.sweep()
+			if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
+				t.Errorf("there are %v, %v", orphans, err)
+			}
+			s.must(s.db.Close())
+		})
+	}
+}
+
+// Where half of the values lie in a file that cannot be read, each of the others is a
+// jump away from the next, before and after a gathering.
+func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) {
+	t.Parallel()
+	s := newGatherSceneOf(t, gatherKeys, 2)
+	bad := s.db.manifest.State().Version.Values[1]
+	s.faults.Add(vfs.Rule{Op: vfs.OpRead, Path: s.disk.Join("/db", base.ValueName(bad.File)), Forever: true})
+	for n := 0; ; n++ {
+		due, err := s.db.gatherIdle()
+		s.must(err)
+		if !due {
+			break
+		}
+		if n == 3 {
+			t.Fatalf("%d bytes were gathered, and more is due", s.db.Stats().GatheredBytes)
 		}
 	}
-	if known := s.db.damaged.all(); len(known) > 0 {
-		t.Errorf("tables %v are taken to be damaged", known)
+	if jumps := s.db.Stats().ValueJumps; jumps < gatherKeys*9/10 {
+		t.Errorf("%d jumps between %d values: there is no reason to gather any more", jumps, gatherKeys)
 	}
-	s.db.sweep()
-	if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
-		t.Errorf("there are %v, %v", orphans, err)
+	if err := s.db.Compact(t.Context(), CompactOptions{}); !errors.Is(err, vfs.ErrIO) {
+		t.Errorf("Compact says %v of a file that cannot be read", err)
 	}
-	s.must(s.join(gatherFiles - 1))
+	if err := s.db.Compact(t.Context(), CompactOptions{Lower: []byte("z")}); err != nil {
+		t.Errorf("Compact says %v of a range that has nothing in that file", err)
+	}
 	s.must(s.db.Close())
+}
+
+// The first of the values is damaged, so that of its file there is nothing to move:
+// no empty file is made for it.
+func TestOneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
+	t.Parallel()
+	const files, valueSize = 300, 17 << 10 // a file for each commit
+	s := &gatherScene{T: t, disk: &openCount{FS: vfs.NewMem()}}
+	s.faults = vfs.NewFaults(s.disk)
+	db, err := openDriven("/db", &Options{FS: s.faults, MemtableSize: 64 << 10, Durability: Buffered}, still{})
+	s.must(err)
+	s.db = db
+	write := func(from int) {
+		for k := from; k < from+files; k++ {
+			s.must(db.Update(func(tx *Txn) error { return tx.Set(gatherKey(k), bytes.Repeat([]byte{byte(k)}, valueSize)) }))
+			s.must(db.rotate())
+			_, err := db.flushNext()
+			s.must(err)
+		}
+	}
+	settle := func() {
+		for n := 0; ; n++ {
+			due, err := db.tidy(busy)
+			s.must(err)
+			if !due {
+				break
+			}
+			if n == 100 {
+				t.Fatal("there is no end of joining")
+			}
+		}
+	}
+	write(0)
+	if n := len(db.manifest.State().Version.Values); n != files {
+		t.Fatalf("%d value files of %d commits", n, files)
+	}
+	s.damage(db.manifest.State().Version.Values[0].ValueFile)
+	settle()
+	write(files)
+	settle()
+	left := 0
+	for _, f := range db.manifest.State().Version.Values {
+		if f.Live > 0 {
+			left++
+		}
+		if f.Bytes == 0 {
+			t.Errorf("value file %d is empty", f.Num)
+		}
+	}
+	if left > 256+3 {
+		t.Errorf("%d value files are left", left)
+	}
+	if s := db.Stats(); s.CompactedBytes > 2*files*valueSize*3/2 {
+		t.Errorf("merges wrote %d bytes for %d of values", s.CompactedBytes, 2*files*valueSize)
+	}
+	if err := db.Compact(t.Context(), CompactOptions{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Compact says %v of a value that is damaged", err)
+	}
+	if n := db.Stats().Values; n > 4 {
+		t.Errorf("%d value files after Compact", n)
+	}
+	s.must(db.View(func(tx *Txn) error {
+		for k := range 2 * files {
+			v, err := tx.Get(gatherKey(k))
+			if k == 0 {
+				if !errors.Is(err, ErrCorrupt) {
+					t.Errorf("the damaged value: %v", err)
+				}
+			} else if err != nil || !bytes.Equal(v, bytes.Repeat([]byte{byte(k)}, valueSize)) {
+				t.Fatalf("value %d: %d bytes, %v", k, len(v), err)
+			}
+		}
+		return nil
+	}))
+	s.must(db.Close())
 }
 
 func TestNothingIsMovedInADatabaseThatIsBeingClosed(t *testing.T) {

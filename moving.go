@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -26,8 +27,7 @@ const (
 )
 
 // movedInVain says what had been flushed when values were moved in vain. That is
-// not tried again before there is more: a full disk would fill up over and over,
-// and a value that is damaged stays so.
+// not tried again before there is more: a full disk would fill up over and over.
 type movedInVain struct{ gathering, joining atomic.Uint64 }
 
 // A moving is where the values of a merge go that are written anew: those of
@@ -35,13 +35,18 @@ type movedInVain struct{ gathering, joining atomic.Uint64 }
 // which are gathered. They are copied as they are stored, by reads past the
 // mappings. What they leave behind in the old files is garbage like any other.
 //
+// A value that cannot be read stays where it is, with all of its file that has not
+// been moved yet, and so do those of files that are known to be bad: one value must
+// not keep all others from being moved, for ever.
+//
 // A collection may exchange an old file meanwhile. The slot of a reader keeps
 // the one that the moving knows.
 type moving struct {
 	placement
 	slot    *readerSlot
-	version *manifest.Version // has the old files
-	of      []base.FileNum    // whose values move, ascending; nil is all
+	version *manifest.Version     // has the old files
+	of      []base.FileNum        // whose values move, ascending; nil is all
+	stays   map[base.FileNum]bool // the files that cannot be read
 	from    map[base.FileNum]*movingSource
 	uses    int // of all sources
 	ahead   int64
@@ -73,9 +78,13 @@ func (m *moving) begin(plan *compact.Plan, stop func() error) (err error) {
 		m.left = math.MaxInt64
 	}
 	files := map[base.FileNum]bool{}
+	m.stays = map[base.FileNum]bool{}
 	for _, tables := range plan.Inputs {
 		for _, t := range tables {
 			for _, ref := range t.Values {
+				if f, ok := m.version.Value(ref.File); ok && m.db.bad.has(f.ValueFile) {
+					m.stays[ref.File] = true
+				}
 				if m.takes(ref.File) {
 					files[ref.File] = true
 				}
@@ -89,8 +98,11 @@ func (m *moving) begin(plan *compact.Plan, stop func() error) (err error) {
 
 // takes reports whether the values of a file are moved now.
 func (m *moving) takes(num base.FileNum) bool {
-	if m.ended || m.of == nil {
-		return !m.ended
+	if m.ended || m.stays[num] {
+		return false
+	}
+	if m.of == nil {
+		return true
 	}
 	_, found := slices.BinarySearch(m.of, num)
 	return found
@@ -107,7 +119,9 @@ func (m *moving) place(e *base.Entry) (ref manifest.ValueRef, inFile bool, err e
 	}
 	if m.takes(p.File) {
 		ref, err = m.move(e, p)
-		return ref, true, err
+		if err == nil || !m.leave(p.File, err) {
+			return ref, true, err
+		}
 	}
 	return manifest.ValueRef{File: p.File, Bytes: values.RefBytes(p)}, true, nil
 }
@@ -117,19 +131,34 @@ func (m *moving) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, e
 	if err = m.look(p.Length); err != nil {
 		return ref, err
 	}
-	from, err := m.source(p.File)
-	if err == nil {
-		err = m.ready()
-	}
-	if err != nil {
-		return ref, err
-	}
-	to, err := from.Copy(m.writer, values.Live{Pointer: p, Key: e.Key, Seq: e.Seq})
-	if err != nil {
+	var to values.Pointer
+	// Where a remap leads is read from a mapping, which may fault.
+	if err = guard(func() error {
+		from, err := m.source(p.File)
+		if err == nil {
+			err = m.ready()
+		}
+		if err == nil {
+			to, err = from.Copy(m.writer, values.Live{Pointer: p, Key: e.Key, Seq: e.Seq})
+		}
+		return err
+	}); err != nil {
 		return ref, err
 	}
 	m.left -= p.Length
 	return m.point(e, to), nil
+}
+
+// leave reports whether err says that an old file cannot be read. Then what has not
+// been moved of it stays where it is.
+func (m *moving) leave(num base.FileNum, err error) bool {
+	file, ok := m.version.Value(num)
+	if !ok || !m.db.bad.note(file.ValueFile, err) {
+		return false
+	}
+	m.stays[num] = true
+	m.db.backgroundFailed(fmt.Errorf("move values: %w", err))
+	return true
 }
 
 // look finds out now and then whether so many bytes more are to be moved. What

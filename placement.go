@@ -97,10 +97,17 @@ func (p *placement) create() (err error) {
 	return err
 }
 
-// finish seals the file that is being written, if there is one.
+// finish seals the file that is being written, if there is one. One that was begun
+// for a value that could not be read, and no other, is none.
 func (p *placement) finish() error {
 	if p.writer == nil {
 		return nil
+	}
+	if p.writer.Empty() {
+		err := p.close()
+		p.files = p.files[:len(p.files)-1]
+		p.db.removeFile(base.ValueName(p.num))
+		return err
 	}
 	props, err := p.writer.Finish()
 	if e := p.close(); err == nil {

@@ -3,6 +3,7 @@ package compact
 import (
 	"math"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -33,6 +34,24 @@ func (g *Gathering) scattered(t *manifest.Table) bool {
 		t.Referred() <= g.RecordMax*t.Pointers
 }
 
+// bringsTogether reports whether a gathering of t brings its values together from
+// more files than it makes of them. That is a question only where some lie in files
+// that cannot be read: those stay, and the jumps to them and back would be a reason
+// to gather the others again and again.
+func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum]error) bool {
+	from, bytes, stays := uint64(0), uint64(0), false
+	for _, ref := range t.Values {
+		if f, ok := v.Value(ref.File); ok && bad[f.File] != nil {
+			stays = true
+			continue
+		}
+		from++
+		bytes += ref.Bytes
+	}
+	// It begins in a file that has values of the table before, and fills others.
+	return !stays || from > 2+bytes/joinBytes
+}
+
 // PickGathering returns a plan for the first tables of the last level whose
 // values are worth gathering, or false when there are none. The next plan goes
 // on behind them: a value file that only they refer to is garbage then.
@@ -44,7 +63,7 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	all := uint64(0)
 	for _, t := range v.Levels[last] {
 		begun, referred := len(plan.Inputs[last]) > 0, t.Referred()
-		if !g.scattered(t) || s.Damaged[t.Num] {
+		if !g.scattered(t) || s.Damaged[t.Num] || !bringsTogether(v, t, s.BadValues) {
 			if begun {
 				break
 			}

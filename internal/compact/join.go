@@ -61,17 +61,18 @@ func PickJoining(v *manifest.Version, s Shape, j Joining) (Plan, bool) {
 	return plan, due
 }
 
-// small reports whether a file is worth joining with others. What nothing refers
-// to goes without being read.
-func (j *Joining) small(f manifest.LiveValues) bool {
-	return f.Bytes < joinSize && f.Bytes >= joinMean*f.Values && f.Live > 0 && (j.Next == 0 || f.File < j.Next)
+// small reports whether a file is worth joining with others, and can be read. What
+// nothing refers to goes without being read.
+func (p *picker) small(j *Joining, f manifest.LiveValues) bool {
+	return f.Bytes < joinSize && f.Bytes >= joinMean*f.Values && f.Live > 0 && (j.Next == 0 || f.File < j.Next) &&
+		p.s.BadValues[f.File] == nil
 }
 
-// count returns how many small files there are.
-func (j *Joining) count(v *manifest.Version) int {
+// countSmall returns how many small files there are.
+func (p *picker) countSmall(j *Joining) int {
 	n := 0
-	for _, f := range v.Values {
-		if j.small(f) {
+	for _, f := range p.v.Values {
+		if p.small(j, f) {
 			n++
 		}
 	}
@@ -85,7 +86,7 @@ var unasked = Joining{growth: joinGrowth}
 // neighbouring tables of a level that alone refer to the most of them; in level
 // 0 nothing stays for long.
 func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
-	if j.count(p.v) <= max(most, 1) {
+	if p.countSmall(&j) <= max(most, 1) {
 		return Plan{}, false
 	}
 	keys := keyRange{lo: j.Lo, hi: j.Hi, open: true}
@@ -128,7 +129,7 @@ func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole [
 		some := false
 		for _, ref := range tables[n].Values {
 			f, ok := p.v.Value(ref.File)
-			if !ok || !j.small(f) {
+			if !ok || !p.small(j, f) {
 				continue
 			}
 			some = true
@@ -173,7 +174,7 @@ func (p *picker) joinDebt() int64 {
 		return 0
 	}
 	j := unasked
-	small := j.count(p.v)
+	small := p.countSmall(&j)
 	if _, due := p.pickJoin(joinLate, j); !due {
 		return 0
 	}

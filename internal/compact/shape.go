@@ -38,6 +38,9 @@ type Shape struct {
 	// Damaged are the tables that cannot be read. What needs to read one is not
 	// picked, so that the others are worked on.
 	Damaged map[base.FileNum]bool
+	// BadValues has the value files that cannot be read, by the numbers in their
+	// names. Their values stay where they are.
+	BadValues map[base.FileNum]error
 
 	// Idle says that nobody is waiting for the disk or the processors.
 	Idle bool

@@ -81,6 +81,9 @@ func newWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 // Size returns how long the file is so far.
 func (w *Writer) Size() int64 { return w.out.pos() }
 
+// Empty reports whether no value has been appended.
+func (w *Writer) Empty() bool { return w.foot.values == 0 }
+
 // Append appends a value. The pointer may be used by a Reader after
 // Finish.
 func (w *Writer) Append(key []byte, seq base.SeqNum, value []byte) (Pointer, error) {
