@@ -5,9 +5,9 @@
 //
 // A segment is a file of records (package record) of a fixed size, whose
 // blocks were written before it is used, so that the sync of a commit has no
-// metadata to write. Those of a segment that is made while much is written
-// between two syncs, or for one large record, are only reserved, if the system
-// can do that. File names are physical (NNNNNN.log) and stay; the header
+// metadata to write. Those of a segment of more than 256 KiB that is made while
+// much is written between two syncs, or for one large record, are only reserved,
+// if the system can do that. File names are physical (NNNNNN.log) and stay; the header
 // says which logical segment number the file holds now. When a segment is no
 // longer needed its file becomes free, and a later segment is made of it by a
 // new header with a new salt. Segments start small and double up to a maximum,

@@ -18,7 +18,7 @@ type segmentFile struct {
 	file   uint64
 	size   int64
 	// written says that all its blocks are known to have been written, and not
-	// only reserved. Recovery does not know it of any file.
+	// only reserved. Recovery does not know it of any file, but see wholeSize.
 	written bool
 }
 

@@ -15,6 +15,11 @@ import (
 // double the bytes written, to save metadata of syncs that are few.
 const bulkSync = 64 << 10
 
+// wholeSize is the size of segments up to which all blocks are written ahead in
+// any case: it takes little. So recovery need not write those of a small file
+// again, only because it does not know what was done with them.
+const wholeSize = 256 << 10
+
 // createTries is how many taken file names are passed over. A name may be
 // taken by what a failed attempt could not remove.
 const createTries = 16

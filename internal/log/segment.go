@@ -70,7 +70,7 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 		reserved, err = f.Preallocate(0, size)
 	}
 	if err == nil {
-		err = s.prepare(o, sparse && reserved)
+		err = s.prepare(o, sparse && reserved && size > wholeSize)
 	}
 	if err != nil {
 		s.close()
@@ -89,7 +89,7 @@ func (o *Options) recycleSegment(ref base.SegmentRef, free segmentFile, sparse b
 	if err != nil {
 		return nil, o.inFile(err, "recycle", ref.File)
 	}
-	s := &segment{ref: ref, size: free.size, written: free.written, file: f}
+	s := &segment{ref: ref, size: free.size, written: free.written || free.size <= wholeSize, file: f}
 	if err := s.prepare(o, sparse); err != nil {
 		s.close()
 		return nil, o.inFile(err, "recycle", ref.File)

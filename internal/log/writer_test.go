@@ -142,6 +142,48 @@ func TestFilesAreRecycledSoThatTheirNumberStaysBounded(t *testing.T) {
 	}
 }
 
+func TestASmallFileIsWrittenInFullOnceAndForAll(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	o := testOptions(disk, 1)
+	o.SegmentSizeMin, o.SegmentSizeMax, o.FrameSizeMax = wholeSize, 2<<20, 0
+	w, _, err := open(o, nil, nil)
+	must(t, err)
+	for range 10 {
+		must(t, appendTx(w, make([]byte, 100_000)))
+		must(t, w.Flush())
+		must(t, w.Sync())
+	}
+	written := int64(0)
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite {
+			written += op.Len
+		}
+	})
+	must(t, w.Shrink()) // as is done when a load has ended
+	if written < wholeSize {
+		t.Errorf("%d bytes were written for a segment of %d", written, int64(wholeSize))
+	}
+	first := w.Current()
+	for range 3 { // the last one finds a free file
+		must(t, w.Release(w.Segment()))
+		must(t, w.Close())
+		must(t, w.Rest())
+		span := w.Span()
+		span.First = first
+		r, err := Recover(o, []base.LogSpan{span}, nil)
+		must(t, err)
+		written = 0
+		w, err = Create(o, r)
+		must(t, err)
+		first = w.First()
+	}
+	if written > record.Start {
+		t.Errorf("%d bytes were written to begin a segment in a file that was free", written)
+	}
+	must(t, w.Close())
+}
+
 // syncCounter counts what costs time on a device.
 type syncCounter struct {
 	syncs, dirSyncs int
