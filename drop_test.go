@@ -96,6 +96,24 @@ func TestDropPrefixGivesItsSpaceBackAndLeavesTheRest(t *testing.T) {
 	must(t, db.Close())
 }
 
+func TestDropPrefixOfTheLastKeysHasNoEnd(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	setKeys(t, db, "a \xfe \xff\x01 \xff\xff "+string(lastKey[1:])+" "+string(lastKey))
+	for _, step := range []struct{ prefix, left string }{
+		{string(lastKey), "a \xfe \xff\x01 \xff\xff " + string(lastKey[1:])},
+		{"\xff\xff", "a \xfe \xff\x01"},
+		{"\xff", "a \xfe"},
+	} {
+		must(t, db.DropPrefix(t.Context(), []byte(step.prefix)))
+		must(t, db.View(func(tx *stoat.Txn) error {
+			wantKeys(t, fmt.Sprintf("without %.10q", step.prefix), tx, step.left)
+			return nil
+		}))
+	}
+	mustBeSound(t, db)
+}
+
 func TestAnOpenTransactionSeesWhatIsDroppedAndTheSpaceFollows(t *testing.T) {
 	t.Parallel()
 	db := openOn(t, vfs.NewMem(), nil)

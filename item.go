@@ -97,6 +97,5 @@ func (i Item) ExpiresAt() time.Time {
 func (i Item) UserMeta() byte { return i.entry.Meta.User }
 
 // Deleted reports whether the item marks a deletion by Delete, which only
-// iterators over all versions show. They show no deletion of the greatest key
-// that there can be, MaxKeySize bytes 0xff.
+// iterators over all versions show.
 func (i Item) Deleted() bool { return i.entry.Meta.Kind == base.KindDelete }

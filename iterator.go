@@ -175,7 +175,6 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	}
 	c.snapshot = iter.Snapshot{
 		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
-		Unsaid: lastKey, // DeleteRange deletes it, which its user did not ask for
 	}
 	if err := c.cover(); err != nil {
 		return err

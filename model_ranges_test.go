@@ -85,9 +85,10 @@ func opDropPrefix(r *modelRun, rng *rand.Rand) error {
 		hi = hi[:len(hi)-1]
 	}
 	if len(hi) == 0 {
-		return nil
+		hi = nil // all keys from prefix on begin with it
+	} else {
+		hi[len(hi)-1]++
 	}
-	hi[len(hi)-1]++
 	m := r.m.Begin(r.m.Last(), true)
 	modelRange(m, []byte(prefix), hi)
 	seq, ok := m.Commit()

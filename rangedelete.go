@@ -31,24 +31,14 @@ func (tx *Txn) DeleteRange(lo, hi []byte) error {
 	if len(lo) == 0 {
 		lo = firstKey
 	}
-	if hi == nil {
-		// No bound of a key's length lies behind the last key of all.
-		if err := tx.Delete(lastKey); err != nil {
-			return err
-		}
-		hi = lastKey
-	}
-	if bytes.Compare(lo, hi) >= 0 {
-		return nil
+	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+		return nil // and never a hi of no bytes, which has a meaning below
 	}
 	m := base.Meta{Kind: base.KindDeleteRange}
 	return tx.writes.pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
 }
 
-var (
-	firstKey = []byte{0}
-	lastKey  = bytes.Repeat([]byte{0xff}, MaxKeySize)
-)
+var firstKey = []byte{0}
 
 // checkWrite reports why the transaction cannot write.
 func (tx *Txn) checkWrite() error {

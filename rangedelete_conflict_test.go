@@ -59,6 +59,35 @@ func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
 	}
 }
 
+func TestARangeDeletionWithoutAnEndConflictsUpToTheLastKey(t *testing.T) {
+	t.Parallel()
+	for _, m := range []int{0, 3, 4} {
+		t.Run(moves[m].name, func(t *testing.T) {
+			t.Parallel()
+			disk := vfs.NewMem()
+			db := openOn(t, disk, nil)
+			setKeys(t, db, "a b c")
+			var readers []*stoat.Txn
+			for _, read := range []func(*stoat.Txn){
+				func(tx *stoat.Txn) { _, _ = tx.Get(lastKey) }, // which is not there
+				func(tx *stoat.Txn) { tx.Iterator(stoat.IterOptions{Lower: lastKey}).Next() },
+				func(tx *stoat.Txn) { _, _ = tx.Get([]byte("a")) },
+			} {
+				tx := begin(t, db, stoat.ReadWrite)
+				read(tx)
+				must(t, tx.Set([]byte("x"), nil))
+				readers = append(readers, tx)
+			}
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+			moves[m].move(t, disk, db)
+			wantError(t, "who looked for the last key", readers[0].Commit(), stoat.ErrConflict)
+			wantError(t, "who looked from the last key on", readers[1].Commit(), stoat.ErrConflict)
+			must(t, readers[2].Commit())
+			must(t, db.Close())
+		})
+	}
+}
+
 func TestDeleteRangeReadsNothing(t *testing.T) {
 	t.Parallel()
 	db := openMem(t)

@@ -1,9 +1,11 @@
 package stoat_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -251,6 +253,121 @@ func TestTheBoundsOfARangeDeletion(t *testing.T) {
 	}
 }
 
+// lastKey is the greatest key.
+var lastKey = bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
+
+// Whoever cuts off the end of a log over and over must not write half of a
+// memtable each time: a range without an end takes no more than one that has an end.
+func TestARangeDeletionWithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
+	t.Parallel()
+	const commits = 1000
+	cost := func(hi []byte) (logged, committed int64) {
+		db := openOn(t, vfs.NewMem(), nil)
+		setKeys(t, db, "a") // the log is there
+		before := db.Stats()
+		for i := range commits {
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(treeKey(i), hi) }))
+		}
+		after := db.Stats()
+		must(t, db.Close())
+		return after.Log.BytesWritten - before.Log.BytesWritten, after.CommittedBytes - before.CommittedBytes
+	}
+	logged, committed := cost(nil)
+	loggedTo, committedTo := cost([]byte("key-z"))
+	if logged > loggedTo || committed > committedTo {
+		t.Errorf("%d deletions without an end took %d bytes of the log, with an end %d; %d bytes and %d were committed",
+			commits, logged, loggedTo, committed, committedTo)
+	}
+}
+
+// What a snapshot keeps of such a deletion lies in tables, which the manifest
+// names by their bounds.
+func TestARangeDeletionWithoutAnEndTakesFewBytesOfTablesAndTheManifest(t *testing.T) {
+	t.Parallel()
+	faults := vfs.NewFaults(vfs.NewMem())
+	var edits atomic.Int64 // bytes
+	faults.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
+			edits.Add(op.Len)
+		}
+	})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
+	must(t, err)
+	setKeys(t, db, "a b c")
+	tx := begin(t, db, stoat.ReadOnly)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+	edits.Store(0)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if s := db.Stats(); s.Tables != 1 || s.TableBytes > 16<<10 || edits.Load() > 16<<10 {
+		t.Errorf("%d tables of %d bytes, %d bytes of edits", s.Tables, s.TableBytes, edits.Load())
+	}
+	wantKeys(t, "before the deletion", tx, "a b c")
+	tx.Discard()
+	must(t, db.View(func(tx *stoat.Txn) error {
+		wantKeys(t, "after it", tx, "a")
+		return nil
+	}))
+	mustBeSound(t, db)
+	must(t, db.Close())
+}
+
+func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
+	t.Parallel()
+	for _, m := range moves {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			disk := vfs.NewMem()
+			db := openOn(t, disk, nil)
+			setKeys(t, db, "a b c "+string(lastKey))
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+			setKeys(t, db, "c")
+			_, db = m.move(t, disk, db)
+			must(t, db.View(func(tx *stoat.Txn) error {
+				wantKeys(t, "afterwards", tx, "a c")
+				_, err := tx.Get(lastKey)
+				wantError(t, "the last key", err, stoat.ErrNotFound)
+				return nil
+			}))
+			mustBeSound(t, db)
+			must(t, db.Close())
+		})
+	}
+}
+
+func TestMergesCutARangeDeletionWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	setAll(t, db, 0, 5000, 100, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	tx := begin(t, db, stoat.ReadOnly)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(treeKey(1000), nil) }))
+	setAll(t, db, 3000, 6000, 100, 2)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if n := db.Stats().Tables; n < 3 {
+		t.Errorf("%d tables, want some", n)
+	}
+	mustBeSound(t, db)
+	count := 0
+	for range tx.All() {
+		count++
+	}
+	if count != 5000 || tx.Err() != nil {
+		t.Errorf("the snapshot before it sees %d keys, error %v", count, tx.Err())
+	}
+	tx.Discard()
+	for range 2 {
+		if n := len(itemsOf(t, db)); n != 4000 {
+			t.Errorf("%d keys, want 4000", n)
+		}
+		must(t, db.Close())
+		db = openOn(t, disk, nil)
+		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	}
+	mustBeSound(t, db)
+	must(t, db.Close())
+}
+
 func TestDeleteRangeRefuses(t *testing.T) {
 	t.Parallel()
 	db := openMem(t)
@@ -288,8 +405,22 @@ func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
 	must(t, db.Close())
 }
 
-// The deletion of everything needs a deletion of the last key, which nobody has
-// written.
+// The greatest key is like any other, also where everything is deleted.
+func TestAllVersionsShowTheDeletionOfTheLastKey(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(lastKey) }))
+	must(t, db.View(func(tx *stoat.Txn) error {
+		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
+		defer it.Close()
+		if !it.Next() || !it.Item().Deleted() || it.Item().Version() != 2 || len(it.Key()) != len(lastKey) {
+			t.Error("the deletion is not shown")
+		}
+		return it.Err()
+	}))
+}
+
 func TestAllVersionsShowNoKeyThatNobodyHasWritten(t *testing.T) {
 	t.Parallel()
 	db := openMem(t)

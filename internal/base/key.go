@@ -21,7 +21,8 @@ const (
 	// the entry has as its value is the pointer to it.
 	KindPointer Kind = 3
 	// KindDeleteRange hides all older versions of the keys from the entry's
-	// key, inclusive, to the key that it has as its value, exclusive.
+	// key, inclusive, to the key that it has as its value, exclusive; to the end
+	// of all keys if the value has no bytes.
 	KindDeleteRange Kind = 4
 )
 

@@ -171,6 +171,9 @@ func TestCheckComparesFilesWithTheManifest(t *testing.T) {
 	want(t, "000001.table: smallest key", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
 		tables[0].Smallest = []byte("A")
 	})
+	want(t, `000001.table: largest key: got "c", want the end of all keys`, func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
+		tables[0].Largest, tables[0].LargestExclusive = base.EndOfKeys, true
+	})
 	want(t, "000009.values: count of values: got 2, want 3", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
 		s.state.Version.Values[0].Values++
 	})

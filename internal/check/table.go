@@ -19,7 +19,7 @@ func (c *checker) checkOrder(tables []*manifest.Table, level int) {
 		a, b := tables[i-1], tables[i]
 		if a.Run == b.Run && !a.EndsBefore(b.Smallest) {
 			c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("order of level %d", level),
-				fmt.Sprintf("from key %q on", b.Smallest), fmt.Sprintf("keys behind those of %s", base.TableName(a.Num))), base.TableName(b.Num)))
+				fmt.Sprintf("from key %s on", base.BoundString(b.Smallest)), fmt.Sprintf("keys behind those of %s", base.TableName(a.Num))), base.TableName(b.Num)))
 		}
 	}
 }
@@ -79,10 +79,10 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 		c.report.mismatch(name, "count of keys", p.Keys, m.Keys)
 	}
 	if !bytes.Equal(p.Smallest, m.Smallest) {
-		c.report.mismatch(name, "smallest key", fmt.Sprintf("%q", p.Smallest), fmt.Sprintf("%q", m.Smallest))
+		c.report.mismatch(name, "smallest key", base.BoundString(p.Smallest), base.BoundString(m.Smallest))
 	}
 	if !bytes.Equal(p.Largest, m.Largest) || p.LargestExclusive != m.LargestExclusive {
-		c.report.mismatch(name, "largest key", fmt.Sprintf("%q", p.Largest), fmt.Sprintf("%q", m.Largest))
+		c.report.mismatch(name, "largest key", base.BoundString(p.Largest), base.BoundString(m.Largest))
 	}
 	if m.LargestSeq > c.o.State.FlushedSeq {
 		c.report.mismatch(name, "largest sequence number", m.LargestSeq, fmt.Sprintf("%d at most", c.o.State.FlushedSeq))

@@ -161,7 +161,7 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
 		Num: o.file.Num, Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
 		// Bounds of range deletions lie in the memory of the inputs.
-		Smallest: bytes.Clone(p.Smallest), Largest: bytes.Clone(p.Largest), LargestExclusive: p.LargestExclusive,
+		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
 		Expiring: p.Expiring, Pointers: p.Pointers,

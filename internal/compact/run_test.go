@@ -250,6 +250,9 @@ func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
 			t.Errorf("seed %d: result %+v of %d entries, %d kept", seed, result, n, len(want))
 		}
 		for i, m := range result.Tables {
+			if len(m.Largest) > base.MaxKeySize && &m.Largest[0] != &base.EndOfKeys[0] {
+				t.Errorf("seed %d: the end of all keys was copied", seed)
+			}
 			if i == 0 {
 				continue
 			}
@@ -265,7 +268,7 @@ func sameEntry(a, b base.Entry) bool {
 }
 
 // randomDeletions returns a few range deletions, often none. Some reach beyond
-// all keys.
+// all keys, and some have no end.
 func randomDeletions(rng *rand.Rand, n int) *rangedel.List {
 	var deletions []rangedel.Deletion
 	for range rng.IntN(2) * rng.IntN(6) {
@@ -274,6 +277,9 @@ func randomDeletions(rng *rand.Rand, n int) *rangedel.List {
 			Lo: fmt.Appendf(nil, "key-%05d", lo), Hi: fmt.Appendf(nil, "key-%05d", lo+1+rng.IntN(n)),
 			Seq: base.SeqNum(1 + rng.IntN(n)),
 		})
+		if rng.IntN(6) == 0 {
+			deletions[len(deletions)-1].Hi = base.EndOfKeys
+		}
 	}
 	return rangedel.Build(deletions)
 }

@@ -1,10 +1,6 @@
 package iter
 
-import (
-	"bytes"
-
-	"github.com/stoatdb/stoat/internal/base"
-)
+import "github.com/stoatdb/stoat/internal/base"
 
 // batch returns where the entry that r names lies.
 func (m *Merging) batch(r ref) (b *Batch, place int) {
@@ -125,18 +121,13 @@ func (v *Visible) lasts() bool {
 	return v.expiresAt == 0 || !v.snap.Clock.Expired(v.expiresAt, v.pending)
 }
 
-// unsaid reports whether a version is left out of all versions.
-func (s *Snapshot) unsaid(key []byte, m *base.Meta) bool {
-	return m.Kind == base.KindDelete && len(key) == len(s.Unsaid) && bytes.Equal(key, s.Unsaid)
-}
-
 // filterVersions keeps every version the snapshot includes.
 func (v *Visible) filterVersions() {
 	m := &v.merged
 	n := 0
 	for _, r := range m.refs[:m.n] {
 		b, i := m.batch(r)
-		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since && !v.snap.unsaid(b.Keys[i], &b.Metas[i]) {
+		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since {
 			m.refs[n] = r
 			n++
 		}

@@ -21,8 +21,6 @@ type Snapshot struct {
 	// AllVersions shows every visible version, deletions, expired and covered
 	// ones included, instead of the newest one if it is live.
 	AllVersions bool
-	// Unsaid is a key whose deletions are left out of all versions, or nil.
-	Unsaid []byte
 	// Values says that the reader looks at values. Those that come first after
 	// a seek are brought into the cache together; the processor itself guesses
 	// the ones after that.

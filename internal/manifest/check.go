@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // numberMax bounds numbers of which the next one is made by counting on.
@@ -12,6 +14,7 @@ const numberMax = 1<<62 - 1
 // check reports what cannot be said of any table.
 func (t *Table) check() error {
 	c := bytes.Compare(t.Smallest, t.Largest)
+	largest := len(base.StoredBound(t.Largest))
 	var what string
 	switch {
 	case t.Level < 0 || t.Level >= Levels:
@@ -22,8 +25,12 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("is in run %d", t.Run)
 	case t.Size < 0:
 		what = fmt.Sprintf("has a size of %d", t.Size)
+	case len(t.Smallest) == 0 || len(t.Smallest) > base.MaxKeySize || largest > base.MaxKeySize:
+		what = fmt.Sprintf("has bounds of %d and %d bytes", len(t.Smallest), len(t.Largest))
+	case largest == 0 && !t.LargestExclusive:
+		what = "has a key behind all keys"
 	case c > 0 || c == 0 && t.LargestExclusive:
-		what = fmt.Sprintf("begins at key %x and ends at %x", t.Smallest, t.Largest)
+		what = fmt.Sprintf("begins at key %s and ends at %s", base.BoundString(t.Smallest), base.BoundString(t.Largest))
 	case t.SmallestSeq > t.LargestSeq:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
 	default:

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // order compares the places of two tables in the list of their level. Below
@@ -85,6 +87,7 @@ func checkNeighbors(level int, a, b *Table) error {
 	if a.Run > b.Run || a.Run == b.Run && a.EndsBefore(b.Smallest) {
 		return nil
 	}
-	return fmt.Errorf("manifest: tables %d, [%x, %x], and %d, [%x, %x], overlap in level %d, run %d",
-		a.Num, a.Smallest, a.Largest, b.Num, b.Smallest, b.Largest, level, b.Run)
+	return fmt.Errorf("manifest: tables %d, [%s, %s], and %d, [%s, %s], overlap in level %d, run %d",
+		a.Num, base.BoundString(a.Smallest), base.BoundString(a.Largest),
+		b.Num, base.BoundString(b.Smallest), base.BoundString(b.Largest), level, b.Run)
 }

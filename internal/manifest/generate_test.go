@@ -105,6 +105,9 @@ func (g *generator) flush() {
 	for i := range n {
 		t := g.table(0, g.v.NextRun())
 		t.Smallest, t.Largest, t.LargestExclusive = keys[2*i], keys[2*i+1], g.rng.IntN(3) == 0
+		if i == n-1 && g.rng.IntN(4) == 0 {
+			t.Largest, t.LargestExclusive = base.EndOfKeys, true
+		}
 	}
 }
 

@@ -35,8 +35,8 @@ const (
 	//	1       1     1 if the largest bound is exclusive, else 0; and 2 if the
 	//	              keys are counted
 	//	2       128   8 for each number, as tableNumbers orders them
-	//	130     4     length of the smallest bound
-	//	134     4     length of the largest bound
+	//	130     4     length of the smallest bound, at least 1
+	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each value file referred to: number (8), bytes (8)
@@ -183,12 +183,13 @@ func appendTable(dst []byte, t *Table) []byte {
 	for _, n := range tableNumbers(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
+	largest := base.StoredBound(t.Largest)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Smallest)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(t.Largest)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(largest)))
 	if t.Keys != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.Keys)
 	}
-	dst = append(append(dst, t.Smallest...), t.Largest...)
+	dst = append(append(dst, t.Smallest...), largest...)
 	for _, r := range t.Values {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(r.File))
 		dst = binary.LittleEndian.AppendUint64(dst, r.Bytes)
@@ -211,7 +212,13 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		return nil, err
 	}
 	rest := int64(len(v)) - fixed
+	exclusive := v[1]&boundExclusive != 0
 	switch {
+	case smallest == 0 || smallest > base.MaxKeySize:
+		return nil, base.Corrupt(offset+tableLengths, "length of a table's smallest bound", smallest, fmt.Sprintf("1 to %d", base.MaxKeySize))
+	case largest == 0 && !exclusive || largest > base.MaxKeySize:
+		return nil, base.Corrupt(offset+tableLengths+4, "length of a table's largest bound", largest,
+			fmt.Sprintf("1 to %d, or 0 and exclusive", base.MaxKeySize))
 	case smallest+largest > rest:
 		return nil, base.Corrupt(offset+tableLengths, "length of a table's bounds", smallest+largest,
 			fmt.Sprintf("at most %d", rest))
@@ -229,13 +236,13 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[2+8*i:]) }
 	bounds := append([]byte{}, v[fixed:fixed+smallest+largest]...)
 	return &Table{
-		Level: int(v[0]), LargestExclusive: v[1]&boundExclusive != 0,
+		Level: int(v[0]), LargestExclusive: exclusive,
 		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
 		Entries: number(6), Keys: keys, Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
 		OldestExpiry: number(11), NewestExpiry: number(12),
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
-		Smallest: bounds[:smallest:smallest], Largest: bounds[smallest:],
+		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
 		Values: decodeValueRefs(refs), Jumps: jumps,
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -95,6 +96,15 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 		p[at] = b
 		return p
 	}
+	// Bounds as they are given, where encoding would refuse them.
+	withBounds := func(smallest, largest []byte, exclusive bool) []byte {
+		table := tableAt(1, 0, "a", "b")
+		table.LargestExclusive = exclusive
+		p := appendTable(nil, table)[:tableFixedSize]
+		binary.LittleEndian.PutUint32(p[tableLengths:], uint32(len(smallest)))
+		binary.LittleEndian.PutUint32(p[tableLengths+4:], uint32(len(largest)))
+		return slices.Concat(p, smallest, largest)
+	}
 	for name, p := range map[string][]byte{
 		"half a header":        {1, 0, 4},
 		"longer than the edit": appendField(nil, tagNextFile, 8),
@@ -116,10 +126,15 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 		"no room for keys":     item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
 		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableKeysSize)...)),
 		"bits of a table":      item(tagAddTables, spoiled(1, 4)),
-		"a smallest too long":  item(tagAddTables, spoiled(tableLengths, 200)),
-		"a smallest of 4 GiB":  item(tagAddTables, spoiled(tableLengths+3, 255)),
-		"a largest too long":   item(tagAddTables, spoiled(tableLengths+4, 18)),
-		"part of a reference":  item(tagAddTables, spoiled(tableLengths, 0)),
+		"an end of all keys that belongs to the table": item(tagAddTables, withBounds([]byte("a"), nil, false)),
+		"an end of all keys spelt out":                 item(tagAddTables, withBounds([]byte("a"), base.EndOfKeys, true)),
+		"the end of all keys as the smallest":          item(tagAddTables, withBounds(nil, nil, true)),
+		"the same spelt out":                           item(tagAddTables, withBounds(base.EndOfKeys, nil, true)),
+		"no smallest":                                  item(tagAddTables, withBounds(nil, []byte("b"), true)),
+		"a smallest too long":                          item(tagAddTables, spoiled(tableLengths, 200)),
+		"a smallest of 4 GiB":                          item(tagAddTables, spoiled(tableLengths+3, 255)),
+		"a largest too long":                           item(tagAddTables, spoiled(tableLengths+4, 18)),
+		"part of a reference":                          item(tagAddTables, spoiled(tableLengths, 0)),
 	} {
 		if e, err := DecodeEdit(p); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", name, e, err)

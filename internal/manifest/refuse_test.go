@@ -39,6 +39,7 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 	first := smallTree(t)
 	exclusive := tableAt(20, 2, "k", "k")
 	exclusive.LargestExclusive = true
+	end := string(base.EndOfKeys)
 	backwards := tableAt(20, 2, "k", "l")
 	backwards.SmallestSeq = 1
 	negative := tableAt(20, 2, "k", "l")
@@ -70,6 +71,10 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 		{"an overlap of what is added", add(tableAt(20, 2, "a", "c"), tableAt(21, 2, "c", "d")), "overlap"},
 		{"bounds out of order", add(tableAt(20, 2, "l", "k")), "begins at key"},
 		{"bounds of no key", add(exclusive), "begins at key"},
+		{"no smallest bound", add(tableAt(20, 2, "", "k")), "bounds of 0 and 1 bytes"},
+		{"the end of all keys as a smallest bound", add(tableAt(20, 2, end, end)), "bounds of 65537 and 65537 bytes"},
+		{"the end of all keys as a key", add(tableAt(20, 2, "k", end)), "a key behind all keys"},
+		{"a largest bound that is too long", add(tableAt(20, 2, "k", end+"k")), "bounds of 1 and 65538 bytes"},
 		{"sequence numbers out of order", add(backwards), "begins at sequence number"},
 		{"a negative size", add(negative), "size"},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},

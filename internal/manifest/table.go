@@ -26,7 +26,8 @@ type Table struct {
 
 	// Smallest and Largest bound the keys of the table, range deletions
 	// included. Both belong to it, unless LargestExclusive says that keys only
-	// come near to Largest: it is then the end of a range deletion.
+	// come near to Largest: it is then the end of a range deletion,
+	// base.EndOfKeys of one without an end.
 	Smallest, Largest []byte
 	LargestExclusive  bool
 

@@ -82,6 +82,9 @@ func (n naiveTree) check() error {
 		if t.Level < 0 || t.Level >= Levels || (t.Level > 0 && t.Run != 0) || c > 0 || (c == 0 && t.LargestExclusive) {
 			return errNaive
 		}
+		if end := len(t.Largest) - base.MaxKeySize; end > 1 || end == 1 && !t.LargestExclusive {
+			return errNaive
+		}
 		for i, r := range t.Values {
 			if n.values[r.File] == nil || r.Bytes == 0 || (i > 0 && t.Values[i-1].File >= r.File) {
 				return errNaive

@@ -134,6 +134,24 @@ func TestAValueFileIsFoundByItsNumber(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAllKeysTakesNothingOfAnEdit(t *testing.T) {
+	t.Parallel()
+	table := tableAt(1, 0, "k", "")
+	table.Largest, table.LargestExclusive = bytes.Clone(base.EndOfKeys), true
+	b := appendTable(nil, table)
+	if want := tableFixedSize + len("k"); len(b) != want {
+		t.Errorf("encoded in %d bytes, want %d", len(b), want)
+	}
+	got, err := decodeTable(b, 0)
+	must(t, err)
+	if &got.Largest[0] != &base.EndOfKeys[0] || !got.LargestExclusive {
+		t.Errorf("the largest bound comes back with %d bytes, exclusive %v", len(got.Largest), got.LargestExclusive)
+	}
+	if last := bytes.Repeat([]byte{0xff}, base.MaxKeySize); !got.Contains(last) {
+		t.Error("the last key does not lie in the table")
+	}
+}
+
 func TestATableOfTheLongestKeysIsLoadedAsItWas(t *testing.T) {
 	t.Parallel()
 	key := func(c byte) []byte { return bytes.Repeat([]byte{c}, base.MaxKeySize) }

@@ -34,7 +34,8 @@ type Ref uint32
 // transaction kills is marked later, by bury.
 //
 // A range deletion has where the range begins as its key, and where it ends as
-// its value. It is in the insertion order alone, not in the index or in runs.
+// its value, which is empty if that is the end of all keys. It is in the
+// insertion order alone, not in the index or in runs.
 //
 // Words are of the machine's byte order: entries never leave the process.
 type entry struct{ p unsafe.Pointer }
@@ -154,6 +155,9 @@ func (e entry) value(w uint64) []byte {
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w)+wordKeyLen(w))), n)
 }
+
+// rangeEnd returns where the range deletion e ends, exclusive.
+func (e entry) rangeEnd(w uint64) []byte { return base.LoadedBound(e.value(w)) }
 
 // empty is the value of entries without one: present, so not nil.
 var empty [0]byte

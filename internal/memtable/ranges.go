@@ -115,12 +115,13 @@ func (t *Table) dropRanges() {
 	}
 }
 
-// deleteRange adds a deletion of [lo, hi).
+// deleteRange adds a deletion of [lo, hi); a hi of no bytes is the end of all
+// keys.
 func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	if err := checkSizes(len(lo), uint64(len(hi))); err != nil {
 		return err
 	}
-	if len(hi) > base.MaxKeySize || bytes.Compare(lo, hi) >= 0 {
+	if len(hi) > base.MaxKeySize || len(hi) > 0 && bytes.Compare(lo, hi) >= 0 {
 		return fmt.Errorf("memtable: range deletion from %.80q to %.80q", lo, hi)
 	}
 	if seq < t.last {
@@ -188,7 +189,7 @@ func (t *Table) deletion(l *rangeLog, i uint32) rangedel.Deletion {
 	p := l.list.at(i)
 	e := t.arena.at(pairRef(p))
 	w := e.word()
-	d := rangedel.Deletion{Lo: e.key(w), Hi: e.value(w), Seq: base.SeqNum(e.rawSeq())}
+	d := rangedel.Deletion{Lo: e.key(w), Hi: e.rangeEnd(w), Seq: base.SeqNum(e.rawSeq())}
 	if l.pending {
 		d.Seq = markOf(uint32(p >> 32))
 	}
@@ -325,7 +326,7 @@ func (t *Table) NewerDeletions(than base.SeqNum, visit func(lo, hi []byte) bool)
 	for i := uint32(l.len()); i > 0; i-- {
 		e := t.arena.at(pairRef(l.list.at(i - 1)))
 		w := e.word()
-		if t.seq(e, w) <= than || !visit(e.key(w), e.value(w)) {
+		if t.seq(e, w) <= than || !visit(e.key(w), e.rangeEnd(w)) {
 			return
 		}
 	}

@@ -15,14 +15,17 @@ import (
 
 // A write is one operation, as the tests of range deletions remember it.
 type write struct {
-	key, value string // the range, for a deletion of one
+	key, value string // the range, for a deletion of one; without a value it has no end
 	meta       base.Meta
 	seq        base.SeqNum
 }
 
 func (w write) covers(key string) bool {
-	return w.meta.Kind == base.KindDeleteRange && w.key <= key && key < w.value
+	return w.meta.Kind == base.KindDeleteRange && w.key <= key && (w.value == "" || key < w.value)
 }
+
+// end is where a range deletion ends.
+func (w write) end() []byte { return base.LoadedBound([]byte(w.value)) }
 
 // A journal is all writes in order. What a snapshot sees of a key is what the
 // last write to it left.
@@ -74,6 +77,9 @@ func randomWrite(r *rand.Rand, seq base.SeqNum) write {
 		}
 		if w.value <= w.key {
 			w.value = w.key + "x"
+		}
+		if r.IntN(12) == 0 {
+			w.value = ""
 		}
 	case n < 4:
 		w.meta.Kind = base.KindDelete
@@ -272,8 +278,8 @@ func checkNewerDeletions(t *testing.T, table *Table, j journal, than base.SeqNum
 	}
 	i := 0
 	table.NewerDeletions(than, func(lo, hi []byte) bool {
-		if i >= len(want) || string(lo) != want[i].key || string(hi) != want[i].value {
-			t.Fatalf("NewerDeletions(%d) shows [%s, %s) as number %d of %v", than, lo, hi, i, want)
+		if i >= len(want) || string(lo) != want[i].key || !bytes.Equal(hi, want[i].end()) {
+			t.Fatalf("NewerDeletions(%d) shows [%s, %.40q) as number %d of %v", than, lo, hi, i, want)
 		}
 		i++
 		return true
@@ -288,7 +294,7 @@ func checkRetained(t *testing.T, r *rand.Rand, table *Table, j journal) {
 	var d []rangedel.Deletion
 	for _, w := range j {
 		if w.meta.Kind == base.KindDeleteRange {
-			d = append(d, rangedel.Deletion{Lo: []byte(w.key), Hi: []byte(w.value), Seq: w.seq})
+			d = append(d, rangedel.Deletion{Lo: []byte(w.key), Hi: w.end(), Seq: w.seq})
 		}
 	}
 	snapshots := []base.SeqNum{base.SeqNum(r.IntN(20)), base.SeqNum(20 + r.IntN(80))}
@@ -333,13 +339,42 @@ func TestAnIteratorHidesOnlyWhatWasDeletedBeforeIt(t *testing.T) {
 func TestRangesThatAreNoneAreRefused(t *testing.T) {
 	t.Parallel()
 	long := string(bytes.Repeat([]byte{'z'}, base.MaxKeySize+1))
-	for _, w := range []write{{key: "b", value: "b"}, {key: "b", value: "a"}, {key: "b", value: ""}, {key: "", value: "b"}, {key: "a", value: long}} {
+	for _, w := range []write{{key: "b", value: "b"}, {key: "b", value: "a"}, {key: "", value: "b"}, {key: "", value: ""}, {key: "a", value: long},
+		{key: "a", value: string(base.EndOfKeys)}, {key: long, value: ""}} {
 		table := New(Options{})
 		m := base.Meta{Kind: base.KindDeleteRange}
 		if err := table.Set([]byte(w.key), []byte(w.value), 1, m, 1); err == nil || table.Len() != 0 || table.HasDeletions() {
 			t.Errorf("[%.5q, %.5q): %v, %d entries", w.key, w.value, err, table.Len())
 		}
 	}
+}
+
+func TestARangeDeletionWithoutAnEndTakesFewBytes(t *testing.T) {
+	t.Parallel()
+	mem := newCounting()
+	table, txn := New(Options{Memory: mem, ChunkSize: 256}), New(Options{})
+	last := bytes.Repeat([]byte{0xff}, base.MaxKeySize)
+	for i := range base.SeqNum(1000) {
+		mustSet(t, table, write{key: "from", meta: base.Meta{Kind: base.KindDeleteRange}, seq: 2*i + 1})
+		mustSet(t, txn, write{key: "from", meta: base.Meta{Kind: base.KindDeleteRange}})
+		if err := table.AppendTable(txn, 2*i+2); err != nil {
+			t.Fatal(err)
+		}
+		txn.Reset()
+	}
+	if got := table.Cover(last, base.SeqNumMax); got != 2000 {
+		t.Errorf("the deletion %d covers the last key, want 2000", got)
+	}
+	if table.DataBytes() != 2000*int64(len("from")) || mem.held() > 200<<10 {
+		t.Errorf("2000 deletions take %d bytes, %d with their memory", table.DataBytes(), mem.held())
+	}
+	table.NewerDeletions(1999, func(_, hi []byte) bool {
+		if &hi[0] != &base.EndOfKeys[0] {
+			t.Error("the end is a copy")
+		}
+		return true
+	})
+	table.Release()
 }
 
 func TestARangeDeletionThatFindsNoMemoryLeavesNoTrace(t *testing.T) {

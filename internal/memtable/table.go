@@ -109,7 +109,8 @@ func New(o Options) *Table {
 // the key's base.Hash. When Set fails the table is as before.
 //
 // With KindDeleteRange it adds a deletion of the keys from key, inclusive, to
-// value, exclusive. Pending versions of those keys die with it.
+// value, exclusive, or to the end of all keys if value has no bytes. Pending
+// versions of those keys die with it.
 func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
 	if m.Kind == base.KindDeleteRange {
 		return t.deleteRange(key, value, hash, seq)

@@ -15,7 +15,8 @@ import (
 //	for each fragment:
 //	  length of the first key, 0 if the fragment begins where the one before
 //	  it ends; the key
-//	  length of the key after the last one; the key
+//	  length of the key after the last one, 0 if the fragment ends with all
+//	  keys; the key
 //	  count of sequence numbers, at least 1
 //	  the newest number
 //	  for each older one, how much less it is than the one before it
@@ -23,8 +24,9 @@ import (
 // An empty list is stored as nothing. There is one encoding for a list: what
 // a list cannot be is refused.
 
-// fragmentMin is the shortest encoding of a fragment: an empty length, a key
-// of one byte, and one number.
+// fragmentMin is how many bytes a fragment takes at least, in the mean. One
+// between others has an empty length, a key of one byte, and one number. The last
+// may do with a byte less, but the first has a key to begin with.
 const fragmentMin = 5
 
 // AppendTo appends the encoding of l to dst.
@@ -39,7 +41,8 @@ func (l *List) AppendTo(dst []byte) []byte {
 		} else {
 			dst = append(binary.AppendUvarint(dst, uint64(len(lo))), lo...)
 		}
-		dst = append(binary.AppendUvarint(dst, uint64(len(l.his[i]))), l.his[i]...)
+		hi := base.StoredBound(l.his[i])
+		dst = append(binary.AppendUvarint(dst, uint64(len(hi))), hi...)
 		seqs := l.numbers(i)
 		dst = binary.AppendUvarint(dst, uint64(len(seqs)))
 		for j, s := range seqs {
@@ -53,7 +56,7 @@ func (l *List) AppendTo(dst []byte) []byte {
 }
 
 // Decode is the inverse of List.AppendTo. src is at off in its file, for
-// errors. The keys of the list are slices of src.
+// errors. The keys of the list are slices of src, or base.EndOfKeys.
 func Decode(src []byte, off int64) (*List, error) {
 	if len(src) == 0 {
 		return nil, nil
@@ -104,14 +107,15 @@ func (d *decoder) fragment(i int) error {
 	case len(lo) == 0:
 		lo = before
 	case bytes.Compare(lo, before) <= 0:
-		return d.bad("order of range deletions", fmt.Sprintf("%.80q", lo), fmt.Sprintf("more than %.80q", before))
+		return d.bad("order of range deletions", base.BoundString(lo), "more than "+base.BoundString(before))
 	}
 	hi, err := d.key("end of a range deletion")
 	if err != nil {
 		return err
 	}
-	if bytes.Compare(lo, hi) >= 0 {
-		return d.bad("end of a range deletion", fmt.Sprintf("%.80q", hi), fmt.Sprintf("more than %.80q", lo))
+	// A fragment that begins where one without an end ends is refused here.
+	if hi = base.LoadedBound(hi); bytes.Compare(lo, hi) >= 0 {
+		return d.bad("end of a range deletion", base.BoundString(hi), "more than "+base.BoundString(lo))
 	}
 	if err := d.numbers(); err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 )
 
 // A Deletion hides all versions below Seq of the keys from Lo, inclusive, to
-// Hi, exclusive. Like every key, Lo is not empty.
+// Hi, exclusive; base.EndOfKeys is the Hi of one without an end. Like every key,
+// Lo is not empty.
 type Deletion struct {
 	Lo, Hi []byte
 	Seq    base.SeqNum

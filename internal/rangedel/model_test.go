@@ -40,8 +40,11 @@ var keyMakers = []func(rng *rand.Rand) []byte{
 	},
 }
 
-// randomModel returns n deletions, some of no key, with ascending numbers of
-// which some are equal.
+// lastKey is the greatest key.
+var lastKey = bytes.Repeat([]byte{0xff}, base.MaxKeySize)
+
+// randomModel returns n deletions, some of no key, some without an end, with
+// ascending numbers of which some are equal.
 func randomModel(rng *rand.Rand, key func(*rand.Rand) []byte, n int) model {
 	var m model
 	seq := base.SeqNum(1 + rng.IntN(3))
@@ -49,6 +52,9 @@ func randomModel(rng *rand.Rand, key func(*rand.Rand) []byte, n int) model {
 		d := Deletion{Lo: key(rng), Hi: key(rng), Seq: seq}
 		if rng.IntN(8) > 0 && bytes.Compare(d.Lo, d.Hi) > 0 {
 			d.Lo, d.Hi = d.Hi, d.Lo
+		}
+		if rng.IntN(8) == 0 {
+			d.Hi = base.EndOfKeys
 		}
 		m = append(m, d)
 		seq += base.SeqNum(rng.IntN(4))
@@ -60,12 +66,15 @@ func randomModel(rng *rand.Rand, key func(*rand.Rand) []byte, n int) model {
 func (m model) probes(rng *rand.Rand, key func(*rand.Rand) []byte) [][]byte {
 	var out [][]byte
 	for _, d := range m[:min(len(m), 40)] {
-		out = append(out, d.Lo, d.Hi, append(slices.Clone(d.Lo), 0), append(slices.Clone(d.Hi), 0))
+		out = append(out, d.Lo, append(slices.Clone(d.Lo), 0))
+		if len(d.Hi) <= base.MaxKeySize {
+			out = append(out, d.Hi, append(slices.Clone(d.Hi), 0))
+		}
 	}
 	for range 40 {
 		out = append(out, key(rng))
 	}
-	return append(out, []byte{0}, []byte{0xff, 0xff, 0xff})
+	return append(out, []byte{0}, []byte{0xff, 0xff, 0xff}, lastKey)
 }
 
 // moments returns numbers to read at.

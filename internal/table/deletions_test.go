@@ -54,6 +54,30 @@ func TestATableMayHoldRangeDeletionsAlone(t *testing.T) {
 	}
 }
 
+func TestATableWithADeletionWithoutAnEndStoresNothingForIt(t *testing.T) {
+	t.Parallel()
+	last := bytes.Repeat([]byte{0xff}, base.MaxKeySize)
+	for name, entries := range map[string][]base.Entry{"alone": nil, "behind entries": {{Key: []byte("a"), Seq: 3, Meta: base.Meta{Kind: base.KindSet}}}} {
+		list := deletionOf("b", string(base.EndOfKeys), 7) // a copy
+		data, props := mustBuildWith(t, entries, list, WriterOptions{Salt: 3})
+		if len(data) > 8<<10 {
+			t.Errorf("%s: the table has %d bytes", name, len(data))
+		}
+		r := mustOpen(t, data, ReaderOptions{})
+		if err := r.Verify(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, p := range []Properties{props, r.Properties()} {
+			if &p.Largest[0] != &base.EndOfKeys[0] || !p.LargestExclusive {
+				t.Errorf("%s: the largest bound has %d bytes, exclusive %v", name, len(p.Largest), p.LargestExclusive)
+			}
+		}
+		if r.Deletions().Cover(last, 7) != 7 || r.HeapBytes() > 8<<10 {
+			t.Errorf("%s: the last key is covered by %d, the reader takes %d bytes", name, r.Deletions().Cover(last, 7), r.HeapBytes())
+		}
+	}
+}
+
 func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
 	t.Parallel()
 	f, err := vfs.NewMem().Create("t", vfs.CatTable)

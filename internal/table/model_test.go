@@ -73,7 +73,10 @@ func randomDeletions(rng *rand.Rand, entries []base.Entry) *rangedel.List {
 	for range max(0, rng.IntN(40)-20) {
 		key := func() []byte { return near(rng, entries[rng.IntN(len(entries))].Key) }
 		d := rangedel.Deletion{Lo: key(), Hi: key(), Seq: base.SeqNum(1 + rng.Uint64N(3000))}
-		if len(d.Lo) <= base.MaxKeySize && len(d.Hi) <= base.MaxKeySize {
+		if rng.IntN(8) == 0 {
+			d.Hi = base.EndOfKeys
+		}
+		if len(d.Lo) <= base.MaxKeySize && len(base.StoredBound(d.Hi)) <= base.MaxKeySize {
 			out = append(out, d)
 		}
 	}

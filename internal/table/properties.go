@@ -20,7 +20,8 @@ type Properties struct {
 
 	// Smallest and Largest bound the keys of entries and range deletions. Both
 	// belong to the table, unless LargestExclusive says that keys only come
-	// near to Largest: it is then the end of a range deletion.
+	// near to Largest: it is then the end of a range deletion, base.EndOfKeys of
+	// one without an end.
 	Smallest, Largest       []byte
 	LargestExclusive        bool
 	SmallestSeq, LargestSeq base.SeqNum
@@ -75,6 +76,13 @@ func (p *Properties) include(l *rangedel.List) {
 	newest, oldest := l.Seqs()
 	p.SmallestSeq, p.LargestSeq = min(p.SmallestSeq, oldest), max(p.LargestSeq, newest)
 	p.RangeDeletions = uint64(l.Numbers())
+}
+
+// short returns p as error messages show it, with the beginnings of the bounds.
+func (p Properties) short() Properties {
+	const most = 80
+	p.Smallest, p.Largest = p.Smallest[:min(most, len(p.Smallest))], p.Largest[:min(most, len(p.Largest))]
+	return p
 }
 
 // append appends the encoding of p: the numbers, 8 bytes each; the smallest

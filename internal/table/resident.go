@@ -1,6 +1,9 @@
 package table
 
-import "github.com/stoatdb/stoat/internal/residency"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/residency"
+)
 
 // keepAlign is a multiple of the page size of any system.
 const keepAlign = 64 << 10
@@ -31,7 +34,7 @@ func (r *Reader) populate(off, n int64) error {
 // HeapBytes is about how much of the Go heap the reader takes.
 func (r *Reader) HeapBytes() int64 {
 	words := len(r.keysOK) + len(r.valsOK) + len(r.pagesOK)
-	return int64(readerBytes + 8*words + len(r.first) + len(r.props.Largest))
+	return int64(readerBytes + 8*words + len(r.first) + len(base.StoredBound(r.props.Largest)))
 }
 
 // readerBytes is about what a reader of an empty table takes.

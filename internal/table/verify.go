@@ -175,7 +175,7 @@ func (c *verifier) verifyRest() error {
 	}
 	c.seen.include(deletions)
 	if !reflect.DeepEqual(c.seen, r.props) {
-		return base.Corrupt(r.propsOff(), "properties", fmt.Sprintf("%+v", r.props), fmt.Sprintf("%+v", c.seen))
+		return base.Corrupt(r.propsOff(), "properties", fmt.Sprintf("%+v", r.props.short()), fmt.Sprintf("%+v", c.seen.short()))
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (w *Writer) AddDeletions(l *rangedel.List) error {
 	}
 	for i := range l.Len() {
 		f := l.At(i)
-		if len(f.Lo) == 0 || len(f.Lo) > base.MaxKeySize || len(f.Hi) > base.MaxKeySize ||
+		if len(f.Lo) == 0 || len(f.Lo) > base.MaxKeySize || len(base.StoredBound(f.Hi)) > base.MaxKeySize ||
 			f.Seqs[0] > base.SeqNumMax || f.Seqs[len(f.Seqs)-1] == 0 {
 			w.err = fmt.Errorf("table: range deletion from %.80q to %.80q at %d", f.Lo, f.Hi, f.Seqs)
 			return w.err
@@ -351,7 +351,7 @@ func (w *Writer) finishIndex() {
 	w.out.write(f.append(nil))
 	p.include(w.deletions)
 	// The bounds must outlive what they were borrowed from.
-	p.Smallest, p.Largest = slices.Clone(p.Smallest), slices.Clone(p.Largest)
+	p.Smallest, p.Largest = slices.Clone(p.Smallest), base.CloneBound(p.Largest)
 }
 
 // section writes b and returns its checksum.

@@ -13,9 +13,10 @@ import (
 // Lengths and counts are held against what is left of a transaction before
 // anything is allocated for them.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
-	b := Header{Seq: 7, TimeMs: 9, Count: 3}.AppendTo(nil)
+	b := Header{Seq: 7, TimeMs: 9, Count: 4}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("key"), 5, base.Meta{Kind: base.KindSet, ExpiresAt: 12, User: 3}), "value"...)
 	b = append(AppendEntryHead(b, []byte("lo"), 2, base.Meta{Kind: base.KindDeleteRange}), "or"...)
+	b = AppendEntryHead(b, []byte("from"), 0, base.Meta{Kind: base.KindDeleteRange})
 	b = append(AppendEntryHead(b, []byte("last"), 40, base.Meta{Kind: base.KindSet}), make([]byte, 40)...)
 	for _, length := range []uint64{200, 1 << 20, math.MaxUint32, math.MaxInt64, math.MaxUint64} {
 		for at := range b {

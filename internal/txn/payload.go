@@ -31,7 +31,7 @@ import (
 //
 // The value of KindPointer is the pointer, at most PointerSizeMax bytes. That
 // of KindDeleteRange is the key, after the entry's own, at which the range
-// ends; there is no expiry and no user byte.
+// ends, or nothing if it ends with all keys; there is no expiry and no user byte.
 
 // HeaderSize is the size of a transaction's header.
 const HeaderSize = 20
@@ -175,7 +175,7 @@ func (d *decoder) entry() (key, value []byte, m base.Meta, err error) {
 	if value, err = d.take(valueLen, "value"); err != nil {
 		return nil, nil, m, err
 	}
-	if m.Kind == base.KindDeleteRange && bytes.Compare(key, value) >= 0 {
+	if m.Kind == base.KindDeleteRange && valueLen > 0 && bytes.Compare(key, value) >= 0 {
 		return nil, nil, m, base.Corrupt(at, "end of a range deletion", fmt.Sprintf("%.80q", value), fmt.Sprintf("more than %.80q", key))
 	}
 	return key, value, m, nil
@@ -189,7 +189,7 @@ func (d *decoder) valueLength(k base.Kind) (uint64, error) {
 	case base.KindPointer:
 		return d.length("pointer length", 1, PointerSizeMax)
 	case base.KindDeleteRange:
-		return d.length("length of the end of a range deletion", 1, base.MaxKeySize)
+		return d.length("length of the end of a range deletion", 0, base.MaxKeySize)
 	}
 	return 0, nil
 }

@@ -225,7 +225,10 @@ func randomPayloadEntry(rng *rand.Rand) base.Entry {
 	e := base.Entry{Key: bytes.Repeat([]byte{byte(rng.Uint32())}, 1+rng.IntN(300)), Meta: base.Meta{Kind: base.KindDelete}}
 	switch rng.IntN(5) {
 	case 0:
-		e.Meta.Kind, e.Value = base.KindDeleteRange, append(bytes.Clone(e.Key), 1)
+		e.Meta.Kind = base.KindDeleteRange
+		if rng.IntN(3) > 0 { // else it has no end
+			e.Value = append(bytes.Clone(e.Key), 1)
+		}
 		return e
 	case 1:
 		e.Meta.Kind, e.Value = base.KindPointer, bytes.Repeat([]byte{9}, 1+rng.IntN(PointerSizeMax))
@@ -250,7 +253,9 @@ func TestPayloadsThatNoTransactionWritesAreRefused(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"a range of no key":           entry("b", "b", base.Meta{Kind: base.KindDeleteRange}),
 		"a range that ends before":    entry("b", "a", base.Meta{Kind: base.KindDeleteRange}),
-		"a range without an end":      entry("b", "", base.Meta{Kind: base.KindDeleteRange}),
+		"a range from no key":         entry("", "b", base.Meta{Kind: base.KindDeleteRange}),
+		"a range of nothing":          entry("", "", base.Meta{Kind: base.KindDeleteRange}),
+		"a range to a spelt-out end":  entry("b", string(base.EndOfKeys), base.Meta{Kind: base.KindDeleteRange}),
 		"a range to a long key":       entry("b", "c"+strings.Repeat("c", base.MaxKeySize), base.Meta{Kind: base.KindDeleteRange}),
 		"a range that expires":        entry("b", "c", base.Meta{Kind: base.KindDeleteRange, ExpiresAt: 1}),
 		"a range with a user byte":    entry("b", "c", base.Meta{Kind: base.KindDeleteRange, User: 1}),
@@ -291,6 +296,8 @@ func FuzzPayload(f *testing.F) {
 	b = Header{Seq: 8, TimeMs: 9, Count: 2}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("lo"), 2, base.Meta{Kind: base.KindDeleteRange}), "or"...)
 	f.Add(append(AppendEntryHead(b, []byte("far"), 3, base.Meta{Kind: base.KindPointer, User: 1}), "ptr"...))
+	b = Header{Seq: 9, TimeMs: 9, Count: 1}.AppendTo(nil)
+	f.Add(AppendEntryHead(b, []byte("from"), 0, base.Meta{Kind: base.KindDeleteRange}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		err := Decode(b, func(h Header) error {
