@@ -50,6 +50,9 @@ func TestABurstOfWritersLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 	const writers = 12
 	for _, value := range []int{400, 64 << 10} {
 		for _, together := range []bool{false, true} {
+			if testing.Short() && !together {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d/together %t", value, together), func(t *testing.T) {
 				inCrowded(t, value, func(c *crowded) {
 					c.nearlyFull()
