@@ -113,7 +113,7 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *vfs.Faults, p
 func collectAllDue(t *testing.T, db *DB) {
 	t.Helper()
 	for n := 0; ; n++ {
-		due, err := db.tidyValues(true)
+		due, err := db.tidyValues(true, new(survey))
 		if err != nil || n == 20 {
 			t.Fatalf("after %d collections: %v", n, err)
 		}

@@ -3,7 +3,6 @@ package stoat
 import (
 	"errors"
 	"fmt"
-	stditer "iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,11 +10,8 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/table"
-	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -30,15 +26,51 @@ import (
 // refer to are left alone. What was copied and is garbage by the time that the
 // file is exchanged counts as garbage of the new one.
 
-// collect carries out choices, unless stop returns an error. The caller holds
-// collecting.
+// A haul is value files with garbage: those that are collected now, between two
+// looks at what else there is to do, and those that will probably follow.
+type haul struct {
+	now, next []values.Choice
+	copied    uint64 // by those of now
+	memory    uint64 // about what it takes to know what is live in all of them
+}
+
+const (
+	// collectBytes is about how much one collection copies.
+	collectBytes = 64 << 20
+	// nextFiles bounds how many files are chosen that are not collected now.
+	nextFiles = 128
+)
+
+// full reports whether there are enough, with so much memory for what is live.
+func (h *haul) full(most int) bool {
+	return h.copied >= collectBytes && (h.memory >= uint64(most) || len(h.next) >= nextFiles)
+}
+
+func (h *haul) add(c values.Choice, f manifest.LiveValues) {
+	if h.copied < collectBytes {
+		h.now = append(h.now, c)
+		h.copied += c.Copy
+	} else {
+		h.next = append(h.next, c)
+	}
+	h.memory += uint64(float64(f.Values) * float64(c.Copy) / float64(max(f.Bytes, 1)) * liveEstimate)
+}
+
+// without leaves the files out that some function tells.
+func (h haul) without(out func(values.Choice) bool) haul {
+	h.now, h.next = slices.DeleteFunc(h.now, out), slices.DeleteFunc(h.next, out)
+	return h
+}
+
+// collect collects what is to be collected now, unless stop returns an error.
+// known is the same for all hauls of one caller. The caller holds collecting.
 //
 // Each file is exchanged as soon as its copy is durable, so that a collection
 // of many needs no more space than one of few.
-func (d *DB) collect(choices []values.Choice, stop func() error) error {
-	c := collection{db: d, stop: stop, started: time.Now()}
+func (d *DB) collect(h haul, known *survey, stop func() error) error {
+	c := collection{db: d, known: known, stop: stop, started: time.Now()}
 	d.at(pointPicked)
-	err := c.run(choices)
+	err := c.run(h)
 	if c.done.Files > 0 {
 		c.done.Took = time.Since(c.started)
 		d.work.collected(c.done.Files, c.done.OutputBytes, c.done.Took)
@@ -54,9 +86,9 @@ func (d *DB) collect(choices []values.Choice, stop func() error) error {
 // A collection is a collect under way.
 type collection struct {
 	db      *DB
+	known   *survey
 	stop    func() error
 	started time.Time
-	live    map[base.FileNum]*liveValues
 
 	mu     sync.Mutex // guards what follows
 	queue  []*manifest.ValueFile
@@ -69,11 +101,11 @@ type collection struct {
 // megabytes of buffers. On a disk that is low it is one.
 const collectors = 2
 
-func (c *collection) run(choices []values.Choice) error {
+func (c *collection) run(h haul) error {
 	v := c.db.manifest.State().Version
 	var dead manifest.Edit
 	var gone []relic
-	for _, choice := range choices {
+	for _, choice := range h.now {
 		old, ok := v.Value(choice.Num)
 		invariant.Check(ok, "value file %d is to be collected and not there", choice.Num)
 		if !choice.Drop {
@@ -91,9 +123,10 @@ func (c *collection) run(choices []values.Choice) error {
 	if len(c.queue) == 0 {
 		return nil
 	}
-	if err := c.findLive(); err != nil {
+	if err := c.findLive(v, h.next); err != nil {
 		return err
 	}
+	defer c.known.forget(c.queue)
 	if c.db.driver != nil {
 		c.rewriteFiles() // who drives has one thread
 		return c.failed
@@ -106,20 +139,38 @@ func (c *collection) run(choices []values.Choice) error {
 	return c.failed
 }
 
-// findLive finds what is live in the files of the queue. Those to which a table
-// refers that cannot be read leave it: nobody knows what is live in them. So do
-// those for which memory is short: they are chosen again.
-func (c *collection) findLive() (err error) {
+// findLive makes known what is live in the files of the queue. If that is known of
+// some, those will do; the others are chosen again. If it is known of none, it is
+// found by a walk that looks for what is live in the next files, too.
+//
+// Files to which a table refers that cannot be read leave the queue: nobody knows
+// what is live in them. So do those for which memory is short: they are chosen
+// again.
+func (c *collection) findLive(v *manifest.Version, next []values.Choice) error {
+	if known := c.known.of(c.queue, v); len(known) > 0 {
+		c.queue = known
+		return nil
+	}
+	var ahead []*manifest.ValueFile
+	for _, choice := range next {
+		if f, ok := v.Value(choice.Num); ok && !choice.Drop {
+			ahead = append(ahead, f.ValueFile)
+		}
+	}
+	c.known.live = nil
 	for len(c.queue) > 0 {
-		if c.live, err = c.db.liveIn(c.queue, liveBytes, c.stop); err == nil {
-			c.queue = slices.DeleteFunc(c.queue, func(f *manifest.ValueFile) bool { return c.live[f.Num] == nil })
+		files := slices.Concat(c.queue, ahead)
+		live, err := c.db.liveIn(files, c.db.liveMax(), c.stop)
+		if err == nil {
+			c.known.live = live
+			c.queue = slices.DeleteFunc(c.queue, func(f *manifest.ValueFile) bool { return live[f.Num] == nil })
 			return nil
 		}
-		others := c.db.bad.referredTo(c.queue, c.db.manifest.State().Version, err)
-		if len(others) == len(c.queue) {
+		others := c.db.bad.referredTo(files, c.db.manifest.State().Version, err)
+		if len(others) == len(files) {
 			return err
 		}
-		c.queue = others
+		c.queue, ahead = slices.DeleteFunc(c.queue, c.db.bad.has), slices.DeleteFunc(ahead, c.db.bad.has)
 		c.db.backgroundFailed(fmt.Errorf("collect: %w", err))
 	}
 	return nil
@@ -153,7 +204,7 @@ func (c *collection) rewriteFiles() {
 
 // rewrite copies what is live of a file into a new one, which takes its place.
 func (c *collection) rewrite(old *manifest.ValueFile) error {
-	made, err := c.db.rewriteFile(old, c.live[old.Num], c.stop)
+	made, err := c.db.rewriteFile(old, c.known.live[old.Num], c.stop)
 	if errors.Is(err, values.ErrNothingLive) && c.db.unreferenced(old.Num) {
 		// A compaction has let go of the rest since the file was chosen.
 		return c.exchange(manifest.Edit{DropValues: []base.FileNum{old.Num}}, []relic{relicOfValues(old)}, 0)
@@ -166,7 +217,7 @@ func (c *collection) rewrite(old *manifest.ValueFile) error {
 		c.db.removeFile(base.ValueName(made.File))
 	}
 	if mutant.On(mutant.WriteBack) {
-		err = c.live[old.Num].writeBack(c.db)
+		err = c.known.live[old.Num].writeBack(c.db)
 	}
 	return err
 }
@@ -217,139 +268,4 @@ func (d *DB) rewriteFile(old *manifest.ValueFile, live *liveValues, stop func() 
 		return nil, err
 	}
 	return valueFileOf(props, num), nil
-}
-
-// liveValues is what tables refer to in one value file, in the order of the
-// keys.
-type liveValues struct {
-	pointers []values.Pointer
-	seqs     []base.SeqNum
-	keys     []byte
-	keyEnds  []int
-}
-
-func (l *liveValues) add(p values.Pointer, key []byte, seq base.SeqNum) {
-	l.pointers, l.seqs = append(l.pointers, p), append(l.seqs, seq)
-	l.keys = append(l.keys, key...)
-	l.keyEnds = append(l.keyEnds, len(l.keys))
-}
-
-// liveOverhead is what a liveValues takes for each value beside its key: a pointer,
-// a version and an end.
-const liveOverhead = 32 + 8 + 8
-
-// bytes is about how much memory it takes.
-func (l *liveValues) bytes() int { return len(l.keys) + len(l.pointers)*liveOverhead }
-
-func (l *liveValues) all() stditer.Seq2[values.Live, error] {
-	return func(yield func(values.Live, error) bool) {
-		from := 0
-		for i, end := range l.keyEnds {
-			if !yield(values.Live{Pointer: l.pointers[i], Key: l.keys[from:end], Seq: l.seqs[i]}, nil) {
-				return
-			}
-			from = end
-		}
-	}
-}
-
-// writeBack is what a mutant does with values that were live once.
-func (l *liveValues) writeBack(d *DB) error {
-	return d.Update(func(tx *Txn) error {
-		for live := range l.all() {
-			r, err := tx.view.tree.Values(live.Pointer.File)
-			if err != nil {
-				return err
-			}
-			value, err := r.Get(live.Pointer, live.Key, live.Seq, &tx.decoded)
-			if err == nil {
-				err = tx.Set(live.Key, value)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// liveBytes bounds the memory that liveIn takes, unless one file alone takes more.
-const liveBytes = 64 << 20
-
-// walkStep is how many bytes of keys and values a walk passes over before it looks
-// again whether to go on.
-const walkStep = 256 << 10
-
-// liveIn walks over all tables that refer to some value files, unless stop
-// returns an error. It reads them through readers of its own, by large reads, and
-// in the slot of a reader: the tables stay although they are replaced meanwhile.
-// If what is live in the files takes more than most bytes, the last ones are left
-// out.
-func (d *DB) liveIn(of []*manifest.ValueFile, most int, stop func() error) (live map[base.FileNum]*liveValues, err error) {
-	if err = stop(); err != nil {
-		return nil, err
-	}
-	slot, state, err := d.holdState()
-	if err != nil {
-		return nil, err
-	}
-	defer d.release(slot)
-	v := state.Version
-	live = make(map[base.FileNum]*liveValues, len(of))
-	for _, f := range of {
-		live[f.Num] = new(liveValues)
-	}
-	files := tree.New(d.treeOptions())
-	defer func() { err = errors.Join(err, files.Close()) }()
-	view := files.View(referring(v, live), nil)
-	levels := make([]tree.Iter, view.Depth())
-	inputs := make([]iter.Input, len(levels))
-	for i := range levels {
-		levels[i].Init(view, i, table.IterOptions{Unmapped: true})
-		inputs[i].Source = &levels[i]
-	}
-	memory, unlooked := 0, walkStep
-	var all iter.Visible
-	all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
-	for ok := all.Seek(nil); ok; ok = all.Next() {
-		e := &all.Entry
-		if unlooked -= len(e.Key) + len(e.Value); unlooked < 0 {
-			unlooked = walkStep
-			if err := stop(); err != nil {
-				return nil, err
-			}
-		}
-		if e.Meta.Kind != base.KindPointer {
-			continue
-		}
-		p, err := values.DecodePointer(e.Value)
-		if err != nil {
-			return nil, err
-		}
-		if l := live[p.File]; l != nil {
-			l.add(p, e.Key, e.Seq)
-			memory += len(e.Key) + liveOverhead
-		}
-		for memory > most && len(of) > 1 {
-			out := of[len(of)-1].Num
-			memory -= live[out].bytes()
-			delete(live, out)
-			of = of[:len(of)-1]
-		}
-	}
-	return live, all.Err()
-}
-
-// referring returns the tables of v that refer to one of some value files, as a
-// version.
-func referring(v *manifest.Version, to map[base.FileNum]*liveValues) *manifest.Version {
-	some := new(manifest.Version)
-	for level, tables := range v.Levels {
-		for _, t := range tables {
-			if slices.ContainsFunc(t.Values, func(ref manifest.ValueRef) bool { return to[ref.File] != nil }) {
-				some.Levels[level] = append(some.Levels[level], t)
-			}
-		}
-	}
-	return some
 }

@@ -80,10 +80,11 @@ func (d *DB) rested(wait time.Duration) bool {
 
 // collectStep gives garbage back as long as there is enough of it.
 func (d *DB) collectStep() error {
+	var known survey
 	for did := false; ; did = true {
 		now, _ := d.calm()
 		var due bool
-		if err := guard(func() (err error) { due, err = d.tidyValues(now == idling); return err }); err != nil {
+		if err := guard(func() (err error) { due, err = d.tidyValues(now == idling, &known); return err }); err != nil {
 			d.room.rests(collectionRests)
 			d.backgroundFailed(err)
 			return err
@@ -98,15 +99,16 @@ func (d *DB) collectStep() error {
 	}
 }
 
-// tidyValues collects what is most worth it, and reports whether anything was.
-func (d *DB) tidyValues(idle bool) (due bool, err error) {
+// tidyValues collects what is most worth it, and reports whether anything was. What
+// is known from one call is of use to the next.
+func (d *DB) tidyValues(idle bool, known *survey) (due bool, err error) {
 	d.collecting.Lock()
 	defer d.collecting.Unlock()
-	choices := d.pickCollection(d.pressure(idle && !d.gatheringDue()))
-	if len(choices) == 0 {
+	h := d.pickCollection(d.pressure(idle && !d.gatheringDue()))
+	if len(h.now) == 0 {
 		return false, nil
 	}
-	return true, d.collect(choices, d.room.sparing(d.stopped))
+	return true, d.collect(h, known, d.room.sparing(d.stopped))
 }
 
 // pressure says how much else there is to do.
@@ -120,12 +122,8 @@ func (d *DB) pressure(idle bool) values.Pressure {
 	return values.Busy
 }
 
-// collectBytes is about how much one collection copies: what is live in several
-// files is found by one walk over the tables that refer to them.
-const collectBytes = 64 << 20
-
 // pickCollection returns what is most worth collecting.
-func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
+func (d *DB) pickCollection(pressure values.Pressure) haul {
 	state := d.manifest.State()
 	files := make([]values.FileState, 0, len(state.Version.Values))
 	for _, v := range state.Version.Values {
@@ -135,14 +133,14 @@ func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,
 			Held: d.valuesHeld(v.ValueFile, state.FlushedSeq) || v.Live > 0 && d.bad.has(v.ValueFile)})
 	}
-	var choices []values.Choice
-	for copied := uint64(0); copied < collectBytes; {
+	var h haul
+	for most := d.liveMax(); !h.full(most); {
 		c, due := values.PickCollection(files, pressure)
 		if !due {
 			break
 		}
-		choices = append(choices, c)
-		copied += c.Copy
+		f, _ := state.Version.Value(c.Num)
+		h.add(c, f)
 		i := slices.IndexFunc(files, func(f values.FileState) bool { return f.Num == c.Num })
 		if c.Drop {
 			files = slices.Delete(files, i, i+1)
@@ -150,7 +148,7 @@ func (d *DB) pickCollection(pressure values.Pressure) []values.Choice {
 			files[i].Bytes = files[i].Live
 		}
 	}
-	return choices
+	return h
 }
 
 // valuesHeld reports whether more than the tables may refer to a value file.

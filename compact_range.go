@@ -106,6 +106,8 @@ type compaction struct {
 	// again: so it comes to an end while others write.
 	upTo base.SeqNum
 	next base.FileNum
+	// live is what tables were found to refer to since collecting began.
+	live survey
 	// gathered is how many bytes of values were brought into the order of their
 	// keys, gatherMax how many there were when that began.
 	gathered, gatherMax int64
@@ -168,7 +170,7 @@ func (c *compaction) runGather() error {
 }
 
 func (c *compaction) runCollect() error {
-	c.next = base.FileNum(c.db.nextFile.Load())
+	c.next, c.live = base.FileNum(c.db.nextFile.Load()), survey{}
 	return c.each(&c.db.collecting, c.collect)
 }
 
@@ -263,14 +265,12 @@ func (c *compaction) gather() (bool, error) {
 	return true, err
 }
 
-// collect gives the garbage of some value files back, as many as one walk over
-// the tables is worth.
+// collect gives the garbage of some value files back.
 func (c *compaction) collect() (bool, error) {
 	d := c.db
 	state := d.manifest.State()
-	var choices []values.Choice
+	var h haul
 	var large error
-	copied := uint64(0)
 	for _, f := range state.Version.Values {
 		if f.File >= c.next || f.Live >= f.Bytes || d.valuesHeld(f.ValueFile, state.FlushedSeq) ||
 			f.Live > 0 && d.bad.has(f.ValueFile) {
@@ -280,14 +280,16 @@ func (c *compaction) collect() (bool, error) {
 			large = fmt.Errorf("there is no room for a copy of %s, %d bytes: %w", base.ValueName(f.File), f.Live, ErrNoSpace)
 			continue // others make some
 		}
-		if copied += f.Live; copied > collectBytes && len(choices) > 0 {
+		if h.full(d.liveMax()) {
 			break
 		}
-		choices = append(choices, values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live})
-		c.done += f.Size
+		h.add(values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live}, f)
+		if len(h.next) == 0 {
+			c.done += f.Size
+		}
 	}
-	if len(choices) == 0 {
+	if len(h.now) == 0 {
 		return false, large
 	}
-	return true, d.collect(choices, c.stop)
+	return true, d.collect(h, &c.live, c.stop)
 }

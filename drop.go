@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/values"
@@ -60,14 +59,14 @@ func (d *DB) collectDue(ctx context.Context) error {
 	err = guard(func() error {
 		return c.each(&d.collecting, func() (bool, error) {
 			v := d.manifest.State().Version
-			choices := slices.DeleteFunc(d.pickCollection(values.Idle), func(choice values.Choice) bool {
+			h := d.pickCollection(values.Idle).without(func(choice values.Choice) bool {
 				f, ok := v.Value(choice.Num)
 				return !ok || f.File >= c.next
 			})
-			if len(choices) == 0 {
+			if len(h.now) == 0 {
 				return false, nil
 			}
-			return true, d.collect(choices, c.stop)
+			return true, d.collect(h, &c.live, c.stop)
 		})
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 				if err := db.compact(plan, db.stopped); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := db.tidyValues(true); err != nil {
+				if _, err := db.tidyValues(true, new(survey)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -175,7 +175,7 @@ func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 		t.Errorf("%d jumps are left", jumps)
 	}
 	for {
-		due, err := s.db.tidyValues(true)
+		due, err := s.db.tidyValues(true, new(survey))
 		s.must(err)
 		if !due {
 			break
@@ -210,7 +210,7 @@ func TestASnapshotKeepsItsValuesWhileTheyAreGathered(t *testing.T) {
 	it.Next()
 	first := it.Value()
 	s.must(s.gather(1<<40, compact.ReasonManual))
-	_, err = s.db.tidyValues(true)
+	_, err = s.db.tidyValues(true, new(survey))
 	s.must(err)
 	s.db.sweep()
 	if !bytes.Equal(first, gatherValue(0)) {

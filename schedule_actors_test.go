@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -388,7 +390,8 @@ func (w *scheduleWorld) gather(rng *rand.Rand) error {
 	return d.compact(plan, d.stopped)
 }
 
-// collect rewrites what is worth it, or all that has garbage.
+// collect rewrites all that has garbage, or one of the files that are worth it, in
+// which case it finds what is live in the others as well.
 func (w *scheduleWorld) collect(all bool) error {
 	d := w.db
 	d.collecting.Lock()
@@ -401,12 +404,14 @@ func (w *scheduleWorld) collect(all bool) error {
 		}
 		return err
 	}
-	choices := d.pickCollection(d.pressure(true))
-	if len(choices) == 0 {
+	h := d.pickCollection(d.pressure(true))
+	if len(h.now) == 0 {
 		return nil
 	}
+	rest := slices.IndexFunc(h.now, func(c values.Choice) bool { return !c.Drop }) + 1
+	h.now, h.next = h.now[:max(rest, 1)], append(h.now[max(rest, 1):], h.next...)
 	w.did.collections++
-	return d.collect(choices, d.stopped)
+	return d.collect(h, &w.live, d.stopped)
 }
 
 // checkpoint makes a copy of the database and looks at it. It may begin when

@@ -32,6 +32,7 @@ type scheduleWorld struct {
 	values         int
 	openings       int // each writes by another compression than the one before
 	checkpoints    int
+	live           survey   // of the collections since the opening
 	order          []*actor // who has applied and not published, in order
 	did            scheduleCounts
 }
@@ -109,6 +110,7 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	if w.db, err = openDriven(scheduleDir, &w.opts, w.schedule); err != nil {
 		return err
 	}
+	w.live = survey{}
 	version := uint64(w.db.lastVersion())
 	if version < floor || version > w.m.Last() {
 		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())

@@ -67,15 +67,16 @@ func (r *Reader) NewIter(opts IterOptions) *Iter {
 	return it
 }
 
-// Init makes it an iterator over r at no position.
+// Init makes it an iterator over r at no position. What it has read of r by large
+// reads stays.
 func (it *Iter) Init(r *Reader, opts IterOptions) {
-	buf, w := it.buf, it.windows
+	buf, w, before := it.buf, it.windows, it.r
 	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w, searched: -1}
-	if opts.Unmapped {
-		if it.windows == nil {
-			it.windows = &windows{}
-		}
-		it.windows.reset()
+	switch {
+	case w == nil && opts.Unmapped:
+		it.windows = &windows{}
+	case w != nil && r != before:
+		w.reset()
 	}
 	it.block = int(r.blocks)
 	if opts.Reverse {

@@ -104,6 +104,29 @@ func (r *Reader) open(size int64) error {
 // Properties tell what is in the file.
 func (r *Reader) Properties() Properties { return r.foot.properties() }
 
+// firstRead is how much is read for the first key. Most are shorter.
+const firstRead = 256
+
+// FirstKey returns the key of the record that comes first in the file, by a read
+// of its own. It was not verified.
+func (r *Reader) FirstKey() ([]byte, error) {
+	const at = fileHeaderSize
+	b := make([]byte, min(firstRead, r.foot.recordsEnd-at))
+	err := r.read(b, at)
+	var h header
+	if err == nil {
+		h, err = decodeHeader(b, at, r.foot.recordsEnd)
+	}
+	if end := h.valueOff(); err == nil && end > int64(len(b)) {
+		b = make([]byte, end)
+		err = r.read(b, at)
+	}
+	if err != nil {
+		return nil, r.inFile(err)
+	}
+	return b[headerSize:h.valueOff()], nil
+}
+
 // mapped returns the view of the file, which it makes if there is none.
 func (r *Reader) mapped() (*view, error) {
 	if v := r.v.Load(); v != nil {

@@ -47,6 +47,35 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 	}
 }
 
+func TestTheFirstKeyIsThatOfTheRecordThatLiesFirst(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, firstRead - headerSize - 1, firstRead - headerSize, firstRead - headerSize + 1, base.MaxKeySize} {
+		for _, size := range []int{0, firstRead, 2 * chunkSize} {
+			values := []stored{
+				{key: bytes.Repeat([]byte("b"), n), seq: 1, value: make([]byte, size)},
+				{key: []byte("a"), seq: 2, value: make([]byte, 500)},
+			}
+			data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+			r := mustOpen(t, data, testSalt)
+			if key, err := r.FirstKey(); err != nil || !bytes.Equal(key, values[0].key) {
+				t.Errorf("of a key of %d bytes and a value of %d: %.20q, %v", n, size, key, err)
+			}
+			values[0], values[1] = values[1], values[0]
+			data, _, err := rewrite(t, r, liveOf(values), testSalt+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if key, err := mustOpen(t, data, testSalt+1).FirstKey(); err != nil || string(key) != "a" {
+				t.Errorf("of a file that was rewritten: %.20q, %v", key, err)
+			}
+		}
+	}
+	data, _ := mustWrite(t, nil, WriterOptions{Num: testNum, Salt: testSalt})
+	if key, err := mustOpen(t, data, testSalt).FirstKey(); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("of a file without records: %q, %v", key, err)
+	}
+}
+
 func TestCompressionShrinksTheFile(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("a value that repeats itself; "), 40)

@@ -1,0 +1,69 @@
+package table
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// Who goes from place to place of a table in order comes back to what he has read.
+func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewFaults(vfs.NewVolatile())
+	open := func(name string) *Reader {
+		f, err := disk.Create(name, vfs.CatTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []base.Entry
+		for i := range 1000 {
+			entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "%04d", i), Value: []byte(name), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+		}
+		props, err := build(f, entries, nil, WriterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(f, props.Size, name, ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return r
+	}
+	a, b := open("a"), open("b")
+	var it Iter
+	step := 0
+	for _, c := range []struct {
+		in       *Reader
+		unmapped bool
+		reads    bool
+	}{{a, true, true}, {a, true, false}, {b, true, true}, {a, false, false}, {a, true, true}, {a, true, false}} {
+		step++
+		it.Init(c.in, IterOptions{Unmapped: c.unmapped})
+		reads := 0
+		disk.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpRead {
+				reads++
+			}
+		})
+		it.Seek(fmt.Appendf(nil, "%04d", 100*step))
+		batch := iter.Batch{Want: 1}
+		if err := it.Fill(&batch); err != nil || batch.N != 1 {
+			t.Fatalf("step %d: %d entries, %v", step, batch.N, err)
+		}
+		disk.Observe(nil)
+		if got := string(batch.Keys[0]) + string(batch.Vals[0]); got != fmt.Sprintf("%04d%s", 100*step, c.in.name) {
+			t.Errorf("step %d: %q", step, got)
+		}
+		if reads > 0 != c.reads {
+			t.Errorf("step %d: %d reads", step, reads)
+		}
+	}
+}
