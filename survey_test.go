@@ -170,7 +170,7 @@ func TestOneWalkOverTheTablesServesFilesThatAreCollectedOneByOne(t *testing.T) {
 		read += w.collect(w.haul(all[i:i+1], all[i+1:]), &known)
 	}
 	t.Logf("%d bytes of tables were read for %d files, where tables are about %d bytes", read, files, walkTree)
-	if read < walkTree/2 || read > 3*walkTree {
+	if read < walkTree/2 || read > 3*walkTree/2 {
 		t.Errorf("that is not one walk")
 	}
 	if len(known.live) != 0 {

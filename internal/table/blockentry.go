@@ -121,6 +121,13 @@ func keyPartOf(src []byte) (off, n int64) {
 	return int64(le.Uint64(src) & offsetMax), int64(le.Uint32(src[16:]))
 }
 
+// valuePartOf is keyPartOf for the value part.
+func valuePartOf(src []byte) (off, n int64) {
+	le := binary.LittleEndian
+	_ = src[blockEntrySize-1]
+	return int64(le.Uint64(src[8:]) & offsetMax), int64(le.Uint32(src[20:]))
+}
+
 // rawLen returns the length of the value part before compression.
 func (e *blockEntry) rawLen() int64 {
 	if e.vEnds == width0 {

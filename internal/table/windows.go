@@ -45,7 +45,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	if err := r.checkEntry(b, &e); err != nil {
 		return view{}, nil, r.inFile(err)
 	}
-	part, err := w.keys.read(r, e.keyOff, int64(e.keyLen), opts.Reverse)
+	part, err := w.keys.read(r, b, keyPartOf, opts.Reverse)
 	if err == nil {
 		err = r.checkKeyPart(b, e, part)
 	}
@@ -60,7 +60,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	if !w.vals[w.turn].has(e.valOff, n) {
 		w.turn = 1 - w.turn
 	}
-	stored, err := w.vals[w.turn].read(r, e.valOff, n, opts.Reverse)
+	stored, err := w.vals[w.turn].read(r, b, valuePartOf, opts.Reverse)
 	if err == nil {
 		err = r.inFile(r.checkSum(stored, e.valOff, int(r.blocks)+b, "checksum of a block's values"))
 	}
@@ -73,14 +73,15 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	return v, raw, r.decode(&v, raw, stored)
 }
 
-// read returns [off, off+n) of the file, reading much more if it has to read:
-// what follows, or backward what comes before.
-func (w *window) read(r *Reader, off, n int64, reverse bool) ([]byte, error) {
+// read returns a part of block b, reading much more if it has to read: the same parts
+// of the blocks that follow, as far as they lie one behind the other, or backward
+// what comes before.
+func (w *window) read(r *Reader, b int, part func(entry []byte) (off, n int64), reverse bool) ([]byte, error) {
+	off, n := part(r.directory[b*blockEntrySize:])
 	if !w.has(off, n) {
-		size := max(n, windowSize)
-		from, to := off, min(off+size, r.dataEnd)
+		from, to := off, r.endOfParts(b, part)
 		if reverse {
-			from, to = max(0, off+n-size), off+n
+			from, to = max(0, off+n-max(n, windowSize)), off+n
 		}
 		w.buf = grow(w.buf[:0], int(to-from))
 		w.from = from
@@ -93,4 +94,18 @@ func (w *window) read(r *Reader, off, n int64, reverse bool) ([]byte, error) {
 		}
 	}
 	return w.buf[off-w.from:][:n:n], nil
+}
+
+// endOfParts returns where the parts end that lie one behind the other, from that of
+// block b on, and are as long as a large read together.
+func (r *Reader) endOfParts(b int, part func(entry []byte) (off, n int64)) int64 {
+	off, n := part(r.directory[b*blockEntrySize:])
+	end, most := off+n, min(off+windowSize, r.dataEnd)
+	for b++; b < int(r.blocks); b++ {
+		if off, n = part(r.directory[b*blockEntrySize:]); off != end || off+n > most {
+			break
+		}
+		end += n
+	}
+	return end
 }

@@ -67,3 +67,50 @@ func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
 		}
 	}
 }
+
+// Keys and values lie in turns. A read of the ones leaves the others out, which
+// another read is for.
+func TestLargeReadsReadNoByteTwice(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 16, 400, 100_000} { // a pointer has 16 bytes
+		disk := vfs.NewFaults(vfs.NewVolatile())
+		f, err := disk.Create("t", vfs.CatTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []base.Entry
+		for i := range min(60_000, 8_000_000/max(size, 1)) {
+			entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "%016d", i), Value: make([]byte, size), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+		}
+		props, err := build(f, entries, nil, WriterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(f, props.Size, "t", ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads, read := int64(0), int64(0)
+		disk.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpRead {
+				reads++
+				read += op.Len
+			}
+		})
+		it := r.NewIter(IterOptions{Unmapped: true})
+		it.Seek(nil)
+		seen, batch := 0, iter.Batch{Want: iter.BatchSize}
+		for batch.N = 1; batch.N > 0; seen += batch.N {
+			if err := it.Fill(&batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if seen != len(entries) || read > r.dataEnd || reads > 4+r.dataEnd/(windowSize/4) {
+			t.Errorf("values of %d bytes: %d of %d entries by %d reads of %d bytes in all, where they take %d",
+				size, seen, len(entries), reads, read, r.dataEnd)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
