@@ -221,8 +221,8 @@ const (
 	// written apart counts as well: what it replaced is not known to be garbage
 	// before.
 	idleFlushMin = 1 << 20
-	// idleLogMin is the size of a log that is worth flushing less, since only
-	// then its segments can go.
+	// idleLogMin is the size of the segments of a log that is worth flushing
+	// less, since only then they can go.
 	idleLogMin = 1 << 20
 	// closeFlushMin is the size of one that Close flushes, so that the next
 	// Open has little to replay.
@@ -314,7 +314,7 @@ func (d *DB) flushMin() int64 { return min(idleFlushMin, d.opts.MemtableSize/8) 
 // that nothing else asks for.
 func (d *DB) worthIdleFlush(l *log.Writer) bool {
 	least := d.flushMin()
-	return d.view.Load().tables[0].Bytes() >= least || d.commits.apart.Load() >= least || l.Stats().BytesOnDisk >= idleLogMin
+	return d.view.Load().tables[0].Bytes() >= least || d.commits.apart.Load() >= least || l.NeededBytes() >= idleLogMin
 }
 
 // restLog deletes what the log keeps for times with more to write.

@@ -110,3 +110,30 @@ func TestWhatALoadHasLeftIsMergedOnce(t *testing.T) {
 		must(t, db.Close())
 	})
 }
+
+// The next segment of the log is there before it is needed, and no flush gives it
+// back.
+func TestATrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		set := func(db *stoat.DB, i int) {
+			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 450)) }))
+		}
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: fs})
+		must(t, err)
+		set(db, 0)
+		must(t, db.Close()) // its segment is free when the next begins
+		db, err = stoat.Open(dbDir, &stoat.Options{FS: fs})
+		must(t, err)
+		for i := range 1100 {
+			set(db, i)
+			time.Sleep(2 * time.Second)
+		}
+		s := db.Stats()
+		if most := s.Log.BytesWritten/(256<<10) + 2; s.Flushes > most {
+			t.Errorf("%d flushes for %d bytes of log, want %d at most", s.Flushes, s.Log.BytesWritten, most)
+		}
+		must(t, db.Close())
+	})
+}

@@ -30,3 +30,15 @@ func (w *Writer) Stats() Stats {
 	}
 	return s
 }
+
+// NeededBytes returns the size of the segments that are still needed, the current
+// one included: what a Release can let go of, but for that one. What is prepared
+// or free is not among them.
+func (w *Writer) NeededBytes() (bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.mu.live {
+		bytes += f.size
+	}
+	return bytes
+}
