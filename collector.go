@@ -2,7 +2,6 @@ package stoat
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -134,18 +133,11 @@ func (d *DB) pickCollection(pressure values.Pressure) haul {
 			Held: d.valuesHeld(v.ValueFile, state.FlushedSeq) || v.Live > 0 && d.bad.has(v.ValueFile)})
 	}
 	var h haul
-	for most := d.liveMax(); !h.full(most); {
-		c, due := values.PickCollection(files, pressure)
-		if !due {
-			break
-		}
+	most := d.liveMax()
+	for c := range values.PickCollection(files, pressure) {
 		f, _ := state.Version.Value(c.Num)
-		h.add(c, f)
-		i := slices.IndexFunc(files, func(f values.FileState) bool { return f.Num == c.Num })
-		if c.Drop {
-			files = slices.Delete(files, i, i+1)
-		} else {
-			files[i].Bytes = files[i].Live
+		if h.add(c, f); h.full(most) {
+			break
 		}
 	}
 	return h

@@ -1,6 +1,12 @@
 package values
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
 
 // A FileState is what the choice of a file to collect depends on.
 type FileState struct {
@@ -42,49 +48,56 @@ type Choice struct {
 	Copy, Free uint64
 }
 
-// PickCollection returns what to collect next, or false when there is no need.
-// A file wholly dead goes at once. Otherwise, when the garbage in all files
-// together has grown beyond what the pressure allows, it is the file with the
-// largest part of garbage, of those the one with the most, of those the oldest.
+// PickCollection returns what to collect, the most urgent first, as long as there
+// is need. Files wholly dead go at once. Otherwise, while the garbage in all files
+// together is beyond what the pressure allows, it is the file with the largest part
+// of garbage, of those the one with the most, of those the oldest. It sorts files.
 //
 // The worst file has at least the average's part of garbage, so that each
 // rewriting pays, and the garbage falls with each, so that they come to an end.
-func PickCollection(files []FileState, pressure Pressure) (Choice, bool) {
-	var worst *FileState
-	var total, garbage uint64
-	for i := range files {
-		f := &files[i]
-		switch {
-		case f.Held:
-			continue
-		case f.Live == 0:
-			return Choice{Num: f.Num, Drop: true, Free: f.Bytes}, true
-		case f.Bytes == 0:
-			continue
+func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
+	return func(yield func(Choice) bool) {
+		var total, garbage uint64
+		for i := range files {
+			f := &files[i]
+			switch {
+			case f.Held:
+			case f.Live > 0:
+				total += f.Bytes
+				garbage += f.garbage()
+			case !yield(Choice{Num: f.Num, Drop: true, Free: f.Bytes}):
+				return
+			}
 		}
-		total += f.Bytes
-		garbage += f.garbage()
-		if worst == nil || f.worseThan(worst) {
-			worst = f
+		due := func() bool {
+			return garbage > 0 && float64(garbage)*100 >= float64(total)*float64(garbageMin[pressure])
+		}
+		if !due() {
+			return
+		}
+		slices.SortFunc(files, func(a, b FileState) int { return a.compare(&b) })
+		for i := range files {
+			f := &files[i]
+			if f.Held || f.Live == 0 {
+				continue
+			}
+			if !due() || !yield(Choice{Num: f.Num, Copy: f.Live, Free: f.garbage()}) {
+				return
+			}
+			total -= f.garbage()
+			garbage -= f.garbage()
 		}
 	}
-	if worst == nil || garbage == 0 || float64(garbage)*100 < float64(total)*float64(garbageMin[pressure]) {
-		return Choice{}, false
-	}
-	return Choice{Num: worst.Num, Copy: worst.Live, Free: worst.garbage()}, true
 }
 
 // garbage returns how much of the file nothing refers to. A sum of references
 // that exceeds the file is for a check of the database to report.
 func (f *FileState) garbage() uint64 { return f.Bytes - min(f.Live, f.Bytes) }
 
-func (f *FileState) worseThan(g *FileState) bool {
-	a, b := float64(f.garbage())/float64(f.Bytes), float64(g.garbage())/float64(g.Bytes)
-	if a != b {
-		return a > b
-	}
-	if f.Bytes != g.Bytes {
-		return f.Bytes > g.Bytes
-	}
-	return f.Num < g.Num
+// part returns which part of the file is garbage.
+func (f *FileState) part() float64 { return float64(f.garbage()) / float64(max(1, f.Bytes)) }
+
+// compare is negative if f is worse than g.
+func (f *FileState) compare(g *FileState) int {
+	return cmp.Or(cmp.Compare(g.part(), f.part()), cmp.Compare(g.Bytes, f.Bytes), cmp.Compare(f.Num, g.Num))
 }

@@ -3,6 +3,7 @@ package values
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestPickScripts(t *testing.T) {
 			}
 			var out strings.Builder
 			for pressure, name := range []string{"idle", "busy", "strained"} {
-				fmt.Fprintf(&out, "%s: %s\n", name, describeChoice(PickCollection(files, Pressure(pressure))))
+				fmt.Fprintf(&out, "%s: %s\n", name, describeChoice(firstChoice(files, Pressure(pressure))))
 			}
 			return out.String()
 		}
@@ -48,8 +49,18 @@ func describeChoice(c Choice, ok bool) string {
 	return fmt.Sprintf("rewrite %d, copy %d, free %d", c.Num, c.Copy, c.Free)
 }
 
-// TestCollectionComesToAnEnd applies choices until there is none: the garbage
-// is then below the bound, and what was copied was worth it.
+// firstChoice returns what is to be collected first, or false when there is no
+// need.
+func firstChoice(files []FileState, pressure Pressure) (first Choice, due bool) {
+	for first = range PickCollection(slices.Clone(files), pressure) {
+		return first, true
+	}
+	return first, false
+}
+
+// TestCollectionComesToAnEnd applies choices until there is none. Each is what
+// would be chosen if it were asked anew after the one before. In the end the
+// garbage is below the bound, and what was copied was worth it.
 func TestCollectionComesToAnEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -57,28 +68,47 @@ func TestCollectionComesToAnEnd(t *testing.T) {
 		var files []FileState
 		for i := range 1 + rng.IntN(50) {
 			bytes := rng.Uint64N(128 << 20)
-			files = append(files, FileState{Num: base.FileNum(i), Bytes: bytes, Live: rng.Uint64N(bytes + 1)})
+			live := rng.Uint64N(bytes + 1)
+			if rng.IntN(4) == 0 {
+				live = 0
+			}
+			files = append(files, FileState{Num: base.FileNum(i), Bytes: bytes, Live: live, Held: rng.IntN(8) == 0})
 		}
 		pressure := Pressure(rng.IntN(3))
-		for range 2 * len(files) {
-			c, ok := PickCollection(files, pressure)
-			if !ok {
-				break
+		for c := range PickCollection(slices.Clone(files), pressure) {
+			if first, due := firstChoice(files, pressure); !due || c != first {
+				t.Fatalf("seed %d: %+v, and %+v if it is asked anew", seed, c, first)
 			}
 			if !c.Drop && c.Free*100 < (c.Copy+c.Free)*garbageMin[pressure] {
-				t.Fatalf("%+v does not pay", c)
+				t.Fatalf("seed %d: %+v does not pay", seed, c)
 			}
-			for i := range files {
-				if files[i].Num == c.Num && c.Drop {
-					files = append(files[:i], files[i+1:]...)
-					break
-				} else if files[i].Num == c.Num {
-					files[i].Bytes = files[i].Live
-				}
+			i := slices.IndexFunc(files, func(f FileState) bool { return f.Num == c.Num })
+			if c.Drop {
+				files = slices.Delete(files, i, i+1)
+			} else {
+				files[i].Bytes = files[i].Live
 			}
 		}
-		if c, ok := PickCollection(files, pressure); ok {
+		if c, due := firstChoice(files, pressure); due {
 			t.Fatalf("seed %d: still %+v", seed, c)
+		}
+	}
+}
+
+// BenchmarkPickCollection chooses among as many files as may be mapped, of which
+// every other one is dead.
+func BenchmarkPickCollection(b *testing.B) {
+	files := make([]FileState, 65000)
+	for b.Loop() {
+		for i := range files {
+			files[i] = FileState{Num: base.FileNum(i), Bytes: 16 << 20, Live: uint64(i%2) * uint64(i%1000) << 10}
+		}
+		n := 0
+		for range PickCollection(files, Idle) {
+			n++
+		}
+		if n < len(files)/2 {
+			b.Fatalf("%d of %d files were chosen", n, len(files))
 		}
 	}
 }
