@@ -204,15 +204,18 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 	}
 }
 
-// joinable reports whether files may be joined without anybody asking: on a disk
-// that is low there is no room for copies. What is to be gathered comes to large
-// files by that, and in order. Joining is the last that is picked, so that nothing
-// waits behind it.
-func (d *DB) joinable(now calm) bool {
-	if now == idling && d.gatheringDue() {
+// fewerFiles reports whether a plan that makes nothing but fewer files may be
+// carried out without anybody asking: on a disk that is low there is no room for
+// copies. Values that are to be gathered come to large files by that, and in order.
+// Joining is the last that is picked, so that nothing waits behind it.
+func (d *DB) fewerFiles(plan *compact.Plan, now calm) bool {
+	switch {
+	case d.room.scarce():
 		return false
+	case len(plan.Join) == 0:
+		return true
 	}
-	return !d.room.scarce() && d.inVain.joining.Load() != uint64(d.manifest.State().FlushedSeq)
+	return !(now == idling && d.gatheringDue()) && d.inVain.joining.Load() != uint64(d.manifest.State().FlushedSeq)
 }
 
 // tidy does the most urgent job, and reports whether there was one.
@@ -220,7 +223,7 @@ func (d *DB) tidy(now calm) (due bool, err error) {
 	d.compacting.Lock()
 	defer d.compacting.Unlock()
 	plan, due := compact.Pick(d.manifest.State().Version, d.shape(now))
-	if !due || len(plan.Join) > 0 && !d.joinable(now) {
+	if !due || plan.ForFewerFiles() && !d.fewerFiles(&plan, now) {
 		return false, nil
 	}
 	if err = d.compact(plan, d.room.sparing(d.stopped)); err != nil && len(plan.Join) > 0 {

@@ -284,7 +284,7 @@ func (r *diskRoom) mergeNeed(v *manifest.Version) int64 {
 	}
 	shape := r.db.shape(idling)
 	shape.InputMax, shape.OutputMax = mergeMax, 0
-	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop {
+	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop && !plan.ForFewerFiles() {
 		next = plan.InputBytes()
 	}
 	need := max(min(next, all/8), min(all, tablesMin*r.db.tableSize()))

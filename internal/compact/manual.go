@@ -16,7 +16,7 @@ type Range struct {
 	// newer ones stays where it is.
 	UpTo base.SeqNum
 	// Next bounds the numbers of tables of the last level that are rewritten for
-	// their garbage: those from it on have been.
+	// their garbage, or because they are small: those from it on have been.
 	Next base.FileNum
 }
 
@@ -24,7 +24,7 @@ type Range struct {
 func (r *Range) Takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
 
 // PickRange returns the next step of bringing a range to the last level,
-// without its garbage. It is asked again after each step until it returns false.
+// without its garbage and in no more small tables than need be. It is asked again after each step until it returns false.
 // Damaged tables are no exception: who asked for all is to learn of them.
 func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	s.Damaged = nil
@@ -50,6 +50,10 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		if t.Num < r.Next && p.s.removable(t) > 0 {
 			return p.down(t, last, ReasonManual), true
 		}
+	}
+	n := neighbours{growth: neighbourGrowthAsked, least: neighbourGrowthAsked, keys: keys, next: r.Next}
+	if tables := p.neighboursIn(last, n); tables != nil {
+		return p.besides(last, tables, ReasonManual), true
 	}
 	return Plan{}, false
 }

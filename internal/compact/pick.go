@@ -24,7 +24,8 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 // does no I/O and takes no lock: same version in, same plan out.
 //
 // What costs nothing comes first, then what has outgrown its size the most,
-// then garbage, and what only makes reading faster when there is time for it.
+// then garbage, and what only makes reading faster when there is time for it. What
+// only makes fewer files comes last.
 func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	p := newPicker(v, s)
 	if plan, ok := p.pickDead(); ok {
@@ -46,6 +47,9 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 		if plan, ok := p.pickIdle(); ok {
 			return plan, true
 		}
+	}
+	if plan, ok := p.pickNeighbours(); ok {
+		return plan, true
 	}
 	return p.pickJoin(joinFiles, unasked)
 }

@@ -36,6 +36,8 @@ const (
 	ReasonVersions
 	// ReasonIdle: there is time to make reading faster.
 	ReasonIdle
+	// ReasonNeighbours: small tables lie side by side.
+	ReasonNeighbours
 	// ReasonScattered: values are to lie in the order of their keys again.
 	ReasonScattered
 	// ReasonFiles: values are in many small files.
@@ -44,7 +46,7 @@ const (
 	ReasonManual
 )
 
-var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "versions", "idle", "scattered", "files", "manual"}
+var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "versions", "idle", "neighbours", "scattered", "files", "manual"}
 
 // String returns the name used in logs.
 func (r Reason) String() string {
@@ -90,6 +92,9 @@ type Plan struct {
 
 // Moves reports whether the plan also writes values anew.
 func (p *Plan) Moves() bool { return p.Gather > 0 || len(p.Join) > 0 }
+
+// ForFewerFiles reports whether fewer files are all that the plan is for.
+func (p *Plan) ForFewerFiles() bool { return p.Reason == ReasonNeighbours || p.Reason == ReasonFiles }
 
 // InputBytes returns the size of all inputs.
 func (p *Plan) InputBytes() int64 {
