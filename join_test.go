@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -83,6 +85,71 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 			checkWhole(t, db)
 			must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
 			must(t, db.Close())
+		})
+	}
+}
+
+// Each pause leaves a table that meets no other, and a file of values that lie in
+// order.
+func TestASlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
+	t.Parallel()
+	const bursts, burst = 600, 40 << 10 // more than files are left alone
+	const memtable = 256 << 10
+	for what, size := range map[string]int{"values apart": 1000, "values in tables": 100} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable})
+				must(t, err)
+				value := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, size/2) }
+				n := 0
+				for range bursts {
+					must(t, db.Update(func(tx *stoat.Txn) error {
+						for end := n + burst/size; n < end; n++ {
+							if err := tx.Set(treeKey(n), value(n)); err != nil {
+								return err
+							}
+						}
+						return nil
+					}))
+					time.Sleep(3 * time.Second)
+				}
+				synctest.Wait()
+				s := db.Stats()
+				tables, enough := 0, 40
+				for _, level := range s.Levels {
+					tables += level.Tables
+					enough += int(level.Bytes / (memtable / 2)) // of half a full one
+				}
+				if s.Flushes < bursts {
+					t.Fatalf("%d flushes of %d bursts", s.Flushes, bursts)
+				}
+				t.Logf("%d tables, %d value files, %.2f bytes written for each", tables, s.Values, s.WriteAmplification())
+				if tables > enough || s.Values > 300 {
+					t.Errorf("%d tables and %d value files", tables, s.Values)
+				}
+				if wa := s.WriteAmplification(); wa > 4 {
+					t.Errorf("%.2f bytes were written for each", wa)
+				}
+				time.Sleep(time.Hour)
+				if more := db.Stats().Compactions - s.Compactions; more != 0 {
+					t.Errorf("%d more merges in an hour of rest", more)
+				}
+				must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				if s = db.Stats(); s.Values > 16 {
+					t.Errorf("%d value files after Compact", s.Values)
+				}
+				checkWhole(t, db)
+				must(t, db.View(func(tx *stoat.Txn) error {
+					for i := range n {
+						if v, err := tx.Get(treeKey(i)); err != nil || !bytes.Equal(v, value(i)) {
+							t.Fatalf("value %d: %d bytes, %v", i, len(v), err)
+						}
+					}
+					return nil
+				}))
+				must(t, db.Close())
+			})
 		})
 	}
 }

@@ -15,10 +15,15 @@ import (
 const (
 	// joinSize is the size in bytes from which on a value file is not small.
 	joinSize = 8 << 20
-	// joinMean is the mean length of values from which on a file is joined.
-	// Shorter ones are gathered, which makes large files as well: to join them
-	// would take away the reason to gather and leave them out of order.
-	joinMean = 4 << 10
+	// joinMean is the mean length of values from which on a file is joined wherever
+	// its values lie. Where shorter ones lie mixed in many files they are gathered,
+	// which makes large files as well: to join those first would take away the reason
+	// to gather and leave them out of order. So files of shorter values are joined
+	// where all tables that refer to them are in order: but for one to each file, no
+	// more than one in joinJumps of the pointers leads to another file than the one
+	// before.
+	joinMean  = 4 << 10
+	joinJumps = 8
 	// joinFiles is how many small ones there may be.
 	joinFiles = 256
 	// joinBytes bounds about what one plan writes anew: a file of usual size.
@@ -61,18 +66,55 @@ func PickJoining(v *manifest.Version, s Shape, j Joining) (Plan, bool) {
 	return plan, due
 }
 
-// small reports whether a file is worth joining with others, and can be read. What
-// nothing refers to goes without being read.
+// small reports whether a file is worth joining with others, as far as can be told
+// from itself, and can be read. What nothing refers to goes without being read.
 func (p *picker) small(j *Joining, f manifest.LiveValues) bool {
-	return f.Bytes < joinSize && f.Bytes >= joinMean*f.Values && f.Live > 0 && (j.Next == 0 || f.File < j.Next) &&
-		p.s.BadValues[f.File] == nil
+	return f.Bytes < joinSize && f.Live > 0 && (j.Next == 0 || f.File < j.Next) && p.s.BadValues[f.File] == nil
 }
 
-// countSmall returns how many small files there are.
-func (p *picker) countSmall(j *Joining) int {
-	n := 0
+// short reports whether the values of f are short, so that their order matters.
+func short(f manifest.LiveValues) bool { return f.Bytes < joinMean*f.Values }
+
+// inOrder reports whether the values of t lie in about the order of their keys.
+func inOrder(t *manifest.Table) bool {
+	return joinJumps*(t.Jumps+1) <= t.Pointers+joinJumps*uint64(len(t.Values))
+}
+
+// countSmall returns how many small files there are, without those whose short
+// values lie mixed. If it is no more than most, it may be too much.
+func (p *picker) countSmall(j *Joining, most int) int {
+	long, all := 0, 0
 	for _, f := range p.v.Values {
 		if p.small(j, f) {
+			all++
+			if !short(f) {
+				long++
+			}
+		}
+	}
+	if all <= most || all == long {
+		return all
+	}
+	return long + p.countShort(j)
+}
+
+// countShort returns how many small files of short values there are to which only
+// tables in order refer, below level 0. The many files to which a table refers that is
+// not in order are not gone through.
+func (p *picker) countShort(j *Joining) (n int) {
+	referred := map[base.FileNum]uint64{}
+	for _, tables := range p.v.Levels[1:] {
+		for _, t := range tables {
+			if !inOrder(t) {
+				continue
+			}
+			for _, ref := range t.Values {
+				referred[ref.File] += ref.Bytes
+			}
+		}
+	}
+	for num, bytes := range referred {
+		if f, ok := p.v.Value(num); ok && p.small(j, f) && short(f) && f.Live == bytes {
 			n++
 		}
 	}
@@ -86,7 +128,7 @@ var unasked = Joining{growth: joinGrowth}
 // neighbouring tables of a level that alone refer to the most of them; in level
 // 0 nothing stays for long.
 func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
-	if p.countSmall(&j) <= max(most, 1) {
+	if p.countSmall(&j, max(most, 1)) <= max(most, 1) {
 		return Plan{}, false
 	}
 	keys := keyRange{lo: j.Lo, hi: j.Hi, open: true}
@@ -117,8 +159,8 @@ func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
 func (p *picker) joinMax() uint64 { return uint64(min(joinBytes, p.s.InputMax)) }
 
 // referring returns how many tables, from the first on, each refer to some small
-// file, and to which of those they refer alone. There are no more than make a
-// plan.
+// file that may be joined, and to which of those they refer alone. There are no more
+// than make a plan.
 func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole []manifest.LiveValues) {
 	refer := map[base.FileNum]uint64{}
 	size, bytes := int64(0), uint64(0)
@@ -129,7 +171,7 @@ func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole [
 		some := false
 		for _, ref := range tables[n].Values {
 			f, ok := p.v.Value(ref.File)
-			if !ok || !p.small(j, f) {
+			if !ok || !p.small(j, f) || short(f) && !inOrder(tables[n]) {
 				continue
 			}
 			some = true
@@ -174,7 +216,7 @@ func (p *picker) joinDebt() int64 {
 		return 0
 	}
 	j := unasked
-	small := p.countSmall(&j)
+	small := p.countSmall(&j, joinLate)
 	if _, due := p.pickJoin(joinLate, j); !due {
 		return 0
 	}

@@ -109,24 +109,55 @@ func TestOnlyFilesAreJoinedThatGrow(t *testing.T) {
 	}
 }
 
-// Short values are gathered instead, which makes large files of them and brings them
-// into order.
-func TestFilesOfShortValuesAreNotJoined(t *testing.T) {
+// Short values that lie mixed are gathered instead, which makes large files of them and
+// brings them into order.
+func TestFilesOfShortValuesAreJoinedWhereTheyLieInOrder(t *testing.T) {
 	t.Parallel()
-	var tr joinTree
-	tr.files(joinFiles+1, joinMiB)
-	setMean := func(mean uint64) {
+	const files = joinFiles + 1
+	for _, test := range []struct {
+		mean        uint64
+		jumps       uint64 // of 100 pointers to each file
+		level0, due bool
+	}{
+		{mean: joinMean, jumps: 100 * files, due: true},
+		{mean: joinMean / 2, jumps: 100 * files},
+		{mean: joinMean / 2, jumps: 50 * files},
+		{mean: joinMean / 2, jumps: files - 1, due: true},
+		{mean: joinMean / 2, jumps: 13 * files, due: true},
+		{mean: joinMean / 2, jumps: files - 1, level0: true},
+	} {
+		var tr joinTree
+		all := tr.files(files, joinMiB)
+		m := tr.v.Levels[last][0]
+		m.Pointers, m.Jumps = 100*files, test.jumps
+		if test.level0 { // it refers to the half of each
+			for i, f := range all {
+				m.Values[i].Bytes /= 2
+				tr.v.Values[f-1000].Live /= 2
+			}
+			tr.table(0, 1<<10, 2, all...)
+		}
 		for _, f := range tr.v.Values {
-			f.ValueFile.Values = f.Bytes / mean
+			f.ValueFile.Values = f.Bytes / test.mean
+		}
+		if plan, due := newPicker(&tr.v, Shape{}).pickJoin(joinFiles, unasked); due != test.due {
+			t.Errorf("%+v: due %v, %s", test, due, plan.String())
 		}
 	}
-	setMean(joinMean)
-	if _, due := Pick(&tr.v, Shape{}); !due {
-		t.Error("files of longer values are not joined")
+}
+
+// A file with a few values is all in order, and each of them far from the others.
+func TestFilesOfAFewShortValuesAreJoined(t *testing.T) {
+	t.Parallel()
+	var tr joinTree
+	tr.files(joinFiles+1, 4<<10)
+	m := tr.v.Levels[last][0]
+	m.Pointers, m.Jumps = 4*(joinFiles+1), joinFiles
+	for _, f := range tr.v.Values {
+		f.ValueFile.Values = 4
 	}
-	setMean(joinMean / 2)
-	if plan, due := Pick(&tr.v, Shape{}); due {
-		t.Errorf("picked %s", plan.String())
+	if _, due := Pick(&tr.v, Shape{}); !due {
+		t.Error("they are not joined")
 	}
 }
 
