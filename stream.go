@@ -48,8 +48,8 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 const emptyReadsMax = 100
 
 // A givenReader is a reader that SetReader was given. It ends with an error when
-// the database is closed or the transaction's context is done, and when it gives
-// nothing again and again.
+// the transaction can not be used any more, which may be its own doing, and when
+// it gives nothing again and again.
 type givenReader struct {
 	r     io.Reader
 	tx    *Txn
@@ -57,10 +57,7 @@ type givenReader struct {
 }
 
 func (g *givenReader) Read(b []byte) (int, error) {
-	if g.tx.db.closed.Load() {
-		return 0, ErrClosed
-	}
-	if err := interrupted(g.tx.context()); err != nil {
+	if err := g.tx.check(); err != nil {
 		return 0, err
 	}
 	n, err := g.r.Read(b)
@@ -123,6 +120,10 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	defer fitting.keep(0)
 	s, pointer, err := tx.db.stream(key, &fitting)
 	if err != nil {
+		return err
+	}
+	if err := tx.writable(key); err != nil { // the reader has ended the transaction
+		tx.db.removeStreamed(s.file.File)
 		return err
 	}
 	tx.writes.adds = true

@@ -248,6 +248,42 @@ func TestAnEndlessReaderIsGivenUp(t *testing.T) {
 	}
 }
 
+// An endingReader is at its end, and ends something else with it.
+type endingReader struct{ end func() }
+
+func (r endingReader) Read([]byte) (int, error) {
+	r.end()
+	return 0, io.EOF
+}
+
+func TestAReaderThatEndsItsTransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewMem()
+	db := openOn(t, fs, nil)
+	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
+		for what, end := range map[string]func(*stoat.Txn){
+			"Discard": (*stoat.Txn).Discard,
+			"Commit":  func(tx *stoat.Txn) { must(t, tx.Commit()) },
+		} {
+			tx := begin(t, db, stoat.ReadWrite)
+			r := io.MultiReader(patterned(n), endingReader{func() { end(tx) }})
+			wantError(t, fmt.Sprintf("%s after %d bytes", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
+			tx = begin(t, db, stoat.ReadWrite)
+			r = &stoppingReader{after: int(n), stop: func() { end(tx) }}
+			wantError(t, fmt.Sprintf("%s after %d bytes, and then more", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
+		}
+	}
+	if n := valueFiles(t, fs); n != 0 {
+		t.Errorf("%d value files are left", n)
+	}
+	must(t, db.View(func(tx *stoat.Txn) error {
+		_, err := tx.Get([]byte("k"))
+		wantError(t, "the key", err, stoat.ErrNotFound)
+		return nil
+	}))
+	must(t, db.Close())
+}
+
 // brokenReader ends with an error that wraps io.EOF, as connections may.
 type brokenReader struct{ r io.Reader }
 
