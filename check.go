@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -65,15 +66,15 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	files := tree.New(d.treeOptions())
 	report := new(CheckReport)
 	err = guard(func() (err error) {
-		report, err = check.Run(ctx, check.Options{
+		report, err = check.Run(check.Options{
 			State:     state,
 			OpenTable: files.Open, OpenValues: files.OpenValues,
-			Progress: o.Progress,
+			Progress: o.Progress, Stop: func() error { return interrupted(ctx) },
 		})
 		return err
 	})
 	if err == nil && d.opts.ReadOnly {
-		err = d.checkRest(report)
+		err = d.checkRest(ctx, report)
 	}
 	if err != nil {
 		return report, fmt.Errorf("check: %w", err)
@@ -82,14 +83,19 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 }
 
 // checkRest checks what stands still only in a read-only database.
-func (d *DB) checkRest(report *CheckReport) error {
+func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
 	r, err := log.Recover(d.logOptions(), d.manifest.State().Spans, func(payload []byte) error {
+		if err := interrupted(ctx); err != nil {
+			return err
+		}
 		return txn.Decode(payload, func(txn.Header) error { return nil },
 			func(_, _ []byte, _ base.Meta) error { return nil })
 	})
 	report.LogRecords = r.Records
-	if err != nil {
+	if errors.Is(err, ErrCorrupt) {
 		report.Problems = append(report.Problems, err)
+	} else if err != nil {
+		return err
 	}
 	orphans, err := d.orphans()
 	for _, name := range orphans {

@@ -165,6 +165,41 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	wantError(t, "check after Close", err, stoat.ErrClosed)
 }
 
+// readLog opens newCheckedDisk to be read, for checks that come to the log.
+func readLog(t *testing.T) (*stoat.DB, *vfs.Faults) {
+	t.Helper()
+	faults := vfs.NewFaults(newCheckedDisk(t))
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, ReadOnly: true})
+	must(t, err)
+	return db, faults
+}
+
+func TestCheckOfTheLogEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	db, faults := readLog(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	faults.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpRead && op.Category == vfs.CatLog {
+			cancel()
+		}
+	})
+	_, err := db.Check(ctx, stoat.CheckOptions{})
+	wantError(t, "check", err, context.Canceled)
+	must(t, db.Close())
+}
+
+func TestALogThatTheDeviceDoesNotGiveIsNoProblemOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	db, faults := readLog(t)
+	faults.Add(vfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
+	report, err := db.Check(t.Context(), stoat.CheckOptions{})
+	wantError(t, "check", err, vfs.ErrIO)
+	if len(report.Problems) > 0 || errors.Is(err, stoat.ErrCorrupt) {
+		t.Errorf("problems %v, error %v", report.Problems, err)
+	}
+	must(t, db.Close())
+}
+
 func TestCheckRunsBesideWritersAndCompaction(t *testing.T) {
 	t.Parallel()
 	db := openOn(t, vfs.NewMem(), nil)

@@ -39,7 +39,9 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 		return err
 	}
 	defer end()
-	d.checkpointing.Lock()
+	if !d.checkpointing.lockBefore(ctx.Done()) {
+		return fmt.Errorf("checkpoint %s: %w", dir, interrupted(ctx))
+	}
 	defer d.checkpointing.Unlock()
 	named := dir
 	if dir, err = placeOf(d.fs, d.fs.Join(dir)); err != nil { // without a separator at its end

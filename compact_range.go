@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
@@ -78,7 +77,7 @@ func (d *DB) reclaim(ctx context.Context, name string, c compaction, run func(*c
 		return err
 	}
 	defer end()
-	c.stop = func() error { return interrupted(ctx) }
+	c.stop, c.end = func() error { return interrupted(ctx) }, ctx.Done()
 	c.upTo = d.lastVersion()
 	if err = d.flushAll(ctx); err == nil {
 		err = guard(func() error { return run(&c) })
@@ -100,6 +99,7 @@ type compaction struct {
 	db   *DB
 	o    CompactOptions
 	stop func() error
+	end  <-chan struct{} // closed when stop has something to say; nil is never
 	done int64
 	// What was committed after upTo is left to the compactor, and files from next
 	// on, which were made by this compaction or beside it, are not rewritten
@@ -182,23 +182,27 @@ func (c *compaction) runCollectOnly() error {
 	return c.db.bad.keepGarbage(c.db.manifest.State().Version)
 }
 
-// each repeats step, under a lock, until it finds nothing to do.
-func (c *compaction) each(turn *sync.Mutex, step func() (bool, error)) error {
+// each repeats step, in turn with others, until it finds nothing to do.
+func (c *compaction) each(t *turn, step func() (bool, error)) error {
 	for {
 		c.report()
 		if err := c.stop(); err != nil {
 			return err
 		}
-		did, err := locked(turn, step)
+		did, err := c.inTurn(t, step)
 		if !did || err != nil {
 			return err
 		}
 	}
 }
 
-func locked(turn *sync.Mutex, step func() (bool, error)) (bool, error) {
-	turn.Lock()
-	defer turn.Unlock()
+// inTurn does step once nobody else is at work, however long that takes, but for
+// the end of c.
+func (c *compaction) inTurn(t *turn, step func() (bool, error)) (bool, error) {
+	if !t.lockBefore(c.end) {
+		return false, c.stop()
+	}
+	defer t.Unlock()
 	return step()
 }
 

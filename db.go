@@ -58,10 +58,10 @@ type DB struct {
 	horizon    expiryHorizon
 	work       workCounts
 	events     eventQueue
-	compacting sync.Mutex // a choice of a compaction, and its job
-	collecting sync.Mutex // a choice of a collection, and its job
+	compacting turn // a choice of a compaction, and its job
+	collecting turn // a choice of a collection, and its job
 
-	checkpointing sync.Mutex
+	checkpointing turn
 	installing    sync.Mutex // an edit of the manifest, and the view that follows it
 	changing      sync.Mutex // the view
 

@@ -55,7 +55,8 @@ func (d *DB) collectDue(ctx context.Context) error {
 	defer end()
 	// Files that are made from now on are left to the collector, so that it ends
 	// while others overwrite.
-	c := compaction{db: d, stop: func() error { return interrupted(ctx) }, next: base.FileNum(d.nextFile.Load())}
+	c := compaction{db: d, stop: func() error { return interrupted(ctx) }, end: ctx.Done(),
+		next: base.FileNum(d.nextFile.Load())}
 	err = guard(func() error {
 		return c.each(&d.collecting, func() (bool, error) {
 			v := d.manifest.State().Version

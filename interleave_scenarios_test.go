@@ -318,7 +318,7 @@ func (w *scheduleWorld) mergeOnce() error { return w.compact(true) }
 // mergeAll merges level 0 with what lies below it.
 func (w *scheduleWorld) mergeAll() error {
 	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax}
-	did, err := locked(&w.db.compacting, c.sink)
+	did, err := c.inTurn(&w.db.compacting, c.sink)
 	if did {
 		w.did.merges++
 	}

@@ -46,6 +46,9 @@ func openDriven(dir string, opts *Options, by driver) (*DB, error) {
 	}
 	d.fs = vfs.Strict(d.opts.FS, d.dir)
 	d.memory.init(d.opts.MemtableSize)
+	for _, t := range []*turn{&d.compacting, &d.collecting, &d.checkpointing} {
+		t.init()
+	}
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}

@@ -2,11 +2,12 @@ package stoat
 
 import (
 	"context"
+	"errors"
 )
 
 // beginOperation begins long work that a caller waits for, such as Compact.
 // The context that it returns is done when the caller's is, or when Close wants
-// the end; then its cause tells which. Close waits until end has been called.
+// the end; interrupted tells which. Close waits until end has been called.
 func (d *DB) beginOperation(ctx context.Context) (_ context.Context, end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -16,7 +17,7 @@ func (d *DB) beginOperation(ctx context.Context) (_ context.Context, end func(),
 		return nil, nil, ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(b.stopped, func() { cancel(ErrClosed) })
+	unhook := context.AfterFunc(b.stopped, func() { cancel(errClosing) })
 	return ctx, func() {
 		unhook()
 		cancel(nil)
@@ -35,12 +36,19 @@ func (b *background) enter() bool {
 	return true
 }
 
-// interrupted returns why ctx is done, or nil.
+// errClosing is the cause of the end of an operation that Close wants. Users
+// never see it, so that none of their contexts ends with it.
+var errClosing = errors.New("stoat: closing")
+
+// interrupted returns why the context of an operation is done, or nil: ErrClosed,
+// or the error of the caller's context. Its cause may be any error, also one of
+// ours that somebody else has met, and so would tell the caller something false.
 func interrupted(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
+	err := ctx.Err()
+	if err != nil && context.Cause(ctx) == errClosing {
+		return ErrClosed
 	}
-	return context.Cause(ctx)
+	return err
 }
 
 // flushAll returns when everything that was committed before the call is in

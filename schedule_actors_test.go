@@ -371,7 +371,7 @@ func (w *scheduleWorld) carryOut(plan compact.Plan) error {
 // compactManually does a job of DB.Compact.
 func (w *scheduleWorld) compactManually() error {
 	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax, next: 1 << 40}
-	_, err := locked(&w.db.compacting, c.sink)
+	_, err := c.inTurn(&w.db.compacting, c.sink)
 	return err
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -98,8 +97,10 @@ func (c *checker) checkAges() (err error) {
 	}()
 	var key []byte
 	for n := 0; ; n++ {
-		if n%4096 == 0 && c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
+		if n%4096 == 0 {
+			if err := c.stop(); err != nil {
+				return err
+			}
 		}
 		first, err := least(layers)
 		if err != nil || first == nil {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,14 +23,17 @@ type Options struct {
 	OpenValues func(*manifest.ValueFile) (*values.Reader, error)
 	// Progress is told how far the check has come; it may be nil.
 	Progress func(Progress)
+	// Stop is asked all the time why the check is to end before its time; it
+	// returns nil as long as it is not to, and may be nil.
+	Stop func() error
 }
 
 // Run checks the tables and value files of a version. The error is that of
-// ctx, or of a device that cannot be read; what is wrong with the files is in
-// the report.
-func Run(ctx context.Context, o Options) (*Report, error) {
+// o.Stop, or of a device that cannot be read; what is wrong with the files is
+// in the report.
+func Run(o Options) (*Report, error) {
 	started := time.Now()
-	c := checker{o: o, ctx: ctx, report: new(Report), files: make(map[base.FileNum]*valueFile)}
+	c := checker{o: o, report: new(Report), files: make(map[base.FileNum]*valueFile)}
 	err := c.run()
 	for _, f := range c.open {
 		err = errors.Join(err, f.r.Close())
@@ -43,7 +45,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // A checker is one check under way.
 type checker struct {
 	o        Options
-	ctx      context.Context
 	report   *Report
 	files    map[base.FileNum]*valueFile // by identity
 	open     []*valueFile                // those with a reader
@@ -122,10 +123,10 @@ func (c *checker) run() error {
 
 // stop returns why the check is to end, or nil.
 func (c *checker) stop() error {
-	if c.ctx.Err() == nil {
+	if c.o.Stop == nil {
 		return nil
 	}
-	return context.Cause(c.ctx)
+	return c.o.Stop()
 }
 
 // damage notes err if it says that a file is damaged, and returns any other.
@@ -148,8 +149,8 @@ func (c *checker) passed(bytes int64) {
 
 // checkValues checks a value file in itself.
 func (c *checker) checkValues(m manifest.LiveValues) error {
-	if err := c.ctx.Err(); err != nil {
-		return context.Cause(c.ctx)
+	if err := c.stop(); err != nil {
+		return err
 	}
 	f := &valueFile{LiveValues: m}
 	c.files[m.Num] = f

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -109,7 +108,7 @@ func (s *scene) addValues(num base.FileNum, items ...item) (at []values.Pointer)
 // check runs a check of the scene.
 func (s *scene) check() *Report {
 	s.t.Helper()
-	r, err := Run(s.t.Context(), Options{
+	r, err := Run(Options{
 		State: s.state,
 		OpenTable: func(t *manifest.Table) (*table.Reader, error) {
 			f, err := s.fs.Open(base.TableName(t.Num), vfs.CatTable)
@@ -222,15 +221,13 @@ func TestCheckFindsTablesThatOverlapAndLevelsOutOfOrder(t *testing.T) {
 	})
 }
 
-func TestCheckEndsWithItsContext(t *testing.T) {
+func TestCheckEndsWhenItIsStopped(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.addTable(1, 0, 1, item{key: "a", seq: 1})
-	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
-	cancel(why)
-	if _, err := Run(ctx, Options{State: s.state}); !errors.Is(err, why) {
-		t.Errorf("got %v, want the cause", err)
+	if _, err := Run(Options{State: s.state, Stop: func() error { return why }}); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
 	}
 }
 

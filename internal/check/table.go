@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -27,8 +26,8 @@ func (c *checker) checkOrder(tables []*manifest.Table, level int) {
 // checkTable checks a table in itself, against the manifest, and what it
 // refers to.
 func (c *checker) checkTable(m *manifest.Table) error {
-	if err := c.ctx.Err(); err != nil {
-		return context.Cause(c.ctx)
+	if err := c.stop(); err != nil {
+		return err
 	}
 	c.report.Tables++
 	defer c.passed(m.Size)
@@ -115,8 +114,8 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 		if b.N == 0 {
 			break
 		}
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
+		if err := c.stop(); err != nil {
+			return err
 		}
 		for i := range b.N {
 			e := base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}

@@ -1,0 +1,108 @@
+package stoat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// An endlessReader gives bytes without end, and calls do before.
+type endlessReader struct{ do func() }
+
+func (r endlessReader) Read(b []byte) (int, error) {
+	r.do()
+	return len(b), nil
+}
+
+// An operation is a method that takes a context and may go on for long. One that
+// calls back calls during.
+type operation func(ctx context.Context, db *DB, during func()) error
+
+// waiting are the operations that wait for others, DropAll for a flush and the
+// rest for their turn, and calling those that call back.
+var (
+	waiting = map[string]operation{
+		"Compact":    func(ctx context.Context, db *DB, _ func()) error { return db.Compact(ctx, CompactOptions{}) },
+		"Collect":    func(ctx context.Context, db *DB, _ func()) error { return db.Collect(ctx) },
+		"collectDue": func(ctx context.Context, db *DB, _ func()) error { return db.collectDue(ctx) },
+		"Checkpoint": func(ctx context.Context, db *DB, _ func()) error { return db.Checkpoint(ctx, "/copy") },
+		"DropAll":    func(ctx context.Context, db *DB, _ func()) error { return db.DropAll(ctx) },
+	}
+	calling = map[string]operation{
+		"Check": func(ctx context.Context, db *DB, during func()) error {
+			_, err := db.Check(ctx, CheckOptions{Progress: func(CheckProgress) { during() }})
+			return err
+		},
+		"SetReader": func(ctx context.Context, db *DB, during func()) error {
+			return db.UpdateContext(ctx, func(tx *Txn) error {
+				return tx.SetReader([]byte("key"), endlessReader{during})
+			})
+		},
+	}
+)
+
+// endEach begins each operation in a database of its own where somebody else is at
+// work. It calls end when the operation waits or calls back, and said with what the
+// operation returns then.
+func endEach(t *testing.T, operations map[string]operation, end func(*DB, context.CancelCauseFunc), said func(name string, err error)) {
+	for name, op := range operations {
+		synctest.Test(t, func(t *testing.T) {
+			db := openStill(t)
+			for range 2 {
+				mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+				mustOK(t, db.rotate())
+				_, err := db.flushNext()
+				mustOK(t, err)
+			}
+			turns := []*turn{&db.compacting, &db.collecting, &db.checkpointing}
+			for _, turn := range turns {
+				turn.Lock()
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			got := make(chan error, 1)
+			go func() { got <- op(ctx, db, func() { end(db, cancel) }) }()
+			synctest.Wait()
+			end(db, cancel)
+			synctest.Wait()
+			select {
+			case err := <-got:
+				said(name, err)
+			default:
+				t.Errorf("%s goes on", name)
+			}
+			for _, turn := range turns {
+				turn.Unlock()
+			}
+		})
+	}
+}
+
+// An errgroup ends the contexts of all with the error of one of them as the cause.
+// It tells the others nothing about their own databases.
+func TestAnOperationThatIsCancelledWithACauseReturnsTheErrorOfItsContext(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{ErrCorrupt, ErrClosed, ErrConflict} {
+		cancelling := func(_ *DB, cancel context.CancelCauseFunc) { cancel(cause) }
+		for _, operations := range []map[string]operation{waiting, calling} {
+			endEach(t, operations, cancelling, func(name string, err error) {
+				if !errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+					t.Errorf("%s, cancelled because of %v: %v", name, cause, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAnOperationThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
+	t.Parallel()
+	closing := func(db *DB, _ context.CancelCauseFunc) {
+		go db.Close() // it waits for the operation; its error is looked at when the test ends
+	}
+	endEach(t, waiting, closing, func(name string, err error) {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s of a database that is being closed: %v", name, err)
+		}
+	})
+}
