@@ -36,6 +36,10 @@ type IterOptions struct {
 	// transaction of that version. Without AllVersions that is the newest version
 	// of each key, if it is a value: who follows changes by it learns of no
 	// deletion, and with AllVersions of those that are still kept.
+	//
+	// Tables that have nothing newer are not read. The others are walked through as
+	// without Since. So what was written lately is found soon; later, merges bring
+	// it into tables with what is older.
 	Since uint64
 	// Prefetch is how many of the values that come next are fetched from the
 	// disk together, if they are stored apart from their keys and not yet in
@@ -156,7 +160,11 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	if c.memtables[0].Len() == 0 {
 		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
 	}
-	c.levels.Init(tx.view.tree, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
+	since := base.SeqNum(o.Since)
+	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
+		c.memtables = c.memtables[:n-1]
+	}
+	c.levels.Init(tx.view.tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
 	n, depth := len(c.memtables), c.levels.Len()
 	if tx.writes != nil {
 		n++
@@ -174,7 +182,10 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.inputs[n+i] = iter.Input{Source: c.levels.Source(i), Grouped: true}
 	}
 	c.snapshot = iter.Snapshot{
-		At: tx.seq, Since: base.SeqNum(o.Since), Clock: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
+		At: tx.seq, Since: since, Clock: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
+	}
+	if !c.free {
+		c.snapshot.Ends = c
 	}
 	if err := c.cover(); err != nil {
 		return err
@@ -196,6 +207,9 @@ func resize[T any](s []T, n int) []T {
 	}
 	return s[:n]
 }
+
+// Ended tells why the iteration can not go on, if it can not.
+func (c *iteratorCore) Ended() error { return c.tx.check() }
 
 // Expired reports whether something has expired at the transaction's time.
 func (c *iteratorCore) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }

@@ -83,7 +83,7 @@ func (c *iteratorCore) setAges() {
 		}
 	}
 	for i := range c.levels.Len() {
-		c.inputs[len(c.sources)+i].MaxSeq = c.tx.view.tree.NewestSeq(i)
+		c.inputs[len(c.sources)+i].MaxSeq = c.levels.NewestSeq(i)
 	}
 }
 

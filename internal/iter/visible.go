@@ -18,6 +18,10 @@ type Snapshot struct {
 	Clock interface {
 		Expired(at uint64, pending bool) bool
 	}
+	// Ends, if it is not nil, is asked between rounds why the iteration is to end
+	// before its time; it answers nil as long as it is not to. What is hidden may
+	// be much, and is passed over in one call.
+	Ends interface{ Ended() error }
 	// AllVersions shows every visible version, deletions, expired and covered
 	// ones included, instead of the newest one if it is live.
 	AllVersions bool
@@ -150,6 +154,12 @@ func (v *Visible) find() bool {
 	v.round++
 	for v.n == 0 {
 		v.keepLast()
+		if v.snap.Ends != nil {
+			if err := v.snap.Ends.Ended(); err != nil {
+				v.merged.fail(err)
+				return false
+			}
+		}
 		if !v.merged.next() {
 			v.valid = v.merged.reverse && v.merged.err == nil && v.shows && v.lasts()
 			if v.valid {

@@ -109,7 +109,7 @@ func BenchmarkSeek(b *testing.B) {
 		files := New(x.options())
 		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
 			var levels Levels
-			levels.Init(files.View(&x.version, nil), table.IterOptions{})
+			levels.Init(files.View(&x.version, nil), 0, table.IterOptions{})
 			var inputs []iter.Input
 			for i := range levels.Len() {
 				inputs = append(inputs, iter.Input{Source: levels.Source(i), Grouped: true})

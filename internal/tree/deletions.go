@@ -67,10 +67,6 @@ func (v *View) Deletions() (*rangedel.List, error) {
 	return rangedel.Merge(lists...), nil
 }
 
-// NewestSeq returns a sequence number that nothing in the level with the given
-// index, below Depth, is newer than.
-func (v *View) NewestSeq(level int) base.SeqNum { return v.levels[level].newest }
-
 // hides reports whether what a table has of key is hidden by a range deletion
 // of the same table up to at: a version with the number seq, or, if there is
 // none, whatever older tables have.

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -103,9 +104,18 @@ func TestACursorHasTheRangeDeletionsOfAllLevels(t *testing.T) {
 			}
 		}
 	}
-	if v.NewestSeq(0) != 30 || v.NewestSeq(1) != 20 || v.NewestSeq(2) != 1 {
-		t.Errorf("levels go up to %d, %d and %d", v.NewestSeq(0), v.NewestSeq(1), v.NewestSeq(2))
+	var levels Levels
+	for since, want := range map[base.SeqNum][]base.SeqNum{0: {30, 20, 1}, 1: {30, 20}, 19: {30, 20}, 20: {30}, 30: nil} {
+		levels.Init(v, since, table.IterOptions{})
+		var got []base.SeqNum
+		for i := range levels.Len() {
+			got = append(got, levels.NewestSeq(i))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the levels with anything newer than %d go up to %d, want %d", since, got, want)
+		}
 	}
+	levels.Close()
 	must(t, files.Close())
 }
 

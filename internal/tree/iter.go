@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/table"
 )
@@ -12,8 +13,9 @@ type Iter struct {
 	files *Files
 	level *level
 	opts  table.IterOptions
-	at    int        // the table it is in, or outside of the level
-	in    table.Iter // over that table, if positioned
+	since base.SeqNum // tables that have nothing newer are passed over
+	at    int         // the table it is in, or outside of the level
+	in    table.Iter  // over that table, if positioned
 	err   error
 }
 
@@ -22,7 +24,7 @@ var _ iter.Source = (*Iter)(nil)
 // Init makes it an iterator over the level of v with the given index, below
 // v.Depth(), at no position.
 func (it *Iter) Init(v *View, level int, opts table.IterOptions) {
-	it.files, it.level, it.opts, it.err = v.files, &v.levels[level], opts, nil
+	it.files, it.level, it.opts, it.since, it.err = v.files, &v.levels[level], opts, 0, nil
 	it.at = len(it.level.tables)
 }
 
@@ -57,9 +59,21 @@ func (it *Iter) inside() bool { return it.at >= 0 && it.at < len(it.level.tables
 // reads reports whether the iterator is in a table that could be opened.
 func (it *Iter) reads() bool { return it.inside() && it.err == nil }
 
-// open makes the table it is in the one that is read, and reports whether
-// there is one.
+// step moves to the next table.
+func (it *Iter) step() {
+	if it.opts.Reverse {
+		it.at--
+	} else {
+		it.at++
+	}
+}
+
+// open makes the table it is in, or the next one that is not too old, the one
+// that is read, and reports whether there is one.
 func (it *Iter) open() bool {
+	for it.since > 0 && it.inside() && it.level.tables[it.at].LargestSeq <= it.since {
+		it.step()
+	}
 	if !it.inside() {
 		return false
 	}
@@ -80,11 +94,7 @@ func (it *Iter) Fill(b *iter.Batch) error {
 			it.err = err
 			return err
 		}
-		if it.opts.Reverse {
-			it.at--
-		} else {
-			it.at++
-		}
+		it.step()
 		if it.open() {
 			it.in.Seek(nil)
 		}

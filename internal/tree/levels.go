@@ -1,11 +1,12 @@
 package tree
 
 import (
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// Levels iterates over all levels of a view, each of which is a source. They
+// Levels iterates over the levels of a view, each of which is a source. They
 // are positioned together, as an iter.Group: what one level would wait for, the
 // others ask for at the same time. Its buffers are kept for the next Init. It
 // must not be copied while in use.
@@ -17,22 +18,34 @@ type Levels struct {
 
 var _ iter.Group = (*Levels)(nil)
 
-// Init makes it an iterator over the levels of v, at no position.
-func (l *Levels) Init(v *View, opts table.IterOptions) {
+// Init makes it an iterator over the levels of v, at no position. Levels and
+// tables that have nothing newer than since are left out, whatever else they have:
+// a reader that asks for what is newer need not wait for them.
+func (l *Levels) Init(v *View, since base.SeqNum, opts table.IterOptions) {
 	if n := v.Depth(); cap(l.iters) < n {
 		l.iters = make([]Iter, n)
-	} else {
-		l.iters = l.iters[:n]
 	}
-	for i := range l.iters {
-		l.iters[i].Init(v, i, opts)
+	l.iters = l.iters[:cap(l.iters)]
+	n := 0
+	for i := range v.levels {
+		if since > 0 && v.levels[i].newest <= since {
+			continue
+		}
+		l.iters[n].Init(v, i, opts)
+		l.iters[n].since = since
+		n++
 	}
+	l.iters = l.iters[:n]
 }
 
-// Len returns the number of levels.
+// Len returns the number of levels that are iterated over.
 func (l *Levels) Len() int { return len(l.iters) }
 
-// Source returns what iterates over the level with the given index.
+// NewestSeq returns a sequence number that nothing in the source with the given
+// index is newer than.
+func (l *Levels) NewestSeq(i int) base.SeqNum { return l.iters[i].level.newest }
+
+// Source returns what iterates over one level, by its index below Len.
 func (l *Levels) Source(i int) iter.Source { return &l.iters[i] }
 
 // Close lets go of the view.

@@ -142,7 +142,7 @@ func TestLevelsAreIteratedAsOneLongTable(t *testing.T) {
 		v := files.View(&x.version, nil)
 		for _, reverse := range []bool{false, true} {
 			var levels Levels
-			levels.Init(v, table.IterOptions{Reverse: reverse})
+			levels.Init(v, 0, table.IterOptions{Reverse: reverse})
 			inputs := make([]iter.Input, levels.Len())
 			for n := range 20 {
 				together := n%2 == 0

@@ -1,0 +1,135 @@
+package stoat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// setFlushed sets keys and makes a table of them.
+func setFlushed(t *testing.T, db *DB, keys ...string) {
+	t.Helper()
+	mustOK(t, db.Update(func(tx *Txn) error {
+		for _, key := range keys {
+			if err := tx.Set([]byte(key), []byte("value")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	mustOK(t, db.rotate())
+	_, err := db.flushNext()
+	mustOK(t, err)
+}
+
+// Who follows the changes asks again and again, and mostly there are none.
+func TestAnIteratorSinceAVersionReadsNoTableThatIsOlder(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openStillOn(t, disk)
+	written := [][]string{{"a1", "a2"}, {"z1", "z2"}, {"m1", "m2"}, {"b", "y"}, {"c", "x"}, {"c", "n", "y"}}
+	for i, keys := range written {
+		setFlushed(t, db, keys...)
+		if i < 3 { // side by side in the last level, the newest in the middle
+			c := compaction{db: db, stop: db.stopped, upTo: base.SeqNumMax}
+			mustOK(t, c.each(&db.compacting, c.sink))
+		}
+	}
+	mustOK(t, db.Close())
+
+	faults := vfs.NewFaults(disk)
+	read := map[string]bool{}
+	db = openStillOn(t, faults)
+	faults.Observe(func(op vfs.Op) {
+		if op.Category == vfs.CatTable {
+			read[op.Path] = true
+		}
+	})
+	if n := db.Stats().Tables; n != len(written) {
+		t.Fatalf("there are %d tables, want %d", n, len(written))
+	}
+	var want []string
+	for since := len(written); since >= 0; since-- {
+		if since < len(written) {
+			want = append(want, written[since]...)
+			slices.Sort(want)
+			want = slices.Compact(want)
+		}
+		for _, reverse := range []bool{false, true} {
+			mustOK(t, db.View(func(tx *Txn) error {
+				it := tx.Iterator(IterOptions{Since: uint64(since), Reverse: reverse})
+				defer it.Close()
+				var got []string
+				for it.Next() {
+					got = append(got, string(it.Key()))
+				}
+				if reverse {
+					slices.Reverse(got)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("since %d, reverse %t: %q, want %q", since, reverse, got, want)
+				}
+				for _, key := range []string{"a", "b", "c", "m2", "y", "zz"} {
+					it.Seek([]byte(key))
+					at, found := slices.BinarySearch(want, key)
+					if reverse && !found {
+						at--
+					}
+					if there := at >= 0 && at < len(want); there != it.Valid() || there && string(it.Key()) != want[at] {
+						t.Errorf("since %d, reverse %t: seeking %q leads to %q, want number %d of %q", since, reverse, key, it.Key(), at, want)
+					}
+				}
+				return it.Err()
+			}))
+		}
+		if newer := len(written) - since; len(read) != newer {
+			t.Errorf("since %d: %d tables were read, and %d have anything newer", since, len(read), newer)
+		}
+	}
+}
+
+// A countdown is a context that is done when it has been asked so many times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestNextEndsWithItsContextInALongRunOfExpiredKeys(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	mustOK(t, db.Update(func(tx *Txn) error {
+		for i := range 10_000 {
+			if err := tx.Set(fmt.Appendf(nil, "%05d", i), nil, TTL(-1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, reverse := range []bool{false, true} {
+		err := db.ViewContext(&countdown{ctx, 20}, func(tx *Txn) error {
+			it := tx.Iterator(IterOptions{Reverse: reverse})
+			defer it.Close()
+			if it.Next() {
+				t.Errorf("reverse %t: %q is shown", reverse, it.Key())
+			}
+			return it.Err()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("reverse %t: %v, want %v", reverse, err, context.Canceled)
+		}
+	}
+}
