@@ -40,18 +40,33 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 		return nil, c.usagef("%v", err)
 	}
 	rest := c.flags.Args()
-	if len(rest) >= least && (most < 0 || len(rest) <= most) {
-		return rest, nil
-	}
+	fits := len(rest) >= least && (most < 0 || len(rest) <= most)
+	// Behind the first argument nothing is a flag, but it may have been meant as
+	// one: a key to be deleted is not what somebody wanted who wrote -prefix.
+	literally := len(args) > len(rest) && args[len(args)-len(rest)-1] == "--"
 	for _, arg := range rest {
-		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
+		if c.isFlag(arg) && !literally {
+			return nil, c.usagef("%s comes too late: flags go before %s; behind -- it is no flag", arg, c.args)
+		}
+		if !fits && strings.HasPrefix(arg, "-") && len(arg) > 1 {
 			return nil, c.usagef("%s comes too late: flags go before %s", arg, c.args)
 		}
+	}
+	if fits {
+		return rest, nil
 	}
 	if c.args == "" {
 		return nil, c.usagef("takes no arguments, got %q", rest)
 	}
 	return nil, c.usagef("takes %s, got %d arguments", c.args, len(rest))
+}
+
+// isFlag reports whether arg would be one of the command's flags if it stood
+// before the arguments.
+func (c *call) isFlag(arg string) bool {
+	name, dashed := strings.CutPrefix(arg, "-")
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+	return dashed && (c.flags.Lookup(name) != nil || name == "h" || name == "help")
 }
 
 // explain prints the usage and the flags of the command.

@@ -13,7 +13,7 @@
 //	stoat version               print the version
 //	stoat help [COMMAND]        explain
 //
-// Flags come between the command and DIR. It exits with 0 when all went well,
-// 1 when something went wrong or was not found, 2 when it was called wrongly
-// and 130 when it was interrupted.
+// Flags come between the command and DIR; "--" ends them, so that a key may look
+// like one. It exits with 0 when all went well, 1 when something went wrong or
+// was not found, 2 when it was called wrongly and 130 when it was interrupted.
 package main

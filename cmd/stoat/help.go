@@ -39,7 +39,7 @@ func printHelp(w io.Writer) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, "  %-26s %s\n", "stoat "+cmd.name+" "+cmd.args, cmd.short)
 	}
-	fmt.Fprint(w, "\nFlags come before DIR. `stoat help COMMAND` lists them.\n")
+	fmt.Fprint(w, "\nFlags come before DIR, and -- before a DIR, KEY or VALUE that looks like one.\n`stoat help COMMAND` lists them.\n")
 }
 
 // runVersion prints what this program was built from.

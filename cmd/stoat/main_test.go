@@ -84,6 +84,36 @@ func TestDelOfPrefixesAndRanges(t *testing.T) {
 	expect(t, "", "scan", "-keys", dir)
 }
 
+func TestFlagsBehindTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	for _, key := range []string{"a", "b", "user:", "user:1", "-hex"} {
+		expect(t, "", "set", "--", dir, key, "1")
+	}
+	before := succeed(t, "scan", dir)
+	for _, args := range [][]string{
+		{"del", dir, "-prefix", "user:"}, {"del", dir, "user:", "--prefix"}, {"del", dir, "-prefix=true", "user:"},
+		{"del", dir, "-range", "a", "c"}, {"del", dir, "-hex", "61"}, {"del", dir, "-h"}, {"del", dir, "a", "--help"},
+		{"set", dir, "-hex", "61"}, {"set", dir, "a", "-ttl=1s"}, {"get", dir, "-hex"},
+	} {
+		fail(t, exitUsage, " comes too late: flags go before DIR KEY", args...)
+	}
+	if after := succeed(t, "scan", dir); after != before {
+		t.Errorf("there was %q, and is %q", before, after)
+	}
+	expect(t, "1", "get", "--", dir, "-hex")
+	expect(t, "", "set", dir, "-5", "-6") // no flags
+	expect(t, "-6", "get", dir, "-5")
+	expect(t, "", "del", "-prefix", "--", dir, "-hex")
+	expect(t, "", "del", dir, "a", "-5", "-")
+	expect(t, "b\nuser:\nuser:1\n", "scan", "-keys", dir)
+	missing := filepath.Join(t.TempDir(), "missing")
+	fail(t, exitUsage, "-hex comes too late", "set", missing, "-hex", "61")
+	if _, err := os.Stat(missing); !os.IsNotExist(err) {
+		t.Errorf("a directory was made: %v", err)
+	}
+}
+
 func TestHexIsForAllBytes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
