@@ -126,6 +126,7 @@ func (d *DB) placeApart(ctx context.Context, r *request) error {
 	if err := d.install(manifest.Edit{AddValues: files}, nil); err != nil {
 		if d.manifest.Err() != nil {
 			d.backgroundFailed(err)
+			err = failed(err)
 		}
 		if pending != w.pending {
 			pending.Release()

@@ -30,7 +30,7 @@ func (c *committer) buildGroup(g *group) {
 		g.err = l.Flush()
 	}
 	if g.err != nil {
-		c.fail(g.err)
+		g.err = c.fail(g.err)
 	}
 	for _, r := range g.members {
 		c.db.room.taken(r)
@@ -81,18 +81,32 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 // there is none yet. When it fails nothing has happened.
 func (c *committer) reserve(n int64) error {
 	if c.db.log.Load() == nil {
-		if err := c.db.startLog(); err != nil {
+		if err := c.startLog(); err != nil {
 			return err
 		}
 	}
-	return c.db.log.Load().Reserve(n)
+	l := c.db.log.Load()
+	err := l.Reserve(n)
+	if err != nil && l.Err() != nil {
+		return c.fail(err) // it was to write what came before
+	}
+	return err
+}
+
+// startLog makes the log. When it fails on the manifest, all writing ends.
+func (c *committer) startLog() error {
+	err := c.db.startLog()
+	if err != nil && c.db.manifest.Err() != nil {
+		return c.fail(err)
+	}
+	return err
 }
 
 // proveRecovered makes durable what recovery found at the end of the old log,
 // if that is not known to be so and a full disk has kept Open from it.
 func (c *committer) proveRecovered() error {
 	if c.db.log.Load() == nil && c.db.recovered.Unproven() {
-		return c.db.startLog()
+		return c.startLog()
 	}
 	return nil
 }

@@ -214,6 +214,28 @@ var causes = map[string]struct {
 		})
 		return errors.Join(err, db.Close())
 	}},
+	"ErrFailed": {stoat.ErrFailed, func(t *testing.T) error {
+		faults := vfs.NewFaults(vfs.NewMem())
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
+		must(t, err)
+		setKeys(t, db, "k")
+		faults.Add(vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"})
+		err = db.DropAll(t.Context())
+		wantError(t, "Close", db.Close(), stoat.ErrFailed)
+		return err
+	}},
+	"ErrVersion": {stoat.ErrVersion, func(t *testing.T) error {
+		disk := newCheckedDisk(t)
+		names, err := disk.List(dbDir)
+		must(t, err)
+		for _, name := range names {
+			if strings.HasPrefix(name, "MANIFEST-") {
+				raiseVersion(t, disk, disk.Join(dbDir, name))
+			}
+		}
+		_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+		return err
+	}},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
 		return openMem(t).Update(func(tx *stoat.Txn) error { return tx.Set(nil, nil) })
 	}},

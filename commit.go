@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -178,13 +179,31 @@ func (c *committer) poisoned() error {
 	return nil
 }
 
-// fail ends all commits, those that wait for memory among them.
-func (c *committer) fail(err error) {
+// fail ends all commits because of err, those that wait for memory among them,
+// and returns ErrFailed with it.
+func (c *committer) fail(err error) error {
+	err = failed(err)
 	if !mutant.On(mutant.NoPoison) {
 		c.poison.CompareAndSwap(nil, &err)
 	}
 	c.db.admission.interrupt()
+	return err
 }
+
+// failed returns err as one that ended all commits.
+func failed(err error) error {
+	if errors.Is(err, ErrFailed) {
+		return err
+	}
+	return &failure{err}
+}
+
+// A failure is ErrFailed with the error that is the reason.
+type failure struct{ reason error }
+
+func (f *failure) Error() string        { return ErrFailed.Error() + ": " + f.reason.Error() }
+func (f *failure) Unwrap() error        { return f.reason }
+func (f *failure) Is(target error) bool { return target == ErrFailed }
 
 // size is what a request will take in the log at most.
 func (r *request) size() int64 {
@@ -590,7 +609,7 @@ func (c *committer) publish(g *group) {
 			c.db.flushSoon()
 		}
 	} else {
-		c.fail(g.err)
+		g.err = c.fail(g.err)
 	}
 	close(g.done)
 }

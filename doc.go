@@ -32,6 +32,12 @@
 //		}
 //	}
 //
+// When a write to the log or the manifest has failed, nobody knows what of it is on
+// the disk. Then the database takes no more writes: commits return ErrFailed until
+// it is closed and opened again. A transaction whose commit got ErrFailed may be
+// there then, or not. After any other error of a commit nothing was written, and
+// the transaction can be run again; after ErrNoSpace once there is space.
+//
 // Txn.DeleteRange deletes all keys of a range at one stroke, whatever their
 // number. DB.DropPrefix and DB.DropAll do the same and give the space back before
 // they return.

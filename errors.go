@@ -43,6 +43,17 @@ var (
 	// names file, offset, what was read and what was expected.
 	ErrCorrupt = base.ErrCorrupt
 
+	// ErrFailed says that the database takes no more writes, because one to the log
+	// or to the manifest has failed: what of it is on the disk, nobody knows. The
+	// error that it comes with tells why. Reading goes on. Close the database and
+	// open it again: everything that was committed as Synced before is there, and a
+	// transaction whose commit got this error is there as a whole, or not at all.
+	ErrFailed = errors.New("stoat: database takes no more writes")
+
+	// ErrVersion says that the database was written by a later version of stoat,
+	// in a format that this one does not know.
+	ErrVersion = base.ErrVersion
+
 	// ErrEmptyKey says that a key of no bytes was given.
 	ErrEmptyKey = errors.New("stoat: empty key")
 

@@ -370,7 +370,7 @@ func (d *DB) putAside(shrink bool) error {
 		return err
 	}
 	if d.log.Load() == nil {
-		if err := d.startLog(); err != nil {
+		if err := c.startLog(); err != nil {
 			return err
 		}
 	}
@@ -378,7 +378,7 @@ func (d *DB) putAside(shrink bool) error {
 	if shrink {
 		if err := l.Shrink(); err != nil {
 			if l.Err() != nil {
-				c.fail(err)
+				return c.fail(err)
 			}
 			return err
 		}

@@ -29,8 +29,9 @@ func NewMemFS() FS { return vfs.NewVolatile() }
 // database.
 //
 // ErrLocked says that somebody else has it open, ErrCorrupt that a file is
-// not what was written. With Options.ReadOnly, fs.ErrNotExist of package io/fs
-// says that there is no database.
+// not what was written, ErrVersion that a later version of stoat wrote it. With
+// Options.ReadOnly, fs.ErrNotExist of package io/fs says that there is no
+// database.
 func Open(dir string, opts *Options) (*DB, error) { return openDriven(dir, opts, nil) }
 
 // openDriven is Open of a database that by drives, or that drives itself if by

@@ -407,6 +407,9 @@ func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 // visible, all or none, and ends it. ErrConflict means that nothing was
 // written because another transaction changed what this one had read. A
 // transaction without writes has nothing to do and never conflicts.
+//
+// After any other error nothing was written either, except after ErrFailed: then
+// the transaction may be there, as a whole, when the database is opened again.
 func (tx *Txn) Commit(opts ...CommitOption) error {
 	if tx.done {
 		return ErrTxnDone

@@ -9,6 +9,10 @@ import (
 // written.
 var ErrCorrupt = errors.New("stoat: corrupt data")
 
+// ErrVersion marks every error that says a file was written by a version of stoat
+// whose format this one does not know. It is no damage.
+var ErrVersion = errors.New("stoat: database of a later version")
+
 // A CorruptionError tells where stored bytes are wrong. errors.Is(err,
 // ErrCorrupt) holds for it.
 type CorruptionError struct {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -123,10 +122,10 @@ func TestALogOfALaterVersionIsNotCalledDamage(t *testing.T) {
 	}
 	c.put(file, b)
 	_, _, err := d.recovered(d.disk, d.spans)
-	if !errors.Is(err, record.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
+	if !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("%v", err)
 	}
-	if _, _, err := d.recovered(d.disk, nil); !errors.Is(err, record.ErrVersion) {
+	if _, _, err := d.recovered(d.disk, nil); !errors.Is(err, base.ErrVersion) {
 		t.Fatalf("without a reference: %v", err)
 	}
 }

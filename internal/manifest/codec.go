@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -53,10 +52,6 @@ const (
 	//	25      24    seal: segment number, offset, chain
 	spanSize = 49
 )
-
-// ErrUnknown says that a manifest holds what this version of stoat does not
-// know: it was written by a later one. It is not damage.
-var ErrUnknown = errors.New("stoat: database of a later version")
 
 // AppendTo appends the encoding of e to dst.
 func (e Edit) AppendTo(dst []byte) []byte {
@@ -154,7 +149,7 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	case tagFormatVersion:
 		e.FormatVersion = Some(binary.LittleEndian.Uint32(v))
 		if got := e.FormatVersion.Value; got > FormatVersion {
-			return fmt.Errorf("%w: format version %d, this one knows %d", ErrUnknown, got, FormatVersion)
+			return fmt.Errorf("%w: format version %d, this one knows %d", base.ErrVersion, got, FormatVersion)
 		}
 	case tagID:
 		e.ID = Some([16]byte(v))
@@ -180,7 +175,7 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 		e.AddValues, err = decodeItems(v, offset, decodeValueFile)
 	default:
 		err = fmt.Errorf("%w: manifest field with tag %d, this one knows format version %d",
-			ErrUnknown, t, FormatVersion)
+			base.ErrVersion, t, FormatVersion)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func FuzzManifestEdit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		e, err := DecodeEdit(p)
 		if err != nil {
-			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, ErrUnknown) {
+			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
 				t.Fatalf("%v is neither corruption nor unknown", err)
 			}
 			return
@@ -74,7 +74,7 @@ func FuzzManifestLoad(f *testing.F) {
 		must(t, h.Close())
 		_, state, err := Load(fs, testDir, false, testRandom(1))
 		switch {
-		case errors.Is(err, base.ErrCorrupt), errors.Is(err, ErrUnknown):
+		case errors.Is(err, base.ErrCorrupt), errors.Is(err, base.ErrVersion):
 			return
 		case err != nil:
 			t.Fatalf("%v is neither corruption nor unknown", err)

@@ -13,8 +13,8 @@ import (
 
 // Load opens the manifest of the database in dir. The error is vfs.ErrNotExist
 // when there is no database at all, ErrMissing when there is one without a
-// manifest, ErrUnknown or record.ErrVersion when a later version of stoat wrote
-// it, and base.ErrCorrupt when it is damaged.
+// manifest, base.ErrVersion when a later version of stoat wrote it, and
+// base.ErrCorrupt when it is damaged.
 //
 // With readOnly, Load and the store change nothing on disk. Otherwise what
 // unfinished work has left is cleaned up, and the state that Load returns is
@@ -148,7 +148,7 @@ func (s *Store) replayEdit(rec record.Record, d *draft) error {
 		s.mu.state, err = s.mu.state.apply(&e, d)
 	}
 	switch {
-	case err == nil, errors.Is(err, ErrUnknown):
+	case err == nil, errors.Is(err, base.ErrVersion):
 		return err
 	default:
 		return base.Corrupt(rec.Offset, "edit", err, "one that can follow")

@@ -316,14 +316,14 @@ func TestWhatALaterVersionWroteIsNotCalledDamage(t *testing.T) {
 	}
 	for name, p := range fields {
 		_, err := DecodeEdit(p)
-		if !errors.Is(err, ErrUnknown) || errors.Is(err, base.ErrCorrupt) {
+		if !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 		fs := newTestDisk(t)
 		s, err := Create(fs, testDir, firstState(), testRandom(1))
 		must(t, err)
 		must(t, s.appendLocked(p))
-		if _, _, err := Load(fs, testDir, false, testRandom(2)); !errors.Is(err, ErrUnknown) {
+		if _, _, err := Load(fs, testDir, false, testRandom(2)); !errors.Is(err, base.ErrVersion) {
 			t.Errorf("%s in a manifest: %v", name, err)
 		}
 	}

@@ -140,7 +140,7 @@ func TestAHeaderOfALaterVersionIsNotCalledDamage(t *testing.T) {
 	binary.LittleEndian.PutUint32(b[8:], FormatVersion+1)
 	binary.LittleEndian.PutUint64(b[48:], base.Checksum(b[:48], 0))
 	_, err := ReadHeaders(bytes.NewReader(b), Start, TypeLog)
-	if !errors.Is(err, ErrVersion) || errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "2") {
+	if !errors.Is(err, base.ErrVersion) || errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "2") {
 		t.Fatalf("%v", err)
 	}
 }

@@ -98,7 +98,7 @@ func FuzzHeader(f *testing.F) {
 		}
 		h, ok, err := decodeHeader(b, TypeLog, 0)
 		switch later := binary.LittleEndian.Uint32(b[8:]) != FormatVersion; {
-		case err != nil && (ok || !later || !errors.Is(err, ErrVersion)):
+		case err != nil && (ok || !later || !errors.Is(err, base.ErrVersion)):
 			t.Fatalf("%x: %v, ok %v", b, err, ok)
 		case ok && !bytes.Equal(AppendHeader(nil, h)[:headerSize], b):
 			t.Fatalf("%x is %+v", b, h)

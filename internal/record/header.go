@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
@@ -24,10 +23,6 @@ const (
 	pageSize   = 4096
 	headerSize = 56
 )
-
-// ErrVersion says that a file was written by a version of stoat whose format
-// this one does not know. It is not damage.
-var ErrVersion = errors.New("stoat: unknown format version")
 
 // A Type says what the records of a file are. It is the first 8 bytes.
 type Type [8]byte
@@ -78,13 +73,13 @@ func AppendHeader(dst []byte, h Header) []byte {
 
 // decodeHeader decodes the copy of a header of type t that stands at offset.
 // It reports false for bytes that are not such a header. The error is
-// ErrVersion.
+// base.ErrVersion.
 func decodeHeader(b []byte, t Type, offset uint64) (Header, bool, error) {
 	if Type(b[:8]) != t || base.Checksum(b[:48], offset) != binary.LittleEndian.Uint64(b[48:]) {
 		return Header{}, false, nil
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != FormatVersion {
-		return Header{}, false, fmt.Errorf("%w %d, want %d", ErrVersion, v, FormatVersion)
+		return Header{}, false, fmt.Errorf("%w: format version %d, this one knows %d", base.ErrVersion, v, FormatVersion)
 	}
 	h := Header{
 		Type:   t,
@@ -100,7 +95,7 @@ func decodeHeader(b []byte, t Type, offset uint64) (Header, bool, error) {
 // ReadHeaders returns the intact and distinct copies of the header of a file
 // of type t and the given size: usually one, none when both copies are damaged
 // or were never written, and two when a crash fell into the beginning of a new
-// life of the file. The error is that of reading, or ErrVersion.
+// life of the file. The error is that of reading, or base.ErrVersion.
 func ReadHeaders(src io.ReaderAt, size int64, t Type) ([]Header, error) {
 	var found []Header
 	for _, offset := range []int64{0, pageSize} {

@@ -1,0 +1,136 @@
+package stoat_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {
+	t.Parallel()
+	large := make([]byte, 2<<20) // goes to a value file, which the manifest gets to know
+	for name, c := range map[string]struct {
+		rule  vfs.Rule
+		value []byte
+		first bool // the commit that makes the log
+	}{
+		"sync of the log":                     {rule: vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}},
+		"write of the log":                    {rule: vfs.Rule{Op: vfs.OpWrite, Path: "000001.log"}},
+		"manifest of a new log":               {rule: vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, first: true},
+		"manifest of values that lie apart":   {rule: vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, value: large},
+		"sync of the log, for a large commit": {rule: vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}, value: large},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faults := vfs.NewFaults(vfs.NewMem())
+			opts := &stoat.Options{FS: faults}
+			db, err := stoat.Open(dbDir, opts)
+			must(t, err)
+			set := func(key string, value []byte) error {
+				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), value) })
+			}
+			if !c.first {
+				must(t, set("before", nil))
+			}
+			rule := faults.Add(c.rule)
+			failed := func(what string, err error) {
+				t.Helper()
+				wantError(t, what, err, stoat.ErrFailed)
+				wantError(t, what, err, vfs.ErrIO) // why
+			}
+			failed("the commit that failed", set("meanwhile", c.value))
+			if rule.Fired() != 1 {
+				t.Fatalf("%d calls failed, want 1", rule.Fired())
+			}
+			failed("the next commit", set("after", nil))
+			failed("a deletion", db.Update(func(tx *stoat.Txn) error { return tx.Delete([]byte("before")) }))
+			failed("Sync", db.Sync())
+			if !c.first { // there is something to flush
+				failed("Checkpoint", db.Checkpoint(t.Context(), copyDir))
+			}
+			has := func(key string) (ok bool) {
+				must(t, db.View(func(tx *stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
+				return ok
+			}
+			if has("before") == c.first || has("meanwhile") || has("after") {
+				t.Error("readers do not see what was committed before, or see more")
+			}
+			failed("Close", db.Close())
+
+			db, err = stoat.Open(dbDir, opts)
+			must(t, err)
+			if has("before") == c.first || has("after") {
+				t.Error("what was committed before is gone, or what was refused is there")
+			}
+			must(t, set("after", nil))
+			must(t, db.Close())
+		})
+	}
+}
+
+func TestACommitThatFailsAloneIsNotErrFailed(t *testing.T) {
+	t.Parallel()
+	faults := vfs.NewFaults(vfs.NewMem())
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
+	must(t, err)
+	set := func() error {
+		return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
+	}
+	must(t, set())
+	faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})
+	err = set()
+	wantError(t, "a commit whose value file cannot be made", err, vfs.ErrIO)
+	if errors.Is(err, stoat.ErrFailed) {
+		t.Errorf("it is said to end all writing: %v", err)
+	}
+	must(t, set())
+	must(t, db.Close())
+}
+
+func TestADatabaseOfALaterVersionIsNoDamage(t *testing.T) {
+	t.Parallel()
+	for name, prefix := range map[string]string{"manifest": "MANIFEST-", "log": ".log"} {
+		disk := newCheckedDisk(t)
+		names, err := disk.List(dbDir)
+		must(t, err)
+		found := 0
+		for _, file := range names {
+			if strings.Contains(file, prefix) {
+				found++
+				raiseVersion(t, disk, disk.Join(dbDir, file))
+			}
+		}
+		if found == 0 {
+			t.Fatalf("no file is a %s: %q", name, names)
+		}
+		for _, readOnly := range []bool{false, true} {
+			_, err = stoat.Open(dbDir, &stoat.Options{FS: disk, ReadOnly: readOnly})
+			wantError(t, name, err, stoat.ErrVersion)
+			if errors.Is(err, stoat.ErrCorrupt) {
+				t.Errorf("%s: a later version is taken for damage: %v", name, err)
+			}
+		}
+	}
+}
+
+// raiseVersion raises the format version in both headers of a file of records.
+func raiseVersion(t *testing.T, disk *vfs.Mem, path string) {
+	t.Helper()
+	f, err := disk.OpenReadWrite(path, vfs.CatNone)
+	must(t, err)
+	for _, at := range []int64{0, 4096} {
+		header := make([]byte, 56)
+		_, err := f.ReadAt(header, at)
+		must(t, err)
+		header[8]++
+		binary.LittleEndian.PutUint64(header[48:], base.Checksum(header[:48], uint64(at)))
+		_, err = f.WriteAt(header, at)
+		must(t, err)
+	}
+	must(t, f.Close())
+}
