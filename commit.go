@@ -134,7 +134,7 @@ type committer struct {
 	async   int // requests of CommitAsync that have not been reported
 	closed  bool
 	idle    sync.Cond // leaders or async has become 0
-	room    sync.Cond // bytes has fallen below queueBytes
+	room    sync.Cond // bytes has fallen below queueBytes, or who waits for it gives up
 
 	// build is held by the leader that builds its group. It guards the order
 	// of the log, of the memtable and of the groups, and what follows.
@@ -264,25 +264,46 @@ func (c *committer) submit(ctx context.Context, r *request) error {
 }
 
 // submitAsync takes r through the pipeline on goroutines of the database and
-// reports through r.done.
-func (c *committer) submitAsync(r *request) {
+// reports through r.done. ctx ends what the caller waits for before r is in the
+// queue.
+func (c *committer) submitAsync(ctx context.Context, r *request) {
 	r.letGo(c.db)
-	if err := c.precheck(context.Background(), r); err != nil {
+	if err := c.precheck(ctx, r); err != nil {
 		c.tell(r.done, err)
 		return
 	}
-	c.mu.Lock()
-	for c.bytes >= queueBytes && !c.closed {
-		c.room.Wait()
+	lead, err := false, c.awaitRoom(ctx)
+	if err == nil {
+		lead, err = c.enqueue(r)
 	}
-	c.mu.Unlock()
-	lead, err := c.enqueue(r)
 	if err != nil {
 		c.db.settle(r)
 		c.tell(r.done, err)
 	} else if lead {
 		go c.lead(context.Background(), nil)
 	}
+}
+
+// awaitRoom waits until the queue is short enough for another async request. When
+// ctx is done before that, it returns its error.
+func (c *committer) awaitRoom(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes < queueBytes || c.closed {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.room.Broadcast()
+	})()
+	for c.bytes >= queueBytes && !c.closed {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.room.Wait()
+	}
+	return nil
 }
 
 // tell calls done without a way through the pipeline. It does so on another

@@ -89,6 +89,31 @@ func TestCommitAsyncNeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 	must(t, db.Close())
 }
 
+func TestACommitWithWhatIsNoDurabilityFailsAlsoIfItWritesNothing(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	for _, mode := range []stoat.Mode{stoat.ReadOnly, stoat.ReadWrite} {
+		if err := begin(t, db, mode).Commit(stoat.WithDurability(99)); err == nil {
+			t.Errorf("mode %d: no error", mode)
+		}
+		must(t, begin(t, db, mode).Commit(stoat.WithDurability(0))) // as the options say
+	}
+}
+
+func TestCommitAsyncNeedsNoCallback(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	tx := begin(t, db, stoat.ReadWrite)
+	must(t, tx.Set([]byte("k"), []byte("v")))
+	tx.CommitAsync(nil)
+	tx.CommitAsync(nil) // has ended
+	must(t, db.Sync())
+	must(t, db.View(func(tx *stoat.Txn) error {
+		_, err := tx.Get([]byte("k"))
+		return err
+	}))
+}
+
 func TestCloseWaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})

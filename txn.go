@@ -400,7 +400,8 @@ type CommitOption struct {
 }
 
 // WithDurability makes a commit wait for d instead of what the database's
-// options say. A commit with what is no Durability fails and writes nothing.
+// options say; 0 is what they say. A commit with what is no Durability fails and
+// writes nothing.
 func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 
 // Commit validates what the transaction read and makes its writes durable and
@@ -437,14 +438,23 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	return nil
 }
 
-// CommitAsync is Commit without the wait: it ends the transaction for the
-// caller and calls done exactly once with what Commit would have returned,
-// possibly before CommitAsync returns, and never on the caller's goroutine: who
-// holds a lock that done takes as well does not wait for himself. done should be
-// brief, and must not close the database, which waits for it. When more than a
-// few memtables' worth of writes wait to be committed, CommitAsync waits for some
-// of them first. CommitVersion goes on to return 0.
+// CommitAsync is Commit without the wait for others and for the device: it ends
+// the transaction for the caller and calls done, which may be nil, exactly once
+// with what Commit would have returned, possibly before CommitAsync returns, and
+// never on the caller's goroutine: who holds a lock that done takes as well does
+// not wait for himself. done should be brief, and must not close the database,
+// which waits for it. CommitVersion goes on to return 0.
+//
+// Before it returns, CommitAsync looks for conflicts, which may read files. Values
+// of Options.LargeValueThreshold or more that make a megabyte together it writes to
+// a file, and makes that durable. It waits while 64 MiB of other commits wait, for
+// a second at most while the disk is nearly full, and as long as Commit does before
+// it writes such values. A context of the transaction ends this with its error, and
+// has no part in what comes after.
 func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
+	if done == nil {
+		done = func(error) {}
+	}
 	if tx.done {
 		tx.db.commits.tell(done, ErrTxnDone)
 		return
@@ -460,23 +470,20 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	tx.closeIterators()
 	tx.decoded.Reset()
 	r.keep(&tx.slot)
+	ctx := tx.context()
 	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
 	tx.done, tx.slot, tx.view, tx.ctx, tx.writes = true, nil, nil, nil, nil
 	r.done = func(err error) {
 		own.end()
 		done(err)
 	}
-	tx.db.commits.submitAsync(r)
+	tx.db.commits.submitAsync(ctx, r)
 }
 
 // request prepares the commit, or returns nil when there is nothing to write.
 func (tx *Txn) request(opts []CommitOption) (*request, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
-	}
-	w := tx.writes
-	if w == nil || w.pending.Len() == 0 {
-		return nil, nil
 	}
 	durability := tx.db.opts.Durability
 	for _, o := range opts {
@@ -487,6 +494,10 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 		default:
 			return nil, fmt.Errorf("stoat: WithDurability(%d), want Synced or Buffered", o.durability)
 		}
+	}
+	w := tx.writes
+	if w == nil || w.pending.Len() == 0 {
+		return nil, nil
 	}
 	if w.pending.HasDeletions() {
 		w.pending.LiveLen() // what they kill is found here, not under the locks of the pipeline

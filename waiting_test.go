@@ -1,10 +1,14 @@
 package stoat
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -43,6 +47,60 @@ func TestOnlyATransactionThatReadHoldsASnapshotWhileItWaits(t *testing.T) {
 			t.Errorf("the transaction held %d snapshots, want %d", got, holds)
 		}
 	}
+}
+
+func TestCommitAsyncEndsWithItsContextWhileItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := openStill(t)
+		c := &db.commits
+		for what, wait := range map[string]struct{ begin, end func() }{
+			"behind a long queue": {
+				func() { c.mu.Lock(); c.bytes += queueBytes; c.mu.Unlock() },
+				func() { c.mu.Lock(); c.shrunkLocked(queueBytes); c.mu.Unlock() },
+			},
+			"to write large values": {
+				func() { db.admission.nsPerKiB.Store(int64(time.Second)); db.admission.owe(int64(time.Minute)) },
+				func() { db.admission.nsPerKiB.Store(0); db.admission.forgive() },
+			},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			tx, err := db.BeginContext(ctx, ReadWrite)
+			mustOK(t, err)
+			mustOK(t, tx.Set([]byte("k"), make([]byte, 4<<20)))
+			wait.begin()
+			done, returned := make(chan error, 1), make(chan struct{})
+			began := time.Now()
+			go func() {
+				tx.CommitAsync(func(err error) { done <- err })
+				close(returned)
+			}()
+			synctest.Wait()
+			select {
+			case <-returned:
+				t.Fatalf("%s: CommitAsync does not wait", what)
+			default:
+			}
+			cancel()
+			synctest.Wait()
+			select {
+			case err := <-done:
+				if !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+					t.Errorf("%s: it ends after %v with %v", what, time.Since(began), err)
+				}
+			default:
+				t.Errorf("%s: it waits on when its context has ended", what)
+			}
+			wait.end()
+			<-returned
+		}
+		mustOK(t, db.View(func(tx *Txn) error {
+			if ok, err := tx.Has([]byte("k")); ok || err != nil {
+				t.Errorf("the key is there: %t, %v", ok, err)
+			}
+			return nil
+		}))
+	})
 }
 
 // A gated driver holds groups up once they are applied, one gate for each, in
