@@ -19,7 +19,7 @@ VERBOSE ?=
 TIMEOUT ?= 4h
 
 # Platforms that must compile, beside the one this runs on.
-PLATFORMS = darwin/arm64 windows/amd64 linux/386 linux/arm64
+PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
 	race fuzz crash crash-twice faults bits kill powercut diskfull model isolation schedules stress large mutants bench compare cover

@@ -30,6 +30,9 @@ const checkpointSuffix = ".tmp"
 // The copy is made under the name dir.tmp and renamed when it is whole and
 // durable: a crash leaves all of it in dir or nothing. What a crash leaves in
 // dir.tmp is removed by the next Checkpoint to dir.
+//
+// What is only in the log has to be written to tables of the database before, so
+// that a database opened with Options.ReadOnly returns ErrReadOnly.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly

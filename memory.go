@@ -3,6 +3,7 @@ package stoat
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/residency"
@@ -37,7 +38,7 @@ type governor struct {
 	last      time.Time  // of the round before
 	residents []tree.Resident
 	files     []residency.File
-	gaveBack  int64 // bytes, since Open
+	gaveBack  atomic.Int64 // bytes, since Open; Stats does not wait for a round
 }
 
 // startGovernor starts the goroutine of the governor, which Close ends with
@@ -102,7 +103,7 @@ func (d *DB) governRound(strict bool) (more bool, err error) {
 	var errs []error
 	for _, i := range residency.Choose(g.files, limit) {
 		errs = append(errs, g.residents[i].GiveBack())
-		g.gaveBack += g.files[i].Bytes
+		g.gaveBack.Add(g.files[i].Bytes)
 		left -= g.files[i].Bytes
 	}
 	clear(g.residents) // a file that is closed is not kept by this
@@ -169,7 +170,7 @@ type MemoryStats struct {
 }
 
 // Total returns what is held beside mapped pages, and with them.
-func (m *MemoryStats) Total() (own, all int64) {
+func (m MemoryStats) Total() (own, all int64) {
 	own = m.Memtables + m.FlushedMemtables + m.FileHeap + m.Decoded
 	return own, own + m.TablePages + m.ValuePages
 }
@@ -194,8 +195,6 @@ func (d *DB) memoryStats(memtables int64) MemoryStats {
 	m.FlushedMemtables = d.garbage.memtableBytes.Load()
 	decoded := d.decoded.Stats()
 	m.Decoded, m.DecodedHits, m.DecodedMisses = decoded.Bytes, decoded.Hits, decoded.Misses
-	d.governor.mu.Lock()
-	m.GivenBack = d.governor.gaveBack
-	d.governor.mu.Unlock()
+	m.GivenBack = d.governor.gaveBack.Load()
 	return m
 }

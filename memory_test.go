@@ -138,6 +138,16 @@ func TestTheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
+func TestStatsDoNotWaitForARoundOfTheGovernor(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	db.governor.mu.Lock()
+	defer db.governor.mu.Unlock()
+	if got := db.Stats().Memory.GivenBack; got != 0 {
+		t.Errorf("%d bytes have been given back", got)
+	}
+}
+
 func TestTheGovernorSleepsWhileNobodyReads(t *testing.T) {
 	t.Parallel()
 	db := memoryDB(t, NewMemFS(), "db", 500)

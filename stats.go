@@ -20,8 +20,10 @@ type Stats struct {
 	Commits, Conflicts, Groups, Syncs uint64
 	// CommittedBytes is the size of the keys and values that were committed.
 	CommittedBytes int64
-	// Readers is how many transactions are open; OldestVersion is the oldest
-	// snapshot among them, or Version.
+	// Readers is how many snapshots are held: by open transactions, by commits that
+	// look for conflicts, and by work that reads a state of the database to its end.
+	// A commit of a transaction that has read nothing holds none. OldestVersion is
+	// the oldest among them, or Version.
 	Readers       int
 	OldestVersion uint64
 	// Memtables is how many there are, MemtableBytes the memory they hold,
@@ -31,7 +33,7 @@ type Stats struct {
 	MemtableEntries int64
 	// Tables is how many there are, TableBytes their size, TableContent the
 	// length of the keys and values in them before compression, and Levels what
-	// each level holds of them.
+	// each of the 7 levels holds of them.
 	Tables                   int
 	TableBytes, TableContent int64
 	Levels                   [manifest.Levels]LevelStats
@@ -79,19 +81,20 @@ type Stats struct {
 	Latencies Latencies
 	// EventsDropped counts events that Options.Events was too slow for.
 	EventsDropped uint64
-	// Log describes the commit log; it is zero until the first commit.
+	// Log describes the commit log. Until the first commit it is what Open has
+	// found of it.
 	Log LogStats
 }
 
 // DiskBytes returns the size of the tables, the value files, the log and the
 // garbage.
-func (s *Stats) DiskBytes() int64 {
+func (s Stats) DiskBytes() int64 {
 	return s.TableBytes + s.ValueBytes + s.Log.BytesOnDisk + s.GarbageBytes
 }
 
 // WriteAmplification returns how many bytes were written for one that was
 // committed, since Open. It is 0 before the first commit.
-func (s *Stats) WriteAmplification() float64 {
+func (s Stats) WriteAmplification() float64 {
 	if s.CommittedBytes == 0 {
 		return 0
 	}
@@ -111,8 +114,13 @@ type Latencies struct {
 	Flush, Compaction, Collection LatencyStats
 }
 
-// LatencyStats are a count of durations, their sum, the longest, and quantiles,
-// which are at most an eighth too high.
+// LatencyStats tell how long something took each time. Their fields are
+//
+//	Count                uint64        // how many times
+//	Total, Max           time.Duration // their sum, and the longest
+//	P50, P90, P99, P999  time.Duration // quantiles, at most an eighth too high
+//
+// and their method Mean returns the mean.
 type LatencyStats = histogram.Summary
 
 // LevelStats describes a level of the tree.
@@ -216,6 +224,8 @@ func (d *DB) Stats() Stats {
 	}
 	if l := d.log.Load(); l != nil {
 		s.Log = l.Stats()
+	} else {
+		s.Log = d.recovered.Stats()
 	}
 	slot, err := d.acquire()
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -51,6 +52,9 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
+	if err := c.refuseIdle(overwrite > 0); err != nil {
+		return err
+	}
 	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = int(keys), int(valueSize), int(batch), int(writers)
 	cfg.Overwrite, cfg.Readers = int(overwrite), int(readers)
 	cfg.ValueThreshold, cfg.LargeValueThreshold = int64(apart), int64(large)
@@ -70,6 +74,24 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		return err
 	}
 	return profileHeap(heap)
+}
+
+// refuseIdle refuses flags that would say nothing: those that are only for a run
+// that overwrites, or only for one that does not.
+func (c *call) refuseIdle(overwriting bool) (err error) {
+	c.flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "zipf", "readers", "rest":
+			if !overwriting {
+				err = c.usagef("-%s is for -overwrite only", f.Name)
+			}
+		case "compact", "read-duration", "commit-duration":
+			if overwriting {
+				err = c.usagef("-%s has no part in what -overwrite does", f.Name)
+			}
+		}
+	})
+	return err
 }
 
 // compressions are the words for the settings of the database.

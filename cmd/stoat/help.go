@@ -39,7 +39,9 @@ func printHelp(w io.Writer) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, "  %-26s %s\n", "stoat "+cmd.name+" "+cmd.args, cmd.short)
 	}
-	fmt.Fprint(w, "\nFlags come before DIR, and -- before a DIR, KEY or VALUE that looks like one.\n`stoat help COMMAND` lists them.\n")
+	fmt.Fprint(w, "\nFlags come before DIR, and -- before a DIR, KEY or VALUE that looks like one.\n`stoat help COMMAND` lists them.\n"+
+		"get, scan, stats and check work beside others that only read a database, the rest\n"+
+		"while nobody else has it open.\n")
 }
 
 // runVersion prints what this program was built from.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // The exit codes.
@@ -16,15 +17,20 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // as shells report a process that SIGINT ended
+	exitInterrupted = 130 // as shells report a process that SIGINT ended; SIGTERM is no other end
 )
 
 func main() {
-	// The first interrupt ends what runs and cleans up; after it, a second
-	// one ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	os.Exit(run(untilSignal(context.Background()), os.Args[1:], console{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// untilSignal returns a context that the first interrupt, or a wish of the system
+// that the process ends, is the end of: what runs ends and cleans up. A second one
+// ends the process at once.
+func untilSignal(parent context.Context) context.Context {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], console{os.Stdin, os.Stdout, os.Stderr}))
+	return ctx
 }
 
 // A console is what a command reads and writes.
@@ -52,7 +58,7 @@ func commands() []command {
 		{"scan", "DIR", "print keys and values in order", runScan},
 		{"stats", "DIR", "print what the database consists of; changes nothing", runStats},
 		{"check", "DIR", "verify every byte of the database; changes nothing", runCheck},
-		{"checkpoint", "DIR TO", "make a copy, which shares files with the original", runCheckpoint},
+		{"checkpoint", "DIR TO", "flush a database and make a copy, which shares its files", runCheckpoint},
 		{"compact", "DIR", "give back all space that deleted data takes", runCompact},
 		{"collect", "DIR", "give back the space of values that nothing refers to", runCollect},
 		{"version", "", "print the version", runVersion},

@@ -85,7 +85,7 @@ var Stoat = Shape{
 		"os/user":                       {},
 		"path/filepath":                 {"internal/vfs", "internal/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"plugin":                        {},
-		"syscall":                       {"internal/vfs"},
+		"syscall":                       {"internal/vfs", "cmd/stoat"}, // the command has the name of a signal from it
 		"unsafe":                        {"internal/memtable", "internal/txn", "internal/vfs"},
 		"C":                             {},
 		"math/rand":                     {},

@@ -1,6 +1,6 @@
 package log
 
-// Stats describe a log that is being written.
+// Stats describe a log.
 type Stats struct {
 	// Segments counts the segments that are still needed, the current one
 	// included; FreeFiles the files kept for recycling.
@@ -10,6 +10,17 @@ type Stats struct {
 	// BytesWritten counts the bytes of frames that were written, Syncs the
 	// syncs of segments in use, and Rotations the moves to another segment.
 	BytesWritten, Syncs, Rotations int64
+}
+
+// Stats returns the figures of a log that is not written yet.
+func (r *Recovered) Stats() Stats {
+	s := Stats{Segments: len(r.live), FreeFiles: len(r.free) + len(r.junk)}
+	for _, files := range [][]segmentFile{r.live, r.free, r.junk} {
+		for _, f := range files {
+			s.BytesOnDisk += f.size
+		}
+	}
+	return s
 }
 
 // Stats returns the current figures.

@@ -73,12 +73,13 @@ func (c *Config) Validate() error {
 		{"commit-duration", int64(c.CommitDuration), 1, int64(time.Hour)},
 		{"overwrite", int64(c.Overwrite), 0, 1000},
 		{"readers", int64(c.Readers), 0, 10_000},
+		{"rest", int64(c.RestMax), 0, int64(restFor)},
 	} {
 		if f.value < f.low || f.value > f.high {
 			return fmt.Errorf("%s is %d, want %d to %d", f.name, f.value, f.low, f.high)
 		}
 	}
-	if c.Zipf < 0 || c.Zipf >= 1 {
+	if !(c.Zipf >= 0 && c.Zipf < 1) { // nor is it no number
 		return fmt.Errorf("zipf is %v, want 0 or more and less than 1", c.Zipf)
 	}
 	return nil

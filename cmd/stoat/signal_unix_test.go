@@ -1,0 +1,28 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// A signal is the whole process's, so that this test runs alone.
+func TestATerminatedCommandIsInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		ctx := untilSignal(t.Context())
+		if err := syscall.Kill(os.Getpid(), signal); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		dir := t.TempDir()
+		_, errOut, code := stoatCommand(ctx, "", "bench", "-dir", dir, "-keys", "10k")
+		if code != exitInterrupted || errOut != "stoat: interrupted\n" {
+			t.Errorf("%v: exit code %d, errors %q", signal, code, errOut)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%v: left behind: %v, %v", signal, left, err)
+		}
+	}
+}
