@@ -204,7 +204,11 @@ func (c *collection) rewriteFiles() {
 
 // rewrite copies what is live of a file into a new one, which takes its place.
 func (c *collection) rewrite(old *manifest.ValueFile) error {
-	made, err := c.db.rewriteFile(old, c.known.live[old.Num], c.stop)
+	live := c.known.live[old.Num]
+	if err := live.complete(); err != nil {
+		return err
+	}
+	made, err := c.db.rewriteFile(old, live, c.stop)
 	if errors.Is(err, values.ErrNothingLive) && c.db.unreferenced(old.Num) {
 		// A compaction has let go of the rest since the file was chosen.
 		return c.exchange(manifest.Edit{DropValues: []base.FileNum{old.Num}}, []relic{relicOfValues(old)}, 0)

@@ -414,3 +414,28 @@ func (w *walkScene) stopped(stop func(), collect func() error) error {
 	}
 	return err
 }
+
+// Should what was found and what the manifest counts ever differ, nobody knows what
+// would be lost.
+func TestAFileOfWhichNotAllThatIsLiveWasFoundStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	mixed := func(file, i int) int { return i*walkKeys/walkValues + file }
+	w := newWalkScene(t, 2, mixed)
+	all := w.files()
+	var known survey
+	w.collect(w.haul(all[:1], all[1:]), &known)
+	file := all[1].ValueFile
+	known.live[file.Num].live++ // as if one byte had not been found
+	if err := w.db.collect(w.haul(all[1:], nil), &known, w.db.stopped); err != nil {
+		t.Fatal(err)
+	}
+	if now := w.files()[1]; now.File != file.File || !w.db.bad.has(file) {
+		t.Errorf("file %d was rewritten as %d; it is known to be bad: %t", file.File, now.File, w.db.bad.has(file))
+	}
+	if report, err := w.db.Check(t.Context(), CheckOptions{}); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %v", report.Problems, err)
+	}
+	if err := w.db.Close(); err != nil {
+		t.Error(err)
+	}
+}
