@@ -162,7 +162,6 @@ func (w *walkScene) close(files int, at func(file, i int) int) {
 func TestOneWalkOverTheTablesServesFilesThatAreCollectedOneByOne(t *testing.T) {
 	t.Parallel()
 	const files = 8
-	mixed := func(file, i int) int { return i*walkKeys/walkValues + file }
 	w := newWalkScene(t, files, mixed)
 	read := int64(0)
 	var known survey
@@ -267,14 +266,23 @@ func TestAllThatIsLiveIsFoundInAFileThatIsNotInTheOrderOfItsKeys(t *testing.T) {
 	}
 }
 
+// mixed is where keys lie of which each file has some from everywhere.
+func mixed(file, i int) int { return i*walkKeys/walkValues + file }
+
+// newSurveyedScene returns a scene of mixed files of which the first one has been
+// collected, and what is known of the others since.
+func newSurveyedScene(t *testing.T, files int) (*walkScene, *survey) {
+	w, known := newWalkScene(t, files, mixed), new(survey)
+	all := w.files()
+	w.collect(w.haul(all[:1], all[1:]), known)
+	return w, known
+}
+
 // Others may overwrite what was found to be live before its turn comes.
 func TestWhatIsLiveIsLookedForAgainWhenMuchOfItHasDied(t *testing.T) {
 	t.Parallel()
-	mixed := func(file, i int) int { return i*walkKeys/walkValues + file }
-	w := newWalkScene(t, 3, mixed)
+	w, known := newSurveyedScene(t, 3)
 	all := w.files()
-	var known survey
-	w.collect(w.haul(all[:1], all[1:]), &known)
 	w.update(func(tx *Txn) error {
 		for i := 0; i < walkValues; i += 4 {
 			if err := tx.Set(walkKeyOf(mixed(1, i), 1), walkValue(1, i)); err != nil {
@@ -288,10 +296,10 @@ func TestWhatIsLiveIsLookedForAgainWhenMuchOfItHasDied(t *testing.T) {
 		t.Errorf("what is live in the file that nobody has touched must be found again")
 	}
 	all = w.files()
-	if read := w.collect(w.haul(all[1:2], all[2:3]), &known); read < walkTree/2 {
+	if read := w.collect(w.haul(all[1:2], all[2:3]), known); read < walkTree/2 {
 		t.Errorf("%d bytes of tables were read to find what is live now", read)
 	}
-	if read := w.collect(w.haul(all[2:3], nil), &known); read != 0 {
+	if read := w.collect(w.haul(all[2:3], nil), known); read != 0 {
 		t.Errorf("%d bytes of tables were read for what is known", read)
 	}
 	w.close(3, mixed)
@@ -301,11 +309,8 @@ func TestWhatIsLiveIsLookedForAgainWhenMuchOfItHasDied(t *testing.T) {
 // what died in between is not there any more.
 func TestWhatIsKnownOfAFileEndsWithItsRewriting(t *testing.T) {
 	t.Parallel()
-	mixed := func(file, i int) int { return i*walkKeys/walkValues + file }
-	w := newWalkScene(t, 2, mixed)
+	w, known := newSurveyedScene(t, 2)
 	all := w.files()
-	var known survey
-	w.collect(w.haul(all[:1], all[1:]), &known)
 	w.collect(w.haul(all[1:], nil), new(survey)) // by somebody else
 	if n := len(known.of([]*manifest.ValueFile{all[1].ValueFile}, w.db.manifest.State().Version)); n != 0 {
 		t.Errorf("it is still known what is live in the file that was replaced")
@@ -419,14 +424,11 @@ func (w *walkScene) stopped(stop func(), collect func() error) error {
 // would be lost.
 func TestAFileOfWhichNotAllThatIsLiveWasFoundStaysAsItIs(t *testing.T) {
 	t.Parallel()
-	mixed := func(file, i int) int { return i*walkKeys/walkValues + file }
-	w := newWalkScene(t, 2, mixed)
+	w, known := newSurveyedScene(t, 2)
 	all := w.files()
-	var known survey
-	w.collect(w.haul(all[:1], all[1:]), &known)
 	file := all[1].ValueFile
 	known.live[file.Num].live++ // as if one byte had not been found
-	if err := w.db.collect(w.haul(all[1:], nil), &known, w.db.stopped); err != nil {
+	if err := w.db.collect(w.haul(all[1:], nil), known, w.db.stopped); err != nil {
 		t.Fatal(err)
 	}
 	if now := w.files()[1]; now.File != file.File || !w.db.bad.has(file) {

@@ -89,9 +89,6 @@ func TestCompressionShrinksTheFile(t *testing.T) {
 }
 
 func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
-	if invariant.Enabled {
-		t.Skip("checks allocate")
-	}
 	rng := rand.New(rand.NewPCG(4, 4))
 	values := make([]stored, AheadSize)
 	for i := range values {
@@ -118,7 +115,7 @@ func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
 			}
 		}
 	})
-	if got != 0 {
+	if got != 0 && !invariant.Enabled { // whose checks allocate
 		t.Errorf("reads allocate %v times", got)
 	}
 }
