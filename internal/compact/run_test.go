@@ -515,3 +515,28 @@ func (f *countedFile) Close() error {
 	*f.open--
 	return f.File.Close()
 }
+
+// What one of the parts could not read would be gone with the inputs.
+func TestARunOfPartsFailsWithAnyOfThem(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("lost")
+	middle := []byte("key-000500")
+	for failing := range 2 {
+		out := files{fs: vfs.NewMem()}
+		jobs := []Job{{To: middle}, {From: middle}}
+		for i := range jobs {
+			source := &entrySource{entries: manyEntries(1000, 10)[500*i : 500*(i+1)]}
+			if i == failing {
+				source.fail = lost
+			}
+			jobs[i].Sources, jobs[i].Rules, jobs[i].TableSize, jobs[i].NewFile = []iter.Source{source}, seeAll, 2000, out.create
+		}
+		result, err := RunParts(jobs)
+		if !errors.Is(err, lost) {
+			t.Errorf("part %d fails: %v", failing, err)
+		}
+		if made := int(out.last.Load()); len(result.Files) != made {
+			t.Errorf("part %d fails: %d files are to be removed, %d were made", failing, len(result.Files), made)
+		}
+	}
+}
