@@ -282,7 +282,6 @@ func newSurveyedScene(t *testing.T, files int) (*walkScene, *survey) {
 func TestWhatIsLiveIsLookedForAgainWhenMuchOfItHasDied(t *testing.T) {
 	t.Parallel()
 	w, known := newSurveyedScene(t, 3)
-	all := w.files()
 	w.update(func(tx *Txn) error {
 		for i := 0; i < walkValues; i += 4 {
 			if err := tx.Set(walkKeyOf(mixed(1, i), 1), walkValue(1, i)); err != nil {
@@ -295,7 +294,7 @@ func TestWhatIsLiveIsLookedForAgainWhenMuchOfItHasDied(t *testing.T) {
 	if f := w.files()[2]; len(known.of([]*manifest.ValueFile{f.ValueFile}, w.db.manifest.State().Version)) != 1 {
 		t.Errorf("what is live in the file that nobody has touched must be found again")
 	}
-	all = w.files()
+	all := w.files()
 	if read := w.collect(w.haul(all[1:2], all[2:3]), known); read < walkTree/2 {
 		t.Errorf("%d bytes of tables were read to find what is live now", read)
 	}
