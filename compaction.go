@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -333,6 +334,9 @@ func (d *DB) merge(plan *compact.Plan, moved *moving, stop func() error) (result
 		job.Sources[i] = &levels[i]
 	}
 	plan.Apply(&job, d.shape(busy))
+	if job.Level == 0 {
+		job.Filter = filter.NewBuilder(plan.InputEntries())
+	}
 	job.Writer.Compression = d.opts.Compression.ofTables(job.Level)
 	job.Place, job.Stop = pointerRef, stop
 	if plan.Moves() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -149,6 +150,7 @@ func (d *DB) writeRun(memtables []*memtable.Table) (compact.Result, *placement, 
 	}
 	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
 	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), d.nowMs()
+	job.Filter = filter.NewBuilder(uint64(entriesOf(memtables)))
 	job.Writer.Compression = d.opts.Compression.ofTables(0)
 	cuts := compact.CutsOfFlush(version, d.shape(busy), size)
 	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin

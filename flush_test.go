@@ -36,3 +36,31 @@ func TestMemtablesAreFlushedWhenAllInThemIsVisibleAndNotBefore(t *testing.T) {
 		}
 	}
 }
+
+func TestTablesHaveAFilterAsLongAsTheyAreInLevel0(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	flushSome(t, db)
+	filters := func() (of0, others int) {
+		for level, tables := range db.manifest.State().Version.Levels {
+			for _, m := range tables {
+				switch {
+				case m.Filter != nil && level == 0:
+					of0++
+				case m.Filter != nil:
+					others++
+				}
+			}
+		}
+		return of0, others
+	}
+	if of0, _ := filters(); of0 != 1 || db.readersBytes() < db.view.Load().tree.FilterBytes() || db.view.Load().tree.FilterBytes() == 0 {
+		t.Errorf("%d tables of level 0 have filters, which take %d bytes of %d", of0, db.view.Load().tree.FilterBytes(), db.readersBytes())
+	}
+	if due, err := db.tidy(busy); !due || err != nil {
+		t.Fatalf("it sinks: %t, %v", due, err)
+	}
+	if of0, others := filters(); of0+others > 0 || db.view.Load().tree.FilterBytes() > 0 {
+		t.Errorf("%d tables of level 0 and %d below have filters", of0, others)
+	}
+}

@@ -88,7 +88,7 @@ func shortOf(m vfs.MachineMemory) bool {
 func (d *DB) governRound(strict bool) (more bool, err error) {
 	g := &d.governor
 	g.residents, g.files = d.tables.Residents(g.residents[:0]), g.files[:0]
-	left, heap := int64(0), int64(0)
+	left, heap := int64(0), d.view.Load().tree.FilterBytes()
 	for i := range g.residents {
 		r := &g.residents[i]
 		f := residency.File{Kind: r.Kind()}
@@ -119,7 +119,7 @@ func (d *DB) pagesBudget(readers int64) int64 {
 
 // readersBytes is about what the readers of files take beside mapped pages.
 func (d *DB) readersBytes() int64 {
-	heap := int64(0)
+	heap := d.view.Load().tree.FilterBytes()
 	for _, r := range d.tables.Residents(nil) {
 		heap += r.HeapBytes()
 	}
@@ -151,7 +151,7 @@ type MemoryStats struct {
 	// blocks.
 	OffHeap int64
 	// FileHeap is about what the open tables and value files take of the Go
-	// heap: what of them has been verified, bounds, range deletions.
+	// heap: what of them has been verified, bounds, filters, range deletions.
 	FileHeap int64
 	// Decoded is what decoded blocks of compressed tables take outside the Go
 	// heap, an eighth of the budget at most. DecodedHits and DecodedMisses count
@@ -178,6 +178,7 @@ func (m MemoryStats) Total() (own, all int64) {
 // memoryStats returns where memory goes. The caller holds a slot of a reader.
 func (d *DB) memoryStats(memtables int64) MemoryStats {
 	m := MemoryStats{Budget: d.opts.MemoryBudget, Memtables: memtables, OffHeap: vfs.AllocatedBytes()}
+	m.FileHeap = d.view.Load().tree.FilterBytes()
 	for _, r := range d.tables.Residents(nil) {
 		gauge := r.Gauge()
 		if gauge == nil {

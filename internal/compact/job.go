@@ -2,6 +2,7 @@ package compact
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -34,6 +35,9 @@ type Job struct {
 	Splits    [][]byte
 	SplitMin  int64
 
+	// Filter gets the keys of all outputs, which have its filter in the end, if it
+	// is not nil: those of one run of level 0.
+	Filter *filter.Builder
 	// NewFile makes the file of an output. Run closes it.
 	NewFile func() (NewFile, error)
 	// Writer says how the outputs are made. The salt is that of NewFile.

@@ -95,7 +95,7 @@ func (o *output) create() error {
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
 	opts := o.job.Writer
-	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
+	opts.Salt = o.file.Salt
 	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {
 		return errors.Join(err, o.file.File.Close())
 	}
@@ -126,6 +126,9 @@ func (o *output) finish(next []byte) error {
 	props, err := w.Finish()
 	if err = errors.Join(err, o.file.File.Close()); err != nil {
 		return err
+	}
+	if o.job.Filter != nil {
+		o.job.Filter.Add(w.Hashes())
 	}
 	o.result.BytesWritten += props.Size
 	o.result.Tables = append(o.result.Tables, o.describe(&props))

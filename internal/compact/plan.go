@@ -105,6 +105,16 @@ func (p *Plan) InputBytes() int64 {
 	return n
 }
 
+// InputEntries returns how many entries all inputs have.
+func (p *Plan) InputEntries() (n uint64) {
+	for _, tables := range p.Inputs {
+		for _, t := range tables {
+			n += t.Entries
+		}
+	}
+	return n
+}
+
 // OutputBytes estimates how many bytes a merge of the inputs writes: what is in
 // them, less what deletions hide. Each is taken to hide one entry, and those of a
 // range nearly all that their table meets: how much it is nobody knows, and who
@@ -163,7 +173,7 @@ func (p *Plan) Moved() []*manifest.Table {
 	for _, tables := range p.Inputs {
 		for _, t := range tables {
 			to := *t
-			to.Level, to.Run = p.OutputLevel, p.Run
+			to.Level, to.Run, to.Filter = p.OutputLevel, p.Run, nil
 			moved = append(moved, &to)
 		}
 	}

@@ -172,5 +172,8 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
 	t.Jumps = o.jumps
+	if o.job.Filter != nil {
+		t.Filter = o.job.Filter.Filter()
+	}
 	return t
 }

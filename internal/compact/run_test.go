@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -332,6 +333,35 @@ func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
 	}
 	if want := []string{"key-000000", "key-001000", "key-003000"}; !slices.Equal(starts, want) {
 		t.Errorf("tables begin at %q, want %q", starts, want)
+	}
+}
+
+func TestTheTablesOfARunShareAFilterOfAllTheirKeys(t *testing.T) {
+	t.Parallel()
+	all := manyEntries(3000, 50)
+	out := files{fs: vfs.NewMem()}
+	job := Job{Rules: seeAll, TableSize: 20_000, NewFile: out.create, Filter: filter.NewBuilder(3000)}
+	halves := []Job{job, job}
+	halves[0].To, halves[1].From = all[1500].Key, all[1500].Key
+	for i := range halves {
+		halves[i].Sources = []iter.Source{&entrySource{entries: all}}
+	}
+	result, err := RunParts(halves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Tables) < 4 {
+		t.Errorf("only %d tables", len(result.Tables))
+	}
+	for _, m := range result.Tables {
+		for _, e := range all {
+			if !m.Filter.May(base.Hash(e.Key, job.Writer.HashSeed)) {
+				t.Fatalf("the filter of table %d does not hold %s", m.Num, e.Key)
+			}
+		}
+		if m.Filter.May(base.Hash([]byte("no such key"), job.Writer.HashSeed)) {
+			t.Errorf("the filter of table %d holds what nobody added", m.Num)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/filter"
 )
 
 // Levels is how many levels a version has.
@@ -56,6 +57,10 @@ type Table struct {
 	// before: what a walk through the table has to jump for. 0 also when nobody
 	// counted.
 	Jumps uint64
+
+	// Filter is of the keys of all tables of a run of level 0 that was made since
+	// the database was opened. It is in memory only.
+	Filter filter.Filter
 }
 
 // Referred returns how many bytes of values the table refers to.

@@ -31,7 +31,9 @@ func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 
 func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum) (hit bool, err error) {
 	reads.Points(func(hash uint64) bool {
-		hit, err = r.Newest(hash, since)
+		if t.Filter.May(hash) {
+			hit, err = r.Newest(hash, since)
+		}
 		return !hit && err == nil
 	})
 	if hit || err != nil {

@@ -28,12 +28,12 @@ func (x *testTree) addDeletion(t *testing.T, level int, run uint64, lo, hi strin
 	p, err := w.Finish()
 	must(t, err)
 	must(t, file.Close())
-	x.version.Levels[level] = append(x.version.Levels[level], &manifest.Table{
+	x.put(&manifest.Table{
 		Num: x.next, Size: p.Size, Salt: p.Salt, Level: level, Run: run,
 		Smallest: p.Smallest, Largest: p.Largest, LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Entries: p.Entries, RangeDeletions: p.RangeDeletions,
-	})
+	}, w.Hashes())
 }
 
 func setAt(key string, seq base.SeqNum) base.Entry {

@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
@@ -35,6 +36,7 @@ type testTree struct {
 	next    base.FileNum
 	version manifest.Version
 	entries []base.Entry // of all tables
+	hashes  []uint64     // of the last run of level 0
 }
 
 func newTestTree(t testing.TB) *testTree {
@@ -51,7 +53,7 @@ func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry
 	x.next++
 	file, err := x.fs.Create(x.fs.Join(x.dir, base.TableName(x.next)), vfs.CatTable)
 	must(t, err)
-	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed, SparseIndex: level == 0})
+	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed})
 	must(t, err)
 	for _, e := range entries {
 		must(t, w.Add(e))
@@ -59,12 +61,32 @@ func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry
 	p, err := w.Finish()
 	must(t, err)
 	must(t, file.Close())
-	x.version.Levels[level] = append(x.version.Levels[level], &manifest.Table{
+	x.put(&manifest.Table{
 		Num: x.next, Size: p.Size, Salt: p.Salt, Level: level, Run: run,
 		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Entries: p.Entries,
-	})
+	}, w.Hashes())
 	x.entries = append(x.entries, entries...)
+}
+
+// put puts a table at the end of its level. All tables of a run of level 0 have
+// the filter of all their keys, which have these hashes in m.
+func (x *testTree) put(m *manifest.Table, hashes []uint64) {
+	tables := append(x.version.Levels[m.Level], m)
+	x.version.Levels[m.Level] = tables
+	if m.Level > 0 {
+		return
+	}
+	first := slices.IndexFunc(tables, func(t *manifest.Table) bool { return t.Run == m.Run })
+	if tables[first] == m {
+		x.hashes = nil
+	}
+	x.hashes = append(x.hashes, hashes...)
+	b := filter.NewBuilder(uint64(len(x.hashes)))
+	b.Add(x.hashes)
+	for _, t := range tables[first:] {
+		t.Filter = b.Filter()
+	}
 }
 
 func testKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 )
@@ -18,6 +19,9 @@ type View struct {
 	Version *manifest.Version
 	files   *Files
 	levels  []level
+	// filters are those of the levels that have one: of runs of level 0 without
+	// range deletions, of which filters tell nothing. Others hold everything.
+	filters []filter.Filter
 	values  []valueFile // ascending by identity
 	// numbers are the identities of values, side by side: what a search loads.
 	numbers []base.FileNum
@@ -37,6 +41,7 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 		view.levels = append(view.levels, f.level(v.Levels[0][from:to], old))
 		from = to
 	}
+	view.filters = filtersOf(view.levels)
 	for _, tables := range v.Levels[1:] {
 		if len(tables) > 0 {
 			view.levels = append(view.levels, f.level(tables, old))
@@ -66,6 +71,17 @@ func (f *Files) valueFiles(m []manifest.LiveValues, old *View) []valueFile {
 		}
 	}
 	return files
+}
+
+// filtersOf returns the filters of runs of level 0.
+func filtersOf(runs []level) []filter.Filter {
+	filters := make([]filter.Filter, len(runs))
+	for i := range runs {
+		if runs[i].deletions == nil {
+			filters[i] = runs[i].tables[0].Filter
+		}
+	}
+	return filters
 }
 
 // numbersOf returns the identities of files, those of old if they are the same.
@@ -113,6 +129,14 @@ func (l *level) holds(m []*manifest.Table) bool {
 // Empty reports whether there is no table.
 func (v *View) Empty() bool { return len(v.levels) == 0 }
 
+// FilterBytes is how much memory filters take.
+func (v *View) FilterBytes() (bytes int64) {
+	for _, f := range v.filters {
+		bytes += f.Bytes()
+	}
+	return bytes
+}
+
 // Depth returns how many levels there are, each run of level 0 counted.
 func (v *View) Depth() int { return len(v.levels) }
 
@@ -133,6 +157,9 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena) 
 	for from := 0; from < len(v.levels); {
 		n := 0
 		for ; from < len(v.levels) && n < together; from++ {
+			if from < len(v.filters) && !v.filters[from].May(hash) {
+				continue
+			}
 			var r *table.Reader
 			if r, err = v.levels[from].reader(v.files, key, at); err != nil {
 				return

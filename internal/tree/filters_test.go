@@ -1,0 +1,93 @@
+package tree
+
+import (
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// filteredTree has a run of level 0 in two tables, b and f, above a last level of a
+// to g. The files of the run are missing: who looks into them is told.
+func filteredTree(t *testing.T) *testTree {
+	x := newTestTree(t)
+	x.add(t, 0, 1, []base.Entry{setAt("b", 20)})
+	x.add(t, 0, 1, []base.Entry{setAt("f", 20)})
+	for n := range x.next {
+		must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(n+1))))
+	}
+	var below []base.Entry
+	for key := byte('a'); key <= 'g'; key++ {
+		below = append(below, setAt(string(key), 1))
+	}
+	x.add(t, 6, 0, below)
+	return x
+}
+
+func TestAReadLooksOnlyIntoRunsWhoseFilterMayHoldItsKey(t *testing.T) {
+	t.Parallel()
+	x := filteredTree(t)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	for key := byte('a'); key <= 'g'; key++ {
+		k := []byte{key}
+		_, _, seq, ok, err := v.Get(k, base.Hash(k, testSeed), base.SeqNumMax, nil)
+		inRun := key == 'b' || key == 'f'
+		if inRun != isCorrupt(err) || !inRun && (!ok || seq != 1) {
+			t.Errorf("%c: found %t at %d, %v", key, ok, seq, err)
+		}
+	}
+	must(t, files.Close())
+}
+
+func TestReadsAreOnlyLookedForInRunsWhoseFilterMayHoldThem(t *testing.T) {
+	t.Parallel()
+	x := newTestTree(t)
+	x.add(t, 0, 1, []base.Entry{setAt("b", 20), setAt("f", 20)})
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	conflict := func(key string) bool {
+		var reads txn.ReadSet
+		reads.AddKey([]byte(key), base.Hash([]byte(key), testSeed))
+		got, err := v.Conflicts(&reads, 10)
+		must(t, err)
+		return got
+	}
+	if !conflict("b") || !conflict("f") || conflict("c") {
+		t.Error("b and f are newer, and c is not there")
+	}
+	x.version.Levels[0][0].Filter = nil
+	if !conflict("b") || conflict("c") {
+		t.Error("without a filter b is still newer, and c not there")
+	}
+	must(t, files.Close())
+}
+
+// What a filter says of keys, it does not say of ranges.
+func TestARangeDeletionHidesKeysThatAreNotInItsRun(t *testing.T) {
+	t.Parallel()
+	x := newTestTree(t)
+	x.addDeletion(t, 0, 1, "b", "d", 30, setAt("z", 30))
+	x.add(t, 6, 0, []base.Entry{setAt("b", 1), setAt("c", 1), setAt("d", 1)})
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	for key, want := range map[string]bool{"b": false, "c": false, "d": true, "z": true} {
+		_, _, _, ok, err := v.Get([]byte(key), base.Hash([]byte(key), testSeed), base.SeqNumMax, nil)
+		must(t, err)
+		if ok != want {
+			t.Errorf("%s: found %t", key, ok)
+		}
+	}
+	must(t, files.Close())
+}
+
+func TestFiltersCountAsMemory(t *testing.T) {
+	t.Parallel()
+	x := filteredTree(t)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	if got, want := v.FilterBytes(), x.version.Levels[0][0].Filter.Bytes(); got != want || want == 0 {
+		t.Errorf("the filter of one run takes %d bytes, its view says %d", want, got)
+	}
+	must(t, files.Close())
+}
