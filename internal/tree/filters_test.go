@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
@@ -56,9 +57,14 @@ func TestReadsAreOnlyLookedForInRunsWhoseFilterMayHoldThem(t *testing.T) {
 	if !conflict("b") || !conflict("f") || conflict("c") {
 		t.Error("b and f are newer, and c is not there")
 	}
-	x.version.Levels[0][0].Filter = nil
+	m := x.version.Levels[0][0]
+	m.Filter = nil
 	if !conflict("b") || conflict("c") {
 		t.Error("without a filter b is still newer, and c not there")
+	}
+	m.Filter = filter.NewBuilder(1).Filter()
+	if conflict("b") {
+		t.Error("b was looked for, although the filter does not hold it")
 	}
 	must(t, files.Close())
 }
