@@ -1,5 +1,6 @@
-# The daily loop is `make check`. Every randomized target takes SEED, a number
-# or "random", and prints the line that runs a failure again. One that ends
+# The daily loop is `make check`. Every target that runs something random takes
+# SEED, a number or "random", and prints the line that runs a failure again; Go's
+# own fuzzing (make fuzz) has no seed, but keeps and names the input that fails. One that ends
 # without it, by a panic outside of the test or by TIMEOUT, is run again with the
 # same command and the seed, which is printed first when it was drawn.
 
@@ -51,20 +52,23 @@ cross: ## vet for the other platforms
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./...; \
 	done
 
-test: ## what a user runs: all tests, no tags
-	$(GO) test -timeout 30m ./...
+# The sizes of these follow the kind of run; docs/testing.md.
+tests = @GO="$(GO)" SEED="$(SEED)" .ci/test
 
-test-invariants: ## all tests with the invariants on
-	$(GO) test -timeout 30m -tags invariants ./...
+test: ## what a user runs: all tests, no tags: SEED
+	$(tests) -timeout 30m
+
+test-invariants: ## all tests with the invariants on: SEED
+	$(tests) -timeout 30m -tags invariants
 
 test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 	@if [ "$$($(GO) env GOHOSTOS GOHOSTARCH | tr '\n' /)" = linux/amd64/ ]; then \
 		echo "$(GO) test -short ./... (386)"; \
-		CGO_ENABLED=0 GOARCH=386 $(GO) test -timeout 30m -short ./...; \
+		CGO_ENABLED=0 GOARCH=386 GO="$(GO)" SEED="$(SEED)" .ci/test -timeout 30m -short; \
 	else echo "test-386: skipped, this is not linux/amd64"; fi
 
-race: ## all tests under the race detector, short
-	$(GO) test -race -short -timeout 30m ./...
+race: ## all tests under the race detector, short: SEED
+	$(tests) -race -short -timeout 30m
 
 # randomized runs the tests of the root package whose whole names match $(1),
 # with the flags $(2). It fails when there is no such test.
@@ -125,6 +129,7 @@ stress: DURATION ?= 10s
 stress: ## writers, readers and reopening under the race detector: SEED, DURATION
 	$(call randomized,TestStress.*,-stoat.duration=$(DURATION))
 
+# It takes no seed: nothing in it is drawn.
 large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
 	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestAVeryLargeValue|^TestTransactionsLarger' . -args -stoat.large
 
@@ -139,9 +144,10 @@ fuzz: DURATION ?= 10s
 fuzz: ## every fuzz target: DURATION, KEEP=1
 	@GO="$(GO)" DURATION="$(DURATION)" KEEP="$(KEEP)" .ci/fuzz
 
-bench: ## benchmarks of the components, then of the whole
+bench: KEYS ?= 1M
+bench: ## benchmarks of the components, then of the whole: SEED, KEYS
 	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
-	$(GO) run ./cmd/stoat bench
+	$(GO) run ./cmd/stoat bench -seed $(SEED) -keys $(KEYS)
 
 compare: ## stoat beside other stores: QUICK=1, ONLY=, DIR=, ARGS=
 	@$(MAKE) -C bench compare

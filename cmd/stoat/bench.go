@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -24,7 +26,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		large     = number(0)
 		overwrite = number(0)
 		readers   = number(2)
-		cfg       = bench.Config{Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
+		cfg       = bench.Config{Seed: 1, Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
 		cpu, heap string
 		compress  = "none"
 	)
@@ -42,7 +44,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "leave the database alone for this `time` after the overwriting, a minute at most")
 	c.flags.BoolVar(&cfg.Compact, "compact", false, "merge everything after the load")
 	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
-	c.flags.Uint64Var(&cfg.Seed, "seed", 1, "`seed` of the keys, their order and the values")
+	c.flags.Var((*seed)(&cfg.Seed), "seed", "`seed` of the keys, their order and the values, or random")
 	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each read for this `time`")
 	c.flags.DurationVar(&cfg.CommitDuration, "commit-duration", 1500*time.Millisecond, "measure each kind of durable commit for this `time`")
 	c.flags.StringVar(&cfg.Parent, "dir", "", "make the temporary database in this `folder` rather than in the system's")
@@ -71,9 +73,35 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	}
 	defer stop()
 	if err := bench.Run(ctx, cfg); err != nil {
-		return err
+		return c.reproducible(err)
 	}
 	return profileHeap(heap)
+}
+
+// reproducible adds to a wrong answer the line that runs the same again, in the
+// sources of the module.
+func (c *call) reproducible(err error) error {
+	if !errors.Is(err, bench.ErrWrong) {
+		return err
+	}
+	line := "go run github.com/stoatdb/stoat/cmd/stoat " + c.name
+	c.flags.VisitAll(func(f *flag.Flag) {
+		// The seed is told always: another default would be another run.
+		if f.Value.String() != f.DefValue || f.Name == "seed" {
+			line += " " + quoted("-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return fmt.Errorf("%w\nreproduce: %s", err, line)
+}
+
+// quoted makes a shell take a word as it is.
+func quoted(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-=./_:", r))
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // refuseIdle refuses flags that would say nothing: those that are only for a run

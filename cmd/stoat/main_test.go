@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/cmd/stoat/internal/bench"
 )
 
 // stoatCommand runs a command line in this process and returns what it
@@ -281,6 +284,45 @@ func TestBenchRunsAndCleansUp(t *testing.T) {
 		if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
 			t.Errorf("profile %s: %v", profile, err)
 		}
+	}
+}
+
+// A wrong answer cannot be had from a database that is right: this asks what is
+// made of one, and runs the line.
+func TestAWrongAnswerTellsTheLineThatRunsItAgain(t *testing.T) {
+	t.Parallel()
+	cmd, _ := find("bench")
+	dir := filepath.Join(t.TempDir(), "it's here")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"-keys", "0.1k", "-value-size", "8", "-read-duration", "1ms", "-commit-duration", "1ms", "-dir", dir},
+		{"-seed", "7", "-buffered", "-keys", "0"},
+	} {
+		c := newCall(cmd, console{strings.NewReader(""), io.Discard, io.Discard})
+		_ = runBench(t.Context(), c, args) // defines and parses the flags
+		got := c.reproducible(fmt.Errorf("%w: key number 17", bench.ErrWrong))
+		want := map[bool]string{
+			true: "WRONG ANSWER: key number 17\nreproduce: go run github.com/stoatdb/stoat/cmd/stoat bench" +
+				" -commit-duration=1ms '-dir=" + strings.ReplaceAll(dir, "'", `'\''`) + "' -keys=100 -read-duration=1ms -seed=1 -value-size=8",
+			false: "WRONG ANSWER: key number 17\nreproduce: go run github.com/stoatdb/stoat/cmd/stoat bench -buffered=true -keys=0 -seed=7",
+		}[args[0] == "-keys"]
+		if got == nil || got.Error() != want || !errors.Is(got, bench.ErrWrong) {
+			t.Errorf("bench %q: %v, want %s", args, got, want)
+		}
+		if other := c.reproducible(io.ErrUnexpectedEOF); other != io.ErrUnexpectedEOF {
+			t.Errorf("an error that is no wrong answer: %v", other)
+		}
+	}
+}
+
+func TestASeedIsANumberOrDrawn(t *testing.T) {
+	t.Parallel()
+	fail(t, exitUsage, "or random", "bench", "-seed", "seven")
+	out := succeed(t, "bench", "-dir", t.TempDir(), "-keys", "10", "-read-duration", "1ms", "-commit-duration", "1ms", "-seed", "random")
+	if _, told, _ := strings.Cut(out, "; seed "); !strings.ContainsAny(told[:1], "0123456789") {
+		t.Errorf("the report does not tell which seed was drawn:\n%s", out)
 	}
 }
 

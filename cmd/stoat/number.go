@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 )
@@ -41,5 +42,25 @@ func (n *number) Set(s string) error {
 		return fmt.Errorf("want a whole number that is not too large")
 	}
 	*n = number(v)
+	return nil
+}
+
+// A seed is a flag for the seed of what is drawn.
+type seed uint64
+
+// String formats the seed as Set accepts it.
+func (s *seed) String() string { return strconv.FormatUint(uint64(*s), 10) }
+
+// Set parses a number, or draws a seed for "random", which is easy to copy by hand.
+func (s *seed) Set(text string) error {
+	if text == "random" {
+		*s = seed(rand.Uint32())
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("want a number from 0 to 2^64-1, or random")
+	}
+	*s = seed(n)
 	return nil
 }
