@@ -8,8 +8,14 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// numberMax bounds numbers of which the next one is made by counting on.
-const numberMax = 1<<62 - 1
+const (
+	// numberMax bounds numbers of which the next one is made by counting on, and
+	// what is added up.
+	numberMax = 1<<62 - 1
+	// fileSizeMax bounds the size of a table or a value file: more than any file
+	// system allows that a database would be on.
+	fileSizeMax = 1 << 46
+)
 
 // check reports what cannot be said of any table.
 func (t *Table) check() error {
@@ -23,15 +29,17 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("is in level %d, and in run %d", t.Level, t.Run)
 	case t.Run > numberMax:
 		what = fmt.Sprintf("is in run %d", t.Run)
-	case t.Size < 0:
+	case t.Size < 0 || t.Size > fileSizeMax:
 		what = fmt.Sprintf("has a size of %d", t.Size)
+	case max(t.Keys, t.Entries, t.Deletions, t.RangeDeletions, t.Expiring, t.Pointers, t.KeyBytes, t.ValueBytes, t.Jumps) > numberMax:
+		what = "counts more than can be"
 	case len(t.Smallest) == 0 || len(t.Smallest) > base.MaxKeySize || largest > base.MaxKeySize:
 		what = fmt.Sprintf("has bounds of %d and %d bytes", len(t.Smallest), len(t.Largest))
 	case largest == 0 && !t.LargestExclusive:
 		what = "has a key behind all keys"
 	case c > 0 || c == 0 && t.LargestExclusive:
 		what = fmt.Sprintf("begins at key %s and ends at %s", base.BoundString(t.Smallest), base.BoundString(t.Largest))
-	case t.SmallestSeq > t.LargestSeq:
+	case t.SmallestSeq > t.LargestSeq || t.LargestSeq > base.SeqNumMax:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
 	default:
 		return t.checkValues()
@@ -46,6 +54,9 @@ func (t *Table) checkValues() error {
 		if i > 0 && t.Values[i-1].File >= r.File {
 			return fmt.Errorf("manifest: table %d refers to value file %d after %d", t.Num, r.File, t.Values[i-1].File)
 		}
+		if r.Bytes > numberMax {
+			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, which cannot be", t.Num, r.Bytes, r.File)
+		}
 		if r.Bytes == 0 {
 			return fmt.Errorf("manifest: table %d refers to 0 bytes of value file %d", t.Num, r.File)
 		}
@@ -58,10 +69,34 @@ func (f *ValueFile) check(nextFile uint64) error {
 	switch {
 	case uint64(max(f.Num, f.File)) >= nextFile:
 		return fmt.Errorf("manifest: value file %d in %d, but the next file is %d", f.Num, f.File, nextFile)
-	case f.Size < 0:
+	case f.Size < 0 || f.Size > fileSizeMax:
 		return fmt.Errorf("manifest: value file %d has a size of %d", f.Num, f.Size)
-	case f.FirstSeq > f.LastSeq:
+	case max(f.Values, f.Bytes, f.ValueBytes) > numberMax:
+		return fmt.Errorf("manifest: value file %d counts more than can be", f.Num)
+	case f.FirstSeq > f.LastSeq || f.LastSeq > base.SeqNumMax:
 		return fmt.Errorf("manifest: value file %d begins at sequence number %d and ends at %d", f.Num, f.FirstSeq, f.LastSeq)
+	}
+	return nil
+}
+
+// checkSize reports files that are larger together than can be.
+func (v *Version) checkSize() error {
+	sum := int64(0)
+	add := func(size int64) {
+		if sum <= numberMax {
+			sum += size
+		}
+	}
+	for _, tables := range v.Levels {
+		for _, t := range tables {
+			add(t.Size)
+		}
+	}
+	for _, f := range v.Values {
+		add(f.Size)
+	}
+	if sum > numberMax {
+		return errors.New("manifest: tables and value files are larger together than can be")
 	}
 	return nil
 }

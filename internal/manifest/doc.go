@@ -12,8 +12,8 @@
 // used, so that an append has no metadata to sync. When an edit does not fit,
 // a new file with the next number takes over.
 //
-// After each edit is synced, a Mark frame says so. Thus an edit that was once
-// durable and no longer verifies is corruption and not a torn tail.
+// After each edit behind the snapshot is synced, a Mark frame says so. Thus an edit
+// that was once durable and no longer verifies is corruption and not a torn tail.
 //
 // # Taking over
 //
@@ -27,6 +27,9 @@
 // the mark, is taken over by a new one when it is loaded: nothing is ever
 // appended behind a torn tail, nor into a file whose name a power cut may take
 // away.
+//
+// Loading believes nothing that cannot be: numbers and sizes have bounds, and so
+// has the file, by the size of its snapshot.
 //
 // # The tree
 //

@@ -72,6 +72,12 @@ func (e Edit) check(s State) error {
 	if e.ClockHighMs.Value > base.TimeMsMax {
 		return fmt.Errorf("manifest: the clock is at %d, want less than 2^63", e.ClockHighMs.Value)
 	}
+	if last := max(e.LastSeq.Value, e.FlushedSeq.Value); last > base.SeqNumMax {
+		return fmt.Errorf("manifest: a sequence number is %d, want at most %d", last, base.SeqNumMax)
+	}
+	if e.NextFile.Value > numberMax {
+		return fmt.Errorf("manifest: the next file number is %d, want at most %d", e.NextFile.Value, uint64(numberMax))
+	}
 	return errors.Join(
 		checkRise("format version", s.FormatVersion, e.FormatVersion),
 		checkRise("last sequence number", s.LastSeq, e.LastSeq),
@@ -95,6 +101,8 @@ func checkSpans(spans []base.LogSpan) error {
 	for i, s := range spans {
 		last := i == len(spans)-1
 		switch {
+		case max(s.First.Number, s.First.File, s.EndNumber) > numberMax:
+			return fmt.Errorf("manifest: span %d has a number above %d", i, uint64(numberMax))
 		case !s.Sealed && !last:
 			return fmt.Errorf("manifest: span %d of %d is open", i, len(spans))
 		case s.Sealed && s.EndNumber < s.First.Number:

@@ -62,7 +62,7 @@ func (g *generator) num() base.FileNum {
 func (g *generator) table(level int, run uint64) *Table {
 	t := &Table{Num: g.num(), Level: level, Run: run, Size: g.rng.Int64N(1 << 30), Salt: g.rng.Uint64(),
 		SmallestSeq: 1, LargestSeq: 1 + base.SeqNum(g.rng.Uint64N(1000)),
-		Entries: g.rng.Uint64(), Deletions: 2, RangeDeletions: 3, Expiring: 4, Pointers: 5, OldestExpiry: 6,
+		Entries: g.rng.Uint64N(numberMax + 1), Deletions: 2, RangeDeletions: 3, Expiring: 4, Pointers: 5, OldestExpiry: 6,
 		NewestExpiry: 7, KeyBytes: 8, ValueBytes: 9, CreatedMs: 10, Jumps: g.rng.Uint64N(3)}
 	t.Keys = uint64(t.Num % 3)
 	for _, v := range g.v.Values {

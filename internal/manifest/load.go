@@ -63,7 +63,7 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	}
 	j.size = h.Size
 	r := record.NewReader(f, h.Size, h.Salt)
-	proven, err = s.replay(r)
+	proven, err = s.replay(r, h.Size)
 	if err != nil {
 		return false, err
 	}
@@ -98,17 +98,22 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 // replay folds the records of r into the state. It reports whether there is a
 // mark behind the last edit, and not even the first frames of another: then all
 // is durable, and the file's name with it, since neither an edit nor a mark is
-// appended to the snapshot before that.
-func (s *Store) replay(r *record.Reader) (marked bool, err error) {
+// appended to the snapshot before that. The file has so many bytes.
+func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 	end, last := int64(0), int64(0) // of the last edit, and of the last edit or mark
 	d := newDraftOfMany()
 	for first := true; ; first = false {
+		// A manifest never had its name before its snapshot was durable.
+		r.Demand(first)
 		rec, err := r.NextRecord()
 		switch {
 		case err == io.EOF && first:
-			return false, noSnapshot(r)
+			return false, base.Corrupt(record.Start, "snapshot", "none", "one")
 		case err == io.EOF:
 			s.mu.state.Version = d.version()
+			if err := s.mu.state.Version.checkSize(); err != nil {
+				return false, base.Corrupt(end, "state", err, "one that can be")
+			}
 			return marked && r.Offset() == last, nil
 		case err != nil:
 			return false, err
@@ -124,21 +129,15 @@ func (s *Store) replay(r *record.Reader) (marked bool, err error) {
 		case rec.Kind != record.Whole:
 			return false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
+		if most := sizeMax(rec.End); first && size > most {
+			return false, base.Corrupt(0, "size of the manifest", size, fmt.Sprintf("at most %d", most))
+		}
 		if err := s.replayEdit(rec, d); err != nil {
 			return false, err
 		}
 		end = rec.End
 		marked, s.mu.file.marks = false, 0
 	}
-}
-
-// noSnapshot is the error for a manifest without a snapshot. It never had the
-// name of a manifest before the snapshot was durable.
-func noSnapshot(r *record.Reader) error {
-	if bad := r.Torn(); bad != nil {
-		return bad
-	}
-	return base.Corrupt(record.Start, "snapshot", "none", "one")
 }
 
 // replayEdit applies one edit of the manifest; d carries the version.

@@ -206,6 +206,12 @@ func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
 		"open span in front": {Spans: Some([]base.LogSpan{open, open})},
 		"spans overlap":      {Spans: Some([]base.LogSpan{sealed, {First: base.SegmentRef{Number: 5}}})},
 		"ends before start":  {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 6}, Sealed: true, EndNumber: 5}})},
+		"no such sequence":   {LastSeq: Some(base.SeqNumMax + 1)},
+		"no such flushed":    {FlushedSeq: Some(base.SeqNumMax + 1)},
+		"no such file":       {NextFile: Some(uint64(1 << 62))},
+		"no such segment":    {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 1 << 62}}})},
+		"no such log file":   {Spans: Some([]base.LogSpan{{First: base.SegmentRef{File: 1 << 62}}})},
+		"no such end":        {Spans: Some([]base.LogSpan{{Sealed: true, EndNumber: 1 << 62}})},
 		"negative end":       {Spans: Some([]base.LogSpan{{Sealed: true, End: -1}})},
 	} {
 		if err := s.Append(e); err == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -138,6 +139,77 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 	} {
 		if e, err := DecodeEdit(p); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+}
+
+// What an edit may not say is damage when a manifest says it, so that no later
+// edit is refused for it.
+func TestNumbersThatCannotBeAreDamage(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]Edit{
+		"last sequence number":    {LastSeq: Some(base.SeqNumMax + 1)},
+		"flushed sequence number": {FlushedSeq: Some(base.SeqNumMax + 1)},
+		"next file":               {NextFile: Some(uint64(1 << 62))},
+		"number of a segment":     {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 1 << 62}}})},
+		"size of a table": {NextFile: Some(uint64(9)), AddTables: []*Table{
+			{Num: 1, Level: 1, Size: 1<<62 - 1, Smallest: []byte("a"), Largest: []byte("b")}}},
+	} {
+		_, err := loadFrames(t, func(b *record.Builder) {
+			b.Record(firstState().snapshot().AppendTo(nil), 0)
+			b.Record(e.AppendTo(nil), 0)
+		})
+		if !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v, want %v", name, err, base.ErrCorrupt)
+		}
+	}
+}
+
+// All sizes may be possible and their sum not, which others rely on.
+func TestFilesThatAreLargerTogetherThanCanBeAreDamage(t *testing.T) {
+	t.Parallel()
+	_, err := loadFrames(t, func(b *record.Builder) {
+		e := firstState().snapshot()
+		const files = numberMax/fileSizeMax + 1
+		e.NextFile = Some(uint64(files + 1))
+		for num := base.FileNum(1); num <= files; num++ {
+			e.AddValues = append(e.AddValues, &ValueFile{Num: num, File: num, Size: fileSizeMax})
+		}
+		b.Record(e.AppendTo(nil), 0)
+	})
+	if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "larger together") {
+		t.Errorf("%v, want %v", err, base.ErrCorrupt)
+	}
+}
+
+// A file that is nothing but long, which costs whoever makes it nothing, must not
+// keep who opens it.
+func TestAManifestThatIsOnlyLongIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 30
+	for name, broken := range map[string]bool{"behind a snapshot": false, "behind a broken snapshot": true} {
+		b := record.NewBuilder(1, 64)
+		b.Record(firstState().snapshot().AppendTo(nil), 0)
+		frames, _ := b.Sealed()
+		if broken {
+			frames[len(frames)-1] ^= 1
+		}
+		disk := newTestDisk(t)
+		f, err := disk.Create(disk.Join(testDir, FileName(1)), vfs.CatManifest)
+		must(t, err)
+		header := record.AppendHeader(nil, record.Header{Type: record.TypeManifest, Number: 1, File: 1, Salt: 1, Size: size})
+		_, err = f.WriteAt(append(header, frames...), 0)
+		must(t, err)
+		must(t, f.Truncate(size))
+		must(t, f.Close())
+		fs, reads := vfs.NewFaults(disk), 0
+		fs.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpRead {
+				reads++
+			}
+		})
+		if _, _, err := Load(fs, testDir, true, nil); !errors.Is(err, base.ErrCorrupt) || reads > 10 {
+			t.Errorf("%s: %v after %d reads, want %v after few", name, err, reads, base.ErrCorrupt)
 		}
 	}
 }

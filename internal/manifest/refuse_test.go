@@ -44,6 +44,8 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 	backwards.SmallestSeq = 1
 	negative := tableAt(20, 2, "k", "l")
 	negative.Size = -1
+	huge, beyond, endless := tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l")
+	huge.Size, beyond.LargestSeq, endless.Entries = fileSizeMax+1, base.SeqNumMax+1, 1<<62
 	add := func(tables ...*Table) Edit { return Edit{AddTables: tables} }
 	drop := func(places ...Place) Edit { return Edit{DropTables: places} }
 	values := func(files ...*ValueFile) Edit { return Edit{AddValues: files} }
@@ -77,6 +79,9 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 		{"a largest bound that is too long", add(tableAt(20, 2, "k", end+"k")), "bounds of 1 and 65538 bytes"},
 		{"sequence numbers out of order", add(backwards), "begins at sequence number"},
 		{"a negative size", add(negative), "size"},
+		{"a table larger than any file", add(huge), "size"},
+		{"a sequence number that is none", add(beyond), "begins at sequence number"},
+		{"more entries than can be", add(endless), "counts more than can be"},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},
 		{"a pointer to nowhere", add(tableAt(20, 2, "k", "l", ValueRef{99, 1})), "not live"},
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},
@@ -95,6 +100,9 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 		{"a value file of the future", values(&ValueFile{Num: 100, File: 99}), "next file is 100"},
 		{"a value file in one of the future", values(&ValueFile{Num: 10, File: 100}), "next file is 100"},
 		{"a value file of negative size", values(&ValueFile{Num: 20, File: 20, Size: -1}), "size"},
+		{"a value file larger than any", values(&ValueFile{Num: 20, File: 20, Size: fileSizeMax + 1}), "size"},
+		{"a value file of no sequence number", values(&ValueFile{Num: 20, File: 20, LastSeq: base.SeqNumMax + 1}), "begins at sequence number"},
+		{"a value file of too many values", values(&ValueFile{Num: 20, File: 20, Values: 1 << 62}), "counts more than can be"},
 		{"a value file backwards", values(&ValueFile{Num: 20, File: 20, FirstSeq: 1}), "begins at sequence number"},
 	} {
 		after, err := first.Apply(c.edit)

@@ -19,6 +19,11 @@ const (
 	zeroWrite = 256 << 10
 )
 
+// sizeMax returns the largest size of a file whose snapshot ends at used. It is far
+// from the size that is chosen below: it keeps a reader from going through a file
+// that is nothing but long.
+func sizeMax(used int64) int64 { return used + max(16<<20, 16*(used-record.Start)) }
+
 // takeOverLocked makes state durable as the snapshot of a new file, which
 // takes the place of the current one. Until the new one is renamed, a failure
 // leaves everything as it was.

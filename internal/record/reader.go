@@ -30,6 +30,9 @@ type Reader struct {
 
 	checked int64 // bytes whose checksum was computed
 
+	// whole says that what lies before end has no torn tail.
+	whole bool
+
 	err   error // what every later call returns
 	bad   *base.CorruptionError
 	stray bool
@@ -47,6 +50,10 @@ func NewReader(src io.ReaderAt, end int64, salt uint64) *Reader {
 func ContinueReader(src io.ReaderAt, end int64, salt uint64, offset int64, chain uint64) *Reader {
 	return &Reader{src: src, end: end, salt: salt, offset: offset, chain: chain}
 }
+
+// Demand sets whether frames are known to follow: one that does not verify is a
+// CorruptionError then, whatever stands behind it, and nobody looks there.
+func (r *Reader) Demand(whole bool) { r.whole = whole }
 
 // Offset returns where the next frame is expected; after io.EOF, where the
 // frames ended.
@@ -142,6 +149,9 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 func (r *Reader) settle(bad *base.CorruptionError) error {
 	if r.end-r.offset < FrameHeaderSize {
 		return io.EOF
+	}
+	if r.whole {
+		return bad
 	}
 	marked, err := r.scan(r.offset+alignment, func(f Frame) bool {
 		r.stray = true
