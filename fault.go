@@ -59,17 +59,17 @@ func guard(fn func() error) (err error) {
 	return fn()
 }
 
-// get looks key up in the tree.
-func (tx *Txn) get(key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+// get looks key up in the tree of v.
+func (tx *Txn) get(v *view, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	if guarded() {
-		return tx.view.tree.Get(key, hash, tx.seq, &tx.decoded)
+		return v.tree.Get(key, hash, tx.seq, &tx.decoded)
 	}
-	return tx.getGuarded(key, hash)
+	return tx.getGuarded(v, key, hash)
 }
 
-func (tx *Txn) getGuarded(key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+func (tx *Txn) getGuarded(v *view, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	defer unguard(&err)
-	return tx.view.tree.Get(key, hash, tx.seq, &tx.decoded)
+	return v.tree.Get(key, hash, tx.seq, &tx.decoded)
 }
 
 // copyBorrowed appends borrowed bytes to dst.

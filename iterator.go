@@ -3,6 +3,7 @@ package stoat
 import (
 	"bytes"
 	stditer "iter"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -61,6 +62,11 @@ type Iterator struct {
 	tx   *Txn
 	core *iteratorCore // nil once closed
 	err  error         // why there is no core, or why it must not be used
+	// working is held while core looks at what the snapshot keeps, and to take it
+	// away. So the end of the transaction waits for a look that a goroutine takes
+	// which should have ended before. Entries that were read before, Next shows
+	// without it.
+	working sync.Mutex
 }
 
 // An iteratorCore is what an open iterator works with. It is reused by later
@@ -84,7 +90,8 @@ type iteratorCore struct {
 	aheadFrom  int
 	prefetch   int
 
-	tx *Txn
+	tx   *Txn
+	view *view // of tx
 	// The end of the transaction closes the iterator, so that only these two
 	// can stop it: the end of the database, and a context, which a transaction
 	// that is free does not have.
@@ -108,36 +115,68 @@ type iteratorCore struct {
 
 // Iterator returns an iterator before its first entry. Errors show in Err.
 func (tx *Txn) Iterator(o IterOptions) *Iterator {
-	if err := tx.check(); err != nil {
+	it, err := tx.lendIterator()
+	if err != nil {
 		return &Iterator{tx: tx, err: err}
 	}
-	c, _ := tx.db.iterators.Get().(*iteratorCore)
-	if c == nil {
-		c = new(iteratorCore)
+	if err := it.open(&o); err != nil {
+		tx.forget(it)
 	}
-	if err := c.open(tx, &o); err != nil {
-		c.clear()
-		tx.db.iterators.Put(c)
-		return &Iterator{tx: tx, err: err}
-	}
-	return tx.lendIterator(c)
+	return it
 }
 
-// lendIterator returns an iterator that works with c and ends with the
-// transaction. The first of a transaction is a part of it: like the transaction
-// it may become another one after the end.
-func (tx *Txn) lendIterator(c *iteratorCore) *Iterator {
+// lendIterator returns an iterator that ends with the transaction, with nothing to
+// work with yet, and working held. The first of a transaction is a part of it: like
+// the transaction it may become another one after the end.
+func (tx *Txn) lendIterator() (*Iterator, error) {
 	open := &tx.open
 	open.Lock()
 	defer open.Unlock()
+	if err := tx.check(); err != nil {
+		return nil, err
+	}
 	it := &open.first
 	if open.lentFirst {
 		it = new(Iterator)
 	}
 	open.lentFirst = true
-	*it = Iterator{tx: tx, core: c}
+	it.working.Lock()
+	it.tx, it.core, it.err = tx, nil, nil
 	open.iterators = append(open.iterators, it)
-	return it
+	return it, nil
+}
+
+// forget takes it from the open iterators.
+func (tx *Txn) forget(it *Iterator) {
+	open := &tx.open
+	open.Lock()
+	defer open.Unlock()
+	for i, other := range open.iterators {
+		if other == it {
+			last := len(open.iterators) - 1
+			open.iterators[i], open.iterators[last] = open.iterators[last], nil
+			open.iterators = open.iterators[:last]
+			break
+		}
+	}
+}
+
+// open gives an iterator that was just lent what it works with, and lets go of
+// working.
+func (it *Iterator) open(o *IterOptions) error {
+	defer it.working.Unlock()
+	pool := &it.tx.db.iterators
+	c, _ := pool.Get().(*iteratorCore)
+	if c == nil {
+		c = new(iteratorCore)
+	}
+	if it.err = c.open(it.tx, o); it.err != nil {
+		c.clear()
+		pool.Put(c)
+		return it.err
+	}
+	it.core = c
+	return nil
 }
 
 // open is init, guarded.
@@ -154,9 +193,12 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}
-	c.ahead.Init(tx.view.tree)
+	if c.view = tx.view; c.view == nil {
+		return ErrTxnDone // it has just ended, under somebody's hands
+	}
+	c.ahead.Init(c.view.tree)
 	c.setBounds(o)
-	c.memtables = tx.view.tables
+	c.memtables = c.view.tables
 	if c.memtables[0].Len() == 0 {
 		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
 	}
@@ -164,7 +206,7 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
 		c.memtables = c.memtables[:n-1]
 	}
-	c.levels.Init(tx.view.tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
+	c.levels.Init(c.view.tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
 	n, depth := len(c.memtables), c.levels.Len()
 	if tx.writes != nil {
 		n++
@@ -253,7 +295,7 @@ func prefixEnd(prefix []byte) []byte {
 }
 
 // ready reports whether the iterator can move, and sets its error if not.
-func (it *Iterator) ready() bool { return it.steady() || it.stopped() }
+func (it *Iterator) ready() bool { return it.steady() || it.allowed() }
 
 // steady answers ready in the usual case, without a call: it is asked for
 // every entry.
@@ -262,8 +304,8 @@ func (it *Iterator) steady() bool {
 	return c != nil && it.err == nil && c.free && !c.closed.Load()
 }
 
-// stopped is ready for an iterator that may not be.
-func (it *Iterator) stopped() bool {
+// allowed is ready, asked of the transaction as well.
+func (it *Iterator) allowed() bool {
 	if it.core == nil {
 		if it.err == nil {
 			it.err = ErrTxnDone
@@ -291,7 +333,9 @@ func (it *Iterator) Seek(key []byte) bool {
 }
 
 func (it *Iterator) seek(key []byte) (ok bool) {
-	if !it.ready() {
+	it.working.Lock()
+	defer it.working.Unlock()
+	if !it.allowed() {
 		return false
 	}
 	if !guarded() {
@@ -324,10 +368,10 @@ func (it *Iterator) seek(key []byte) (ok bool) {
 // Next moves to the next entry, or to the first one if the iterator has not
 // been positioned, and reports whether there is one.
 func (it *Iterator) Next() bool {
+	c := it.core // once: it may be closed meanwhile
 	if !it.ready() {
 		return false
 	}
-	c := it.core
 	if !c.reading {
 		return it.seek(nil)
 	}
@@ -342,6 +386,11 @@ func (it *Iterator) Next() bool {
 // nextRound is Next where entries have to be read. The others of a round are in
 // memory of the iterator's own.
 func (it *Iterator) nextRound() (ok bool) {
+	it.working.Lock()
+	defer it.working.Unlock()
+	if !it.allowed() {
+		return false
+	}
 	if !guarded() {
 		defer unguard(&it.err)
 	}
@@ -351,42 +400,48 @@ func (it *Iterator) nextRound() (ok bool) {
 }
 
 // Valid reports whether the iterator is at an entry.
-func (it *Iterator) Valid() bool {
-	return it.core != nil && it.err == nil && it.core.visible.Valid()
+func (it *Iterator) Valid() bool { return it.at() != nil }
+
+// at returns what the iterator works with if it is at an entry. It is asked once
+// for each look at the entry: who closes the iterator may do so meanwhile.
+func (it *Iterator) at() *iteratorCore {
+	if c := it.core; c != nil && it.err == nil && c.visible.Valid() {
+		return c
+	}
+	return nil
 }
 
 // Key returns the key, borrowed until the iterator moves; nil when the
 // iterator is not at an entry.
 func (it *Iterator) Key() []byte {
-	if !it.Valid() {
+	c := it.at()
+	if c == nil {
 		return nil
 	}
-	if invariant.Enabled {
-		return it.core.lentKey
-	}
-	return it.core.visible.Entry.Key
+	return c.shownKey()
 }
 
 // Value returns the value, borrowed until the transaction ends; nil when the
 // iterator is not at an entry or shows keys only, and when the value could not
 // be read: then the iteration ends and Err tells why.
 func (it *Iterator) Value() []byte {
-	if !it.Valid() || it.core.keysOnly {
+	c := it.at()
+	if c == nil || c.keysOnly {
 		return nil
 	}
-	e := &it.core.visible.Entry
+	e := &c.visible.Entry
 	if e.Meta.Kind == base.KindPointer {
-		return it.valueApart(e)
+		return it.valueApart(c, e)
 	}
 	return it.tx.lend(e.Value)
 }
 
 // valueApart is Value for a value that is stored apart from its key.
-func (it *Iterator) valueApart(e *base.Entry) (value []byte) {
+func (it *Iterator) valueApart(c *iteratorCore, e *base.Entry) (value []byte) {
 	if !guarded() {
 		defer unguard(&it.err)
 	}
-	v, ok := it.core.lookAhead(e)
+	v, ok := it.lookAhead(c, e)
 	if !ok {
 		if v, it.err = it.tx.fetch(e.Value, e.Key, e.Seq); it.err != nil {
 			return nil
@@ -398,76 +453,96 @@ func (it *Iterator) valueApart(e *base.Entry) (value []byte) {
 // lookAhead returns the value of the entry that the iterator is at, if it is
 // in memory. The first time that this is asked in a round, it looks for the
 // values of all entries that are left of it.
-func (c *iteratorCore) lookAhead(e *base.Entry) ([]byte, bool) {
+func (it *Iterator) lookAhead(c *iteratorCore, e *base.Entry) ([]byte, bool) {
 	round, at, n := c.visible.Round()
-	if at < 0 {
+	if at < 0 || round != c.aheadRound && !it.loadAhead(c, round, at, n) {
 		return nil, false
 	}
-	if round != c.aheadRound {
-		c.aheadRound, c.aheadFrom = round, at
-		c.ahead.Begin()
-		for i := at; i < n; i++ {
-			key, value, m := c.visible.InRound(i)
-			if m.Kind != base.KindPointer {
-				value = nil
-			}
-			c.ahead.Add(value, len(key))
-		}
-		c.ahead.Load(c.prefetch)
+	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &it.tx.decoded)
+}
+
+// loadAhead looks for the values of a round from entry number at on. It reports
+// whether the iterator is still open.
+func (it *Iterator) loadAhead(c *iteratorCore, round uint64, at, n int) bool {
+	it.working.Lock()
+	defer it.working.Unlock()
+	if it.core != c {
+		return false
 	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.tx.decoded)
+	c.aheadRound, c.aheadFrom = round, at
+	c.ahead.Begin()
+	for i := at; i < n; i++ {
+		key, value, m := c.visible.InRound(i)
+		if m.Kind != base.KindPointer {
+			value = nil
+		}
+		c.ahead.Add(value, len(key))
+	}
+	c.ahead.Load(c.prefetch)
+	return true
 }
 
 // Item returns the entry with all that is known of it; the zero Item when the
 // iterator is not at an entry.
 func (it *Iterator) Item() Item {
-	if !it.Valid() {
+	c := it.at()
+	if c == nil {
 		return Item{}
 	}
-	e := it.core.visible.Entry
-	e.Key = it.Key()
-	if invariant.Enabled && !it.core.keysOnly {
+	e := c.visible.Entry
+	e.Key = c.shownKey()
+	if invariant.Enabled && !c.keysOnly {
 		e.Value = it.tx.lend(e.Value)
 	}
-	return Item{tx: it.tx, entry: e, keysOnly: it.core.keysOnly}
+	return Item{tx: it.tx, entry: e, keysOnly: c.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if one did. It is to be
 // asked when Valid reports false.
 func (it *Iterator) Err() error {
-	if it.err != nil || it.core == nil {
+	c := it.core
+	if it.err != nil || c == nil {
 		return it.err
 	}
-	return it.core.visible.Err()
+	return c.visible.Err()
 }
 
 // Close ends the iterator. It may be closed more than once, but not after the
 // function that was given to View has returned: its transaction, and an iterator
 // with it, may be somebody else's by then.
 func (it *Iterator) Close() {
+	if c := it.stop(); c != nil {
+		it.tx.forget(it)
+		it.tx.db.iterators.Put(c)
+	}
+}
+
+// closeAtEnd is Close for the end of the transaction, which has forgotten it.
+func (it *Iterator) closeAtEnd() {
+	// A transaction that only reads may be used by several goroutines. One of them
+	// may still be at an entry of what this one has left open: then nobody else can
+	// have it.
+	if c := it.stop(); c != nil && it.tx.writes != nil {
+		it.tx.db.iterators.Put(c)
+	}
+}
+
+// stop makes the iterator answer ErrTxnDone, and returns what it has worked with,
+// or nil if that was done before.
+func (it *Iterator) stop() *iteratorCore {
+	it.working.Lock()
+	defer it.working.Unlock()
 	c := it.core
 	if c == nil {
-		return
+		return nil
 	}
 	if it.err == nil {
 		it.err = c.visible.Err()
 	}
 	c.noteRange()
 	it.core = nil
-	open := &it.tx.open
-	open.Lock()
-	for i, other := range open.iterators {
-		if other == it {
-			last := len(open.iterators) - 1
-			open.iterators[i], open.iterators[last] = open.iterators[last], nil
-			open.iterators = open.iterators[:last]
-			break
-		}
-	}
-	open.Unlock()
-	d := it.tx.db
 	c.clear()
-	d.iterators.Put(c)
+	return c
 }
 
 // clear lets go of the transaction.
@@ -482,7 +557,7 @@ func (c *iteratorCore) clear() {
 	c.levels.Close()
 	c.deletions.Init(false)
 	c.snapshot = iter.Snapshot{}
-	c.tx, c.closed, c.memtables, c.lower, c.upper = nil, nil, nil, nil, nil
+	c.tx, c.view, c.memtables, c.lower, c.upper = nil, nil, nil, nil, nil
 }
 
 // showKey lends the key under invariants and spoils the one lent before.
@@ -491,6 +566,14 @@ func (c *iteratorCore) showKey() {
 		invariant.Mangle(c.lentKey)
 		c.lentKey = append([]byte(nil), c.visible.Entry.Key...)
 	}
+}
+
+// shownKey returns the key of the entry that it is at, as it is lent.
+func (c *iteratorCore) shownKey() []byte {
+	if invariant.Enabled {
+		return c.lentKey
+	}
+	return c.visible.Entry.Key
 }
 
 // beginRange notes where a positioning began to look.

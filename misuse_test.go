@@ -450,3 +450,44 @@ func TestErrorsOfSizesNameTheLimit(t *testing.T) {
 		return nil
 	}))
 }
+
+// A goroutine that goes on to open and close iterators when it should have ended
+// harms nobody: not who ends the transaction, and not itself.
+func TestIteratorsInUseWhileTheirTransactionEndsAreClosedOrRefused(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	for what, run := range map[string]func(use func(*stoat.Txn)){
+		"Discard": func(use func(*stoat.Txn)) {
+			tx := begin(t, db, stoat.ReadOnly)
+			use(tx)
+			tx.Discard()
+		},
+		"View": func(use func(*stoat.Txn)) {
+			must(t, db.View(func(tx *stoat.Txn) error { use(tx); return nil }))
+		},
+	} {
+		for range 100 {
+			begun, ended := make(chan struct{}), make(chan error, 1)
+			run(func(tx *stoat.Txn) {
+				left := tx.Iterator(stoat.IterOptions{})
+				go func() {
+					for n := 0; ; n++ {
+						it := tx.Iterator(stoat.IterOptions{})
+						it.Close()
+						if n == 0 {
+							close(begun)
+						}
+						if err := it.Err(); err != nil {
+							left.Close()
+							ended <- err
+							return
+						}
+					}
+				}()
+				<-begun
+			})
+			wantError(t, what, <-ended, stoat.ErrTxnDone)
+		}
+	}
+}

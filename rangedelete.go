@@ -56,7 +56,7 @@ func (tx *Txn) checkWrite() error {
 func (c *iteratorCore) cover() error {
 	c.deletions.Init(c.reverse)
 	at := c.tx.seq
-	for _, t := range c.tx.view.tables {
+	for _, t := range c.view.tables {
 		t.AddDeletions(&c.deletions, at)
 	}
 	c.own = 0
@@ -64,7 +64,7 @@ func (c *iteratorCore) cover() error {
 		c.own = w.pending.Len()
 		w.pending.AddDeletions(&c.deletions, at)
 	}
-	if err := c.tx.view.tree.AddDeletions(&c.deletions, at); err != nil {
+	if err := c.view.tree.AddDeletions(&c.deletions, at); err != nil {
 		return err
 	}
 	if c.snapshot.Cover = nil; !c.deletions.Empty() {
@@ -78,7 +78,7 @@ func (c *iteratorCore) cover() error {
 // where it covers them. The memtable that takes the writes grows newer.
 func (c *iteratorCore) setAges() {
 	for i, t := range c.memtables {
-		if t != c.tx.view.tables[0] {
+		if t != c.view.tables[0] {
 			c.inputs[i].MaxSeq = t.LastSeq()
 		}
 	}

@@ -206,11 +206,12 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 		return nil, p, err
 	}
 	var r *values.Reader
+	view := tx.view
 	switch own := seq == 0 || seq > base.SeqNumMax; {
 	case own && tx.writes != nil:
 		r, err = tx.streamOf(p)
-	case tx.view != nil:
-		r, err = tx.view.tree.Values(p.File)
+	case view != nil:
+		r, err = view.tree.Values(p.File)
 	default:
 		err = ErrTxnDone
 	}

@@ -62,9 +62,10 @@ func (tx *Txn) end() {
 	if tx.done {
 		return
 	}
-	tx.done = true
-	if len(tx.open.iterators) > 0 || invariant.Enabled {
-		tx.closeIterators()
+	if invariant.Enabled || tx.open.lentFirst {
+		tx.closeIterators(true)
+	} else {
+		tx.done = true
 	}
 	tx.decoded.Reset()
 	tx.view, tx.ctx = nil, nil
@@ -78,14 +79,26 @@ func (tx *Txn) end() {
 	}
 }
 
-func (tx *Txn) closeIterators() {
-	for len(tx.open.iterators) > 0 {
-		tx.open.iterators[len(tx.open.iterators)-1].Close()
+// closeIterators closes those that are open, and ends the transaction for its
+// users if done is set. A goroutine that should have ended before may be opening
+// and closing iterators all the while: each of its iterators is closed here, or by
+// itself, or refused.
+func (tx *Txn) closeIterators(done bool) {
+	open := &tx.open
+	open.Lock()
+	tx.done = done
+	iterators, lent := open.iterators, open.lent
+	if len(iterators) > 0 {
+		open.iterators = nil
 	}
-	for _, b := range tx.open.lent {
+	open.lent = nil
+	open.Unlock()
+	for _, it := range iterators {
+		it.closeAtEnd()
+	}
+	for _, b := range lent {
 		invariant.Mangle(b)
 	}
-	tx.open.lent = nil
 }
 
 // lend returns b, which the user may look at until the transaction ends. With
@@ -220,6 +233,10 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	if err := checkKey(key); err != nil {
 		return nil, base.Meta{}, 0, err
 	}
+	view := tx.view
+	if view == nil {
+		return nil, base.Meta{}, 0, ErrTxnDone // it has just ended, under somebody's hands
+	}
 	hash := base.Hash(key, tx.db.hashSeed)
 	if w := tx.writes; w != nil {
 		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
@@ -234,14 +251,14 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 			w.reads.AddKey(key, hash)
 		}
 	}
-	if len(tx.view.tables) > 1 {
+	if len(view.tables) > 1 {
 		warm := uint64(0)
-		for _, t := range tx.view.tables {
+		for _, t := range view.tables {
 			warm += t.Warm(hash)
 		}
 		runtime.KeepAlive(warm)
 	}
-	for _, t := range tx.view.tables {
+	for _, t := range view.tables {
 		v, m, seq, ok := t.Get(key, hash, tx.seq)
 		// What a range deletion hides here, it hides in all that is older.
 		if t.HasDeletions() && t.Cover(key, tx.seq) > seq {
@@ -251,7 +268,7 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 			return tx.show(v, m, seq)
 		}
 	}
-	v, m, seq, ok, err := tx.get(key, hash)
+	v, m, seq, ok, err := tx.get(view, key, hash)
 	if err != nil {
 		return nil, base.Meta{}, 0, err
 	}
@@ -420,7 +437,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.closeIterators() // they tell what they have read, which the pipeline may replace
+	tx.closeIterators(false) // they tell what they have read, which the pipeline may replace
 	r.keep(&tx.slot)
 	w := tx.writes
 	w.turn++
@@ -467,7 +484,7 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	}
 	// The request goes on as a transaction of its own, so that this one is
 	// ended for its holder whatever the pipeline is doing.
-	tx.closeIterators()
+	tx.closeIterators(false)
 	tx.decoded.Reset()
 	r.keep(&tx.slot)
 	ctx := tx.context()
