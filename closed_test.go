@@ -102,6 +102,8 @@ func TestAReaderOfAValueEndsWithErrClosedWhenTheDatabaseIsClosed(t *testing.T) {
 		mustOK(t, err)
 		_, err = r.Read(make([]byte, 1))
 		mustOK(t, err)
+		_, err = r.Seek(3<<20, io.SeekStart)
+		mustOK(t, err)
 		mustOK(t, db.Close())
 		names, err := disk.List("/db")
 		mustOK(t, err)
@@ -110,8 +112,9 @@ func TestAReaderOfAValueEndsWithErrClosedWhenTheDatabaseIsClosed(t *testing.T) {
 				mustOK(t, disk.Remove(disk.Join("/db", name)))
 			}
 		}
-		_, err = r.Seek(3<<20, io.SeekStart)
-		mustOK(t, err)
+		if _, err := r.Seek(0, io.SeekStart); !errors.Is(err, ErrClosed) {
+			t.Errorf("files gone %t: Seek: %v", gone, err)
+		}
 		if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("files gone %t: reading on: %d bytes, %v", gone, n, err)
 		}

@@ -24,6 +24,17 @@ func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
 // ended reports whether what the item holds may be somebody else's memory.
 func (i Item) ended() bool { return i.tx != nil && i.tx.done }
 
+// check reports why nothing can be read for the item.
+func (i Item) check() error {
+	switch {
+	case i.tx == nil:
+		return nil
+	case i.ended():
+		return ErrTxnDone
+	}
+	return i.tx.check()
+}
+
 // Value returns the value, borrowed until the transaction ends. It is nil when
 // the item comes from an iterator over keys only.
 func (i Item) Value() ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -173,6 +174,58 @@ func TestItemsOfAnEndedTransactionAreRefused(t *testing.T) {
 	if v, err := (stoat.Item{}).Value(); v != nil || err != nil {
 		t.Errorf("the zero Item has a value: %v, %v", v, err)
 	}
+}
+
+// The file that a reader reads from may be gone when its transaction has ended, and
+// its bytes be another value's: it says so, also where nothing has changed yet.
+func TestReadersOfAnEndedTransactionAreRefused(t *testing.T) {
+	t.Parallel()
+	db := openMem(t)
+	values := map[string][]byte{"short": []byte("v"), "apart": make([]byte, 1000), "streamed": make([]byte, 3<<20)}
+	write := func(tx *stoat.Txn) error {
+		return errors.Join(
+			tx.Set([]byte("short"), values["short"]), tx.Set([]byte("apart"), values["apart"]),
+			tx.SetReader([]byte("streamed"), bytes.NewReader(values["streamed"])))
+	}
+	must(t, db.Update(write))
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	readers := make(map[string]io.ReadSeeker)
+	open := func(what string, tx *stoat.Txn) {
+		for key, value := range values {
+			item, err := tx.GetItem([]byte(key))
+			must(t, err)
+			r, err := item.Reader()
+			must(t, err)
+			readers[what+key] = r
+			if key != "apart" { // of one nothing was read
+				if all, err := io.ReadAll(r); err != nil || !bytes.Equal(all, value) {
+					t.Errorf("%s%s: %d bytes, error %v", what, key, len(all), err)
+				}
+				_, err = r.Seek(0, io.SeekStart)
+				must(t, err)
+			}
+		}
+	}
+	must(t, db.View(func(tx *stoat.Txn) error { open("View: ", tx); return nil }))
+	tx := begin(t, db, stoat.ReadOnly)
+	open("Begin: ", tx)
+	tx.Discard()
+	tx = begin(t, db, stoat.ReadWrite)
+	must(t, write(tx))
+	open("own: ", tx)
+	must(t, tx.Commit())
+	refused := func(when string) {
+		for what, r := range readers {
+			n, err := r.Read(make([]byte, 1))
+			wantError(t, fmt.Sprintf("%s: %s: Read of %d bytes", when, what, n), err, stoat.ErrTxnDone)
+			_, err = r.Seek(0, io.SeekStart)
+			wantError(t, fmt.Sprintf("%s: %s: Seek", when, what), err, stoat.ErrTxnDone)
+		}
+	}
+	refused("at once")
+	must(t, db.Update(write))
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	refused("when the values are gone")
 }
 
 func TestReadOnlyTransactionRefusesWrites(t *testing.T) {

@@ -219,9 +219,17 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 }
 
 // Reader returns a reader of the value, which needs little memory however long
-// the value is. It may be used until the transaction ends, or the database is
-// closed.
-func (i Item) Reader() (value io.ReadSeeker, err error) {
+// the value is. Once the transaction has ended it answers ErrTxnDone, and once the
+// database or the transaction's context has, what the transaction answers.
+func (i Item) Reader() (io.ReadSeeker, error) {
+	r, err := i.reader()
+	if err != nil {
+		return nil, err
+	}
+	return itemReader{i, r}, nil
+}
+
+func (i Item) reader() (value io.ReadSeeker, err error) {
 	if i.ended() || i.entry.Meta.Kind != base.KindPointer || i.keysOnly {
 		v, err := i.ValueCopy(nil)
 		return bytes.NewReader(v), err
@@ -234,6 +242,27 @@ func (i Item) Reader() (value io.ReadSeeker, err error) {
 		return nil, err
 	}
 	return r.NewValueReader(p, i.entry.Key, i.entry.Seq)
+}
+
+// An itemReader reads the value of an item for as long as the transaction is open.
+// After that the file may be gone, and would seem to be damaged.
+type itemReader struct {
+	item  Item
+	value io.ReadSeeker
+}
+
+func (r itemReader) Read(b []byte) (int, error) {
+	if err := r.item.check(); err != nil {
+		return 0, err
+	}
+	return r.value.Read(b)
+}
+
+func (r itemReader) Seek(offset int64, whence int) (int64, error) {
+	if err := r.item.check(); err != nil {
+		return 0, err
+	}
+	return r.value.Seek(offset, whence)
 }
 
 // dropStreams lets go of the values that the transaction of w was given as
