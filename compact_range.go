@@ -152,21 +152,26 @@ func (c *compaction) eachInRoom(step func() (bool, error)) error {
 	return c.each(&c.db.compacting, step)
 }
 
-// runGather gathers and collects in turns: each makes room for the other.
+// runGather gathers and collects in turns: each makes room for the other. It ends
+// with a round that finds nothing to gather, but not with the first, for which there
+// may have been no room before that was collected.
 func (c *compaction) runGather() error {
 	for _, f := range c.db.manifest.State().Version.Values {
 		c.gatherMax += int64(f.Bytes)
 	}
-	for gathered := int64(-1); gathered != c.gathered; {
-		gathered = c.gathered
+	for first := true; ; first = false {
+		gathered := c.gathered
 		if err := c.each(&c.db.compacting, c.gather); err != nil {
 			return err
 		}
 		if err := c.runCollect(); err != nil {
 			return err
 		}
+		if c.gathered == gathered && !first {
+			return nil
+		}
+		c.db.sweep() // what waits to be deleted takes room as well
 	}
-	return nil
 }
 
 func (c *compaction) runCollect() error {

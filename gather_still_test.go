@@ -22,6 +22,7 @@ const (
 type gatherScene struct {
 	*testing.T
 	keys   int
+	opts   Options // FS and Durability are the scene's
 	disk   *openCount
 	faults *vfs.Faults
 	db     *DB
@@ -59,9 +60,20 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 	t.Helper()
 	s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: vfs.NewMem()}}
 	s.open()
+	s.scatter(files, 1)
+	if jumps := s.db.Stats().ValueJumps; jumps < int64(keys)-2 { // there may be two tables
+		t.Fatalf("%d jumps between %d values", jumps, keys)
+	}
+	return s
+}
+
+// scatter writes keys, each with its value in another file than the one before.
+// Of those of a file it writes only one in so many.
+func (s *gatherScene) scatter(files, every int) {
+	s.Helper()
 	for file := range files {
 		s.must(s.db.Update(func(tx *Txn) error {
-			for k := file; k < keys; k += files {
+			for k := file; k < s.keys; k += files * every {
 				if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
 					return err
 				}
@@ -76,10 +88,6 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 		}
 	}
 	s.sink()
-	if jumps := s.db.Stats().ValueJumps; jumps < int64(keys)-2 { // there may be two tables
-		t.Fatalf("%d jumps between %d values", jumps, keys)
-	}
-	return s
 }
 
 // sink merges all tables into the last level. Values stay where they are.
@@ -108,7 +116,9 @@ func (s *gatherScene) open() {
 	s.Helper()
 	s.faults = vfs.NewFaults(s.disk)
 	var err error
-	s.db, err = openDriven("/db", &Options{FS: s.faults, Durability: Buffered}, still{})
+	opts := s.opts
+	opts.FS, opts.Durability = s.faults, Buffered
+	s.db, err = openDriven("/db", &opts, still{})
 	s.must(err)
 }
 
@@ -185,6 +195,28 @@ func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 	s.mustHaveAll()
 	s.must(s.db.Close())
 	s.open()
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+// Garbage takes the room that a gathering needs until it is collected.
+func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
+	t.Parallel()
+	s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: vfs.NewMem()}, opts: Options{MemtableSize: 64 << 10}}
+	s.open()
+	s.scatter(gatherFiles, 1)
+	s.scatter(gatherFiles, 2)
+	if before := s.db.Stats(); before.ValueJumps < gatherKeys-2 || before.ValueGarbage == 0 {
+		t.Fatalf("%d jumps, %d bytes of garbage", before.ValueJumps, before.ValueGarbage)
+	}
+	if _, due := s.db.pickGathering(true); due {
+		t.Fatal("there is room for a gathering at once")
+	}
+	s.must(s.db.Compact(t.Context(), CompactOptions{}))
+	if after := s.db.Stats(); after.ValueJumps != 0 || after.ValueGarbage != 0 || after.GarbageFiles != 0 {
+		t.Errorf("%d jumps between %d files, %d bytes of garbage, %d files wait to be deleted",
+			after.ValueJumps, after.Values, after.ValueGarbage, after.GarbageFiles)
+	}
 	s.mustHaveAll()
 	s.must(s.db.Close())
 }
