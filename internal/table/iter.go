@@ -174,7 +174,7 @@ func (it *Iter) loadMapped() error {
 	if it.searched != b {
 		it.v = r.viewVerified(b)
 	}
-	if it.opts.KeysOnly && !it.v.mayPoint() {
+	if it.opts.KeysOnly && !it.v.points() {
 		it.values = r.unread(&it.v)
 		return nil
 	}

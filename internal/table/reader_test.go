@@ -105,9 +105,53 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAKeyOnlyIteratorReadsNoValues(t *testing.T) {
+// Blocks of entries that are not all alike have a column of flags.
+func TestAKeyOnlyIteratorReadsNoValuesButOfBlocksWithPointers(t *testing.T) {
 	t.Parallel()
-	entries := manyEntries(500)
+	for name, c := range map[string]struct {
+		change func(i int, e *base.Entry)
+		reads  bool
+	}{
+		"all alike":     {func(int, *base.Entry) {}, false},
+		"some expire":   {func(i int, e *base.Entry) { e.Meta.ExpiresAt = uint64(i%20/19) * 1e12 }, false},
+		"some deleted":  {func(i int, e *base.Entry) { e.Meta.Kind = kindOneIn(20, i, base.KindDelete) }, false},
+		"one in a file": {func(i int, e *base.Entry) { e.Meta.Kind = kindOneIn(500, i, base.KindPointer) }, true},
+		"one in a file that expires": {func(i int, e *base.Entry) {
+			e.Meta.Kind, e.Meta.ExpiresAt = kindOneIn(500, i, base.KindPointer), uint64(i%500/499)*1e12
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entries := manyEntries(500)
+			for i := range entries {
+				if c.change(i, &entries[i]); entries[i].Meta.Kind == base.KindDelete {
+					entries[i].Value = nil
+				}
+			}
+			r := mustOpen(t, withBadValues(t, entries), ReaderOptions{})
+			for _, o := range []IterOptions{{KeysOnly: true}, {KeysOnly: true, Unmapped: true}, {KeysOnly: true, Reverse: true}, {}} {
+				it := r.NewIter(o)
+				it.Seek(nil)
+				got, err := drain(it, rand.New(rand.NewPCG(1, 1)), 1<<20)
+				if reads := err != nil || len(got) != len(entries); reads != (c.reads || !o.KeysOnly) {
+					t.Errorf("%+v: %d entries, %v", o, len(got), err)
+				}
+			}
+		})
+	}
+}
+
+// kindOneIn returns kind for the last of so many, and that of a value for others.
+func kindOneIn(n, i int, kind base.Kind) base.Kind {
+	if i%n == n-1 {
+		return kind
+	}
+	return base.KindSet
+}
+
+// withBadValues returns a table whose values are damaged in each block.
+func withBadValues(t *testing.T, entries []base.Entry) []byte {
+	t.Helper()
 	data, _ := mustBuild(t, entries, WriterOptions{})
 	foot, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
 	if err != nil {
@@ -117,15 +161,7 @@ func TestAKeyOnlyIteratorReadsNoValues(t *testing.T) {
 		e := decodeBlockEntry(data[foot.directoryOff()+b*blockEntrySize:])
 		data[e.valOff] ^= 1
 	}
-	r := mustOpen(t, data, ReaderOptions{})
-	for _, o := range []IterOptions{{KeysOnly: true}, {KeysOnly: true, Unmapped: true}, {KeysOnly: true, Reverse: true}, {}} {
-		it := r.NewIter(o)
-		it.Seek(nil)
-		got, err := drain(it, rand.New(rand.NewPCG(1, 1)), 1<<20)
-		if o.KeysOnly != (err == nil && len(got) == len(entries)) {
-			t.Errorf("%+v: %d entries, %v", o, len(got), err)
-		}
-	}
+	return data
 }
 
 // TestUnmappedValuesSurviveTheNextFill holds what a merge relies on.

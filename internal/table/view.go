@@ -306,7 +306,12 @@ func (v *view) checkEnds(suffixes int) error {
 	return nil
 }
 
-// mayPoint reports whether the block may have an entry of base.KindPointer.
-func (v *view) mayPoint() bool {
-	return v.hasFlags || base.Kind(v.flags&flagKind) == base.KindPointer
+// points reports whether the block has an entry of base.KindPointer.
+func (v *view) points() bool {
+	const pointer = byte(base.KindPointer)
+	if !v.hasFlags {
+		return v.flags&flagKind == pointer
+	}
+	flags := v.part[v.oFlags:v.oExpiries] // of the bits that view.check lets through
+	return bytes.IndexByte(flags, pointer) >= 0 || bytes.IndexByte(flags, pointer|flagExpires) >= 0
 }

@@ -53,7 +53,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 		return view{}, nil, err
 	}
 	v := makeView(e, part)
-	if opts.KeysOnly && !v.mayPoint() {
+	if opts.KeysOnly && !v.points() {
 		return v, r.unread(&v), nil
 	}
 	n := int64(e.valLen)
