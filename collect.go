@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -32,6 +33,7 @@ type haul struct {
 	now, next []values.Choice
 	copied    uint64 // by those of now
 	memory    uint64 // about what it takes to know what is live in all of them
+	idle      bool   // it is worth doing only while nobody commits
 }
 
 const (
@@ -69,12 +71,17 @@ func (h haul) without(out func(values.Choice) bool) haul {
 // of many needs no more space than one of few.
 func (d *DB) collect(h haul, known *survey, stop func() error) error {
 	c := collection{db: d, known: known, stop: stop, started: time.Now()}
+	if h.idle {
+		c.stop = c.yielding(stop)
+	}
 	d.at(pointPicked)
 	err := c.run(h)
 	if c.done.Files > 0 {
 		c.done.Took = time.Since(c.started)
 		d.work.collected(c.done.Files, c.done.OutputBytes, c.done.Took)
-		d.admission.collected(c.done.InputBytes-c.done.OutputBytes, c.done.InputBytes, c.started)
+		if !c.napped.Load() { // or it says nothing of how fast garbage can be collected
+			d.admission.collected(c.done.InputBytes-c.done.OutputBytes, c.done.InputBytes, c.started)
+		}
 		d.emit(c.done)
 	}
 	if err != nil {
@@ -89,6 +96,7 @@ type collection struct {
 	known   *survey
 	stop    func() error
 	started time.Time
+	napped  atomic.Bool // others came first at some time
 
 	mu     sync.Mutex // guards what follows
 	queue  []*manifest.ValueFile
@@ -137,6 +145,41 @@ func (c *collection) run(h haul) error {
 	}
 	all.Wait()
 	return c.failed
+}
+
+// collectNap is for how long each of the goroutines of a collection that can wait
+// rests after each piece of its work, a megabyte of copies, while somebody commits.
+const collectNap = 100 * time.Millisecond
+
+// yielding returns stop, which then also takes a nap when somebody commits and
+// nothing but idleness has asked for the collection. What is under way goes on after
+// it, slowly, rather than being given up: who commits every few seconds would have
+// the same copies begun over and over.
+func (c *collection) yielding(stop func() error) func() error {
+	return func() error {
+		if err := stop(); err != nil || !c.canWait() {
+			return err
+		}
+		c.napped.Store(true)
+		nap := time.NewTimer(collectNap)
+		defer nap.Stop()
+		select {
+		case <-c.db.background.stopped.Done():
+		case <-nap.C:
+		}
+		return stop()
+	}
+}
+
+// canWait reports whether users come first: somebody commits, nobody waits for the
+// collection, and there is nothing to collect for as long as the database is busy.
+// Who drives the work says himself when it is done.
+func (c *collection) canWait() bool {
+	d := c.db
+	if now, _ := d.calm(); d.driver != nil || now == idling || d.collecting.awaited() {
+		return false
+	}
+	return len(d.pickCollection(d.pressure(false)).now) == 0
 }
 
 // findLive makes known what is live in the files of the queue. If that is known of

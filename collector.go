@@ -103,10 +103,12 @@ func (d *DB) collectStep() error {
 func (d *DB) tidyValues(idle bool, known *survey) (due bool, err error) {
 	d.collecting.Lock()
 	defer d.collecting.Unlock()
-	h := d.pickCollection(d.pressure(idle && !d.gatheringDue()))
+	pressure := d.pressure(idle && !d.gatheringDue())
+	h := d.pickCollection(pressure)
 	if len(h.now) == 0 {
 		return false, nil
 	}
+	h.idle = pressure == values.Idle
 	return true, d.collect(h, known, d.room.sparing(d.stopped))
 }
 
