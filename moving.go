@@ -136,7 +136,7 @@ func (m *moving) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, e
 	if err = guard(func() error {
 		from, err := m.source(p.File)
 		if err == nil {
-			err = m.ready()
+			err = m.ready(p.Length)
 		}
 		if err == nil {
 			to, err = from.Copy(m.writer, values.Live{Pointer: p, Key: e.Key, Seq: e.Seq})

@@ -11,7 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
-// valueFileSize is about how large value files become.
+// valueFileSize is how large value files become. A value for which that is too little
+// has a file of its own.
 const valueFileSize = 128 << 20
 
 // A placement decides where values lie when memtables become tables: short
@@ -47,7 +48,7 @@ func (p *placement) place(e *base.Entry) (manifest.ValueRef, bool, error) {
 // append writes the value of e as that of version seq, and puts the pointer in
 // its place, which is valid until the next call.
 func (p *placement) append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, error) {
-	if err := p.ready(); err != nil {
+	if err := p.ready(int64(len(e.Value))); err != nil {
 		return manifest.ValueRef{}, err
 	}
 	at, err := p.writer.Append(e.Key, seq, e.Value)
@@ -57,9 +58,9 @@ func (p *placement) append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, e
 	return p.point(e, at), nil
 }
 
-// ready makes sure that there is a file for another value.
-func (p *placement) ready() error {
-	if p.writer != nil && p.writer.Size() >= valueFileSize {
+// ready makes sure that there is a file for another value of so many bytes.
+func (p *placement) ready(bytes int64) error {
+	if p.writer != nil && !p.writer.Empty() && p.writer.Size()+bytes > valueFileSize {
 		if err := p.finish(); err != nil {
 			return err
 		}
