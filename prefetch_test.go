@@ -2,6 +2,7 @@ package stoat_test
 
 import (
 	"bytes"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -96,6 +97,41 @@ func TestPrefetchReadsTheNextValuesTogetherUnlessTheyAreInMemory(t *testing.T) {
 	mustSeeAll(t, db, keys, 1, stoat.IterOptions{})
 	if n := asked.Swap(0); n > 0 {
 		t.Errorf("%d requests for values in memory", n)
+	}
+	must(t, db.Close())
+}
+
+func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
+	t.Parallel()
+	const keys = 700
+	disk := vfs.NewMem()
+	db := valuesApart(t, disk, keys)
+	names, err := disk.List(dbDir)
+	must(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".values") {
+			must(t, disk.Remove(disk.Join(dbDir, name)))
+		}
+	}
+	for _, o := range []stoat.IterOptions{{KeysOnly: true}, {KeysOnly: true, Reverse: true}, {}} {
+		must(t, db.View(func(tx *stoat.Txn) error {
+			it := tx.Iterator(o)
+			defer it.Close()
+			n, missed := 0, 0
+			for it.Next() {
+				if i := n; o.Reverse && !bytes.Equal(it.Key(), treeKey(keys-1-i)) || !o.Reverse && !bytes.Equal(it.Key(), treeKey(i)) {
+					t.Fatalf("%+v: key %d is %q", o, i, it.Key())
+				}
+				if n++; !o.KeysOnly && it.Value() == nil {
+					missed++
+					break
+				}
+			}
+			if err := it.Err(); o.KeysOnly && (n != keys || err != nil) || !o.KeysOnly && (missed == 0 || err == nil) {
+				t.Errorf("%+v: %d keys, %v", o, n, err)
+			}
+			return nil
+		}))
 	}
 	must(t, db.Close())
 }
