@@ -13,6 +13,10 @@ import (
 // AheadSize is how many values are looked for together at most.
 const AheadSize = 64
 
+// prefetchGap is how far apart two records may lie that are fetched by one
+// request. What lies between costs less than another request.
+const prefetchGap = 16 << 10
+
 // Ahead looks for several values together, before anybody reads the first.
 // What leads to a value is a chain of cache misses, remap, mark, record, each
 // of which waits for the one before it. Here each step is done for all values

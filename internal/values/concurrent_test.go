@@ -10,7 +10,7 @@ import (
 )
 
 // TestManyReadWhileMemoryIsGivenBack reads from several goroutines, some in
-// parts, while another prefetches and gives the memory back.
+// parts, while another gives the memory back.
 func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(1, 7)), 200)
@@ -34,10 +34,7 @@ func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		for i := range 50 {
-			if err := r.Prefetch([]Pointer{values[i].p, values[i+100].p}); err != nil {
-				t.Error(err)
-			}
+		for range 50 {
 			if err := r.GiveBack(); err != nil {
 				t.Error(err)
 			}

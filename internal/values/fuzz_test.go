@@ -152,7 +152,6 @@ func survive(t *testing.T, data []byte, values []stored) {
 		_, err = r.NewValueReader(s.p, s.key, s.seq)
 		mustBeCorrupt(t, err)
 	}
-	mustBeCorrupt(t, r.Prefetch([]Pointer{{Offset: 80, Length: 48}}))
 	mustBeCorrupt(t, r.Verify(nil))
 	if _, _, err := rewrite(t, r, liveOf(values), 3); err != nil && !errors.Is(err, ErrNothingLive) && !errors.Is(err, base.ErrCorrupt) {
 		t.Fatal(err)

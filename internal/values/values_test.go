@@ -23,9 +23,6 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 		data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.ID(seed % 3)})
 		r := mustOpen(t, data, testSalt)
 		mustHave(t, r, values)
-		if err := r.Prefetch([]Pointer{values[3].p, values[1].p, {Offset: 8}}); err != nil {
-			t.Fatal(err)
-		}
 		if r.Gauge().Bytes() == 0 || r.Gauge().Bytes() > props.Size {
 			t.Fatalf("%d bytes in memory of %d", r.Gauge().Bytes(), props.Size)
 		}
