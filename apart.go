@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -123,7 +124,7 @@ func (d *DB) placeApart(ctx context.Context, r *request) error {
 		r.apart = append(r.apart, f.Num)
 		r.apartBytes += f.Size
 	}
-	if err := d.install(manifest.Edit{AddValues: files}, nil); err != nil {
+	if err := d.installApart(files, large); err != nil {
 		if d.manifest.Err() != nil {
 			d.backgroundFailed(err)
 			err = failed(err)
@@ -168,13 +169,39 @@ func (d *DB) writeApart(old *memtable.Table, p *placement) (pending *memtable.Ta
 		}
 	}
 	if err == nil {
-		err = p.finish()
+		err = p.seal()
 	}
 	if err != nil {
 		pending.Release()
 		return nil, err
 	}
 	return pending, nil
+}
+
+// seal finishes the last file and makes the names of all durable. Both wait for the
+// device, side by side unless somebody drives, who has one thread.
+func (p *placement) seal() error {
+	if p.db.driver != nil {
+		if err := p.finish(); err != nil {
+			return err
+		}
+		return p.db.syncNames()
+	}
+	named := make(chan error, 1)
+	go func() { named <- p.db.syncNames() }()
+	return errors.Join(p.finish(), <-named)
+}
+
+// installApart makes files a part of the database, whose names may be durable.
+func (d *DB) installApart(files []*manifest.ValueFile, named bool) error {
+	edit := manifest.Edit{AddValues: files}
+	if !named {
+		return d.install(edit, nil)
+	}
+	d.at(pointInstall)
+	d.installing.Lock()
+	defer d.installing.Unlock()
+	return d.installNamed(edit, nil)
 }
 
 // settle tells what has become of the values that a transaction wrote apart.

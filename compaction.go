@@ -25,11 +25,25 @@ func (d *DB) install(edit manifest.Edit, change func(v view) view) error {
 	d.load(&edit) // it takes long: others may install meanwhile
 	d.installing.Lock()
 	defer d.installing.Unlock()
-	if len(edit.AddTables)+len(edit.AddValues) > 0 && !mutant.On(mutant.NoTableDirSync) {
-		if err := d.fs.SyncDir(d.dir); err != nil {
+	if len(edit.AddTables)+len(edit.AddValues) > 0 {
+		if err := d.syncNames(); err != nil {
 			return err
 		}
 	}
+	return d.installNamed(edit, change)
+}
+
+// syncNames makes the names of all files durable that are there.
+func (d *DB) syncNames() error {
+	if mutant.On(mutant.NoTableDirSync) {
+		return nil
+	}
+	return d.fs.SyncDir(d.dir)
+}
+
+// installNamed is the rest of install, for files whose names are durable. The caller
+// holds installing.
+func (d *DB) installNamed(edit manifest.Edit, change func(v view) view) error {
 	edit.NextFile = manifest.Some(d.nextFile.Load())
 	if err := d.record(edit); err != nil {
 		return err
