@@ -42,15 +42,19 @@ type Options struct {
 	ValueThreshold int64
 
 	// LargeValueThreshold is the length in bytes from which the values of a
-	// transaction that has many such bytes are written once, straight to value
-	// files, instead of to the log first. Default: 4 KiB. Range: from
-	// ValueThreshold to 1 GiB.
+	// transaction that has two megabytes of them, or a quarter of MemtableSize if
+	// that is less, are written once, straight to value files, instead of to the
+	// log first. They lie in the order of the commits, and values of 4 KiB and more
+	// stay so until DB.Compact brings those of up to 64 KiB into the order of their
+	// keys. Default: 4 KiB. Range: from ValueThreshold to 1 GiB.
 	LargeValueThreshold int64
 
 	// Compression of values on the disk; keys are stored without what their
 	// neighbours have in common in any case. A database written with one setting
 	// may be opened with any other, which holds for what is written from then
-	// on. Default: CompressionNone.
+	// on. Values apart of less than 256 bytes or more than 256 KiB, and those given
+	// to SetReader that have a file of their own, are not compressed.
+	// Default: CompressionNone.
 	Compression Compression
 
 	// NumVersions is how many versions of a key are kept at least, for

@@ -26,8 +26,8 @@ type streamed struct {
 // SetReader gives key the value that r reads to its end, at most MaxValueSize
 // bytes, without holding all of it in memory: it goes straight to a file, which
 // is removed again if the transaction does not commit. It suits values of many
-// megabytes; Item.Reader reads them in the same way. One that ends within a
-// megabyte or less is not worth a file, and is kept in memory like those of Set.
+// megabytes; Item.Reader reads them in the same way. One that ends within two
+// megabytes or less is not worth a file, and is kept in memory like those of Set.
 func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	if err := tx.writable(key); err != nil {
 		return err

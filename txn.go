@@ -463,7 +463,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 // which waits for it. CommitVersion goes on to return 0.
 //
 // Before it returns, CommitAsync looks for conflicts, which may read files. Values
-// of Options.LargeValueThreshold or more that make a megabyte together it writes to
+// of Options.LargeValueThreshold or more that make two megabytes together it writes to
 // a file, and makes that durable. It waits while 64 MiB of other commits wait, for
 // a second at most while the disk is nearly full, and as long as Commit does before
 // it writes such values. A context of the transaction ends this with its error, and
