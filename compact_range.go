@@ -47,7 +47,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 		return ErrReadOnly
 	}
 	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
-		return fmt.Errorf("stoat: CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
+		return invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
 	return d.reclaim(ctx, "compact", compaction{db: d, o: o}, (*compaction).runCompact)
 }

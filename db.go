@@ -2,7 +2,6 @@ package stoat
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -18,7 +17,8 @@ import (
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
-// DB is an open database. All its methods may be called from any goroutine.
+// DB is an open database. All its methods may be called from any goroutine. Where
+// they take a context, nil is one that is never done.
 type DB struct {
 	opts     Options // immutable after Open
 	dir      string
@@ -165,11 +165,12 @@ func (d *DB) Begin(mode Mode) (*Txn, error) {
 // methods return its error.
 func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	if mode != ReadOnly && mode != ReadWrite {
-		return nil, fmt.Errorf("stoat: transaction mode is %d, want ReadOnly or ReadWrite", mode)
+		return nil, invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
 	}
 	if mode == ReadWrite && d.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
+	ctx = given(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -220,14 +221,22 @@ func (d *DB) release(slot *readerSlot) {
 // A read-only database cannot see to that. When its writer did not live to close
 // it, the last commits may be in the memory of the system alone: Sync is
 // ErrReadOnly then.
-func (d *DB) Sync() error {
+func (d *DB) Sync() error { return d.SyncContext(context.Background()) }
+
+// SyncContext is Sync with a context: once ctx is done it returns its error, unless
+// what it waits for is being written already.
+func (d *DB) SyncContext(ctx context.Context) error {
+	ctx = given(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if d.opts.ReadOnly && !d.closed.Load() {
 		if d.recovered.Unproven() {
 			return errUnproven
 		}
 		return nil
 	}
-	return d.commits.submit(context.Background(), &request{sync: true, ready: make(chan signal, 1)})
+	return d.commits.submit(ctx, &request{sync: true, ready: make(chan signal, 1)})
 }
 
 // Close ends the database: it refuses new transactions, waits for commits

@@ -54,6 +54,11 @@ var (
 	// in a format that this one does not know.
 	ErrVersion = base.ErrVersion
 
+	// ErrInvalid says that an argument or an option is none that there is, such as
+	// no function, an unknown mode, or a size out of range. The text names it.
+	// Nothing was done.
+	ErrInvalid = errors.New("stoat: invalid argument")
+
 	// ErrEmptyKey says that a key of no bytes was given.
 	ErrEmptyKey = errors.New("stoat: empty key")
 
@@ -69,7 +74,15 @@ var (
 var errUnproven = fmt.Errorf("%w: the end of the log is not known to be on the device", ErrReadOnly)
 
 // errNoName is what Open and Checkpoint say of an empty name.
-var errNoName = errors.New("stoat: the name of the directory is empty")
+var errNoName = invalid("the name of the directory is empty")
+
+// errNoFunction is what View, Update and those like them say of a nil function.
+var errNoFunction = invalid("the function is nil")
+
+// invalid returns ErrInvalid, and why.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
 
 // The bounds of keys and values, in bytes: 64 KiB, and 4 GiB less one byte. A key
 // has one byte at least.

@@ -36,6 +36,9 @@ func unguard(err *error) {
 
 // guardRead runs fn in tx.
 func guardRead(tx *Txn, fn func(tx *Txn) error) (err error) {
+	if fn == nil {
+		return errNoFunction
+	}
 	was := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(was)

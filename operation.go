@@ -9,6 +9,7 @@ import (
 // The context that it returns is done when the caller's is, or when Close wants
 // the end; interrupted tells which. Close waits until end has been called.
 func (d *DB) beginOperation(ctx context.Context) (_ context.Context, end func(), err error) {
+	ctx = given(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -23,6 +24,14 @@ func (d *DB) beginOperation(ctx context.Context) (_ context.Context, end func(),
 		cancel(nil)
 		b.running.Done()
 	}, nil
+}
+
+// given returns the context that a caller gave, of which none is one that never ends.
+func given(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
 }
 
 // enter counts the caller among what end waits for, unless it is too late.

@@ -1,7 +1,6 @@
 package stoat
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -165,28 +164,28 @@ func (o *Options) withDefaults() Options {
 // validate names the first field out of range.
 func (o *Options) validate() error {
 	if o.Durability != Synced && o.Durability != Buffered {
-		return fmt.Errorf("stoat: Options.Durability is %d, want Synced or Buffered", o.Durability)
+		return invalid("Options.Durability is %d, want Synced or Buffered", o.Durability)
 	}
 	if o.MemoryBudget < memoryBudgetMin || o.MemoryBudget > memoryBudgetMax {
-		return fmt.Errorf("stoat: Options.MemoryBudget is %d, want %d to %d",
+		return invalid("Options.MemoryBudget is %d, want %d to %d",
 			o.MemoryBudget, int64(memoryBudgetMin), int64(memoryBudgetMax))
 	}
 	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
-		return fmt.Errorf("stoat: Options.MemtableSize is %d, want %d to %d",
+		return invalid("Options.MemtableSize is %d, want %d to %d",
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
 	}
 	if o.ValueThreshold < valueThresholdMin || o.ValueThreshold > valueThresholdMax {
-		return fmt.Errorf("stoat: Options.ValueThreshold is %d, want %d to %d", o.ValueThreshold, valueThresholdMin, valueThresholdMax)
+		return invalid("Options.ValueThreshold is %d, want %d to %d", o.ValueThreshold, valueThresholdMin, valueThresholdMax)
 	}
 	if o.LargeValueThreshold < o.ValueThreshold || o.LargeValueThreshold > largeValueThresholdMax {
-		return fmt.Errorf("stoat: Options.LargeValueThreshold is %d, want %d to %d",
+		return invalid("Options.LargeValueThreshold is %d, want %d to %d",
 			o.LargeValueThreshold, o.ValueThreshold, int64(largeValueThresholdMax))
 	}
 	if o.Compression < CompressionNone || o.Compression > CompressionSmall {
-		return fmt.Errorf("stoat: Options.Compression is %d, want CompressionNone, CompressionFast or CompressionSmall", o.Compression)
+		return invalid("Options.Compression is %d, want CompressionNone, CompressionFast or CompressionSmall", o.Compression)
 	}
 	if o.NumVersions < 1 {
-		return fmt.Errorf("stoat: Options.NumVersions is %d, want 1 or more", o.NumVersions)
+		return invalid("Options.NumVersions is %d, want 1 or more", o.NumVersions)
 	}
 	return nil
 }

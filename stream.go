@@ -32,6 +32,9 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	if err := tx.writable(key); err != nil {
 		return err
 	}
+	if r == nil {
+		return invalid("the reader is nil")
+	}
 	var begun bytes.Buffer
 	atMost := tx.streamedFrom()
 	r = &givenReader{r: r, tx: tx}
@@ -48,8 +51,8 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 const emptyReadsMax = 100
 
 // A givenReader is a reader that SetReader was given. It ends with an error when
-// the transaction can not be used any more, which may be its own doing, and when
-// it gives nothing again and again.
+// the transaction can not be used any more, which may be its own doing, when it
+// gives nothing again and again, and when it gives what no reader can.
 type givenReader struct {
 	r     io.Reader
 	tx    *Txn
@@ -61,6 +64,9 @@ func (g *givenReader) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := g.r.Read(b)
+	if n < 0 || n > len(b) {
+		return 0, invalid("the reader says that it has read %d bytes of %d", n, len(b))
+	}
 	if g.empty++; n > 0 {
 		g.empty = 0
 	}

@@ -417,8 +417,8 @@ type CommitOption struct {
 }
 
 // WithDurability makes a commit wait for d instead of what the database's
-// options say; 0 is what they say. A commit with what is no Durability fails and
-// writes nothing.
+// options say; 0 is what they say. A commit with what is no Durability fails with
+// ErrInvalid and writes nothing.
 func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 
 // Commit validates what the transaction read and makes its writes durable and
@@ -509,7 +509,7 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 		case Synced, Buffered:
 			durability = o.durability
 		default:
-			return nil, fmt.Errorf("stoat: WithDurability(%d), want Synced or Buffered", o.durability)
+			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
 		}
 	}
 	w := tx.writes
