@@ -153,6 +153,41 @@ func TestOpenInAnotherProcessIsRefusedUntilItIsKilled(t *testing.T) {
 	must(t, db.Close())
 }
 
+// Whoever tidies up may take LOCK for something that a crash has left.
+func TestADatabaseInUseWhoseLockFileWasRemovedIsNotOpenedAgain(t *testing.T) {
+	t.Parallel()
+	refused := func(dir, what string) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+			if runtime.GOOS != "windows" {
+				t.Fatal(err)
+			}
+			return // it cannot be removed
+		}
+		wantLocked(t, dir, what)
+		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
+		if err == nil {
+			_ = db.Close() // the failure is that it opened
+		}
+		wantError(t, what+", to read", err, stoat.ErrLocked)
+	}
+	dir := t.TempDir()
+	db, err := stoat.Open(dir, nil)
+	must(t, err)
+	refused(dir, "beside this process")
+	must(t, db.Close())
+	kill := startHolder(t, dir)
+	refused(dir, "beside another process")
+	kill()
+	reader, err := stoat.Open(dir, &stoat.Options{ReadOnly: true}) // there is no LOCK
+	must(t, err)
+	must(t, reader.Close())
+	db, err = stoat.Open(dir, nil)
+	must(t, err)
+	must(t, db.Update(setOne))
+	must(t, db.Close())
+}
+
 func TestProcessesThatReadShareADatabaseAndKeepWritersOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

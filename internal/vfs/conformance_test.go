@@ -62,7 +62,7 @@ var behaviours = []struct {
 	{"StatTellsSizeAndKind", testStat},
 	{"LockExcludes", testLockExcludes},
 	{"SharedLockExcludesTheExclusiveOneAlone", testLockShared},
-	{"LockFileMayBeReplaced", testLockReplaced},
+	{"LockOutlivesItsFile", testLockOutlivesItsFile},
 	{"MapShowsContents", testMap},
 	{"MapAfterCutShowsZeros", testMapAfterCut},
 	{"MappingOutlivesFile", testMappingOutlivesFile},

@@ -332,52 +332,65 @@ func (m *Mem) markLocked(id uint64, reached map[uint64]bool) {
 type memLock struct {
 	mem    *Mem
 	ino    *inode
-	holds  int // what it adds to the lock of the inode
+	dir    *inode // of its directory
+	holds  int    // what it adds to the locks of both
 	closed atomic.Bool
 }
 
 // lockedAlone is the lock of an inode that somebody holds exclusively.
 const lockedAlone = -1
 
-// Lock takes the lock of a file, making the file if needed. The lock is one
-// of this disk: a clone knows nothing of it.
+// Lock takes the lock of a file, making the file if needed, and of its directory.
+// The lock is one of this disk: a clone knows nothing of it.
 func (m *Mem) Lock(name string) (io.Closer, error) {
 	m.before(Op{Kind: OpLock, Category: CatLock, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ino, err := m.findFileLocked(name)
-	if err == ErrNotExist {
-		ino, err = m.createLocked(name, CatLock)
-	}
-	if err == nil && ino.lock != 0 {
-		err = ErrLocked
-	}
+	ino, dir, err := m.lockableLocked(name, lockedAlone)
 	if err != nil {
 		return nil, pathErr(OpLock, name, err)
 	}
-	return m.holdLocked(ino, lockedAlone), nil
+	return m.holdLocked(ino, dir, lockedAlone), nil
 }
 
-// LockShared takes the shared lock of a file that exists.
+// LockShared takes the shared lock of a file that exists, and of its directory.
 func (m *Mem) LockShared(name string) (io.Closer, error) {
 	m.before(Op{Kind: OpLockShared, Category: CatLock, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ino, err := m.findFileLocked(name)
-	if err == nil && ino.lock == lockedAlone {
-		err = ErrLocked
-	}
+	ino, dir, err := m.lockableLocked(name, 1)
 	if err != nil {
 		return nil, pathErr(OpLockShared, name, err)
 	}
-	return m.holdLocked(ino, 1), nil
+	return m.holdLocked(ino, dir, 1), nil
 }
 
-// holdLocked takes the lock of an inode, which is free for it.
-func (m *Mem) holdLocked(ino *inode, holds int) *memLock {
+// lockableLocked returns a file and its directory, if the locks of both are free
+// for one who holds them so. For one who does so alone, the file is made.
+func (m *Mem) lockableLocked(name string, holds int) (ino, dir *inode, err error) {
+	free := func(lock int) bool { return lock == 0 || lock > 0 && holds > 0 }
+	if dir, _, err = m.parentLocked(name); err != nil {
+		return nil, nil, err
+	}
+	if !free(dir.lock) {
+		return nil, nil, ErrLocked
+	}
+	ino, err = m.findFileLocked(name)
+	if err == ErrNotExist && holds == lockedAlone {
+		ino, err = m.createLocked(name, CatLock)
+	}
+	if err == nil && !free(ino.lock) {
+		err = ErrLocked
+	}
+	return ino, dir, err
+}
+
+// holdLocked takes the locks of an inode and of its directory, which are free for it.
+func (m *Mem) holdLocked(ino, dir *inode, holds int) *memLock {
 	ino.lock += holds
+	dir.lock += holds
 	ino.handles++
-	return &memLock{mem: m, ino: ino, holds: holds}
+	return &memLock{mem: m, ino: ino, dir: dir, holds: holds}
 }
 
 // Close ends the lock.
@@ -388,6 +401,7 @@ func (l *memLock) Close() error {
 	l.mem.mu.Lock()
 	defer l.mem.mu.Unlock()
 	l.ino.lock -= l.holds
+	l.dir.lock -= l.holds
 	l.ino.handles--
 	l.mem.dropLocked(l.ino)
 	return nil

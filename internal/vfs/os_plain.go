@@ -163,7 +163,7 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 
 // lockOpened opens a file and takes its lock.
 func lockOpened(op OpKind, name string, flags int) (io.Closer, error) {
-	f, err := openFile(name, flags)
+	f, err := openLock(name, flags)
 	if err != nil {
 		return nil, pathErr(op, name, causeOf(err))
 	}

@@ -93,14 +93,19 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// A lock is an advisory lock on an open file description of its own. The
-// kernel drops it when the description goes, however the process ends, so it
-// is never stale; and as each Lock opens the file anew, a second one in the
-// same process meets the first as a stranger would.
+// A lock is an advisory lock on two open file descriptions of its own, of a file
+// and of its directory. The kernel drops it when the descriptions go, however the
+// process ends, so it is never stale; and as each Lock opens both anew, a second
+// one in the same process meets the first as a stranger would.
+//
+// The file is what others see, and all there is where a directory cannot be
+// locked. The directory stays when somebody removes the file.
 type lock struct {
-	fd   int
-	once sync.Once
+	dir, file int // dir is notLocked where the system locks no directories
+	once      sync.Once
 }
+
+const notLocked = -1
 
 func (osFS) Lock(name string) (io.Closer, error) {
 	return lockOpened(OpLock, name, openLockFile, unix.LOCK_EX)
@@ -112,31 +117,71 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 	}, unix.LOCK_SH)
 }
 
-// lockOpened opens a file and takes its lock.
+// lockOpened opens a file and its directory and takes their locks: that of the
+// directory first, so that of two who come at once one has both.
 func lockOpened(op OpKind, name string, opened func(string) (int, error), how int) (io.Closer, error) {
+	dir, err := lockDir(filepath.Dir(name), how)
+	if err != nil {
+		return nil, pathErr(op, name, err)
+	}
+	file, err := lockFile(name, opened, how)
+	if err != nil {
+		_ = unlock(dir) // the error is that of the file
+		return nil, pathErr(op, name, err)
+	}
+	return &lock{dir: dir, file: file}, nil
+}
+
+// lockDir opens a directory and takes its lock. It returns notLocked where that
+// cannot be for another reason than that somebody has it.
+func lockDir(dir string, how int) (int, error) {
+	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == unix.EMFILE || err == unix.ENFILE {
+		return notLocked, err
+	}
+	if err != nil {
+		return notLocked, nil // if it is not there, the file is not either
+	}
+	if err = flock(fd, how); err != nil {
+		_ = unix.Close(fd) // nothing was written through it
+		if err != ErrLocked {
+			err = nil
+		}
+		return notLocked, err
+	}
+	return fd, nil
+}
+
+// lockFile opens a file and takes its lock.
+func lockFile(name string, opened func(string) (int, error), how int) (int, error) {
 	for {
 		fd, err := opened(name)
 		if err != nil {
-			return nil, pathErr(op, name, err)
-		}
-		err = retryEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
-		if err == unix.EWOULDBLOCK {
-			err = ErrLocked
+			return notLocked, err
 		}
 		current := false
-		if err == nil {
+		if err = flock(fd, how); err == nil {
 			current, err = isCurrent(fd, name)
 		}
 		if err == nil && current {
-			return &lock{fd: fd}, nil
+			return fd, nil
 		}
 		_ = unix.Close(fd) // nothing was written through it
 		if err != nil {
-			return nil, pathErr(op, name, err)
+			return notLocked, err
 		}
 		// The file was removed or replaced between the open and the lock: what
 		// is locked now is not what others will open.
 	}
+}
+
+// flock takes the lock of fd if nobody has it.
+func flock(fd, how int) error {
+	err := retryEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
+	if err == unix.EWOULDBLOCK {
+		err = ErrLocked
+	}
+	return err
 }
 
 // openLockFile opens the file, or makes it.
@@ -169,13 +214,19 @@ func isCurrent(fd int, name string) (bool, error) {
 	return open.Dev == named.Dev && open.Ino == named.Ino, err
 }
 
-// Close ends the lock. It unlocks explicitly: a process that another
-// goroutine is just forking shares the description until it executes.
+// Close ends the lock.
 func (l *lock) Close() error {
 	err := ErrClosed
-	l.once.Do(func() {
-		err = retryEINTR(func() error { return unix.Flock(l.fd, unix.LOCK_UN) })
-		err = errors.Join(err, unix.Close(l.fd))
-	})
+	l.once.Do(func() { err = errors.Join(unlock(l.file), unlock(l.dir)) })
 	return err
+}
+
+// unlock ends the lock of fd and closes it. It unlocks explicitly: a process that
+// another goroutine is just forking shares the description until it executes.
+func unlock(fd int) error {
+	if fd == notLocked {
+		return nil
+	}
+	err := retryEINTR(func() error { return unix.Flock(fd, unix.LOCK_UN) })
+	return errors.Join(err, unix.Close(fd))
 }

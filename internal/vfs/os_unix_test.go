@@ -176,6 +176,26 @@ func TestLockThroughLinkedDirectoryIsTheSameLock(t *testing.T) {
 	must(t, fs.MkdirAll(linked)) // a link to a directory is one
 }
 
+func TestADirectoryThatCannotBeLockedLeavesTheLockOfTheFile(t *testing.T) {
+	t.Parallel()
+	fs, dir := OS(), t.TempDir()
+	file := fs.Join(dir, "LOCK")
+	fd, err := lockDir(fs.Join(dir, "gone"), unix.LOCK_EX)
+	if fd != notLocked || err != nil {
+		t.Fatalf("got descriptor %d, error %v", fd, err)
+	}
+	fd, err = lockFile(file, openLockFile, unix.LOCK_EX)
+	must(t, err)
+	held := &lock{dir: notLocked, file: fd}
+	_, err = fs.Lock(file)
+	wantIs(t, err, ErrLocked)
+	closeFile(t, held)
+	wantIs(t, held.Close(), ErrClosed)
+	again, err := fs.Lock(file)
+	must(t, err)
+	closeFile(t, again)
+}
+
 // TestCloseDuringUseNeverHitsAnotherFile closes files while other goroutines
 // write them, and opens new files that take the descriptor numbers over.
 func TestCloseDuringUseNeverHitsAnotherFile(t *testing.T) {

@@ -11,6 +11,17 @@ import (
 // openFile is os.OpenFile for the flags O_RDONLY, O_RDWR, O_CREATE and O_EXCL,
 // but files that are open may be renamed and removed, as elsewhere.
 func openFile(name string, flags int) (*os.File, error) {
+	return openSharing(name, flags, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE)
+}
+
+// openLock is openFile of a file whose lock is about to be taken. It may not be
+// removed while it is open: then another one would have a lock of its own.
+func openLock(name string, flags int) (*os.File, error) {
+	return openSharing(name, flags, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE)
+}
+
+// openSharing opens a file that others may open for what share says.
+func openSharing(name string, flags int, share uint32) (*os.File, error) {
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, err
@@ -26,9 +37,7 @@ func openFile(name string, flags int) (*os.File, error) {
 	case flags&os.O_CREATE != 0:
 		how = windows.OPEN_ALWAYS
 	}
-	h, err := windows.CreateFile(path, access,
-		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE,
-		nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	h, err := windows.CreateFile(path, access, share, nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -138,13 +138,17 @@ type FS interface {
 	Stat(name string) (Info, error)
 
 	// Lock takes the exclusive lock of the named file, making the file if
-	// needed. It fails with ErrLocked while any other open of it, in this
-	// process or another, holds the lock. The lock ends when the returned
-	// Closer is closed or the process dies, in whatever way.
+	// needed, and of its directory. It fails with ErrLocked while any other open
+	// of either, in this process or another, holds its lock. The lock ends when
+	// the returned Closer is closed or the process dies, in whatever way.
+	//
+	// That of the directory is for the case that somebody removes the file. Where
+	// the system locks no directories, there is only the file's, which Windows
+	// does not let anybody remove while it is held.
 	Lock(name string) (io.Closer, error)
 
 	// LockShared takes the shared lock of the named file, which must exist and
-	// is not changed. Any number may hold it together, but not beside one who
+	// is not changed, and of its directory. Any number may hold it together, but not beside one who
 	// holds the exclusive lock: either fails with ErrLocked while the other is
 	// held.
 	LockShared(name string) (io.Closer, error)
