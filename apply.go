@@ -44,6 +44,7 @@ func (c *committer) build1(g *group, r *request, timeMs uint64) error {
 	g.sync = g.sync || r.sync
 	w := r.writes
 	if w == nil {
+		g.mark = true
 		return c.proveRecovered()
 	}
 	if !mutant.On(mutant.SkipGroupCheck) {

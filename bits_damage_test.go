@@ -1,10 +1,13 @@
 package stoat_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -52,6 +55,20 @@ func (img *bitsImage) flips(n int, seed uint64) []damage {
 	for range n {
 		file, offset := img.at(rng)
 		list = append(list, img.flip(file, offset, rng.IntN(8)))
+	}
+	return list
+}
+
+// flipsAtEnd is a bit of every fourth byte of what was written last to the log.
+func (img *bitsImage) flipsAtEnd(t *testing.T) []damage {
+	t.Helper()
+	file := slices.IndexFunc(img.files, func(path string) bool { return strings.HasSuffix(path, ".log") })
+	content, err := readFile(img.disk, img.files[file])
+	must(t, err)
+	end := int64(len(bytes.TrimRight(content, "\x00")))
+	var list []damage
+	for offset := end - 320; offset < end; offset += 4 {
+		list = append(list, img.flip(file, offset, int(offset/4%8)))
 	}
 	return list
 }

@@ -28,10 +28,12 @@ type bitsImage struct {
 	m     *model.Map
 	files []string
 	sizes []int64
-	// unclosed says that the power was cut instead of a close. Then nothing
-	// behind the last commit proves that it was durable: a flipped bit in it
-	// looks as if it had never been finished, and it is not there.
+	// unclosed says that the process died, or the power was cut, instead of a close.
 	unclosed bool
+	// unmarked says that nothing behind the last commit proves that it was durable:
+	// a flipped bit in it looks as if it had never been finished, and it is not
+	// there.
+	unmarked bool
 	// used is, for each file, the sectors that are not all zeros.
 	used [][]int64
 }
@@ -52,7 +54,9 @@ func TestBits(t *testing.T) {
 		if flips < 0 {
 			damages = img.everyFlip()
 		}
-		if !img.unclosed {
+		if img.unclosed {
+			damages = append(damages, img.flipsAtEnd(t)...)
+		} else {
 			damages = append(damages, img.sectors(flips/3, seed)...)
 			damages = append(damages, img.lengths(flips/6, seed)...)
 			damages = append(damages, img.wholeFiles()...)
@@ -117,7 +121,7 @@ func (img *bitsImage) try(d damage, tally *bitsTally) error {
 	}
 	err = db.View(func(tx *stoat.Txn) error {
 		least := img.m.Last()
-		if img.unclosed {
+		if img.unmarked {
 			least--
 		}
 		if v := tx.ReadVersion(); v > img.m.Last() || v < least && !d.rollback {
@@ -190,7 +194,13 @@ func bitsImages(t *testing.T) []*bitsImage {
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
-	return []*bitsImage{one, several, segments, last, tables, compressed, newUnclosedImage(t)}
+	cut := newUnclosedImage(t, "not closed", func(r *modelRun) *vfs.Mem { return r.fs.Crash(vfs.CrashKeepNone, nil) })
+	cut.unmarked = true
+	idle := newUnclosedImage(t, "synced and not closed", func(r *modelRun) *vfs.Mem {
+		must(t, r.db.Sync())
+		return r.fs.Clone()
+	})
+	return []*bitsImage{one, several, segments, last, tables, compressed, cut, idle}
 }
 
 func must(t *testing.T, err error) {
@@ -221,14 +231,14 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 	return img
 }
 
-// newUnclosedImage runs a database until the power is cut.
-func newUnclosedImage(t *testing.T) *bitsImage {
+// newUnclosedImage runs a database until its end, of which left is what there is.
+func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
 	t.Helper()
 	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
 	must(t, err)
 	commitSome(t, r, 20, 60)
-	img := &bitsImage{name: "not closed", unclosed: true, m: r.m, disk: r.fs.Crash(vfs.CrashKeepNone, nil)}
+	img := &bitsImage{name: name, unclosed: true, m: r.m, disk: left(r)}
 	must(t, r.close())
 	img.survey(t)
 	return img

@@ -160,6 +160,7 @@ type group struct {
 	lastSeq base.SeqNum
 	timeMs  uint64 // in the log with its members
 	sync    bool
+	mark    bool          // somebody called DB.Sync
 	refused error         // why there is no room for what the members write
 	err     error         // set before finished is closed
 	after   *group        // the group before, until it has finished
@@ -451,7 +452,24 @@ func (c *committer) lead(ctx context.Context, own *request) bool {
 		c.db.work.syncTime.Add(time.Since(started))
 	}
 	c.publish(g)
+	if g.mark && g.err == nil {
+		c.mark()
+	}
 	return c.finish(g, own)
+}
+
+// mark makes the log say how far it is durable, which the next commit would say
+// otherwise.
+func (c *committer) mark() {
+	l := c.db.log.Load()
+	if l == nil {
+		return
+	}
+	c.build.Lock()
+	defer c.build.Unlock()
+	// Nothing is lost without it, and a log that cannot be written is told of by the
+	// next commit.
+	_ = l.Mark()
 }
 
 // begin takes the next group once there is memory for it, and leaves build

@@ -26,8 +26,13 @@ const flushBytes = 128 << 20
 // manifest makes them live and says from where the log is still needed, then
 // a new view shows them in place of the memtables.
 
-// flushStep flushes what waits. It asks to be called again by being woken.
+// flushStep flushes what waits. It asks to be called again by being woken, or for
+// when it is calmer; in a pause it first marks the end of the log. That would cost
+// a write for each commit, were it not left to a pause.
 func (d *DB) flushStep() (time.Duration, error) {
+	if now, _ := d.background.quiet.calm(); now != busy {
+		d.commits.mark()
+	}
 	for {
 		due, err := d.flushNext()
 		if err != nil {

@@ -78,6 +78,10 @@ func (d *workload) step() {
 	case 7, 8, 9:
 		must(d.t, d.w.Flush())
 		d.flushed = d.built
+	case 10, 11:
+		must(d.t, d.w.Flush())
+		d.flushed = d.built
+		must(d.t, d.w.Mark())
 	default:
 		d.append()
 	}
@@ -124,6 +128,9 @@ func (d *workload) overlap() {
 	if d.rng.IntN(2) == 0 {
 		must(d.t, d.w.Flush())
 		d.flushed = d.built
+		if d.rng.IntN(2) == 0 {
+			must(d.t, d.w.Mark())
+		}
 		if d.rng.IntN(2) == 0 {
 			target := d.flushed
 			must(d.t, d.w.Sync())

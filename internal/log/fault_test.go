@@ -113,13 +113,24 @@ func (r *faultRun) append() bool {
 	return false
 }
 
+// mark marks the log. That it cannot is nobody's loss.
+func (r *faultRun) mark() {
+	r.t.Helper()
+	if err := r.w.Mark(); err != nil {
+		r.mustBeInjected("Mark", err)
+	}
+	if err := r.w.Err(); err != nil {
+		r.t.Fatalf("%s: a mark poisons: %v", r.what, err)
+	}
+}
+
 // checkPoisoned checks that a poisoned writer stays so, with its first error.
 func (r *faultRun) checkPoisoned() {
 	r.t.Helper()
 	first := r.w.Err()
 	for name, err := range map[string]error{
 		"Reserve": r.w.Reserve(1), "Flush": r.w.Flush(), "Sync": r.w.Sync(),
-		"Shrink": r.w.Shrink(), "Close": r.w.Close(),
+		"Shrink": r.w.Shrink(), "Mark": r.w.Mark(), "Close": r.w.Close(),
 	} {
 		if !errors.Is(err, first) {
 			r.t.Fatalf("%s: %s after %v: %v", r.what, name, first, err)
@@ -134,6 +145,9 @@ func (r *faultRun) script() bool {
 	for i := range 80 {
 		if !r.append() {
 			return false
+		}
+		if i%3 == 0 {
+			r.mark()
 		}
 		if i%10 == 9 {
 			r.release()

@@ -32,9 +32,24 @@ type segment struct {
 
 	// What follows is guarded by Writer.mu.
 
-	flushed int64 // the offset below which all has been written
+	flushed reach    // what has been written
+	proven  boundary // behind the last record that is known to be on the device
 	busy    [lanes]bool
 	retired bool // no more syncs will start; the last one closes the files
+}
+
+// A reach says how far a segment goes.
+type reach struct {
+	offset int64
+	end    boundary // behind the last record below offset
+}
+
+// syncedLocked notes that all of r is known to be on the device. Writer.mu is held.
+func (s *segment) syncedLocked(r reach) {
+	if r.offset > s.durable.Load() {
+		s.durable.Store(r.offset)
+		s.proven = r.end
+	}
 }
 
 // inDirectory returns what the directory knows of the segment.
@@ -122,7 +137,8 @@ func (s *segment) prepare(o *Options, sparse bool) (err error) {
 	} else if err := s.file.SyncData(); err != nil {
 		return err
 	}
-	s.flushed = record.Start
+	start := boundary{record.Start, s.ref.Salt}
+	s.flushed, s.proven = reach{record.Start, start}, start
 	s.durable.Store(record.Start)
 	return nil
 }

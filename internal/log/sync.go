@@ -19,7 +19,7 @@ func (w *Writer) Sync() error {
 		if w.mu.err != nil {
 			return w.mu.err
 		}
-		if target.durable.Load() >= end {
+		if target.durable.Load() >= end.offset {
 			return nil
 		}
 		if lane := slices.Index(target.busy[:], false); lane >= 0 {
@@ -30,7 +30,7 @@ func (w *Writer) Sync() error {
 }
 
 // syncLaneLocked syncs seg through an idle lane, releasing mu meanwhile.
-func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
+func (w *Writer) syncLaneLocked(seg *segment, lane int, end reach) error {
 	seg.busy[lane] = true
 	w.noteSyncLocked()
 	w.mu.Unlock()
@@ -47,9 +47,9 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end int64) error {
 	if err != nil {
 		_ = w.failLocked(w.o.inFile(err, "sync", seg.ref.File)) // it is w.mu.err now
 	} else if w.mu.err == nil {
-		seg.durable.Store(max(end, seg.durable.Load()))
+		seg.syncedLocked(end)
 	}
-	if seg.durable.Load() >= end {
+	if seg.durable.Load() >= end.offset {
 		return nil
 	}
 	return w.mu.err
@@ -84,7 +84,7 @@ func (w *Writer) syncAll() error {
 	if w.mu.err != nil {
 		return w.mu.err
 	}
-	seg.durable.Store(end)
+	seg.syncedLocked(end)
 	return nil
 }
 

@@ -189,7 +189,7 @@ func (w *Writer) writeOut() error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seg.flushed = offset + int64(len(p))
+	seg.flushed = reach{offset + int64(len(p)), w.end}
 	w.mu.unsynced += int64(len(p))
 	w.mu.stats.BytesWritten += int64(len(p))
 	return nil

@@ -15,6 +15,7 @@ type Builder struct {
 	offset     int64
 	salt       uint64
 	chain      uint64
+	claimed    int64
 	payloadMax int
 	early      uint8
 }
@@ -39,7 +40,7 @@ func ContinueBuilder(salt uint64, payloadMax int, offset int64, chain uint64) Bu
 // written out and Reset.
 func (b *Builder) Switch(salt uint64) {
 	invariant.Check(len(b.buf) == 0, "%d bytes left for the old file", len(b.buf))
-	b.offset, b.salt, b.chain = Start, salt, salt
+	b.offset, b.salt, b.chain, b.claimed = Start, salt, salt, 0
 }
 
 // SetEarly sets whether the frames that follow carry the early mark.
@@ -52,6 +53,10 @@ func (b *Builder) SetEarly(on bool) {
 
 // Offset returns where in the file the next frame will go.
 func (b *Builder) Offset() int64 { return b.offset }
+
+// Claimed returns the highest durable mark of the frames of the file that were
+// built here; 0 if there are none.
+func (b *Builder) Claimed() int64 { return b.claimed }
 
 // Chain returns the checksum of the last frame.
 func (b *Builder) Chain() uint64 { return b.chain }
@@ -156,6 +161,7 @@ func (b *Builder) seal(kind Kind, durable int64) {
 	for len(b.buf)&(alignment-1) != 0 {
 		b.buf = append(b.buf, 0)
 	}
+	b.claimed = max(b.claimed, durable)
 	b.chain = sealFrame(b.buf[b.start:], uint8(kind)|b.early, n, b.salt, b.chain, b.offset, durable)
 	b.offset += int64(len(b.buf) - b.start)
 	b.start = len(b.buf)

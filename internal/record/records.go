@@ -26,7 +26,13 @@ type Record struct {
 // errors are those of Next; a record whose last frame is missing does not
 // exist. The reader grows a buffer to the size of the record, but never beyond
 // the bytes of it that were really found.
-func (r *Reader) NextRecord() (Record, error) {
+func (r *Reader) NextRecord() (Record, error) { return r.nextRecord(true) }
+
+// PassRecord is NextRecord without the payload of a record: so it takes no more
+// memory than a frame.
+func (r *Reader) PassRecord() (Record, error) { return r.nextRecord(false) }
+
+func (r *Reader) nextRecord(gather bool) (Record, error) {
 	f, err := r.Next()
 	if err != nil {
 		return Record{}, err
@@ -40,7 +46,8 @@ func (r *Reader) NextRecord() (Record, error) {
 	default:
 		return rec, nil
 	}
-	r.partial = append(r.partial[:0], f.Payload...)
+	r.partial = r.partial[:0]
+	r.gather(gather, f.Payload)
 	for f.Kind != Last {
 		if f, err = r.Next(); err != nil && mutant.On(mutant.PartialTxn) {
 			break
@@ -51,15 +58,23 @@ func (r *Reader) NextRecord() (Record, error) {
 		if f.Kind != Middle && f.Kind != Last {
 			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
 		}
-		if len(r.partial)+len(f.Payload) > cap(r.partial) {
-			// Double: append alone would copy a large record several times.
-			r.partial = slices.Grow(r.partial, len(r.partial)+len(f.Payload))
-		}
-		r.partial = append(r.partial, f.Payload...)
+		r.gather(gather, f.Payload)
 	}
 	rec.Kind, rec.Payload = Whole, r.partial
 	rec.End, rec.Checksum, rec.Durable = f.End, f.Checksum, f.Durable
 	return rec, nil
+}
+
+// gather adds p to the record, if it is wanted.
+func (r *Reader) gather(wanted bool, p []byte) {
+	if !wanted {
+		return
+	}
+	if len(r.partial)+len(p) > cap(r.partial) {
+		// Double: append alone would copy a large record several times.
+		r.partial = slices.Grow(r.partial, len(r.partial)+len(p))
+	}
+	r.partial = append(r.partial, p...)
 }
 
 // fail makes err what every later call returns, and returns it.

@@ -1,0 +1,209 @@
+package log
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// newMarkedLog writes n transactions, syncs and marks the log.
+func newMarkedLog(t *testing.T, n int) *workload {
+	t.Helper()
+	d := newWorkload(t, 1)
+	d.open()
+	for range n {
+		d.append()
+	}
+	d.sync()
+	must(t, d.w.Mark())
+	return d
+}
+
+// change opens the file of the current segment of a copy of the disk.
+func (d *workload) change(do func(f vfs.File)) *vfs.Mem {
+	d.t.Helper()
+	disk := d.disk.Clone()
+	f, err := disk.OpenReadWrite(d.o.path(d.w.Current().File), vfs.CatLog)
+	must(d.t, err)
+	do(f)
+	must(d.t, f.Close())
+	return disk
+}
+
+// flip returns the disk with a bit of the current segment flipped.
+func (d *workload) flip(offset int64, bit int) *vfs.Mem {
+	return d.change(func(f vfs.File) {
+		var b [1]byte
+		_, err := f.ReadAt(b[:], offset)
+		must(d.t, err)
+		b[0] ^= 1 << bit
+		_, err = f.WriteAt(b[:], offset)
+		must(d.t, err)
+	})
+}
+
+func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
+	t.Parallel()
+	d := newMarkedLog(t, 1)
+	for n := 1; n <= 3; n++ {
+		last, mark := d.w.end.offset, d.w.b.Offset()
+		for offset := int64(record.Start); offset < mark; offset++ {
+			disk := d.flip(offset, int(offset%8))
+			if _, _, err := d.recovered(disk, d.spans); offset < last && !errors.Is(err, base.ErrCorrupt) {
+				t.Fatalf("byte %d of %d transactions that end at %d was changed: %v", offset, n, last, err)
+			}
+			if offset >= last {
+				d.checkCrash(disk, "a mark that is damaged")
+			}
+		}
+		d.append()
+		d.sync()
+		must(t, d.w.Mark())
+	}
+}
+
+func TestAMarkThatIsTornIsNoMark(t *testing.T) {
+	t.Parallel()
+	d := newMarkedLog(t, 3)
+	for n := range record.FrameHeaderSize {
+		disk := d.change(func(f vfs.File) {
+			_, err := f.WriteAt(make([]byte, record.FrameHeaderSize-n), d.w.end.offset+int64(n))
+			must(t, err)
+		})
+		d.checkCrash(disk, "a torn mark")
+	}
+}
+
+// The Next frame says how far all was durable before the segment was left, and not
+// that what the leaving synced is.
+func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.open()
+	for d.w.mu.seg.size == d.o.SegmentSizeMin {
+		d.append()
+	}
+	d.append()
+	left, last := d.w.Current(), d.w.end.offset
+	must(t, d.w.Shrink())
+	if d.w.Current() == left {
+		t.Fatal("the test is to leave the segment")
+	}
+	d.acked, d.flushed = d.built, d.built
+	must(t, d.w.Mark())
+	d.checkCrash(d.disk.Clone(), "an empty segment")
+	disk := d.disk.Clone()
+	f, err := disk.OpenReadWrite(d.o.path(left.File), vfs.CatLog)
+	must(t, err)
+	_, err = f.WriteAt([]byte{0}, last-record.FrameHeaderSize)
+	must(t, errors.Join(err, f.Close()))
+	if _, _, err := d.recovered(disk, d.spans); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("the last transaction was changed: %v", err)
+	}
+}
+
+func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
+	t.Parallel()
+	d := newMarkedLog(t, 2)
+	d.append()
+	must(t, d.w.Flush())
+	d.flushed = d.built
+	written := d.w.Stats().BytesWritten
+	must(t, d.w.Mark())
+	if n := d.w.Stats().BytesWritten - written; n != 0 {
+		t.Errorf("%d bytes were written to mark what nobody has synced", n)
+	}
+	if n := d.checkCrash(d.flip(d.w.end.offset-1, 0), "damage to what was not synced"); n != 2 {
+		t.Errorf("%d transactions, want 2", n)
+	}
+}
+
+func TestASyncDoesNotWaitForAMark(t *testing.T) {
+	t.Parallel()
+	d := newMarkedLog(t, 2)
+	before := d.w.Stats()
+	for range 3 {
+		must(t, d.w.Sync())
+		must(t, d.w.Mark())
+	}
+	if after := d.w.Stats(); after != before {
+		t.Errorf("%+v after syncs of a log that is synced and marked, before %+v", after, before)
+	}
+}
+
+// A segment has room for a mark behind the last transaction that it takes, and for
+// what ends it behind that.
+func TestASegmentThatIsFullCanBeMarked(t *testing.T) {
+	t.Parallel()
+	for room := range int64(12) {
+		d := newWorkload(t, 1)
+		d.o.FrameSizeMax = 0
+		d.open()
+		n := d.w.limit - d.w.b.Offset() - record.FrameHeaderSize - 8*room
+		first := d.w.Segment()
+		must(t, appendTx(d.w, make([]byte, n)))
+		for range 2 {
+			must(t, d.w.Flush())
+			must(t, d.w.Sync())
+			must(t, d.w.Mark())
+		}
+		if d.w.Segment() != first {
+			t.Fatal("the test is to fill the first segment")
+		}
+		if room%2 == 0 {
+			must(t, appendTx(d.w, make([]byte, 100)))
+		}
+		must(t, d.w.Close())
+		r, err := Recover(d.o, d.spans, func([]byte) error { return nil })
+		if want := 1 + (room+1)%2; err != nil || r.Records != want || r.Unproven() {
+			t.Errorf("room for %d bytes: %d transactions, want %d: %v", 8*room, r.Records, want, err)
+		}
+	}
+}
+
+// Recovery carries what is not proven. What is marked is, also when the mark is in
+// the memory of the system alone.
+func TestAMarkedLogHasNothingToCarry(t *testing.T) {
+	t.Parallel()
+	d := newMarkedLog(t, 3)
+	_, r, err := d.recovered(d.disk.Clone(), d.spans)
+	if err != nil || r.Unproven() {
+		t.Errorf("something is unproven: %v", err)
+	}
+	_, r, err = d.recovered(d.disk.Crash(vfs.CrashKeepNone, d.rng), d.spans)
+	if err != nil || !r.Unproven() {
+		t.Errorf("nothing is unproven where the power cut took the mark: %v", err)
+	}
+}
+
+func TestAMarkThatCannotBeWrittenIsWrittenWithTheNextTransaction(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	faults := vfs.NewFaults(disk)
+	o := testOptions(faults, 1)
+	w, spans, err := open(o, nil, nil)
+	must(t, err)
+	commit := func(i int) {
+		t.Helper()
+		must(t, appendTx(w, testPayload(i)))
+		must(t, w.Flush())
+		must(t, w.Sync())
+	}
+	commit(0)
+	faults.Add(vfs.Rule{Op: vfs.OpWrite, Partial: 10})
+	if err := w.Mark(); !errors.Is(err, vfs.ErrInjected) {
+		t.Fatalf("%v, want %v", err, vfs.ErrInjected)
+	}
+	faults.Clear()
+	for i := 1; i < 3; i++ {
+		commit(i)
+		next := 0
+		if _, err := Recover(o, spans, collect(&next)); err != nil || next != i+1 {
+			t.Fatalf("%d transactions, want %d: %v", next, i+1, err)
+		}
+	}
+	must(t, w.Close())
+}
