@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
@@ -19,7 +20,7 @@ type (
 	//	Bytes             int64         // and their size
 	//	Entries, Pointers uint64        // versions of keys, and how many values lie apart
 	//	Jumps             uint64        // from one value file to another along the tables
-	//	LogRecords        int64         // transactions in the log, of a read-only database
+	//	LogRecords        int64         // transactions in the log
 	//	Problems          []error       // each with its file and, if there is one, offset
 	//	Warnings          []string      // what is strange but harmless
 	//	Took              time.Duration
@@ -41,8 +42,9 @@ type (
 // checksum, the order of keys, the search structures, that counts and bounds
 // are those of the manifest, that levels lie in the order of time, that every
 // pointer leads to its value, and that the manifest's counts of garbage are
-// exact. In a read-only database it also reads the log again, and looks for
-// files that nothing refers to.
+// exact. It reads the manifest again, which has to say what is known, and the log, as
+// far as both are known to be on the device. In a read-only database it also decodes
+// what is in the log, and looks for files that nothing refers to.
 //
 // The report lists all problems. The error has them too, joined, each with the
 // name of its file and ErrCorrupt; or it is that of ctx or of the device.
@@ -73,13 +75,62 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		})
 		return err
 	})
-	if err == nil && d.opts.ReadOnly {
-		err = d.checkRest(ctx, report)
+	if err == nil {
+		err = d.checkRecords(ctx, report)
 	}
 	if err != nil {
 		return report, fmt.Errorf("check: %w", err)
 	}
 	return report, report.Err()
+}
+
+// checkRecords checks what an opening begins with: the manifest and the log. In one
+// that writes nobody knows of damage to them before the next.
+func (d *DB) checkRecords(ctx context.Context, report *CheckReport) error {
+	if err := noteDamage(report, d.manifest.Verify()); err != nil {
+		return err
+	}
+	if d.opts.ReadOnly {
+		return d.checkRest(ctx, report)
+	}
+	var err error
+	report.LogRecords, err = d.verifyLog(ctx)
+	return noteDamage(report, err)
+}
+
+// noteDamage adds err to the report if it says that a file is damaged, and returns any
+// other.
+func noteDamage(report *CheckReport, err error) error {
+	if errors.Is(err, ErrCorrupt) {
+		report.Problems = append(report.Problems, err)
+		return nil
+	}
+	return err
+}
+
+// verifyLog reads the log beside those who write to it, up to the last transaction
+// that is known to be on the device, and returns how many there are.
+func (d *DB) verifyLog(ctx context.Context) (records int64, err error) {
+	pass := func() error { return interrupted(ctx) }
+	if d.log.Load() == nil {
+		records, err = log.Verify(d.logOptions(), d.recovered.Spans, pass)
+	}
+	l := d.log.Load()
+	if l == nil {
+		return records, err
+	}
+	// If it has been started meanwhile, a flush may have let go of what was read.
+	letGo := l.Hold()
+	spans := slices.Clone(d.manifest.State().Spans)
+	last := &spans[len(spans)-1]
+	first := last.First
+	*last = l.Proven()
+	last.First = first
+	records, err = log.Verify(d.logOptions(), spans, pass)
+	if e := letGo(); e != nil {
+		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: e})
+	}
+	return records, err
 }
 
 // checkRest checks what stands still only in a read-only database.
@@ -92,9 +143,7 @@ func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
 			func(_, _ []byte, _ base.Meta) error { return nil })
 	})
 	report.LogRecords = r.Records
-	if errors.Is(err, ErrCorrupt) {
-		report.Problems = append(report.Problems, err)
-	} else if err != nil {
+	if err := noteDamage(report, err); err != nil {
 		return err
 	}
 	orphans, err := d.orphans()

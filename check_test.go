@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -150,6 +151,90 @@ func TestCheckOfAReadOnlyDatabaseReadsTheLogAndListsOrphans(t *testing.T) {
 	report := mustBeSound(t, db)
 	if report.LogRecords == 0 || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "999999.table") {
 		t.Errorf("%d records in the log, warnings %q", report.LogRecords, report.Warnings)
+	}
+	must(t, db.Close())
+}
+
+// What an opening begins with is read once, when the database is opened. Damage to it
+// must not wait for the next opening, which fails.
+func TestCheckBesideWritersSeesAFlippedByteOfManifestAndLog(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, nil)
+	setAll(t, db, 0, 600, 300, 1)
+	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	setAll(t, db, 0, 300, 300, 2)
+	must(t, commitValue(db, "the last value"))
+	if report := mustBeSound(t, db); report.LogRecords == 0 {
+		t.Error("the log was not read")
+	}
+	const framesFrom = 8192
+	end := map[string]int64{}
+	path, last := placeInLog(t, disk, "the last value")
+	end[path] = last
+	names, err := disk.List(dbDir)
+	must(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST") {
+			path := disk.Join(dbDir, name)
+			content, err := readFile(disk, path)
+			must(t, err)
+			end[path] = int64(len(bytes.TrimRight(content, "\x00"))) - 40 // which the mark does not take
+		}
+	}
+	if len(end) != 2 {
+		t.Fatalf("the manifest and the log are %v", end)
+	}
+	for path, end := range end {
+		for i := range int64(12) {
+			at := framesFrom + (end-framesFrom)*i/11
+			flipByte(t, disk, path, at)
+			report, err := db.Check(t.Context(), stoat.CheckOptions{})
+			var bad *base.CorruptionError
+			if !errors.As(err, &bad) || !strings.HasSuffix(path, bad.File) || bad.Offset < 0 || bad.Offset > at || len(report.Problems) != 1 {
+				t.Errorf("byte %d of %s was changed: %v", at, path, err)
+			}
+			flipByte(t, disk, path, at)
+		}
+		for _, copies := range [][]int64{{0}, {4096}, {0, 4096}} {
+			for _, at := range copies {
+				flipByte(t, disk, path, at)
+			}
+			if _, err := db.Check(t.Context(), stoat.CheckOptions{}); errors.Is(err, stoat.ErrCorrupt) != (len(copies) == 2) {
+				t.Errorf("the header copies at %v of %s were changed: %v", copies, path, err)
+			}
+			for _, at := range copies {
+				flipByte(t, disk, path, at)
+			}
+		}
+	}
+	mustBeSound(t, db)
+	must(t, db.Close())
+}
+
+// As long as nobody has written, the log is that of earlier openings.
+func TestCheckReadsTheLogOfEarlierOpenings(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db := openOn(t, disk, nil)
+	must(t, commitValue(db, "first value"))
+	must(t, db.Close())
+	db = openOn(t, disk, nil)
+	if report := mustBeSound(t, db); report.LogRecords != 1 {
+		t.Errorf("%d records, want 1", report.LogRecords)
+	}
+	path, at := placeInLog(t, disk, "first value")
+	for _, later := range []bool{false, true} {
+		flipByte(t, disk, path, at)
+		_, err := db.Check(t.Context(), stoat.CheckOptions{})
+		wantError(t, "check", err, stoat.ErrCorrupt)
+		flipByte(t, disk, path, at)
+		if !later {
+			must(t, commitValue(db, "second value"))
+		}
+	}
+	if report := mustBeSound(t, db); report.LogRecords != 2 {
+		t.Errorf("%d records, want 2", report.LogRecords)
 	}
 	must(t, db.Close())
 }

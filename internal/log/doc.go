@@ -24,6 +24,13 @@
 // A transaction is one record, all of it in one segment. It exists when its
 // last frame verifies.
 //
+// # Marks
+//
+// How far a segment is durable is said by the frames that follow. So the last
+// records of all have nobody to speak for them until the log is closed: Mark writes
+// a frame for that when nobody commits any more. It is not synced; it says what was
+// so before, and may be lost or torn without harm.
+//
 // # Spans
 //
 // What one opening of the database writes is a span: a chain of segments. The
@@ -49,8 +56,9 @@
 // # Who may call what
 //
 // Reserve, Begin, Write, End, Flush and Shrink belong to the caller's commit
-// mutex. Sync may run beside them and beside another Sync. Release, Rest and
-// Stats may be called at any time, Rest and Stats also after Close.
+// mutex, and so does Mark. Sync may run beside them and beside another Sync. Release,
+// Rest, Hold, Proven and Stats may be called at any time, Rest and Stats also after
+// Close.
 //
 //	building --Flush--> flushed --Sync--> durable
 //	any state --failed write or sync--> poisoned (every call returns the error)

@@ -32,9 +32,12 @@ func (w *Writer) takeFreeLocked(least, most int64) (segmentFile, bool) {
 // too many or too large ones are deleted. The current segment stays.
 func (w *Writer) Release(before uint64) error {
 	w.mu.Lock()
-	live := w.mu.live
+	live, to := w.mu.live, &w.mu.free
+	if w.mu.holds > 0 {
+		to = &w.mu.held
+	}
 	for len(live) > 1 && live[0].number < before {
-		w.mu.free = append(w.mu.free, live[0])
+		*to = append(*to, live[0])
 		live = live[1:]
 	}
 	w.mu.live = append([]segmentFile(nil), live...)

@@ -22,20 +22,20 @@ func newMarkedLog(t *testing.T, n int) *workload {
 	return d
 }
 
-// change opens the file of the current segment of a copy of the disk.
-func (d *workload) change(do func(f vfs.File)) *vfs.Mem {
+// change changes a file in a copy of the disk.
+func (d *workload) change(file uint64, do func(f vfs.File)) *vfs.Mem {
 	d.t.Helper()
 	disk := d.disk.Clone()
-	f, err := disk.OpenReadWrite(d.o.path(d.w.Current().File), vfs.CatLog)
+	f, err := disk.OpenReadWrite(d.o.path(file), vfs.CatLog)
 	must(d.t, err)
 	do(f)
 	must(d.t, f.Close())
 	return disk
 }
 
-// flip returns the disk with a bit of the current segment flipped.
-func (d *workload) flip(offset int64, bit int) *vfs.Mem {
-	return d.change(func(f vfs.File) {
+// flip returns the disk with a bit of a file flipped.
+func (d *workload) flip(file uint64, offset int64, bit int) *vfs.Mem {
+	return d.change(file, func(f vfs.File) {
 		var b [1]byte
 		_, err := f.ReadAt(b[:], offset)
 		must(d.t, err)
@@ -51,7 +51,7 @@ func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		last, mark := d.w.end.offset, d.w.b.Offset()
 		for offset := int64(record.Start); offset < mark; offset++ {
-			disk := d.flip(offset, int(offset%8))
+			disk := d.flip(d.w.Current().File, offset, int(offset%8))
 			if _, _, err := d.recovered(disk, d.spans); offset < last && !errors.Is(err, base.ErrCorrupt) {
 				t.Fatalf("byte %d of %d transactions that end at %d was changed: %v", offset, n, last, err)
 			}
@@ -69,7 +69,7 @@ func TestAMarkThatIsTornIsNoMark(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	for n := range record.FrameHeaderSize {
-		disk := d.change(func(f vfs.File) {
+		disk := d.change(d.w.Current().File, func(f vfs.File) {
 			_, err := f.WriteAt(make([]byte, record.FrameHeaderSize-n), d.w.end.offset+int64(n))
 			must(t, err)
 		})
@@ -95,11 +95,7 @@ func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
 	d.acked, d.flushed = d.built, d.built
 	must(t, d.w.Mark())
 	d.checkCrash(d.disk.Clone(), "an empty segment")
-	disk := d.disk.Clone()
-	f, err := disk.OpenReadWrite(d.o.path(left.File), vfs.CatLog)
-	must(t, err)
-	_, err = f.WriteAt([]byte{0}, last-record.FrameHeaderSize)
-	must(t, errors.Join(err, f.Close()))
+	disk := d.flip(left.File, last-record.FrameHeaderSize, 0)
 	if _, _, err := d.recovered(disk, d.spans); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("the last transaction was changed: %v", err)
 	}
@@ -116,7 +112,7 @@ func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
 	if n := d.w.Stats().BytesWritten - written; n != 0 {
 		t.Errorf("%d bytes were written to mark what nobody has synced", n)
 	}
-	if n := d.checkCrash(d.flip(d.w.end.offset-1, 0), "damage to what was not synced"); n != 2 {
+	if n := d.checkCrash(d.flip(d.w.Current().File, d.w.end.offset-1, 0), "damage to what was not synced"); n != 2 {
 		t.Errorf("%d transactions, want 2", n)
 	}
 }

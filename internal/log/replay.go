@@ -15,7 +15,10 @@ import (
 type replay struct {
 	o     *Options
 	apply func(payload []byte) error
-	r     Recovered
+	// bare says that apply gets no payloads, so that a transaction of any size
+	// takes no more memory than a frame.
+	bare bool
+	r    Recovered
 	// torn says why the newest span ended where it did, when it did not end
 	// in order. It becomes the error if what it describes turns out to have
 	// been durable.
@@ -95,7 +98,11 @@ func (p *replay) segment(ref base.SegmentRef, limit int64) (stretch, error) {
 // records replays the records of r into st.
 func (p *replay) records(r *record.Reader, st *stretch) error {
 	for {
-		rec, err := r.NextRecord()
+		next := r.NextRecord
+		if p.bare {
+			next = r.PassRecord
+		}
+		rec, err := next()
 		if err == io.EOF {
 			st.begun = st.begun || r.Offset() > record.Start || r.Stray()
 			if bad := r.Torn(); bad != nil {

@@ -3,7 +3,7 @@ package log
 // Stats describe a log.
 type Stats struct {
 	// Segments counts the segments that are still needed, the current one
-	// included; FreeFiles the files kept for recycling.
+	// included; FreeFiles the files kept for recycling, or only held by a check.
 	Segments, FreeFiles int
 	// BytesOnDisk is the size of all of these.
 	BytesOnDisk int64
@@ -28,11 +28,14 @@ func (w *Writer) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.mu.stats
-	s.Segments, s.FreeFiles = len(w.mu.live), len(w.mu.free)
+	s.Segments, s.FreeFiles = len(w.mu.live), len(w.mu.free)+len(w.mu.held)
 	for _, f := range w.mu.live {
 		s.BytesOnDisk += f.size
 	}
 	for _, f := range w.mu.free {
+		s.BytesOnDisk += f.size
+	}
+	for _, f := range w.mu.held {
 		s.BytesOnDisk += f.size
 	}
 	if w.mu.next != nil {

@@ -52,8 +52,10 @@ type Writer struct {
 		next      *segment // prepared, or nil
 		nextFile  uint64   // number of the next new file
 
-		live []segmentFile // ascending; the last one is seg
-		free []segmentFile
+		live  []segmentFile // ascending; the last one is seg
+		free  []segmentFile
+		held  []segmentFile // to be free when nobody holds them
+		holds int
 
 		meanSync int64 // moving mean of bytes for each sync
 		unsynced int64 // bytes written since the last sync began

@@ -61,7 +61,7 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	j.size = h.Size
+	j.size, j.salt = h.Size, h.Salt
 	r := record.NewReader(f, h.Size, h.Salt)
 	proven, err = s.replay(r, h.Size)
 	if err != nil {
@@ -136,6 +136,7 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 			return false, err
 		}
 		end = rec.End
+		s.mu.file.end, s.mu.file.chain = end, rec.Checksum
 		marked, s.mu.file.marks = false, 0
 	}
 }

@@ -36,6 +36,12 @@ type journal struct {
 	b      record.Builder
 	// durable is the offset below which all is known to be on the device.
 	durable int64
+	// end is the offset behind the last edit, and chain the checksum of its last
+	// frame.
+	end   int64
+	chain uint64
+	// salt is the one of the header.
+	salt uint64
 	// marks counts the marks at the end.
 	marks int
 }
@@ -142,6 +148,7 @@ func (s *Store) appendLocked(payload []byte) error {
 		return s.failLocked("sync", err)
 	}
 	j.durable = j.b.Offset()
+	j.end, j.chain = j.b.Offset(), j.b.Chain()
 	j.b.Frame(record.Mark, nil, j.durable)
 	j.marks = 1
 	if err := j.write(); err != nil {

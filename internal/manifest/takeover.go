@@ -79,6 +79,7 @@ func (j *journal) fill(f vfs.File, state State, salt uint64) error {
 	j.size = used + max(roomMin, 2*int64(len(frames)))
 	j.size = (j.size + sizeUnit - 1) / sizeUnit * sizeUnit
 	j.durable = used
+	j.end, j.chain, j.salt = used, j.b.Chain(), salt
 	head := record.AppendHeader(make([]byte, 0, used), record.Header{Type: record.TypeManifest,
 		Number: j.number, File: j.number, Salt: salt, Size: j.size})
 	head = append(head, frames...)

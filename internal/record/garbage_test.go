@@ -10,6 +10,28 @@ import (
 	"github.com/stoatdb/stoat/internal/hostile"
 )
 
+// Who only passes a record holds a frame of it at most.
+func TestARecordThatIsPassedIsNotGathered(t *testing.T) {
+	const frames = 40
+	b := NewBuilder(testSalt, 100_000)
+	b.Record(make([]byte, frames*100_000), 0)
+	b.Record([]byte("next"), 0)
+	p, _ := b.Sealed()
+	file := append(make([]byte, Start), p...)
+	r := NewReader(bytes.NewReader(file), int64(len(file)), testSalt)
+	n := hostile.Allocated(func() {
+		if rec, err := r.PassRecord(); err != nil || rec.Kind != Whole || rec.End != Start+frames*FrameSize(100_000) {
+			t.Errorf("%v to %d: %v", rec.Kind, rec.End, err)
+		}
+	})
+	if n > 1<<20 {
+		t.Errorf("%d bytes are allocated", n)
+	}
+	if rec, err := r.NextRecord(); err != nil || string(rec.Payload) != "next" {
+		t.Errorf("behind it there is %q: %v", rec.Payload, err)
+	}
+}
+
 // A length is held against what is left of the file before anything is
 // allocated for it.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {

@@ -1,0 +1,55 @@
+package manifest
+
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// Verify reads the file again, as far as it was the manifest when Verify began, and
+// compares what it says with the state of that moment. The error is a
+// base.CorruptionError, or that of a file that cannot be read. Edits may be appended
+// meanwhile.
+func (s *Store) Verify() error {
+	s.mu.Lock()
+	j, state := s.mu.file, s.mu.state
+	// Whoever takes over later removes the name only.
+	f, err := s.fs.Open(s.path(j.number), vfs.CatManifest)
+	s.mu.Unlock()
+	if err == nil {
+		err = j.verify(f, state)
+		_ = f.Close() // it was only read
+	}
+	if err != nil {
+		return s.wrap("verify", j.number, err)
+	}
+	return nil
+}
+
+// verify compares f with what j has written to it, which makes state.
+func (j *journal) verify(f vfs.File, state State) error {
+	h, err := readHeader(f, j.number)
+	if err != nil {
+		return err
+	}
+	if h.Salt != j.salt {
+		return base.Corrupt(0, "salt of the manifest", h.Salt, j.salt)
+	}
+	var read Store
+	r := record.NewReader(f, j.end, h.Salt)
+	if _, err := read.replay(r, h.Size); err != nil {
+		return err
+	}
+	if bad := r.Torn(); bad != nil {
+		return bad
+	}
+	if r.Offset() != j.end || r.Chain() != j.chain {
+		return base.Corrupt(r.Offset(), "end of the edits", r.Offset(), j.end)
+	}
+	if !bytes.Equal(read.mu.state.snapshot().AppendTo(nil), state.snapshot().AppendTo(nil)) {
+		return base.Corrupt(j.end, "state that the edits make", "another", "the one in memory")
+	}
+	return nil
+}
