@@ -16,16 +16,18 @@ type CompactOptions struct {
 	// Lower and Upper bound the keys: from Lower, inclusive, to Upper,
 	// exclusive. nil is no bound.
 	Lower, Upper []byte
-	// Progress, if it is set, is called before each step by the goroutine that
-	// called Compact. It should be brief: the work waits for it. It must not call
-	// DB.Close, which would wait for Compact and so for itself.
+	// Progress, if it is set, is called before each step, and now and then in a
+	// long one, by the goroutine that called Compact. It should be brief: the work
+	// waits for it. It must not call DB.Close, nor what waits for merges as Compact
+	// and DropAll do: that would wait for itself.
 	Progress func(CompactProgress)
 }
 
 // CompactProgress says how far a call of DB.Compact has come.
 type CompactProgress struct {
 	// Done is how many bytes of tables and value files have been gone through,
-	// and Total an estimate of what that will be in the end.
+	// and Total an estimate of what that will be in the end. It changes: what a
+	// merge finds to be garbage is only known when it is done.
 	Done, Total int64
 }
 
@@ -101,6 +103,7 @@ type compaction struct {
 	stop func() error
 	end  <-chan struct{} // closed when stop has something to say; nil is never
 	done int64
+	left int64 // what seemed to be left when done was told of last
 	// What was committed after upTo is left to the compactor, and files from next
 	// on, which were made by this compaction or beside it, are not rewritten
 	// again: so it comes to an end while others write.
@@ -161,6 +164,7 @@ func (c *compaction) runGather() error {
 	}
 	for first := true; ; first = false {
 		gathered := c.gathered
+		c.next = base.FileNum(c.db.nextFile.Load())
 		if err := c.each(&c.db.compacting, c.gather); err != nil {
 			return err
 		}
@@ -211,23 +215,76 @@ func (c *compaction) inTurn(t *turn, step func() (bool, error)) (bool, error) {
 	return step()
 }
 
-// report tells how far it has come: what is done, and what would be if every
-// table that is to go to the bottom went there.
+// report tells how far it has come.
 func (c *compaction) report() {
 	if c.o.Progress == nil {
 		return
 	}
-	left := int64(0)
+	c.left = c.ahead()
+	c.o.Progress(CompactProgress{Done: c.done, Total: c.done + c.left})
+}
+
+// reportEvery is after how many bytes a step that takes long tells how far it has
+// come.
+const reportEvery = 4 << 20
+
+// reportWithin returns what tells how far a step has come, or nil.
+func (c *compaction) reportWithin() func(moved int64) {
+	if c.o.Progress == nil {
+		return nil
+	}
+	done, told := c.done, c.done
+	return func(moved int64) {
+		if done += moved; done < told+reportEvery {
+			return
+		}
+		told = done
+		c.o.Progress(CompactProgress{Done: done, Total: max(done, c.done+c.left)})
+	}
+}
+
+// ahead estimates how much there is still to go through.
+func (c *compaction) ahead() int64 {
+	d := c.db
+	state := d.manifest.State()
+	v := state.Version
 	r := c.keys()
-	v := c.db.manifest.State().Version
-	for level := range manifest.Levels - 1 {
-		for _, t := range v.Overlapping(level, c.o.Lower, c.o.Upper, true) {
-			if r.Takes(t) {
-				left += t.Size
-			}
+	n := r.Ahead(v, d.shape(busy))
+	if c.inRange() {
+		return n
+	}
+	tables, moves := c.gatherAhead(&state)
+	n += tables
+	// What is left behind in a file is copied, if something has left it.
+	for _, f := range v.Values {
+		moved := min(moves[f.Num], f.Live)
+		if (moved > 0 || f.Live < f.Bytes) && c.collects(f, state.FlushedSeq) {
+			n += int64(f.Live - moved)
 		}
 	}
-	c.o.Progress(CompactProgress{Done: c.done, Total: c.done + left})
+	return n
+}
+
+// gatherAhead estimates how many bytes it takes to gather all that is worth it, and
+// how many of which value files that moves. What is not moved for want of room
+// before files are collected is copied by that.
+func (c *compaction) gatherAhead(state *manifest.State) (bytes int64, moves map[base.FileNum]uint64) {
+	d := c.db
+	room, later := d.gatherRoom(state)
+	if later == 0 || c.gatherMax > 0 && c.gathered >= c.gatherMax {
+		return 0, nil
+	}
+	g, shape := d.gathering(true)
+	bytes, moves = g.Ahead(state.Version, shape)
+	left := int64(0)
+	for _, moved := range moves {
+		left += int64(moved)
+	}
+	bytes += left
+	for left -= int64(room); left > 0; left -= int64(later) {
+		bytes += left
+	}
+	return bytes, moves
 }
 
 // keys is what is taken to the last level.
@@ -267,7 +324,7 @@ func (c *compaction) gather() (bool, error) {
 		return false, nil
 	}
 	before := d.work.gatheredBytes.Load()
-	err := d.compact(plan, c.stop)
+	err := d.compactTelling(plan, c.stop, c.reportWithin())
 	moved := d.work.gatheredBytes.Load() - before
 	c.gathered += moved
 	c.done += plan.InputBytes() + moved
@@ -281,8 +338,7 @@ func (c *compaction) collect() (bool, error) {
 	var h haul
 	var large error
 	for _, f := range state.Version.Values {
-		if f.File >= c.next || f.Live >= f.Bytes || d.valuesHeld(f.ValueFile, state.FlushedSeq) ||
-			f.Live > 0 && d.bad.has(f.ValueFile) {
+		if f.Live >= f.Bytes || !c.collects(f, state.FlushedSeq) {
 			continue
 		}
 		if !d.room.fits(f.Live) {
@@ -294,11 +350,17 @@ func (c *compaction) collect() (bool, error) {
 		}
 		h.add(values.Choice{Num: f.Num, Drop: f.Live == 0, Copy: f.Live, Free: f.Bytes - f.Live}, f)
 		if len(h.next) == 0 {
-			c.done += f.Size
+			c.done += int64(f.Live)
 		}
 	}
 	if len(h.now) == 0 {
 		return false, large
 	}
 	return true, d.collect(h, &c.live, c.stop)
+}
+
+// collects reports whether the garbage of f is for c to give back, in a state in
+// which so much had been flushed.
+func (c *compaction) collects(f manifest.LiveValues, flushed base.SeqNum) bool {
+	return f.File < c.next && !c.db.valuesHeld(f.ValueFile, flushed) && (f.Live == 0 || !c.db.bad.has(f.ValueFile))
 }

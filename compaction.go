@@ -277,11 +277,16 @@ func nextCompaction(v *manifest.Version, calmer time.Duration) time.Duration {
 // compact carries out a plan, unless stop returns an error. The caller holds
 // compacting.
 func (d *DB) compact(plan compact.Plan, stop func() error) error {
+	return d.compactTelling(plan, stop, nil)
+}
+
+// compactTelling is compact for who is to be told how much of values has been moved.
+func (d *DB) compactTelling(plan compact.Plan, stop func() error, tell func(moved int64)) error {
 	started := time.Now()
 	d.at(pointPicked)
 	edit := manifest.Edit{DropTables: plan.Drops()}
 	var result compact.Result
-	moved := moving{placement: placement{db: d}}
+	moved := moving{placement: placement{db: d}, tell: tell}
 	switch {
 	case plan.Drop:
 	case plan.Move:

@@ -1,6 +1,9 @@
 package stoat
 
-import "github.com/stoatdb/stoat/internal/compact"
+import (
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
 
 // Gathering restores the order of values. A flush writes values in the order
 // of their keys, but each flush to files of its own, and collection rewrites
@@ -66,24 +69,44 @@ func (d *DB) pickGathering(asked bool) (compact.Plan, bool) {
 	if !asked && d.inVain.gathering.Load() == uint64(state.FlushedSeq) {
 		return compact.Plan{}, false
 	}
-	use := d.spaceUse(state.Version, state.FlushedSeq)
-	// A small database is taken to be as large as some memtables, as admission does.
-	live := max(float64(use.all-min(use.all, use.garbage)), float64(surplusBase*d.opts.MemtableSize))
-	room := gatherSpace*live - float64(use.garbage) - float64(d.garbage.valueBytes.Load())
-	// On the disk it may take half of what others may add.
-	room = min(room, float64(d.room.free.Load()-d.room.reserve.Load())/2)
-	if room < gatherSpaceMin*live || d.room.scarce() {
+	room, _ := d.gatherRoom(&state)
+	if room == 0 {
 		return compact.Plan{}, false
 	}
-	g := compact.Gathering{Share: gatherShare, PointersMin: gatherPointersMin, RecordMax: gatherRecordMax, Bytes: uint64(room)}
-	shape := d.shape(idling)
-	if asked {
-		g.Share, g.RecordMax = gatherShareAsked, gatherRecordMaxAsked
-		shape.Damaged = nil // who asks is to learn of it, or the device gives it by now
-	}
+	g, shape := d.gathering(asked)
+	g.Bytes = room
 	plan, due := compact.PickGathering(state.Version, shape, g)
 	if asked {
 		plan.Reason = compact.ReasonManual
 	}
 	return plan, due
+}
+
+// gatherRoom returns how many bytes garbage leaves room for to be gathered now, and
+// how many there will be room for when that has been collected. 0 is too few.
+func (d *DB) gatherRoom(state *manifest.State) (now, later uint64) {
+	use := d.spaceUse(state.Version, state.FlushedSeq)
+	// A small database is taken to be as large as some memtables, as admission does.
+	live := max(float64(use.all-min(use.all, use.garbage)), float64(surplusBase*d.opts.MemtableSize))
+	garbage := float64(use.garbage) + float64(d.garbage.valueBytes.Load())
+	// On the disk it may take half of what others may add.
+	disk := float64(d.room.free.Load()-d.room.reserve.Load()) / 2
+	enough := func(room float64) uint64 {
+		if room = min(room, disk); room < gatherSpaceMin*live || d.room.scarce() {
+			return 0
+		}
+		return uint64(room)
+	}
+	return enough(gatherSpace*live - garbage), enough(gatherSpace * live)
+}
+
+// gathering returns what is worth gathering, asked for or not.
+func (d *DB) gathering(asked bool) (compact.Gathering, compact.Shape) {
+	g := compact.Gathering{Share: gatherShare, PointersMin: gatherPointersMin, RecordMax: gatherRecordMax}
+	shape := d.shape(idling)
+	if asked {
+		g.Share, g.RecordMax = gatherShareAsked, gatherRecordMaxAsked
+		shape.Damaged = nil // who asks is to learn of it, or the device gives it by now
+	}
+	return g, shape
 }

@@ -221,6 +221,59 @@ func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	s.must(s.db.Close())
 }
 
+func TestCompactTellsOfTheValuesThatItMovesBeforeAndMeanwhile(t *testing.T) {
+	t.Parallel()
+	const keys = 10_000 // more than one report within a step
+	for what, garbage := range map[string]bool{"in a step": false, "with garbage": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: vfs.NewMem()}, opts: Options{MemtableSize: 1 << 20}}
+			s.open()
+			s.scatter(gatherFiles, 1)
+			if garbage {
+				s.scatter(gatherFiles, 8)
+			}
+			var told []CompactProgress
+			s.must(s.db.Compact(t.Context(), CompactOptions{Progress: func(p CompactProgress) { told = append(told, p) }}))
+			s.mustBeGoodProgress(told)
+			if last := told[len(told)-1]; last.Done < keys*1000 {
+				t.Errorf("%d bytes of values were moved, and %d told", keys*1000, last.Done)
+			}
+			s.must(s.db.Close())
+		})
+	}
+}
+
+func TestCompactTellsOfTheTablesThatItMeetsBelow(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	s.must(s.db.Update(func(tx *Txn) error { return tx.Set(gatherKey(0), gatherValue(0)) }))
+	s.must(s.db.rotate())
+	_, err := s.db.flushNext()
+	s.must(err)
+	var told []CompactProgress
+	o := CompactOptions{Lower: []byte("a"), Progress: func(p CompactProgress) { told = append(told, p) }}
+	s.must(s.db.Compact(t.Context(), o))
+	s.mustBeGoodProgress(told)
+	s.must(s.db.Close())
+}
+
+// mustBeGoodProgress checks that a bar of it would be a help.
+func (s *gatherScene) mustBeGoodProgress(told []CompactProgress) {
+	s.Helper()
+	last, before := told[len(told)-1], int64(0)
+	for _, p := range told {
+		if p.Done < before || p.Done-before > max(reportEvery*5/4, last.Done*2/3) || p.Total < p.Done ||
+			p.Total < last.Done*3/4 || p.Total > last.Done*5/4 {
+			s.Errorf("%+v after %d is a bad estimate of %d", p, before, last.Done)
+		}
+		before = p.Done
+	}
+	if last.Done != last.Total {
+		s.Errorf("in the end it is %+v", last)
+	}
+}
+
 func TestGatheringEndsEarlyWhenSomebodyCommits(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)

@@ -51,7 +51,8 @@ type moving struct {
 	uses    int // of all sources
 	ahead   int64
 	stop    func() error
-	patient bool // whether somebody commits does not matter
+	tell    func(moved int64) // is told now and then how much more was moved; nil is nobody
+	patient bool              // whether somebody commits does not matter
 	// left is how much is still to be moved, unlooked how much may be moved
 	// before the next look at whether to go on.
 	left, unlooked int64
@@ -166,6 +167,9 @@ func (m *moving) leave(num base.FileNum, err error) bool {
 func (m *moving) look(bytes int64) error {
 	if m.unlooked -= bytes; m.unlooked >= 0 {
 		return nil
+	}
+	if m.tell != nil {
+		m.tell(moveStep - m.unlooked)
 	}
 	m.unlooked = moveStep
 	if now, _ := m.db.background.quiet.calm(); now != idling && !m.patient {

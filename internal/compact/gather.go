@@ -52,6 +52,11 @@ func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum
 	return !stays || from > 2+bytes/joinBytes
 }
 
+// worth reports whether t is to be gathered.
+func (g *Gathering) worth(v *manifest.Version, s Shape, t *manifest.Table) bool {
+	return g.scattered(t) && !s.Damaged[t.Num] && bringsTogether(v, t, s.BadValues)
+}
+
 // PickGathering returns a plan for the first tables of the last level whose
 // values are worth gathering, or false when there are none. The next plan goes
 // on behind them: a value file that only they refer to is garbage then.
@@ -63,7 +68,7 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	all := uint64(0)
 	for _, t := range v.Levels[last] {
 		begun, referred := len(plan.Inputs[last]) > 0, t.Referred()
-		if !g.scattered(t) || s.Damaged[t.Num] || !bringsTogether(v, t, s.BadValues) {
+		if !g.worth(v, s, t) {
 			if begun {
 				break
 			}
@@ -82,4 +87,20 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 		plan.Gather = math.MaxInt64 // a small rest would be a plan of its own
 	}
 	return plan.finish(v, s.withDefaults()), true
+}
+
+// Ahead returns how many bytes of tables are worth a gathering, and how many of
+// which value files that moves, if there is room for all.
+func (g *Gathering) Ahead(v *manifest.Version, s Shape) (tables int64, values map[base.FileNum]uint64) {
+	values = map[base.FileNum]uint64{}
+	for _, t := range v.Levels[last] {
+		if !g.worth(v, s, t) {
+			continue
+		}
+		tables += t.Size
+		for _, ref := range t.Values {
+			values[ref.File] += ref.Bytes
+		}
+	}
+	return tables, values
 }

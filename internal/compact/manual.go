@@ -58,6 +58,35 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	return Plan{}, false
 }
 
+// Ahead estimates how many bytes of tables all steps of PickRange together go
+// through: those that go down, those that they meet there, and those of the last
+// level that hold what can go.
+func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
+	met := map[base.FileNum]bool{}
+	for level := range last {
+		for _, t := range v.Overlapping(level, r.Lo, r.Hi, true) {
+			if !r.Takes(t) {
+				continue
+			}
+			bytes += t.Size
+			for _, below := range v.Overlapping(last, t.Smallest, t.Largest, t.LargestExclusive) {
+				met[below.Num] = true
+			}
+		}
+	}
+	for _, t := range v.Levels[last] {
+		if met[t.Num] {
+			bytes += t.Size
+		}
+	}
+	for _, t := range v.Overlapping(last, r.Lo, r.Hi, true) {
+		if !met[t.Num] && t.Num < r.Next && s.removable(t) > 0 {
+			bytes += t.Size
+		}
+	}
+	return bytes
+}
+
 // first returns the first of the tables that is to go down, or nil.
 func (r *Range) first(tables []*manifest.Table) *manifest.Table {
 	if i := slices.IndexFunc(tables, r.Takes); i >= 0 {
