@@ -33,7 +33,7 @@ func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T
 		return db.Update(func(tx *Txn) error { return tx.Set([]byte(key), make([]byte, 1000)) })
 	}
 	mustOK(t, set("before"))
-	memory := &scarce{Memory: offHeap{}}
+	memory := &scarce{Memory: &offHeap{}}
 	db.memory.tables = memtable.NewPool(memory, 0)
 	mustOK(t, db.rotate()) // the next memtable is of that memory
 	memory.none.Store(true)

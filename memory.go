@@ -140,11 +140,16 @@ func (d *DB) memtableBytes() int64 {
 type MemoryStats struct {
 	// Budget is Options.MemoryBudget.
 	Budget int64
-	// Memtables is what the memtables hold, outside the Go heap.
+	// Memtables is what the memtables hold: outside the Go heap, but for range
+	// deletions.
 	Memtables int64
 	// FlushedMemtables is what memtables hold that have been flushed and that
 	// transactions still read.
 	FlushedMemtables int64
+	// Prepared is what else was taken for writes outside the Go heap: what
+	// memtables have not filled yet, what is kept for the next of them, and the
+	// writes of large transactions until they are committed.
+	Prepared int64
 	// OffHeap is all that was taken outside the Go heap, by all databases of
 	// the process: memtables, those that readers still hold, the writes of
 	// large transactions, what is kept of those for the next ones, and decoded
@@ -171,7 +176,7 @@ type MemoryStats struct {
 
 // Total returns what is held beside mapped pages, and with them.
 func (m MemoryStats) Total() (own, all int64) {
-	own = m.Memtables + m.FlushedMemtables + m.FileHeap + m.Decoded
+	own = m.Memtables + m.FlushedMemtables + m.Prepared + m.FileHeap + m.Decoded
 	return own, own + m.TablePages + m.ValuePages
 }
 
@@ -194,6 +199,7 @@ func (d *DB) memoryStats(memtables int64) MemoryStats {
 		}
 	}
 	m.FlushedMemtables = d.garbage.memtableBytes.Load()
+	m.Prepared = max(0, d.memory.system.out.Load()-m.Memtables-m.FlushedMemtables)
 	decoded := d.decoded.Stats()
 	m.Decoded, m.DecodedHits, m.DecodedMisses = decoded.Bytes, decoded.Hits, decoded.Misses
 	m.GivenBack = d.governor.gaveBack.Load()

@@ -26,8 +26,8 @@ type Stats struct {
 	// the oldest among them, or Version.
 	Readers       int
 	OldestVersion uint64
-	// Memtables is how many there are, MemtableBytes the memory they hold,
-	// outside the Go heap, and MemtableEntries the versions in them.
+	// Memtables is how many there are, MemtableBytes the memory they hold, and
+	// MemtableEntries the versions in them.
 	Memtables       int
 	MemtableBytes   int64
 	MemtableEntries int64

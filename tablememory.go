@@ -1,6 +1,8 @@
 package stoat
 
 import (
+	"sync/atomic"
+
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -11,6 +13,7 @@ import (
 // that follow, until the database is left alone: to get pages from the system
 // and to return them takes a large transaction longer than to fill them.
 type tableMemory struct {
+	system          offHeap
 	tables, pending *memtable.Pool
 }
 
@@ -28,8 +31,8 @@ const (
 // init makes memory for memtables of size bytes. At most one memtable's worth
 // is kept for memtables and half as much for transactions.
 func (m *tableMemory) init(size int64) {
-	m.tables = memtable.NewPool(offHeap{}, size)
-	m.pending = memtable.NewPool(offHeap{}, size/2)
+	m.tables = memtable.NewPool(&m.system, size)
+	m.pending = memtable.NewPool(&m.system, size/2)
 }
 
 // idle returns how many bytes are kept.
@@ -61,11 +64,18 @@ func (m *tableMemory) newPending() *memtable.Table {
 	})
 }
 
-// offHeap takes the memory of memtables from the system.
-type offHeap struct{}
+// offHeap takes the memory of memtables from the system, and counts the bytes that
+// are out.
+type offHeap struct{ out atomic.Int64 }
 
-func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }
-func (offHeap) Free(b []byte) {
+func (m *offHeap) Alloc(n int) ([]byte, error) {
+	b, err := vfs.Alloc(n)
+	m.out.Add(int64(len(b)))
+	return b, err
+}
+
+func (m *offHeap) Free(b []byte) {
+	m.out.Add(-int64(len(b)))
 	err := vfs.Free(b)
 	invariant.Check(err == nil, "memory that was not allocated is freed: %v", err)
 }

@@ -49,3 +49,45 @@ func TestAWriteSetAtRestHoldsNothingOutsideTheHeap(t *testing.T) {
 		pending.Release()
 	}
 }
+
+func TestMemoryInAllHasWhatIsPendingAndWhatIsKeptForMemtables(t *testing.T) {
+	t.Parallel()
+	db := openStill(t)
+	tx, err := db.Begin(ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := make([]byte, 512)
+	want := func(when string, least int64) {
+		t.Helper()
+		m := db.Stats().Memory
+		if own, _ := m.Total(); own < least || own != m.Memtables+m.FlushedMemtables+m.Prepared+m.FileHeap+m.Decoded {
+			t.Errorf("%s: %d bytes in all, of at least %d: %+v", when, own, least, m)
+		}
+	}
+	for i := range 4000 {
+		if err := tx.Set(fmt.Append(nil, i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("before the commit", 4000*512)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	want("after the commit", 4000*512)
+	if err := db.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.flushNext(); err != nil {
+		t.Fatal(err)
+	}
+	kept := db.memory.idle()
+	if kept == 0 {
+		t.Fatal("nothing is kept for the next memtable")
+	}
+	want("after the flush", kept)
+	db.memory.rest()
+	if m := db.Stats().Memory; m.Prepared >= kept {
+		t.Errorf("%d bytes are prepared when %d have been given back", m.Prepared, kept)
+	}
+}
