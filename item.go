@@ -12,7 +12,8 @@ import (
 type Item struct {
 	tx       *Txn
 	entry    base.Entry
-	keysOnly bool // the value was left alone: its bytes mean nothing
+	turn     uint32 // of tx, which may be another transaction later
+	keysOnly bool   // the value was left alone: its bytes mean nothing
 }
 
 // Key returns the key.
@@ -22,7 +23,7 @@ func (i Item) Key() []byte { return i.entry.Key }
 func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
 
 // ended reports whether what the item holds may be somebody else's memory.
-func (i Item) ended() bool { return i.tx != nil && i.tx.done }
+func (i Item) ended() bool { return i.tx != nil && (i.tx.done || i.tx.turn != i.turn) }
 
 // check reports why nothing can be read for the item.
 func (i Item) check() error {

@@ -494,7 +494,7 @@ func (it *Iterator) Item() Item {
 	if invariant.Enabled && !c.keysOnly {
 		e.Value = it.tx.lend(e.Value)
 	}
-	return Item{tx: it.tx, entry: e, keysOnly: c.keysOnly}
+	return Item{tx: it.tx, turn: it.tx.turn, entry: e, keysOnly: c.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if one did. It is to be
@@ -508,8 +508,7 @@ func (it *Iterator) Err() error {
 }
 
 // Close ends the iterator. It may be closed more than once, but not after the
-// function that was given to View has returned: its transaction, and an iterator
-// with it, may be somebody else's by then.
+// function that was given to View has returned, which closes it: see DB.View.
 func (it *Iterator) Close() {
 	if c := it.stop(); c != nil {
 		it.tx.forget(it)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -334,4 +335,48 @@ func TestValuesExpireBesideACheck(t *testing.T) {
 		mergeAll(t, db)
 		wantEntries(t, db, 1)
 	})
+}
+
+// What somebody has kept of a View does not become another one's while seven others
+// have their turn, never in the end, and with invariants never at all.
+func TestWhatIsKeptBeyondItsViewIsHardlyEverAnothers(t *testing.T) {
+	t.Parallel()
+	db := openStill(t) // all Views on one goroutine have the same slot
+	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	var kept *Txn
+	var it *Iterator
+	var item Item
+	mustOK(t, db.View(func(tx *Txn) error {
+		kept, it = tx, tx.Iterator(IterOptions{})
+		if !it.First() {
+			t.Error("the iterator shows nothing")
+		}
+		item = it.Item()
+		return nil
+	}))
+	for n := 1; n < viewTurns+3*viewTxnCount; n++ {
+		mustOK(t, db.View(func(tx *Txn) error {
+			if _, err := item.Value(); err != ErrTxnDone {
+				t.Fatalf("in View %d after it, a kept item: %v", n, err)
+			}
+			if n%viewTxnCount == 0 && n < viewTurns && !invariant.Enabled {
+				return nil // this one has the memory
+			}
+			own := tx.Iterator(IterOptions{})
+			if _, err := kept.Get([]byte("key")); err != ErrTxnDone {
+				t.Fatalf("in View %d after it, a kept transaction: %v", n, err)
+			}
+			if it.Next() || it.Err() != ErrTxnDone {
+				t.Fatalf("in View %d after it, a kept iterator: %v", n, it.Err())
+			}
+			it.Close()
+			kept.Discard()
+			if !own.Next() {
+				t.Fatalf("View %d has lost its iterator: %v", n, own.Err())
+			}
+			own.Close()
+			_, err := tx.Get([]byte("key"))
+			return err
+		}))
+	}
 }

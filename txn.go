@@ -25,6 +25,7 @@ type Txn struct {
 	ctx    context.Context
 	writes *writeSet // nil in a read-only transaction
 	done   bool
+	turn   uint32 // how often it was begun: those of Views are used again
 
 	decoded   codec.Arena // what was compressed
 	commitSeq base.SeqNum
@@ -43,6 +44,7 @@ type Txn struct {
 
 func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	tx.db, tx.slot = d, slot
+	tx.turn++
 	tx.seq = slot.Seq()
 	if mutant.On(mutant.SnapshotOffByOne) {
 		tx.seq++
@@ -198,7 +200,7 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 	}
 	own := tx.decoded.Alloc(len(key)) // the caller may reuse key at once
 	copy(own, key)
-	return Item{tx: tx, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
+	return Item{tx: tx, turn: tx.turn, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
 }
 
 // fetch returns the value of an entry of base.KindPointer.
