@@ -17,9 +17,11 @@
 // Transactions are serializable. A commit that returned nil survives a crash
 // of the process and, unless the database or the commit asked for buffered
 // durability, of the machine. A transaction is there whole or not at all.
-// Readers see a snapshot, never wait for writers and never make them wait; but
-// one that is the first to miss an expired key may wait for a sync, so that the
-// key stays missing. A stored byte that changed is an error, never an answer.
+// Readers see a snapshot and never make writers wait. To look for a key never waits
+// for a commit; an iterator that begins may wait for who is sorting what was
+// written since the last one began, at most a memtable of it; and who is the first
+// to miss an expired key may wait for a sync, so that the key stays missing. A
+// stored byte that changed is an error, never an answer.
 //
 // Conflicts show as ErrConflict from Commit or Update: another transaction
 // committed a change under something this one read, a key (present or

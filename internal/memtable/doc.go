@@ -21,12 +21,13 @@
 //
 // Sorting is not the writer's work: the writer only appends to the insertion
 // order, and the first reader that wants to iterate sorts what is new into a
-// run (under a mutex of readers), merges runs geometrically, and publishes the
-// immutable result for all. How much a reader merges at a time is bounded, so
-// that no one pays more than some ten milliseconds once. The writer sorts only
-// when the unsorted tail passes a bound, so that no reader ever meets a long
-// one. Iterators count as references of the runs they read; closing an
-// iterator lets go of runs that were merged away.
+// run (under a mutex, for which others that want to iterate wait), merges runs
+// geometrically, and publishes the immutable result for all. How much a reader
+// merges at a time is bounded, so that no one pays more than some ten milliseconds
+// once. The writer sorts only when the unsorted tail passes a bound, so that no
+// reader ever meets a long one, and only if the mutex is free: readers may wait for
+// it there, and it never for them. Iterators count as references of the runs they
+// read; closing an iterator lets go of runs that were merged away.
 //
 // # Range deletions
 //
