@@ -55,7 +55,7 @@ func TestBits(t *testing.T) {
 			damages = img.everyFlip()
 		}
 		if img.unclosed {
-			damages = append(damages, img.flipsAtEnd(t)...)
+			damages = append(damages, img.flipsAtEnd()...)
 		} else {
 			damages = append(damages, img.sectors(flips/3, seed)...)
 			damages = append(damages, img.lengths(flips/6, seed)...)

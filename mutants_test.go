@@ -171,7 +171,9 @@ func someDamage(images []*bitsImage, seed uint64, n int) error {
 	var tally bitsTally
 	for _, img := range images {
 		damages := img.flips(n, seed)
-		if !img.unclosed {
+		if img.unclosed {
+			damages = append(damages, img.flipsAtEnd()...)
+		} else {
 			damages = append(damages, img.sectors(n, seed)...)
 			damages = append(damages, img.wholeFiles()...)
 		}

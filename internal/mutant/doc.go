@@ -70,6 +70,8 @@ const (
 	IgnoreSalt Name = "ignore-salt"
 	// IgnoreDurableMark: rot in what was durable is taken for a torn tail.
 	IgnoreDurableMark Name = "ignore-durable-mark"
+	// NoMark: the log does not say how far it is durable when nobody commits.
+	NoMark Name = "no-mark"
 	// PartialTxn: recovery takes a transaction without its last frame.
 	PartialTxn Name = "partial-txn"
 	// NoCarry: recovery does not write the unproven end of the log again.
@@ -127,7 +129,7 @@ var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites, ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
-	NoChecksum, IgnoreSalt, IgnoreDurableMark,
+	NoChecksum, IgnoreSalt, IgnoreDurableMark, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
