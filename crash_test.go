@@ -52,7 +52,7 @@ type crashCheck func(opts stoat.Options, s *crashState, m *model.Map, kind vfs.C
 // eachCrashState runs all workloads until there were so many states in all,
 // a check counting for perCheck of them, or one if that is 0.
 func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crashCheck) {
-	checks := max(1, states/max(1, perCheck)/len(crashWorkloads)) // of each workload
+	checks := checksOfEach(states, max(1, perCheck), len(crashWorkloads))
 	rounds := (checks + statesPerRun - 1) / statesPerRun
 	var next atomic.Int64
 	var failed first
@@ -75,6 +75,26 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 	workers.Wait()
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// checksOfEach is how many checks of each workload make at least so many states,
+// a check counting for perCheck of them.
+func checksOfEach(states, perCheck, workloads int) int {
+	return max(1, (states+perCheck*workloads-1)/(perCheck*workloads))
+}
+
+func TestNoFewerCrashStatesAreVisitedThanWereAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, workloads := range []int{1, 35, 40, 41} {
+		for _, states := range []int{1, 39, 40, 41, 300, 500, 2_000, 20_000} {
+			for _, perCheck := range []int{1, secondCrashes} {
+				n := checksOfEach(states, perCheck, workloads) * perCheck * workloads
+				if n < states || n >= states+perCheck*workloads {
+					t.Errorf("%d states of %d workloads, %d a check: %d are visited", states, workloads, perCheck, n)
+				}
+			}
+		}
 	}
 }
 
@@ -168,7 +188,7 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 }
 
 // checkSecondCrash crashes, opens, and crashes again at boundaries of that
-// Open and of the Close after it.
+// Open, and once more at one of the Close after it.
 func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
 	disk, first := s.disk.Crash(kind, rng), s.durable
 	if rng.IntN(4) == 0 {
@@ -181,12 +201,18 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 		op    string
 	}
 	var mu sync.Mutex // the database has goroutines of its own
-	var cuts []cut
+	var opening, closing []cut
 	var opened uint64
+	read := false
 	take := func(op string) {
 		mu.Lock()
 		defer mu.Unlock()
-		cuts = append(cuts, cut{disk.Clone(), max(s.durable, opened), op})
+		c := cut{disk.Clone(), max(s.durable, opened), op}
+		if read {
+			closing = append(closing, c)
+		} else {
+			opening = append(opening, c)
+		}
 	}
 	disk.SetHook(func(op vfs.Op) { take(op.String()) })
 	db, version, err := recovered(opts, m, opts.Clock.(*testClock).seen(), first)
@@ -198,13 +224,22 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 	opened = version
 	mu.Unlock()
 	take("the end of Open")
+	mu.Lock()
+	read = true
+	mu.Unlock()
 	if err := db.Close(); err != nil {
 		return err
 	}
 	take("the end of Close")
+	rng.Shuffle(len(opening), func(i, j int) { opening[i], opening[j] = opening[j], opening[i] })
+	cuts := make([]cut, 0, secondCrashes+1)
+	for i := range secondCrashes {
+		cuts = append(cuts, opening[i%len(opening)]) // none twice while there are others
+	}
+	// Those of Close are TestCrash's too; this one does not count.
+	cuts = append(cuts, closing[rng.IntN(len(closing))])
 	kinds := vfs.CrashKinds()
-	for range secondCrashes {
-		c := cuts[rng.IntN(len(cuts))]
+	for _, c := range cuts {
 		kind := kinds[rng.IntN(len(kinds))]
 		opts.FS = c.disk.Crash(kind, rng)
 		db, _, err := recovered(opts, m, opts.Clock.(*testClock).seen(), c.floor)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,12 +50,11 @@ func TestFaults(t *testing.T) {
 	seed := dose.Seed(t)
 	most := dose.Size(t, dose.States, 100, 500)
 	dose.Reproduce(t, "faults")
-	var cases []*faultCase
+	var calls [][]*faultCase
 	for _, scene := range faultScenes(t) {
-		cases = append(cases, scene.cases(t)...)
+		calls = append(calls, scene.cases(t)...)
 	}
-	rng := rand.New(rand.NewPCG(seed, 0xfa))
-	rng.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	cases := dealt(calls, rand.New(rand.NewPCG(seed, 0xfa)))
 	all := len(cases)
 	cases = cases[:min(most, all)]
 	var next, fired atomic.Int64
@@ -79,7 +79,67 @@ func TestFaults(t *testing.T) {
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d of %d cases, %d calls failed", len(cases), all, fired.Load())
+	t.Logf("%d of %d cases of %d calls, %d calls failed", len(cases), all, len(calls), fired.Load())
+}
+
+// dealt puts the cases in an order of which every beginning is fair to the calls:
+// none fails once more than another before that one has failed as often. Which
+// call comes when, and with which of its errors, is drawn.
+func dealt(calls [][]*faultCase, rng *rand.Rand) []*faultCase {
+	var left [][]*faultCase
+	for _, cases := range calls {
+		cases = slices.Clone(cases)
+		rng.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+		left = append(left, cases)
+	}
+	var order []*faultCase
+	for len(left) > 0 {
+		rng.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		for i, cases := range left {
+			order = append(order, cases[0])
+			left[i] = cases[1:]
+		}
+		left = slices.DeleteFunc(left, func(cases []*faultCase) bool { return len(cases) == 0 })
+	}
+	return order
+}
+
+func TestEachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
+	t.Parallel()
+	var calls [][]*faultCase
+	for nth := range int64(40) {
+		var cases []*faultCase
+		for i := range 1 + len(faultErrors) - int(nth%2) {
+			cases = append(cases, &faultCase{what: fmt.Sprint(i), rule: vfs.Rule{Nth: nth}})
+		}
+		calls = append(calls, cases)
+	}
+	order := dealt(calls, rand.New(rand.NewPCG(1, 2)))
+	again := dealt(calls, rand.New(rand.NewPCG(1, 2)))
+	other := dealt(calls, rand.New(rand.NewPCG(2, 2)))
+	times, firstErrors := make(map[int64]int), make(map[string]bool)
+	for i, c := range order {
+		if times[c.rule.Nth] != i/len(calls) && i < len(calls)*len(faultErrors) {
+			t.Fatalf("case %d is call %d, which has failed %d times", i, c.rule.Nth, times[c.rule.Nth])
+		}
+		times[c.rule.Nth]++
+		if i < len(calls) {
+			firstErrors[c.what] = true
+		}
+	}
+	seen := make(map[*faultCase]bool)
+	for _, c := range order {
+		seen[c] = true
+	}
+	if len(seen) != 40*len(faultErrors)+20 || len(order) != len(seen) {
+		t.Errorf("%d cases were dealt, %d of them different, want all %d", len(order), len(seen), 40*len(faultErrors)+20)
+	}
+	if len(firstErrors) < 5 {
+		t.Errorf("the first failures of 40 calls are of %d kinds", len(firstErrors))
+	}
+	if !slices.Equal(order, again) || slices.Equal(order, other) {
+		t.Error("the order does not follow from the seed")
+	}
 }
 
 // faultScenes makes the disks: empty, closed cleanly, left by a kill.
@@ -113,17 +173,18 @@ type faultCase struct {
 	history []string
 }
 
-// cases lists every call of a life of the scene with every error, once and
-// forever.
-func (s *faultScene) cases(t *testing.T) []*faultCase {
+// cases lists, for every call of a life of the scene, the cases in which it is
+// the first that fails: with every error, once and forever.
+func (s *faultScene) cases(t *testing.T) [][]*faultCase {
 	t.Helper()
 	clean := &faultCase{scene: s, rule: vfs.Rule{Path: "matches nothing"}, what: "no fault"}
 	calls := clean.count()
 	if err := clean.run(0); err != nil {
 		t.Fatalf("%s, without faults: %v", s.name, err)
 	}
-	var cases []*faultCase
+	var all [][]*faultCase
 	for nth := int64(1); nth <= calls; nth++ {
+		var cases []*faultCase
 		for _, e := range faultErrors {
 			for _, forever := range []bool{false, true} {
 				rule := e.rule
@@ -131,8 +192,9 @@ func (s *faultScene) cases(t *testing.T) []*faultCase {
 				cases = append(cases, &faultCase{scene: s, rule: rule, what: e.name})
 			}
 		}
+		all = append(all, cases)
 	}
-	return cases
+	return all
 }
 
 func (c *faultCase) String() string {
