@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +22,12 @@ type storeUnderTest struct {
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
+	// An asynchronous commit does not tell its version. They come one after the
+	// other, so that their order is known.
+	untold struct {
+		sync.Mutex
+		count uint64
+	}
 }
 
 func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
@@ -38,6 +45,7 @@ func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
 type txUnderTest struct {
 	*stoat.Txn
 	store *storeUnderTest
+	wrote bool
 }
 
 func (t *txUnderTest) Get(key string) (isolation.Item, bool, error) {
@@ -73,30 +81,69 @@ func (t *txUnderTest) Scan(q isolation.Query) (items []isolation.Item, exhausted
 	return items, false, nil
 }
 
-func (t *txUnderTest) Set(key, value string) error { return t.Txn.Set([]byte(key), []byte(value)) }
-func (t *txUnderTest) Delete(key string) error     { return t.Txn.Delete([]byte(key)) }
+func (t *txUnderTest) Set(key, value string) error {
+	t.wrote = true
+	return t.Txn.Set([]byte(key), []byte(value))
+}
 
-func (t *txUnderTest) Commit() (version uint64, conflict bool, err error) {
+func (t *txUnderTest) Delete(key string) error {
+	t.wrote = true
+	return t.Txn.Delete([]byte(key))
+}
+
+func (t *txUnderTest) DeleteRange(lo, hi string) error {
+	t.wrote = true
+	var end []byte
+	if hi != "" {
+		end = []byte(hi)
+	}
+	return t.Txn.DeleteRange([]byte(lo), end)
+}
+
+func (t *txUnderTest) Commit() (isolation.Commit, error) {
 	d := stoat.Synced
-	if t.store.mixed && t.store.turns.Add(1)%3 == 0 {
-		d = stoat.Buffered
+	if t.store.mixed {
+		switch t.store.turns.Add(1) % 6 {
+		case 0, 1:
+			d = stoat.Buffered
+		case 2:
+			return t.commitAsync()
+		}
 	}
-	err = t.Txn.Commit(stoat.WithDurability(d))
+	err := t.Txn.Commit(stoat.WithDurability(d))
 	if errors.Is(err, stoat.ErrConflict) {
-		return 0, true, nil
+		return isolation.Commit{Conflict: true}, nil
 	}
-	return t.Txn.CommitVersion(), false, err
+	return isolation.Commit{Version: t.Txn.CommitVersion()}, err
+}
+
+func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
+	untold := &t.store.untold
+	untold.Lock()
+	defer untold.Unlock()
+	done := make(chan error, 1)
+	t.Txn.CommitAsync(func(err error) { done <- err })
+	err := <-done
+	switch {
+	case errors.Is(err, stoat.ErrConflict):
+		return isolation.Commit{Conflict: true}, nil
+	case err != nil || !t.wrote:
+		return isolation.Commit{}, err
+	}
+	untold.count++
+	return isolation.Commit{Untold: untold.count}, nil
 }
 
 // TestIsolation records histories of concurrent transactions and proves each
-// strictly serializable. Now and then the power is cut after one, and the
+// strictly serializable, half of them beside flushes, compactions and collections. Now and then the power is cut after one, and the
 // next goes on from what is left.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	histories := dose.Size(t, dose.Histories, 20, 200)
 	dose.Reproduce(t, "isolation")
-	var next, conflicted atomic.Int64
+	var next atomic.Int64
+	var met isolationTally
 	var failed first
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -106,9 +153,7 @@ func TestIsolation(t *testing.T) {
 				if n >= histories {
 					return
 				}
-				conflicts, err := historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n))
-				conflicted.Add(int64(conflicts))
-				failed.set(err)
+				failed.set(historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met))
 			}
 		})
 	}
@@ -116,39 +161,86 @@ func TestIsolation(t *testing.T) {
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
 	}
-	if conflicted.Load() == 0 {
+	t.Logf("%d conflicts; beside them %d flushes, %d compactions, %d collections",
+		met.conflicts.Load(), met.flushes.Load(), met.compactions.Load(), met.collections.Load())
+	if met.conflicts.Load() == 0 {
 		t.Error("no transaction met a conflict: the histories prove nothing")
 	}
+	// Few histories may all have drawn a database that does nothing besides.
+	if histories >= 100 && (met.flushes.Load() == 0 || met.compactions.Load() == 0 || met.collections.Load() == 0) {
+		t.Error("nothing was flushed, compacted or collected beside the histories")
+	}
+}
+
+// An isolationTally counts what histories met.
+type isolationTally struct{ conflicts, flushes, compactions, collections atomic.Int64 }
+
+func (y *isolationTally) add(s stoat.Stats) {
+	y.flushes.Add(s.Flushes)
+	y.compactions.Add(s.Compactions)
+	y.collections.Add(s.Collections)
 }
 
 // historiesPerDisk is how many histories follow each other on one disk.
 const historiesPerDisk = 5
 
-func historiesOf(seed uint64, n int) (conflicts int, err error) {
+func historiesOf(seed uint64, n int, met *isolationTally) error {
 	rng := rand.New(rand.NewPCG(seed, 0x150))
 	opts := stoat.Options{FS: vfs.NewMem()}
-	if rng.IntN(4) == 0 {
-		opts.MemtableSize = smallMemtable
+	if rng.IntN(2) == 0 {
+		// What is padded lies apart, and all moves on while it is read.
+		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = smallMemtable, 64, 512
 	}
 	db, err := stoat.Open(dbDir, &opts)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for i := range n {
 		store := &storeUnderTest{db: db, mixed: rng.IntN(2) == 0}
+		stop := func() error { return nil }
+		if opts.MemtableSize == smallMemtable && rng.IntN(2) == 0 {
+			stop = tidying(db)
+		}
 		report, err := oneHistory(store, seed+uint64(i))
-		conflicts += report.Conflicted
+		err = errors.Join(err, stop())
+		met.conflicts.Add(int64(report.Conflicted))
 		if err != nil {
-			return conflicts, errors.Join(fmt.Errorf("history %d: %w", seed+uint64(i), err), db.Close())
+			return errors.Join(fmt.Errorf("history %d: %w", seed+uint64(i), err), db.Close())
 		}
 		if rng.IntN(4) != 0 {
 			continue
 		}
+		met.add(db.Stats())
 		if db, err = cutAndOpen(db, &opts, rng); err != nil {
-			return conflicts, fmt.Errorf("after history %d: %w", seed+uint64(i), err)
+			return fmt.Errorf("after history %d: %w", seed+uint64(i), err)
 		}
 	}
-	return conflicts, db.Close()
+	met.add(db.Stats())
+	return db.Close()
+}
+
+// tidying compacts and collects, over and over, until it is stopped.
+func tidying(db *stoat.DB) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for turn := 0; err == nil && ctx.Err() == nil; turn++ {
+			if turn%2 == 0 {
+				err = db.Compact(ctx, stoat.CompactOptions{})
+			} else {
+				err = db.Collect(ctx)
+			}
+		}
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		ended <- err
+	}()
+	return func() error {
+		cancel()
+		return <-ended
+	}
 }
 
 func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {

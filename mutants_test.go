@@ -140,8 +140,7 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 		}},
 		{"isolation", func(seed uint64) error {
 			return times(scale, func(i int) error {
-				_, err := historiesOf(seed+uint64(10*i), historiesPerDisk)
-				return err
+				return historiesOf(seed+uint64(10*i), historiesPerDisk, new(isolationTally))
 			})
 		}},
 		{"applications", func(seed uint64) error {

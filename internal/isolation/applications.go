@@ -96,8 +96,8 @@ func attempt(store Store, write bool, do func(Tx) error) (conflict bool, err err
 		}
 		return false, err
 	}
-	_, conflict, err = tx.Commit()
-	return conflict, err
+	ended, err := tx.Commit()
+	return ended.Conflict, err
 }
 
 // givingWay lets other goroutines run between the operations of a

@@ -49,10 +49,16 @@ func (c *checker) fail(format string, args ...any) {
 	}
 }
 
-// order sorts the commits and demands that their versions count up by one.
+// order sorts the commits and demands that their versions count up by one. The
+// commits whose versions were not told have those that are left, in their order.
 func (c *checker) order() {
+	var untold []*Txn
 	for _, t := range c.history.Txns {
 		c.count(t)
+		if t.Untold != 0 {
+			untold = append(untold, t)
+			continue
+		}
 		if t.CommitVersion != 0 {
 			if t.Outcome != Committed {
 				c.fail("a transaction that did not commit has a commit version: %v", t)
@@ -64,6 +70,7 @@ func (c *checker) order() {
 			c.fail("a transaction committed writes under no version: %v", t)
 		}
 	}
+	c.tell(untold)
 	slices.SortFunc(c.byVersion, func(a, b *Txn) int { return cmp.Compare(a.CommitVersion, b.CommitVersion) })
 	for i, t := range c.byVersion {
 		if want := c.history.Base + uint64(i) + 1; t.CommitVersion != want {
@@ -74,6 +81,24 @@ func (c *checker) order() {
 			c.fail("a transaction committed at or before its own snapshot: %v", t)
 		}
 	}
+}
+
+// tell gives the transactions their versions.
+func (c *checker) tell(untold []*Txn) {
+	slices.SortFunc(untold, func(a, b *Txn) int { return cmp.Compare(a.Untold, b.Untold) })
+	told := make(map[uint64]bool)
+	for _, t := range c.byVersion {
+		told[t.CommitVersion] = true
+	}
+	next := c.history.Base + 1
+	for _, t := range untold {
+		for told[next] {
+			next++
+		}
+		t.CommitVersion = next
+		next++
+	}
+	c.byVersion = append(c.byVersion, untold...)
 }
 
 func (c *checker) count(t *Txn) {
@@ -91,33 +116,25 @@ func (c *checker) count(t *Txn) {
 func (c *checker) build() {
 	c.states = newStates(c.history.Initial)
 	for _, t := range c.byVersion {
-		for key, value := range pendingAfter(t) {
-			v := version{seq: t.CommitVersion, deleted: value == nil}
-			if value != nil {
-				v.value = *value
+		for i := range t.Ops {
+			if op := &t.Ops[i]; op.Kind == OpSet || op.Kind == OpDelete {
+				c.states.row(op.Key)
 			}
-			c.states.add(key, v)
 		}
+	}
+	for _, t := range c.byVersion {
+		c.states.commit(pendingAfter(t), t.CommitVersion)
 	}
 	c.states.sort()
 }
 
 // pendingAfter is what a transaction writes when it commits.
-func pendingAfter(t *Txn) map[string]*string {
-	own := make(map[string]*string)
+func pendingAfter(t *Txn) *pending {
+	own := newPending()
 	for i := range t.Ops {
-		apply(own, &t.Ops[i])
+		own.apply(&t.Ops[i])
 	}
 	return own
-}
-
-func apply(own map[string]*string, op *Op) {
-	switch op.Kind {
-	case OpSet:
-		own[op.Key] = &op.Value
-	case OpDelete:
-		own[op.Key] = nil
-	}
 }
 
 func (c *checker) replayAll() {
@@ -139,7 +156,7 @@ func (c *checker) replayAll() {
 
 // replay runs the operations of t again on the state as of seq.
 func (c *checker) replay(t *Txn, seq uint64, where string) {
-	v := &view{states: c.states, seq: seq, own: make(map[string]*string)}
+	v := &view{states: c.states, seq: seq, own: newPending()}
 	for i := range t.Ops {
 		op := &t.Ops[i]
 		switch op.Kind {
@@ -153,7 +170,7 @@ func (c *checker) replay(t *Txn, seq uint64, where string) {
 			c.report.Reads++
 			c.replayScan(t, op, v, where)
 		default:
-			apply(v.own, op)
+			v.own.apply(op)
 		}
 	}
 }
@@ -182,18 +199,15 @@ func (c *checker) culprits(t *Txn, lo, hi string) string {
 		if other.CommitVersion <= t.ReadVersion || t.CommitVersion != 0 && other.CommitVersion >= t.CommitVersion {
 			continue
 		}
-		for key := range pendingAfter(other) {
-			if key >= lo && (hi == "" || key < hi) {
-				s += "\n  " + other.String()
-				break
-			}
+		if pendingAfter(other).writes(span{lo, hi}) {
+			s += "\n  " + other.String()
 		}
 	}
 	return s
 }
 
 // hasReason reports whether a commit after the snapshot of t, and not surely
-// after its end, changed something that t had read.
+// after its end, wrote anything that t had read.
 func (c *checker) hasReason(t *Txn) bool {
 	through := t.ReadVersion
 	for _, other := range c.byVersion {
@@ -201,23 +215,28 @@ func (c *checker) hasReason(t *Txn) bool {
 			through = max(through, other.CommitVersion)
 		}
 	}
-	own := make(map[string]*string)
+	var reads []span
+	own := newPending()
 	for i := range t.Ops {
 		op := &t.Ops[i]
 		switch op.Kind {
 		case OpGet:
-			_, pending := own[op.Key]
-			if r := c.states.byKey[op.Key]; !pending && r != nil && r.changedIn(t.ReadVersion, through) {
-				return true
+			if _, pending := own.get(op.Key); !pending {
+				reads = append(reads, span{op.Key, op.Key + "\x00"})
 			}
 		case OpScan:
-			for _, r := range c.states.within(covered(op)) {
-				if r.changedIn(t.ReadVersion, through) {
-					return true
-				}
-			}
+			lo, hi := covered(op)
+			reads = append(reads, span{lo, hi})
 		default:
-			apply(own, op)
+			own.apply(op)
+		}
+	}
+	for _, other := range c.byVersion {
+		if other.CommitVersion <= t.ReadVersion || other.CommitVersion > through {
+			continue
+		}
+		if p := pendingAfter(other); slices.ContainsFunc(reads, p.writes) {
+			return true
 		}
 	}
 	return false

@@ -110,6 +110,18 @@ func TestSpoiledHistories(t *testing.T) {
 			h.Txns[1].Outcome, h.Txns[1].CommitVersion = Committed, 5
 			h.Txns[2].Ops = nil
 		}},
+		{"a hole among those that were not told", "hole or a double", func(h *History) {
+			h.Txns[0].CommitVersion, h.Txns[0].Untold = 0, 1
+			h.Txns[2].CommitVersion, h.Txns[2].ReadVersion = 6, 4
+		}},
+		{"a set that an own deletion of a range takes", "its snapshot", func(h *History) {
+			h.Txns[0].Ops = append(h.Txns[0].Ops, Op{Kind: OpDeleteRange, Query: Query{Lo: "a", Hi: "b\x00"}})
+		}},
+		{"a read of a deleted range that both committed", "just before its commit", func(h *History) {
+			h.Txns[0].Ops[1] = Op{Kind: OpDeleteRange, Query: Query{Lo: "b"}}
+			h.Txns[1].Outcome, h.Txns[1].CommitVersion = Committed, 5
+			h.Txns[2].Ops = nil
+		}},
 		{"a stale snapshot", "stale snapshot", func(h *History) { h.Txns[2].ReadVersion = 3; h.Txns[2].Ops = nil }},
 		{"a snapshot from the future", "from the future", func(h *History) {
 			h.Txns[0].EndCalled, h.Txns[0].Ended = 20, 21

@@ -5,7 +5,7 @@
 // History: what every transaction asked, what it was answered, when it was
 // called and when it returned. Check then looks for a proof. It needs no
 // search, because the store itself names the order: every writing transaction
-// has a commit version. Check replays the commits in that order and demands
+// has a commit version, or a place among those whose version nobody was told. Check replays the commits in that order and demands
 //
 //   - that the versions have no holes and no doubles;
 //   - that each transaction read its snapshot: every read, and every scan to

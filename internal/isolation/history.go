@@ -23,10 +23,24 @@ type Tx interface {
 	Scan(q Query) (items []Item, exhausted bool, err error)
 	Set(key, value string) error
 	Delete(key string) error
-	// Commit returns the version of the commit, 0 when nothing was written,
-	// or conflict. After an error nobody knows whether it took place.
-	Commit() (version uint64, conflict bool, err error)
+	// DeleteRange deletes [lo, hi); an empty hi has no end. It reads nothing, and
+	// is a write of every key there, present or not.
+	DeleteRange(lo, hi string) error
+	// Commit ends the transaction. After an error nobody knows whether it took
+	// place.
+	Commit() (Commit, error)
 	Discard()
+}
+
+// A Commit is how the end of a transaction went.
+type Commit struct {
+	Conflict bool
+	// Version is that of the commit, 0 when nothing was written or when Untold is
+	// not 0.
+	Version uint64
+	// Untold marks a commit of which the store does not say the version: it is its
+	// place among these, from 1, in the order of their versions.
+	Untold uint64
 }
 
 // An Item is one key as a read shows it. Version is the commit that wrote it,
@@ -54,6 +68,7 @@ const (
 	OpScan
 	OpSet
 	OpDelete
+	OpDeleteRange
 )
 
 // An Op is one operation with its answer.
@@ -65,7 +80,7 @@ type Op struct {
 	Found bool // get
 	Item  Item // get
 
-	Query     Query // scan
+	Query     Query // scan; of a range that is deleted its bounds
 	Items     []Item
 	Exhausted bool
 }
@@ -96,13 +111,14 @@ type Txn struct {
 
 	ReadVersion   uint64
 	CommitVersion uint64 // 0 unless it committed writes
+	Untold        uint64 // that of Commit; Check finds the version then
 	Outcome       Outcome
 	Ops           []Op
 }
 
 // Writes reports whether the transaction tried to write.
 func (t *Txn) Writes() bool {
-	return slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Kind == OpSet || o.Kind == OpDelete })
+	return slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Kind >= OpSet })
 }
 
 // String shows a transaction in one line.
@@ -125,13 +141,24 @@ func (o *Op) String() string {
 		if !o.Found {
 			return fmt.Sprintf("get %s: none", o.Key)
 		}
-		return fmt.Sprintf("get %s: %s@%d", o.Key, o.Item.Value, o.Item.Version)
+		return fmt.Sprintf("get %s: %s@%d", o.Key, brief(o.Item.Value), o.Item.Version)
 	case OpScan:
 		return fmt.Sprintf("scan %v: %s", o.Query, itemsString(o.Items, o.Exhausted))
 	case OpSet:
-		return fmt.Sprintf("set %s=%s", o.Key, o.Value)
+		return fmt.Sprintf("set %s=%s", o.Key, brief(o.Value))
+	case OpDeleteRange:
+		return fmt.Sprintf("delete range %v", o.Query)
 	}
 	return "delete " + o.Key
+}
+
+// brief shows a value without what it is padded with.
+func brief(value string) string {
+	name, padding, padded := strings.Cut(value, " ")
+	if !padded {
+		return value
+	}
+	return fmt.Sprintf("%s+%d", name, 1+len(padding))
 }
 
 // String shows a query.
@@ -152,7 +179,7 @@ func (q Query) String() string {
 func itemsString(items []Item, exhausted bool) string {
 	var b strings.Builder
 	for _, it := range items {
-		fmt.Fprintf(&b, "%s=%s@%d ", it.Key, it.Value, it.Version)
+		fmt.Fprintf(&b, "%s=%s@%d ", it.Key, brief(it.Value), it.Version)
 	}
 	if exhausted {
 		b.WriteString("end")

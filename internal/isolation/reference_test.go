@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,6 +38,12 @@ const (
 	scanGap              bug = "a scan leaves out a key"
 	tornValue            bug = "a value is mixed from two versions"
 	needlessConflict     bug = "commits conflict without a reason"
+	rangesUnchecked      bug = "deleted ranges are not seen by validation"
+	rangeTooWide         bug = "a deleted range includes its end"
+	rangeKeepsOwn        bug = "a deleted range leaves what its transaction had set"
+	rangeHidesLater      bug = "a deleted range takes what its transaction sets afterwards"
+	rangeInThePast       bug = "a deleted range is gone from older snapshots"
+	untoldOutOfOrder     bug = "commits whose versions are not told come in another order"
 )
 
 var bugs = []bug{
@@ -46,7 +53,8 @@ var bugs = []bug{
 	snapshotTooOld, earlyPublish, latePublish, lostWrite,
 	leakedAbort, doubleVersion, skippedVersion, ownWritesUnread,
 	ownDeletesUnscanned, resurrection, scanGap, tornValue,
-	needlessConflict,
+	needlessConflict, rangesUnchecked, rangeTooWide, rangeKeepsOwn,
+	rangeHidesLater, rangeInThePast, untoldOutOfOrder,
 }
 
 // A reference is a store that is plainly correct: one mutex, all versions
@@ -60,26 +68,27 @@ type reference struct {
 	newest   uint64
 	versions map[string][]version
 	commits  map[uint64][]string
+	ranges   map[uint64][]span
+	untold   uint64
 }
 
 func newReference(b bug) *reference {
-	return &reference{bug: b, versions: make(map[string][]version), commits: make(map[uint64][]string)}
+	return &reference{bug: b, versions: make(map[string][]version), commits: make(map[uint64][]string),
+		ranges: make(map[uint64][]span)}
 }
-
-type span struct{ lo, hi string }
 
 type refTx struct {
 	store *reference
 	write bool
 	seq   uint64
-	own   map[string]*string
+	own   *pending
 	reads []span
 }
 
 func (r *reference) Begin(write bool) (Tx, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := &refTx{store: r, write: write, seq: r.visible, own: make(map[string]*string)}
+	t := &refTx{store: r, write: write, seq: r.visible, own: newPending()}
 	if r.bug == snapshotTooOld && t.seq > 0 {
 		t.seq--
 	}
@@ -93,7 +102,7 @@ func (t *refTx) note(lo, hi string) { t.reads = append(t.reads, span{lo, hi}) }
 func (t *refTx) Get(key string) (Item, bool, error) {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	if value, ok := t.own[key]; ok && t.store.bug != ownWritesUnread {
+	if value, ok := t.own.get(key); ok && t.store.bug != ownWritesUnread {
 		if value == nil {
 			return Item{}, false, nil
 		}
@@ -144,7 +153,7 @@ func (t *refTx) Scan(q Query) ([]Item, bool, error) {
 			break
 		}
 		it, found := t.store.read(key, t.seq)
-		if value, ok := t.own[key]; ok && (value != nil || t.store.bug != ownDeletesUnscanned) {
+		if value, ok := t.own.get(key); ok && (value != nil || t.store.bug != ownDeletesUnscanned) {
 			if found = value != nil; found {
 				it = Item{Key: key, Value: *value}
 			}
@@ -169,7 +178,7 @@ func (t *refTx) candidates(q Query) []string {
 	for key := range t.store.versions {
 		keys = append(keys, key)
 	}
-	for key := range t.own {
+	for key := range t.own.keys {
 		if _, ok := t.store.versions[key]; !ok {
 			keys = append(keys, key)
 		}
@@ -206,14 +215,33 @@ func (t *refTx) noteScan(q Query, items []Item, exhausted bool) {
 	t.note(lo, hi)
 }
 
-func (t *refTx) Set(key, value string) error { t.own[key] = &value; return nil }
-func (t *refTx) Delete(key string) error     { t.own[key] = nil; return nil }
-func (t *refTx) Discard()                    {}
+func (t *refTx) Delete(key string) error { t.own.apply(&Op{Kind: OpDelete, Key: key}); return nil }
+func (t *refTx) Discard()                {}
 
-func (t *refTx) Commit() (uint64, bool, error) {
+func (t *refTx) Set(key, value string) error {
+	if _, covered := t.own.get(key); covered && t.own.keys[key] == nil && t.store.bug == rangeHidesLater {
+		return nil
+	}
+	t.own.apply(&Op{Kind: OpSet, Key: key, Value: value})
+	return nil
+}
+
+func (t *refTx) DeleteRange(lo, hi string) error {
+	if t.store.bug == rangeTooWide && hi != "" {
+		hi += "\x00"
+	}
+	kept := maps.Clone(t.own.keys)
+	t.own.apply(&Op{Kind: OpDeleteRange, Query: Query{Lo: lo, Hi: hi}})
+	if t.store.bug == rangeKeepsOwn {
+		t.own.keys = kept
+	}
+	return nil
+}
+
+func (t *refTx) Commit() (Commit, error) {
 	r := t.store
-	if len(t.own) == 0 {
-		return 0, false, nil
+	if len(t.own.keys) == 0 && len(t.own.ranges) == 0 {
+		return Commit{}, nil
 	}
 	r.mu.Lock()
 	conflict := t.conflicts()
@@ -222,12 +250,20 @@ func (t *refTx) Commit() (uint64, bool, error) {
 			r.put(t.own, r.newest)
 		}
 		r.mu.Unlock()
-		return 0, true, nil
+		return Commit{Conflict: true}, nil
 	}
 	seq := r.next()
 	r.publish(t.own, seq)
+	ended := Commit{Version: seq}
+	if seq%3 == 0 {
+		r.untold++
+		ended = Commit{Untold: r.untold}
+		if r.bug == untoldOutOfOrder {
+			ended.Untold ^= 1 << 3
+		}
+	}
 	r.mu.Unlock()
-	return seq, false, nil
+	return ended, nil
 }
 
 func (r *reference) next() uint64 {
@@ -243,7 +279,7 @@ func (r *reference) next() uint64 {
 
 // publish makes a commit readable. The bugs here open windows in which other
 // goroutines see what they should not.
-func (r *reference) publish(own map[string]*string, seq uint64) {
+func (r *reference) publish(own *pending, seq uint64) {
 	pause := func() {
 		r.mu.Unlock()
 		runtime.Gosched()
@@ -256,9 +292,9 @@ func (r *reference) publish(own map[string]*string, seq uint64) {
 		r.put(own, seq)
 		return
 	case lostWrite:
-		for key := range own {
-			if len(own) > 2 {
-				delete(own, key)
+		for key := range own.keys {
+			if len(own.keys) > 2 {
+				delete(own.keys, key)
 				break
 			}
 		}
@@ -275,8 +311,21 @@ func (r *reference) publish(own map[string]*string, seq uint64) {
 	r.visible = max(r.visible, seq)
 }
 
-func (r *reference) put(own map[string]*string, seq uint64) {
-	for key, value := range own {
+func (r *reference) put(own *pending, seq uint64) {
+	r.ranges[seq] = own.ranges
+	for key, versions := range r.versions {
+		if value, ok := own.get(key); ok && value == nil {
+			if r.bug == rangeInThePast && own.keys[key] == nil {
+				versions = nil
+			}
+			r.versions[key] = append(versions, version{seq: seq, deleted: true})
+		}
+	}
+	for key, value := range own.keys {
+		if _, known := r.versions[key]; known && value == nil {
+			r.commits[seq] = append(r.commits[seq], key)
+			continue // above
+		}
 		v := version{seq: seq, deleted: value == nil}
 		if value != nil {
 			v.value = *value
@@ -299,6 +348,11 @@ func (t *refTx) conflicts() bool {
 		return true
 	}
 	for seq := first; seq <= r.newest; seq++ {
+		for _, deleted := range r.ranges[seq] {
+			if r.bug != rangesUnchecked && r.bug != deletesUnchecked && slices.ContainsFunc(t.reads, deleted.meets) {
+				return true
+			}
+		}
 		for _, key := range r.commits[seq] {
 			if r.bug == deletesUnchecked && r.deleted(key, seq) {
 				continue

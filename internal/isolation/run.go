@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -19,6 +20,8 @@ type Config struct {
 	Ops int
 	// Keys is how many keys there are. Few keys make many conflicts.
 	Keys int
+	// Pad is how many bytes values are longer than their names at most.
+	Pad int
 	// Retries is how often a client runs a transaction again that was told
 	// of a conflict.
 	Retries int
@@ -34,6 +37,7 @@ func RandomConfig(seed uint64) Config {
 		Ops:     1 + rng.IntN(8),
 		Keys:    1 + rng.IntN(24),
 		Retries: rng.IntN(3),
+		Pad:     [...]int{0, 100, 1000}[rng.IntN(3)],
 	}
 }
 
@@ -116,12 +120,40 @@ func (c *client) op(write bool) Op {
 		return Op{Kind: OpScan, Query: c.query()}
 	case kind < 9:
 		c.values++
-		return Op{Kind: OpSet, Key: c.key(), Value: fmt.Sprintf("%d.%d", c.number, c.values)}
+		return Op{Kind: OpSet, Key: c.key(), Value: c.value()}
+	case c.rng.IntN(3) == 0:
+		return Op{Kind: OpDeleteRange, Query: c.span()}
 	}
 	return Op{Kind: OpDelete, Key: c.key()}
 }
 
-func (c *client) key() string { return fmt.Sprintf("key%02d", c.rng.IntN(c.cfg.Keys)) }
+// value is one that no other transaction writes, by its name and in every byte
+// that it is padded with, as far as that can be.
+func (c *client) value() string {
+	name := fmt.Sprintf("%d.%d", c.number, c.values)
+	if c.cfg.Pad == 0 {
+		return name
+	}
+	return name + " " + strings.Repeat(name, c.cfg.Pad/len(name))[:c.rng.IntN(c.cfg.Pad/2)]
+}
+
+// span is a range to delete, never an empty one: mostly of few keys, and without an
+// end now and then.
+func (c *client) span() Query {
+	from := c.rng.IntN(c.cfg.Keys)
+	q := Query{Lo: keyName(from), Hi: keyName(from + 1 + c.rng.IntN(4))}
+	if c.rng.IntN(8) == 0 {
+		q.Hi = ""
+	}
+	if c.rng.IntN(8) == 0 {
+		q.Lo = ""
+	}
+	return q
+}
+
+func (c *client) key() string { return keyName(c.rng.IntN(c.cfg.Keys)) }
+
+func keyName(n int) string { return fmt.Sprintf("key%02d", n) }
 
 func (c *client) query() Query {
 	q := Query{Reverse: c.rng.IntN(2) == 0, KeysOnly: c.rng.IntN(3) == 0}
@@ -171,14 +203,14 @@ func (c *client) end(t *Txn, tx Tx, discard bool) error {
 		t.Outcome = Discarded
 		return nil
 	}
-	version, conflict, err := tx.Commit()
+	ended, err := tx.Commit()
 	switch {
 	case err != nil:
 		return err
-	case conflict:
+	case ended.Conflict:
 		t.Outcome = Conflicted
 	default:
-		t.Outcome, t.CommitVersion = Committed, version
+		t.Outcome, t.CommitVersion, t.Untold = Committed, ended.Version, ended.Untold
 	}
 	return nil
 }
@@ -194,6 +226,8 @@ func answer(tx Tx, op *Op) (err error) {
 		err = tx.Set(op.Key, op.Value)
 	case OpDelete:
 		err = tx.Delete(op.Key)
+	case OpDeleteRange:
+		err = tx.DeleteRange(op.Query.Lo, op.Query.Hi)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"maps"
 	"slices"
 	"sort"
 )
@@ -33,6 +34,61 @@ func (r *row) changedIn(after, through uint64) bool {
 	return n < len(r.versions) && r.versions[n].seq <= through
 }
 
+// A span is the keys of [lo, hi); an empty hi has no end.
+type span struct{ lo, hi string }
+
+func (s span) holds(key string) bool { return key >= s.lo && (s.hi == "" || key < s.hi) }
+
+// meets reports whether a key could be in both.
+func (s span) meets(o span) bool {
+	end := s.hi
+	if end == "" || o.hi != "" && o.hi < end {
+		end = o.hi
+	}
+	return end == "" || max(s.lo, o.lo) < end
+}
+
+// A pending is what a transaction is about to write.
+type pending struct {
+	keys map[string]*string // nil is a deletion
+	// ranges are deleted, but for what keys has: that was written afterwards.
+	ranges []span
+}
+
+func newPending() *pending { return &pending{keys: make(map[string]*string)} }
+
+func (p *pending) apply(op *Op) {
+	switch op.Kind {
+	case OpSet:
+		p.keys[op.Key] = &op.Value
+	case OpDelete:
+		p.keys[op.Key] = nil
+	case OpDeleteRange:
+		s := span{op.Query.Lo, op.Query.Hi}
+		maps.DeleteFunc(p.keys, func(key string, _ *string) bool { return s.holds(key) })
+		p.ranges = append(p.ranges, s)
+	}
+}
+
+// get returns what a read of the key finds in p, nil for a deletion, and whether
+// that is anything at all.
+func (p *pending) get(key string) (value *string, ok bool) {
+	if value, ok = p.keys[key]; ok {
+		return value, true
+	}
+	return nil, slices.ContainsFunc(p.ranges, func(s span) bool { return s.holds(key) })
+}
+
+// writes reports whether p writes in s.
+func (p *pending) writes(s span) bool {
+	for key := range p.keys {
+		if s.holds(key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.ranges, s.meets)
+}
+
 // states is every state a history went through.
 type states struct {
 	rows  []*row
@@ -48,13 +104,33 @@ func newStates(initial []Item) *states {
 }
 
 func (s *states) add(key string, v version) {
+	r := s.row(key)
+	r.versions = append(r.versions, v)
+}
+
+// row returns the row of a key, a new one if there is none yet.
+func (s *states) row(key string) *row {
 	r := s.byKey[key]
 	if r == nil {
 		r = &row{key: key}
 		s.byKey[key] = r
 		s.rows = append(s.rows, r)
 	}
-	r.versions = append(r.versions, v)
+	return r
+}
+
+// commit adds what a transaction wrote. All keys of the history have rows by then,
+// and the commits come in their order.
+func (s *states) commit(p *pending, seq uint64) {
+	for _, r := range s.rows {
+		if value, ok := p.get(r.key); ok {
+			v := version{seq: seq, deleted: value == nil}
+			if value != nil {
+				v.value = *value
+			}
+			r.versions = append(r.versions, v)
+		}
+	}
 }
 
 // sort brings the rows into key order; reads by range need it.
@@ -84,12 +160,12 @@ func (s *states) within(lo, hi string) []*row {
 type view struct {
 	states *states
 	seq    uint64
-	own    map[string]*string // nil is a deletion
+	own    *pending
 }
 
 // get reads one key.
 func (v *view) get(key string) (Item, bool) {
-	if value, ok := v.own[key]; ok {
+	if value, ok := v.own.get(key); ok {
 		if value == nil {
 			return Item{}, false
 		}
@@ -110,7 +186,7 @@ func (v *view) scan(q Query, limit int) []Item {
 	for _, r := range v.states.within(q.Lo, q.Hi) {
 		keys = append(keys, r.key)
 	}
-	for key := range v.own {
+	for key := range v.own.keys {
 		if key >= q.Lo && (q.Hi == "" || key < q.Hi) && v.states.byKey[key] == nil {
 			keys = append(keys, key)
 		}
