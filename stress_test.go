@@ -51,6 +51,73 @@ func TestStress(t *testing.T) {
 	}
 }
 
+// TestMemoryStaysWithinItsBudgetThroughALongLife writes many times what fits into
+// memory in one life of a database, reads beside that, and looks at the memory of
+// the process in each pause. The files are on a real disk: one in memory would
+// count. Mapped pages do not, they are the kernel's.
+func TestMemoryStaysWithinItsBudgetThroughALongLife(t *testing.T) {
+	const (
+		budget = 4 << 20 // and so memtables of half a MiB
+		// aside is what the budget does not name: goroutines, queues, what is kept
+		// of transactions for the next ones, and what readers decode.
+		aside   = 4 << 20
+		writers = 4
+	)
+	rounds, commits := 10, 400
+	if testing.Short() {
+		rounds = 6
+	}
+	before := memoryInUse()
+	db, err := stoat.Open(t.TempDir(), &stoat.Options{MemoryBudget: budget, Durability: stoat.Buffered})
+	must(t, err)
+	var most uint64
+	var written atomic.Int64
+	for round := range rounds {
+		errs := make([]error, writers)
+		var group sync.WaitGroup
+		for i := range writers {
+			group.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+				errs[i] = times(commits, func(int) error {
+					writes := batch(rng, 4, 1<<10)
+					for j := range writes {
+						written.Add(int64(len(writes[j].Key) + len(writes[j].Value)))
+					}
+					if err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) }); err != nil {
+						return err
+					}
+					if rng.IntN(20) != 0 {
+						return nil
+					}
+					return db.View(func(tx *stoat.Txn) error {
+						_, err := collect(tx, stoat.IterOptions{})
+						return err
+					})
+				})
+			})
+		}
+		group.Wait()
+		must(t, errors.Join(errs...))
+		// A goroutine that did not get its turn for long had a hold on memtables that
+		// were flushed. Collect gives back what nobody holds any more, and flushes the
+		// rest: what is still taken then grows only if something is forgotten.
+		must(t, flushed(db))
+		must(t, db.Collect(t.Context()))
+		if now := memoryInUse(); now > before {
+			most = max(most, now-before)
+		}
+	}
+	stats := db.Stats()
+	t.Logf("%d bytes written, %d flushes, %d collections, at most %d bytes of memory", written.Load(), stats.Flushes, stats.Collections, most)
+	if most > budget+aside {
+		t.Errorf("the database takes up to %d bytes of memory, want %d of its budget and %d besides at most", most, budget, aside)
+	}
+	if stats.Flushes < int64(rounds)/2 {
+		t.Errorf("%d flushes in %d rounds: nothing that could pile up", stats.Flushes, rounds)
+	}
+	must(t, db.Close())
+}
+
 // memoryInUse counts the heap and what lies outside of it.
 func memoryInUse() uint64 {
 	runtime.GC()

@@ -163,8 +163,8 @@ func (c *checker) replay(t *Txn, seq uint64, where string) {
 		case OpGet:
 			c.report.Reads++
 			if it, found := v.get(op.Key); found != op.Found || it != op.Item {
-				c.fail("%v read %v, but in %s (%d) it is %v@%d (found %v)\n%s",
-					name(t), op, where, seq, it.Value, it.Version, found, c.culprits(t, op.Key, op.Key+"\x00"))
+				c.fail("%v read %v, but in %s (%d) it is %s@%d (found %v)\n%s",
+					name(t), op, where, seq, brief(it.Value), it.Version, found, c.culprits(t, op.Key, op.Key+"\x00"))
 			}
 		case OpScan:
 			c.report.Reads++
