@@ -1,8 +1,10 @@
 package stoat_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -133,23 +135,29 @@ func BenchmarkSyncedCommit(b *testing.B) {
 	bare := newBareFile(b)
 	value := make([]byte, 128)
 	var key []byte
+	commit := func(i int) {
+		err := db.Update(func(tx *stoat.Txn) error {
+			key = benchKey(key, i)
+			return tx.Set(key, value)
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	commit(0)
+	before := db.Stats().Log.BytesWritten
+	commit(0)
+	frame := db.Stats().Log.BytesWritten - before
 	var commits, writes stopwatch
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		commits.time(func() {
-			err := db.Update(func(tx *stoat.Txn) error {
-				key = benchKey(key, i)
-				return tx.Set(key, value)
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-		})
-		writes.time(func() { bare.write(b, 240) })
+		commits.time(func() { commit(i) })
+		writes.time(func() { bare.write(b, frame) })
 	}
 	b.ReportMetric(commits.median(), "commit-ns")
 	b.ReportMetric(writes.median(), "bare-ns")
 	b.ReportMetric(commits.median()/writes.median(), "ratio")
+	b.ReportMetric(float64(frame), "frame-bytes")
 }
 
 // bareFile is a file with written blocks that is overwritten and synced.
@@ -305,6 +313,48 @@ func BenchmarkScan(b *testing.B) {
 			b.Fatal(err)
 		}
 	})
+}
+
+// BenchmarkRecoverAFullMemtable opens what a kill leaves of a database whose
+// memtable, of the default size, is all but full: all of it is in the log alone.
+// The target is half a second.
+func BenchmarkRecoverAFullMemtable(b *testing.B) {
+	const n, full = 150_000, 30 << 20 // of 32 MiB
+	dir, killed := filepath.Join(b.TempDir(), "db"), filepath.Join(b.TempDir(), "killed")
+	db, err := stoat.Open(dir, &stoat.Options{Durability: stoat.Buffered})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fillBench(b, db, n)
+	if s := db.Stats(); s.Flushes > 0 || s.MemtableBytes < full {
+		b.Fatalf("%d flushes, %d bytes in memtables: want none, and nearly 32 MiB", s.Flushes, s.MemtableBytes)
+	}
+	// What has reached the file system is what a killed process leaves.
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+		b.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	var opens stopwatch
+	for b.Loop() {
+		dir := filepath.Join(b.TempDir(), "again")
+		if err := os.CopyFS(dir, os.DirFS(killed)); err != nil {
+			b.Fatal(err)
+		}
+		opens.time(func() {
+			if db, err = stoat.Open(dir, nil); err != nil {
+				b.Fatal(err)
+			}
+		})
+		if s := db.Stats(); s.MemtableBytes < full {
+			b.Fatalf("%d bytes in memtables after recovery", s.MemtableBytes)
+		}
+		if err := errors.Join(db.Close(), os.RemoveAll(dir)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(opens.median()/1e6, "open-ms")
 }
 
 // BenchmarkOpen opens an empty database and closes it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,6 +153,18 @@ func TestDropStopsWhenItsContextDoes(t *testing.T) {
 // prefix stays; inside, exactly what was committed after the last drop.
 func TestDropPrefixUnderLoadLosesNobodysCommit(t *testing.T) {
 	t.Parallel()
+	dropUnderLoad(t, "keep/", func(db *stoat.DB) error { return db.DropPrefix(t.Context(), []byte("drop/")) })
+}
+
+func TestDropAllUnderLoadLosesNobodysCommit(t *testing.T) {
+	t.Parallel()
+	dropUnderLoad(t, "", func(db *stoat.DB) error { return db.DropAll(t.Context()) })
+}
+
+// dropUnderLoad drops again and again beside writers and a reader. Keys that begin
+// with kept must all be there in the end; none are, if it is empty.
+func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
+	t.Helper()
 	disk := vfs.NewMem()
 	db := openOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 	const writers, commits = 4, 600
@@ -184,11 +197,11 @@ func TestDropPrefixUnderLoadLosesNobodysCommit(t *testing.T) {
 		}
 	})
 	for n := 0; n < 3 || writing.Load() > 0; n++ {
-		must(t, db.DropPrefix(t.Context(), []byte("drop/")))
+		must(t, drop(db))
 	}
 	wg.Wait()
 	for range 2 {
-		checkDropped(t, itemsOf(t, db), versions)
+		checkDropped(t, itemsOf(t, db), versions, kept)
 		must(t, db.Close())
 		db = openOn(t, disk, nil)
 	}
@@ -227,16 +240,19 @@ func scanAndGet(tx *stoat.Txn) error {
 	return tx.Err()
 }
 
-func checkDropped(t *testing.T, got map[string]string, versions []map[string]uint64) {
+// checkDropped demands that nothing is gone that was committed after something that
+// is there, and nothing at all that begins with kept.
+func checkDropped(t *testing.T, got map[string]string, versions []map[string]uint64, kept string) {
 	t.Helper()
 	newestGone, oldestThere := uint64(0), ^uint64(0)
 	for _, set := range versions {
 		for key, version := range set {
 			_, there := got[key]
+			keep := kept != "" && strings.HasPrefix(key, kept)
 			switch {
-			case key[:4] == "keep" && !there:
+			case keep && !there:
 				t.Errorf("%s of commit %d is gone", key, version)
-			case key[:4] == "keep":
+			case keep:
 			case there:
 				oldestThere = min(oldestThere, version)
 			default:

@@ -118,11 +118,15 @@ func TestFailedFlushesAndCompactionsLoseNothing(t *testing.T) {
 		{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true},
 		{Category: vfs.CatTable, Op: vfs.OpWrite, Nth: 9},
 		{Op: vfs.OpSyncDir, Nth: 9, Forever: true, Sync: vfs.SyncDropped},
+		{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true},
+		{Category: vfs.CatValue, Op: vfs.OpWrite, Nth: 5},
+		{Category: vfs.CatValue, Op: vfs.OpSyncData, Forever: true, Sync: vfs.SyncDropped},
+		{Category: vfs.CatValue, Op: vfs.OpCreate, Forever: true},
 	} {
 		disk := vfs.NewMem()
 		faults := vfs.NewFaults(disk)
 		r := newTreeRun(t, faults)
-		faults.Add(rule)
+		fault := faults.Add(rule)
 		acknowledged := 0
 		var err error
 		for err == nil && acknowledged < 300 {
@@ -142,6 +146,9 @@ func TestFailedFlushesAndCompactionsLoseNothing(t *testing.T) {
 			return err
 		}))
 		closed := r.db.Close()
+		if fault.Fired() == 0 {
+			t.Errorf("%+v: nothing has failed", rule)
+		}
 		left := disk.Clone()
 		if closed == nil {
 			left = disk.Crash(vfs.CrashKeepNone, nil)

@@ -51,7 +51,7 @@ func TestIdleEmptyDatabaseIsSmall(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("idle: %d bytes of memory, %d of disk", memory, directorySize(t, dir))
+	t.Logf("idle: %d goroutines, %d bytes of memory, %d of disk", after.goroutines-before.goroutines, memory, directorySize(t, dir))
 	end := measureFootprint()
 	if end.offHeap != before.offHeap {
 		t.Errorf("%d bytes outside the heap are left after Close", end.offHeap-before.offHeap)
