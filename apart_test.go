@@ -8,16 +8,13 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 func largeValue(i int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(i), 5))
-	v := make([]byte, 8<<10+rng.IntN(30<<10))
-	for j := range v {
-		v[j] = byte(rng.Uint32())
-	}
-	return v
+	return noise.Bytes(rng, 8<<10+rng.IntN(30<<10))
 }
 
 // fillLarge commits n large values, and a short one beside each.

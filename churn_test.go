@@ -1,7 +1,6 @@
 package stoat_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // A churn is a database in memory that is written to over and over.
@@ -67,10 +67,7 @@ func (c *churn) batch(next func(i int) int, set func(tx *stoat.Txn, key []byte) 
 // write commits random values for the keys that next returns.
 func (c *churn) write(rng *rand.Rand, next func(i int) int) {
 	c.batch(next, func(tx *stoat.Txn, key []byte) error {
-		value := make([]byte, churnValue)
-		for i := 0; i < len(value); i += 8 {
-			binary.LittleEndian.PutUint64(value[i:], rng.Uint64())
-		}
+		value := noise.Bytes(rng, churnValue)
 		c.written += int64(len(key) + len(value))
 		return tx.Set(key, value)
 	})

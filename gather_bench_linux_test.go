@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // BenchmarkScanOfScatteredValues walks over values of a kilobyte that lie mixed
@@ -58,9 +59,7 @@ func scatter(b *testing.B, dir string, files int) *DB {
 			n := min(len(keys), 1000)
 			if err := db.Update(func(tx *Txn) error {
 				for _, k := range keys[:n] {
-					for i := range value {
-						value[i] = byte(rng.Uint32())
-					}
+					noise.Fill(rng, value)
 					if err := tx.Set(scatteredKey(k), value); err != nil {
 						return err
 					}

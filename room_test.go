@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -43,11 +44,7 @@ func crowdedKey(i int) []byte { return fmt.Appendf(nil, "%08x", uint32(i)*0x9e37
 func (c *crowded) set(from, n int) error {
 	return c.db.Update(func(tx *stoat.Txn) error {
 		for i := range n {
-			value := make([]byte, c.value)
-			for j := range value {
-				value[j] = byte(c.rng.Uint32())
-			}
-			if err := tx.Set(crowdedKey(from+i), value); err != nil {
+			if err := tx.Set(crowdedKey(from+i), noise.Bytes(c.rng, c.value)); err != nil {
 				return err
 			}
 		}

@@ -7,16 +7,14 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // blockOf returns what the block should hold, which follows from its name.
 func blockOf(table, block uint64) []byte {
 	rng := rand.New(rand.NewPCG(table, block))
-	b := make([]byte, rng.IntN(6<<10))
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
+	return noise.Bytes(rng, rng.IntN(6<<10))
 }
 
 // TestTheCacheHoldsWhatWasPutOrNothing reads and puts blocks at random in a

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // BenchmarkCodecs compresses and decodes values one by one: text, and bytes
@@ -17,7 +19,7 @@ func BenchmarkCodecs(b *testing.B) {
 				if kind == "text" {
 					values[i] = text(rng, size)
 				} else {
-					values[i] = random(rng, size)
+					values[i] = noise.Bytes(rng, size)
 				}
 			}
 			for _, how := range []ID{S2, Zstd} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // text returns n bytes that shrink as records of JSON do.
@@ -19,15 +20,6 @@ func text(rng *rand.Rand, n int) []byte {
 			words[rng.IntN(10)], rng.IntN(10_000), rng.IntN(2) == 0)
 	}
 	return b[:n]
-}
-
-// random returns n bytes that do not shrink.
-func random(rng *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
 }
 
 func mustCompressor(t testing.TB, how ID) *Compressor {
@@ -90,7 +82,7 @@ func TestACompressorRestsOnDataThatDoesNotShrink(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	c := mustCompressor(t, S2)
 	for range missesMax {
-		c.Compress(random(rng, 1000))
+		c.Compress(noise.Bytes(rng, 1000))
 	}
 	first := 0
 	for i := 1; first == 0; i++ {

@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -75,10 +76,7 @@ func randomEntries(rng *rand.Rand, n, sources int) ([]base.Entry, []iter.Source)
 			e.Meta.ExpiresAt = uint64(1 + rng.IntN(200))
 		}
 		if e.Meta.Kind == base.KindSet {
-			e.Value = make([]byte, rng.IntN(400))
-			for i := range e.Value {
-				e.Value[i] = byte(rng.Uint32())
-			}
+			e.Value = noise.Bytes(rng, rng.IntN(400))
 		}
 		all = append(all, e)
 		s := &parts[rng.IntN(sources)]

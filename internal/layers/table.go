@@ -21,6 +21,7 @@ var Stoat = Shape{
 		"internal/hostile":   0,
 		"internal/layers":    0,
 		"internal/mutant":    0,
+		"internal/noise":     0,
 		"internal/script":    0,
 
 		"internal/base": 1,
@@ -71,6 +72,7 @@ var Stoat = Shape{
 		"internal/isolation",
 		"internal/layers",
 		"internal/model",
+		"internal/noise",
 		"internal/script",
 	},
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -42,10 +43,9 @@ func testPayload(i int) []byte {
 	if rng.IntN(16) == 0 {
 		n = rng.IntN(3000)
 	}
-	p := binary.LittleEndian.AppendUint64(nil, uint64(i))
-	for range n {
-		p = append(p, byte(rng.Uint32()))
-	}
+	p := make([]byte, 8+n)
+	binary.LittleEndian.PutUint64(p, uint64(i))
+	noise.Fill(rng, p[8:])
 	return p
 }
 

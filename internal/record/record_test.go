@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 const testSalt = 0x5a17_0123_4567_89ab
@@ -29,10 +30,7 @@ func newTestFile(rng *rand.Rand, n, payloadMax int) testFile {
 	var f testFile
 	durable := int64(Start)
 	for range n {
-		p := make([]byte, rng.IntN(3*payloadMax))
-		for i := range p {
-			p[i] = byte(rng.Uint32())
-		}
+		p := noise.Bytes(rng, rng.IntN(3*payloadMax))
 		f.durable = durable
 		b.Record(p, durable)
 		f.records = append(f.records, p)

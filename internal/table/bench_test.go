@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -57,7 +58,7 @@ func benchParts(sizes ...int) [][]int32 {
 // A source of random values that costs next to nothing.
 var benchNoise = sync.OnceValue(func() []byte {
 	rng := rand.New(rand.NewPCG(3, 4))
-	return randomBytes(rng, 1<<20)
+	return noise.Bytes(rng, 1<<20)
 })
 
 func benchEntry(key []byte, n int) base.Entry {

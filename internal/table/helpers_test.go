@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -171,11 +172,11 @@ func randomShape(rng *rand.Rand) shapeOfData {
 	}
 	values := []func(*rand.Rand) []byte{
 		func(*rand.Rand) []byte { return nil },
-		func(rng *rand.Rand) []byte { return randomBytes(rng, 128) },
-		func(rng *rand.Rand) []byte { return randomBytes(rng, rng.IntN(300)) },
+		func(rng *rand.Rand) []byte { return noise.Bytes(rng, 128) },
+		func(rng *rand.Rand) []byte { return noise.Bytes(rng, rng.IntN(300)) },
 		func(rng *rand.Rand) []byte { return bytes.Repeat([]byte("json"), rng.IntN(200)) },
 		func(rng *rand.Rand) []byte {
-			return randomBytes(rng, []int{0, 10, 4096, 5000, soloMin, soloMin + 1, 200_000}[rng.IntN(7)])
+			return noise.Bytes(rng, []int{0, 10, 4096, 5000, soloMin, soloMin + 1, 200_000}[rng.IntN(7)])
 		},
 	}
 	return shapeOfData{
@@ -185,14 +186,6 @@ func randomShape(rng *rand.Rand) shapeOfData {
 		metas:    rng.IntN(2) == 0,
 		count:    1 + rng.IntN([]int{3, 40, 600}[rng.IntN(3)]),
 	}
-}
-
-func randomBytes(rng *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
 }
 
 func (s shapeOfData) entries(rng *rand.Rand) []base.Entry {

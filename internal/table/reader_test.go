@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // manyEntries returns entries whose keys are the numbers from 0 on, even ones
@@ -304,7 +305,7 @@ func TestRandomValuesAreStoredAsTheyAre(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	entries := manyEntries(3000)
 	for i := range entries {
-		entries[i].Value = randomBytes(rng, 128)
+		entries[i].Value = noise.Bytes(rng, 128)
 	}
 	_, props := mustBuild(t, entries, WriterOptions{Compression: codec.S2})
 	if props.ValuePartBytes != props.ValueBytes {

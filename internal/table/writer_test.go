@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -120,7 +121,7 @@ func TestPointersAreCountedByValueFile(t *testing.T) {
 func TestAValueMayBeFarLargerThanATable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 9))
-	large := bytes.Repeat(randomBytes(rng, 1<<10), 5<<10) // 5 MiB
+	large := bytes.Repeat(noise.Bytes(rng, 1<<10), 5<<10) // 5 MiB
 	entries := []base.Entry{set("a", 1), set("b", 2), set("c", 3)}
 	entries[1].Value = large
 	for _, how := range []codec.ID{codec.None, codec.S2} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -14,7 +15,7 @@ import (
 const benchBytes = 64 << 20
 
 func benchValues(size int) []stored {
-	value := randomBytes(rand.New(rand.NewPCG(1, 1)), size)
+	value := noise.Bytes(rand.New(rand.NewPCG(1, 1)), size)
 	out := make([]stored, benchBytes/size)
 	for i := range out {
 		out[i] = stored{key: fmt.Appendf(nil, "vsz=%05d-k=%010d", size, i), seq: base.SeqNum(i + 1), value: value}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -131,7 +132,7 @@ func TestWhatIsDamagedOfALongValueIsNeverCopied(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 9))
 	for _, size := range []int{2*chunkSize + 9, windowSize + chunkSize} {
-		vals := []stored{{key: []byte("long"), seq: 7, value: randomBytes(rng, size)}}
+		vals := []stored{{key: []byte("long"), seq: 7, value: noise.Bytes(rng, size)}}
 		data, _ := mustWrite(t, vals, WriterOptions{Num: testNum, Salt: testSalt})
 		for range 20 {
 			damaged := bytes.Clone(data)
@@ -151,7 +152,7 @@ func TestCopyingAsksWithinALongValueWhetherToGiveUp(t *testing.T) {
 	for _, size := range []int{8 << 20, 32 << 10} {
 		var vals []stored
 		for i := range 8 << 20 / size {
-			vals = append(vals, stored{key: fmt.Append(nil, i), seq: 7, value: randomBytes(rng, size)})
+			vals = append(vals, stored{key: fmt.Append(nil, i), seq: 7, value: noise.Bytes(rng, size)})
 		}
 		data, _ := mustWrite(t, vals, WriterOptions{Num: testNum, Salt: testSalt})
 		asked := 0

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -109,14 +110,6 @@ func mustBeCorrupt(t testing.TB, err error) {
 	}
 }
 
-func randomBytes(rng *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
-}
-
 // randomValues returns values of many lengths, about half of which can be
 // compressed.
 func randomValues(rng *rand.Rand, count int) []stored {
@@ -124,7 +117,7 @@ func randomValues(rng *rand.Rand, count int) []stored {
 	out := make([]stored, count)
 	for i := range out {
 		n := sizes[rng.IntN(len(sizes))]
-		value := randomBytes(rng, n)
+		value := noise.Bytes(rng, n)
 		if rng.IntN(2) == 0 {
 			value = bytes.Repeat([]byte("json"), n/4)
 		}
@@ -137,7 +130,7 @@ func randomValues(rng *rand.Rand, count int) []stored {
 func largeValues(rng *rand.Rand) []stored {
 	var out []stored
 	for i, n := range []int{chunkSize - 1, chunkSize, chunkSize + 1, 2 * chunkSize, windowSize - 100, windowSize, 3*windowSize + 5} {
-		out = append(out, stored{key: fmt.Appendf(nil, "large-%d", i), seq: base.SeqNum(i + 1), value: randomBytes(rng, n)},
+		out = append(out, stored{key: fmt.Appendf(nil, "large-%d", i), seq: base.SeqNum(i + 1), value: noise.Bytes(rng, n)},
 			stored{key: fmt.Appendf(nil, "small-%d", i), seq: base.SeqNum(i + 1), value: []byte("small")})
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -89,7 +90,7 @@ func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	values := make([]stored, AheadSize)
 	for i := range values {
-		values[i] = stored{key: fmt.Appendf(nil, "key-%d", i), seq: 1, value: bytes.Repeat(randomBytes(rng, 600), 3)}
+		values[i] = stored{key: fmt.Appendf(nil, "key-%d", i), seq: 1, value: bytes.Repeat(noise.Bytes(rng, 600), 3)}
 	}
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
 	r := mustOpen(t, data, testSalt)

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 // An oracle watches a disk and tells whether a crash state of it is legal. It
@@ -286,9 +288,7 @@ func (w *workload) stepFile(f *memFile) {
 		if rng.IntN(2) == 0 {
 			data = data[:1+rng.IntN(min(len(data), 300))]
 		}
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
+		noise.Fill(rng, data)
 		if _, err := f.WriteAt(data, off); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/noise"
 )
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -53,10 +55,7 @@ func testRandomOperations(t *testing.T, fs FS, dir string) {
 			}
 			must(t, m.Close())
 		default:
-			b := make([]byte, rng.IntN(9_000))
-			for i := range b {
-				b[i] = byte(rng.Uint32())
-			}
+			b := noise.Bytes(rng, rng.IntN(9_000))
 			_, err := p.file.WriteAt(b, off)
 			must(t, err)
 			if len(b) > 0 {
