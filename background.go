@@ -144,8 +144,12 @@ type quietTime struct {
 	from atomic.Int64 // when the last commit was published, of monotonic
 }
 
-// stir notes a commit.
-func (q *quietTime) stir() { q.from.Store(monotonic()) }
+// stir notes a commit, and returns when that was.
+func (q *quietTime) stir() int64 {
+	now := monotonic()
+	q.from.Store(now)
+	return now
+}
 
 // quiet returns how long it has been.
 func (q *quietTime) quiet() time.Duration {

@@ -196,6 +196,9 @@ func TestStatsTellWhatASnapshotHoldsOfReplacedFilesAndForHowLong(t *testing.T) {
 		if s.GarbageAge > held || s.GarbageAge < held/2 {
 			t.Errorf("the oldest has waited for %v, the snapshot was held for %v", s.GarbageAge, held)
 		}
+		if s.OldestAge > held || s.OldestAge < held*8/9-time.Second {
+			t.Errorf("the oldest snapshot is told to be %v old, it was held for %v", s.OldestAge, held)
+		}
 		if s.OldestVersion == s.Version || s.Readers != 1 {
 			t.Errorf("the oldest of %d snapshots is %d, the newest version %d", s.Readers, s.OldestVersion, s.Version)
 		}
@@ -204,8 +207,8 @@ func TestStatsTellWhatASnapshotHoldsOfReplacedFilesAndForHowLong(t *testing.T) {
 		}
 		tx.Discard()
 		synctest.Wait()
-		if s := c.db.Stats(); s.GarbageFiles != 0 || s.GarbageBytes != 0 || s.GarbageAge != 0 {
-			t.Errorf("after the snapshot %d files of %d bytes wait, for %v", s.GarbageFiles, s.GarbageBytes, s.GarbageAge)
+		if s := c.db.Stats(); s.GarbageFiles != 0 || s.GarbageBytes != 0 || s.GarbageAge != 0 || s.OldestAge != 0 {
+			t.Errorf("after the snapshot %d files of %d bytes wait, for %v; the oldest is %v old", s.GarbageFiles, s.GarbageBytes, s.GarbageAge, s.OldestAge)
 		}
 	})
 }

@@ -644,7 +644,7 @@ func (c *committer) publish(g *group) {
 			if g.sync {
 				c.db.clock.keep(g.timeMs)
 			}
-			c.db.background.quiet.stir()
+			c.db.publications.note(g.lastSeq, c.db.background.quiet.stir())
 			c.db.flushSoon()
 		}
 	} else {

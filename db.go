@@ -60,6 +60,8 @@ type DB struct {
 	compacting turn // a choice of a compaction, and its job
 	collecting turn // a choice of a collection, and its job
 
+	publications publications // since when snapshots are out of date
+
 	checkpointing turn
 	installing    sync.Mutex // an edit of the manifest, and the view that follows it
 	changing      sync.Mutex // the view

@@ -52,10 +52,16 @@ func TestVersionsThatOnlyASnapshotNeededGoInAnIdleDatabase(t *testing.T) {
 		if after := size(); after < before*19/10 {
 			t.Errorf("%d bytes, %d before all was overwritten, although a transaction sees it", after, before)
 		}
+		if kept := db.Stats().SnapshotBytes; kept < before*8/10 || kept > before*12/10 {
+			t.Errorf("%d bytes are told to be kept for the transaction, which sees %d", kept, before)
+		}
 		tx.Discard()
 		time.Sleep(10 * time.Second)
 		if after := size(); after > before*11/10 {
 			t.Errorf("%d bytes, %d before all was overwritten", after, before)
+		}
+		if kept := db.Stats().SnapshotBytes; kept != 0 {
+			t.Errorf("%d bytes are told to be kept for a transaction that has ended", kept)
 		}
 		compactions := db.Stats().Compactions
 		time.Sleep(time.Hour)

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/log"
@@ -23,9 +24,12 @@ type Stats struct {
 	// Readers is how many snapshots are held: by open transactions, by commits that
 	// look for conflicts, and by work that reads a state of the database to its end.
 	// A commit of a transaction that has read nothing holds none. OldestVersion is
-	// the oldest among them, or Version.
+	// the oldest among them, or Version. OldestAge is for how long at least there has
+	// been a newer version, so that something may be kept for the oldest alone; it is
+	// told at most an eighth and a second too short, and is 0 where there is none.
 	Readers       int
 	OldestVersion uint64
+	OldestAge     time.Duration
 	// Memtables is how many there are, MemtableBytes the memory they hold, and
 	// MemtableEntries the versions in them.
 	Memtables       int
@@ -64,10 +68,19 @@ type Stats struct {
 	Debt     int64
 	// GarbageFiles is how many files were replaced and wait to be deleted until
 	// the transactions that may read them have ended, GarbageBytes their size,
-	// and GarbageAge for how long the oldest of them has waited.
+	// and GarbageAge for how long the oldest of these files has waited, which is less
+	// than the age of the transaction it waits for. That is not all that is kept for
+	// open transactions: SnapshotBytes is beside it, in files that are in use.
 	GarbageFiles int
 	GarbageBytes int64
 	GarbageAge   time.Duration
+	// SnapshotBytes is about how much of the tables and the value files is versions
+	// of keys beyond NumVersions that merges and flushes have met and kept, for
+	// transactions that were open then. When these have ended, the next merges drop
+	// them. It is reckoned by the number of versions, as if all in a table were
+	// equally long. Versions in different tables, which have not met yet, are not in
+	// it.
+	SnapshotBytes int64
 	// DiskFree is how much of the disk is left, and DiskReserve how much of that is
 	// kept for work that gives space back. DiskLow says that it is less: then
 	// transactions that add anything are refused with ErrNoSpace, until deleting
@@ -212,7 +225,8 @@ func (d *DB) Stats() Stats {
 		Flush: w.flushTime.Summary(), Compaction: w.compactTime.Summary(), Collection: w.collectTime.Summary()}
 	s.EventsDropped = d.events.lost()
 	state := d.manifest.State()
-	s.addTables(state.Version)
+	s.OldestAge = d.publications.since(base.SeqNum(s.OldestVersion), monotonic())
+	s.addTables(state.Version, d.opts.NumVersions)
 	use := d.spaceUse(state.Version, state.FlushedSeq)
 	s.ValueGarbage = int64(use.garbage + use.stays)
 	s.Debt = compact.Debt(state.Version, d.shape(busy))
@@ -258,8 +272,9 @@ func (s *Stats) addGarbage(g *garbage) {
 	}
 }
 
-// addTables describes the tables and value files of v.
-func (s *Stats) addTables(v *manifest.Version) {
+// addTables describes the tables and value files of v, of a database that keeps so
+// many versions of a key.
+func (s *Stats) addTables(v *manifest.Version, versions int) {
 	for _, f := range v.Values {
 		s.Values++
 		s.ValueBytes += f.Size
@@ -272,6 +287,10 @@ func (s *Stats) addTables(v *manifest.Version) {
 			l.Bytes += t.Size
 			s.ValueJumps += int64(t.Jumps)
 			s.TableContent += int64(t.KeyBytes + t.ValueBytes)
+			if surplus := compact.Surplus(t, versions); surplus > 0 {
+				part := float64(surplus) / float64(t.Entries)
+				s.SnapshotBytes += int64(part * float64(uint64(t.Size)+t.Referred()))
+			}
 			if j > 0 && t.Run != tables[j-1].Run {
 				l.Runs++
 			}

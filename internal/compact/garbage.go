@@ -20,10 +20,19 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 // than are kept, if no snapshot needs them: those were there when t was written.
 // A rewriting leaves none.
 func (s Shape) surplus(t *manifest.Table) uint64 {
-	if t.Keys == 0 || t.LargestSeq > s.OldestSnapshot {
+	if t.LargestSeq > s.OldestSnapshot {
 		return 0
 	}
-	return t.Entries - min(t.Entries, t.Keys*uint64(max(s.Versions, 1)))
+	return Surplus(t, s.Versions)
+}
+
+// Surplus returns how many entries of t surely are more versions of their keys than
+// the number that is kept: a snapshot needed them when t was written.
+func Surplus(t *manifest.Table, versions int) uint64 {
+	if t.Keys == 0 {
+		return 0
+	}
+	return t.Entries - min(t.Entries, t.Keys*uint64(max(versions, 1)))
 }
 
 // expired estimates how many entries of t have expired, as if the moments of
