@@ -22,6 +22,31 @@ var scenarios = []scenario{
 		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.collections > 0 && did.flushes > 0 },
 	},
 	{
+		fault:   "a collection beside a flush and a merge shows an iterator what was deleted, or not what it began with",
+		points:  []point{pointInstall},
+		furnish: withBothGarbage,
+		cast: func(w *scheduleWorld) {
+			w.script("collector", w.collectAll)
+			w.script("compactor", w.rotateAndFlush, w.mergeAll)
+			w.script("deleter", w.deleting("a"))
+			w.add("iterator", w.walksInTwo)
+		},
+		comesTo: func(did scheduleCounts) bool {
+			return did.merges > 0 && did.collections > 0 && did.flushes > 0 && did.commits > 0 && did.iterators > 0
+		},
+	},
+	{
+		fault:   "a collection and a merge give back at the same time what a snapshot has not read yet",
+		points:  []point{pointReplaced, pointDiscarded},
+		furnish: withBothGarbage,
+		cast: func(w *scheduleWorld) {
+			w.script("collector", w.collectAll)
+			w.script("compactor", w.mergeAll)
+			w.add("reader", w.readsValueLater)
+		},
+		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.collections > 0 },
+	},
+	{
 		fault:  "a deleted key comes back because a compaction passed over a level",
 		points: []point{pointInstall},
 		furnish: func(w *scheduleWorld) error {
@@ -196,6 +221,15 @@ func withKnownGarbage(w *scheduleWorld) error {
 	return inTurn(func() error { return withGarbage(w) }, w.sinkAll)
 }
 
+// withBothGarbage makes a value file with garbage for all to see, and a run of tables
+// that has replaced more of it, of which nobody knows yet: there is something to
+// collect and something to merge.
+func withBothGarbage(w *scheduleWorld) error {
+	return inTurn(w.setting(long, "a", "b", "c"), w.rotateAndFlush, w.sinkAll,
+		w.deleting("b"), w.rotateAndFlush, w.sinkAll,
+		w.setting(short, "c"), w.rotateAndFlush)
+}
+
 // inTurn does one thing after the other.
 func inTurn(deeds ...func() error) error {
 	for _, do := range deeds {
@@ -302,6 +336,25 @@ func (w *scheduleWorld) walks(a *actor) error {
 		for {
 			if err := it.next(); err != nil || !it.of.Valid() {
 				return err
+			}
+			if err := a.stop(pointBetween); err != nil {
+				return nil
+			}
+		}
+	})
+}
+
+// walksInTwo iterates over everything, with a point behind the first key.
+func (w *scheduleWorld) walksInTwo(a *actor) error {
+	return w.read(a, func(t *scheduleTxn) error {
+		it := t.iterate(IterOptions{Prefetch: -1})
+		defer it.close()
+		for n := 0; ; n++ {
+			if err := it.next(); err != nil || !it.of.Valid() {
+				return err
+			}
+			if n > 0 {
+				continue
 			}
 			if err := a.stop(pointBetween); err != nil {
 				return nil
