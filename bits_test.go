@@ -191,6 +191,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 10, 6<<10)
 		must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
 	})
+	apart := newApartImage(t)
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
@@ -200,7 +201,30 @@ func bitsImages(t *testing.T) []*bitsImage {
 		must(t, r.db.Sync())
 		return r.fs.Clone()
 	})
-	return []*bitsImage{one, several, segments, last, tables, compressed, cut, idle}
+	return []*bitsImage{one, several, segments, last, tables, compressed, apart, cut, idle}
+}
+
+// newApartImage makes value files in all ways: of readers, joined, gathered and
+// collected.
+func newApartImage(t *testing.T) *bitsImage {
+	t.Helper()
+	var tally *workTally
+	rng := rand.New(rand.NewPCG(1, 1))
+	img := newBitsImage(t, "values apart", func(r *modelRun) {
+		tally = r.work.tally
+		r.opts.MemtableSize = smallMemtable
+		must(t, opReopen(r, nil))
+		must(t, r.scatter(rng))
+		must(t, r.compact(stoat.CompactOptions{})) // gathers
+		must(t, r.setReaders(rng))
+		must(t, r.compact(stoat.CompactOptions{})) // joins
+	}, func(r *modelRun) {
+		must(t, r.scatter(rng))
+		must(t, r.compact(stoat.CompactOptions{Lower: []byte("k")})) // leaves garbage
+		must(t, opCollect(r, nil))
+	})
+	must(t, tally.lacks(streams, joins, gatherings, rewrites))
+	return img
 }
 
 func must(t *testing.T, err error) {

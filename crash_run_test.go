@@ -26,6 +26,9 @@ type crashRun struct {
 	db    *stoat.DB
 	era   *era
 
+	work    *workTally
+	comesTo []work // what the workload is about, and must have done
+
 	// What every crash from now on must keep: of the process, and of the
 	// machine. They never run ahead of what a client was told.
 	known, durable atomic.Uint64
@@ -57,8 +60,8 @@ type crashState struct {
 }
 
 func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
-	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock()}
-	r.opts = stoat.Options{Clock: r.clock, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
+	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock(), work: new(workTally)}
+	r.opts = stoat.Options{Clock: r.clock, Events: r.work.note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
 		Compression: compressions[seed/3%3]}
 	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
 	m := model.NewMap()
@@ -130,6 +133,11 @@ func (r *crashRun) acknowledged(seq uint64, d stoat.Durability) {
 // commit writes a transaction and notes it. Any number of goroutines may
 // commit at the same time.
 func (r *crashRun) commit(d stoat.Durability, writes ...model.Write) error {
+	return r.commitAs(fill, d, writes)
+}
+
+// commitAs is commit of a transaction that fill fills with the writes.
+func (r *crashRun) commitAs(fill func(*stoat.Txn, []model.Write) error, d stoat.Durability, writes []model.Write) error {
 	tx, err := r.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 	rounds := (checks + statesPerRun - 1) / statesPerRun
 	var next atomic.Int64
 	var failed first
+	var done workTally
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
@@ -66,7 +67,7 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 				}
 				w := crashWorkloads[job%len(crashWorkloads)]
 				round := seed + uint64(job/len(crashWorkloads))
-				if err := crashRound(w, round, min(checks, statesPerRun), check); err != nil {
+				if err := crashRound(w, round, min(checks, statesPerRun), &done, check); err != nil {
 					failed.set(fmt.Errorf("workload %q, seed %d: %w", w.name, round, err))
 				}
 			}
@@ -75,6 +76,10 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 	workers.Wait()
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
+	}
+	t.Logf("%d runs of %d workloads: %v", rounds*len(crashWorkloads), len(crashWorkloads), &done)
+	if err := done.lacks(allWork...); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -98,8 +103,9 @@ func TestNoFewerCrashStatesAreVisitedThanWereAskedFor(t *testing.T) {
 	}
 }
 
-// crashRound runs a workload once and checks n crash states of it.
-func crashRound(w crashWorkload, seed uint64, n int, check crashCheck) error {
+// crashRound runs a workload once and checks n crash states of it. It adds to done
+// what the workload came to.
+func crashRound(w crashWorkload, seed uint64, n int, done *workTally, check crashCheck) error {
 	kinds := vfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
@@ -112,9 +118,14 @@ func crashRound(w crashWorkload, seed uint64, n int, check crashCheck) error {
 		return fmt.Errorf("the workload itself: %w", err)
 	}
 	states, err := r.states()
+	if err == nil {
+		err = r.work.lacks(r.comesTo...)
+	}
 	if err != nil {
 		return fmt.Errorf("the workload itself: %w", err)
 	}
+	done.add(r.work)
+	r.opts.Events = nil // what others do is not counted
 	for i := range n {
 		s := &states[i%len(states)]
 		kind := kinds[(i/len(states)+i)%len(kinds)]

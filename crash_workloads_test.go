@@ -149,7 +149,7 @@ var crashWorkloads = append([]crashWorkload{
 		})
 	}},
 	{"full disk", smallMemtable, fullDisk},
-}, treeWorkloads...)
+}, append(treeWorkloads, valueWorkloads...)...)
 
 func times(n int, do func(i int) error) error {
 	for i := range n {

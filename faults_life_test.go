@@ -1,9 +1,11 @@
 package stoat_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -18,6 +20,8 @@ type faultyLife struct {
 	fs  *vfs.Faults
 	db  *stoat.DB
 	rng *rand.Rand
+
+	work workTally
 
 	// m holds what was acknowledged. Of the commits that failed since the
 	// last one that succeeded, one may be found on the disk: the one that
@@ -36,7 +40,7 @@ func (l *faultyLife) note(format string, args ...any) {
 func (l *faultyLife) live() error {
 	l.history = nil
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock(), MemtableSize: smallMemtable,
-		Compression: stoat.CompressionSmall})
+		Compression: stoat.CompressionSmall, Events: l.work.note})
 	if err != nil {
 		l.note("open: %v", err)
 		return faultOf(err)
@@ -56,6 +60,16 @@ func (l *faultyLife) live() error {
 		l.commit(stoat.Synced, 20, 20<<10),
 		l.conflict,
 		l.commit(stoat.Buffered, 2, 10),
+		l.read,
+		l.scatter(0),
+		l.collect, // only flushes
+		l.scatter(1),
+		l.commitReaders,
+		l.compact(stoat.CompactOptions{}), // joins and gathers
+		l.deleteSome,
+		l.compact(stoat.CompactOptions{Lower: []byte("k")}), // leaves garbage
+		l.collect,
+		l.commit(stoat.Synced, 3, 40),
 		l.read,
 	} {
 		if err := step(); err != nil {
@@ -118,18 +132,97 @@ func (l *faultyLife) readOnce() error {
 
 func (l *faultyLife) commit(d stoat.Durability, keys, size int) func() error {
 	return func() error {
-		writes := batch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size)
-		tx, err := l.db.Begin(stoat.ReadWrite)
-		if err != nil {
-			return err
+		return l.commitAll(nil, batch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size), d)
+	}
+}
+
+// commitAll commits writes, whose values are given as readers unless that is nil.
+func (l *faultyLife) commitAll(reader readerShape, writes []model.Write, d stoat.Durability) error {
+	tx, err := l.db.Begin(stoat.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	for _, w := range writes {
+		if err := putAs(reader, tx, w); err != nil {
+			l.note("set: %v", err)
+			if reader == nil {
+				return err // it needs no disk
+			}
+			return faultOf(err)
 		}
-		defer tx.Discard()
-		if err := fill(tx, writes); err != nil {
-			return err
+	}
+	err = tx.Commit(stoat.WithDurability(d))
+	l.note("commit: %v", err)
+	return l.committed(err, tx.CommitVersion(), writes, d)
+}
+
+// commitReaders commits values that are given as readers, each to a file of its own.
+func (l *faultyLife) commitReaders() error {
+	var writes []model.Write
+	for i := range 6 {
+		writes = append(writes, set(300+i, strings.Repeat(fmt.Sprint(i), streamedFrom)))
+	}
+	l.work[streams].Add(int64(len(writes)))
+	return l.commitAll(readerShapes[0], writes, stoat.Synced)
+}
+
+// scatter commits short values apart from every second key.
+func (l *faultyLife) scatter(first int) func() error {
+	return func() error {
+		var writes []model.Write
+		for i := first; i < 100; i += 2 {
+			writes = append(writes, set(200+i, strings.Repeat("s", 600+i)))
 		}
-		err = tx.Commit(stoat.WithDurability(d))
-		l.note("commit: %v", err)
-		return l.committed(err, tx.CommitVersion(), writes, d)
+		return l.commitAll(nil, writes, stoat.Buffered)
+	}
+}
+
+// deleteSome deletes some of what is there.
+func (l *faultyLife) deleteSome() error {
+	var writes []model.Write
+	for i := 0; i < 306; i += 2 {
+		w := set(i, "")
+		if _, ok := l.m.Newest(w.Key, l.m.Last()); ok {
+			w.Deleted = true
+			writes = append(writes, w)
+		}
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	return l.commitAll(nil, writes, stoat.Buffered)
+}
+
+func (l *faultyLife) compact(o stoat.CompactOptions) func() error {
+	return func() error {
+		err := l.db.Compact(context.Background(), o)
+		l.note("compact: %v", err)
+		return faultOf(err)
+	}
+}
+
+func (l *faultyLife) collect() error {
+	err := l.db.Collect(context.Background())
+	l.note("collect: %v", err)
+	return faultOf(err)
+}
+
+// TestAFaultyLifeComesToAllWork holds the lives to what calls fail in: every kind of
+// work behind.
+func TestAFaultyLifeComesToAllWork(t *testing.T) {
+	t.Parallel()
+	var all workTally
+	for _, scene := range faultScenes(t) {
+		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: vfs.NewFaults(scene.disk.Clone()), m: scene.m.Clone()}
+		must(t, l.live())
+		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
+		all.add(&l.work)
+	}
+	// Whether there is room to gather depends on when the work behind has given back
+	// what the disk of a scene had.
+	if err := all.lacks(flushes, merges, joins, gatherings, rewrites, streams); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type modelKind struct {
 	do     func(r *modelRun, rng *rand.Rand) error
 }
 
-var modelKinds = append(append([]modelKind{
+var modelKinds = slices.Concat([]modelKind{
 	{"begin read-write", 30, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, true) }},
 	{"begin read-only", 10, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, false) }},
 	{"commit", 40, commitOp(0)},
@@ -57,7 +58,7 @@ var modelKinds = append(append([]modelKind{
 	{"power cut", 4, opPowerCut},
 	{"refused calls", 4, opRefused},
 	{"verify all", 2, opVerify},
-}, readKinds...), iteratorKinds...)
+}, readKinds, iteratorKinds, valueKinds)
 
 // txn returns an open transaction, or begins one. A run holds at most six.
 func (r *modelRun) txn(rng *rand.Rand, write bool) (*pair, error) {

@@ -88,10 +88,11 @@ func randomShape(seed uint64) modelShape {
 
 func newModelRun(s modelShape) *modelRun {
 	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
+	r.work.tally = new(workTally)
 	r.m.Versions = max(s.versions, 1)
 	r.opts = stoat.Options{
 		FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability, NumVersions: s.versions,
-		Compression: s.compress,
+		Compression: s.compress, Events: r.work.tally.note,
 	}
 	return r
 }
@@ -122,7 +123,6 @@ func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
 
 // close ends the database cleanly.
 func (r *modelRun) close() error {
-	r.work.add(r.db.Stats())
 	err := errors.Join(r.db.Close(), r.settle())
 	for _, p := range r.txns {
 		if err == nil {
@@ -153,7 +153,6 @@ func (r *modelRun) abandon(disk *vfs.Mem) error {
 		p.tx.Discard()
 	}
 	r.txns = nil
-	r.work.add(r.db.Stats())
 	if closeErr := r.db.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("close: %w", closeErr)
 	}

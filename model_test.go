@@ -12,9 +12,14 @@ import (
 	"github.com/stoatdb/stoat/internal/dose"
 )
 
-// modelLifeOps is how many random operations one database lives for. Each
-// makes one call of the database or many; the test counts calls.
-const modelLifeOps = 500
+const (
+	// modelLifeOps is how many random operations one database lives for. Each
+	// makes one call of the database or many; the test counts calls.
+	modelLifeOps = 500
+	// modelCallsMin is with how many calls lives come to every kind of work: to the
+	// rarest twenty times and more.
+	modelCallsMin = 200_000
+)
 
 // A modelOp is one random operation: its kind, and the seed of everything
 // else about it, so that it stays the same when others before it are taken
@@ -32,7 +37,8 @@ func TestModel(t *testing.T) {
 	seed := dose.Seed(t)
 	calls := int64(dose.Size(t, dose.Ops, 20_000, 200_000))
 	dose.Reproduce(t, "model")
-	var next, done, flushes, compactions atomic.Int64
+	var next, done atomic.Int64
+	var tally workTally
 	var failed first
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -40,8 +46,7 @@ func TestModel(t *testing.T) {
 			for failed.get() == nil && done.Load() < calls {
 				w, err := modelLife(seed + uint64(next.Add(1)-1))
 				done.Add(w.calls)
-				flushes.Add(w.flushes)
-				compactions.Add(w.compactions)
+				tally.add(w.tally)
 				failed.set(err)
 			}
 		})
@@ -50,9 +55,13 @@ func TestModel(t *testing.T) {
 	if err := failed.get(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d calls in %d lives, %d flushes, %d compactions", done.Load(), next.Load(), flushes.Load(), compactions.Load())
-	if flushes.Load() == 0 || compactions.Load() == 0 {
-		t.Error("nothing was flushed, or nothing compacted: the lives leave the tree alone")
+	t.Logf("%d calls in %d lives: %v", done.Load(), next.Load(), &tally)
+	wanted := []work{flushes, merges}
+	if calls >= modelCallsMin {
+		wanted = allWork
+	}
+	if err := tally.lacks(wanted...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,13 +12,10 @@ import (
 
 // What makes the tree work: memtables that fill, flushes, compactions.
 
-// modelWork counts what a run did: calls of the database, and what those did
-// in the background.
-type modelWork struct{ calls, flushes, compactions int64 }
-
-func (w *modelWork) add(s stoat.Stats) {
-	w.flushes += s.Flushes
-	w.compactions += s.Compactions
+// modelWork counts what a run did: calls of the database, and what those came to.
+type modelWork struct {
+	calls int64
+	tally *workTally
 }
 
 // opFill commits about as much as a small memtable holds, in transactions that

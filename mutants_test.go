@@ -164,7 +164,7 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 
 func someCrashes(seed uint64, n int, check crashCheck) error {
 	return times(len(crashWorkloads), func(i int) error {
-		err := crashRound(crashWorkloads[i], seed, n, check)
+		err := crashRound(crashWorkloads[i], seed, n, new(workTally), check)
 		if err != nil {
 			err = fmt.Errorf("workload %q: %w", crashWorkloads[i].name, err)
 		}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
+	"testing/iotest"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -80,7 +82,19 @@ func itemWith(it stoat.Item, value string) model.Item {
 }
 
 // put does to a transaction what w says.
-func put(tx *stoat.Txn, w model.Write) error {
+func put(tx *stoat.Txn, w model.Write) error { return putAs(nil, tx, w) }
+
+// A readerShape says how a reader gives what another one has.
+type readerShape func(io.Reader) io.Reader
+
+var readerShapes = []readerShape{
+	func(r io.Reader) io.Reader { return r },
+	iotest.HalfReader,
+	iotest.DataErrReader,
+}
+
+// putAs is put of a value that is given as a reader, unless that is nil.
+func putAs(reader readerShape, tx *stoat.Txn, w model.Write) error {
 	if w.Deleted {
 		return tx.Delete([]byte(w.Key))
 	}
@@ -92,7 +106,12 @@ func put(tx *stoat.Txn, w model.Write) error {
 		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(w.ExpiresAt))))
 	}
 	key, value := []byte(w.Key), []byte(w.Value)
-	err := tx.Set(key, value, opts...)
+	var err error
+	if reader != nil {
+		err = tx.SetReader(key, reader(bytes.NewReader(value)), opts...)
+	} else {
+		err = tx.Set(key, value, opts...)
+	}
 	// The caller may do with its bytes what it likes.
 	clear(key)
 	clear(value)

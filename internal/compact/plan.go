@@ -194,7 +194,14 @@ func (p *Plan) String() string {
 	case p.Move:
 		return s + fmt.Sprintf(" moved to level %d", p.OutputLevel)
 	}
-	return s + fmt.Sprintf(" merged into level %d", p.OutputLevel)
+	s += fmt.Sprintf(" merged into level %d", p.OutputLevel)
+	switch {
+	case len(p.Join) > 0:
+		s += fmt.Sprintf(", the values of %d files joined", len(p.Join))
+	case p.Gather > 0:
+		s += ", values gathered"
+	}
+	return s
 }
 
 // all returns the inputs of all levels.

@@ -1,0 +1,272 @@
+package stoat_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// valueKinds are the operations on values that lie apart from their keys, and those
+// that merge, join, gather and collect because somebody asks. They may change nothing
+// that anybody sees.
+var valueKinds = []modelKind{
+	{"set from a reader", 20, opSetReader},
+	{"set from a reader that fails", 2, opSetFailingReader},
+	{"read an item through its reader", 12, opItemReader},
+	{"small value files, joined", 3, opJoin},
+	{"values in the order of commits", 2, opScatter},
+	{"compact", 3, func(r *modelRun, _ *rand.Rand) error { return r.compact(stoat.CompactOptions{}) }},
+	{"compact a range", 3, opCompactRange},
+	{"collect", 3, opCollect},
+	{"checkpoint", 1, opCheckpoint},
+}
+
+// streamedFrom is from what length on a value that is given as a reader gets a file
+// of its own.
+func (r *modelRun) streamedFrom() int { return int(min(1<<20, r.opts.MemtableSize/4)) }
+
+// readerLength draws the length of a value that is given as a reader: about that
+// from which on it gets a file, or a short one. Very long ones are rare.
+func (r *modelRun) readerLength(rng *rand.Rand) int {
+	from := r.streamedFrom()
+	if rng.IntN(4) == 0 || from > smallMemtable && rng.IntN(10) > 0 {
+		return rng.IntN(2000)
+	}
+	switch rng.IntN(6) {
+	case 0:
+		return from - 1
+	case 1:
+		return from
+	}
+	return from + rng.IntN(from/4)
+}
+
+func opSetReader(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	return r.setReader(p, rng, r.readerLength(rng))
+}
+
+// setReader sets a key to a value of about n bytes that is given as a reader.
+func (r *modelRun) setReader(p *pair, rng *rand.Rand, n int) error {
+	v := r.value(rng)
+	v.Value += strings.Repeat("r", max(0, n-len(v.Value)))
+	switch rng.IntN(6) {
+	case 0:
+		v.ExpiresAt = r.clock.seen() + uint64(rng.IntN(40))
+	case 1:
+		v.User = byte(rng.Uint32())
+	}
+	key := r.keys.pick(rng)
+	r.say("t%d.SetReader(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
+	r.work.calls++
+	if len(v.Value) >= r.streamedFrom() {
+		r.work.tally[streams].Add(1)
+	}
+	p.model.Write(key, v)
+	return putAs(readerShapes[rng.IntN(len(readerShapes))], p.tx, model.Write{Key: key, Version: v})
+}
+
+// errReader is what a reader fails with.
+var errReader = errors.New("the reader fails")
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errReader }
+
+// opSetFailingReader leaves the transaction as it was.
+func opSetFailingReader(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, true)
+	if err != nil {
+		return err
+	}
+	n := r.readerLength(rng)
+	r.say("t%d.SetReader that fails after %d bytes", p.name, n)
+	r.work.calls++
+	err = p.tx.SetReader([]byte(r.keys.pick(rng)), io.MultiReader(strings.NewReader(strings.Repeat("f", n)), failingReader{}))
+	if !errors.Is(err, errReader) {
+		return fmt.Errorf("SetReader: %v, want the error of the reader", err)
+	}
+	return nil
+}
+
+// opItemReader reads a value through the reader of an item, all of it and a part.
+func opItemReader(r *modelRun, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	key := r.keys.pick(rng)
+	return r.read(p, func() error {
+		item, err := p.tx.GetItem([]byte(key))
+		want, found := p.model.Get(key)
+		r.say("t%d.GetItem(%.40q).Reader, %v", p.name, key, err)
+		if !found || err != nil {
+			return sameValue("", err, want, found)
+		}
+		reader, err := item.Reader()
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(reader)
+		if err := sameValue(string(got), err, want, true); err != nil {
+			return err
+		}
+		from := rng.IntN(len(got) + 1)
+		part := make([]byte, rng.IntN(len(got)-from+1))
+		if _, err := reader.Seek(int64(from-len(got)), io.SeekEnd); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(reader, part); err != nil || !bytes.Equal(part, got[from:from+len(part)]) {
+			return fmt.Errorf("%d bytes from %d on of a value of %d: %.40q, error %v", len(part), from, len(got), part, err)
+		}
+		return nil
+	})
+}
+
+// opJoin commits values in files of their own, and mostly asks for a database of
+// fewer files.
+func opJoin(r *modelRun, rng *rand.Rand) error {
+	if r.opts.MemtableSize > smallMemtable {
+		return nil // they would be large
+	}
+	if err := r.setReaders(rng); err != nil || rng.IntN(4) == 0 {
+		return err
+	}
+	return r.compact(stoat.CompactOptions{})
+}
+
+// setReaders commits values that are given as readers.
+func (r *modelRun) setReaders(rng *rand.Rand) error {
+	p, err := r.begin(true)
+	if err != nil {
+		return err
+	}
+	for range 8 {
+		if err := r.setReader(p, rng, r.streamedFrom()+rng.IntN(1<<10)); err != nil {
+			return err
+		}
+	}
+	return r.commit(p, 0)
+}
+
+// opScatter leaves values in disorder, and often asks for their order.
+func opScatter(r *modelRun, rng *rand.Rand) error {
+	if err := r.scatter(rng); err != nil || rng.IntN(2) == 0 {
+		return err
+	}
+	return r.compact(stoat.CompactOptions{})
+}
+
+// scatter commits values apart from their keys, in another order than that of the
+// keys, and more than a small memtable holds.
+func (r *modelRun) scatter(rng *rand.Rand) error {
+	for range 5 {
+		p, err := r.begin(true)
+		if err != nil {
+			return err
+		}
+		for range 24 {
+			v := r.value(rng)
+			v.Value += strings.Repeat("s", 600+rng.IntN(900))
+			if err := r.write(p, r.keys.pick(rng), v); err != nil {
+				return err
+			}
+		}
+		if err := r.commit(p, stoat.Buffered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *modelRun) compact(o stoat.CompactOptions) error {
+	r.say("compact from %.40q to %.40q", o.Lower, o.Upper)
+	r.work.calls++
+	if err := r.db.Compact(context.Background(), o); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	return nil
+}
+
+func opCompactRange(r *modelRun, rng *rand.Rand) error {
+	lo, hi := []byte(r.keys.near(rng)), []byte(r.keys.near(rng))
+	switch c := bytes.Compare(lo, hi); {
+	case c > 0:
+		lo, hi = hi, lo
+	case c == 0:
+		hi = nil
+	}
+	return r.compact(stoat.CompactOptions{Lower: lo, Upper: hi})
+}
+
+func opCollect(r *modelRun, _ *rand.Rand) error {
+	r.say("collect")
+	r.work.calls++
+	if err := r.db.Collect(context.Background()); err != nil {
+		return fmt.Errorf("collect: %w", err)
+	}
+	return nil
+}
+
+// opCheckpoint makes a copy, opens it, and removes it.
+func opCheckpoint(r *modelRun, _ *rand.Rand) error {
+	if err := r.settle(); err != nil {
+		return err
+	}
+	r.values++
+	dir := fmt.Sprintf("/copy-%d", r.values)
+	r.say("checkpoint at %d", r.known)
+	r.work.calls++
+	if err := r.db.Checkpoint(context.Background(), dir); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	disk := r.fs.Clone()
+	if err := removeDir(r.fs, dir); err != nil {
+		return err
+	}
+	opts := r.opts
+	opts.FS, opts.Events, opts.Clock = disk, nil, &testClock{}
+	opts.Clock.(*testClock).ms.Store(int64(r.clock.seen()))
+	db, err := stoat.Open(dir, &opts)
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	err = db.View(func(tx *stoat.Txn) error {
+		if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
+			return fmt.Errorf("checkpoint of commit %d, want %d to %d", v, r.known, r.m.Last())
+		}
+		return compare(tx, r.m, r.clock.seen())
+	})
+	if err == nil {
+		_, err = db.Check(context.Background(), stoat.CheckOptions{})
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+// removeDir removes a directory of files.
+func removeDir(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := fs.Remove(fs.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return fs.Remove(dir)
+}
