@@ -100,6 +100,14 @@ func (s *scenario) play(w *scheduleWorld, did *scheduleCounts) error {
 }
 
 func (s *scenario) playIn(w *scheduleWorld) error {
+	if err := s.playTurns(w); err != nil {
+		return err
+	}
+	return w.end()
+}
+
+// playTurns is playIn without the end.
+func (s *scenario) playTurns(w *scheduleWorld) error {
 	w.skipped = map[point]bool{}
 	for p := pointPicked; p <= pointStated; p++ {
 		w.skipped[p] = true
@@ -111,10 +119,7 @@ func (s *scenario) playIn(w *scheduleWorld) error {
 		return err
 	}
 	s.cast(w)
-	if err := w.playOut(); err != nil {
-		return err
-	}
-	return w.end()
+	return w.playOut()
 }
 
 // playOut gives turns until all actors have ended.
