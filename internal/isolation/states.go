@@ -28,12 +28,6 @@ func (r *row) at(seq uint64) (version, bool) {
 	return r.versions[n-1], true
 }
 
-// changedIn reports whether a commit in (after, through] wrote the row.
-func (r *row) changedIn(after, through uint64) bool {
-	n := sort.Search(len(r.versions), func(i int) bool { return r.versions[i].seq > after })
-	return n < len(r.versions) && r.versions[n].seq <= through
-}
-
 // A span is the keys of [lo, hi); an empty hi has no end.
 type span struct{ lo, hi string }
 
