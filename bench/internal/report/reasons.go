@@ -30,7 +30,7 @@ const (
 		"Stores that keep their garbage, or are not yet done with their merges, have written less."
 	pointerReason = "A value of 512 B or more lies in a file of values: a read finds its pointer in the tree, and then the value, which is one more access to memory that no cache holds. " +
 		"LMDB, bbolt and Pebble have it beside its key."
-	garbageReason = "A sixth of garbage is left lying, because to collect it costs more writes than it frees; " +
+	garbageReason = "At rest 5 % of garbage is left lying, because to collect it costs more writes than it frees; " +
 		"others end lower where they are asked to merge everything at once."
 	coldReason = "Nothing is cached at the start, so that a read fetches parts of a table, its index and its keys, before the value, one after the other. " +
 		"A B+tree of 4 KiB pages has its inner pages in memory after a few hundred reads."
@@ -79,8 +79,8 @@ var reasons = map[reasonKey]string{
 	{"churn", "peak_anon_mb", ""}:                         memtableReason,
 	{"churn", "overwrite_batch_p99_ms", ""}:               slowBatchReason,
 	{"churn", "overwrite_batch_max_ms", ""}:               slowBatchReason,
-	{"churn", "total_s", ""}:                              "The garbage is collected in this time, to a sixth of what is live. Stores that let it lie, or grow to three times what is live meanwhile, write less.",
-	{"churn", "written_per_user_byte", ""}:                "The less garbage is tolerated, the more is rewritten: at a third of garbage 1.7 bytes for each of the user's, at a sixth 3.2.",
+	{"churn", "total_s", ""}:                              "The garbage is collected in this time, to 14 % of all values while writers are slowed down for it, and to 5 % when they have ended. Stores that let it lie, or grow to three times what is live meanwhile, write less.",
+	{"churn", "written_per_user_byte", ""}:                "The less garbage is tolerated, the more is rewritten. stoat collects from 18 % of garbage on while others write, from 14 % when it slows them down for that, and from 5 % when nobody writes.",
 	{"churn", "space_idle_per_live_byte", ""}:             garbageReason,
 	{"churn", "space_end_per_live_byte", ""}:              garbageReason,
 	{"commit", "commit_1_written_per_user_byte", ""}:      aheadReason,

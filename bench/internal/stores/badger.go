@@ -74,7 +74,9 @@ func (s *badgerStore) NewReader() (Reader, error) { return badgerReader{s.db}, n
 
 // Collect first flattens the tree, because only compaction finds out which
 // values are garbage, and then rewrites value log files while one of them is
-// at least half garbage.
+// at least half garbage. Flatten does nothing while level 0 has fewer than five
+// tables and all others are in one level. What they would have told is not known
+// then, and nothing is collected.
 func (s *badgerStore) Collect() error {
 	if err := s.db.Flatten(2); err != nil {
 		return err

@@ -21,7 +21,7 @@ func rocksdbBlobInfo() Info {
 	info := rocksdbInfo()
 	info.Name = "rocksdb-blob"
 	info.SmallestValue = rocksdbBlobSize
-	info.Options += "; blob files from 256 B with garbage collection, and the block cache for blobs too"
+	info.Options += "; blob files from 256 B with garbage collection of the oldest quarter, its default, and the block cache for blobs too"
 	info.Open = func(c Config) (Store, error) { return openRocksdb(c, rocksdbBlobSize) }
 	return info
 }
