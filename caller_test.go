@@ -236,6 +236,7 @@ var causes = map[string]struct {
 		_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
 		return err
 	}},
+	"ErrInvalid": {stoat.ErrInvalid, func(t *testing.T) error { return openMem(t).View(nil) }},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
 		return openMem(t).Update(func(tx *stoat.Txn) error { return tx.Set(nil, nil) })
 	}},
