@@ -180,16 +180,19 @@ func TestWhatWasDeletedBeforeCloseComesBackAfterTheNextOpening(t *testing.T) {
 func TestAnOpeningThatNobodyWritesToDoesWhatTheLastOneHasLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		db := openOn(t, disk, nil)
-		before := setLong(t, db, 2000, 4<<10)
-		deleteFirst(t, db, 2000, false)
-		must(t, db.Close()) // which flushes, and merges nothing
-		if s := db.Stats(); s.ValueBytes < before/2 {
-			t.Fatalf("%d bytes of values are left of %d", s.ValueBytes, before)
+		for range 100 {
+			disk := vfs.NewMem()
+			db := openOn(t, disk, nil)
+			before := setLong(t, db, 2000, 4<<10)
+			deleteFirst(t, db, 2000, false)
+			must(t, db.Close()) // which flushes, and mostly is faster than a merge
+			if s := db.Stats(); s.ValueBytes < before/2 {
+				continue // this one has left nothing to do
+			}
+			aMinuteGivesItBack(t, openOn(t, disk, nil), before)
+			return
 		}
-		db = openOn(t, disk, nil)
-		aMinuteGivesItBack(t, db, before)
+		t.Error("no database has left anything to do")
 	})
 }
 

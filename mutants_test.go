@@ -97,11 +97,14 @@ func TestMutantHunt(t *testing.T) {
 		t.Skip("TestMutants runs this in a process of its own")
 	}
 	seed := dose.Seed(t)
+	only := onlyBy[mutant.Name(name)]
 	restore, rounds := func() int64 { return 1 }, 1
 	if name != "" {
 		restore, rounds = mutant.Enable(mutant.Name(name)), 3
 	}
-	only := onlyBy[mutant.Name(name)]
+	if only == "schedules" {
+		rounds = 6 // they are quick, and some mutants need a rare one
+	}
 	var images []*bitsImage
 	var scenes []*faultScene
 	if only == "" || only == "bits" {
