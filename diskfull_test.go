@@ -91,8 +91,8 @@ func newSmallDisk(t *testing.T, size int64, files int) *smallDisk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(d.dir, 0); err != nil {
-			t.Errorf("a file is still open: unmount: %v", err)
+		if err := unmount(d.dir); err != nil {
+			t.Error("a file is still open:", err)
 			_ = syscall.Unmount(d.dir, syscall.MNT_DETACH)
 		}
 	})

@@ -8,10 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
-	"time"
 	"unsafe"
 )
 
@@ -71,36 +69,12 @@ func (d *cutDisk) mount() error {
 	return nil
 }
 
-// unmount fails when a file of this process stays open. For a moment another
-// process may hold its files as well: one that this has just started.
 func (d *cutDisk) unmount() error {
-	err := syscall.Unmount(d.dir, 0)
-	for deadline := time.Now().Add(5 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); {
-		runtime.Gosched()
-		err = syscall.Unmount(d.dir, 0)
-	}
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w; open are %q", d.dir, err, openBelow(d.dir))
+	if err := unmount(d.dir); err != nil {
+		return err
 	}
 	d.mounted = false
 	return nil
-}
-
-// openBelow lists the files in dir that this process has open.
-func openBelow(dir string) (names []string) {
-	handles, _ := filepath.Glob("/proc/self/fd/*") // without /proc the list is empty
-	for _, handle := range handles {
-		if name, err := os.Readlink(handle); err == nil && strings.HasPrefix(name, dir) {
-			names = append(names, name)
-		}
-	}
-	maps, _ := os.ReadFile("/proc/self/maps")
-	for line := range strings.Lines(string(maps)) {
-		if at := strings.Index(line, dir); at >= 0 {
-			names = append(names, strings.TrimSpace(line[at:])+" (mapped)")
-		}
-	}
-	return names
 }
 
 // remove takes the disk away, whatever its state.
