@@ -95,7 +95,7 @@ func (o *output) create() error {
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
 	opts := o.job.Writer
-	opts.Salt = o.file.Salt
+	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
 	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {
 		return errors.Join(err, o.file.File.Close())
 	}

@@ -105,7 +105,7 @@ func (b *hashBuilder) add(hash uint64, block, entry int) {
 // shape chooses the form of the index for a table of so many blocks, the
 // fullest of which has so many entries. One without blocks has the index of
 // one with a block.
-func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth) hashShape {
+func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth, sparse bool) hashShape {
 	blocks, fullest = max(blocks, 1), max(fullest, 1)
 	h := hashShape{entryBits: uint8(bits.Len(uint(fullest - 1))), slotBytes: 4}
 	last := uint64(blocks-1)<<h.entryBits | (1<<h.entryBits - 1)
@@ -114,13 +114,19 @@ func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth) hashShape {
 	case want == IndexWide, h.posBits >= 32, want == IndexAuto && 32-h.posBits < tagBitsMin:
 		h.slotBytes = 8
 	}
-	h.slots = slotsFor(len(b.hashes))
+	h.slots = slotsFor(len(b.hashes), sparse)
 	return h
 }
 
-// slotsFor returns how many slots there are for so many keys: three quarters of
-// them are taken, so that a hit looks at two or three slots and a miss at eight.
-func slotsFor(keys int) uint64 { return uint64(keys)*4/3 + 2 }
+// slotsFor returns how many slots there are for so many keys. Three quarters
+// full, a hit looks at two or three slots and a miss at eight; half full, at one
+// or two and at two or three.
+func slotsFor(keys int, sparse bool) uint64 {
+	if sparse {
+		return uint64(keys)*2 + 2
+	}
+	return uint64(keys)*4/3 + 2
+}
 
 // build returns the index.
 func (b *hashBuilder) build(h hashShape) []byte {

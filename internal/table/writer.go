@@ -27,6 +27,9 @@ type WriterOptions struct {
 	Compression codec.ID
 	// Index chooses the slots of the hash index. Default: IndexAuto.
 	Index IndexWidth
+	// SparseIndex makes the hash index half full instead of three quarters: for
+	// tables of which a read asks many, mostly in vain.
+	SparseIndex bool
 }
 
 const (
@@ -281,7 +284,7 @@ func (w *Writer) finishExtent() {
 func (w *Writer) EstimatedSize() int64 {
 	const perBlock = blockEntrySize + fenceSize + 2*sumSize
 	return w.out.pos() + int64(len(w.keyParts)) + int64(w.block.valueSize()) +
-		int64(len(w.block.keys)) + int64(w.blocks)*perBlock + int64(4*slotsFor(len(w.hash.hashes))) + pageSize
+		int64(len(w.block.keys)) + int64(w.blocks)*perBlock + int64(4*slotsFor(len(w.hash.hashes), w.opts.SparseIndex)) + pageSize
 }
 
 // Finish writes what remains and makes the contents durable. The name of the
@@ -328,7 +331,7 @@ func (w *Writer) finishIndex() {
 	})
 
 	f := footer{salt: w.opts.Salt, hashSeed: w.opts.HashSeed, dataEnd: p.DataSize, blocks: int64(w.blocks)}
-	f.hash = w.hash.shape(w.blocks, w.fullest, w.opts.Index)
+	f.hash = w.hash.shape(w.blocks, w.fullest, w.opts.Index, w.opts.SparseIndex)
 	w.out.write(make([]byte, f.hashOff()-f.dataEnd))
 	index := w.hash.build(f.hash)
 	w.out.write(index)

@@ -53,7 +53,7 @@ func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry
 	x.next++
 	file, err := x.fs.Create(x.fs.Join(x.dir, base.TableName(x.next)), vfs.CatTable)
 	must(t, err)
-	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed})
+	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed, SparseIndex: level == 0})
 	must(t, err)
 	for _, e := range entries {
 		must(t, w.Add(e))

@@ -1,3 +1,5 @@
+//go:build unix
+
 package stoat_test
 
 import (
@@ -14,7 +16,7 @@ import (
 func script(t *testing.T, name, standIn string, env []string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash")
+		t.Skip("the scripts of .ci are for bash, which this system lacks:", err)
 	}
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "fuzz_test.go"), []byte("func FuzzThing(f *testing.F) {\n"), 0o600))
