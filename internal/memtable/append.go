@@ -112,7 +112,7 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	} else {
 		c.fresh++
 	}
-	r, e, err := t.arena.alloc(wordSize(w))
+	r, e, err := t.arena.alloc(w)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,9 @@
 // # Layout
 //
 // An entry lies in one chunk, aligned to 8 bytes, and is named by a 32-bit
-// reference. A large entry has a chunk to itself. The hash index is an
+// reference. A large entry has a chunk to itself. Where it costs little room, an
+// entry begins so that its word and its key lie in one line of the processor's
+// cache. The hash index is an
 // open-addressing array of 64-bit slots, 32 bits of hash above 32 bits of
 // reference, ordered by the high bits of the hash so that growing it is one
 // sequential pass that touches no key. A slot leads to the newest version of a

@@ -139,7 +139,7 @@ func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	if seq == 0 {
 		w, raw = w|isPending, uint64(n)
 	}
-	r, e, err := t.arena.alloc(wordSize(w))
+	r, e, err := t.arena.alloc(w)
 	if err != nil {
 		t.giveBack(l)
 		return err
@@ -167,7 +167,7 @@ func rangeWord(loLen, hiLen int) uint64 {
 func (c *copier) copyRange(from entry, fw uint64, hash uint32) error {
 	t := c.t
 	w := fw &^ isPending
-	r, e, err := t.arena.alloc(wordSize(w))
+	r, e, err := t.arena.alloc(w)
 	if err != nil {
 		return err
 	}

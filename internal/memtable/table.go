@@ -134,7 +134,7 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	} else if old != 0 {
 		w |= hasOlder
 	}
-	r, e, err := t.arena.alloc(wordSize(w))
+	r, e, err := t.arena.alloc(w)
 	if err != nil {
 		return err
 	}
