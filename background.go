@@ -24,6 +24,7 @@ type background struct {
 
 	quiet     quietTime
 	deletions deletionsLook // the flusher's
+	trickle   trickle       // the flusher's
 
 	running sync.WaitGroup
 	ending  sync.Mutex // held to add to running, and to stop

@@ -144,6 +144,49 @@ func TestManyDeletionsBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	})
 }
 
+// Nothing of it has come to tables.
+func TestWhatIsGoneInMemoryBesideATrickleGivesSpaceBackWithinMinutes(t *testing.T) {
+	t.Parallel()
+	const n = 16_000
+	for what, c := range map[string]struct {
+		set  []stoat.SetOption
+		gone func(t *testing.T, db *stoat.DB)
+	}{
+		"expired": {[]stoat.SetOption{stoat.TTL(time.Second)}, func(*testing.T, *stoat.DB) {}},
+		"keys":    {nil, func(t *testing.T, db *stoat.DB) { deleteFirst(t, db, n, false) }},
+		"range":   {nil, func(t *testing.T, db *stoat.DB) { deleteFirst(t, db, n, true) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db := openOn(t, vfs.NewMem(), usual)
+				for i := 0; i < n; {
+					must(t, db.Update(func(tx *stoat.Txn) error {
+						for end := i + 100; i < end; i++ {
+							if err := tx.Set(deletedKey(i), make([]byte, 1000), c.set...); err != nil {
+								return err
+							}
+						}
+						return nil
+					}))
+				}
+				before := db.Stats()
+				c.gone(t, db)
+				beat(t, db, time.Second/10, 4*time.Minute)
+				after := db.Stats()
+				if before.Flushes != 0 || after.Flushes == 0 || after.Flushes > 2 {
+					t.Errorf("%d flushes, %d before", after.Flushes, before.Flushes)
+				}
+				if after.DiskBytes() > 2<<20 || after.MemtableBytes > 1<<20 {
+					t.Errorf("%d bytes are left of %d: a log of %d; in memory %d", after.DiskBytes(), before.DiskBytes(),
+						after.Log.BytesOnDisk, after.MemtableBytes)
+				}
+				must(t, db.Close())
+			})
+		})
+	}
+}
+
 func TestDeletionsThatCameToTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -243,7 +243,8 @@ const (
 // none for a while. Then the log becomes small, and idle merging begins. It does
 // not wait if deletions hide much, nor, on a disk that is low, if there is much to
 // flush, and if there is little, flushes that in the end. A pause is enough where
-// one is used to merge level 0: that is done once, for all that was written.
+// one is used to merge level 0: that is done once, for all that was written. A
+// trickle of commits keeps nothing in memory for ever, either.
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
@@ -251,9 +252,10 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 	now, calmer := d.background.quiet.calm()
 	rest := now == idling || scarce
 	deletions, again := d.deletionsDue(rest)
-	worthIt := deletions || l != nil && d.worthIdleFlush(l)
+	trickles := now != idling && l != nil && d.trickles(l)
+	worthIt := deletions || trickles || l != nil && d.worthIdleFlush(l)
 	merges := now == pausing && d.flushesFirst() && d.deep()
-	if now != idling && !deletions && !(scarce && worthIt) && !merges {
+	if now != idling && !deletions && !(scarce && worthIt) && !trickles && !merges {
 		idle.dozing.Store(false)
 		d.room.rests(flushRests)
 		return calmer, nil
@@ -269,7 +271,7 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		return 0, nil // what ended the commits has been told
 	}
 	// Who only pauses goes on with a log as it was.
-	if err := d.putAside(rest || deletions); err != nil {
+	if err := d.putAside(rest || deletions || trickles); err != nil {
 		err = fmt.Errorf("flush: %w", err)
 		d.backgroundFailed(err)
 		return 0, err
@@ -287,6 +289,48 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 		d.room.rests(flushRests)
 	}
 	return 0, err
+}
+
+// A trickle is what little is committed when a database is never idle. What was
+// written before that and has expired since, or is deleted, may never come to
+// tables, where it would be found out, and the log keeps it.
+type trickle struct {
+	table     *memtable.Table // which takes the writes
+	committed int64           // how many bytes had been when it was looked last
+	at        int64           // of monotonic
+}
+
+const (
+	// trickleEvery is how often it is looked how much was committed.
+	trickleEvery = time.Minute
+	// trickleMax is how much that may be for the log to rest, and trickleShare how
+	// many times as much a memtable must hold to be flushed: one that is filled
+	// steadily, however slowly, is left alone for hours.
+	trickleMax   = 64 << 10
+	trickleShare = 256
+)
+
+// passed returns how much was committed since the look before, if t took it all and
+// it is time for another. It is the flusher's.
+func (k *trickle) passed(t *memtable.Table, committed int64) (bytes int64, known bool) {
+	now, before := monotonic(), *k
+	if known = t == k.table; known && now-k.at < int64(trickleEvery) {
+		return 0, false
+	}
+	*k = trickle{table: t, committed: committed, at: now}
+	return committed - before.committed, known
+}
+
+// trickles reports whether the memtable that takes the writes is to be flushed
+// because hardly anything is added to what it holds. The log gives back what it
+// keeps for more.
+func (d *DB) trickles(l *log.Writer) bool {
+	t := d.view.Load().tables[0]
+	bytes, known := d.background.trickle.passed(t, d.commits.counts.bytes.Load())
+	if known && bytes <= trickleMax {
+		d.restLog(l)
+	}
+	return known && t.Bytes() >= max(d.flushMin(), trickleShare*bytes)
 }
 
 // rest gives back what is kept for times with more to write. Before the first
