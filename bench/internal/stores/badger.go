@@ -13,7 +13,8 @@ func badgerInfo() Info {
 		Name:    "badger",
 		Version: moduleVersion("github.com/dgraph-io/badger/v4"),
 		Options: "DefaultOptions, SyncWrites as the workload asks, block cache and memtable as for the others; " +
-			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation asks",
+			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation asks; " +
+			"to collect, closed and opened with CompactL0OnClose, closed and opened, Flatten, RunValueLogGC(0.5)",
 		Open: func(c Config) (Store, error) { return openBadger(c, badger.DefaultOptions(c.Dir)) },
 	}
 }
@@ -21,14 +22,18 @@ func badgerInfo() Info {
 func badgerWisckeyInfo() Info {
 	info := badgerInfo()
 	info.Name = "badger-wisckey"
-	info.Options += "; ValueThreshold 32 B, so that every value lies in the value log; RunValueLogGC(0.5) to collect"
+	info.Options += "; ValueThreshold 32 B, so that every value lies in the value log"
 	info.Open = func(c Config) (Store, error) {
 		return openBadger(c, badger.DefaultOptions(c.Dir).WithValueThreshold(32))
 	}
 	return info
 }
 
-type badgerStore struct{ db *badger.DB }
+// A badgerStore has another DB after collecting, which its readers follow.
+type badgerStore struct {
+	db      *badger.DB
+	options badger.Options
+}
 
 func openBadger(c Config, o badger.Options) (Store, error) {
 	if c.Cold {
@@ -39,11 +44,11 @@ func openBadger(c Config, o badger.Options) (Store, error) {
 	}
 	o = o.WithSyncWrites(c.Sync).WithLogger(nil).
 		WithBlockCacheSize(c.CacheBytes).WithMemTableSize(c.MemtableBytes)
-	db, err := badger.Open(o)
-	if err != nil {
+	s := &badgerStore{options: o}
+	if err := s.reopen(o); err != nil {
 		return nil, err
 	}
-	return &badgerStore{db: db}, nil
+	return s, nil
 }
 
 // Apply uses a transaction for one key and a WriteBatch for more: a
@@ -70,14 +75,19 @@ func badgerWrite(set func(k, v []byte) error, del func(k []byte) error, op Op) e
 	return set(op.Key, op.Value)
 }
 
-func (s *badgerStore) NewReader() (Reader, error) { return badgerReader{s.db}, nil }
+func (s *badgerStore) NewReader() (Reader, error) { return badgerReader{s}, nil }
 
-// Collect first flattens the tree, because only compaction finds out which
-// values are garbage, and then rewrites value log files while one of them is
-// at least half garbage. Flatten does nothing while level 0 has fewer than five
-// tables and all others are in one level. What they would have told is not known
-// then, and nothing is collected.
+// Collect has everything merged, because only that finds out which values are
+// garbage, and then rewrites value log files while one of them is at least half
+// garbage. Flatten leaves memtables alone, and level 0 while it has fewer than
+// five tables and all others are in one level; closing flushes those, and merges
+// these if opened with CompactL0OnClose.
 func (s *badgerStore) Collect() error {
+	for _, o := range []badger.Options{s.options.WithCompactL0OnClose(true), s.options} {
+		if err := errors.Join(s.db.Close(), s.reopen(o)); err != nil {
+			return err
+		}
+	}
 	if err := s.db.Flatten(2); err != nil {
 		return err
 	}
@@ -92,6 +102,15 @@ func (s *badgerStore) Collect() error {
 	}
 }
 
+// reopen opens the database, if it can.
+func (s *badgerStore) reopen(o badger.Options) error {
+	db, err := badger.Open(o)
+	if err == nil {
+		s.db = db
+	}
+	return err
+}
+
 func (s *badgerStore) Sync() error  { return s.db.Sync() }
 func (s *badgerStore) Close() error { return s.db.Close() }
 
@@ -100,12 +119,12 @@ func (s *badgerStore) Stats() string {
 	return fmt.Sprintf("lsm %d bytes, value log %d bytes\n%s", lsm, vlog, s.db.LevelsToString())
 }
 
-type badgerReader struct{ db *badger.DB }
+type badgerReader struct{ store *badgerStore }
 
 func (r badgerReader) Close() error { return nil }
 
 func (r badgerReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
-	err = r.db.View(func(tx *badger.Txn) error {
+	err = r.store.db.View(func(tx *badger.Txn) error {
 		item, err := tx.Get(key)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -125,7 +144,7 @@ func (r badgerReader) Scan(o ScanOptions, fn func(key, value []byte) error) erro
 	if o.Limit > 0 {
 		opts.PrefetchSize = min(opts.PrefetchSize, o.Limit)
 	}
-	return r.db.View(func(tx *badger.Txn) error {
+	return r.store.db.View(func(tx *badger.Txn) error {
 		it := tx.NewIterator(opts)
 		defer it.Close()
 		left := o.Limit

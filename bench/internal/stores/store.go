@@ -1,7 +1,7 @@
 package stores
 
-// A Store is one open database. Apply, NewReader, Collect and Sync may be
-// called by any number of goroutines at once.
+// A Store is one open database. Apply, NewReader and Sync, and what readers do,
+// may be called by any number of goroutines at once, while nobody calls Collect.
 type Store interface {
 	// Apply writes the operations of b in their order, and returns when they
 	// are as durable as Config.Sync asks for. The store must not keep the
