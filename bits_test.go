@@ -46,7 +46,7 @@ const bitsSector = 512
 func TestBits(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 100, 1_000)
+	flips := dose.Size(t, dose.Flips, 40, 1_000)
 	dose.Reproduce(t, "bits")
 	var tally bitsTally
 	for _, img := range bitsImages(t) {

@@ -48,7 +48,7 @@ type faultScene struct {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	most := dose.Size(t, dose.States, 100, 500)
+	most := dose.Size(t, dose.States, 50, 500)
 	dose.Reproduce(t, "faults")
 	var calls [][]*faultCase
 	for _, scene := range faultScenes(t) {

@@ -35,7 +35,7 @@ type modelOp struct {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	calls := int64(dose.Size(t, dose.Ops, 20_000, 200_000))
+	calls := int64(dose.Size(t, dose.Ops, 10_000, 200_000))
 	dose.Reproduce(t, "model")
 	var next, done atomic.Int64
 	var tally workTally

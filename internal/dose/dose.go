@@ -43,6 +43,9 @@ func Size(t testing.TB, name string, small, full int) int {
 	return n
 }
 
+// Short returns small under -short, or else full: for what no command line sets.
+func Short(small, full int) int { return choose(0, small, full) }
+
 // Duration returns how long a test bounded by time shall run: as the command
 // line says if it does, or small under -short, or full.
 func Duration(t testing.TB, small, full time.Duration) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -49,7 +50,7 @@ func TestVerifyReportsEveryByteThatIsChanged(t *testing.T) {
 		t.Fatal("the test is to rotate")
 	}
 	for file, end := range map[uint64]int64{first: record.Start + 2000, current: end} {
-		for offset := int64(record.Start); offset < end; offset += 3 {
+		for offset := int64(record.Start); offset < end; offset += int64(dose.Short(23, 3)) {
 			if _, err := d.verify(d.flip(file, offset, 3)); !errors.Is(err, base.ErrCorrupt) {
 				t.Fatalf("byte %d of file %d was changed: %v", offset, file, err)
 			}

@@ -92,7 +92,7 @@ func TestAnEditOfManyFramesThatIsCutOffAnywhereIsAsIfItHadNotBeen(t *testing.T) 
 	must(t, err)
 	kinds := vfs.CrashKinds()
 	disk.SetHook(func(op vfs.Op) {
-		for range 6 {
+		for range dose.Short(1, 6) {
 			kind := kinds[rng.IntN(len(kinds))]
 			crashed, what := disk.Crash(kind, rng), fmt.Sprintf("before %s, %s", op, kind)
 			s, got, err := Load(crashed, testDir, false, testRandom(2))
@@ -175,7 +175,7 @@ func TestCrashAtAnyBoundaryLosesNoEdit(t *testing.T) {
 
 func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 	t.Parallel()
-	seed, wanted, states := dose.Seed(t), dose.Size(t, dose.States, 60, 300), 0
+	seed, wanted, states := dose.Seed(t), dose.Size(t, dose.States, 20, 300), 0
 	h := &history{t: t, disk: newTestDisk(t)}
 	crash := rand.New(rand.NewPCG(seed, 3))
 	kinds := vfs.CrashKinds()
@@ -229,7 +229,7 @@ func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
 		return faults.Calls()
 	}
 	// With -stoat.states=-1 every call fails in every way.
-	every := max(1, int64(dose.Size(t, dose.States, 16, 6)))
+	every := max(1, int64(dose.Size(t, dose.States, 40, 6)))
 	calls := run(vfs.Rule{Nth: 1 << 40}, "no fault")
 	for i, rule := range []vfs.Rule{
 		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},

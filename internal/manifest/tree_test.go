@@ -167,7 +167,7 @@ func spoil(rng *rand.Rand, s State, e *Edit) {
 
 func TestTheTreeIsWhatTheEditsSay(t *testing.T) {
 	t.Parallel()
-	seed, edits := dose.Seed(t), dose.Size(t, dose.Ops, 2000, 10_000)
+	seed, edits := dose.Seed(t), dose.Size(t, dose.Ops, 600, 10_000)
 	var accepted, refused int
 	for part := uint64(0); edits > 0; part++ {
 		rng := rand.New(rand.NewPCG(seed, part))

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 )
@@ -31,10 +32,8 @@ func TestSlabsGiveZeroedBlocksThatDoNotOverlapAndTakeAllBack(t *testing.T) {
 		if len(out) > 0 && rng.IntN(3) == 0 {
 			k := rng.IntN(len(out))
 			b := out[k]
-			for _, c := range b {
-				if c != b[0] {
-					t.Fatalf("a block of %d bytes was written by others", len(b))
-				}
+			if bytes.Count(b, b[:1]) != len(b) {
+				t.Fatalf("a block of %d bytes was written by others", len(b))
 			}
 			m.Free(b)
 			out[k] = out[len(out)-1]
@@ -49,14 +48,10 @@ func TestSlabsGiveZeroedBlocksThatDoNotOverlapAndTakeAllBack(t *testing.T) {
 		if err != nil || len(b) != n || cap(b) != n {
 			t.Fatalf("%d bytes of capacity %d for %d: %v", len(b), cap(b), n, err)
 		}
-		for _, c := range b {
-			if c != 0 {
-				t.Fatal("a block is not zeroed")
-			}
+		if bytes.Count(b, []byte{0}) != n {
+			t.Fatal("a block is not zeroed")
 		}
-		for j := range b {
-			b[j] = byte(i)
-		}
+		copy(b, bytes.Repeat([]byte{byte(i)}, n))
 		out = append(out, b)
 	}
 	for _, b := range out {

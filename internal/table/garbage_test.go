@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/hostile"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, good := smallTable(t, how)
-		err := hostile.Lengths(good, 4, []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20, reseal,
+		err := hostile.Lengths(good, dose.Short(5*4, 4), []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20, reseal,
 			func(b []byte) { exercise(t, b, entries[:3]) })
 		if err != nil {
 			t.Fatal(err)

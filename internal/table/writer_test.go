@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
@@ -185,7 +186,7 @@ func TestAWriterWhoseFileFailsSaysSo(t *testing.T) {
 		entries = append(entries, e)
 	}
 	boom := errors.New("boom")
-	for nth := int64(1); ; nth++ {
+	for nth := int64(1); ; nth += int64(dose.Short(5, 1)) {
 		fs := vfs.NewFaults(vfs.NewVolatile())
 		f, err := fs.Create("t", vfs.CatTable)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -35,7 +36,7 @@ func rewrite(t testing.TB, r *Reader, live iter.Seq2[Live, error], salt uint64) 
 
 func TestRewritingKeepsWhatIsLiveUnderItsPointers(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(dose.Short(3, 6)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		live := randomValues(rng, 400)
 		if seed%2 == 0 {

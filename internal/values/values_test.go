@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/dose"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/noise"
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -310,7 +311,7 @@ func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
 func TestAFailedWriteFailsTheFile(t *testing.T) {
 	t.Parallel()
 	values := append(randomValues(rand.New(rand.NewPCG(5, 1)), 50), largeValues(rand.New(rand.NewPCG(5, 2)))...)
-	for n := int64(1); ; n++ {
+	for n := int64(1); ; n += int64(dose.Short(5, 1)) {
 		faults := vfs.NewFaults(vfs.NewMem())
 		rule := faults.Add(vfs.Rule{Category: vfs.CatValue, Nth: n, Err: vfs.ErrNoSpace})
 		err := writeAndRead(faults, values)
