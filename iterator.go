@@ -138,8 +138,9 @@ func (tx *Txn) lendIterator() (*Iterator, error) {
 	it := &open.first
 	if open.lentFirst {
 		it = new(Iterator)
+	} else {
+		open.lentFirst = true
 	}
-	open.lentFirst = true
 	it.working.Lock()
 	it.tx, it.core, it.err = tx, nil, nil
 	open.iterators = append(open.iterators, it)
