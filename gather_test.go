@@ -9,8 +9,9 @@ import (
 
 // churnJumpsMax is how often a scan may go on in another file when nearly every
 // key did so before. What is left of a table behind a gathering is a table of some
-// hundred keys, and by chance has a few jumps less than is worth another.
-const churnJumpsMax = churnKeys / 10
+// thousand keys; where collection has put small files together meanwhile, it may have
+// a few jumps less than is worth another.
+const churnJumpsMax = churnKeys / 6
 
 func TestOverwrittenValuesLieInTheOrderOfTheirKeysAfterARest(t *testing.T) {
 	inChurn(t, func(c *churn) {

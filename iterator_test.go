@@ -8,33 +8,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
-
-// AllocsPerRun counts what everybody allocates, so this test runs alone.
-func TestAReadTransactionWithOneIteratorAllocatesNothing(t *testing.T) {
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
-	must(t, err)
-	for i := range 100 {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), treeKey(i)) }))
-	}
-	from, seen := treeKey(50), 0
-	read := func(tx *stoat.Txn) error {
-		it := tx.Iterator(stoat.IterOptions{})
-		defer it.Close()
-		for ok := it.Seek(from); ok; ok = it.Next() {
-			seen += len(it.Value())
-		}
-		return it.Err()
-	}
-	perView := testing.AllocsPerRun(100, func() { must(t, db.View(read)) })
-	// Invariants copy what is lent.
-	if perView > 0 && !invariant.Enabled || seen == 0 {
-		t.Errorf("%v allocations, %d bytes seen", perView, seen)
-	}
-	must(t, db.Close())
-}
 
 func TestIteratorsOfOneTransactionDoNotShareAnything(t *testing.T) {
 	t.Parallel()
