@@ -65,7 +65,12 @@ func (s *badgerStore) Apply(b *Batch) error {
 			return err
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	// Merges drop what no transaction sees that has begun since the last reading one
+	// ended. Without any, as batches are none, they would keep all versions.
+	return s.db.View(func(*badger.Txn) error { return nil })
 }
 
 func badgerWrite(set func(k, v []byte) error, del func(k []byte) error, op Op) error {
