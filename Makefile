@@ -90,7 +90,7 @@ crash-twice: ## power cuts while opening after a power cut: SEED, STATES
 	$(call randomized,TestCrashTwice,-stoat.states=$(STATES))
 
 faults: STATES ?= 20000
-faults: ## failing calls of the file system, once and for good: SEED, STATES
+faults: ## failing calls of the file system, once and for good: SEED, STATES (-1: each call once)
 	$(call randomized,TestFaults.*,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
