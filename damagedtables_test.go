@@ -42,20 +42,21 @@ func TestATableThatCannotBeReadKeepsNoOtherKeysFromBeingMerged(t *testing.T) {
 	t.Run("a byte is wrong", func(t *testing.T) {
 		t.Parallel()
 		mergeBesideBad(t, stoat.ErrCorrupt, func(t *testing.T, disk *vfs.Mem, _ *vfs.Faults) {
-			spoilTableWith(t, disk, "a-0")
+			spoilTableWith(t, disk, "a-000000")
 		})
 	})
 	t.Run("the device fails", func(t *testing.T) {
 		t.Parallel()
 		mergeBesideBad(t, vfs.ErrIO, func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults) {
-			path, _ := tableWith(t, disk, "a-0")
+			path, _ := tableWith(t, disk, "a-000000")
 			faults.Add(vfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
 		})
 	})
 }
 
-// mergeBesideBad has tables merged of which spoil makes one unreadable, that has
-// keys with a. want is what reading it says.
+// mergeBesideBad has tables merged of which spoil makes the first one unreadable,
+// which has keys with a alone; a later one may have some with a and some with b.
+// want is what reading it says.
 func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
