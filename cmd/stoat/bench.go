@@ -43,6 +43,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.Var(&readers, "readers", "read with this `number` of goroutines beside the overwriting")
 	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "leave the database alone for this `time` after the overwriting, a minute at most")
 	c.flags.BoolVar(&cfg.Compact, "compact", false, "merge everything after the load")
+	c.flags.BoolVar(&cfg.Settle, "settle", false, "leave the database alone after the load until it has nothing to do")
 	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
 	c.flags.Var((*seed)(&cfg.Seed), "seed", "`seed` of the keys, their order and the values, or random")
 	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each read for this `time`")
@@ -113,7 +114,7 @@ func (c *call) refuseIdle(overwriting bool) (err error) {
 			if !overwriting {
 				err = c.usagef("-%s is for -overwrite only", f.Name)
 			}
-		case "compact", "read-duration", "commit-duration":
+		case "compact", "settle", "read-duration", "commit-duration":
 			if overwriting {
 				err = c.usagef("-%s has no part in what -overwrite does", f.Name)
 			}

@@ -222,6 +222,7 @@ func TestWrongCallsAreExplained(t *testing.T) {
 	fail(t, exitUsage, "-zipf is for -overwrite only", "bench", "-zipf", "0.9")
 	fail(t, exitUsage, "-readers is for -overwrite only", "bench", "-overwrite", "0", "-readers", "3")
 	fail(t, exitUsage, "-compact has no part in what -overwrite does", "bench", "-overwrite", "1", "-compact")
+	fail(t, exitUsage, "-settle has no part in what -overwrite does", "bench", "-overwrite", "1", "-settle")
 	fail(t, exitUsage, "-read-duration has no part", "bench", "-overwrite", "1", "-read-duration", "1s")
 	fail(t, exitUsage, "rest is -1000000000, want 0", "bench", "-overwrite", "1", "-rest", "-1s")
 	fail(t, exitUsage, "rest is 120000000000, want 0", "bench", "-overwrite", "1", "-rest", "2m")

@@ -38,6 +38,9 @@ type Config struct {
 	// Compact merges everything after the load, so that what is measured
 	// then is the database at rest.
 	Compact bool
+	// Settle leaves the database alone after the load until it has nothing more
+	// to do, so that what is measured then is a database that has come to rest.
+	Settle bool
 	// ValueThreshold and LargeValueThreshold are options of the database; 0
 	// leaves them to it.
 	ValueThreshold, LargeValueThreshold int64
@@ -159,6 +162,7 @@ func (b *Bench) everything() []phase {
 		b.create,
 		b.load,
 		b.compact,
+		b.settle,
 		b.close("close after the load"),
 		b.open("open, clean"),
 		b.verify,
@@ -208,6 +212,47 @@ func (b *Bench) compact(ctx context.Context) error {
 		return nil
 	}
 	return b.once("compact", func() error { return b.db.Compact(ctx, stoat.CompactOptions{}) })(ctx)
+}
+
+// settle is the phase that leaves the database alone until it writes nothing any
+// more, if that is wanted. What it reports is when the last of that was done; what it
+// wrote counts as the load's.
+func (b *Bench) settle(ctx context.Context) error {
+	if !b.cfg.Settle {
+		return nil
+	}
+	defer b.progress.watch("settle", nil)()
+	written, counted := deviceBytesWritten()
+	began := time.Now()
+	last, at := behind(b.db), began
+	for time.Since(at) < stillFor {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(settleStep):
+		}
+		if now := behind(b.db); now != last {
+			last, at = now, time.Now()
+		}
+	}
+	if now, ok := deviceBytesWritten(); ok && counted {
+		b.report.loadWritten += now - written
+	}
+	b.report.once("settle", at.Sub(began))
+	return nil
+}
+
+// A database that has written nothing for stillFor has come to rest: what it puts
+// off until nobody works, it begins after a second.
+const (
+	stillFor   = 5 * time.Second
+	settleStep = 20 * time.Millisecond
+)
+
+// behind returns how many bytes a database has written that nobody waits for.
+func behind(db *stoat.DB) int64 {
+	s := db.Stats()
+	return s.FlushedBytes + s.CompactedBytes + s.CollectedBytes + s.GatheredBytes
 }
 
 // close returns the phase that closes the database and reports how long that

@@ -73,6 +73,29 @@ func TestRunWithTheSmallestSizes(t *testing.T) {
 	}
 }
 
+func TestARunThatSettlesMeasuresADatabaseThatHasComeToRest(t *testing.T) {
+	t.Parallel()
+	cfg := smallConfig(t)
+	cfg.Settle, cfg.Keys = true, 20_000 // so many that they are worth a table
+	var out bytes.Buffer
+	cfg.Out = &out
+	b := newBench(cfg, filepath.Join(cfg.Parent, "db"))
+	for _, phase := range []phase{b.create, b.load, b.settle} {
+		if err := phase(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := b.db.Stats(); s.FlushedBytes == 0 || s.Levels[0].Tables > 0 {
+		t.Errorf("%d bytes were flushed, and %d tables are in level 0", s.FlushedBytes, s.Levels[0].Tables)
+	}
+	if !strings.Contains(out.String(), "\n  settle ") && !strings.HasPrefix(out.String(), "  settle ") {
+		t.Errorf("the report lacks how long it took:\n%s", out.String())
+	}
+	if err := b.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRunKeepsTheDatabaseWhenAsked(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)

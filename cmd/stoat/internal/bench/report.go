@@ -20,8 +20,8 @@ type report struct {
 }
 
 // columns lays out a row: name, rate, time of one operation, three quantiles
-// of its latency, allocations of one operation.
-const columns = "  %-46s %11s %9s %9s %9s %9s %8s\n"
+// of its latency and the longest, allocations of one operation.
+const columns = "  %-46s %11s %9s %9s %9s %9s %9s %8s\n"
 
 // header says what is measured and on what.
 func (r *report) header(c *Config, w *workload, dir string) {
@@ -32,8 +32,8 @@ func (r *report) header(c *Config, w *workload, dir string) {
 	}
 	fmt.Fprintf(r.w, "%s/%s, %s, %s; database in %s\n\n",
 		runtime.GOOS, runtime.GOARCH, many(runtime.NumCPU(), "processor"), runtime.Version(), dir)
-	fmt.Fprintf(r.w, columns, "", "rate", "each", "p50", "p99", "p99.9", "allocs")
-	fmt.Fprintln(r.w, "  "+strings.Repeat("─", 107))
+	fmt.Fprintf(r.w, columns, "", "rate", "each", "p50", "p99", "p99.9", "longest", "allocs")
+	fmt.Fprintln(r.w, "  "+strings.Repeat("─", 117))
 }
 
 // row reports a job that did n things. The quantiles are those of its
@@ -45,24 +45,24 @@ func (r *report) row(name string, n uint64, res *result) {
 	latency := res.latency.Summary()
 	fmt.Fprintf(r.w, columns, name, perSecond(n, res.elapsed), duration(float64(res.elapsed)/float64(n)),
 		duration(float64(latency.P50)), duration(float64(latency.P99)), duration(float64(latency.P999)),
-		three(float64(res.allocs)/float64(n)))
+		duration(float64(latency.Max)), three(float64(res.allocs)/float64(n)))
 }
 
 // keysRow is row without quantiles, for operations that are long.
 func (r *report) keysRow(name string, n uint64, res *result) {
 	n = max(n, 1)
 	fmt.Fprintf(r.w, columns, name, perSecond(n, res.elapsed), duration(float64(res.elapsed)/float64(n)),
-		"", "", "", three(float64(res.allocs)/float64(n)))
+		"", "", "", "", three(float64(res.allocs)/float64(n)))
 }
 
 // once reports something that is done once.
 func (r *report) once(name string, took time.Duration) {
-	fmt.Fprintf(r.w, columns, name, "", duration(float64(took)), "", "", "", "")
+	fmt.Fprintf(r.w, columns, name, "", duration(float64(took)), "", "", "", "", "")
 }
 
 // verified reports a verification of n keys.
 func (r *report) verified(name string, n int, took time.Duration) {
-	fmt.Fprintf(r.w, columns, name, perSecond(uint64(n), took), duration(float64(took)/float64(max(n, 1))), "", "", "", "")
+	fmt.Fprintf(r.w, columns, name, perSecond(uint64(n), took), duration(float64(took)/float64(max(n, 1))), "", "", "", "", "")
 }
 
 // footer reports what is known at the end.
