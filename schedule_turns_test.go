@@ -36,6 +36,7 @@ type schedule struct {
 	// abandoned lets everybody run to the end at once, and nobody believes
 	// what they see.
 	abandoned atomic.Bool
+	hangs     bool     // somebody does not give the turn back
 	story     []string // who got each turn, and where that led to
 }
 
@@ -68,8 +69,9 @@ var pointNames = map[point]string{
 // errAbandoned ends an actor whose database nobody looks at any more.
 var errAbandoned = errors.New("the schedule was abandoned")
 
-// turnPatience is how long a turn may take before it counts as a deadlock.
-const turnPatience = 3 * time.Second
+// turnPatience is how long a turn may take before it counts as a deadlock. Some
+// open many databases, beside whatever else the machine does.
+const turnPatience = time.Minute
 
 func newSchedule(choose func(able []*actor) *actor) *schedule {
 	return &schedule{choose: choose, parked: make(chan struct{}), patient: time.NewTimer(turnPatience)}
@@ -146,6 +148,7 @@ func (s *schedule) next(ready func(a *actor) bool) (bool, error) {
 	select {
 	case <-s.parked:
 	case <-s.patient.C:
+		s.hangs = true
 		stacks := make([]byte, 64<<10)
 		return false, fmt.Errorf("%s hangs after %s:\n%s", a.name, pointNames[a.at], stacks[:runtime.Stack(stacks, true)])
 	}
@@ -201,9 +204,13 @@ func (s *schedule) finish() error {
 }
 
 // abandon ends all actors. Those that are in the middle of something run to
-// its end at the same time, as in any database.
+// its end at the same time, as in any database. Whoever hangs is left to do so, and
+// the others with him.
 func (s *schedule) abandon() {
 	s.abandoned.Store(true)
+	if s.hangs {
+		return
+	}
 	left := 0
 	for _, a := range s.actors {
 		if a.at != pointEnd {

@@ -234,10 +234,10 @@ func (w *scheduleWorld) leave() {
 		w.db.admission.interrupt()
 	}
 	w.abandon()
-	if w.db != nil {
+	if w.db != nil && !w.hangs {
 		_ = w.db.Close() // nobody looks at this disk again
-		w.db = nil
 	}
+	w.db = nil
 }
 
 // crash cuts the power, or kills the process, and goes on with what is left.
