@@ -149,7 +149,7 @@ func (f *fullRun) stayFull(db *stoat.DB) error {
 
 // goOnWithin is how long a database may take to notice that there is space:
 // background work that was refused waits before it tries again.
-const goOnWithin = 20 * time.Second
+const goOnWithin = time.Minute
 
 // goOn demands that every writer can write again.
 func (f *fullRun) goOn(db *stoat.DB) error {

@@ -211,7 +211,7 @@ func TestMappedFilesKeepNoDescriptors(t *testing.T) {
 		t.Fatalf("not everything is open: %+v", m)
 	}
 	// What is being written has one, but not for long.
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		open := descriptorsIn(t, dir)
 		if len(open) == 0 {
 			return

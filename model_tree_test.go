@@ -63,7 +63,7 @@ func flushed(db *stoat.DB) error {
 	if db.Stats().Commits == 0 {
 		return nil
 	}
-	for deadline := time.Now().Add(10 * time.Second); db.Stats().Memtables > 1; time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(time.Minute); db.Stats().Memtables > 1; time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(deadline) {
 			return errors.New("memtables are not flushed")
 		}
