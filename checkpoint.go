@@ -29,7 +29,8 @@ const checkpointSuffix = ".tmp"
 //
 // The copy is made under the name dir.tmp and renamed when it is whole and
 // durable: a crash leaves all of it in dir or nothing. What a crash leaves in
-// dir.tmp is removed by the next Checkpoint to dir.
+// dir.tmp is removed by the next Checkpoint to dir. The error is ErrLocked while
+// another one makes a copy there, of this database or of another.
 //
 // What is only in the log has to be written to tables of the database before, so
 // that a database opened with Options.ReadOnly returns ErrReadOnly.
@@ -79,19 +80,20 @@ func (c *checkpoint) make() error {
 	if err := c.db.flushAll(c.ctx); err != nil {
 		return err
 	}
-	if err := c.clear(); err != nil {
+	claim, err := c.claim()
+	if err != nil {
 		return err
 	}
-	err := fs.MkdirAll(c.temp)
-	if err == nil {
-		err = c.fill()
+	defer func() { _ = claim.Close() }() // nothing is written through it
+	if err = c.empty(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = fs.Rename(c.temp, c.dir)
+	if err = c.fill(); err == nil {
+		err = c.rename()
 	}
 	if err != nil {
 		// The next checkpoint removes what this cannot.
-		_ = c.clear()
+		_ = c.remove()
 		return err
 	}
 	if err := fs.SyncDir(fs.Dir(c.dir)); err != nil {
@@ -104,8 +106,37 @@ func (c *checkpoint) make() error {
 	return nil
 }
 
+// claim makes the directory of the copy, unless a crash has left one, and keeps out
+// others who would make another one there. It stays the directory's when that gets
+// its name.
+func (c *checkpoint) claim() (io.Closer, error) {
+	fs := c.db.fs
+	for {
+		if err := interrupted(c.ctx); err != nil {
+			return nil, err
+		}
+		if err := fs.MkdirAll(c.temp); err != nil {
+			return nil, err
+		}
+		claim, err := fs.LockDir(c.temp)
+		if errors.Is(err, vfs.ErrNotExist) {
+			continue // somebody else has just ended there
+		}
+		return claim, err
+	}
+}
+
+// rename gives the copy its name, if that is still free.
+func (c *checkpoint) rename() error {
+	fs := c.db.fs
+	if _, err := fs.Stat(c.dir); err == nil {
+		return vfs.ErrExist
+	}
+	return fs.Rename(c.temp, c.dir)
+}
+
 // makeLock gives the copy the file by which those who read it keep out who
-// writes. It comes last, since clear takes a directory that has one for somebody's
+// writes. It comes last, since empty takes a directory that has one for somebody's
 // database. The copy is whole without it.
 func (c *checkpoint) makeLock() {
 	fs := c.db.fs
@@ -235,15 +266,12 @@ func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err er
 	return target.SyncData()
 }
 
-// clear removes what is left of a checkpoint that was not finished. It removes
+// empty removes what is left of a checkpoint that was not finished. It removes
 // files that a checkpoint makes, and fails if there are others.
-func (c *checkpoint) clear() error {
+func (c *checkpoint) empty() error {
 	fs := c.db.fs
 	names, err := fs.List(c.temp)
-	if errors.Is(err, vfs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err != nil || len(names) == 0 {
 		return err
 	}
 	for _, name := range names {
@@ -261,7 +289,15 @@ func (c *checkpoint) clear() error {
 			return err
 		}
 	}
-	return fs.Remove(c.temp)
+	return nil
+}
+
+// remove removes what was made under the temporary name.
+func (c *checkpoint) remove() error {
+	if err := c.empty(); err != nil {
+		return err
+	}
+	return c.db.fs.Remove(c.temp)
 }
 
 // ofCheckpoint reports whether a checkpoint makes files of such a name.

@@ -92,7 +92,7 @@ type Options struct {
 // FS is the file system that a database runs on: the operating system's unless
 // Options say otherwise, or one in memory, which NewMemFS makes. Its methods are
 // Create, Open, OpenReadWrite, Rename, Link, Remove, List, MkdirAll, SyncDir, Stat,
-// Lock, LockShared, Free, Abs, Join, Base and Dir; they take and return types that
+// Lock, LockShared, LockDir, Free, Abs, Join, Base and Dir; they take and return types that
 // only this module can name. Who wants to change one of them embeds an FS.
 type FS = vfs.FS
 

@@ -208,6 +208,43 @@ func testLockOutlivesItsFile(t *testing.T, fs FS, dir string) {
 	closeFile(t, held)
 }
 
+func testLockDir(t *testing.T, fs FS, dir string) {
+	name, other := fs.Join(dir, "name"), fs.Join(dir, "other")
+	_, err := fs.LockDir(name)
+	wantIs(t, err, ErrNotExist)
+	closeFile(t, create(t, fs, other, ""))
+	if _, err := fs.LockDir(other); err == nil {
+		t.Fatal("a file was locked as a directory")
+	}
+	must(t, fs.Remove(other))
+	must(t, fs.MkdirAll(name))
+	held, err := fs.LockDir(name)
+	must(t, err)
+	excludes := func(name string) {
+		t.Helper()
+		if runtime.GOOS == "windows" {
+			return // it locks no directories
+		}
+		_, err := fs.LockDir(name)
+		wantIs(t, err, ErrLocked)
+		_, err = fs.Lock(fs.Join(name, "LOCK"))
+		wantIs(t, err, ErrLocked)
+	}
+	excludes(name)
+	must(t, fs.Rename(name, other))
+	excludes(other)
+	must(t, fs.MkdirAll(name))
+	second, err := fs.LockDir(name)
+	must(t, err)
+	closeFile(t, second)
+	closeFile(t, held)
+	wantIs(t, held.Close(), ErrClosed)
+	held, err = fs.Lock(fs.Join(other, "LOCK"))
+	must(t, err)
+	excludes(other)
+	closeFile(t, held)
+}
+
 func testMap(t *testing.T, fs FS, dir string) {
 	f := create(t, fs, fs.Join(dir, "a"), string(make([]byte, 100_000)))
 	defer closeFile(t, f)

@@ -63,6 +63,7 @@ var behaviours = []struct {
 	{"LockExcludes", testLockExcludes},
 	{"SharedLockExcludesTheExclusiveOneAlone", testLockShared},
 	{"LockOutlivesItsFile", testLockOutlivesItsFile},
+	{"LockOfADirectoryStaysWithIt", testLockDir},
 	{"MapShowsContents", testMap},
 	{"MapAfterCutShowsZeros", testMapAfterCut},
 	{"MappingOutlivesFile", testMappingOutlivesFile},

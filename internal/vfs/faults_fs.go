@@ -163,6 +163,11 @@ func (f *Faults) LockShared(name string) (io.Closer, error) {
 	return f.lock(OpLockShared, name, f.inner.LockShared)
 }
 
+// LockDir takes the lock of a directory.
+func (f *Faults) LockDir(dir string) (io.Closer, error) {
+	return f.lock(OpLockDir, dir, f.inner.LockDir)
+}
+
 func (f *Faults) lock(op OpKind, name string, take func(string) (io.Closer, error)) (held io.Closer, err error) {
 	rule := f.call(Op{Kind: op, Category: CatLock, Path: name})
 	if rule != nil && !rule.Done {

@@ -190,6 +190,15 @@ func (m *Mem) findLocked(name string) (*inode, error) {
 	return at, nil
 }
 
+// findDirLocked returns the inode of a directory.
+func (m *Mem) findDirLocked(name string) (*inode, error) {
+	ino, err := m.findLocked(name)
+	if err == nil && ino.dir == nil {
+		err = errNotDir
+	}
+	return ino, err
+}
+
 // findFileLocked returns the regular file that a path leads to.
 func (m *Mem) findFileLocked(name string) (*inode, error) {
 	ino, err := m.findLocked(name)

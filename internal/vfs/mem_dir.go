@@ -278,10 +278,7 @@ func (m *Mem) SyncDir(dir string) error {
 	m.before(Op{Kind: OpSyncDir, Path: dir})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ino, err := m.findLocked(dir)
-	if err == nil && ino.dir == nil {
-		err = errNotDir
-	}
+	ino, err := m.findDirLocked(dir)
 	if err != nil {
 		return pathErr(OpSyncDir, dir, err)
 	}
@@ -331,7 +328,7 @@ func (m *Mem) markLocked(id uint64, reached map[uint64]bool) {
 // memLock is a held lock.
 type memLock struct {
 	mem    *Mem
-	ino    *inode
+	ino    *inode // nil: of a directory alone
 	dir    *inode // of its directory
 	holds  int    // what it adds to the locks of both
 	closed atomic.Bool
@@ -363,6 +360,22 @@ func (m *Mem) LockShared(name string) (io.Closer, error) {
 		return nil, pathErr(OpLockShared, name, err)
 	}
 	return m.holdLocked(ino, dir, 1), nil
+}
+
+// LockDir takes the lock of a directory.
+func (m *Mem) LockDir(dir string) (io.Closer, error) {
+	m.before(Op{Kind: OpLockDir, Category: CatLock, Path: dir})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ino, err := m.findDirLocked(dir)
+	if err == nil && ino.lock != 0 {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, pathErr(OpLockDir, dir, err)
+	}
+	ino.lock = lockedAlone
+	return &memLock{mem: m, dir: ino, holds: lockedAlone}, nil
 }
 
 // lockableLocked returns a file and its directory, if the locks of both are free
@@ -400,9 +413,11 @@ func (l *memLock) Close() error {
 	}
 	l.mem.mu.Lock()
 	defer l.mem.mu.Unlock()
-	l.ino.lock -= l.holds
 	l.dir.lock -= l.holds
-	l.ino.handles--
-	l.mem.dropLocked(l.ino)
+	if l.ino != nil {
+		l.ino.lock -= l.holds
+		l.ino.handles--
+		l.mem.dropLocked(l.ino)
+	}
 	return nil
 }

@@ -20,6 +20,7 @@ const (
 	OpStat
 	OpLock
 	OpLockShared
+	OpLockDir
 	OpFree
 	OpRead
 	OpWrite
@@ -41,7 +42,8 @@ const (
 
 var opNames = [opCount]string{
 	"any", "create", "open", "open for writing", "rename", "link", "remove",
-	"list", "mkdir", "sync directory", "stat", "lock", "lock to read", "free", "read", "write",
+	"list", "mkdir", "sync directory", "stat", "lock", "lock to read",
+	"lock directory", "free", "read", "write",
 	"size", "truncate", "preallocate", "sync range", "wait for range", "sync data", "sync",
 	"map", "will need", "populate", "do not need", "unmap", "close",
 }

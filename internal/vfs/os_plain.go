@@ -161,6 +161,28 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 	return lockOpened(OpLockShared, name, os.O_RDONLY)
 }
 
+// LockDir holds nothing.
+func (osFS) LockDir(dir string) (io.Closer, error) {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errNotDir
+	}
+	if err != nil {
+		return nil, pathErr(OpLockDir, dir, causeOf(err))
+	}
+	return new(noLock), nil
+}
+
+// A noLock is a lock of nothing.
+type noLock struct{ closed atomic.Bool }
+
+func (l *noLock) Close() error {
+	if l.closed.Swap(true) {
+		return ErrClosed
+	}
+	return nil
+}
+
 // lockOpened opens a file and takes its lock.
 func lockOpened(op OpKind, name string, flags int) (io.Closer, error) {
 	f, err := openLock(name, flags)

@@ -101,7 +101,7 @@ func makeDir(dir string) error {
 // The file is what others see, and all there is where a directory cannot be
 // locked. The directory stays when somebody removes the file.
 type lock struct {
-	dir, file int // dir is notLocked where the system locks no directories
+	dir, file int // notLocked where there is none, or the system locks no directories
 	once      sync.Once
 }
 
@@ -115,6 +115,38 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 	return lockOpened(OpLockShared, name, func(name string) (int, error) {
 		return open(name, unix.O_RDONLY|openFlags, 0)
 	}, unix.LOCK_SH)
+}
+
+func (osFS) LockDir(dir string) (io.Closer, error) {
+	for {
+		fd, err := lockDir(dir, unix.LOCK_EX)
+		if err != nil {
+			return nil, pathErr(OpLockDir, dir, err)
+		}
+		var named unix.Stat_t
+		err = retryEINTR(func() error { return unix.Stat(dir, &named) })
+		if err == nil && uint32(named.Mode)&unix.S_IFMT != unix.S_IFDIR {
+			err = errNotDir
+		}
+		current := fd == notLocked
+		if err == nil && !current {
+			current, err = isOf(fd, &named)
+		}
+		if err == nil && current {
+			return &lock{dir: fd, file: notLocked}, nil
+		}
+		_ = unlock(fd) // it is of what has another name by now, or none
+		if err != nil {
+			return nil, pathErr(OpLockDir, dir, err)
+		}
+	}
+}
+
+// isOf reports whether fd is of what was named.
+func isOf(fd int, named *unix.Stat_t) (bool, error) {
+	var open unix.Stat_t
+	err := retryEINTR(func() error { return unix.Fstat(fd, &open) })
+	return open.Dev == named.Dev && open.Ino == named.Ino, err
 }
 
 // lockOpened opens a file and its directory and takes their locks: that of the

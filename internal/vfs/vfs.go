@@ -153,6 +153,11 @@ type FS interface {
 	// held.
 	LockShared(name string) (io.Closer, error)
 
+	// LockDir takes the exclusive lock of a directory, which must exist: that which
+	// Lock takes beside the file's. It is the directory's under any name. Where the
+	// system locks no directories, nothing is held.
+	LockDir(dir string) (io.Closer, error)
+
 	// Free returns how many bytes an unprivileged user can still write to
 	// the file system of dir.
 	Free(dir string) (uint64, error)

@@ -1,0 +1,95 @@
+package stoat
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/vfs"
+)
+
+// wantCheckpointOf demands that dir has a sound copy of a database that has the key.
+func wantCheckpointOf(t *testing.T, disk vfs.FS, dir, key string) {
+	t.Helper()
+	db, err := Open(dir, &Options{FS: disk})
+	mustOK(t, err)
+	_, err = db.Check(t.Context(), CheckOptions{})
+	mustOK(t, err)
+	mustOK(t, db.View(func(tx *Txn) error {
+		_, err := tx.Get([]byte(key))
+		return err
+	}))
+	mustOK(t, db.Close())
+}
+
+func TestTwoDatabasesThatCopyThemselvesToOneNameAreNotMixed(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	between := &interposer{point: pointCopy}
+	first, err := openDriven("/first", &Options{FS: disk}, between)
+	mustOK(t, err)
+	flushKey(t, first, "first")
+	second := openStillOn(t, disk)
+	flushKey(t, second, "second")
+	met := false
+	between.do = func() {
+		if met {
+			return
+		}
+		met = true
+		if err := second.Checkpoint(t.Context(), "/copy"); !errors.Is(err, ErrLocked) {
+			t.Errorf("a copy is being made there, and another one ends with %v, want ErrLocked", err)
+		}
+	}
+	mustOK(t, first.Checkpoint(t.Context(), "/copy"))
+	if !met {
+		t.Error("nothing was copied")
+	}
+	if err := second.Checkpoint(t.Context(), "/copy"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("there is a copy, and another one ends with %v, want ErrExist", err)
+	}
+	wantCheckpointOf(t, disk, "/copy", "first")
+	mustOK(t, first.Close())
+}
+
+// A creatingFS tells before it makes a file.
+type creatingFS struct {
+	vfs.FS
+	creates func(name string)
+}
+
+func (f *creatingFS) Create(name string, cat vfs.Category) (vfs.File, error) {
+	f.creates(name)
+	return f.FS.Create(name, cat)
+}
+
+// A copy gets the file by which it is known as a database when it has its name. What
+// if that is the one under which another copy would be made?
+func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	second := openStillOn(t, disk)
+	flushKey(t, second, "second")
+	met := false
+	between := &creatingFS{FS: disk, creates: func(name string) {
+		if name != "/copy.tmp/"+lockName {
+			return
+		}
+		met = true
+		if err := second.Checkpoint(t.Context(), "/copy"); !errors.Is(err, ErrLocked) {
+			t.Errorf("a copy has just got this name, and another one ends with %v, want ErrLocked", err)
+		}
+	}}
+	first, err := Open("/first", &Options{FS: between})
+	mustOK(t, err)
+	mustOK(t, first.Update(func(tx *Txn) error { return tx.Set([]byte("first"), nil) }))
+	mustOK(t, first.Checkpoint(t.Context(), "/copy.tmp"))
+	if !met {
+		t.Error("the copy has no lock file")
+	}
+	if err := second.Checkpoint(t.Context(), "/copy"); err == nil {
+		t.Error("a database was taken for a leftover")
+	}
+	wantCheckpointOf(t, disk, "/copy.tmp", "first")
+	mustOK(t, first.Close())
+}
