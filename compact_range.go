@@ -124,8 +124,11 @@ func (c *compaction) runCompact() error {
 	return c.db.bad.keepValues(c.db.manifest.State().Version, c.o.Lower, c.o.Upper)
 }
 
+// sinkAll takes the range to the last level.
+func (c *compaction) sinkAll() error { return c.eachInRoom(c.sink) }
+
 func (c *compaction) run() error {
-	if err := c.eachInRoom(c.sink); err != nil {
+	if err := c.sinkAll(); err != nil {
 		return err
 	}
 	err := c.eachInRoom(c.join)

@@ -260,6 +260,7 @@ func (d *DB) close() error {
 	err := d.commits.poisoned()
 	if !d.opts.ReadOnly {
 		err = d.persist(err)
+		d.sweep() // later, nothing is deleted any more
 	}
 	if e := d.manifest.Close(); err == nil {
 		err = e

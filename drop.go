@@ -3,6 +3,7 @@ package stoat
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -39,10 +40,21 @@ func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
 		lo = nil // no bound, so that the values go with the keys
 	}
 	c := compaction{db: d, o: CompactOptions{Lower: lo, Upper: hi}}
-	if err := d.reclaim(ctx, "compact", c, (*compaction).run); err != nil {
+	err = d.dropNow(ctx, c)
+	if errors.Is(err, ErrNoSpace) {
+		err = d.dropNow(ctx, c) // what could be collected may be enough for the rest
+	}
+	return err
+}
+
+// dropNow gives back what keys of a range take that are deleted. When there is no
+// room to merge all of them, it collects what the others have left.
+func (d *DB) dropNow(ctx context.Context, c compaction) error {
+	err := d.reclaim(ctx, "drop", c, (*compaction).sinkAll)
+	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
-	return d.collectDue(ctx)
+	return errors.Join(err, d.collectDue(ctx))
 }
 
 // collectDue gives back the garbage of value files as far as an idle database

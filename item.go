@@ -108,6 +108,7 @@ func (i Item) ExpiresAt() time.Time {
 // UserMeta returns the byte that was attached with UserMeta, or 0.
 func (i Item) UserMeta() byte { return i.entry.Meta.User }
 
-// Deleted reports whether the item marks a deletion by Delete, which only
-// iterators over all versions show.
+// Deleted reports whether the item marks a deletion by Delete, or that a value was
+// there which has expired, of which nothing else may be left. Only iterators over
+// all versions show such items.
 func (i Item) Deleted() bool { return i.entry.Meta.Kind == base.KindDelete }

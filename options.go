@@ -57,8 +57,9 @@ type Options struct {
 	Compression Compression
 
 	// NumVersions is how many versions of a key are kept at least, for
-	// iterators over all versions. Versions that an open transaction sees are
-	// kept in any case. Default: 1.
+	// iterators over all versions: the newest ones, as far back as the newest
+	// deletion or expired value. Versions that an open transaction sees are kept
+	// in any case. Default: 1.
 	NumVersions int
 
 	// ReadOnly opens a database that exists to be read, without changing a

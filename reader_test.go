@@ -380,3 +380,26 @@ func TestWhatIsKeptBeyondItsViewIsHardlyEverAnothers(t *testing.T) {
 		}))
 	}
 }
+
+// Nobody may open it for writing again, and so delete what it has left.
+func TestCloseDeletesWhatItsLastReadersKept(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	db, err := openDriven("/db", &Options{FS: disk}, still{}) // nobody sweeps
+	mustOK(t, err)
+	flushKey(t, db, "key")
+	reader, err := db.Begin(ReadOnly)
+	mustOK(t, err)
+	flushKey(t, db, "key")
+	mergeAll(t, db)
+	reader.Discard()
+	mustOK(t, db.Close())
+	copied, err := Open("/db", &Options{FS: disk, ReadOnly: true})
+	mustOK(t, err)
+	report, err := copied.Check(t.Context(), CheckOptions{})
+	mustOK(t, err)
+	if len(report.Warnings) > 0 {
+		t.Errorf("after an orderly end there are %q", report.Warnings)
+	}
+	mustOK(t, copied.Close())
+}

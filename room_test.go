@@ -138,6 +138,22 @@ func TestARangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 	})
 }
 
+// It is for the sake of the space that somebody drops keys on a full disk.
+func TestDropPrefixOnAFullDiskGivesItsSpaceBackBeforeItReturns(t *testing.T) {
+	for _, value := range []int{1 << 10, 16 << 10, 40 << 10} {
+		t.Run(fmt.Sprint(value), func(t *testing.T) {
+			inCrowded(t, value, func(c *crowded) {
+				c.fill()
+				must(t, c.db.DropPrefix(c.t.Context(), []byte("1")))
+				must(t, c.db.DropPrefix(c.t.Context(), []byte("a")))
+				if s := c.db.Stats(); s.DiskLow || s.DiskFree < crowdedDisk/12 {
+					t.Errorf("an eighth was dropped, and %d bytes are free: low %t, reserve %d, garbage %d", s.DiskFree, s.DiskLow, s.DiskReserve, s.ValueGarbage)
+				}
+			})
+		})
+	}
+}
+
 func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		const keys = 9 << 10 // 9 MiB: with their garbage they fit

@@ -84,7 +84,28 @@ func run(ctx context.Context, args []string, con console) int {
 		fmt.Fprintf(con.err, "stoat: there is no command %q; `stoat help` lists them\n", name)
 		return exitUsage
 	}
-	return exitCode(ctx, con, cmd.run(ctx, newCall(cmd, con), args))
+	out := &output{w: con.out}
+	con.out = out
+	err := cmd.run(ctx, newCall(cmd, con), args)
+	if err == nil {
+		err = out.err
+	}
+	return exitCode(ctx, con, err)
+}
+
+// An output keeps the first error of what is printed, so that no command that has
+// printed in vain seems to have done it.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // find returns the command of a name.

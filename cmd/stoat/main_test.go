@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -375,5 +376,25 @@ func TestOnlyACharacterDeviceIsATerminal(t *testing.T) {
 	defer f.Close()
 	if isTerminal(f) || isTerminal(io.Discard) {
 		t.Error("a file or a writer was taken for a terminal")
+	}
+}
+
+// A fullOutput takes nothing.
+type fullOutput struct{}
+
+func (fullOutput) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestWhatCannotBePrintedIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	succeed(t, "set", dir, "key", "value")
+	for _, args := range [][]string{
+		{"get", dir, "key"}, {"scan", dir}, {"stats", dir}, {"check", dir}, {"compact", dir}, {"collect", dir},
+		{"version"}, {"help"}, {"help", "get"},
+	} {
+		var errOut strings.Builder
+		if code := run(t.Context(), args, console{strings.NewReader(""), fullOutput{}, &errOut}); code != exitError || !strings.Contains(errOut.String(), "no space left") {
+			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
+		}
 	}
 }
