@@ -20,6 +20,10 @@ type background struct {
 
 	idle struct {
 		dozing atomic.Bool // the flusher waits for a commit to wake it
+		// retry is how long the flusher waited after the flush that failed last
+		// although nobody waited for it, 0 if none has since one succeeded. It is the
+		// flusher's.
+		retry time.Duration
 	}
 
 	quiet     quietTime
@@ -53,10 +57,12 @@ var errStopped = errors.New("stoat: stopped")
 
 // retryAfter is how long a worker waits after an error, unless it is woken. The
 // compactor and the collector, for whom nobody waits, wait twice as long after
-// each more in a row, up to patientRetryMax.
+// each more in a row, up to patientRetryMax. So does the flusher from there on, up to
+// idleRetryMax, where nothing but idleness asks for a flush.
 const (
 	retryAfter      = time.Second
 	patientRetryMax = time.Minute
+	idleRetryMax    = time.Hour
 )
 
 func (b *background) init() {

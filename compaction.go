@@ -214,6 +214,9 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 			if again == 0 && d.room.lacking() {
 				again = agingCheck
 			}
+			if pause := d.measuring.pause(); pause > 0 && (again == 0 || pause < again) {
+				again = pause
+			}
 			return again, nil
 		}
 	}
@@ -237,16 +240,23 @@ func (d *DB) fewerFiles(plan *compact.Plan, now calm) bool {
 func (d *DB) tidy(now calm) (due bool, err error) {
 	d.compacting.Lock()
 	defer d.compacting.Unlock()
-	plan, due := compact.Pick(d.manifest.State().Version, d.shape(now))
-	if !due || plan.ForFewerFiles() && !d.fewerFiles(&plan, now) {
-		return false, nil
+	v, s := d.manifest.State().Version, d.shape(now)
+	d.measuring.forget(v)
+	s.Useless = func(plan *compact.Plan) bool { return d.measuring.useless(plan, &s) }
+	plan, due := compact.Pick(v, s)
+	switch {
+	case !due || plan.ForFewerFiles() && !d.fewerFiles(&plan, now):
+		if now != idling {
+			return false, nil
+		}
+		return d.tidyColumn(v, &s)
+	case len(plan.Join) > 0:
+		if err = d.compact(plan, d.room.sparing(d.stopped)); err != nil {
+			d.inVain.joining.Store(uint64(d.manifest.State().FlushedSeq))
+		}
+		return true, err
 	}
-	if err = d.compact(plan, d.room.sparing(d.stopped)); err != nil && len(plan.Join) > 0 {
-		d.inVain.joining.Store(uint64(d.manifest.State().FlushedSeq))
-	} else if err != nil {
-		d.room.mergeFailed(&plan, err)
-	}
-	return true, err
+	return true, d.mergeWhereItFits(&plan, &s, func(int64) bool { return true })
 }
 
 // agingCheck is how often tables are looked at for values that expired and for
@@ -293,7 +303,7 @@ func (d *DB) compactTelling(plan compact.Plan, stop func() error, tell func(move
 		edit.AddTables = plan.Moved()
 	default:
 		// A fault in the mapping of an input must not keep what was begun.
-		err := guard(func() (err error) { result, err = d.merge(&plan, &moved, stop); return err })
+		err := guard(func() (err error) { result, err = d.merge(&plan, d.newTableFile, &moved, stop); return err })
 		if err != nil {
 			d.damaged.note(&plan, err)
 			d.removeOutput(result)
@@ -332,10 +342,10 @@ func (d *DB) discardInputs(plan *compact.Plan) {
 	d.discard(gone)
 }
 
-// merge writes the tables that take the place of a plan's inputs, and the values
-// that the plan moves, where moved says. It reads the tables through readers of its
-// own, by large reads: what users have in memory stays there.
-func (d *DB) merge(plan *compact.Plan, moved *moving, stop func() error) (result compact.Result, err error) {
+// merge writes the tables that take the place of a plan's inputs to new files, and
+// the values that the plan moves, where moved says. It reads the tables through
+// readers of its own, by large reads: what users have in memory stays there.
+func (d *DB) merge(plan *compact.Plan, newFile func() (compact.NewFile, error), moved *moving, stop func() error) (result compact.Result, err error) {
 	files := tree.New(d.treeOptions())
 	defer func() { err = errors.Join(err, files.Close()) }()
 	view := files.View(&manifest.Version{Levels: plan.Inputs}, nil)
@@ -357,7 +367,7 @@ func (d *DB) merge(plan *compact.Plan, moved *moving, stop func() error) (result
 		job.Filter = filter.NewBuilder(plan.InputEntries())
 	}
 	job.Writer.Compression = d.opts.Compression.ofTables(job.Level)
-	job.Place, job.Stop = pointerRef, stop
+	job.Place, job.Stop, job.NewFile = pointerRef, stop, newFile
 	if plan.Moves() {
 		if err := moved.begin(plan, stop); err != nil {
 			return result, err

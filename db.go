@@ -51,6 +51,7 @@ type DB struct {
 	governor   governor
 	garbage    garbage
 	inVain     movedInVain
+	measuring  measuring
 	damaged    damagedTables
 	apart      apart
 	bad        badValues

@@ -41,11 +41,16 @@ func (d *DB) flushStep() (time.Duration, error) {
 		}
 		if !due {
 			again, err := d.idleFlush()
-			if err != nil {
-				d.room.rests(flushRests)
-				again = patientRetryMax // nobody waits for it, and a commit wakes the flusher
+			retry := &d.background.idle.retry
+			if err == nil {
+				*retry = 0
+				return again, nil
 			}
-			return again, nil
+			d.room.rests(flushRests)
+			d.room.flushFailed(err)
+			// Nobody waits for it, and a commit or more room wakes the flusher.
+			*retry = min(max(patientRetryMax, 2**retry), idleRetryMax)
+			return *retry, nil
 		}
 	}
 }
@@ -242,9 +247,10 @@ const (
 // idleFlush flushes the memtable that takes the writes when there have been
 // none for a while. Then the log becomes small, and idle merging begins. It does
 // not wait if deletions hide much, nor, on a disk that is low, if there is much to
-// flush, and if there is little, flushes that in the end. A pause is enough where
-// one is used to merge level 0: that is done once, for all that was written. A
-// trickle of commits keeps nothing in memory for ever, either.
+// flush, and if there is little, flushes that in the end: not before merges have
+// come to rest, or tables of a few deletions would take the room from those. A pause
+// is enough where one is used to merge level 0: that is done once, for all that was
+// written. A trickle of commits keeps nothing in memory for ever, either.
 func (d *DB) idleFlush() (again time.Duration, err error) {
 	idle := &d.background.idle
 	idle.dozing.Store(true) // from here on a commit wakes the flusher
@@ -263,9 +269,14 @@ func (d *DB) idleFlush() (again time.Duration, err error) {
 	if rest {
 		d.rest(l)
 	}
-	if !worthIt && !(scarce && l != nil && d.view.Load().tables[0].Len() > 0) {
-		d.room.rests(flushRests)
-		return again, nil
+	if !worthIt {
+		if !scarce || l == nil || d.view.Load().tables[0].Len() == 0 {
+			d.room.rests(flushRests)
+			return again, nil
+		}
+		if !d.room.mergesRest() {
+			return again, nil // they wake the flusher when they do
+		}
 	}
 	if d.commits.poisoned() != nil {
 		return 0, nil // what ended the commits has been told

@@ -79,7 +79,7 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 				writes := faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: c.err})
 				db, err := Open("/db", &Options{FS: faults})
 				mustOK(t, err)
-				time.Sleep(shortCopyMax / 2)
+				time.Sleep(shortMax / 2)
 				synctest.Wait()
 				if n := writes.Fired(); n == 0 || n > c.most {
 					t.Errorf("%d writes were tried in half an hour, want 1 to %d", n, c.most)
@@ -202,7 +202,7 @@ func TestAMergeThatWaitsForRoomIsTriedAgainWhenThereIsSome(t *testing.T) {
 	disk.SetCapacity(1 << 30)
 	db := openStillOn(t, disk)
 	db.room.look()
-	db.room.short.Store(&shortMerge{input: 1, output: 1, free: db.room.free.Load()})
+	db.room.short.Store(&shortMerge{bytes: 1, free: db.room.free.Load(), at: monotonic()})
 	woken := db.background.compactor.work
 	for _, some := range []int64{1, 2} {
 		for len(woken) > 0 {
@@ -229,7 +229,7 @@ func TestACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
 			t.Fatal("nothing was collected")
 		}
 		faults.Clear()
-		time.Sleep(shortCopyMax)
+		time.Sleep(shortMax)
 		synctest.Wait()
 		if s := db.Stats(); s.ValueGarbage > 0 {
 			t.Errorf("%d bytes of garbage are left", s.ValueGarbage)

@@ -44,6 +44,9 @@ type diskRoom struct {
 	// shortCopy the copy of a value file.
 	short     atomic.Pointer[shortMerge]
 	shortCopy atomic.Pointer[shortCopy]
+	// shortFlush is how much was free when a flush failed for want of space that
+	// nobody waits for, 0 if none has.
+	shortFlush atomic.Int64
 	// rested has a bit for each kind of work that has found nothing to do since
 	// there is little room, or since the last edit.
 	rested  atomic.Uint32
@@ -165,7 +168,8 @@ func (r *diskRoom) scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
 // lacking reports whether something waits for more room, which others than the
 // database may make.
 func (r *diskRoom) lacking() bool {
-	return r.scarce() || r.short.Load() != nil || r.shortCopy.Load() != nil
+	return r.scarce() || r.short.Load() != nil || r.shortCopy.Load() != nil ||
+		r.shortFlush.Load() > 0 || r.db.measuring.some.Load()
 }
 
 // working reports whether work behind may still give space back.
@@ -175,10 +179,13 @@ func (r *diskRoom) working() bool {
 
 // rests notes that some work has found nothing to do, or has failed.
 func (r *diskRoom) rests(kind uint32) {
-	if r.scarce() {
-		r.rested.Or(kind)
+	if r.scarce() && r.rested.Or(kind)&kind == 0 && kind == mergeRests {
+		r.db.background.flusher.wake() // what waited for that
 	}
 }
+
+// mergesRest reports whether merges have found nothing to do.
+func (r *diskRoom) mergesRest() bool { return r.rested.Load()&mergeRests != 0 }
 
 // look looks how much is left.
 func (r *diskRoom) look() {
@@ -197,13 +204,17 @@ func (r *diskRoom) lookLocked() (room int64) {
 	r.free.Store(u.free)
 	r.reserve.Store(u.reserve)
 	r.first.Store(u.first)
-	if s := r.short.Load(); s != nil && s.enough(u.free) {
+	if s := r.short.Load(); s != nil && s.over(u.free) {
 		r.short.Store(nil)
 		r.db.background.compactor.wake()
 	}
 	if s := r.shortCopy.Load(); s != nil && s.over(u.free) {
 		r.shortCopy.Store(nil)
 		r.db.wakeCollector()
+	}
+	if free := r.shortFlush.Load(); free > 0 && muchMore(u.free, free) {
+		r.shortFlush.Store(0)
+		r.db.background.flusher.wake()
 	}
 	room = u.free - u.reserve - r.promised.Load()
 	r.left.Store(room / lookAfter)
@@ -250,6 +261,14 @@ func (r *diskRoom) use() diskUse {
 func (r *diskRoom) refusedBy(err error) {
 	if errors.Is(err, ErrNoSpace) {
 		r.look()
+	}
+}
+
+// flushFailed takes note of why a flush failed that nobody waits for.
+func (r *diskRoom) flushFailed(err error) {
+	if errors.Is(err, ErrNoSpace) {
+		r.look()
+		r.shortFlush.Store(max(r.free.Load(), blockSize))
 	}
 }
 
@@ -324,15 +343,21 @@ func (r *diskRoom) copyMax() int64 {
 func (r *diskRoom) fits(bytes uint64) bool { return bytes <= uint64(r.copyMax()) }
 
 // A shortMerge is a merge that failed for want of space, although there had seemed
-// to be enough: how large its inputs were, how much it was expected to write, and
-// how much was free when it had given that back.
-type shortMerge struct{ input, output, free int64 }
+// to be enough: how much it was to write at most, how much was free when it had
+// given that back, and when that was, of monotonic.
+type shortMerge struct{ bytes, free, at int64 }
 
-// enough reports whether so much is free that it may be tried again.
-func (s *shortMerge) enough(free int64) bool { return muchMore(free, s.free) }
+// shortMax is for how long it counts: where a quota was full and is not any more,
+// the system may not tell. The same is so for copies.
+const shortMax = time.Hour
+
+// over reports whether it may be tried again when so much is free.
+func (s *shortMerge) over(free int64) bool {
+	return muchMore(free, s.free) || monotonic()-s.at >= int64(shortMax)
+}
 
 // muchMore reports whether an eighth more is free than before.
-func muchMore(free, before int64) bool { return free/9 >= before/8 }
+func muchMore(free, before int64) bool { return free > before && free/9 >= before/8 }
 
 // A shortCopy is a copy of a value file that failed for want of space, although
 // there had seemed to be enough: of how many bytes it was, how much was free when
@@ -342,13 +367,9 @@ type shortCopy struct {
 	free, at int64
 }
 
-// shortCopyMax is for how long it counts: where a quota was full and is not any
-// more, the system may not tell.
-const shortCopyMax = time.Hour
-
 // over reports whether it may be tried again when so much is free.
 func (s *shortCopy) over(free int64) bool {
-	return muchMore(free, s.free) || monotonic()-s.at >= int64(shortCopyMax)
+	return muchMore(free, s.free) || monotonic()-s.at >= int64(shortMax)
 }
 
 // worthCopying reports whether a copy of so many bytes that nobody asks for may be
@@ -374,13 +395,12 @@ func (r *diskRoom) copied(bytes uint64, err error) {
 	}
 }
 
-// bound bounds the merges to what there is room for. When one has failed, others
-// must be expected to write far less, or read less than it did, until there is
-// more room: what was expected was wrong, or others took the room.
+// bound bounds the merges to what there is room for. When one has failed, others must
+// write less: others took the room, or it was not there.
 func (r *diskRoom) bound(s *compact.Shape) {
-	s.InputMax, s.OutputMax, s.InputFits = r.mergeMax(), r.copyMax(), r.copyMax()
-	if failed := r.short.Load(); failed != nil {
-		s.OutputMax, s.InputFits = min(s.OutputMax, failed.output/2), min(s.InputFits, failed.input/8*7)
+	s.InputMax, s.OutputMax = r.mergeMax(), r.copyMax()
+	if short := r.short.Load(); short != nil {
+		s.OutputMax = min(s.OutputMax, short.bytes/4*3)
 	}
 	s.OutputMax = max(1, s.OutputMax) // 0 is no bound
 }
@@ -409,10 +429,10 @@ func (r *diskRoom) firstNeed() int64 {
 	return 2*segment + r.db.memtableBytes()
 }
 
-// mergeFailed takes note of why a merge failed.
-func (r *diskRoom) mergeFailed(plan *compact.Plan, err error) {
+// merged takes note of how a merge went that was to write so many bytes at most.
+func (r *diskRoom) merged(bytes int64, err error) {
 	if errors.Is(err, ErrNoSpace) {
 		r.look()
-		r.short.Store(&shortMerge{input: plan.InputBytes(), output: plan.OutputBytes(), free: r.free.Load()})
+		r.short.Store(&shortMerge{bytes: bytes, free: r.free.Load(), at: monotonic()})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,17 +81,38 @@ func TestABurstOfWritersLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 }
 
 // A roomLog counts what happens to a database on a small disk.
-type roomLog struct{ low, failed, jobs atomic.Int64 }
+type roomLog struct {
+	low, failed, jobs atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		last []string // the jobs, those that failed too
+	}
+}
 
 func (l *roomLog) take(e stoat.Event) {
 	switch e.(type) {
 	case stoat.SpaceLow:
 		l.low.Add(1)
+		return
 	case stoat.BackgroundError:
 		l.failed.Add(1)
 	case stoat.FlushDone, stoat.CompactionDone, stoat.CollectionDone:
 		l.jobs.Add(1)
+	default:
+		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.last = append(l.mu.last, fmt.Sprintf("%s %T %+v", time.Now().Format(time.TimeOnly), e, e))
+	l.mu.last = l.mu.last[max(0, len(l.mu.last)-50):]
+}
+
+// tell returns the last jobs, one a line.
+func (l *roomLog) tell() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.mu.last, "\n")
 }
 
 // inWatched is inCrowded for short values, with what happens being counted.
@@ -143,7 +165,7 @@ func TestWorkOnAFullDiskOfShortValuesComesToRest(t *testing.T) {
 			jobs, failed := l.jobs.Load(), l.failed.Load()
 			time.Sleep(time.Hour)
 			if l.jobs.Load() > jobs || l.failed.Load() > failed || failed > 10 {
-				t.Errorf("%s there were %d jobs in an hour and %d failures, %d before", when, l.jobs.Load()-jobs, l.failed.Load()-failed, failed)
+				t.Errorf("%s there were %d jobs in an hour and %d failures, %d before:\n%s", when, l.jobs.Load()-jobs, l.failed.Load()-failed, failed, l.tell())
 			}
 		}
 		rests("on a full disk")

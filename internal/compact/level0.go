@@ -201,11 +201,20 @@ func (p *picker) tooLarge(c *slice) bool {
 // noRoom reports whether there is no room for what a plan writes that has inputs of
 // so many bytes.
 func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
-	if p.s.OutputMax == 0 || bytes <= p.s.InputFits {
+	if p.s.OutputMax == 0 || bytes <= p.s.OutputMax {
 		return false
 	}
 	plan := planned()
-	return !plan.Move && plan.OutputBytes() > p.s.OutputMax
+	return !plan.Move && (plan.OutputBytes() > p.s.OutputMax || p.s.Useless != nil && p.s.Useless(&plan))
+}
+
+// surelyMax returns how many bytes the inputs of a job may have that need not be as
+// large: no more than there is surely room for.
+func (p *picker) surelyMax() int64 {
+	if p.s.OutputMax == 0 {
+		return p.s.InputMax
+	}
+	return min(p.s.InputMax, p.s.OutputMax)
 }
 
 // planOf returns the plan that takes slice c to the base.
@@ -222,10 +231,7 @@ func (p *picker) planOf(c *slice, why Reason) Plan {
 // is left alone, so that small flushes do not rewrite it again and again.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	plan := Plan{Reason: why}
-	most := p.s.InputMax
-	if p.s.OutputMax > 0 {
-		most = min(most, p.s.InputFits)
-	}
+	most := p.surelyMax()
 	n, sum := 0, int64(0)
 	for ; n < len(p.runs); n++ {
 		size := bytesOf(p.runs[n])

@@ -67,7 +67,7 @@ func bytesWith(tables []*manifest.Table) float64 {
 
 // down returns the plan that pushes t one level down from the given one, or
 // rewrites it in the last one. Neighbours of t that meet no more of the level below go with it,
-// as long as the job stays within its bounds.
+// as long as the job stays within its bounds, and its inputs within the room.
 func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
 	plan := Plan{Reason: why, OutputLevel: min(from+1, last)}
 	if from == last {
@@ -78,7 +78,7 @@ func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
 	plan.Inputs[from+1] = below
 	plan.Inputs[from] = []*manifest.Table{t}
 	if len(below) > 0 {
-		plan.Inputs[from] = p.neighbours(t, from, g, p.s.InputMax-bytesOf(below))
+		plan.Inputs[from] = p.neighbours(t, from, g, p.surelyMax()-bytesOf(below))
 	}
 	return plan.finish(p.v, p.s)
 }

@@ -89,10 +89,7 @@ func (p *picker) neighboursIn(level int, n neighbours) []*manifest.Table {
 // either: it would be rewritten with what lies over it alone so far. They are as many
 // as make a plan.
 func (p *picker) sideBySide(tables []*manifest.Table, from, level int, small int64, n neighbours) (to int) {
-	most := p.s.InputMax
-	if p.s.OutputMax > 0 {
-		most = min(most, p.s.InputFits)
-	}
+	most := p.surelyMax()
 	sum, up, down := int64(0), true, true
 	for to = from; to < len(tables); to++ {
 		t := tables[to]

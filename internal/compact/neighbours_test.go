@@ -109,8 +109,8 @@ func TestSmallNeighboursAreMergedWhereThatIsWorthIt(t *testing.T) {
 			}
 		}), Shape{Idle: true}, 0},
 		{"more than a plan takes", smallTables(last, 400, mib), Shape{Idle: true}, 256},
-		{"more than there is room for", smallTables(last, 400, mib), Shape{Idle: true, OutputMax: 20 * mib, InputFits: 20 * mib}, 20},
-		{"no room", smallTables(last, 400, mib), Shape{Idle: true, OutputMax: 10 * mib, InputFits: 10 * mib}, 0},
+		{"more than there is room for", smallTables(last, 400, mib), Shape{Idle: true, OutputMax: 20 * mib}, 20},
+		{"no room", smallTables(last, 400, mib), Shape{Idle: true, OutputMax: 10 * mib}, 0},
 		{"a larger one among them", with(smallTables(last, 30, mib), func(v *manifest.Version) { v.Levels[last][15].Size = 20 * mib }), Shape{Idle: true}, 0},
 		{"a damaged one among them", smallTables(last, 30, mib), Shape{Idle: true, Damaged: map[base.FileNum]bool{16: true}}, 0},
 		{"those behind a damaged one", smallTables(last, 30, mib), Shape{Idle: true, Damaged: map[base.FileNum]bool{14: true}}, 16},

@@ -27,8 +27,10 @@ type Shape struct {
 	InputMax int64
 	// OutputMax bounds the bytes that a merge of tables is expected to write:
 	// there is no room for more. 0 is no bound. One whose inputs come to no more
-	// than InputFits needs no expectation.
-	OutputMax, InputFits int64
+	// needs no expectation. Of others Useless says that it is known to be wrong; nil
+	// knows none.
+	OutputMax int64
+	Useless   func(plan *Plan) bool
 	// DeletionAgeMs is how old deletions may grow before they are pushed to
 	// the bottom. Default: a day.
 	DeletionAgeMs uint64

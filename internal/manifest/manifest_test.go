@@ -265,6 +265,39 @@ func TestADirectoryWithoutAManifestIsNewOrDamaged(t *testing.T) {
 	}
 }
 
+// What gives space back must get into the manifest first.
+func TestAnEditGetsIntoTheManifestWhereThereIsNoSpaceForTheUsualRoom(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	usual := s.mu.file.size
+	fs.SetCapacity(fs.UsedBytes() + roomMin/4)
+	append := func() {
+		t.Helper()
+		must(t, s.Append(Edit{NextFile: Some(s.State().NextFile + 1)}))
+	}
+	for first := s.mu.file.number; s.mu.file.number < first+3; append() {
+	}
+	if s.mu.file.size >= usual {
+		t.Fatalf("there was space for %d bytes", s.mu.file.size)
+	}
+	fs.SetCapacity(1 << 30)
+	for first := s.mu.file.number; s.mu.file.number == first; append() {
+	}
+	if s.mu.file.size < usual {
+		t.Errorf("there is space, and a file of %d bytes", s.mu.file.size)
+	}
+	want := s.State().NextFile
+	must(t, s.Close())
+	s, state, err := Load(fs, testDir, false, testRandom(2))
+	must(t, err)
+	if state.NextFile != want {
+		t.Errorf("the next file is %d, want %d", state.NextFile, want)
+	}
+	must(t, s.Close())
+}
+
 func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -50,7 +50,20 @@ func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
 // writeTemp writes the manifest with the given number and state as its
 // snapshot, under its temporary name, durable but for that name. It stays open:
 // once it has its final name, there is no way back.
+//
+// Where there is no space for the usual room, next to none has to do: what gives
+// space back must get into the manifest first. Then soon the next file is written.
 func (s *Store) writeTemp(number uint64, state State) (journal, error) {
+	j, err := s.writeTempWith(number, state, roomMin)
+	if errors.Is(err, vfs.ErrNoSpace) {
+		return s.writeTempWith(number, state, 0)
+	}
+	return j, err
+}
+
+// writeTempWith is writeTemp for a file that has room for edits of so many bytes at
+// least, and for twice its snapshot unless that is 0.
+func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, error) {
 	j := journal{number: number}
 	temp := s.path(number) + tempSuffix
 	if err := s.fs.Remove(temp); err != nil && !errors.Is(err, vfs.ErrNotExist) {
@@ -60,7 +73,7 @@ func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	if err != nil {
 		return j, s.wrap("create", number, err)
 	}
-	if err := j.fill(f, state, s.random()); err != nil {
+	if err := j.fill(f, state, s.random(), room); err != nil {
 		_ = f.Close()
 		// Loading ignores it, and removes it if this does not.
 		_ = s.fs.Remove(temp)
@@ -71,12 +84,15 @@ func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 }
 
 // fill writes header, snapshot and room, and syncs.
-func (j *journal) fill(f vfs.File, state State, salt uint64) error {
+func (j *journal) fill(f vfs.File, state State, salt uint64, room int64) error {
 	j.b = record.NewBuilder(salt, record.MaxPayload)
 	j.b.Record(state.snapshot().AppendTo(nil), 0)
 	frames, _ := j.b.Sealed()
 	used := record.Start + int64(len(frames))
-	j.size = used + max(roomMin, 2*int64(len(frames)))
+	if room > 0 {
+		room = max(room, 2*int64(len(frames)))
+	}
+	j.size = used + max(room, record.CloseRoom)
 	j.size = (j.size + sizeUnit - 1) / sizeUnit * sizeUnit
 	j.durable = used
 	j.end, j.chain, j.salt = used, j.b.Chain(), salt
