@@ -81,10 +81,12 @@ func (r *report) footer(b *Bench) {
 	} else {
 		line("on disk at the end", "unknown: %v", err)
 	}
-	if r.loadWritten > 0 {
+	switch {
+	case r.churned != nil: // which tells of all
+	case r.loadWritten > 0:
 		line("written by the load", "%s, %s bytes for each of the user's",
 			size(r.loadWritten), three(float64(r.loadWritten)/float64(user)))
-	} else {
+	default:
 		line("written by the load", "unknown on this system")
 	}
 	if b.memory != nil {
