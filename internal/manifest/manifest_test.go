@@ -298,6 +298,31 @@ func TestAnEditGetsIntoTheManifestWhereThereIsNoSpaceForTheUsualRoom(t *testing.
 	must(t, s.Close())
 }
 
+// A power cut leaves part of an edit, and what follows it needs a new file.
+func TestADatabaseOpensAfterAPowerCutWhereThereIsNoSpaceForTheUsualRoom(t *testing.T) {
+	t.Parallel()
+	fs := newTestDisk(t)
+	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	must(t, err)
+	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(12))}))
+	path, end := s.path(s.mu.file.number), s.mu.file.end
+	cut := fs.Clone()
+	must(t, s.Close())
+	f, err := cut.OpenReadWrite(path, vfs.CatManifest)
+	must(t, err)
+	_, err = f.WriteAt([]byte("stale"), end)
+	must(t, err)
+	must(t, f.Close())
+	cut.SetCapacity(cut.UsedBytes() + roomMin/4)
+	s, state, err := Load(cut, testDir, false, testRandom(2))
+	must(t, err)
+	if state.LastSeq != 12 {
+		t.Errorf("opened at %d, want 12", state.LastSeq)
+	}
+	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(13))})) // as who opens a database does
+	must(t, s.Close())
+}
+
 func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
