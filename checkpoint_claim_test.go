@@ -93,3 +93,19 @@ func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
 	wantCheckpointOf(t, disk, "/copy.tmp", "first")
 	mustOK(t, first.Close())
 }
+
+func TestACopyDoesNotReplaceWhatHasGotItsNameMeanwhile(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewMem()
+	between := &interposer{point: pointCopy, do: func() { mustOK(t, disk.MkdirAll("/copy")) }}
+	db, err := openDriven("/db", &Options{FS: disk}, between)
+	mustOK(t, err)
+	flushKey(t, db, "key")
+	if err := db.Checkpoint(t.Context(), "/copy"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("somebody has made this directory, and the copy ends with %v, want ErrExist", err)
+	}
+	if _, err := disk.Stat("/copy.tmp"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a copy that has failed this is left: %v", err)
+	}
+	mustOK(t, db.Close())
+}

@@ -228,12 +228,14 @@ func runFullDisk(seed uint64) (err error) {
 	return nil
 }
 
-// Each seed is an order of jobs and commits. Those named have shown states from which
-// there was no way on: narrow merges with little hope kept all others from being
-// tried, and the one of everything, which would have written nothing, was among them.
+// Each seed is an order of jobs and commits. 16 and 74, as 4, end with a full disk where
+// no columns are merged. 24 and 34 did so when narrow merges with little hope kept all
+// others from being tried, the one of everything among them, which would have written
+// nothing.
 func TestAllThatIsDeletedOnAFullDiskComesBackInWhateverOrder(t *testing.T) {
-	seeds := []uint64{24, 34}
+	seeds := []uint64{16, 74}
 	if !testing.Short() {
+		seeds = append(seeds, 24, 34)
 		for seed := range uint64(10) {
 			seeds = append(seeds, seed)
 		}
