@@ -167,9 +167,9 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 3, 60)
 	})
 	segments := newBitsImage(t, "several segments", func(r *modelRun) {
-		commitSome(t, r, 12, 60<<10)
+		commitSome(t, r, 12, 16<<10)
 	}, func(r *modelRun) {
-		commitSome(t, r, 4, 60<<10)
+		commitSome(t, r, 4, 16<<10)
 	})
 	last := newBitsImage(t, "one last commit", func(r *modelRun) {
 		commitSome(t, r, 3, 60)
@@ -177,7 +177,6 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 1, 10)
 	})
 	tables := newBitsImage(t, "tables", func(r *modelRun) {
-		r.opts.MemtableSize = smallMemtable
 		commitSome(t, r, 60, 6<<10)
 		must(t, flushed(r.db))
 	}, func(r *modelRun) {
@@ -185,7 +184,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 		must(t, flushed(r.db))
 	})
 	compressed := newBitsImage(t, "compressed", func(r *modelRun) {
-		r.opts.MemtableSize, r.opts.Compression = smallMemtable, stoat.CompressionSmall
+		r.opts.Compression = stoat.CompressionSmall
 		commitSome(t, r, 60, 6<<10)
 	}, func(r *modelRun) {
 		commitSome(t, r, 10, 6<<10)
@@ -212,8 +211,6 @@ func newApartImage(t *testing.T) *bitsImage {
 	rng := rand.New(rand.NewPCG(1, 1))
 	img := newBitsImage(t, "values apart", func(r *modelRun) {
 		tally = r.work.tally
-		r.opts.MemtableSize = smallMemtable
-		must(t, opReopen(r, nil))
 		must(t, r.scatter(rng))
 		must(t, r.compact(stoat.CompactOptions{})) // gathers
 		must(t, r.setReaders(rng))
@@ -238,7 +235,7 @@ func must(t *testing.T, err error) {
 // runs more twice.
 func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
 	must(t, err)
 	first(r)
@@ -258,7 +255,7 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 // newUnclosedImage runs a database until its end, of which left is what there is.
 func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
 	must(t, err)
 	commitSome(t, r, 20, 60)
