@@ -259,9 +259,10 @@ func (c *collection) rewrite(old *manifest.ValueFile) error {
 	if err != nil {
 		return err
 	}
+	c.db.tables.LoadValues(made, old)
 	err = c.exchange(manifest.Edit{AddValues: []*manifest.ValueFile{made}}, []relic{relicOfValues(old)}, made.Size)
 	if err != nil {
-		c.db.removeFile(base.ValueName(made.File))
+		c.db.dropValueFile(made.File)
 	}
 	if mutant.On(mutant.WriteBack) {
 		err = c.known.live[old.Num].writeBack(c.db)

@@ -207,10 +207,7 @@ func (d *DB) giveBack(r *relic) {
 	case r.memtable != nil:
 		r.memtable.Release()
 	case r.values:
-		if err := d.tables.DropValues([]base.FileNum{r.file}); err != nil {
-			d.emit(Warning{What: "a value file could not be closed", Err: err})
-		}
-		d.removeFile(base.ValueName(r.file))
+		d.dropValueFile(r.file)
 	default:
 		if err := d.tables.Drop([]base.FileNum{r.file}); err != nil {
 			d.emit(Warning{What: "a table could not be closed", Err: err})
@@ -218,6 +215,14 @@ func (d *DB) giveBack(r *relic) {
 		d.removeFile(base.TableName(r.file))
 	}
 	d.garbage.count(r, -r.bytes)
+}
+
+// dropValueFile ends the reading of a value file and deletes it.
+func (d *DB) dropValueFile(num base.FileNum) {
+	if err := d.tables.DropValues([]base.FileNum{num}); err != nil {
+		d.emit(Warning{What: "a value file could not be closed", Err: err})
+	}
+	d.removeFile(base.ValueName(num))
 }
 
 // removeFile deletes a file of the database that nothing refers to, unless

@@ -52,6 +52,48 @@ func TestATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	}
 }
 
+func TestAValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewFaults(vfs.NewMem())
+	db := openStillOn(t, disk)
+	if err := leaveGarbage(db, "key"); err != nil {
+		t.Fatal(err)
+	}
+	readAll := func() {
+		t.Helper()
+		if err := db.View(func(tx *Txn) error {
+			for n := range 40 {
+				if _, err := tx.Get(fmt.Appendf(nil, "key-%02d", n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readAll()
+	before := len(db.tables.Residents(nil))
+	var populated atomic.Int64
+	disk.Observe(func(op vfs.Op) {
+		if op.Category == vfs.CatValue && op.Kind == vfs.OpPopulate {
+			populated.Add(1)
+		}
+	})
+	rule := disk.Add(vfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
+	if err := db.collectStep(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+		t.Fatalf("the collection did not fail: %v", err)
+	}
+	if populated.Load() == 0 {
+		t.Fatal("the new file was not brought into memory")
+	}
+	if after := len(db.tables.Residents(nil)); after != before {
+		t.Errorf("%d files are open, want %d", after, before)
+	}
+	disk.Observe(nil)
+	readAll()
+}
+
 func TestWhatReadersTakeOfTheBudgetIsNotForThePagesOfNewTables(t *testing.T) {
 	t.Parallel()
 	for _, room := range []struct {

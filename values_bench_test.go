@@ -34,7 +34,7 @@ func valuesDB(b *testing.B, keys, size int) *DB {
 			b.Error(err)
 		}
 	})
-	writeValues(b, db, keys, size, 1)
+	writeValues(b, db, keys, size, func(int) bool { return true })
 	if err := db.Compact(context.Background(), CompactOptions{}); err != nil {
 		b.Fatal(err)
 	}
@@ -43,13 +43,16 @@ func valuesDB(b *testing.B, keys, size int) *DB {
 
 func valuesKey(i int) []byte { return fmt.Appendf(nil, "key-%012d", i) }
 
-// writeValues writes every step-th key.
-func writeValues(b *testing.B, db *DB, keys, size, step int) {
+// writeValues writes the keys that are picked.
+func writeValues(b *testing.B, db *DB, keys, size int, pick func(i int) bool) {
 	b.Helper()
 	value := make([]byte, size)
 	for from := 0; from < keys; from += 1000 {
 		if err := db.Update(func(tx *Txn) error {
-			for i := from; i < min(from+1000, keys); i += step {
+			for i := from; i < min(from+1000, keys); i++ {
+				if !pick(i) {
+					continue
+				}
 				for j := range value {
 					value[j] = byte(i * j)
 				}
@@ -161,11 +164,13 @@ func BenchmarkReadsWhileCollecting(b *testing.B) {
 	}
 	var quiet, collecting []time.Duration
 	for range b.N {
-		writeValues(b, db, keys, size, 2)
+		db.collecting.Lock() // or most of the garbage would be gone before the reads
+		writeValues(b, db, keys, size, func(int) bool { return rng.IntN(2) == 0 })
 		// To compact a range merges, and leaves the garbage.
 		if err := db.Compact(context.Background(), CompactOptions{Lower: []byte("k")}); err != nil {
 			b.Fatal(err)
 		}
+		db.collecting.Unlock()
 		done := make(chan error, 1)
 		var failed error
 		go func() { done <- db.Collect(context.Background()) }()

@@ -35,6 +35,29 @@ func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int
 	}
 }
 
+// LoadValues brings a value file that is to take the place of another into memory
+// before anybody reads it, if most of the other is there: or the first reads of each
+// of its places would have to fetch what they had a moment ago.
+//
+// Errors are for reads to meet.
+func (f *Files) LoadValues(fresh, old *manifest.ValueFile) {
+	f.mu.Lock()
+	handle := f.values[old.File]
+	f.mu.Unlock()
+	if handle == nil {
+		return
+	}
+	if r := handle.reader.Load(); r == nil || 2*r.Gauge().Bytes() < old.Size {
+		return
+	}
+	f.mu.Lock()
+	file := f.valueFile(fresh)
+	f.mu.Unlock()
+	if r, err := f.valueReader(file); err == nil {
+		_ = r.Load()
+	}
+}
+
 // held is about how much of the mapped files is in memory, but for the tables
 // in drops.
 func (f *Files) held(drops []manifest.Place) (bytes int64) {

@@ -21,11 +21,15 @@ func (v *View) Values(num base.FileNum) (*values.Reader, error) {
 	if i == len(v.numbers) || v.numbers[i] != num {
 		return nil, base.InFile(base.Corrupt(-1, "value file of a pointer", uint64(num), "a live one"), fmt.Sprintf("value file %d", num))
 	}
-	f := &v.values[i]
-	if r := f.reader.Load(); r != nil {
+	if r := v.values[i].reader.Load(); r != nil {
 		return r, nil
 	}
-	return f.open(base.ValueName(f.File), func() (*values.Reader, error) { return v.files.openMapped(f.ValueFile) })
+	return v.files.valueReader(v.values[i])
+}
+
+// valueReader returns the reader of v, and opens it if nobody has before.
+func (f *Files) valueReader(v valueFile) (*values.Reader, error) {
+	return v.open(base.ValueName(v.File), func() (*values.Reader, error) { return f.openMapped(v.ValueFile) })
 }
 
 // valueFile returns the place of the first value file whose identity is not

@@ -110,6 +110,9 @@ func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
 	must(t, m.DontNeed(0, windowSize))
 	brings(windowSize-50, 100, windowSize)
 	brings(windowSize+50, 100, 0)
+	must(t, m.DontNeed(0, 2*windowSize))
+	brings(0, 2*windowSize, 2*windowSize)
+	brings(windowSize-50, 100, 0)
 
 	hole := m.Bytes()[2*windowSize+page : tail]
 	brings(2*windowSize, 100, 100)
@@ -120,6 +123,8 @@ func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
 	if n := resident(t, hole); n > len(hole)/pageSize/2 {
 		t.Errorf("%d pages came along with one", n)
 	}
+	brings(2*windowSize, windowSize, windowSize)
+	brings(2*windowSize+page, 100, 0)
 }
 
 // resident returns how many pages of a mapping are in the page cache.

@@ -122,11 +122,9 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	if m.holdsFile {
 		return n, pathErr(OpPopulate, m.file.name, m.touch(off, n))
 	}
-	if len(b) < windowSize {
-		var all bool
-		if brought, all = m.around(off, n); all {
-			return brought, nil
-		}
+	brought, all := m.around(off, n)
+	if all {
+		return brought, nil
 	}
 	others := fetching.Add(1) > 1
 	defer fetching.Add(-1)
@@ -139,7 +137,11 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	if others {
 		runtime.Gosched()
 	}
-	return brought + n, pathErr(OpPopulate, m.file.name, populate(b))
+	if err := populate(b); err != nil {
+		return brought + n, pathErr(OpPopulate, m.file.name, err)
+	}
+	m.windows.note(off, n)
+	return brought + n, nil
 }
 
 // fetching is how many goroutines are in Populate. A goroutine in a system

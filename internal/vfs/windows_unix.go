@@ -31,6 +31,13 @@ func (w windows) mapped(off, n int64) bool {
 	return true
 }
 
+// note notes that all of [off, off+n) was brought into memory.
+func (w windows) note(off, n int64) {
+	for i := (off + windowSize - 1) / windowSize; (i+1)*windowSize <= off+n; i++ {
+		w[i].Store(windowMapped)
+	}
+}
+
 // forget notes that memory of [off, off+n) was given back.
 func (w windows) forget(off, n int64) {
 	for i := off / windowSize; i*windowSize < off+n; i++ {
