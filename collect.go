@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,10 +105,17 @@ type collection struct {
 	failed error
 }
 
-// collectors is how many files are rewritten at once, so that the reading of
-// one overlaps with the writing and the sync of another. Each takes two
-// megabytes of buffers. On a disk that is low it is one.
-const collectors = 2
+// collectors returns how many files are rewritten at once, each with two megabytes of
+// buffers: mostly two, so that the reading of one overlaps with the writing and the
+// sync of another. On a disk that is low it is one, which needs less room; and on two
+// processors, of which two would leave none to readers, unless writers are slowed down
+// until there is less garbage.
+func (d *DB) collectors() int {
+	if d.room.scarce() || runtime.GOMAXPROCS(0) <= 2 && !d.admission.gauge.over.Load() {
+		return 1
+	}
+	return 2
+}
 
 func (c *collection) run(h haul) error {
 	v := c.db.manifest.State().Version
@@ -140,7 +148,7 @@ func (c *collection) run(h haul) error {
 		return c.failed
 	}
 	var all sync.WaitGroup
-	for range min(c.db.room.collectors(), len(c.queue)) {
+	for range min(c.db.collectors(), len(c.queue)) {
 		all.Go(c.rewriteFiles)
 	}
 	all.Wait()

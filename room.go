@@ -317,14 +317,6 @@ type mergeNeed struct {
 	bytes   int64
 }
 
-// collectors returns how many files may be rewritten at once.
-func (r *diskRoom) collectors() int {
-	if r.scarce() {
-		return 1
-	}
-	return collectors
-}
-
 // mergeMax returns how much a merge should take at most, where a smaller one can
 // be done: not so much that a flush beside it finds no room.
 func (r *diskRoom) mergeMax() int64 {
