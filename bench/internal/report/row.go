@@ -244,10 +244,20 @@ func loadsSection() Section {
 	row := func(label, workload, data, metric string, higher bool) Row {
 		return Row{Label: label, Workload: workload, Data: data, Metric: metric, Higher: higher}
 	}
+	newKeys := func(label, metric string, higher bool, target Target) Row {
+		return Row{Label: "new keys alone, 16 KiB × 100 k: " + label, Workload: "unique", Data: "16k", Metric: metric, Higher: higher, Target: target}
+	}
+	share := newKeys("share of the device's sequential write", "load_mb_per_s", true, absolute(0.5))
+	share.PerLimit = "write_direct_mb_per_s"
 	return Section{
 		Title: "Other loads",
-		Note:  "Ascending keys come from one goroutine. The text compresses to about a third.",
+		Note: "New keys alone are loaded like the datasets above, each of them once. The share of the device's is of writing a new file directly. " +
+			"Ascending keys come from one goroutine. The text compresses to about a third.",
 		Rows: []Row{
+			newKeys("k keys/s", "load_keys_per_s", true, ratio(3)).scaled(1e-3),
+			share,
+			newKeys("bytes written per user byte, settled", "settled_written_per_user_byte", false, absolute(1.06)),
+			newKeys("p99 of a synced batch, ms", "load_batch_p99_ms", false, Target{}),
 			row("sorted, 128 B × 2 M: k keys/s", "sorted", "128", "load_keys_per_s", true).scaled(1e-3),
 			row("sorted: bytes written per user byte, settled", "sorted", "128", "settled_written_per_user_byte", false),
 			row("sorted: settled size, MB", "sorted", "128", "size_mb", false),

@@ -107,6 +107,19 @@ func runSorted(r *Run) error {
 	})
 }
 
+// runUnique loads each key once, in an order of no meaning: nothing is overwritten,
+// so that what is written beyond the user's bytes is the store's own doing.
+func runUnique(r *Run) error {
+	count := r.population.Count
+	order := NewPermutation(count)
+	scattered := func(s stores.Store, writers int) (*load, error) {
+		return r.sequenceLoad(s, writers, count, func(i uint64) (key, version uint64) { return order.At(i), 0 })
+	}
+	return r.loading(loadWriters, scattered, count, func(s stores.Store) error {
+		return r.verify(s, Full(count), nil)
+	})
+}
+
 // runJSON loads text that compresses to a third, and reads it whole.
 func runJSON(r *Run) error {
 	present := r.population.Present()

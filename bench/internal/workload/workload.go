@@ -40,6 +40,7 @@ func All() []Workload {
 		{Name: "mixed-50", Title: "Mixed 50/50, Zipf", Data: []string{"1k"}, Changes: true, run: runMixed50},
 		{Name: "commit", Title: "Durable one-key commits", Data: []string{"128"}, Fresh: true, run: runCommit},
 		{Name: "sorted", Title: "Sorted load", Data: []string{"128"}, Fresh: true, Heavy: true, run: runSorted},
+		{Name: "unique", Title: "Load of new keys", Data: []string{"16k"}, Fresh: true, Heavy: true, run: runUnique},
 		{Name: "json", Title: "Load of compressible text", Data: []string{"json"}, Fresh: true, Heavy: true, run: runJSON},
 		{Name: "delete", Title: "Delete all", Data: []string{"1k-quarter"}, Fresh: true, Heavy: true, run: runDelete},
 		{Name: "churn", Title: "Overwrite three times", Data: []string{"1k"}, Fresh: true, Heavy: true, run: runChurn},
