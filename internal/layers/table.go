@@ -24,8 +24,9 @@ var Stoat = Shape{
 		"internal/noise":     0,
 		"internal/script":    0,
 
-		"internal/base": 1,
-		"internal/vfs":  1,
+		"internal/base":    1,
+		"internal/scratch": 1,
+		"internal/vfs":     1,
 
 		"internal/block":     2,
 		"internal/cache":     2,

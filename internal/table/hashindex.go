@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // The hash index is an open-addressing array of slots that leads from the
@@ -98,8 +99,17 @@ type hashBuilder struct {
 const blocksMax = 1 << 24
 
 func (b *hashBuilder) add(hash uint64, block, entry int) {
-	b.hashes = append(b.hashes, hash)
-	b.places = append(b.places, uint32(block)<<8|uint32(entry))
+	b.hashes = append(doubled(b.hashes), hash)
+	b.places = append(doubled(b.places), uint32(block)<<8|uint32(entry))
+}
+
+// doubled returns a with room for one more. A list of a million grows to twice its
+// length at once, where append would copy it four times.
+func doubled[T any](a []T) []T {
+	if len(a) < cap(a) {
+		return a
+	}
+	return slices.Grow(a, max(len(a), 64))
 }
 
 // shape chooses the form of the index for a table of so many blocks, the

@@ -1,9 +1,12 @@
 package table
 
-import "github.com/stoatdb/stoat/internal/vfs"
+import (
+	"github.com/stoatdb/stoat/internal/scratch"
+	"github.com/stoatdb/stoat/internal/vfs"
+)
 
 // writeSize is the size of the writes that a table is made with.
-const writeSize = 1 << 20
+const writeSize = scratch.Size
 
 // An output appends to a file through a buffer. After an error it stays in
 // that error.
@@ -26,11 +29,11 @@ func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
 // write appends b. Long bytes go to the file without being copied.
 func (o *output) write(b []byte) {
 	if len(o.buf)+len(b) <= writeSize {
-		o.buf = append(o.buf, b...)
+		o.buf = append(scratch.Grow(o.buf, len(b)), b...)
 		return
 	}
 	if n := writeSize - len(o.buf); len(o.buf) > 0 {
-		o.buf = append(o.buf, b[:n]...)
+		o.buf = append(scratch.Grow(o.buf, n), b[:n]...)
 		b = b[n:]
 		o.flush()
 	}
@@ -38,12 +41,19 @@ func (o *output) write(b []byte) {
 		o.put(b[:writeSize])
 		b = b[writeSize:]
 	}
-	o.buf = append(o.buf, b...)
+	o.buf = append(scratch.Grow(o.buf, len(b)), b...)
 }
 
 func (o *output) flush() {
 	o.put(o.buf)
 	o.buf = o.buf[:0]
+}
+
+// finish writes what is left. Nothing is appended after it.
+func (o *output) finish() {
+	o.flush()
+	scratch.Release(o.buf)
+	o.buf = nil
 }
 
 func (o *output) put(b []byte) {

@@ -301,7 +301,7 @@ func (w *Writer) Finish() (Properties, error) {
 	}
 	w.finishExtent()
 	w.finishIndex()
-	w.out.flush()
+	w.out.finish()
 	if w.err = w.out.err; w.err != nil {
 		return Properties{}, w.err
 	}

@@ -134,4 +134,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 }
 
 // Close ends the reading of the file, for good.
-func (c *Copier) Close() error { return c.src.Close() }
+func (c *Copier) Close() error {
+	c.in.release()
+	return c.src.Close()
+}

@@ -2,11 +2,12 @@ package values
 
 import (
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/scratch"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // writeSize is the size of the buffer that a file is written through.
-const writeSize = 1 << 20
+const writeSize = scratch.Size
 
 // writeUnit is where writes end, but for the last: a page that two of them write
 // to goes to the device twice.
@@ -44,14 +45,14 @@ func (o *output) room(n int) {
 // write appends b. Long bytes go to the file without being copied.
 func (o *output) write(b []byte) {
 	o.room(min(len(b), writeSize))
-	if len(b) >= writeSize {
+	if len(o.buf)+len(b) > writeSize {
 		o.flush()
-		for len(b) >= writeSize {
-			o.put(b[:writeSize])
-			b = b[writeSize:]
-		}
 	}
-	o.buf = append(o.buf, b...)
+	for len(b) >= writeSize {
+		o.put(b[:writeSize])
+		b = b[writeSize:]
+	}
+	o.buf = append(scratch.Grow(o.buf, len(b)), b...)
 }
 
 func (o *output) flush() {
@@ -91,9 +92,12 @@ func (o *output) rewind(off int64) {
 	o.back.Rewind(off)
 }
 
-// sync makes durable what was appended, and cuts what was taken back.
+// sync makes durable what was appended, and cuts what was taken back. Nothing is
+// appended after it.
 func (o *output) sync() error {
 	o.flush()
+	scratch.Release(o.buf)
+	o.buf = nil
 	if o.err == nil && o.high > o.off {
 		o.err, o.high = o.file.Truncate(o.off), o.off
 	}

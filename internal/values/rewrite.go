@@ -52,6 +52,7 @@ func Rewrite(job RewriteJob) (Properties, error) {
 	if err != nil {
 		return Properties{}, err
 	}
+	defer from.in.release()
 	from.Stop = job.Stop
 	c := rewriting{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
 	if err := c.copyAll(); err != nil {

@@ -4,12 +4,13 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/scratch"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // windowSize is the size of the reads of who goes through a whole file. It
 // holds any record that is not chunked.
-const windowSize = 1 << 20
+const windowSize = scratch.Size
 
 // A window is the part of a file that was read last.
 type window struct {
@@ -29,7 +30,8 @@ func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 	}
 	size := min(max(n, ahead), windowSize, end-at)
 	if int64(cap(w.buf)) < size {
-		w.buf = make([]byte, size)
+		w.release()
+		w.buf = scratch.Grow(nil, int(size))
 	}
 	w.buf = w.buf[:size]
 	if err := readFull(w.file, w.buf, at); err != nil {
@@ -40,6 +42,12 @@ func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 	return w.buf[:n], nil
 }
 
+// release ends the use of the window, and of what was read from it.
+func (w *window) release() {
+	scratch.Release(w.buf)
+	w.buf = nil
+}
+
 // walk shows the records in [fileHeaderSize, end) in order, each verified, and
 // returns where it stopped: at end, or at the first record that is none, which
 // the error tells, or where stop returned one.
@@ -47,6 +55,7 @@ func (s *source) walk(end int64, stop func() error, visit func(at int64, h heade
 	at = fileHeaderSize
 	err = s.use(func(file vfs.File) error {
 		w := window{file: file}
+		defer w.release()
 		for at < end {
 			h, err := s.walkOne(&w, at, end, stop)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/scratch"
 	"github.com/stoatdb/stoat/internal/vfs"
 )
 
@@ -115,7 +116,7 @@ func (w *Writer) appendRecord(h header, key, stored []byte) (Pointer, error) {
 	} else {
 		w.out.room(int(h.size()))
 		start := len(w.out.buf)
-		b := append(h.append(w.out.buf), key...)
+		b := append(h.append(scratch.Grow(w.out.buf, int(h.size()))), key...)
 		b = append(b, stored...)
 		b = append(b, zeros[:h.size()-h.valueEnd()]...)
 		sum := h.recordSum(w.opts.Salt, at, b[start:])
@@ -172,6 +173,7 @@ func (w *Writer) Finish() (Properties, error) { return w.finish(nil) }
 
 func (w *Writer) finish(moves []move) (Properties, error) {
 	invariant.Check(!w.stream, "no stream is open when the file is sealed")
+	w.copied.release()
 	f := &w.foot
 	f.recordsEnd = w.out.pos()
 	if len(moves) > 0 {
