@@ -73,19 +73,6 @@ func (img *bitsImage) flipsAtEnd() []damage {
 	return list
 }
 
-// everyFlip is every bit of every file.
-func (img *bitsImage) everyFlip() []damage {
-	var list []damage
-	for file, size := range img.sizes {
-		for offset := range size {
-			for bit := range 8 {
-				list = append(list, img.flip(file, offset, bit))
-			}
-		}
-	}
-	return list
-}
-
 // change rewrites a file as f says.
 func (img *bitsImage) change(name string, file int, f func(content []byte) []byte) damage {
 	return damage{name: img.files[file] + ": " + name, do: func(disk *vfs.Mem) error {
@@ -164,25 +151,25 @@ func (img *bitsImage) olderContents(file int) (contents [][]byte) {
 	return contents
 }
 
-// lengths cuts every file at every sector, at n lengths drawn, and makes it
-// longer.
+// cut ends a file at a length.
+func (img *bitsImage) cut(file int, size int64) damage {
+	return img.change(fmt.Sprintf("cut to %d", size), file, func(content []byte) []byte { return content[:size] })
+}
+
+// lengths cuts every file at some sectors, at n lengths drawn, and makes it
+// longer. A negative n takes all sectors.
 func (img *bitsImage) lengths(n int, seed uint64) []damage {
 	rng := rand.New(rand.NewPCG(seed, 0x1e4))
 	var list []damage
-	cut := func(file int, size int64) {
-		list = append(list, img.change(fmt.Sprintf("cut to %d", size), file, func(content []byte) []byte {
-			return content[:size]
-		}))
-	}
 	for file, size := range img.sizes {
 		for range max(n/len(img.files), 8) {
 			if size > 0 {
-				cut(file, rng.Int64N(size))
+				list = append(list, img.cut(file, rng.Int64N(size)))
 			}
 		}
 		for _, sector := range img.used[file] {
 			if n < 0 || rng.IntN(len(img.used[file])) < 20 {
-				cut(file, sector)
+				list = append(list, img.cut(file, sector))
 			}
 		}
 		list = append(list, img.change("longer by zeros", file, func(content []byte) []byte {

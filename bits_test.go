@@ -50,15 +50,20 @@ func TestBits(t *testing.T) {
 	dose.Reproduce(t, "bits")
 	var tally bitsTally
 	for _, img := range bitsImages(t) {
-		damages := img.flips(flips/3, seed)
+		share := func(part int) int { return flips / part }
 		if flips < 0 {
-			damages = img.everyFlip()
+			share = func(int) int { return flips } // all
+			img.tryEveryFlip(t, &tally)
 		}
+		damages := img.flips(share(3), seed)
 		if img.unclosed {
 			damages = append(damages, img.flipsAtEnd()...)
 		} else {
-			damages = append(damages, img.sectors(flips/3, seed)...)
-			damages = append(damages, img.lengths(flips/6, seed)...)
+			if flips < 0 {
+				img.tryEveryLength(t, &tally)
+			}
+			damages = append(damages, img.sectors(share(3), seed)...)
+			damages = append(damages, img.lengths(share(6), seed)...)
 			damages = append(damages, img.wholeFiles()...)
 		}
 		img.tryAll(t, damages, &tally)
@@ -85,6 +90,28 @@ type damage struct {
 // tryAll tries damages, each on a disk of its own.
 func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
 	t.Helper()
+	img.tryEach(t, len(damages), func(n int) damage { return damages[n] }, tally)
+}
+
+// tryEveryFlip tries every bit of every file.
+func (img *bitsImage) tryEveryFlip(t *testing.T, tally *bitsTally) {
+	t.Helper()
+	for file, size := range img.sizes {
+		img.tryEach(t, int(8*size), func(n int) damage { return img.flip(file, int64(n/8), n%8) }, tally)
+	}
+}
+
+// tryEveryLength cuts every file to every length.
+func (img *bitsImage) tryEveryLength(t *testing.T, tally *bitsTally) {
+	t.Helper()
+	for file, size := range img.sizes {
+		img.tryEach(t, int(size), func(n int) damage { return img.cut(file, int64(n)) }, tally)
+	}
+}
+
+// tryEach tries the damages that nth tells, up to count.
+func (img *bitsImage) tryEach(t *testing.T, count int, nth func(n int) damage, tally *bitsTally) {
+	t.Helper()
 	var next atomic.Int64
 	var failed first
 	var workers sync.WaitGroup
@@ -92,12 +119,12 @@ func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
 		workers.Go(func() {
 			for failed.get() == nil {
 				n := int(next.Add(1)) - 1
-				if n >= len(damages) {
+				if n >= count {
 					return
 				}
-				err := guarded(func() error { return img.try(damages[n], tally) })
-				if err != nil {
-					failed.set(fmt.Errorf("image %q, %s: %w", img.name, damages[n].name, err))
+				d := nth(n)
+				if err := guarded(func() error { return img.try(d, tally) }); err != nil {
+					failed.set(fmt.Errorf("image %q, %s: %w", img.name, d.name, err))
 				}
 			}
 		})
