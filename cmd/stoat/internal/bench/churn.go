@@ -37,6 +37,7 @@ func (b *Bench) churn(ctx context.Context) error {
 	if err := c.write(ctx, "load", b.cfg.Keys, load); err != nil {
 		return err
 	}
+	b.noteLoadPeak()
 	c.space.restart()
 	if err := c.write(ctx, "overwrite", b.cfg.Overwrite*b.cfg.Keys, again); err != nil {
 		return err

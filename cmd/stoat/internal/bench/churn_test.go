@@ -28,6 +28,9 @@ func TestOverwritingReportsSpaceAndReadsBesideIt(t *testing.T) {
 				t.Errorf("the report lacks %q:\n%s", want, out.String())
 			}
 		}
+		if strings.Contains(out.String(), "load: 0.00 B anonymous") {
+			t.Errorf("the report says that the load took no memory:\n%s", out.String())
+		}
 		expectEmpty(t, cfg.Parent)
 	}
 }

@@ -40,11 +40,16 @@ func (b *Bench) load(ctx context.Context) error {
 	if now, ok := deviceBytesWritten(); ok && counted {
 		b.report.loadWritten = now - written
 	}
+	b.noteLoadPeak()
+	b.report.row(name, uint64(keys), r)
+	return nil
+}
+
+// noteLoadPeak notes, at the end of the load, what memory it took at most.
+func (b *Bench) noteLoadPeak() {
 	if b.memory != nil {
 		b.report.loadPeak = b.memory.peak()
 	}
-	b.report.row(name, uint64(keys), r)
-	return nil
 }
 
 // kindOfBatch names the durability of the load.
