@@ -50,28 +50,33 @@ func TestBits(t *testing.T) {
 	dose.Reproduce(t, "bits")
 	var tally bitsTally
 	for _, img := range bitsImages(t) {
-		share := func(part int) int { return flips / part }
-		if flips < 0 {
-			share = func(int) int { return flips } // all
-			img.tryEveryFlip(t, &tally)
-		}
-		damages := img.flips(share(3), seed)
-		if img.unclosed {
-			damages = append(damages, img.flipsAtEnd()...)
-		} else {
-			if flips < 0 {
-				img.tryEveryLength(t, &tally)
-			}
-			damages = append(damages, img.sectors(share(3), seed)...)
-			damages = append(damages, img.lengths(share(6), seed)...)
-			damages = append(damages, img.wholeFiles()...)
-		}
-		img.tryAll(t, damages, &tally)
+		t.Run(img.name, func(t *testing.T) { img.damage(t, flips, seed, &tally) })
 	}
 	t.Logf("%d damages: %d refused, %d harmless", tally.refused.Load()+tally.harmless.Load(), tally.refused.Load(), tally.harmless.Load())
 	if tally.refused.Load() == 0 || tally.harmless.Load() == 0 {
 		t.Error("all damages had the same outcome: the test does not damage what it means to")
 	}
+}
+
+// damage does so many damages to an image, or all if flips is negative.
+func (img *bitsImage) damage(t *testing.T, flips int, seed uint64, tally *bitsTally) {
+	share := func(part int) int { return flips / part }
+	if flips < 0 {
+		share = func(int) int { return flips }
+		img.tryEveryFlip(t, tally)
+	}
+	damages := img.flips(share(3), seed)
+	if img.unclosed {
+		damages = append(damages, img.flipsAtEnd()...)
+	} else {
+		if flips < 0 {
+			img.tryEveryLength(t, tally)
+		}
+		damages = append(damages, img.sectors(share(3), seed)...)
+		damages = append(damages, img.lengths(share(6), seed)...)
+		damages = append(damages, img.wholeFiles()...)
+	}
+	img.tryAll(t, damages, tally)
 }
 
 type bitsTally struct{ refused, harmless atomic.Int64 }

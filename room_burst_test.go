@@ -134,7 +134,7 @@ func TestATransactionLargerThanTheRoomDoesNotMakeTheWorkBehindTryOverAndOver(t *
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.nearlyFull()
 		refused := 0
-		for range dose.Short(3, 8) {
+		for i := 0; i < dose.Short(3, 8) || refused == 0 && i < crowdedDisk/crowdedLarge; i++ {
 			low, failed := l.low.Load(), l.failed.Load()
 			if err := c.setLarge(0); err == nil {
 				c.keys += crowdedLarge / c.value
