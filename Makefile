@@ -94,7 +94,7 @@ faults: ## failing calls of the file system, once and for good: SEED, STATES (-1
 	$(call randomized,TestFaults.*,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
-bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length)
+bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
 	$(call randomized,TestBits.*,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50

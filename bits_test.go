@@ -98,20 +98,40 @@ func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
 	img.tryEach(t, len(damages), func(n int) damage { return damages[n] }, tally)
 }
 
-// tryEveryFlip tries every bit of every file.
+// tryEveryFlip tries every bit of every sector that holds something, and of the
+// others, which are the rooms of zeros that logs and manifests keep, a bit of every
+// eighth byte.
 func (img *bitsImage) tryEveryFlip(t *testing.T, tally *bitsTally) {
 	t.Helper()
-	for file, size := range img.sizes {
-		img.tryEach(t, int(8*size), func(n int) damage { return img.flip(file, int64(n/8), n%8) }, tally)
+	for file := range img.sizes {
+		used, empty := img.halves(file)
+		img.tryEach(t, 8*len(used), func(n int) damage { return img.flip(file, used[n/8], n%8) }, tally)
+		img.tryEach(t, len(empty)/8, func(n int) damage { return img.flip(file, empty[8*n], n%8) }, tally)
 	}
 }
 
-// tryEveryLength cuts every file to every length.
+// tryEveryLength cuts every file to every length at which it holds something, and
+// behind that to every eighth.
 func (img *bitsImage) tryEveryLength(t *testing.T, tally *bitsTally) {
 	t.Helper()
-	for file, size := range img.sizes {
-		img.tryEach(t, int(size), func(n int) damage { return img.cut(file, int64(n)) }, tally)
+	for file := range img.sizes {
+		used, empty := img.halves(file)
+		img.tryEach(t, len(used), func(n int) damage { return img.cut(file, used[n]) }, tally)
+		img.tryEach(t, len(empty)/8, func(n int) damage { return img.cut(file, empty[8*n]) }, tally)
 	}
+}
+
+// halves returns the offsets in a file that are in sectors that hold something, and
+// all others.
+func (img *bitsImage) halves(file int) (used, empty []int64) {
+	for offset := range img.sizes[file] {
+		if _, ok := slices.BinarySearch(img.used[file], offset/bitsSector*bitsSector); ok {
+			used = append(used, offset)
+		} else {
+			empty = append(empty, offset)
+		}
+	}
+	return used, empty
 }
 
 // tryEach tries the damages that nth tells, up to count.
@@ -199,9 +219,9 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 3, 60)
 	})
 	segments := newBitsImage(t, "several segments", func(r *modelRun) {
-		commitSome(t, r, 12, 16<<10)
+		commitSome(t, r, 12, 60<<10)
 	}, func(r *modelRun) {
-		commitSome(t, r, 4, 16<<10)
+		commitSome(t, r, 4, 60<<10)
 	})
 	last := newBitsImage(t, "one last commit", func(r *modelRun) {
 		commitSome(t, r, 3, 60)
@@ -209,6 +229,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 1, 10)
 	})
 	tables := newBitsImage(t, "tables", func(r *modelRun) {
+		r.opts.MemtableSize = smallMemtable
 		commitSome(t, r, 60, 6<<10)
 		must(t, flushed(r.db))
 	}, func(r *modelRun) {
@@ -216,7 +237,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 		must(t, flushed(r.db))
 	})
 	compressed := newBitsImage(t, "compressed", func(r *modelRun) {
-		r.opts.Compression = stoat.CompressionSmall
+		r.opts.MemtableSize, r.opts.Compression = smallMemtable, stoat.CompressionSmall
 		commitSome(t, r, 60, 6<<10)
 	}, func(r *modelRun) {
 		commitSome(t, r, 10, 6<<10)
@@ -243,6 +264,8 @@ func newApartImage(t *testing.T) *bitsImage {
 	rng := rand.New(rand.NewPCG(1, 1))
 	img := newBitsImage(t, "values apart", func(r *modelRun) {
 		tally = r.work.tally
+		r.opts.MemtableSize = smallMemtable
+		must(t, opReopen(r, nil))
 		must(t, r.scatter(rng))
 		must(t, r.compact(stoat.CompactOptions{})) // gathers
 		must(t, r.setReaders(rng))
@@ -267,7 +290,7 @@ func must(t *testing.T, err error) {
 // runs more twice.
 func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
 	must(t, err)
 	first(r)
@@ -287,7 +310,7 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 // newUnclosedImage runs a database until its end, of which left is what there is.
 func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
 	must(t, err)
 	commitSome(t, r, 20, 60)
