@@ -138,6 +138,27 @@ func TestInterruptedRunGoesOnWithWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestRecordDoesNotSayWhereItsDatabasesWere(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	w, err := Open(path, Settings{Scale: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const dir = "/somewhere/compare-databases/bbolt-1k"
+	r := workload.Result{Job: workload.Job{Store: "bbolt", Dir: dir}, Detail: "open " + dir + "/bbolt.db: no", Stats: dir + " is full"}
+	if err := errors.Join(w.AddResult(r), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "somewhere") || !strings.Contains(string(text), "open ./bbolt.db: no") {
+		t.Errorf("the record has\n%s", text)
+	}
+}
+
 func TestOtherSettingsDoNotMixWithARecord(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.jsonl")

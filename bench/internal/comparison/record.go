@@ -194,8 +194,15 @@ func create(path string, s Settings) (*Writer, error) {
 	return w, nil
 }
 
-// AddResult appends what a job measured.
-func (w *Writer) AddResult(r workload.Result) error { return w.append(line{Result: &r}) }
+// AddResult appends what a job measured. Records are shown to others, whom the
+// directories of this machine tell nothing: they are left out.
+func (w *Writer) AddResult(r workload.Result) error {
+	if dir := r.Job.Dir; dir != "" {
+		r.Detail, r.Stats = strings.ReplaceAll(r.Detail, dir, "."), strings.ReplaceAll(r.Stats, dir, ".")
+	}
+	r.Job.Dir = ""
+	return w.append(line{Result: &r})
+}
 
 // NoteStore notes how a store is configured, unless it says so already.
 func (w *Writer) NoteStore(n StoreNote) error {

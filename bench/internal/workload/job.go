@@ -16,8 +16,8 @@ type Job struct {
 	Scale    float64 `json:"scale"`  // 1 is the full size
 	Pace     Pace    `json:"pace"`
 
-	// Dir holds the database.
-	Dir string `json:"dir"`
+	// Dir holds the database. A record of results does not say where that was.
+	Dir string `json:"dir,omitempty"`
 
 	// MemoryGroup is the control group to join, empty for none, and
 	// MemoryBytes its limit.
