@@ -84,13 +84,15 @@ func (d *DB) reclaim(ctx context.Context, name string, c compaction, run func(*c
 	if err = d.flushAll(ctx); err == nil {
 		err = guard(func() error { return run(&c) })
 	}
+	if err == nil {
+		err = c.sweep()
+	}
 	if err != nil {
 		if d.manifest.Err() != nil {
 			d.backgroundFailed(err)
 		}
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	d.sweep()
 	return nil
 }
 
@@ -153,7 +155,9 @@ func (c *compaction) eachInRoom(step func() (bool, error)) error {
 	if e := c.runCollect(); e != nil {
 		return errors.Join(err, e)
 	}
-	c.db.sweep()
+	if e := c.sweep(); e != nil {
+		return errors.Join(err, e)
+	}
 	c.next = base.FileNum(c.db.nextFile.Load())
 	return c.each(&c.db.compacting, step)
 }
@@ -177,7 +181,9 @@ func (c *compaction) runGather() error {
 		if c.gathered == gathered && !first {
 			return nil
 		}
-		c.db.sweep() // what waits to be deleted takes room as well
+		if err := c.sweep(); err != nil { // what waits to be deleted takes room as well
+			return err
+		}
 	}
 }
 
@@ -216,6 +222,24 @@ func (c *compaction) inTurn(t *turn, step func() (bool, error)) (bool, error) {
 	}
 	defer t.Unlock()
 	return step()
+}
+
+// sweep gives back what is garbage by now, except what open transactions still see.
+// A job of the work behind keeps all files that were there when it began, what has
+// been dropped since among them, so those under way are waited for.
+func (c *compaction) sweep() error {
+	d := c.db
+	d.sweep()
+	if d.garbage.empty() {
+		return nil
+	}
+	for _, t := range []*turn{&d.compacting, &d.collecting} {
+		if _, err := c.inTurn(t, func() (bool, error) { return false, nil }); err != nil {
+			return err
+		}
+	}
+	d.sweep()
+	return nil
 }
 
 // report tells how far it has come.

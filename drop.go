@@ -82,12 +82,14 @@ func (d *DB) collectDue(ctx context.Context) error {
 			return true, d.collect(h, &c.live, c.stop)
 		})
 	})
+	if err == nil {
+		err = c.sweep()
+	}
 	if err != nil {
 		if d.manifest.Err() != nil {
 			d.backgroundFailed(err)
 		}
 		return fmt.Errorf("drop: %w", err)
 	}
-	d.sweep()
 	return nil
 }

@@ -135,6 +135,13 @@ func (d *DB) giveAllBack() {
 	}
 }
 
+// empty reports whether all has been given back.
+func (g *garbage) empty() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.heap) == 0
+}
+
 // takeUnread takes out what nobody reads any more.
 func (g *garbage) takeUnread(readers *txn.Registry[reader]) (unread []relic) {
 	g.mu.Lock()

@@ -2,9 +2,11 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/vfs"
@@ -178,5 +180,60 @@ func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A job keeps all files that it knows from its begin on, also those that are dropped
+// meanwhile.
+func TestWhoGivesSpaceBackWaitsForJobsThatKeepIt(t *testing.T) {
+	t.Parallel()
+	for name, giveBack := range map[string]func(db *DB, begin func(*turn) (end func())) error{
+		"DropPrefix, a merge": func(db *DB, begin func(*turn) (end func())) error {
+			collected := begin(&db.collecting)
+			time.AfterFunc(time.Second, func() {
+				merged := begin(&db.compacting)
+				collected()
+				time.AfterFunc(time.Second, merged)
+			})
+			return db.DropPrefix(context.Background(), []byte("1"))
+		},
+		"Compact, a collection": func(db *DB, begin func(*turn) (end func())) error {
+			time.AfterFunc(time.Second, begin(&db.collecting))
+			return db.Compact(context.Background(), CompactOptions{Lower: []byte("1"), Upper: []byte("2")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, err := Open("db", &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 { // the second hides the first
+					if err := errors.Join(db.Update(func(tx *Txn) error {
+						return errors.Join(tx.Set([]byte("1"), make([]byte, 40<<10)), tx.Set([]byte("2"), make([]byte, 40<<10)))
+					}), db.flushAll(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				err = giveBack(db, func(job *turn) func() {
+					job.Lock()
+					slot, _, err := db.holdState()
+					if err != nil {
+						panic(err)
+					}
+					return func() { db.release(slot); job.Unlock() }
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if s := db.Stats(); s.GarbageFiles != 0 {
+					t.Errorf("%d files of garbage are left", s.GarbageFiles)
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
