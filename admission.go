@@ -215,10 +215,7 @@ func (a *admission) wait(ctx context.Context, bytes int64) error {
 		if err := cmp.Or(a.db.commits.poisoned(), ctx.Err()); err != nil {
 			return err
 		}
-		next := a.flushes + 1
-		if a.flushing && a.err != nil {
-			next++ // the one under way may have met what is over by now
-		}
+		next := a.nextFlush()
 		a.db.background.flusher.wake()
 		for a.flushes < next && a.db.commits.poisoned() == nil && ctx.Err() == nil && a.full(bytes) {
 			a.ended.Wait()
@@ -228,6 +225,15 @@ func (a *admission) wait(ctx context.Context, bytes int64) error {
 		}
 	}
 	return nil
+}
+
+// nextFlush returns how many flushes will have ended when one has that began after
+// the call: one under way may fail for what is over by now. The caller holds mu.
+func (a *admission) nextFlush() uint64 {
+	if a.flushing {
+		return a.flushes + 2
+	}
+	return a.flushes + 1
 }
 
 // begin notes that a flush begins.

@@ -80,20 +80,20 @@ func (d *DB) flushAll(ctx context.Context) error {
 	return d.admission.await(ctx, done)
 }
 
-// await returns when flushes have made done true, or with the error of one
-// that failed after the call.
+// await returns when flushes have made done true, or with the error of one that
+// began after the call and failed.
 func (a *admission) await(ctx context.Context, done func() bool) error {
 	defer context.AfterFunc(ctx, a.interrupt)()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for before := a.flushes; !done(); a.ended.Wait() {
+	for next := a.nextFlush(); !done(); a.ended.Wait() {
 		if err := interrupted(ctx); err != nil {
 			return err
 		}
 		if err := a.db.commits.poisoned(); err != nil {
 			return err
 		}
-		if a.flushes > before && a.err != nil {
+		if a.flushes >= next && a.err != nil {
 			return a.err
 		}
 		a.db.background.flusher.wake()

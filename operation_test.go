@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/vfs"
 )
 
 // An endlessReader gives bytes without end, and calls do before.
@@ -104,5 +107,31 @@ func TestAnOperationThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("%s of a database that is being closed: %v", name, err)
 		}
+	})
+}
+
+// Nobody is told of the failure of a flush that had begun before he asked: its reason
+// may be over.
+func TestAFlushUnderWayThatFailsIsNotTheErrorOfWhoAsksMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := vfs.NewFaults(vfs.NewMem())
+		faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Err: vfs.ErrNoSpace})
+		faults.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable {
+				time.Sleep(time.Second)
+			}
+		})
+		db, err := Open("db", &Options{FS: faults})
+		mustOK(t, err)
+		mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), nil) }))
+		first := make(chan error)
+		go func() { first <- db.Compact(t.Context(), CompactOptions{}) }()
+		time.Sleep(time.Second / 2)
+		mustOK(t, db.Compact(t.Context(), CompactOptions{}))
+		if err := <-first; !errors.Is(err, ErrNoSpace) {
+			t.Errorf("who asked before is told %v, want %v", err, ErrNoSpace)
+		}
+		mustOK(t, db.Close())
 	})
 }
