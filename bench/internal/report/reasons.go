@@ -72,6 +72,8 @@ var reasons = map[reasonKey]string{
 	{"seek", "seek_1_ns", "1k"}:                           pointerReason,
 	{"seek", "seek_16_ns", "1k"}:                          pointerReason,
 	{"get", "get_1_ns", "16k"}:                            pointerReason,
+	{"get", "hit_1_ns", "16k"}:                            pointerReason,
+	{"get", "hit_16_ns", "16k"}:                           pointerReason,
 	{"get", "get_1_p99_us", "16k"}:                        pointerReason,
 	{"scan", "scan_ns", "16k"}:                            pointerReason,
 	{"scan", "scan_whole_ns", "16k"}:                      pointerReason,
