@@ -3,6 +3,7 @@ package stoat
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,20 +111,27 @@ func TestAnOperationThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
 	})
 }
 
+// openFlushingSlowly opens a database whose flushes take a second each. The first fails.
+func openFlushingSlowly(t *testing.T) *DB {
+	t.Helper()
+	faults := vfs.NewFaults(vfs.NewMem())
+	faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Err: vfs.ErrNoSpace})
+	faults.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable {
+			time.Sleep(time.Second)
+		}
+	})
+	db, err := Open("db", &Options{FS: faults, MemtableSize: 256 << 10, Durability: Buffered})
+	mustOK(t, err)
+	return db
+}
+
 // Nobody is told of the failure of a flush that had begun before he asked: its reason
 // may be over.
 func TestAFlushUnderWayThatFailsIsNotTheErrorOfWhoAsksMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		faults := vfs.NewFaults(vfs.NewMem())
-		faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Err: vfs.ErrNoSpace})
-		faults.Observe(func(op vfs.Op) {
-			if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable {
-				time.Sleep(time.Second)
-			}
-		})
-		db, err := Open("db", &Options{FS: faults})
-		mustOK(t, err)
+		db := openFlushingSlowly(t)
 		mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), nil) }))
 		first := make(chan error)
 		go func() { first <- db.Compact(t.Context(), CompactOptions{}) }()
@@ -131,6 +139,23 @@ func TestAFlushUnderWayThatFailsIsNotTheErrorOfWhoAsksMeanwhile(t *testing.T) {
 		mustOK(t, db.Compact(t.Context(), CompactOptions{}))
 		if err := <-first; !errors.Is(err, ErrNoSpace) {
 			t.Errorf("who asked before is told %v, want %v", err, ErrNoSpace)
+		}
+		mustOK(t, db.Close())
+	})
+}
+
+func TestAFlushUnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := openFlushingSlowly(t)
+		for n := range 2000 {
+			mustOK(t, db.Update(func(tx *Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, 1000)) }))
+			if n == 300 {
+				synctest.Wait() // more than a memtable is there, and the flush has begun
+			}
+		}
+		if db.admission.waits.Load() == 0 {
+			t.Error("no commit has waited")
 		}
 		mustOK(t, db.Close())
 	})
