@@ -44,7 +44,7 @@ staticcheck: ## staticcheck, at a version that is fixed here
 	$(GO) run $(STATICCHECK) -tags invariants ./...
 
 layers: ## who imports whom
-	$(GO) test ./internal/layers
+	$(GO) test ./internal/testing/layers
 
 cross: ## vet for the other platforms
 	@set -e; for platform in $(PLATFORMS); do \

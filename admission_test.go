@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestWhatIsOwedForWritingIsBoundedAndForgiven(t *testing.T) {

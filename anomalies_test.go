@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Meetings of two transactions, step by step, on the keys a, b, d and z. The

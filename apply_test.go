@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/memtable"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // scarce is memory of which there may be none.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestAFileThatCannotBeReadDoesNotKeepCollectionFromTheOthers(t *testing.T) {

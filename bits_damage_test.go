@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // at returns a file of the image and an offset in it. Half of the draws fall

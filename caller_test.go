@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // What a caller may rely on: his bytes, the time he gave, the errors he gets.

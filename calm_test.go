@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // still is a driver of a database that nobody drives but the test.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // An askedFS counts how often somebody asks how much of the disk is free.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // BenchmarkCollect gives an eighth of the values back that lie in eight files, in the

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Nothing refers to what a transaction wrote apart before it was found to conflict.

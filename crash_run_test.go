@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A crashRun runs one workload on a disk in memory, and takes copies of the

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // TestCrash cuts the power at the boundaries of what 35 and more workloads do

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // treeWorkloads are what a program does that has more data than a memtable:

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // valueWorkloads are what becomes of values that lie apart from their keys: they

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // An Open that is cut off, at each of its steps and in every way.

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
 // TestDiskFull fills real disks: small ones, of bytes and of files, and one

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // An interposer is a driver of a database that does something of its own, once,

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {

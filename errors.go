@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // The errors callers branch on, by errors.Is.

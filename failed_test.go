@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Bytes of tables and values are read through mappings. A page that cannot be

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // footprint is what a process has of what a database may take.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 // BenchmarkScanOfScatteredValues walks over values of a kilobyte that lie mixed

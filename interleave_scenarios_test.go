@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // scenarios are the meetings of collection, deletion, compaction, snapshots and

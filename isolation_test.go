@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/isolation"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A storeUnderTest shows a database to the workloads of package isolation.

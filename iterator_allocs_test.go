@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // AllocsPerRun counts what everybody allocates, so this test runs alone. Under the

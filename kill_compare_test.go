@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // compareLasting is compare for a database whose compactions run as they

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // What the harnesses on real files share. A life is one opening of a database

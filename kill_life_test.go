@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // writersMax is how many writers a life has at most.

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // killEnv makes this test binary live a life of a database until it is

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {

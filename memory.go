@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 const (

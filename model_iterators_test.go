@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // iteratorKinds are the operations on iterators. Iterators stay open while

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // randomRange draws a range to delete, most often a short one; a nil hi has no

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // readKinds are the operations that read by key or by loop.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A modelRun is one life of one database beside its model. One goroutine

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/model"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // What makes the tree work: memtables that fill, flushes, compactions.

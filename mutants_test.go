@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/isolation"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // mutantEnv names the guarantee that a hunting process is to do without.

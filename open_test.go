@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // The disk has room for a log, and none for a larger manifest to name it.

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Durability says what a commit waits for.

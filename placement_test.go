@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A noValues keeps nothing of what value files are given.

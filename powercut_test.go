@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/model"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // cutsPerDatabase is how many lives one database has.

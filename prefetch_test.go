@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // valuesApart fills a database, all of it in tables and value files, with keys

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A read-only database differs from another one in few places: how it takes the

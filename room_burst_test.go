@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // crowdedRoom is how much room nearlyFull leaves, and crowdedLarge the size of a

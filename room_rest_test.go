@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/compact"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A fullDisk is a database on a small disk on which nothing happens by itself: the

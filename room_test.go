@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/noise"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A crowded is a database on a small disk.

@@ -1,6 +1,6 @@
 package stoat
 
-import "github.com/stoatdb/stoat/internal/model"
+import "github.com/stoatdb/stoat/internal/testing/model"
 
 // RunSchedule plays one random schedule, for the tests outside of the package.
 func RunSchedule(seed uint64) error {

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
 // scheduleTurns is how many turns one schedule has at most, before everybody

@@ -53,7 +53,7 @@ return 1
 func TestTheSeedOfAllTestsGoesToThosePackagesThatTakeOne(t *testing.T) {
 	t.Parallel()
 	const goStandIn = `
-if [ "$1" = list ]; then printf 'm/a\ttesting \nm/b\ttesting m/internal/dose \nm/dose\ttesting \nm/c\t m/internal/dose\n'; return; fi
+if [ "$1" = list ]; then printf 'm/a\ttesting \nm/b\ttesting m/internal/testing/dose \nm/dose\ttesting \nm/c\t m/internal/testing/dose\n'; return; fi
 echo "$@"
 [ "$2" != fails ]
 `

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestStatsTellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // The syncs of the log hang, and so do a commit, which waits for one, and a Sync

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/memtable"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A tableMemory is where memtables and the writes of transactions get their

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // unreadable reports whether err says that what the file with the given name

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 // blockOf returns what the block should hold, which follows from its name.

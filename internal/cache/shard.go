@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A shard is a ring of blocks in the order in which they came. What is at the

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 // BenchmarkCodecs compresses and decodes values one by one: text, and bytes

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/rangedel"
-	"github.com/stoatdb/stoat/internal/script"
+	"github.com/stoatdb/stoat/internal/testing/script"
 )
 
 // A keyVersion is one version of a key in a test.

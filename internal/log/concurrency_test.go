@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A groupCommitter commits from many goroutines, in groups of which two may be

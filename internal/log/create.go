@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // firstSizeMax bounds the free file that a span starts with, in units of

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A closedLog is a log that was closed in order, on a disk that tests damage

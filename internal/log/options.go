@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Options tune a log. Zero fields mean their defaults, except FS, Dir and

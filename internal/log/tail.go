@@ -3,7 +3,7 @@ package log
 import (
 	"errors"
 
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // SyncTail makes what r says is unproven durable where it lies. It is second

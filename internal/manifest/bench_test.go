@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // bigTree returns a state of n tables with keys of 22 bytes, nine tenths of

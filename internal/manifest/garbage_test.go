@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/hostile"
+	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
 // Lengths and counts are held against what is left of an edit before anything

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // loadFrames loads a manifest of the given frames.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 const (

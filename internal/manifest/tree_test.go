@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
 // A naiveTree is the tables and value files as maps: it looks at everything

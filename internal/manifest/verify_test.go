@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestVerifyReportsEveryByteOfAnEditThatIsChanged(t *testing.T) {

@@ -1,6 +1,6 @@
 package memtable
 
-import "github.com/stoatdb/stoat/internal/vfs"
+import "github.com/stoatdb/stoat/vfs"
 
 // offHeap is memory as databases use it.
 type offHeap struct{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/hostile"
+	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
 // Who only passes a record holds a frame of it at most.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 const testSalt = 0x5a17_0123_4567_89ab

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/script"
+	"github.com/stoatdb/stoat/internal/testing/script"
 )
 
 // TestChooseScripts runs the cases in testdata/choose. A line is a file: its

@@ -14,8 +14,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/noise"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // The benchmarks use keys of 22 bytes and values of 128 bytes that do not

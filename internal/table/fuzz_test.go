@@ -9,7 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
-	"github.com/stoatdb/stoat/internal/dose"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
 // reseal gives a damaged table checksums that fit, as somebody would who

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/codec"
-	"github.com/stoatdb/stoat/internal/dose"
-	"github.com/stoatdb/stoat/internal/hostile"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
 // Lengths, counts and offsets are held against the size of the file before

@@ -2,7 +2,7 @@ package table
 
 import (
 	"github.com/stoatdb/stoat/internal/scratch"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // writeSize is the size of the writes that a table is made with.

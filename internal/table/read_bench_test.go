@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // An entrySize is the lengths of keys and values in a benchmark of whole

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/residency"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // ReaderOptions say how a table is read.

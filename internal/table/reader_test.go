@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 // manyEntries returns entries whose keys are the numbers from 0 on, even ones

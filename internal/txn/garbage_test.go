@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/hostile"
+	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
 // Lengths and counts are held against what is left of a transaction before

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A fileHeader begins every value file. Little-endian:

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/hostile"
+	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
 // Lengths, counts and offsets are held against the size of the file before

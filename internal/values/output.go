@@ -3,7 +3,7 @@ package values
 import (
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/scratch"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // writeSize is the size of the buffer that a file is written through.

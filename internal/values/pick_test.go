@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/script"
+	"github.com/stoatdb/stoat/internal/testing/script"
 )
 
 // TestPickScripts runs the cases in testdata/pick. A line is a file: its

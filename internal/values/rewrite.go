@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A Live is a record that something refers to.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/scratch"
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // windowSize is the size of the reads of who goes through a whole file. It

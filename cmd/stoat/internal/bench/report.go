@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/vfs"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A report is written row by row, as the results come in.

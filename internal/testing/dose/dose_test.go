@@ -63,7 +63,7 @@ func TestFailureWithoutTargetPrintsAGoTest(t *testing.T) {
 		got := r.end()
 		for _, want := range []string{
 			"reproduce: go test -count=1 ",
-			"-run '^TestFailureWithoutTargetPrintsAGoTest$/^sub$' github.com/stoatdb/stoat/internal/dose -args ",
+			"-run '^TestFailureWithoutTargetPrintsAGoTest$/^sub$' github.com/stoatdb/stoat/internal/testing/dose -args ",
 			fmt.Sprintf("-stoat.seed=%d", seed),
 		} {
 			if !strings.Contains(got, want) {

@@ -24,7 +24,7 @@ func TestModuleKeepsItsShape(t *testing.T) {
 // moduleRoot returns the directory of go.mod above this package.
 func moduleRoot(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	dir, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

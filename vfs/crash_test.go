@@ -28,7 +28,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat with: go test ./internal/vfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
+					t.Logf("repeat with: go test ./vfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
 				}
 			}()
 			test(t, testRand(seed))

@@ -16,31 +16,31 @@ var Stoat = Shape{
 	Module: Module,
 
 	Floors: map[string]int{
-		"internal/invariant": 0,
-		"internal/dose":      0,
-		"internal/hostile":   0,
-		"internal/layers":    0,
-		"internal/mutant":    0,
-		"internal/noise":     0,
-		"internal/script":    0,
+		"internal/invariant":       0,
+		"internal/testing/dose":    0,
+		"internal/testing/hostile": 0,
+		"internal/testing/layers":  0,
+		"internal/mutant":          0,
+		"internal/testing/noise":   0,
+		"internal/testing/script":  0,
 
 		"internal/base":    1,
 		"internal/scratch": 1,
-		"internal/vfs":     1,
+		"vfs":              1,
 
-		"internal/block":     2,
-		"internal/cache":     2,
-		"internal/codec":     2,
-		"internal/filter":    2,
-		"internal/histogram": 2,
-		"internal/isolation": 2,
-		"internal/iter":      2,
-		"internal/memtable":  2,
-		"internal/model":     2,
-		"internal/rangedel":  2,
-		"internal/record":    2,
-		"internal/residency": 2,
-		"internal/txn":       2,
+		"internal/block":             2,
+		"internal/cache":             2,
+		"internal/codec":             2,
+		"internal/filter":            2,
+		"internal/histogram":         2,
+		"internal/testing/isolation": 2,
+		"internal/iter":              2,
+		"internal/memtable":          2,
+		"internal/testing/model":     2,
+		"internal/rangedel":          2,
+		"internal/record":            2,
+		"internal/residency":         2,
+		"internal/txn":               2,
 
 		"internal/log":      3,
 		"internal/manifest": 3,
@@ -68,13 +68,13 @@ var Stoat = Shape{
 	},
 
 	TestSupport: []string{
-		"internal/dose",
-		"internal/hostile",
-		"internal/isolation",
-		"internal/layers",
-		"internal/model",
-		"internal/noise",
-		"internal/script",
+		"internal/testing/dose",
+		"internal/testing/hostile",
+		"internal/testing/isolation",
+		"internal/testing/layers",
+		"internal/testing/model",
+		"internal/testing/noise",
+		"internal/testing/script",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can
@@ -82,19 +82,19 @@ var Stoat = Shape{
 	// with another name (Glob, Walk and EvalSymlinks read the disk).
 	Guarded: map[string][]string{
 		"io/ioutil":                     {},
-		"os":                            {"internal/vfs", "internal/script", "cmd/stoat", "cmd/stoat/internal/bench"},
+		"os":                            {"vfs", "internal/testing/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"os/exec":                       {},
 		"os/signal":                     {"cmd/stoat"},
 		"os/user":                       {},
-		"path/filepath":                 {"internal/vfs", "internal/script", "cmd/stoat", "cmd/stoat/internal/bench"},
+		"path/filepath":                 {"vfs", "internal/testing/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"plugin":                        {},
-		"syscall":                       {"internal/vfs", "cmd/stoat"}, // the command has the name of a signal from it
-		"unsafe":                        {"internal/memtable", "internal/txn", "internal/vfs"},
+		"syscall":                       {"vfs", "cmd/stoat"}, // the command has the name of a signal from it
+		"unsafe":                        {"internal/memtable", "internal/txn", "vfs"},
 		"C":                             {},
 		"math/rand":                     {},
 		"math/rand/v2":                  {Anyone}, // its generators are values with a seed
 		"github.com/klauspost/compress": {"internal/codec"},
-		"golang.org/x/sys":              {"internal/vfs"},
+		"golang.org/x/sys":              {"vfs"},
 		"github.com/zeebo/xxh3":         {"internal/base"},
 	},
 
@@ -103,10 +103,10 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/layers"},
-		"os/exec":       {".", "cmd/stoat", "internal/vfs"},
+		"os":            {".", "internal/testing/layers"},
+		"os/exec":       {".", "cmd/stoat", "vfs"},
 		"os/signal":     {"."},
-		"path/filepath": {".", "internal/layers"},
+		"path/filepath": {".", "internal/testing/layers"},
 		"syscall":       {".", "cmd/stoat"},
 		"unsafe":        {"."},
 	},

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/noise"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
 // An oracle watches a disk and tells whether a crash state of it is legal. It
