@@ -96,37 +96,3 @@ func (c *iteratorCore) coverAnew() error {
 	c.begin()
 	return nil
 }
-
-// withoutHidden returns the tables of a merge without those in which range
-// deletions of the merge hide everything from everybody: none of it would stay,
-// and so it need not be read. oldest is the oldest snapshot.
-func withoutHidden(inputs [manifest.Levels][]*manifest.Table, by *rangedel.List, oldest base.SeqNum) (rest [manifest.Levels][]*manifest.Table) {
-	var c rangedel.Cursor
-	c.Init(false)
-	c.Add(by, oldest, 0)
-	for level, tables := range inputs {
-		for _, t := range tables {
-			if c.Empty() || !hidden(&c, t) {
-				rest[level] = append(rest[level], t)
-			}
-		}
-	}
-	return rest
-}
-
-// hidden reports whether deletions newer than all of t cover all of it. Its own
-// range deletions are then of no use to anybody either.
-func hidden(by iter.Cover, t *manifest.Table) bool {
-	key := t.Smallest
-	for {
-		seq, until := by.At(key)
-		if seq <= t.LargestSeq {
-			return false
-		}
-		invariant.Check(until != nil, "a range deletion of %q without an end", key)
-		if order := bytes.Compare(until, t.Largest); order > 0 || order == 0 && t.LargestExclusive {
-			return true
-		}
-		key = until
-	}
-}

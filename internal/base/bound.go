@@ -48,3 +48,6 @@ func BoundString(bound []byte) string {
 	}
 	return fmt.Sprintf("%.80q", bound)
 }
+
+// FirstKey is the smallest key that there can be. The caller must not change it.
+var FirstKey = []byte{0}
