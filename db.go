@@ -108,8 +108,7 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 // endView ends the transaction of a View, and then releases its slot.
 func (d *DB) endView(tx *Txn, slot *readerSlot) {
 	if !tx.end() {
-		// fn, or a goroutine that fn should have waited for, has ended the
-		// transaction, and may still be about to empty the state.
+		// A goroutine that fn should have waited for may still use the state.
 		slot.Data.state = nil
 	}
 	d.release(slot)

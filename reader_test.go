@@ -336,6 +336,28 @@ func TestValuesExpireBesideACheck(t *testing.T) {
 	})
 }
 
+// A goroutine that ends the transaction of a View may still be at work when the
+// View returns.
+func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T) {
+	t.Parallel()
+	db := openStill(t) // all Views on one goroutine have the same slot
+	state := func(fn func(tx *Txn)) (s *txnState) {
+		mustOK(t, db.View(func(tx *Txn) error {
+			s = tx.state
+			fn(tx)
+			return nil
+		}))
+		return s
+	}
+	first := state(func(*Txn) {})
+	ended := state((*Txn).Discard)
+	written := state(func(tx *Txn) { tx.state.decoded.Alloc(1) })
+	last := state(func(*Txn) {})
+	if first != ended || ended == written || written == last {
+		t.Errorf("states %p, %p, %p and %p: want three, the first one twice", first, ended, written, last)
+	}
+}
+
 // Nobody may open it for writing again, and so delete what it has left.
 func TestCloseDeletesWhatItsLastReadersKept(t *testing.T) {
 	t.Parallel()

@@ -85,8 +85,9 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	tx.view = d.confirm(slot, v)
 }
 
-// end lets go of everything the transaction holds. It reports false if another
-// call has ended the transaction, or is about to.
+// end lets go of everything the transaction holds, unless another call has done so
+// or is about to. It reports whether its state is empty for sure, so that another
+// transaction may have it.
 func (tx *Txn) end() bool {
 	was := tx.status.Swap(txnEnded)
 	if was == txnEnded {
@@ -96,7 +97,7 @@ func (tx *Txn) end() bool {
 	if was == txnLending {
 		s.closeAll()
 	}
-	s.decoded.Reset()
+	empty := s.decoded.Reset()
 	tx.view, s.ctx = nil, nil
 	if w := s.writes; w != nil {
 		s.writes = nil
@@ -106,7 +107,7 @@ func (tx *Txn) end() bool {
 		s.slot = nil
 		tx.db.release(slot)
 	}
-	return true
+	return empty
 }
 
 // ended reports whether the transaction has ended. Then nothing of its state is
@@ -246,6 +247,7 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 	}
 	own := tx.state.decoded.Alloc(len(key)) // the caller may reuse key at once
 	copy(own, key)
+	tx.state.decoded.Filled(len(own))
 	return Item{tx: tx, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
 }
 
