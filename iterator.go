@@ -130,14 +130,14 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 // work with yet, and working held. Like the transaction, the Iterator never becomes
 // another one: only its core does.
 func (tx *Txn) lendIterator() (*Iterator, error) {
-	if err := tx.check(); err != nil {
-		return nil, err
-	}
 	if !tx.lockOpen() {
 		return nil, ErrTxnDone
 	}
 	open := &tx.state.open
 	defer open.Unlock()
+	if err := tx.check(); err != nil {
+		return nil, err
+	}
 	it := &Iterator{tx: tx}
 	it.working.Lock()
 	open.iterators = append(open.iterators, it)

@@ -28,7 +28,7 @@ type Txn struct {
 	view   *view         // nil once the transaction has ended
 	seq    base.SeqNum   // the snapshot
 	now    atomic.Uint64 // the transaction's time in milliseconds, 0 until it is asked for
-	status atomic.Uint32 // a txnStatus
+	status atomic.Uint32 // txnOpen, txnLending or txnEnded
 }
 
 // The status of a transaction only grows.
