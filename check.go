@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
@@ -67,7 +68,7 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	defer d.release(slot)
 	files := tree.New(d.treeOptions())
 	report := new(CheckReport)
-	err = guard(func() (err error) {
+	err = fault.Guard(func() (err error) {
 		report, err = check.Run(check.Options{
 			State:     state,
 			OpenTable: files.Open, OpenValues: files.OpenValues,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -239,7 +240,7 @@ func (c *collection) rewriteFiles() {
 		old := c.queue[0]
 		c.queue = c.queue[1:]
 		c.mu.Unlock()
-		err := guard(func() error { return c.rewrite(old) })
+		err := fault.Guard(func() error { return c.rewrite(old) })
 		if f, ok := c.db.manifest.State().Version.Value(old.Num); ok {
 			c.db.room.copied(f.Live, err)
 		}

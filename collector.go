@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/values"
@@ -83,7 +84,7 @@ func (d *DB) collectStep() error {
 	for did := false; ; did = true {
 		now, _ := d.calm()
 		var due bool
-		if err := guard(func() (err error) { due, err = d.tidyValues(now == idling, &known); return err }); err != nil {
+		if err := fault.Guard(func() (err error) { due, err = d.tidyValues(now == idling, &known); return err }); err != nil {
 			d.room.rests(collectionRests)
 			d.backgroundFailed(err)
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -82,7 +83,7 @@ func (d *DB) reclaim(ctx context.Context, name string, c compaction, run func(*c
 	c.stop, c.end = func() error { return interrupted(ctx) }, ctx.Done()
 	c.upTo = d.lastVersion()
 	if err = d.flushAll(ctx); err == nil {
-		err = guard(func() error { return run(&c) })
+		err = fault.Guard(func() error { return run(&c) })
 	}
 	if err == nil {
 		err = c.sweep()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -74,7 +75,7 @@ func (d *DB) load(edit *manifest.Edit) {
 	if len(edit.AddTables) == 0 || d.closed.Load() {
 		return
 	}
-	_ = guard(func() error { // whoever reads a page that is lost is told
+	_ = fault.Guard(func() error { // whoever reads a page that is lost is told
 		d.tables.Load(edit.AddTables, edit.DropTables, d.pagesBudget(d.readersBytes()), d.closed.Load)
 		return nil
 	})
@@ -193,7 +194,7 @@ func (d *DB) compactStep() (again time.Duration, err error) {
 		}
 		damaged := len(d.damaged.all())
 		var due bool
-		if err := guard(func() (err error) {
+		if err := fault.Guard(func() (err error) {
 			if due, err = d.tidy(now); !due && now == idling {
 				due, err = d.gatherIdle()
 			}
@@ -303,7 +304,7 @@ func (d *DB) compactTelling(plan compact.Plan, stop func() error, tell func(move
 		edit.AddTables = plan.Moved()
 	default:
 		// A fault in the mapping of an input must not keep what was begun.
-		err := guard(func() (err error) { result, err = d.merge(&plan, d.newTableFile, &moved, stop); return err })
+		err := fault.Guard(func() (err error) { result, err = d.merge(&plan, d.newTableFile, &moved, stop); return err })
 		if err != nil {
 			d.damaged.note(&plan, err)
 			d.removeOutput(result)

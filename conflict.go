@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
@@ -51,7 +52,7 @@ func (d *DB) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 		}
 	}
 	hit := false
-	err := guard(func() (err error) { hit, err = v.tree.Conflicts(reads, since); return err })
+	err := fault.Guard(func() (err error) { hit, err = v.tree.Conflicts(reads, since); return err })
 	return hit, err
 }
 

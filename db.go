@@ -86,12 +86,8 @@ type DB struct {
 // before it began. It returns what fn returns. The transaction, its iterators
 // and the bytes it lent end with fn and must not be used after it.
 //
-// Who uses the transaction or an iterator after it gets ErrTxnDone, with one
-// exception: as View allocates nothing, their memory serves later Views, at the
-// earliest the eighth, some hundred times in all. Used while one of these runs, they
-// are that one's. Items tell always. Transactions of Begin, Update and ViewContext
-// are never used again, and with the build tag "invariants" those of View are not
-// either, so that tests find every such use.
+// A transaction or an iterator used after its View has ended answers ErrTxnDone,
+// and so does an Item.
 //
 // A read-only transaction may be used by several goroutines at once, as long
 // as they end before fn returns.
@@ -100,14 +96,22 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 	if err != nil {
 		return err
 	}
-	tx := slot.Data.viewTxn()
+	if slot.Data.state == nil {
+		slot.Data.state = new(txnState)
+	}
+	tx := &Txn{state: slot.Data.state}
 	tx.begin(d, slot)
-	// Whatever fn did, the slot and the transaction in it are nobody else's
-	// before this.
-	tx.slot = nil
-	defer d.release(slot)
-	defer tx.end()
+	defer d.endView(tx, slot)
 	return guardRead(tx, fn)
+}
+
+// endView ends the transaction of a View, and then releases its slot.
+func (d *DB) endView(tx *Txn, slot *readerSlot) {
+	if !tx.end() {
+		// A goroutine that fn should have waited for may still use the state.
+		slot.Data.state = nil
+	}
+	d.release(slot)
 }
 
 // ViewContext is View with a context: once ctx is done, the transaction's
@@ -184,13 +188,14 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx := new(Txn)
+	tx := newTxn()
+	tx.state.slot = slot
 	tx.begin(d, slot)
 	if ctx.Done() != nil {
-		tx.ctx = ctx
+		tx.state.ctx = ctx
 	}
 	if mode == ReadWrite {
-		tx.writes = d.newWriteSet()
+		tx.state.writes = d.newWriteSet()
 	}
 	return tx, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -91,7 +92,7 @@ func (d *DB) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int
 	}
 	defer d.release(slot)
 	v := d.pin(slot).tree
-	_ = guard(func() error {
+	_ = fault.Guard(func() error {
 		hidden = d.hiddenByKeys(v, t, 1+count/deletionsSamples)
 		return nil
 	})
@@ -102,7 +103,7 @@ func (d *DB) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int
 	var ranges rangedel.Cursor
 	ranges.Init(false)
 	t.AddDeletions(&ranges, base.SeqNumMax)
-	_ = guard(func() error {
+	_ = fault.Guard(func() error {
 		walk.overAll(&ranges)
 		return nil
 	})

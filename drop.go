@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -69,7 +70,7 @@ func (d *DB) collectDue(ctx context.Context) error {
 	// while others overwrite.
 	c := compaction{db: d, stop: func() error { return interrupted(ctx) }, end: ctx.Done(),
 		next: base.FileNum(d.nextFile.Load())}
-	err = guard(func() error {
+	err = fault.Guard(func() error {
 		return c.each(&d.collecting, func() (bool, error) {
 			v := d.manifest.State().Version
 			h := d.pickCollection(values.Idle).without(func(choice values.Choice) bool {

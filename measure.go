@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
@@ -42,7 +43,7 @@ func (d *DB) measure(plan *compact.Plan, most int64) (bytes int64, err error) {
 	newFile := func() (compact.NewFile, error) {
 		return compact.NewFile{File: &measuredFile{all: &bytes, most: most}, Salt: rand.Uint64()}, nil
 	}
-	err = guard(func() error {
+	err = fault.Guard(func() error {
 		_, err := d.merge(plan, newFile, &moving{placement: placement{db: d}}, d.stopped)
 		return err
 	})

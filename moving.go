@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/values"
@@ -134,7 +135,7 @@ func (m *moving) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, e
 	}
 	var to values.Pointer
 	// Where a remap leads is read from a mapping, which may fault.
-	if err = guard(func() error {
+	if err = fault.Guard(func() error {
 		from, err := m.source(p.File)
 		if err == nil {
 			err = m.ready(p.Length)

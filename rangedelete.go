@@ -35,7 +35,7 @@ func (tx *Txn) DeleteRange(lo, hi []byte) error {
 		return nil // and never a hi of no bytes, which has a meaning below
 	}
 	m := base.Meta{Kind: base.KindDeleteRange}
-	return tx.writes.pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
+	return tx.state.writes.pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
 }
 
 var firstKey = []byte{0}
@@ -45,7 +45,7 @@ func (tx *Txn) checkWrite() error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if tx.writes == nil {
+	if tx.state.writes == nil {
 		return ErrReadOnly
 	}
 	return nil
@@ -60,7 +60,7 @@ func (c *iteratorCore) cover() error {
 		t.AddDeletions(&c.deletions, at)
 	}
 	c.own = 0
-	if w := c.tx.writes; w != nil {
+	if w := c.tx.state.writes; w != nil {
 		c.own = w.pending.Len()
 		w.pending.AddDeletions(&c.deletions, at)
 	}

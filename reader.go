@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/txn"
@@ -39,39 +38,12 @@ type reader struct {
 	// awaited says that the mark keeps garbage, and that whoever stores another, or
 	// ends, is to wake the sweeper.
 	awaited atomic.Bool
-	views   *viewTxns // of who has the slot for a View; nil before the first
+	// state is what Views that hold the slot use one after the other. It is nil
+	// before the first.
+	state *txnState
 }
 
 type readerSlot = txn.Slot[reader]
-
-// The transactions of Views are used again, so that a View allocates nothing. Each
-// has a rest, while seven others have their turn, and in the end all of them are
-// left to the garbage collector. So one that somebody has kept beyond the end of
-// its View is hardly ever another's when he uses it, and says that it has ended.
-type viewTxns struct {
-	turn uint
-	txns [viewTxnCount]Txn
-}
-
-const (
-	viewTxnCount = 8
-	viewTurns    = 512 * viewTxnCount
-)
-
-// viewTxn returns the transaction for a View. The caller holds the slot of r.
-func (r *reader) viewTxn() *Txn {
-	if invariant.Enabled {
-		return new(Txn) // a stale use must not meet a later transaction
-	}
-	v := r.views
-	if v == nil || v.turn == viewTurns {
-		v = new(viewTxns)
-		r.views = v
-	}
-	tx := &v.txns[v.turn%viewTxnCount]
-	v.turn++
-	return tx
-}
 
 // A mark tells of a view what it may hold, without keeping it in memory.
 type mark struct {

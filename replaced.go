@@ -1,6 +1,9 @@
 package stoat
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+)
 
 // replacedSamples is about of how many of the values of a flush it is looked up
 // whether they replace others. One look costs a microsecond, or a read of the
@@ -34,7 +37,7 @@ func (s *replacedSample) see(d *DB, key []byte) {
 	}
 	defer d.release(slot)
 	replaces := false
-	if guard(func() error { // the flusher reads no other mapped bytes
+	if fault.Guard(func() error { // the flusher reads no other mapped bytes
 		_, m, _, ok, err := d.pin(slot).tree.Get(key, base.Hash(key, d.hashSeed), base.SeqNumMax, nil)
 		replaces = ok && m.Kind == base.KindPointer
 		return err

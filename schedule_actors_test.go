@@ -39,14 +39,15 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 			return nil, err
 		}
 	}
-	tx := new(Txn)
+	tx := newTxn()
+	tx.state.slot = slot
 	tx.begin(w.db, slot)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
 	}
 	if write {
-		tx.writes = w.db.newWriteSet()
+		tx.state.writes = w.db.newWriteSet()
 	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
 	t.mt.NowMs = tx.nowMs()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
@@ -113,7 +114,7 @@ func (r *roomReader) keep(bytes int64) {
 // gets a file of its own. A transaction that has much in memory already takes
 // only short values there as well.
 func (tx *Txn) streamedFrom() int64 {
-	if o := &tx.db.opts; tx.writes.large < o.MemtableSize {
+	if o := &tx.db.opts; tx.state.writes.large < o.MemtableSize {
 		return o.apartMin()
 	}
 	return min(tx.db.opts.LargeValueThreshold, tx.db.opts.apartMin())
@@ -132,9 +133,9 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 		tx.db.removeStreamed(s.file.File)
 		return err
 	}
-	tx.writes.adds = true
-	tx.writes.streams = append(tx.writes.streams, s)
-	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
+	tx.state.writes.adds = true
+	tx.state.writes.streams = append(tx.state.writes.streams, s)
+	return tx.state.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // stream writes what r reads into a value file. Nothing is left of that after an
@@ -189,7 +190,7 @@ func writeStream(file vfs.File, o values.WriterOptions, key []byte, r io.Reader)
 // streamOf returns the reader of a value that the transaction itself was given
 // as a reader.
 func (tx *Txn) streamOf(p values.Pointer) (*values.Reader, error) {
-	for _, s := range tx.writes.streams {
+	for _, s := range tx.state.writes.streams {
 		if s.file.Num != p.File {
 			continue
 		}
@@ -214,7 +215,7 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 	var r *values.Reader
 	view := tx.view
 	switch own := seq == 0 || seq > base.SeqNumMax; {
-	case own && tx.writes != nil:
+	case own && tx.state.writes != nil:
 		r, err = tx.streamOf(p)
 	case view != nil:
 		r, err = view.tree.Values(p.File)
@@ -240,9 +241,7 @@ func (i Item) reader() (value io.ReadSeeker, err error) {
 		v, err := i.ValueCopy(nil)
 		return bytes.NewReader(v), err
 	}
-	if !guarded() {
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err)
 	r, p, err := i.tx.valueReader(i.entry.Value, i.entry.Seq)
 	if err != nil {
 		return nil, err

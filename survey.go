@@ -136,7 +136,7 @@ func (l *liveValues) writeBack(d *DB) error {
 			if err != nil {
 				return err
 			}
-			value, err := r.Get(live.Pointer, live.Key, live.Seq, &tx.decoded)
+			value, err := r.Get(live.Pointer, live.Key, live.Seq, &tx.state.decoded)
 			if err == nil {
 				err = tx.Set(live.Key, value)
 			}

@@ -11,40 +11,68 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
 // writes that Commit makes visible to others in one step, or Discard forgets.
+//
+// A Txn belongs to one transaction for good: once that has ended, the Txn answers
+// ErrTxnDone. So a View allocates a Txn, which has 48 bytes, and takes the rest of
+// what a transaction needs from its slot.
 type Txn struct {
 	db     *DB
-	slot   *readerSlot // released at the end; nil in a View, which does that itself
-	view   *view
-	seq    base.SeqNum // the snapshot
-	ctx    context.Context
-	writes *writeSet // nil in a read-only transaction
-	done   bool
-	turn   uint32 // how often it was begun: those of Views are used again
-
-	decoded   codec.Arena // what was compressed
-	commitSeq base.SeqNum
-	now       atomic.Uint64 // the transaction's time, 0 until it is asked for
-
-	open struct {
-		sync.Mutex
-		iterators []*Iterator
-		first     Iterator
-		lentFirst bool
-		lent      [][]byte // spoiled at the end, with invariants only
-		loops     int      // how many of All, Prefix and Range are under way
-		loopErr   error
-	}
+	state  *txnState
+	view   *view         // nil once the transaction has ended
+	seq    base.SeqNum   // the snapshot
+	now    atomic.Uint64 // the transaction's time in milliseconds, 0 until it is asked for
+	status atomic.Uint32 // txnOpen, txnLending or txnEnded
 }
 
+// The status of a transaction only grows.
+const (
+	txnOpen    = iota
+	txnLending // and has opened an iterator, begun a loop, or lent a copy
+	txnEnded
+)
+
+// A txnState is what a transaction has beside its Txn. Transactions of Begin have
+// their own. Those of Views use that of their slot, one after the other, so that
+// only a transaction that has not ended may look at it.
+type txnState struct {
+	slot      *readerSlot // released at the end; nil in a View, which does that itself
+	ctx       context.Context
+	writes    *writeSet // nil in a read-only transaction
+	commitSeq base.SeqNum
+	decoded   codec.Arena // what was compressed
+
+	open openState
+}
+
+// An openState is what the end of a transaction closes, and empties.
+type openState struct {
+	sync.Mutex
+	iterators []*Iterator
+	lent      [][]byte // spoiled at the end, with invariants only
+	loops     int      // how many of All, Prefix and Range are under way
+	loopErr   error
+}
+
+// newTxn returns a transaction that has its own state.
+func newTxn() *Txn {
+	both := new(struct {
+		tx    Txn
+		state txnState
+	})
+	both.tx.state = &both.state
+	return &both.tx
+}
+
+// begin gives the transaction the snapshot of slot. Its state has been set.
 func (tx *Txn) begin(d *DB, slot *readerSlot) {
-	tx.db, tx.slot = d, slot
-	tx.turn++
+	tx.db = d
 	tx.seq = slot.Seq()
 	if mutant.On(mutant.SnapshotOffByOne) {
 		tx.seq++
@@ -55,45 +83,60 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	v := d.view.Load() // after the slot: it holds all that the snapshot sees
 	d.at(pointLoaded)
 	tx.view = d.confirm(slot, v)
-	tx.done, tx.open.loops, tx.open.loopErr, tx.open.lentFirst = false, 0, nil, false
-	tx.now.Store(0)
 }
 
-// end lets go of everything the transaction holds.
-func (tx *Txn) end() {
-	if tx.done {
-		return
+// end lets go of everything the transaction holds, unless another call has done so
+// or is about to. It reports whether its state is empty for sure, so that another
+// transaction may have it.
+func (tx *Txn) end() bool {
+	was := tx.status.Swap(txnEnded)
+	if was == txnEnded {
+		return false
 	}
-	if invariant.Enabled || tx.open.lentFirst {
-		tx.closeIterators(true)
-	} else {
-		tx.done = true
+	s := tx.state
+	if was == txnLending {
+		s.closeAll()
 	}
-	tx.decoded.Reset()
-	tx.view, tx.ctx = nil, nil
-	if w := tx.writes; w != nil {
-		tx.writes = nil
+	empty := s.decoded.Reset()
+	tx.view, s.ctx = nil, nil
+	if w := s.writes; w != nil {
+		s.writes = nil
 		tx.db.freeWriteSet(w)
 	}
-	if slot := tx.slot; slot != nil {
-		tx.slot = nil
+	if slot := s.slot; slot != nil {
+		s.slot = nil
 		tx.db.release(slot)
 	}
+	return empty
 }
 
-// closeIterators closes those that are open, and ends the transaction for its
-// users if done is set. A goroutine that should have ended before may be opening
-// and closing iterators all the while: each of its iterators is closed here, or by
-// itself, or refused.
-func (tx *Txn) closeIterators(done bool) {
-	open := &tx.open
+// ended reports whether the transaction has ended. Then nothing of its state is
+// its own.
+func (tx *Txn) ended() bool { return tx.status.Load() == txnEnded }
+
+// lockOpen locks what the end of the transaction closes, and reports true, unless
+// the transaction has ended. A goroutine that should have ended before may call it
+// at any time: the end either waits for its Unlock, or it is refused.
+func (tx *Txn) lockOpen() bool {
+	open := &tx.state.open
 	open.Lock()
-	tx.done = done
+	tx.status.CompareAndSwap(txnOpen, txnLending)
+	if tx.ended() {
+		open.Unlock()
+		return false
+	}
+	return true
+}
+
+// closeAll closes the open iterators, and ends what was lent and the loops.
+func (s *txnState) closeAll() {
+	open := &s.open
+	open.Lock()
 	iterators, lent := open.iterators, open.lent
 	if len(iterators) > 0 {
 		open.iterators = nil
 	}
-	open.lent = nil
+	open.lent, open.loops, open.loopErr = nil, 0, nil
 	open.Unlock()
 	for _, it := range iterators {
 		it.closeAtEnd()
@@ -113,31 +156,32 @@ func (tx *Txn) lend(b []byte) []byte {
 	if err != nil {
 		return b // who looks at it meets the fault
 	}
-	tx.open.Lock()
-	tx.open.lent = append(tx.open.lent, c)
-	tx.open.Unlock()
+	if tx.lockOpen() {
+		defer tx.state.open.Unlock()
+		tx.state.open.lent = append(tx.state.open.lent, c)
+	}
 	return c
 }
 
 // check reports why the transaction can not be used.
 func (tx *Txn) check() error {
 	switch {
-	case tx.done:
+	case tx.ended():
 		return ErrTxnDone
 	case tx.db.closed.Load():
 		return ErrClosed
-	case tx.ctx != nil:
-		return tx.ctx.Err()
+	case tx.state.ctx != nil:
+		return tx.state.ctx.Err()
 	}
 	return nil
 }
 
 // context returns the context of the transaction.
 func (tx *Txn) context() context.Context {
-	if tx.ctx == nil {
+	if tx.state.ctx == nil {
 		return context.Background()
 	}
-	return tx.ctx
+	return tx.state.ctx
 }
 
 // nowMs is the time by which this transaction judges expiry, the same from
@@ -156,14 +200,17 @@ func (tx *Txn) ReadVersion() uint64 { return uint64(tx.seq) }
 // CommitVersion returns the version of the transaction's writes after a
 // successful Commit, and 0 before that, if nothing was written, and after
 // CommitAsync.
-func (tx *Txn) CommitVersion() uint64 { return uint64(tx.commitSeq) }
+func (tx *Txn) CommitVersion() uint64 { return uint64(tx.state.commitSeq) }
 
 // Err returns the error that ended the last loop over All, Prefix or Range
-// early, or nil. Of loops that run at once, it is the first error of any.
+// early, or nil. Of loops that run at once, it is the first error of any. Once the
+// transaction has ended, Err returns ErrTxnDone.
 func (tx *Txn) Err() error {
-	tx.open.Lock()
-	defer tx.open.Unlock()
-	return tx.open.loopErr
+	if !tx.lockOpen() {
+		return ErrTxnDone
+	}
+	defer tx.state.open.Unlock()
+	return tx.state.open.loopErr
 }
 
 // Get returns the value of key, or ErrNotFound. The bytes are borrowed until
@@ -198,21 +245,20 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	own := tx.decoded.Alloc(len(key)) // the caller may reuse key at once
+	own := tx.state.decoded.Alloc(len(key)) // the caller may reuse key at once
 	copy(own, key)
-	return Item{tx: tx, turn: tx.turn, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
+	tx.state.decoded.Filled(len(own))
+	return Item{tx: tx, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
 }
 
 // fetch returns the value of an entry of base.KindPointer.
 func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
-	if !guarded() { // the pointer is borrowed, too
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err) // the pointer is borrowed, too
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err
 	}
-	return r.Get(p, key, seq, &tx.decoded)
+	return r.Get(p, key, seq, &tx.state.decoded)
 }
 
 // Has reports whether key has a value.
@@ -240,7 +286,7 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 		return nil, base.Meta{}, 0, ErrTxnDone // it has just ended, under somebody's hands
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
-	if w := tx.writes; w != nil {
+	if w := tx.state.writes; w != nil {
 		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
 				return tx.show(v, m, 0) // by which show knows it
@@ -389,7 +435,7 @@ func (tx *Txn) writable(key []byte) error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if tx.writes == nil {
+	if tx.state.writes == nil {
 		return ErrReadOnly
 	}
 	return checkKey(key)
@@ -402,11 +448,11 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 	if uint64(len(value)) > MaxValueSize {
 		return fmt.Errorf("%w: %d bytes, of at most %d", ErrValueTooLarge, len(value), uint64(MaxValueSize))
 	}
-	tx.writes.adds = tx.writes.adds || m.Kind != base.KindDelete
+	tx.state.writes.adds = tx.state.writes.adds || m.Kind != base.KindDelete
 	if int64(len(value)) >= tx.db.opts.LargeValueThreshold {
-		tx.writes.large += int64(len(value))
+		tx.state.writes.large += int64(len(value))
 	}
-	return tx.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
+	return tx.state.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // Discard ends the transaction without writing anything. After Commit or
@@ -431,7 +477,7 @@ func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 // After any other error nothing was written either, except after ErrFailed: then
 // the transaction may be there, as a whole, when the database is opened again.
 func (tx *Txn) Commit(opts ...CommitOption) error {
-	if tx.done {
+	if tx.ended() {
 		return ErrTxnDone
 	}
 	defer tx.end()
@@ -439,9 +485,9 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.closeIterators(false) // they tell what they have read, which the pipeline may replace
-	r.keep(&tx.slot)
-	w := tx.writes
+	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
+	r.keep(&tx.state.slot)
+	w := tx.state.writes
 	w.turn++
 	measured, started := r.sync || w.turn%sampleBuffered == 0, time.Time{}
 	if measured {
@@ -453,7 +499,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if measured {
 		tx.db.work.committed(time.Since(started), r.sync)
 	}
-	tx.commitSeq = r.seq
+	tx.state.commitSeq = r.seq
 	return nil
 }
 
@@ -474,7 +520,7 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if done == nil {
 		done = func(error) {}
 	}
-	if tx.done {
+	if tx.ended() {
 		tx.db.commits.tell(done, ErrTxnDone)
 		return
 	}
@@ -486,12 +532,16 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	}
 	// The request goes on as a transaction of its own, so that this one is
 	// ended for its holder whatever the pipeline is doing.
-	tx.closeIterators(false)
-	tx.decoded.Reset()
-	r.keep(&tx.slot)
+	state := tx.state
+	state.closeAll()
+	state.decoded.Reset()
+	r.keep(&state.slot)
 	ctx := tx.context()
-	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
-	tx.done, tx.slot, tx.view, tx.ctx, tx.writes = true, nil, nil, nil, nil
+	own := newTxn()
+	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
+	own.state.slot, own.state.writes = state.slot, state.writes
+	tx.status.Store(txnEnded)
+	tx.view, state.slot, state.ctx, state.writes = nil, nil, nil, nil
 	r.done = func(err error) {
 		own.end()
 		done(err)
@@ -514,7 +564,7 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
 		}
 	}
-	w := tx.writes
+	w := tx.state.writes
 	if w == nil || w.pending.Len() == 0 {
 		return nil, nil
 	}

@@ -16,6 +16,8 @@ func TestAnArenaThatIsResetAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		a.Alloc(1000)
 		a.Alloc(10_000)
+		a.Filled(1000)
+		a.Filled(10_000)
 		a.Reset()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,11 +1,12 @@
-// Package fault turns faults in mapped files into errors.
+// Package fault makes errors of faults in mapped files.
 //
-// Tables and value files are read through mappings. A page that cannot be read
-// faults at the instruction that touches it: the device is lost, or another
-// program truncated the file. This package makes an error of such a fault
-// instead of the end of the process.
+// Bytes of tables and values are read through mappings. A page that cannot be
+// read, because the device is lost or another process cut the file, faults at
+// the instruction that touches it. Unguarded, the fault ends the process. A fault
+// may leave locks held, except those that a deferred call unlocks.
 //
-// Code that may fault must hold locks only through deferred unlocks.
+// A guard belongs to one goroutine. It is cheap to nest: Enter costs a nanosecond
+// on a goroutine that is guarded already, and ten on others.
 package fault
 
 import (
@@ -14,19 +15,21 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A Scope is a stretch of one goroutine in which faults are panics.
+// A Scope is a stretch of a function in which faults are panics. Its value
+// reports whether this scope turned the guard on, so that its Leave turns the
+// guard off.
 type Scope bool
 
-// Enter begins a scope on this goroutine. The caller defers Leave:
+// Enter begins a scope. The caller defers Leave at once:
 //
 //	defer fault.Enter().Leave(&err)
-func Enter() Scope { return Scope(debug.SetPanicOnFault(true)) }
+func Enter() Scope { return Scope(!debug.SetPanicOnFault(true)) }
 
-// Leave ends the scope and stores the error of a fault in *err. Inside another
-// scope it does nothing: the outer scope makes the error. It must be deferred
-// directly, or recover would not see the panic.
-func (inner Scope) Leave(err *error) {
-	if inner {
+// Leave ends the scope, and sets *err if the scope ends by a fault. It must be
+// deferred itself. In a scope within another it does nothing: the outer scope
+// takes the fault.
+func (s Scope) Leave(err *error) {
+	if !s {
 		return
 	}
 	debug.SetPanicOnFault(false)
@@ -35,8 +38,8 @@ func (inner Scope) Leave(err *error) {
 	}
 }
 
-// Guard runs fn and returns the error of a fault in it. It stops a fault also
-// inside another scope, because fn may hold what other goroutines wait for.
+// Guard returns what fn returns, or the error of a fault that ends fn. Unlike a
+// scope it takes the fault also where the goroutine was guarded before.
 func Guard(fn func() error) (err error) {
 	was := debug.SetPanicOnFault(true)
 	defer func() {
@@ -48,8 +51,8 @@ func Guard(fn func() error) (err error) {
 	return fn()
 }
 
-// Of returns the error that a recovered panic stands for. A panic that has
-// nothing to do with a mapping goes on.
+// Of returns the error that a recovered panic stands for. It panics again if the
+// panic is no fault in a mapped file.
 func Of(panicked any) error {
 	err := vfs.MappingFault(panicked)
 	if err == nil {

@@ -31,6 +31,7 @@ var Stoat = Shape{
 		"internal/block":             2,
 		"internal/cache":             2,
 		"internal/codec":             2,
+		"internal/fault":             2,
 		"internal/filter":            2,
 		"internal/histogram":         2,
 		"internal/testing/isolation": 2,
