@@ -27,8 +27,6 @@ var (
 	errNotRegular = errors.New("not a regular file")
 	errNotDir     = errors.New("not a directory")
 	errIsDir      = errors.New("is a directory")
-	errNotEmpty   = errors.New("directory not empty")
-	errReadHandle = errors.New("handle was opened for reading")
 	errInvalid    = errors.New("invalid argument")
 	errBeyondEnd  = errors.New("range lies beyond the end")
 	errSymlink    = errors.New("is a symbolic link")
@@ -44,8 +42,6 @@ type PathError struct {
 	Err error
 	// class is the error of this package that the cause amounts to, or nil.
 	class error
-	// injected says that a Rule made the error.
-	injected bool
 }
 
 // Error gives the operation, the path and the cause.
@@ -56,13 +52,13 @@ func (e *PathError) Unwrap() error { return e.Err }
 
 // Is reports whether target is the class of e.
 func (e *PathError) Is(target error) bool {
-	return e.class != nil && target == e.class || e.injected && target == ErrInjected
+	return e.class != nil && target == e.class
 }
 
-// pathErr wraps err with the operation and the path. io.EOF passes as it is,
+// WrapError wraps err with the operation and the path. io.EOF passes as it is,
 // because readers compare it with ==, and an error that already has a path
 // keeps it.
-func pathErr(op OpKind, path string, err error) error {
+func WrapError(op OpKind, path string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}

@@ -12,26 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMappingsOfOldKernels does not run in parallel, as it plays a kernel
-// that cannot populate mappings, and counts descriptors.
-func TestMappingsOfOldKernels(t *testing.T) {
-	can := canPopulate
-	canPopulate = func() bool { return false }
-	defer func() { canPopulate = can }()
+// TestMapping_TouchReadsWithoutPopulate does not run in parallel, because it
+// replaces what the package knows of the kernel, and counts descriptors.
+func TestMapping_TouchReadsWithoutPopulate(t *testing.T) {
 	fs, before := OS(), openDescriptors(t)
-	testMap(t, fs, t.TempDir())
-	testMapAfterCut(t, fs, t.TempDir())
-	testMappingOutlivesFile(t, fs, t.TempDir())
-	testMappingRanges(t, fs, t.TempDir())
-
-	f := create(t, fs, fs.Join(t.TempDir(), "a"), string(make([]byte, 200_000)))
-	m, err := f.Map(200_000)
-	must(t, err)
-	closeFile(t, f)
-	mapping := m.(*osMapping)
-	must(t, mapping.touch(0, 200_000))
-	wantIs(t, mapping.touch(199_999, 2), io.ErrUnexpectedEOF)
-	closeFile(t, m)
+	WithoutPopulate(func() {
+		f := create(t, fs, fs.Join(t.TempDir(), "a"), string(make([]byte, 200_000)))
+		m, err := f.Map(200_000)
+		must(t, err)
+		closeFile(t, f)
+		mapping := m.(*osMapping)
+		must(t, mapping.touch(0, 200_000))
+		wantIs(t, mapping.touch(199_999, 2), io.ErrUnexpectedEOF)
+		closeFile(t, m)
+	})
 	if after := openDescriptors(t); after != before {
 		t.Fatalf("%d descriptors are open, %d were before", after, before)
 	}
@@ -42,14 +36,15 @@ func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	if !canPopulate() {
 		t.Skip("this kernel cannot populate mappings")
 	}
-	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 3*memPage)))
+	page := int64(pageSize)
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 3*page)))
 	defer closeFile(t, f)
-	m, err := f.Map(3 * memPage)
+	m, err := f.Map(3 * page)
 	must(t, err)
 	defer closeFile(t, m)
 	// What must not happen, to see that it does no harm.
-	must(t, f.Truncate(memPage))
-	wantIs(t, populateOf(m)(2*memPage, memPage), ErrIO)
+	must(t, f.Truncate(page))
+	wantIs(t, populateOf(m)(2*page, page), ErrIO)
 }
 
 // TestPopulateReadsNoMoreThanAsked looks at the page cache: read-ahead around

@@ -37,7 +37,7 @@ func (osFS) Dir(name string) string     { return filepath.Dir(name) }
 func (osFS) Create(name string, _ Category) (File, error) {
 	fd, err := createExclusive(name)
 	if err != nil {
-		return nil, pathErr(OpCreate, name, err)
+		return nil, WrapError(OpCreate, name, err)
 	}
 	return newOSFile(fd, name), nil
 }
@@ -76,7 +76,7 @@ func createExclusive(name string) (int, error) {
 func openExisting(op OpKind, name string, flags int) (File, error) {
 	fd, err := open(name, flags|openFlags, 0)
 	if err != nil {
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	var st unix.Stat_t
 	if err = retryEINTR(func() error { return unix.Fstat(fd, &st) }); err == nil {
@@ -84,7 +84,7 @@ func openExisting(op OpKind, name string, flags int) (File, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd) // nothing was written through it
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	return newOSFile(fd, name), nil
 }
@@ -113,12 +113,12 @@ func open(name string, flags int, mode uint32) (fd int, err error) {
 
 func (osFS) Rename(oldName, newName string) error {
 	err := retryEINTR(func() error { return unix.Rename(oldName, newName) })
-	return pathErr(OpRename, oldName, err)
+	return WrapError(OpRename, oldName, err)
 }
 
 func (osFS) Link(oldName, newName string) error {
 	err := retryEINTR(func() error { return unix.Link(oldName, newName) })
-	return pathErr(OpLink, newName, err)
+	return WrapError(OpLink, newName, err)
 }
 
 func (osFS) Remove(name string) error {
@@ -132,25 +132,25 @@ func (osFS) Remove(name string) error {
 			err = errDir
 		}
 	}
-	return pathErr(OpRemove, name, err)
+	return WrapError(OpRemove, name, err)
 }
 
 func (osFS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	names, err := d.Readdirnames(-1)
 	_ = d.Close() // opened for reading
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
 // causeOf takes the operation and the path off an error of package os, as
-// pathErr adds ours.
+// WrapError adds ours.
 func causeOf(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -167,7 +167,7 @@ func (osFS) Stat(name string) (Info, error) {
 	var st unix.Stat_t
 	err := retryEINTR(func() error { return unix.Stat(name, &st) })
 	if err != nil {
-		return Info{}, pathErr(OpStat, name, err)
+		return Info{}, WrapError(OpStat, name, err)
 	}
 	return Info{
 		Size:      st.Size,
@@ -177,7 +177,7 @@ func (osFS) Stat(name string) (Info, error) {
 }
 
 func (osFS) SyncDir(dir string) error {
-	return pathErr(OpSyncDir, dir, syncDir(dir))
+	return WrapError(OpSyncDir, dir, syncDir(dir))
 }
 
 func syncDir(dir string) error {
@@ -197,7 +197,7 @@ func syncDir(dir string) error {
 
 func (osFS) Free(dir string) (uint64, error) {
 	n, err := freeBytes(dir)
-	return n, pathErr(OpFree, dir, err)
+	return n, WrapError(OpFree, dir, err)
 }
 
 // retryEINTR repeats f while signals interrupt it. The runtime sends signals

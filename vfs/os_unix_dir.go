@@ -19,21 +19,21 @@ func (osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	missing, err := missingDirs(dir)
 	if err != nil {
-		return pathErr(OpMkdir, dir, err)
+		return WrapError(OpMkdir, dir, err)
 	}
 	deepest := dir
 	if len(missing) > 0 {
 		deepest = filepath.Dir(missing[len(missing)-1])
 	}
 	if err := syncExistingParent(deepest); err != nil {
-		return pathErr(OpMkdir, deepest, err)
+		return WrapError(OpMkdir, deepest, err)
 	}
 	for i := len(missing) - 1; i >= 0; i-- {
 		if err := makeDir(missing[i]); err != nil {
-			return pathErr(OpMkdir, missing[i], err)
+			return WrapError(OpMkdir, missing[i], err)
 		}
 		if err := syncDir(filepath.Dir(missing[i])); err != nil {
-			return pathErr(OpMkdir, missing[i], err)
+			return WrapError(OpMkdir, missing[i], err)
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 	for {
 		fd, err := lockDir(dir, unix.LOCK_EX)
 		if err != nil {
-			return nil, pathErr(OpLockDir, dir, err)
+			return nil, WrapError(OpLockDir, dir, err)
 		}
 		var named unix.Stat_t
 		err = retryEINTR(func() error { return unix.Stat(dir, &named) })
@@ -137,7 +137,7 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 		}
 		_ = unlock(fd) // it is of what has another name by now, or none
 		if err != nil {
-			return nil, pathErr(OpLockDir, dir, err)
+			return nil, WrapError(OpLockDir, dir, err)
 		}
 	}
 }
@@ -154,12 +154,12 @@ func isOf(fd int, named *unix.Stat_t) (bool, error) {
 func lockOpened(op OpKind, name string, opened func(string) (int, error), how int) (io.Closer, error) {
 	dir, err := lockDir(filepath.Dir(name), how)
 	if err != nil {
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	file, err := lockFile(name, opened, how)
 	if err != nil {
 		_ = unlock(dir) // the error is that of the file
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	return &lock{dir: dir, file: file}, nil
 }

@@ -56,7 +56,7 @@ func (f *osFile) Close() error {
 	for {
 		n := f.users.Load()
 		if n&1 != 0 {
-			return pathErr(OpClose, f.name, ErrClosed)
+			return WrapError(OpClose, f.name, ErrClosed)
 		}
 		if !f.users.CompareAndSwap(n, n|1) {
 			continue
@@ -67,7 +67,7 @@ func (f *osFile) Close() error {
 		// After EINTR the descriptor is gone on Linux and unspecified elsewhere:
 		// a second close could hit another file.
 		if err := unix.Close(f.fd); err != unix.EINTR {
-			return pathErr(OpClose, f.name, err)
+			return WrapError(OpClose, f.name, err)
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (f *osFile) Name() string { return f.name }
 
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	if !f.acquire() {
-		return 0, pathErr(OpRead, f.name, ErrClosed)
+		return 0, WrapError(OpRead, f.name, ErrClosed)
 	}
 	defer f.release()
 	done := 0
@@ -88,7 +88,7 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return done, pathErr(OpRead, f.name, err)
+			return done, WrapError(OpRead, f.name, err)
 		case n == 0:
 			return done, io.EOF
 		}
@@ -99,7 +99,7 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	if !f.acquire() {
-		return 0, pathErr(OpWrite, f.name, ErrClosed)
+		return 0, WrapError(OpWrite, f.name, ErrClosed)
 	}
 	defer f.release()
 	done := 0
@@ -110,9 +110,9 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return done, pathErr(OpWrite, f.name, err)
+			return done, WrapError(OpWrite, f.name, err)
 		case n == 0:
-			return done, pathErr(OpWrite, f.name, io.ErrShortWrite)
+			return done, WrapError(OpWrite, f.name, io.ErrShortWrite)
 		}
 		done += n
 	}
@@ -122,10 +122,10 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 // do runs a call on the descriptor and repeats it while it is interrupted.
 func (f *osFile) do(op OpKind, call func(fd int) error) error {
 	if !f.acquire() {
-		return pathErr(op, f.name, ErrClosed)
+		return WrapError(op, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(op, f.name, retryEINTR(func() error { return call(f.fd) }))
+	return WrapError(op, f.name, retryEINTR(func() error { return call(f.fd) }))
 }
 
 func (f *osFile) Size() (int64, error) {
@@ -176,10 +176,10 @@ func (f *osFile) WaitRange(off, n int64) error {
 		return nil
 	}
 	if !f.acquire() {
-		return pathErr(OpWaitRange, f.name, ErrClosed)
+		return WrapError(OpWaitRange, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpWaitRange, f.name, waitRange(f.fd, off, n))
+	return WrapError(OpWaitRange, f.name, waitRange(f.fd, off, n))
 }
 
 // SyncData is not repeated when it was interrupted. What an interrupted sync
@@ -187,17 +187,17 @@ func (f *osFile) WaitRange(off, n int64) error {
 // again: a repetition that succeeds could call lost data durable.
 func (f *osFile) SyncData() error {
 	if !f.acquire() {
-		return pathErr(OpSyncData, f.name, ErrClosed)
+		return WrapError(OpSyncData, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpSyncData, f.name, dataSync(f.fd))
+	return WrapError(OpSyncData, f.name, dataSync(f.fd))
 }
 
 // Sync is not repeated either, for the reason that SyncData gives.
 func (f *osFile) Sync() error {
 	if !f.acquire() {
-		return pathErr(OpSync, f.name, ErrClosed)
+		return WrapError(OpSync, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpSync, f.name, fullSync(f.fd))
+	return WrapError(OpSync, f.name, fullSync(f.fd))
 }

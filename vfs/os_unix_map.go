@@ -35,7 +35,7 @@ type osMapping struct {
 
 func (f *osFile) Map(n int64) (Mapping, error) {
 	if !f.acquire() {
-		return nil, pathErr(OpMap, f.name, ErrClosed)
+		return nil, WrapError(OpMap, f.name, ErrClosed)
 	}
 	m := &osMapping{file: f, holdsFile: !canPopulate()}
 	if !m.holdsFile {
@@ -46,7 +46,7 @@ func (f *osFile) Map(n int64) (Mapping, error) {
 		if m.holdsFile {
 			f.release()
 		}
-		return nil, pathErr(OpMap, f.name, err)
+		return nil, WrapError(OpMap, f.name, err)
 	}
 	return m, nil
 }
@@ -90,9 +90,9 @@ func (m *osMapping) Bytes() []byte { return m.data }
 func (m *osMapping) pages(op OpKind, off, n int64) ([]byte, error) {
 	switch {
 	case m.closed.Load():
-		return nil, pathErr(op, m.file.name, ErrClosed)
+		return nil, WrapError(op, m.file.name, ErrClosed)
 	case off < 0 || n < 0 || n > int64(len(m.data))-off:
-		return nil, pathErr(op, m.file.name, errBeyondEnd)
+		return nil, WrapError(op, m.file.name, errBeyondEnd)
 	case n == 0:
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (m *osMapping) WillNeed(off, n int64) error {
 		err = madvise(b[:step], unix.MADV_WILLNEED)
 		b = b[step:]
 	}
-	return pathErr(OpWillNeed, m.file.name, err)
+	return WrapError(OpWillNeed, m.file.name, err)
 }
 
 func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
@@ -120,7 +120,7 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 		return 0, err
 	}
 	if m.holdsFile {
-		return n, pathErr(OpPopulate, m.file.name, m.touch(off, n))
+		return n, WrapError(OpPopulate, m.file.name, m.touch(off, n))
 	}
 	brought, all := m.around(off, n)
 	if all {
@@ -138,7 +138,7 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 		runtime.Gosched()
 	}
 	if err := populate(b); err != nil {
-		return brought + n, pathErr(OpPopulate, m.file.name, err)
+		return brought + n, WrapError(OpPopulate, m.file.name, err)
 	}
 	m.windows.note(off, n)
 	return brought + n, nil
@@ -181,7 +181,7 @@ func (m *osMapping) DontNeed(off, n int64) error {
 		return err
 	}
 	m.windows.forget(off, n)
-	return pathErr(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
+	return WrapError(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
 }
 
 func madvise(b []byte, advice int) error {
@@ -190,7 +190,7 @@ func madvise(b []byte, advice int) error {
 
 func (m *osMapping) Close() error {
 	if m.closed.Swap(true) {
-		return pathErr(OpUnmap, m.file.name, ErrClosed)
+		return WrapError(OpUnmap, m.file.name, ErrClosed)
 	}
 	var err error
 	if m.data != nil {
@@ -200,5 +200,5 @@ func (m *osMapping) Close() error {
 	if m.holdsFile {
 		m.file.release()
 	}
-	return pathErr(OpUnmap, m.file.name, err)
+	return WrapError(OpUnmap, m.file.name, err)
 }

@@ -146,7 +146,9 @@ func TestSymbolicLinksAreRefused(t *testing.T) {
 	_, err := fs.Stat(fs.Join(dir, "elsewhere"))
 	wantIs(t, err, ErrNotExist)
 	must(t, fs.Remove(link))
-	wantContents(t, fileContents(t, fs, victim), "precious")
+	kept, err := os.ReadFile(victim)
+	must(t, err)
+	wantContents(t, string(kept), "precious")
 }
 
 func TestFIFODoesNotHangOpen(t *testing.T) {

@@ -57,8 +57,8 @@
 // 1 up, a test can have every call of a run fail once:
 //
 //	for n := int64(1); ; n++ {
-//		faults := vfs.NewFaults(vfs.NewMem())
-//		rule := faults.Add(vfs.Rule{Nth: n, Err: vfs.ErrNoSpace})
+//		faults := faultfs.New(memfs.New())
+//		rule := faults.Add(faultfs.Rule{Nth: n, Err: vfs.ErrNoSpace})
 //		err := run(faults)
 //		if rule.Fired() == 0 {
 //			break // the run has fewer calls

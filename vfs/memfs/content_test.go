@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"bytes"
@@ -35,37 +35,37 @@ func TestForksDoNotSeeEachOthersWrites(t *testing.T) {
 
 func TestCopiedRangesDoNotFollowTheirSource(t *testing.T) {
 	t.Parallel()
-	text := strings.Repeat("x", 4*memPage)
-	src, dst := newTestContent(text), newTestContent(strings.Repeat("y", 4*memPage))
-	dst.copyRange(&src, memPage-10, 2*memPage+20)
-	want := text[:memPage-10]
-	want = strings.Repeat("y", len(want)) + text[:2*memPage+20] + strings.Repeat("y", memPage-10)
+	text := strings.Repeat("x", 4*pageSize)
+	src, dst := newTestContent(text), newTestContent(strings.Repeat("y", 4*pageSize))
+	dst.copyRange(&src, pageSize-10, 2*pageSize+20)
+	want := text[:pageSize-10]
+	want = strings.Repeat("y", len(want)) + text[:2*pageSize+20] + strings.Repeat("y", pageSize-10)
 	wantContents(t, dst.all(), want)
-	src.writeAt(bytes.Repeat([]byte("s"), 4*memPage), 0)
+	src.writeAt(bytes.Repeat([]byte("s"), 4*pageSize), 0)
 	wantContents(t, dst.all(), want)
 	again := newTestContent(text)
-	dst.copyRange(&again, 0, 4*memPage)
-	dst.writeAt(bytes.Repeat([]byte("d"), 4*memPage), 0)
+	dst.copyRange(&again, 0, 4*pageSize)
+	dst.writeAt(bytes.Repeat([]byte("d"), 4*pageSize), 0)
 	wantContents(t, again.all(), text)
 }
 
 func TestCopiedHolesAreZeros(t *testing.T) {
 	t.Parallel()
-	src, dst := newContent(), newTestContent(strings.Repeat("y", 3*memPage))
-	src.setSize(3 * memPage)
-	dst.copyRange(&src, 100, 2*memPage)
-	wantContents(t, dst.all(), strings.Repeat("y", 100)+string(make([]byte, 2*memPage))+strings.Repeat("y", memPage-100))
+	src, dst := newContent(), newTestContent(strings.Repeat("y", 3*pageSize))
+	src.setSize(3 * pageSize)
+	dst.copyRange(&src, 100, 2*pageSize)
+	wantContents(t, dst.all(), strings.Repeat("y", 100)+string(make([]byte, 2*pageSize))+strings.Repeat("y", pageSize-100))
 }
 
 func TestContiguousBytesStay(t *testing.T) {
 	t.Parallel()
-	text := strings.Repeat("x", 3*memPage)
+	text := strings.Repeat("x", 3*pageSize)
 	c := newTestContent(text)
 	c.writeAt([]byte("x"), 0) // so that the page is written in place
-	b := c.contiguous(2*memPage + 5)
-	c.writeAt(bytes.Repeat([]byte("w"), 3*memPage), 0)
-	wantContents(t, string(b), text[:2*memPage+5])
-	wantContents(t, c.all(), strings.Repeat("w", 3*memPage))
+	b := c.contiguous(2*pageSize + 5)
+	c.writeAt(bytes.Repeat([]byte("w"), 3*pageSize), 0)
+	wantContents(t, string(b), text[:2*pageSize+5])
+	wantContents(t, c.all(), strings.Repeat("w", 3*pageSize))
 }
 
 func TestPagesAreCounted(t *testing.T) {
@@ -76,13 +76,13 @@ func TestPagesAreCounted(t *testing.T) {
 		want int64
 	}{
 		{func() { c.writeAt([]byte("x"), 0) }, 1},
-		{func() { c.writeAt([]byte("xx"), memPage-1) }, 2},
-		{func() { c.reserve(0, 10*memPage) }, 10},
-		{func() { c.writeAt(make([]byte, 3*memPage), 5*memPage) }, 10},
-		{func() { c.setSize(100 * memPage) }, 10},
-		{func() { c.writeAt([]byte("x"), 99*memPage) }, 11},
-		{func() { c.setSize(5*memPage + 1) }, 6},
-		{func() { c.setSize(5 * memPage) }, 5},
+		{func() { c.writeAt([]byte("xx"), pageSize-1) }, 2},
+		{func() { c.reserve(0, 10*pageSize) }, 10},
+		{func() { c.writeAt(make([]byte, 3*pageSize), 5*pageSize) }, 10},
+		{func() { c.setSize(100 * pageSize) }, 10},
+		{func() { c.writeAt([]byte("x"), 99*pageSize) }, 11},
+		{func() { c.setSize(5*pageSize + 1) }, 6},
+		{func() { c.setSize(5 * pageSize) }, 5},
 		{func() { c.setSize(1) }, 1},
 		{func() { c.setSize(0) }, 0},
 	}
@@ -91,7 +91,7 @@ func TestPagesAreCounted(t *testing.T) {
 		if c.pages != step.want {
 			t.Fatalf("step %d: %d pages are counted, want %d", i, c.pages, step.want)
 		}
-		if got := c.missing(0, 200*memPage); got != 200-step.want {
+		if got := c.missing(0, 200*pageSize); got != 200-step.want {
 			t.Fatalf("step %d: %d pages are missing, want %d", i, got, 200-step.want)
 		}
 	}

@@ -1,15 +1,17 @@
-package vfs
+package memfs
 
 import (
 	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // crashLocked returns the disk that the plan leaves.
-func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
-	c := &Mem{}
+func (m *FS) crashLocked(plan crashPlan, rng *rand.Rand) *FS {
+	c := &FS{}
 	c.mu.capacity, c.mu.onlyGrows = m.mu.capacity, m.mu.onlyGrows
 	c.mu.lastIno = m.mu.lastIno
 	c.mu.freed = m.mu.freed
@@ -30,7 +32,7 @@ func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
 }
 
 // settle drops what no name leads to, and counts names and space anew.
-func (m *Mem) settle() {
+func (m *FS) settle() {
 	m.mu.inodes[rootIno].links = 1
 	m.countLinks(m.mu.inodes[rootIno])
 	for _, ino := range m.sortedLocked() {
@@ -39,11 +41,11 @@ func (m *Mem) settle() {
 			delete(m.mu.inodes, ino.id)
 			continue
 		}
-		m.mu.used += ino.live.pages * memPage
+		m.mu.used += ino.live.pages * pageSize
 	}
 }
 
-func (m *Mem) countLinks(dir *inode) {
+func (m *FS) countLinks(dir *inode) {
 	for _, name := range slices.Sorted(maps.Keys(dir.dir.live)) {
 		ino := m.mu.inodes[dir.dir.live[name]]
 		if ino.dir != nil && ino.links > 0 {
@@ -81,7 +83,7 @@ func (d *directory) crash(fate func(op dirOp) entryFate) *directory {
 // after each operation; disk, which starts as the durable image, takes over
 // from cur the sectors that the operation touched and that reach the device,
 // and the length if that does.
-func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
+func (m *FS) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
 	switch {
 	case len(ino.journal) == 0 || fate.none:
 		return ino.durable.fork()
@@ -92,7 +94,7 @@ func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Ra
 	kept := map[int64]bool{}
 	for i, op := range ino.journal {
 		op.apply(&cur)
-		if op.kind == OpWrite {
+		if op.kind == vfs.OpWrite {
 			takeSectors(&disk, &cur, i, op, fate, kept)
 		}
 		if fate.size(i) {
@@ -123,11 +125,11 @@ func (ino *inode) startOfJournal() content {
 // apply makes the change in c.
 func (op fileOp) apply(c *content) {
 	switch op.kind {
-	case OpWrite:
+	case vfs.OpWrite:
 		c.writeAt(op.data, op.off)
-	case OpTruncate:
+	case vfs.OpTruncate:
 		c.setSize(op.off)
-	case OpPreallocate:
+	case vfs.OpPreallocate:
 		c.reserve(op.off, op.n)
 	}
 }
@@ -163,7 +165,7 @@ func takeSize(disk, cur *content, op fileOp) {
 		// the one of disk could be a mixture that never was.
 		disk.copyRange(cur, cur.size/sectorSize*sectorSize, sectorSize)
 	}
-	if op.kind == OpPreallocate {
+	if op.kind == vfs.OpPreallocate {
 		disk.reserve(op.off, op.n)
 		disk.size = cur.size
 	}
@@ -171,17 +173,17 @@ func takeSize(disk, cur *content, op fileOp) {
 
 // fillNewBlocks puts garbage or stale bytes into those sectors of blocks that
 // the journal took into use to which no data was kept.
-func (m *Mem) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64]bool, inodes []*inode, rng *rand.Rand) {
+func (m *FS) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64]bool, inodes []*inode, rng *rand.Rand) {
 	var filled map[int64]bool
 	for _, op := range ino.journal {
-		if op.kind == OpTruncate {
+		if op.kind == vfs.OpTruncate {
 			continue
 		}
-		from := op.off / memPage * memPage
-		to := min(disk.size, (op.off+op.n+memPage-1)/memPage*memPage)
+		from := op.off / pageSize * pageSize
+		to := min(disk.size, (op.off+op.n+pageSize-1)/pageSize*pageSize)
 		for off := from; off < to; off += sectorSize {
 			sector := off / sectorSize
-			inBlock := ino.durable.isAllocated(int(off/chunkBytes), int(off%chunkBytes/memPage))
+			inBlock := ino.durable.isAllocated(int(off/chunkBytes), int(off%chunkBytes/pageSize))
 			if inBlock || kept[sector] || filled[sector] {
 				continue
 			}
@@ -198,7 +200,7 @@ func (m *Mem) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64
 
 // oldSector returns a sector of random bytes, or of a page that is or was
 // part of some file.
-func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
+func (m *FS) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
 	if with == fillStale {
 		p := m.mu.freed.pick(rng)
 		if p == nil || rng.IntN(2) == 0 {
@@ -207,7 +209,7 @@ func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
 			}
 		}
 		if p != nil {
-			at := rng.IntN(memPage/sectorSize) * sectorSize
+			at := rng.IntN(pageSize/sectorSize) * sectorSize
 			return p[at : at+sectorSize]
 		}
 	}
@@ -229,7 +231,7 @@ func (f *freedPages) add(c *content) {
 	gone := c.fork()
 	for i := range 4 {
 		at := gone.size / 4 * int64(i)
-		if p := gone.peek(int(at/chunkBytes), int(at%chunkBytes/memPage)); p != nil {
+		if p := gone.peek(int(at/chunkBytes), int(at%chunkBytes/pageSize)); p != nil {
 			f.pages[f.next%len(f.pages)] = p
 			f.next++
 		}
@@ -246,5 +248,5 @@ func pickPage(c *content, rng *rand.Rand) *page {
 		return nil
 	}
 	at := rng.Int64N(c.size)
-	return c.peek(int(at/chunkBytes), int(at%chunkBytes/memPage))
+	return c.peek(int(at/chunkBytes), int(at%chunkBytes/pageSize))
 }

@@ -1,4 +1,4 @@
-package vfs
+package faultfs
 
 import (
 	"errors"
@@ -9,12 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // replace writes a file as careful programs do: a temporary one, synced,
 // renamed over the old name, and the directory synced. It uses nearly every
 // call there is.
-func replace(fs FS, dir, contents string) (err error) {
+func replace(fs vfs.FS, dir, contents string) (err error) {
 	held, err := fs.Lock(fs.Join(dir, "LOCK"))
 	if err != nil {
 		return err
@@ -28,10 +31,10 @@ func replace(fs FS, dir, contents string) (err error) {
 		if err := fs.Remove(tmp); err != nil {
 			return err
 		}
-	} else if !errors.Is(err, ErrNotExist) {
+	} else if !errors.Is(err, vfs.ErrNotExist) {
 		return err
 	}
-	f, err := fs.Create(tmp, CatManifest)
+	f, err := fs.Create(tmp, vfs.CatManifest)
 	if err != nil {
 		return err
 	}
@@ -46,7 +49,7 @@ func replace(fs FS, dir, contents string) (err error) {
 }
 
 // fillFile writes the contents of a new file and looks at them in every way.
-func fillFile(f File, contents string) error {
+func fillFile(f vfs.File, contents string) error {
 	if _, err := f.Preallocate(0, int64(len(contents))); err != nil {
 		return err
 	}
@@ -82,24 +85,24 @@ func fillFile(f File, contents string) error {
 func TestEachCallFailsOnce(t *testing.T) {
 	t.Parallel()
 	rules := map[string]Rule{
-		"once":                {Err: ErrIO},
-		"from then on":        {Err: ErrNoSpace, Forever: true},
-		"done but failed":     {Err: ErrPermission, Done: true},
-		"in part":             {Err: ErrNoSpace, Partial: 3},
-		"sync that kept":      {Err: ErrIO, Sync: SyncKept},
-		"sync that halved":    {Err: ErrIO, Sync: SyncHalf, Seed: 3},
-		"sync not tried":      {Err: ErrReadOnly, Sync: SyncNotTried},
-		"descriptors run out": {Err: ErrTooManyFiles},
+		"once":                {Err: vfs.ErrIO},
+		"from then on":        {Err: vfs.ErrNoSpace, Forever: true},
+		"done but failed":     {Err: vfs.ErrPermission, Done: true},
+		"in part":             {Err: vfs.ErrNoSpace, Partial: 3},
+		"sync that kept":      {Err: vfs.ErrIO, Sync: vfs.SyncKept},
+		"sync that halved":    {Err: vfs.ErrIO, Sync: vfs.SyncHalf, Seed: 3},
+		"sync not tried":      {Err: vfs.ErrReadOnly, Sync: vfs.SyncNotTried},
+		"descriptors run out": {Err: vfs.ErrTooManyFiles},
 	}
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kinds := map[OpKind]bool{}
+			kinds := map[vfs.OpKind]bool{}
 			for n := int64(1); ; n++ {
-				disk := NewMem()
+				disk := memfs.New()
 				must(t, disk.MkdirAll("/db"))
 				must(t, replace(disk, "/db", "old contents"))
-				faults := NewFaults(disk)
+				faults := New(disk)
 				rule.Nth = n
 				fault := faults.Add(rule)
 				err := replace(faults, "/db", "new contents")
@@ -114,7 +117,7 @@ func TestEachCallFailsOnce(t *testing.T) {
 				kinds[op.Kind] = true
 				wantIs(t, err, ErrInjected)
 				wantIs(t, err, rule.Err)
-				for _, kind := range CrashKinds() {
+				for _, kind := range memfs.CrashKinds() {
 					after := fileContents(t, disk.Crash(kind, testRand(uint64(n))), "/db/current")
 					if after != "old contents" && after != "new contents" {
 						t.Fatalf("call %d (%s), then a crash of kind %q: %q", n, op, kind, after)
@@ -126,11 +129,11 @@ func TestEachCallFailsOnce(t *testing.T) {
 }
 
 // wantKinds checks that a run met all operations that replace has.
-func wantKinds(t *testing.T, got map[OpKind]bool) {
+func wantKinds(t *testing.T, got map[vfs.OpKind]bool) {
 	t.Helper()
-	for _, kind := range []OpKind{
-		OpLock, OpFree, OpStat, OpCreate, OpPreallocate, OpWrite, OpSyncRange, OpWaitRange, OpSyncData, OpRead,
-		OpSize, OpMap, OpWillNeed, OpPopulate, OpDontNeed, OpUnmap, OpClose, OpRename, OpSyncDir,
+	for _, kind := range []vfs.OpKind{
+		vfs.OpLock, vfs.OpFree, vfs.OpStat, vfs.OpCreate, vfs.OpPreallocate, vfs.OpWrite, vfs.OpSyncRange, vfs.OpWaitRange, vfs.OpSyncData, vfs.OpRead,
+		vfs.OpSize, vfs.OpMap, vfs.OpWillNeed, vfs.OpPopulate, vfs.OpDontNeed, vfs.OpUnmap, vfs.OpClose, vfs.OpRename, vfs.OpSyncDir,
 	} {
 		if !got[kind] {
 			t.Errorf("no %q failed", kind)
@@ -140,15 +143,15 @@ func wantKinds(t *testing.T, got map[OpKind]bool) {
 
 func TestRulesMatchWhatTheySay(t *testing.T) {
 	t.Parallel()
-	use := func(fs FS) (failed []string) {
+	use := func(fs vfs.FS) (failed []string) {
 		try := func(what string, err error) {
 			if err != nil {
 				failed = append(failed, what)
 			}
 		}
-		log, err := fs.Create("/000001.log", CatLog)
+		log, err := fs.Create("/000001.log", vfs.CatLog)
 		try("create log", err)
-		table, err := fs.Create("/000002.table", CatTable)
+		table, err := fs.Create("/000002.table", vfs.CatTable)
 		try("create table", err)
 		for i := range int64(3) {
 			if log != nil {
@@ -170,24 +173,24 @@ func TestRulesMatchWhatTheySay(t *testing.T) {
 	}{
 		{Rule{}, "create log remove"},
 		{Rule{Nth: 2}, "create table rename"},
-		{Rule{Op: OpWrite}, "log 0"},
-		{Rule{Op: OpWrite, Nth: 4}, "table 1"},
-		{Rule{Op: OpWrite, Category: CatTable}, "table 0"},
-		{Rule{Op: OpWrite, Category: CatTable, Nth: 2, Forever: true}, "table 1 table 2"},
-		{Rule{Op: OpWrite, Path: "0001"}, "log 0"},
-		{Rule{Op: OpWrite, Path: "*.table", Nth: 3}, "table 2"},
-		{Rule{Op: OpWrite, Path: "/000002.t?ble", Forever: true}, "table 0 table 1 table 2"},
-		{Rule{Op: OpWrite, Path: "[", Forever: true}, ""},
-		{Rule{Category: CatManifest, Forever: true}, ""},
-		{Rule{Op: OpRename}, "rename"},
-		{Rule{Op: OpRename, Path: "000003"}, "rename"},
-		{Rule{Op: OpRename, Category: CatTable}, "rename"},
-		{Rule{Op: OpRemove, Category: CatTable}, ""},
-		{Rule{Op: OpRemove, Category: CatLog}, "remove"},
-		{Rule{Op: OpWrite, Nth: 7}, ""},
+		{Rule{Op: vfs.OpWrite}, "log 0"},
+		{Rule{Op: vfs.OpWrite, Nth: 4}, "table 1"},
+		{Rule{Op: vfs.OpWrite, Category: vfs.CatTable}, "table 0"},
+		{Rule{Op: vfs.OpWrite, Category: vfs.CatTable, Nth: 2, Forever: true}, "table 1 table 2"},
+		{Rule{Op: vfs.OpWrite, Path: "0001"}, "log 0"},
+		{Rule{Op: vfs.OpWrite, Path: "*.table", Nth: 3}, "table 2"},
+		{Rule{Op: vfs.OpWrite, Path: "/000002.t?ble", Forever: true}, "table 0 table 1 table 2"},
+		{Rule{Op: vfs.OpWrite, Path: "[", Forever: true}, ""},
+		{Rule{Category: vfs.CatManifest, Forever: true}, ""},
+		{Rule{Op: vfs.OpRename}, "rename"},
+		{Rule{Op: vfs.OpRename, Path: "000003"}, "rename"},
+		{Rule{Op: vfs.OpRename, Category: vfs.CatTable}, "rename"},
+		{Rule{Op: vfs.OpRemove, Category: vfs.CatTable}, ""},
+		{Rule{Op: vfs.OpRemove, Category: vfs.CatLog}, "remove"},
+		{Rule{Op: vfs.OpWrite, Nth: 7}, ""},
 	}
 	for _, test := range tests {
-		faults := NewFaults(NewMem())
+		faults := New(memfs.New())
 		faults.Add(test.rule)
 		if got := strings.Join(use(faults), " "); got != test.want {
 			t.Errorf("%+v: got %q, want %q", test.rule, got, test.want)
@@ -197,39 +200,39 @@ func TestRulesMatchWhatTheySay(t *testing.T) {
 
 func TestCategoriesFollowNames(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewMem())
+	faults := New(memfs.New())
 	closeFile(t, create(t, faults, "/table", "")) // CatTable
 	must(t, faults.Link("/table", "/link"))
 	must(t, faults.Rename("/table", "/renamed"))
-	plain, err := faults.Create("/table", CatNone)
+	plain, err := faults.Create("/table", vfs.CatNone)
 	must(t, err)
 	closeFile(t, plain)
-	faults.Add(Rule{Op: OpRemove, Category: CatTable, Forever: true})
+	faults.Add(Rule{Op: vfs.OpRemove, Category: vfs.CatTable, Forever: true})
 	must(t, faults.Remove("/table"))
 	wantIs(t, faults.Remove("/link"), ErrInjected)
 	wantIs(t, faults.Remove("/renamed"), ErrInjected)
 	faults.Clear()
 	must(t, faults.Remove("/renamed"))
-	faults.Add(Rule{Op: OpStat, Category: CatTable})
+	faults.Add(Rule{Op: vfs.OpStat, Category: vfs.CatTable})
 	_, err = faults.Stat("/renamed")
-	wantIs(t, err, ErrNotExist)
+	wantIs(t, err, vfs.ErrNotExist)
 }
 
 func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewMem())
-	var seen []Op
-	faults.Observe(func(op Op) { seen = append(seen, op) })
+	faults := New(memfs.New())
+	var seen []vfs.Op
+	faults.Observe(func(op vfs.Op) { seen = append(seen, op) })
 	must(t, faults.MkdirAll("/db"))
 	must(t, replace(faults, "/db", "contents"))
 	if got := faults.Calls(); got != int64(len(seen)) || got < 15 {
 		t.Fatalf("%d calls counted, %d observed", got, len(seen))
 	}
 	before := faults.Calls()
-	rule := faults.Add(Rule{Op: OpStat, Forever: true})
+	rule := faults.Add(Rule{Op: vfs.OpStat, Forever: true})
 	for range 3 {
 		_, err := faults.Stat("/db")
-		wantIs(t, err, ErrIO)
+		wantIs(t, err, vfs.ErrIO)
 	}
 	if got := faults.Calls() - before; got != 3 || rule.Fired() != 3 {
 		t.Fatalf("%d calls counted, %d failed, want 3 of each", got, rule.Fired())
@@ -237,31 +240,31 @@ func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
 	faults.Clear()
 	_, err := faults.Stat("/db")
 	must(t, err)
-	if n, op := faults.Failed(); n != 3 || op.Kind != OpStat {
+	if n, op := faults.Failed(); n != 3 || op.Kind != vfs.OpStat {
 		t.Fatalf("got %d failures, the last %s", n, op)
 	}
 }
 
 func TestPartialWriteAndShortRead(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewMem())
+	faults := New(memfs.New())
 	f := create(t, faults, "/a", "0123456789")
-	faults.Add(Rule{Op: OpWrite, Partial: 4, Err: ErrNoSpace})
+	faults.Add(Rule{Op: vfs.OpWrite, Partial: 4, Err: vfs.ErrNoSpace})
 	n, err := f.WriteAt([]byte("abcdefgh"), 0)
-	wantIs(t, err, ErrNoSpace)
+	wantIs(t, err, vfs.ErrNoSpace)
 	if n != 4 {
 		t.Fatalf("wrote %d bytes, want 4", n)
 	}
 	wantContents(t, contents(t, f), "abcd456789")
-	faults.Add(Rule{Op: OpRead, Partial: 3, Err: io.EOF})
+	faults.Add(Rule{Op: vfs.OpRead, Partial: 3, Err: io.EOF})
 	buf := make([]byte, 8)
 	if n, err := f.ReadAt(buf, 0); n != 3 || err != io.EOF || string(buf[:3]) != "abc" {
 		t.Fatalf("got %d, %v, %q, want a short read of 3", n, err, buf)
 	}
 	faults.Clear()
-	faults.Add(Rule{Op: OpRead, Partial: 3})
+	faults.Add(Rule{Op: vfs.OpRead, Partial: 3})
 	n, err = f.ReadAt(buf, 0)
-	wantIs(t, err, ErrIO)
+	wantIs(t, err, vfs.ErrIO)
 	if n != 3 {
 		t.Fatalf("read %d bytes, want 3", n)
 	}
@@ -269,10 +272,10 @@ func TestPartialWriteAndShortRead(t *testing.T) {
 
 func TestDoneCallsHappen(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
+	disk := memfs.New()
+	faults := New(disk)
 	faults.Add(Rule{Done: true, Forever: true})
-	_, err := faults.Create("/a", CatTable)
+	_, err := faults.Create("/a", vfs.CatTable)
 	wantIs(t, err, ErrInjected)
 	wantIs(t, faults.Rename("/a", "/b"), ErrInjected)
 	_, err = faults.Lock("/LOCK")
@@ -290,8 +293,8 @@ func TestDoneCallsHappen(t *testing.T) {
 
 func TestFailedCloseStillCloses(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
+	disk := memfs.New()
+	faults := New(disk)
 	f := create(t, faults, "/a", "12345678")
 	m, err := f.Map(8)
 	must(t, err)
@@ -309,33 +312,33 @@ func TestFailedSyncFates(t *testing.T) {
 	old := strings.Repeat("o", 8*sectorSize)
 	fresh := strings.Repeat("n", 8*sectorSize)
 	tests := []struct {
-		fate SyncFate
+		fate vfs.SyncFate
 		// survives what a crash leaves after the failure; later after one more
 		// sync that succeeds.
 		survives, later string
 	}{
-		{SyncDropped, old, old},
-		{SyncKept, fresh, fresh},
-		{SyncNotTried, old, fresh},
-		{SyncHalf, "", ""},
+		{vfs.SyncDropped, old, old},
+		{vfs.SyncKept, fresh, fresh},
+		{vfs.SyncNotTried, old, fresh},
+		{vfs.SyncHalf, "", ""},
 	}
 	for _, test := range tests {
-		disk := NewMem()
-		faults := NewFaults(disk)
+		disk := memfs.New()
+		faults := New(disk)
 		f := create(t, faults, "/a", old)
 		must(t, f.Sync())
 		must(t, faults.SyncDir("/"))
 		write(t, f, 0, fresh)
-		faults.Add(Rule{Op: OpSyncData, Sync: test.fate, Seed: 5})
-		wantIs(t, f.SyncData(), ErrIO)
+		faults.Add(Rule{Op: vfs.OpSyncData, Sync: test.fate, Seed: 5})
+		wantIs(t, f.SyncData(), vfs.ErrIO)
 		wantContents(t, contents(t, f), fresh)
 		crashed := func() string {
-			return fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a")
+			return fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a")
 		}
 		survives := crashed()
 		must(t, f.SyncData())
 		later := crashed()
-		if test.fate == SyncHalf {
+		if test.fate == vfs.SyncHalf {
 			n := strings.Count(survives, "n")
 			if n == 0 || n == len(fresh) || n%sectorSize != 0 || later != survives {
 				t.Errorf("half: %d bytes survive, then %d", n, strings.Count(later, "n"))
@@ -351,20 +354,20 @@ func TestFailedSyncFates(t *testing.T) {
 // and another whose sync succeeds.
 func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
-	f := create(t, faults, "/a", strings.Repeat("o", 2*memPage))
+	disk := memfs.New()
+	faults := New(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", 2*pageSize))
 	must(t, f.Sync())
 	must(t, faults.SyncDir("/"))
-	write(t, f, 0, strings.Repeat("1", memPage))
-	faults.Add(Rule{Op: OpSyncData})
-	wantIs(t, f.SyncData(), ErrIO)
-	write(t, f, memPage, strings.Repeat("2", memPage))
+	write(t, f, 0, strings.Repeat("1", pageSize))
+	faults.Add(Rule{Op: vfs.OpSyncData})
+	wantIs(t, f.SyncData(), vfs.ErrIO)
+	write(t, f, pageSize, strings.Repeat("2", pageSize))
 	must(t, f.SyncData())
-	want := strings.Repeat("o", memPage) + strings.Repeat("2", memPage)
-	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want)
-	wantContents(t, contents(t, f), strings.Repeat("1", memPage)+strings.Repeat("2", memPage))
-	for _, kind := range CrashKinds() {
+	want := strings.Repeat("o", pageSize) + strings.Repeat("2", pageSize)
+	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), want)
+	wantContents(t, contents(t, f), strings.Repeat("1", pageSize)+strings.Repeat("2", pageSize))
+	for _, kind := range memfs.CrashKinds() {
 		wantContents(t, fileContents(t, disk.Crash(kind, testRand(1)), "/a"), want)
 	}
 }
@@ -373,71 +376,85 @@ func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
 // sync failed: the sector that may reach the device has both.
 func TestSectorAfterDroppedSyncIsWhatReadersSee(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
-	f := create(t, faults, "/a", strings.Repeat("o", memPage))
+	disk := memfs.New()
+	faults := New(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", pageSize))
 	must(t, f.Sync())
 	must(t, faults.SyncDir("/"))
-	write(t, f, 0, strings.Repeat("1", memPage))
-	faults.Add(Rule{Op: OpSyncData})
-	wantIs(t, f.SyncData(), ErrIO)
+	write(t, f, 0, strings.Repeat("1", pageSize))
+	faults.Add(Rule{Op: vfs.OpSyncData})
+	wantIs(t, f.SyncData(), vfs.ErrIO)
 	write(t, f, 10, "2")
 	sector := strings.Repeat("1", 10) + "2" + strings.Repeat("1", sectorSize-11)
-	want := sector + strings.Repeat("o", memPage-sectorSize)
-	wantContents(t, fileContents(t, disk.Crash(CrashKeepAll, testRand(1)), "/a"), want)
+	want := sector + strings.Repeat("o", pageSize-sectorSize)
+	wantContents(t, fileContents(t, disk.Crash(memfs.KeepAll, testRand(1)), "/a"), want)
 }
 
 // TestSyncAfterDroppedSyncCoversTheLength appends after a sync that failed.
 func TestSyncAfterDroppedSyncCoversTheLength(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
-	f := create(t, faults, "/a", strings.Repeat("o", memPage))
+	disk := memfs.New()
+	faults := New(disk)
+	f := create(t, faults, "/a", strings.Repeat("o", pageSize))
 	must(t, f.Sync())
 	must(t, faults.SyncDir("/"))
-	write(t, f, memPage, strings.Repeat("1", memPage))
-	faults.Add(Rule{Op: OpSyncData})
-	wantIs(t, f.SyncData(), ErrIO)
-	write(t, f, 2*memPage, "2222")
+	write(t, f, pageSize, strings.Repeat("1", pageSize))
+	faults.Add(Rule{Op: vfs.OpSyncData})
+	wantIs(t, f.SyncData(), vfs.ErrIO)
+	write(t, f, 2*pageSize, "2222")
 	must(t, f.SyncData())
-	want := strings.Repeat("o", memPage) + string(make([]byte, memPage)) + "2222"
-	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want)
+	want := strings.Repeat("o", pageSize) + string(make([]byte, pageSize)) + "2222"
+	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), want)
 	must(t, f.Truncate(10))
 	must(t, f.SyncData())
-	wantContents(t, fileContents(t, disk.Crash(CrashKeepNone, testRand(1)), "/a"), want[:10])
+	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), want[:10])
+}
+
+// TestWaitRange_FailureLosesDataThatALaterSyncPassesOver fails the wait of a file
+// whose next sync then succeeds.
+func TestWaitRange_FailureLosesDataThatALaterSyncPassesOver(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faults := New(disk)
+	f := create(t, faults, "/a", "lost")
+	faults.Add(Rule{Op: vfs.OpWaitRange, Sync: vfs.SyncDropped})
+	wantIs(t, f.WaitRange(0, 4), vfs.ErrIO)
+	must(t, f.SyncData())
+	must(t, disk.SyncDir("/"))
+	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), "")
 }
 
 func TestFailedSyncIsReportedOnceByEachOpenHandle(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewMem())
+	faults := New(memfs.New())
 	first := create(t, faults, "/a", "x")
-	second, err := faults.OpenReadWrite("/a", CatLog)
+	second, err := faults.OpenReadWrite("/a", vfs.CatLog)
 	must(t, err)
-	faults.Add(Rule{Op: OpSyncData})
+	faults.Add(Rule{Op: vfs.OpSyncData})
 	wantIs(t, first.SyncData(), ErrInjected)
-	later, err := faults.OpenReadWrite("/a", CatLog)
+	later, err := faults.OpenReadWrite("/a", vfs.CatLog)
 	must(t, err)
 	must(t, first.SyncData())
-	wantIs(t, second.SyncData(), ErrIO)
+	wantIs(t, second.SyncData(), vfs.ErrIO)
 	must(t, second.SyncData())
 	must(t, later.SyncData())
 }
 
 func TestFailedSyncDirFates(t *testing.T) {
 	t.Parallel()
-	for fate, want := range map[SyncFate]bool{SyncDropped: false, SyncKept: true, SyncNotTried: false} {
-		disk := NewMem()
-		faults := NewFaults(disk)
+	for fate, want := range map[vfs.SyncFate]bool{vfs.SyncDropped: false, vfs.SyncKept: true, vfs.SyncNotTried: false} {
+		disk := memfs.New()
+		faults := New(disk)
 		closeFile(t, create(t, faults, "/a", ""))
-		faults.Add(Rule{Op: OpSyncDir, Sync: fate})
-		wantIs(t, faults.SyncDir("/"), ErrIO)
-		_, err := disk.Crash(CrashKeepNone, testRand(1)).Stat("/a")
+		faults.Add(Rule{Op: vfs.OpSyncDir, Sync: fate})
+		wantIs(t, faults.SyncDir("/"), vfs.ErrIO)
+		_, err := disk.Crash(memfs.KeepNone, testRand(1)).Stat("/a")
 		if got := err == nil; got != want {
 			t.Errorf("fate %d: name survived %v, want %v", fate, got, want)
 		}
 		must(t, faults.SyncDir("/"))
-		_, err = disk.Crash(CrashKeepNone, testRand(1)).Stat("/a")
-		if got, want := err == nil, fate != SyncDropped; got != want {
+		_, err = disk.Crash(memfs.KeepNone, testRand(1)).Stat("/a")
+		if got, want := err == nil, fate != vfs.SyncDropped; got != want {
 			t.Errorf("fate %d: name survived a later sync %v, want %v", fate, got, want)
 		}
 	}
@@ -445,14 +462,14 @@ func TestFailedSyncDirFates(t *testing.T) {
 
 func TestFailedSyncDirMayKeepHalf(t *testing.T) {
 	t.Parallel()
-	disk := NewMem()
-	faults := NewFaults(disk)
+	disk := memfs.New()
+	faults := New(disk)
 	for i := range 20 {
 		closeFile(t, create(t, faults, fmt.Sprint("/", i), ""))
 	}
-	faults.Add(Rule{Op: OpSyncDir, Sync: SyncHalf, Seed: 2})
-	wantIs(t, faults.SyncDir("/"), ErrIO)
-	names, err := disk.Crash(CrashKeepNone, testRand(1)).List("/")
+	faults.Add(Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncHalf, Seed: 2})
+	wantIs(t, faults.SyncDir("/"), vfs.ErrIO)
+	names, err := disk.Crash(memfs.KeepNone, testRand(1)).List("/")
 	must(t, err)
 	if len(names) == 0 || len(names) == 20 {
 		t.Fatalf("%d of 20 names survived, want a part", len(names))
@@ -461,12 +478,12 @@ func TestFailedSyncDirMayKeepHalf(t *testing.T) {
 
 func TestSyncFaultsWorkOnAnyDisk(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(OS())
+	faults := New(vfs.OS())
 	dir := t.TempDir()
 	f := create(t, faults, faults.Join(dir, "a"), "x")
 	defer closeFile(t, f)
-	faults.Add(Rule{Op: OpSync, Sync: SyncKept})
-	faults.Add(Rule{Op: OpSyncDir, Sync: SyncDropped})
+	faults.Add(Rule{Op: vfs.OpSync, Sync: vfs.SyncKept})
+	faults.Add(Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncDropped})
 	wantIs(t, f.Sync(), ErrInjected)
 	wantIs(t, faults.SyncDir(dir), ErrInjected)
 	must(t, f.Sync())
@@ -475,14 +492,14 @@ func TestSyncFaultsWorkOnAnyDisk(t *testing.T) {
 
 func TestFaultsFromManyGoroutines(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewMem())
-	rule := faults.Add(Rule{Op: OpWrite, Nth: 101, Forever: true})
+	faults := New(memfs.New())
+	rule := faults.Add(Rule{Op: vfs.OpWrite, Nth: 101, Forever: true})
 	var failed atomic.Int64
 	var wg sync.WaitGroup
 	for w := range 8 {
-		f := create(t, NewMem(), "/unrelated", "")
+		f := create(t, memfs.New(), "/unrelated", "")
 		closeFile(t, f)
-		g, err := faults.Create(fmt.Sprint("/", w), CatLog)
+		g, err := faults.Create(fmt.Sprint("/", w), vfs.CatLog)
 		must(t, err)
 		wg.Go(func() {
 			for i := range int64(50) {

@@ -1,4 +1,4 @@
-package vfs
+package faultfs
 
 import (
 	"errors"
@@ -7,20 +7,22 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // ErrInjected is found by errors.Is in every error that a Rule caused, beside
 // the error that the rule names.
-var ErrInjected = errors.New("vfs: injected fault")
+var ErrInjected = errors.New("faultfs: injected fault")
 
 // A Rule makes calls of a Faults fail. Its zero value makes the next call
 // fail with ErrIO, whatever it is.
 type Rule struct {
 	// Op is the operation. OpAny matches all.
-	Op OpKind
+	Op vfs.OpKind
 	// Category is that of the file; for calls that name a file by its path,
 	// the one it was created or opened with. CatNone matches all.
-	Category Category
+	Category vfs.Category
 	// Path is a pattern of path.Match for the last element or the whole path
 	// if it contains one of *?[, and else a part of the path. Empty matches
 	// all. Of Rename and Link either name may match.
@@ -41,36 +43,36 @@ type Rule struct {
 	// Sync is what becomes of the data of a failing SyncData, Sync, SyncDir or
 	// WaitRange.
 	// On a disk other than a Mem, SyncKept syncs and the others do nothing.
-	Sync SyncFate
+	Sync vfs.SyncFate
 	// Seed chooses what a failing sync with SyncHalf keeps.
 	Seed uint64
 }
 
 // Faults is an FS that passes calls on to another and fails those that its
 // rules say. Without rules it behaves as the other does.
-type Faults struct {
-	inner FS
+type FS struct {
+	inner vfs.FS
 	mu    struct {
 		sync.Mutex
 		calls    int64
 		rules    []*Fault
-		observer func(Op)
-		cats     map[string]Category
-		last     Op
+		observer func(vfs.Op)
+		cats     map[string]vfs.Category
+		last     vfs.Op
 		failed   int64
 	}
 }
 
 // NewFaults returns inner with no rules.
-func NewFaults(inner FS) *Faults {
-	f := &Faults{inner: inner}
-	f.mu.cats = map[string]Category{}
+func New(inner vfs.FS) *FS {
+	f := &FS{inner: inner}
+	f.mu.cats = map[string]vfs.Category{}
 	return f
 }
 
 // A Fault is a rule in force.
 type Fault struct {
-	owner   *Faults
+	owner   *FS
 	rule    Rule
 	matched int64
 	fired   int64
@@ -78,9 +80,9 @@ type Fault struct {
 
 // Add puts a rule in force. Where several would fail a call, the one added
 // first does; all count it.
-func (f *Faults) Add(r Rule) *Fault {
+func (f *FS) Add(r Rule) *Fault {
 	if r.Err == nil {
-		r.Err = ErrIO
+		r.Err = vfs.ErrIO
 	}
 	r.Nth = max(r.Nth, 1)
 	fault := &Fault{owner: f, rule: r}
@@ -98,7 +100,7 @@ func (t *Fault) Fired() int64 {
 }
 
 // Clear ends all rules.
-func (f *Faults) Clear() {
+func (f *FS) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.rules = nil
@@ -107,14 +109,14 @@ func (f *Faults) Clear() {
 // Calls returns how many calls there were, failed ones included. All methods
 // of FS, File and Mapping count except those that only compute: Join, Base,
 // Dir, Name and Bytes.
-func (f *Faults) Calls() int64 {
+func (f *FS) Calls() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.calls
 }
 
 // Failed returns how many calls rules have made fail, and the last of them.
-func (f *Faults) Failed() (int64, Op) {
+func (f *FS) Failed() (int64, vfs.Op) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.failed, f.mu.last
@@ -122,7 +124,7 @@ func (f *Faults) Failed() (int64, Op) {
 
 // Observe makes fn run before each call, in the goroutine that makes it and
 // outside all locks. nil ends it.
-func (f *Faults) Observe(fn func(Op)) {
+func (f *FS) Observe(fn func(vfs.Op)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.observer = fn
@@ -130,9 +132,9 @@ func (f *Faults) Observe(fn func(Op)) {
 
 // announce completes op with the category of its path and shows it to the
 // observer.
-func (f *Faults) announce(op Op) Op {
+func (f *FS) announce(op vfs.Op) vfs.Op {
 	f.mu.Lock()
-	if op.Category == CatNone {
+	if op.Category == vfs.CatNone {
 		op.Category = f.mu.cats[op.Path]
 	}
 	observer := f.mu.observer
@@ -144,7 +146,7 @@ func (f *Faults) announce(op Op) Op {
 }
 
 // call counts a call and returns the rule that makes it fail, or nil.
-func (f *Faults) call(op Op) *Rule {
+func (f *FS) call(op vfs.Op) *Rule {
 	op = f.announce(op)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,11 +170,11 @@ func (f *Faults) call(op Op) *Rule {
 	return failing
 }
 
-func (r *Rule) matches(op Op) bool {
-	if r.Op != OpAny && r.Op != op.Kind {
+func (r *Rule) matches(op vfs.Op) bool {
+	if r.Op != vfs.OpAny && r.Op != op.Kind {
 		return false
 	}
-	if r.Category != CatNone && r.Category != op.Category {
+	if r.Category != vfs.CatNone && r.Category != op.Category {
 		return false
 	}
 	return r.Path == "" || matchPath(r.Path, op.Path) || op.NewPath != "" && matchPath(r.Path, op.NewPath)
@@ -189,15 +191,23 @@ func matchPath(pattern, name string) bool {
 }
 
 // fail returns the error of the rule for a call.
-func (r *Rule) fail(op OpKind, name string) error {
+func (r *Rule) fail(op vfs.OpKind, name string) error {
 	if r.Err == io.EOF {
 		return io.EOF // which readers compare with ==
 	}
-	return &PathError{Op: op.String(), Path: name, Err: r.Err, class: classify(r.Err), injected: true}
+	return vfs.WrapError(op, name, &injectedError{r.Err})
 }
 
+// An injectedError is the error of a rule. errors.Is finds ErrInjected in it as
+// well.
+type injectedError struct{ cause error }
+
+func (e *injectedError) Error() string { return e.cause.Error() }
+
+func (e *injectedError) Unwrap() []error { return []error{e.cause, ErrInjected} }
+
 // run makes a call that has no result but its error.
-func (f *Faults) run(op Op, inner func() error) error {
+func (f *FS) run(op vfs.Op, inner func() error) error {
 	rule := f.call(op)
 	if rule == nil {
 		return inner()
@@ -212,9 +222,9 @@ func (f *Faults) run(op Op, inner func() error) error {
 func (r *Rule) generator() *rand.Rand { return rand.New(rand.NewPCG(r.Seed, uint64(r.Nth))) }
 
 // fate is what a failing sync does; Done says SyncKept in another way.
-func (r *Rule) fate() SyncFate {
+func (r *Rule) fate() vfs.SyncFate {
 	if r.Done {
-		return SyncKept
+		return vfs.SyncKept
 	}
 	return r.Sync
 }

@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 // Sizes of a Mem's storage.
 const (
 	// memPage is the unit that contents share and that space is counted in.
-	memPage = 4096
+	pageSize = 4096
 	// chunkPages is the pages of a chunk, as many as a word has bits.
 	chunkPages = 64
-	chunkBytes = chunkPages * memPage
+	chunkBytes = chunkPages * pageSize
 	// memFileMax bounds the size of a file in a Mem, so that a wild offset is
 	// an error and not gigabytes of chunk pointers.
-	memFileMax = 1 << 40
+	fileSizeMax = 1 << 40
 )
 
 // A content is the bytes of a file as pages that several contents share:
@@ -39,7 +39,7 @@ type content struct {
 	pages int64
 }
 
-type page [memPage]byte
+type page [pageSize]byte
 
 // A chunk is a run of chunkPages pages. A page that is nil reads as zeros.
 type chunk struct {
@@ -76,11 +76,11 @@ type span struct {
 func spans(off, n int64, f func(span)) {
 	for at := int64(0); at < n; {
 		pos := off + at
-		from := pos % memPage
-		to := min(memPage, from+n-at)
+		from := pos % pageSize
+		to := min(pageSize, from+n-at)
 		f(span{
 			chunk: int(pos / chunkBytes),
-			page:  int(pos % chunkBytes / memPage),
+			page:  int(pos % chunkBytes / pageSize),
 			from:  int(from),
 			to:    int(to),
 			at:    at,
@@ -233,13 +233,13 @@ func (c *content) cut(size int64) {
 		return
 	}
 	ch := c.writableChunk(last)
-	from := int((rest + memPage - 1) / memPage)
+	from := int((rest + pageSize - 1) / pageSize)
 	gone := ^uint64(0) << from // 0 when from is chunkPages
 	c.pages -= int64(bits.OnesCount64(ch.alloc & gone))
 	ch.alloc &^= gone
 	ch.own &^= gone
 	clear(ch.pages[from:])
-	if in := int(rest % memPage); in != 0 && ch.pages[from-1] != nil {
+	if in := int(rest % pageSize); in != 0 && ch.pages[from-1] != nil {
 		clear(c.writable(last, from-1)[in:])
 	}
 }
@@ -250,7 +250,7 @@ func (c *content) copyRange(src *content, off, n int64) {
 	spans(off, n, func(s span) {
 		from := src.peek(s.chunk, s.page)
 		switch {
-		case s.to-s.from == memPage:
+		case s.to-s.from == pageSize:
 			c.sharePage(src, s.chunk, s.page)
 		case from != nil:
 			copy(c.writable(s.chunk, s.page)[s.from:s.to], from[s.from:s.to])
@@ -282,9 +282,9 @@ func (c *content) sharePage(src *content, chunk, p int) {
 // contiguous returns [0, n) as one slice and makes it the storage of those
 // pages, so that the bytes exist once. Later writes copy their page first.
 func (c *content) contiguous(n int64) []byte {
-	pages := (n + memPage - 1) / memPage
-	buf := make([]byte, pages*memPage)
-	spans(0, pages*memPage, func(s span) {
+	pages := (n + pageSize - 1) / pageSize
+	buf := make([]byte, pages*pageSize)
+	spans(0, pages*pageSize, func(s span) {
 		fresh := (*page)(buf[s.at:])
 		if old := c.peek(s.chunk, s.page); old != nil {
 			*fresh = *old

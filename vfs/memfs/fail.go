@@ -1,38 +1,26 @@
-package vfs
+package memfs
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
 
-// A SyncFate says what became of the data of a sync that failed. Nobody can
-// know it from the error.
-type SyncFate uint8
-
-const (
-	// SyncDropped: nothing reached the device, and the system took what it
-	// could not write for written, as Linux does. Later syncs pass it over.
-	SyncDropped SyncFate = iota
-	// SyncKept: all of it reached the device.
-	SyncKept
-	// SyncHalf: some sectors, lengths and names did; the rest was dropped.
-	SyncHalf
-	// SyncNotTried: nothing happened. The next sync covers it.
-	SyncNotTried
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// failSync is a sync of the file that fails: this handle has been told of it
+// FailSync is a sync of the file that fails: this handle has been told of it
 // when the call returns, the others that are open will be by their next sync.
-func (f *memFile) failSync(fate SyncFate, rng *rand.Rand) {
+func (f *file) FailSync(fate vfs.SyncFate, rng *rand.Rand) {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
 	ino := f.ino
 	switch fate {
-	case SyncNotTried:
+	case vfs.SyncNotTried:
 		return
-	case SyncKept:
+	case vfs.SyncKept:
 		ino.sync()
-	case SyncDropped:
+	case vfs.SyncDropped:
 		ino.dropJournal()
-	case SyncHalf:
-		half := planFile(CrashTorn, ino, rng)
+	case vfs.SyncHalf:
+		half := planFile(Torn, ino, rng)
 		half.fill = fillZeros
 		ino.durable = f.mem.crashFile(ino, half, nil, rng)
 		ino.dropJournal()
@@ -51,8 +39,8 @@ func (ino *inode) dropJournal() {
 	ino.journal = nil
 }
 
-// failSyncDir is a sync of the directory that fails.
-func (m *Mem) failSyncDir(name string, fate SyncFate, rng *rand.Rand) {
+// FailSyncDir is a sync of the directory that fails.
+func (m *FS) FailSyncDir(name string, fate vfs.SyncFate, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.findLocked(name)
@@ -60,11 +48,11 @@ func (m *Mem) failSyncDir(name string, fate SyncFate, rng *rand.Rand) {
 		return // then the call would have failed by itself
 	}
 	switch fate {
-	case SyncKept:
+	case vfs.SyncKept:
 		ino.dir.sync()
-	case SyncDropped:
+	case vfs.SyncDropped:
 		ino.dir.journal = nil
-	case SyncHalf:
+	case vfs.SyncHalf:
 		coin := chance(rng)
 		var kept []dirOp
 		for _, op := range ino.dir.journal {

@@ -1,6 +1,10 @@
-package vfs
+package memfs
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat/vfs"
+)
 
 // sectorSize is what a device writes whole or not at all.
 const sectorSize = 512
@@ -108,45 +112,45 @@ func wholeOps(keep func(seq uint64) bool, fill fill) crashPlan {
 
 // planCrash makes the choices of a kind that concern the whole disk, and
 // returns a plan that makes the rest.
-func planCrash(kind CrashKind, m *Mem, rng *rand.Rand) crashPlan {
+func planCrash(kind CrashKind, m *FS, rng *rand.Rand) crashPlan {
 	all := crashPlan{file: keepFile, entry: keepEntry}
 	files := func(f func(ino *inode) fileFate) crashPlan { return crashPlan{f, keepEntry} }
 	entries := func(f func(op dirOp) entryFate) crashPlan { return crashPlan{keepFile, f} }
 	switch kind {
-	case CrashKeepNone:
+	case KeepNone:
 		return crashPlan{loseFile, loseEntry}
-	case CrashPrefix, CrashSuffix, CrashSubset, CrashLoseOne, CrashKeepOne:
+	case Prefix, Suffix, Subset, LoseOne, KeepOne:
 		return planOps(kind, m.journalLocked(), rng)
-	case CrashTorn, CrashTornLast, CrashHole, CrashSizeBeforeData, CrashDataBeforeSize,
-		CrashZeroTail, CrashGarbageTail, CrashStaleTail, CrashShortTail:
+	case Torn, TornLast, Hole, SizeBeforeData, DataBeforeSize,
+		ZeroTail, GarbageTail, StaleTail, ShortTail:
 		return files(func(ino *inode) fileFate { return planFile(kind, ino, rng) })
-	case CrashNamesOnly:
+	case NamesOnly:
 		return crashPlan{loseFile, keepEntry}
-	case CrashContentsOnly:
+	case ContentsOnly:
 		return crashPlan{keepFile, loseEntry}
-	case CrashNamesSubset:
+	case NamesSubset:
 		coin := chance(rng)
 		return entries(func(dirOp) entryFate { return entryIf(coin()) })
-	case CrashNamesPrefix:
+	case NamesPrefix:
 		return entries(planDirPrefixes(m, rng))
-	case CrashCreatesLost:
+	case CreatesLost:
 		return entries(func(op dirOp) entryFate {
-			return entryIf(op.kind != OpCreate && op.kind != OpMkdir && op.kind != OpLink)
+			return entryIf(op.kind != vfs.OpCreate && op.kind != vfs.OpMkdir && op.kind != vfs.OpLink)
 		})
-	case CrashRenamesLost:
-		return entries(func(op dirOp) entryFate { return entryIf(op.kind != OpRename) })
-	case CrashRenamesDoubled:
+	case RenamesLost:
+		return entries(func(op dirOp) entryFate { return entryIf(op.kind != vfs.OpRename) })
+	case RenamesDoubled:
 		return entries(func(op dirOp) entryFate {
-			if op.kind == OpRename {
+			if op.kind == vfs.OpRename {
 				return entryDoubled
 			}
 			return entryKept
 		})
-	case CrashRemovalsLost:
-		return entries(func(op dirOp) entryFate { return entryIf(op.kind != OpRemove) })
-	case CrashOneFileLost, CrashOneFileKept, CrashCategoryLost:
+	case RemovalsLost:
+		return entries(func(op dirOp) entryFate { return entryIf(op.kind != vfs.OpRemove) })
+	case OneFileLost, OneFileKept, CategoryLost:
 		return files(planSome(kind, m, rng))
-	case CrashMixed:
+	case Mixed:
 		return planMixed(m, rng)
 	}
 	return all
@@ -167,15 +171,15 @@ func planOps(kind CrashKind, journal []journaled, rng *rand.Rand) crashPlan {
 	coin := chance(rng)
 	for i, j := range journal {
 		switch kind {
-		case CrashPrefix:
+		case Prefix:
 			kept[j.seq] = i < point
-		case CrashSuffix:
+		case Suffix:
 			kept[j.seq] = i >= point
-		case CrashSubset:
+		case Subset:
 			kept[j.seq] = coin()
-		case CrashLoseOne:
+		case LoseOne:
 			kept[j.seq] = i != point
-		case CrashKeepOne:
+		case KeepOne:
 			kept[j.seq] = i == point
 		}
 	}
@@ -191,13 +195,13 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 	fate.all = false
 	torn := func(int) dataFate { return dataTorn }
 	switch kind {
-	case CrashTorn:
+	case Torn:
 		coin, sizes := chance(rng), chance(rng)
 		fate.data = torn
 		fate.sector = func(int, int64) bool { return coin() }
 		fate.size = func(int) bool { return sizes() }
 		fate.fill = randomFill(rng)
-	case CrashTornLast:
+	case TornLast:
 		coin, last := chance(rng), ino.lastWrite()
 		fate.data = func(i int) dataFate {
 			if i == last {
@@ -207,27 +211,27 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 		}
 		fate.sector = func(int, int64) bool { return coin() }
 		fate.fill = randomFill(rng)
-	case CrashHole:
+	case Hole:
 		from, to := ino.dirtySectors()
 		a := from + rng.Int64N(to-from+1)
 		b := a + rng.Int64N(to-a+1)
 		fate.data = torn
 		fate.sector = func(_ int, s int64) bool { return s < a || s >= b }
 		fate.fill = randomFill(rng)
-	case CrashSizeBeforeData:
+	case SizeBeforeData:
 		fate.data = func(int) dataFate { return dataLost }
 		fate.fill = randomFill(rng)
-	case CrashDataBeforeSize:
+	case DataBeforeSize:
 		fate.size = func(int) bool { return false }
-	case CrashZeroTail, CrashGarbageTail, CrashStaleTail:
+	case ZeroTail, GarbageTail, StaleTail:
 		from, to := ino.dirtySectors()
 		end := from + rng.Int64N(to-from+1)
 		fate.data = torn
 		fate.sector = func(_ int, s int64) bool { return s < end }
 		fate.fill = map[CrashKind]fill{
-			CrashZeroTail: fillZeros, CrashGarbageTail: fillGarbage, CrashStaleTail: fillStale,
+			ZeroTail: fillZeros, GarbageTail: fillGarbage, StaleTail: fillStale,
 		}[kind]
-	case CrashShortTail:
+	case ShortTail:
 		fate.shorten = true
 	}
 	return fate
@@ -236,7 +240,7 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 // lastWrite returns the index of the last write in the journal, or -1.
 func (ino *inode) lastWrite() int {
 	for i := len(ino.journal) - 1; i >= 0; i-- {
-		if ino.journal[i].kind == OpWrite {
+		if ino.journal[i].kind == vfs.OpWrite {
 			return i
 		}
 	}
@@ -248,7 +252,7 @@ func (ino *inode) lastWrite() int {
 func (ino *inode) dirtySectors() (from, to int64) {
 	from = -1
 	for _, op := range ino.journal {
-		if op.kind != OpWrite {
+		if op.kind != vfs.OpWrite {
 			continue
 		}
 		first, end := op.sectors()
@@ -267,7 +271,7 @@ func (op fileOp) sectors() (first, end int64) {
 }
 
 // planDirPrefixes keeps each directory's changes up to a point of its own.
-func planDirPrefixes(m *Mem, rng *rand.Rand) func(op dirOp) entryFate {
+func planDirPrefixes(m *FS, rng *rand.Rand) func(op dirOp) entryFate {
 	kept := map[uint64]bool{}
 	for _, ino := range m.sortedLocked() {
 		if ino.dir == nil {
@@ -283,7 +287,7 @@ func planDirPrefixes(m *Mem, rng *rand.Rand) func(op dirOp) entryFate {
 
 // planSome plans the kinds that single out a file or a category with
 // something to lose.
-func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate {
+func planSome(kind CrashKind, m *FS, rng *rand.Rand) func(ino *inode) fileFate {
 	var dirty []*inode
 	for _, ino := range m.sortedLocked() {
 		if len(ino.journal) > 0 {
@@ -297,9 +301,9 @@ func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate 
 	return func(ino *inode) fileFate {
 		var keep bool
 		switch kind {
-		case CrashOneFileLost:
+		case OneFileLost:
 			keep = ino != chosen
-		case CrashOneFileKept:
+		case OneFileKept:
 			keep = ino == chosen
 		default:
 			keep = ino.cat != chosen.cat
@@ -312,12 +316,12 @@ func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate 
 }
 
 // planMixed draws a way for each file and for each change of a directory.
-func planMixed(m *Mem, rng *rand.Rand) crashPlan {
+func planMixed(m *FS, rng *rand.Rand) crashPlan {
 	ways := []CrashKind{
-		CrashTorn, CrashTornLast, CrashHole, CrashSizeBeforeData, CrashDataBeforeSize,
-		CrashZeroTail, CrashGarbageTail, CrashStaleTail, CrashShortTail,
+		Torn, TornLast, Hole, SizeBeforeData, DataBeforeSize,
+		ZeroTail, GarbageTail, StaleTail, ShortTail,
 	}
-	subset := planOps(CrashSubset, m.journalLocked(), rng)
+	subset := planOps(Subset, m.journalLocked(), rng)
 	coin := chance(rng)
 	return crashPlan{
 		file: func(ino *inode) fileFate {
@@ -333,7 +337,7 @@ func planMixed(m *Mem, rng *rand.Rand) crashPlan {
 			}
 		},
 		entry: func(op dirOp) entryFate {
-			if op.kind == OpRename && rng.IntN(4) == 0 {
+			if op.kind == vfs.OpRename && rng.IntN(4) == 0 {
 				return entryDoubled
 			}
 			return entryIf(coin())

@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 // Clone returns a copy of the disk as it is at this moment: contents, names,
 // durable image and journals. Open files, locks and the hook stay behind, as
@@ -6,14 +6,14 @@ package vfs
 // also from a hook and while operations run. It costs a few hundred
 // nanoseconds per file, and later, on either side, a copy of each page
 // written.
-func (m *Mem) Clone() *Mem {
+func (m *FS) Clone() *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cloneLocked()
 }
 
-func (m *Mem) cloneLocked() *Mem {
-	c := &Mem{keepsNothing: m.keepsNothing}
+func (m *FS) cloneLocked() *FS {
+	c := &FS{keepsNothing: m.keepsNothing}
 	c.mu.capacity, c.mu.onlyGrows = m.mu.capacity, m.mu.onlyGrows
 	c.mu.lastIno = m.mu.lastIno
 	c.mu.lastSeq = m.mu.lastSeq
@@ -26,7 +26,7 @@ func (m *Mem) cloneLocked() *Mem {
 		copied := ino.fork()
 		c.mu.inodes[id] = copied
 		if copied.links > 0 {
-			c.mu.used += copied.live.pages * memPage
+			c.mu.used += copied.live.pages * pageSize
 		}
 	}
 	return c

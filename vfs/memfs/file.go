@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"io"
@@ -7,14 +7,15 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // memFile is an open file of a Mem.
-type memFile struct {
-	mem    *Mem
+type file struct {
+	mem    *FS
 	ino    *inode
 	name   string
-	cat    Category
+	cat    vfs.Category
 	writes bool
 	closed atomic.Bool
 	// sawFailedSyncs is how many of the inode's failed syncs this handle has
@@ -22,29 +23,29 @@ type memFile struct {
 	sawFailedSyncs uint64
 }
 
-func (f *memFile) Name() string { return f.name }
+func (f *file) Name() string { return f.name }
 
 // check refuses calls on closed handles and ranges that cannot be.
-func (f *memFile) check(op OpKind, off, n int64) error {
+func (f *file) check(op vfs.OpKind, off, n int64) error {
 	if f.closed.Load() {
-		return pathErr(op, f.name, ErrClosed)
+		return vfs.WrapError(op, f.name, vfs.ErrClosed)
 	}
-	return pathErr(op, f.name, checkRange(off, n))
+	return vfs.WrapError(op, f.name, checkRange(off, n))
 }
 
 // checkWrite is check for calls that change the file.
-func (f *memFile) checkWrite(op OpKind, off, n int64) error {
+func (f *file) checkWrite(op vfs.OpKind, off, n int64) error {
 	if err := f.check(op, off, n); err != nil {
 		return err
 	}
 	if !f.writes {
-		return pathErr(op, f.name, errReadHandle)
+		return vfs.WrapError(op, f.name, errReadHandle)
 	}
 	return nil
 }
 
-func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
-	if err := f.check(OpRead, off, int64(len(p))); err != nil {
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.check(vfs.OpRead, off, int64(len(p))); err != nil {
 		return 0, err
 	}
 	f.mem.mu.RLock()
@@ -56,31 +57,31 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.checkWrite(OpWrite, off, int64(len(p))); err != nil {
+func (f *file) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.checkWrite(vfs.OpWrite, off, int64(len(p))); err != nil {
 		return 0, err
 	}
-	f.mem.before(Op{Kind: OpWrite, Category: f.cat, Path: f.name, Off: off, Len: int64(len(p))})
+	f.mem.before(vfs.Op{Kind: vfs.OpWrite, Category: f.cat, Path: f.name, Off: off, Len: int64(len(p))})
 	m := f.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.fitLocked(f.ino, off, int64(len(p)))
 	if n > 0 {
 		m.changeLocked(f.ino, func(c *content) { c.writeAt(p[:n], off) })
-		op := fileOp{kind: OpWrite, off: off, n: n}
+		op := fileOp{kind: vfs.OpWrite, off: off, n: n}
 		if !m.keepsNothing {
 			op.data = slices.Clone(p[:n])
 		}
 		m.recordLocked(f.ino, op)
 	}
 	if n < int64(len(p)) {
-		return int(n), pathErr(OpWrite, f.name, ErrNoSpace)
+		return int(n), vfs.WrapError(vfs.OpWrite, f.name, vfs.ErrNoSpace)
 	}
 	return int(n), nil
 }
 
-func (f *memFile) Size() (int64, error) {
-	if err := f.check(OpSize, 0, 0); err != nil {
+func (f *file) Size() (int64, error) {
+	if err := f.check(vfs.OpSize, 0, 0); err != nil {
 		return 0, err
 	}
 	f.mem.mu.RLock()
@@ -88,64 +89,64 @@ func (f *memFile) Size() (int64, error) {
 	return f.ino.live.size, nil
 }
 
-func (f *memFile) Truncate(size int64) error {
-	if err := f.checkWrite(OpTruncate, size, 0); err != nil {
+func (f *file) Truncate(size int64) error {
+	if err := f.checkWrite(vfs.OpTruncate, size, 0); err != nil {
 		return err
 	}
-	f.mem.before(Op{Kind: OpTruncate, Category: f.cat, Path: f.name, Off: size})
-	if size > memFileMax {
-		return pathErr(OpTruncate, f.name, ErrNoSpace)
+	f.mem.before(vfs.Op{Kind: vfs.OpTruncate, Category: f.cat, Path: f.name, Off: size})
+	if size > fileSizeMax {
+		return vfs.WrapError(vfs.OpTruncate, f.name, vfs.ErrNoSpace)
 	}
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
 	f.mem.changeLocked(f.ino, func(c *content) { c.setSize(size) })
-	f.mem.recordLocked(f.ino, fileOp{kind: OpTruncate, off: size})
+	f.mem.recordLocked(f.ino, fileOp{kind: vfs.OpTruncate, off: size})
 	return nil
 }
 
-func (f *memFile) Preallocate(off, n int64) (reserved bool, err error) {
-	if err := f.checkWrite(OpPreallocate, off, n); err != nil {
+func (f *file) Preallocate(off, n int64) (reserved bool, err error) {
+	if err := f.checkWrite(vfs.OpPreallocate, off, n); err != nil {
 		return false, err
 	}
-	f.mem.before(Op{Kind: OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
+	f.mem.before(vfs.Op{Kind: vfs.OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
 	m := f.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case n > memFileMax-off, !m.mu.onlyGrows && m.fitLocked(f.ino, off, n) < n:
-		return false, pathErr(OpPreallocate, f.name, ErrNoSpace)
+	case n > fileSizeMax-off, !m.mu.onlyGrows && m.fitLocked(f.ino, off, n) < n:
+		return false, vfs.WrapError(vfs.OpPreallocate, f.name, vfs.ErrNoSpace)
 	case !m.mu.onlyGrows:
 		m.changeLocked(f.ino, func(c *content) { c.reserve(off, n) })
-		m.recordLocked(f.ino, fileOp{kind: OpPreallocate, off: off, n: n})
+		m.recordLocked(f.ino, fileOp{kind: vfs.OpPreallocate, off: off, n: n})
 		return true, nil
 	case f.ino.live.size < off+n:
 		m.changeLocked(f.ino, func(c *content) { c.setSize(off + n) })
-		m.recordLocked(f.ino, fileOp{kind: OpTruncate, off: off + n})
+		m.recordLocked(f.ino, fileOp{kind: vfs.OpTruncate, off: off + n})
 	}
 	return false, nil
 }
 
 // SyncRange does nothing: what may have been written back early is among the
 // states that a crash can leave anyway.
-func (f *memFile) SyncRange(off, n int64) error { return f.check(OpSyncRange, off, max(0, n)) }
+func (f *file) SyncRange(off, n int64) error { return f.check(vfs.OpSyncRange, off, max(0, n)) }
 
 // WaitRange does nothing, since nothing was started.
-func (f *memFile) WaitRange(off, n int64) error { return f.check(OpWaitRange, off, max(0, n)) }
+func (f *file) WaitRange(off, n int64) error { return f.check(vfs.OpWaitRange, off, max(0, n)) }
 
-func (f *memFile) SyncData() error { return f.sync(OpSyncData) }
-func (f *memFile) Sync() error     { return f.sync(OpSync) }
+func (f *file) SyncData() error { return f.sync(vfs.OpSyncData) }
+func (f *file) Sync() error     { return f.sync(vfs.OpSync) }
 
-func (f *memFile) sync(op OpKind) error {
+func (f *file) sync(op vfs.OpKind) error {
 	if err := f.check(op, 0, 0); err != nil {
 		return err
 	}
-	f.mem.before(Op{Kind: op, Category: f.cat, Path: f.name})
+	f.mem.before(vfs.Op{Kind: op, Category: f.cat, Path: f.name})
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
 	f.ino.sync()
 	if f.sawFailedSyncs != f.ino.failedSyncs {
 		f.sawFailedSyncs = f.ino.failedSyncs
-		return pathErr(op, f.name, ErrIO)
+		return vfs.WrapError(op, f.name, vfs.ErrIO)
 	}
 	return nil
 }
@@ -167,9 +168,9 @@ func (ino *inode) sync() {
 // an earlier sync that failed the system has forgotten what was dirty then.
 func (ino *inode) syncDirty() {
 	for _, op := range ino.journal {
-		if op.kind != OpTruncate {
-			from := op.off / memPage * memPage
-			to := min(ino.live.size, (op.off+op.n+memPage-1)/memPage*memPage)
+		if op.kind != vfs.OpTruncate {
+			from := op.off / pageSize * pageSize
+			to := min(ino.live.size, (op.off+op.n+pageSize-1)/pageSize*pageSize)
 			ino.durable.copyRange(&ino.live, from, max(0, to-from))
 		}
 	}
@@ -177,9 +178,9 @@ func (ino *inode) syncDirty() {
 	ino.base = ino.live.fork()
 }
 
-func (f *memFile) Close() error {
+func (f *file) Close() error {
 	if f.closed.Swap(true) {
-		return pathErr(OpClose, f.name, ErrClosed)
+		return vfs.WrapError(vfs.OpClose, f.name, vfs.ErrClosed)
 	}
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
@@ -189,22 +190,22 @@ func (f *memFile) Close() error {
 }
 
 // memMapping shows the bytes of a file that were there when it was mapped.
-type memMapping struct {
-	mem    *Mem
+type mapping struct {
+	mem    *FS
 	ino    *inode
 	name   string
 	data   []byte
 	closed atomic.Bool
 }
 
-func (f *memFile) Map(n int64) (Mapping, error) {
-	if err := f.check(OpMap, 0, n); err != nil {
+func (f *file) Map(n int64) (vfs.Mapping, error) {
+	if err := f.check(vfs.OpMap, 0, n); err != nil {
 		return nil, err
 	}
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
 	if n > f.ino.live.size || n > math.MaxInt {
-		return nil, pathErr(OpMap, f.name, errBeyondEnd)
+		return nil, vfs.WrapError(vfs.OpMap, f.name, errBeyondEnd)
 	}
 	data := f.ino.mapLocked(n)
 	if invariant.Enabled {
@@ -212,7 +213,7 @@ func (f *memFile) Map(n int64) (Mapping, error) {
 		data = slices.Clone(data)
 	}
 	f.ino.handles++
-	return &memMapping{mem: f.mem, ino: f.ino, name: f.name, data: data}, nil
+	return &mapping{mem: f.mem, ino: f.ino, name: f.name, data: data}, nil
 }
 
 // mapLocked returns [0, n) of the file as one slice that is the storage.
@@ -223,26 +224,26 @@ func (ino *inode) mapLocked(n int64) []byte {
 	return ino.mapped[:n:n]
 }
 
-func (m *memMapping) Bytes() []byte { return m.data }
+func (m *mapping) Bytes() []byte { return m.data }
 
-func (m *memMapping) check(op OpKind, off, n int64) error {
+func (m *mapping) check(op vfs.OpKind, off, n int64) error {
 	switch {
 	case m.closed.Load():
-		return pathErr(op, m.name, ErrClosed)
+		return vfs.WrapError(op, m.name, vfs.ErrClosed)
 	case off < 0 || n < 0 || n > int64(len(m.data))-off:
-		return pathErr(op, m.name, errBeyondEnd)
+		return vfs.WrapError(op, m.name, errBeyondEnd)
 	}
 	return nil
 }
 
-func (m *memMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
-func (m *memMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
+func (m *mapping) WillNeed(off, n int64) error { return m.check(vfs.OpWillNeed, off, n) }
+func (m *mapping) DontNeed(off, n int64) error { return m.check(vfs.OpDontNeed, off, n) }
 
-func (m *memMapping) Populate(off, n int64) (int64, error) { return n, m.check(OpPopulate, off, n) }
+func (m *mapping) Populate(off, n int64) (int64, error) { return n, m.check(vfs.OpPopulate, off, n) }
 
-func (m *memMapping) Close() error {
+func (m *mapping) Close() error {
 	if m.closed.Swap(true) {
-		return pathErr(OpUnmap, m.name, ErrClosed)
+		return vfs.WrapError(vfs.OpUnmap, m.name, vfs.ErrClosed)
 	}
 	invariant.Mangle(m.data)
 	m.mem.mu.Lock()

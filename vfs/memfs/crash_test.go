@@ -1,10 +1,12 @@
-package vfs
+package memfs
 
 import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 var (
@@ -60,7 +62,7 @@ func TestCrashedDiskIsDurable(t *testing.T) {
 			for range 4 {
 				w.step()
 			}
-			after := w.mem.Crash(CrashMixed, rng)
+			after := w.mem.Crash(Mixed, rng)
 			again := after.Crash(CrashKinds()[rng.IntN(len(CrashKinds()))], rng)
 			wantSameDisk(t, dump(t, again), dump(t, after))
 		}
@@ -76,7 +78,7 @@ func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
 				w.step()
 			}
 			before, unsynced := dump(t, w.mem), len(w.mem.Unsynced())
-			after := w.mem.Crash(CrashMixed, rng)
+			after := w.mem.Crash(Mixed, rng)
 			scribble(t, after, rng)
 			wantSameDisk(t, dump(t, w.mem), before)
 			if got := len(w.mem.Unsynced()); got != unsynced {
@@ -87,13 +89,13 @@ func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
 }
 
 // scribble overwrites every file of a disk.
-func scribble(t *testing.T, m *Mem, rng *rand.Rand) {
+func scribble(t *testing.T, m *FS, rng *rand.Rand) {
 	t.Helper()
 	for name, contents := range dump(t, m) {
 		if contents == "directory" {
 			continue
 		}
-		f, err := m.OpenReadWrite(name, CatTable)
+		f, err := m.OpenReadWrite(name, vfs.CatTable)
 		must(t, err)
 		write(t, f, rng.Int64N(int64(len(contents))+1), "scribbled")
 		closeFile(t, f)

@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Mem is a disk in memory that can crash. It is an FS, and it remembers of
@@ -16,11 +18,11 @@ import (
 // it is, at a cost that does not depend on the amount of data.
 //
 // Paths use the slash on every system. A relative path starts at the root.
-type Mem struct {
+type FS struct {
 	// keepsNothing disks have no journals and no durable image.
 	keepsNothing bool
 
-	hook atomic.Pointer[func(Op)]
+	hook atomic.Pointer[func(vfs.Op)]
 
 	mu struct {
 		sync.RWMutex
@@ -43,22 +45,22 @@ type Mem struct {
 const (
 	rootIno = 1
 	// memCapacity is the size of a disk that nobody set one for.
-	memCapacity = 1 << 50
+	defaultCapacity = 1 << 50
 )
 
 // NewMem returns an empty disk that can crash.
-func NewMem() *Mem {
-	m := &Mem{}
+func New() *FS {
+	m := &FS{}
 	m.mu.inodes = map[uint64]*inode{rootIno: {id: rootIno, links: 1, dir: newDirectory()}}
 	m.mu.lastIno = rootIno
-	m.mu.capacity = memCapacity
+	m.mu.capacity = defaultCapacity
 	return m
 }
 
 // NewVolatile returns an empty disk that keeps no account of what a crash
 // would leave, for databases that live in memory only. Its Crash is Clone.
-func NewVolatile() *Mem {
-	m := NewMem()
+func NewVolatile() *FS {
+	m := New()
 	m.keepsNothing = true
 	return m
 }
@@ -66,7 +68,7 @@ func NewVolatile() *Mem {
 // An inode is a file or, when dir is set, a directory.
 type inode struct {
 	id  uint64
-	cat Category
+	cat vfs.Category
 	dir *directory
 
 	// links is the number of live names, handles that of open files and
@@ -93,30 +95,30 @@ type inode struct {
 // A fileOp is a change of a file that no sync has covered.
 type fileOp struct {
 	seq    uint64
-	kind   OpKind // OpWrite, OpTruncate or OpPreallocate
-	off, n int64  // Truncate: the size in off
-	data   []byte // of OpWrite
+	kind   vfs.OpKind // OpWrite, OpTruncate or OpPreallocate
+	off, n int64      // Truncate: the size in off
+	data   []byte     // of OpWrite
 }
 
-func newFileInode(id uint64, cat Category) *inode {
+func newFileInode(id uint64, cat vfs.Category) *inode {
 	return &inode{id: id, cat: cat, live: newContent(), durable: newContent(), base: newContent()}
 }
 
 // Join joins path elements with slashes.
-func (m *Mem) Abs(name string) (string, error) { return name, nil }
+func (m *FS) Abs(name string) (string, error) { return name, nil }
 
-func (m *Mem) Join(elem ...string) string { return path.Join(elem...) }
+func (m *FS) Join(elem ...string) string { return path.Join(elem...) }
 
 // Base returns the last element of a path.
-func (m *Mem) Base(name string) string { return path.Base(name) }
+func (m *FS) Base(name string) string { return path.Base(name) }
 
 // Dir returns all but the last element of a path.
-func (m *Mem) Dir(name string) string { return path.Dir(name) }
+func (m *FS) Dir(name string) string { return path.Dir(name) }
 
 // SetHook makes f run before each operation that changes the disk or syncs
 // it, in the goroutine that calls and outside all locks, so that f may Clone
 // or Crash the disk at that boundary. nil ends it. Clones have no hook.
-func (m *Mem) SetHook(f func(Op)) {
+func (m *FS) SetHook(f func(vfs.Op)) {
 	if f == nil {
 		m.hook.Store(nil)
 		return
@@ -124,7 +126,7 @@ func (m *Mem) SetHook(f func(Op)) {
 	m.hook.Store(&f)
 }
 
-func (m *Mem) before(op Op) {
+func (m *FS) before(op vfs.Op) {
 	if f := m.hook.Load(); f != nil {
 		(*f)(op)
 	}
@@ -132,7 +134,7 @@ func (m *Mem) before(op Op) {
 
 // SetCapacity sets the size of the disk in bytes. What is stored already
 // stays, also beyond it.
-func (m *Mem) SetCapacity(bytes int64) {
+func (m *FS) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.capacity = bytes
@@ -140,30 +142,30 @@ func (m *Mem) SetCapacity(bytes int64) {
 
 // SetReserves says whether Preallocate reserves space, as it does on a new Mem,
 // or only grows the file, as where a system cannot reserve.
-func (m *Mem) SetReserves(reserves bool) {
+func (m *FS) SetReserves(reserves bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.onlyGrows = !reserves
 }
 
 // UsedBytes returns the space that files take, in whole pages.
-func (m *Mem) UsedBytes() int64 {
+func (m *FS) UsedBytes() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.mu.used
 }
 
 // Free returns the capacity that is not used.
-func (m *Mem) Free(dir string) (uint64, error) {
+func (m *FS) Free(dir string) (uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if _, err := m.findLocked(dir); err != nil {
-		return 0, pathErr(OpFree, dir, err)
+		return 0, vfs.WrapError(vfs.OpFree, dir, err)
 	}
 	return uint64(m.freeLocked()), nil
 }
 
-func (m *Mem) freeLocked() int64 { return max(0, m.mu.capacity-m.mu.used) }
+func (m *FS) freeLocked() int64 { return max(0, m.mu.capacity-m.mu.used) }
 
 // elements splits a path into names, from the root.
 func elements(name string) []string {
@@ -175,7 +177,7 @@ func elements(name string) []string {
 }
 
 // findLocked returns the inode that a path leads to.
-func (m *Mem) findLocked(name string) (*inode, error) {
+func (m *FS) findLocked(name string) (*inode, error) {
 	at := m.mu.inodes[rootIno]
 	for _, elem := range elements(name) {
 		if at.dir == nil {
@@ -183,7 +185,7 @@ func (m *Mem) findLocked(name string) (*inode, error) {
 		}
 		id, ok := at.dir.live[elem]
 		if !ok {
-			return nil, ErrNotExist
+			return nil, vfs.ErrNotExist
 		}
 		at = m.mu.inodes[id]
 	}
@@ -191,7 +193,7 @@ func (m *Mem) findLocked(name string) (*inode, error) {
 }
 
 // findDirLocked returns the inode of a directory.
-func (m *Mem) findDirLocked(name string) (*inode, error) {
+func (m *FS) findDirLocked(name string) (*inode, error) {
 	ino, err := m.findLocked(name)
 	if err == nil && ino.dir == nil {
 		err = errNotDir
@@ -200,7 +202,7 @@ func (m *Mem) findDirLocked(name string) (*inode, error) {
 }
 
 // findFileLocked returns the regular file that a path leads to.
-func (m *Mem) findFileLocked(name string) (*inode, error) {
+func (m *FS) findFileLocked(name string) (*inode, error) {
 	ino, err := m.findLocked(name)
 	if err == nil && ino.dir != nil {
 		return nil, errIsDir
@@ -210,7 +212,7 @@ func (m *Mem) findFileLocked(name string) (*inode, error) {
 
 // parentLocked returns the directory in which the last element of name lies,
 // and that element.
-func (m *Mem) parentLocked(name string) (*inode, string, error) {
+func (m *FS) parentLocked(name string) (*inode, string, error) {
 	elems := elements(name)
 	if len(elems) == 0 {
 		return nil, "", errInvalid
@@ -226,62 +228,62 @@ func (m *Mem) parentLocked(name string) (*inode, string, error) {
 }
 
 // Create makes a new file.
-func (m *Mem) Create(name string, cat Category) (File, error) {
-	m.before(Op{Kind: OpCreate, Category: cat, Path: name})
+func (m *FS) Create(name string, cat vfs.Category) (vfs.File, error) {
+	m.before(vfs.Op{Kind: vfs.OpCreate, Category: cat, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.createLocked(name, cat)
 	if err != nil {
-		return nil, pathErr(OpCreate, name, err)
+		return nil, vfs.WrapError(vfs.OpCreate, name, err)
 	}
 	return m.openLocked(ino, name, cat, true), nil
 }
 
-func (m *Mem) createLocked(name string, cat Category) (*inode, error) {
+func (m *FS) createLocked(name string, cat vfs.Category) (*inode, error) {
 	parent, elem, err := m.parentLocked(name)
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := parent.dir.live[elem]; ok {
-		return nil, ErrExist
+		return nil, vfs.ErrExist
 	}
 	m.mu.lastIno++
 	ino := newFileInode(m.mu.lastIno, cat)
 	m.mu.inodes[ino.id] = ino
-	m.enterLocked(parent, OpCreate, elem, ino)
+	m.enterLocked(parent, vfs.OpCreate, elem, ino)
 	return ino, nil
 }
 
 // Open opens a file for reading.
-func (m *Mem) Open(name string, cat Category) (File, error) {
-	return m.open(OpOpen, name, cat, false)
+func (m *FS) Open(name string, cat vfs.Category) (vfs.File, error) {
+	return m.open(vfs.OpOpen, name, cat, false)
 }
 
 // OpenReadWrite opens a file for reading and writing.
-func (m *Mem) OpenReadWrite(name string, cat Category) (File, error) {
-	return m.open(OpOpenReadWrite, name, cat, true)
+func (m *FS) OpenReadWrite(name string, cat vfs.Category) (vfs.File, error) {
+	return m.open(vfs.OpOpenReadWrite, name, cat, true)
 }
 
-func (m *Mem) open(op OpKind, name string, cat Category, writes bool) (File, error) {
+func (m *FS) open(op vfs.OpKind, name string, cat vfs.Category, writes bool) (vfs.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.findFileLocked(name)
 	if err != nil {
-		return nil, pathErr(op, name, err)
+		return nil, vfs.WrapError(op, name, err)
 	}
 	return m.openLocked(ino, name, cat, writes), nil
 }
 
-func (m *Mem) openLocked(ino *inode, name string, cat Category, writes bool) *memFile {
+func (m *FS) openLocked(ino *inode, name string, cat vfs.Category, writes bool) *file {
 	ino.handles++
-	return &memFile{
+	return &file{
 		mem: m, ino: ino, name: name, cat: cat, writes: writes,
 		sawFailedSyncs: ino.failedSyncs,
 	}
 }
 
 // List returns the names in a directory, sorted.
-func (m *Mem) List(dir string) ([]string, error) {
+func (m *FS) List(dir string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	ino, err := m.findLocked(dir)
@@ -289,7 +291,7 @@ func (m *Mem) List(dir string) ([]string, error) {
 		err = errNotDir
 	}
 	if err != nil {
-		return nil, pathErr(OpList, dir, err)
+		return nil, vfs.WrapError(vfs.OpList, dir, err)
 	}
 	names := make([]string, 0, len(ino.dir.live))
 	for name := range ino.dir.live {
@@ -300,28 +302,28 @@ func (m *Mem) List(dir string) ([]string, error) {
 }
 
 // Stat describes a file or directory.
-func (m *Mem) Stat(name string) (Info, error) {
+func (m *FS) Stat(name string) (vfs.Info, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	ino, err := m.findLocked(name)
 	if err != nil {
-		return Info{}, pathErr(OpStat, name, err)
+		return vfs.Info{}, vfs.WrapError(vfs.OpStat, name, err)
 	}
-	return Info{
+	return vfs.Info{
 		Size:      ino.live.size,
-		Allocated: ino.live.pages * memPage,
+		Allocated: ino.live.pages * pageSize,
 		Dir:       ino.dir != nil,
 	}, nil
 }
 
 // fitLocked returns how much of a range [off, off+n) of ino there is space
 // for, from its start.
-func (m *Mem) fitLocked(ino *inode, off, n int64) int64 {
-	if n > memFileMax-off {
+func (m *FS) fitLocked(ino *inode, off, n int64) int64 {
+	if n > fileSizeMax-off {
 		return 0
 	}
-	free := m.freeLocked() / memPage
-	if free >= n/memPage+2 || ino.live.missing(off, n) <= free {
+	free := m.freeLocked() / pageSize
+	if free >= n/pageSize+2 || ino.live.missing(off, n) <= free {
 		return n
 	}
 	fit, taken := int64(0), int64(0)
@@ -338,14 +340,14 @@ func (m *Mem) fitLocked(ino *inode, off, n int64) int64 {
 
 // changeLocked runs a change of the live contents of ino and keeps count of
 // the space.
-func (m *Mem) changeLocked(ino *inode, change func(c *content)) {
+func (m *FS) changeLocked(ino *inode, change func(c *content)) {
 	before := ino.live.pages
 	change(&ino.live)
-	m.mu.used += (ino.live.pages - before) * memPage
+	m.mu.used += (ino.live.pages - before) * pageSize
 }
 
 // recordLocked appends an operation to the journal of ino.
-func (m *Mem) recordLocked(ino *inode, op fileOp) {
+func (m *FS) recordLocked(ino *inode, op fileOp) {
 	if m.keepsNothing {
 		return
 	}
@@ -356,11 +358,11 @@ func (m *Mem) recordLocked(ino *inode, op fileOp) {
 
 // dropLocked gives up the space of a file that nobody can reach any more.
 // Durable or journaled entries may still lead to the inode.
-func (m *Mem) dropLocked(ino *inode) {
+func (m *FS) dropLocked(ino *inode) {
 	if ino.links > 0 || ino.handles > 0 {
 		return
 	}
-	m.mu.used -= ino.live.pages * memPage
+	m.mu.used -= ino.live.pages * pageSize
 	if m.keepsNothing {
 		delete(m.mu.inodes, ino.id)
 	}

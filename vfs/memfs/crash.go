@@ -1,9 +1,11 @@
-package vfs
+package memfs
 
 import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A CrashKind is a way in which a power cut can treat what was not synced.
@@ -47,62 +49,62 @@ type CrashKind uint8
 // The kinds. Where a kind speaks of one aspect only, the rest is kept.
 const (
 	// CrashKeepNone keeps nothing that was not synced.
-	CrashKeepNone CrashKind = iota
+	KeepNone CrashKind = iota
 	// CrashKeepAll keeps everything.
-	CrashKeepAll
+	KeepAll
 	// CrashPrefix keeps the operations up to a moment, as a system does that
 	// orders all it writes.
-	CrashPrefix
+	Prefix
 	// CrashSuffix keeps the later operations and loses the earlier.
-	CrashSuffix
+	Suffix
 	// CrashSubset keeps each operation or not.
-	CrashSubset
+	Subset
 	// CrashLoseOne loses one operation.
-	CrashLoseOne
+	LoseOne
 	// CrashKeepOne keeps one operation.
-	CrashKeepOne
+	KeepOne
 	// CrashTorn keeps of each write some sectors.
-	CrashTorn
+	Torn
 	// CrashTornLast keeps of the last write of each file some sectors.
-	CrashTornLast
+	TornLast
 	// CrashHole loses a run of sectors in the middle.
-	CrashHole
+	Hole
 	// CrashSizeBeforeData keeps lengths and names, and no data.
-	CrashSizeBeforeData
+	SizeBeforeData
 	// CrashDataBeforeSize keeps data and no change of length.
-	CrashDataBeforeSize
+	DataBeforeSize
 	// CrashZeroTail loses the data from a point on: new blocks are zero.
-	CrashZeroTail
+	ZeroTail
 	// CrashGarbageTail is like CrashZeroTail with random bytes.
-	CrashGarbageTail
+	GarbageTail
 	// CrashStaleTail is like CrashZeroTail with bytes of other files.
-	CrashStaleTail
+	StaleTail
 	// CrashShortTail cuts files that grew at a point in what was added.
-	CrashShortTail
+	ShortTail
 	// CrashNamesOnly keeps changes of directories, and nothing of files.
-	CrashNamesOnly
+	NamesOnly
 	// CrashContentsOnly keeps changes of files, and nothing of directories.
-	CrashContentsOnly
+	ContentsOnly
 	// CrashNamesSubset keeps each change of a directory or not.
-	CrashNamesSubset
+	NamesSubset
 	// CrashNamesPrefix keeps each directory up to a moment of its own.
-	CrashNamesPrefix
+	NamesPrefix
 	// CrashCreatesLost loses creations and new links.
-	CrashCreatesLost
+	CreatesLost
 	// CrashRenamesLost loses renames: the old names are there.
-	CrashRenamesLost
+	RenamesLost
 	// CrashRenamesDoubled keeps renames, and the old names besides.
-	CrashRenamesDoubled
+	RenamesDoubled
 	// CrashRemovalsLost loses removals: the files are there.
-	CrashRemovalsLost
+	RemovalsLost
 	// CrashOneFileLost loses what was not synced of one file.
-	CrashOneFileLost
+	OneFileLost
 	// CrashOneFileKept keeps of what was not synced of files only one file's.
-	CrashOneFileKept
+	OneFileKept
 	// CrashCategoryLost loses what was not synced of one category's files.
-	CrashCategoryLost
+	CategoryLost
 	// CrashMixed treats each file and each directory in a way of its own.
-	CrashMixed
+	Mixed
 	crashKindCount
 )
 
@@ -136,7 +138,7 @@ func CrashKinds() []CrashKind {
 // Crash returns a disk as a power cut at this moment may leave it. All that
 // is on it is durable. The disk itself stays as it is. The same state, kind
 // and state of rng give the same disk.
-func (m *Mem) Crash(kind CrashKind, rng *rand.Rand) *Mem {
+func (m *FS) Crash(kind CrashKind, rng *rand.Rand) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.keepsNothing {
@@ -149,11 +151,11 @@ func (m *Mem) Crash(kind CrashKind, rng *rand.Rand) *Mem {
 // directories, in the order in which they were made. Path is the name within
 // the directory for changes of directories, and empty for those of files,
 // which may have no name any more.
-func (m *Mem) Unsynced() []Op {
+func (m *FS) Unsynced() []vfs.Op {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	journal := m.journalLocked()
-	ops := make([]Op, len(journal))
+	ops := make([]vfs.Op, len(journal))
 	for i, j := range journal {
 		ops[i] = j.op
 	}
@@ -163,7 +165,7 @@ func (m *Mem) Unsynced() []Op {
 // CrashKeeping returns a disk as a power cut may leave it that keeps those of
 // the operations that Unsynced lists for whose index keep returns true, and
 // loses the others. With it, a test can try each operation in turn.
-func (m *Mem) CrashKeeping(keep func(i int) bool) *Mem {
+func (m *FS) CrashKeeping(keep func(i int) bool) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept := map[uint64]bool{}
@@ -177,20 +179,20 @@ func (m *Mem) CrashKeeping(keep func(i int) bool) *Mem {
 // journaled is an unsynced operation with its place in the order of all.
 type journaled struct {
 	seq uint64
-	op  Op
+	op  vfs.Op
 }
 
-func (m *Mem) journalLocked() []journaled {
+func (m *FS) journalLocked() []journaled {
 	var all []journaled
 	for _, ino := range m.mu.inodes {
 		for _, op := range ino.journal {
-			all = append(all, journaled{op.seq, Op{Kind: op.kind, Category: ino.cat, Off: op.off, Len: op.n}})
+			all = append(all, journaled{op.seq, vfs.Op{Kind: op.kind, Category: ino.cat, Off: op.off, Len: op.n}})
 		}
 		if ino.dir == nil {
 			continue
 		}
 		for _, op := range ino.dir.journal {
-			all = append(all, journaled{op.seq, Op{Kind: op.kind, Path: op.name, NewPath: op.newName}})
+			all = append(all, journaled{op.seq, vfs.Op{Kind: op.kind, Path: op.name, NewPath: op.newName}})
 		}
 	}
 	slices.SortFunc(all, func(a, b journaled) int { return cmp.Compare(a.seq, b.seq) })
@@ -199,7 +201,7 @@ func (m *Mem) journalLocked() []journaled {
 
 // sortedLocked returns the inodes by number, so that choices made in turn do
 // not depend on the order of a map.
-func (m *Mem) sortedLocked() []*inode {
+func (m *FS) sortedLocked() []*inode {
 	inodes := make([]*inode, 0, len(m.mu.inodes))
 	for _, ino := range m.mu.inodes {
 		inodes = append(inodes, ino)

@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // An oracle watches a disk and tells whether a crash state of it is legal. It
@@ -17,7 +18,7 @@ import (
 // as a plain slice of bytes.
 type oracle struct {
 	t     *testing.T
-	mem   *Mem
+	mem   *FS
 	files map[uint64]*fileHistory
 	names map[string]*nameHistory
 }
@@ -39,7 +40,7 @@ type nameHistory struct {
 	since   []uint64
 }
 
-func newOracle(t *testing.T, mem *Mem) *oracle {
+func newOracle(t *testing.T, mem *FS) *oracle {
 	return &oracle{t: t, mem: mem, files: map[uint64]*fileHistory{}, names: map[string]*nameHistory{}}
 }
 
@@ -93,7 +94,7 @@ func (f *fileHistory) wrote(off int64, data []byte) {
 }
 
 func (f *fileHistory) took(off, n int64) {
-	for b := off / memPage; b*memPage < off+n; b++ {
+	for b := off / pageSize; b*pageSize < off+n; b++ {
 		f.blocks[b] = true
 		f.fresh[b] = !f.durableBlocks[b]
 	}
@@ -102,7 +103,7 @@ func (f *fileHistory) took(off, n int64) {
 func (f *fileHistory) truncated(size int64) {
 	f.versions = append(f.versions, resized(slices.Clone(f.now()), size))
 	for b := range f.blocks {
-		if b*memPage >= size {
+		if b*pageSize >= size {
 			delete(f.blocks, b)
 		}
 	}
@@ -121,7 +122,7 @@ func (f *fileHistory) synced() {
 }
 
 // check returns why the disk is no legal state after a crash, or nil.
-func (o *oracle) check(after *Mem) error {
+func (o *oracle) check(after *FS) error {
 	for name, h := range o.names {
 		var got uint64
 		if ino, err := after.findLocked(name); err == nil {
@@ -166,7 +167,7 @@ func (f *fileHistory) check(got []byte) error {
 	}
 	for off := 0; off < len(got); off += sectorSize {
 		sector := got[off:min(len(got), off+sectorSize)]
-		if f.fresh[int64(off/memPage)] {
+		if f.fresh[int64(off/pageSize)] {
 			continue
 		}
 		if !slices.ContainsFunc(all, func(v []byte) bool { return sectorEqual(v, off, sector) }) {
@@ -195,13 +196,13 @@ type workload struct {
 	*oracle
 	rng  *rand.Rand
 	dirs []string
-	open []*memFile
+	open []*file
 	// neverSyncs leaves everything unsynced.
 	neverSyncs bool
 }
 
 func newWorkload(t *testing.T, rng *rand.Rand) *workload {
-	mem := NewMem()
+	mem := New()
 	w := &workload{oracle: newOracle(t, mem), rng: rng, dirs: []string{"/a", "/b"}}
 	for _, dir := range w.dirs {
 		must(t, mem.MkdirAll(dir))
@@ -219,14 +220,14 @@ func (w *workload) step() {
 	switch pick := rng.IntN(24); {
 	case pick < 4 || len(w.open) == 0:
 		name := w.randomName()
-		f, err := w.mem.Create(name, Category(1+rng.IntN(5)))
+		f, err := w.mem.Create(name, vfs.Category(1+rng.IntN(5)))
 		if w.target(name) != 0 {
-			wantIs(t, err, ErrExist)
+			wantIs(t, err, vfs.ErrExist)
 			return
 		}
 		must(t, err)
-		w.open = append(w.open, f.(*memFile))
-		w.leads(name, f.(*memFile).ino.id)
+		w.open = append(w.open, f.(*file))
+		w.leads(name, f.(*file).ino.id)
 	case pick == 4:
 		w.rename(w.randomName(), w.randomName())
 	case pick == 5:
@@ -252,7 +253,7 @@ func (w *workload) step() {
 
 func (w *workload) rename(old, name string) {
 	if w.target(old) == 0 {
-		wantIs(w.t, w.mem.Rename(old, name), ErrNotExist)
+		wantIs(w.t, w.mem.Rename(old, name), vfs.ErrNotExist)
 		return
 	}
 	must(w.t, w.mem.Rename(old, name))
@@ -262,7 +263,7 @@ func (w *workload) rename(old, name string) {
 	}
 }
 
-func (w *workload) stepFile(f *memFile) {
+func (w *workload) stepFile(f *file) {
 	t, rng, h := w.t, w.rng, w.files[f.ino.id]
 	off := rng.Int64N(40_000)
 	if rng.IntN(3) > 0 {
@@ -297,7 +298,7 @@ func (w *workload) stepFile(f *memFile) {
 }
 
 // dump returns all names with the contents they lead to.
-func dump(t *testing.T, m *Mem) map[string]string {
+func dump(t *testing.T, m *FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	var walk func(dir string)
