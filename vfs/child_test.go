@@ -115,7 +115,7 @@ func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
 	held, err := fs.Lock(name)
 	must(t, err)
 	refused := startChild(t, "shared lock", name)
-	refused.wantLine(t, "error: lock to read "+name+": "+ErrLocked.Error())
+	refused.wantLine(t, "error: lock shared "+name+": "+ErrLocked.Error())
 	closeFile(t, held)
 	c := startChild(t, "shared lock", name)
 	c.wantLine(t, "locked")

@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 )
 
-// The modes of what stoat makes, where the system has modes.
+// The modes of new files and directories, on systems that have modes.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// osFS is the operating system through package os alone, with a few calls
-// that each system adds: openFile, syncDir, lockFile and freeBytes.
+// osFS uses package os and a few functions that each system implements: openFile,
+// openLock, lockFile, unlockFile, syncDir, freeBytes, isNoSpace and isNotEmpty.
 type osFS struct{}
 
 // OS returns the file system of the operating system.
@@ -48,7 +48,7 @@ func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
 	return openExisting(OpOpenReadWrite, name, os.O_RDWR)
 }
 
-// openExisting opens a regular file and refuses everything else.
+// openExisting opens a regular file. It fails for everything else.
 func openExisting(op OpKind, name string, flags int) (File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {
@@ -102,8 +102,8 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll makes one level after the other and syncs each into its parent
-// before the next, and the deepest level that existed as well.
+// MkdirAll creates one level at a time and syncs its parent before the next level. It
+// also syncs the parent of the deepest level that existed.
 func (f osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	var missing []string
@@ -147,7 +147,7 @@ func (osFS) Stat(name string) (Info, error) {
 	return Info{Size: info.Size(), Allocated: info.Size(), Dir: info.IsDir()}, nil
 }
 
-// lock is a held lock on an open file of its own.
+// lock is a lock on an open file that no other lock shares.
 type lock struct {
 	file   *os.File
 	closed atomic.Bool
@@ -161,7 +161,7 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 	return lockOpened(OpLockShared, name, os.O_RDONLY)
 }
 
-// LockDir holds nothing.
+// LockDir checks the directory and takes no lock.
 func (osFS) LockDir(dir string) (io.Closer, error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -173,7 +173,7 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 	return new(noLock), nil
 }
 
-// A noLock is a lock of nothing.
+// A noLock is the Closer that LockDir returns.
 type noLock struct{ closed atomic.Bool }
 
 func (l *noLock) Close() error {
@@ -183,7 +183,7 @@ func (l *noLock) Close() error {
 	return nil
 }
 
-// lockOpened opens a file and takes its lock.
+// lockOpened opens a file and locks it.
 func lockOpened(op OpKind, name string, flags int) (io.Closer, error) {
 	f, err := openLock(name, flags)
 	if err != nil {
@@ -208,8 +208,8 @@ func (osFS) Free(dir string) (uint64, error) {
 	return n, WrapError(OpFree, dir, err)
 }
 
-// causeOf takes the operation and the path off an error of package os, as
-// WrapError adds ours.
+// causeOf removes the operation and the path from an error of package os. WrapError
+// adds them in the form of this package.
 func causeOf(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -226,7 +226,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// classify maps a cause to the error of this package that callers branch on.
+// classify maps a cause to the error of this package that callers branch on, or nil.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, errSymlink), errors.Is(err, errNotRegular):
@@ -292,10 +292,10 @@ func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
 	return false, WrapError(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
 }
 
-// SyncRange does nothing: there is no call that only starts writing.
+// SyncRange does nothing: package os has no call that starts writes without waiting.
 func (f *osFile) SyncRange(int64, int64) error { return nil }
 
-// WaitRange does nothing, since nothing was started.
+// WaitRange does nothing because SyncRange starts nothing.
 func (f *osFile) WaitRange(int64, int64) error { return nil }
 
 func (f *osFile) SyncData() error { return WrapError(OpSyncData, f.name, causeOf(f.file.Sync())) }
@@ -303,8 +303,8 @@ func (f *osFile) Sync() error     { return WrapError(OpSync, f.name, causeOf(f.f
 
 func (f *osFile) Close() error { return WrapError(OpClose, f.name, causeOf(f.file.Close())) }
 
-// osMapping is a copy of the file in memory: a real mapping would keep the
-// file from being removed on Windows.
+// osMapping is a copy of the file in memory. On Windows, a mapped file could not be
+// removed.
 type osMapping struct {
 	name   string
 	data   []byte

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The modes of what stoat makes: for its user alone.
+// The modes of new files and directories. Only the owner may access them.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// openFlags go with every open. O_NOFOLLOW: a link planted in the directory
-// must not lead reads or writes elsewhere. O_NONBLOCK: a FIFO planted there
-// must not hang the open; regular files ignore it.
+// openFlags are used by every open. O_NOFOLLOW keeps a symbolic link in the directory
+// from redirecting reads and writes. O_NONBLOCK keeps a FIFO in the directory from
+// blocking the open; regular files ignore it.
 const openFlags = unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 
 type osFS struct{}
@@ -50,8 +50,8 @@ func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
 	return openExisting(OpOpenReadWrite, name, unix.O_RDWR)
 }
 
-// createExclusive makes a file that did not exist and returns it with mode
-// fileMode, also where the umask took bits of it away.
+// createExclusive creates a file. It sets fileMode even if the umask removed bits from
+// it.
 func createExclusive(name string) (int, error) {
 	fd, err := open(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, fileMode)
 	if err != nil {
@@ -63,8 +63,8 @@ func createExclusive(name string) (int, error) {
 		err = retryEINTR(func() error { return unix.Fchmod(fd, fileMode) })
 	}
 	if err != nil {
-		// The file is empty and nobody was told of it. What a failing removal
-		// leaves behind is an orphan like any other.
+		// The file is empty and the caller does not learn of it. If Unlink fails,
+		// Open later deletes the file as an orphan.
 		_ = unix.Unlink(name)
 		_ = unix.Close(fd)
 		return -1, err
@@ -72,7 +72,7 @@ func createExclusive(name string) (int, error) {
 	return fd, nil
 }
 
-// openExisting opens a regular file and refuses everything else.
+// openExisting opens a regular file. It fails for everything else.
 func openExisting(op OpKind, name string, flags int) (File, error) {
 	fd, err := open(name, flags|openFlags, 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func open(name string, flags int, mode uint32) (fd int, err error) {
 		fd, err = unix.Open(name, flags, mode)
 		return err
 	})
-	// Of O_NOFOLLOW's error, Linux says ELOOP and FreeBSD EMLINK.
+	// With O_NOFOLLOW, Linux returns ELOOP for a symbolic link and FreeBSD EMLINK.
 	if err == unix.ELOOP || err == unix.EMLINK {
 		err = errSymlink
 	}
@@ -123,9 +123,9 @@ func (osFS) Link(oldName, newName string) error {
 
 func (osFS) Remove(name string) error {
 	err := retryEINTR(func() error { return unix.Unlink(name) })
-	// Unlinking a directory is EISDIR on Linux, EPERM where POSIX is taken by
-	// its letter. A file that may not be unlinked then says ENOTDIR to rmdir,
-	// and the first error is the telling one.
+	// For a directory, unlink returns EISDIR on Linux and EPERM on other systems.
+	// EPERM can also mean a file that must not be unlinked. Rmdir then returns
+	// ENOTDIR, and the error of unlink is the right one to report.
 	if err == unix.EISDIR || err == unix.EPERM {
 		errDir := retryEINTR(func() error { return unix.Rmdir(name) })
 		if errDir != unix.ENOTDIR {
@@ -149,8 +149,8 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// causeOf takes the operation and the path off an error of package os, as
-// WrapError adds ours.
+// causeOf removes the operation and the path from an error of package os. WrapError
+// adds them in the form of this package.
 func causeOf(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -188,8 +188,8 @@ func syncDir(dir string) error {
 	err = fullSync(fd)
 	_ = unix.Close(fd) // opened for reading
 	if err == unix.EINVAL {
-		// Some network file systems have no sync of directories; there the
-		// server does it, or nobody can.
+		// Some network file systems cannot sync directories. The server may do so
+		// by itself.
 		return nil
 	}
 	return err
@@ -200,9 +200,8 @@ func (osFS) Free(dir string) (uint64, error) {
 	return n, WrapError(OpFree, dir, err)
 }
 
-// retryEINTR repeats f while signals interrupt it. The runtime sends signals
-// to its own threads to preempt goroutines, so that on file systems that
-// interrupt (FUSE, CIFS, NFS) this is an everyday event.
+// retryEINTR repeats f while signals interrupt it. This is common on file systems that
+// allow interruption (FUSE, CIFS, NFS): the Go runtime preempts goroutines by signals.
 func retryEINTR(f func() error) error {
 	for {
 		err := f()
@@ -212,7 +211,7 @@ func retryEINTR(f func() error) error {
 	}
 }
 
-// classify maps an errno to the error of this package that callers branch on.
+// classify maps an errno to the error of this package that callers branch on, or nil.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, io.ErrShortWrite):

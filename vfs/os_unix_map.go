@@ -15,20 +15,21 @@ import (
 
 var pageSize = os.Getpagesize()
 
-// willNeedStep bounds one advice. Linux cuts a longer one to the read-ahead
-// size of the device or the largest request that it takes.
+// willNeedStep is the maximum number of bytes per WILLNEED advice. Linux shortens a
+// longer one to the read-ahead size or the maximum request size of the device.
 const willNeedStep = 512 << 10
 
-// touchSize is the buffer through which Populate reads where the kernel
+// touchSize is the size in bytes of the buffer that Populate reads into if the kernel
 // cannot populate a mapping.
 const touchSize = 64 << 10
 
+// osMapping is a mapping of a file.
 type osMapping struct {
 	data   []byte
 	file   *osFile
 	closed atomic.Bool
-	// holdsFile says that the mapping keeps the descriptor open, because
-	// Populate has to read through it.
+	// holdsFile reports whether the mapping keeps the descriptor open because
+	// Populate reads through it.
 	holdsFile bool
 	windows   windows
 }
@@ -51,8 +52,8 @@ func (f *osFile) Map(n int64) (Mapping, error) {
 	return m, nil
 }
 
-// open maps the file. The size is checked first, as a touch beyond the end
-// of the file would be SIGBUS.
+// open maps the file. It checks the length first: access beyond the end of the file
+// would raise SIGBUS.
 func (m *osMapping) open(n int64) error {
 	fd := m.file.fd
 	var st unix.Stat_t
@@ -71,11 +72,11 @@ func (m *osMapping) open(n int64) error {
 	if err != nil {
 		return err
 	}
-	// Without this advice a page fault reads around the page as much as the
-	// device's read-ahead, up to megabytes for one block. Who wants more than
-	// a page says so by WillNeed or Populate.
+	// Without this advice, a page fault also reads the pages around it, up to the
+	// read-ahead of the device, which can be megabytes. Readers of more than a page
+	// call WillNeed or Populate.
 	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
-		_ = unix.Munmap(data) // the advice's error is the telling one
+		_ = unix.Munmap(data) // the caller learns of the first error
 		return err
 	}
 	m.data = data
@@ -129,7 +130,8 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	others := fetching.Add(1) > 1
 	defer fetching.Add(-1)
 	if others || len(b) > pageSize {
-		// Populating goes page by page; the advice makes large requests of it.
+		// Populate reads page by page. The advice makes the kernel read in large
+		// requests.
 		if err := m.WillNeed(off, n); err != nil {
 			return brought, err
 		}
@@ -144,17 +146,16 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	return brought + n, nil
 }
 
-// fetching is how many goroutines are in Populate. A goroutine in a system
-// call keeps its processor for some 20 microseconds at least, in which it
-// could have started the reads of others. So when there are others, each only
-// starts its read, lets them start theirs, and waits for the page when it has
-// its turn again: then it has often come.
+// fetching is the number of goroutines in Populate. A goroutine in a system call keeps
+// its processor for at least 20 microseconds, in which other goroutines could start
+// their reads. If there are others, each goroutine therefore starts its read, yields,
+// and waits for the page only when it runs again. The page has often arrived by then.
 var fetching atomic.Int32
 
 var touchBuffers = sync.Pool{New: func() any { return new([touchSize]byte) }}
 
-// touch reads [off, off+n) through the descriptor, so that the page cache has
-// it and a fault does not have to wait for the device.
+// touch reads [off, off+n) through the descriptor. The page cache then holds the range,
+// and a page fault does not wait for the device.
 func (m *osMapping) touch(off, n int64) error {
 	buf := touchBuffers.Get().(*[touchSize]byte)
 	defer touchBuffers.Put(buf)

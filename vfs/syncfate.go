@@ -1,17 +1,23 @@
 package vfs
 
-// A SyncFate says what became of the data of a sync that failed. Nobody can
-// know it from the error.
+// A SyncFate is what happened to the data of a failed sync. The error of the sync
+// does not tell.
+//
+// Tests with injected faults choose it. Package vfs/faultfs passes it on to files
+// with a method FailSync(SyncFate, *rand.Rand) and to file systems with a method
+// FailSyncDir(string, SyncFate, *rand.Rand), as those of vfs/memfs are.
 type SyncFate uint8
 
+// The fates of the data of a failed sync.
 const (
-	// SyncDropped: nothing reached the device, and the system took what it
-	// could not write for written, as Linux does. Later syncs pass it over.
+	// SyncDropped: nothing reached the device. The system treats the data as
+	// written, as Linux does, so that later syncs skip it.
 	SyncDropped SyncFate = iota
-	// SyncKept: all of it reached the device.
+	// SyncKept: all data reached the device.
 	SyncKept
-	// SyncHalf: some sectors, lengths and names did; the rest was dropped.
+	// SyncHalf: some sectors, lengths and names reached the device. The system
+	// treats the rest as SyncDropped does.
 	SyncHalf
-	// SyncNotTried: nothing happened. The next sync covers it.
+	// SyncNotTried: nothing happened. The next sync covers the data.
 	SyncNotTried
 )
