@@ -17,7 +17,7 @@ var (
 	// fs.ErrExist in it.
 	ErrExist = fmt.Errorf("vfs: %w", fs.ErrExist)
 	// ErrLocked reports a lock that another caller or process holds.
-	ErrLocked = errors.New("vfs: locked by another open, which has to be closed first")
+	ErrLocked = errors.New("vfs: another open in this or another process holds the lock")
 	// ErrNoSpace reports an exhausted limit on data: a full disk, a disk quota, a
 	// full table of inodes or a file size limit.
 	ErrNoSpace = errors.New("vfs: no space left")

@@ -63,8 +63,7 @@ func createExclusive(name string) (int, error) {
 		err = retryEINTR(func() error { return unix.Fchmod(fd, fileMode) })
 	}
 	if err != nil {
-		// The file is empty and the caller does not learn of it. If Unlink fails,
-		// Open later deletes the file as an orphan.
+		// The caller gets the first error. If Unlink fails too, an empty file remains.
 		_ = unix.Unlink(name)
 		_ = unix.Close(fd)
 		return -1, err

@@ -62,8 +62,8 @@ func unlockFile(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
 }
 
-// syncDir flushes a directory. Windows refuses this to a user that may not write to the
-// directory, which syncDir ignores: NTFS writes names to its journal in any case.
+// syncDir flushes a directory. Windows refuses this to users that may not write the
+// attributes of the directory. syncDir then succeeds, because NTFS journals names.
 func syncDir(dir string) error {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -8,102 +8,98 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A CrashKind is a way in which a power cut can treat what was not synced.
+// A CrashKind is a kind of state that a power cut can leave.
 //
-// # What is legal
+// # Legal states
 //
-// A crash state is legal when a system that keeps the promises of this
-// package, and no others, could leave it. Of files:
+// A state is legal if a system that keeps exactly the promises of package vfs could
+// leave it. For files:
 //
-//   - The device writes sectors of 512 bytes whole or not at all, in any
-//     order, each at any moment since the write. So every sector holds the
-//     durable bytes, or the bytes that the file showed after one of the
-//     unsynced operations. It never mixes them: a sector with the later of
-//     two writes has the earlier as well.
-//   - The length is one that the file had at the durable image or after one
-//     of the unsynced operations. Where it grew, it may also lie between, at
-//     the end of a sector: systems move it while they write back.
-//   - The length and the bytes come in any order. A sector inside the length
-//     to which nothing was written, in a block that was not part of the
-//     durable image but that an unsynced operation took into use, holds zeros,
-//     garbage, or what the block held in an earlier life.
-//   - What a sync that returned nil covered is there, in every kind.
+//   - The device writes each sector of 512 bytes completely or not at all, in any order
+//     and at any time after the write. Every sector thus has its durable bytes, or the
+//     bytes that readers saw after one of the unsynced operations. It never mixes them:
+//     a sector with the later of two writes also has the earlier one.
+//   - The length is the durable one, or one that the file had after an unsynced
+//     operation. If the file grew, the length may also lie in between, at the end of a
+//     sector, because systems advance it while they write data.
+//   - The length and the bytes reach the device in any order. Consider a sector within
+//     the length that was not written, in a block that an unsynced operation allocated.
+//     It has zeros, garbage, or what the block contained before.
+//   - Data that a successful sync covered is there, in every kind.
 //
-// Of directories:
+// For directories:
 //
-//   - Each change of a directory survives or not by itself, in any order,
-//     until SyncDir. A rename within a directory is one change: the new name
-//     leads to the file or it does not. Weaker systems may keep the old name
-//     besides.
-//   - Nothing is ordered between directories, or between a file and its
-//     name: a name may be there without the contents, and contents that were
-//     synced are lost if the name was not. Journaling systems do better, and
-//     then the states are those of CrashPrefix, which are among the rest.
-//   - An entry that is durable and that no later change is about is there, in
-//     every kind.
+//   - Until SyncDir, each change of a directory survives or is lost by itself, in any
+//     order. A rename within a directory is one change: the new name leads to the file
+//     or it does not. Weaker systems may also keep the old name.
+//   - Nothing is ordered between two directories, or between a file and its name. A name
+//     may exist without the contents. Synced contents are lost if the name is lost.
+//     Journaling file systems do better; they leave the states of Prefix, which are also
+//     legal.
+//   - A durable name that no later change affects is there, in every kind.
 //
-// The kinds are not the whole of the legal states, which are too many, but a
-// sample of each way of going wrong that a real system is known for.
+// The kinds do not cover all legal states, which are too many. Each kind samples a
+// failure that real systems are known for.
 type CrashKind uint8
 
-// The kinds. Where a kind speaks of one aspect only, the rest is kept.
+// The kinds. A kind that concerns some changes only keeps all others.
 const (
-	// CrashKeepNone keeps nothing that was not synced.
+	// KeepNone keeps nothing that was not synced.
 	KeepNone CrashKind = iota
-	// CrashKeepAll keeps everything.
+	// KeepAll keeps everything.
 	KeepAll
-	// CrashPrefix keeps the operations up to a moment, as a system does that
-	// orders all it writes.
+	// Prefix keeps the operations up to a point, like a system that writes everything
+	// in order.
 	Prefix
-	// CrashSuffix keeps the later operations and loses the earlier.
+	// Suffix keeps the operations after a point and loses the earlier ones.
 	Suffix
-	// CrashSubset keeps each operation or not.
+	// Subset keeps a random subset of the operations.
 	Subset
-	// CrashLoseOne loses one operation.
+	// LoseOne loses one operation.
 	LoseOne
-	// CrashKeepOne keeps one operation.
+	// KeepOne keeps one operation.
 	KeepOne
-	// CrashTorn keeps of each write some sectors.
+	// Torn keeps some sectors of each write.
 	Torn
-	// CrashTornLast keeps of the last write of each file some sectors.
+	// TornLast keeps some sectors of the last write of each file.
 	TornLast
-	// CrashHole loses a run of sectors in the middle.
+	// Hole loses a range of sectors in each file.
 	Hole
-	// CrashSizeBeforeData keeps lengths and names, and no data.
+	// SizeBeforeData keeps lengths and names, and no data.
 	SizeBeforeData
-	// CrashDataBeforeSize keeps data and no change of length.
+	// DataBeforeSize keeps data, and no change of a length.
 	DataBeforeSize
-	// CrashZeroTail loses the data from a point on: new blocks are zero.
+	// ZeroTail loses the data from a point on. New blocks have zeros.
 	ZeroTail
-	// CrashGarbageTail is like CrashZeroTail with random bytes.
+	// GarbageTail is ZeroTail with random bytes in new blocks.
 	GarbageTail
-	// CrashStaleTail is like CrashZeroTail with bytes of other files.
+	// StaleTail is ZeroTail with bytes of other files in new blocks.
 	StaleTail
-	// CrashShortTail cuts files that grew at a point in what was added.
+	// ShortTail truncates files that grew at a point in the new part.
 	ShortTail
-	// CrashNamesOnly keeps changes of directories, and nothing of files.
+	// NamesOnly keeps changes of directories, and no changes of files.
 	NamesOnly
-	// CrashContentsOnly keeps changes of files, and nothing of directories.
+	// ContentsOnly keeps changes of files, and no changes of directories.
 	ContentsOnly
-	// CrashNamesSubset keeps each change of a directory or not.
+	// NamesSubset keeps a random subset of the changes of directories.
 	NamesSubset
-	// CrashNamesPrefix keeps each directory up to a moment of its own.
+	// NamesPrefix keeps the changes of each directory up to a point of its own.
 	NamesPrefix
-	// CrashCreatesLost loses creations and new links.
+	// CreatesLost loses creations and new links.
 	CreatesLost
-	// CrashRenamesLost loses renames: the old names are there.
+	// RenamesLost loses renames: the files have their old names.
 	RenamesLost
-	// CrashRenamesDoubled keeps renames, and the old names besides.
+	// RenamesDoubled keeps renames, and keeps the old names as well.
 	RenamesDoubled
-	// CrashRemovalsLost loses removals: the files are there.
+	// RemovalsLost loses removals: the files exist.
 	RemovalsLost
-	// CrashOneFileLost loses what was not synced of one file.
+	// OneFileLost loses the unsynced changes of one file.
 	OneFileLost
-	// CrashOneFileKept keeps of what was not synced of files only one file's.
+	// OneFileKept loses the unsynced changes of all files but one.
 	OneFileKept
-	// CrashCategoryLost loses what was not synced of one category's files.
+	// CategoryLost loses the unsynced changes of all files of one category.
 	CategoryLost
-	// CrashMixed treats each file and each directory in a way of its own.
+	// Mixed treats each file and each change of a directory in a random way.
 	Mixed
 	crashKindCount
 )
@@ -135,9 +131,9 @@ func CrashKinds() []CrashKind {
 	return kinds
 }
 
-// Crash returns a disk as a power cut at this moment may leave it. All that
-// is on it is durable. The disk itself stays as it is. The same state, kind
-// and state of rng give the same disk.
+// Crash returns a disk as a power cut at this moment may leave it. Everything on the new
+// disk is durable. m does not change. The result depends only on the state of m, on kind
+// and on the state of rng.
 func (m *FS) Crash(kind CrashKind, rng *rand.Rand) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,9 +144,8 @@ func (m *FS) Crash(kind CrashKind, rng *rand.Rand) *FS {
 }
 
 // Unsynced returns the operations that no sync has covered, of all files and
-// directories, in the order in which they were made. Path is the name within
-// the directory for changes of directories, and empty for those of files,
-// which may have no name any more.
+// directories, in order. For a change of a directory, Path is the name within the
+// directory. For a change of a file, Path is empty, because the file may have no name.
 func (m *FS) Unsynced() []vfs.Op {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -162,9 +157,8 @@ func (m *FS) Unsynced() []vfs.Op {
 	return ops
 }
 
-// CrashKeeping returns a disk as a power cut may leave it that keeps those of
-// the operations that Unsynced lists for whose index keep returns true, and
-// loses the others. With it, a test can try each operation in turn.
+// CrashKeeping returns a disk as a power cut may leave it. The disk has those operations
+// of Unsynced for whose index keep returns true, and lost the others.
 func (m *FS) CrashKeeping(keep func(i int) bool) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,11 +166,11 @@ func (m *FS) CrashKeeping(keep func(i int) bool) *FS {
 	for i, j := range m.journalLocked() {
 		kept[j.seq] = keep(i)
 	}
-	// The generator is not asked for anything: whole operations, zeros.
+	// Plans of whole operations and zeros use no random numbers.
 	return m.crashLocked(wholeOps(func(seq uint64) bool { return kept[seq] }, fillZeros), nil)
 }
 
-// journaled is an unsynced operation with its place in the order of all.
+// journaled is an unsynced operation and its sequence number.
 type journaled struct {
 	seq uint64
 	op  vfs.Op
@@ -199,8 +193,8 @@ func (m *FS) journalLocked() []journaled {
 	return all
 }
 
-// sortedLocked returns the inodes by number, so that choices made in turn do
-// not depend on the order of a map.
+// sortedLocked returns the inodes by number, so that random choices do not depend on the
+// order of a map.
 func (m *FS) sortedLocked() []*inode {
 	inodes := make([]*inode, 0, len(m.mu.inodes))
 	for _, ino := range m.mu.inodes {

@@ -15,7 +15,7 @@ import (
 // A crashScene is a disk in the middle of everything: files that were synced
 // and changed since, new files, names that changed.
 type crashScene struct {
-	mem *FS
+	disk *FS
 	// data is synced and has a write in place and an append since.
 	data, second, tmp, gone vfs.File
 }
@@ -36,7 +36,7 @@ func newCrashScene(t *testing.T) crashScene {
 		return f
 	}
 	s := crashScene{
-		mem:    m,
+		disk:   m,
 		data:   file("data", oldBlock),
 		second: file("second", oldBlock),
 		tmp:    file("tmp", oldBlock),
@@ -64,7 +64,7 @@ func (s crashScene) states(t *testing.T, kind CrashKind) []map[string]string {
 	t.Helper()
 	var all []map[string]string
 	for seed := range uint64(60) {
-		all = append(all, dump(t, s.mem.Crash(kind, testRand(seed))))
+		all = append(all, dump(t, s.disk.Crash(kind, testRand(seed))))
 	}
 	return all
 }

@@ -18,7 +18,7 @@ import (
 // as a plain slice of bytes.
 type oracle struct {
 	t     *testing.T
-	mem   *FS
+	disk  *FS
 	files map[uint64]*fileHistory
 	names map[string]*nameHistory
 }
@@ -40,8 +40,8 @@ type nameHistory struct {
 	since   []uint64
 }
 
-func newOracle(t *testing.T, mem *FS) *oracle {
-	return &oracle{t: t, mem: mem, files: map[uint64]*fileHistory{}, names: map[string]*nameHistory{}}
+func newOracle(t *testing.T, disk *FS) *oracle {
+	return &oracle{t: t, disk: disk, files: map[uint64]*fileHistory{}, names: map[string]*nameHistory{}}
 }
 
 func (f *fileHistory) now() []byte {
@@ -202,10 +202,10 @@ type workload struct {
 }
 
 func newWorkload(t *testing.T, rng *rand.Rand) *workload {
-	mem := New()
-	w := &workload{oracle: newOracle(t, mem), rng: rng, dirs: []string{"/a", "/b"}}
+	disk := New()
+	w := &workload{oracle: newOracle(t, disk), rng: rng, dirs: []string{"/a", "/b"}}
 	for _, dir := range w.dirs {
-		must(t, mem.MkdirAll(dir))
+		must(t, disk.MkdirAll(dir))
 	}
 	return w
 }
@@ -220,7 +220,7 @@ func (w *workload) step() {
 	switch pick := rng.IntN(24); {
 	case pick < 4 || len(w.open) == 0:
 		name := w.randomName()
-		f, err := w.mem.Create(name, vfs.Category(1+rng.IntN(5)))
+		f, err := w.disk.Create(name, vfs.Category(1+rng.IntN(5)))
 		if w.target(name) != 0 {
 			wantIs(t, err, vfs.ErrExist)
 			return
@@ -233,18 +233,18 @@ func (w *workload) step() {
 	case pick == 5:
 		name := w.randomName()
 		if w.target(name) != 0 {
-			must(t, w.mem.Remove(name))
+			must(t, w.disk.Remove(name))
 			w.leads(name, 0)
 		}
 	case pick == 6:
 		old, name := w.randomName(), w.randomName()
 		if w.target(old) != 0 && w.target(name) == 0 {
-			must(t, w.mem.Link(old, name))
+			must(t, w.disk.Link(old, name))
 			w.leads(name, w.target(old))
 		}
 	case pick == 7 && !w.neverSyncs:
 		dir := w.dirs[rng.IntN(len(w.dirs))]
-		must(t, w.mem.SyncDir(dir))
+		must(t, w.disk.SyncDir(dir))
 		w.syncedDir(dir)
 	default:
 		w.stepFile(w.open[rng.IntN(len(w.open))])
@@ -253,10 +253,10 @@ func (w *workload) step() {
 
 func (w *workload) rename(old, name string) {
 	if w.target(old) == 0 {
-		wantIs(w.t, w.mem.Rename(old, name), vfs.ErrNotExist)
+		wantIs(w.t, w.disk.Rename(old, name), vfs.ErrNotExist)
 		return
 	}
-	must(w.t, w.mem.Rename(old, name))
+	must(w.t, w.disk.Rename(old, name))
 	if w.target(old) != w.target(name) {
 		w.leads(name, w.target(old))
 		w.leads(old, 0)

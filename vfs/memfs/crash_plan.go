@@ -6,29 +6,29 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// sectorSize is what a device writes whole or not at all.
+// sectorSize is the number of bytes that a device writes completely or not at all.
 const sectorSize = 512
 
-// A crashPlan decides what a crash keeps.
+// A crashPlan decides which unsynced operations a crash keeps.
 type crashPlan struct {
 	file  func(ino *inode) fileFate
 	entry func(op dirOp) entryFate
 }
 
-// A fileFate says what happens to the unsynced operations of one file.
+// A fileFate decides what happens to the unsynced operations of one file.
 type fileFate struct {
-	// data says what of the data of the i-th operation is kept.
+	// data decides about the data of the i-th operation.
 	data func(i int) dataFate
-	// sector decides for the sectors of operations of which some are kept.
+	// sector decides about one sector of the i-th operation, if its data is torn.
 	sector func(i int, sector int64) bool
-	// size says whether the length that the i-th operation left is kept.
+	// size decides whether the length after the i-th operation is kept.
 	size func(i int) bool
-	// fill is what new blocks hold where no data was kept.
+	// fill is the content of new blocks without kept data.
 	fill fill
-	// shorten cuts a file that grew at a sector of what was added.
+	// shorten truncates a file that grew at a sector of the new part.
 	shorten bool
-	// all and none say that everything is kept or lost, to which there is a
-	// shorter way than through each operation.
+	// all and none report that every operation is kept or lost. crashFile then need not
+	// process the operations.
 	all, none bool
 }
 
@@ -54,14 +54,14 @@ type entryFate uint8
 const (
 	entryLost entryFate = iota
 	entryKept
-	// entryDoubled is a rename that left the old name besides.
+	// entryDoubled keeps a rename and its old name.
 	entryDoubled
 )
 
 func randomFill(rng *rand.Rand) fill { return fill(rng.IntN(int(fillCount))) }
 
-// chance returns a coin of a random bias, so that states near "nearly all"
-// and "nearly none" are as common as those in the middle.
+// chance returns a coin with a random bias. States that keep nearly all or nearly no
+// operations are then as common as those that keep half.
 func chance(rng *rand.Rand) func() bool {
 	p := rng.Float64()
 	return func() bool { return rng.Float64() < p }
@@ -86,7 +86,7 @@ func loseFile(*inode) fileFate {
 func keepEntry(dirOp) entryFate { return entryKept }
 func loseEntry(dirOp) entryFate { return entryLost }
 
-// wholeOps keeps the operations that keep names, each as a whole.
+// wholeOps returns a plan that keeps the complete operations for which keep returns true.
 func wholeOps(keep func(seq uint64) bool, fill fill) crashPlan {
 	return crashPlan{
 		file: func(ino *inode) fileFate {
@@ -110,8 +110,8 @@ func wholeOps(keep func(seq uint64) bool, fill fill) crashPlan {
 	}
 }
 
-// planCrash makes the choices of a kind that concern the whole disk, and
-// returns a plan that makes the rest.
+// planCrash makes the random choices of a kind for the whole disk. The returned plan
+// makes those for single files and operations.
 func planCrash(kind CrashKind, m *FS, rng *rand.Rand) crashPlan {
 	all := crashPlan{file: keepFile, entry: keepEntry}
 	files := func(f func(ino *inode) fileFate) crashPlan { return crashPlan{f, keepEntry} }
@@ -163,8 +163,7 @@ func entryIf(kept bool) entryFate {
 	return entryLost
 }
 
-// planOps plans the kinds that keep or lose whole operations of all files
-// and directories.
+// planOps plans the kinds that keep or lose complete operations.
 func planOps(kind CrashKind, journal []journaled, rng *rand.Rand) crashPlan {
 	kept := make(map[uint64]bool, len(journal))
 	point := rng.IntN(len(journal) + 1)
@@ -186,7 +185,7 @@ func planOps(kind CrashKind, journal []journaled, rng *rand.Rand) crashPlan {
 	return wholeOps(func(seq uint64) bool { return kept[seq] }, randomFill(rng))
 }
 
-// planFile plans the kinds that treat each file alike.
+// planFile plans the kinds that treat every file in the same way.
 func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 	fate := keepFile(ino)
 	if len(ino.journal) == 0 {
@@ -247,8 +246,8 @@ func (ino *inode) lastWrite() int {
 	return -1
 }
 
-// dirtySectors returns the sectors from the first to behind the last that
-// the writes of the journal touch.
+// dirtySectors returns the range of sectors [from, to) that contains all writes of the
+// journal.
 func (ino *inode) dirtySectors() (from, to int64) {
 	from = -1
 	for _, op := range ino.journal {
@@ -264,13 +263,12 @@ func (ino *inode) dirtySectors() (from, to int64) {
 	return max(from, 0), to
 }
 
-// sectors returns the first sector that the operation touches and the one
-// behind the last.
+// sectors returns the range of sectors [first, end) of the operation.
 func (op fileOp) sectors() (first, end int64) {
 	return op.off / sectorSize, (op.off + op.n + sectorSize - 1) / sectorSize
 }
 
-// planDirPrefixes keeps each directory's changes up to a point of its own.
+// planDirPrefixes keeps the changes of each directory up to a point of its own.
 func planDirPrefixes(m *FS, rng *rand.Rand) func(op dirOp) entryFate {
 	kept := map[uint64]bool{}
 	for _, ino := range m.sortedLocked() {
@@ -285,8 +283,7 @@ func planDirPrefixes(m *FS, rng *rand.Rand) func(op dirOp) entryFate {
 	return func(op dirOp) entryFate { return entryIf(kept[op.seq]) }
 }
 
-// planSome plans the kinds that single out a file or a category with
-// something to lose.
+// planSome plans the kinds that choose one file or category with unsynced changes.
 func planSome(kind CrashKind, m *FS, rng *rand.Rand) func(ino *inode) fileFate {
 	var dirty []*inode
 	for _, ino := range m.sortedLocked() {
@@ -315,7 +312,7 @@ func planSome(kind CrashKind, m *FS, rng *rand.Rand) func(ino *inode) fileFate {
 	}
 }
 
-// planMixed draws a way for each file and for each change of a directory.
+// planMixed plans a random way for each file and each change of a directory.
 func planMixed(m *FS, rng *rand.Rand) crashPlan {
 	ways := []CrashKind{
 		Torn, TornLast, Hole, SizeBeforeData, DataBeforeSize,

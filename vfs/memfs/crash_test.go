@@ -46,7 +46,7 @@ func TestCrashStatesAreLegal(t *testing.T) {
 			w.step()
 			for range *crashStates {
 				kind := CrashKinds()[rng.IntN(len(CrashKinds()))]
-				if err := w.check(w.mem.Crash(kind, rng)); err != nil {
+				if err := w.check(w.disk.Crash(kind, rng)); err != nil {
 					t.Fatalf("step %d, kind %q: %v", step, kind, err)
 				}
 			}
@@ -62,7 +62,7 @@ func TestCrashedDiskIsDurable(t *testing.T) {
 			for range 4 {
 				w.step()
 			}
-			after := w.mem.Crash(Mixed, rng)
+			after := w.disk.Crash(Mixed, rng)
 			again := after.Crash(CrashKinds()[rng.IntN(len(CrashKinds()))], rng)
 			wantSameDisk(t, dump(t, again), dump(t, after))
 		}
@@ -77,11 +77,11 @@ func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
 			for range 4 {
 				w.step()
 			}
-			before, unsynced := dump(t, w.mem), len(w.mem.Unsynced())
-			after := w.mem.Crash(Mixed, rng)
+			before, unsynced := dump(t, w.disk), len(w.disk.Unsynced())
+			after := w.disk.Crash(Mixed, rng)
 			scribble(t, after, rng)
-			wantSameDisk(t, dump(t, w.mem), before)
-			if got := len(w.mem.Unsynced()); got != unsynced {
+			wantSameDisk(t, dump(t, w.disk), before)
+			if got := len(w.disk.Unsynced()); got != unsynced {
 				t.Fatalf("%d unsynced operations, %d before", got, unsynced)
 			}
 		}
@@ -115,26 +115,26 @@ func TestCrashKeepingPrefixIsThePast(t *testing.T) {
 			must(t, f.Sync())
 		}
 		for _, dir := range w.dirs {
-			must(t, w.mem.SyncDir(dir))
+			must(t, w.disk.SyncDir(dir))
 		}
 		w.neverSyncs = true
-		past := []map[string]string{dump(t, w.mem)}
+		past := []map[string]string{dump(t, w.disk)}
 		for len(past) < 30 {
-			before := len(w.mem.Unsynced())
+			before := len(w.disk.Unsynced())
 			w.step()
-			made := len(w.mem.Unsynced()) - before
+			made := len(w.disk.Unsynced()) - before
 			for range made - 1 {
 				// A rename between directories is two changes, and nobody has
 				// seen the disk between them.
 				past = append(past, nil)
 			}
 			if made > 0 {
-				past = append(past, dump(t, w.mem))
+				past = append(past, dump(t, w.disk))
 			}
 		}
 		for n, want := range past {
 			if want != nil {
-				wantSameDisk(t, dump(t, w.mem.CrashKeeping(func(i int) bool { return i < n })), want)
+				wantSameDisk(t, dump(t, w.disk.CrashKeeping(func(i int) bool { return i < n })), want)
 			}
 		}
 	})
@@ -149,8 +149,8 @@ func TestSameSeedGivesSameCrash(t *testing.T) {
 		}
 		for _, kind := range CrashKinds() {
 			seed := rng.Uint64()
-			first := dump(t, w.mem.Crash(kind, testRand(seed)))
-			wantSameDisk(t, dump(t, w.mem.Clone().Crash(kind, testRand(seed))), first)
+			first := dump(t, w.disk.Crash(kind, testRand(seed)))
+			wantSameDisk(t, dump(t, w.disk.Clone().Crash(kind, testRand(seed))), first)
 		}
 	})
 }

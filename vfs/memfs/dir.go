@@ -9,19 +9,18 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A directory maps names to inodes, as readers see them and as they are on
-// the device for sure.
+// A directory maps names to inode numbers. live is what readers see. durable is what a
+// power cut certainly leaves.
 type directory struct {
 	live, durable map[string]uint64
-	// liveShared and durableShared say that a clone may have the same map.
+	// liveShared and durableShared report whether a clone may use the same map.
 	liveShared, durableShared bool
 	journal                   []dirOp
 }
 
-// A dirOp is a change of a directory that no SyncDir has covered. A rename
-// within one directory is one change; one between directories is an OpLink
-// in the one and an OpRemove in the other, each made durable by the SyncDir
-// of its own directory.
+// A dirOp is a change of a directory that no SyncDir has covered yet. A rename within a
+// directory is one change. A rename between directories is an OpLink in one directory
+// and an OpRemove in the other, and the SyncDir of each directory makes its own durable.
 type dirOp struct {
 	seq  uint64
 	kind vfs.OpKind // OpCreate, OpMkdir, OpLink, OpRename or OpRemove
@@ -31,9 +30,8 @@ type dirOp struct {
 	ino     uint64
 }
 
-// apply makes the change in a map of entries. Applied to a directory in
-// which earlier changes are missing, it sets the names it is about all the
-// same.
+// apply applies the change to a map of names. It sets or deletes its names even if
+// earlier changes are missing from the map.
 func (op dirOp) apply(entries map[string]uint64) {
 	switch op.kind {
 	case vfs.OpRemove:
@@ -50,7 +48,7 @@ func newDirectory() *directory {
 	return &directory{live: map[string]uint64{}, durable: map[string]uint64{}}
 }
 
-// fork returns a copy that shares the maps until one side changes them.
+// fork returns a copy that shares the maps until either side changes them.
 func (d *directory) fork() *directory {
 	d.liveShared, d.durableShared = true, true
 	e := *d
@@ -82,7 +80,7 @@ func (d *directory) sync() {
 	d.journal = nil
 }
 
-// changeDirLocked makes a change of a directory and journals it.
+// changeDirLocked applies a change to a directory and appends it to the journal.
 func (m *FS) changeDirLocked(parent *inode, op dirOp) {
 	op.apply(parent.dir.writableLive())
 	if m.keepsNothing {
@@ -99,13 +97,13 @@ func (m *FS) enterLocked(parent *inode, kind vfs.OpKind, name string, ino *inode
 	ino.links++
 }
 
-// unlinkLocked takes account of a name of ino that is gone.
+// unlinkLocked updates ino after the removal of one of its names.
 func (m *FS) unlinkLocked(ino *inode) {
 	ino.links--
 	m.dropLocked(ino)
 }
 
-// Rename gives a file a new name, in one step.
+// Rename atomically renames a file or directory.
 func (m *FS) Rename(oldName, newName string) error {
 	m.before(vfs.Op{Kind: vfs.OpRename, Path: oldName, NewPath: newName})
 	m.mu.Lock()
@@ -163,8 +161,8 @@ func (m *FS) insideLocked(dir, ino *inode) bool {
 	return false
 }
 
-// replaceableLocked returns what a rename of ino to a name would replace, or
-// nil, or why it must not.
+// replaceableLocked returns the inode that a rename of ino to name replaces, or nil if
+// there is none. It returns an error if the rename must not replace it.
 func (m *FS) replaceableLocked(parent *inode, name string, ino *inode) (*inode, error) {
 	id, ok := parent.dir.live[name]
 	if !ok {
@@ -208,7 +206,7 @@ func (m *FS) linkLocked(oldName, newName string) error {
 	return nil
 }
 
-// Remove deletes a name of a file, or an empty directory.
+// Remove removes a name of a file, or an empty directory.
 func (m *FS) Remove(name string) error {
 	m.before(vfs.Op{Kind: vfs.OpRemove, Path: name})
 	m.mu.Lock()
@@ -234,8 +232,8 @@ func (m *FS) removeLocked(name string) error {
 	return nil
 }
 
-// MkdirAll makes one level after the other and syncs each into its parent
-// before the next, and the deepest level that existed as well.
+// MkdirAll creates one level at a time and syncs its parent before the next level. It
+// also syncs the parent of the deepest level that existed.
 func (m *FS) MkdirAll(dir string) error {
 	at := "/"
 	for _, elem := range elements(dir) {
@@ -266,7 +264,7 @@ func (m *FS) mkdir(name string) error {
 		if m.mu.inodes[id].dir == nil {
 			return vfs.WrapError(vfs.OpMkdir, name, errNotDir)
 		}
-		return nil // another goroutine was faster
+		return nil // another goroutine created it first
 	}
 	m.mu.lastIno++
 	ino := &inode{id: m.mu.lastIno, dir: newDirectory()}
@@ -275,7 +273,7 @@ func (m *FS) mkdir(name string) error {
 	return nil
 }
 
-// SyncDir makes the entries of a directory durable.
+// SyncDir makes the names in a directory durable.
 func (m *FS) SyncDir(dir string) error {
 	m.before(vfs.Op{Kind: vfs.OpSyncDir, Path: dir})
 	m.mu.Lock()
@@ -292,8 +290,8 @@ func (m *FS) SyncDir(dir string) error {
 	return nil
 }
 
-// sweepLocked forgets the inodes that no live, durable or journaled entry
-// leads to: no crash can bring them back.
+// sweepLocked deletes the inodes that no live, durable or journaled name leads to. No
+// crash can bring them back.
 func (m *FS) sweepLocked() {
 	reached := map[uint64]bool{rootIno: true}
 	m.markLocked(rootIno, reached)
@@ -305,7 +303,7 @@ func (m *FS) sweepLocked() {
 	}
 }
 
-// markLocked adds all that the directory id leads to.
+// markLocked adds every inode below the directory id to reached.
 func (m *FS) markLocked(id uint64, reached map[uint64]bool) {
 	visit := func(id uint64) {
 		if !reached[id] {
@@ -327,20 +325,20 @@ func (m *FS) markLocked(id uint64, reached map[uint64]bool) {
 	}
 }
 
-// memLock is a held lock.
+// A lock is a lock that a caller holds.
 type lock struct {
-	mem    *FS
-	ino    *inode // nil: of a directory alone
-	dir    *inode // of its directory
-	holds  int    // what it adds to the locks of both
+	disk   *FS
+	ino    *inode // locked file; nil for LockDir
+	dir    *inode // locked directory
+	holds  int    // added to the lock fields of both inodes
 	closed atomic.Bool
 }
 
-// lockedAlone is the lock of an inode that somebody holds exclusively.
+// lockedAlone is the value of inode.lock while a caller holds the exclusive lock.
 const lockedAlone = -1
 
-// Lock takes the lock of a file, making the file if needed, and of its directory.
-// The lock is one of this disk: a clone knows nothing of it.
+// Lock takes the exclusive locks of a file and its directory. It creates the file if
+// necessary. A clone of the disk does not have the lock.
 func (m *FS) Lock(name string) (io.Closer, error) {
 	m.before(vfs.Op{Kind: vfs.OpLock, Category: vfs.CatLock, Path: name})
 	m.mu.Lock()
@@ -352,7 +350,7 @@ func (m *FS) Lock(name string) (io.Closer, error) {
 	return m.holdLocked(ino, dir, lockedAlone), nil
 }
 
-// LockShared takes the shared lock of a file that exists, and of its directory.
+// LockShared takes the shared locks of an existing file and its directory.
 func (m *FS) LockShared(name string) (io.Closer, error) {
 	m.before(vfs.Op{Kind: vfs.OpLockShared, Category: vfs.CatLock, Path: name})
 	m.mu.Lock()
@@ -364,7 +362,7 @@ func (m *FS) LockShared(name string) (io.Closer, error) {
 	return m.holdLocked(ino, dir, 1), nil
 }
 
-// LockDir takes the lock of a directory.
+// LockDir takes the exclusive lock of a directory.
 func (m *FS) LockDir(dir string) (io.Closer, error) {
 	m.before(vfs.Op{Kind: vfs.OpLockDir, Category: vfs.CatLock, Path: dir})
 	m.mu.Lock()
@@ -377,11 +375,11 @@ func (m *FS) LockDir(dir string) (io.Closer, error) {
 		return nil, vfs.WrapError(vfs.OpLockDir, dir, err)
 	}
 	ino.lock = lockedAlone
-	return &lock{mem: m, dir: ino, holds: lockedAlone}, nil
+	return &lock{disk: m, dir: ino, holds: lockedAlone}, nil
 }
 
-// lockableLocked returns a file and its directory, if the locks of both are free
-// for one who holds them so. For one who does so alone, the file is made.
+// lockableLocked returns a file and its directory if a lock of the kind holds is
+// available on both. For an exclusive lock, it creates a missing file.
 func (m *FS) lockableLocked(name string, holds int) (ino, dir *inode, err error) {
 	free := func(lock int) bool { return lock == 0 || lock > 0 && holds > 0 }
 	if dir, _, err = m.parentLocked(name); err != nil {
@@ -400,26 +398,26 @@ func (m *FS) lockableLocked(name string, holds int) (ino, dir *inode, err error)
 	return ino, dir, err
 }
 
-// holdLocked takes the locks of an inode and of its directory, which are free for it.
+// holdLocked takes the locks of a file and its directory, which must be available.
 func (m *FS) holdLocked(ino, dir *inode, holds int) *lock {
 	ino.lock += holds
 	dir.lock += holds
 	ino.handles++
-	return &lock{mem: m, ino: ino, dir: dir, holds: holds}
+	return &lock{disk: m, ino: ino, dir: dir, holds: holds}
 }
 
-// Close ends the lock.
+// Close releases the lock.
 func (l *lock) Close() error {
 	if l.closed.Swap(true) {
 		return vfs.ErrClosed
 	}
-	l.mem.mu.Lock()
-	defer l.mem.mu.Unlock()
+	l.disk.mu.Lock()
+	defer l.disk.mu.Unlock()
 	l.dir.lock -= l.holds
 	if l.ino != nil {
 		l.ino.lock -= l.holds
 		l.ino.handles--
-		l.mem.dropLocked(l.ino)
+		l.disk.dropLocked(l.ino)
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package memfs
 
 import "errors"
 
-// Errors that callers have no reason to branch on.
+// Causes that callers do not branch on.
 var (
 	errNotDir     = errors.New("not a directory")
 	errIsDir      = errors.New("is a directory")
 	errNotEmpty   = errors.New("directory not empty")
-	errReadHandle = errors.New("handle was opened for reading")
+	errReadHandle = errors.New("file is open for reading only")
 	errInvalid    = errors.New("invalid argument")
-	errBeyondEnd  = errors.New("range lies beyond the end")
+	errBeyondEnd  = errors.New("range extends beyond the end")
 )

@@ -6,11 +6,11 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// FailSync is a sync of the file that fails: this handle has been told of it
-// when the call returns, the others that are open will be by their next sync.
+// FailSync simulates a failed sync of the file. The caller returns the error to the user
+// of this handle. The next sync of every other open handle reports the failure.
 func (f *file) FailSync(fate vfs.SyncFate, rng *rand.Rand) {
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
 	ino := f.ino
 	switch fate {
 	case vfs.SyncNotTried:
@@ -22,14 +22,15 @@ func (f *file) FailSync(fate vfs.SyncFate, rng *rand.Rand) {
 	case vfs.SyncHalf:
 		half := planFile(Torn, ino, rng)
 		half.fill = fillZeros
-		ino.durable = f.mem.crashFile(ino, half, nil, rng)
+		ino.durable = f.disk.crashFile(ino, half, nil, rng)
 		ino.dropJournal()
 	}
 	ino.failedSyncs++
 	f.sawFailedSyncs = ino.failedSyncs
 }
 
-// dropJournal forgets what was not synced, although readers see it.
+// dropJournal makes the unsynced changes clean although they are not durable. Readers
+// still see them.
 func (ino *inode) dropJournal() {
 	if len(ino.journal) == 0 {
 		return
@@ -39,13 +40,13 @@ func (ino *inode) dropJournal() {
 	ino.journal = nil
 }
 
-// FailSyncDir is a sync of the directory that fails.
+// FailSyncDir simulates a failed SyncDir. Package faultfs calls it.
 func (m *FS) FailSyncDir(name string, fate vfs.SyncFate, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.findLocked(name)
 	if err != nil || ino.dir == nil {
-		return // then the call would have failed by itself
+		return // there is nothing to sync
 	}
 	switch fate {
 	case vfs.SyncKept:

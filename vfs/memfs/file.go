@@ -10,22 +10,22 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// memFile is an open file of a Mem.
+// file is an open file of an FS.
 type file struct {
-	mem    *FS
+	disk   *FS
 	ino    *inode
 	name   string
 	cat    vfs.Category
 	writes bool
 	closed atomic.Bool
-	// sawFailedSyncs is how many of the inode's failed syncs this handle has
-	// reported, guarded by mem.mu.
+	// sawFailedSyncs is the number of failed syncs of the inode that this handle has
+	// reported. disk.mu guards it.
 	sawFailedSyncs uint64
 }
 
 func (f *file) Name() string { return f.name }
 
-// check refuses calls on closed handles and ranges that cannot be.
+// check returns an error if the file is closed or the range is invalid.
 func (f *file) check(op vfs.OpKind, off, n int64) error {
 	if f.closed.Load() {
 		return vfs.WrapError(op, f.name, vfs.ErrClosed)
@@ -33,7 +33,7 @@ func (f *file) check(op vfs.OpKind, off, n int64) error {
 	return vfs.WrapError(op, f.name, checkRange(off, n))
 }
 
-// checkWrite is check for calls that change the file.
+// checkWrite also returns an error if the file is open for reading only.
 func (f *file) checkWrite(op vfs.OpKind, off, n int64) error {
 	if err := f.check(op, off, n); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.check(vfs.OpRead, off, int64(len(p))); err != nil {
 		return 0, err
 	}
-	f.mem.mu.RLock()
-	defer f.mem.mu.RUnlock()
+	f.disk.mu.RLock()
+	defer f.disk.mu.RUnlock()
 	n := f.ino.live.readAt(p, off)
 	if n < len(p) {
 		return n, io.EOF
@@ -61,8 +61,8 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.checkWrite(vfs.OpWrite, off, int64(len(p))); err != nil {
 		return 0, err
 	}
-	f.mem.before(vfs.Op{Kind: vfs.OpWrite, Category: f.cat, Path: f.name, Off: off, Len: int64(len(p))})
-	m := f.mem
+	f.disk.before(vfs.Op{Kind: vfs.OpWrite, Category: f.cat, Path: f.name, Off: off, Len: int64(len(p))})
+	m := f.disk
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.fitLocked(f.ino, off, int64(len(p)))
@@ -84,8 +84,8 @@ func (f *file) Size() (int64, error) {
 	if err := f.check(vfs.OpSize, 0, 0); err != nil {
 		return 0, err
 	}
-	f.mem.mu.RLock()
-	defer f.mem.mu.RUnlock()
+	f.disk.mu.RLock()
+	defer f.disk.mu.RUnlock()
 	return f.ino.live.size, nil
 }
 
@@ -93,14 +93,14 @@ func (f *file) Truncate(size int64) error {
 	if err := f.checkWrite(vfs.OpTruncate, size, 0); err != nil {
 		return err
 	}
-	f.mem.before(vfs.Op{Kind: vfs.OpTruncate, Category: f.cat, Path: f.name, Off: size})
+	f.disk.before(vfs.Op{Kind: vfs.OpTruncate, Category: f.cat, Path: f.name, Off: size})
 	if size > fileSizeMax {
 		return vfs.WrapError(vfs.OpTruncate, f.name, vfs.ErrNoSpace)
 	}
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
-	f.mem.changeLocked(f.ino, func(c *content) { c.setSize(size) })
-	f.mem.recordLocked(f.ino, fileOp{kind: vfs.OpTruncate, off: size})
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.disk.changeLocked(f.ino, func(c *content) { c.setSize(size) })
+	f.disk.recordLocked(f.ino, fileOp{kind: vfs.OpTruncate, off: size})
 	return nil
 }
 
@@ -108,8 +108,8 @@ func (f *file) Preallocate(off, n int64) (reserved bool, err error) {
 	if err := f.checkWrite(vfs.OpPreallocate, off, n); err != nil {
 		return false, err
 	}
-	f.mem.before(vfs.Op{Kind: vfs.OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
-	m := f.mem
+	f.disk.before(vfs.Op{Kind: vfs.OpPreallocate, Category: f.cat, Path: f.name, Off: off, Len: n})
+	m := f.disk
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -126,11 +126,10 @@ func (f *file) Preallocate(off, n int64) (reserved bool, err error) {
 	return false, nil
 }
 
-// SyncRange does nothing: what may have been written back early is among the
-// states that a crash can leave anyway.
+// SyncRange does nothing. Crash covers data that reached the device early in any case.
 func (f *file) SyncRange(off, n int64) error { return f.check(vfs.OpSyncRange, off, max(0, n)) }
 
-// WaitRange does nothing, since nothing was started.
+// WaitRange does nothing because SyncRange starts nothing.
 func (f *file) WaitRange(off, n int64) error { return f.check(vfs.OpWaitRange, off, max(0, n)) }
 
 func (f *file) SyncData() error { return f.sync(vfs.OpSyncData) }
@@ -140,9 +139,9 @@ func (f *file) sync(op vfs.OpKind) error {
 	if err := f.check(op, 0, 0); err != nil {
 		return err
 	}
-	f.mem.before(vfs.Op{Kind: op, Category: f.cat, Path: f.name})
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
+	f.disk.before(vfs.Op{Kind: op, Category: f.cat, Path: f.name})
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
 	f.ino.sync()
 	if f.sawFailedSyncs != f.ino.failedSyncs {
 		f.sawFailedSyncs = f.ino.failedSyncs
@@ -151,7 +150,7 @@ func (f *file) sync(op vfs.OpKind) error {
 	return nil
 }
 
-// sync makes what the journal holds durable.
+// sync makes the changes in the journal durable.
 func (ino *inode) sync() {
 	if len(ino.journal) == 0 {
 		return
@@ -164,8 +163,8 @@ func (ino *inode) sync() {
 	ino.journal = nil
 }
 
-// syncDirty makes durable the pages that the journal touched, and no more: of
-// an earlier sync that failed the system has forgotten what was dirty then.
+// syncDirty makes only the pages in the journal durable. Pages that an earlier failed
+// sync lost are not dirty any more.
 func (ino *inode) syncDirty() {
 	for _, op := range ino.journal {
 		if op.kind != vfs.OpTruncate {
@@ -182,16 +181,16 @@ func (f *file) Close() error {
 	if f.closed.Swap(true) {
 		return vfs.WrapError(vfs.OpClose, f.name, vfs.ErrClosed)
 	}
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
 	f.ino.handles--
-	f.mem.dropLocked(f.ino)
+	f.disk.dropLocked(f.ino)
 	return nil
 }
 
-// memMapping shows the bytes of a file that were there when it was mapped.
+// mapping is a mapping of a file. It shows the bytes as of the call of Map.
 type mapping struct {
-	mem    *FS
+	disk   *FS
 	ino    *inode
 	name   string
 	data   []byte
@@ -202,21 +201,21 @@ func (f *file) Map(n int64) (vfs.Mapping, error) {
 	if err := f.check(vfs.OpMap, 0, n); err != nil {
 		return nil, err
 	}
-	f.mem.mu.Lock()
-	defer f.mem.mu.Unlock()
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
 	if n > f.ino.live.size || n > math.MaxInt {
 		return nil, vfs.WrapError(vfs.OpMap, f.name, errBeyondEnd)
 	}
 	data := f.ino.mapLocked(n)
 	if invariant.Enabled {
-		// A copy of its own, that Close can spoil.
+		// Close overwrites this copy, so that later access shows.
 		data = slices.Clone(data)
 	}
 	f.ino.handles++
-	return &mapping{mem: f.mem, ino: f.ino, name: f.name, data: data}, nil
+	return &mapping{disk: f.disk, ino: f.ino, name: f.name, data: data}, nil
 }
 
-// mapLocked returns [0, n) of the file as one slice that is the storage.
+// mapLocked returns [0, n) of the file as one slice, which is the storage of the file.
 func (ino *inode) mapLocked(n int64) []byte {
 	if int64(len(ino.mapped)) < n || !ino.live.aliases(ino.mapped, n) {
 		ino.mapped = ino.live.contiguous(n)
@@ -246,9 +245,9 @@ func (m *mapping) Close() error {
 		return vfs.WrapError(vfs.OpUnmap, m.name, vfs.ErrClosed)
 	}
 	invariant.Mangle(m.data)
-	m.mem.mu.Lock()
-	defer m.mem.mu.Unlock()
+	m.disk.mu.Lock()
+	defer m.disk.mu.Unlock()
 	m.ino.handles--
-	m.mem.dropLocked(m.ino)
+	m.disk.dropLocked(m.ino)
 	return nil
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Mem is a disk in memory that can crash. It is an FS, and it remembers of
-// every file and directory what a power cut would leave for sure (the durable
-// image) and, in order, what was done since (the journal). Crash makes from
-// these a disk that a power cut could legally leave; Clone copies the disk as
-// it is, at a cost that does not depend on the amount of data.
+// FS is a simulated disk. It implements vfs.FS.
 //
-// Paths use the slash on every system. A relative path starts at the root.
+// For every file and directory it keeps what a power cut certainly leaves (the durable
+// image) and the later operations in order (the journal). Crash combines the two into a
+// disk that a power cut may leave. Clone copies the disk with both.
+//
+// All methods may be called from several goroutines at the same time.
 type FS struct {
 	// keepsNothing disks have no journals and no durable image.
 	keepsNothing bool
@@ -26,29 +26,30 @@ type FS struct {
 
 	mu struct {
 		sync.RWMutex
-		// inodes has every inode that a live, durable or journaled entry
-		// leads to. Numbers are never used again.
+		// inodes has every inode that a live, durable or journaled name leads to.
+		// Inode numbers are never used again.
 		inodes  map[uint64]*inode
 		lastIno uint64
-		// lastSeq numbers the operations of all journals in one order.
+		// lastSeq is the last sequence number of an operation in any journal.
 		lastSeq uint64
-		// freed is a few pages of files that are gone for good, of which a
-		// crash can leave the contents in blocks that were used again.
+		// freed has some pages of removed files. Crash uses them as stale contents of
+		// blocks that were allocated again.
 		freed freedPages
 		// capacity and used are in bytes.
 		capacity, used int64
-		// onlyGrows says that Preallocate reserves nothing.
+		// onlyGrows reports whether Preallocate reserves no space.
 		onlyGrows bool
 	}
 }
 
 const (
+	// rootIno is the inode number of the root directory.
 	rootIno = 1
-	// memCapacity is the size of a disk that nobody set one for.
+	// defaultCapacity is the size of a new disk in bytes.
 	defaultCapacity = 1 << 50
 )
 
-// NewMem returns an empty disk that can crash.
+// New returns an empty disk.
 func New() *FS {
 	m := &FS{}
 	m.mu.inodes = map[uint64]*inode{rootIno: {id: rootIno, links: 1, dir: newDirectory()}}
@@ -57,46 +58,46 @@ func New() *FS {
 	return m
 }
 
-// NewVolatile returns an empty disk that keeps no account of what a crash
-// would leave, for databases that live in memory only. Its Crash is Clone.
+// NewVolatile returns an empty disk that does not record what is durable. Its Crash
+// returns a Clone. It needs less memory than New and suits databases in memory.
 func NewVolatile() *FS {
 	m := New()
 	m.keepsNothing = true
 	return m
 }
 
-// An inode is a file or, when dir is set, a directory.
+// An inode is a file or, if dir is not nil, a directory.
 type inode struct {
 	id  uint64
 	cat vfs.Category
 	dir *directory
 
-	// links is the number of live names, handles that of open files and
-	// mappings. Without both the space is free.
+	// links is the number of live names. handles is the number of open files, locks and
+	// mappings. The inode takes no space if both are 0.
 	links, handles int
-	lock           int // how many share the lock, or lockedAlone
+	lock           int // number of shared locks, or lockedAlone
 
-	// live is what readers see; durable what is on the device for sure.
+	// live is what readers see. durable is what a power cut certainly leaves.
 	live, durable content
-	// base is what readers saw when the journal was empty last. It is the
-	// durable image, unless a sync failed and lost data.
-	base    content
+	// journal has the operations that no sync has covered, in order.
 	journal []fileOp
-	// lostData says that base is not the durable image.
+	// lostData reports whether a failed sync lost data. Readers then saw base when the
+	// journal was last empty. Otherwise they saw the durable image and base is unused.
 	lostData bool
-	// failedSyncs counts the syncs that failed. Each handle that was open
-	// reports each once.
+	base     content
+	// failedSyncs is the number of failed syncs. Every handle that was open during a
+	// failure reports it once.
 	failedSyncs uint64
 
-	// mapped is the bytes of the last mapping, to share with the next one.
+	// mapped is the bytes of the last mapping, which the next mapping may share.
 	mapped []byte
 }
 
-// A fileOp is a change of a file that no sync has covered.
+// A fileOp is a change of a file that no sync has covered yet.
 type fileOp struct {
 	seq    uint64
 	kind   vfs.OpKind // OpWrite, OpTruncate or OpPreallocate
-	off, n int64      // Truncate: the size in off
+	off, n int64      // bytes; for OpTruncate, off is the new length
 	data   []byte     // of OpWrite
 }
 
@@ -104,9 +105,10 @@ func newFileInode(id uint64, cat vfs.Category) *inode {
 	return &inode{id: id, cat: cat, live: newContent(), durable: newContent(), base: newContent()}
 }
 
-// Join joins path elements with slashes.
+// Abs returns name: a disk has no working directory.
 func (m *FS) Abs(name string) (string, error) { return name, nil }
 
+// Join joins path elements with slashes.
 func (m *FS) Join(elem ...string) string { return path.Join(elem...) }
 
 // Base returns the last element of a path.
@@ -115,9 +117,9 @@ func (m *FS) Base(name string) string { return path.Base(name) }
 // Dir returns all but the last element of a path.
 func (m *FS) Dir(name string) string { return path.Dir(name) }
 
-// SetHook makes f run before each operation that changes the disk or syncs
-// it, in the goroutine that calls and outside all locks, so that f may Clone
-// or Crash the disk at that boundary. nil ends it. Clones have no hook.
+// SetHook makes the disk call f before each operation for which vfs.OpKind.Mutates is
+// true. f runs in the goroutine of the operation and outside all locks, so that it may
+// call Clone or Crash. A nil f removes the hook. Clones have no hook.
 func (m *FS) SetHook(f func(vfs.Op)) {
 	if f == nil {
 		m.hook.Store(nil)
@@ -132,30 +134,30 @@ func (m *FS) before(op vfs.Op) {
 	}
 }
 
-// SetCapacity sets the size of the disk in bytes. What is stored already
-// stays, also beyond it.
+// SetCapacity sets the size of the disk in bytes. Files stay on the disk even if they
+// take more space than that.
 func (m *FS) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.capacity = bytes
 }
 
-// SetReserves says whether Preallocate reserves space, as it does on a new Mem,
-// or only grows the file, as where a system cannot reserve.
+// SetReserves sets whether Preallocate reserves space, as on a new disk, or only grows
+// the file, as on a system that cannot reserve space.
 func (m *FS) SetReserves(reserves bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.onlyGrows = !reserves
 }
 
-// UsedBytes returns the space that files take, in whole pages.
+// UsedBytes returns the space that files take, in bytes. Each file takes whole pages.
 func (m *FS) UsedBytes() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.mu.used
 }
 
-// Free returns the capacity that is not used.
+// Free returns the unused capacity in bytes.
 func (m *FS) Free(dir string) (uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -167,7 +169,7 @@ func (m *FS) Free(dir string) (uint64, error) {
 
 func (m *FS) freeLocked() int64 { return max(0, m.mu.capacity-m.mu.used) }
 
-// elements splits a path into names, from the root.
+// elements splits a path into names, starting at the root.
 func elements(name string) []string {
 	clean := path.Clean("/" + name)
 	if clean == "/" {
@@ -210,8 +212,7 @@ func (m *FS) findFileLocked(name string) (*inode, error) {
 	return ino, err
 }
 
-// parentLocked returns the directory in which the last element of name lies,
-// and that element.
+// parentLocked returns the directory that contains name, and the last element of name.
 func (m *FS) parentLocked(name string) (*inode, string, error) {
 	elems := elements(name)
 	if len(elems) == 0 {
@@ -227,7 +228,7 @@ func (m *FS) parentLocked(name string) (*inode, string, error) {
 	return parent, elems[len(elems)-1], nil
 }
 
-// Create makes a new file.
+// Create creates a file.
 func (m *FS) Create(name string, cat vfs.Category) (vfs.File, error) {
 	m.before(vfs.Op{Kind: vfs.OpCreate, Category: cat, Path: name})
 	m.mu.Lock()
@@ -277,7 +278,7 @@ func (m *FS) open(op vfs.OpKind, name string, cat vfs.Category, writes bool) (vf
 func (m *FS) openLocked(ino *inode, name string, cat vfs.Category, writes bool) *file {
 	ino.handles++
 	return &file{
-		mem: m, ino: ino, name: name, cat: cat, writes: writes,
+		disk: m, ino: ino, name: name, cat: cat, writes: writes,
 		sawFailedSyncs: ino.failedSyncs,
 	}
 }
@@ -316,8 +317,8 @@ func (m *FS) Stat(name string) (vfs.Info, error) {
 	}, nil
 }
 
-// fitLocked returns how much of a range [off, off+n) of ino there is space
-// for, from its start.
+// fitLocked returns how many bytes of [off, off+n) the disk has space for, counted from
+// the start of the range.
 func (m *FS) fitLocked(ino *inode, off, n int64) int64 {
 	if n > fileSizeMax-off {
 		return 0
@@ -338,8 +339,7 @@ func (m *FS) fitLocked(ino *inode, off, n int64) int64 {
 	return fit
 }
 
-// changeLocked runs a change of the live contents of ino and keeps count of
-// the space.
+// changeLocked changes the live contents of ino and updates the used space.
 func (m *FS) changeLocked(ino *inode, change func(c *content)) {
 	before := ino.live.pages
 	change(&ino.live)
@@ -356,8 +356,8 @@ func (m *FS) recordLocked(ino *inode, op fileOp) {
 	ino.journal = append(ino.journal, op)
 }
 
-// dropLocked gives up the space of a file that nobody can reach any more.
-// Durable or journaled entries may still lead to the inode.
+// dropLocked frees the space of a file without names and handles. The inode stays if
+// durable or journaled names may lead to it.
 func (m *FS) dropLocked(ino *inode) {
 	if ino.links > 0 || ino.handles > 0 {
 		return
@@ -368,7 +368,7 @@ func (m *FS) dropLocked(ino *inode) {
 	}
 }
 
-// checkRange refuses ranges that no file can have.
+// checkRange returns an error for a range that no file can have.
 func checkRange(off, n int64) error {
 	if off < 0 || n < 0 || off > math.MaxInt64-n {
 		return errInvalid

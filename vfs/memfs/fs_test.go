@@ -31,12 +31,12 @@ func TestCloneIsIndependent(t *testing.T) {
 			for range 5 {
 				w.step()
 			}
-			c := w.mem.Clone()
-			pairs = append(pairs, pair{c, dump(t, w.mem), len(w.mem.Unsynced()),
-				dump(t, w.mem.Crash(KeepNone, rng))})
+			c := w.disk.Clone()
+			pairs = append(pairs, pair{c, dump(t, w.disk), len(w.disk.Unsynced()),
+				dump(t, w.disk.Crash(KeepNone, rng))})
 			if rng.IntN(3) == 0 {
 				// A clone that changes must not show in its source or siblings.
-				scribble(t, w.mem.Clone(), rng)
+				scribble(t, w.disk.Clone(), rng)
 			}
 		}
 		for _, p := range pairs {
@@ -275,27 +275,27 @@ func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
 			closeFile(t, f)
 		}
 		for _, dir := range w.dirs {
-			must(t, w.mem.SyncDir(dir))
+			must(t, w.disk.SyncDir(dir))
 		}
 		// A file that was removed takes no space, although a crash may bring it
 		// back.
-		closeFile(t, create(t, w.mem, "/removed", "contents"))
-		must(t, w.mem.SyncDir("/"))
-		must(t, w.mem.Remove("/removed"))
-		used := w.mem.UsedBytes()
-		if got := w.mem.Clone().UsedBytes(); got != used {
+		closeFile(t, create(t, w.disk, "/removed", "contents"))
+		must(t, w.disk.SyncDir("/"))
+		must(t, w.disk.Remove("/removed"))
+		used := w.disk.UsedBytes()
+		if got := w.disk.Clone().UsedBytes(); got != used {
 			t.Errorf("the clone uses %d bytes, its source %d", got, used)
 		}
-		must(t, w.mem.SyncDir("/"))
-		if got := w.mem.Crash(Mixed, rng).UsedBytes(); got != used {
+		must(t, w.disk.SyncDir("/"))
+		if got := w.disk.Crash(Mixed, rng).UsedBytes(); got != used {
 			t.Errorf("after the crash %d bytes are used, before %d", got, used)
 		}
-		for name, contents := range dump(t, w.mem) {
+		for name, contents := range dump(t, w.disk) {
 			if contents != "directory" {
-				must(t, w.mem.Remove(name))
+				must(t, w.disk.Remove(name))
 			}
 		}
-		if used := w.mem.UsedBytes(); used != 0 {
+		if used := w.disk.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are in use on an empty disk", used)
 		}
 	})
