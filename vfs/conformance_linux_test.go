@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// TestMapping_ConformsWithoutPopulate does not run in parallel, because it replaces
-// what the package knows of the kernel, and counts descriptors.
+// TestMapping_ConformsWithoutPopulate does not run in parallel because it changes a
+// package variable and counts descriptors.
 func TestMapping_ConformsWithoutPopulate(t *testing.T) {
 	before := vfs.OpenDescriptors(t)
 	vfs.WithoutPopulate(func() { vfstest.RunMappings(t, vfs.OS(), t.TempDir) })

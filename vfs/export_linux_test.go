@@ -2,8 +2,8 @@ package vfs
 
 import "testing"
 
-// WithoutPopulate runs test as on a kernel that cannot populate mappings. No other
-// test may run meanwhile.
+// WithoutPopulate runs test as if the kernel could not populate mappings. No other test
+// may run at the same time.
 func WithoutPopulate(test func()) {
 	can := canPopulate
 	canPopulate = func() bool { return false }
@@ -11,5 +11,5 @@ func WithoutPopulate(test func()) {
 	test()
 }
 
-// OpenDescriptors returns how many descriptors this process has open.
+// OpenDescriptors returns the number of open descriptors of this process.
 func OpenDescriptors(t *testing.T) int { return openDescriptors(t) }

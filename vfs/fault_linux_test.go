@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// touched returns what a look at b panics with.
+// touched reads b and returns the value of the panic, or nil.
 func touched(b []byte) (panicked any) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { panicked = recover() }()

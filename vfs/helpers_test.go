@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Helpers like those of package vfstest, which the tests inside this package cannot
-// import, as it imports this package.
+// These helpers are copies of those in package vfstest, which imports this package. The
+// tests inside this package therefore cannot import it.
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -36,7 +36,7 @@ func closeFile(t testing.TB, c io.Closer) {
 	must(t, c.Close())
 }
 
-// create makes a file with the given contents and leaves it open.
+// create creates a file with the given contents and leaves it open.
 func create(t *testing.T, fs FS, name string, contents string) File {
 	t.Helper()
 	f, err := fs.Create(name, CatTable)
@@ -68,13 +68,13 @@ func wantContents(t *testing.T, got, want string) {
 	}
 }
 
-// reserve reserves space, or grows the file where the system cannot reserve.
+// reserve returns the error of f.Preallocate.
 func reserve(f File, off, n int64) error {
 	_, err := f.Preallocate(off, n)
 	return err
 }
 
-// populateOf returns m.Populate without the number.
+// populateOf returns m.Populate without its first result.
 func populateOf(m Mapping) func(off, n int64) error {
 	return func(off, n int64) error {
 		_, err := m.Populate(off, n)

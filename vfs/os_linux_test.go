@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMapping_TouchReadsWithoutPopulate does not run in parallel, because it
-// replaces what the package knows of the kernel, and counts descriptors.
+// TestMapping_TouchReadsWithoutPopulate does not run in parallel because it changes a
+// package variable and counts descriptors.
 func TestMapping_TouchReadsWithoutPopulate(t *testing.T) {
 	fs, before := OS(), openDescriptors(t)
 	WithoutPopulate(func() {
@@ -42,13 +42,13 @@ func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	m, err := f.Map(3 * page)
 	must(t, err)
 	defer closeFile(t, m)
-	// What must not happen, to see that it does no harm.
+	// Callers must not truncate a mapped range. If one does, Populate returns an error.
 	must(t, f.Truncate(page))
 	wantIs(t, populateOf(m)(2*page, page), ErrIO)
 }
 
-// TestPopulateReadsNoMoreThanAsked looks at the page cache: read-ahead around
-// a random read would cost megabytes for a page.
+// TestPopulateReadsNoMoreThanAsked checks the page cache. Read-ahead around a random read
+// would cost megabytes per page.
 func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
@@ -72,9 +72,9 @@ func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
 	}
 }
 
-// What was just written is brought in by windows, so that the first reads of it do
-// not cost a system call each. Where a page of a window is missing, here in a hole
-// of the file, nobody waits for what he did not ask for.
+// Populate maps recently written data in windows, so that the first reads of it do not
+// cost a system call each. If the page cache lacks a page of a window, here in a hole of
+// the file, Populate waits only for the requested range.
 func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
 	t.Parallel()
 	page := int64(pageSize)
@@ -122,7 +122,7 @@ func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
 	brings(2*windowSize+page, 100, 0)
 }
 
-// resident returns how many pages of a mapping are in the page cache.
+// resident returns the number of pages of a mapping that the page cache holds.
 func resident(t *testing.T, b []byte) (pages int) {
 	t.Helper()
 	in := make([]byte, (len(b)+pageSize-1)/pageSize)
@@ -169,8 +169,8 @@ func TestGrowNeverCuts(t *testing.T) {
 	wantContents(t, contents(t, f), "12345678\x00\x00")
 }
 
-// benchFile makes a file whose blocks are all written and durable, as a
-// recycled log segment is.
+// benchFile creates a file whose blocks are all written and durable, like those of a
+// recycled log segment.
 func benchFile(b *testing.B, bytes int) string {
 	b.Helper()
 	name := filepath.Join(b.TempDir(), "file")
@@ -188,8 +188,8 @@ func benchFile(b *testing.B, bytes int) string {
 	return name
 }
 
-// BenchmarkSyncedWrite writes 4 KiB in place and syncs it, through File, by
-// the bare system calls, and through os.File.
+// BenchmarkSyncedWrite writes 4 KiB in place and syncs it, with File, with system calls,
+// and with os.File.
 func BenchmarkSyncedWrite(b *testing.B) {
 	const bytes = 16 << 20
 	block := make([]byte, 4096)
@@ -272,8 +272,8 @@ func BenchmarkWarmRead(b *testing.B) {
 	})
 }
 
-// BenchmarkColdPopulate brings single pages, and runs of pages, of a mapping
-// in from the device.
+// BenchmarkColdPopulate populates single pages and runs of pages of a mapping from the
+// device.
 func BenchmarkColdPopulate(b *testing.B) {
 	const bytes = 256 << 20
 	name := benchFile(b, bytes)

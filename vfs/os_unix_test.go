@@ -20,7 +20,7 @@ func init() {
 	childTasks["files"] = childFileLimit
 }
 
-// childUmask makes one of everything under a umask and prints the modes.
+// childUmask creates directories and files under a umask and prints their modes.
 func childUmask(args []string) error {
 	mask, err := strconv.ParseInt(args[1], 8, 32)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestModesAreOwnersAloneAtAnyUmask(t *testing.T) {
 	}
 }
 
-// childFileSizeLimit writes over the file size limit of its process.
+// childFileSizeLimit writes beyond the file size limit of its process.
 func childFileSizeLimit(args []string) error {
 	fs := OS()
 	limit := unix.Rlimit{Cur: 8192, Max: 8192}
@@ -175,7 +175,7 @@ func TestLockThroughLinkedDirectoryIsTheSameLock(t *testing.T) {
 	_, err = fs.Lock(fs.Join(linked, "LOCK"))
 	wantIs(t, err, ErrLocked)
 	closeFile(t, held)
-	must(t, fs.MkdirAll(linked)) // a link to a directory is one
+	must(t, fs.MkdirAll(linked)) // a link to a directory counts as a directory
 }
 
 func TestADirectoryThatCannotBeLockedLeavesTheLockOfTheFile(t *testing.T) {
@@ -198,8 +198,8 @@ func TestADirectoryThatCannotBeLockedLeavesTheLockOfTheFile(t *testing.T) {
 	closeFile(t, again)
 }
 
-// TestCloseDuringUseNeverHitsAnotherFile closes files while other goroutines
-// write them, and opens new files that take the descriptor numbers over.
+// TestCloseDuringUseNeverHitsAnotherFile closes files while other goroutines write to
+// them, and opens new files that reuse the descriptor numbers.
 func TestCloseDuringUseNeverHitsAnotherFile(t *testing.T) {
 	t.Parallel()
 	fs, dir := OS(), t.TempDir()
@@ -229,8 +229,7 @@ func TestCloseDuringUseNeverHitsAnotherFile(t *testing.T) {
 	}
 }
 
-// TestLastUserClosesTheDescriptor does not run in parallel, as it counts
-// descriptors.
+// TestLastUserClosesTheDescriptor does not run in parallel because it counts descriptors.
 func TestLastUserClosesTheDescriptor(t *testing.T) {
 	before := openDescriptors(t)
 	f := create(t, OS(), OS().Join(t.TempDir(), "a"), "x").(*osFile)
@@ -281,7 +280,7 @@ func openDescriptors(t *testing.T) int {
 	}
 	n := 0
 	for _, name := range names {
-		// The runtime opens its poller when it likes.
+		// The runtime may open the descriptors of its poller at any time.
 		target, _ := os.Readlink("/dev/fd/" + name.Name())
 		if !strings.HasPrefix(target, "anon_inode:") {
 			n++

@@ -2,8 +2,8 @@ package vfs
 
 import "testing"
 
-// A failingDirs is a file system whose next SyncDir of a directory returns the error
-// under its name.
+// A failingDirs is a file system whose next SyncDir of a directory returns the error in
+// next, if there is one.
 type failingDirs struct {
 	FS
 	next map[string]error

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A rangeFile records the calls of SyncRange and WaitRange, of which the latter
-// return err.
+// A rangeFile records the calls of SyncRange and WaitRange. WaitRange returns err.
 type rangeFile struct {
 	File
 	calls []string
@@ -45,8 +44,8 @@ func TestWriteBack_KeepsTwoStepsUnderWay(t *testing.T) {
 	}
 }
 
-// A sync after a failed WaitRange may succeed although data was lost, so that the
-// error of WaitRange must not be dropped.
+// A sync after a failed WaitRange may succeed although data was lost. The error of
+// WaitRange must therefore reach the caller.
 func TestWriteBack_ReportsFailedWaits(t *testing.T) {
 	t.Parallel()
 	w := NewWriteBack(&rangeFile{err: ErrIO})

@@ -14,9 +14,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// replace writes a file as careful programs do: a temporary one, synced,
-// renamed over the old name, and the directory synced. It uses nearly every
-// call there is.
+// replace replaces a file atomically: it writes and syncs a temporary file, renames it and
+// syncs the directory. It uses nearly every call.
 func replace(fs vfs.FS, dir, contents string) (err error) {
 	held, err := fs.Lock(fs.Join(dir, "LOCK"))
 	if err != nil {
@@ -48,7 +47,7 @@ func replace(fs vfs.FS, dir, contents string) (err error) {
 	return fs.SyncDir(dir)
 }
 
-// fillFile writes the contents of a new file and looks at them in every way.
+// fillFile writes the contents of a new file and reads them in every way.
 func fillFile(f vfs.File, contents string) error {
 	if _, err := f.Preallocate(0, int64(len(contents))); err != nil {
 		return err
@@ -80,8 +79,8 @@ func fillFile(f vfs.File, contents string) error {
 	return errors.Join(m.WillNeed(0, size), populateOf(m)(0, size), m.DontNeed(0, size), m.Close())
 }
 
-// TestEachCallFailsOnce makes call after call fail, in each of several ways,
-// and looks at what the program was told and what a crash then leaves.
+// TestEachCallFailsOnce makes every call fail once, in several ways. It checks the
+// returned error and the states after a crash.
 func TestEachCallFailsOnce(t *testing.T) {
 	t.Parallel()
 	rules := map[string]Rule{
@@ -108,7 +107,7 @@ func TestEachCallFailsOnce(t *testing.T) {
 				err := replace(faults, "/db", "new contents")
 				if fault.Fired() == 0 {
 					must(t, err)
-					if !rule.Forever { // then the last to fail hides the first
+					if !rule.Forever { // otherwise the last failure hides the first
 						wantKinds(t, kinds)
 					}
 					return
@@ -128,7 +127,7 @@ func TestEachCallFailsOnce(t *testing.T) {
 	}
 }
 
-// wantKinds checks that a run met all operations that replace has.
+// wantKinds checks that each kind of operation in replace failed at least once.
 func wantKinds(t *testing.T, got map[vfs.OpKind]bool) {
 	t.Helper()
 	for _, kind := range []vfs.OpKind{
@@ -313,8 +312,8 @@ func TestFailedSyncFates(t *testing.T) {
 	fresh := strings.Repeat("n", 8*sectorSize)
 	tests := []struct {
 		fate vfs.SyncFate
-		// survives what a crash leaves after the failure; later after one more
-		// sync that succeeds.
+		// survives is the content after a crash that follows the failure. later is the
+		// content after another sync and a crash.
 		survives, later string
 	}{
 		{vfs.SyncDropped, old, old},
@@ -350,8 +349,8 @@ func TestFailedSyncFates(t *testing.T) {
 	}
 }
 
-// TestSyncAfterDroppedSyncCoversOnlyNewWrites writes a block whose sync fails
-// and another whose sync succeeds.
+// TestSyncAfterDroppedSyncCoversOnlyNewWrites writes a block whose sync fails, and
+// another whose sync succeeds.
 func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
@@ -372,8 +371,8 @@ func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
 	}
 }
 
-// TestSectorAfterDroppedSyncIsWhatReadersSee changes a byte next to bytes whose
-// sync failed: the sector that may reach the device has both.
+// TestSectorAfterDroppedSyncIsWhatReadersSee changes a byte next to bytes whose sync
+// failed. The sector that may reach the device has both.
 func TestSectorAfterDroppedSyncIsWhatReadersSee(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()

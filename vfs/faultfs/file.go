@@ -6,7 +6,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// faultFile is a file of a Faults.
+// file is an open file of an FS.
 type file struct {
 	vfs.File // for Name
 	faults   *FS
@@ -25,7 +25,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return f.move(f.op(vfs.OpWrite, off, int64(len(p))), p, f.File.WriteAt)
 }
 
-// move is a read or write, of which a rule may let a part through.
+// move reads or writes p. A rule may let a part of p through.
 func (f *file) move(op vfs.Op, p []byte, inner func([]byte, int64) (int, error)) (int, error) {
 	rule := f.faults.call(op)
 	if rule == nil {
@@ -37,7 +37,7 @@ func (f *file) move(op vfs.Op, p []byte, inner func([]byte, int64) (int, error))
 	}
 	n := 0
 	if part > 0 {
-		n, _ = inner(p[:part], op.Off) // the rule's error stands for both
+		n, _ = inner(p[:part], op.Off) // the call returns the error of the rule
 	}
 	return n, rule.fail(op.Kind, op.Path)
 }
@@ -66,12 +66,12 @@ func (f *file) Preallocate(off, n int64) (reserved bool, err error) {
 	case rule.Err == vfs.ErrUnsupported:
 		return false, f.grow(off + n)
 	case rule.Done:
-		_, _ = f.File.Preallocate(off, n) // the rule's error stands for both
+		_, _ = f.File.Preallocate(off, n) // the call returns the error of the rule
 	}
 	return false, rule.fail(op.Kind, op.Path)
 }
 
-// grow sets the size to at least size.
+// grow sets the length to at least size.
 func (f *file) grow(size int64) error {
 	if have, err := f.File.Size(); err != nil || have >= size {
 		return err
@@ -83,9 +83,14 @@ func (f *file) SyncRange(off, n int64) error {
 	return f.faults.run(f.op(vfs.OpSyncRange, off, n), func() error { return f.File.SyncRange(off, n) })
 }
 
-// WaitRange fails as a sync does: what was being written back may be lost.
+// WaitRange fails like a sync: the data that it waits for may be lost.
 func (f *file) WaitRange(off, n int64) error {
 	return f.sync(f.op(vfs.OpWaitRange, off, n), func() error { return f.File.WaitRange(off, n) })
+}
+
+// A syncFailer is a file that can simulate a failed sync.
+type syncFailer interface {
+	FailSync(fate vfs.SyncFate, rng *rand.Rand)
 }
 
 func (f *file) SyncData() error { return f.sync(f.op(vfs.OpSyncData, 0, 0), f.File.SyncData) }
@@ -97,18 +102,16 @@ func (f *file) sync(op vfs.Op, inner func() error) error {
 		return inner()
 	}
 	fate := rule.fate()
-	if mem, ok := f.File.(interface {
-		FailSync(vfs.SyncFate, *rand.Rand)
-	}); ok {
-		mem.FailSync(fate, rule.generator())
+	if failer, ok := f.File.(syncFailer); ok {
+		failer.FailSync(fate, rule.generator())
 	} else if fate == vfs.SyncKept {
-		_ = inner() // the rule's error stands for both
+		_ = inner() // the call returns the error of the rule
 	}
 	return rule.fail(op.Kind, f.Name())
 }
 
-// Close closes the file, also when a rule reports it as failed: no caller
-// could do it again.
+// Close closes the file even if a rule makes the call fail, because callers do not
+// repeat a failed Close.
 func (f *file) Close() error {
 	rule := f.faults.call(f.op(vfs.OpClose, 0, 0))
 	err := f.File.Close()
@@ -130,7 +133,7 @@ func (f *file) Map(n int64) (vfs.Mapping, error) {
 	return &mapping{Mapping: m, file: f}, nil
 }
 
-// faultMapping is a mapping of a Faults.
+// mapping is a mapping of a file of an FS.
 type mapping struct {
 	vfs.Mapping // for Bytes
 	file        *file
@@ -156,7 +159,7 @@ func (m *mapping) DontNeed(off, n int64) error {
 	return m.run(vfs.OpDontNeed, off, n, m.Mapping.DontNeed)
 }
 
-// Close ends the mapping, also when a rule reports it as failed.
+// Close removes the mapping even if a rule makes the call fail.
 func (m *mapping) Close() error {
 	rule := m.file.faults.call(m.file.op(vfs.OpUnmap, 0, 0))
 	err := m.Mapping.Close()

@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// remember notes what a file is for, by its path.
+// remember records the category of a path.
 func (f *FS) remember(name string, cat vfs.Category) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -16,14 +16,14 @@ func (f *FS) remember(name string, cat vfs.Category) {
 	}
 }
 
-// forget ends what remember noted.
+// forget deletes the category of a path.
 func (f *FS) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.mu.cats, name)
 }
 
-// rename carries the category over to a new name.
+// rename copies the category of a path to a new name.
 func (f *FS) rename(oldName, newName string, keepOld bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,9 +35,10 @@ func (f *FS) rename(oldName, newName string, keepOld bool) {
 	}
 }
 
-// Join joins path elements as the other file system does.
+// Abs returns a path that does not depend on the working directory.
 func (f *FS) Abs(name string) (string, error) { return f.inner.Abs(name) }
 
+// Join joins path elements.
 func (f *FS) Join(elem ...string) string { return f.inner.Join(elem...) }
 
 // Base returns the last element of a path.
@@ -46,7 +47,7 @@ func (f *FS) Base(name string) string { return f.inner.Base(name) }
 // Dir returns all but the last element of a path.
 func (f *FS) Dir(name string) string { return f.inner.Dir(name) }
 
-// Create makes a new file.
+// Create creates a file.
 func (f *FS) Create(name string, cat vfs.Category) (vfs.File, error) {
 	return f.open(vfs.OpCreate, name, cat, f.inner.Create)
 }
@@ -72,7 +73,7 @@ func (f *FS) open(op vfs.OpKind, name string, cat vfs.Category, inner func(strin
 	}
 	if rule != nil {
 		if err == nil {
-			_ = opened.Close() // as the caller gets no handle to close
+			_ = opened.Close() // the caller gets no handle to close
 		}
 		return nil, rule.fail(op, name)
 	}
@@ -82,7 +83,7 @@ func (f *FS) open(op vfs.OpKind, name string, cat vfs.Category, inner func(strin
 	return &file{File: opened, faults: f, cat: cat}, nil
 }
 
-// Rename gives a file a new name.
+// Rename renames a file or directory.
 func (f *FS) Rename(oldName, newName string) error {
 	return f.run(vfs.Op{Kind: vfs.OpRename, Path: oldName, NewPath: newName}, func() error {
 		err := f.inner.Rename(oldName, newName)
@@ -104,7 +105,7 @@ func (f *FS) Link(oldName, newName string) error {
 	})
 }
 
-// Remove deletes a file or an empty directory.
+// Remove removes a file or an empty directory.
 func (f *FS) Remove(name string) error {
 	return f.run(vfs.Op{Kind: vfs.OpRemove, Path: name}, func() error {
 		err := f.inner.Remove(name)
@@ -127,12 +128,17 @@ func (f *FS) List(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// MkdirAll makes a directory and its missing parents.
+// MkdirAll creates a directory and its missing parents.
 func (f *FS) MkdirAll(dir string) error {
 	return f.run(vfs.Op{Kind: vfs.OpMkdir, Path: dir}, func() error { return f.inner.MkdirAll(dir) })
 }
 
-// SyncDir makes the entries of a directory durable.
+// A dirSyncFailer is a file system that can simulate a failed SyncDir.
+type dirSyncFailer interface {
+	FailSyncDir(dir string, fate vfs.SyncFate, rng *rand.Rand)
+}
+
+// SyncDir makes the names in a directory durable.
 func (f *FS) SyncDir(dir string) error {
 	op := vfs.Op{Kind: vfs.OpSyncDir, Path: dir}
 	rule := f.call(op)
@@ -140,12 +146,10 @@ func (f *FS) SyncDir(dir string) error {
 		return f.inner.SyncDir(dir)
 	}
 	fate := rule.fate()
-	if mem, ok := f.inner.(interface {
-		FailSyncDir(string, vfs.SyncFate, *rand.Rand)
-	}); ok {
-		mem.FailSyncDir(dir, fate, rule.generator())
+	if disk, ok := f.inner.(dirSyncFailer); ok {
+		disk.FailSyncDir(dir, fate, rule.generator())
 	} else if fate == vfs.SyncKept {
-		_ = f.inner.SyncDir(dir) // the rule's error stands for both
+		_ = f.inner.SyncDir(dir) // the call returns the error of the rule
 	}
 	return rule.fail(vfs.OpSyncDir, dir)
 }
@@ -162,15 +166,15 @@ func (f *FS) Stat(name string) (info vfs.Info, err error) {
 	return info, nil
 }
 
-// Lock takes the lock of a file.
+// Lock takes the exclusive locks of a file and its directory.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.lock(vfs.OpLock, name, f.inner.Lock) }
 
-// LockShared takes the shared lock of a file.
+// LockShared takes the shared locks of a file and its directory.
 func (f *FS) LockShared(name string) (io.Closer, error) {
 	return f.lock(vfs.OpLockShared, name, f.inner.LockShared)
 }
 
-// LockDir takes the lock of a directory.
+// LockDir takes the exclusive lock of a directory.
 func (f *FS) LockDir(dir string) (io.Closer, error) {
 	return f.lock(vfs.OpLockDir, dir, f.inner.LockDir)
 }
@@ -183,14 +187,14 @@ func (f *FS) lock(op vfs.OpKind, name string, take func(string) (io.Closer, erro
 	held, err = take(name)
 	if rule != nil {
 		if err == nil {
-			_ = held.Close() // as the caller gets nothing to close
+			_ = held.Close() // the caller gets nothing to close
 		}
 		return nil, rule.fail(op, name)
 	}
 	return held, err
 }
 
-// Free returns the free space.
+// Free returns the free space in bytes.
 func (f *FS) Free(dir string) (free uint64, err error) {
 	err = f.run(vfs.Op{Kind: vfs.OpFree, Path: dir}, func() (err error) {
 		free, err = f.inner.Free(dir)

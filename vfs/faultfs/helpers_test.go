@@ -15,8 +15,8 @@ var (
 	testRand     = vfstest.Rand
 )
 
-// The units in which a memfs.FS keeps data through a power cut and through a sync
-// that failed, in bytes.
+// The units in which memfs keeps or loses data, in bytes: a power cut affects sectors, a
+// failed sync affects pages.
 const (
 	sectorSize = 512
 	pageSize   = 4096

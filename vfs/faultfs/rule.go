@@ -11,45 +11,47 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// ErrInjected is found by errors.Is in every error that a Rule caused, beside
-// the error that the rule names.
+// ErrInjected marks injected errors: errors.Is finds it in the error of every call that a
+// Rule made fail.
 var ErrInjected = errors.New("faultfs: injected fault")
 
-// A Rule makes calls of a Faults fail. Its zero value makes the next call
-// fail with ErrIO, whatever it is.
+// A Rule makes calls of an FS fail. The zero Rule makes the next call of any kind fail
+// with vfs.ErrIO.
 type Rule struct {
-	// Op is the operation. OpAny matches all.
+	// Op is the operation. vfs.OpAny matches all.
 	Op vfs.OpKind
-	// Category is that of the file; for calls that name a file by its path,
-	// the one it was created or opened with. CatNone matches all.
+	// Category is the category of the file. For calls that take a path, it is the
+	// category with which the file was last created or opened through the FS.
+	// vfs.CatNone matches all.
 	Category vfs.Category
-	// Path is a pattern of path.Match for the last element or the whole path
-	// if it contains one of *?[, and else a part of the path. Empty matches
-	// all. Of Rename and Link either name may match.
+	// Path selects files and directories. If it contains *, ? or [, it is a pattern of
+	// path.Match that must match the last element or the whole path. Otherwise the path
+	// must contain it. Either name of Rename and Link may match. Empty matches all.
 	Path string
-	// Nth is the first matching call that fails, counted from 1. 0 means 1.
+	// Nth is the number of the first matching call that fails, counted from 1. Default: 1.
 	Nth int64
-	// Forever makes all matching calls from the Nth fail, not only that one.
+	// Forever makes all matching calls from the Nth on fail, instead of that one only.
 	Forever bool
 
-	// Err is what the call returns. nil means ErrIO. ErrUnsupported makes a
-	// Preallocate one that reserves nothing, which is no failure.
+	// Err is the error of the call. Default: vfs.ErrIO. If it is vfs.ErrUnsupported,
+	// Preallocate does not fail but grows the file without reserving space.
 	Err error
-	// Done carries the call out, or tries to, before it is reported as failed,
-	// as happens when only the answer was lost. Close always closes.
+	// Done makes the FS carry out the call before it returns the error, as if only the
+	// answer was lost. Close always closes.
 	Done bool
-	// Partial is the bytes that a failing read or write moves first.
+	// Partial is the number of bytes that a failing read or write transfers.
 	Partial int
-	// Sync is what becomes of the data of a failing SyncData, Sync, SyncDir or
-	// WaitRange.
-	// On a disk other than a Mem, SyncKept syncs and the others do nothing.
+	// Sync is the fate of the data of a failing Sync, SyncData, SyncDir or WaitRange. It
+	// takes effect on files of vfs/memfs and others that implement FailSync (see
+	// vfs.SyncFate). On other files, vfs.SyncKept carries out the sync, and all other
+	// fates do nothing.
 	Sync vfs.SyncFate
-	// Seed chooses what a failing sync with SyncHalf keeps.
+	// Seed selects what a failing sync with the fate vfs.SyncHalf keeps.
 	Seed uint64
 }
 
-// Faults is an FS that passes calls on to another and fails those that its
-// rules say. Without rules it behaves as the other does.
+// FS passes all calls to another file system, except those that its rules make fail.
+// Its methods may be called from several goroutines at the same time.
 type FS struct {
 	inner vfs.FS
 	mu    struct {
@@ -57,20 +59,20 @@ type FS struct {
 		calls    int64
 		rules    []*Fault
 		observer func(vfs.Op)
-		cats     map[string]vfs.Category
-		last     vfs.Op
+		cats     map[string]vfs.Category // by path
+		last     vfs.Op                  // the last failed call
 		failed   int64
 	}
 }
 
-// NewFaults returns inner with no rules.
+// New returns an FS without rules that passes calls to inner.
 func New(inner vfs.FS) *FS {
 	f := &FS{inner: inner}
 	f.mu.cats = map[string]vfs.Category{}
 	return f
 }
 
-// A Fault is a rule in force.
+// A Fault is an active rule.
 type Fault struct {
 	owner   *FS
 	rule    Rule
@@ -78,8 +80,8 @@ type Fault struct {
 	fired   int64
 }
 
-// Add puts a rule in force. Where several would fail a call, the one added
-// first does; all count it.
+// Add activates a rule. If several rules make a call fail, the one that was added first
+// determines how. All of them count the call.
 func (f *FS) Add(r Rule) *Fault {
 	if r.Err == nil {
 		r.Err = vfs.ErrIO
@@ -92,46 +94,45 @@ func (f *FS) Add(r Rule) *Fault {
 	return fault
 }
 
-// Fired returns how many calls the rule has made fail.
+// Fired returns how many calls failed because of the rule.
 func (t *Fault) Fired() int64 {
 	t.owner.mu.Lock()
 	defer t.owner.mu.Unlock()
 	return t.fired
 }
 
-// Clear ends all rules.
+// Clear removes all rules.
 func (f *FS) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.rules = nil
 }
 
-// Calls returns how many calls there were, failed ones included. All methods
-// of FS, File and Mapping count except those that only compute: Join, Base,
-// Dir, Name and Bytes.
+// Calls returns the number of calls, including failed ones. All methods of vfs.FS,
+// vfs.File and vfs.Mapping count except Abs, Join, Base, Dir, Name and Bytes.
 func (f *FS) Calls() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.calls
 }
 
-// Failed returns how many calls rules have made fail, and the last of them.
+// Failed returns the number of calls that rules made fail, and the last of them.
 func (f *FS) Failed() (int64, vfs.Op) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.failed, f.mu.last
 }
 
-// Observe makes fn run before each call, in the goroutine that makes it and
-// outside all locks. nil ends it.
+// Observe makes fn run before each call, in the goroutine of the call and outside all
+// locks. A nil fn ends this.
 func (f *FS) Observe(fn func(vfs.Op)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.observer = fn
 }
 
-// announce completes op with the category of its path and shows it to the
-// observer.
+// announce sets the category of op, if it has none, to that of its path. It then calls
+// the observer.
 func (f *FS) announce(op vfs.Op) vfs.Op {
 	f.mu.Lock()
 	if op.Category == vfs.CatNone {
@@ -184,7 +185,7 @@ func matchPath(pattern, name string) bool {
 	if !strings.ContainsAny(pattern, "*?[") {
 		return strings.Contains(name, pattern)
 	}
-	// A pattern that is not well formed matches nothing.
+	// A malformed pattern matches nothing.
 	base, _ := path.Match(pattern, name[strings.LastIndexAny(name, `/\`)+1:])
 	whole, _ := path.Match(pattern, name)
 	return base || whole
@@ -193,35 +194,34 @@ func matchPath(pattern, name string) bool {
 // fail returns the error of the rule for a call.
 func (r *Rule) fail(op vfs.OpKind, name string) error {
 	if r.Err == io.EOF {
-		return io.EOF // which readers compare with ==
+		return io.EOF // readers compare it with ==
 	}
 	return vfs.WrapError(op, name, &injectedError{r.Err})
 }
 
-// An injectedError is the error of a rule. errors.Is finds ErrInjected in it as
-// well.
+// An injectedError marks the error of a rule. errors.Is also finds ErrInjected in it.
 type injectedError struct{ cause error }
 
 func (e *injectedError) Error() string { return e.cause.Error() }
 
 func (e *injectedError) Unwrap() []error { return []error{e.cause, ErrInjected} }
 
-// run makes a call that has no result but its error.
+// run makes a call that returns only an error.
 func (f *FS) run(op vfs.Op, inner func() error) error {
 	rule := f.call(op)
 	if rule == nil {
 		return inner()
 	}
 	if rule.Done {
-		_ = inner() // the rule's error stands for both
+		_ = inner() // the call returns the error of the rule
 	}
 	return rule.fail(op.Kind, op.Path)
 }
 
-// generator returns the randomness of a rule.
+// generator returns the random numbers of a rule.
 func (r *Rule) generator() *rand.Rand { return rand.New(rand.NewPCG(r.Seed, uint64(r.Nth))) }
 
-// fate is what a failing sync does; Done says SyncKept in another way.
+// fate returns the fate of the data of a failing sync. Done implies SyncKept.
 func (r *Rule) fate() vfs.SyncFate {
 	if r.Done {
 		return vfs.SyncKept

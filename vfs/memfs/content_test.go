@@ -61,7 +61,7 @@ func TestContiguousBytesStay(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3*pageSize)
 	c := newTestContent(text)
-	c.writeAt([]byte("x"), 0) // so that the page is written in place
+	c.writeAt([]byte("x"), 0) // the content then owns the page
 	b := c.contiguous(2*pageSize + 5)
 	c.writeAt(bytes.Repeat([]byte("w"), 3*pageSize), 0)
 	wantContents(t, string(b), text[:2*pageSize+5])

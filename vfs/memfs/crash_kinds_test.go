@@ -9,14 +9,14 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Each kind must be able to do what it is named for: a crash test that runs
-// on disks which lose nothing finds nothing.
+// Each kind must produce the states that its name promises. A crash test on disks that
+// lose nothing finds nothing.
 
-// A crashScene is a disk in the middle of everything: files that were synced
-// and changed since, new files, names that changed.
+// A crashScene is a disk with files that were synced and changed since, new files, and
+// changed names.
 type crashScene struct {
 	disk *FS
-	// data is synced and has a write in place and an append since.
+	// data is synced. Since then, it had a write in place and an append.
 	data, second, tmp, gone vfs.File
 }
 
@@ -59,7 +59,7 @@ func newCrashScene(t *testing.T) crashScene {
 	return s
 }
 
-// states returns what many crashes of a kind leave.
+// states returns the disks after many crashes of a kind.
 func (s crashScene) states(t *testing.T, kind CrashKind) []map[string]string {
 	t.Helper()
 	var all []map[string]string
@@ -80,7 +80,7 @@ func not(f func(map[string]string) bool) func(map[string]string) bool {
 	return func(disk map[string]string) bool { return !f(disk) }
 }
 
-// holds reports whether [from, to) of a file is the text over and over.
+// holds reports whether [from, to) of a file is the repeated text.
 func holds(name string, from, to int, text string) func(disk map[string]string) bool {
 	return func(disk map[string]string) bool {
 		c := disk["/db/"+name]
@@ -105,7 +105,7 @@ func either(a, b func(map[string]string) bool) func(map[string]string) bool {
 	return func(disk map[string]string) bool { return a(disk) || b(disk) }
 }
 
-// The states in which one aspect is whole, or as it was.
+// The states in which all names or all data are new, or old.
 var (
 	newNames = both(has("data"), has("current"), has("fresh"), not(has("tmp")), not(has("gone")))
 	oldNames = both(has("data"), has("tmp"), has("gone"), not(has("current")), not(has("fresh")))
@@ -119,7 +119,7 @@ func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
 	type check = func(map[string]string) bool
 	tests := []struct {
 		kind CrashKind
-		// every state must fulfil always, and each of sometimes must occur.
+		// always must hold in every state. Each of sometimes must hold in at least one.
 		always    check
 		sometimes []check
 	}{
@@ -194,7 +194,7 @@ func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
 	}
 }
 
-// describe gives names and sizes.
+// describe returns the names with their contents, shortened.
 func describe(disk map[string]string) (s []string) {
 	for _, name := range slices.Sorted(maps.Keys(disk)) {
 		s = append(s, name+" "+clip(disk[name]))
@@ -293,8 +293,8 @@ func TestTruncationDoesNotMixVersionsOfASector(t *testing.T) {
 	write(t, f, 0, strings.Repeat("n", 512))
 	must(t, f.Truncate(100))
 	must(t, f.Truncate(512))
-	// The write is lost as such. The truncation zeroed part of its sector, in
-	// which the write was by then.
+	// The write itself is lost. The truncation zeroed a part of its sector, which had
+	// the written bytes at that time.
 	got := fileContents(t, m.CrashKeeping(func(i int) bool { return i > 0 }), "/a")
 	wantContents(t, got, strings.Repeat("n", 100)+string(make([]byte, 412)))
 }
@@ -314,8 +314,8 @@ func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
 	wantContents(t, contents(t, g), "short"+string(make([]byte, 11_995)))
 }
 
-// TestCrashLeavesEachDirectoryOneName loses the removals of moves that went
-// to and fro, which would leave two directories inside each other.
+// TestCrashLeavesEachDirectoryOneName moves directories back and forth and loses the
+// removals. Without further care, two directories would contain each other.
 func TestCrashLeavesEachDirectoryOneName(t *testing.T) {
 	t.Parallel()
 	m := New()

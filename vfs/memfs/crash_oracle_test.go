@@ -13,9 +13,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// An oracle watches a disk and tells whether a crash state of it is legal. It
-// shares no code with the crash states: it keeps every version of every file
-// as a plain slice of bytes.
+// An oracle records the operations on a disk and checks whether a crash state is legal.
+// It shares no code with Crash: it keeps every version of every file as a slice of bytes.
 type oracle struct {
 	t     *testing.T
 	disk  *FS
@@ -23,18 +22,17 @@ type oracle struct {
 	names map[string]*nameHistory
 }
 
-// A fileHistory has the durable bytes of a file and what it showed after each
-// operation since.
+// A fileHistory has the durable bytes of a file, and its bytes after each later operation.
 type fileHistory struct {
 	durable  []byte
 	versions [][]byte
-	// blocks are those that the file takes up now; durableBlocks those that it
-	// took up when it was synced; fresh those that were taken into use since.
+	// blocks are the allocated blocks. durableBlocks were allocated at the last sync.
+	// fresh were allocated since then.
 	blocks, durableBlocks, fresh map[int64]bool
 }
 
-// A nameHistory has the file that a name leads to for sure, 0 for none, and
-// those that it led to since.
+// A nameHistory has the inode that a name durably leads to, 0 for none, and the inodes
+// that it led to since then.
 type nameHistory struct {
 	durable uint64
 	since   []uint64
@@ -58,7 +56,7 @@ func (o *oracle) name(name string) *nameHistory {
 	return o.names[name]
 }
 
-// leads notes that a name leads to a file from now on.
+// leads records that a name leads to an inode from now on.
 func (o *oracle) leads(name string, ino uint64) {
 	h := o.name(name)
 	h.since = append(h.since, ino)
@@ -121,7 +119,7 @@ func (f *fileHistory) synced() {
 	f.durableBlocks, f.fresh = maps.Clone(f.blocks), map[int64]bool{}
 }
 
-// check returns why the disk is no legal state after a crash, or nil.
+// check returns an error if the disk is not a legal state after a crash.
 func (o *oracle) check(after *FS) error {
 	for name, h := range o.names {
 		var got uint64
@@ -177,7 +175,8 @@ func (f *fileHistory) check(got []byte) error {
 	return nil
 }
 
-// sectorEqual reports whether v shows sector at off, zeros beyond its end.
+// sectorEqual reports whether v has the bytes of sector at off. Beyond its end, v has
+// zeros.
 func sectorEqual(v []byte, off int, sector []byte) bool {
 	have := v[min(len(v), off):min(len(v), off+len(sector))]
 	if !bytes.Equal(sector[:len(have)], have) {
@@ -191,13 +190,13 @@ func sectorEqual(v []byte, off int, sector []byte) bool {
 	return true
 }
 
-// A workload changes a disk at random and tells the oracle.
+// A workload changes a disk at random and records the changes in the oracle.
 type workload struct {
 	*oracle
 	rng  *rand.Rand
 	dirs []string
 	open []*file
-	// neverSyncs leaves everything unsynced.
+	// neverSyncs makes the workload skip syncs.
 	neverSyncs bool
 }
 
@@ -214,7 +213,7 @@ func (w *workload) randomName() string {
 	return w.dirs[w.rng.IntN(len(w.dirs))] + "/" + string(rune('p'+w.rng.IntN(5)))
 }
 
-// step makes one random operation.
+// step runs one random operation.
 func (w *workload) step() {
 	t, rng := w.t, w.rng
 	switch pick := rng.IntN(24); {
@@ -297,7 +296,7 @@ func (w *workload) stepFile(f *file) {
 	}
 }
 
-// dump returns all names with the contents they lead to.
+// dump returns the contents of all files by name.
 func dump(t *testing.T, m *FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}

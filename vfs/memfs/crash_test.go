@@ -13,11 +13,11 @@ var (
 	crashSeed  = flag.Uint64("vfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
 	crashRuns  = flag.Int("vfs.crash-runs", 3, "number of crash workloads")
 	crashSteps = flag.Int("vfs.crash-steps", 120, "operations of a crash workload")
-	// The states of one step are a sample of the kinds.
+	// The states after one operation are of random kinds.
 	crashStates = flag.Int("vfs.crash-states", 8, "crash states after each operation")
 )
 
-// eachSeed runs test with a few seeds and tells how to repeat one that fails.
+// eachSeed runs test with several seeds and logs how to repeat a failure.
 func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 	for run := range *crashRuns {
 		seed := *crashSeed
@@ -30,7 +30,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat with: go test ./vfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
+					t.Logf("repeat with: go test ./vfs/memfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
 				}
 			}()
 			test(t, testRand(seed))
@@ -102,8 +102,8 @@ func scribble(t *testing.T, m *FS, rng *rand.Rand) {
 	}
 }
 
-// TestCrashKeepingPrefixIsThePast compares the crash that keeps the first n
-// operations with the disk as readers saw it after them.
+// TestCrashKeepingPrefixIsThePast keeps the first n operations in a crash, and compares
+// the disk with what readers saw after them.
 func TestCrashKeepingPrefixIsThePast(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
@@ -124,8 +124,8 @@ func TestCrashKeepingPrefixIsThePast(t *testing.T) {
 			w.step()
 			made := len(w.disk.Unsynced()) - before
 			for range made - 1 {
-				// A rename between directories is two changes, and nobody has
-				// seen the disk between them.
+				// A rename between directories is two changes. Readers never see the
+				// disk between them.
 				past = append(past, nil)
 			}
 			if made > 0 {

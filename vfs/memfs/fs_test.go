@@ -22,7 +22,7 @@ func TestCloneIsIndependent(t *testing.T) {
 		type pair struct {
 			clone *FS
 			want  map[string]string
-			// unsynced and durable are what a crash of the clone starts from.
+			// unsynced is the number of unsynced operations, durable the durable image.
 			unsynced int
 			durable  map[string]string
 		}
@@ -35,7 +35,7 @@ func TestCloneIsIndependent(t *testing.T) {
 			pairs = append(pairs, pair{c, dump(t, w.disk), len(w.disk.Unsynced()),
 				dump(t, w.disk.Crash(KeepNone, rng))})
 			if rng.IntN(3) == 0 {
-				// A clone that changes must not show in its source or siblings.
+				// Changes of a clone must not appear on its source or other clones.
 				scribble(t, w.disk.Clone(), rng)
 			}
 		}
@@ -61,7 +61,7 @@ func TestClonedJournalsGrowApart(t *testing.T) {
 	f := create(t, m, "/a", "")
 	must(t, m.SyncDir("/"))
 	for i := range 5 {
-		// Five entries, so that the next one fits behind them in place.
+		// Five entries leave spare capacity for the next append.
 		write(t, f, int64(i)*4096, "common")
 		closeFile(t, create(t, m, fmt.Sprint("/common", i), ""))
 	}
@@ -110,9 +110,9 @@ func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
 	wantIs(t, err, vfs.ErrLocked)
 }
 
-// TestCloneWhileWritersRun takes clones and crashes while goroutines append
-// numbered records and sync them. What was synced before the clone must be in
-// every crash state, and what is there must be a prefix without holes.
+// TestCloneWhileWritersRun makes clones and crashes while goroutines append and sync
+// numbered records. Every crash state must have the records that were synced before the
+// clone, and must have a prefix of the records without holes.
 func TestCloneWhileWritersRun(t *testing.T) {
 	t.Parallel()
 	const writers, records = 4, 300
@@ -277,8 +277,7 @@ func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
 		for _, dir := range w.dirs {
 			must(t, w.disk.SyncDir(dir))
 		}
-		// A file that was removed takes no space, although a crash may bring it
-		// back.
+		// A removed file takes no space, although a crash may bring it back.
 		closeFile(t, create(t, w.disk, "/removed", "contents"))
 		must(t, w.disk.SyncDir("/"))
 		must(t, w.disk.Remove("/removed"))
@@ -382,7 +381,7 @@ func TestMappingsShareTheStorage(t *testing.T) {
 	if p := f.(*file).ino.live.peek(0, 5); &p[0] != &first[5*pageSize] {
 		t.Fatal("the mapping is a copy beside the storage")
 	}
-	// A clone may write what the source has mapped, without showing there.
+	// A write to a clone must not appear in a mapping of the source.
 	g, err := m.Clone().OpenReadWrite("/a", vfs.CatTable)
 	must(t, err)
 	write(t, g, 0, "clone")
@@ -391,7 +390,7 @@ func TestMappingsShareTheStorage(t *testing.T) {
 	}
 }
 
-func BenchmarkMemClone(b *testing.B) {
+func BenchmarkClone(b *testing.B) {
 	for _, size := range []int64{1 << 20, 64 << 20} {
 		b.Run(fmt.Sprintf("20 files of %d MiB", size>>20), func(b *testing.B) {
 			m := New()
@@ -424,7 +423,7 @@ func BenchmarkMemClone(b *testing.B) {
 	}
 }
 
-func BenchmarkMemReadAt(b *testing.B) {
+func BenchmarkReadAt(b *testing.B) {
 	m := NewVolatile()
 	f, err := m.Create("/a", vfs.CatTable)
 	if err != nil {
@@ -442,9 +441,9 @@ func BenchmarkMemReadAt(b *testing.B) {
 	}
 }
 
-// BenchmarkMemCrash makes crash states of a disk of 1.25 GiB with 100 unsynced
-// writes of 4 KiB.
-func BenchmarkMemCrash(b *testing.B) {
+// BenchmarkCrash makes crash states of a disk of 1.25 GiB with 100 unsynced writes of
+// 4 KiB.
+func BenchmarkCrash(b *testing.B) {
 	m := New()
 	var files []vfs.File
 	buf := make([]byte, 1<<20)

@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// behaviours are the tests, each on an empty directory.
+// behaviours are the tests of the suite. Each runs on an empty directory.
 var behaviours = []struct {
 	name string
 	test func(t *testing.T, fs vfs.FS, dir string)
@@ -52,8 +52,7 @@ var behaviours = []struct {
 	{"RandomOperationsMatchModel", testRandomOperations},
 }
 
-// Run runs all behaviours, each on a new and empty directory that newDir returns
-// with its file system.
+// Run runs the suite. newDir returns a file system and an empty directory for each test.
 func Run(t *testing.T, newDir func(t *testing.T) (vfs.FS, string)) {
 	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
@@ -64,8 +63,8 @@ func Run(t *testing.T, newDir func(t *testing.T) (vfs.FS, string)) {
 	}
 }
 
-// RunMappings runs the behaviours of mappings, one after the other in the goroutine
-// of the caller, each on a new and empty directory of fs that newDir returns.
+// RunMappings runs the tests of mappings, one at a time, in the goroutine of the caller.
+// newDir returns an empty directory of fs for each test.
 func RunMappings(t *testing.T, fs vfs.FS, newDir func() string) {
 	t.Helper()
 	testMap(t, fs, newDir())
@@ -74,7 +73,7 @@ func RunMappings(t *testing.T, fs vfs.FS, newDir func() string) {
 	testMappingRanges(t, fs, newDir())
 }
 
-// EmptyDir makes an empty directory on a disk in memory.
+// EmptyDir creates an empty directory on a disk in memory, and returns both.
 func EmptyDir(t *testing.T, fs vfs.FS) (vfs.FS, string) {
 	t.Helper()
 	Must(t, fs.MkdirAll("/some/dir"))

@@ -1,4 +1,3 @@
-// Package vfstest has the conformance suite of file systems, which runs what every
-// vfs.FS must do alike, and helpers for the tests of the file systems. Only tests
-// import it.
+// Package vfstest has a conformance suite for implementations of vfs.FS, and helpers for
+// the tests of file systems. Only tests import it.
 package vfstest

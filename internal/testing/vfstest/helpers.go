@@ -18,7 +18,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// WantIs fails the test when err is not target by errors.Is.
+// WantIs fails the test when errors.Is does not find target in err.
 func WantIs(t *testing.T, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -26,7 +26,7 @@ func WantIs(t *testing.T, err, target error) {
 	}
 }
 
-// WantError fails the test when err is nil; what names the call.
+// WantError fails the test when err is nil. what describes the call.
 func WantError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil {
@@ -34,7 +34,7 @@ func WantError(t *testing.T, what string, err error) {
 	}
 }
 
-// Create makes a file with the given contents and leaves it open.
+// Create creates a file with the given contents and leaves it open.
 func Create(t *testing.T, fs vfs.FS, name string, contents string) vfs.File {
 	t.Helper()
 	f, err := fs.Create(name, vfs.CatTable)
@@ -43,7 +43,7 @@ func Create(t *testing.T, fs vfs.FS, name string, contents string) vfs.File {
 	return f
 }
 
-// Write writes contents at off and fails the test when it cannot.
+// Write writes contents at off, or fails the test.
 func Write(t *testing.T, f vfs.File, off int64, contents string) {
 	t.Helper()
 	n, err := f.WriteAt([]byte(contents), off)
@@ -53,7 +53,7 @@ func Write(t *testing.T, f vfs.File, off int64, contents string) {
 	}
 }
 
-// Close closes c and fails the test when it cannot.
+// Close closes c, or fails the test.
 func Close(t testing.TB, c io.Closer) {
 	t.Helper()
 	Must(t, c.Close())
@@ -88,7 +88,7 @@ func WantContents(t *testing.T, got, want string) {
 	}
 }
 
-// Clip shortens a text for a message.
+// Clip shortens a long text for messages.
 func Clip(s string) string {
 	if len(s) > 100 {
 		return fmt.Sprintf("%s… (%d bytes)", s[:100], len(s))
@@ -96,13 +96,13 @@ func Clip(s string) string {
 	return s
 }
 
-// Reserve reserves space, or grows the file where the system cannot reserve.
+// Reserve returns the error of f.Preallocate.
 func Reserve(f vfs.File, off, n int64) error {
 	_, err := f.Preallocate(off, n)
 	return err
 }
 
-// PopulateOf returns m.Populate without the number.
+// PopulateOf returns m.Populate without its first result.
 func PopulateOf(m vfs.Mapping) func(off, n int64) error {
 	return func(off, n int64) error {
 		_, err := m.Populate(off, n)
@@ -110,10 +110,10 @@ func PopulateOf(m vfs.Mapping) func(off, n int64) error {
 	}
 }
 
-// Rand returns a generator of random numbers with this seed.
+// Rand returns a random number generator with the given seed.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// Resized returns b cut or grown with zeros to size bytes. It never writes to b.
+// Resized returns b truncated, or extended with zeros, to size bytes.
 func Resized(b []byte, size int64) []byte {
 	if size <= int64(len(b)) {
 		return b[:size:size]

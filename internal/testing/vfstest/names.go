@@ -180,8 +180,7 @@ func testLockShared(t *testing.T, fs vfs.FS, dir string) {
 	Close(t, alone)
 }
 
-// Who holds the lock goes on to do so when its file is removed. Windows does not
-// let that happen.
+// A lock survives the removal of its file. Windows refuses the removal.
 func testLockOutlivesItsFile(t *testing.T, fs vfs.FS, dir string) {
 	name := fs.Join(dir, "LOCK")
 	held, err := fs.Lock(name)
@@ -195,7 +194,7 @@ func testLockOutlivesItsFile(t *testing.T, fs vfs.FS, dir string) {
 		WantIs(t, err, vfs.ErrLocked)
 	}
 	if _, err := fs.Stat(name); removed == nil && !errors.Is(err, vfs.ErrNotExist) {
-		t.Fatalf("who was refused made the file: %v", err)
+		t.Fatalf("a refused lock created the file: %v", err)
 	}
 	Close(t, held)
 	held, err = fs.Lock(name)
@@ -225,7 +224,7 @@ func testLockDir(t *testing.T, fs vfs.FS, dir string) {
 	excludes := func(name string) {
 		t.Helper()
 		if runtime.GOOS == "windows" {
-			return // it locks no directories
+			return // Windows cannot lock directories
 		}
 		_, err := fs.LockDir(name)
 		WantIs(t, err, vfs.ErrLocked)
@@ -263,7 +262,7 @@ func testMap(t *testing.T, fs vfs.FS, dir string) {
 	if string(b[50_000:50_006]) != "middle" {
 		t.Fatal("bytes that were not needed did not come back")
 	}
-	// Appending is allowed: it does not touch what is mapped.
+	// Appends are allowed because they do not change the mapped range.
 	Write(t, f, 100_000, "more")
 	if b[99_998] != 0 {
 		t.Fatal("appending changed mapped bytes")
@@ -313,8 +312,8 @@ func testMappingRanges(t *testing.T, fs vfs.FS, dir string) {
 	}
 }
 
-// testMapAfterCut maps a file, cuts it and grows it again: the second mapping
-// must not show what the first one did.
+// testMapAfterCut maps a file, truncates it, grows it and maps it again. The second
+// mapping must not show the truncated bytes.
 func testMapAfterCut(t *testing.T, fs vfs.FS, dir string) {
 	f := Create(t, fs, fs.Join(dir, "a"), string(bytes.Repeat([]byte("x"), 20_000)))
 	defer Close(t, f)

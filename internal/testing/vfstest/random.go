@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// testRandomOperations changes a few files at random and compares each with
-// a plain slice of bytes.
+// testRandomOperations changes several files at random and compares each with a slice of
+// bytes.
 func testRandomOperations(t *testing.T, fs vfs.FS, dir string) {
 	seed := rand.Uint64()
 	rng := Rand(seed)
