@@ -9,7 +9,7 @@ import (
 
 // The tests of this file do not run in parallel because they check AllocatedBytes.
 
-func TestAllocGivesZeroedMemoryAndCountsIt(t *testing.T) {
+func TestAlloc_ReturnsZeroedMemoryAndCountsIt(t *testing.T) {
 	before := AllocatedBytes()
 	total := int64(0)
 	var all [][]byte
@@ -42,7 +42,7 @@ func TestAllocGivesZeroedMemoryAndCountsIt(t *testing.T) {
 	}
 }
 
-func TestAllocOfNothing(t *testing.T) {
+func TestAlloc_OfNothing(t *testing.T) {
 	before := AllocatedBytes()
 	b, err := Alloc(0)
 	must(t, err)

@@ -93,7 +93,7 @@ func (c *child) wantLine(t *testing.T, want string) {
 	}
 }
 
-func TestLockExcludesOtherProcess(t *testing.T) {
+func TestLock_ExcludesOtherProcess(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	c := startChild(t, "lock", name)
@@ -109,7 +109,7 @@ func TestLockExcludesOtherProcess(t *testing.T) {
 	closeFile(t, held)
 }
 
-func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
+func TestLock_SharedWithOtherProcesses(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	held, err := fs.Lock(name)
@@ -133,7 +133,7 @@ func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
 	closeFile(t, held)
 }
 
-func TestLockEndsWhenHolderIsKilled(t *testing.T) {
+func TestLock_EndsWhenHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	c := startChild(t, "lock", name)

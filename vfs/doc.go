@@ -28,8 +28,7 @@
 //     is reported once per handle. Goroutines that sync concurrently therefore need
 //     a handle each: on a shared handle, only one of them may see the failure.
 //
-// All methods of FS, and all methods of [File] and [Mapping] except where their
-// comments say otherwise, may be called from several goroutines at the same time.
+// The comments of FS, [File] and [Mapping] tell which methods may run concurrently.
 //
 // Methods report failures that callers branch on with the errors of this package,
 // such as [ErrNotExist] and [ErrNoSpace]. errors.Is must find them in the returned

@@ -52,7 +52,7 @@ func childFullDisk(args []string) error {
 	}
 }
 
-func TestFullDiskIsErrNoSpace(t *testing.T) {
+func TestErrNoSpace_FullDisk(t *testing.T) {
 	t.Parallel()
 	c := newChild(t, "full", t.TempDir())
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -3,7 +3,6 @@ package vfs
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"testing"
 )
 
@@ -81,5 +80,3 @@ func populateOf(m Mapping) func(off, n int64) error {
 		return err
 	}
 }
-
-func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

@@ -31,7 +31,7 @@ func TestMapping_TouchReadsWithoutPopulate(t *testing.T) {
 	}
 }
 
-func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
+func TestPopulate_BeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	t.Parallel()
 	if !canPopulate() {
 		t.Skip("this kernel cannot populate mappings")
@@ -47,9 +47,9 @@ func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	wantIs(t, populateOf(m)(2*page, page), ErrIO)
 }
 
-// TestPopulateReadsNoMoreThanAsked checks the page cache. Read-ahead around a random read
+// TestPopulate_ReadsNoMoreThanAsked checks the page cache. Read-ahead around a random read
 // would cost megabytes per page.
-func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
+func TestPopulate_ReadsNoMoreThanAsked(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
 	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, size)))
@@ -75,7 +75,7 @@ func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
 // Populate maps recently written data in windows, so that the first reads of it do not
 // cost a system call each. If the page cache lacks a page of a window, here in a hole of
 // the file, Populate waits only for the requested range.
-func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
+func TestPopulate_MapsWhatThePageCacheHolds(t *testing.T) {
 	t.Parallel()
 	page := int64(pageSize)
 	const tail, size = 3 * windowSize, 3*windowSize + 100
@@ -137,7 +137,7 @@ func resident(t *testing.T, b []byte) (pages int) {
 	return pages
 }
 
-func TestPreallocateReservesBlocks(t *testing.T) {
+func TestPreallocate_ReservesBlocks(t *testing.T) {
 	t.Parallel()
 	fs := OS()
 	name := fs.Join(t.TempDir(), "a")
@@ -158,7 +158,7 @@ func TestPreallocateReservesBlocks(t *testing.T) {
 	}
 }
 
-func TestGrowNeverCuts(t *testing.T) {
+func TestGrow_NeverTruncates(t *testing.T) {
 	t.Parallel()
 	f := create(t, OS(), OS().Join(t.TempDir(), "a"), "12345678")
 	defer closeFile(t, f)

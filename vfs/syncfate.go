@@ -3,9 +3,11 @@ package vfs
 // A SyncFate is what happened to the data of a failed sync. The error of the sync
 // does not tell.
 //
-// Tests with injected faults choose it. Package vfs/faultfs passes it on to files
-// with a method FailSync(SyncFate, *rand.Rand) and to file systems with a method
-// FailSyncDir(string, SyncFate, *rand.Rand), as those of vfs/memfs are.
+// Tests with injected faults choose it. Package vfs/faultfs passes it to these methods,
+// if the wrapped file or file system implements them, as in vfs/memfs:
+//
+//	FailSync(fate SyncFate, rng *rand.Rand)                 // of a File
+//	FailSyncDir(dir string, fate SyncFate, rng *rand.Rand)  // of an FS
 type SyncFate uint8
 
 // The fates of the data of a failed sync.

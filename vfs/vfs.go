@@ -106,8 +106,8 @@ type Info struct {
 	Dir bool
 }
 
-// File is an open file. All methods may be called from several goroutines at the
-// same time, also with Close: they then finish or fail with ErrClosed.
+// File is an open file. ReadAt, WriteAt and the syncs may be called from several
+// goroutines at the same time.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -150,7 +150,8 @@ type File interface {
 }
 
 // Mapping is a read-only view of a file. The mapped range of the file must not be
-// written or truncated while the mapping exists.
+// written or truncated while the mapping exists. All methods except Close may be called
+// from several goroutines at the same time.
 type Mapping interface {
 	// Bytes returns the mapped bytes. They are valid until Close, and the caller
 	// must not write to them.

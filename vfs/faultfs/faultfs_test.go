@@ -79,9 +79,9 @@ func fillFile(f vfs.File, contents string) error {
 	return errors.Join(m.WillNeed(0, size), populateOf(m)(0, size), m.DontNeed(0, size), m.Close())
 }
 
-// TestEachCallFailsOnce makes every call fail once, in several ways. It checks the
+// TestRule_EachCallFailsOnce makes every call fail once, in several ways. It checks the
 // returned error and the states after a crash.
-func TestEachCallFailsOnce(t *testing.T) {
+func TestRule_EachCallFailsOnce(t *testing.T) {
 	t.Parallel()
 	rules := map[string]Rule{
 		"once":                {Err: vfs.ErrIO},
@@ -140,7 +140,7 @@ func wantKinds(t *testing.T, got map[vfs.OpKind]bool) {
 	}
 }
 
-func TestRulesMatchWhatTheySay(t *testing.T) {
+func TestRule_Matches(t *testing.T) {
 	t.Parallel()
 	use := func(fs vfs.FS) (failed []string) {
 		try := func(what string, err error) {
@@ -197,7 +197,7 @@ func TestRulesMatchWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestCategoriesFollowNames(t *testing.T) {
+func TestRule_CategoriesFollowNames(t *testing.T) {
 	t.Parallel()
 	faults := New(memfs.New())
 	closeFile(t, create(t, faults, "/table", "")) // CatTable
@@ -217,7 +217,7 @@ func TestCategoriesFollowNames(t *testing.T) {
 	wantIs(t, err, vfs.ErrNotExist)
 }
 
-func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
+func TestCalls_CountWithAndWithoutFaults(t *testing.T) {
 	t.Parallel()
 	faults := New(memfs.New())
 	var seen []vfs.Op
@@ -244,7 +244,7 @@ func TestCallsAreCountedWithAndWithoutFaults(t *testing.T) {
 	}
 }
 
-func TestPartialWriteAndShortRead(t *testing.T) {
+func TestRule_PartialWriteAndShortRead(t *testing.T) {
 	t.Parallel()
 	faults := New(memfs.New())
 	f := create(t, faults, "/a", "0123456789")
@@ -269,7 +269,7 @@ func TestPartialWriteAndShortRead(t *testing.T) {
 	}
 }
 
-func TestDoneCallsHappen(t *testing.T) {
+func TestRule_DoneCallsHappen(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -290,7 +290,7 @@ func TestDoneCallsHappen(t *testing.T) {
 	wantIs(t, faults.Rename("/gone", "/b"), ErrInjected)
 }
 
-func TestFailedCloseStillCloses(t *testing.T) {
+func TestRule_FailedCloseStillCloses(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -306,7 +306,7 @@ func TestFailedCloseStillCloses(t *testing.T) {
 	}
 }
 
-func TestFailedSyncFates(t *testing.T) {
+func TestSyncFate_OfFiles(t *testing.T) {
 	t.Parallel()
 	old := strings.Repeat("o", 8*sectorSize)
 	fresh := strings.Repeat("n", 8*sectorSize)
@@ -349,9 +349,9 @@ func TestFailedSyncFates(t *testing.T) {
 	}
 }
 
-// TestSyncAfterDroppedSyncCoversOnlyNewWrites writes a block whose sync fails, and
+// TestSyncFate_SyncAfterDroppedCoversOnlyNewWrites writes a block whose sync fails, and
 // another whose sync succeeds.
-func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
+func TestSyncFate_SyncAfterDroppedCoversOnlyNewWrites(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -371,9 +371,9 @@ func TestSyncAfterDroppedSyncCoversOnlyNewWrites(t *testing.T) {
 	}
 }
 
-// TestSectorAfterDroppedSyncIsWhatReadersSee changes a byte next to bytes whose sync
+// TestSyncFate_SectorAfterDroppedIsWhatReadersSee changes a byte next to bytes whose sync
 // failed. The sector that may reach the device has both.
-func TestSectorAfterDroppedSyncIsWhatReadersSee(t *testing.T) {
+func TestSyncFate_SectorAfterDroppedIsWhatReadersSee(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -389,8 +389,8 @@ func TestSectorAfterDroppedSyncIsWhatReadersSee(t *testing.T) {
 	wantContents(t, fileContents(t, disk.Crash(memfs.KeepAll, testRand(1)), "/a"), want)
 }
 
-// TestSyncAfterDroppedSyncCoversTheLength appends after a sync that failed.
-func TestSyncAfterDroppedSyncCoversTheLength(t *testing.T) {
+// TestSyncFate_SyncAfterDroppedCoversTheLength appends after a sync that failed.
+func TestSyncFate_SyncAfterDroppedCoversTheLength(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -409,9 +409,9 @@ func TestSyncAfterDroppedSyncCoversTheLength(t *testing.T) {
 	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), want[:10])
 }
 
-// TestWaitRange_FailureLosesDataThatALaterSyncPassesOver fails the wait of a file
+// TestSyncFate_LaterSyncSkipsDataThatWaitRangeDropped fails the wait of a file
 // whose next sync then succeeds.
-func TestWaitRange_FailureLosesDataThatALaterSyncPassesOver(t *testing.T) {
+func TestSyncFate_LaterSyncSkipsDataThatWaitRangeDropped(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -423,7 +423,7 @@ func TestWaitRange_FailureLosesDataThatALaterSyncPassesOver(t *testing.T) {
 	wantContents(t, fileContents(t, disk.Crash(memfs.KeepNone, testRand(1)), "/a"), "")
 }
 
-func TestFailedSyncIsReportedOnceByEachOpenHandle(t *testing.T) {
+func TestSyncFate_EachOpenHandleReportsTheFailureOnce(t *testing.T) {
 	t.Parallel()
 	faults := New(memfs.New())
 	first := create(t, faults, "/a", "x")
@@ -439,7 +439,7 @@ func TestFailedSyncIsReportedOnceByEachOpenHandle(t *testing.T) {
 	must(t, later.SyncData())
 }
 
-func TestFailedSyncDirFates(t *testing.T) {
+func TestSyncFate_OfDirectories(t *testing.T) {
 	t.Parallel()
 	for fate, want := range map[vfs.SyncFate]bool{vfs.SyncDropped: false, vfs.SyncKept: true, vfs.SyncNotTried: false} {
 		disk := memfs.New()
@@ -459,7 +459,7 @@ func TestFailedSyncDirFates(t *testing.T) {
 	}
 }
 
-func TestFailedSyncDirMayKeepHalf(t *testing.T) {
+func TestSyncFate_HalfOfADirectory(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	faults := New(disk)
@@ -475,7 +475,7 @@ func TestFailedSyncDirMayKeepHalf(t *testing.T) {
 	}
 }
 
-func TestSyncFaultsWorkOnAnyDisk(t *testing.T) {
+func TestSyncFate_OverOS(t *testing.T) {
 	t.Parallel()
 	faults := New(vfs.OS())
 	dir := t.TempDir()
@@ -489,7 +489,7 @@ func TestSyncFaultsWorkOnAnyDisk(t *testing.T) {
 	must(t, faults.SyncDir(dir))
 }
 
-func TestFaultsFromManyGoroutines(t *testing.T) {
+func TestRule_CountsCallsOfManyGoroutines(t *testing.T) {
 	t.Parallel()
 	faults := New(memfs.New())
 	rule := faults.Add(Rule{Op: vfs.OpWrite, Nth: 101, Forever: true})

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrInjected marks injected errors: errors.Is finds it in the error of every call that a
-// Rule made fail.
+// Rule made fail. The exception is io.EOF, which FS returns as it is.
 var ErrInjected = errors.New("faultfs: injected fault")
 
 // A Rule makes calls of an FS fail. The zero Rule makes the next call of any kind fail

@@ -18,7 +18,7 @@ func (c *content) all() string {
 	return string(b)
 }
 
-func TestForksDoNotSeeEachOthersWrites(t *testing.T) {
+func TestContent_ForksDoNotSeeEachOthersWrites(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3*chunkBytes)
 	a := newTestContent(text)
@@ -33,7 +33,7 @@ func TestForksDoNotSeeEachOthersWrites(t *testing.T) {
 	wantContents(t, c.all(), text[:10]+string(make([]byte, len(text)-10)))
 }
 
-func TestCopiedRangesDoNotFollowTheirSource(t *testing.T) {
+func TestContent_CopiedRangesDoNotFollowTheirSource(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 4*pageSize)
 	src, dst := newTestContent(text), newTestContent(strings.Repeat("y", 4*pageSize))
@@ -49,7 +49,7 @@ func TestCopiedRangesDoNotFollowTheirSource(t *testing.T) {
 	wantContents(t, again.all(), text)
 }
 
-func TestCopiedHolesAreZeros(t *testing.T) {
+func TestContent_CopiedHolesAreZeros(t *testing.T) {
 	t.Parallel()
 	src, dst := newContent(), newTestContent(strings.Repeat("y", 3*pageSize))
 	src.setSize(3 * pageSize)
@@ -57,7 +57,7 @@ func TestCopiedHolesAreZeros(t *testing.T) {
 	wantContents(t, dst.all(), strings.Repeat("y", 100)+string(make([]byte, 2*pageSize))+strings.Repeat("y", pageSize-100))
 }
 
-func TestContiguousBytesStay(t *testing.T) {
+func TestContent_ContiguousBytesStay(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3*pageSize)
 	c := newTestContent(text)
@@ -68,7 +68,7 @@ func TestContiguousBytesStay(t *testing.T) {
 	wantContents(t, c.all(), strings.Repeat("w", 3*pageSize))
 }
 
-func TestPagesAreCounted(t *testing.T) {
+func TestContent_PagesAreCounted(t *testing.T) {
 	t.Parallel()
 	c := newContent()
 	steps := []struct {

@@ -114,7 +114,7 @@ var (
 	tail     = func(c string) string { return c[min(len(c), 8192):] }
 )
 
-func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
+func TestCrashKind_DoesWhatItsNameSays(t *testing.T) {
 	t.Parallel()
 	type check = func(map[string]string) bool
 	tests := []struct {
@@ -202,7 +202,7 @@ func describe(disk map[string]string) (s []string) {
 	return s
 }
 
-func TestCrashLosesSyncedFileWithoutSyncedName(t *testing.T) {
+func TestCrash_LosesSyncedFileWithoutSyncedName(t *testing.T) {
 	t.Parallel()
 	m := New()
 	must(t, m.MkdirAll("/db"))
@@ -216,7 +216,7 @@ func TestCrashLosesSyncedFileWithoutSyncedName(t *testing.T) {
 	wantContents(t, fileContents(t, m.Crash(KeepNone, testRand(1)), "/db/a"), "synced")
 }
 
-func TestSyncCoversWritesOfOtherHandles(t *testing.T) {
+func TestSync_CoversWritesOfOtherHandles(t *testing.T) {
 	t.Parallel()
 	m := New()
 	f := create(t, m, "/a", "one")
@@ -228,7 +228,7 @@ func TestSyncCoversWritesOfOtherHandles(t *testing.T) {
 	wantContents(t, fileContents(t, m.Crash(KeepNone, testRand(1)), "/a"), "one two")
 }
 
-func TestRenameBetweenDirectoriesNeedsBothSyncs(t *testing.T) {
+func TestRename_BetweenDirectoriesNeedsBothSyncs(t *testing.T) {
 	t.Parallel()
 	m := New()
 	must(t, m.MkdirAll("/a"))
@@ -258,7 +258,7 @@ func TestRenameBetweenDirectoriesNeedsBothSyncs(t *testing.T) {
 	}
 }
 
-func TestLaterWriteOfASectorBringsTheEarlier(t *testing.T) {
+func TestCrash_LaterWriteOfASectorBringsTheEarlier(t *testing.T) {
 	t.Parallel()
 	m := New()
 	f := create(t, m, "/a", strings.Repeat(".", 512))
@@ -273,7 +273,7 @@ func TestLaterWriteOfASectorBringsTheEarlier(t *testing.T) {
 	}
 }
 
-func TestMkdirAllIsDurableWhenItReturns(t *testing.T) {
+func TestMkdirAll_IsDurableWhenItReturns(t *testing.T) {
 	t.Parallel()
 	m := New()
 	must(t, m.MkdirAll("/x/y/z"))
@@ -284,7 +284,7 @@ func TestMkdirAllIsDurableWhenItReturns(t *testing.T) {
 	}
 }
 
-func TestTruncationDoesNotMixVersionsOfASector(t *testing.T) {
+func TestCrash_TruncationDoesNotMixVersionsOfASector(t *testing.T) {
 	t.Parallel()
 	m := New()
 	f := create(t, m, "/a", strings.Repeat("o", 512))
@@ -299,7 +299,7 @@ func TestTruncationDoesNotMixVersionsOfASector(t *testing.T) {
 	wantContents(t, got, strings.Repeat("n", 100)+string(make([]byte, 412)))
 }
 
-func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
+func TestCrash_BytesBeyondTheEndDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	m := New()
 	f := create(t, m, "/a", "short")
@@ -314,9 +314,9 @@ func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
 	wantContents(t, contents(t, g), "short"+string(make([]byte, 11_995)))
 }
 
-// TestCrashLeavesEachDirectoryOneName moves directories back and forth and loses the
+// TestCrash_LeavesEachDirectoryOneName moves directories back and forth and loses the
 // removals. Without further care, two directories would contain each other.
-func TestCrashLeavesEachDirectoryOneName(t *testing.T) {
+func TestCrash_LeavesEachDirectoryOneName(t *testing.T) {
 	t.Parallel()
 	m := New()
 	must(t, m.MkdirAll("/a"))

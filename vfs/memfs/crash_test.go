@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	crashSeed  = flag.Uint64("vfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
-	crashRuns  = flag.Int("vfs.crash-runs", 3, "number of crash workloads")
-	crashSteps = flag.Int("vfs.crash-steps", 120, "operations of a crash workload")
+	crashSeed  = flag.Uint64("memfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
+	crashRuns  = flag.Int("memfs.crash-runs", 3, "number of crash workloads")
+	crashSteps = flag.Int("memfs.crash-steps", 120, "operations of a crash workload")
 	// The states after one operation are of random kinds.
-	crashStates = flag.Int("vfs.crash-states", 8, "crash states after each operation")
+	crashStates = flag.Int("memfs.crash-states", 8, "crash states after each operation")
 )
 
 // eachSeed runs test with several seeds and logs how to repeat a failure.
@@ -30,7 +30,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat with: go test ./vfs/memfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
+					t.Logf("repeat with: go test ./vfs/memfs -run '%s' -memfs.crash-seed=%d", t.Name(), seed)
 				}
 			}()
 			test(t, testRand(seed))
@@ -38,7 +38,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 	}
 }
 
-func TestCrashStatesAreLegal(t *testing.T) {
+func TestCrash_StatesAreLegal(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -54,7 +54,7 @@ func TestCrashStatesAreLegal(t *testing.T) {
 	})
 }
 
-func TestCrashedDiskIsDurable(t *testing.T) {
+func TestCrash_NewDiskIsDurable(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -69,7 +69,7 @@ func TestCrashedDiskIsDurable(t *testing.T) {
 	})
 }
 
-func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
+func TestCrash_DoesNotChangeItsSource(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -102,9 +102,9 @@ func scribble(t *testing.T, m *FS, rng *rand.Rand) {
 	}
 }
 
-// TestCrashKeepingPrefixIsThePast keeps the first n operations in a crash, and compares
+// TestCrashKeeping_PrefixIsThePast keeps the first n operations in a crash, and compares
 // the disk with what readers saw after them.
-func TestCrashKeepingPrefixIsThePast(t *testing.T) {
+func TestCrashKeeping_PrefixIsThePast(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -140,7 +140,7 @@ func TestCrashKeepingPrefixIsThePast(t *testing.T) {
 	})
 }
 
-func TestSameSeedGivesSameCrash(t *testing.T) {
+func TestCrash_DependsOnlyOnStateAndSeed(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)

@@ -20,7 +20,7 @@ type directory struct {
 
 // A dirOp is a change of a directory that no SyncDir has covered yet. A rename within a
 // directory is one change. A rename between directories is an OpLink in one directory
-// and an OpRemove in the other, and the SyncDir of each directory makes its own durable.
+// and an OpRemove in the other. The SyncDir of each directory makes its own change durable.
 type dirOp struct {
 	seq  uint64
 	kind vfs.OpKind // OpCreate, OpMkdir, OpLink, OpRename or OpRemove

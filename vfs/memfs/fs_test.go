@@ -15,7 +15,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
-func TestCloneIsIndependent(t *testing.T) {
+func TestClone_IsIndependent(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -55,7 +55,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	})
 }
 
-func TestClonedJournalsGrowApart(t *testing.T) {
+func TestClone_JournalsGrowApart(t *testing.T) {
 	t.Parallel()
 	m := New()
 	f := create(t, m, "/a", "")
@@ -93,7 +93,7 @@ func TestClonedJournalsGrowApart(t *testing.T) {
 	}
 }
 
-func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
+func TestClone_HasNoLocksAndHandles(t *testing.T) {
 	t.Parallel()
 	m := New()
 	held, err := m.Lock("/LOCK")
@@ -110,10 +110,10 @@ func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
 	wantIs(t, err, vfs.ErrLocked)
 }
 
-// TestCloneWhileWritersRun makes clones and crashes while goroutines append and sync
+// TestClone_WhileWritersRun makes clones and crashes while goroutines append and sync
 // numbered records. Every crash state must have the records that were synced before the
 // clone, and must have a prefix of the records without holes.
-func TestCloneWhileWritersRun(t *testing.T) {
+func TestClone_WhileWritersRun(t *testing.T) {
 	t.Parallel()
 	const writers, records = 4, 300
 	m := New()
@@ -183,7 +183,7 @@ func TestCloneWhileWritersRun(t *testing.T) {
 	}
 }
 
-func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
+func TestHook_RunsBeforeEachOperation(t *testing.T) {
 	t.Parallel()
 	m := New()
 	var seen []string
@@ -227,7 +227,7 @@ func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
 	}
 }
 
-func TestCapacityIsEnforced(t *testing.T) {
+func TestCapacity_IsEnforced(t *testing.T) {
 	t.Parallel()
 	m := New()
 	m.SetCapacity(10 * pageSize)
@@ -263,7 +263,7 @@ func TestCapacityIsEnforced(t *testing.T) {
 	}
 }
 
-func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
+func TestUsedBytes_AreEqualAfterCloneAndCrash(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -300,7 +300,7 @@ func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
 	})
 }
 
-func TestWhereNothingIsReservedFilesOnlyGrow(t *testing.T) {
+func TestPreallocate_OnlyGrowsWithoutReservation(t *testing.T) {
 	t.Parallel()
 	only := New()
 	only.SetReserves(false)
@@ -325,7 +325,7 @@ func TestWhereNothingIsReservedFilesOnlyGrow(t *testing.T) {
 	}
 }
 
-func TestWildOffsetIsAnError(t *testing.T) {
+func TestWriteAt_HugeOffsetIsAnError(t *testing.T) {
 	t.Parallel()
 	f := create(t, New(), "/a", "x")
 	_, err := f.WriteAt([]byte("y"), 1<<60)
@@ -335,7 +335,7 @@ func TestWildOffsetIsAnError(t *testing.T) {
 	wantContents(t, contents(t, f), "x")
 }
 
-func TestVolatileDiskKeepsNoJournal(t *testing.T) {
+func TestVolatile_KeepsNoJournal(t *testing.T) {
 	t.Parallel()
 	m := NewVolatile()
 	f := create(t, m, "/a", "never synced")
@@ -354,7 +354,7 @@ func TestVolatileDiskKeepsNoJournal(t *testing.T) {
 	}
 }
 
-func TestRemovedFilesAreForgotten(t *testing.T) {
+func TestRemove_DeletesTheInode(t *testing.T) {
 	t.Parallel()
 	m := New()
 	for i := range 100 {
@@ -369,7 +369,7 @@ func TestRemovedFilesAreForgotten(t *testing.T) {
 	}
 }
 
-func TestMappingsShareTheStorage(t *testing.T) {
+func TestMap_SharesTheStorage(t *testing.T) {
 	t.Parallel()
 	m := NewVolatile()
 	f := create(t, m, "/a", strings.Repeat("x", 1<<20))
