@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Meetings of two transactions, step by step, on the keys a, b, d and z. The
@@ -86,7 +86,7 @@ func TestAPhantomIsAConflictForWhoeverMovedOverItsPlace(t *testing.T) {
 			t.Parallel()
 			for _, l := range looks {
 				for _, c := range changes {
-					disk := vfs.NewMem()
+					disk := memfs.New()
 					db := openOn(t, disk, nil)
 					setKeys(t, db, "a b d z")
 					tx := begin(t, db, stoat.ReadWrite)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/noise"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func largeValue(i int) []byte {
@@ -61,7 +61,7 @@ func checkLarge(t *testing.T, db *stoat.DB, n int) {
 func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T) {
 	t.Parallel()
 	const n = 100
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk}
 	db, err := stoat.Open(dbDir, opts)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T
 		t.Fatalf("%d value files, %d bytes apart, %d in the log", s.Values, s.ApartBytes, s.Log.BytesWritten)
 	}
 	checkLarge(t, db, n)
-	crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
 
 func TestStatsCountEachValueOnceWhereverItIsWritten(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New()})
 	must(t, err)
 	before := db.Stats()
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // at returns a file of the image and an offset in it. Half of the draws fall
@@ -30,7 +31,7 @@ func (img *bitsImage) at(rng *rand.Rand) (file int, offset int64) {
 func (img *bitsImage) flip(file int, offset int64, bit int) damage {
 	return damage{
 		name: fmt.Sprintf("bit %d of byte %d of %s flipped", bit, offset, img.files[file]),
-		do: func(disk *vfs.Mem) error {
+		do: func(disk *memfs.FS) error {
 			f, err := disk.OpenReadWrite(img.files[file], vfs.CatNone)
 			if err != nil {
 				return err
@@ -75,7 +76,7 @@ func (img *bitsImage) flipsAtEnd() []damage {
 
 // change rewrites a file as f says.
 func (img *bitsImage) change(name string, file int, f func(content []byte) []byte) damage {
-	return damage{name: img.files[file] + ": " + name, do: func(disk *vfs.Mem) error {
+	return damage{name: img.files[file] + ": " + name, do: func(disk *memfs.FS) error {
 		content, err := readFile(disk, img.files[file])
 		if err != nil {
 			return err
@@ -187,10 +188,10 @@ func (img *bitsImage) wholeFiles() []damage {
 	var list []damage
 	for i, path := range img.files {
 		list = append(list,
-			damage{name: path + " deleted", do: func(disk *vfs.Mem) error { return disk.Remove(path) }},
+			damage{name: path + " deleted", do: func(disk *memfs.FS) error { return disk.Remove(path) }},
 			img.change("emptied", i, func([]byte) []byte { return nil }),
 			img.change("all zeros", i, func(content []byte) []byte { return make([]byte, len(content)) }),
-			damage{name: path + " copied to the next names", do: func(disk *vfs.Mem) error {
+			damage{name: path + " copied to the next names", do: func(disk *memfs.FS) error {
 				content, err := readFile(disk, path)
 				if err != nil {
 					return err
@@ -214,7 +215,7 @@ func (img *bitsImage) wholeFiles() []damage {
 
 func (img *bitsImage) exchange(i, j int) damage {
 	a, b := img.files[i], img.files[j]
-	return damage{name: a + " and " + b + " exchanged", do: func(disk *vfs.Mem) error {
+	return damage{name: a + " and " + b + " exchanged", do: func(disk *memfs.FS) error {
 		return errors.Join(disk.Rename(a, dbDir+"/between"), disk.Rename(b, a), disk.Rename(dbDir+"/between", b))
 	}}
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A bitsImage is a cleanly closed database, to be damaged.
 type bitsImage struct {
 	name string
-	disk *vfs.Mem
+	disk *memfs.FS
 	// older are earlier states of the same disk: closed, and in the middle of
 	// the last opening.
-	older []*vfs.Mem
+	older []*memfs.FS
 	m     *model.Map
 	files []string
 	sizes []int64
@@ -84,7 +85,7 @@ type bitsTally struct{ refused, harmless atomic.Int64 }
 // A damage is one change of a disk.
 type damage struct {
 	name string
-	do   func(disk *vfs.Mem) error
+	do   func(disk *memfs.FS) error
 	// rollback says that the manifest was put back as a whole to what it was
 	// at an earlier time. Nothing outside it can tell; if the database opens,
 	// it must be exactly at a commit. A log put back is missed by the
@@ -247,9 +248,9 @@ func bitsImages(t *testing.T) []*bitsImage {
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
-	cut := newUnclosedImage(t, "not closed", func(r *modelRun) *vfs.Mem { return r.fs.Crash(vfs.CrashKeepNone, nil) })
+	cut := newUnclosedImage(t, "not closed", func(r *modelRun) *memfs.FS { return r.fs.Crash(memfs.KeepNone, nil) })
 	cut.unmarked = true
-	idle := newUnclosedImage(t, "synced and not closed", func(r *modelRun) *vfs.Mem {
+	idle := newUnclosedImage(t, "synced and not closed", func(r *modelRun) *memfs.FS {
 		must(t, r.db.Sync())
 		return r.fs.Clone()
 	})
@@ -295,7 +296,7 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 	must(t, err)
 	first(r)
 	must(t, r.close())
-	img := &bitsImage{name: name, older: []*vfs.Mem{r.fs.Clone()}}
+	img := &bitsImage{name: name, older: []*memfs.FS{r.fs.Clone()}}
 	_, err = r.open(r.m.Last(), r.m.Last())
 	must(t, err)
 	more(r)
@@ -308,7 +309,7 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 }
 
 // newUnclosedImage runs a database until its end, of which left is what there is.
-func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
+func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *memfs.FS) *bitsImage {
 	t.Helper()
 	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)

@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // mustBeSound demands that Check finds nothing.
@@ -24,9 +26,9 @@ func mustBeSound(t *testing.T, db *stoat.DB) *stoat.CheckReport {
 
 // newCheckedDisk makes a database with tables in several levels, value files,
 // deletions and a log, closes it and returns its disk.
-func newCheckedDisk(t *testing.T) *vfs.Mem {
+func newCheckedDisk(t *testing.T) *memfs.FS {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	setAll(t, db, 0, 1000, 100, 1)
 	setAll(t, db, 1000, 1200, 3000, 1)
@@ -87,7 +89,7 @@ func TestCheckSeesEveryFlippedByteOfTablesAndValues(t *testing.T) {
 	}
 }
 
-func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
+func flipByte(t *testing.T, disk *memfs.FS, path string, at int64) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(path, vfs.CatTable)
 	must(t, err)
@@ -100,7 +102,7 @@ func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
 }
 
 // wantDamage demands that Check of the disk names a file, and nothing else.
-func wantDamage(t *testing.T, disk *vfs.Mem, name string, at int64) {
+func wantDamage(t *testing.T, disk *memfs.FS, name string, at int64) {
 	t.Helper()
 	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
 	defer func() { must(t, db.Close()) }()
@@ -159,7 +161,7 @@ func TestCheckOfAReadOnlyDatabaseReadsTheLogAndListsOrphans(t *testing.T) {
 // must not wait for the next opening, which fails.
 func TestCheckBesideWritersSeesAFlippedByteOfManifestAndLog(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	setAll(t, db, 0, 600, 300, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -215,7 +217,7 @@ func TestCheckBesideWritersSeesAFlippedByteOfManifestAndLog(t *testing.T) {
 // As long as nobody has written, the log is that of earlier openings.
 func TestCheckReadsTheLogOfEarlierOpenings(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	must(t, commitValue(db, "first value"))
 	must(t, db.Close())
@@ -251,9 +253,9 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 }
 
 // readLog opens newCheckedDisk to be read, for checks that come to the log.
-func readLog(t *testing.T) (*stoat.DB, *vfs.Faults) {
+func readLog(t *testing.T) (*stoat.DB, *faultfs.FS) {
 	t.Helper()
-	faults := vfs.NewFaults(newCheckedDisk(t))
+	faults := faultfs.New(newCheckedDisk(t))
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, ReadOnly: true})
 	must(t, err)
 	return db, faults
@@ -276,7 +278,7 @@ func TestCheckOfTheLogEndsWithItsContext(t *testing.T) {
 func TestALogThatTheDeviceDoesNotGiveIsNoProblemOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	db, faults := readLog(t)
-	faults.Add(vfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
+	faults.Add(faultfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
 	report, err := db.Check(t.Context(), stoat.CheckOptions{})
 	wantError(t, "check", err, vfs.ErrIO)
 	if len(report.Problems) > 0 || errors.Is(err, stoat.ErrCorrupt) {
@@ -287,7 +289,7 @@ func TestALogThatTheDeviceDoesNotGiveIsNoProblemOfTheDatabase(t *testing.T) {
 
 func TestCheckRunsBesideWritersAndCompaction(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -15,6 +15,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const copyDir = "/copies/one"
@@ -67,7 +69,7 @@ func itemsOf(t *testing.T, db *stoat.DB) map[string]string {
 
 func TestCheckpointOfAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	must(t, db.Checkpoint(t.Context(), copyDir))
 	must(t, db.Close())
@@ -78,7 +80,7 @@ func TestCheckpointOfAnEmptyDatabase(t *testing.T) {
 
 func TestCheckpointRefusesWhatExists(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	must(t, disk.MkdirAll(copyDir))
 	wantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), copyDir), vfs.ErrExist)
@@ -100,7 +102,7 @@ func TestCheckpointRefusesWhatExists(t *testing.T) {
 // before the last one that was acknowledged when the call began.
 func TestCheckpointUnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	var acknowledged atomic.Int64
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -159,7 +161,7 @@ func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 	disk := newCheckedDisk(t)
 	db := openOn(t, disk, nil)
 	want := itemsOf(t, db)
-	var states []*vfs.Mem
+	var states []*memfs.FS
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
 	must(t, db.Checkpoint(t.Context(), copyDir))
 	disk.SetHook(nil)
@@ -167,7 +169,7 @@ func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 	must(t, db.Close())
 	absent, whole := 0, 0
 	for i, state := range append(states, done) {
-		for k, kind := range vfs.CrashKinds() {
+		for k, kind := range memfs.CrashKinds() {
 			crashed := state.Crash(kind, rand.New(rand.NewPCG(uint64(i), uint64(k))))
 			if _, err := crashed.Stat(copyDir); errors.Is(err, vfs.ErrNotExist) {
 				if state == done {
@@ -201,13 +203,13 @@ func TestFailedCheckpointLeavesNothing(t *testing.T) {
 	var want map[string]string
 	for nth := int64(1); ; nth++ {
 		disk := sound.Clone()
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
 		must(t, err)
 		if want == nil {
 			want = itemsOf(t, db)
 		}
-		rule := faults.Add(vfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
+		rule := faults.Add(faultfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
 		err = db.Checkpoint(t.Context(), copyDir)
 		if rule.Fired() == 0 {
 			must(t, err)
@@ -234,14 +236,14 @@ func TestFailedCheckpointLeavesNothing(t *testing.T) {
 func TestCheckpointCopiesWhereLinksDoNotWork(t *testing.T) {
 	t.Parallel()
 	disk := newCheckedDisk(t)
-	faults := vfs.NewFaults(disk)
-	faults.Add(vfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
+	faults := faultfs.New(disk)
+	faults.Add(faultfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
 	must(t, err)
 	want := itemsOf(t, db)
 	must(t, db.Checkpoint(t.Context(), copyDir))
 	must(t, db.Close())
-	crashed := disk.Crash(vfs.CrashKeepNone, nil)
+	crashed := disk.Crash(memfs.KeepNone, nil)
 	if got := readAll(t, crashed, copyDir); !maps.Equal(got, want) {
 		t.Errorf("the copy has %d keys, want %d", len(got), len(want))
 	}
@@ -312,7 +314,7 @@ func TestCheckpointEndsWithItsContext(t *testing.T) {
 
 func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	large := func(key string) {
 		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
@@ -381,14 +383,14 @@ func TestCheckpointDoesNotTakeAnotherOneForALeftover(t *testing.T) {
 func TestACheckpointThatCouldNotBeSyncedIsWholeOrAbsentWhileTheNextOneReplacesIt(t *testing.T) {
 	t.Parallel()
 	disk := newCheckedDisk(t)
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
 	must(t, err)
 	want := itemsOf(t, db)
 	must(t, disk.MkdirAll("/copies"))
-	faults.Add(vfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
 	wantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), copyDir), vfs.ErrIO)
-	var states []*vfs.Mem
+	var states []*memfs.FS
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
 	must(t, db.Checkpoint(t.Context(), copyDir))
 	disk.SetHook(nil)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A file that collection exchanges is in memory afterwards if the one before it was:
@@ -13,7 +13,7 @@ import (
 func TestValuesThatWereReadAreInMemoryWhenTheyHaveBeenCollected(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
-		db := openOn(t, vfs.NewMem(), nil)
+		db := openOn(t, memfs.New(), nil)
 		setAll(t, db, 0, 1000, 2000, 1)
 		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		for i := 0; i < 1000; i += 25 { // so few that they are left alone

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-func openOn(t *testing.T, fs *vfs.Mem, change func(*stoat.Options)) *stoat.DB {
+func openOn(t *testing.T, fs *memfs.FS, change func(*stoat.Options)) *stoat.DB {
 	t.Helper()
 	opts := &stoat.Options{FS: fs, MemtableSize: 128 << 10}
 	if change != nil {
@@ -55,7 +55,7 @@ func deleteAll(t *testing.T, db *stoat.DB, from, to int) {
 
 func TestCompactLeavesNothingOfWhatWasDeletedOrOverwritten(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	for round := range 3 {
 		setAll(t, db, 0, 2000, 100, byte(round))
 		setAll(t, db, 2000, 2300, 2000, byte(round)) // in value files
@@ -83,7 +83,7 @@ func TestCompactLeavesNothingOfWhatWasDeletedOrOverwritten(t *testing.T) {
 
 func TestCollectGivesBackWhatIsTooLittleToBeCollectedByItself(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 1000, 2000, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	const gone = 50 // one of so many, so that no file has much garbage
@@ -121,7 +121,7 @@ func TestCollectGivesBackWhatIsTooLittleToBeCollectedByItself(t *testing.T) {
 
 func TestCompactRemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 1000, 100, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // into a table, which the snapshot holds
 	tx := begin(t, db, stoat.ReadOnly)
@@ -150,7 +150,7 @@ func TestCompactRemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
 
 func TestCompactOfARangeLeavesOtherKeysAlone(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 4000, 100, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	// So few deletions stay in level 0 of themselves.
@@ -183,7 +183,7 @@ func TestCompactOfARangeLeavesOtherKeysAlone(t *testing.T) {
 
 func TestCompactTellsItsProgress(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 5000, 100, 1)
 	var last stoat.CompactProgress
 	calls := 0
@@ -202,7 +202,7 @@ func TestCompactTellsItsProgress(t *testing.T) {
 
 func TestCompactEndsWithItsContextAndWithClose(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 5000, 100, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := db.Compact(ctx, stoat.CompactOptions{Progress: func(stoat.CompactProgress) { cancel() }})
@@ -228,7 +228,7 @@ func TestCompactEndsWithItsContextAndWithClose(t *testing.T) {
 
 func TestCompactTakesTurnsWithWritersAndTheCompactor(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -14,10 +14,11 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // TestCrash cuts the power at the boundaries of what 35 and more workloads do
-// to the disk, in every way that vfs.Mem knows, and opens what is left: it
+// to the disk, in every way that memfs.FS knows, and opens what is left: it
 // must be the state after some commit, none that was acknowledged as durable
 // may be missing, and the database must go on from there.
 func TestCrash(t *testing.T) {
@@ -47,7 +48,7 @@ const (
 )
 
 // A crashCheck crashes a state in one way and checks what is left.
-type crashCheck func(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error
+type crashCheck func(opts stoat.Options, s *crashState, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error
 
 // eachCrashState runs all workloads until there were so many states in all,
 // a check counting for perCheck of them, or one if that is 0.
@@ -106,7 +107,7 @@ func TestNoFewerCrashStatesAreVisitedThanWereAskedFor(t *testing.T) {
 // crashRound runs a workload once and checks n crash states of it. It adds to done
 // what the workload came to.
 func crashRound(w crashWorkload, seed uint64, n int, done *workTally, check crashCheck) error {
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
 	r := newCrashRun(seed, w.memtable, max(1, n/4))
@@ -153,7 +154,7 @@ func guarded(do func() error) (err error) {
 
 // checkCrash opens what a crash left. One time in four the database is used
 // afterwards and crashes again.
-func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error {
 	opts.FS = s.disk.Crash(kind, rng)
 	floor := s.durable
 	if rng.IntN(8) == 0 {
@@ -172,7 +173,7 @@ func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashK
 // goOn writes to a recovered database, crashes it, and demands that both what
 // was recovered and what was written are there.
 func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *rand.Rand) error {
-	opts.FS.(*vfs.Mem).SetCapacity(1 << 40) // a full disk has room again
+	opts.FS.(*memfs.FS).SetCapacity(1 << 40) // a full disk has room again
 	m = m.Clone()
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {
@@ -186,7 +187,7 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 		}
 		m.Commit(writes)
 	}
-	disk := anyCut(rng)(opts.FS.(*vfs.Mem))
+	disk := anyCut(rng)(opts.FS.(*memfs.FS))
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("close after recovery at %d: %w", version, err)
 	}
@@ -200,14 +201,14 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 
 // checkSecondCrash crashes, opens, and crashes again at boundaries of that
 // Open, and once more at one of the Close after it.
-func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error {
 	disk, first := s.disk.Crash(kind, rng), s.durable
 	if rng.IntN(4) == 0 {
 		disk, first = s.disk.Clone(), s.known // a kill, then a power cut
 	}
 	opts.FS = disk
 	type cut struct {
-		disk  *vfs.Mem
+		disk  *memfs.FS
 		floor uint64
 		op    string
 	}
@@ -249,7 +250,7 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 	}
 	// Those of Close are TestCrash's too; this one does not count.
 	cuts = append(cuts, closing[rng.IntN(len(closing))])
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	for _, c := range cuts {
 		kind := kinds[rng.IntN(len(kinds))]
 		opts.FS = c.disk.Crash(kind, rng)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // treeWorkloads are what a program does that has more data than a memtable:
@@ -77,12 +77,12 @@ var treeWorkloads = []crashWorkload{
 			}); err != nil {
 				return err
 			}
-			return r.crash((*vfs.Mem).Clone, killed(r))
+			return r.crash((*memfs.FS).Clone, killed(r))
 		})
 	}},
 	{"kills until the log has many parts, then closes", largeMemtable, func(r *crashRun) error {
 		return times(2, func(int) error {
-			if err := times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) }); err != nil {
+			if err := times(6, func(int) error { return writeAndCrash(r, (*memfs.FS).Clone, &killed) }); err != nil {
 				return err
 			}
 			return r.reopen()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A crashWorkload is something a program does with a database. It runs on an
@@ -135,7 +135,7 @@ var crashWorkloads = append([]crashWorkload{
 		return times(6, func(int) error { return r.reopen() })
 	}},
 	{"killed again and again", smallMemtable, func(r *crashRun) error {
-		return times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) })
+		return times(6, func(int) error { return writeAndCrash(r, (*memfs.FS).Clone, &killed) })
 	}},
 	{"power cuts again and again", smallMemtable, func(r *crashRun) error {
 		return times(6, func(int) error { return writeAndCrash(r, anyCut(r.rng), &powerCut) })
@@ -143,7 +143,7 @@ var crashWorkloads = append([]crashWorkload{
 	{"kills and power cuts", largeMemtable, func(r *crashRun) error {
 		return times(8, func(i int) error {
 			if i%2 == 0 {
-				return writeAndCrash(r, (*vfs.Mem).Clone, &killed)
+				return writeAndCrash(r, (*memfs.FS).Clone, &killed)
 			}
 			return writeAndCrash(r, anyCut(r.rng), &powerCut)
 		})
@@ -185,9 +185,9 @@ func anyDurability(rng *rand.Rand) stoat.Durability {
 	return stoat.Buffered
 }
 
-func anyCut(rng *rand.Rand) func(*vfs.Mem) *vfs.Mem {
-	kinds := vfs.CrashKinds()
-	return func(m *vfs.Mem) *vfs.Mem { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
+func anyCut(rng *rand.Rand) func(*memfs.FS) *memfs.FS {
+	kinds := memfs.CrashKinds()
+	return func(m *memfs.FS) *memfs.FS { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
 }
 
 func concurrently(n int, do func(i int, rng *rand.Rand) error, seed uint64) error {
@@ -335,7 +335,7 @@ var (
 	powerCut promise = func(r *crashRun) uint64 { return r.durable.Load() }
 )
 
-func writeAndCrash(r *crashRun, cut func(*vfs.Mem) *vfs.Mem, p *promise) error {
+func writeAndCrash(r *crashRun, cut func(*memfs.FS) *memfs.FS, p *promise) error {
 	if err := times(r.rng.IntN(10), func(int) error {
 		return r.commit(anyDurability(r.rng), batch(r.rng, 3, 800)...)
 	}); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An Open that is cut off, at each of its steps and in every way.
@@ -16,14 +17,14 @@ import (
 // cutOff opens a database on a copy of a disk, commits and closes it, and cuts
 // the power, or kills the process, before each step that changes the disk. Each
 // time the next Open must find the items.
-func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
+func cutOff(t *testing.T, what string, disk *memfs.FS, items map[string]string) {
 	t.Helper()
 	disk = disk.Clone()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex // work behind changes the disk, too
 	cuts := 0
 	committed := false
-	look := func(when string, left *vfs.Mem, killed bool) {
+	look := func(when string, left *memfs.FS, killed bool) {
 		cuts++
 		db, err := stoat.Open(dbDir, &stoat.Options{FS: left, MemtableSize: 128 << 10})
 		if err != nil {
@@ -43,7 +44,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 			}
 		}
 		setKeys(t, db, "next")
-		kept := left.Crash(vfs.CrashKeepNone, nil)
+		kept := left.Crash(memfs.KeepNone, nil)
 		must(t, db.Close())
 		if !killed {
 			return
@@ -63,7 +64,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 		mu.Lock()
 		defer mu.Unlock()
 		look(fmt.Sprintf("killed before %v", op), disk.Clone(), true)
-		kinds := vfs.CrashKinds()
+		kinds := memfs.CrashKinds()
 		if testing.Short() { // one after the other
 			kinds = kinds[cuts%len(kinds):][:1]
 		}
@@ -86,22 +87,22 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 
 func TestTheFirstOpenMayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
-	cutOff(t, "no directory", vfs.NewMem(), nil)
-	disk := vfs.NewMem()
+	cutOff(t, "no directory", memfs.New(), nil)
+	disk := memfs.New()
 	must(t, disk.MkdirAll(dbDir))
 	cutOff(t, "an empty directory", disk, nil)
 }
 
 func TestRecoveryMayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	setAll(t, db, 0, 300, 900, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	setAll(t, db, 200, 320, 100, 2)
 	must(t, db.Sync())
 	items := itemsOf(t, db)
-	killed, cut := disk.Clone(), disk.Crash(vfs.CrashKeepNone, nil)
+	killed, cut := disk.Clone(), disk.Crash(memfs.KeepNone, nil)
 	// What unfinished work has left, too.
 	for _, name := range []string{"000900.table", "000901.values"} {
 		f, err := killed.Create(killed.Join(dbDir, name), vfs.CatTable)
@@ -118,7 +119,7 @@ func TestRecoveryMayBeCutOffAtAnyStep(t *testing.T) {
 // has shown it, no power cut takes it away.
 func TestWhatRecoveryHasShownNoPowerCutTakes(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	setKeys(t, db, "synced")
 	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
@@ -128,7 +129,7 @@ func TestWhatRecoveryHasShownNoPowerCutTakes(t *testing.T) {
 	if got := itemsOf(t, db); len(got) != 2 {
 		t.Errorf("%d items after a kill", len(got))
 	}
-	for _, kind := range vfs.CrashKinds() {
+	for _, kind := range memfs.CrashKinds() {
 		left := openOn(t, killed.Crash(kind, rand.New(rand.NewPCG(1, 2))), nil)
 		if got := itemsOf(t, left); len(got) != 2 {
 			t.Errorf("%d items after a kill, an Open and a power cut (%s)", len(got), kind)
@@ -150,7 +151,7 @@ func TestSyncAndCloseLeaveNothingToAPowerCut(t *testing.T) {
 		},
 	} {
 		for _, n := range []int{1, 40} {
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 			want := map[string]bool{}
 			for i := range n {
@@ -159,7 +160,7 @@ func TestSyncAndCloseLeaveNothingToAPowerCut(t *testing.T) {
 				must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
 			}
 			must(t, promise(db))
-			left := disk.Crash(vfs.CrashKeepNone, nil)
+			left := disk.Crash(memfs.KeepNone, nil)
 			must(t, db.Close())
 			again := openOn(t, left, nil)
 			must(t, again.View(func(tx *stoat.Txn) error {
@@ -180,7 +181,7 @@ func TestSyncAndCloseLeaveNothingToAPowerCut(t *testing.T) {
 func TestGarbageThatWasCountedIsKnownAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // or the database might find it idle, and collect
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		quiet := func(o *stoat.Options) { o.Clock = newTestClock() }
 		db := openOn(t, disk, quiet)
 		setAll(t, db, 0, 400, 2000, 1)
@@ -194,9 +195,9 @@ func TestGarbageThatWasCountedIsKnownAfterACrash(t *testing.T) {
 		if before.ValueGarbage == 0 {
 			t.Fatal("there is no garbage")
 		}
-		cut, killed := disk.Crash(vfs.CrashKeepNone, nil), disk.Clone()
+		cut, killed := disk.Crash(memfs.KeepNone, nil), disk.Clone()
 		must(t, db.Close())
-		for what, disk := range map[string]*vfs.Mem{"a power cut": cut, "a kill": killed} {
+		for what, disk := range map[string]*memfs.FS{"a power cut": cut, "a kill": killed} {
 			db := openOn(t, disk, quiet)
 			if s := db.Stats(); s.ValueGarbage != before.ValueGarbage || s.ValueBytes != before.ValueBytes {
 				t.Errorf("after %s: %d bytes of %d are garbage, before: %d of %d",

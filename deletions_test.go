@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // deletedKey is key i of those that these tests delete.
@@ -110,7 +110,7 @@ func usual(o *stoat.Options) { o.MemtableSize = 0 }
 func TestAnIdleDatabaseGivesBackWhatAFewDeletionsFree(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := openOn(t, vfs.NewMem(), usual)
+		db := openOn(t, memfs.New(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
 		aMinuteGivesItBack(t, db, before)
@@ -120,7 +120,7 @@ func TestAnIdleDatabaseGivesBackWhatAFewDeletionsFree(t *testing.T) {
 func TestAFewDeletionsBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := openOn(t, vfs.NewMem(), usual)
+		db := openOn(t, memfs.New(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		beat(t, db, time.Second/2, time.Minute)
 		deleteFirst(t, db, 50, ranged)
@@ -135,7 +135,7 @@ func TestManyDeletionsBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
 		const n = 5000
-		db := openOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
+		db := openOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
 		before := setLong(t, db, n, 4<<10)
 		deleteFirst(t, db, n, ranged)
 		beat(t, db, 50*time.Millisecond, time.Minute)
@@ -159,7 +159,7 @@ func TestWhatIsGoneInMemoryBesideATrickleGivesSpaceBackWithinMinutes(t *testing.
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := openOn(t, vfs.NewMem(), usual)
+				db := openOn(t, memfs.New(), usual)
 				for i := 0; i < n; {
 					must(t, db.Update(func(tx *stoat.Txn) error {
 						for end := i + 100; i < end; i++ {
@@ -191,7 +191,7 @@ func TestDeletionsThatCameToTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
-		db := openOn(t, vfs.NewMem(), nil)
+		db := openOn(t, memfs.New(), nil)
 		before := setLong(t, db, n, 4<<10)
 		flushes := db.Stats().Flushes
 		for i := range n {
@@ -210,7 +210,7 @@ func TestDeletionsThatCameToTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 func TestWhatWasDeletedBeforeCloseComesBackAfterTheNextOpening(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := openOn(t, disk, usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
@@ -224,7 +224,7 @@ func TestAnOpeningThatNobodyWritesToDoesWhatTheLastOneHasLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, nil)
 			before := setLong(t, db, 2000, 4<<10)
 			deleteFirst(t, db, 2000, false)
@@ -268,7 +268,7 @@ func TestAQueueOfJobsWritesLittleForItsDeletions(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := openOn(t, vfs.NewMem(), usual)
+				db := openOn(t, memfs.New(), usual)
 				set := func(key []byte, size int) {
 					must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
 						stoat.WithDurability(stoat.Buffered)))

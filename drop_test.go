@@ -11,11 +11,13 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	setAll(t, db, 0, 5000, 100, 1)
 	setAll(t, db, 5000, 5600, 2000, 2) // in value files
@@ -45,7 +47,7 @@ func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 // database must not take the time of reading it.
 func TestDropAllReadsNoTableThatItDeletesWhole(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
 	must(t, err)
 	setAll(t, db, 0, 20_000, 100, 1)
@@ -69,7 +71,7 @@ func TestDropAllReadsNoTableThatItDeletesWhole(t *testing.T) {
 
 func TestDropPrefixGivesItsSpaceBackAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 4000, 100, 1)
 	setAll(t, db, 4000, 4400, 2000, 2) // in value files
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -117,7 +119,7 @@ func TestDropPrefixOfTheLastKeysHasNoEnd(t *testing.T) {
 
 func TestAnOpenTransactionSeesWhatIsDroppedAndTheSpaceFollows(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 3000, 100, 1)
 	tx := begin(t, db, stoat.ReadOnly)
 	must(t, db.DropAll(t.Context()))
@@ -165,7 +167,7 @@ func TestDropAllUnderLoadLosesNobodysCommit(t *testing.T) {
 // with kept must all be there in the end; none are, if it is empty.
 func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 	const writers, commits = 4, 600
 	versions := make([]map[string]uint64, writers) // of each key that was set

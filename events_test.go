@@ -11,6 +11,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An eventLog keeps the events of a database.
@@ -40,7 +42,7 @@ func countEvents[E stoat.Event](l *eventLog) (n int) {
 func TestEventsTellEveryFlushCompactionAndFile(t *testing.T) {
 	t.Parallel()
 	var log eventLog
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.Events = log.add })
 	for round := range 3 {
 		setAll(t, db, 0, 1000, 300+300*round, byte(round))
@@ -95,7 +97,7 @@ func TestEventCallbacksMayUseTheDatabase(t *testing.T) {
 	var db *stoat.DB
 	opened := make(chan struct{})
 	var compacted sync.Once
-	db = openOn(t, vfs.NewMem(), func(o *stoat.Options) {
+	db = openOn(t, memfs.New(), func(o *stoat.Options) {
 		o.Events = func(e stoat.Event) {
 			<-opened
 			compacted.Do(func() {
@@ -113,8 +115,8 @@ func TestEventCallbacksMayUseTheDatabase(t *testing.T) {
 func TestEventsTellStallsAndErrorsOfTheBackground(t *testing.T) {
 	t.Parallel()
 	var log eventLog
-	faults := vfs.NewFaults(vfs.NewMem())
-	faults.Add(vfs.Rule{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true, Err: vfs.ErrNoSpace})
+	faults := faultfs.New(memfs.New())
+	faults.Add(faultfs.Rule{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true, Err: vfs.ErrNoSpace})
 	var text bytes.Buffer
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 64 << 10, Events: log.add,
 		Logger: slog.New(slog.NewTextHandler(&text, nil))})
@@ -142,7 +144,7 @@ func TestEventsTellStallsAndErrorsOfTheBackground(t *testing.T) {
 
 func TestStatsTellLatenciesAndWhatIsWritten(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	for i := range 40 {
 		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 8<<10)) }))
 	}
@@ -168,8 +170,8 @@ func TestStatsTellLatenciesAndWhatIsWritten(t *testing.T) {
 func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 	t.Parallel()
 	var log eventLog
-	faults := vfs.NewFaults(vfs.NewMem())
-	faults.Add(vfs.Rule{Category: vfs.CatTable, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	faults := faultfs.New(memfs.New())
+	faults.Add(faultfs.Rule{Category: vfs.CatTable, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.add})
 	must(t, err)
 	setAll(t, db, 0, 1000, 300, 1)
@@ -189,14 +191,14 @@ func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 func TestAFreeLogFileThatCannotBeRemovedDoesNotFailClose(t *testing.T) {
 	t.Parallel()
 	var log eventLog
-	disk := vfs.NewMem()
-	faults := vfs.NewFaults(disk)
+	disk := memfs.New()
+	faults := faultfs.New(disk)
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.add})
 	must(t, err)
 	setAll(t, db, 0, 1000, 300, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	setAll(t, db, 1000, 1001, 300, 1) // stays in the log
-	stuck := faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	stuck := faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
 	must(t, db.Close())
 	if stuck.Fired() == 0 {
 		t.Fatal("there was no file to be removed")
@@ -230,7 +232,7 @@ func TestACallbackThatHangsCostsEventsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	events := 0
-	db := openOn(t, vfs.NewMem(), func(o *stoat.Options) {
+	db := openOn(t, memfs.New(), func(o *stoat.Options) {
 		o.Events = func(stoat.Event) {
 			<-release
 			events++

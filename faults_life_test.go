@@ -11,13 +11,15 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A faultyLife is one opening of a database, some transactions and its
 // closing, on a file system that may fail at any call.
 type faultyLife struct {
 	*faultCase
-	fs  *vfs.Faults
+	fs  *faultfs.FS
 	db  *stoat.DB
 	rng *rand.Rand
 
@@ -97,7 +99,7 @@ func faultOf(err error) error {
 		return nil
 	case errors.Is(err, stoat.ErrCorrupt), errors.Is(err, stoat.ErrLocked), errors.Is(err, stoat.ErrClosed):
 		return fmt.Errorf("a failing call was taken for something else: %w", err)
-	case errors.Is(err, vfs.ErrInjected), errors.Is(err, vfs.ErrIO), errors.Is(err, stoat.ErrNoSpace):
+	case errors.Is(err, faultfs.ErrInjected), errors.Is(err, vfs.ErrIO), errors.Is(err, stoat.ErrNoSpace):
 		return nil
 	}
 	return fmt.Errorf("the error does not lead to its cause: %w", err)
@@ -110,7 +112,7 @@ func (l *faultyLife) read() error {
 	before, _ := l.fs.Failed()
 	err := l.readOnce()
 	after, _ := l.fs.Failed()
-	if err == nil || !errors.Is(err, vfs.ErrInjected) {
+	if err == nil || !errors.Is(err, faultfs.ErrInjected) {
 		return err
 	}
 	l.note("read: %v", err)
@@ -219,7 +221,7 @@ func TestAFaultyLifeComesToAllWork(t *testing.T) {
 	t.Parallel()
 	var all workTally
 	for _, scene := range faultScenes(t) {
-		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: vfs.NewFaults(scene.disk.Clone()), m: scene.m.Clone()}
+		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: faultfs.New(scene.disk.Clone()), m: scene.m.Clone()}
 		must(t, l.live())
 		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
 		all.add(&l.work)
@@ -297,7 +299,7 @@ func (l *faultyLife) conflict() error {
 
 // lookAt opens a healthy disk and demands the state after some commit, floor
 // or later, which may be a commit in doubt.
-func (l *faultyLife) lookAt(disk *vfs.Mem, floor uint64) error {
+func (l *faultyLife) lookAt(disk *memfs.FS, floor uint64) error {
 	m := l.m
 	for i := len(l.doubts) - 1; ; i-- {
 		opts := stoat.Options{FS: disk.Clone(), Clock: newTestClock(), MemtableSize: smallMemtable}
@@ -332,12 +334,12 @@ func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) err
 func TestFailedSyncEndsCommits(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncKept, vfs.SyncHalf, vfs.SyncNotTried} {
-		l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(vfs.NewMem()), m: model.NewMap()}
+		l := &faultyLife{faultCase: &faultCase{}, fs: faultfs.New(memfs.New()), m: model.NewMap()}
 		var err error
 		l.db, err = stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock()})
 		must(t, err)
 		must(t, l.commit(stoat.Synced, 3, 40)())
-		l.fs.Add(vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
+		l.fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
 		for range 3 {
 			must(t, l.commit(stoat.Synced, 3, 40)())
 			must(t, l.commit(stoat.Buffered, 3, 40)())
@@ -347,7 +349,7 @@ func TestFailedSyncEndsCommits(t *testing.T) {
 		if n, _ := l.fs.Failed(); n != 1 || len(l.doubts) != 6 || l.known != 1 {
 			t.Errorf("fate %d: %d calls failed, %d commits did, commit %d is known; want 1, 6, 1", fate, n, len(l.doubts), l.known)
 		}
-		if err := l.db.Close(); !errors.Is(err, vfs.ErrInjected) {
+		if err := l.db.Close(); !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("fate %d: Close says %v, want the error of the sync", fate, err)
 		}
 	}
@@ -373,7 +375,7 @@ func testFullDisk(t *testing.T, reserves bool) {
 	must(t, err)
 	commitSome(t, r, 10, 100)
 	r.fs.SetCapacity(r.fs.UsedBytes() + 300<<10)
-	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.fs), db: r.db, m: r.m, known: r.m.Last()}
+	l := &faultyLife{faultCase: &faultCase{}, fs: faultfs.New(r.fs), db: r.db, m: r.m, known: r.m.Last()}
 	full := 0
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
 		must(t, l.commit(stoat.Synced, 6, 16<<10)())

@@ -13,32 +13,34 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // faultErrors are the errors that calls fail with.
 var faultErrors = []struct {
 	name string
-	rule vfs.Rule
+	rule faultfs.Rule
 }{
-	{"EIO", vfs.Rule{}},
-	{"ENOSPC", vfs.Rule{Err: vfs.ErrNoSpace}},
-	{"EMFILE", vfs.Rule{Err: vfs.ErrTooManyFiles}},
-	{"EACCES", vfs.Rule{Err: vfs.ErrPermission}},
-	{"EROFS", vfs.Rule{Err: vfs.ErrReadOnly}},
-	{"ENOSPC after a part", vfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
-	{"short", vfs.Rule{Partial: 1}},
-	{"short by a sector", vfs.Rule{Partial: 512}},
-	{"done but reported as failed", vfs.Rule{Done: true}},
-	{"sync dropped", vfs.Rule{Sync: vfs.SyncDropped}},
-	{"sync kept", vfs.Rule{Sync: vfs.SyncKept}},
-	{"sync half kept", vfs.Rule{Sync: vfs.SyncHalf}},
-	{"sync not tried", vfs.Rule{Sync: vfs.SyncNotTried}},
+	{"EIO", faultfs.Rule{}},
+	{"ENOSPC", faultfs.Rule{Err: vfs.ErrNoSpace}},
+	{"EMFILE", faultfs.Rule{Err: vfs.ErrTooManyFiles}},
+	{"EACCES", faultfs.Rule{Err: vfs.ErrPermission}},
+	{"EROFS", faultfs.Rule{Err: vfs.ErrReadOnly}},
+	{"ENOSPC after a part", faultfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
+	{"short", faultfs.Rule{Partial: 1}},
+	{"short by a sector", faultfs.Rule{Partial: 512}},
+	{"done but reported as failed", faultfs.Rule{Done: true}},
+	{"sync dropped", faultfs.Rule{Sync: vfs.SyncDropped}},
+	{"sync kept", faultfs.Rule{Sync: vfs.SyncKept}},
+	{"sync half kept", faultfs.Rule{Sync: vfs.SyncHalf}},
+	{"sync not tried", faultfs.Rule{Sync: vfs.SyncNotTried}},
 }
 
 // A faultScene is a disk on which a faulty life of a database begins.
 type faultScene struct {
 	name string
-	disk *vfs.Mem
+	disk *memfs.FS
 	m    *model.Map // what is on it
 }
 
@@ -113,7 +115,7 @@ func TestEachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 	for nth := range int64(40) {
 		var cases []*faultCase
 		for i := range 1 + len(faultErrors) - int(nth%2) {
-			cases = append(cases, &faultCase{what: fmt.Sprint(i), rule: vfs.Rule{Nth: nth}})
+			cases = append(cases, &faultCase{what: fmt.Sprint(i), rule: faultfs.Rule{Nth: nth}})
 		}
 		calls = append(calls, cases)
 	}
@@ -148,7 +150,7 @@ func TestEachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 // faultScenes makes the disks: empty, closed cleanly, left by a kill.
 func faultScenes(t *testing.T) []*faultScene {
 	t.Helper()
-	scenes := []*faultScene{{name: "empty disk", disk: vfs.NewMem(), m: model.NewMap()}}
+	scenes := []*faultScene{{name: "empty disk", disk: memfs.New(), m: model.NewMap()}}
 	for _, clean := range []bool{true, false} {
 		r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Buffered, still: true})
 		_, err := r.open(0, 0)
@@ -169,7 +171,7 @@ func faultScenes(t *testing.T) []*faultScene {
 // A faultCase is one life with one rule.
 type faultCase struct {
 	scene   *faultScene
-	rule    vfs.Rule
+	rule    faultfs.Rule
 	what    string
 	fired   int64
 	lastOp  vfs.Op
@@ -180,7 +182,7 @@ type faultCase struct {
 // the first that fails: with every error, once and forever.
 func (s *faultScene) cases(t *testing.T) [][]*faultCase {
 	t.Helper()
-	clean := &faultCase{scene: s, rule: vfs.Rule{Path: "matches nothing"}, what: "no fault"}
+	clean := &faultCase{scene: s, rule: faultfs.Rule{Path: "matches nothing"}, what: "no fault"}
 	calls := clean.count()
 	if err := clean.run(0); err != nil {
 		t.Fatalf("%s, without faults: %v", s.name, err)
@@ -207,7 +209,7 @@ func (c *faultCase) String() string {
 
 // count runs the life without faults and counts its calls.
 func (c *faultCase) count() int64 {
-	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(c.scene.disk.Clone()), m: c.scene.m.Clone()}
+	l := &faultyLife{faultCase: c, fs: faultfs.New(c.scene.disk.Clone()), m: c.scene.m.Clone()}
 	_ = l.live()
 	return l.fs.Calls()
 }
@@ -216,7 +218,7 @@ func (c *faultCase) count() int64 {
 // the disk as the process left it, and after a power cut.
 func (c *faultCase) run(seed uint64) error {
 	disk := c.scene.disk.Clone()
-	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(disk), m: c.scene.m.Clone()}
+	l := &faultyLife{faultCase: c, fs: faultfs.New(disk), m: c.scene.m.Clone()}
 	l.known = l.m.Last()
 	if c.scene.name == "after a clean close" {
 		l.durable = l.known

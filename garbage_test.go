@@ -9,11 +9,13 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	must(t, openOn(t, disk, nil).Close())
 	// More than a flush and a compaction take, and one that is not of this world.
 	var orphans []string
@@ -26,9 +28,9 @@ func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 		must(t, err)
 		must(t, f.Close())
 	}
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	for _, pattern := range []string{"*.table", "*.values"} {
-		faults.Add(vfs.Rule{Op: vfs.OpRemove, Path: pattern, Forever: true, Err: errors.New("permission denied")})
+		faults.Add(faultfs.Rule{Op: vfs.OpRemove, Path: pattern, Forever: true, Err: errors.New("permission denied")})
 	}
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10})
 	must(t, err)
@@ -53,7 +55,7 @@ func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 // not the last user of the memory.
 func TestTheLastTransactionMayEndWhileCloseFlushes(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 4 << 20 })
 	setAll(t, db, 0, 3000, 300, 1) // more than Close leaves in the log
 	tx, err := db.Begin(stoat.ReadOnly)

@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The files of testdata/golden hold databases of each format version that was
@@ -199,7 +200,7 @@ func TestDatabasesOfEveryFormatVersionOpen(t *testing.T) {
 
 // checkGolden compares a database with what it must hold, before and after it
 // is used.
-func checkGolden(t *testing.T, disk *vfs.Mem, dir string) {
+func checkGolden(t *testing.T, disk *memfs.FS, dir string) {
 	want := goldenWriter{t: t, items: make(map[string]goldenItem)}
 	want.run()
 	for _, readOnly := range []bool{true, false} {
@@ -255,9 +256,9 @@ func wantGolden(t *testing.T, db *stoat.DB, w *goldenWriter) {
 }
 
 // readGolden returns a disk with the directories of a golden file.
-func readGolden(t *testing.T, file string) *vfs.Mem {
+func readGolden(t *testing.T, file string) *memfs.FS {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	z, err := zip.OpenReader(file)
 	must(t, err)
 	defer z.Close()
@@ -275,7 +276,7 @@ func readGolden(t *testing.T, file string) *vfs.Mem {
 // writeGolden makes the golden file of the current format version.
 func writeGolden(t *testing.T, file string) {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open("/db", goldenOptions(disk))
 	must(t, err)
 	w := goldenWriter{t: t, db: db, items: make(map[string]goldenItem)}
@@ -290,7 +291,7 @@ func writeGolden(t *testing.T, file string) {
 
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for state, from := range map[string]*vfs.Mem{"closed": disk, "killed": killed} {
+	for state, from := range map[string]*memfs.FS{"closed": disk, "killed": killed} {
 		for name, content := range contentOf(t, from, "/db") {
 			f, err := z.Create(state + "/" + name)
 			must(t, err)

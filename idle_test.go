@@ -8,6 +8,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Nobody but the commit itself tells the flusher that there will be something
@@ -47,7 +49,7 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 	ended := false
 	for nth := int64(1); nth <= 8; nth++ { // more than there are, and no other work beside them
 		synctest.Test(t, func(t *testing.T) {
-			faults := vfs.NewFaults(vfs.NewMem())
+			faults := faultfs.New(memfs.New())
 			var log eventLog
 			db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, Events: log.add})
 			must(t, err)
@@ -58,7 +60,7 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 				must(t, set())
 			}
 			synctest.Wait()
-			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
+			faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			faults.Clear()
@@ -116,7 +118,7 @@ func TestWhatALoadHasLeftIsMergedOnce(t *testing.T) {
 func TestATrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem()
+		fs := memfs.New()
 		set := func(db *stoat.DB, i int) {
 			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 450)) }))
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // calledWithNothing is what each exported method says to nil and zero for every
@@ -46,7 +46,7 @@ func TestMethodsCalledWithNothingAnswerAnErrorAndNeverPanic(t *testing.T) {
 		new func() (of any, done func())
 	}{
 		{(*stoat.DB)(nil), func() (any, func()) {
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+			db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New()})
 			must(t, err)
 			return db, func() { must(t, db.Close()) }
 		}},
@@ -139,7 +139,7 @@ func TestArgumentsThatThereAreNotAreErrInvalid(t *testing.T) {
 		return func() error { _, err := db.Begin(mode); return err }
 	}
 	opened := func(dir string, o stoat.Options) func() error {
-		o.FS = vfs.NewMem()
+		o.FS = memfs.New()
 		return func() error { _, err := stoat.Open(dir, &o); return err }
 	}
 	for what, call := range map[string]func() error{

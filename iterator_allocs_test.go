@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // AllocsPerRun counts what everybody allocates, so this test runs alone. Under the
 // race detector pools forget at random, and invariants copy what is lent.
 func TestView_AllocatesAHandleForItselfAndForEachIterator(t *testing.T) {
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	must(t, err)
 	for i := range 100 {
 		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), treeKey(i)) }))

@@ -9,11 +9,12 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestIteratorsOfOneTransactionDoNotShareAnything(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	must(t, err)
 	for i := range 10 {
 		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), nil) }))
@@ -43,7 +44,7 @@ func TestIteratorsOfOneTransactionDoNotShareAnything(t *testing.T) {
 func TestSeekToTheKeyThatAnIteratorIsAtReadsFromThere(t *testing.T) {
 	t.Parallel()
 	for at := range 8 {
-		db := openOn(t, vfs.NewMem(), nil)
+		db := openOn(t, memfs.New(), nil)
 		setAll(t, db, 0, 20, 10, 1)
 		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		tx := begin(t, db, stoat.ReadWrite)
@@ -65,7 +66,7 @@ func TestSeekToTheKeyThatAnIteratorIsAtReadsFromThere(t *testing.T) {
 
 func TestAnEmptyUpperBoundLeavesNothing(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := openOn(t, memfs.New(), nil)
 	setAll(t, db, 0, 3, 10, 1)
 	must(t, db.View(func(tx *stoat.Txn) error {
 		if it := tx.Iterator(stoat.IterOptions{Upper: []byte{}}); it.Next() {
@@ -79,7 +80,7 @@ func TestAnEmptyUpperBoundLeavesNothing(t *testing.T) {
 // What a loop shows has been read: an error ends it before.
 func TestALoopDoesNotShowAValueThatCouldNotBeRead(t *testing.T) {
 	t.Parallel()
-	disk, value := vfs.NewMem(), bytes.Repeat([]byte("x"), 5000)
+	disk, value := memfs.New(), bytes.Repeat([]byte("x"), 5000)
 	db := openOn(t, disk, nil)
 	must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range 300 {

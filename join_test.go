@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // blob is a value that a commit of the smallest memtable writes to a file of its
@@ -42,7 +42,7 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 	for _, order := range []string{"ascending", "mixed"} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: blobMemtable})
+			db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New(), MemtableSize: blobMemtable})
 			must(t, err)
 			user := int64(0)
 			for i := range n {
@@ -157,7 +157,7 @@ func TestASlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 func TestReadersKeepWhatTheySeeWhileFilesAreJoined(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk, MemtableSize: blobMemtable}
 	db, err := stoat.Open(dbDir, opts)
 	must(t, err)
@@ -191,7 +191,7 @@ func TestReadersKeepWhatTheySeeWhileFilesAreJoined(t *testing.T) {
 func TestAJoiningThatFailsLeavesAllAsItWas(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
 	must(t, err)
 	for i := range n {
@@ -225,7 +225,7 @@ func TestAJoiningThatFailsLeavesAllAsItWas(t *testing.T) {
 
 func TestShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
 	must(t, err)
 	sizes := []int64{0, 1, 1000, 1<<20 - 1}

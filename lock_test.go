@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // holderEnv makes this test binary open the database in the directory it
@@ -106,7 +107,7 @@ func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 
 func TestSecondOpenInMemoryIsRefused(t *testing.T) {
 	t.Parallel()
-	opts := stoat.Options{FS: vfs.NewMem()}
+	opts := stoat.Options{FS: memfs.New()}
 	db, err := stoat.Open(dbDir, &opts)
 	must(t, err)
 	_, err = stoat.Open(dbDir, &opts)
@@ -222,7 +223,7 @@ func TestProcessesThatReadShareADatabaseAndKeepWritersOut(t *testing.T) {
 
 func TestRefusedOpenChangesNothing(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
 	must(t, err)
 	disk.SetHook(func(op vfs.Op) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
@@ -18,7 +18,7 @@ func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
 }
 
 // placeInLog returns where in the log a value lies.
-func placeInLog(t *testing.T, disk *vfs.Mem, value string) (path string, offset int64) {
+func placeInLog(t *testing.T, disk *memfs.FS, value string) (path string, offset int64) {
 	t.Helper()
 	names, err := disk.List(dbDir)
 	must(t, err)
@@ -39,7 +39,7 @@ func placeInLog(t *testing.T, disk *vfs.Mem, value string) (path string, offset 
 
 // wantNoticed demands that a database whose process died does not open without its
 // last commit.
-func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
+func wantNoticed(t *testing.T, disk *memfs.FS, value, when string) {
 	t.Helper()
 	disk = disk.Clone()
 	path, offset := placeInLog(t, disk, value)
@@ -58,7 +58,7 @@ func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
 func TestAfterAPauseDamageToTheLastCommitIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := openOn(t, disk, nil)
 		for i := range 5 {
 			value := fmt.Sprintf("value number %d", i)
@@ -78,7 +78,7 @@ func TestAfterAPauseDamageToTheLastCommitIsNoticed(t *testing.T) {
 func TestAfterSyncDamageToTheLastCommitIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := openOn(t, disk, nil)
 		must(t, commitValue(db, "with its commit"))
 		must(t, db.Sync())

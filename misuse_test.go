@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // openMem opens a database on a disk of its own and closes it at the end.
 func openMem(t *testing.T) *stoat.DB {
 	t.Helper()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New()})
 	must(t, err)
 	t.Cleanup(func() { must(t, db.Close()) })
 	return db
@@ -96,7 +96,7 @@ func TestEndedTransactionRefusesAll(t *testing.T) {
 
 func TestClosedDatabaseRefusesAll(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New()})
 	must(t, err)
 	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	reader, writer := begin(t, db, stoat.ReadOnly), begin(t, db, stoat.ReadWrite)
@@ -240,7 +240,7 @@ func TestReadOnlyTransactionRefusesWrites(t *testing.T) {
 
 func TestKeysAndValuesAtTheirLimits(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
 	must(t, err)
 	longest := bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
@@ -288,7 +288,7 @@ func TestKeysAndValuesAtTheirLimits(t *testing.T) {
 func TestConcurrentCloseClosesOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+		db, err := stoat.Open(dbDir, &stoat.Options{FS: memfs.New()})
 		must(t, err)
 		var group sync.WaitGroup
 		for i := range 8 {
@@ -314,7 +314,7 @@ func TestConcurrentCloseClosesOnce(t *testing.T) {
 func TestCloseKeepsWhatWasCommitted(t *testing.T) {
 	t.Parallel()
 	for round := range 10 {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		opts := stoat.Options{FS: disk}
 		db, err := stoat.Open(dbDir, &opts)
 		must(t, err)
@@ -345,7 +345,7 @@ func TestCloseKeepsWhatWasCommitted(t *testing.T) {
 		}
 		must(t, db.Close())
 		group.Wait()
-		opts.FS = disk.Crash(vfs.CrashKeepNone, nil)
+		opts.FS = disk.Crash(memfs.KeepNone, nil)
 		db, err = stoat.Open(dbDir, &opts)
 		must(t, err)
 		must(t, db.View(func(tx *stoat.Txn) error {
@@ -408,7 +408,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 		"MemtableSize": {MemtableSize: 1},
 		"Durability":   {Durability: 7},
 	} {
-		o.FS = vfs.NewMem()
+		o.FS = memfs.New()
 		if _, err := stoat.Open(dbDir, &o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: got %v, want an error that names the field", field, err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A modelRun is one life of one database beside its model. One goroutine
@@ -16,7 +16,7 @@ import (
 // the database has its own goroutines all the same.
 type modelRun struct {
 	opts  stoat.Options
-	fs    *vfs.Mem
+	fs    *memfs.FS
 	clock *testClock
 	still bool // the clock never moves
 	db    *stoat.DB
@@ -87,7 +87,7 @@ func randomShape(seed uint64) modelShape {
 }
 
 func newModelRun(s modelShape) *modelRun {
-	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
+	r := &modelRun{fs: memfs.New(), clock: newTestClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
 	r.work.tally = new(workTally)
 	r.m.Versions = max(s.versions, 1)
 	r.opts = stoat.Options{
@@ -147,7 +147,7 @@ func (r *modelRun) useAfterClose(p *pair) error {
 
 // abandon leaves the database as a dying process would, and goes on with
 // what disk was left.
-func (r *modelRun) abandon(disk *vfs.Mem) error {
+func (r *modelRun) abandon(disk *memfs.FS) error {
 	err := r.settle()
 	for _, p := range r.txns {
 		p.tx.Discard()

@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
 // mutantEnv names the guarantee that a hunting process is to do without.
@@ -203,10 +204,10 @@ func someDamage(images []*bitsImage, seed uint64, n int) error {
 // way, and the first of the tables.
 func someFaults(scenes []*faultScene, seed uint64, n int) error {
 	for _, scene := range scenes {
-		rules := []vfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
+		rules := []faultfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
 		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
 			for nth := range int64(n) {
-				rules = append(rules, vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
+				rules = append(rules, faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
 			}
 		}
 		for _, rule := range rules {

@@ -15,13 +15,14 @@ import (
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const lockName = "LOCK"
 
 // NewMemFS returns a file system in memory, for databases that live as long
 // as the process. Give it as Options.FS.
-func NewMemFS() FS { return vfs.NewVolatile() }
+func NewMemFS() FS { return memfs.NewVolatile() }
 
 // Open opens the database in the directory dir, and makes both if they do not
 // exist. A relative dir is that of the moment: the working directory of the

@@ -9,6 +9,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // valuesApart fills a database, all of it in tables and value files, with keys
@@ -66,7 +68,7 @@ func mustSeeAll(t *testing.T, db *stoat.DB, keys, look int, o stoat.IterOptions)
 func TestValuesStoredApartAreThoseOfTheirKeysHoweverTheyAreReached(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	db := valuesApart(t, vfs.NewMem(), keys)
+	db := valuesApart(t, memfs.New(), keys)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {Prefetch: -1}, {Prefetch: 1000, Reverse: true}} {
 		for _, look := range []int{1, 2, 17, 50} {
 			mustSeeAll(t, db, keys, look, o) // the first time cold, then warm
@@ -78,7 +80,7 @@ func TestValuesStoredApartAreThoseOfTheirKeysHoweverTheyAreReached(t *testing.T)
 func TestPrefetchReadsTheNextValuesTogetherUnlessTheyAreInMemory(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db := valuesApart(t, disk, keys)
 	var asked atomic.Int64
 	disk.Observe(func(op vfs.Op) {
@@ -104,7 +106,7 @@ func TestPrefetchReadsTheNextValuesTogetherUnlessTheyAreInMemory(t *testing.T) {
 func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := valuesApart(t, disk, keys)
 	names, err := disk.List(dbDir)
 	must(t, err)
@@ -138,7 +140,7 @@ func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 
 func TestAScanOfValuesStoredApartAllocatesNothingForAKey(t *testing.T) {
 	const keys = 700
-	db := valuesApart(t, vfs.NewMem(), keys)
+	db := valuesApart(t, memfs.New(), keys)
 	mustSeeAll(t, db, keys, 1, stoat.IterOptions{})
 	must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
@@ -42,7 +42,7 @@ func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
 		for _, m := range []int{0, 3, 4} {
 			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := openOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
 				tx := begin(t, db, stoat.ReadWrite)
@@ -64,7 +64,7 @@ func TestARangeDeletionWithoutAnEndConflictsUpToTheLastKey(t *testing.T) {
 	for _, m := range []int{0, 3, 4} {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, nil)
 			setKeys(t, db, "a b c")
 			var readers []*stoat.Txn

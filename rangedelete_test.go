@@ -10,6 +10,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // keysOf returns the keys that a transaction sees, forward, and demands that
@@ -67,27 +69,27 @@ func deleteRange(t *testing.T, db *stoat.DB, lo, hi string) {
 // tell.
 var moves = []struct {
 	name string
-	move func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB)
+	move func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB)
 }{
-	{"memtable", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) { return disk, db }},
-	{"reopened", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"memtable", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) { return disk, db }},
+	{"reopened", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		must(t, db.Close())
 		return disk, openOn(t, disk, nil)
 	}},
-	{"power cut", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	{"power cut", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
+		crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 		must(t, db.Close())
 		return crashed, openOn(t, crashed, nil)
 	}},
-	{"flushed", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"flushed", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		must(t, db.Checkpoint(t.Context(), fmt.Sprintf("/copies/%d", rand.Uint64())))
 		return disk, db
 	}},
-	{"compacted", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"compacted", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		return disk, db
 	}},
-	{"checkpoint", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"checkpoint", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		must(t, db.Checkpoint(t.Context(), copyDir))
 		must(t, db.Close())
 		copied, err := stoat.Open(copyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
@@ -102,7 +104,7 @@ func TestARangeDeletionHidesOlderKeysWhereverTheyAre(t *testing.T) {
 		for _, after := range moves {
 			t.Run(before.name+" then "+after.name, func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := openOn(t, disk, nil)
 				setKeys(t, db, "a b c d e f")
 				disk, db = before.move(t, disk, db)
@@ -129,7 +131,7 @@ func TestASnapshotBeforeARangeDeletionSeesTheKeys(t *testing.T) {
 	for _, m := range []int{0, 3, 4} {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, nil)
 			setKeys(t, db, "a b c d")
 			first := begin(t, db, stoat.ReadOnly)
@@ -162,7 +164,7 @@ func TestWithinATransactionWhatIsSetAfterARangeDeletionLives(t *testing.T) {
 		for _, m := range moves {
 			t.Run(fmt.Sprintf("%d/%s", size, m.name), func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := openOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
 				must(t, db.Update(func(tx *stoat.Txn) error {
@@ -262,7 +264,7 @@ func TestARangeDeletionWithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	const commits = 1000
 	cost := func(hi []byte) (logged, committed int64) { // of each
-		db := openOn(t, vfs.NewMem(), nil)
+		db := openOn(t, memfs.New(), nil)
 		setKeys(t, db, "a") // the log is there
 		before := db.Stats()
 		for i := range commits {
@@ -284,7 +286,7 @@ func TestARangeDeletionWithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 // names by their bounds.
 func TestARangeDeletionWithoutAnEndTakesFewBytesOfTablesAndTheManifest(t *testing.T) {
 	t.Parallel()
-	faults := vfs.NewFaults(vfs.NewMem())
+	faults := faultfs.New(memfs.New())
 	var edits atomic.Int64 // bytes
 	faults.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
@@ -316,7 +318,7 @@ func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, nil)
 			setKeys(t, db, "a b c "+string(lastKey))
 			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
@@ -336,7 +338,7 @@ func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 
 func TestMergesCutARangeDeletionWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	setAll(t, db, 0, 5000, 100, 1)
 	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -447,7 +449,7 @@ func TestAllVersionsShowNoKeyThatNobodyHasWritten(t *testing.T) {
 
 func TestManyNestedRangeDeletionsOverManyTables(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	const keys = 3000
 	rng := rand.New(rand.NewPCG(3, 4))

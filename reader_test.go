@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // flushKey commits a key and flushes it to a table of its own.
@@ -85,7 +86,7 @@ func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 func TestATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T) {
 	t.Parallel()
 	loaded := &interposer{point: pointLoaded}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, loaded)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, loaded)
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	before, err := db.Begin(ReadOnly)
@@ -144,7 +145,7 @@ func (f *openingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
 // newest. That must stay, too, until the look has ended.
 func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	t.Parallel()
-	disk := &openingFS{FS: vfs.NewMem()}
+	disk := &openingFS{FS: memfs.New()}
 	db := openStillOn(t, disk)
 	db.opts.MemoryBudget = 0 // so that a table is opened when it is first read
 	tx, err := db.Begin(ReadWrite)
@@ -216,7 +217,7 @@ func holdTables(t *testing.T, db *DB) (*readerSlot, []base.FileNum) {
 func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	t.Parallel()
 	between := &interposer{point: pointEdited}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 func TestAStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	t.Parallel()
 	between := &interposer{point: pointStated}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
 	mustOK(t, err)
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
@@ -321,7 +322,7 @@ func TestACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
 func TestValuesExpireBesideACheck(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
-	db := openStillWith(t, &Options{FS: vfs.NewMem(), Clock: clock})
+	db := openStillWith(t, &Options{FS: memfs.New(), Clock: clock})
 	mustOK(t, db.Update(func(tx *Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
@@ -361,7 +362,7 @@ func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T
 // Nobody may open it for writing again, and so delete what it has left.
 func TestCloseDeletesWhatItsLastReadersKept(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := openDriven("/db", &Options{FS: disk}, still{}) // nobody sweeps
 	mustOK(t, err)
 	flushKey(t, db, "key")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // readEverything opens a database and reads all of it, in every way. What it is
@@ -84,7 +86,7 @@ func TestAReadThatFailsIsNeverAnAnswer(t *testing.T) {
 	for _, how := range []stoat.Compression{stoat.CompressionNone, stoat.CompressionSmall} {
 		t.Run(fmt.Sprint("compression ", how), func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := openOn(t, disk, func(o *stoat.Options) { o.Compression = how })
 			setAll(t, db, 0, 60, 100, 1)
 			setAll(t, db, 60, 90, 3000, 2)
@@ -95,7 +97,7 @@ func TestAReadThatFailsIsNeverAnAnswer(t *testing.T) {
 			want := itemsOf(t, db)
 			killed := disk.Clone()
 			must(t, db.Close())
-			for name, rule := range map[string]vfs.Rule{
+			for name, rule := range map[string]faultfs.Rule{
 				"EIO":                           {Err: vfs.ErrIO},
 				"EIO after some bytes":          {Err: vfs.ErrIO, Partial: 24},
 				"the end of the file":           {Err: io.EOF},
@@ -115,14 +117,14 @@ func TestAReadThatFailsIsNeverAnAnswer(t *testing.T) {
 
 // failEachCall returns how many calls there were to fail. With -short it tries each
 // third of them.
-func failEachCall(t *testing.T, name string, rule vfs.Rule, disk *vfs.Mem, want map[string]string) int {
+func failEachCall(t *testing.T, name string, rule faultfs.Rule, disk *memfs.FS, want map[string]string) int {
 	t.Helper()
 	step := int64(1)
 	if testing.Short() {
 		step = 3
 	}
 	for rule.Nth = 1; ; rule.Nth += step {
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		fault := faults.Add(rule)
 		err := readEverything(faults, want)
 		n, op := faults.Failed()
@@ -131,7 +133,7 @@ func failEachCall(t *testing.T, name string, rule vfs.Rule, disk *vfs.Mem, want 
 		case errors.Is(err, errWrong):
 			t.Errorf("%s: %v", what, err)
 		case err == nil, rule.Err == io.EOF: // which also may mean that the file is too short
-		case !errors.Is(err, vfs.ErrInjected), !errors.Is(err, rule.Err):
+		case !errors.Is(err, faultfs.ErrInjected), !errors.Is(err, rule.Err):
 			t.Errorf("%s: %v does not lead to its cause", what, err)
 		}
 		if fault.Fired() == 0 {

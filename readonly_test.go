@@ -13,6 +13,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // contentOf returns every file of the database and its bytes.
@@ -55,7 +57,7 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 
 // mustChangeNothing demands that reading all of a database on a disk leaves
 // every byte as it is, and calls nothing that could change one.
-func mustChangeNothing(t *testing.T, what string, disk *vfs.Mem) map[string]string {
+func mustChangeNothing(t *testing.T, what string, disk *memfs.FS) map[string]string {
 	t.Helper()
 	before := contentOf(t, disk, dbDir)
 	disk.SetHook(func(op vfs.Op) {
@@ -95,8 +97,8 @@ func TestReadOnlyDatabaseChangesNotAByteOfTheDirectory(t *testing.T) {
 	setAll(t, db, 2000, 2300, 600, 7)
 	must(t, db.Sync())
 	killed := clean.Clone()
-	cut := []*vfs.Mem{}
-	for i, kind := range vfs.CrashKinds() {
+	cut := []*memfs.FS{}
+	for i, kind := range memfs.CrashKinds() {
 		cut = append(cut, clean.Crash(kind, rand.New(rand.NewPCG(1, uint64(i)))))
 	}
 	must(t, db.Close())
@@ -116,10 +118,10 @@ func TestReadOnlyDatabaseChangesNotAByteOfTheDirectory(t *testing.T) {
 func TestReadOnlyDatabaseOpensOnAReadOnlyMedium(t *testing.T) {
 	t.Parallel()
 	disk := newCheckedDisk(t)
-	medium := vfs.NewFaults(disk)
+	medium := faultfs.New(disk)
 	for kind := vfs.OpCreate; kind <= vfs.OpClose; kind++ {
 		if kind.Mutates() || kind == vfs.OpOpenReadWrite {
-			medium.Add(vfs.Rule{Op: kind, Forever: true, Err: vfs.ErrReadOnly})
+			medium.Add(faultfs.Rule{Op: kind, Forever: true, Err: vfs.ErrReadOnly})
 		}
 	}
 	if got := readAll(t, medium, dbDir); len(got) != 1410 {
@@ -208,7 +210,7 @@ func TestSyncOfAReadOnlyDatabaseDoesNotVouchForAnUnprovenTail(t *testing.T) {
 
 func TestReadOnlyOpenMakesNoDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk, ReadOnly: true}
 	_, err := stoat.Open(dbDir, opts)
 	wantError(t, "open of nothing", err, fs.ErrNotExist)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // crowdedRoom is how much room nearlyFull leaves, and crowdedLarge the size of a
@@ -121,7 +121,7 @@ func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l roomLog
-		c := &crowded{t: t, disk: vfs.NewMem(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
+		c := &crowded{t: t, disk: memfs.New(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
 		c.disk.SetCapacity(crowdedDisk)
 		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
 		defer func() { must(t, c.db.Close()) }()

@@ -12,12 +12,14 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A crowded is a database on a small disk.
 type crowded struct {
 	t     *testing.T
-	disk  *vfs.Mem
+	disk  *memfs.FS
 	db    *stoat.DB
 	value int // bytes
 	keys  int // that exist, or may
@@ -30,7 +32,7 @@ const crowdedDisk = 24 << 20
 func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowded{t: t, disk: vfs.NewMem(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
+		c := &crowded{t: t, disk: memfs.New(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
 		c.disk.SetCapacity(crowdedDisk)
 		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
 		defer func() { must(t, c.db.Close()) }()
@@ -177,7 +179,7 @@ func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.
 
 func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openOn(t, disk, nil)
 	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	if s := db.Stats(); s.DiskReserve > 1<<20 || s.DiskLow {
@@ -189,7 +191,7 @@ func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
 // What is in memory is still to be flushed, and that takes space.
 func TestMoreOfTheDiskIsKeptForWhatIsInMemory(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	db := openOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	before := db.Stats()
 	for i := range 40 {
@@ -269,8 +271,8 @@ func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		faults := vfs.NewFaults(disk)
+		disk := memfs.New()
+		faults := faultfs.New(disk)
 		var l roomLog
 		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
 		must(t, err)
@@ -288,7 +290,7 @@ func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 			must(t, set(100)) // more than is left in the log in idleness
 		}
 		for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
-			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
+			faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
 		}
 		disk.SetCapacity(disk.UsedBytes() + 64<<10)
 		time.Sleep(10 * time.Second)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // patterned returns a reader of n bytes that depend on where they are.
@@ -76,7 +78,7 @@ func checkStream(t *testing.T, tx *stoat.Txn, key string, n int64) {
 func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *testing.T) {
 	t.Parallel()
 	sizes := map[string]int64{"a": 0, "b": 1, "c": 100, "d": 100_000, "e": 5<<20 + 17}
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk}
 	db, err := stoat.Open(dbDir, opts)
 	if err != nil {
@@ -95,7 +97,7 @@ func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *
 	}); err != nil {
 		t.Fatal(err)
 	}
-	crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *
 
 func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +169,8 @@ func (r panickingReader) Read([]byte) (int, error) { panic(r.with) }
 
 func TestAReaderThatPanicsLeavesNoFile(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
-	faults := vfs.NewFaults(fs)
+	fs := memfs.New()
+	faults := faultfs.New(fs)
 	var open atomic.Int64 // value files
 	faults.Observe(func(op vfs.Op) {
 		switch {
@@ -224,7 +226,7 @@ func TestAnEndlessReaderIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 4 << 20} { // before it has a file, and after that
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			fs := vfs.NewMem()
+			fs := memfs.New()
 			db := openOn(t, fs, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			set := func(r io.Reader) error {
@@ -258,7 +260,7 @@ func (r endingReader) Read([]byte) (int, error) {
 
 func TestAReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db := openOn(t, fs, nil)
 	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
 		for what, end := range map[string]func(*stoat.Txn){
@@ -311,7 +313,7 @@ func TestAReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 // Who has closed a database must not delete files of those who opened it after.
 func TestWhatWasStreamedIsNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db := openOn(t, fs, nil)
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -36,7 +37,7 @@ func TestStress(t *testing.T) {
 	var memory []uint64
 	goroutines := runtime.NumGoroutine()
 	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
-		opts.FS = vfs.NewMem()
+		opts.FS = memfs.New()
 		if err := s.live(&opts, life); err != nil {
 			t.Fatalf("seed %d, life %d: %v", seed, life, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The syncs of the log hang, and so do a commit, which waits for one, and a Sync
@@ -14,7 +15,7 @@ import (
 func TestASyncThatWaitsForOthersEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
 		must(t, err)
 		must(t, db.Update(setOne))

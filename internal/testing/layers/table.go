@@ -41,7 +41,10 @@ var Stoat = Shape{
 		"internal/rangedel":          2,
 		"internal/record":            2,
 		"internal/residency":         2,
+		"internal/testing/vfstest":   2,
 		"internal/txn":               2,
+		"vfs/faultfs":                2,
+		"vfs/memfs":                  2,
 
 		"internal/log":      3,
 		"internal/manifest": 3,
@@ -76,6 +79,7 @@ var Stoat = Shape{
 		"internal/testing/model",
 		"internal/testing/noise",
 		"internal/testing/script",
+		"internal/testing/vfstest",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can

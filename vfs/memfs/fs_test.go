@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"encoding/binary"
@@ -10,16 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
-func TestCloneIsIndependent(t *testing.T) {
+func TestClone_IsIndependent(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
 		type pair struct {
-			clone *Mem
+			clone *FS
 			want  map[string]string
-			// unsynced and durable are what a crash of the clone starts from.
+			// unsynced is the number of unsynced operations, durable the durable image.
 			unsynced int
 			durable  map[string]string
 		}
@@ -28,12 +31,12 @@ func TestCloneIsIndependent(t *testing.T) {
 			for range 5 {
 				w.step()
 			}
-			c := w.mem.Clone()
-			pairs = append(pairs, pair{c, dump(t, w.mem), len(w.mem.Unsynced()),
-				dump(t, w.mem.Crash(CrashKeepNone, rng))})
+			c := w.disk.Clone()
+			pairs = append(pairs, pair{c, dump(t, w.disk), len(w.disk.Unsynced()),
+				dump(t, w.disk.Crash(KeepNone, rng))})
 			if rng.IntN(3) == 0 {
-				// A clone that changes must not show in its source or siblings.
-				scribble(t, w.mem.Clone(), rng)
+				// Changes of a clone must not appear on its source or other clones.
+				scribble(t, w.disk.Clone(), rng)
 			}
 		}
 		for _, p := range pairs {
@@ -41,45 +44,45 @@ func TestCloneIsIndependent(t *testing.T) {
 			if got := len(p.clone.Unsynced()); got != p.unsynced {
 				t.Fatalf("the clone has %d unsynced operations, want %d", got, p.unsynced)
 			}
-			wantSameDisk(t, dump(t, p.clone.Crash(CrashKeepNone, rng)), p.durable)
+			wantSameDisk(t, dump(t, p.clone.Crash(KeepNone, rng)), p.durable)
 			scribble(t, p.clone, rng)
 		}
 		for i, p := range pairs {
 			if i%7 == 0 {
-				wantSameDisk(t, dump(t, p.clone.Crash(CrashKeepNone, rng)), p.durable)
+				wantSameDisk(t, dump(t, p.clone.Crash(KeepNone, rng)), p.durable)
 			}
 		}
 	})
 }
 
-func TestClonedJournalsGrowApart(t *testing.T) {
+func TestClone_JournalsGrowApart(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	f := create(t, m, "/a", "")
 	must(t, m.SyncDir("/"))
 	for i := range 5 {
-		// Five entries, so that the next one fits behind them in place.
+		// Five entries leave spare capacity for the next append.
 		write(t, f, int64(i)*4096, "common")
 		closeFile(t, create(t, m, fmt.Sprint("/common", i), ""))
 	}
 	c := m.Clone()
 	write(t, f, 0, "source")
-	g, err := c.OpenReadWrite("/a", CatLog)
+	g, err := c.OpenReadWrite("/a", vfs.CatLog)
 	must(t, err)
 	write(t, g, 0, "cloned")
 	closeFile(t, create(t, m, "/m", ""))
 	closeFile(t, create(t, c, "/c", ""))
 	rng := testRand(1)
-	if got := fileContents(t, m.Crash(CrashKeepAll, rng), "/a")[:6]; got != "source" {
+	if got := fileContents(t, m.Crash(KeepAll, rng), "/a")[:6]; got != "source" {
 		t.Fatalf("source: got %q", got)
 	}
-	if got := fileContents(t, c.Crash(CrashKeepAll, rng), "/a")[:6]; got != "cloned" {
+	if got := fileContents(t, c.Crash(KeepAll, rng), "/a")[:6]; got != "cloned" {
 		t.Fatalf("clone: got %q", got)
 	}
 	if got := fileContents(t, c.CrashKeeping(func(i int) bool { return true }), "/a")[:6]; got != "cloned" {
 		t.Fatalf("journal of the clone: got %q", got)
 	}
-	for name, disk := range map[string]*Mem{"m": m, "c": c} {
+	for name, disk := range map[string]*FS{"m": m, "c": c} {
 		names, err := disk.CrashKeeping(func(int) bool { return true }).List("/")
 		must(t, err)
 		want := []string{"a", "common0", "common1", "common2", "common3", "common4", name}
@@ -90,9 +93,9 @@ func TestClonedJournalsGrowApart(t *testing.T) {
 	}
 }
 
-func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
+func TestClone_HasNoLocksAndHandles(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	held, err := m.Lock("/LOCK")
 	must(t, err)
 	defer closeFile(t, held)
@@ -100,25 +103,25 @@ func TestCloneKnowsNothingOfLocksAndHandles(t *testing.T) {
 	again, err := c.Lock("/LOCK")
 	must(t, err)
 	closeFile(t, again)
-	after, err := m.Crash(CrashKeepAll, testRand(1)).Lock("/LOCK")
+	after, err := m.Crash(KeepAll, testRand(1)).Lock("/LOCK")
 	must(t, err)
 	closeFile(t, after)
 	_, err = m.Lock("/LOCK")
-	wantIs(t, err, ErrLocked)
+	wantIs(t, err, vfs.ErrLocked)
 }
 
-// TestCloneWhileWritersRun takes clones and crashes while goroutines append
-// numbered records and sync them. What was synced before the clone must be in
-// every crash state, and what is there must be a prefix without holes.
-func TestCloneWhileWritersRun(t *testing.T) {
+// TestClone_WhileWritersRun makes clones and crashes while goroutines append and sync
+// numbered records. Every crash state must have the records that were synced before the
+// clone, and must have a prefix of the records without holes.
+func TestClone_WhileWritersRun(t *testing.T) {
 	t.Parallel()
 	const writers, records = 4, 300
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/db"))
 	var acked [writers]atomic.Int64
 	var wg sync.WaitGroup
 	for w := range writers {
-		f, err := m.Create(fmt.Sprintf("/db/%d", w), CatLog)
+		f, err := m.Create(fmt.Sprintf("/db/%d", w), vfs.CatLog)
 		must(t, err)
 		must(t, m.SyncDir("/db"))
 		wg.Go(func() {
@@ -135,7 +138,7 @@ func TestCloneWhileWritersRun(t *testing.T) {
 				}
 				acked[w].Store(i + 1)
 				name := fmt.Sprintf("/db/tmp%d-%d", w, i)
-				if g, err := m.Create(name, CatTemp); err != nil {
+				if g, err := m.Create(name, vfs.CatTemp); err != nil {
 					t.Error(err)
 				} else {
 					_ = g.Close()
@@ -171,7 +174,7 @@ func TestCloneWhileWritersRun(t *testing.T) {
 					t.Fatalf("writer %d: record %d of the clone is %d", w, i, got)
 				}
 			}
-			after := fileContents(t, c.Crash(CrashKeepNone, rng), name)
+			after := fileContents(t, c.Crash(KeepNone, rng), name)
 			if int64(len(after)) < before[w]*8 {
 				t.Fatalf("writer %d: %d records survived, %d were synced", w, len(after)/8, before[w])
 			}
@@ -180,22 +183,22 @@ func TestCloneWhileWritersRun(t *testing.T) {
 	}
 }
 
-func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
+func TestHook_RunsBeforeEachOperation(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	var seen []string
-	m.SetHook(func(op Op) {
+	m.SetHook(func(op vfs.Op) {
 		seen = append(seen, op.String())
 		// The disk is not locked, and the operation has not happened.
 		c := m.Clone()
-		if op.Kind == OpCreate {
+		if op.Kind == vfs.OpCreate {
 			if _, err := c.Stat(op.Path); err == nil {
 				t.Errorf("%s: the file is there already", op)
 			}
 		}
 	})
 	must(t, m.MkdirAll("/db"))
-	f, err := m.Create("/db/a", CatTable)
+	f, err := m.Create("/db/a", vfs.CatTable)
 	must(t, err)
 	write(t, f, 10, "12345")
 	must(t, f.Truncate(12))
@@ -224,26 +227,26 @@ func TestHookSeesEachBoundaryBeforeItHappens(t *testing.T) {
 	}
 }
 
-func TestCapacityIsEnforced(t *testing.T) {
+func TestCapacity_IsEnforced(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
-	m.SetCapacity(10 * memPage)
+	m := New()
+	m.SetCapacity(10 * pageSize)
 	f := create(t, m, "/a", "")
-	n, err := f.WriteAt(make([]byte, 12*memPage), 100)
-	wantIs(t, err, ErrNoSpace)
-	if n != 10*memPage-100 {
-		t.Fatalf("wrote %d bytes before the disk was full, want %d", n, 10*memPage-100)
+	n, err := f.WriteAt(make([]byte, 12*pageSize), 100)
+	wantIs(t, err, vfs.ErrNoSpace)
+	if n != 10*pageSize-100 {
+		t.Fatalf("wrote %d bytes before the disk was full, want %d", n, 10*pageSize-100)
 	}
 	if free, err := m.Free("/"); err != nil || free != 0 {
 		t.Fatalf("got %d free, %v", free, err)
 	}
 	write(t, f, 0, "what is allocated can be written")
-	must(t, f.Truncate(20*memPage)) // a hole takes no space
-	_, err = f.WriteAt([]byte("x"), 15*memPage)
-	wantIs(t, err, ErrNoSpace)
-	wantIs(t, reserve(f, 9*memPage, 2*memPage), ErrNoSpace)
-	must(t, f.Truncate(9*memPage))
-	must(t, reserve(f, 9*memPage, memPage))
+	must(t, f.Truncate(20*pageSize)) // a hole takes no space
+	_, err = f.WriteAt([]byte("x"), 15*pageSize)
+	wantIs(t, err, vfs.ErrNoSpace)
+	wantIs(t, reserve(f, 9*pageSize, 2*pageSize), vfs.ErrNoSpace)
+	must(t, f.Truncate(9*pageSize))
+	must(t, reserve(f, 9*pageSize, pageSize))
 	must(t, m.Remove("/a"))
 	if free, err := m.Free("/"); err != nil || free != 0 {
 		t.Fatalf("an open file gave its space back: %d free, %v", free, err)
@@ -260,7 +263,7 @@ func TestCapacityIsEnforced(t *testing.T) {
 	}
 }
 
-func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
+func TestUsedBytes_AreEqualAfterCloneAndCrash(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -272,75 +275,74 @@ func TestSpaceIsCountedAlikeAfterCloneAndCrash(t *testing.T) {
 			closeFile(t, f)
 		}
 		for _, dir := range w.dirs {
-			must(t, w.mem.SyncDir(dir))
+			must(t, w.disk.SyncDir(dir))
 		}
-		// A file that was removed takes no space, although a crash may bring it
-		// back.
-		closeFile(t, create(t, w.mem, "/removed", "contents"))
-		must(t, w.mem.SyncDir("/"))
-		must(t, w.mem.Remove("/removed"))
-		used := w.mem.UsedBytes()
-		if got := w.mem.Clone().UsedBytes(); got != used {
+		// A removed file takes no space, although a crash may bring it back.
+		closeFile(t, create(t, w.disk, "/removed", "contents"))
+		must(t, w.disk.SyncDir("/"))
+		must(t, w.disk.Remove("/removed"))
+		used := w.disk.UsedBytes()
+		if got := w.disk.Clone().UsedBytes(); got != used {
 			t.Errorf("the clone uses %d bytes, its source %d", got, used)
 		}
-		must(t, w.mem.SyncDir("/"))
-		if got := w.mem.Crash(CrashMixed, rng).UsedBytes(); got != used {
+		must(t, w.disk.SyncDir("/"))
+		if got := w.disk.Crash(Mixed, rng).UsedBytes(); got != used {
 			t.Errorf("after the crash %d bytes are used, before %d", got, used)
 		}
-		for name, contents := range dump(t, w.mem) {
+		for name, contents := range dump(t, w.disk) {
 			if contents != "directory" {
-				must(t, w.mem.Remove(name))
+				must(t, w.disk.Remove(name))
 			}
 		}
-		if used := w.mem.UsedBytes(); used != 0 {
+		if used := w.disk.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are in use on an empty disk", used)
 		}
 	})
 }
 
-func TestWhereNothingIsReservedFilesOnlyGrow(t *testing.T) {
+func TestPreallocate_OnlyGrowsWithoutReservation(t *testing.T) {
 	t.Parallel()
-	only := NewMem()
+	only := New()
 	only.SetReserves(false)
-	ruled := NewFaults(NewMem())
-	ruled.Add(Rule{Op: OpPreallocate, Forever: true, Err: ErrUnsupported})
-	for what, fs := range map[string]FS{"a disk": only, "its clone": only.Clone(), "what a crash leaves of it": only.Crash(CrashKeepNone, nil), "a rule": ruled} {
+	ruled := faultfs.New(New())
+	ruled.Add(faultfs.Rule{Op: vfs.OpPreallocate, Forever: true, Err: vfs.ErrUnsupported})
+	for what, fs := range map[string]vfs.FS{"a disk": only, "its clone": only.Clone(), "what a crash leaves of it": only.Crash(KeepNone, nil), "a rule": ruled} {
 		f := create(t, fs, "/a", "x")
-		for _, n := range []int64{3 * memPage, memPage} {
+		for _, n := range []int64{3 * pageSize, pageSize} {
 			if reserved, err := f.Preallocate(0, n); reserved || err != nil {
 				t.Fatalf("%s: reserved %v, %v", what, reserved, err)
 			}
 		}
-		if info, err := fs.Stat("/a"); err != nil || info.Size != 3*memPage || info.Allocated != memPage {
+		if info, err := fs.Stat("/a"); err != nil || info.Size != 3*pageSize || info.Allocated != pageSize {
 			t.Errorf("%s: %+v, %v", what, info, err)
 		}
 		closeFile(t, f)
 	}
-	f := create(t, NewMem(), "/a", "x")
+	f := create(t, New(), "/a", "x")
 	defer closeFile(t, f)
-	if reserved, err := f.Preallocate(0, memPage); !reserved || err != nil {
+	if reserved, err := f.Preallocate(0, pageSize); !reserved || err != nil {
 		t.Errorf("a new disk: reserved %v, %v", reserved, err)
 	}
 }
 
-func TestWildOffsetIsAnError(t *testing.T) {
+func TestWriteAt_HugeOffsetIsAnError(t *testing.T) {
 	t.Parallel()
-	f := create(t, NewMem(), "/a", "x")
+	f := create(t, New(), "/a", "x")
 	_, err := f.WriteAt([]byte("y"), 1<<60)
-	wantIs(t, err, ErrNoSpace)
-	wantIs(t, f.Truncate(1<<60), ErrNoSpace)
-	wantIs(t, reserve(f, 1<<60, 1), ErrNoSpace)
+	wantIs(t, err, vfs.ErrNoSpace)
+	wantIs(t, f.Truncate(1<<60), vfs.ErrNoSpace)
+	wantIs(t, reserve(f, 1<<60, 1), vfs.ErrNoSpace)
 	wantContents(t, contents(t, f), "x")
 }
 
-func TestVolatileDiskKeepsNoJournal(t *testing.T) {
+func TestVolatile_KeepsNoJournal(t *testing.T) {
 	t.Parallel()
 	m := NewVolatile()
 	f := create(t, m, "/a", "never synced")
 	if ops := m.Unsynced(); len(ops) != 0 {
 		t.Fatalf("got %d journaled operations", len(ops))
 	}
-	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/a"), "never synced")
+	wantContents(t, fileContents(t, m.Crash(KeepNone, testRand(1)), "/a"), "never synced")
 	must(t, m.Remove("/a"))
 	if _, err := m.Clone().Stat("/a"); err == nil {
 		t.Fatal("the clone has a file that was removed")
@@ -352,9 +354,9 @@ func TestVolatileDiskKeepsNoJournal(t *testing.T) {
 	}
 }
 
-func TestRemovedFilesAreForgotten(t *testing.T) {
+func TestRemove_DeletesTheInode(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	for i := range 100 {
 		name := fmt.Sprint("/", i)
 		closeFile(t, create(t, m, name, "x"))
@@ -367,20 +369,20 @@ func TestRemovedFilesAreForgotten(t *testing.T) {
 	}
 }
 
-func TestMappingsShareTheStorage(t *testing.T) {
+func TestMap_SharesTheStorage(t *testing.T) {
 	t.Parallel()
 	m := NewVolatile()
 	f := create(t, m, "/a", strings.Repeat("x", 1<<20))
-	first := f.(*memFile).ino.mapLocked(1 << 20)
-	second := f.(*memFile).ino.mapLocked(1000)
+	first := f.(*file).ino.mapLocked(1 << 20)
+	second := f.(*file).ino.mapLocked(1000)
 	if &first[0] != &second[0] {
 		t.Fatal("the second mapping copied the file")
 	}
-	if p := f.(*memFile).ino.live.peek(0, 5); &p[0] != &first[5*memPage] {
+	if p := f.(*file).ino.live.peek(0, 5); &p[0] != &first[5*pageSize] {
 		t.Fatal("the mapping is a copy beside the storage")
 	}
-	// A clone may write what the source has mapped, without showing there.
-	g, err := m.Clone().OpenReadWrite("/a", CatTable)
+	// A write to a clone must not appear in a mapping of the source.
+	g, err := m.Clone().OpenReadWrite("/a", vfs.CatTable)
 	must(t, err)
 	write(t, g, 0, "clone")
 	if first[0] != 'x' {
@@ -388,14 +390,14 @@ func TestMappingsShareTheStorage(t *testing.T) {
 	}
 }
 
-func BenchmarkMemClone(b *testing.B) {
+func BenchmarkClone(b *testing.B) {
 	for _, size := range []int64{1 << 20, 64 << 20} {
 		b.Run(fmt.Sprintf("20 files of %d MiB", size>>20), func(b *testing.B) {
-			m := NewMem()
-			var f File
+			m := New()
+			var f vfs.File
 			for i := range 20 {
 				var err error
-				if f, err = m.Create(fmt.Sprint("/", i), CatTable); err != nil {
+				if f, err = m.Create(fmt.Sprint("/", i), vfs.CatTable); err != nil {
 					b.Fatal(err)
 				}
 				buf := make([]byte, 1<<20)
@@ -421,9 +423,9 @@ func BenchmarkMemClone(b *testing.B) {
 	}
 }
 
-func BenchmarkMemReadAt(b *testing.B) {
+func BenchmarkReadAt(b *testing.B) {
 	m := NewVolatile()
-	f, err := m.Create("/a", CatTable)
+	f, err := m.Create("/a", vfs.CatTable)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -439,14 +441,14 @@ func BenchmarkMemReadAt(b *testing.B) {
 	}
 }
 
-// BenchmarkMemCrash makes crash states of a disk of 1.25 GiB with 100 unsynced
-// writes of 4 KiB.
-func BenchmarkMemCrash(b *testing.B) {
-	m := NewMem()
-	var files []File
+// BenchmarkCrash makes crash states of a disk of 1.25 GiB with 100 unsynced writes of
+// 4 KiB.
+func BenchmarkCrash(b *testing.B) {
+	m := New()
+	var files []vfs.File
 	buf := make([]byte, 1<<20)
 	for i := range 20 {
-		f, err := m.Create(fmt.Sprint("/", i), CatTable)
+		f, err := m.Create(fmt.Sprint("/", i), vfs.CatTable)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -469,7 +471,7 @@ func BenchmarkMemCrash(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for _, kind := range []CrashKind{CrashKeepNone, CrashKeepAll, CrashTorn, CrashMixed} {
+	for _, kind := range []CrashKind{KeepNone, KeepAll, Torn, Mixed} {
 		b.Run(kind.String(), func(b *testing.B) {
 			for b.Loop() {
 				m.Crash(kind, rng)

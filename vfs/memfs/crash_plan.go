@@ -1,30 +1,34 @@
-package vfs
+package memfs
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
 
-// sectorSize is what a device writes whole or not at all.
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// sectorSize is the number of bytes that a device writes completely or not at all.
 const sectorSize = 512
 
-// A crashPlan decides what a crash keeps.
+// A crashPlan decides which unsynced operations a crash keeps.
 type crashPlan struct {
 	file  func(ino *inode) fileFate
 	entry func(op dirOp) entryFate
 }
 
-// A fileFate says what happens to the unsynced operations of one file.
+// A fileFate decides what happens to the unsynced operations of one file.
 type fileFate struct {
-	// data says what of the data of the i-th operation is kept.
+	// data decides about the data of the i-th operation.
 	data func(i int) dataFate
-	// sector decides for the sectors of operations of which some are kept.
+	// sector decides about one sector of the i-th operation, if its data is torn.
 	sector func(i int, sector int64) bool
-	// size says whether the length that the i-th operation left is kept.
+	// size decides whether the length after the i-th operation is kept.
 	size func(i int) bool
-	// fill is what new blocks hold where no data was kept.
+	// fill is the content of new blocks without kept data.
 	fill fill
-	// shorten cuts a file that grew at a sector of what was added.
+	// shorten truncates a file that grew at a sector of the new part.
 	shorten bool
-	// all and none say that everything is kept or lost, to which there is a
-	// shorter way than through each operation.
+	// all and none report that every operation is kept or lost. crashFile then need not
+	// process the operations.
 	all, none bool
 }
 
@@ -50,14 +54,14 @@ type entryFate uint8
 const (
 	entryLost entryFate = iota
 	entryKept
-	// entryDoubled is a rename that left the old name besides.
+	// entryDoubled keeps a rename and its old name.
 	entryDoubled
 )
 
 func randomFill(rng *rand.Rand) fill { return fill(rng.IntN(int(fillCount))) }
 
-// chance returns a coin of a random bias, so that states near "nearly all"
-// and "nearly none" are as common as those in the middle.
+// chance returns a coin with a random bias. States that keep nearly all or nearly no
+// operations are then as common as those that keep half.
 func chance(rng *rand.Rand) func() bool {
 	p := rng.Float64()
 	return func() bool { return rng.Float64() < p }
@@ -82,7 +86,7 @@ func loseFile(*inode) fileFate {
 func keepEntry(dirOp) entryFate { return entryKept }
 func loseEntry(dirOp) entryFate { return entryLost }
 
-// wholeOps keeps the operations that keep names, each as a whole.
+// wholeOps returns a plan that keeps the complete operations for which keep returns true.
 func wholeOps(keep func(seq uint64) bool, fill fill) crashPlan {
 	return crashPlan{
 		file: func(ino *inode) fileFate {
@@ -106,47 +110,47 @@ func wholeOps(keep func(seq uint64) bool, fill fill) crashPlan {
 	}
 }
 
-// planCrash makes the choices of a kind that concern the whole disk, and
-// returns a plan that makes the rest.
-func planCrash(kind CrashKind, m *Mem, rng *rand.Rand) crashPlan {
+// planCrash makes the random choices of a kind for the whole disk. The returned plan
+// makes those for single files and operations.
+func planCrash(kind CrashKind, m *FS, rng *rand.Rand) crashPlan {
 	all := crashPlan{file: keepFile, entry: keepEntry}
 	files := func(f func(ino *inode) fileFate) crashPlan { return crashPlan{f, keepEntry} }
 	entries := func(f func(op dirOp) entryFate) crashPlan { return crashPlan{keepFile, f} }
 	switch kind {
-	case CrashKeepNone:
+	case KeepNone:
 		return crashPlan{loseFile, loseEntry}
-	case CrashPrefix, CrashSuffix, CrashSubset, CrashLoseOne, CrashKeepOne:
+	case Prefix, Suffix, Subset, LoseOne, KeepOne:
 		return planOps(kind, m.journalLocked(), rng)
-	case CrashTorn, CrashTornLast, CrashHole, CrashSizeBeforeData, CrashDataBeforeSize,
-		CrashZeroTail, CrashGarbageTail, CrashStaleTail, CrashShortTail:
+	case Torn, TornLast, Hole, SizeBeforeData, DataBeforeSize,
+		ZeroTail, GarbageTail, StaleTail, ShortTail:
 		return files(func(ino *inode) fileFate { return planFile(kind, ino, rng) })
-	case CrashNamesOnly:
+	case NamesOnly:
 		return crashPlan{loseFile, keepEntry}
-	case CrashContentsOnly:
+	case ContentsOnly:
 		return crashPlan{keepFile, loseEntry}
-	case CrashNamesSubset:
+	case NamesSubset:
 		coin := chance(rng)
 		return entries(func(dirOp) entryFate { return entryIf(coin()) })
-	case CrashNamesPrefix:
+	case NamesPrefix:
 		return entries(planDirPrefixes(m, rng))
-	case CrashCreatesLost:
+	case CreatesLost:
 		return entries(func(op dirOp) entryFate {
-			return entryIf(op.kind != OpCreate && op.kind != OpMkdir && op.kind != OpLink)
+			return entryIf(op.kind != vfs.OpCreate && op.kind != vfs.OpMkdir && op.kind != vfs.OpLink)
 		})
-	case CrashRenamesLost:
-		return entries(func(op dirOp) entryFate { return entryIf(op.kind != OpRename) })
-	case CrashRenamesDoubled:
+	case RenamesLost:
+		return entries(func(op dirOp) entryFate { return entryIf(op.kind != vfs.OpRename) })
+	case RenamesDoubled:
 		return entries(func(op dirOp) entryFate {
-			if op.kind == OpRename {
+			if op.kind == vfs.OpRename {
 				return entryDoubled
 			}
 			return entryKept
 		})
-	case CrashRemovalsLost:
-		return entries(func(op dirOp) entryFate { return entryIf(op.kind != OpRemove) })
-	case CrashOneFileLost, CrashOneFileKept, CrashCategoryLost:
+	case RemovalsLost:
+		return entries(func(op dirOp) entryFate { return entryIf(op.kind != vfs.OpRemove) })
+	case OneFileLost, OneFileKept, CategoryLost:
 		return files(planSome(kind, m, rng))
-	case CrashMixed:
+	case Mixed:
 		return planMixed(m, rng)
 	}
 	return all
@@ -159,30 +163,29 @@ func entryIf(kept bool) entryFate {
 	return entryLost
 }
 
-// planOps plans the kinds that keep or lose whole operations of all files
-// and directories.
+// planOps plans the kinds that keep or lose complete operations.
 func planOps(kind CrashKind, journal []journaled, rng *rand.Rand) crashPlan {
 	kept := make(map[uint64]bool, len(journal))
 	point := rng.IntN(len(journal) + 1)
 	coin := chance(rng)
 	for i, j := range journal {
 		switch kind {
-		case CrashPrefix:
+		case Prefix:
 			kept[j.seq] = i < point
-		case CrashSuffix:
+		case Suffix:
 			kept[j.seq] = i >= point
-		case CrashSubset:
+		case Subset:
 			kept[j.seq] = coin()
-		case CrashLoseOne:
+		case LoseOne:
 			kept[j.seq] = i != point
-		case CrashKeepOne:
+		case KeepOne:
 			kept[j.seq] = i == point
 		}
 	}
 	return wholeOps(func(seq uint64) bool { return kept[seq] }, randomFill(rng))
 }
 
-// planFile plans the kinds that treat each file alike.
+// planFile plans the kinds that treat every file in the same way.
 func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 	fate := keepFile(ino)
 	if len(ino.journal) == 0 {
@@ -191,13 +194,13 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 	fate.all = false
 	torn := func(int) dataFate { return dataTorn }
 	switch kind {
-	case CrashTorn:
+	case Torn:
 		coin, sizes := chance(rng), chance(rng)
 		fate.data = torn
 		fate.sector = func(int, int64) bool { return coin() }
 		fate.size = func(int) bool { return sizes() }
 		fate.fill = randomFill(rng)
-	case CrashTornLast:
+	case TornLast:
 		coin, last := chance(rng), ino.lastWrite()
 		fate.data = func(i int) dataFate {
 			if i == last {
@@ -207,27 +210,27 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 		}
 		fate.sector = func(int, int64) bool { return coin() }
 		fate.fill = randomFill(rng)
-	case CrashHole:
+	case Hole:
 		from, to := ino.dirtySectors()
 		a := from + rng.Int64N(to-from+1)
 		b := a + rng.Int64N(to-a+1)
 		fate.data = torn
 		fate.sector = func(_ int, s int64) bool { return s < a || s >= b }
 		fate.fill = randomFill(rng)
-	case CrashSizeBeforeData:
+	case SizeBeforeData:
 		fate.data = func(int) dataFate { return dataLost }
 		fate.fill = randomFill(rng)
-	case CrashDataBeforeSize:
+	case DataBeforeSize:
 		fate.size = func(int) bool { return false }
-	case CrashZeroTail, CrashGarbageTail, CrashStaleTail:
+	case ZeroTail, GarbageTail, StaleTail:
 		from, to := ino.dirtySectors()
 		end := from + rng.Int64N(to-from+1)
 		fate.data = torn
 		fate.sector = func(_ int, s int64) bool { return s < end }
 		fate.fill = map[CrashKind]fill{
-			CrashZeroTail: fillZeros, CrashGarbageTail: fillGarbage, CrashStaleTail: fillStale,
+			ZeroTail: fillZeros, GarbageTail: fillGarbage, StaleTail: fillStale,
 		}[kind]
-	case CrashShortTail:
+	case ShortTail:
 		fate.shorten = true
 	}
 	return fate
@@ -236,19 +239,19 @@ func planFile(kind CrashKind, ino *inode, rng *rand.Rand) fileFate {
 // lastWrite returns the index of the last write in the journal, or -1.
 func (ino *inode) lastWrite() int {
 	for i := len(ino.journal) - 1; i >= 0; i-- {
-		if ino.journal[i].kind == OpWrite {
+		if ino.journal[i].kind == vfs.OpWrite {
 			return i
 		}
 	}
 	return -1
 }
 
-// dirtySectors returns the sectors from the first to behind the last that
-// the writes of the journal touch.
+// dirtySectors returns the range of sectors [from, to) that contains all writes of the
+// journal.
 func (ino *inode) dirtySectors() (from, to int64) {
 	from = -1
 	for _, op := range ino.journal {
-		if op.kind != OpWrite {
+		if op.kind != vfs.OpWrite {
 			continue
 		}
 		first, end := op.sectors()
@@ -260,14 +263,13 @@ func (ino *inode) dirtySectors() (from, to int64) {
 	return max(from, 0), to
 }
 
-// sectors returns the first sector that the operation touches and the one
-// behind the last.
+// sectors returns the range of sectors [first, end) of the operation.
 func (op fileOp) sectors() (first, end int64) {
 	return op.off / sectorSize, (op.off + op.n + sectorSize - 1) / sectorSize
 }
 
-// planDirPrefixes keeps each directory's changes up to a point of its own.
-func planDirPrefixes(m *Mem, rng *rand.Rand) func(op dirOp) entryFate {
+// planDirPrefixes keeps the changes of each directory up to a point of its own.
+func planDirPrefixes(m *FS, rng *rand.Rand) func(op dirOp) entryFate {
 	kept := map[uint64]bool{}
 	for _, ino := range m.sortedLocked() {
 		if ino.dir == nil {
@@ -281,9 +283,8 @@ func planDirPrefixes(m *Mem, rng *rand.Rand) func(op dirOp) entryFate {
 	return func(op dirOp) entryFate { return entryIf(kept[op.seq]) }
 }
 
-// planSome plans the kinds that single out a file or a category with
-// something to lose.
-func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate {
+// planSome plans the kinds that choose one file or category with unsynced changes.
+func planSome(kind CrashKind, m *FS, rng *rand.Rand) func(ino *inode) fileFate {
 	var dirty []*inode
 	for _, ino := range m.sortedLocked() {
 		if len(ino.journal) > 0 {
@@ -297,9 +298,9 @@ func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate 
 	return func(ino *inode) fileFate {
 		var keep bool
 		switch kind {
-		case CrashOneFileLost:
+		case OneFileLost:
 			keep = ino != chosen
-		case CrashOneFileKept:
+		case OneFileKept:
 			keep = ino == chosen
 		default:
 			keep = ino.cat != chosen.cat
@@ -311,13 +312,13 @@ func planSome(kind CrashKind, m *Mem, rng *rand.Rand) func(ino *inode) fileFate 
 	}
 }
 
-// planMixed draws a way for each file and for each change of a directory.
-func planMixed(m *Mem, rng *rand.Rand) crashPlan {
+// planMixed plans a random way for each file and each change of a directory.
+func planMixed(m *FS, rng *rand.Rand) crashPlan {
 	ways := []CrashKind{
-		CrashTorn, CrashTornLast, CrashHole, CrashSizeBeforeData, CrashDataBeforeSize,
-		CrashZeroTail, CrashGarbageTail, CrashStaleTail, CrashShortTail,
+		Torn, TornLast, Hole, SizeBeforeData, DataBeforeSize,
+		ZeroTail, GarbageTail, StaleTail, ShortTail,
 	}
-	subset := planOps(CrashSubset, m.journalLocked(), rng)
+	subset := planOps(Subset, m.journalLocked(), rng)
 	coin := chance(rng)
 	return crashPlan{
 		file: func(ino *inode) fileFate {
@@ -333,7 +334,7 @@ func planMixed(m *Mem, rng *rand.Rand) crashPlan {
 			}
 		},
 		entry: func(op dirOp) entryFate {
-			if op.kind == OpRename && rng.IntN(4) == 0 {
+			if op.kind == vfs.OpRename && rng.IntN(4) == 0 {
 				return entryDoubled
 			}
 			return entryIf(coin())

@@ -1,4 +1,4 @@
-package vfs
+package vfstest
 
 import (
 	"fmt"
@@ -7,27 +7,26 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
 )
 
-func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
-
-// testRandomOperations changes a few files at random and compares each with
-// a plain slice of bytes.
-func testRandomOperations(t *testing.T, fs FS, dir string) {
+// testRandomOperations changes several files at random and compares each with a slice of
+// bytes.
+func testRandomOperations(t *testing.T, fs vfs.FS, dir string) {
 	seed := rand.Uint64()
-	rng := testRand(seed)
+	rng := Rand(seed)
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d", seed)
 		}
 	}()
 	type pair struct {
-		file File
+		file vfs.File
 		want []byte
 	}
 	var files []*pair
 	for i := range 3 {
-		files = append(files, &pair{file: create(t, fs, fs.Join(dir, fmt.Sprint(i)), "")})
+		files = append(files, &pair{file: Create(t, fs, fs.Join(dir, fmt.Sprint(i)), "")})
 	}
 	for step := range 400 {
 		p := files[rng.IntN(len(files))]
@@ -37,29 +36,29 @@ func testRandomOperations(t *testing.T, fs FS, dir string) {
 		}
 		switch rng.IntN(10) {
 		case 0:
-			must(t, p.file.Truncate(off))
-			p.want = resized(p.want, off)
+			Must(t, p.file.Truncate(off))
+			p.want = Resized(p.want, off)
 		case 1:
 			n := rng.Int64N(20_000)
 			_, err := p.file.Preallocate(off, n)
-			must(t, err)
-			p.want = resized(p.want, max(int64(len(p.want)), off+n))
+			Must(t, err)
+			p.want = Resized(p.want, max(int64(len(p.want)), off+n))
 		case 2:
-			must(t, p.file.SyncData())
+			Must(t, p.file.SyncData())
 		case 3:
 			n := rng.Int64N(int64(len(p.want)) + 1)
 			m, err := p.file.Map(n)
-			must(t, err)
+			Must(t, err)
 			if string(m.Bytes()) != string(p.want[:n]) {
 				t.Fatalf("step %d: mapping of %d bytes differs", step, n)
 			}
-			must(t, m.Close())
+			Must(t, m.Close())
 		default:
 			b := noise.Bytes(rng, rng.IntN(9_000))
 			_, err := p.file.WriteAt(b, off)
-			must(t, err)
+			Must(t, err)
 			if len(b) > 0 {
-				p.want = resized(p.want, max(int64(len(p.want)), off+int64(len(b))))
+				p.want = Resized(p.want, max(int64(len(p.want)), off+int64(len(b))))
 				copy(p.want[off:], b)
 			}
 		}
@@ -74,14 +73,7 @@ func testRandomOperations(t *testing.T, fs FS, dir string) {
 		}
 	}
 	for _, p := range files {
-		wantContents(t, contents(t, p.file), string(p.want))
-		closeFile(t, p.file)
+		WantContents(t, Contents(t, p.file), string(p.want))
+		Close(t, p.file)
 	}
-}
-
-func resized(b []byte, size int64) []byte {
-	if size <= int64(len(b)) {
-		return b[:size:size]
-	}
-	return append(b, make([]byte, size-int64(len(b)))...)
 }

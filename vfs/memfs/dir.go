@@ -1,42 +1,42 @@
-package vfs
+package memfs
 
 import (
 	"io"
 	"maps"
 	"path"
 	"sync/atomic"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// A directory maps names to inodes, as readers see them and as they are on
-// the device for sure.
+// A directory maps names to inode numbers. live is what readers see. durable is what a
+// power cut certainly leaves.
 type directory struct {
 	live, durable map[string]uint64
-	// liveShared and durableShared say that a clone may have the same map.
+	// liveShared and durableShared report whether a clone may use the same map.
 	liveShared, durableShared bool
 	journal                   []dirOp
 }
 
-// A dirOp is a change of a directory that no SyncDir has covered. A rename
-// within one directory is one change; one between directories is an OpLink
-// in the one and an OpRemove in the other, each made durable by the SyncDir
-// of its own directory.
+// A dirOp is a change of a directory that no SyncDir has covered yet. A rename within a
+// directory is one change. A rename between directories is an OpLink in one directory
+// and an OpRemove in the other. The SyncDir of each directory makes its own change durable.
 type dirOp struct {
 	seq  uint64
-	kind OpKind // OpCreate, OpMkdir, OpLink, OpRename or OpRemove
+	kind vfs.OpKind // OpCreate, OpMkdir, OpLink, OpRename or OpRemove
 	name string
 	// newName is the target of OpRename.
 	newName string
 	ino     uint64
 }
 
-// apply makes the change in a map of entries. Applied to a directory in
-// which earlier changes are missing, it sets the names it is about all the
-// same.
+// apply applies the change to a map of names. It sets or deletes its names even if
+// earlier changes are missing from the map.
 func (op dirOp) apply(entries map[string]uint64) {
 	switch op.kind {
-	case OpRemove:
+	case vfs.OpRemove:
 		delete(entries, op.name)
-	case OpRename:
+	case vfs.OpRename:
 		delete(entries, op.name)
 		entries[op.newName] = op.ino
 	default:
@@ -48,7 +48,7 @@ func newDirectory() *directory {
 	return &directory{live: map[string]uint64{}, durable: map[string]uint64{}}
 }
 
-// fork returns a copy that shares the maps until one side changes them.
+// fork returns a copy that shares the maps until either side changes them.
 func (d *directory) fork() *directory {
 	d.liveShared, d.durableShared = true, true
 	e := *d
@@ -80,8 +80,8 @@ func (d *directory) sync() {
 	d.journal = nil
 }
 
-// changeDirLocked makes a change of a directory and journals it.
-func (m *Mem) changeDirLocked(parent *inode, op dirOp) {
+// changeDirLocked applies a change to a directory and appends it to the journal.
+func (m *FS) changeDirLocked(parent *inode, op dirOp) {
 	op.apply(parent.dir.writableLive())
 	if m.keepsNothing {
 		return
@@ -92,33 +92,33 @@ func (m *Mem) changeDirLocked(parent *inode, op dirOp) {
 }
 
 // enterLocked adds a name for ino to a directory.
-func (m *Mem) enterLocked(parent *inode, kind OpKind, name string, ino *inode) {
+func (m *FS) enterLocked(parent *inode, kind vfs.OpKind, name string, ino *inode) {
 	m.changeDirLocked(parent, dirOp{kind: kind, name: name, ino: ino.id})
 	ino.links++
 }
 
-// unlinkLocked takes account of a name of ino that is gone.
-func (m *Mem) unlinkLocked(ino *inode) {
+// unlinkLocked updates ino after the removal of one of its names.
+func (m *FS) unlinkLocked(ino *inode) {
 	ino.links--
 	m.dropLocked(ino)
 }
 
-// Rename gives a file a new name, in one step.
-func (m *Mem) Rename(oldName, newName string) error {
-	m.before(Op{Kind: OpRename, Path: oldName, NewPath: newName})
+// Rename atomically renames a file or directory.
+func (m *FS) Rename(oldName, newName string) error {
+	m.before(vfs.Op{Kind: vfs.OpRename, Path: oldName, NewPath: newName})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pathErr(OpRename, oldName, m.renameLocked(oldName, newName))
+	return vfs.WrapError(vfs.OpRename, oldName, m.renameLocked(oldName, newName))
 }
 
-func (m *Mem) renameLocked(oldName, newName string) error {
+func (m *FS) renameLocked(oldName, newName string) error {
 	from, oldElem, err := m.parentLocked(oldName)
 	if err != nil {
 		return err
 	}
 	id, ok := from.dir.live[oldElem]
 	if !ok {
-		return ErrNotExist
+		return vfs.ErrNotExist
 	}
 	to, newElem, err := m.parentLocked(newName)
 	if err != nil {
@@ -134,10 +134,10 @@ func (m *Mem) renameLocked(oldName, newName string) error {
 		return err
 	}
 	if from == to {
-		m.changeDirLocked(from, dirOp{kind: OpRename, name: oldElem, newName: newElem, ino: id})
+		m.changeDirLocked(from, dirOp{kind: vfs.OpRename, name: oldElem, newName: newElem, ino: id})
 	} else {
-		m.changeDirLocked(to, dirOp{kind: OpLink, name: newElem, ino: id})
-		m.changeDirLocked(from, dirOp{kind: OpRemove, name: oldElem, ino: id})
+		m.changeDirLocked(to, dirOp{kind: vfs.OpLink, name: newElem, ino: id})
+		m.changeDirLocked(from, dirOp{kind: vfs.OpRemove, name: oldElem, ino: id})
 	}
 	if replaced != nil {
 		m.unlinkLocked(replaced)
@@ -146,7 +146,7 @@ func (m *Mem) renameLocked(oldName, newName string) error {
 }
 
 // insideLocked reports whether dir is ino or lies below it.
-func (m *Mem) insideLocked(dir, ino *inode) bool {
+func (m *FS) insideLocked(dir, ino *inode) bool {
 	if ino.dir == nil {
 		return false
 	}
@@ -161,9 +161,9 @@ func (m *Mem) insideLocked(dir, ino *inode) bool {
 	return false
 }
 
-// replaceableLocked returns what a rename of ino to a name would replace, or
-// nil, or why it must not.
-func (m *Mem) replaceableLocked(parent *inode, name string, ino *inode) (*inode, error) {
+// replaceableLocked returns the inode that a rename of ino to name replaces, or nil if
+// there is none. It returns an error if the rename must not replace it.
+func (m *FS) replaceableLocked(parent *inode, name string, ino *inode) (*inode, error) {
 	id, ok := parent.dir.live[name]
 	if !ok {
 		return nil, nil
@@ -183,14 +183,14 @@ func (m *Mem) replaceableLocked(parent *inode, name string, ino *inode) (*inode,
 }
 
 // Link makes newName a second name of oldName.
-func (m *Mem) Link(oldName, newName string) error {
-	m.before(Op{Kind: OpLink, Path: oldName, NewPath: newName})
+func (m *FS) Link(oldName, newName string) error {
+	m.before(vfs.Op{Kind: vfs.OpLink, Path: oldName, NewPath: newName})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pathErr(OpLink, newName, m.linkLocked(oldName, newName))
+	return vfs.WrapError(vfs.OpLink, newName, m.linkLocked(oldName, newName))
 }
 
-func (m *Mem) linkLocked(oldName, newName string) error {
+func (m *FS) linkLocked(oldName, newName string) error {
 	ino, err := m.findFileLocked(oldName)
 	if err != nil {
 		return err
@@ -200,41 +200,41 @@ func (m *Mem) linkLocked(oldName, newName string) error {
 		return err
 	}
 	if _, ok := parent.dir.live[elem]; ok {
-		return ErrExist
+		return vfs.ErrExist
 	}
-	m.enterLocked(parent, OpLink, elem, ino)
+	m.enterLocked(parent, vfs.OpLink, elem, ino)
 	return nil
 }
 
-// Remove deletes a name of a file, or an empty directory.
-func (m *Mem) Remove(name string) error {
-	m.before(Op{Kind: OpRemove, Path: name})
+// Remove removes a name of a file, or an empty directory.
+func (m *FS) Remove(name string) error {
+	m.before(vfs.Op{Kind: vfs.OpRemove, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pathErr(OpRemove, name, m.removeLocked(name))
+	return vfs.WrapError(vfs.OpRemove, name, m.removeLocked(name))
 }
 
-func (m *Mem) removeLocked(name string) error {
+func (m *FS) removeLocked(name string) error {
 	parent, elem, err := m.parentLocked(name)
 	if err != nil {
 		return err
 	}
 	id, ok := parent.dir.live[elem]
 	if !ok {
-		return ErrNotExist
+		return vfs.ErrNotExist
 	}
 	ino := m.mu.inodes[id]
 	if ino.dir != nil && len(ino.dir.live) > 0 {
 		return errNotEmpty
 	}
-	m.changeDirLocked(parent, dirOp{kind: OpRemove, name: elem, ino: id})
+	m.changeDirLocked(parent, dirOp{kind: vfs.OpRemove, name: elem, ino: id})
 	m.unlinkLocked(ino)
 	return nil
 }
 
-// MkdirAll makes one level after the other and syncs each into its parent
-// before the next, and the deepest level that existed as well.
-func (m *Mem) MkdirAll(dir string) error {
+// MkdirAll creates one level at a time and syncs its parent before the next level. It
+// also syncs the parent of the deepest level that existed.
+func (m *FS) MkdirAll(dir string) error {
 	at := "/"
 	for _, elem := range elements(dir) {
 		parent := at
@@ -252,35 +252,35 @@ func (m *Mem) MkdirAll(dir string) error {
 	return m.SyncDir(path.Dir(at))
 }
 
-func (m *Mem) mkdir(name string) error {
-	m.before(Op{Kind: OpMkdir, Path: name})
+func (m *FS) mkdir(name string) error {
+	m.before(vfs.Op{Kind: vfs.OpMkdir, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	parent, elem, err := m.parentLocked(name)
 	if err != nil {
-		return pathErr(OpMkdir, name, err)
+		return vfs.WrapError(vfs.OpMkdir, name, err)
 	}
 	if id, ok := parent.dir.live[elem]; ok {
 		if m.mu.inodes[id].dir == nil {
-			return pathErr(OpMkdir, name, errNotDir)
+			return vfs.WrapError(vfs.OpMkdir, name, errNotDir)
 		}
-		return nil // another goroutine was faster
+		return nil // another goroutine created it first
 	}
 	m.mu.lastIno++
 	ino := &inode{id: m.mu.lastIno, dir: newDirectory()}
 	m.mu.inodes[ino.id] = ino
-	m.enterLocked(parent, OpMkdir, elem, ino)
+	m.enterLocked(parent, vfs.OpMkdir, elem, ino)
 	return nil
 }
 
-// SyncDir makes the entries of a directory durable.
-func (m *Mem) SyncDir(dir string) error {
-	m.before(Op{Kind: OpSyncDir, Path: dir})
+// SyncDir makes the names in a directory durable.
+func (m *FS) SyncDir(dir string) error {
+	m.before(vfs.Op{Kind: vfs.OpSyncDir, Path: dir})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.findDirLocked(dir)
 	if err != nil {
-		return pathErr(OpSyncDir, dir, err)
+		return vfs.WrapError(vfs.OpSyncDir, dir, err)
 	}
 	forgets := len(ino.dir.journal) > 0
 	ino.dir.sync()
@@ -290,9 +290,9 @@ func (m *Mem) SyncDir(dir string) error {
 	return nil
 }
 
-// sweepLocked forgets the inodes that no live, durable or journaled entry
-// leads to: no crash can bring them back.
-func (m *Mem) sweepLocked() {
+// sweepLocked deletes the inodes that no live, durable or journaled name leads to. No
+// crash can bring them back.
+func (m *FS) sweepLocked() {
 	reached := map[uint64]bool{rootIno: true}
 	m.markLocked(rootIno, reached)
 	for _, ino := range m.sortedLocked() {
@@ -303,8 +303,8 @@ func (m *Mem) sweepLocked() {
 	}
 }
 
-// markLocked adds all that the directory id leads to.
-func (m *Mem) markLocked(id uint64, reached map[uint64]bool) {
+// markLocked adds every inode below the directory id to reached.
+func (m *FS) markLocked(id uint64, reached map[uint64]bool) {
 	visit := func(id uint64) {
 		if !reached[id] {
 			reached[id] = true
@@ -325,99 +325,99 @@ func (m *Mem) markLocked(id uint64, reached map[uint64]bool) {
 	}
 }
 
-// memLock is a held lock.
-type memLock struct {
-	mem    *Mem
-	ino    *inode // nil: of a directory alone
-	dir    *inode // of its directory
-	holds  int    // what it adds to the locks of both
+// A lock is a lock that a caller holds.
+type lock struct {
+	disk   *FS
+	ino    *inode // locked file; nil for LockDir
+	dir    *inode // locked directory
+	holds  int    // added to the lock fields of both inodes
 	closed atomic.Bool
 }
 
-// lockedAlone is the lock of an inode that somebody holds exclusively.
+// lockedAlone is the value of inode.lock while a caller holds the exclusive lock.
 const lockedAlone = -1
 
-// Lock takes the lock of a file, making the file if needed, and of its directory.
-// The lock is one of this disk: a clone knows nothing of it.
-func (m *Mem) Lock(name string) (io.Closer, error) {
-	m.before(Op{Kind: OpLock, Category: CatLock, Path: name})
+// Lock takes the exclusive locks of a file and its directory. It creates the file if
+// necessary. A clone of the disk does not have the lock.
+func (m *FS) Lock(name string) (io.Closer, error) {
+	m.before(vfs.Op{Kind: vfs.OpLock, Category: vfs.CatLock, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, dir, err := m.lockableLocked(name, lockedAlone)
 	if err != nil {
-		return nil, pathErr(OpLock, name, err)
+		return nil, vfs.WrapError(vfs.OpLock, name, err)
 	}
 	return m.holdLocked(ino, dir, lockedAlone), nil
 }
 
-// LockShared takes the shared lock of a file that exists, and of its directory.
-func (m *Mem) LockShared(name string) (io.Closer, error) {
-	m.before(Op{Kind: OpLockShared, Category: CatLock, Path: name})
+// LockShared takes the shared locks of an existing file and its directory.
+func (m *FS) LockShared(name string) (io.Closer, error) {
+	m.before(vfs.Op{Kind: vfs.OpLockShared, Category: vfs.CatLock, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, dir, err := m.lockableLocked(name, 1)
 	if err != nil {
-		return nil, pathErr(OpLockShared, name, err)
+		return nil, vfs.WrapError(vfs.OpLockShared, name, err)
 	}
 	return m.holdLocked(ino, dir, 1), nil
 }
 
-// LockDir takes the lock of a directory.
-func (m *Mem) LockDir(dir string) (io.Closer, error) {
-	m.before(Op{Kind: OpLockDir, Category: CatLock, Path: dir})
+// LockDir takes the exclusive lock of a directory.
+func (m *FS) LockDir(dir string) (io.Closer, error) {
+	m.before(vfs.Op{Kind: vfs.OpLockDir, Category: vfs.CatLock, Path: dir})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ino, err := m.findDirLocked(dir)
 	if err == nil && ino.lock != 0 {
-		err = ErrLocked
+		err = vfs.ErrLocked
 	}
 	if err != nil {
-		return nil, pathErr(OpLockDir, dir, err)
+		return nil, vfs.WrapError(vfs.OpLockDir, dir, err)
 	}
 	ino.lock = lockedAlone
-	return &memLock{mem: m, dir: ino, holds: lockedAlone}, nil
+	return &lock{disk: m, dir: ino, holds: lockedAlone}, nil
 }
 
-// lockableLocked returns a file and its directory, if the locks of both are free
-// for one who holds them so. For one who does so alone, the file is made.
-func (m *Mem) lockableLocked(name string, holds int) (ino, dir *inode, err error) {
+// lockableLocked returns a file and its directory if a lock of the kind holds is
+// available on both. For an exclusive lock, it creates a missing file.
+func (m *FS) lockableLocked(name string, holds int) (ino, dir *inode, err error) {
 	free := func(lock int) bool { return lock == 0 || lock > 0 && holds > 0 }
 	if dir, _, err = m.parentLocked(name); err != nil {
 		return nil, nil, err
 	}
 	if !free(dir.lock) {
-		return nil, nil, ErrLocked
+		return nil, nil, vfs.ErrLocked
 	}
 	ino, err = m.findFileLocked(name)
-	if err == ErrNotExist && holds == lockedAlone {
-		ino, err = m.createLocked(name, CatLock)
+	if err == vfs.ErrNotExist && holds == lockedAlone {
+		ino, err = m.createLocked(name, vfs.CatLock)
 	}
 	if err == nil && !free(ino.lock) {
-		err = ErrLocked
+		err = vfs.ErrLocked
 	}
 	return ino, dir, err
 }
 
-// holdLocked takes the locks of an inode and of its directory, which are free for it.
-func (m *Mem) holdLocked(ino, dir *inode, holds int) *memLock {
+// holdLocked takes the locks of a file and its directory, which must be available.
+func (m *FS) holdLocked(ino, dir *inode, holds int) *lock {
 	ino.lock += holds
 	dir.lock += holds
 	ino.handles++
-	return &memLock{mem: m, ino: ino, dir: dir, holds: holds}
+	return &lock{disk: m, ino: ino, dir: dir, holds: holds}
 }
 
-// Close ends the lock.
-func (l *memLock) Close() error {
+// Close releases the lock.
+func (l *lock) Close() error {
 	if l.closed.Swap(true) {
-		return ErrClosed
+		return vfs.ErrClosed
 	}
-	l.mem.mu.Lock()
-	defer l.mem.mu.Unlock()
+	l.disk.mu.Lock()
+	defer l.disk.mu.Unlock()
 	l.dir.lock -= l.holds
 	if l.ino != nil {
 		l.ino.lock -= l.holds
 		l.ino.handles--
-		l.mem.dropLocked(l.ino)
+		l.disk.dropLocked(l.ino)
 	}
 	return nil
 }

@@ -1,21 +1,23 @@
-package vfs
+package memfs
 
 import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 var (
-	crashSeed  = flag.Uint64("vfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
-	crashRuns  = flag.Int("vfs.crash-runs", 3, "number of crash workloads")
-	crashSteps = flag.Int("vfs.crash-steps", 120, "operations of a crash workload")
-	// The states of one step are a sample of the kinds.
-	crashStates = flag.Int("vfs.crash-states", 8, "crash states after each operation")
+	crashSeed  = flag.Uint64("memfs.crash-seed", 0, "seed of the crash workloads, 0 for a random one")
+	crashRuns  = flag.Int("memfs.crash-runs", 3, "number of crash workloads")
+	crashSteps = flag.Int("memfs.crash-steps", 120, "operations of a crash workload")
+	// The states after one operation are of random kinds.
+	crashStates = flag.Int("memfs.crash-states", 8, "crash states after each operation")
 )
 
-// eachSeed runs test with a few seeds and tells how to repeat one that fails.
+// eachSeed runs test with several seeds and logs how to repeat a failure.
 func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 	for run := range *crashRuns {
 		seed := *crashSeed
@@ -28,7 +30,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat with: go test ./vfs -run '%s' -vfs.crash-seed=%d", t.Name(), seed)
+					t.Logf("repeat with: go test ./vfs/memfs -run '%s' -memfs.crash-seed=%d", t.Name(), seed)
 				}
 			}()
 			test(t, testRand(seed))
@@ -36,7 +38,7 @@ func eachSeed(t *testing.T, test func(t *testing.T, rng *rand.Rand)) {
 	}
 }
 
-func TestCrashStatesAreLegal(t *testing.T) {
+func TestCrash_StatesAreLegal(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -44,7 +46,7 @@ func TestCrashStatesAreLegal(t *testing.T) {
 			w.step()
 			for range *crashStates {
 				kind := CrashKinds()[rng.IntN(len(CrashKinds()))]
-				if err := w.check(w.mem.Crash(kind, rng)); err != nil {
+				if err := w.check(w.disk.Crash(kind, rng)); err != nil {
 					t.Fatalf("step %d, kind %q: %v", step, kind, err)
 				}
 			}
@@ -52,7 +54,7 @@ func TestCrashStatesAreLegal(t *testing.T) {
 	})
 }
 
-func TestCrashedDiskIsDurable(t *testing.T) {
+func TestCrash_NewDiskIsDurable(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -60,14 +62,14 @@ func TestCrashedDiskIsDurable(t *testing.T) {
 			for range 4 {
 				w.step()
 			}
-			after := w.mem.Crash(CrashMixed, rng)
+			after := w.disk.Crash(Mixed, rng)
 			again := after.Crash(CrashKinds()[rng.IntN(len(CrashKinds()))], rng)
 			wantSameDisk(t, dump(t, again), dump(t, after))
 		}
 	})
 }
 
-func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
+func TestCrash_DoesNotChangeItsSource(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -75,11 +77,11 @@ func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
 			for range 4 {
 				w.step()
 			}
-			before, unsynced := dump(t, w.mem), len(w.mem.Unsynced())
-			after := w.mem.Crash(CrashMixed, rng)
+			before, unsynced := dump(t, w.disk), len(w.disk.Unsynced())
+			after := w.disk.Crash(Mixed, rng)
 			scribble(t, after, rng)
-			wantSameDisk(t, dump(t, w.mem), before)
-			if got := len(w.mem.Unsynced()); got != unsynced {
+			wantSameDisk(t, dump(t, w.disk), before)
+			if got := len(w.disk.Unsynced()); got != unsynced {
 				t.Fatalf("%d unsynced operations, %d before", got, unsynced)
 			}
 		}
@@ -87,22 +89,22 @@ func TestCrashLeavesTheDiskAsItIs(t *testing.T) {
 }
 
 // scribble overwrites every file of a disk.
-func scribble(t *testing.T, m *Mem, rng *rand.Rand) {
+func scribble(t *testing.T, m *FS, rng *rand.Rand) {
 	t.Helper()
 	for name, contents := range dump(t, m) {
 		if contents == "directory" {
 			continue
 		}
-		f, err := m.OpenReadWrite(name, CatTable)
+		f, err := m.OpenReadWrite(name, vfs.CatTable)
 		must(t, err)
 		write(t, f, rng.Int64N(int64(len(contents))+1), "scribbled")
 		closeFile(t, f)
 	}
 }
 
-// TestCrashKeepingPrefixIsThePast compares the crash that keeps the first n
-// operations with the disk as readers saw it after them.
-func TestCrashKeepingPrefixIsThePast(t *testing.T) {
+// TestCrashKeeping_PrefixIsThePast keeps the first n operations in a crash, and compares
+// the disk with what readers saw after them.
+func TestCrashKeeping_PrefixIsThePast(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -113,32 +115,32 @@ func TestCrashKeepingPrefixIsThePast(t *testing.T) {
 			must(t, f.Sync())
 		}
 		for _, dir := range w.dirs {
-			must(t, w.mem.SyncDir(dir))
+			must(t, w.disk.SyncDir(dir))
 		}
 		w.neverSyncs = true
-		past := []map[string]string{dump(t, w.mem)}
+		past := []map[string]string{dump(t, w.disk)}
 		for len(past) < 30 {
-			before := len(w.mem.Unsynced())
+			before := len(w.disk.Unsynced())
 			w.step()
-			made := len(w.mem.Unsynced()) - before
+			made := len(w.disk.Unsynced()) - before
 			for range made - 1 {
-				// A rename between directories is two changes, and nobody has
-				// seen the disk between them.
+				// A rename between directories is two changes. Readers never see the
+				// disk between them.
 				past = append(past, nil)
 			}
 			if made > 0 {
-				past = append(past, dump(t, w.mem))
+				past = append(past, dump(t, w.disk))
 			}
 		}
 		for n, want := range past {
 			if want != nil {
-				wantSameDisk(t, dump(t, w.mem.CrashKeeping(func(i int) bool { return i < n })), want)
+				wantSameDisk(t, dump(t, w.disk.CrashKeeping(func(i int) bool { return i < n })), want)
 			}
 		}
 	})
 }
 
-func TestSameSeedGivesSameCrash(t *testing.T) {
+func TestCrash_DependsOnlyOnStateAndSeed(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, func(t *testing.T, rng *rand.Rand) {
 		w := newWorkload(t, rng)
@@ -147,8 +149,8 @@ func TestSameSeedGivesSameCrash(t *testing.T) {
 		}
 		for _, kind := range CrashKinds() {
 			seed := rng.Uint64()
-			first := dump(t, w.mem.Crash(kind, testRand(seed)))
-			wantSameDisk(t, dump(t, w.mem.Clone().Crash(kind, testRand(seed))), first)
+			first := dump(t, w.disk.Crash(kind, testRand(seed)))
+			wantSameDisk(t, dump(t, w.disk.Clone().Crash(kind, testRand(seed))), first)
 		}
 	})
 }

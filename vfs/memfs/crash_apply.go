@@ -1,15 +1,17 @@
-package vfs
+package memfs
 
 import (
 	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// crashLocked returns the disk that the plan leaves.
-func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
-	c := &Mem{}
+// crashLocked returns the disk that a crash with this plan leaves.
+func (m *FS) crashLocked(plan crashPlan, rng *rand.Rand) *FS {
+	c := &FS{}
 	c.mu.capacity, c.mu.onlyGrows = m.mu.capacity, m.mu.onlyGrows
 	c.mu.lastIno = m.mu.lastIno
 	c.mu.freed = m.mu.freed
@@ -29,8 +31,8 @@ func (m *Mem) crashLocked(plan crashPlan, rng *rand.Rand) *Mem {
 	return c
 }
 
-// settle drops what no name leads to, and counts names and space anew.
-func (m *Mem) settle() {
+// settle deletes inodes without a name, and computes link counts and used space.
+func (m *FS) settle() {
 	m.mu.inodes[rootIno].links = 1
 	m.countLinks(m.mu.inodes[rootIno])
 	for _, ino := range m.sortedLocked() {
@@ -39,16 +41,16 @@ func (m *Mem) settle() {
 			delete(m.mu.inodes, ino.id)
 			continue
 		}
-		m.mu.used += ino.live.pages * memPage
+		m.mu.used += ino.live.pages * pageSize
 	}
 }
 
-func (m *Mem) countLinks(dir *inode) {
+func (m *FS) countLinks(dir *inode) {
 	for _, name := range slices.Sorted(maps.Keys(dir.dir.live)) {
 		ino := m.mu.inodes[dir.dir.live[name]]
 		if ino.dir != nil && ino.links > 0 {
-			// A move of a directory whose halves fared differently. Checkers of
-			// file systems leave one of the names.
+			// The crash kept one half of a move of a directory. File system checkers
+			// also leave one of the names.
 			delete(dir.dir.live, name)
 			delete(dir.dir.durable, name)
 			continue
@@ -60,7 +62,7 @@ func (m *Mem) countLinks(dir *inode) {
 	}
 }
 
-// crash returns the directory with those unsynced changes that fate keeps.
+// crash returns the directory with the unsynced changes that fate keeps.
 func (d *directory) crash(fate func(op dirOp) entryFate) *directory {
 	entries := maps.Clone(d.durable)
 	for _, op := range d.journal {
@@ -77,11 +79,11 @@ func (d *directory) crash(fate func(op dirOp) entryFate) *directory {
 
 // crashFile returns what fate leaves of a file.
 //
-// Two contents go through the journal: cur is what the file showed to readers
-// after each operation; disk, which starts as the durable image, takes over
-// from cur the sectors that the operation touched and that reach the device,
-// and the length if that does.
-func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
+// It processes the journal with two contents. cur is what readers saw after each
+// operation. disk is what the device holds. It starts as the durable image. After each
+// operation, it copies from cur the sectors of the operation that fate keeps, and the
+// length if fate keeps it.
+func (m *FS) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Rand) content {
 	switch {
 	case len(ino.journal) == 0 || fate.none:
 		return ino.durable.fork()
@@ -92,7 +94,7 @@ func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Ra
 	kept := map[int64]bool{}
 	for i, op := range ino.journal {
 		op.apply(&cur)
-		if op.kind == OpWrite {
+		if op.kind == vfs.OpWrite {
 			takeSectors(&disk, &cur, i, op, fate, kept)
 		}
 		if fate.size(i) {
@@ -112,7 +114,7 @@ func (m *Mem) crashFile(ino *inode, fate fileFate, inodes []*inode, rng *rand.Ra
 	return disk
 }
 
-// startOfJournal returns what readers saw when the journal was empty.
+// startOfJournal returns what readers saw before the first operation of the journal.
 func (ino *inode) startOfJournal() content {
 	if ino.lostData {
 		return ino.base.fork()
@@ -120,20 +122,20 @@ func (ino *inode) startOfJournal() content {
 	return ino.durable.fork()
 }
 
-// apply makes the change in c.
+// apply applies the operation to c.
 func (op fileOp) apply(c *content) {
 	switch op.kind {
-	case OpWrite:
+	case vfs.OpWrite:
 		c.writeAt(op.data, op.off)
-	case OpTruncate:
+	case vfs.OpTruncate:
 		c.setSize(op.off)
-	case OpPreallocate:
+	case vfs.OpPreallocate:
 		c.reserve(op.off, op.n)
 	}
 }
 
-// takeSectors copies to disk those sectors of the i-th operation that fate
-// keeps, and notes them in kept.
+// takeSectors copies the sectors of the i-th operation that fate keeps from cur to disk,
+// and records them in kept.
 func takeSectors(disk, cur *content, i int, op fileOp, fate fileFate, kept map[int64]bool) {
 	first, end := op.sectors()
 	switch fate.data(i) {
@@ -154,34 +156,34 @@ func takeSectors(disk, cur *content, i int, op fileOp, fate fileFate, kept map[i
 	}
 }
 
-// takeSize gives disk the length that cur has after op.
+// takeSize sets the length of disk to that of cur after op.
 func takeSize(disk, cur *content, op fileOp) {
 	shrinks := cur.size < disk.size
 	disk.setSize(cur.size)
 	if shrinks {
-		// The sector in which the file now ends is the one that cur shows: cut,
-		// the one of disk could be a mixture that never was.
+		// Copy the sector at the new end from cur. Truncating the sector of disk could
+		// yield a mixture that the file never had.
 		disk.copyRange(cur, cur.size/sectorSize*sectorSize, sectorSize)
 	}
-	if op.kind == OpPreallocate {
+	if op.kind == vfs.OpPreallocate {
 		disk.reserve(op.off, op.n)
 		disk.size = cur.size
 	}
 }
 
-// fillNewBlocks puts garbage or stale bytes into those sectors of blocks that
-// the journal took into use to which no data was kept.
-func (m *Mem) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64]bool, inodes []*inode, rng *rand.Rand) {
+// fillNewBlocks writes garbage or stale bytes to the sectors without kept data in the
+// blocks that the journal allocated.
+func (m *FS) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64]bool, inodes []*inode, rng *rand.Rand) {
 	var filled map[int64]bool
 	for _, op := range ino.journal {
-		if op.kind == OpTruncate {
+		if op.kind == vfs.OpTruncate {
 			continue
 		}
-		from := op.off / memPage * memPage
-		to := min(disk.size, (op.off+op.n+memPage-1)/memPage*memPage)
+		from := op.off / pageSize * pageSize
+		to := min(disk.size, (op.off+op.n+pageSize-1)/pageSize*pageSize)
 		for off := from; off < to; off += sectorSize {
 			sector := off / sectorSize
-			inBlock := ino.durable.isAllocated(int(off/chunkBytes), int(off%chunkBytes/memPage))
+			inBlock := ino.durable.isAllocated(int(off/chunkBytes), int(off%chunkBytes/pageSize))
 			if inBlock || kept[sector] || filled[sector] {
 				continue
 			}
@@ -196,9 +198,9 @@ func (m *Mem) fillNewBlocks(ino *inode, disk *content, with fill, kept map[int64
 	}
 }
 
-// oldSector returns a sector of random bytes, or of a page that is or was
-// part of some file.
-func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
+// oldSector returns a sector of random bytes, or for fillStale one from a page of a
+// present or removed file.
+func (m *FS) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
 	if with == fillStale {
 		p := m.mu.freed.pick(rng)
 		if p == nil || rng.IntN(2) == 0 {
@@ -207,7 +209,7 @@ func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
 			}
 		}
 		if p != nil {
-			at := rng.IntN(memPage/sectorSize) * sectorSize
+			at := rng.IntN(pageSize/sectorSize) * sectorSize
 			return p[at : at+sectorSize]
 		}
 	}
@@ -218,18 +220,18 @@ func (m *Mem) oldSector(with fill, inodes []*inode, rng *rand.Rand) []byte {
 	return sector
 }
 
-// freedPages is a ring of pages of files that are gone.
+// freedPages is a ring buffer of pages of removed files.
 type freedPages struct {
 	pages [32]*page
 	next  int
 }
 
-// add takes a few pages of c. Nobody writes them any more: they become shared.
+// add adds a few pages of c. They become shared, so that c does not write to them.
 func (f *freedPages) add(c *content) {
 	gone := c.fork()
 	for i := range 4 {
 		at := gone.size / 4 * int64(i)
-		if p := gone.peek(int(at/chunkBytes), int(at%chunkBytes/memPage)); p != nil {
+		if p := gone.peek(int(at/chunkBytes), int(at%chunkBytes/pageSize)); p != nil {
 			f.pages[f.next%len(f.pages)] = p
 			f.next++
 		}
@@ -246,5 +248,5 @@ func pickPage(c *content, rng *rand.Rand) *page {
 		return nil
 	}
 	at := rng.Int64N(c.size)
-	return c.peek(int(at/chunkBytes), int(at%chunkBytes/memPage))
+	return c.peek(int(at/chunkBytes), int(at%chunkBytes/pageSize))
 }

@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"bytes"
@@ -7,51 +7,51 @@ import (
 	"sync/atomic"
 )
 
-// Sizes of a Mem's storage.
+// Sizes of the storage, in bytes unless noted.
 const (
-	// memPage is the unit that contents share and that space is counted in.
-	memPage = 4096
-	// chunkPages is the pages of a chunk, as many as a word has bits.
+	// pageSize is the unit in which contents share memory and space is counted.
+	pageSize = 4096
+	// chunkPages is the number of pages in a chunk, one per bit of a word.
 	chunkPages = 64
-	chunkBytes = chunkPages * memPage
-	// memFileMax bounds the size of a file in a Mem, so that a wild offset is
-	// an error and not gigabytes of chunk pointers.
-	memFileMax = 1 << 40
+	chunkBytes = chunkPages * pageSize
+	// fileSizeMax is the maximum length of a file. A larger offset is an error, because
+	// it would need gigabytes of chunk pointers.
+	fileSizeMax = 1 << 40
 )
 
-// A content is the bytes of a file as pages that several contents share:
-// those of a clone, of the durable image, of a crash state. A page is written
-// in place only by the content that owns it; all others copy it first.
+// A content is the bytes of a file. Its pages may be shared with other contents: those
+// of clones, of the durable image and of crash states. Only the content that owns a
+// page writes to it in place. All other contents copy it first.
 //
-// Ownership goes by generation: a chunk belongs to the content whose gen it
-// carries, and a page to the owner of its chunk if its bit in own is set. To
-// fork is to give both sides new generations, after which neither owns
-// anything: the cost does not depend on the size.
+// A content owns the chunks with its generation. It owns those pages of such a chunk
+// whose bit in own is set. A fork gives both sides new generations, so that neither owns
+// anything afterwards. Its cost does not depend on the size.
 //
-// Bytes at and beyond size are zero, so that growing is only a new size.
+// Bytes at and beyond size are zero, so that growing changes only size.
 type content struct {
-	size   int64
+	size   int64 // bytes
 	chunks []*chunk
 	gen    uint64
-	// shared says that chunks may be another content's slice as well.
+	// shared reports whether other contents may use the slice chunks.
 	shared bool
 	// pages is the number of allocated pages.
 	pages int64
 }
 
-type page [memPage]byte
+type page [pageSize]byte
 
-// A chunk is a run of chunkPages pages. A page that is nil reads as zeros.
+// A chunk is chunkPages consecutive pages. A nil page reads as zeros.
 type chunk struct {
 	gen uint64
-	// own has a bit for each page that may be written in place.
+	// own has a bit for each page that the owner of the chunk may write in place.
 	own uint64
-	// alloc has a bit for each page that takes up space: those that are there
-	// and those that are only reserved.
+	// alloc has a bit for each page that takes space, including pages that are only
+	// reserved.
 	alloc uint64
 	pages [chunkPages]*page
 }
 
+// lastGen is the last generation that a content got.
 var lastGen atomic.Uint64
 
 func newContent() content { return content{gen: lastGen.Add(1)} }
@@ -65,22 +65,22 @@ func (c *content) fork() content {
 	return d
 }
 
-// span is the part of one page that a range of bytes covers.
+// A span is the part of a range of bytes that lies in one page.
 type span struct {
-	chunk, page int   // where the page is
-	from, to    int   // the bytes within the page
-	at          int64 // their distance from the start of the range
+	chunk, page int   // the index of the chunk, and of the page in it
+	from, to    int   // offsets in the page
+	at          int64 // offset of from in the range
 }
 
-// spans calls f for each page that [off, off+n) touches.
+// spans calls f for each page of [off, off+n).
 func spans(off, n int64, f func(span)) {
 	for at := int64(0); at < n; {
 		pos := off + at
-		from := pos % memPage
-		to := min(memPage, from+n-at)
+		from := pos % pageSize
+		to := min(pageSize, from+n-at)
 		f(span{
 			chunk: int(pos / chunkBytes),
-			page:  int(pos % chunkBytes / memPage),
+			page:  int(pos % chunkBytes / pageSize),
 			from:  int(from),
 			to:    int(to),
 			at:    at,
@@ -89,7 +89,7 @@ func spans(off, n int64, f func(span)) {
 	}
 }
 
-// peek returns a page for reading, or nil where there are only zeros.
+// peek returns a page for reading, or nil if it is zero.
 func (c *content) peek(chunk, page int) *page {
 	if chunk >= len(c.chunks) || c.chunks[chunk] == nil {
 		return nil
@@ -97,7 +97,7 @@ func (c *content) peek(chunk, page int) *page {
 	return c.chunks[chunk].pages[page]
 }
 
-// isAllocated reports whether the page takes up space.
+// isAllocated reports whether the page takes space.
 func (c *content) isAllocated(chunk, page int) bool {
 	if chunk >= len(c.chunks) || c.chunks[chunk] == nil {
 		return false
@@ -127,7 +127,7 @@ func (c *content) writableChunk(i int) *chunk {
 	return ch
 }
 
-// allocate marks a page of a chunk that c owns as taking up space.
+// allocate marks a page as taking space. c must own the chunk.
 func (c *content) allocate(ch *chunk, page int) {
 	if ch.alloc>>page&1 == 0 {
 		ch.alloc |= 1 << page
@@ -150,7 +150,7 @@ func (c *content) writable(chunk, p int) *page {
 	return ch.pages[p]
 }
 
-// readAt copies what lies at off into p and returns how much there was.
+// readAt copies bytes at off to p and returns their number.
 func (c *content) readAt(p []byte, off int64) int {
 	if off >= c.size {
 		return 0
@@ -167,11 +167,11 @@ func (c *content) readAt(p []byte, off int64) int {
 	return int(n)
 }
 
-// zeroPage is what files are filled with that are written ahead of their use.
+// zeroPage is compared with writes, because some files are filled with zeros first.
 var zeroPage page
 
-// writeAt stores p at off and grows the size as needed. Zeros where there were
-// only zeros take up space, but no memory.
+// writeAt writes p at off and grows the size if necessary. Zeros written to a zero page
+// take space but no memory.
 func (c *content) writeAt(p []byte, off int64) {
 	spans(off, int64(len(p)), func(s span) {
 		from := p[s.at : s.at+int64(s.to-s.from)]
@@ -186,7 +186,7 @@ func (c *content) writeAt(p []byte, off int64) {
 	}
 }
 
-// reserve takes up the space of [off, off+n) and grows the size as needed.
+// reserve allocates the pages of [off, off+n) and grows the size if necessary.
 func (c *content) reserve(off, n int64) {
 	spans(off, n, func(s span) {
 		if !c.isAllocated(s.chunk, s.page) {
@@ -207,7 +207,7 @@ func (c *content) missing(off, n int64) int64 {
 	return pages
 }
 
-// setSize cuts or grows the contents.
+// setSize truncates or grows the content.
 func (c *content) setSize(size int64) {
 	if size < c.size {
 		c.cut(size)
@@ -215,7 +215,7 @@ func (c *content) setSize(size int64) {
 	c.size = size
 }
 
-// cut zeroes what lies at and beyond size and gives its pages back.
+// cut zeroes the bytes at and beyond size, and frees their pages.
 func (c *content) cut(size int64) {
 	whole := int((size + chunkBytes - 1) / chunkBytes)
 	for i := whole; i < len(c.chunks); i++ {
@@ -224,7 +224,7 @@ func (c *content) cut(size int64) {
 		}
 	}
 	if whole < len(c.chunks) {
-		// The slice keeps its capacity only if it is this content's own.
+		// Without spare capacity, a later append copies the slice, which may be shared.
 		c.chunks = c.chunks[:whole:whole]
 	}
 	rest := size % chunkBytes
@@ -233,24 +233,24 @@ func (c *content) cut(size int64) {
 		return
 	}
 	ch := c.writableChunk(last)
-	from := int((rest + memPage - 1) / memPage)
-	gone := ^uint64(0) << from // 0 when from is chunkPages
+	from := int((rest + pageSize - 1) / pageSize)
+	gone := ^uint64(0) << from // 0 if from is chunkPages
 	c.pages -= int64(bits.OnesCount64(ch.alloc & gone))
 	ch.alloc &^= gone
 	ch.own &^= gone
 	clear(ch.pages[from:])
-	if in := int(rest % memPage); in != 0 && ch.pages[from-1] != nil {
+	if in := int(rest % pageSize); in != 0 && ch.pages[from-1] != nil {
 		clear(c.writable(last, from-1)[in:])
 	}
 }
 
-// copyRange makes [off, off+n) of c what it is in src, whatever the sizes.
-// Whole pages are shared, not copied.
+// copyRange copies [off, off+n) from src to c, regardless of their sizes. It shares whole
+// pages instead of copying them.
 func (c *content) copyRange(src *content, off, n int64) {
 	spans(off, n, func(s span) {
 		from := src.peek(s.chunk, s.page)
 		switch {
-		case s.to-s.from == memPage:
+		case s.to-s.from == pageSize:
 			c.sharePage(src, s.chunk, s.page)
 		case from != nil:
 			copy(c.writable(s.chunk, s.page)[s.from:s.to], from[s.from:s.to])
@@ -263,7 +263,7 @@ func (c *content) copyRange(src *content, off, n int64) {
 	})
 }
 
-// sharePage makes a page of c the one of src. From then on neither owns it.
+// sharePage makes c use a page of src. Neither owns the page afterwards.
 func (c *content) sharePage(src *content, chunk, p int) {
 	from := src.peek(chunk, p)
 	if from == nil && c.peek(chunk, p) == nil {
@@ -279,12 +279,12 @@ func (c *content) sharePage(src *content, chunk, p int) {
 	ch.own &^= 1 << p
 }
 
-// contiguous returns [0, n) as one slice and makes it the storage of those
-// pages, so that the bytes exist once. Later writes copy their page first.
+// contiguous returns [0, n) as one slice, which becomes the storage of those pages. The
+// bytes thus exist once. Later writes copy their page first and do not change the slice.
 func (c *content) contiguous(n int64) []byte {
-	pages := (n + memPage - 1) / memPage
-	buf := make([]byte, pages*memPage)
-	spans(0, pages*memPage, func(s span) {
+	pages := (n + pageSize - 1) / pageSize
+	buf := make([]byte, pages*pageSize)
+	spans(0, pages*pageSize, func(s span) {
 		fresh := (*page)(buf[s.at:])
 		if old := c.peek(s.chunk, s.page); old != nil {
 			*fresh = *old
@@ -296,8 +296,8 @@ func (c *content) contiguous(n int64) []byte {
 	return buf[:n:n]
 }
 
-// aliases reports whether buf, which contiguous once returned for at least n
-// bytes, still is the storage of [0, n).
+// aliases reports whether buf is still the storage of [0, n). buf must be a result of
+// contiguous for at least n bytes.
 func (c *content) aliases(buf []byte, n int64) bool {
 	same := true
 	spans(0, n, func(s span) {

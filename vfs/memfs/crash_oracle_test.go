@@ -1,4 +1,4 @@
-package vfs
+package memfs
 
 import (
 	"bytes"
@@ -10,37 +10,36 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// An oracle watches a disk and tells whether a crash state of it is legal. It
-// shares no code with the crash states: it keeps every version of every file
-// as a plain slice of bytes.
+// An oracle records the operations on a disk and checks whether a crash state is legal.
+// It shares no code with Crash: it keeps every version of every file as a slice of bytes.
 type oracle struct {
 	t     *testing.T
-	mem   *Mem
+	disk  *FS
 	files map[uint64]*fileHistory
 	names map[string]*nameHistory
 }
 
-// A fileHistory has the durable bytes of a file and what it showed after each
-// operation since.
+// A fileHistory has the durable bytes of a file, and its bytes after each later operation.
 type fileHistory struct {
 	durable  []byte
 	versions [][]byte
-	// blocks are those that the file takes up now; durableBlocks those that it
-	// took up when it was synced; fresh those that were taken into use since.
+	// blocks are the allocated blocks. durableBlocks were allocated at the last sync.
+	// fresh were allocated since then.
 	blocks, durableBlocks, fresh map[int64]bool
 }
 
-// A nameHistory has the file that a name leads to for sure, 0 for none, and
-// those that it led to since.
+// A nameHistory has the inode that a name durably leads to, 0 for none, and the inodes
+// that it led to since then.
 type nameHistory struct {
 	durable uint64
 	since   []uint64
 }
 
-func newOracle(t *testing.T, mem *Mem) *oracle {
-	return &oracle{t: t, mem: mem, files: map[uint64]*fileHistory{}, names: map[string]*nameHistory{}}
+func newOracle(t *testing.T, disk *FS) *oracle {
+	return &oracle{t: t, disk: disk, files: map[uint64]*fileHistory{}, names: map[string]*nameHistory{}}
 }
 
 func (f *fileHistory) now() []byte {
@@ -57,7 +56,7 @@ func (o *oracle) name(name string) *nameHistory {
 	return o.names[name]
 }
 
-// leads notes that a name leads to a file from now on.
+// leads records that a name leads to an inode from now on.
 func (o *oracle) leads(name string, ino uint64) {
 	h := o.name(name)
 	h.since = append(h.since, ino)
@@ -93,7 +92,7 @@ func (f *fileHistory) wrote(off int64, data []byte) {
 }
 
 func (f *fileHistory) took(off, n int64) {
-	for b := off / memPage; b*memPage < off+n; b++ {
+	for b := off / pageSize; b*pageSize < off+n; b++ {
 		f.blocks[b] = true
 		f.fresh[b] = !f.durableBlocks[b]
 	}
@@ -102,7 +101,7 @@ func (f *fileHistory) took(off, n int64) {
 func (f *fileHistory) truncated(size int64) {
 	f.versions = append(f.versions, resized(slices.Clone(f.now()), size))
 	for b := range f.blocks {
-		if b*memPage >= size {
+		if b*pageSize >= size {
 			delete(f.blocks, b)
 		}
 	}
@@ -120,8 +119,8 @@ func (f *fileHistory) synced() {
 	f.durableBlocks, f.fresh = maps.Clone(f.blocks), map[int64]bool{}
 }
 
-// check returns why the disk is no legal state after a crash, or nil.
-func (o *oracle) check(after *Mem) error {
+// check returns an error if the disk is not a legal state after a crash.
+func (o *oracle) check(after *FS) error {
 	for name, h := range o.names {
 		var got uint64
 		if ino, err := after.findLocked(name); err == nil {
@@ -166,7 +165,7 @@ func (f *fileHistory) check(got []byte) error {
 	}
 	for off := 0; off < len(got); off += sectorSize {
 		sector := got[off:min(len(got), off+sectorSize)]
-		if f.fresh[int64(off/memPage)] {
+		if f.fresh[int64(off/pageSize)] {
 			continue
 		}
 		if !slices.ContainsFunc(all, func(v []byte) bool { return sectorEqual(v, off, sector) }) {
@@ -176,7 +175,8 @@ func (f *fileHistory) check(got []byte) error {
 	return nil
 }
 
-// sectorEqual reports whether v shows sector at off, zeros beyond its end.
+// sectorEqual reports whether v has the bytes of sector at off. Beyond its end, v has
+// zeros.
 func sectorEqual(v []byte, off int, sector []byte) bool {
 	have := v[min(len(v), off):min(len(v), off+len(sector))]
 	if !bytes.Equal(sector[:len(have)], have) {
@@ -190,21 +190,21 @@ func sectorEqual(v []byte, off int, sector []byte) bool {
 	return true
 }
 
-// A workload changes a disk at random and tells the oracle.
+// A workload changes a disk at random and records the changes in the oracle.
 type workload struct {
 	*oracle
 	rng  *rand.Rand
 	dirs []string
-	open []*memFile
-	// neverSyncs leaves everything unsynced.
+	open []*file
+	// neverSyncs makes the workload skip syncs.
 	neverSyncs bool
 }
 
 func newWorkload(t *testing.T, rng *rand.Rand) *workload {
-	mem := NewMem()
-	w := &workload{oracle: newOracle(t, mem), rng: rng, dirs: []string{"/a", "/b"}}
+	disk := New()
+	w := &workload{oracle: newOracle(t, disk), rng: rng, dirs: []string{"/a", "/b"}}
 	for _, dir := range w.dirs {
-		must(t, mem.MkdirAll(dir))
+		must(t, disk.MkdirAll(dir))
 	}
 	return w
 }
@@ -213,37 +213,37 @@ func (w *workload) randomName() string {
 	return w.dirs[w.rng.IntN(len(w.dirs))] + "/" + string(rune('p'+w.rng.IntN(5)))
 }
 
-// step makes one random operation.
+// step runs one random operation.
 func (w *workload) step() {
 	t, rng := w.t, w.rng
 	switch pick := rng.IntN(24); {
 	case pick < 4 || len(w.open) == 0:
 		name := w.randomName()
-		f, err := w.mem.Create(name, Category(1+rng.IntN(5)))
+		f, err := w.disk.Create(name, vfs.Category(1+rng.IntN(5)))
 		if w.target(name) != 0 {
-			wantIs(t, err, ErrExist)
+			wantIs(t, err, vfs.ErrExist)
 			return
 		}
 		must(t, err)
-		w.open = append(w.open, f.(*memFile))
-		w.leads(name, f.(*memFile).ino.id)
+		w.open = append(w.open, f.(*file))
+		w.leads(name, f.(*file).ino.id)
 	case pick == 4:
 		w.rename(w.randomName(), w.randomName())
 	case pick == 5:
 		name := w.randomName()
 		if w.target(name) != 0 {
-			must(t, w.mem.Remove(name))
+			must(t, w.disk.Remove(name))
 			w.leads(name, 0)
 		}
 	case pick == 6:
 		old, name := w.randomName(), w.randomName()
 		if w.target(old) != 0 && w.target(name) == 0 {
-			must(t, w.mem.Link(old, name))
+			must(t, w.disk.Link(old, name))
 			w.leads(name, w.target(old))
 		}
 	case pick == 7 && !w.neverSyncs:
 		dir := w.dirs[rng.IntN(len(w.dirs))]
-		must(t, w.mem.SyncDir(dir))
+		must(t, w.disk.SyncDir(dir))
 		w.syncedDir(dir)
 	default:
 		w.stepFile(w.open[rng.IntN(len(w.open))])
@@ -252,17 +252,17 @@ func (w *workload) step() {
 
 func (w *workload) rename(old, name string) {
 	if w.target(old) == 0 {
-		wantIs(w.t, w.mem.Rename(old, name), ErrNotExist)
+		wantIs(w.t, w.disk.Rename(old, name), vfs.ErrNotExist)
 		return
 	}
-	must(w.t, w.mem.Rename(old, name))
+	must(w.t, w.disk.Rename(old, name))
 	if w.target(old) != w.target(name) {
 		w.leads(name, w.target(old))
 		w.leads(old, 0)
 	}
 }
 
-func (w *workload) stepFile(f *memFile) {
+func (w *workload) stepFile(f *file) {
 	t, rng, h := w.t, w.rng, w.files[f.ino.id]
 	off := rng.Int64N(40_000)
 	if rng.IntN(3) > 0 {
@@ -296,8 +296,8 @@ func (w *workload) stepFile(f *memFile) {
 	}
 }
 
-// dump returns all names with the contents they lead to.
-func dump(t *testing.T, m *Mem) map[string]string {
+// dump returns the contents of all files by name.
+func dump(t *testing.T, m *FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	var walk func(dir string)

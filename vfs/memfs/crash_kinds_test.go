@@ -1,21 +1,23 @@
-package vfs
+package memfs
 
 import (
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// Each kind must be able to do what it is named for: a crash test that runs
-// on disks which lose nothing finds nothing.
+// Each kind must produce the states that its name promises. A crash test on disks that
+// lose nothing finds nothing.
 
-// A crashScene is a disk in the middle of everything: files that were synced
-// and changed since, new files, names that changed.
+// A crashScene is a disk with files that were synced and changed since, new files, and
+// changed names.
 type crashScene struct {
-	mem *Mem
-	// data is synced and has a write in place and an append since.
-	data, second, tmp, gone File
+	disk *FS
+	// data is synced. Since then, it had a write in place and an append.
+	data, second, tmp, gone vfs.File
 }
 
 const (
@@ -25,22 +27,22 @@ const (
 
 func newCrashScene(t *testing.T) crashScene {
 	t.Helper()
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/db"))
-	file := func(name, text string) File {
-		f, err := m.Create("/db/"+name, CatLog)
+	file := func(name, text string) vfs.File {
+		f, err := m.Create("/db/"+name, vfs.CatLog)
 		must(t, err)
 		write(t, f, 0, strings.Repeat(text, 8192/len(text)))
 		return f
 	}
 	s := crashScene{
-		mem:    m,
+		disk:   m,
 		data:   file("data", oldBlock),
 		second: file("second", oldBlock),
 		tmp:    file("tmp", oldBlock),
 		gone:   file("gone", oldBlock),
 	}
-	for _, f := range []File{s.data, s.second, s.tmp, s.gone} {
+	for _, f := range []vfs.File{s.data, s.second, s.tmp, s.gone} {
 		must(t, f.Sync())
 	}
 	must(t, m.SyncDir("/db"))
@@ -50,19 +52,19 @@ func newCrashScene(t *testing.T) crashScene {
 	write(t, s.second, 0, strings.Repeat(newBlock, 4096/len(newBlock)))
 	must(t, m.Rename("/db/tmp", "/db/current"))
 	must(t, m.Remove("/db/gone"))
-	fresh, err := m.Create("/db/fresh", CatTable)
+	fresh, err := m.Create("/db/fresh", vfs.CatTable)
 	must(t, err)
 	write(t, fresh, 0, "fresh")
 	must(t, fresh.Sync())
 	return s
 }
 
-// states returns what many crashes of a kind leave.
+// states returns the disks after many crashes of a kind.
 func (s crashScene) states(t *testing.T, kind CrashKind) []map[string]string {
 	t.Helper()
 	var all []map[string]string
 	for seed := range uint64(60) {
-		all = append(all, dump(t, s.mem.Crash(kind, testRand(seed))))
+		all = append(all, dump(t, s.disk.Crash(kind, testRand(seed))))
 	}
 	return all
 }
@@ -78,7 +80,7 @@ func not(f func(map[string]string) bool) func(map[string]string) bool {
 	return func(disk map[string]string) bool { return !f(disk) }
 }
 
-// holds reports whether [from, to) of a file is the text over and over.
+// holds reports whether [from, to) of a file is the repeated text.
 func holds(name string, from, to int, text string) func(disk map[string]string) bool {
 	return func(disk map[string]string) bool {
 		c := disk["/db/"+name]
@@ -103,7 +105,7 @@ func either(a, b func(map[string]string) bool) func(map[string]string) bool {
 	return func(disk map[string]string) bool { return a(disk) || b(disk) }
 }
 
-// The states in which one aspect is whole, or as it was.
+// The states in which all names or all data are new, or old.
 var (
 	newNames = both(has("data"), has("current"), has("fresh"), not(has("tmp")), not(has("gone")))
 	oldNames = both(has("data"), has("tmp"), has("gone"), not(has("current")), not(has("fresh")))
@@ -112,60 +114,60 @@ var (
 	tail     = func(c string) string { return c[min(len(c), 8192):] }
 )
 
-func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
+func TestCrashKind_DoesWhatItsNameSays(t *testing.T) {
 	t.Parallel()
 	type check = func(map[string]string) bool
 	tests := []struct {
 		kind CrashKind
-		// every state must fulfil always, and each of sometimes must occur.
+		// always must hold in every state. Each of sometimes must hold in at least one.
 		always    check
 		sometimes []check
 	}{
-		{CrashKeepNone, both(oldNames, oldData), nil},
-		{CrashKeepAll, both(newNames, allData), nil},
-		{CrashPrefix, nil, []check{both(oldNames, oldData), both(newNames, allData),
+		{KeepNone, both(oldNames, oldData), nil},
+		{KeepAll, both(newNames, allData), nil},
+		{Prefix, nil, []check{both(oldNames, oldData), both(newNames, allData),
 			both(holds("data", 0, 4096, newBlock), size("data", 8192))}},
-		{CrashSuffix, nil, []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
+		{Suffix, nil, []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
 			both(newNames, oldData)}},
-		{CrashSubset, nil, []check{both(has("gone"), has("current")), both(has("tmp"), has("fresh")),
+		{Subset, nil, []check{both(has("gone"), has("current")), both(has("tmp"), has("fresh")),
 			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock))}},
-		{CrashLoseOne, either(size("data", 8192), holds("data", 8192, 24576, newBlock)), []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
+		{LoseOne, either(size("data", 8192), holds("data", 8192, 24576, newBlock)), []check{both(newNames, holds("data", 0, 4096, oldBlock), holds("data", 8192, 24576, newBlock)),
 			both(allData, has("gone")), both(allData, has("tmp")), both(allData, not(has("fresh")))}},
-		{CrashKeepOne, nil, []check{both(oldNames, holds("data", 0, 4096, newBlock), size("data", 8192)),
+		{KeepOne, nil, []check{both(oldNames, holds("data", 0, 4096, newBlock), size("data", 8192)),
 			both(oldData, has("current")), both(oldData, has("fresh"))}},
-		{CrashTorn, newNames, []check{both(holds("data", 0, 512, oldBlock), holds("data", 512, 1024, newBlock)),
+		{Torn, newNames, []check{both(holds("data", 0, 512, oldBlock), holds("data", 512, 1024, newBlock)),
 			both(holds("data", 0, 512, newBlock), holds("data", 512, 1024, oldBlock)), size("data", 8192)}},
-		{CrashTornLast, both(newNames, holds("data", 0, 4096, newBlock), size("data", 24576)),
+		{TornLast, both(newNames, holds("data", 0, 4096, newBlock), size("data", 24576)),
 			[]check{not(holds("data", 8192, 24576, newBlock)), not(holds("second", 0, 4096, newBlock))}},
-		{CrashHole, both(newNames, size("data", 24576)),
+		{Hole, both(newNames, size("data", 24576)),
 			[]check{both(holds("data", 0, 512, newBlock), not(allData), holds("data", 24064, 24576, newBlock))}},
-		{CrashSizeBeforeData, both(newNames, size("data", 24576), holds("data", 0, 8192, oldBlock)),
+		{SizeBeforeData, both(newNames, size("data", 24576), holds("data", 0, 8192, oldBlock)),
 			[]check{holds("data", 8192, 24576, "\x00"), not(holds("data", 8192, 24576, "\x00"))}},
-		{CrashDataBeforeSize, both(newNames, size("data", 8192), holds("data", 0, 4096, newBlock)), nil},
-		{CrashZeroTail, both(newNames, size("data", 24576)), []check{
+		{DataBeforeSize, both(newNames, size("data", 8192), holds("data", 0, 4096, newBlock)), nil},
+		{ZeroTail, both(newNames, size("data", 24576)), []check{
 			both(holds("data", 8192, 8704, newBlock), holds("data", 24064, 24576, "\x00"))}},
-		{CrashGarbageTail, both(newNames, size("data", 24576)), []check{
+		{GarbageTail, both(newNames, size("data", 24576)), []check{
 			both(holds("data", 8192, 8704, newBlock), not(holds("data", 24064, 24576, newBlock)), not(holds("data", 24064, 24576, "\x00")))}},
-		{CrashStaleTail, both(newNames, size("data", 24576)), []check{
+		{StaleTail, both(newNames, size("data", 24576)), []check{
 			both(holds("data", 8192, 8704, newBlock), holds("data", 24064, 24576, oldBlock))}},
-		{CrashShortTail, both(newNames, holds("data", 0, 4096, newBlock)), []check{
+		{ShortTail, both(newNames, holds("data", 0, 4096, newBlock)), []check{
 			func(d map[string]string) bool { n := len(tail(d["/db/data"])); return n > 0 && n < 16384 }}},
-		{CrashNamesOnly, both(newNames, oldData), nil},
-		{CrashContentsOnly, both(oldNames, allData), nil},
-		{CrashNamesSubset, allData, []check{both(has("tmp"), has("fresh")), both(has("gone"), has("current"), not(has("fresh")))}},
-		{CrashNamesPrefix, allData, []check{oldNames, newNames, both(has("current"), has("gone")), both(has("current"), not(has("gone")), not(has("fresh")))}},
-		{CrashCreatesLost, both(allData, not(has("fresh")), has("current"), not(has("gone"))), nil},
-		{CrashRenamesLost, both(allData, has("fresh"), has("tmp"), not(has("current")), not(has("gone"))), nil},
-		{CrashRenamesDoubled, both(allData, has("tmp"), has("current"), not(has("gone"))), nil},
-		{CrashRemovalsLost, both(allData, has("gone"), has("fresh"), has("current")), nil},
-		{CrashOneFileLost, newNames, []check{
+		{NamesOnly, both(newNames, oldData), nil},
+		{ContentsOnly, both(oldNames, allData), nil},
+		{NamesSubset, allData, []check{both(has("tmp"), has("fresh")), both(has("gone"), has("current"), not(has("fresh")))}},
+		{NamesPrefix, allData, []check{oldNames, newNames, both(has("current"), has("gone")), both(has("current"), not(has("gone")), not(has("fresh")))}},
+		{CreatesLost, both(allData, not(has("fresh")), has("current"), not(has("gone"))), nil},
+		{RenamesLost, both(allData, has("fresh"), has("tmp"), not(has("current")), not(has("gone"))), nil},
+		{RenamesDoubled, both(allData, has("tmp"), has("current"), not(has("gone"))), nil},
+		{RemovalsLost, both(allData, has("gone"), has("fresh"), has("current")), nil},
+		{OneFileLost, newNames, []check{
 			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock)),
 			both(holds("data", 0, 4096, newBlock), holds("second", 0, 4096, oldBlock))}},
-		{CrashOneFileKept, newNames, []check{
+		{OneFileKept, newNames, []check{
 			both(holds("data", 0, 4096, oldBlock), holds("second", 0, 4096, newBlock)),
 			both(holds("data", 0, 4096, newBlock), holds("second", 0, 4096, oldBlock))}},
-		{CrashCategoryLost, both(newNames, oldData), nil},
-		{CrashMixed, nil, []check{has("tmp"), has("gone"), not(has("fresh")), holds("data", 0, 4096, oldBlock)}},
+		{CategoryLost, both(newNames, oldData), nil},
+		{Mixed, nil, []check{has("tmp"), has("gone"), not(has("fresh")), holds("data", 0, 4096, oldBlock)}},
 	}
 	tested := map[CrashKind]bool{}
 	for _, test := range tests {
@@ -192,7 +194,7 @@ func TestCrashKindsDoWhatTheirNamesSay(t *testing.T) {
 	}
 }
 
-// describe gives names and sizes.
+// describe returns the names with their contents, shortened.
 func describe(disk map[string]string) (s []string) {
 	for _, name := range slices.Sorted(maps.Keys(disk)) {
 		s = append(s, name+" "+clip(disk[name]))
@@ -200,41 +202,41 @@ func describe(disk map[string]string) (s []string) {
 	return s
 }
 
-func TestCrashLosesSyncedFileWithoutSyncedName(t *testing.T) {
+func TestCrash_LosesSyncedFileWithoutSyncedName(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/db"))
 	f := create(t, m, "/db/a", "synced")
 	must(t, f.Sync())
-	if _, err := m.Crash(CrashKeepNone, testRand(1)).Stat("/db/a"); err == nil {
+	if _, err := m.Crash(KeepNone, testRand(1)).Stat("/db/a"); err == nil {
 		t.Fatal("a name that was never synced survived")
 	}
-	wantContents(t, fileContents(t, m.Crash(CrashNamesOnly, testRand(1)), "/db/a"), "synced")
+	wantContents(t, fileContents(t, m.Crash(NamesOnly, testRand(1)), "/db/a"), "synced")
 	must(t, m.SyncDir("/db"))
-	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/db/a"), "synced")
+	wantContents(t, fileContents(t, m.Crash(KeepNone, testRand(1)), "/db/a"), "synced")
 }
 
-func TestSyncCoversWritesOfOtherHandles(t *testing.T) {
+func TestSync_CoversWritesOfOtherHandles(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	f := create(t, m, "/a", "one")
 	must(t, m.SyncDir("/"))
-	other, err := m.OpenReadWrite("/a", CatLog)
+	other, err := m.OpenReadWrite("/a", vfs.CatLog)
 	must(t, err)
 	write(t, other, 3, " two")
 	must(t, f.SyncData())
-	wantContents(t, fileContents(t, m.Crash(CrashKeepNone, testRand(1)), "/a"), "one two")
+	wantContents(t, fileContents(t, m.Crash(KeepNone, testRand(1)), "/a"), "one two")
 }
 
-func TestRenameBetweenDirectoriesNeedsBothSyncs(t *testing.T) {
+func TestRename_BetweenDirectoriesNeedsBothSyncs(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/a"))
 	must(t, m.MkdirAll("/b"))
 	must(t, create(t, m, "/a/x", "x").Sync())
 	must(t, m.SyncDir("/a"))
 	must(t, m.Rename("/a/x", "/b/y"))
-	names := func(m *Mem) string {
+	names := func(m *FS) string {
 		a, err := m.List("/a")
 		must(t, err)
 		b, err := m.List("/b")
@@ -243,22 +245,22 @@ func TestRenameBetweenDirectoriesNeedsBothSyncs(t *testing.T) {
 	}
 	lost := m.Clone()
 	must(t, lost.SyncDir("/a"))
-	if got := names(lost.Crash(CrashKeepNone, testRand(1))); got != "|" {
+	if got := names(lost.Crash(KeepNone, testRand(1))); got != "|" {
 		t.Fatalf("old directory synced: got %q, want the file in neither", got)
 	}
 	must(t, m.SyncDir("/b"))
-	if got := names(m.Crash(CrashKeepNone, testRand(1))); got != "x|y" {
+	if got := names(m.Crash(KeepNone, testRand(1))); got != "x|y" {
 		t.Fatalf("new directory synced: got %q, want the file in both", got)
 	}
 	must(t, m.SyncDir("/a"))
-	if got := names(m.Crash(CrashKeepNone, testRand(1))); got != "|y" {
+	if got := names(m.Crash(KeepNone, testRand(1))); got != "|y" {
 		t.Fatalf("both synced: got %q", got)
 	}
 }
 
-func TestLaterWriteOfASectorBringsTheEarlier(t *testing.T) {
+func TestCrash_LaterWriteOfASectorBringsTheEarlier(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	f := create(t, m, "/a", strings.Repeat(".", 512))
 	must(t, f.Sync())
 	must(t, m.SyncDir("/"))
@@ -271,52 +273,52 @@ func TestLaterWriteOfASectorBringsTheEarlier(t *testing.T) {
 	}
 }
 
-func TestMkdirAllIsDurableWhenItReturns(t *testing.T) {
+func TestMkdirAll_IsDurableWhenItReturns(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/x/y/z"))
-	info, err := m.Crash(CrashKeepNone, testRand(1)).Stat("/x/y/z")
+	info, err := m.Crash(KeepNone, testRand(1)).Stat("/x/y/z")
 	must(t, err)
 	if !info.Dir {
 		t.Fatal("got no directory")
 	}
 }
 
-func TestTruncationDoesNotMixVersionsOfASector(t *testing.T) {
+func TestCrash_TruncationDoesNotMixVersionsOfASector(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	f := create(t, m, "/a", strings.Repeat("o", 512))
 	must(t, f.Sync())
 	must(t, m.SyncDir("/"))
 	write(t, f, 0, strings.Repeat("n", 512))
 	must(t, f.Truncate(100))
 	must(t, f.Truncate(512))
-	// The write is lost as such. The truncation zeroed part of its sector, in
-	// which the write was by then.
+	// The write itself is lost. The truncation zeroed a part of its sector, which had
+	// the written bytes at that time.
 	got := fileContents(t, m.CrashKeeping(func(i int) bool { return i > 0 }), "/a")
 	wantContents(t, got, strings.Repeat("n", 100)+string(make([]byte, 412)))
 }
 
-func TestBytesBeyondTheEndDoNotComeBack(t *testing.T) {
+func TestCrash_BytesBeyondTheEndDoNotComeBack(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	f := create(t, m, "/a", "short")
 	must(t, f.Sync())
 	must(t, m.SyncDir("/"))
 	write(t, f, 5, strings.Repeat("beyond", 2000))
-	after := m.Crash(CrashDataBeforeSize, testRand(1))
+	after := m.Crash(DataBeforeSize, testRand(1))
 	wantContents(t, fileContents(t, after, "/a"), "short")
-	g, err := after.OpenReadWrite("/a", CatLog)
+	g, err := after.OpenReadWrite("/a", vfs.CatLog)
 	must(t, err)
 	must(t, g.Truncate(12_000))
 	wantContents(t, contents(t, g), "short"+string(make([]byte, 11_995)))
 }
 
-// TestCrashLeavesEachDirectoryOneName loses the removals of moves that went
-// to and fro, which would leave two directories inside each other.
-func TestCrashLeavesEachDirectoryOneName(t *testing.T) {
+// TestCrash_LeavesEachDirectoryOneName moves directories back and forth and loses the
+// removals. Without further care, two directories would contain each other.
+func TestCrash_LeavesEachDirectoryOneName(t *testing.T) {
 	t.Parallel()
-	m := NewMem()
+	m := New()
 	must(t, m.MkdirAll("/a"))
 	must(t, m.MkdirAll("/b"))
 	closeFile(t, create(t, m, "/a/file", ""))
@@ -324,6 +326,6 @@ func TestCrashLeavesEachDirectoryOneName(t *testing.T) {
 	must(t, m.Rename("/a", "/b/a"))
 	must(t, m.Rename("/b/a", "/a"))
 	must(t, m.Rename("/b", "/a/b"))
-	after := dump(t, m.Crash(CrashRemovalsLost, testRand(1)))
+	after := dump(t, m.Crash(RemovalsLost, testRand(1)))
 	wantSameDisk(t, after, map[string]string{"/a": "directory", "/a/b": "directory", "/a/file": ""})
 }
