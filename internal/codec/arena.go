@@ -6,15 +6,15 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// An Arena is where decoded values live while somebody borrows them. Its zero
-// value is empty. It may be used by many goroutines; Reset by nobody else at
-// the same time.
+// An Arena provides memory for decoded values that a transaction borrows. Its
+// zero value is empty. Many goroutines may call Alloc at once, but none while
+// another calls Reset.
 //
-// It holds one chunk of memory and hands out pieces of it. A chunk that is used
-// up belongs to who borrowed from it: the garbage collector takes it when
-// nobody has a piece any more. So a walk over any number of values takes no
-// more memory than the values that its user holds on to, and who reads a few
-// takes none at all, as the last chunk is used again after Reset.
+// An Arena holds one chunk and hands out pieces of it. It drops a chunk that is
+// used up; the garbage collector frees that chunk when no borrower has a piece
+// of it. So a walk over any number of values takes no more memory than the
+// values that its caller holds. A transaction that reads little allocates
+// nothing, because Reset recycles the last chunk.
 type Arena struct {
 	mu    sync.Mutex
 	chunk *[chunkSize]byte
@@ -23,15 +23,15 @@ type Arena struct {
 
 const (
 	chunkSize = 64 << 10
-	// aloneMin is the length from which values get memory of their own.
+	// aloneMin is the length in bytes from which a value gets its own memory.
 	aloneMin = chunkSize / 4
 )
 
-// chunks are those that no arena has at the moment.
+// chunks pools the chunks that no arena holds.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// Alloc returns n bytes, whatever they are, that are the caller's until Reset.
-// From a nil Arena they are so for good.
+// Alloc returns n bytes of arbitrary contents, which the caller owns until
+// Reset. From a nil Arena, the caller owns them for good.
 func (a *Arena) Alloc(n int) []byte {
 	if a == nil || n >= aloneMin {
 		return make([]byte, n)
@@ -46,14 +46,15 @@ func (a *Arena) Alloc(n int) []byte {
 	return a.chunk[from:a.used:a.used]
 }
 
-// Reset ends the borrowing of all that Alloc returned.
+// Reset ends the borrowing of all memory that Alloc returned.
 func (a *Arena) Reset() {
 	if a.chunk != nil {
-		a.giveBack()
+		a.recycle()
 	}
 }
 
-func (a *Arena) giveBack() {
+// recycle returns the chunk to the pool.
+func (a *Arena) recycle() {
 	invariant.Mangle(a.chunk[:a.used])
 	chunks.Put(a.chunk)
 	a.chunk, a.used = nil, 0

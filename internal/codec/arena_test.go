@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
+func TestArena_MemoryStaysUntilReset(t *testing.T) {
 	t.Parallel()
 	var a Arena
 	for round := range 3 {
@@ -37,7 +37,7 @@ func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
 	}
 }
 
-func TestANilArenaGivesMemoryForGood(t *testing.T) {
+func TestArena_NilGivesMemoryForGood(t *testing.T) {
 	t.Parallel()
 	var a *Arena
 	if b := a.Alloc(10); len(b) != 10 {
@@ -45,7 +45,7 @@ func TestANilArenaGivesMemoryForGood(t *testing.T) {
 	}
 }
 
-func TestManyMayUseAnArenaAtOnce(t *testing.T) {
+func TestArena_ManyGoroutines(t *testing.T) {
 	t.Parallel()
 	var a Arena
 	var all sync.WaitGroup
