@@ -6,8 +6,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// What a reader needs of an entry to compare it comes with one access to memory,
-// where that costs little room.
+// A comparison reads the word and the key of an entry. One memory access loads
+// both, where the padding for this is cheap.
 func TestWordAndKeyOfAnEntryLieInOneCacheLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
