@@ -8,7 +8,7 @@ import (
 
 // A comparison reads the word and the key of an entry. One memory access loads
 // both, where the padding for this is cheap.
-func TestWordAndKeyOfAnEntryLieInOneCacheLine(t *testing.T) {
+func TestArena_WordAndKeyShareACacheLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		key, value int

@@ -44,7 +44,7 @@ func chained(t testing.TB, n int) (*Table, []byte) {
 	return table, key
 }
 
-func TestOldVersionsAreReachedInFewSteps(t *testing.T) {
+func TestJumps_ReachOldVersionsInFewSteps(t *testing.T) {
 	t.Parallel()
 	n := 1 << 20
 	if invariant.Enabled {

@@ -170,7 +170,7 @@ func (s *schedule) readNewer(table *Table, from, at base.SeqNum) error {
 	return err
 }
 
-func TestReadersBesideAWriterSeeWhatWasPublished(t *testing.T) {
+func TestReaders_SeeWhatWasPublishedBesideAWriter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                string

@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestDeletionsAreCountedAndFound(t *testing.T) {
+func TestDeletions_AreCountedAndFound(t *testing.T) {
 	t.Parallel()
 	set := func(to *Table, key string, kind base.Kind, seq base.SeqNum) {
 		t.Helper()

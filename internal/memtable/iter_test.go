@@ -136,7 +136,7 @@ func TestIterator_UnclosedDoesNotOutliveTheTable(t *testing.T) {
 	}
 }
 
-func TestBorrowedBytesAreSpoiledByReset(t *testing.T) {
+func TestReset_ManglesBorrowedBytes(t *testing.T) {
 	t.Parallel()
 	if !invariant.Enabled {
 		t.Skip("invariants are off")

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-func TestKeysAndValuesOutOfRangeAreRefused(t *testing.T) {
+func TestSet_RefusesKeysAndValuesOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		keyLen   int
@@ -98,7 +98,7 @@ func TestEntry_AnySize(t *testing.T) {
 	}
 }
 
-func TestSequenceNumbersThatDescendAreRefused(t *testing.T) {
+func TestSet_RefusesDescendingSequenceNumbers(t *testing.T) {
 	t.Parallel()
 	table, txn := New(Options{}), New(Options{})
 	set(t, txn, "k", "v", 0)
@@ -152,7 +152,7 @@ func TestIndex_OutgrownStaysReadable(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTableIsSmall(t *testing.T) {
+func TestTable_EmptyIsSmall(t *testing.T) {
 	t.Parallel()
 	table := New(Options{SizeHint: 1 << 20})
 	if table.Bytes() != 0 {
@@ -165,7 +165,7 @@ func TestAnEmptyTableIsSmall(t *testing.T) {
 	}
 }
 
-func TestDeletionsAndEmptyValuesAreEntries(t *testing.T) {
+func TestTable_DeletionsAndEmptyValuesAreEntries(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	key := []byte("k")

@@ -33,7 +33,7 @@ func TestPassRecord_DoesNotAssembleTheRecord(t *testing.T) {
 }
 
 // The reader checks a length against the rest of the file before it allocates.
-func TestGarbage_LengthsAllocateLittle(t *testing.T) {
+func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	for _, length := range []uint32{64, 1 << 20, 1<<30 - 1, 1 << 31, math.MaxUint32} {
 		for _, kind := range []Kind{Whole, First, Mark, Next, Close} {
 			b := make([]byte, FrameSize(5))

@@ -215,7 +215,7 @@ func intactMark(file []byte) int64 {
 	return mark
 }
 
-func TestTornTail_EndsTheFileAtAnyPlace(t *testing.T) {
+func TestATornTailEndsTheFileWhereverItIsTorn(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 3))
 	f := newTestFile(rng, 12, 90)

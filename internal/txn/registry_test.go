@@ -71,7 +71,7 @@ func TestNoSnapshot_KeepsNoVersionAndNoBarrier(t *testing.T) {
 		}
 	}
 	if !r.Barrier().Passed() {
-		t.Error("a barrier waits for who reads no snapshot")
+		t.Error("a barrier waits for a reader without a snapshot")
 	}
 	held := 0
 	for other := range r.Held {
@@ -126,13 +126,13 @@ func TestBarrier_PassesWhenItsReadersHaveEnded(t *testing.T) {
 	}
 	late.Release()
 	if !r.Barrier().Passed() {
-		t.Error("a barrier of nobody did not pass")
+		t.Error("a barrier without readers did not pass")
 	}
 }
 
 // A caller drops versions that no snapshot of the list shows. It must not drop
 // what a reader sees: each reader's snapshot is in the list or beyond its last.
-func TestSnapshots_MissNoReader(t *testing.T) {
+func TestSnapshotsMissNobody(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	var list atomic.Pointer[[]base.SeqNum]
