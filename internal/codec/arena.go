@@ -16,6 +16,7 @@ import (
 // values that its caller holds. A transaction that reads little allocates
 // nothing, because Reset recycles the last chunk.
 type Arena struct {
+	// mu guards the fields below, except in Reset, which runs alone.
 	mu    sync.Mutex
 	chunk *[chunkSize]byte
 	used  int

@@ -36,7 +36,7 @@ func (f Filter) place(hash uint64) (i, mask uint64) {
 
 // A Builder builds a Filter. Many goroutines may use it at once.
 type Builder struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards the words of all during Add
 	all Filter
 }
 

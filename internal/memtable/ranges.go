@@ -32,8 +32,8 @@ type rangeLog struct {
 	// it.
 	marked uint32
 
-	// prepared is the history of the first deletions of the list. The mutex
-	// guards its extension; readers load it without.
+	// The mutex guards stores to prepared; loads need no lock. prepared is the
+	// history of the first deletions of the list.
 	sync.Mutex
 	prepared atomic.Pointer[rangedel.History]
 }

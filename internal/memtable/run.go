@@ -74,7 +74,8 @@ type runSet struct {
 	refs    atomic.Int32
 }
 
-// runs are the sorted runs of a table. The sorting goroutine holds the mutex.
+// runs are the sorted runs of a table. The sorting goroutine holds the mutex,
+// which guards stores to current; loads need no lock.
 type runs struct {
 	sync.Mutex
 	current atomic.Pointer[runSet]

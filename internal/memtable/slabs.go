@@ -26,6 +26,7 @@ const (
 type slabs struct {
 	from Memory
 
+	// mu guards the fields below, and the slabs in list.
 	mu   sync.Mutex
 	list []*slab // the last one is being cut
 	next int     // size of the next one in bytes

@@ -8,10 +8,10 @@ import (
 )
 
 // A sorter brings items into the order of a run. It finds the prefix that all
-// keys share and caches the bytes after it in the items. It sorts by the first 8
-// of these bytes with a radix sort, and then does the same with each group of
-// items that these bytes do not tell apart. So it touches each key about once
-// per 8 bytes that matter, and not once per comparison.
+// keys share and caches the bytes after it in the items. A radix sort orders the
+// items by the first 8 of these bytes. Groups of items that these bytes do not
+// tell apart are sorted again in the same way. So the sorter touches each key
+// about once per 8 bytes that matter, and not once per comparison.
 //
 // All steps are stable: items that come newest first stay so within a key.
 type sorter struct {

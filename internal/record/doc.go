@@ -35,12 +35,12 @@
 // # Torn tail or damage
 //
 // The durable mark distinguishes a torn tail from damage. Suppose that a frame
-// does not verify. If any later frame of the file verifies, with a durable mark
-// beyond the broken frame, then the broken frame was once on the device, and the
-// file is corrupt. Otherwise a crash tore the frame before any commit in it was
-// acknowledged, and the file ends there. In one use of a file, the writer writes
-// only one frame at each offset. So a frame that verifies and does not continue
-// the chain is always corruption.
+// does not verify, but a later frame of the file does, with a durable mark
+// beyond the broken frame. Then the broken frame was once on the device, and the
+// file is corrupt. Without such a frame, a crash tore the broken frame before
+// its write was acknowledged, and the file ends there. In one use of a file, the
+// writer writes only one frame at each offset. So a frame that verifies and does
+// not continue the chain is always corruption.
 //
 // # Records
 //

@@ -169,9 +169,9 @@ func (r *ReadSet) addRange(g Range) {
 	r.sorted = len(r.ranges) == 1
 }
 
-// join shrinks the set to the ranges that it covers, so that a transaction which
-// reads the same keys again and again does not fill the memory. It runs again
-// when the number of ranges has doubled.
+// join shrinks the set to the ranges that it covers. Without it, a transaction
+// that reads the same keys again and again would fill the memory. join runs
+// again when the number of ranges has doubled.
 func (r *ReadSet) join() {
 	r.mergeRanges()
 	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // drop their references to bounds

@@ -54,8 +54,8 @@ type chunk[T any] [chunkSlots]Slot[T]
 // ended?
 type Registry[T any] struct {
 	chunks     atomic.Pointer[[]*chunk[T]]
-	grow       sync.Mutex
-	spread     uint // mask of the bits of stackHint that are used
+	grow       sync.Mutex // guards stores to chunks; loads need no lock
+	spread     uint       // mask of the bits of stackHint that are used
 	noSnapshot atomic.Uint64
 }
 
