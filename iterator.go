@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
 )
@@ -92,7 +93,7 @@ type iteratorCore struct {
 	prefetch   int
 
 	tx   *Txn
-	view *view // of tx
+	view *state.View // of tx
 	// The end of the transaction closes the iterator, so that only these two
 	// can stop it: the end of the database, and a context, which a transaction
 	// that is free does not have.
@@ -185,16 +186,16 @@ func (c *iteratorCore) open(tx *Txn, o *IterOptions) (err error) {
 
 func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
-	c.closed, c.free = &tx.db.closed, tx.state.ctx == nil
+	c.closed, c.free = tx.db.store.ClosedFlag(), tx.state.ctx == nil
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}
 	if c.view = tx.view; c.view == nil {
 		return ErrTxnDone // it has just ended, under somebody's hands
 	}
-	c.ahead.Init(c.view.tree)
+	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)
-	c.memtables = c.view.tables
+	c.memtables = c.view.Memtables
 	if c.memtables[0].Len() == 0 {
 		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
 	}
@@ -202,7 +203,7 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
 		c.memtables = c.memtables[:n-1]
 	}
-	c.levels.Init(c.view.tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.state.decoded})
+	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.state.decoded})
 	n, depth := len(c.memtables), c.levels.Len()
 	if tx.state.writes != nil {
 		n++
@@ -213,7 +214,7 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
 	if tx.state.writes != nil {
-		c.sources[n-1].Init(tx.state.writes.pending, c.reverse)
+		c.sources[n-1].Init(tx.state.writes.Pending, c.reverse)
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}
 	for i := range depth {
@@ -346,8 +347,8 @@ func (it *Iterator) seek(key []byte) (ok bool) {
 	}
 	c.noteRange()
 	if w := it.tx.state.writes; w != nil {
-		c.sources[len(c.sources)-1].Init(w.pending, c.reverse)
-		if w.pending.HasDeletions() && w.pending.Len() != c.own {
+		c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
+		if w.Pending.HasDeletions() && w.Pending.Len() != c.own {
 			if it.err = c.coverAnew(); it.err != nil {
 				return false
 			}
@@ -610,15 +611,15 @@ func (c *iteratorCore) noteRange() {
 	key := c.visible.Entry.Key
 	switch valid := c.visible.Valid(); {
 	case !c.reverse && valid:
-		w.reads.AddRangeThrough(c.start, key)
+		w.Reads.AddRangeThrough(c.start, key)
 	case !c.reverse && mutant.On(mutant.SkipPhantomTail):
-		w.reads.AddRangeThrough(c.start, key)
+		w.Reads.AddRangeThrough(c.start, key)
 	case !c.reverse:
-		w.reads.AddRange(c.start, c.upper)
+		w.Reads.AddRange(c.start, c.upper)
 	case valid:
-		w.reads.AddRange(key, c.start)
+		w.Reads.AddRange(key, c.start)
 	default:
-		w.reads.AddRange(c.lower, c.start)
+		w.Reads.AddRange(c.lower, c.start)
 	}
 }
 

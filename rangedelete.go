@@ -4,10 +4,6 @@ import (
 	"bytes"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // DeleteRange removes the values of all keys from lo, inclusive, to hi,
@@ -29,16 +25,14 @@ func (tx *Txn) DeleteRange(lo, hi []byte) error {
 		}
 	}
 	if len(lo) == 0 {
-		lo = firstKey
+		lo = base.FirstKey
 	}
 	if hi != nil && bytes.Compare(lo, hi) >= 0 {
 		return nil // and never a hi of no bytes, which has a meaning below
 	}
 	m := base.Meta{Kind: base.KindDeleteRange}
-	return tx.state.writes.pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
+	return tx.state.writes.Pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
 }
-
-var firstKey = []byte{0}
 
 // checkWrite reports why the transaction cannot write.
 func (tx *Txn) checkWrite() error {
@@ -56,15 +50,15 @@ func (tx *Txn) checkWrite() error {
 func (c *iteratorCore) cover() error {
 	c.deletions.Init(c.reverse)
 	at := c.tx.seq
-	for _, t := range c.view.tables {
+	for _, t := range c.view.Memtables {
 		t.AddDeletions(&c.deletions, at)
 	}
 	c.own = 0
 	if w := c.tx.state.writes; w != nil {
-		c.own = w.pending.Len()
-		w.pending.AddDeletions(&c.deletions, at)
+		c.own = w.Pending.Len()
+		w.Pending.AddDeletions(&c.deletions, at)
 	}
-	if err := c.view.tree.AddDeletions(&c.deletions, at); err != nil {
+	if err := c.view.Tree.AddDeletions(&c.deletions, at); err != nil {
 		return err
 	}
 	if c.snapshot.Cover = nil; !c.deletions.Empty() {
@@ -78,7 +72,7 @@ func (c *iteratorCore) cover() error {
 // where it covers them. The memtable that takes the writes grows newer.
 func (c *iteratorCore) setAges() {
 	for i, t := range c.memtables {
-		if t != c.view.tables[0] {
+		if t != c.view.Memtables[0] {
 			c.inputs[i].MaxSeq = t.LastSeq()
 		}
 	}

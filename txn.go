@@ -11,9 +11,11 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/state"
 )
 
 // A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
@@ -25,7 +27,7 @@ import (
 type Txn struct {
 	db     *DB
 	state  *txnState
-	view   *view         // nil once the transaction has ended
+	view   *state.View   // nil once the transaction has ended
 	seq    base.SeqNum   // the snapshot
 	now    atomic.Uint64 // the transaction's time in milliseconds, 0 until it is asked for
 	status atomic.Uint32 // txnOpen, txnLending or txnEnded
@@ -42,9 +44,9 @@ const (
 // their own. Those of Views use that of their slot, one after the other, so that
 // only a transaction that has not ended may look at it.
 type txnState struct {
-	slot      *readerSlot // released at the end; nil in a View, which does that itself
+	slot      *state.Slot // released at the end; nil in a View, which does that itself
 	ctx       context.Context
-	writes    *writeSet // nil in a read-only transaction
+	writes    *commit.WriteSet // nil in a read-only transaction
 	commitSeq base.SeqNum
 	decoded   codec.Arena // what was compressed
 
@@ -71,7 +73,7 @@ func newTxn() *Txn {
 }
 
 // begin gives the transaction the snapshot of slot. Its state has been set.
-func (tx *Txn) begin(d *DB, slot *readerSlot) {
+func (tx *Txn) begin(d *DB, slot *state.Slot) {
 	tx.db = d
 	tx.seq = slot.Seq()
 	if mutant.On(mutant.SnapshotOffByOne) {
@@ -80,9 +82,7 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	if mutant.On(mutant.StaleReadVersion) && tx.seq > 0 {
 		tx.seq--
 	}
-	v := d.view.Load() // after the slot: it holds all that the snapshot sees
-	d.at(pointLoaded)
-	tx.view = d.confirm(slot, v)
+	tx.view = d.store.Begin(slot)
 }
 
 // end lets go of everything the transaction holds, unless another call has done so
@@ -101,11 +101,11 @@ func (tx *Txn) end() bool {
 	tx.view, s.ctx = nil, nil
 	if w := s.writes; w != nil {
 		s.writes = nil
-		tx.db.freeWriteSet(w)
+		tx.db.commits.FreeWriteSet(w)
 	}
 	if slot := s.slot; slot != nil {
 		s.slot = nil
-		tx.db.release(slot)
+		tx.db.store.Release(slot)
 	}
 	return empty
 }
@@ -168,7 +168,7 @@ func (tx *Txn) check() error {
 	switch {
 	case tx.ended():
 		return ErrTxnDone
-	case tx.db.closed.Load():
+	case tx.db.store.Closed():
 		return ErrClosed
 	case tx.state.ctx != nil:
 		return tx.state.ctx.Err()
@@ -190,7 +190,7 @@ func (tx *Txn) nowMs() uint64 {
 	if now := tx.now.Load(); now != 0 {
 		return now
 	}
-	tx.now.CompareAndSwap(0, max(tx.db.nowMs(), 1))
+	tx.now.CompareAndSwap(0, max(tx.db.store.Now(), 1))
 	return tx.now.Load()
 }
 
@@ -287,26 +287,26 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
 	if w := tx.state.writes; w != nil {
-		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
-			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
+		if w.Pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
+			if v, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax); ok {
 				return tx.show(v, m, 0) // by which show knows it
 			}
-			if w.pending.HasDeletions() && w.pending.Cover(key, tx.seq) != 0 {
+			if w.Pending.HasDeletions() && w.Pending.Cover(key, tx.seq) != 0 {
 				return nil, base.Meta{}, 0, ErrNotFound // by its own doing
 			}
 		}
 		if !mutant.On(mutant.SkipPointCheck) {
-			w.reads.AddKey(key, hash)
+			w.Reads.AddKey(key, hash)
 		}
 	}
-	if len(view.tables) > 1 {
+	if len(view.Memtables) > 1 {
 		warm := uint64(0)
-		for _, t := range view.tables {
+		for _, t := range view.Memtables {
 			warm += t.Warm(hash)
 		}
 		runtime.KeepAlive(warm)
 	}
-	for _, t := range view.tables {
+	for _, t := range view.Memtables {
 		v, m, seq, ok := t.Get(key, hash, tx.seq)
 		// What a range deletion hides here, it hides in all that is older.
 		if t.HasDeletions() && t.Cover(key, tx.seq) > seq {
@@ -334,6 +334,19 @@ func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Me
 		return nil, base.Meta{}, 0, ErrNotFound
 	}
 	return value, m, seq, nil
+}
+
+// expired reports whether a value that expires at a time has done so for the
+// transaction. If so, that time is made durable first, so that a crash does not bring
+// the value back. The commit of a write of its own will carry the time.
+func (tx *Txn) expired(at uint64, own bool) bool {
+	if tx.nowMs() < at {
+		return false
+	}
+	if !own {
+		tx.db.store.KeepExpired(at)
+	}
+	return true
 }
 
 func checkKey(key []byte) error {
@@ -422,7 +435,7 @@ func expiryAfter(tx *Txn, ns int64) uint64 {
 	if ns > ms*int64(time.Millisecond) {
 		ms++
 	}
-	return uint64(max(int64(tx.db.nowMs())+ms, 1))
+	return uint64(max(int64(tx.db.store.Now())+ms, 1))
 }
 
 // Delete removes the value of key, if it has one.
@@ -448,11 +461,11 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 	if uint64(len(value)) > MaxValueSize {
 		return fmt.Errorf("%w: %d bytes, of at most %d", ErrValueTooLarge, len(value), uint64(MaxValueSize))
 	}
-	tx.state.writes.adds = tx.state.writes.adds || m.Kind != base.KindDelete
+	tx.state.writes.Adds = tx.state.writes.Adds || m.Kind != base.KindDelete
 	if int64(len(value)) >= tx.db.opts.LargeValueThreshold {
-		tx.state.writes.large += int64(len(value))
+		tx.state.writes.Large += int64(len(value))
 	}
-	return tx.state.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
+	return tx.state.writes.Pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // Discard ends the transaction without writing anything. After Commit or
@@ -486,20 +499,20 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 		return err
 	}
 	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
-	r.keep(&tx.state.slot)
+	r.TakeSlot(&tx.state.slot)
 	w := tx.state.writes
-	w.turn++
-	measured, started := r.sync || w.turn%sampleBuffered == 0, time.Time{}
+	w.Commits++
+	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
 	if measured {
 		started = time.Now()
 	}
-	if err := tx.db.commits.submit(tx.context(), r); err != nil {
+	if err := tx.db.commits.Submit(tx.context(), r); err != nil {
 		return err
 	}
 	if measured {
-		tx.db.work.committed(time.Since(started), r.sync)
+		tx.db.committed(time.Since(started), r.Sync())
 	}
-	tx.state.commitSeq = r.seq
+	tx.state.commitSeq = r.Seq()
 	return nil
 }
 
@@ -521,36 +534,35 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 		done = func(error) {}
 	}
 	if tx.ended() {
-		tx.db.commits.tell(done, ErrTxnDone)
+		tx.db.commits.Tell(done, ErrTxnDone)
 		return
 	}
 	r, err := tx.request(opts)
 	if r == nil || err != nil {
 		tx.end()
-		tx.db.commits.tell(done, err)
+		tx.db.commits.Tell(done, err)
 		return
 	}
 	// The request goes on as a transaction of its own, so that this one is
 	// ended for its holder whatever the pipeline is doing.
-	state := tx.state
-	state.closeAll()
-	state.decoded.Reset()
-	r.keep(&state.slot)
+	s := tx.state
+	s.closeAll()
+	s.decoded.Reset()
+	r.TakeSlot(&s.slot)
 	ctx := tx.context()
 	own := newTxn()
 	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
-	own.state.slot, own.state.writes = state.slot, state.writes
+	own.state.slot, own.state.writes = s.slot, s.writes
 	tx.status.Store(txnEnded)
-	tx.view, state.slot, state.ctx, state.writes = nil, nil, nil, nil
-	r.done = func(err error) {
+	tx.view, s.slot, s.ctx, s.writes = nil, nil, nil, nil
+	tx.db.commits.SubmitAsync(ctx, r, func(err error) {
 		own.end()
 		done(err)
-	}
-	tx.db.commits.submitAsync(ctx, r)
+	})
 }
 
 // request prepares the commit, or returns nil when there is nothing to write.
-func (tx *Txn) request(opts []CommitOption) (*request, error) {
+func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
@@ -565,13 +577,11 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 		}
 	}
 	w := tx.state.writes
-	if w == nil || w.pending.Len() == 0 {
+	if w == nil || w.Pending.Len() == 0 {
 		return nil, nil
 	}
-	if w.pending.HasDeletions() {
-		w.pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
+	if w.Pending.HasDeletions() {
+		w.Pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
 	}
-	r := &w.request
-	*r = request{writes: w, since: tx.seq, sync: durability != Buffered, ready: r.ready}
-	return r, nil
+	return w.Request(tx.seq, durability != Buffered), nil
 }

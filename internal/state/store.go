@@ -31,6 +31,9 @@ type Options struct {
 	// Files returns the open files of the database. It is called once; closed
 	// reports whether the database has been closed.
 	Files func(closed func() bool) *tree.Files
+	// Freed is called when the last reader has ended after Shut: it frees what
+	// readers use beside files and memtables.
+	Freed func()
 }
 
 // Hooks are how a Store tells others of changes. They are set before the first
@@ -123,6 +126,9 @@ func (s *Store) SetVisible(seq base.SeqNum) { s.visible.Store(uint64(seq)) }
 // Closed reports whether the database has been closed.
 func (s *Store) Closed() bool { return s.closed.Load() }
 
+// ClosedFlag returns what Closed loads, for iterators, which ask for every entry.
+func (s *Store) ClosedFlag() *atomic.Bool { return &s.closed }
+
 // Closing makes the store refuse new readers.
 func (s *Store) Closing() { s.closed.Store(true) }
 
@@ -160,6 +166,7 @@ func (s *Store) free() {
 	if err := s.files.Close(); err != nil {
 		s.report(event.Warning{What: "a table could not be closed", Err: err})
 	}
+	s.o.Freed()
 }
 
 func (s *Store) report(e any) { s.o.Report(e) }
