@@ -45,7 +45,7 @@ func (d *workload) flip(file uint64, offset int64, bit int) *vfs.Mem {
 	})
 }
 
-func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
+func TestMark_DamageToTheLastTransactionIsReported(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 1)
 	for n := 1; n <= 3; n++ {
@@ -65,7 +65,7 @@ func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
 	}
 }
 
-func TestAMarkThatIsTornIsNoMark(t *testing.T) {
+func TestMark_TornMarkIsIgnored(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	for n := range record.FrameHeaderSize {
@@ -77,9 +77,9 @@ func TestAMarkThatIsTornIsNoMark(t *testing.T) {
 	}
 }
 
-// The Next frame says how far all was durable before the segment was left, and not
-// that what the leaving synced is.
-func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
+// The Next frame says how far the segment was durable before the rotation, not
+// what the rotation's own sync made durable.
+func TestMark_InEmptySegmentProvesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -101,7 +101,7 @@ func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
+func TestMark_ClaimsOnlySyncedData(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 2)
 	d.append()
@@ -117,7 +117,7 @@ func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
 	}
 }
 
-func TestASyncDoesNotWaitForAMark(t *testing.T) {
+func TestMark_SyncDoesNotWaitForIt(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 2)
 	before := d.w.Stats()
@@ -130,9 +130,9 @@ func TestASyncDoesNotWaitForAMark(t *testing.T) {
 	}
 }
 
-// A segment has room for a mark behind the last transaction that it takes, and for
-// what ends it behind that.
-func TestASegmentThatIsFullCanBeMarked(t *testing.T) {
+// Behind the last transaction, a segment has room for a mark and then for its
+// closing frames.
+func TestMark_FullSegmentHasRoom(t *testing.T) {
 	t.Parallel()
 	for room := range int64(12) {
 		d := newWorkload(t, 1)
@@ -160,9 +160,9 @@ func TestASegmentThatIsFullCanBeMarked(t *testing.T) {
 	}
 }
 
-// Recovery carries what is not proven. What is marked is, also when the mark is in
-// the memory of the system alone.
-func TestAMarkedLogHasNothingToCarry(t *testing.T) {
+// Recovery carries what is not proven. Marked transactions are proven, even if
+// the mark is only in the system's memory.
+func TestMark_NothingToCarry(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	_, r, err := d.recovered(d.disk.Clone(), d.spans)
@@ -175,7 +175,7 @@ func TestAMarkedLogHasNothingToCarry(t *testing.T) {
 	}
 }
 
-func TestAMarkThatCannotBeWrittenIsWrittenWithTheNextTransaction(t *testing.T) {
+func TestMark_FailedWriteGoesWithTheNextTransaction(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	faults := vfs.NewFaults(disk)

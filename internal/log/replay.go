@@ -15,32 +15,31 @@ import (
 type replay struct {
 	o     *Options
 	apply func(payload []byte) error
-	// bare says that apply gets no payloads, so that a transaction of any size
+	// bare says that apply gets no payloads. A transaction of any size then
 	// takes no more memory than a frame.
 	bare bool
 	r    Recovered
-	// torn says why the newest span ended where it did, when it did not end
-	// in order. It becomes the error if what it describes turns out to have
-	// been durable.
+	// torn says why the newest span did not end in order, or is nil. It becomes
+	// the error if the missing part turns out to have been durable.
 	torn error
 	// last is the number of the last segment of the newest span.
 	last uint64
 }
 
-// A stretch is what was found in one segment.
+// A stretch is what replay found in one segment.
 type stretch struct {
 	ref  base.SegmentRef
 	size int64
-	// bounds tells where the segment can be sealed.
+	// bounds are the places where the segment can be sealed.
 	bounds boundaries
-	// end is the place behind the last record.
+	// end lies behind the last record.
 	end boundary
-	// next is the successor that the segment names, if it does.
+	// next is the successor that the segment names, or nil.
 	next *base.SegmentRef
-	// begun says that any frame was found, be it behind a hole: then all that
-	// the segment before holds is durable.
+	// begun says that the segment holds any frame, even behind a hole. Then the
+	// whole segment before it is durable.
 	begun bool
-	// torn says why the frames ended, when they did not end in order.
+	// torn says why the frames did not end in order, or is nil.
 	torn error
 }
 
@@ -72,8 +71,8 @@ func (p *replay) span(s *base.LogSpan) error {
 	}
 }
 
-// segment replays the segment that ref names up to limit, or to the end of its
-// frames if limit is negative.
+// segment replays the segment that ref names, up to limit. A negative limit
+// means the end of its frames.
 func (p *replay) segment(ref base.SegmentRef, limit int64) (stretch, error) {
 	f, size, err := p.o.openSegment(ref)
 	if err != nil {
@@ -134,7 +133,7 @@ func (p *replay) records(r *record.Reader, st *stretch) error {
 	}
 }
 
-// checkSeal compares the end of a sealed span with what was found there.
+// checkSeal compares the end of a sealed span with what the replay found there.
 func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
 	if st.end.offset != s.End {
 		return p.brokenOff(st)
@@ -146,7 +145,7 @@ func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
 	return nil
 }
 
-// brokenOff is the error for a segment that ends before its span does.
+// brokenOff returns the error for a segment that ends before its span does.
 func (p *replay) brokenOff(st *stretch) error {
 	if mutant.On(mutant.IgnoreSeal) {
 		return nil
@@ -158,9 +157,9 @@ func (p *replay) brokenOff(st *stretch) error {
 		"its last frame", "more frames before the seal"), "read", st.ref.File)
 }
 
-// seal ends the newest span at the last place that is proven to be durable,
-// and notes what is to be carried from there. When the last segment was not
-// begun, nothing proves that the one before it is durable to its end.
+// seal ends the newest span at the last place proven to be durable, and notes
+// the tail to carry from there. When the last segment is not begun, nothing
+// proves that the one before it is durable to its end.
 func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
 	p.torn, p.last = last.torn, last.ref.Number
 	end := last
@@ -172,8 +171,8 @@ func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
 	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset}
 }
 
-// unreferenced looks at the files that no span reached. They are free, unless
-// they prove that a span reached further once.
+// unreferenced inspects the files that no span reached. They are free, unless
+// they prove that a span once reached further.
 func (p *replay) unreferenced(files []segmentFile) error {
 	reached := make(map[uint64]bool, len(p.r.live))
 	for _, f := range p.r.live {
@@ -197,8 +196,8 @@ func (p *replay) unreferenced(files []segmentFile) error {
 	return nil
 }
 
-// inspect fills in what the header of an unreferenced file says, if it has one,
-// and fails if the file holds frames that something must have referred to.
+// inspect fills in what the header of an unreferenced file says, if it has one.
+// It fails if the file holds frames that a span must have referred to.
 func (p *replay) inspect(sf *segmentFile) error {
 	f, err := p.o.FS.Open(p.o.path(sf.file), vfs.CatLog)
 	if err != nil {
@@ -237,7 +236,7 @@ func (p *replay) inspect(sf *segmentFile) error {
 }
 
 // openSegment opens the segment that ref names for reading and returns its
-// size. Everything that ref and the header say must be so.
+// size. The header must match ref.
 func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, int64, error) {
 	f, err := o.FS.Open(o.path(ref.File), vfs.CatLog)
 	if errors.Is(err, vfs.ErrNotExist) {

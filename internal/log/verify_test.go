@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// verify verifies the log of d as it is, on the given disk.
+// verify verifies the log of d on the given disk.
 func (d *workload) verify(disk vfs.FS) (int64, error) {
 	o, spans := d.o, append([]base.LogSpan(nil), d.spans...)
 	o.FS = disk
@@ -22,12 +22,12 @@ func (d *workload) verify(disk vfs.FS) (int64, error) {
 	return Verify(o, spans, func() error { return nil })
 }
 
-func TestVerifyFindsWhatIsDurableWheneverItLooks(t *testing.T) {
+func TestVerify_FindsWhatIsDurableAtAnyTime(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	check := func(what string) {
 		t.Helper()
-		// A power cut leaves no less than what is proven.
+		// A power cut leaves at least what is proven.
 		for _, disk := range []*vfs.Mem{d.disk, d.disk.Crash(vfs.CrashKeepNone, d.rng)} {
 			n, err := d.verify(disk)
 			if err != nil || int(n) < d.acked-d.first || int(n) > d.flushed-d.first {
@@ -42,7 +42,7 @@ func TestVerifyFindsWhatIsDurableWheneverItLooks(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsEveryByteThatIsChanged(t *testing.T) {
+func TestVerify_ReportsEveryChangedByte(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 40)
 	first, current, end := d.w.First().File, d.w.Current().File, d.w.Proven().End
@@ -61,7 +61,7 @@ func TestVerifyReportsEveryByteThatIsChanged(t *testing.T) {
 	}
 }
 
-func TestVerifyEndsWithAnErrorOfItsCaller(t *testing.T) {
+func TestVerify_ReturnsTheErrorOfPass(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	n, spans := 0, []base.LogSpan{d.w.Proven()}
@@ -76,7 +76,7 @@ func TestVerifyEndsWithAnErrorOfItsCaller(t *testing.T) {
 	}
 }
 
-func TestSegmentsThatAreHeldStayAsTheyAre(t *testing.T) {
+func TestHold_SegmentsStayUnchanged(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -91,7 +91,7 @@ func TestSegmentsThatAreHeldStayAsTheyAre(t *testing.T) {
 	letGo, second := d.w.Hold(), d.w.Hold()
 	fill(1)
 	must(t, d.w.Release(d.w.Segment()))
-	for range 8 { // which recycle what is free
+	for range 8 { // each iteration recycles free files
 		fill(1)
 		must(t, d.w.Release(d.w.Segment()))
 		if _, err := Verify(d.o, []base.LogSpan{span}, func() error { return nil }); err != nil {
