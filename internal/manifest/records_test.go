@@ -177,7 +177,7 @@ func TestDamage_TotalFileSizeAboveTheLimit(t *testing.T) {
 		}
 		b.Record(e.AppendTo(nil), 0)
 	})
-	if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "larger together") {
+	if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "total size") {
 		t.Errorf("%v, want %v", err, base.ErrCorrupt)
 	}
 }
