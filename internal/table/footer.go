@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A footer ends every table. Everything in front of it but the blocks is laid
-// out from what it says, without gaps, so that every byte of the file is
-// covered by a checksum or has to be zero:
+// A footer ends every table. It determines the layout of everything before it but
+// the blocks. There are no gaps: every byte of the file is covered by a checksum
+// or must be zero:
 //
 //	blocks       key parts and value parts
 //	zeros        to a multiple of 4096
@@ -19,7 +19,7 @@ import (
 //	             part, 8 for each page of the hash index
 //	fences       8 bytes for each block
 //	directory    32 bytes for each block
-//	deletions    range deletions, see rangedel.List.AppendTo
+//	deletions    range tombstones, see rangedel.List.AppendTo
 //	properties
 //	footer
 //
@@ -44,7 +44,7 @@ import (
 //	112     8     checksum of the properties
 //	120     8     checksum of the footer up to here
 //
-// A table of range deletions alone has no blocks.
+// A table of only range tombstones has no blocks.
 type footer struct {
 	salt, hashSeed     uint64
 	size, dataEnd      int64
@@ -74,8 +74,8 @@ func (f *footer) delsOff() int64      { return f.directoryOff() + blockEntrySize
 func (f *footer) propsOff() int64     { return f.delsOff() + f.delsLen }
 func (f *footer) footerOff() int64    { return f.propsOff() + f.propsLen }
 
-// sumOf is the checksum of b, which is at off. The offset is mixed in so that
-// bytes which moved do not verify.
+// sumOf returns the checksum of b, which is at off. The offset is mixed in, so
+// that moved bytes do not verify.
 func (f *footer) sumOf(b []byte, off int64) uint64 { return partSum(f.salt, b, off) }
 
 func partSum(salt uint64, b []byte, off int64) uint64 {
@@ -95,7 +95,7 @@ func (f *footer) append(dst []byte) []byte {
 	return le.AppendUint64(dst, f.sumOf(dst[start:], f.size-footerSize))
 }
 
-// decodeFooter reads the last bytes of a file of the given size.
+// decodeFooter decodes the last bytes of a file of the given size.
 func decodeFooter(src []byte, size int64) (footer, error) {
 	le := binary.LittleEndian
 	at := size - footerSize
@@ -121,8 +121,8 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	return f, f.check(size, src[15])
 }
 
-// check reports what makes the layout impossible. Each number is bounded
-// before it is used in a sum, so that nothing overflows.
+// check reports why the layout is invalid. It bounds each number before it adds
+// it, so that nothing overflows.
 func (f *footer) check(size int64, zero byte) error {
 	at := size - footerSize
 	h := &f.hash
