@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// loadTree makes a tree of tables whose pages can no longer be fetched once
-// stop has been called: what is then read was loaded before.
+// loadTree makes a tree of tables whose pages cannot be fetched after stop is called.
+// Everything that a later read finds was loaded before.
 func loadTree(t *testing.T) (x *testTree, files *Files, stop func()) {
 	x = randomTree(t, rand.New(rand.NewPCG(11, 12)), 400)
 	faults := vfs.NewFaults(x.fs)
@@ -29,7 +29,7 @@ func (x *testTree) tables() (all []*manifest.Table) {
 	return all
 }
 
-// readable returns how many versions of the tree can be read.
+// readable returns the number of readable versions in the tree.
 func (x *testTree) readable(files *Files) (n int) {
 	v := files.View(&x.version, nil)
 	for _, e := range x.entries {
@@ -40,7 +40,7 @@ func (x *testTree) readable(files *Files) (n int) {
 	return n
 }
 
-func TestLoadedTablesAreReadWithoutFetchingAnything(t *testing.T) {
+func TestLoad_LaterReadsFetchNothing(t *testing.T) {
 	t.Parallel()
 	x, files, stop := loadTree(t)
 	files.Load(x.tables(), nil, 1<<30, never)
@@ -50,7 +50,7 @@ func TestLoadedTablesAreReadWithoutFetchingAnything(t *testing.T) {
 	}
 }
 
-func TestLoadKeepsToItsLimit(t *testing.T) {
+func TestLoad_KeepsToItsLimit(t *testing.T) {
 	t.Parallel()
 	x, files, stop := loadTree(t)
 	all := x.tables()
@@ -69,7 +69,7 @@ func TestLoadKeepsToItsLimit(t *testing.T) {
 	}
 }
 
-func TestLoadStopsBetweenTwoTables(t *testing.T) {
+func TestLoad_StopsBetweenTwoTables(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
@@ -80,7 +80,7 @@ func TestLoadStopsBetweenTwoTables(t *testing.T) {
 	}
 }
 
-func TestTablesThatAreDroppedLeaveTheirRoomToNewOnes(t *testing.T) {
+func TestLoad_DroppedTablesMakeRoom(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
@@ -97,7 +97,7 @@ func TestTablesThatAreDroppedLeaveTheirRoomToNewOnes(t *testing.T) {
 	}
 }
 
-func TestAReadReportsWhatLoadFoundDamaged(t *testing.T) {
+func TestLoad_ReadReportsDamage(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
