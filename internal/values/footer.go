@@ -62,7 +62,7 @@ func (f *footer) append(dst []byte) []byte {
 	return le.AppendUint64(dst, partSum(f.salt, dst[start:], f.size-footerSize))
 }
 
-// decodeFooter reads the last bytes of a file of the given size.
+// decodeFooter decodes the last bytes of a file of the given size.
 func decodeFooter(src []byte, size int64) (footer, error) {
 	le := binary.LittleEndian
 	at := size - footerSize
@@ -86,8 +86,8 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	return f, f.check(size, le.Uint32(src[12:])|le.Uint32(src[100:]))
 }
 
-// check reports what makes the layout impossible. Each number is bounded
-// before it is used in a sum, so that nothing overflows.
+// check reports why the layout is invalid. It bounds each number before it adds it,
+// so that nothing overflows.
 func (f *footer) check(size int64, zero uint32) error {
 	at := size - footerSize
 	switch {
