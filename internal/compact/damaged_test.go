@@ -74,7 +74,7 @@ func TestDamaged_StuckTablesAreNoDebt(t *testing.T) {
 	t.Parallel()
 	v, s := overDamage(5)
 	if debt := Debt(v, s); debt != 0 {
-		t.Errorf("writers are slowed down for %d bytes that nobody can merge", debt)
+		t.Errorf("writers are slowed down for %d bytes that cannot be merged", debt)
 	}
 	if n := NewestValues(v, s); n != 0 {
 		t.Errorf("and for what %d bytes of values replace", n)

@@ -57,7 +57,7 @@ func (p *picker) mergeNeighbours(level int, tables []*manifest.Table, why Reason
 	plan := Plan{Reason: why, OutputLevel: level}
 	plan.Inputs[level] = tables
 	plan = plan.finish(p.v, p.s)
-	invariant.Check(plan.Bottom, "there is nothing below neighbours that are merged: %s", plan.String())
+	invariant.Check(plan.Bottom, "tables lie below merged neighbours: %s", plan.String())
 	return plan
 }
 

@@ -80,7 +80,7 @@ type Retain struct {
 
 // NewRetain returns a Retain without a key. covers are the range tombstones of all inputs.
 func NewRetain(rules Rules, covers *rangedel.List) Retain {
-	invariant.Check(len(rules.Snapshots) > 0, "no snapshot, not even the present one")
+	invariant.Check(len(rules.Snapshots) > 0, "Rules have no snapshot")
 	invariant.Check(rules.Versions >= 1, "keeping %d versions", rules.Versions)
 	if invariant.Enabled {
 		for i := 1; i < len(rules.Snapshots); i++ {

@@ -376,7 +376,7 @@ func TestRun_TablesOfARunShareAFilter(t *testing.T) {
 			}
 		}
 		if m.Filter.May(base.Hash([]byte("no such key"), job.Writer.HashSeed)) {
-			t.Errorf("the filter of table %d holds what nobody added", m.Num)
+			t.Errorf("the filter of table %d holds a key that was not added", m.Num)
 		}
 	}
 }

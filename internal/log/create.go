@@ -90,7 +90,7 @@ func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 		seg, err = w.prepareFull(r.next, size, plan{need: carried}, false)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("log: no first segment: %w", err)
+		return nil, fmt.Errorf("log: prepare the first segment: %w", err)
 	}
 	return seg, nil
 }
@@ -128,7 +128,7 @@ func (w *Writer) copyRecords(t tail) error {
 			return nil
 		}
 		if err == io.EOF {
-			return base.Corrupt(reader.Offset(), "end of the records to carry", reader.Offset(), t.until)
+			return base.Corrupt(reader.Offset(), "end of the carried records", reader.Offset(), t.until)
 		}
 		if err != nil {
 			return err

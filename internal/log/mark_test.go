@@ -110,7 +110,7 @@ func TestMark_ClaimsOnlySyncedData(t *testing.T) {
 	written := d.w.Stats().BytesWritten
 	must(t, d.w.Mark())
 	if n := d.w.Stats().BytesWritten - written; n != 0 {
-		t.Errorf("%d bytes were written to mark what nobody has synced", n)
+		t.Errorf("%d bytes were written to mark unsynced data", n)
 	}
 	if n := d.checkCrash(d.flip(d.w.Current().File, d.w.end.offset-1, 0), "damage to what was not synced"); n != 2 {
 		t.Errorf("%d transactions, want 2", n)

@@ -128,7 +128,7 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 		seg, err = w.prepareFull(number, max(least, w.o.SegmentSizeMin), p, sparse)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("log: no next segment: %w", err)
+		return nil, fmt.Errorf("log: prepare the next segment: %w", err)
 	}
 	return seg, nil
 }

@@ -104,7 +104,7 @@ func TestHold_SegmentsStayUnchanged(t *testing.T) {
 	}
 	must(t, second())
 	if s := d.w.Stats(); s.FreeFiles > freeMax+1 {
-		t.Errorf("%d files are kept when nobody holds them", s.FreeFiles)
+		t.Errorf("%d files are kept without a hold", s.FreeFiles)
 	}
 	must(t, d.w.Close())
 }

@@ -119,7 +119,7 @@ func (w *Writer) Reserve(n int64) error {
 		return w.Err()
 	}
 	if n < 0 || n > recordSizeMax {
-		return fmt.Errorf("log: a record of %d bytes, want 0 to %d", n, int64(recordSizeMax))
+		return fmt.Errorf("log: the record is %d bytes, want 0 to %d", n, int64(recordSizeMax))
 	}
 	need := record.Size(n, w.o.FrameSizeMax)
 	at := w.b.Offset() + need
@@ -173,7 +173,7 @@ func (w *Writer) Flush() error {
 }
 
 // errOverrun says that the caller wrote a record without a Reserve for it.
-var errOverrun = errors.New("log: record larger than what was reserved")
+var errOverrun = errors.New("log: the record is larger than its reservation")
 
 // writeOut writes the finished frames to the current segment.
 func (w *Writer) writeOut() error {

@@ -58,7 +58,7 @@ func (e Edit) check(s State) error {
 	fresh := s.FormatVersion == 0
 	switch {
 	case fresh && (!e.FormatVersion.Set || e.FormatVersion.Value == 0):
-		return errors.New("manifest: the first edit names no format version")
+		return errors.New("manifest: the first edit has no format version")
 	case !fresh && e.ID.Set && e.ID.Value != s.ID:
 		return fmt.Errorf("%w: ID %x to %x", errFixed, s.ID, e.ID.Value)
 	case !fresh && e.HashSeed.Set && e.HashSeed.Value != s.HashSeed:

@@ -112,7 +112,7 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 		case err == io.EOF:
 			s.mu.state.Version = d.version()
 			if err := s.mu.state.Version.checkSize(); err != nil {
-				return false, base.Corrupt(end, "state", err, "a valid one")
+				return false, base.Corrupt(end, "state", err, "a valid state")
 			}
 			return marked && r.Offset() == last, nil
 		case err != nil:
@@ -151,7 +151,7 @@ func (s *Store) replayEdit(rec record.Record, d *draft) error {
 	case err == nil, errors.Is(err, base.ErrVersion):
 		return err
 	default:
-		return base.Corrupt(rec.Offset, "edit", err, "one that can follow")
+		return base.Corrupt(rec.Offset, "edit", err, "an edit that can follow")
 	}
 }
 

@@ -49,7 +49,7 @@ func (j *journal) verify(f vfs.File, state State) error {
 		return base.Corrupt(r.Offset(), "end of the edits", r.Offset(), j.end)
 	}
 	if !bytes.Equal(read.mu.state.snapshot().AppendTo(nil), state.snapshot().AppendTo(nil)) {
-		return base.Corrupt(j.end, "state that the edits make", "another", "the one in memory")
+		return base.Corrupt(j.end, "state after the edits", "a different state", "the state in memory")
 	}
 	return nil
 }

@@ -130,29 +130,29 @@ func (f *footer) check(size int64, zero byte) error {
 	case f.size != size:
 		return base.Corrupt(at+24, "size of a table", size, f.size)
 	case size > math.MaxInt:
-		return base.Corrupt(at+24, "size of a table", size, "what this machine can address")
+		return base.Corrupt(at+24, "size of a table", size, "a size that this machine can address")
 	case zero != 0:
 		return base.Corrupt(at+15, "reserved byte of a table's footer", zero, 0)
 	case h.slotBytes != 4 && h.slotBytes != 8:
 		return base.Corrupt(at+12, "bytes of a slot", h.slotBytes, "4 or 8")
 	case h.posBits == 0 || h.posBits >= min(h.slotBytes*8, 48):
-		return base.Corrupt(at+13, "bits of a position", h.posBits, "fewer than a slot has")
+		return base.Corrupt(at+13, "bits of a position", h.posBits, "at least 1, fewer than in a slot")
 	case h.entryBits > 8 || h.entryBits > h.posBits:
 		return base.Corrupt(at+14, "bits of an entry", h.entryBits, "at most 8")
 	case f.dataEnd < 0 || f.dataEnd > size:
 		return base.Corrupt(at+40, "end of the blocks", f.dataEnd, "within the file")
 	case f.blocks < 0 || f.blocks > min(blocksMax, size/blockEntrySize):
-		return base.Corrupt(at+48, "count of blocks", f.blocks, "what fits the file")
+		return base.Corrupt(at+48, "count of blocks", f.blocks, "a number that fits the file")
 	case (f.blocks == 0) != (f.dataEnd == 0):
-		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("those of %d bytes", f.dataEnd))
+		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("the number for %d bytes of blocks", f.dataEnd))
 	case f.blocks == 0 && f.delsLen == 0:
 		return base.Corrupt(at+48, "count of blocks", 0, "blocks, or range deletions")
 	case h.slots <= 1 || h.slots > uint64(size/int64(h.slotBytes)):
-		return base.Corrupt(at+56, "count of slots", h.slots, "what fits the file")
+		return base.Corrupt(at+56, "count of slots", h.slots, "a number that fits the file")
 	case f.propsLen < 0 || f.propsLen > size:
-		return base.Corrupt(at+64, "length of the properties", f.propsLen, "what fits the file")
+		return base.Corrupt(at+64, "length of the properties", f.propsLen, "a number that fits the file")
 	case f.delsLen < 0 || f.delsLen > size:
-		return base.Corrupt(at+72, "length of the range deletions", f.delsLen, "what fits the file")
+		return base.Corrupt(at+72, "length of the range deletions", f.delsLen, "a number that fits the file")
 	case f.footerOff() != at:
 		return base.Corrupt(at, "end of the properties", f.footerOff(), at)
 	}

@@ -308,7 +308,7 @@ func (w *Writer) Finish() (Properties, error) {
 	if w.err = w.out.file.SyncData(); w.err != nil {
 		return Properties{}, w.err
 	}
-	w.err = errors.New("table: the writer has finished")
+	w.err = errors.New("table: the writer is finished")
 	return w.props, nil
 }
 

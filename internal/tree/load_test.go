@@ -122,6 +122,6 @@ func TestLoad_ReadReportsDamage(t *testing.T) {
 		}
 	}
 	if damaged == 0 {
-		t.Fatal("nobody was told of the damage")
+		t.Fatal("the damage was not reported")
 	}
 }

@@ -83,13 +83,13 @@ func TestDamage_EveryFlippedByteIsAnError(t *testing.T) {
 				damaged := bytes.Clone(data)
 				damaged[i] ^= flip
 				if exercise(t, damaged, values) == 0 {
-					t.Fatalf("remapped=%v: nobody saw byte %d change", remapped, i)
+					t.Fatalf("remapped=%v: the change of byte %d was not reported", remapped, i)
 				}
 			}
 		}
 		for n := 0; n < len(data); n += step() {
 			if exercise(t, data[:n], values) == 0 {
-				t.Fatalf("nobody saw that %d bytes were cut", len(data)-n)
+				t.Fatalf("a cut of %d bytes was not reported", len(data)-n)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func mustSeeFlip(t *testing.T, data []byte, values []stored, at int64) {
 	damaged := bytes.Clone(data)
 	damaged[at] ^= 1
 	if exercise(t, damaged, values) == 0 {
-		t.Fatalf("nobody saw byte %d change", at)
+		t.Fatalf("the change of byte %d was not reported", at)
 	}
 }
 

@@ -98,9 +98,9 @@ func (f *footer) check(size int64, zero uint32) error {
 	case f.recordsEnd < fileHeaderSize || f.recordsEnd > at || f.recordsEnd%unit != 0:
 		return base.Corrupt(at+40, "end of the records", f.recordsEnd, "within the file")
 	case f.values > uint64(f.recordsEnd/recordMin):
-		return base.Corrupt(at+48, "count of records", f.values, "what fits the file")
+		return base.Corrupt(at+48, "count of records", f.values, "a number that fits the file")
 	case f.values > 0 && (f.shortest < recordMin || f.shortest > f.recordsEnd):
-		return base.Corrupt(at+64, "length of the shortest record", f.shortest, "that of a record")
+		return base.Corrupt(at+64, "length of the shortest record", f.shortest, "the length of a record")
 	case f.remap.count > 0 && uint64(f.remap.count) != f.values:
 		return base.Corrupt(at+88, "count of the remap's entries", f.remap.count, f.values)
 	}

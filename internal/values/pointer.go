@@ -73,7 +73,7 @@ func DecodePointer(src []byte) (Pointer, error) {
 		return Pointer{}, base.Corrupt(-1, "offset in a value pointer", p.Offset, "behind the header")
 	}
 	if p.Length < recordMin || p.Length > recordMax {
-		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "that of a record")
+		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "the length of a record")
 	}
 	return p, nil
 }

@@ -106,7 +106,7 @@ func decodeHeader(src []byte, at, end int64) (header, error) {
 	case h.codec > codec.Last || src[29]|src[30]|src[31] != 0:
 		return h, base.Corrupt(at+28, "codec of a record", fmt.Sprintf("%#x", src[28:32]), "a known one")
 	case h.compressed() && (h.storedLen >= h.valueLen || h.valueLen > compressMax):
-		return h, base.Corrupt(at+16, "length of a compressed value", h.valueLen, "more than stored, and little")
+		return h, base.Corrupt(at+16, "length of a compressed value", h.valueLen, fmt.Sprintf("above %d, at most %d", h.storedLen, compressMax))
 	case !h.compressed() && h.storedLen != h.valueLen:
 		return h, base.Corrupt(at+20, "stored length of a value", h.storedLen, h.valueLen)
 	case h.size() > end-at:

@@ -42,7 +42,7 @@ func (s remapShape) size() int64 {
 // shape's offset in the file.
 func (s remapShape) check(at, size int64) error {
 	if s.count == 0 && (s.buckets != 0 || s.shift != 0) || s.shift > 31 {
-		return base.Corrupt(at, "shape of a remap", s, "a possible one")
+		return base.Corrupt(at, "shape of a remap", s, "a valid one")
 	}
 	if s.size() != size {
 		return base.Corrupt(at, "size of a remap", s.size(), size)
@@ -118,7 +118,7 @@ func (m *remap) check(at, recordsEnd int64) error {
 				return base.Corrupt(at, "order of a remap", from, "ascending, in its bucket")
 			}
 			if off := int64(to) * unit; off < fileHeaderSize || off > recordsEnd-recordMin {
-				return base.Corrupt(at, "offset in a remap", off, "that of a record")
+				return base.Corrupt(at, "offset in a remap", off, "the offset of a record")
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (v *ValueReader) load(i int64) error {
 }
 
 var (
-	errSeek   = errors.New("values: seek to before the value")
+	errSeek   = errors.New("values: seek before the start of the value")
 	errWhence = errors.New("values: seek with an unknown whence")
 )
 

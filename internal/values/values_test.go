@@ -322,7 +322,7 @@ func TestFaults_FailedWriteFailsTheFile(t *testing.T) {
 			break
 		}
 		if err == nil {
-			t.Fatalf("call %d failed and nobody said so", n)
+			t.Fatalf("call %d failed without an error", n)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r *Reader) verifyRemap(starts map[int64]bool) error {
 	for i := range m.count {
 		to := int64(load32(m.to, i)) * unit
 		if !starts[to] {
-			return base.Corrupt(f.recordsEnd, "offset in a remap", to, "that of a record, once")
+			return base.Corrupt(f.recordsEnd, "offset in a remap", to, "the offset of a record, once")
 		}
 		delete(starts, to)
 	}
