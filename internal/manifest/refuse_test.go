@@ -87,7 +87,7 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},
 		{"a pointer to nothing", add(tableAt(20, 2, "k", "l", ValueRef{10, 0})), "0 bytes"},
 		{"pointers out of order", add(tableAt(20, 2, "k", "l", ValueRef{11, 1}, ValueRef{10, 1})), "after 11"},
-		{"pointers to more than there is", add(tableAt(20, 2, "k", "l", ValueRef{10, 1<<64 - 1})), "cannot be"},
+		{"pointers to more than there is", add(tableAt(20, 2, "k", "l", ValueRef{10, 1<<64 - 1})), "above the limit"},
 		{"a value file that is not there", Edit{DropValues: []base.FileNum{9}}, "not live"},
 		{"a value file dropped twice", Edit{DropValues: []base.FileNum{11, 11}}, "not live"},
 		{"a value file in use", Edit{DropValues: []base.FileNum{10}}, "refer to 5 bytes of it"},
