@@ -94,7 +94,7 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 				c.bytesBelow > most && c.bytes0+t.Size <= c.bytesBelow:
 				c.tables = append(c.tables, t)
 				c.bytes0 += t.Size
-				c.won += p.wonBy(t)
+				c.won += p.gainOf(t)
 				continue
 			default:
 				right = true // the job is full
@@ -114,10 +114,10 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 	return c
 }
 
-// wonBy returns the value, in bytes, of moving t of level 0 to the base: its own bytes and
+// gainOf returns the value, in bytes, of moving t of level 0 to the base: its own bytes and
 // those that it frees. A range tombstone counts as freeing everything it overlaps, and so
 // does a tombstone at the maximum age, which must go at any cost.
-func (p *picker) wonBy(t *manifest.Table) float64 {
+func (p *picker) gainOf(t *manifest.Table) float64 {
 	if t.Deletions+t.RangeDeletions == 0 {
 		return float64(t.Size)
 	}

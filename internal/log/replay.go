@@ -15,10 +15,10 @@ import (
 type replay struct {
 	o     *Options
 	apply func(payload []byte) error
-	// bare says that apply gets no payloads. A transaction of any size then
+	// noPayload says that apply gets no payloads. A transaction of any size then
 	// takes no more memory than a frame.
-	bare bool
-	r    Recovered
+	noPayload bool
+	r         Recovered
 	// torn says why the newest span did not end in order, or is nil. It becomes
 	// the error if the missing part turns out to have been durable.
 	torn error
@@ -26,8 +26,8 @@ type replay struct {
 	last uint64
 }
 
-// A stretch is what replay found in one segment.
-type stretch struct {
+// A segmentReplay is what the replay found in one segment.
+type segmentReplay struct {
 	ref  base.SegmentRef
 	size int64
 	// bounds are the places where the segment can be sealed.
@@ -45,7 +45,7 @@ type stretch struct {
 
 // span replays one span and seals it if it is open.
 func (p *replay) span(s *base.LogSpan) error {
-	var before *stretch
+	var before *segmentReplay
 	for ref := s.First; ; {
 		limit := int64(-1)
 		if s.Sealed && ref.Number == s.EndNumber {
@@ -63,7 +63,7 @@ func (p *replay) span(s *base.LogSpan) error {
 		case st.next != nil:
 			before, ref = &st, *st.next
 		case s.Sealed:
-			return p.brokenOff(&st)
+			return p.endsEarly(&st)
 		default:
 			p.seal(s, before, &st)
 			return nil
@@ -73,32 +73,32 @@ func (p *replay) span(s *base.LogSpan) error {
 
 // segment replays the segment that ref names, up to limit. A negative limit
 // means the end of its frames.
-func (p *replay) segment(ref base.SegmentRef, limit int64) (stretch, error) {
+func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error) {
 	f, size, err := p.o.openSegment(ref)
 	if err != nil {
-		return stretch{}, err
+		return segmentReplay{}, err
 	}
 	defer closeQuietly(f)
-	st := stretch{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
+	st := segmentReplay{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
 	st.end = st.bounds[0]
 	if limit > size || (limit >= 0 && limit < record.Start) {
-		return stretch{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
+		return segmentReplay{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
 			fmt.Sprintf("%d to %d", record.Start, size)), "read", ref.File)
 	}
 	if limit < 0 {
 		limit = size
 	}
 	if err := p.records(record.NewReader(f, limit, ref.Salt), &st); err != nil {
-		return stretch{}, p.o.inFile(err, "read", ref.File)
+		return segmentReplay{}, p.o.inFile(err, "read", ref.File)
 	}
 	return st, nil
 }
 
 // records replays the records of r into st.
-func (p *replay) records(r *record.Reader, st *stretch) error {
+func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 	for {
 		next := r.NextRecord
-		if p.bare {
+		if p.noPayload {
 			next = r.PassRecord
 		}
 		rec, err := next()
@@ -134,9 +134,9 @@ func (p *replay) records(r *record.Reader, st *stretch) error {
 }
 
 // checkSeal compares the end of a sealed span with what the replay found there.
-func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
+func (p *replay) checkSeal(s *base.LogSpan, st *segmentReplay) error {
 	if st.end.offset != s.End {
-		return p.brokenOff(st)
+		return p.endsEarly(st)
 	}
 	if st.end.chain != s.EndChain && !mutant.On(mutant.IgnoreSeal) {
 		return p.o.inFile(base.Corrupt(s.End, "chain at the seal",
@@ -145,8 +145,8 @@ func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
 	return nil
 }
 
-// brokenOff returns the error for a segment that ends before its span does.
-func (p *replay) brokenOff(st *stretch) error {
+// endsEarly returns the error for a segment that ends before its span does.
+func (p *replay) endsEarly(st *segmentReplay) error {
 	if mutant.On(mutant.IgnoreSeal) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (p *replay) brokenOff(st *stretch) error {
 // seal ends the newest span at the last place proven to be durable, and notes
 // the tail to carry from there. When the last segment is not begun, nothing
 // proves that the one before it is durable to its end.
-func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
+func (p *replay) seal(s *base.LogSpan, before, last *segmentReplay) {
 	p.torn, p.last = last.torn, last.ref.Number
 	end := last
 	if !last.begun && before != nil {

@@ -34,6 +34,9 @@ type ReaderOptions struct {
 // the file fetches it by a system call and verifies it. So cold data costs a
 // system call, which blocks only the goroutine, and not a page fault, which blocks
 // the processor.
+//
+// All fields are immutable between Open and Close. The bitmaps and the gauge change
+// inside, by atomic operations.
 type Reader struct {
 	// A read of an absent key needs only these, which share a cache line: a point
 	// read searches several tables before it finds its key.

@@ -15,7 +15,7 @@ import (
 //
 // It only does early what reads would do. So it leaves errors to the reads.
 func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int64, stop func() bool) {
-	held := f.held(drops)
+	held := f.residentBytes(drops)
 	for _, m := range tables {
 		if held += m.Size; held > limit || stop() {
 			return
@@ -57,9 +57,9 @@ func (f *Files) LoadValues(fresh, old *manifest.ValueFile) {
 	}
 }
 
-// held returns the approximate number of bytes of mapped files in memory, without
+// residentBytes returns the approximate number of bytes of mapped files in memory, without
 // the tables in drops.
-func (f *Files) held(drops []manifest.Place) (bytes int64) {
+func (f *Files) residentBytes(drops []manifest.Place) (bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for num, h := range f.tables {

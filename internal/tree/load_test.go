@@ -56,7 +56,7 @@ func TestLoad_KeepsToItsLimit(t *testing.T) {
 	all := x.tables()
 	files.Load(all, nil, all[0].Size+all[1].Size, never)
 	stop()
-	if held := files.held(nil); held == 0 || held > all[0].Size+all[1].Size {
+	if held := files.residentBytes(nil); held == 0 || held > all[0].Size+all[1].Size {
 		t.Fatalf("%d bytes are in memory, want at most those of two tables", held)
 	}
 	for i, m := range all {

@@ -104,7 +104,7 @@ func (c *Copier) copyLarge(w *Writer, live Live) (Pointer, error) {
 	if err != nil {
 		return Pointer{}, err
 	}
-	if _, err := io.Copy(out, &pausing{in, c}); err != nil {
+	if _, err := io.Copy(out, &pausingReader{in, c}); err != nil {
 		out.Abort()
 		return Pointer{}, err
 	}
@@ -120,13 +120,13 @@ func (c *Copier) pause(bytes int64) error {
 	return c.Stop()
 }
 
-// A pausing is a reader that calls pause for what it reads.
-type pausing struct {
+// A pausingReader is a reader that calls pause for what it reads.
+type pausingReader struct {
 	in *ValueReader
 	c  *Copier
 }
 
-func (p *pausing) Read(b []byte) (int, error) {
+func (p *pausingReader) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
 	if err == nil {
 		err = p.c.pause(int64(n))

@@ -54,15 +54,15 @@ func Rewrite(job RewriteJob) (Properties, error) {
 	}
 	defer from.in.release()
 	from.Stop = job.Stop
-	c := rewriting{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
+	c := rewriter{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
 	if err := c.copyAll(); err != nil {
 		return Properties{}, fmt.Errorf("rewrite value file: %w", src.inFile(err))
 	}
 	return w.finish(c.moved)
 }
 
-// A rewriting is a running Rewrite.
-type rewriting struct {
+// A rewriter is a running Rewrite.
+type rewriter struct {
 	job   RewriteJob
 	w     *Writer
 	from  *Copier
@@ -71,7 +71,7 @@ type rewriting struct {
 	copied []uint64
 }
 
-func (c *rewriting) copyAll() error {
+func (c *rewriter) copyAll() error {
 	some := false
 	for live, err := range c.job.Live {
 		if err != nil {
