@@ -51,8 +51,9 @@ func TestDamaged_PickingAvoidsThem(t *testing.T) {
 	}
 }
 
-// overDamage returns a tree with that many runs of level 0, each ten times as large as the
-// next newer one, over a table of the last level, and a small new table over another one. It
+// overDamage returns a tree with that many runs of level 0 over a table of the last level.
+// Each run is ten times as large as the next newer one. A small new table is over another
+// table. It
 // also returns the shape in which the first of those two is damaged.
 func overDamage(runs int) (*manifest.Version, Shape) {
 	const kib = 1 << 10

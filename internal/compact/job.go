@@ -42,8 +42,8 @@ type Job struct {
 	Writer table.WriterOptions
 	// Place decides where the value of an entry goes. It is called for every entry
 	// with a value, pointers included. If the value goes to a value file, Place turns
-	// e into an entry of base.KindPointer, whose value is the pointer until the next
-	// call, and returns the part of the file that the pointer keeps alive. If Place is
+	// e into an entry of base.KindPointer. The pointer in e is valid until the next
+	// call. ref is the part of the file that the pointer keeps alive. If Place is
 	// nil, all values stay in the tables.
 	Place func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
 	// Cut reports whether the current output should end before the next key. It is

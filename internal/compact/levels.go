@@ -3,7 +3,7 @@ package compact
 import "github.com/stoatdb/stoat/internal/manifest"
 
 // worstLevel returns the level between level 0 and the last that exceeds its target by the
-// largest factor, among those with a table that can go down. A level above the base counts
+// largest factor. It skips levels without a table that can go down. A level above the base counts
 // as twice its target, so that it is emptied soon.
 func (p *picker) worstLevel() (level int, score float64) {
 	for l := 1; l < last; l++ {

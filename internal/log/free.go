@@ -65,7 +65,7 @@ func (w *Writer) trim(count int, size int64) error {
 	}
 }
 
-// takeSurplus takes one file that trim is to delete.
+// takeSurplus takes one file for trim to delete.
 func (w *Writer) takeSurplus(count int, size int64) (segmentFile, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,10 +11,12 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Load opens the manifest of the database in dir. The error is vfs.ErrNotExist
-// if there is no database, ErrMissing if a database has no manifest,
-// base.ErrVersion if a later version of stoat wrote it, and base.ErrCorrupt if
-// it is damaged.
+// Load opens the manifest of the database in dir. Its errors are:
+//
+//   - vfs.ErrNotExist: there is no database;
+//   - ErrMissing: the database has no manifest;
+//   - base.ErrVersion: a later version of stoat wrote it;
+//   - base.ErrCorrupt: it is damaged.
 //
 // With readOnly, Load and the store change nothing on disk. Otherwise Load
 // cleans up after unfinished work, and makes the returned state durable. Then

@@ -1,9 +1,8 @@
 package table
 
-// Warm brings the start of the search for a hash in the hash index into the cache, and
-// what the search usually reads next, if it is in memory. A reader of several
-// tables warms all of them first, so that their cache misses overlap. The result
-// has no meaning.
+// Warm brings the slots that a search for a hash usually reads into the processor's
+// cache, if they are in memory. A reader of several tables warms all of them first,
+// so that their cache misses overlap. The result has no meaning.
 func (r *Reader) Warm(hash uint64) uint64 {
 	x := &r.shape
 	slot, _ := x.home(hash)

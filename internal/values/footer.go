@@ -29,8 +29,8 @@ import (
 //	104     8     remap: checksum
 //	112     8     checksum of the above
 //
-// Between the end of the records and the footer lies the remap and nothing
-// else, so that every byte of the file is covered by a checksum.
+// Only the remap lies between the end of the records and the footer. So a checksum
+// covers every byte of the file.
 type footer struct {
 	fileHeader
 	size, recordsEnd int64

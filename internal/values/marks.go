@@ -9,9 +9,9 @@ import (
 // bytes, even if a pointer is wrong or the footer has a wrong shortest record. Such a
 // file only has its records verified again more often.
 //
-// If no record is shorter than stretchMin, the file is divided into stretches as long
-// as the shortest record, rounded down to a power of two. Each stretch has a mark of
-// 4 bytes: the exact offset of the last verified record in it. Otherwise each possible
+// If no record is shorter than stretchMin, the file is divided into stretches. A stretch
+// is as long as the shortest record, rounded down to a power of two. It has a mark of 4
+// bytes: the exact offset of the last verified record in it. Otherwise each possible
 // offset of a record has a bit, which takes a 64th of the file's size.
 //
 // marks are safe for concurrent use: two goroutines that verify the same record at
