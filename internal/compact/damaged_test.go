@@ -53,8 +53,7 @@ func TestDamaged_PickingAvoidsThem(t *testing.T) {
 
 // overDamage returns a tree with that many runs of level 0 over a table of the last level.
 // Each run is ten times as large as the next newer one. A small new table is over another
-// table. It
-// also returns the shape in which the first of those two is damaged.
+// table. It also returns the shape in which the first of those two is damaged.
 func overDamage(runs int) (*manifest.Version, Shape) {
 	const kib = 1 << 10
 	tables := []*manifest.Table{{Run: 100, Smallest: []byte("x"), Largest: []byte("y"), Size: kib}}
