@@ -266,7 +266,7 @@ func TestReportEndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 		t.Fatal("the report does not end with the list")
 	}
 	for _, want := range []string{
-		"Of 3 rows with a figure of stoat and of a peer, stoat is not first in 2, in 1 of these",
+		"Of 3 rows that compare stoat with a peer, stoat is not first in 2. In 1 of these",
 		reasons[reasonKey{"open", "close_ms", ""}] + "\n\n- 1 KiB × 1 M: close, ms. 30.0 against lmdb 10.0 (3.00 ×).",
 		"open after clean close, ms. 1.02 against lmdb 1.00 (1.02 ×).",
 	} {
