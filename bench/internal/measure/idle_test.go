@@ -11,7 +11,7 @@ func TestIdle_QuietDirectoryAndProcess(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
 	if isBusy(Usage{Known: true}, interval) || isBusy(Usage{Known: true, CPUSeconds: 0.001}, interval) {
-		t.Error("a process that only looked is said to be busy")
+		t.Error("an almost idle process is reported as busy")
 	}
 	for _, used := range []Usage{{Known: true, WrittenBytes: 1}, {Known: true, WrittenBytes: -4096}, {Known: true, CPUSeconds: 0.05}} {
 		if !isBusy(used, interval) {
