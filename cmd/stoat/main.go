@@ -56,10 +56,12 @@ With -overwrite it measures space and reads beside overwrites instead.`, runBenc
 		{"get", "DIR KEY", "print the value of a key", `It prints the bytes of the value and adds no newline. With -hex it prints the
 value in hexadecimal, as a line.`, runGet},
 		{"set", "DIR KEY VALUE", "store a value", `It creates the database if there is none. A VALUE of - means standard input.`, runSet},
-		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.`, runDel},
+		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.
+With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
 		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
-		{"stats", "DIR", "print the size and structure of a database", "", runStats},
+		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
+shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.`, runCheck},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.

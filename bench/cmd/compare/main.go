@@ -84,6 +84,10 @@ func parse(args []string) (flags, error) {
 	set.StringVar(&f.report, "report", "", "measure nothing; write the reports of this results `file`, or of the newest one in this directory")
 	set.StringVar(&f.docs, "docs", "", "with -report: also replace the figures between the marks of this `document`")
 	set.BoolVar(&f.list, "list", false, "list the stores, workloads and datasets, and exit")
+	set.Usage = func() {
+		fmt.Fprint(set.Output(), "Compare stoat with other embedded stores, and write the results and reports.\n\nUsage: compare [flags]\n\n")
+		set.PrintDefaults()
+	}
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}

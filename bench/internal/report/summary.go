@@ -43,7 +43,7 @@ var headlineMetrics = map[metricKey]bool{
 
 // summaryLosses is how many reasons for a loss the summary gives, the worst
 // first.
-const summaryLosses = 7
+const summaryLosses = 6
 
 // Summary writes the headline rows of a record as Markdown, each with the best
 // peer, and the worst losses. fullReport is the link to the full report.
