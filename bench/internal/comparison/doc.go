@@ -4,5 +4,6 @@
 //
 // The stores take turns: all run one workload before any runs the next. A
 // machine that becomes slower thus becomes slower for all of them. Another store
-// begins the turn in every repeat.
+// begins the turn in every repeat. Only the limited workloads run store by store,
+// to keep one of their large databases at a time.
 package comparison
