@@ -15,7 +15,7 @@ import (
 // apartMin is how many bytes of large values a transaction must have for them
 // to be written once, straight into value files, instead of first to the log and
 // then, by a flush, to a value file. Below that, the syncs that a file of its
-// own takes cost more than writing twice, see decision 0013. A database of small
+// own takes cost more than writing twice, see decision 0009. A database of small
 // memtables writes apart what would be a quarter of one.
 const apartMin = 2 << 20
 

@@ -15,7 +15,7 @@ import (
 //
 // It is done when nobody commits, and ends early when somebody does.
 
-// What gathering is worth: see decision 0024.
+// What gathering is worth: see decision 0017.
 const (
 	// gatherShare is the share of jumps of values that lie mixed in a hundred
 	// files. Then nine tenths of them or more were written since they last lay in

@@ -23,7 +23,7 @@ import (
 //
 // Transactions that only delete are never refused for it. While the disk is
 // low, the work behind goes on as in an idle database: whatever gives space
-// back is worth doing. See decision 0023.
+// back is worth doing. See decision 0016.
 
 // A diskRoom watches how much of the disk is left.
 type diskRoom struct {

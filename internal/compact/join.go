@@ -11,7 +11,7 @@ import (
 // Commits with large values and flushes of little leave small value files. Each
 // costs readers a mapping and every change of the version a look, for as long as
 // its values live. Where there are many, a merge of the tables that refer to
-// them also writes their values anew, into one file. See decision 0025.
+// them also writes their values anew, into one file. See decision 0018.
 const (
 	// joinSize is the size in bytes from which on a value file is not small.
 	joinSize = 8 << 20

@@ -15,7 +15,7 @@ import (
 // change of the version, for as long as its keys live. So small tables that lie side
 // by side in a level are merged, if their keys came in this order with time, or in the
 // opposite one. Between others new keys may come, which would have all that was merged
-// over their place written anew. See decision 0030.
+// over their place written anew. See decision 0023.
 const (
 	// smallPart is the part of a full table below which one is small. It is less than
 	// where a merge cuts what it writes, at half of a full one at least: the same tables

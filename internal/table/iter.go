@@ -21,7 +21,7 @@ type IterOptions struct {
 	// what users read. Values stay valid until the second Fill after the one
 	// that showed them. It costs nothing but the copy; a seek still goes
 	// through the mapping. Why the page cache gets no advice is told in decision
-	// 0016.
+	// 0012.
 	Unmapped bool
 	// Arena is where compressed values are decoded to, unless the iterator is
 	// Unmapped; they are valid until it is reset. With nil the garbage collector

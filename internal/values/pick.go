@@ -36,7 +36,7 @@ const (
 // collected. To rewrite a file costs the more, for what it gains, the less of it
 // is garbage; but what is garbage by the tables that are merged is not all:
 // level 0, the log and the copy under way come on top of it before the whole is
-// half as large again as what is live. See decision 0012.
+// half as large again as what is live. See decision 0008.
 var garbageMin = [...]uint64{Idle: 5, Busy: 18, Strained: 14}
 
 // A Choice is what to do about garbage next.
