@@ -22,6 +22,7 @@ var Stoat = Shape{
 		"internal/testing/layers":  0,
 		"internal/mutant":          0,
 		"internal/testing/noise":   0,
+		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
 		"internal/base":    1,
@@ -74,6 +75,7 @@ var Stoat = Shape{
 		"internal/testing/layers",
 		"internal/testing/model",
 		"internal/testing/noise",
+		"internal/testing/prose",
 		"internal/testing/script",
 	},
 
@@ -103,10 +105,10 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers"},
+		"os":            {".", "internal/testing/layers", "internal/testing/prose"},
 		"os/exec":       {".", "cmd/stoat", "vfs"},
 		"os/signal":     {"."},
-		"path/filepath": {".", "internal/testing/layers"},
+		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose"},
 		"syscall":       {".", "cmd/stoat"},
 		"unsafe":        {"."},
 	},
