@@ -11,7 +11,7 @@ import (
 // Commits with large values and small flushes leave small value files. While its values
 // live, each file costs readers a mapping and makes every change of the version slower.
 // If there are many, a merge of the tables that refer to them also rewrites their values
-// into one file. See decision 0025.
+// into one file. See decision 0018.
 const (
 	// joinSize is the size in bytes below which a value file is small.
 	joinSize = 8 << 20

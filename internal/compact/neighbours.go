@@ -14,7 +14,7 @@ import (
 // small tables. While its keys live, each costs a mapping and makes every change of the
 // version slower. So adjacent small tables of a level are merged, if their sequence numbers
 // ascend or descend with their keys. Between other tables new keys may arrive, and
-// compacting those would rewrite the merged table. See decision 0030.
+// compacting those would rewrite the merged table. See decision 0023.
 const (
 	// smallPart is a divisor: a table is small below 1/smallPart of a full one. A merge
 	// makes tables of at least half of a full one. So the same tables are not merged for

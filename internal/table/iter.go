@@ -19,7 +19,7 @@ type IterOptions struct {
 	// Unmapped reads blocks by large reads into the iterator's buffers instead
 	// of through the mapping, so that a compaction does not evict what users
 	// read. A value stays valid until the second Fill after its own. The only
-	// cost is the copy. A seek still uses the mapping. Decision 0016 says why
+	// cost is the copy. A seek still uses the mapping. Decision 0012 says why
 	// the page cache gets no advice.
 	Unmapped bool
 	// Arena receives decoded values, unless the iterator is Unmapped. They are

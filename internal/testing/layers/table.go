@@ -16,12 +16,15 @@ var Stoat = Shape{
 	Module: Module,
 
 	Floors: map[string]int{
+		"internal/event":           0,
 		"internal/invariant":       0,
+		"internal/lock":            0,
 		"internal/testing/dose":    0,
 		"internal/testing/hostile": 0,
 		"internal/testing/layers":  0,
 		"internal/mutant":          0,
 		"internal/testing/noise":   0,
+		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
 		"internal/base":    1,
@@ -42,6 +45,7 @@ var Stoat = Shape{
 		"internal/residency":         2,
 		"internal/testing/vfstest":   2,
 		"internal/txn":               2,
+		"internal/work":              2,
 		"vfs/faultfs":                2,
 		"vfs/memfs":                  2,
 
@@ -54,11 +58,27 @@ var Stoat = Shape{
 		"internal/tree":    4,
 		"internal/compact": 4,
 
-		".": 5,
+		"internal/quarantine": 4,
+		"internal/state":      5,
+		"internal/space":      5,
 
-		"cmd/stoat/internal/bench": 6,
+		"internal/governor":   6,
+		"internal/checkpoint": 6,
+		"internal/place":      6,
+		"internal/throttle":   6,
 
-		"cmd/stoat": 7,
+		"internal/commit": 7,
+
+		"internal/collect": 8,
+		"internal/jobs":    8,
+
+		"internal/manual": 9,
+
+		".": 10,
+
+		"cmd/stoat/internal/bench": 11,
+
+		"cmd/stoat": 12,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
@@ -75,6 +95,7 @@ var Stoat = Shape{
 		"internal/testing/layers",
 		"internal/testing/model",
 		"internal/testing/noise",
+		"internal/testing/prose",
 		"internal/testing/script",
 		"internal/testing/vfstest",
 	},
@@ -105,9 +126,9 @@ var Stoat = Shape{
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers"},
+		"os":            {".", "internal/testing/layers", "internal/testing/prose"},
 		"os/exec":       {".", "vfs"},
-		"path/filepath": {".", "internal/testing/layers"},
+		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose"},
 		"syscall":       {"."},
 		"unsafe":        {"."},
 	},
