@@ -198,7 +198,9 @@ func (d *DB) Stats() Stats {
 	use := d.jobs.Garbage(state.Version, state.FlushedSeq)
 	s.ValueGarbage = int64(use.Garbage + use.Stuck)
 	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.store.ObsoleteFiles()
-	s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	if !d.opts.ReadOnly {
+		s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	}
 	slot, err := d.store.Acquire()
 	if err != nil {
 		return s // closed: the memory is gone or going
