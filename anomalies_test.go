@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -87,12 +88,12 @@ func TestAPhantomIsAConflictForWhoeverMovedOverItsPlace(t *testing.T) {
 			for _, l := range looks {
 				for _, c := range changes {
 					disk := vfs.NewMem()
-					db := openOn(t, disk, nil)
+					db := testkit.OpenOn(t, disk, nil)
 					setKeys(t, db, "a b d z")
-					tx := begin(t, db, stoat.ReadWrite)
+					tx := testkit.Begin(t, db, stoat.ReadWrite)
 					l.look(tx)
-					must(t, tx.Set([]byte("x"), nil))
-					must(t, db.Update(c.change))
+					testkit.Must(t, tx.Set([]byte("x"), nil))
+					testkit.Must(t, db.Update(c.change))
 					moves[m].move(t, disk, db)
 					var want error
 					if strings.Contains(l.learned, c.key) {
@@ -101,7 +102,7 @@ func TestAPhantomIsAConflictForWhoeverMovedOverItsPlace(t *testing.T) {
 					if err := tx.Commit(); !errors.Is(err, want) {
 						t.Errorf("%s, then a %s of %s: commit returns %v, want %v", l.name, c.name, c.key, err, want)
 					}
-					must(t, db.Close())
+					testkit.Must(t, db.Close())
 				}
 			}
 		})
@@ -136,18 +137,18 @@ func TestOfTwoThatReadWhatTheOtherWritesOneCommits(t *testing.T) {
 			[2]func(*stoat.Txn){has("b"), has("b")}, [2]func(*stoat.Txn) error{set("b"), set("b")}},
 	} {
 		for first := range 2 {
-			db := openMem(t)
+			db := testkit.OpenMem(t)
 			setKeys(t, db, "a b d z")
 			var tx [2]*stoat.Txn
 			for i := range tx {
-				tx[i] = begin(t, db, stoat.ReadWrite)
+				tx[i] = testkit.Begin(t, db, stoat.ReadWrite)
 				c.look[i](tx[i])
-				must(t, c.write[i](tx[i]))
+				testkit.Must(t, c.write[i](tx[i]))
 			}
 			if err := tx[first].Commit(); err != nil {
 				t.Errorf("%s: the first commit returns %v", name, err)
 			}
-			wantError(t, name+": the second commit", tx[1-first].Commit(), stoat.ErrConflict)
+			testkit.WantError(t, name+": the second commit", tx[1-first].Commit(), stoat.ErrConflict)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -25,7 +26,7 @@ func fillLarge(t *testing.T, db *stoat.DB, n int) {
 			if err := tx.Set(fmt.Appendf(nil, "large-%04d", i), largeValue(i), stoat.UserMeta(byte(i))); err != nil {
 				return err
 			}
-			if err := tx.Set(fmt.Appendf(nil, "short-%04d", i), treeValue(i)); err != nil {
+			if err := tx.Set(fmt.Appendf(nil, "short-%04d", i), testkit.LongValue(i)); err != nil {
 				return err
 			}
 		}
@@ -47,7 +48,7 @@ func checkLarge(t *testing.T, db *stoat.DB, n int) {
 			if err != nil || !bytes.Equal(v, largeValue(i)) || item.UserMeta() != byte(i) || item.ValueSize() != int64(len(v)) {
 				t.Fatalf("value %d: %d bytes, %v", i, len(v), err)
 			}
-			if v, err = tx.Get(fmt.Appendf(nil, "short-%04d", i)); err != nil || !bytes.Equal(v, treeValue(i)) {
+			if v, err = tx.Get(fmt.Appendf(nil, "short-%04d", i)); err != nil || !bytes.Equal(v, testkit.LongValue(i)) {
 				t.Fatalf("short value %d: %v", i, err)
 			}
 		}
@@ -63,7 +64,7 @@ func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T
 	const n = 100
 	disk := vfs.NewMem()
 	opts := &stoat.Options{FS: disk}
-	db, err := stoat.Open(dbDir, opts)
+	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T
 		t.Fatal(err)
 	}
 	opts.FS = crashed
-	db, err = stoat.Open(dbDir, opts)
+	db, err = stoat.Open(testkit.Dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestLargeValuesOfALargeCommitAreWrittenOnceAndSurviveAPowerCut(t *testing.T
 
 func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
 	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the value file is gone", func() bool { return db.Stats().Values == 0 })
+	testkit.Eventually(t, "the value file is gone", func() bool { return db.Stats().Values == 0 })
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +137,8 @@ func TestLargeValuesThatWereDeletedAreGivenBack(t *testing.T) {
 
 func TestStatsCountEachValueOnceWhereverItIsWritten(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+	testkit.Must(t, err)
 	before := db.Stats()
 	for _, c := range []struct {
 		what                       string
@@ -148,9 +149,9 @@ func TestStatsCountEachValueOnceWhereverItIsWritten(t *testing.T) {
 		{"large values that are enough to be written apart", 1000, 5000, 1, 5_000_000, 5_000_000, 100_000},
 		{"a large one as a reader", 0, 0, 10 << 20, 10 << 20, 10 << 20, 100_000},
 	} {
-		must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 			for i := range c.values {
-				if err := tx.Set(treeKey(i), make([]byte, c.size)); err != nil {
+				if err := tx.Set(testkit.Key(i), make([]byte, c.size)); err != nil {
 					return err
 				}
 			}
@@ -163,5 +164,5 @@ func TestStatsCountEachValueOnceWhereverItIsWritten(t *testing.T) {
 		}
 		before = now
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -61,7 +62,7 @@ func (img *bitsImage) flips(n int, seed uint64) []damage {
 // flipsAtEnd is a bit of every fourth byte of what was written last to the log.
 func (img *bitsImage) flipsAtEnd() []damage {
 	file := slices.IndexFunc(img.files, func(path string) bool { return strings.HasSuffix(path, ".log") })
-	content, err := readFile(img.disk, img.files[file])
+	content, err := testkit.ReadFile(img.disk, img.files[file])
 	if err != nil {
 		panic(err) // a memory disk does not fail
 	}
@@ -76,11 +77,11 @@ func (img *bitsImage) flipsAtEnd() []damage {
 // change rewrites a file as f says.
 func (img *bitsImage) change(name string, file int, f func(content []byte) []byte) damage {
 	return damage{name: img.files[file] + ": " + name, do: func(disk *vfs.Mem) error {
-		content, err := readFile(disk, img.files[file])
+		content, err := testkit.ReadFile(disk, img.files[file])
 		if err != nil {
 			return err
 		}
-		return writeFile(disk, img.files[file], f(content))
+		return testkit.WriteFile(disk, img.files[file], f(content))
 	}}
 }
 
@@ -139,7 +140,7 @@ func (img *bitsImage) sectorDamages(file int, sector int64, rng *rand.Rand) []da
 // olderContents returns what a file held at earlier times.
 func (img *bitsImage) olderContents(file int) (contents [][]byte) {
 	for _, disk := range img.older {
-		content, err := readFile(disk, img.files[file])
+		content, err := testkit.ReadFile(disk, img.files[file])
 		if errors.Is(err, vfs.ErrNotExist) {
 			continue
 		}
@@ -191,13 +192,13 @@ func (img *bitsImage) wholeFiles() []damage {
 			img.change("emptied", i, func([]byte) []byte { return nil }),
 			img.change("all zeros", i, func(content []byte) []byte { return make([]byte, len(content)) }),
 			damage{name: path + " copied to the next names", do: func(disk *vfs.Mem) error {
-				content, err := readFile(disk, path)
+				content, err := testkit.ReadFile(disk, path)
 				if err != nil {
 					return err
 				}
 				return errors.Join(
-					writeFile(disk, dbDir+"/000099.log", content),
-					writeFile(disk, path+".tmp", content))
+					testkit.WriteFile(disk, testkit.Dir+"/000099.log", content),
+					testkit.WriteFile(disk, path+".tmp", content))
 			}},
 		)
 		for _, older := range img.olderContents(i) {
@@ -215,6 +216,6 @@ func (img *bitsImage) wholeFiles() []damage {
 func (img *bitsImage) exchange(i, j int) damage {
 	a, b := img.files[i], img.files[j]
 	return damage{name: a + " and " + b + " exchanged", do: func(disk *vfs.Mem) error {
-		return errors.Join(disk.Rename(a, dbDir+"/between"), disk.Rename(b, a), disk.Rename(dbDir+"/between", b))
+		return errors.Join(disk.Rename(a, testkit.Dir+"/between"), disk.Rename(b, a), disk.Rename(testkit.Dir+"/between", b))
 	}}
 }

@@ -3,7 +3,6 @@ package stoat_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -138,24 +138,24 @@ func (img *bitsImage) halves(file int) (used, empty []int64) {
 func (img *bitsImage) tryEach(t *testing.T, count int, nth func(n int) damage, tally *bitsTally) {
 	t.Helper()
 	var next atomic.Int64
-	var failed first
+	var failed testkit.FirstError
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil {
+			for failed.Get() == nil {
 				n := int(next.Add(1)) - 1
 				if n >= count {
 					return
 				}
 				d := nth(n)
-				if err := guarded(func() error { return img.try(d, tally) }); err != nil {
-					failed.set(fmt.Errorf("image %q, %s: %w", img.name, d.name, err))
+				if err := testkit.CatchPanic(func() error { return img.try(d, tally) }); err != nil {
+					failed.Set(fmt.Errorf("image %q, %s: %w", img.name, d.name, err))
 				}
 			}
 		})
 	}
 	workers.Wait()
-	if err := failed.get(); err != nil {
+	if err := failed.Get(); err != nil {
 		t.Error(err)
 	}
 }
@@ -166,8 +166,8 @@ func (img *bitsImage) try(d damage, tally *bitsTally) error {
 	if err := d.do(disk); err != nil {
 		return fmt.Errorf("the damage itself: %w", err)
 	}
-	opts := stoat.Options{FS: disk, Clock: newTestClock()}
-	db, err := stoat.Open(dbDir, &opts)
+	opts := stoat.Options{FS: disk, Clock: testkit.NewClock()}
+	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return judge(err, tally)
 	}
@@ -179,7 +179,7 @@ func (img *bitsImage) try(d damage, tally *bitsTally) error {
 		if v := tx.ReadVersion(); v > img.m.Last() || v < least && !d.rollback {
 			return fmt.Errorf("opened at commit %d, want %d", v, img.m.Last())
 		}
-		return compare(tx, img.m, clockStart)
+		return testkit.Compare(tx, img.m, testkit.ClockStart)
 	})
 	if err == nil {
 		tally.harmless.Add(1)
@@ -211,10 +211,10 @@ func bitsImages(t *testing.T) []*bitsImage {
 	})
 	several := newBitsImage(t, "several openings and crashes", func(r *modelRun) {
 		commitSome(t, r, 5, 60)
-		must(t, opReopen(r, nil))
+		testkit.Must(t, opReopen(r, nil))
 		commitSome(t, r, 5, 60)
-		must(t, opPowerCut(r, rand.New(rand.NewPCG(1, 1))))
-		must(t, opReopen(r, nil))
+		testkit.Must(t, opPowerCut(r, rand.New(rand.NewPCG(1, 1))))
+		testkit.Must(t, opReopen(r, nil))
 	}, func(r *modelRun) {
 		commitSome(t, r, 3, 60)
 	})
@@ -229,19 +229,19 @@ func bitsImages(t *testing.T) []*bitsImage {
 		commitSome(t, r, 1, 10)
 	})
 	tables := newBitsImage(t, "tables", func(r *modelRun) {
-		r.opts.MemtableSize = smallMemtable
+		r.opts.MemtableSize = testkit.SmallMemtable
 		commitSome(t, r, 60, 6<<10)
-		must(t, flushed(r.db))
+		testkit.Must(t, testkit.WaitForFlushes(r.db))
 	}, func(r *modelRun) {
 		commitSome(t, r, 10, 6<<10)
-		must(t, flushed(r.db))
+		testkit.Must(t, testkit.WaitForFlushes(r.db))
 	})
 	compressed := newBitsImage(t, "compressed", func(r *modelRun) {
-		r.opts.MemtableSize, r.opts.Compression = smallMemtable, stoat.CompressionSmall
+		r.opts.MemtableSize, r.opts.Compression = testkit.SmallMemtable, stoat.CompressionSmall
 		commitSome(t, r, 60, 6<<10)
 	}, func(r *modelRun) {
 		commitSome(t, r, 10, 6<<10)
-		must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
 	})
 	apart := newApartImage(t)
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
@@ -250,7 +250,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 	cut := newUnclosedImage(t, "not closed", func(r *modelRun) *vfs.Mem { return r.fs.Crash(vfs.CrashKeepNone, nil) })
 	cut.unmarked = true
 	idle := newUnclosedImage(t, "synced and not closed", func(r *modelRun) *vfs.Mem {
-		must(t, r.db.Sync())
+		testkit.Must(t, r.db.Sync())
 		return r.fs.Clone()
 	})
 	return []*bitsImage{one, several, segments, last, tables, compressed, apart, cut, idle}
@@ -260,48 +260,41 @@ func bitsImages(t *testing.T) []*bitsImage {
 // collected.
 func newApartImage(t *testing.T) *bitsImage {
 	t.Helper()
-	var tally *workTally
+	var tally *testkit.WorkTally
 	rng := rand.New(rand.NewPCG(1, 1))
 	img := newBitsImage(t, "values apart", func(r *modelRun) {
 		tally = r.work.tally
-		r.opts.MemtableSize = smallMemtable
-		must(t, opReopen(r, nil))
-		must(t, r.scatter(rng))
-		must(t, r.compact(stoat.CompactOptions{})) // gathers
-		must(t, r.setReaders(rng))
-		must(t, r.compact(stoat.CompactOptions{})) // joins
+		r.opts.MemtableSize = testkit.SmallMemtable
+		testkit.Must(t, opReopen(r, nil))
+		testkit.Must(t, r.scatter(rng))
+		testkit.Must(t, r.compact(stoat.CompactOptions{})) // gathers
+		testkit.Must(t, r.setReaders(rng))
+		testkit.Must(t, r.compact(stoat.CompactOptions{})) // joins
 	}, func(r *modelRun) {
-		must(t, r.scatter(rng))
-		must(t, r.compact(stoat.CompactOptions{Lower: []byte("k")})) // leaves garbage
-		must(t, opCollect(r, nil))
+		testkit.Must(t, r.scatter(rng))
+		testkit.Must(t, r.compact(stoat.CompactOptions{Lower: []byte("k")})) // leaves garbage
+		testkit.Must(t, opCollect(r, nil))
 	})
-	must(t, tally.lacks(streams, joins, gatherings, rewrites))
+	testkit.Must(t, tally.Lacks(testkit.Streams, testkit.Joins, testkit.Gatherings, testkit.Rewrites))
 	return img
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // newBitsImage runs first on a database and closes it, then opens it again and
 // runs more twice.
 func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.LargeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	first(r)
-	must(t, r.close())
+	testkit.Must(t, r.close())
 	img := &bitsImage{name: name, older: []*vfs.Mem{r.fs.Clone()}}
 	_, err = r.open(r.m.Last(), r.m.Last())
-	must(t, err)
+	testkit.Must(t, err)
 	more(r)
 	img.older = append(img.older, r.fs.Clone())
 	more(r)
-	must(t, r.close())
+	testkit.Must(t, r.close())
 	img.disk, img.m = r.fs.Clone(), r.m
 	img.survey(t)
 	return img
@@ -310,12 +303,12 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bit
 // newUnclosedImage runs a database until its end, of which left is what there is.
 func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: largeMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.LargeMemtable, durability: stoat.Synced, still: true})
 	_, err := r.open(0, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	commitSome(t, r, 20, 60)
 	img := &bitsImage{name: name, unclosed: true, m: r.m, disk: left(r)}
-	must(t, r.close())
+	testkit.Must(t, r.close())
 	img.survey(t)
 	return img
 }
@@ -323,12 +316,12 @@ func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem
 // survey lists the files of the disk.
 func (img *bitsImage) survey(t *testing.T) {
 	t.Helper()
-	names, err := img.disk.List(dbDir)
-	must(t, err)
+	names, err := img.disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	for _, name := range names {
-		path := img.disk.Join(dbDir, name)
-		content, err := readFile(img.disk, path)
-		must(t, err)
+		path := img.disk.Join(testkit.Dir, name)
+		content, err := testkit.ReadFile(img.disk, path)
+		testkit.Must(t, err)
 		img.files = append(img.files, path)
 		img.sizes = append(img.sizes, int64(len(content)))
 		img.used = append(img.used, usedSectors(content))
@@ -341,50 +334,16 @@ func commitSome(t *testing.T, r *modelRun, n, size int) {
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(size)))
 	for range n {
 		p, err := r.begin(true)
-		must(t, err)
+		testkit.Must(t, err)
 		for range 1 + rng.IntN(3) {
-			v := model.Version{Value: value(rng, size), Deleted: rng.IntN(6) == 0}
+			v := model.Version{Value: testkit.RandomValue(rng, size), Deleted: rng.IntN(6) == 0}
 			if v.Deleted {
 				v.Value = ""
 			}
-			must(t, r.write(p, r.keys.key(rng.IntN(12)), v))
+			testkit.Must(t, r.write(p, r.keys.key(rng.IntN(12)), v))
 		}
-		must(t, r.commit(p, 0))
+		testkit.Must(t, r.commit(p, 0))
 	}
-}
-
-func readFile(fs vfs.FS, path string) ([]byte, error) {
-	f, err := fs.Open(path, vfs.CatNone)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	content := make([]byte, size)
-	if _, err := f.ReadAt(content, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return content, nil
-}
-
-// writeFile makes path hold content and nothing else.
-func writeFile(fs vfs.FS, path string, content []byte) error {
-	f, err := fs.OpenReadWrite(path, vfs.CatNone)
-	if errors.Is(err, vfs.ErrNotExist) {
-		f, err = fs.Create(path, vfs.CatNone)
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Truncate(int64(len(content))); err != nil {
-		return err
-	}
-	_, err = f.WriteAt(content, 0)
-	return err
 }
 
 func usedSectors(content []byte) []int64 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -35,7 +36,7 @@ var ways = []struct {
 	}},
 	{"a value in a transaction larger than a memtable", 300, func(tx *stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
 		for i := range 2000 {
-			if err := tx.Set(treeKey(i), make([]byte, 200)); err != nil {
+			if err := tx.Set(testkit.Key(i), make([]byte, 200)); err != nil {
 				return err
 			}
 		}
@@ -53,8 +54,8 @@ func TestTheBytesOfACallerAreHisOwn(t *testing.T) {
 	t.Parallel()
 	for _, w := range ways {
 		for _, how := range []stoat.Compression{stoat.CompressionNone, stoat.CompressionSmall} {
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: 128 << 10, Compression: how})
-			must(t, err)
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: 128 << 10, Compression: how})
+			testkit.Must(t, err)
 			key, value := []byte("key"), bytes.Repeat([]byte("value"), w.size/5)
 			wantKey, want := bytes.Clone(key), bytes.Clone(value)
 			same := func(when string) {
@@ -62,16 +63,16 @@ func TestTheBytesOfACallerAreHisOwn(t *testing.T) {
 					t.Errorf("%s: the caller's bytes are changed by %s", w.name, when)
 				}
 			}
-			tx := begin(t, db, stoat.ReadWrite)
-			must(t, w.write(tx, key, value))
+			tx := testkit.Begin(t, db, stoat.ReadWrite)
+			testkit.Must(t, w.write(tx, key, value))
 			same("Set")
-			must(t, tx.Commit())
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, tx.Commit())
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			same("Commit, a flush or a merge")
 
 			// And he may do with them what he likes at once.
-			tx = begin(t, db, stoat.ReadWrite)
-			must(t, w.write(tx, key, value))
+			tx = testkit.Begin(t, db, stoat.ReadWrite)
+			testkit.Must(t, w.write(tx, key, value))
 			for _, b := range [][]byte{key, value} {
 				for i := range b {
 					b[i] = 'x'
@@ -79,16 +80,16 @@ func TestTheBytesOfACallerAreHisOwn(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			tx.CommitAsync(func(err error) { done <- err })
-			must(t, <-done)
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, <-done)
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 				got, err := tx.Get(wantKey)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s: the value has %d bytes, want %d, or others: %v", w.name, len(got), len(want), err)
 				}
 				return nil
 			}))
-			must(t, db.Close())
+			testkit.Must(t, db.Close())
 		}
 	}
 }
@@ -105,10 +106,10 @@ func TestEveryWayToWriteKeepsTheExpiry(t *testing.T) {
 			}
 			r := newClockRun(t)
 			value := bytes.Repeat([]byte("v"), w.size)
-			must(t, r.db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, r.db.Update(func(tx *stoat.Txn) error {
 				return errors.Join(
 					w.write(tx, []byte("by ttl"), value, stoat.TTL(life*time.Millisecond), stoat.UserMeta(3)),
-					w.write(tx, []byte("by time"), value, stoat.ExpiresAt(time.UnixMilli(clockStart+life)), stoat.UserMeta(3)))
+					w.write(tx, []byte("by time"), value, stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+life)), stoat.UserMeta(3)))
 			}))
 			switch m.name {
 			case "reopened":
@@ -119,10 +120,10 @@ func TestEveryWayToWriteKeepsTheExpiry(t *testing.T) {
 				m.move(t, r.opts.FS.(*vfs.Mem), r.db)
 			}
 			what := fmt.Sprintf("%s, %s", w.name, m.name)
-			must(t, r.db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
 				for _, key := range []string{"by ttl", "by time"} {
 					item, err := tx.GetItem([]byte(key))
-					if err != nil || item.ExpiresAt().UnixMilli() != clockStart+life || item.UserMeta() != 3 {
+					if err != nil || item.ExpiresAt().UnixMilli() != testkit.ClockStart+life || item.UserMeta() != 3 {
 						t.Errorf("%s: %s expires at %v, has the byte %d, error %v", what, key, item.ExpiresAt(), item.UserMeta(), err)
 					}
 				}
@@ -134,7 +135,7 @@ func TestEveryWayToWriteKeepsTheExpiry(t *testing.T) {
 			r.at(life)
 			r.want("by ttl", false, what)
 			r.want("by time", false, what)
-			must(t, r.db.Close())
+			testkit.Must(t, r.db.Close())
 		}
 	}
 }
@@ -145,13 +146,13 @@ var causes = map[string]struct {
 	cause func(t *testing.T) error
 }{
 	"ErrNotFound": {stoat.ErrNotFound, func(t *testing.T) error {
-		return openMem(t).View(func(tx *stoat.Txn) error {
+		return testkit.OpenMem(t).View(func(tx *stoat.Txn) error {
 			_, err := tx.Get([]byte("k"))
 			return fmt.Errorf("the caller's own: %w", err)
 		})
 	}},
 	"ErrConflict": {stoat.ErrConflict, func(t *testing.T) error {
-		db := openMem(t)
+		db := testkit.OpenMem(t)
 		return db.Update(func(tx *stoat.Txn) error {
 			_, err := tx.Has([]byte("k"))
 			setKeys(t, db, "k")
@@ -159,54 +160,54 @@ var causes = map[string]struct {
 		})
 	}},
 	"ErrClosed": {stoat.ErrClosed, func(t *testing.T) error {
-		db := openMem(t)
-		must(t, db.Close())
+		db := testkit.OpenMem(t)
+		testkit.Must(t, db.Close())
 		return db.Compact(t.Context(), stoat.CompactOptions{})
 	}},
 	"ErrTxnDone": {stoat.ErrTxnDone, func(t *testing.T) error {
-		db := openMem(t)
+		db := testkit.OpenMem(t)
 		return db.Update(func(tx *stoat.Txn) error {
 			tx.Discard()
 			return tx.SetReader([]byte("k"), strings.NewReader("v"))
 		})
 	}},
 	"ErrReadOnly": {stoat.ErrReadOnly, func(t *testing.T) error {
-		db := openOn(t, newCheckedDisk(t), func(o *stoat.Options) { o.ReadOnly = true })
+		db := testkit.OpenOn(t, testkit.NewSampleDisk(t), func(o *stoat.Options) { o.ReadOnly = true })
 		return errors.Join(db.DropAll(t.Context()), db.Close())
 	}},
 	"ErrLocked": {stoat.ErrLocked, func(t *testing.T) error {
 		disk := vfs.NewMem()
-		db := openOn(t, disk, nil)
-		_, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
-		must(t, db.Close())
+		db := testkit.OpenOn(t, disk, nil)
+		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		testkit.Must(t, db.Close())
 		return err
 	}},
 	"ErrNoSpace": {stoat.ErrNoSpace, func(t *testing.T) error {
 		disk := vfs.NewMem()
-		db := openOn(t, disk, nil)
+		db := testkit.OpenOn(t, disk, nil)
 		setKeys(t, db, "k")
 		disk.SetCapacity(disk.UsedBytes())
 		err := db.Update(func(tx *stoat.Txn) error {
-			return tx.SetReader([]byte("k"), io.LimitReader(&patternReader{}, 8<<20))
+			return tx.SetReader([]byte("k"), io.LimitReader(&testkit.PatternReader{}, 8<<20))
 		})
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 		return err
 	}},
 	"ErrCorrupt": {stoat.ErrCorrupt, func(t *testing.T) error {
-		disk := newCheckedDisk(t)
-		names, err := disk.List(dbDir)
-		must(t, err)
+		disk := testkit.NewSampleDisk(t)
+		names, err := disk.List(testkit.Dir)
+		testkit.Must(t, err)
 		for _, name := range names {
 			if strings.HasSuffix(name, ".values") {
-				f, err := disk.OpenReadWrite(disk.Join(dbDir, name), vfs.CatValue)
-				must(t, err)
+				f, err := disk.OpenReadWrite(disk.Join(testkit.Dir, name), vfs.CatValue)
+				testkit.Must(t, err)
 				size, err := f.Size()
-				must(t, err)
+				testkit.Must(t, err)
 				_, err = f.WriteAt(make([]byte, size), 0)
-				must(t, errors.Join(err, f.Close()))
+				testkit.Must(t, errors.Join(err, f.Close()))
 			}
 		}
-		db := openOn(t, disk, nil)
+		db := testkit.OpenOn(t, disk, nil)
 		err = db.View(func(tx *stoat.Txn) error {
 			for range tx.All() {
 			}
@@ -216,32 +217,32 @@ var causes = map[string]struct {
 	}},
 	"ErrFailed": {stoat.ErrFailed, func(t *testing.T) error {
 		faults := vfs.NewFaults(vfs.NewMem())
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+		testkit.Must(t, err)
 		setKeys(t, db, "k")
 		faults.Add(vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"})
 		err = db.DropAll(t.Context())
-		wantError(t, "Close", db.Close(), stoat.ErrFailed)
+		testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
 		return err
 	}},
 	"ErrVersion": {stoat.ErrVersion, func(t *testing.T) error {
-		disk := newCheckedDisk(t)
-		names, err := disk.List(dbDir)
-		must(t, err)
+		disk := testkit.NewSampleDisk(t)
+		names, err := disk.List(testkit.Dir)
+		testkit.Must(t, err)
 		for _, name := range names {
 			if strings.HasPrefix(name, "MANIFEST-") {
-				raiseVersion(t, disk, disk.Join(dbDir, name))
+				raiseVersion(t, disk, disk.Join(testkit.Dir, name))
 			}
 		}
-		_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
+		_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 		return err
 	}},
-	"ErrInvalid": {stoat.ErrInvalid, func(t *testing.T) error { return openMem(t).View(nil) }},
+	"ErrInvalid": {stoat.ErrInvalid, func(t *testing.T) error { return testkit.OpenMem(t).View(nil) }},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
-		return openMem(t).Update(func(tx *stoat.Txn) error { return tx.Set(nil, nil) })
+		return testkit.OpenMem(t).Update(func(tx *stoat.Txn) error { return tx.Set(nil, nil) })
 	}},
 	"ErrKeyTooLarge": {stoat.ErrKeyTooLarge, func(t *testing.T) error {
-		return openMem(t).Update(func(tx *stoat.Txn) error { return tx.Delete(make([]byte, stoat.MaxKeySize+1)) })
+		return testkit.OpenMem(t).Update(func(tx *stoat.Txn) error { return tx.Delete(make([]byte, stoat.MaxKeySize+1)) })
 	}},
 	"ErrValueTooLarge": {stoat.ErrValueTooLarge, nil}, // takes 4 GiB: make large
 }
@@ -258,11 +259,11 @@ func TestErrorsAreFoundByIsHoweverDeepTheirCauseIs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("mine"))
-	wantError(t, "a context that was canceled", openMem(t).UpdateContext(ctx, func(*stoat.Txn) error { return nil }), context.Canceled)
+	testkit.WantError(t, "a context that was canceled", testkit.OpenMem(t).UpdateContext(ctx, func(*stoat.Txn) error { return nil }), context.Canceled)
 
 	// None is missing above.
 	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Err") {
 			if _, ok := causes[spec.Names[0].Name]; !ok {
@@ -277,27 +278,27 @@ func TestErrorsAreFoundByIsHoweverDeepTheirCauseIs(t *testing.T) {
 func TestAnItemHasItsKeyWhenTheCallersBytesHaveChanged(t *testing.T) {
 	t.Parallel()
 	fs, value := vfs.NewMem(), bytes.Repeat([]byte("x"), 5000)
-	db := openOn(t, fs, nil)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	db := testkit.OpenOn(t, fs, nil)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range 300 {
-			if err := tx.Set(treeKey(i), value); err != nil {
+			if err := tx.Set(testkit.Key(i), value); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		var items []stoat.Item
 		key := make([]byte, 0, 64)
 		for i := range 3 {
-			key = append(key[:0], treeKey(i)...)
+			key = append(key[:0], testkit.Key(i)...)
 			item, err := tx.GetItem(key)
-			must(t, err)
+			testkit.Must(t, err)
 			items = append(items, item)
 		}
 		clear(key)
 		for i, item := range items {
-			if !bytes.Equal(item.Key(), treeKey(i)) {
+			if !bytes.Equal(item.Key(), testkit.Key(i)) {
 				t.Errorf("item %d has the key %q", i, item.Key())
 			}
 			if got, err := item.Value(); err != nil || !bytes.Equal(got, value) {
@@ -306,26 +307,26 @@ func TestAnItemHasItsKeyWhenTheCallersBytesHaveChanged(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // Who copies an item copies its expiry, also when it has none.
 func TestTheExpiryThatAnItemShowsCanBeSetAgain(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	key, again := []byte("key"), []byte("again")
 	for _, o := range [][]stoat.SetOption{nil, {stoat.ExpiresAt(time.Now().Add(time.Hour))}} {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, []byte("v"), o...) }))
-		must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, []byte("v"), o...) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 			item, err := tx.GetItem(key)
-			must(t, err)
+			testkit.Must(t, err)
 			return tx.Set(again, []byte("v"), stoat.TTL(1), stoat.ExpiresAt(item.ExpiresAt()))
 		}))
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			a, err := tx.GetItem(key)
-			must(t, err)
+			testkit.Must(t, err)
 			b, err := tx.GetItem(again)
-			must(t, err)
+			testkit.Must(t, err)
 			if !a.ExpiresAt().Equal(b.ExpiresAt()) || a.ExpiresAt().IsZero() != (o == nil) {
 				t.Errorf("the copy expires at %v, the key at %v", b.ExpiresAt(), a.ExpiresAt())
 			}

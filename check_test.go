@@ -9,40 +9,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// mustBeSound demands that Check finds nothing.
-func mustBeSound(t *testing.T, db *stoat.DB) *stoat.CheckReport {
-	t.Helper()
-	report, err := db.Check(t.Context(), stoat.CheckOptions{})
-	if err != nil || len(report.Problems) > 0 {
-		t.Fatalf("check: %v", err)
-	}
-	return report
-}
-
-// newCheckedDisk makes a database with tables in several levels, value files,
-// deletions and a log, closes it and returns its disk.
-func newCheckedDisk(t *testing.T) *vfs.Mem {
-	t.Helper()
-	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 1000, 100, 1)
-	setAll(t, db, 1000, 1200, 3000, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	setAll(t, db, 500, 1500, 200, 2)
-	setAll(t, db, 1100, 1150, 5000, 3)
-	deleteAll(t, db, 0, 100)
-	setAll(t, db, 0, 10, 100, 4)
-	must(t, db.Close())
-	return disk
-}
-
 func TestCheckFindsNothingInASoundDatabase(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
 	var last stoat.CheckProgress
 	report, err := db.Check(t.Context(), stoat.CheckOptions{Progress: func(p stoat.CheckProgress) {
 		if p.Done < last.Done || p.Done > p.Total {
@@ -50,20 +24,20 @@ func TestCheckFindsNothingInASoundDatabase(t *testing.T) {
 		}
 		last = p
 	}})
-	must(t, err)
+	testkit.Must(t, err)
 	s := db.Stats()
 	if report.Tables != s.Tables || report.Values != s.Values || report.Bytes != s.TableBytes+s.ValueBytes ||
 		report.Entries == 0 || report.Pointers == 0 || last.Done != report.Bytes || last.Done != last.Total {
 		t.Errorf("report %+v, progress %+v, stats %+v", report, last, s)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckSeesEveryFlippedByteOfTablesAndValues(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	names, err := disk.List(dbDir)
-	must(t, err)
+	disk := testkit.NewSampleDisk(t)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	files := 0
 	for _, name := range names {
 		_, isTable := base.ParseTableName(name)
@@ -72,9 +46,9 @@ func TestCheckSeesEveryFlippedByteOfTablesAndValues(t *testing.T) {
 			continue
 		}
 		files++
-		path := disk.Join(dbDir, name)
+		path := disk.Join(testkit.Dir, name)
 		info, err := disk.Stat(path)
-		must(t, err)
+		testkit.Must(t, err)
 		for i := range int64(12) {
 			at := (info.Size - 1) * i / 11
 			damaged := disk.Clone()
@@ -90,20 +64,20 @@ func TestCheckSeesEveryFlippedByteOfTablesAndValues(t *testing.T) {
 func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(path, vfs.CatTable)
-	must(t, err)
+	testkit.Must(t, err)
 	var b [1]byte
 	_, err = f.ReadAt(b[:], at)
-	must(t, err)
+	testkit.Must(t, err)
 	b[0] ^= 0x10
 	_, err = f.WriteAt(b[:], at)
-	must(t, errors.Join(err, f.Close()))
+	testkit.Must(t, errors.Join(err, f.Close()))
 }
 
 // wantDamage demands that Check of the disk names a file, and nothing else.
 func wantDamage(t *testing.T, disk *vfs.Mem, name string, at int64) {
 	t.Helper()
-	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
-	defer func() { must(t, db.Close()) }()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	defer func() { testkit.Must(t, db.Close()) }()
 	report, err := db.Check(t.Context(), stoat.CheckOptions{})
 	if !errors.Is(err, stoat.ErrCorrupt) || !strings.Contains(err.Error(), name) {
 		t.Fatalf("byte %d of %s was changed: %v", at, name, err)
@@ -117,19 +91,19 @@ func wantDamage(t *testing.T, disk *vfs.Mem, name string, at int64) {
 
 func TestCheckReportsAllMissingFilesAndGoesOn(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	names, err := disk.List(dbDir)
-	must(t, err)
+	disk := testkit.NewSampleDisk(t)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	var gone []string
 	for _, name := range names {
 		if _, isTable := base.ParseTableName(name); isTable {
-			must(t, disk.Remove(disk.Join(dbDir, name)))
+			testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
 			gone = append(gone, name)
 		}
 	}
-	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
 	report, err := db.Check(t.Context(), stoat.CheckOptions{})
-	wantError(t, "check", err, stoat.ErrCorrupt)
+	testkit.WantError(t, "check", err, stoat.ErrCorrupt)
 	if len(gone) < 2 || len(report.Problems) != len(gone) {
 		t.Errorf("%d of %d problems: %v", len(report.Problems), len(gone), err)
 	}
@@ -138,21 +112,21 @@ func TestCheckReportsAllMissingFilesAndGoesOn(t *testing.T) {
 			t.Errorf("file %d, %s, is not in %v", i, name, err)
 		}
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckOfAReadOnlyDatabaseReadsTheLogAndListsOrphans(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	f, err := disk.Create(disk.Join(dbDir, base.TableName(999999)), vfs.CatTable)
-	must(t, err)
-	must(t, f.Close())
-	db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
-	report := mustBeSound(t, db)
+	disk := testkit.NewSampleDisk(t)
+	f, err := disk.Create(disk.Join(testkit.Dir, base.TableName(999999)), vfs.CatTable)
+	testkit.Must(t, err)
+	testkit.Must(t, f.Close())
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	report := testkit.MustBeSound(t, db)
 	if report.LogRecords == 0 || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "999999.table") {
 		t.Errorf("%d records in the log, warnings %q", report.LogRecords, report.Warnings)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // What an opening begins with is read once, when the database is opened. Damage to it
@@ -160,25 +134,25 @@ func TestCheckOfAReadOnlyDatabaseReadsTheLogAndListsOrphans(t *testing.T) {
 func TestCheckBesideWritersSeesAFlippedByteOfManifestAndLog(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 600, 300, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	setAll(t, db, 0, 300, 300, 2)
-	must(t, commitValue(db, "the last value"))
-	if report := mustBeSound(t, db); report.LogRecords == 0 {
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 600, 300, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.SetKeys(t, db, 0, 300, 300, 2)
+	testkit.Must(t, commitValue(db, "the last value"))
+	if report := testkit.MustBeSound(t, db); report.LogRecords == 0 {
 		t.Error("the log was not read")
 	}
 	const framesFrom = 8192
 	end := map[string]int64{}
 	path, last := placeInLog(t, disk, "the last value")
 	end[path] = last
-	names, err := disk.List(dbDir)
-	must(t, err)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, "MANIFEST") {
-			path := disk.Join(dbDir, name)
-			content, err := readFile(disk, path)
-			must(t, err)
+			path := disk.Join(testkit.Dir, name)
+			content, err := testkit.ReadFile(disk, path)
+			testkit.Must(t, err)
 			end[path] = int64(len(bytes.TrimRight(content, "\x00"))) - 40 // which the mark does not take
 		}
 	}
@@ -208,54 +182,54 @@ func TestCheckBesideWritersSeesAFlippedByteOfManifestAndLog(t *testing.T) {
 			}
 		}
 	}
-	mustBeSound(t, db)
-	must(t, db.Close())
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
 }
 
 // As long as nobody has written, the log is that of earlier openings.
 func TestCheckReadsTheLogOfEarlierOpenings(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	must(t, commitValue(db, "first value"))
-	must(t, db.Close())
-	db = openOn(t, disk, nil)
-	if report := mustBeSound(t, db); report.LogRecords != 1 {
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, commitValue(db, "first value"))
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, nil)
+	if report := testkit.MustBeSound(t, db); report.LogRecords != 1 {
 		t.Errorf("%d records, want 1", report.LogRecords)
 	}
 	path, at := placeInLog(t, disk, "first value")
 	for _, later := range []bool{false, true} {
 		flipByte(t, disk, path, at)
 		_, err := db.Check(t.Context(), stoat.CheckOptions{})
-		wantError(t, "check", err, stoat.ErrCorrupt)
+		testkit.WantError(t, "check", err, stoat.ErrCorrupt)
 		flipByte(t, disk, path, at)
 		if !later {
-			must(t, commitValue(db, "second value"))
+			testkit.Must(t, commitValue(db, "second value"))
 		}
 	}
-	if report := mustBeSound(t, db); report.LogRecords != 2 {
+	if report := testkit.MustBeSound(t, db); report.LogRecords != 2 {
 		t.Errorf("%d records, want 2", report.LogRecords)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, newCheckedDisk(t), nil)
+	db := testkit.OpenOn(t, testkit.NewSampleDisk(t), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := db.Check(ctx, stoat.CheckOptions{Progress: func(stoat.CheckProgress) { cancel() }})
-	wantError(t, "check", err, context.Canceled)
-	must(t, db.Close())
+	testkit.WantError(t, "check", err, context.Canceled)
+	testkit.Must(t, db.Close())
 	_, err = db.Check(t.Context(), stoat.CheckOptions{})
-	wantError(t, "check after Close", err, stoat.ErrClosed)
+	testkit.WantError(t, "check after Close", err, stoat.ErrClosed)
 }
 
-// readLog opens newCheckedDisk to be read, for checks that come to the log.
+// readLog opens NewSampleDisk to be read, for checks that come to the log.
 func readLog(t *testing.T) (*stoat.DB, *vfs.Faults) {
 	t.Helper()
-	faults := vfs.NewFaults(newCheckedDisk(t))
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, ReadOnly: true})
-	must(t, err)
+	faults := vfs.NewFaults(testkit.NewSampleDisk(t))
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, ReadOnly: true})
+	testkit.Must(t, err)
 	return db, faults
 }
 
@@ -269,8 +243,8 @@ func TestCheckOfTheLogEndsWithItsContext(t *testing.T) {
 		}
 	})
 	_, err := db.Check(ctx, stoat.CheckOptions{})
-	wantError(t, "check", err, context.Canceled)
-	must(t, db.Close())
+	testkit.WantError(t, "check", err, context.Canceled)
+	testkit.Must(t, db.Close())
 }
 
 func TestALogThatTheDeviceDoesNotGiveIsNoProblemOfTheDatabase(t *testing.T) {
@@ -278,21 +252,21 @@ func TestALogThatTheDeviceDoesNotGiveIsNoProblemOfTheDatabase(t *testing.T) {
 	db, faults := readLog(t)
 	faults.Add(vfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
 	report, err := db.Check(t.Context(), stoat.CheckOptions{})
-	wantError(t, "check", err, vfs.ErrIO)
+	testkit.WantError(t, "check", err, vfs.ErrIO)
 	if len(report.Problems) > 0 || errors.Is(err, stoat.ErrCorrupt) {
 		t.Errorf("problems %v, error %v", report.Problems, err)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckRunsBesideWritersAndCompaction(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, vfs.NewMem(), nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for round := range 4 {
-			setAll(t, db, 0, 1500, 100+300*round, byte(round))
+			testkit.SetKeys(t, db, 0, 1500, 100+300*round, byte(round))
 		}
 	}()
 	for running := true; running; {
@@ -301,7 +275,7 @@ func TestCheckRunsBesideWritersAndCompaction(t *testing.T) {
 			running = false
 		default:
 		}
-		mustBeSound(t, db)
+		testkit.MustBeSound(t, db)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

@@ -14,49 +14,48 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-const copyDir = "/copies/one"
-
 func TestCheckpointIsADatabaseOfItsOwn(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
-	setAll(t, db, 3000, 3100, 700, 9)
-	must(t, db.Checkpoint(t.Context(), copyDir))
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 3000, 3100, 700, 9)
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	want := itemsOf(t, db)
 	version := db.Stats().Version
-	setAll(t, db, 0, 4000, 50, 1)
-	deleteAll(t, db, 3000, 3100)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.SetKeys(t, db, 0, 4000, 50, 1)
+	testkit.DeleteKeys(t, db, 3000, 3100)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 
-	both, err := stoat.Open(copyDir, &stoat.Options{FS: disk, MemtableSize: 64 << 10})
-	must(t, err)
+	both, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 64 << 10})
+	testkit.Must(t, err)
 	if got := itemsOf(t, both); !maps.Equal(got, want) {
 		t.Errorf("the copy has %d keys, want %d", len(got), len(want))
 	}
 	if got := both.Stats().Version; got != version {
 		t.Errorf("the copy is at version %d, want %d", got, version)
 	}
-	mustBeSound(t, both)
+	testkit.MustBeSound(t, both)
 	// Each goes its own way.
-	setAll(t, both, 0, 1000, 900, 3)
-	must(t, both.Compact(t.Context(), stoat.CompactOptions{}))
-	mustBeSound(t, both)
-	mustBeSound(t, db)
+	testkit.SetKeys(t, both, 0, 1000, 900, 3)
+	testkit.Must(t, both.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.MustBeSound(t, both)
+	testkit.MustBeSound(t, db)
 	if got := len(itemsOf(t, db)); got != 3900 {
 		t.Errorf("the original has %d keys", got)
 	}
-	must(t, both.Close())
-	must(t, db.Close())
+	testkit.Must(t, both.Close())
+	testkit.Must(t, db.Close())
 }
 
 // itemsOf returns all keys and values.
 func itemsOf(t *testing.T, db *stoat.DB) map[string]string {
 	t.Helper()
 	items := make(map[string]string)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		for k, v := range tx.All() {
 			items[string(k)] = string(v)
 		}
@@ -68,10 +67,10 @@ func itemsOf(t *testing.T, db *stoat.DB) map[string]string {
 func TestCheckpointOfAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	must(t, db.Checkpoint(t.Context(), copyDir))
-	must(t, db.Close())
-	if got := readAll(t, disk, copyDir); len(got) != 0 {
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	testkit.Must(t, db.Close())
+	if got := readAll(t, disk, testkit.CopyDir); len(got) != 0 {
 		t.Errorf("%d keys", len(got))
 	}
 }
@@ -79,20 +78,20 @@ func TestCheckpointOfAnEmptyDatabase(t *testing.T) {
 func TestCheckpointRefusesWhatExists(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	must(t, disk.MkdirAll(copyDir))
-	wantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), copyDir), vfs.ErrExist)
-	wantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), copyDir), fs.ErrExist)
-	must(t, disk.MkdirAll("/other.tmp"))
-	must(t, writeFile(disk, "/other.tmp/precious", []byte("x")))
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, disk.MkdirAll(testkit.CopyDir))
+	testkit.WantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrExist)
+	testkit.WantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), testkit.CopyDir), fs.ErrExist)
+	testkit.Must(t, disk.MkdirAll("/other.tmp"))
+	testkit.Must(t, testkit.WriteFile(disk, "/other.tmp/precious", []byte("x")))
 	if err := db.Checkpoint(t.Context(), "/other"); err == nil {
 		t.Error("files that are not ours were removed")
 	}
-	if b, err := readFile(disk, "/other.tmp/precious"); err != nil || string(b) != "x" {
+	if b, err := testkit.ReadFile(disk, "/other.tmp/precious"); err != nil || string(b) != "x" {
 		t.Errorf("precious is %q, error %v", b, err)
 	}
-	must(t, db.Close())
-	wantError(t, "checkpoint after Close", db.Checkpoint(t.Context(), "/third"), stoat.ErrClosed)
+	testkit.Must(t, db.Close())
+	testkit.WantError(t, "checkpoint after Close", db.Checkpoint(t.Context(), "/third"), stoat.ErrClosed)
 }
 
 // TestCheckpointUnderLoadHasEverythingAcknowledgedBefore lets a writer count
@@ -101,7 +100,7 @@ func TestCheckpointRefusesWhatExists(t *testing.T) {
 func TestCheckpointUnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	var acknowledged atomic.Int64
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -112,9 +111,9 @@ func TestCheckpointUnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 				return
 			default:
 			}
-			must(t, db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 				err := tx.Set([]byte("count"), fmt.Append(nil, n))
-				return errors.Join(err, tx.Set(treeKey(n%500), fmt.Appendf(nil, "%0*d", 1+n%2000, n)))
+				return errors.Join(err, tx.Set(testkit.Key(n%500), fmt.Appendf(nil, "%0*d", 1+n%2000, n)))
 			}))
 			acknowledged.Store(int64(n))
 		}
@@ -122,7 +121,7 @@ func TestCheckpointUnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 	for i := range 12 {
 		least := acknowledged.Load()
 		dir := fmt.Sprintf("/copies/%d", i)
-		must(t, db.Checkpoint(t.Context(), dir))
+		testkit.Must(t, db.Checkpoint(t.Context(), dir))
 		most := acknowledged.Load() + 1
 		var count int64
 		items := readAll(t, disk, dir)
@@ -136,15 +135,15 @@ func TestCheckpointUnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 	}
 	close(stop)
 	<-ended
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // wantCountedTo demands the state after commit count.
 func wantCountedTo(t *testing.T, items map[string]string, count int) {
 	t.Helper()
 	for n := max(1, count-499); n <= count; n++ {
-		if want := fmt.Sprintf("%0*d", 1+n%2000, n); items[string(treeKey(n%500))] != want {
-			t.Fatalf("after commit %d key %d has %d bytes, want %d", count, n%500, len(items[string(treeKey(n%500))]), len(want))
+		if want := fmt.Sprintf("%0*d", 1+n%2000, n); items[string(testkit.Key(n%500))] != want {
+			t.Fatalf("after commit %d key %d has %d bytes, want %d", count, n%500, len(items[string(testkit.Key(n%500))]), len(want))
 		}
 	}
 	if want := min(count, 500); len(items) != want+min(count, 1) {
@@ -156,20 +155,20 @@ func wantCountedTo(t *testing.T, items map[string]string, count int) {
 // a checkpoint, in every way.
 func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
 	want := itemsOf(t, db)
 	var states []*vfs.Mem
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
-	must(t, db.Checkpoint(t.Context(), copyDir))
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	disk.SetHook(nil)
 	done := disk.Clone()
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	absent, whole := 0, 0
 	for i, state := range append(states, done) {
 		for k, kind := range vfs.CrashKinds() {
 			crashed := state.Crash(kind, rand.New(rand.NewPCG(uint64(i), uint64(k))))
-			if _, err := crashed.Stat(copyDir); errors.Is(err, vfs.ErrNotExist) {
+			if _, err := crashed.Stat(testkit.CopyDir); errors.Is(err, vfs.ErrNotExist) {
 				if state == done {
 					t.Fatalf("crash %q has lost a finished checkpoint", kind)
 				}
@@ -177,14 +176,14 @@ func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 				continue
 			}
 			whole++
-			if got := readAll(t, crashed, copyDir); !maps.Equal(got, want) {
+			if got := readAll(t, crashed, testkit.CopyDir); !maps.Equal(got, want) {
 				t.Fatalf("boundary %d, crash %q: %d keys, want %d", i, kind, len(got), len(want))
 			}
 			// What was left of it does not hinder another one.
 			if i%5 == 0 {
-				again := openOn(t, crashed, nil)
-				must(t, again.Checkpoint(t.Context(), "/copies/two"))
-				must(t, again.Close())
+				again := testkit.OpenOn(t, crashed, nil)
+				testkit.Must(t, again.Checkpoint(t.Context(), "/copies/two"))
+				testkit.Must(t, again.Close())
 			}
 		}
 	}
@@ -197,35 +196,35 @@ func TestCheckpointIsWholeOrAbsentAfterACrash(t *testing.T) {
 // once and for good.
 func TestFailedCheckpointLeavesNothing(t *testing.T) {
 	t.Parallel()
-	sound := newCheckedDisk(t)
+	sound := testkit.NewSampleDisk(t)
 	var want map[string]string
 	for nth := int64(1); ; nth++ {
 		disk := sound.Clone()
 		faults := vfs.NewFaults(disk)
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+		testkit.Must(t, err)
 		if want == nil {
 			want = itemsOf(t, db)
 		}
 		rule := faults.Add(vfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
-		err = db.Checkpoint(t.Context(), copyDir)
+		err = db.Checkpoint(t.Context(), testkit.CopyDir)
 		if rule.Fired() == 0 {
-			must(t, err)
-			must(t, db.Close())
+			testkit.Must(t, err)
+			testkit.Must(t, db.Close())
 			break
 		}
-		_, stat := disk.Stat(copyDir)
+		_, stat := disk.Stat(testkit.CopyDir)
 		if err == nil && stat != nil || err != nil && stat == nil {
 			t.Fatalf("call %d fails: checkpoint says %v, its directory %v", nth, err, stat)
 		}
 		if err != nil {
-			must(t, db.Checkpoint(t.Context(), copyDir))
+			testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 		}
-		if _, err := disk.Stat(copyDir + ".tmp"); !errors.Is(err, vfs.ErrNotExist) {
+		if _, err := disk.Stat(testkit.CopyDir + ".tmp"); !errors.Is(err, vfs.ErrNotExist) {
 			t.Fatalf("call %d fails: the temporary directory is still there: %v", nth, err)
 		}
-		must(t, db.Close())
-		if got := readAll(t, disk, copyDir); !maps.Equal(got, want) {
+		testkit.Must(t, db.Close())
+		if got := readAll(t, disk, testkit.CopyDir); !maps.Equal(got, want) {
 			t.Fatalf("call %d fails: the copy has %d keys, want %d", nth, len(got), len(want))
 		}
 	}
@@ -233,16 +232,16 @@ func TestFailedCheckpointLeavesNothing(t *testing.T) {
 
 func TestCheckpointCopiesWhereLinksDoNotWork(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
+	disk := testkit.NewSampleDisk(t)
 	faults := vfs.NewFaults(disk)
 	faults.Add(vfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
 	want := itemsOf(t, db)
-	must(t, db.Checkpoint(t.Context(), copyDir))
-	must(t, db.Close())
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	testkit.Must(t, db.Close())
 	crashed := disk.Crash(vfs.CrashKeepNone, nil)
-	if got := readAll(t, crashed, copyDir); !maps.Equal(got, want) {
+	if got := readAll(t, crashed, testkit.CopyDir); !maps.Equal(got, want) {
 		t.Errorf("the copy has %d keys, want %d", len(got), len(want))
 	}
 }
@@ -252,16 +251,16 @@ func TestCheckpointLinksFilesOfTheSystem(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "db"), filepath.Join(dir, "copy")
 	db, err := stoat.Open(from, nil)
-	must(t, err)
-	setAll(t, db, 0, 1000, 800, 1)
-	must(t, db.Checkpoint(t.Context(), to+string(filepath.Separator)))
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, 1000, 800, 1)
+	testkit.Must(t, db.Checkpoint(t.Context(), to+string(filepath.Separator)))
+	testkit.Must(t, db.Close())
 	linked := 0
 	entries, err := os.ReadDir(to)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, e := range entries {
 		copied, err := os.Stat(filepath.Join(to, e.Name()))
-		must(t, err)
+		testkit.Must(t, err)
 		if own, err := os.Stat(filepath.Join(from, e.Name())); err == nil && os.SameFile(own, copied) {
 			linked++
 		}
@@ -276,46 +275,46 @@ func TestCheckpointLinksFilesOfTheSystem(t *testing.T) {
 
 func TestCheckpointOnAFullDiskFailsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 100, 600, 1)
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 100, 600, 1)
 	disk.SetCapacity(disk.UsedBytes())
-	wantError(t, "checkpoint on a full disk", db.Checkpoint(t.Context(), copyDir), stoat.ErrNoSpace)
-	for _, dir := range []string{copyDir, copyDir + ".tmp"} {
+	testkit.WantError(t, "checkpoint on a full disk", db.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrNoSpace)
+	for _, dir := range []string{testkit.CopyDir, testkit.CopyDir + ".tmp"} {
 		if _, err := disk.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
 			t.Errorf("%s is there: %v", dir, err)
 		}
 	}
 	disk.SetCapacity(1 << 40)
-	must(t, db.Checkpoint(t.Context(), copyDir))
-	must(t, db.Close())
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckpointEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 100, 600, 1)
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 100, 600, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	disk.SetHook(func(op vfs.Op) {
 		if op.Kind == vfs.OpLink {
 			cancel()
 		}
 	})
-	wantError(t, "checkpoint", db.Checkpoint(ctx, copyDir), context.Canceled)
+	testkit.WantError(t, "checkpoint", db.Checkpoint(ctx, testkit.CopyDir), context.Canceled)
 	disk.SetHook(nil)
 	if _, err := disk.Stat("/copies/one.tmp"); !errors.Is(err, vfs.ErrNotExist) {
 		t.Errorf("something is left: %v", err)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	large := func(key string) {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
 	}
 	large("before")
 	// The manifest of the copy is made after the flush: what is committed there
@@ -326,17 +325,17 @@ func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
 			large("after")
 		}
 	})
-	must(t, db.Checkpoint(t.Context(), copyDir))
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	disk.SetHook(nil)
 	if s := db.Stats(); s.ApartBytes < 8<<20 || s.CommittedBytes < 8<<20 || s.Values != 2 {
 		t.Errorf("two large commits: %+v", s)
 	}
-	must(t, db.Close())
-	if got := readAll(t, disk, copyDir); len(got) != 1 || len(got["before"]) != 4<<20 {
+	testkit.Must(t, db.Close())
+	if got := readAll(t, disk, testkit.CopyDir); len(got) != 1 || len(got["before"]) != 4<<20 {
 		t.Errorf("the copy has %d keys", len(got))
 	}
-	names, err := disk.List(copyDir)
-	must(t, err)
+	names, err := disk.List(testkit.CopyDir)
+	testkit.Must(t, err)
 	values := 0
 	for _, name := range names {
 		if _, ok := base.ParseValueName(name); ok {
@@ -350,59 +349,59 @@ func TestCheckpointHasNoFilesOfCommitsThatItDoesNotHave(t *testing.T) {
 
 func TestAReaderOfACheckpointKeepsWritersOut(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
-	must(t, db.Checkpoint(t.Context(), copyDir))
-	reader, err := stoat.Open(copyDir, &stoat.Options{FS: disk, ReadOnly: true})
-	must(t, err)
-	_, err = stoat.Open(copyDir, &stoat.Options{FS: disk})
-	wantError(t, "writer beside a reader of the copy", err, stoat.ErrLocked)
-	must(t, reader.Close())
-	must(t, db.Close())
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	reader, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, ReadOnly: true})
+	testkit.Must(t, err)
+	_, err = stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk})
+	testkit.WantError(t, "writer beside a reader of the copy", err, stoat.ErrLocked)
+	testkit.Must(t, reader.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestCheckpointDoesNotTakeAnotherOneForALeftover(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	db := openOn(t, disk, nil)
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
 	want := itemsOf(t, db)
-	must(t, db.Checkpoint(t.Context(), copyDir+".tmp"))
-	if err := db.Checkpoint(t.Context(), copyDir); err == nil {
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir+".tmp"))
+	if err := db.Checkpoint(t.Context(), testkit.CopyDir); err == nil {
 		t.Error("a checkpoint was made in the place of another one")
 	}
-	if got := readAll(t, disk, copyDir+".tmp"); !maps.Equal(got, want) {
+	if got := readAll(t, disk, testkit.CopyDir+".tmp"); !maps.Equal(got, want) {
 		t.Errorf("the first has %d keys, want %d", len(got), len(want))
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // Whose rename could not be synced has two names until a crash decides. What the next
 // checkpoint removes under one of them must not be missing under the other.
 func TestACheckpointThatCouldNotBeSyncedIsWholeOrAbsentWhileTheNextOneReplacesIt(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
+	disk := testkit.NewSampleDisk(t)
 	faults := vfs.NewFaults(disk)
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
 	want := itemsOf(t, db)
-	must(t, disk.MkdirAll("/copies"))
+	testkit.Must(t, disk.MkdirAll("/copies"))
 	faults.Add(vfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
-	wantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), copyDir), vfs.ErrIO)
+	testkit.WantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrIO)
 	var states []*vfs.Mem
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
-	must(t, db.Checkpoint(t.Context(), copyDir))
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	disk.SetHook(nil)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	whole := 0
 	for i, state := range states {
 		ops := len(state.Unsynced())
 		for lost := -1; lost < ops; lost++ {
 			crashed := state.CrashKeeping(func(op int) bool { return op != lost })
-			if _, err := crashed.Stat(copyDir); errors.Is(err, vfs.ErrNotExist) {
+			if _, err := crashed.Stat(testkit.CopyDir); errors.Is(err, vfs.ErrNotExist) {
 				continue
 			}
 			whole++
-			if got := readAll(t, crashed, copyDir); !maps.Equal(got, want) {
+			if got := readAll(t, crashed, testkit.CopyDir); !maps.Equal(got, want) {
 				t.Fatalf("boundary %d, without operation %d of %d: %d keys, want %d", i, lost, ops, len(got), len(want))
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // BenchmarkExpiredKey looks for keys that have expired, each in a transaction of
@@ -18,7 +19,7 @@ func BenchmarkExpiredKey(b *testing.B) {
 		step int64 // of the clock, in milliseconds
 	}{{"at one time", 0}, {"each a millisecond later", 1}} {
 		b.Run(c.name, func(b *testing.B) {
-			clock := newTestClock()
+			clock := testkit.NewClock()
 			db, err := stoat.Open(b.TempDir(), &stoat.Options{Clock: clock})
 			if err != nil {
 				b.Fatal(err)
@@ -27,7 +28,7 @@ func BenchmarkExpiredKey(b *testing.B) {
 			err = db.Update(func(tx *stoat.Txn) error {
 				for i := range keys {
 					key := fmt.Appendf(nil, "%d", i)
-					if err := tx.Set(key, nil, stoat.ExpiresAt(time.UnixMilli(clockStart+1+int64(i)*c.step))); err != nil {
+					if err := tx.Set(key, nil, stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+1+int64(i)*c.step))); err != nil {
 						return err
 					}
 				}
@@ -36,14 +37,14 @@ func BenchmarkExpiredKey(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			clock.ms.Add(1)
+			clock.Ms.Add(1)
 			i := 0
 			for b.Loop() {
 				key := fmt.Appendf(nil, "%d", i%keys)
 				if err := db.View(func(tx *stoat.Txn) error { _, err := tx.Get(key); return err }); !errors.Is(err, stoat.ErrNotFound) {
 					b.Fatal(err)
 				}
-				clock.ms.Add(c.step)
+				clock.Ms.Add(c.step)
 				i++
 			}
 			b.ReportMetric(float64(min(i, keys)), "times")

@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 // A clockRun is a database with a clock that the test turns.
 type clockRun struct {
 	t     *testing.T
-	clock *testClock
+	clock *testkit.Clock
 	opts  stoat.Options
 	db    *stoat.DB
 }
 
 func newClockRun(t *testing.T) *clockRun {
-	r := &clockRun{t: t, clock: newTestClock()}
+	r := &clockRun{t: t, clock: testkit.NewClock()}
 	r.opts = stoat.Options{FS: vfs.NewMem(), Clock: r.clock}
 	r.open()
 	return r
@@ -29,26 +30,26 @@ func newClockRun(t *testing.T) *clockRun {
 func (r *clockRun) open() {
 	r.t.Helper()
 	var err error
-	r.db, err = stoat.Open(dbDir, &r.opts)
-	must(r.t, err)
+	r.db, err = stoat.Open(testkit.Dir, &r.opts)
+	testkit.Must(r.t, err)
 }
 
 func (r *clockRun) reopen() {
 	r.t.Helper()
-	must(r.t, r.db.Close())
+	testkit.Must(r.t, r.db.Close())
 	r.open()
 }
 
 func (r *clockRun) set(key string, opts ...stoat.SetOption) {
 	r.t.Helper()
-	must(r.t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), []byte("value"), opts...) }))
+	testkit.Must(r.t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), []byte("value"), opts...) }))
 }
 
 // has asks in every way whether a key is there.
 func (r *clockRun) has(key string) bool {
 	r.t.Helper()
 	var has bool
-	must(r.t, r.db.View(func(tx *stoat.Txn) error {
+	testkit.Must(r.t, r.db.View(func(tx *stoat.Txn) error {
 		var err error
 		if has, err = tx.Has([]byte(key)); err != nil {
 			return err
@@ -58,7 +59,7 @@ func (r *clockRun) has(key string) bool {
 			r.t.Errorf("Has says %v, Get says %v", has, err)
 		}
 		for _, reverse := range []bool{false, true} {
-			items, err := collect(tx, stoat.IterOptions{Prefix: []byte(key), Reverse: reverse})
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte(key), Reverse: reverse})
 			if err != nil || has != (len(items) == 1) {
 				r.t.Errorf("Has says %v, a scan (reverse %v) shows %v, error %v", has, reverse, items, err)
 			}
@@ -76,7 +77,7 @@ func (r *clockRun) want(key string, want bool, when string) {
 	}
 }
 
-func (r *clockRun) at(ms int64) { r.clock.ms.Store(clockStart + ms) }
+func (r *clockRun) at(ms int64) { r.clock.Ms.Store(testkit.ClockStart + ms) }
 
 func TestTimeToLiveIsExactToTheMillisecond(t *testing.T) {
 	t.Parallel()
@@ -85,9 +86,9 @@ func TestTimeToLiveIsExactToTheMillisecond(t *testing.T) {
 	r.set("1ns", stoat.TTL(1))
 	r.set("1.5ms", stoat.TTL(1500*time.Microsecond))
 	r.set("2s", stoat.TTL(2*time.Second))
-	r.set("at 7", stoat.ExpiresAt(time.UnixMilli(clockStart+7)))
-	r.set("fraction", stoat.ExpiresAt(time.UnixMilli(clockStart+7).Add(200*time.Microsecond)))
-	r.set("past", stoat.ExpiresAt(time.UnixMilli(clockStart-1)))
+	r.set("at 7", stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+7)))
+	r.set("fraction", stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+7).Add(200*time.Microsecond)))
+	r.set("past", stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart-1)))
 	r.set("before 1970", stoat.ExpiresAt(time.Unix(-5, 0)))
 	r.set("negative", stoat.TTL(-time.Second))
 	r.set("zero", stoat.TTL(0))
@@ -105,7 +106,7 @@ func TestTimeToLiveIsExactToTheMillisecond(t *testing.T) {
 			r.reopen()
 		}
 	}
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestFarFutureDoesNotOverflow(t *testing.T) {
@@ -122,11 +123,11 @@ func TestFarFutureDoesNotOverflow(t *testing.T) {
 	r.want("last time", true, "a second later")
 	r.want("long ago", false, "a second later")
 	r.want("year 9999", true, "a second later")
-	r.clock.ms.Store(math.MaxInt64)
+	r.clock.Ms.Store(math.MaxInt64)
 	r.want("year 9999", false, "at the end of time")
 	r.reopen()
 	r.want("year 9999", false, "at the end of time, reopened")
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestExpiredKeyNeverReturns(t *testing.T) {
@@ -155,7 +156,7 @@ func TestExpiredKeyNeverReturns(t *testing.T) {
 			r.at(ms)
 			r.want("k", false, fmt.Sprintf("after %s, clock at %d", what, ms))
 		}
-		must(t, r.db.Close())
+		testkit.Must(t, r.db.Close())
 	}
 }
 
@@ -163,7 +164,7 @@ func TestExpiredKeyNeverReturns(t *testing.T) {
 func (r *clockRun) crash(cut func(*vfs.Mem) *vfs.Mem) {
 	r.t.Helper()
 	disk := cut(r.opts.FS.(*vfs.Mem))
-	must(r.t, r.db.Close())
+	testkit.Must(r.t, r.db.Close())
 	r.opts.FS = disk
 	r.open()
 }
@@ -172,16 +173,16 @@ func TestACheckpointKnowsTheTimeAtWhichItWasMade(t *testing.T) {
 	t.Parallel()
 	r := newClockRun(t)
 	r.set("k", stoat.TTL(10*time.Millisecond))
-	must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
 	r.at(20)
-	must(t, r.db.Checkpoint(t.Context(), copyDir)) // nothing is flushed for it
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Checkpoint(t.Context(), testkit.CopyDir)) // nothing is flushed for it
+	testkit.Must(t, r.db.Close())
 	r.at(0)
 	var err error
-	r.db, err = stoat.Open(copyDir, &r.opts)
-	must(t, err)
+	r.db, err = stoat.Open(testkit.CopyDir, &r.opts)
+	testkit.Must(t, err)
 	r.want("k", false, "in a copy that was made 20 ms later than the clock says now")
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestTimeToLiveCountsFromTheHighestTimeSeen(t *testing.T) {
@@ -196,7 +197,7 @@ func TestTimeToLiveCountsFromTheHighestTimeSeen(t *testing.T) {
 	r.want("k", true, "9 ms after the highest time")
 	r.at(1010)
 	r.want("k", false, "10 ms after the highest time")
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestTransactionJudgesAllByOneTime(t *testing.T) {
@@ -204,32 +205,32 @@ func TestTransactionJudgesAllByOneTime(t *testing.T) {
 	r := newClockRun(t)
 	r.set("k", stoat.TTL(10*time.Millisecond))
 	tx, err := r.db.Begin(stoat.ReadOnly)
-	must(t, err)
+	testkit.Must(t, err)
 	defer tx.Discard()
 	for range 3 {
 		if ok, err := tx.Has([]byte("k")); err != nil || !ok {
 			t.Errorf("the key left an open snapshot: %v", err)
 		}
-		r.clock.ms.Add(10)
+		r.clock.Ms.Add(10)
 	}
 	r.want("k", false, "in a new transaction")
 	tx.Discard()
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestClockBefore1970(t *testing.T) {
 	t.Parallel()
-	r := &clockRun{t: t, clock: new(testClock)}
-	r.clock.ms.Store(-1000)
+	r := &clockRun{t: t, clock: new(testkit.Clock)}
+	r.clock.Ms.Store(-1000)
 	r.opts = stoat.Options{FS: vfs.NewMem(), Clock: r.clock}
 	r.open()
 	r.set("k", stoat.TTL(10*time.Millisecond))
 	r.want("k", true, "before 1970")
-	r.clock.ms.Store(11)
+	r.clock.Ms.Store(11)
 	r.want("k", false, "11 ms after 1970")
 	r.reopen()
 	r.want("k", false, "reopened")
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 // TestOverwriteDropsExpiry holds that a Set without a TTL forgets the one
@@ -248,7 +249,7 @@ func TestOverwriteDropsExpiry(t *testing.T) {
 	r.reopen()
 	r.want("k", true, "overwritten without a TTL, reopened")
 	r.want("short", false, "overwritten with a TTL that has passed, reopened")
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 // The time that a database has seen is kept beside its commits in the log, and
@@ -258,7 +259,7 @@ func TestExpiredKeysStayExpiredWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T)
 	t.Parallel()
 	for what, end := range map[string]func(*clockRun){
 		"a power cut right after the flush": func(r *clockRun) {
-			must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
 			if r.db.Stats().Flushes == 0 {
 				t.Fatal("nothing was flushed")
 			}
@@ -273,18 +274,18 @@ func TestExpiredKeysStayExpiredWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T)
 		},
 	} {
 		r := newClockRun(t)
-		r.set("passing", stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+		r.set("passing", stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+10)))
 		// A transaction for which the key lives, so that the flush takes it along.
 		tx, err := r.db.Begin(stoat.ReadOnly)
-		must(t, err)
+		testkit.Must(t, err)
 		r.at(20)
 		// So much that the log moves to a new segment when it is flushed.
-		setAll(t, r.db, 0, 8000, 400, 1)
+		testkit.SetKeys(t, r.db, 0, 8000, 400, 1)
 		r.at(0)
 		end(r)
 		tx.Discard()
 		r.want("passing", false, "20 ms, "+what+", and 20 ms back")
-		must(t, r.db.Close())
+		testkit.Must(t, r.db.Close())
 	}
 }
 
@@ -292,13 +293,13 @@ func TestReadersOnAFullDiskDoNotTryForEachKeyToKeepTheTime(t *testing.T) {
 	t.Parallel()
 	r := newClockRun(t)
 	for i := range 100 {
-		r.set(fmt.Sprintf("passing-%03d", i), stoat.ExpiresAt(time.UnixMilli(clockStart+10)))
+		r.set(fmt.Sprintf("passing-%03d", i), stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+10)))
 	}
 	r.set("staying")
 	// Nothing proves the last edit of the manifest after a power cut, so that it
 	// has to be written anew.
 	left := r.opts.FS.(*vfs.Mem).Crash(vfs.CrashKeepNone, nil)
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 	faults := vfs.NewFaults(left)
 	refused := faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
 	r.opts.FS = faults
@@ -314,5 +315,5 @@ func TestReadersOnAFullDiskDoNotTryForEachKeyToKeepTheTime(t *testing.T) {
 		t.Errorf("%d attempts to write the manifest for one moment", tries)
 	}
 	faults.Clear()
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }

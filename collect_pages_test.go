@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -13,19 +14,19 @@ import (
 func TestValuesThatWereReadAreInMemoryWhenTheyHaveBeenCollected(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
-		db := openOn(t, vfs.NewMem(), nil)
-		setAll(t, db, 0, 1000, 2000, 1)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		db := testkit.OpenOn(t, vfs.NewMem(), nil)
+		testkit.SetKeys(t, db, 0, 1000, 2000, 1)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		for i := 0; i < 1000; i += 25 { // so few that they are left alone
-			deleteAll(t, db, i, i+1)
+			testkit.DeleteKeys(t, db, i, i+1)
 		}
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte{0}})) // merges, and does not collect
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte{0}})) // merges, and does not collect
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			for i := range 1000 {
 				if i%25 == 0 || !read {
 					continue
 				}
-				if _, err := tx.Get(treeKey(i)); err != nil {
+				if _, err := tx.Get(testkit.Key(i)); err != nil {
 					return err
 				}
 			}
@@ -35,7 +36,7 @@ func TestValuesThatWereReadAreInMemoryWhenTheyHaveBeenCollected(t *testing.T) {
 		if before.ValueGarbage == 0 {
 			t.Fatal("there is nothing to collect")
 		}
-		must(t, db.Collect(t.Context()))
+		testkit.Must(t, db.Collect(t.Context()))
 		s := db.Stats()
 		most := int64(s.ValueBytes)
 		switch pages := s.Memory.ValuePages; {
@@ -46,6 +47,6 @@ func TestValuesThatWereReadAreInMemoryWhenTheyHaveBeenCollected(t *testing.T) {
 		case !read && pages > 0:
 			t.Errorf("%d bytes are in memory that nobody has read", pages)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 }

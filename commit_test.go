@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // Groups are cut at a number of bytes, so a leader's own request may not be in
 // the group it leads. Nobody must be left waiting.
 func TestLargeCommitsByManyGoroutinesAllFinish(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), Durability: stoat.Buffered})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), Durability: stoat.Buffered})
+	testkit.Must(t, err)
 	value := bytes.Repeat([]byte{1}, 3<<20)
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -32,7 +33,7 @@ func TestLargeCommitsByManyGoroutinesAllFinish(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		n := 0
 		for range tx.All() {
 			n++
@@ -42,28 +43,28 @@ func TestLargeCommitsByManyGoroutinesAllFinish(t *testing.T) {
 		}
 		return tx.Err()
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // The caller may hold what done takes, however early the commit ends.
 func TestCommitAsyncNeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
+	testkit.Must(t, err)
 	key := []byte("k")
 	for what, prepare := range map[string]func(*stoat.Txn) []stoat.CommitOption{
 		"nothing to write": func(*stoat.Txn) []stoat.CommitOption { return nil },
 		"has ended":        func(tx *stoat.Txn) []stoat.CommitOption { tx.Discard(); return nil },
 		"no durability": func(tx *stoat.Txn) []stoat.CommitOption {
-			must(t, tx.Set(key, nil))
+			testkit.Must(t, tx.Set(key, nil))
 			return []stoat.CommitOption{stoat.WithDurability(99)}
 		},
 		"conflict": func(tx *stoat.Txn) []stoat.CommitOption {
 			_, err := tx.Get(key)
-			wantError(t, "Get", err, stoat.ErrNotFound)
-			must(t, tx.Set(key, nil))
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, nil) }))
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(key) }))
+			testkit.WantError(t, "Get", err, stoat.ErrNotFound)
+			testkit.Must(t, tx.Set(key, nil))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, nil) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(key) }))
 			return nil
 		},
 	} {
@@ -71,7 +72,7 @@ func TestCommitAsyncNeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 		var answer error
 		var group sync.WaitGroup
 		group.Add(1)
-		tx := begin(t, db, stoat.ReadWrite)
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
 		opts := prepare(tx)
 		held.Lock()
 		tx.CommitAsync(func(err error) {
@@ -86,29 +87,29 @@ func TestCommitAsyncNeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 			t.Errorf("%s: %v", what, answer)
 		}
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestACommitWithWhatIsNoDurabilityFailsAlsoIfItWritesNothing(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	for _, mode := range []stoat.Mode{stoat.ReadOnly, stoat.ReadWrite} {
-		if err := begin(t, db, mode).Commit(stoat.WithDurability(99)); err == nil {
+		if err := testkit.Begin(t, db, mode).Commit(stoat.WithDurability(99)); err == nil {
 			t.Errorf("mode %d: no error", mode)
 		}
-		must(t, begin(t, db, mode).Commit(stoat.WithDurability(0))) // as the options say
+		testkit.Must(t, testkit.Begin(t, db, mode).Commit(stoat.WithDurability(0))) // as the options say
 	}
 }
 
 func TestCommitAsyncNeedsNoCallback(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	tx := begin(t, db, stoat.ReadWrite)
-	must(t, tx.Set([]byte("k"), []byte("v")))
+	db := testkit.OpenMem(t)
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, tx.Set([]byte("k"), []byte("v")))
 	tx.CommitAsync(nil)
 	tx.CommitAsync(nil) // has ended
-	must(t, db.Sync())
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Sync())
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		_, err := tx.Get([]byte("k"))
 		return err
 	}))
@@ -116,14 +117,14 @@ func TestCommitAsyncNeedsNoCallback(t *testing.T) {
 
 func TestCloseWaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS()})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
+	testkit.Must(t, err)
 	var called, failed atomic.Int64
 	const n = 500
 	for i := range n {
 		tx, err := db.Begin(stoat.ReadWrite)
-		must(t, err)
-		must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
+		testkit.Must(t, err)
+		testkit.Must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
 		tx.CommitAsync(func(err error) {
 			called.Add(1)
 			if err != nil {
@@ -134,7 +135,7 @@ func TestCloseWaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 			t.Fatalf("a write after CommitAsync: %v", err)
 		}
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	if called.Load() != n || failed.Load() != 0 {
 		t.Errorf("%d of %d callbacks were called, %d with an error", called.Load(), n, failed.Load())
 	}

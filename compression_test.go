@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // record returns n bytes of text as a program might store it, which follow from
@@ -42,7 +43,7 @@ func fillRecords(t testing.TB, db *stoat.DB, from, to int) {
 	for from < to {
 		if err := db.Update(func(tx *stoat.Txn) error {
 			for end := min(from+100, to); from < end; from++ {
-				if err := tx.Set(treeKey(from), recordOf(from)); err != nil {
+				if err := tx.Set(testkit.Key(from), recordOf(from)); err != nil {
 					return err
 				}
 			}
@@ -58,16 +59,16 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 	t.Helper()
 	if err := db.View(func(tx *stoat.Txn) error {
 		for i := range n {
-			v, err := tx.Get(treeKey(i))
+			v, err := tx.Get(testkit.Key(i))
 			if err != nil || !bytes.Equal(v, recordOf(i)) {
 				t.Fatalf("key %d: %d bytes, %v", i, len(v), err)
 			}
-			item, err := tx.GetItem(treeKey(i))
+			item, err := tx.GetItem(testkit.Key(i))
 			if err != nil || item.ValueSize() != int64(len(v)) {
 				t.Fatalf("key %d: %d bytes, %v", i, item.ValueSize(), err)
 			}
 			r, err := item.Reader()
-			must(t, err)
+			testkit.Must(t, err)
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, v) {
 				t.Fatalf("key %d: reader of %d bytes, %v", i, len(got), err)
 			}
@@ -80,7 +81,7 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 				if o.Reverse {
 					i = n - 1 - seen
 				}
-				if !bytes.Equal(it.Key(), treeKey(i)) || !bytes.Equal(it.Value(), recordOf(i)) {
+				if !bytes.Equal(it.Key(), testkit.Key(i)) || !bytes.Equal(it.Value(), recordOf(i)) {
 					t.Fatalf("%+v at %d: key %q, %d bytes", o, i, it.Key(), len(it.Value()))
 				}
 			}
@@ -102,11 +103,11 @@ func TestCompressionTakesLessSpace(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	var sizes []float64
-	for _, c := range compressions {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 256 << 10, Compression: c})
-		must(t, err)
+	for _, c := range testkit.Compressions {
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 256 << 10, Compression: c})
+		testkit.Must(t, err)
 		fillRecords(t, db, 0, n)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		checkRecords(t, db, n)
 		s := db.Stats()
 		if s.ValueContent < n/2*1000 || s.TableContent < n/2*200 {
@@ -116,8 +117,8 @@ func TestCompressionTakesLessSpace(t *testing.T) {
 		if got := s.Memory.Decoded; (got != 0) != (c != stoat.CompressionNone) || got > s.Memory.Budget/8 {
 			t.Errorf("compression %d: %d bytes of decoded blocks", c, got)
 		}
-		must(t, db.Checkpoint(t.Context(), "copy"))
-		must(t, db.Close())
+		testkit.Must(t, db.Checkpoint(t.Context(), "copy"))
+		testkit.Must(t, db.Close())
 	}
 	if sizes[0] < 1 || sizes[1] > 0.6 || sizes[2] > 0.9*sizes[1] {
 		t.Errorf("the values take %.2f of their length as they are, %.2f and %.2f compressed", sizes[0], sizes[1], sizes[2])
@@ -133,15 +134,15 @@ func TestAnyCompressionMayFollowAnyOther(t *testing.T) {
 	fs := stoat.NewMemFS()
 	end := 0
 	for i, c := range []stoat.Compression{0, 1, 2, 3, 1, 3, 2, 0, 3} {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: 64 << 10, Compression: c})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 64 << 10, Compression: c})
+		testkit.Must(t, err)
 		checkRecords(t, db, end)
 		fillRecords(t, db, end, end+n)
 		if end += n; i%2 == 1 {
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		}
 		checkRecords(t, db, end)
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 }
 
@@ -149,29 +150,29 @@ func TestCollectionKeepsCompressedValuesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const n = 1000
 	opts := &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 256 << 10, Compression: stoat.CompressionFast}
-	db, err := stoat.Open(dbDir, opts)
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
 	fillRecords(t, db, 0, n)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	before := db.Stats()
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(treeKey(n/2), nil) }))
-	must(t, db.Close())
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(n/2), nil) }))
+	testkit.Must(t, db.Close())
 	opts.Compression = stoat.CompressionNone
-	db, err = stoat.Open(dbDir, opts)
-	must(t, err)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	db, err = stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	checkRecords(t, db, n/2)
 	after := db.Stats()
 	if after.Collections == 0 || after.ValueBytes > before.ValueBytes*6/10 {
 		t.Errorf("%d collections took %d bytes of values to %d", after.Collections, before.ValueBytes, after.ValueBytes)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // openRecords opens a database of n records, compressed and merged.
 func openRecords(t testing.TB, n int) *stoat.DB {
 	t.Helper()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), Compression: stoat.CompressionFast})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), Compression: stoat.CompressionFast})
 	if err == nil {
 		fillRecords(t, db, 0, n)
 		err = db.Compact(t.Context(), stoat.CompactOptions{})
@@ -190,7 +191,7 @@ func TestDecodedValuesStayUntilTheTransactionEnds(t *testing.T) {
 	if err := db.View(func(tx *stoat.Txn) error {
 		var got, walked [][]byte
 		for i := range n {
-			v, err := tx.Get(treeKey(i))
+			v, err := tx.Get(testkit.Key(i))
 			if err != nil {
 				return err
 			}
@@ -221,24 +222,24 @@ func TestReadingDecodedValuesAllocatesNothing(t *testing.T) {
 		return err
 	}
 	for range n {
-		key = treeKey(i)
-		must(t, db.View(get))
+		key = testkit.Key(i)
+		testkit.Must(t, db.View(get))
 		i++
 	}
 	keys := make([][]byte, n)
 	for i := range keys {
-		keys[i] = treeKey(i)
+		keys[i] = testkit.Key(i)
 	}
 	if allocs := testing.AllocsPerRun(1000, func() {
 		if i = (i + 7) % n; i%100 == 1 {
 			return // a value that gets memory of its own
 		}
 		key = keys[i]
-		must(t, db.View(get))
+		testkit.Must(t, db.View(get))
 	}); allocs != 0 && !invariant.Enabled { // which copy what is lent
 		t.Errorf("a read allocates %v times", allocs)
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		walk := func() {
 			it := tx.Iterator(stoat.IterOptions{})
 			defer it.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -20,14 +21,14 @@ import (
 type crashRun struct {
 	seed  uint64
 	rng   *rand.Rand
-	clock *testClock
+	clock *testkit.Clock
 	opts  stoat.Options
 	fs    *vfs.Mem
 	db    *stoat.DB
 	era   *era
 
-	work    *workTally
-	comesTo []work // what the workload is about, and must have done
+	work    *testkit.WorkTally
+	comesTo []testkit.Work // what the workload is about, and must have done
 
 	// What every crash from now on must keep: of the process, and of the
 	// machine. They never run ahead of what a client was told.
@@ -60,9 +61,9 @@ type crashState struct {
 }
 
 func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
-	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock(), work: new(workTally)}
-	r.opts = stoat.Options{Clock: r.clock, Events: r.work.note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
-		Compression: compressions[seed/3%3]}
+	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: testkit.NewClock(), work: new(testkit.WorkTally)}
+	r.opts = stoat.Options{Clock: r.clock, Events: r.work.Note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
+		Compression: testkit.Compressions[seed/3%3]}
 	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
 	m := model.NewMap()
 	m.Versions = r.opts.NumVersions
@@ -112,28 +113,18 @@ func (r *crashRun) record(seq uint64, writes []model.Write) {
 	r.era.commits[seq] = writes
 }
 
-// raise moves a promise up to seq.
-func raise(promise *atomic.Uint64, seq uint64) {
-	for {
-		old := promise.Load()
-		if old >= seq || promise.CompareAndSwap(old, seq) {
-			return
-		}
-	}
-}
-
 // acknowledged notes that a client was told that seq is committed.
 func (r *crashRun) acknowledged(seq uint64, d stoat.Durability) {
-	raise(&r.known, seq)
+	testkit.Raise(&r.known, seq)
 	if d == stoat.Synced {
-		raise(&r.durable, seq)
+		testkit.Raise(&r.durable, seq)
 	}
 }
 
 // commit writes a transaction and notes it. Any number of goroutines may
 // commit at the same time.
 func (r *crashRun) commit(d stoat.Durability, writes ...model.Write) error {
-	return r.commitAs(fill, d, writes)
+	return r.commitAs(testkit.PutAll, d, writes)
 }
 
 // commitAs is commit of a transaction that fill fills with the writes.
@@ -160,13 +151,13 @@ func (r *crashRun) sync() error {
 	if err := r.db.Sync(); err != nil {
 		return err
 	}
-	raise(&r.durable, known)
+	testkit.Raise(&r.durable, known)
 	return nil
 }
 
 // open opens the database on the run's disk and demands at least floor.
 func (r *crashRun) open(floor uint64) (version uint64, err error) {
-	if r.db, err = stoat.Open(dbDir, &r.opts); err != nil {
+	if r.db, err = stoat.Open(testkit.Dir, &r.opts); err != nil {
 		return 0, err
 	}
 	err = r.db.View(func(tx *stoat.Txn) error {
@@ -200,7 +191,7 @@ func (r *crashRun) crash(cut func(*vfs.Mem) *vfs.Mem, floor uint64) error {
 	ended := r.endEra()
 	opts := r.opts
 	opts.FS = disk.Clone()
-	db, version, err := recovered(opts, ended, r.clock.seen(), floor)
+	db, version, err := testkit.OpenRecovered(opts, ended, r.clock.Seen(), floor)
 	if err != nil {
 		return err
 	}

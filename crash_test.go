@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -55,12 +56,12 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 	checks := checksOfEach(states, max(1, perCheck), len(crashWorkloads))
 	rounds := (checks + statesPerRun - 1) / statesPerRun
 	var next atomic.Int64
-	var failed first
-	var done workTally
+	var failed testkit.FirstError
+	var done testkit.WorkTally
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil {
+			for failed.Get() == nil {
 				job := int(next.Add(1)) - 1
 				if job >= rounds*len(crashWorkloads) {
 					return
@@ -68,17 +69,17 @@ func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crash
 				w := crashWorkloads[job%len(crashWorkloads)]
 				round := seed + uint64(job/len(crashWorkloads))
 				if err := crashRound(w, round, min(checks, statesPerRun), &done, check); err != nil {
-					failed.set(fmt.Errorf("workload %q, seed %d: %w", w.name, round, err))
+					failed.Set(fmt.Errorf("workload %q, seed %d: %w", w.name, round, err))
 				}
 			}
 		})
 	}
 	workers.Wait()
-	if err := failed.get(); err != nil {
+	if err := failed.Get(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d runs of %d workloads: %v", rounds*len(crashWorkloads), len(crashWorkloads), &done)
-	if err := done.lacks(allWork...); err != nil {
+	if err := done.Lacks(testkit.AllWork...); err != nil {
 		t.Error(err)
 	}
 }
@@ -105,7 +106,7 @@ func TestNoFewerCrashStatesAreVisitedThanWereAskedFor(t *testing.T) {
 
 // crashRound runs a workload once and checks n crash states of it. It adds to done
 // what the workload came to.
-func crashRound(w crashWorkload, seed uint64, n int, done *workTally, check crashCheck) error {
+func crashRound(w crashWorkload, seed uint64, n int, done *testkit.WorkTally, check crashCheck) error {
 	kinds := vfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
@@ -119,18 +120,18 @@ func crashRound(w crashWorkload, seed uint64, n int, done *workTally, check cras
 	}
 	states, err := r.states()
 	if err == nil {
-		err = r.work.lacks(r.comesTo...)
+		err = r.work.Lacks(r.comesTo...)
 	}
 	if err != nil {
 		return fmt.Errorf("the workload itself: %w", err)
 	}
-	done.add(r.work)
+	done.Add(r.work)
 	r.opts.Events = nil // what others do is not counted
 	for i := range n {
 		s := &states[i%len(states)]
 		kind := kinds[(i/len(states)+i)%len(kinds)]
 		kindSeed := seed<<16 + uint64(i)
-		err := guarded(func() error {
+		err := testkit.CatchPanic(func() error {
 			return check(r.opts, s, s.era.m, kind, rand.New(rand.NewPCG(kindSeed, 3)))
 		})
 		if err != nil {
@@ -138,17 +139,6 @@ func crashRound(w crashWorkload, seed uint64, n int, done *workTally, check cras
 		}
 	}
 	return nil
-}
-
-// guarded turns a panic into an error.
-func guarded(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			stack := make([]byte, 16<<10)
-			err = fmt.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
-		}
-	}()
-	return do()
 }
 
 // checkCrash opens what a crash left. One time in four the database is used
@@ -159,7 +149,7 @@ func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashK
 	if rng.IntN(8) == 0 {
 		opts.FS, floor = s.disk.Clone(), s.known // the process alone dies
 	}
-	db, version, err := recovered(opts, m, opts.Clock.(*testClock).seen(), floor)
+	db, version, err := testkit.OpenRecovered(opts, m, opts.Clock.(*testkit.Clock).Seen(), floor)
 	if err != nil {
 		return err
 	}
@@ -176,8 +166,8 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 	m = m.Clone()
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {
-		writes := batch(rng, 3, 100)
-		err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) })
+		writes := testkit.RandomBatch(rng, 3, 100)
+		err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) })
 		if errors.Is(err, stoat.ErrNoSpace) {
 			break // the workload left the disk full
 		}
@@ -186,12 +176,12 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 		}
 		m.Commit(writes)
 	}
-	disk := anyCut(rng)(opts.FS.(*vfs.Mem))
+	disk := testkit.RandomCut(rng)(opts.FS.(*vfs.Mem))
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("close after recovery at %d: %w", version, err)
 	}
 	opts.FS = disk
-	db, _, err := recovered(opts, m, opts.Clock.(*testClock).seen(), m.Last())
+	db, _, err := testkit.OpenRecovered(opts, m, opts.Clock.(*testkit.Clock).Seen(), m.Last())
 	if err != nil {
 		return fmt.Errorf("recovered at %d, wrote, crashed again: %w", version, err)
 	}
@@ -226,7 +216,7 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 		}
 	}
 	disk.SetHook(func(op vfs.Op) { take(op.String()) })
-	db, version, err := recovered(opts, m, opts.Clock.(*testClock).seen(), first)
+	db, version, err := testkit.OpenRecovered(opts, m, opts.Clock.(*testkit.Clock).Seen(), first)
 	if err != nil {
 		return err
 	}
@@ -253,7 +243,7 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 	for _, c := range cuts {
 		kind := kinds[rng.IntN(len(kinds))]
 		opts.FS = c.disk.Crash(kind, rng)
-		db, _, err := recovered(opts, m, opts.Clock.(*testClock).seen(), c.floor)
+		db, _, err := testkit.OpenRecovered(opts, m, opts.Clock.(*testkit.Clock).Seen(), c.floor)
 		if err != nil {
 			return fmt.Errorf("first opened at %d, crashed again before %s, %q: %w", version, c.op, kind, err)
 		}

@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -22,183 +22,137 @@ type crashWorkload struct {
 	run      func(r *crashRun) error
 }
 
-const (
-	smallMemtable = 64 << 10
-	largeMemtable = 64 << 20
-)
-
 var crashWorkloads = append([]crashWorkload{
-	{"create", largeMemtable, func(r *crashRun) error { return nil }},
-	{"one key at a time", largeMemtable, func(r *crashRun) error {
-		return times(40, func(i int) error { return r.commit(stoat.Synced, set(i%7, value(r.rng, 20))) })
+	{"create", testkit.LargeMemtable, func(r *crashRun) error { return nil }},
+	{"one key at a time", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(40, func(i int) error { return r.commit(stoat.Synced, testkit.SetKey(i%7, testkit.RandomValue(r.rng, 20))) })
 	}},
-	{"batches", largeMemtable, func(r *crashRun) error {
-		return times(15, func(int) error { return r.commit(stoat.Synced, batch(r.rng, 30, 60)...) })
+	{"batches", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(r.rng, 30, 60)...) })
 	}},
-	{"buffered", largeMemtable, func(r *crashRun) error {
-		return times(60, func(int) error { return r.commit(stoat.Buffered, batch(r.rng, 3, 100)...) })
+	{"buffered", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(60, func(int) error { return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 3, 100)...) })
 	}},
-	{"buffered mixed with synced", largeMemtable, func(r *crashRun) error {
-		return times(50, func(int) error { return r.commit(anyDurability(r.rng), batch(r.rng, 3, 40)...) })
+	{"buffered mixed with synced", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(50, func(int) error {
+			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 3, 40)...)
+		})
 	}},
-	{"buffered with syncs", largeMemtable, func(r *crashRun) error {
-		return times(60, func(i int) error {
+	{"buffered with syncs", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(60, func(i int) error {
 			if i%7 == 6 {
 				return r.sync()
 			}
-			return r.commit(stoat.Buffered, batch(r.rng, 2, 40)...)
+			return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 2, 40)...)
 		})
 	}},
-	{"transactions of many frames", largeMemtable, func(r *crashRun) error {
+	{"transactions of many frames", testkit.LargeMemtable, func(r *crashRun) error {
 		// A frame holds a megabyte. Larger values would not go to the log.
-		return times(4, func(i int) error {
+		return testkit.Times(4, func(i int) error {
 			var writes []model.Write
 			for key := range 700 {
-				v := value(r.rng, 0)
-				writes = append(writes, set(key, strings.Repeat(v, 4000/len(v))))
+				v := testkit.RandomValue(r.rng, 0)
+				writes = append(writes, testkit.SetKey(key, strings.Repeat(v, 4000/len(v))))
 			}
-			if err := r.commit(anyDurability(r.rng), writes...); err != nil {
+			if err := r.commit(testkit.RandomDurability(r.rng), writes...); err != nil {
 				return err
 			}
-			return r.commit(stoat.Synced, set(i, "small"))
+			return r.commit(stoat.Synced, testkit.SetKey(i, "small"))
 		})
 	}},
-	{"values that the commit writes apart", largeMemtable, func(r *crashRun) error {
-		return times(2, func(i int) error {
+	{"values that the commit writes apart", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(2, func(i int) error {
 			var writes []model.Write
 			for key := range 20 {
-				writes = append(writes, set(key, strings.Repeat(value(r.rng, 0), 8<<10)))
+				writes = append(writes, testkit.SetKey(key, strings.Repeat(testkit.RandomValue(r.rng, 0), 8<<10)))
 			}
-			if err := r.commit(anyDurability(r.rng), writes...); err != nil {
+			if err := r.commit(testkit.RandomDurability(r.rng), writes...); err != nil {
 				return err
 			}
-			return r.commit(stoat.Synced, set(i, "small"))
+			return r.commit(stoat.Synced, testkit.SetKey(i, "small"))
 		})
 	}},
-	{"rotation of segments", largeMemtable, func(r *crashRun) error {
-		return times(80, func(i int) error { return r.commit(anyDurability(r.rng), set(i%40, value(r.rng, 20<<10))) })
+	{"rotation of segments", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(80, func(i int) error {
+			return r.commit(testkit.RandomDurability(r.rng), testkit.SetKey(i%40, testkit.RandomValue(r.rng, 20<<10)))
+		})
 	}},
-	{"rotation of memtables", smallMemtable, func(r *crashRun) error {
-		return times(60, func(int) error { return r.commit(anyDurability(r.rng), batch(r.rng, 4, 1500)...) })
+	{"rotation of memtables", testkit.SmallMemtable, func(r *crashRun) error {
+		return testkit.Times(60, func(int) error {
+			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 4, 1500)...)
+		})
 	}},
-	{"transactions larger than a memtable", smallMemtable, func(r *crashRun) error {
-		return times(6, func(int) error { return r.commit(anyDurability(r.rng), batch(r.rng, 60, 3000)...) })
+	{"transactions larger than a memtable", testkit.SmallMemtable, func(r *crashRun) error {
+		return testkit.Times(6, func(int) error {
+			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 60, 3000)...)
+		})
 	}},
-	{"deletes and overwrites", largeMemtable, deletesAndOverwrites},
-	{"time to live", largeMemtable, timeToLive},
-	{"metadata and odd sizes", largeMemtable, oddSizes},
-	{"async", largeMemtable, asyncCommits},
-	{"concurrent writers", largeMemtable, func(r *crashRun) error {
-		return concurrently(4, func(i int, rng *rand.Rand) error {
-			return times(15, func(int) error { return r.commit(stoat.Synced, batch(rng, 2, 50)...) })
+	{"deletes and overwrites", testkit.LargeMemtable, deletesAndOverwrites},
+	{"time to live", testkit.LargeMemtable, timeToLive},
+	{"metadata and odd sizes", testkit.LargeMemtable, oddSizes},
+	{"async", testkit.LargeMemtable, asyncCommits},
+	{"concurrent writers", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
+			return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(rng, 2, 50)...) })
 		}, r.seed)
 	}},
-	{"concurrent writers, mixed", smallMemtable, func(r *crashRun) error {
-		return concurrently(4, func(i int, rng *rand.Rand) error {
-			return times(15, func(int) error { return r.commit(anyDurability(rng), batch(rng, 3, 2000)...) })
+	{"concurrent writers, mixed", testkit.SmallMemtable, func(r *crashRun) error {
+		return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
+			return testkit.Times(15, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.RandomBatch(rng, 3, 2000)...) })
 		}, r.seed)
 	}},
-	{"concurrent writers and syncs", largeMemtable, func(r *crashRun) error {
-		return concurrently(4, func(i int, rng *rand.Rand) error {
-			return times(15, func(i int) error {
+	{"concurrent writers and syncs", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
+			return testkit.Times(15, func(i int) error {
 				if rng.IntN(5) == 0 {
 					return r.sync()
 				}
-				return r.commit(stoat.Buffered, batch(rng, 2, 50)...)
+				return r.commit(stoat.Buffered, testkit.RandomBatch(rng, 2, 50)...)
 			})
 		}, r.seed)
 	}},
-	{"readers of synced commits", largeMemtable, readersOfSynced},
-	{"conflicts and discards", largeMemtable, conflictsAndDiscards},
-	{"close and open", largeMemtable, func(r *crashRun) error {
-		return times(8, func(int) error {
-			if err := times(r.rng.IntN(4), func(int) error {
-				return r.commit(anyDurability(r.rng), batch(r.rng, 2, 40)...)
+	{"readers of synced commits", testkit.LargeMemtable, readersOfSynced},
+	{"conflicts and discards", testkit.LargeMemtable, conflictsAndDiscards},
+	{"close and open", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(8, func(int) error {
+			if err := testkit.Times(r.rng.IntN(4), func(int) error {
+				return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 2, 40)...)
 			}); err != nil {
 				return err
 			}
 			return r.reopen()
 		})
 	}},
-	{"close with buffered commits", largeMemtable, func(r *crashRun) error {
-		return times(6, func(int) error {
-			if err := r.commit(stoat.Buffered, batch(r.rng, 5, 200)...); err != nil {
+	{"close with buffered commits", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(6, func(int) error {
+			if err := r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 5, 200)...); err != nil {
 				return err
 			}
 			return r.reopen()
 		})
 	}},
-	{"open without writing", largeMemtable, func(r *crashRun) error {
-		if err := r.commit(stoat.Synced, batch(r.rng, 5, 100)...); err != nil {
+	{"open without writing", testkit.LargeMemtable, func(r *crashRun) error {
+		if err := r.commit(stoat.Synced, testkit.RandomBatch(r.rng, 5, 100)...); err != nil {
 			return err
 		}
-		return times(6, func(int) error { return r.reopen() })
+		return testkit.Times(6, func(int) error { return r.reopen() })
 	}},
-	{"killed again and again", smallMemtable, func(r *crashRun) error {
-		return times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) })
+	{"killed again and again", testkit.SmallMemtable, func(r *crashRun) error {
+		return testkit.Times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) })
 	}},
-	{"power cuts again and again", smallMemtable, func(r *crashRun) error {
-		return times(6, func(int) error { return writeAndCrash(r, anyCut(r.rng), &powerCut) })
+	{"power cuts again and again", testkit.SmallMemtable, func(r *crashRun) error {
+		return testkit.Times(6, func(int) error { return writeAndCrash(r, testkit.RandomCut(r.rng), &powerCut) })
 	}},
-	{"kills and power cuts", largeMemtable, func(r *crashRun) error {
-		return times(8, func(i int) error {
+	{"kills and power cuts", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Times(8, func(i int) error {
 			if i%2 == 0 {
 				return writeAndCrash(r, (*vfs.Mem).Clone, &killed)
 			}
-			return writeAndCrash(r, anyCut(r.rng), &powerCut)
+			return writeAndCrash(r, testkit.RandomCut(r.rng), &powerCut)
 		})
 	}},
-	{"full disk", smallMemtable, fullDisk},
+	{"full disk", testkit.SmallMemtable, fullDisk},
 }, append(treeWorkloads, valueWorkloads...)...)
-
-func times(n int, do func(i int) error) error {
-	for i := range n {
-		if err := do(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func set(key int, value string) model.Write {
-	return model.Write{Key: fmt.Sprintf("key%03d", key), Version: model.Version{Value: value}}
-}
-
-// value makes a value of up to n bytes that no other value starts like.
-func value(rng *rand.Rand, n int) string {
-	return fmt.Sprintf("%016x", rng.Uint64()) + strings.Repeat("v", rng.IntN(n+1))
-}
-
-// batch makes writes of different keys, with values of up to n bytes.
-func batch(rng *rand.Rand, keys, n int) []model.Write {
-	writes := make([]model.Write, 0, keys)
-	for _, key := range rng.Perm(2 * keys)[:1+rng.IntN(keys)] {
-		writes = append(writes, set(key, value(rng, n)))
-	}
-	return writes
-}
-
-func anyDurability(rng *rand.Rand) stoat.Durability {
-	if rng.IntN(3) == 0 {
-		return stoat.Synced
-	}
-	return stoat.Buffered
-}
-
-func anyCut(rng *rand.Rand) func(*vfs.Mem) *vfs.Mem {
-	kinds := vfs.CrashKinds()
-	return func(m *vfs.Mem) *vfs.Mem { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
-}
-
-func concurrently(n int, do func(i int, rng *rand.Rand) error, seed uint64) error {
-	errs := make([]error, n)
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { errs[i] = do(i, rand.New(rand.NewPCG(seed, uint64(100+i)))) })
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}
 
 func (r *crashRun) reopen() error {
 	known := r.known.Load()
@@ -210,36 +164,36 @@ func (r *crashRun) reopen() error {
 }
 
 func deletesAndOverwrites(r *crashRun) error {
-	return times(50, func(int) error {
-		writes := batch(r.rng, 6, 30)
+	return testkit.Times(50, func(int) error {
+		writes := testkit.RandomBatch(r.rng, 6, 30)
 		for i := range writes {
 			if r.rng.IntN(2) == 0 {
 				writes[i].Version = model.Version{Deleted: true}
 			}
 		}
-		return r.commit(anyDurability(r.rng), writes...)
+		return r.commit(testkit.RandomDurability(r.rng), writes...)
 	})
 }
 
 func timeToLive(r *crashRun) error {
-	return times(40, func(int) error {
-		writes := batch(r.rng, 4, 30)
+	return testkit.Times(40, func(int) error {
+		writes := testkit.RandomBatch(r.rng, 4, 30)
 		for i := range writes {
 			if r.rng.IntN(2) == 0 {
-				writes[i].ExpiresAt = clockStart + uint64(r.rng.IntN(100))
+				writes[i].ExpiresAt = testkit.ClockStart + uint64(r.rng.IntN(100))
 			}
 		}
-		r.clock.ms.Add(int64(r.rng.IntN(4)))
-		return r.commit(anyDurability(r.rng), writes...)
+		r.clock.Ms.Add(int64(r.rng.IntN(4)))
+		return r.commit(testkit.RandomDurability(r.rng), writes...)
 	})
 }
 
 func oddSizes(r *crashRun) error {
-	return times(40, func(i int) error {
-		w := set(i, strings.Repeat("x", []int{0, 1, 7, 8, 9, 479, 480, 481, 4095, 4096, 4097}[i%11]))
+	return testkit.Times(40, func(i int) error {
+		w := testkit.SetKey(i, strings.Repeat("x", []int{0, 1, 7, 8, 9, 479, 480, 481, 4095, 4096, 4097}[i%11]))
 		w.Key = strings.Repeat("k", 1+i*i*30)
 		w.User = byte(i)
-		return r.commit(anyDurability(r.rng), w)
+		return r.commit(testkit.RandomDurability(r.rng), w)
 	})
 }
 
@@ -253,8 +207,8 @@ func asyncCommits(r *crashRun) error {
 			if err != nil {
 				return err
 			}
-			writes, d := batch(r.rng, 3, 60), anyDurability(r.rng)
-			if err := fill(tx, writes); err != nil {
+			writes, d := testkit.RandomBatch(r.rng, 3, 60), testkit.RandomDurability(r.rng)
+			if err := testkit.PutAll(tx, writes); err != nil {
 				return err
 			}
 			r.era.mu.Lock()
@@ -282,7 +236,7 @@ func asyncCommits(r *crashRun) error {
 func readersOfSynced(r *crashRun) error {
 	var writing atomic.Int64
 	writing.Store(3)
-	return concurrently(4, func(i int, rng *rand.Rand) error {
+	return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
 		if i == 0 {
 			for writing.Load() > 0 {
 				if err := r.db.View(func(tx *stoat.Txn) error {
@@ -295,26 +249,26 @@ func readersOfSynced(r *crashRun) error {
 			return nil
 		}
 		defer writing.Add(-1)
-		return times(15, func(int) error { return r.commit(stoat.Synced, batch(rng, 2, 50)...) })
+		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(rng, 2, 50)...) })
 	}, r.seed)
 }
 
 // conflictsAndDiscards leaves transactions that must never show.
 func conflictsAndDiscards(r *crashRun) error {
-	return times(20, func(i int) error {
+	return testkit.Times(20, func(i int) error {
 		lost, err := r.db.Begin(stoat.ReadWrite)
 		if err != nil {
 			return err
 		}
 		defer lost.Discard()
-		writes := batch(r.rng, 3, 40)
+		writes := testkit.RandomBatch(r.rng, 3, 40)
 		if _, err := lost.Has([]byte(writes[0].Key)); err != nil {
 			return err
 		}
-		if err := fill(lost, append(writes, set(900+i, "lost"))); err != nil {
+		if err := testkit.PutAll(lost, append(writes, testkit.SetKey(900+i, "lost"))); err != nil {
 			return err
 		}
-		if err := r.commit(anyDurability(r.rng), writes...); err != nil {
+		if err := r.commit(testkit.RandomDurability(r.rng), writes...); err != nil {
 			return err
 		}
 		if i%2 == 0 {
@@ -336,8 +290,8 @@ var (
 )
 
 func writeAndCrash(r *crashRun, cut func(*vfs.Mem) *vfs.Mem, p *promise) error {
-	if err := times(r.rng.IntN(10), func(int) error {
-		return r.commit(anyDurability(r.rng), batch(r.rng, 3, 800)...)
+	if err := testkit.Times(r.rng.IntN(10), func(int) error {
+		return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 3, 800)...)
 	}); err != nil {
 		return err
 	}
@@ -350,7 +304,7 @@ func fullDisk(r *crashRun) error {
 	full := 0
 	// Collection makes room for what replaces something; what is live grows.
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
-		switch err := r.commit(anyDurability(r.rng), batch(r.rng, 6, 8<<10)...); {
+		switch err := r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 6, 8<<10)...); {
 		case errors.Is(err, stoat.ErrNoSpace):
 			full++
 		case err != nil:
@@ -363,7 +317,7 @@ func fullDisk(r *crashRun) error {
 	r.fs.SetCapacity(1 << 40)
 	// How soon the database notices is TestFullDisk's concern.
 	for {
-		err := r.commit(stoat.Synced, set(1, "room again"))
+		err := r.commit(stoat.Synced, testkit.SetKey(1, "room again"))
 		if !errors.Is(err, stoat.ErrNoSpace) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -25,7 +26,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 	committed := false
 	look := func(when string, left *vfs.Mem, killed bool) {
 		cuts++
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: left, MemtableSize: 128 << 10})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: left, MemtableSize: 128 << 10})
 		if err != nil {
 			t.Errorf("%s, %s: %v", what, when, err)
 			return
@@ -44,12 +45,12 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 		}
 		setKeys(t, db, "next")
 		kept := left.Crash(vfs.CrashKeepNone, nil)
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 		if !killed {
 			return
 		}
 		// The process that died has left things that no sync has covered.
-		db, err = stoat.Open(dbDir, &stoat.Options{FS: kept, ReadOnly: true})
+		db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: kept, ReadOnly: true})
 		if err != nil {
 			t.Errorf("%s, %s, then a commit and a power cut: %v", what, when, err)
 			return
@@ -57,7 +58,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 		if got := itemsOf(t, db); got["next"] == "" || len(got) < len(items)+1 {
 			t.Errorf("%s, %s, then a commit and a power cut: %d items", what, when, len(got))
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 	disk.SetHook(func(op vfs.Op) {
 		mu.Lock()
@@ -71,13 +72,13 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 			look(fmt.Sprintf("power cut (%s) before %v", kind, op), disk.Crash(kind, rng), false)
 		}
 	})
-	db := openOn(t, disk, nil)
+	db := testkit.OpenOn(t, disk, nil)
 	mu.Lock()
 	committed = true
 	mu.Unlock()
 	setKeys(t, db, "after")
 	disk.SetHook(nil)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	if cuts == 0 {
 		t.Errorf("%s: nothing was cut off", what)
 	}
@@ -88,27 +89,27 @@ func TestTheFirstOpenMayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
 	cutOff(t, "no directory", vfs.NewMem(), nil)
 	disk := vfs.NewMem()
-	must(t, disk.MkdirAll(dbDir))
+	testkit.Must(t, disk.MkdirAll(testkit.Dir))
 	cutOff(t, "an empty directory", disk, nil)
 }
 
 func TestRecoveryMayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 300, 900, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	setAll(t, db, 200, 320, 100, 2)
-	must(t, db.Sync())
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 300, 900, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.SetKeys(t, db, 200, 320, 100, 2)
+	testkit.Must(t, db.Sync())
 	items := itemsOf(t, db)
 	killed, cut := disk.Clone(), disk.Crash(vfs.CrashKeepNone, nil)
 	// What unfinished work has left, too.
 	for _, name := range []string{"000900.table", "000901.values"} {
-		f, err := killed.Create(killed.Join(dbDir, name), vfs.CatTable)
-		must(t, err)
-		must(t, f.Close())
+		f, err := killed.Create(killed.Join(testkit.Dir, name), vfs.CatTable)
+		testkit.Must(t, err)
+		testkit.Must(t, f.Close())
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	cutOff(t, "after a kill", killed, items)
 	cutOff(t, "after a power cut", cut, items)
 	cutOff(t, "after a clean close", disk, items)
@@ -119,23 +120,23 @@ func TestRecoveryMayBeCutOffAtAnyStep(t *testing.T) {
 func TestWhatRecoveryHasShownNoPowerCutTakes(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
+	db := testkit.OpenOn(t, disk, nil)
 	setKeys(t, db, "synced")
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
 	killed := disk.Clone()
-	must(t, db.Close())
-	db = openOn(t, killed, nil)
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, killed, nil)
 	if got := itemsOf(t, db); len(got) != 2 {
 		t.Errorf("%d items after a kill", len(got))
 	}
 	for _, kind := range vfs.CrashKinds() {
-		left := openOn(t, killed.Crash(kind, rand.New(rand.NewPCG(1, 2))), nil)
+		left := testkit.OpenOn(t, killed.Crash(kind, rand.New(rand.NewPCG(1, 2))), nil)
 		if got := itemsOf(t, left); len(got) != 2 {
 			t.Errorf("%d items after a kill, an Open and a power cut (%s)", len(got), kind)
 		}
-		must(t, left.Close())
+		testkit.Must(t, left.Close())
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // Sync and Close are promises about the device, whatever the commits before
@@ -151,18 +152,18 @@ func TestSyncAndCloseLeaveNothingToAPowerCut(t *testing.T) {
 	} {
 		for _, n := range []int{1, 40} {
 			disk := vfs.NewMem()
-			db := openOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 			want := map[string]bool{}
 			for i := range n {
 				key := fmt.Sprintf("key-%03d", i)
 				want[key] = true
-				must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
+				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
 			}
-			must(t, promise(db))
+			testkit.Must(t, promise(db))
 			left := disk.Crash(vfs.CrashKeepNone, nil)
-			must(t, db.Close())
-			again := openOn(t, left, nil)
-			must(t, again.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Close())
+			again := testkit.OpenOn(t, left, nil)
+			testkit.Must(t, again.View(func(tx *stoat.Txn) error {
 				for key := range want {
 					if ok, err := tx.Has([]byte(key)); err != nil || !ok {
 						t.Errorf("%s, %d commits: %s is gone: %v", name, n, key, err)
@@ -170,7 +171,7 @@ func TestSyncAndCloseLeaveNothingToAPowerCut(t *testing.T) {
 				}
 				return nil
 			}))
-			must(t, again.Close())
+			testkit.Must(t, again.Close())
 		}
 	}
 }
@@ -181,33 +182,33 @@ func TestGarbageThatWasCountedIsKnownAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // or the database might find it idle, and collect
 		disk := vfs.NewMem()
-		quiet := func(o *stoat.Options) { o.Clock = newTestClock() }
-		db := openOn(t, disk, quiet)
-		setAll(t, db, 0, 400, 2000, 1)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		quiet := func(o *stoat.Options) { o.Clock = testkit.NewClock() }
+		db := testkit.OpenOn(t, disk, quiet)
+		testkit.SetKeys(t, db, 0, 400, 2000, 1)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		// So little of each file that a busy database leaves it.
 		for i := 0; i < 400; i += 10 {
-			setAll(t, db, i, i+1, 2000, 2)
+			testkit.SetKeys(t, db, i, i+1, 2000, 2)
 		}
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: treeKey(0), Upper: treeKey(400)}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: testkit.Key(0), Upper: testkit.Key(400)}))
 		before := db.Stats()
 		if before.ValueGarbage == 0 {
 			t.Fatal("there is no garbage")
 		}
 		cut, killed := disk.Crash(vfs.CrashKeepNone, nil), disk.Clone()
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 		for what, disk := range map[string]*vfs.Mem{"a power cut": cut, "a kill": killed} {
-			db := openOn(t, disk, quiet)
+			db := testkit.OpenOn(t, disk, quiet)
 			if s := db.Stats(); s.ValueGarbage != before.ValueGarbage || s.ValueBytes != before.ValueBytes {
 				t.Errorf("after %s: %d bytes of %d are garbage, before: %d of %d",
 					what, s.ValueGarbage, s.ValueBytes, before.ValueGarbage, before.ValueBytes)
 			}
-			mustBeSound(t, db)
-			must(t, db.Collect(t.Context()))
+			testkit.MustBeSound(t, db)
+			testkit.Must(t, db.Collect(t.Context()))
 			if s := db.Stats(); s.ValueGarbage != 0 {
 				t.Errorf("after %s and Collect: %d bytes are garbage", what, s.ValueGarbage)
 			}
-			must(t, db.Close())
+			testkit.Must(t, db.Close())
 		}
 	})
 }

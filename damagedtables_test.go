@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 // tableWith returns the path of a table that has the text, and its content.
 func tableWith(t *testing.T, disk *vfs.Mem, text string) (path, content string) {
 	t.Helper()
-	for name, content := range contentOf(t, disk, dbDir) {
+	for name, content := range testkit.FilesOf(t, disk, testkit.Dir) {
 		if strings.HasSuffix(name, ".table") && strings.Contains(content, text) {
-			return disk.Join(dbDir, name), content
+			return disk.Join(testkit.Dir, name), content
 		}
 	}
 	t.Fatalf("no table has %s", text)
@@ -31,8 +32,8 @@ func spoilTableWith(t *testing.T, disk *vfs.Mem, text string) {
 	path, content := tableWith(t, disk, text)
 	spoiled := []byte(content)
 	spoiled[len(spoiled)/3] ^= 1
-	must(t, disk.Remove(path))
-	must(t, writeFile(disk, path, spoiled))
+	testkit.Must(t, disk.Remove(path))
+	testkit.Must(t, testkit.WriteFile(disk, path, spoiled))
 }
 
 // What one table that cannot be read keeps from being merged is what lies over it.
@@ -64,7 +65,7 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs
 		faults := vfs.NewFaults(disk)
 		setSome := func(db *stoat.DB, prefix string, from int) {
 			for ; from < 3000; from += 50 {
-				must(t, db.Update(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 					for i := range 50 {
 						if err := tx.Set(fmt.Appendf(nil, "%s-%06d", prefix, from+i), make([]byte, 100)); err != nil {
 							return err
@@ -74,16 +75,16 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs
 				}, stoat.WithDurability(stoat.Buffered)))
 			}
 		}
-		db := openOn(t, disk, nil)
+		db := testkit.OpenOn(t, disk, nil)
 		setSome(db, "a", 0)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		setSome(db, "b", 0)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		must(t, db.Close())
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Close())
 		spoil(t, disk, faults)
 
-		var log eventLog
-		db = openOn(t, disk, func(o *stoat.Options) { o.FS, o.Events = faults, log.add })
+		var log testkit.EventLog
+		db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.FS, o.Events = faults, log.Add })
 		for i := range 8 {
 			setSome(db, "a", 50*i) // meets the damage
 			setSome(db, "b", 0)
@@ -94,7 +95,7 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs
 		if level0.Bytes > 400_000 || level0.Runs > 2 { // no more than lies over the table
 			t.Errorf("%d bytes are left in level 0 in %d runs", level0.Bytes, level0.Runs)
 		}
-		if n := countEvents[stoat.BackgroundError](&log); n != 1 {
+		if n := testkit.CountEvents[stoat.BackgroundError](&log); n != 1 {
 			t.Errorf("%d errors of background work, want the one of the damaged table", n)
 		}
 		compactions := db.Stats().Compactions
@@ -105,7 +106,7 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs
 		if err := db.Compact(t.Context(), stoat.CompactOptions{}); !errors.Is(err, want) {
 			t.Errorf("Compact says %v of a table that cannot be read", err)
 		}
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			for _, key := range []string{"b-000000", "b-002999", "c-000000"} {
 				if v, err := tx.Get([]byte(key)); err != nil || !bytes.Equal(v, make([]byte, 100)) {
 					t.Errorf("%s: %d bytes, %v", key, len(v), err)
@@ -113,6 +114,6 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs
 			}
 			return nil
 		}))
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }

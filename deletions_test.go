@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -18,7 +19,7 @@ func deletedKey(i int) []byte { return fmt.Appendf(nil, "a-%06d", i) }
 func setLong(t *testing.T, db *stoat.DB, n, size int) int64 {
 	t.Helper()
 	for from := 0; from < n; from += 50 {
-		must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 			for i := from; i < min(from+50, n); i++ {
 				if err := tx.Set(deletedKey(i), make([]byte, size)); err != nil {
 					return err
@@ -35,7 +36,7 @@ func setLong(t *testing.T, db *stoat.DB, n, size int) int64 {
 // deleteFirst deletes the first n keys in one transaction, or their range.
 func deleteFirst(t *testing.T, db *stoat.DB, n int, ranged bool) {
 	t.Helper()
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		if ranged {
 			return tx.DeleteRange(nil, deletedKey(n))
 		}
@@ -53,7 +54,7 @@ func beat(t *testing.T, db *stoat.DB, every, until time.Duration) {
 	t.Helper()
 	for at := time.Duration(0); at < until; at += every {
 		time.Sleep(every)
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("beat"), fmt.Append(nil, at)) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("beat"), fmt.Append(nil, at)) }))
 	}
 }
 
@@ -85,7 +86,7 @@ func aMinuteGivesItBack(t *testing.T, db *stoat.DB, before int64) {
 	time.Sleep(time.Minute)
 	cameBack(t, db, before)
 	staysAtRest(t, db)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // written counts all that is done and written behind the commits.
@@ -110,7 +111,7 @@ func usual(o *stoat.Options) { o.MemtableSize = 0 }
 func TestAnIdleDatabaseGivesBackWhatAFewDeletionsFree(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := openOn(t, vfs.NewMem(), usual)
+		db := testkit.OpenOn(t, vfs.NewMem(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
 		aMinuteGivesItBack(t, db, before)
@@ -120,14 +121,14 @@ func TestAnIdleDatabaseGivesBackWhatAFewDeletionsFree(t *testing.T) {
 func TestAFewDeletionsBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := openOn(t, vfs.NewMem(), usual)
+		db := testkit.OpenOn(t, vfs.NewMem(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		beat(t, db, time.Second/2, time.Minute)
 		deleteFirst(t, db, 50, ranged)
 		beat(t, db, time.Second/2, time.Minute)
 		cameBack(t, db, before)
 		staysAtRest(t, db)
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -135,12 +136,12 @@ func TestManyDeletionsBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
 		const n = 5000
-		db := openOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
+		db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
 		before := setLong(t, db, n, 4<<10)
 		deleteFirst(t, db, n, ranged)
 		beat(t, db, 50*time.Millisecond, time.Minute)
 		cameBack(t, db, before)
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -159,9 +160,9 @@ func TestWhatIsGoneInMemoryBesideATrickleGivesSpaceBackWithinMinutes(t *testing.
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := openOn(t, vfs.NewMem(), usual)
+				db := testkit.OpenOn(t, vfs.NewMem(), usual)
 				for i := 0; i < n; {
-					must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 						for end := i + 100; i < end; i++ {
 							if err := tx.Set(deletedKey(i), make([]byte, 1000), c.set...); err != nil {
 								return err
@@ -181,7 +182,7 @@ func TestWhatIsGoneInMemoryBesideATrickleGivesSpaceBackWithinMinutes(t *testing.
 					t.Errorf("%d bytes are left of %d: a log of %d; in memory %d", after.DiskBytes(), before.DiskBytes(),
 						after.Log.BytesOnDisk, after.MemtableBytes)
 				}
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		})
 	}
@@ -191,11 +192,11 @@ func TestDeletionsThatCameToTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
-		db := openOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, vfs.NewMem(), nil)
 		before := setLong(t, db, n, 4<<10)
 		flushes := db.Stats().Flushes
 		for i := range n {
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(deletedKey(i)) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(deletedKey(i)) }))
 			time.Sleep(time.Millisecond)
 		}
 		if db.Stats().Flushes == flushes {
@@ -203,7 +204,7 @@ func TestDeletionsThatCameToTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 		}
 		beat(t, db, 50*time.Millisecond, time.Minute)
 		cameBack(t, db, before)
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -211,11 +212,11 @@ func TestWhatWasDeletedBeforeCloseComesBackAfterTheNextOpening(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
 		disk := vfs.NewMem()
-		db := openOn(t, disk, usual)
+		db := testkit.OpenOn(t, disk, usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
-		must(t, db.Close())
-		db = openOn(t, disk, usual)
+		testkit.Must(t, db.Close())
+		db = testkit.OpenOn(t, disk, usual)
 		aMinuteGivesItBack(t, db, before)
 	})
 }
@@ -225,14 +226,14 @@ func TestAnOpeningThatNobodyWritesToDoesWhatTheLastOneHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
 			disk := vfs.NewMem()
-			db := openOn(t, disk, nil)
+			db := testkit.OpenOn(t, disk, nil)
 			before := setLong(t, db, 2000, 4<<10)
 			deleteFirst(t, db, 2000, false)
-			must(t, db.Close()) // which flushes, and mostly is faster than a merge
+			testkit.Must(t, db.Close()) // which flushes, and mostly is faster than a merge
 			if s := db.Stats(); s.ValueBytes < before/2 {
 				continue // this one has left nothing to do
 			}
-			aMinuteGivesItBack(t, openOn(t, disk, nil), before)
+			aMinuteGivesItBack(t, testkit.OpenOn(t, disk, nil), before)
 			return
 		}
 		t.Error("no database has left anything to do")
@@ -268,9 +269,9 @@ func TestAQueueOfJobsWritesLittleForItsDeletions(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := openOn(t, vfs.NewMem(), usual)
+				db := testkit.OpenOn(t, vfs.NewMem(), usual)
 				set := func(key []byte, size int) {
-					must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
+					testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
 						stoat.WithDurability(stoat.Buffered)))
 				}
 				job := func(i int) []byte { return fmt.Appendf(nil, "job-%08d", i) }
@@ -283,7 +284,7 @@ func TestAQueueOfJobsWritesLittleForItsDeletions(t *testing.T) {
 				for i := range int(hour / c.every) {
 					set(job(c.waiting+i), c.size)
 					time.Sleep(c.every)
-					must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 						if c.ranged {
 							return tx.DeleteRange(job(0), job(i+1))
 						}
@@ -303,7 +304,7 @@ func TestAQueueOfJobsWritesLittleForItsDeletions(t *testing.T) {
 				if float64(behind) > c.behind*float64(log)+float64(once) {
 					t.Errorf("%d bytes were written behind a log of %d", behind, log)
 				}
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // A path that is relative is that of the moment of Open, for all files that are
@@ -15,28 +16,28 @@ import (
 func TestAChangeOfTheWorkingDirectoryLosesNoCommit(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"A", "B/db"} {
-		must(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
 	}
 	t.Chdir(filepath.Join(dir, "A"))
 	db, err := stoat.Open("db", nil)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Chdir(filepath.Join(dir, "B"))
 	for i := range 4 {
-		must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 			return tx.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 3000))
 		}))
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	}
-	must(t, db.Checkpoint(t.Context(), "copy"))
-	must(t, db.Close())
+	testkit.Must(t, db.Checkpoint(t.Context(), "copy"))
+	testkit.Must(t, db.Close())
 	t.Chdir(dir)
 	for _, place := range []string{"A/db", "B/copy"} {
 		db, err := stoat.Open(place, &stoat.Options{ReadOnly: true})
-		must(t, err)
+		testkit.Must(t, err)
 		for i := range 4 {
-			must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get(fmt.Appendf(nil, "k%d", i)); return err }))
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get(fmt.Appendf(nil, "k%d", i)); return err }))
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 	if names, err := os.ReadDir("B/db"); err != nil || len(names) > 0 {
 		t.Errorf("the directory of the same name has got %v, error %v", names, err)
@@ -50,7 +51,7 @@ func TestNoNameIsNoDirectory(t *testing.T) {
 			t.Errorf("Open of no name says %v", err)
 		}
 	}
-	if err := openMem(t).Checkpoint(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "empty") {
+	if err := testkit.OpenMem(t).Checkpoint(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("Checkpoint to no name says %v", err)
 	}
 	if names, err := os.ReadDir("."); err != nil || len(names) > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestDeletingOnARealFullDiskMakesRoomByItself fills a small tmpfs until writers
@@ -29,8 +30,8 @@ func TestDeletingOnARealFullDiskMakesRoomByItself(t *testing.T) {
 				default:
 				}
 			}})
-			must(t, err)
-			defer func() { must(t, db.Close()) }()
+			testkit.Must(t, err)
+			defer func() { testkit.Must(t, db.Close()) }()
 			c := &crowded{t: t, db: db, value: value, rng: rand.New(rand.NewPCG(9, uint64(value)))}
 			for err = nil; err == nil; err = c.set(c.keys, c.batch()) {
 				if c.keys += c.batch(); c.keys*value > 2*size {
@@ -49,8 +50,8 @@ func TestDeletingOnARealFullDiskMakesRoomByItself(t *testing.T) {
 					t.Fatalf("%v after deleting there is no space: %+v", goOnWithin, s)
 				}
 			}
-			must(t, c.set(c.keys, c.batch()))
-			mustBeSound(t, db)
+			testkit.Must(t, c.set(c.keys, c.batch()))
+			testkit.MustBeSound(t, db)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // A fullRun is a database whose disk becomes full.
@@ -84,7 +85,7 @@ func (f *fullRun) commit(db *stoat.DB, writer int, rng *rand.Rand) (bool, error)
 	}
 	f.next[writer]++
 	id := workID{0, uint64(writer), f.next[writer]}
-	d := anyDurability(rng)
+	d := testkit.RandomDurability(rng)
 	version, err := commitWrites(db, f.l.writes(id), d)
 	if errors.Is(err, stoat.ErrNoSpace) {
 		f.refusal.Store(&err)
@@ -104,7 +105,7 @@ const refusals = 5
 func (f *fullRun) fillUp(db *stoat.DB) error {
 	var writing atomic.Int64
 	writing.Store(int64(f.plan.writers))
-	return concurrently(f.plan.writers+1, func(i int, rng *rand.Rand) error {
+	return testkit.Concurrently(f.plan.writers+1, func(i int, rng *rand.Rand) error {
 		if i == f.plan.writers {
 			for writing.Load() > 0 {
 				if err := lookOver(db, rng); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestDiskFull fills real disks: small ones, of bytes and of files, and one
@@ -47,21 +48,21 @@ var fullKinds = []struct {
 		size := int64(1<<20) << rng.IntN(5)
 		size += rng.Int64N(size/2) &^ 4095
 		d := newSmallDisk(t, size, 0)
-		must(t, os.WriteFile(d.ballast(0), make([]byte, size/3), 0o600))
+		testkit.Must(t, os.WriteFile(d.ballast(0), make([]byte, size/3), 0o600))
 		d.ballasts = 1
 		t.Logf("seed %d: %d bytes", seed, size)
-		must(t, newFullRun(d.dir, seed, size).run(d.makeRoom(rng)))
+		testkit.Must(t, newFullRun(d.dir, seed, size).run(d.makeRoom(rng)))
 	}},
 	{"files", func(t *testing.T, seed uint64, rng *rand.Rand) {
 		const size = 24 << 20
 		files := 12 + rng.IntN(20)
 		d := newSmallDisk(t, size, files)
 		for d.ballasts < files/3 {
-			must(t, os.WriteFile(d.ballast(d.ballasts), nil, 0o600))
+			testkit.Must(t, os.WriteFile(d.ballast(d.ballasts), nil, 0o600))
 			d.ballasts++
 		}
 		t.Logf("seed %d: %d files, %d of them ballast", seed, files, d.ballasts)
-		must(t, newFullRun(d.dir, seed, size).run(d.makeRoom(rng)))
+		testkit.Must(t, newFullRun(d.dir, seed, size).run(d.makeRoom(rng)))
 	}},
 	// Some limits hold a segment of the log and some do not.
 	{"file size", func(t *testing.T, seed uint64, rng *rand.Rand) {
@@ -139,7 +140,7 @@ func init() {
 func runLimited(t *testing.T, seed uint64, limit int64) {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", limitEnv, t.TempDir(), seed, limit))
 	var said bytes.Buffer

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // docs/testing.md names a test for each fault that other stores had. These
@@ -94,7 +96,7 @@ func testsOf(module fs.FS, dir string) testPackage {
 func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("docs/testing.md")
-	must(t, err)
+	testkit.Must(t, err)
 	broken, rows := brokenRows(os.DirFS("."), string(document))
 	for _, b := range broken {
 		t.Error(b)
@@ -136,14 +138,14 @@ func TestRowsThatAreNotTrueAreFound(t *testing.T) {
 func TestTheProgramOfTheReadmeIsTheExample(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
-	must(t, err)
+	testkit.Must(t, err)
 	_, program, found := strings.Cut(string(readme), "```go\n")
 	program, _, closed := strings.Cut(program, "```\n")
 	if !found || !closed {
 		t.Fatal("README has no program")
 	}
 	example, err := os.ReadFile("example_test.go")
-	must(t, err)
+	testkit.Must(t, err)
 	var indented strings.Builder
 	for line := range strings.Lines(program) {
 		if line != "\n" {

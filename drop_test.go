@@ -10,18 +10,19 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	setAll(t, db, 0, 5000, 100, 1)
-	setAll(t, db, 5000, 5600, 2000, 2) // in value files
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	setAll(t, db, 2000, 7000, 50, 3)
-	must(t, db.DropAll(t.Context()))
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 5000, 100, 1)
+	testkit.SetKeys(t, db, 5000, 5600, 2000, 2) // in value files
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.SetKeys(t, db, 2000, 7000, 50, 3)
+	testkit.Must(t, db.DropAll(t.Context()))
 	if got := itemsOf(t, db); len(got) != 0 {
 		t.Errorf("%d keys are left", len(got))
 	}
@@ -29,16 +30,16 @@ func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 		t.Errorf("%d tables, %d value files, %d files of garbage, %d entries in memory are left",
 			s.Tables, s.Values, s.GarbageFiles, s.MemtableEntries)
 	}
-	setAll(t, db, 0, 10, 10, 4)
-	must(t, db.Close())
-	db = openOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 10, 10, 4)
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, nil)
 	if got := itemsOf(t, db); len(got) != 10 {
 		t.Errorf("%d keys after reopening, want 10", len(got))
 	}
-	mustBeSound(t, db)
-	must(t, db.DropAll(t.Context()))
-	must(t, db.DropAll(t.Context()))
-	must(t, db.Close())
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.DropAll(t.Context()))
+	testkit.Must(t, db.DropAll(t.Context()))
+	testkit.Must(t, db.Close())
 }
 
 // Tables that are deleted whole go without being read: DropAll of a large
@@ -46,10 +47,10 @@ func TestDropAllLeavesAnEmptyDatabase(t *testing.T) {
 func TestDropAllReadsNoTableThatItDeletesWhole(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewFaults(vfs.NewMem())
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
-	must(t, err)
-	setAll(t, db, 0, 20_000, 100, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, 20_000, 100, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	size := db.Stats().TableBytes
 	var read atomic.Int64
 	disk.Observe(func(op vfs.Op) {
@@ -57,30 +58,30 @@ func TestDropAllReadsNoTableThatItDeletesWhole(t *testing.T) {
 			read.Add(op.Len)
 		}
 	})
-	must(t, db.DropAll(t.Context()))
+	testkit.Must(t, db.DropAll(t.Context()))
 	if n := db.Stats().Tables; n != 0 {
 		t.Errorf("%d tables are left", n)
 	}
 	if n := read.Load(); n > size/10 {
 		t.Errorf("%d bytes of %d were read", n, size)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestDropPrefixGivesItsSpaceBackAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
-	setAll(t, db, 0, 4000, 100, 1)
-	setAll(t, db, 4000, 4400, 2000, 2) // in value files
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	testkit.SetKeys(t, db, 0, 4000, 100, 1)
+	testkit.SetKeys(t, db, 4000, 4400, 2000, 2) // in value files
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	before := db.Stats()
-	must(t, db.DropPrefix(t.Context(), []byte("key-003")))
+	testkit.Must(t, db.DropPrefix(t.Context(), []byte("key-003")))
 	// 15 % of the values: a busy database would leave them for a while.
 	for i := range 6 {
-		must(t, db.DropPrefix(t.Context(), fmt.Appendf(nil, "key-0041%d", i)))
+		testkit.Must(t, db.DropPrefix(t.Context(), fmt.Appendf(nil, "key-0041%d", i)))
 	}
 	const want = 3000 + 340
-	if got := itemsOf(t, db); len(got) != want || got[string(treeKey(2999))] == "" || got[string(treeKey(4300))] == "" {
+	if got := itemsOf(t, db); len(got) != want || got[string(testkit.Key(2999))] == "" || got[string(testkit.Key(4300))] == "" {
 		t.Errorf("%d keys are left, want %d", len(got), want)
 	}
 	after := db.Stats()
@@ -88,39 +89,39 @@ func TestDropPrefixGivesItsSpaceBackAndLeavesTheRest(t *testing.T) {
 		t.Errorf("tables had %d bytes and have %d, values %d and %d",
 			before.TableBytes, after.TableBytes, before.ValueBytes, after.ValueBytes)
 	}
-	mustBeSound(t, db)
-	must(t, db.DropPrefix(t.Context(), []byte("\xff\xff")))
-	must(t, db.DropPrefix(t.Context(), []byte{}))
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.DropPrefix(t.Context(), []byte("\xff\xff")))
+	testkit.Must(t, db.DropPrefix(t.Context(), []byte{}))
 	if got := itemsOf(t, db); len(got) != 0 {
 		t.Errorf("%d keys have not the empty prefix", len(got))
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestDropPrefixOfTheLastKeysHasNoEnd(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	setKeys(t, db, "a \xfe \xff\x01 \xff\xff "+string(lastKey[1:])+" "+string(lastKey))
 	for _, step := range []struct{ prefix, left string }{
 		{string(lastKey), "a \xfe \xff\x01 \xff\xff " + string(lastKey[1:])},
 		{"\xff\xff", "a \xfe \xff\x01"},
 		{"\xff", "a \xfe"},
 	} {
-		must(t, db.DropPrefix(t.Context(), []byte(step.prefix)))
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.DropPrefix(t.Context(), []byte(step.prefix)))
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			wantKeys(t, fmt.Sprintf("without %.10q", step.prefix), tx, step.left)
 			return nil
 		}))
 	}
-	mustBeSound(t, db)
+	testkit.MustBeSound(t, db)
 }
 
 func TestAnOpenTransactionSeesWhatIsDroppedAndTheSpaceFollows(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), nil)
-	setAll(t, db, 0, 3000, 100, 1)
-	tx := begin(t, db, stoat.ReadOnly)
-	must(t, db.DropAll(t.Context()))
+	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	testkit.SetKeys(t, db, 0, 3000, 100, 1)
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	testkit.Must(t, db.DropAll(t.Context()))
 	n := 0
 	for range tx.All() {
 		n++
@@ -132,21 +133,21 @@ func TestAnOpenTransactionSeesWhatIsDroppedAndTheSpaceFollows(t *testing.T) {
 		t.Error("others see keys")
 	}
 	tx.Discard()
-	eventually(t, "the space comes back by itself", func() bool { s := db.Stats(); return s.Tables == 0 && s.GarbageFiles == 0 })
-	must(t, db.Close())
+	testkit.Eventually(t, "the space comes back by itself", func() bool { s := db.Stats(); return s.Tables == 0 && s.GarbageFiles == 0 })
+	testkit.Must(t, db.Close())
 }
 
 func TestDropStopsWhenItsContextDoes(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	setAll(t, db, 0, 10, 10, 1)
+	db := testkit.OpenMem(t)
+	testkit.SetKeys(t, db, 0, 10, 10, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantError(t, "drop", db.DropAll(ctx), context.Canceled)
+	testkit.WantError(t, "drop", db.DropAll(ctx), context.Canceled)
 	if n := len(itemsOf(t, db)); n != 10 {
 		t.Errorf("%d keys are left", n)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // Writers go on while prefixes are dropped. What was committed outside of the
@@ -166,7 +167,7 @@ func TestDropAllUnderLoadLosesNobodysCommit(t *testing.T) {
 func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
 	t.Helper()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 	const writers, commits = 4, 600
 	versions := make([]map[string]uint64, writers) // of each key that was set
 	var wg sync.WaitGroup
@@ -197,15 +198,15 @@ func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
 		}
 	})
 	for n := 0; n < 3 || writing.Load() > 0; n++ {
-		must(t, drop(db))
+		testkit.Must(t, drop(db))
 	}
 	wg.Wait()
 	for range 2 {
 		checkDropped(t, itemsOf(t, db), versions, kept)
-		must(t, db.Close())
-		db = openOn(t, disk, nil)
+		testkit.Must(t, db.Close())
+		db = testkit.OpenOn(t, disk, nil)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // setUntilCommitted sets keys, the first of which it reads, and tries again

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -29,19 +30,19 @@ func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {
 			t.Parallel()
 			faults := vfs.NewFaults(vfs.NewMem())
 			opts := &stoat.Options{FS: faults}
-			db, err := stoat.Open(dbDir, opts)
-			must(t, err)
+			db, err := stoat.Open(testkit.Dir, opts)
+			testkit.Must(t, err)
 			set := func(key string, value []byte) error {
 				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), value) })
 			}
 			if !c.first {
-				must(t, set("before", nil))
+				testkit.Must(t, set("before", nil))
 			}
 			rule := faults.Add(c.rule)
 			failed := func(what string, err error) {
 				t.Helper()
-				wantError(t, what, err, stoat.ErrFailed)
-				wantError(t, what, err, vfs.ErrIO) // why
+				testkit.WantError(t, what, err, stoat.ErrFailed)
+				testkit.WantError(t, what, err, vfs.ErrIO) // why
 			}
 			failed("the commit that failed", set("meanwhile", c.value))
 			if rule.Fired() != 1 {
@@ -51,10 +52,10 @@ func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {
 			failed("a deletion", db.Update(func(tx *stoat.Txn) error { return tx.Delete([]byte("before")) }))
 			failed("Sync", db.Sync())
 			if !c.first { // there is something to flush
-				failed("Checkpoint", db.Checkpoint(t.Context(), copyDir))
+				failed("Checkpoint", db.Checkpoint(t.Context(), testkit.CopyDir))
 			}
 			has := func(key string) (ok bool) {
-				must(t, db.View(func(tx *stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
+				testkit.Must(t, db.View(func(tx *stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
 				return ok
 			}
 			if has("before") == c.first || has("meanwhile") || has("after") {
@@ -62,13 +63,13 @@ func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {
 			}
 			failed("Close", db.Close())
 
-			db, err = stoat.Open(dbDir, opts)
-			must(t, err)
+			db, err = stoat.Open(testkit.Dir, opts)
+			testkit.Must(t, err)
 			if has("before") == c.first || has("after") {
 				t.Error("what was committed before is gone, or what was refused is there")
 			}
-			must(t, set("after", nil))
-			must(t, db.Close())
+			testkit.Must(t, set("after", nil))
+			testkit.Must(t, db.Close())
 		})
 	}
 }
@@ -76,41 +77,41 @@ func TestAWriteThatFailsEndsAllWritingWithErrFailed(t *testing.T) {
 func TestACommitThatFailsAloneIsNotErrFailed(t *testing.T) {
 	t.Parallel()
 	faults := vfs.NewFaults(vfs.NewMem())
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
 	set := func() error {
 		return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
 	}
-	must(t, set())
+	testkit.Must(t, set())
 	faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})
 	err = set()
-	wantError(t, "a commit whose value file cannot be made", err, vfs.ErrIO)
+	testkit.WantError(t, "a commit whose value file cannot be made", err, vfs.ErrIO)
 	if errors.Is(err, stoat.ErrFailed) {
 		t.Errorf("it is said to end all writing: %v", err)
 	}
-	must(t, set())
-	must(t, db.Close())
+	testkit.Must(t, set())
+	testkit.Must(t, db.Close())
 }
 
 func TestADatabaseOfALaterVersionIsNoDamage(t *testing.T) {
 	t.Parallel()
 	for name, prefix := range map[string]string{"manifest": "MANIFEST-", "log": ".log"} {
-		disk := newCheckedDisk(t)
-		names, err := disk.List(dbDir)
-		must(t, err)
+		disk := testkit.NewSampleDisk(t)
+		names, err := disk.List(testkit.Dir)
+		testkit.Must(t, err)
 		found := 0
 		for _, file := range names {
 			if strings.Contains(file, prefix) {
 				found++
-				raiseVersion(t, disk, disk.Join(dbDir, file))
+				raiseVersion(t, disk, disk.Join(testkit.Dir, file))
 			}
 		}
 		if found == 0 {
 			t.Fatalf("no file is a %s: %q", name, names)
 		}
 		for _, readOnly := range []bool{false, true} {
-			_, err = stoat.Open(dbDir, &stoat.Options{FS: disk, ReadOnly: readOnly})
-			wantError(t, name, err, stoat.ErrVersion)
+			_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk, ReadOnly: readOnly})
+			testkit.WantError(t, name, err, stoat.ErrVersion)
 			if errors.Is(err, stoat.ErrCorrupt) {
 				t.Errorf("%s: a later version is taken for damage: %v", name, err)
 			}
@@ -122,15 +123,15 @@ func TestADatabaseOfALaterVersionIsNoDamage(t *testing.T) {
 func raiseVersion(t *testing.T, disk *vfs.Mem, path string) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(path, vfs.CatNone)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, at := range []int64{0, 4096} {
 		header := make([]byte, 56)
 		_, err := f.ReadAt(header, at)
-		must(t, err)
+		testkit.Must(t, err)
 		header[8]++
 		binary.LittleEndian.PutUint64(header[48:], base.Checksum(header[:48], uint64(at)))
 		_, err = f.WriteAt(header, at)
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, f.Close())
+	testkit.Must(t, f.Close())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -21,7 +22,7 @@ type faultyLife struct {
 	db  *stoat.DB
 	rng *rand.Rand
 
-	work workTally
+	work testkit.WorkTally
 
 	// m holds what was acknowledged. Of the commits that failed since the
 	// last one that succeeded, one may be found on the disk: the one that
@@ -39,8 +40,8 @@ func (l *faultyLife) note(format string, args ...any) {
 // not excuse.
 func (l *faultyLife) live() error {
 	l.history = nil
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock(), MemtableSize: smallMemtable,
-		Compression: stoat.CompressionSmall, Events: l.work.note})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable,
+		Compression: stoat.CompressionSmall, Events: l.work.Note})
 	if err != nil {
 		l.note("open: %v", err)
 		return faultOf(err)
@@ -131,25 +132,25 @@ func (l *faultyLife) readOnce() error {
 		if v := tx.ReadVersion(); v != l.known {
 			return fmt.Errorf("snapshot at %d, want %d", v, l.known)
 		}
-		return compare(tx, l.m, clockStart)
+		return testkit.Compare(tx, l.m, testkit.ClockStart)
 	})
 }
 
 func (l *faultyLife) commit(d stoat.Durability, keys, size int) func() error {
 	return func() error {
-		return l.commitAll(nil, batch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size), d)
+		return l.commitAll(nil, testkit.RandomBatch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size), d)
 	}
 }
 
 // commitAll commits writes, whose values are given as readers unless that is nil.
-func (l *faultyLife) commitAll(reader readerShape, writes []model.Write, d stoat.Durability) error {
+func (l *faultyLife) commitAll(reader testkit.ReaderShape, writes []model.Write, d stoat.Durability) error {
 	tx, err := l.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer tx.Discard()
 	for _, w := range writes {
-		if err := putAs(reader, tx, w); err != nil {
+		if err := testkit.PutAs(reader, tx, w); err != nil {
 			l.note("set: %v", err)
 			if reader == nil {
 				return err // it needs no disk
@@ -166,10 +167,10 @@ func (l *faultyLife) commitAll(reader readerShape, writes []model.Write, d stoat
 func (l *faultyLife) commitReaders() error {
 	var writes []model.Write
 	for i := range 6 {
-		writes = append(writes, set(300+i, strings.Repeat(fmt.Sprint(i), streamedFrom)))
+		writes = append(writes, testkit.SetKey(300+i, strings.Repeat(fmt.Sprint(i), testkit.StreamedFrom)))
 	}
-	l.work[streams].Add(int64(len(writes)))
-	return l.commitAll(readerShapes[0], writes, stoat.Synced)
+	l.work[testkit.Streams].Add(int64(len(writes)))
+	return l.commitAll(testkit.ReaderShapes[0], writes, stoat.Synced)
 }
 
 // scatter commits short values apart from every second key.
@@ -177,7 +178,7 @@ func (l *faultyLife) scatter(first int) func() error {
 	return func() error {
 		var writes []model.Write
 		for i := first; i < 100; i += 2 {
-			writes = append(writes, set(200+i, strings.Repeat("s", 600+i)))
+			writes = append(writes, testkit.SetKey(200+i, strings.Repeat("s", 600+i)))
 		}
 		return l.commitAll(nil, writes, stoat.Buffered)
 	}
@@ -187,7 +188,7 @@ func (l *faultyLife) scatter(first int) func() error {
 func (l *faultyLife) deleteSome() error {
 	var writes []model.Write
 	for i := 0; i < 306; i += 2 {
-		w := set(i, "")
+		w := testkit.SetKey(i, "")
 		if _, ok := l.m.Newest(w.Key, l.m.Last()); ok {
 			w.Deleted = true
 			writes = append(writes, w)
@@ -217,16 +218,16 @@ func (l *faultyLife) collect() error {
 // work behind.
 func TestAFaultyLifeComesToAllWork(t *testing.T) {
 	t.Parallel()
-	var all workTally
+	var all testkit.WorkTally
 	for _, scene := range faultScenes(t) {
 		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: vfs.NewFaults(scene.disk.Clone()), m: scene.m.Clone()}
-		must(t, l.live())
+		testkit.Must(t, l.live())
 		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
-		all.add(&l.work)
+		all.Add(&l.work)
 	}
 	// Whether there is room to gather depends on when the work behind has given back
 	// what the disk of a scene had.
-	if err := all.lacks(flushes, merges, joins, gatherings, rewrites, streams); err != nil {
+	if err := all.Lacks(testkit.Flushes, testkit.Merges, testkit.Joins, testkit.Gatherings, testkit.Rewrites, testkit.Streams); err != nil {
 		t.Error(err)
 	}
 }
@@ -271,8 +272,8 @@ func (l *faultyLife) conflict() error {
 	if err := l.commit(stoat.Buffered, 1, 10)(); err != nil {
 		return err
 	}
-	writes := []model.Write{set(1, "x")}
-	if err := fill(tx, writes); err != nil {
+	writes := []model.Write{testkit.SetKey(1, "x")}
+	if err := testkit.PutAll(tx, writes); err != nil {
 		return err
 	}
 	// The other wrote key000 or key001: ask the model.
@@ -300,8 +301,8 @@ func (l *faultyLife) conflict() error {
 func (l *faultyLife) lookAt(disk *vfs.Mem, floor uint64) error {
 	m := l.m
 	for i := len(l.doubts) - 1; ; i-- {
-		opts := stoat.Options{FS: disk.Clone(), Clock: newTestClock(), MemtableSize: smallMemtable}
-		db, version, err := recovered(opts, m, clockStart, floor)
+		opts := stoat.Options{FS: disk.Clone(), Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable}
+		db, version, err := testkit.OpenRecovered(opts, m, testkit.ClockStart, floor)
 		if err == nil {
 			return l.asGoodAsNew(db, m, version)
 		}
@@ -317,12 +318,12 @@ func (l *faultyLife) lookAt(disk *vfs.Mem, floor uint64) error {
 func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) error {
 	m = m.Clone()
 	m.Truncate(version)
-	writes := []model.Write{set(5, "after the faults")}
-	if err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) }); err != nil {
+	writes := []model.Write{testkit.SetKey(5, "after the faults")}
+	if err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	m.Commit(writes)
-	err := db.View(func(tx *stoat.Txn) error { return compare(tx, m, clockStart) })
+	err := db.View(func(tx *stoat.Txn) error { return testkit.Compare(tx, m, testkit.ClockStart) })
 	return errors.Join(err, db.Close())
 }
 
@@ -334,15 +335,15 @@ func TestFailedSyncEndsCommits(t *testing.T) {
 	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncKept, vfs.SyncHalf, vfs.SyncNotTried} {
 		l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(vfs.NewMem()), m: model.NewMap()}
 		var err error
-		l.db, err = stoat.Open(dbDir, &stoat.Options{FS: l.fs, Clock: newTestClock()})
-		must(t, err)
-		must(t, l.commit(stoat.Synced, 3, 40)())
+		l.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, Clock: testkit.NewClock()})
+		testkit.Must(t, err)
+		testkit.Must(t, l.commit(stoat.Synced, 3, 40)())
 		l.fs.Add(vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
 		for range 3 {
-			must(t, l.commit(stoat.Synced, 3, 40)())
-			must(t, l.commit(stoat.Buffered, 3, 40)())
-			must(t, l.sync())
-			must(t, l.read())
+			testkit.Must(t, l.commit(stoat.Synced, 3, 40)())
+			testkit.Must(t, l.commit(stoat.Buffered, 3, 40)())
+			testkit.Must(t, l.sync())
+			testkit.Must(t, l.read())
 		}
 		if n, _ := l.fs.Failed(); n != 1 || len(l.doubts) != 6 || l.known != 1 {
 			t.Errorf("fate %d: %d calls failed, %d commits did, commit %d is known; want 1, 6, 1", fate, n, len(l.doubts), l.known)
@@ -367,29 +368,29 @@ func TestFullDisk(t *testing.T) {
 }
 
 func testFullDisk(t *testing.T, reserves bool) {
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Synced, still: true})
 	r.fs.SetReserves(reserves)
 	_, err := r.open(0, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	commitSome(t, r, 10, 100)
 	r.fs.SetCapacity(r.fs.UsedBytes() + 300<<10)
 	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.fs), db: r.db, m: r.m, known: r.m.Last()}
 	full := 0
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
-		must(t, l.commit(stoat.Synced, 6, 16<<10)())
+		testkit.Must(t, l.commit(stoat.Synced, 6, 16<<10)())
 		full += len(l.doubts)
 	}
 	if full == 0 {
 		t.Fatal("the disk never became full")
 	}
-	must(t, l.read())
+	testkit.Must(t, l.read())
 	r.fs.SetCapacity(1 << 40)
-	must(t, l.commit(stoat.Synced, 6, 16<<10)())
+	testkit.Must(t, l.commit(stoat.Synced, 6, 16<<10)())
 	if len(l.doubts) > 0 {
 		t.Error("the commit failed although there is room again")
 	}
-	must(t, l.read())
-	must(t, l.db.Close())
+	testkit.Must(t, l.read())
+	testkit.Must(t, l.db.Close())
 }
 
 // TestOpenOnFullDisk holds that a database whose disk is full can be opened
@@ -398,24 +399,24 @@ func testFullDisk(t *testing.T, reserves bool) {
 func TestOpenOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {
-		r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Synced, still: true})
+		r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Synced, still: true})
 		_, err := r.open(0, 0)
-		must(t, err)
+		testkit.Must(t, err)
 		commitSome(t, r, 10, 100)
 		if kill {
-			must(t, r.abandon(r.fs.Clone()))
+			testkit.Must(t, r.abandon(r.fs.Clone()))
 		} else {
-			must(t, r.close())
+			testkit.Must(t, r.close())
 		}
 		r.fs.SetCapacity(r.fs.UsedBytes())
 		if _, err := r.open(r.m.Last(), r.m.Last()); err != nil {
 			t.Errorf("kill %v: %v", kill, err)
 			continue
 		}
-		must(t, r.verify())
+		testkit.Must(t, r.verify())
 		p, err := r.begin(true)
-		must(t, err)
-		must(t, r.write(p, "k", model.Version{Value: "v"}))
+		testkit.Must(t, err)
+		testkit.Must(t, r.write(p, "k", model.Version{Value: "v"}))
 		r.forget(p)
 		if err := p.tx.Commit(); err != nil && !errors.Is(err, stoat.ErrNoSpace) {
 			t.Errorf("commit on the full disk: %v, want ErrNoSpace", err)
@@ -424,9 +425,9 @@ func TestOpenOnFullDisk(t *testing.T) {
 		}
 		r.fs.SetCapacity(1 << 40)
 		commitSome(t, r, 5, 100)
-		must(t, r.verify())
-		must(t, opReopen(r, nil))
-		must(t, r.verify())
-		must(t, r.close())
+		testkit.Must(t, r.verify())
+		testkit.Must(t, opReopen(r, nil))
+		testkit.Must(t, r.verify())
+		testkit.Must(t, r.close())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -61,25 +62,25 @@ func TestFaults(t *testing.T) {
 	}
 	cases = cases[:min(most, all)]
 	var next, fired atomic.Int64
-	var failed first
+	var failed testkit.FirstError
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil {
+			for failed.Get() == nil {
 				n := int(next.Add(1)) - 1
 				if n >= len(cases) {
 					return
 				}
 				c := cases[n]
-				if err := guarded(func() error { return c.run(seed) }); err != nil {
-					failed.set(fmt.Errorf("%v: %w", c, err))
+				if err := testkit.CatchPanic(func() error { return c.run(seed) }); err != nil {
+					failed.Set(fmt.Errorf("%v: %w", c, err))
 				}
 				fired.Add(c.fired)
 			}
 		})
 	}
 	workers.Wait()
-	if err := failed.get(); err != nil {
+	if err := failed.Get(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d of %d cases of %d calls, %d calls failed", len(cases), all, len(calls), fired.Load())
@@ -150,14 +151,14 @@ func faultScenes(t *testing.T) []*faultScene {
 	t.Helper()
 	scenes := []*faultScene{{name: "empty disk", disk: vfs.NewMem(), m: model.NewMap()}}
 	for _, clean := range []bool{true, false} {
-		r := newModelRun(modelShape{keys: keySpaces[1], memtable: smallMemtable, durability: stoat.Buffered, still: true})
+		r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Buffered, still: true})
 		_, err := r.open(0, 0)
-		must(t, err)
+		testkit.Must(t, err)
 		commitSome(t, r, 10, 60)
-		must(t, opReopen(r, nil))
+		testkit.Must(t, opReopen(r, nil))
 		commitSome(t, r, 10, 30<<10)
 		s := &faultScene{name: "after a kill", disk: r.fs.Clone(), m: r.m}
-		must(t, r.close())
+		testkit.Must(t, r.close())
 		if clean {
 			s.name, s.disk = "after a clean close", r.fs.Clone()
 		}
@@ -229,7 +230,7 @@ func (c *faultCase) run(seed uint64) error {
 	if err != nil {
 		return err
 	}
-	cut := anyCut(l.rng)(disk)
+	cut := testkit.RandomCut(l.rng)(disk)
 	if err := l.lookAt(disk.Clone(), l.known); err != nil {
 		return fmt.Errorf("after the faults: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -27,7 +28,7 @@ func (r *treeRun) churn(compactions int64) {
 		if i == 20_000 {
 			r.t.Fatal("100 MB were written and nothing was compacted")
 		}
-		must(r.t, r.set(fmt.Sprintf("churn %03d", i*7%50), value))
+		testkit.Must(r.t, r.set(fmt.Sprintf("churn %03d", i*7%50), value))
 	}
 }
 
@@ -39,8 +40,8 @@ func (r *treeRun) set(key string, value []byte) error {
 
 func newTreeRun(t *testing.T, fs stoat.FS) *treeRun {
 	t.Helper()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: smallMemtable, Compression: stoat.CompressionFast})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: testkit.SmallMemtable, Compression: stoat.CompressionFast})
+	testkit.Must(t, err)
 	return &treeRun{t: t, db: db}
 }
 
@@ -49,10 +50,10 @@ func TestDeletedKeysStayDeletedWhereverCompactionHasBroughtThem(t *testing.T) {
 	disk := vfs.NewMem()
 	r := newTreeRun(t, disk)
 	for i := range 40 {
-		must(t, r.set(fmt.Sprintf("churn %03d deleted", i), []byte(strings.Repeat("old", 500))))
+		testkit.Must(t, r.set(fmt.Sprintf("churn %03d deleted", i), []byte(strings.Repeat("old", 500))))
 	}
 	r.churn(3) // the old values go down
-	must(t, r.db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, r.db.Update(func(tx *stoat.Txn) error {
 		for i := range 40 {
 			if err := tx.Delete(fmt.Appendf(nil, "churn %03d deleted", i)); err != nil {
 				return err
@@ -62,22 +63,22 @@ func TestDeletedKeysStayDeletedWhereverCompactionHasBroughtThem(t *testing.T) {
 	}))
 	for range 4 {
 		r.churn(1)
-		must(t, r.db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
 			for i := range 40 {
 				if v, err := tx.Get(fmt.Appendf(nil, "churn %03d deleted", i)); !errors.Is(err, stoat.ErrNotFound) {
 					t.Fatalf("deleted key %d: %.20q, %v", i, v, err)
 				}
 			}
-			items, err := collect(tx, stoat.IterOptions{})
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
 			if len(items) > 50 {
 				t.Errorf("a scan shows %d keys, want at most 50", len(items))
 			}
 			return err
 		}))
-		must(t, r.db.Close())
+		testkit.Must(t, r.db.Close())
 		r = newTreeRun(t, disk)
 	}
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 func TestFilesUnderAnOpenIteratorStay(t *testing.T) {
@@ -85,11 +86,11 @@ func TestFilesUnderAnOpenIteratorStay(t *testing.T) {
 	r := newTreeRun(t, vfs.NewMem())
 	value := []byte(strings.Repeat("seen by the iterator", 100))
 	for i := range 200 {
-		must(t, r.set(fmt.Sprintf("churn %03d", i), value))
+		testkit.Must(t, r.set(fmt.Sprintf("churn %03d", i), value))
 	}
-	must(t, flushed(r.db))
+	testkit.Must(t, testkit.WaitForFlushes(r.db))
 	tx, err := r.db.Begin(stoat.ReadOnly)
-	must(t, err)
+	testkit.Must(t, err)
 	defer tx.Discard()
 	it := tx.Iterator(stoat.IterOptions{})
 	defer it.Close()
@@ -105,7 +106,7 @@ func TestFilesUnderAnOpenIteratorStay(t *testing.T) {
 	if it.Next() || it.Err() != nil {
 		t.Errorf("after the end: %q, %v", it.Key(), it.Err())
 	}
-	must(t, r.db.Close())
+	testkit.Must(t, r.db.Close())
 }
 
 // Whatever Close says after flushes that failed, what was acknowledged and
@@ -138,8 +139,8 @@ func TestFailedFlushesAndCompactionsLoseNothing(t *testing.T) {
 		if err != nil && !errors.Is(err, vfs.ErrInjected) {
 			t.Errorf("%+v: commit: %v", rule, err)
 		}
-		must(t, r.db.View(func(tx *stoat.Txn) error {
-			items, err := collect(tx, stoat.IterOptions{})
+		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
 			if len(items) != acknowledged {
 				t.Errorf("%+v: %d keys are visible, %d were acknowledged", rule, len(items), acknowledged)
 			}
@@ -154,13 +155,13 @@ func TestFailedFlushesAndCompactionsLoseNothing(t *testing.T) {
 			left = disk.Crash(vfs.CrashKeepNone, nil)
 		}
 		r = newTreeRun(t, left)
-		must(t, r.db.View(func(tx *stoat.Txn) error {
-			items, err := collect(tx, stoat.IterOptions{})
+		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
 			if len(items) != acknowledged {
 				t.Errorf("%+v: Close said %v; %d keys are left of %d", rule, closed, len(items), acknowledged)
 			}
 			return err
 		}))
-		must(t, r.db.Close())
+		testkit.Must(t, r.db.Close())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -134,9 +135,9 @@ func largeTxnKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
 func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db, err := stoat.Open(dir, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	value := bytes.Repeat([]byte{7}, valueSize)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range n {
 			binary.BigEndian.PutUint64(value, uint64(i))
 			if err := tx.Set(largeTxnKey(i), value); err != nil {
@@ -171,11 +172,11 @@ func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
 		}
 	}
 	check(db)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	db, err = stoat.Open(dir, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	check(db)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	if _, err := db.Begin(stoat.ReadOnly); !errors.Is(err, stoat.ErrClosed) {
 		t.Errorf("a closed database began a transaction: %v", err)
 	}

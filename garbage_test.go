@@ -8,13 +8,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	must(t, openOn(t, disk, nil).Close())
+	testkit.Must(t, testkit.OpenOn(t, disk, nil).Close())
 	// More than a flush and a compaction take, and one that is not of this world.
 	var orphans []string
 	for n := range base.FileNum(100) {
@@ -22,31 +23,31 @@ func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 	}
 	orphans = append(orphans, base.TableName(1<<62))
 	for _, name := range orphans {
-		f, err := disk.Create(disk.Join(dbDir, name), vfs.CatTable)
-		must(t, err)
-		must(t, f.Close())
+		f, err := disk.Create(disk.Join(testkit.Dir, name), vfs.CatTable)
+		testkit.Must(t, err)
+		testkit.Must(t, f.Close())
 	}
 	faults := vfs.NewFaults(disk)
 	for _, pattern := range []string{"*.table", "*.values"} {
 		faults.Add(vfs.Rule{Op: vfs.OpRemove, Path: pattern, Forever: true, Err: errors.New("permission denied")})
 	}
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 128 << 10})
-	must(t, err)
-	setAll(t, db, 0, 100, 3000, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	must(t, db.Close())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10})
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, 100, 3000, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
 
-	names, err := disk.List(dbDir)
-	must(t, err)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	all := strings.Join(names, " ")
 	for _, name := range orphans {
 		if !strings.Contains(all, name) {
 			t.Errorf("%s is gone: it could be deleted", name)
 		}
 	}
-	reopened := openOn(t, disk, nil)
-	mustBeSound(t, reopened)
-	must(t, reopened.Close())
+	reopened := testkit.OpenOn(t, disk, nil)
+	testkit.MustBeSound(t, reopened)
+	testkit.Must(t, reopened.Close())
 }
 
 // A transaction that ends while Close still flushes is the last reader, but
@@ -54,10 +55,10 @@ func TestNewFilesGetNumbersAboveOrphansThatCannotBeDeleted(t *testing.T) {
 func TestTheLastTransactionMayEndWhileCloseFlushes(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 4 << 20 })
-	setAll(t, db, 0, 3000, 300, 1) // more than Close leaves in the log
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 4 << 20 })
+	testkit.SetKeys(t, db, 0, 3000, 300, 1) // more than Close leaves in the log
 	tx, err := db.Begin(stoat.ReadOnly)
-	must(t, err)
+	testkit.Must(t, err)
 	flushing, ended := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	disk.SetHook(func(op vfs.Op) {
@@ -70,16 +71,16 @@ func TestTheLastTransactionMayEndWhileCloseFlushes(t *testing.T) {
 	<-flushing
 	tx.Discard()
 	close(ended)
-	must(t, <-closed)
+	testkit.Must(t, <-closed)
 	disk.SetHook(nil)
 
-	db = openOn(t, disk, nil)
+	db = testkit.OpenOn(t, disk, nil)
 	if s := db.Stats(); s.Tables == 0 {
 		t.Error("Close has flushed nothing")
 	}
-	mustBeSound(t, db)
+	testkit.MustBeSound(t, db)
 	value := strings.Repeat("\x01", 300)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		n := 0
 		for _, v := range tx.All() {
 			if string(v) != value {
@@ -92,5 +93,5 @@ func TestTheLastTransactionMayEndWhileCloseFlushes(t *testing.T) {
 		}
 		return tx.Err()
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -52,7 +53,7 @@ type goldenWriter struct {
 func (w *goldenWriter) commit(write func(tx *stoat.Txn) error) {
 	w.last++
 	if w.db != nil {
-		must(w.t, w.db.Update(write))
+		testkit.Must(w.t, w.db.Update(write))
 	}
 }
 
@@ -114,13 +115,13 @@ func (w *goldenWriter) flush() { w.compactFrom([]byte("~")) }
 
 func (w *goldenWriter) compactFrom(lower []byte) {
 	if w.db != nil {
-		must(w.t, w.db.Compact(w.t.Context(), stoat.CompactOptions{Lower: lower}))
+		testkit.Must(w.t, w.db.Compact(w.t.Context(), stoat.CompactOptions{Lower: lower}))
 	}
 }
 
 var (
-	goldenNow   = time.UnixMilli(clockStart + 1000)
-	goldenSoon  = time.UnixMilli(clockStart + 500)
+	goldenNow   = time.UnixMilli(testkit.ClockStart + 1000)
+	goldenSoon  = time.UnixMilli(testkit.ClockStart + 500)
 	goldenLate  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 	goldenSizes = []int{0, 1, 100, 511, 512, 3000, 20_000}
 )
@@ -170,8 +171,8 @@ func (w *goldenWriter) run() {
 }
 
 func goldenOptions(fs vfs.FS) *stoat.Options {
-	c := newTestClock()
-	c.ms.Store(goldenNow.UnixMilli())
+	c := testkit.NewClock()
+	c.Ms.Store(goldenNow.UnixMilli())
 	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20}
 }
 
@@ -182,7 +183,7 @@ func TestDatabasesOfEveryFormatVersionOpen(t *testing.T) {
 		writeGolden(t, current)
 	}
 	files, err := filepath.Glob("testdata/golden/*.zip")
-	must(t, err)
+	testkit.Must(t, err)
 	if len(files) != manifest.FormatVersion {
 		t.Errorf("%d files for %d format versions", len(files), manifest.FormatVersion)
 	}
@@ -206,21 +207,21 @@ func checkGolden(t *testing.T, disk *vfs.Mem, dir string) {
 		opts := goldenOptions(disk)
 		opts.ReadOnly = readOnly
 		db, err := stoat.Open(dir, opts)
-		must(t, err)
+		testkit.Must(t, err)
 		wantGolden(t, db, &want)
-		mustBeSound(t, db)
-		must(t, db.Close())
+		testkit.MustBeSound(t, db)
+		testkit.Must(t, db.Close())
 	}
 	db, err := stoat.Open(dir, goldenOptions(disk))
-	must(t, err)
+	testkit.Must(t, err)
 	want.db = db
 	want.set("key-000", 1000, 9, time.Time{})
 	want.del("more-001\x00\xff")
 	want.delRange("apart-000", "apart-002")
 	want.compact()
 	wantGolden(t, db, &want)
-	mustBeSound(t, db)
-	must(t, db.Close())
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
 }
 
 func wantGolden(t *testing.T, db *stoat.DB, w *goldenWriter) {
@@ -228,7 +229,7 @@ func wantGolden(t *testing.T, db *stoat.DB, w *goldenWriter) {
 	if got := db.Stats().Version; got != w.last {
 		t.Errorf("the database is at version %d, want %d", got, w.last)
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		seen := 0
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
@@ -259,15 +260,15 @@ func readGolden(t *testing.T, file string) *vfs.Mem {
 	t.Helper()
 	disk := vfs.NewMem()
 	z, err := zip.OpenReader(file)
-	must(t, err)
+	testkit.Must(t, err)
 	defer z.Close()
 	for _, f := range z.File {
-		must(t, disk.MkdirAll("/"+path.Dir(f.Name)))
+		testkit.Must(t, disk.MkdirAll("/"+path.Dir(f.Name)))
 		r, err := f.Open()
-		must(t, err)
+		testkit.Must(t, err)
 		content, err := io.ReadAll(r)
-		must(t, err)
-		must(t, writeFile(disk, "/"+f.Name, content))
+		testkit.Must(t, err)
+		testkit.Must(t, testkit.WriteFile(disk, "/"+f.Name, content))
 	}
 	return disk
 }
@@ -277,11 +278,11 @@ func writeGolden(t *testing.T, file string) {
 	t.Helper()
 	disk := vfs.NewMem()
 	db, err := stoat.Open("/db", goldenOptions(disk))
-	must(t, err)
+	testkit.Must(t, err)
 	w := goldenWriter{t: t, db: db, items: make(map[string]goldenItem)}
 	w.run()
 	killed, s := disk.Clone(), db.Stats()
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	if s.Levels[0].Tables < 2 || s.Levels[len(s.Levels)-1].Tables == 0 || s.ApartBytes == 0 ||
 		s.Collections == 0 || s.MemtableEntries == 0 {
 		t.Errorf("not all kinds of content are there: %+v", s)
@@ -291,14 +292,14 @@ func writeGolden(t *testing.T, file string) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for state, from := range map[string]*vfs.Mem{"closed": disk, "killed": killed} {
-		for name, content := range contentOf(t, from, "/db") {
+		for name, content := range testkit.FilesOf(t, from, "/db") {
 			f, err := z.Create(state + "/" + name)
-			must(t, err)
+			testkit.Must(t, err)
 			_, err = io.WriteString(f, content)
-			must(t, err)
+			testkit.Must(t, err)
 		}
 	}
-	must(t, z.Close())
-	must(t, os.WriteFile(file, out.Bytes(), 0o644))
+	testkit.Must(t, z.Close())
+	testkit.Must(t, os.WriteFile(file, out.Bytes(), 0o644))
 	t.Logf("%s has %d bytes", file, out.Len())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -17,11 +18,11 @@ func TestTheOnlyCommitOfAnOpeningIsFlushedInIdleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := stoat.NewMemFS()
 		for opening := range 3 {
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, MemtableSize: 4 << 20})
-			must(t, err)
-			must(t, db.Update(func(tx *stoat.Txn) error {
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 4 << 20})
+			testkit.Must(t, err)
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 				for i := range 6000 {
-					if err := tx.Set(treeKey(i), make([]byte, 100)); err != nil {
+					if err := tx.Set(testkit.Key(i), make([]byte, 100)); err != nil {
 						return err
 					}
 				}
@@ -35,7 +36,7 @@ func TestTheOnlyCommitOfAnOpeningIsFlushedInIdleness(t *testing.T) {
 			if s := db.Stats(); s.Flushes == 0 || s.MemtableEntries != 0 {
 				t.Errorf("opening %d: %d flushes after a minute, %d entries are in memory", opening, s.Flushes, s.MemtableEntries)
 			}
-			must(t, db.Close())
+			testkit.Must(t, db.Close())
 		}
 	})
 }
@@ -48,14 +49,14 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 	for nth := int64(1); nth <= 8; nth++ { // more than there are, and no other work beside them
 		synctest.Test(t, func(t *testing.T) {
 			faults := vfs.NewFaults(vfs.NewMem())
-			var log eventLog
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, Events: log.add})
-			must(t, err)
+			var log testkit.EventLog
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Events: log.Add})
+			testkit.Must(t, err)
 			set := func() error {
 				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 300<<10)) })
 			}
 			for range 8 { // more than is left in the log in idleness
-				must(t, set())
+				testkit.Must(t, set())
 			}
 			synctest.Wait()
 			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
@@ -64,7 +65,7 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 			faults.Clear()
 			err = set()
 			closed := db.Close()
-			told := countEvents[stoat.BackgroundError](&log)
+			told := testkit.CountEvents[stoat.BackgroundError](&log)
 			ended = ended || err != nil
 			// A segment that could not be made was made in another way, or
 			// later.
@@ -84,13 +85,13 @@ func TestAFailureOfTheLogInIdlenessIsToldAndNotTriedForEver(t *testing.T) {
 func TestWhatALoadHasLeftIsMergedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		testkit.Must(t, err)
 		rng := rand.New(rand.NewPCG(1, 2))
 		for db.Stats().Flushes < 6 || db.Stats().MemtableBytes < 1<<19 {
-			must(t, db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 				for range 200 {
-					if err := tx.Set(treeKey(rng.IntN(1e9)), make([]byte, 100)); err != nil {
+					if err := tx.Set(testkit.Key(rng.IntN(1e9)), make([]byte, 100)); err != nil {
 						return err
 					}
 				}
@@ -107,7 +108,7 @@ func TestWhatALoadHasLeftIsMergedOnce(t *testing.T) {
 		if n := after.CompactedBytes - before.CompactedBytes; n > after.TableBytes*11/10 {
 			t.Errorf("%d bytes were written to merge %d", n, after.TableBytes)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -118,14 +119,14 @@ func TestATrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
 		set := func(db *stoat.DB, i int) {
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 450)) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 450)) }))
 		}
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: fs})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
+		testkit.Must(t, err)
 		set(db, 0)
-		must(t, db.Close()) // its segment is free when the next begins
-		db, err = stoat.Open(dbDir, &stoat.Options{FS: fs})
-		must(t, err)
+		testkit.Must(t, db.Close()) // its segment is free when the next begins
+		db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
+		testkit.Must(t, err)
 		for i := range 1100 {
 			set(db, i)
 			time.Sleep(2 * time.Second)
@@ -134,6 +135,6 @@ func TestATrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
 		if most := s.Log.BytesWritten/(256<<10) + 2; s.Flushes > most {
 			t.Errorf("%d flushes for %d bytes of log, want %d at most", s.Flushes, s.Log.BytesWritten, most)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -39,23 +40,23 @@ var calledWithNothing = map[string]map[string]error{
 
 func TestMethodsCalledWithNothingAnswerAnErrorAndNeverPanic(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	for _, owner := range []struct {
 		of  any
 		new func() (of any, done func())
 	}{
 		{(*stoat.DB)(nil), func() (any, func()) {
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
-			must(t, err)
-			return db, func() { must(t, db.Close()) }
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+			testkit.Must(t, err)
+			return db, func() { testkit.Must(t, db.Close()) }
 		}},
 		{(*stoat.Txn)(nil), func() (any, func()) {
-			tx := begin(t, db, stoat.ReadWrite)
+			tx := testkit.Begin(t, db, stoat.ReadWrite)
 			return tx, tx.Discard
 		}},
 		{(*stoat.Iterator)(nil), func() (any, func()) {
-			tx := begin(t, db, stoat.ReadOnly)
+			tx := testkit.Begin(t, db, stoat.ReadOnly)
 			return tx.Iterator(stoat.IterOptions{}), tx.Discard
 		}},
 		{stoat.Item{}, func() (any, func()) { return stoat.Item{}, func() {} }},
@@ -78,7 +79,7 @@ func TestMethodsCalledWithNothingAnswerAnErrorAndNeverPanic(t *testing.T) {
 			of, done := owner.new()
 			err := callWithNothing(reflect.ValueOf(of).Method(m))
 			if want != nil {
-				wantError(t, name, err, want)
+				testkit.WantError(t, name, err, want)
 			} else if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -128,7 +129,7 @@ func (r *miscounting) Read(b []byte) (int, error) {
 
 func TestArgumentsThatThereAreNotAreErrInvalid(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	inUpdate := func(fn func(tx *stoat.Txn) error) func() error {
 		return func() error { return db.Update(fn) }
 	}
@@ -147,8 +148,8 @@ func TestArgumentsThatThereAreNotAreErrInvalid(t *testing.T) {
 		"mode 3":        begun(3),
 		"durability 77": func() error { return db.Update(setOne, stoat.WithDurability(77)) },
 		"durability 77 of an async commit": func() error {
-			tx, done := begin(t, db, stoat.ReadWrite), make(chan error, 1)
-			must(t, setOne(tx))
+			tx, done := testkit.Begin(t, db, stoat.ReadWrite), make(chan error, 1)
+			testkit.Must(t, setOne(tx))
 			tx.CommitAsync(func(err error) { done <- err }, stoat.WithDurability(77))
 			return <-done
 		},
@@ -160,20 +161,20 @@ func TestArgumentsThatThereAreNotAreErrInvalid(t *testing.T) {
 		"bounds the wrong way round":        func() error { return db.Compact(t.Context(), inverted) },
 		"a checkpoint without a name":       func() error { return db.Checkpoint(t.Context(), "") },
 		"a database without a name":         opened("", stoat.Options{}),
-		"Options.Durability":                opened(dbDir, stoat.Options{Durability: 77}),
-		"Options.MemoryBudget":              opened(dbDir, stoat.Options{MemoryBudget: -1}),
-		"Options.MemtableSize":              opened(dbDir, stoat.Options{MemtableSize: 1}),
-		"Options.ValueThreshold":            opened(dbDir, stoat.Options{ValueThreshold: 1}),
-		"Options.LargeValueThreshold":       opened(dbDir, stoat.Options{LargeValueThreshold: 1}),
-		"Options.Compression":               opened(dbDir, stoat.Options{Compression: 77}),
-		"Options.NumVersions":               opened(dbDir, stoat.Options{NumVersions: -1}),
+		"Options.Durability":                opened(testkit.Dir, stoat.Options{Durability: 77}),
+		"Options.MemoryBudget":              opened(testkit.Dir, stoat.Options{MemoryBudget: -1}),
+		"Options.MemtableSize":              opened(testkit.Dir, stoat.Options{MemtableSize: 1}),
+		"Options.ValueThreshold":            opened(testkit.Dir, stoat.Options{ValueThreshold: 1}),
+		"Options.LargeValueThreshold":       opened(testkit.Dir, stoat.Options{LargeValueThreshold: 1}),
+		"Options.Compression":               opened(testkit.Dir, stoat.Options{Compression: 77}),
+		"Options.NumVersions":               opened(testkit.Dir, stoat.Options{NumVersions: -1}),
 		"no function in an UpdateContext":   func() error { return db.UpdateContext(t.Context(), nil) },
 		"no function in a ViewContext":      func() error { return db.ViewContext(t.Context(), nil) },
 		"no mode in a BeginContext":         func() error { _, err := db.BeginContext(t.Context(), 0); return err },
 	} {
-		wantError(t, what, callWithNothing(reflect.ValueOf(call)), stoat.ErrInvalid)
+		testkit.WantError(t, what, callWithNothing(reflect.ValueOf(call)), stoat.ErrInvalid)
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		if ok, err := tx.Has([]byte("k")); ok || err != nil {
 			t.Errorf("something of a refused call was committed, or an error: %v", err)
 		}
@@ -187,15 +188,15 @@ func setOne(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }
 
 func TestWithoutAContextNothingEndsEarly(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	var none context.Context
-	must(t, db.UpdateContext(none, setOne))
-	must(t, db.ViewContext(none, func(tx *stoat.Txn) error { _, err := tx.Get([]byte("k")); return err }))
+	testkit.Must(t, db.UpdateContext(none, setOne))
+	testkit.Must(t, db.ViewContext(none, func(tx *stoat.Txn) error { _, err := tx.Get([]byte("k")); return err }))
 	tx, err := db.BeginContext(none, stoat.ReadWrite)
-	must(t, err)
-	must(t, tx.Delete([]byte("k")))
-	must(t, tx.Commit())
-	must(t, db.Checkpoint(none, dbDir+"-copy"))
-	must(t, db.DropPrefix(none, []byte("k")))
-	must(t, db.SyncContext(none))
+	testkit.Must(t, err)
+	testkit.Must(t, tx.Delete([]byte("k")))
+	testkit.Must(t, tx.Commit())
+	testkit.Must(t, db.Checkpoint(none, testkit.Dir+"-copy"))
+	testkit.Must(t, db.DropPrefix(none, []byte("k")))
+	testkit.Must(t, db.SyncContext(none))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -144,21 +145,21 @@ func TestIsolation(t *testing.T) {
 	dose.Reproduce(t, "isolation")
 	var next atomic.Int64
 	var met isolationTally
-	var failed first
+	var failed testkit.FirstError
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil {
+			for failed.Get() == nil {
 				n := int(next.Add(historiesPerDisk)) - historiesPerDisk
 				if n >= histories {
 					return
 				}
-				failed.set(historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met))
+				failed.Set(historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met))
 			}
 		})
 	}
 	workers.Wait()
-	if err := failed.get(); err != nil {
+	if err := failed.Get(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d conflicts; beside them %d flushes, %d compactions, %d collections",
@@ -189,16 +190,16 @@ func historiesOf(seed uint64, n int, met *isolationTally) error {
 	opts := stoat.Options{FS: vfs.NewMem()}
 	if rng.IntN(2) == 0 {
 		// What is padded lies apart, and all moves on while it is read.
-		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = smallMemtable, 64, 512
+		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = testkit.SmallMemtable, 64, 512
 	}
-	db, err := stoat.Open(dbDir, &opts)
+	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return err
 	}
 	for i := range n {
 		store := &storeUnderTest{db: db, mixed: rng.IntN(2) == 0}
 		stop := func() error { return nil }
-		if opts.MemtableSize == smallMemtable && rng.IntN(2) == 0 {
+		if opts.MemtableSize == testkit.SmallMemtable && rng.IntN(2) == 0 {
 			stop = tidying(db)
 		}
 		report, err := oneHistory(store, seed+uint64(i))
@@ -271,11 +272,11 @@ func stateOf(db *stoat.DB) (version uint64, items []isolation.Item, err error) {
 
 // cutAndOpen cuts the power and opens the database again.
 func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, error) {
-	opts.FS = anyCut(rng)(opts.FS.(*vfs.Mem))
+	opts.FS = testkit.RandomCut(rng)(opts.FS.(*vfs.Mem))
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	return stoat.Open(dbDir, opts)
+	return stoat.Open(testkit.Dir, opts)
 }
 
 // TestApplications runs workloads with invariants that only serializable
@@ -303,7 +304,7 @@ func TestApplications(t *testing.T) {
 }
 
 func playOnce(application int, seed uint64) (conflicts int, err error) {
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
 	if err != nil {
 		return 0, err
 	}

@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 // AllocsPerRun counts what everybody allocates, so this test runs alone. Under the
 // race detector pools forget at random, and invariants copy what is lent.
 func TestAReadTransactionWithOneIteratorAllocatesNothing(t *testing.T) {
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
+	testkit.Must(t, err)
 	for i := range 100 {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), treeKey(i)) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), testkit.Key(i)) }))
 	}
-	from, seen := treeKey(50), 0
+	from, seen := testkit.Key(50), 0
 	read := func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
@@ -26,9 +27,9 @@ func TestAReadTransactionWithOneIteratorAllocatesNothing(t *testing.T) {
 		}
 		return it.Err()
 	}
-	perView := testing.AllocsPerRun(100, func() { must(t, db.View(read)) })
+	perView := testing.AllocsPerRun(100, func() { testkit.Must(t, db.View(read)) })
 	if perView > 0 || seen == 0 {
 		t.Errorf("%v allocations, %d bytes seen", perView, seen)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -21,7 +22,7 @@ const blobMemtable = 64 << 10
 func checkBlobs(t *testing.T, tx *stoat.Txn, from, to, version int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if v, err := tx.Get(treeKey(i)); err != nil || !bytes.Equal(v, blob(version+i)) {
+		if v, err := tx.Get(testkit.Key(i)); err != nil || !bytes.Equal(v, blob(version+i)) {
 			t.Fatalf("value %d: %d bytes, error %v", i, len(v), err)
 		}
 	}
@@ -42,8 +43,8 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 	for _, order := range []string{"ascending", "mixed"} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
-			db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: blobMemtable})
-			must(t, err)
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: blobMemtable})
+			testkit.Must(t, err)
 			user := int64(0)
 			for i := range n {
 				key := i
@@ -51,7 +52,7 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 					key = i * 377 % n
 				}
 				user += int64(len(blob(key)))
-				must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(key), blob(key)) }))
+				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(key), blob(key)) }))
 			}
 			s := db.Stats()
 			if s.ApartBytes < user {
@@ -60,7 +61,7 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 			if wa := s.WriteAmplification(); wa > 3.8 {
 				t.Errorf("%.2f bytes were written for each", wa)
 			}
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			s = db.Stats()
 			// All of it is a fraction of a file of usual size. What the work behind
 			// joins while Compact is at it, Compact leaves as it is.
@@ -77,14 +78,14 @@ func TestAThousandCommitsOfALargeValueEndInAFewFiles(t *testing.T) {
 					break
 				}
 				written = s.CompactedBytes
-				must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			}
 			if s = db.Stats(); s.CompactedBytes != written || s.Values > 16 {
 				t.Errorf("%d bytes more were written when nothing was left to do, %d value files", s.CompactedBytes-written, s.Values)
 			}
 			checkWhole(t, db)
-			must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
-			must(t, db.Close())
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
+			testkit.Must(t, db.Close())
 		})
 	}
 }
@@ -99,14 +100,14 @@ func TestASlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable})
-				must(t, err)
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable})
+				testkit.Must(t, err)
 				value := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, size/2) }
 				n := 0
 				for range bursts {
-					must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 						for end := n + burst/size; n < end; n++ {
-							if err := tx.Set(treeKey(n), value(n)); err != nil {
+							if err := tx.Set(testkit.Key(n), value(n)); err != nil {
 								return err
 							}
 						}
@@ -135,20 +136,20 @@ func TestASlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 				if more := db.Stats().Compactions - s.Compactions; more != 0 {
 					t.Errorf("%d more merges in an hour of rest", more)
 				}
-				must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 				if s = db.Stats(); s.Values > 16 {
 					t.Errorf("%d value files after Compact", s.Values)
 				}
 				checkWhole(t, db)
-				must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 					for i := range n {
-						if v, err := tx.Get(treeKey(i)); err != nil || !bytes.Equal(v, value(i)) {
+						if v, err := tx.Get(testkit.Key(i)); err != nil || !bytes.Equal(v, value(i)) {
 							t.Fatalf("value %d: %d bytes, %v", i, len(v), err)
 						}
 					}
 					return nil
 				}))
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		})
 	}
@@ -159,31 +160,31 @@ func TestReadersKeepWhatTheySeeWhileFilesAreJoined(t *testing.T) {
 	const n = 40
 	disk := vfs.NewMem()
 	opts := &stoat.Options{FS: disk, MemtableSize: blobMemtable}
-	db, err := stoat.Open(dbDir, opts)
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
 	write := func(version int) {
 		for i := range n {
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), blob(version+i)) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), blob(version+i)) }))
 		}
 	}
 	write(0)
 	old, err := db.Begin(stoat.ReadOnly)
-	must(t, err)
+	testkit.Must(t, err)
 	checkBlobs(t, old, 0, n/2, 0)
 	write(n)
 	before := db.Stats().Values
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if after := db.Stats().Values; after > 4 || after >= before {
 		t.Errorf("%d value files before, %d after", before, after)
 	}
 	checkBlobs(t, old, 0, n, 0)
 	old.Discard()
 	checkWhole(t, db)
-	must(t, db.Close())
-	db, err = stoat.Open(dbDir, opts)
-	must(t, err)
-	must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, n); return nil }))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
+	db, err = stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, n); return nil }))
+	testkit.Must(t, db.Close())
 }
 
 // Full disks and files that lie come to joining as to every other work: nothing
@@ -192,14 +193,14 @@ func TestAJoiningThatFailsLeavesAllAsItWas(t *testing.T) {
 	t.Parallel()
 	const n = 40
 	disk := vfs.NewMem()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
+	testkit.Must(t, err)
 	for i := range n {
-		must(t, db.Update(func(tx *stoat.Txn) error {
-			return tx.SetReader(treeKey(i), bytes.NewReader(bytes.Repeat(blob(i), 70)))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader(testkit.Key(i), bytes.NewReader(bytes.Repeat(blob(i), 70)))
 		}))
 	}
-	must(t, db.Collect(t.Context())) // flushes
+	testkit.Must(t, db.Collect(t.Context())) // flushes
 	files := db.Stats().Values
 	disk.SetCapacity(disk.UsedBytes() + 4<<20)
 	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err == nil {
@@ -210,43 +211,43 @@ func TestAJoiningThatFailsLeavesAllAsItWas(t *testing.T) {
 	}
 	checkWhole(t, db)
 	disk.SetCapacity(1 << 40)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if s := db.Stats(); s.Values > 4 {
 		t.Errorf("%d value files", s.Values)
 	}
-	names, err := disk.List(dbDir)
-	must(t, err)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	if found := strings.Count(strings.Join(names, " "), ".values"); found != db.Stats().Values {
 		t.Errorf("%d value files in the directory, %d in the database", found, db.Stats().Values)
 	}
 	checkWhole(t, db)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
 	sizes := []int64{0, 1, 1000, 1<<20 - 1}
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for _, n := range sizes {
-			if err := tx.SetReader(fmt.Append(nil, n), patterned(n)); err != nil {
+			if err := tx.SetReader(fmt.Append(nil, n), testkit.Patterned(n)); err != nil {
 				return err
 			}
 			checkStream(t, tx, fmt.Sprint(n), n)
 		}
-		names, err := disk.List(dbDir)
+		names, err := disk.List(testkit.Dir)
 		if all := strings.Join(names, " "); strings.Contains(all, ".values") {
 			t.Errorf("there are %s", all)
 		}
 		return err
 	}))
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		for _, n := range sizes {
 			checkStream(t, tx, fmt.Sprint(n), n)
 		}
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

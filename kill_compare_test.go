@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // compareLasting is compare for a database whose compactions run as they
@@ -13,14 +14,14 @@ import (
 func compareLasting(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}} {
-		if err := compareScan(tx, o, want); err != nil {
+		if err := testkit.CompareScan(tx, o, want); err != nil {
 			return err
 		}
 	}
 	if err := compareKeys(tx, want); err != nil {
 		return err
 	}
-	if err := comparePoints(tx, m, want); err != nil {
+	if err := testkit.ComparePoints(tx, m, want); err != nil {
 		return err
 	}
 	return compareVersions(tx, m, nowMs)
@@ -56,7 +57,7 @@ func compareVersions(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 	for _, it := range m.AllVersions(0, tx.ReadVersion()) {
 		written[name{it.Key, it.Seq}] = it
 	}
-	got, err := collect(tx, stoat.IterOptions{AllVersions: true})
+	got, err := testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true})
 	if err != nil {
 		return fmt.Errorf("scan of all versions: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // examine looks at the directory that a life has left: its state must be the
@@ -99,8 +100,8 @@ func wantState(db *stoat.DB, m *model.Map) error {
 // writeOn commits a little to a recovered database and to the model.
 func writeOn(db *stoat.DB, m *model.Map, rng *rand.Rand) error {
 	for range rng.IntN(4) {
-		writes := batch(rng, 4, 300)
-		version, err := commitWrites(db, writes, anyDurability(rng))
+		writes := testkit.RandomBatch(rng, 4, 300)
+		version, err := commitWrites(db, writes, testkit.RandomDurability(rng))
 		if err != nil {
 			return fmt.Errorf("commit after recovery at %d: %w", m.Last(), err)
 		}
@@ -118,7 +119,7 @@ const patience = 3 * time.Minute
 // inTime does something that must not hang.
 func inTime(do func() error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- guarded(do) }()
+	go func() { ended <- testkit.CatchPanic(do) }()
 	select {
 	case err := <-ended:
 		return err

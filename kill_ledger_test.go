@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // What the harnesses on real files share. A life is one opening of a database
@@ -48,15 +49,15 @@ func (id workID) writes(seed uint64) []model.Write {
 	switch rng.IntN(40) {
 	case 0: // larger than the smallest memtable
 		for range 4 {
-			writes = append(writes, set(rng.IntN(keySpan), value(rng, 1)+strings.Repeat("L", 20<<10)))
+			writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 1)+strings.Repeat("L", 20<<10)))
 		}
 	case 1, 2:
-		writes = append(writes, batch(rng, 40, 200)...)
+		writes = append(writes, testkit.RandomBatch(rng, 40, 200)...)
 	case 3, 4:
-		writes = append(writes, set(rng.IntN(keySpan), value(rng, 30<<10)))
+		writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 30<<10)))
 	default:
 		for range rng.IntN(6) {
-			writes = append(writes, set(rng.IntN(keySpan), value(rng, 120)))
+			writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 120)))
 		}
 	}
 	for i := range writes[1:] {
@@ -72,9 +73,9 @@ func vary(v *model.Version, rng *rand.Rand) {
 	case 0, 1:
 		*v = model.Version{Deleted: true}
 	case 2:
-		v.ExpiresAt = clockStart / 2
+		v.ExpiresAt = testkit.ClockStart / 2
 	case 3:
-		v.ExpiresAt = clockStart * 2
+		v.ExpiresAt = testkit.ClockStart * 2
 	case 4:
 		v.User = byte(1 + rng.IntN(255))
 	}
@@ -137,9 +138,9 @@ func (l *ledger) committed(id workID, version uint64, d stoat.Durability) error 
 	if taken || version <= l.before.Last() {
 		return fmt.Errorf("transaction %v was acknowledged as commit %d, which was there before (%v)", id, version, other)
 	}
-	raise(&l.known, version)
+	testkit.Raise(&l.known, version)
 	if d == stoat.Synced {
-		raise(&l.durable, version)
+		testkit.Raise(&l.durable, version)
 	}
 	return nil
 }

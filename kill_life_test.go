@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // writersMax is how many writers a life has at most.
@@ -27,7 +28,7 @@ func planLife(seed, life uint64) lifePlan {
 	return lifePlan{
 		seed: seed, life: life,
 		opts: stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)],
-			Compression: compressions[rng.IntN(len(compressions))]},
+			Compression: testkit.Compressions[rng.IntN(len(testkit.Compressions))]},
 		writers: 1 + rng.IntN(writersMax),
 		tries:   10 + rng.Uint64N(150),
 		synced:  []int{0, 1, 3, 10}[rng.IntN(4)],
@@ -63,9 +64,9 @@ func (l *ledger) hear(n news) error {
 	case newsSynced:
 		return l.committed(n.id, n.version, stoat.Synced)
 	case newsSync:
-		raise(&l.durable, n.version)
+		testkit.Raise(&l.durable, n.version)
 	case newsClosed:
-		raise(&l.durable, l.known.Load())
+		testkit.Raise(&l.durable, l.known.Load())
 	default:
 		return fmt.Errorf("strange news %q", n.kind)
 	}
@@ -93,7 +94,7 @@ func (p lifePlan) work(db *stoat.DB, tell func(news)) error {
 	var known atomic.Uint64
 	var working atomic.Int64
 	working.Store(int64(p.writers))
-	return concurrently(p.writers+1, func(i int, rng *rand.Rand) error {
+	return testkit.Concurrently(p.writers+1, func(i int, rng *rand.Rand) error {
 		if i == p.writers {
 			for working.Load() > 0 {
 				if err := lookOver(db, rng); err != nil {
@@ -129,7 +130,7 @@ func (p lifePlan) commit(db *stoat.DB, id workID, rng *rand.Rand, known *atomic.
 	if err != nil {
 		return err
 	}
-	raise(known, version)
+	testkit.Raise(known, version)
 	tell(news{told, id, version})
 	if rng.IntN(20) > 0 {
 		return nil
@@ -149,7 +150,7 @@ func commitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (versi
 		return 0, err
 	}
 	defer tx.Discard()
-	if err := fill(tx, writes); err != nil {
+	if err := testkit.PutAll(tx, writes); err != nil {
 		return 0, err
 	}
 	if err := tx.Commit(stoat.WithDurability(d)); err != nil {
@@ -165,7 +166,7 @@ func abandon(db *stoat.DB, rng *rand.Rand) error {
 		return err
 	}
 	defer tx.Discard()
-	return put(tx, set(rng.IntN(keySpan), "lost"))
+	return testkit.Put(tx, testkit.SetKey(rng.IntN(keySpan), "lost"))
 }
 
 // lookOver reads the database in one direction.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // killEnv makes this test binary live a life of a database until it is
@@ -87,22 +88,22 @@ func TestKill(t *testing.T) {
 // at a time.
 func eachChain(lives, perChain int, run func(chain, lives int) error) error {
 	var next atomic.Int64
-	var failed first
+	var failed testkit.FirstError
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil {
+			for failed.Get() == nil {
 				chain := int(next.Add(1)) - 1
 				left := lives - chain*perChain
 				if left <= 0 {
 					return
 				}
-				failed.set(guarded(func() error { return run(chain, min(left, perChain)) }))
+				failed.Set(testkit.CatchPanic(func() error { return run(chain, min(left, perChain)) }))
 			}
 		})
 	}
 	workers.Wait()
-	return failed.get()
+	return failed.Get()
 }
 
 // A killTally counts what kills have met.

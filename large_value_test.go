@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -73,7 +74,7 @@ func TestAVeryLargeValueTakesLittleMemory(t *testing.T) {
 	runtime.GC() // what earlier tests dropped is not this one's
 	before := heapSize()
 	db, err := stoat.Open(dir, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	write := func(n int64) error {
 		r := &numberedReader{n: n}
 		err := db.Update(func(tx *stoat.Txn) error { return tx.SetReader([]byte("large"), r) })
@@ -83,19 +84,19 @@ func TestAVeryLargeValueTakesLittleMemory(t *testing.T) {
 		return err
 	}
 	if *largeValues {
-		wantError(t, "a byte too many", write(stoat.MaxValueSize+1), stoat.ErrValueTooLarge)
+		testkit.WantError(t, "a byte too many", write(stoat.MaxValueSize+1), stoat.ErrValueTooLarge)
 		names, err := vfs.OS().List(dir)
-		must(t, err)
+		testkit.Must(t, err)
 		if all := strings.Join(names, " "); strings.Contains(all, ".values") {
 			t.Errorf("after a value that was refused there are %s", all)
 		}
 	}
-	must(t, write(size))
-	must(t, db.Close())
+	testkit.Must(t, write(size))
+	testkit.Must(t, db.Close())
 
 	db, err = stoat.Open(dir, opts)
-	must(t, err)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		item, err := tx.GetItem([]byte("large"))
 		if err != nil || item.ValueSize() != size {
 			t.Fatalf("the value has %d bytes, error %v", item.ValueSize(), err)
@@ -119,7 +120,7 @@ func TestAVeryLargeValueTakesLittleMemory(t *testing.T) {
 				}
 				break
 			}
-			must(t, err)
+			testkit.Must(t, err)
 		}
 		if grown := want.heap - before; grown > heapMax {
 			t.Errorf("the heap grows by %d MiB while a value is read", grown>>20)
@@ -134,5 +135,5 @@ func TestAVeryLargeValueTakesLittleMemory(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

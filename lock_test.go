@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -54,14 +55,14 @@ func hold(dir string) int {
 func startHolder(t *testing.T, dir string, env ...string) (kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(append(os.Environ(), holderEnv+"="+dir), env...)
 	stdin, err := cmd.StdinPipe()
-	must(t, err)
+	testkit.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	var killed bool
 	kill = func() {
 		if !killed {
@@ -85,36 +86,36 @@ func wantLocked(t *testing.T, dir, what string) {
 	if err == nil {
 		_ = db.Close() // the failure is that it opened
 	}
-	wantError(t, what, err, stoat.ErrLocked)
+	testkit.WantError(t, what, err, stoat.ErrLocked)
 }
 
 func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db, err := stoat.Open(dir, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	wantLocked(t, dir, "second open")
 	wantLocked(t, filepath.Join(dir, "..", filepath.Base(dir)), "second open by another path")
 	// What was refused must not have harmed the one that holds the lock.
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
 	wantLocked(t, dir, "third open")
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	db, err = stoat.Open(dir, nil)
-	must(t, err)
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
 }
 
 func TestSecondOpenInMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	opts := stoat.Options{FS: vfs.NewMem()}
-	db, err := stoat.Open(dbDir, &opts)
-	must(t, err)
-	_, err = stoat.Open(dbDir, &opts)
-	wantError(t, "second open", err, stoat.ErrLocked)
-	must(t, db.Close())
-	db, err = stoat.Open(dbDir, &opts)
-	must(t, err)
-	must(t, db.Close())
+	db, err := stoat.Open(testkit.Dir, &opts)
+	testkit.Must(t, err)
+	_, err = stoat.Open(testkit.Dir, &opts)
+	testkit.WantError(t, "second open", err, stoat.ErrLocked)
+	testkit.Must(t, db.Close())
+	db, err = stoat.Open(testkit.Dir, &opts)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
 }
 
 func TestOpenThroughSymlinkIsRefused(t *testing.T) {
@@ -124,15 +125,15 @@ func TestOpenThroughSymlinkIsRefused(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
-	must(t, os.Mkdir(dir, 0o700))
+	testkit.Must(t, os.Mkdir(dir, 0o700))
 	db, err := stoat.Open(link, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	wantLocked(t, dir, "open of what the link leads to")
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	db, err = stoat.Open(dir, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	wantLocked(t, link, "open through the link")
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestOpenInAnotherProcessIsRefusedUntilItIsKilled(t *testing.T) {
@@ -142,15 +143,15 @@ func TestOpenInAnotherProcessIsRefusedUntilItIsKilled(t *testing.T) {
 	wantLocked(t, dir, "open beside another process")
 	kill()
 	db, err := stoat.Open(dir, nil)
-	must(t, err)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		value, err := tx.Get([]byte("held"))
 		if err != nil || string(value) != "yes" {
 			t.Errorf("the commit of the killed process is %q, error %v", value, err)
 		}
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // Whoever tidies up may take LOCK for something that a crash has left.
@@ -169,23 +170,23 @@ func TestADatabaseInUseWhoseLockFileWasRemovedIsNotOpenedAgain(t *testing.T) {
 		if err == nil {
 			_ = db.Close() // the failure is that it opened
 		}
-		wantError(t, what+", to read", err, stoat.ErrLocked)
+		testkit.WantError(t, what+", to read", err, stoat.ErrLocked)
 	}
 	dir := t.TempDir()
 	db, err := stoat.Open(dir, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	refused(dir, "beside this process")
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	kill := startHolder(t, dir)
 	refused(dir, "beside another process")
 	kill()
 	reader, err := stoat.Open(dir, &stoat.Options{ReadOnly: true}) // there is no LOCK
-	must(t, err)
-	must(t, reader.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, reader.Close())
 	db, err = stoat.Open(dir, nil)
-	must(t, err)
-	must(t, db.Update(setOne))
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(setOne))
+	testkit.Must(t, db.Close())
 }
 
 func TestProcessesThatReadShareADatabaseAndKeepWritersOut(t *testing.T) {
@@ -196,35 +197,35 @@ func TestProcessesThatReadShareADatabaseAndKeepWritersOut(t *testing.T) {
 	if err == nil {
 		_ = db.Close() // the failure is that it opened
 	}
-	wantError(t, "reading beside another process that writes", err, stoat.ErrLocked)
+	testkit.WantError(t, "reading beside another process that writes", err, stoat.ErrLocked)
 	kill()
 
 	killReader := startHolder(t, dir, readerEnv+"=1")
 	read := func() *stoat.DB {
 		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
-		must(t, err)
-		must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err }))
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err }))
 		return db
 	}
 	first, second := read(), read()
 	wantLocked(t, dir, "writing beside three readers")
-	must(t, first.Close())
-	must(t, second.Close())
+	testkit.Must(t, first.Close())
+	testkit.Must(t, second.Close())
 	wantLocked(t, dir, "writing beside another process that reads")
 	first = read()
 	killReader()
 	wantLocked(t, dir, "writing beside a reader in this process")
-	must(t, first.Close())
+	testkit.Must(t, first.Close())
 	db, err = stoat.Open(dir, nil)
-	must(t, err)
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
 }
 
 func TestRefusedOpenChangesNothing(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
 	disk.SetHook(func(op vfs.Op) {
 		switch op.Kind {
 		case vfs.OpLock, vfs.OpMkdir, vfs.OpSyncDir:
@@ -232,10 +233,10 @@ func TestRefusedOpenChangesNothing(t *testing.T) {
 			t.Errorf("the refused open does %v", op)
 		}
 	})
-	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
-	wantError(t, "second open", err, stoat.ErrLocked)
+	_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.WantError(t, "second open", err, stoat.ErrLocked)
 	disk.SetHook(nil)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestFilesAreForTheOwnerOnly(t *testing.T) {
@@ -245,9 +246,9 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "new", "db")
 	db, err := stoat.Open(dir, nil)
-	must(t, err)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 1<<20)) }))
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 1<<20)) }))
+	testkit.Must(t, db.Close())
 	err = filepath.Walk(filepath.Dir(dir), func(path string, info os.FileInfo, err error) error {
 		if err != nil {
 			return err
@@ -257,13 +258,13 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 }
 
 func TestOpenOfWhatIsNoDirectoryFails(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, []byte("not a database"), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte("not a database"), 0o600))
 	db, err := stoat.Open(file, nil)
 	if err == nil {
 		t.Fatal(errors.Join(errors.New("a file was opened as a database"), db.Close()))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -20,15 +21,15 @@ func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
 // placeInLog returns where in the log a value lies.
 func placeInLog(t *testing.T, disk *vfs.Mem, value string) (path string, offset int64) {
 	t.Helper()
-	names, err := disk.List(dbDir)
-	must(t, err)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".log") {
 			continue
 		}
-		path := disk.Join(dbDir, name)
-		content, err := readFile(disk, path)
-		must(t, err)
+		path := disk.Join(testkit.Dir, name)
+		content, err := testkit.ReadFile(disk, path)
+		testkit.Must(t, err)
 		if i := bytes.Index(content, []byte(value)); i >= 0 {
 			return path, int64(i)
 		}
@@ -44,9 +45,9 @@ func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
 	disk = disk.Clone()
 	path, offset := placeInLog(t, disk, value)
 	flipByte(t, disk, path, offset)
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	if err == nil {
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 	if !errors.Is(err, stoat.ErrCorrupt) {
 		t.Errorf("%s: the last commit was damaged: %v, want %v", when, err, stoat.ErrCorrupt)
@@ -59,10 +60,10 @@ func TestAfterAPauseDamageToTheLastCommitIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		db := openOn(t, disk, nil)
+		db := testkit.OpenOn(t, disk, nil)
 		for i := range 5 {
 			value := fmt.Sprintf("value number %d", i)
-			must(t, commitValue(db, value))
+			testkit.Must(t, commitValue(db, value))
 			pause := time.Second // the pause before may not have ended for the flusher
 			if i == 0 {
 				pause = 200 * time.Millisecond
@@ -71,7 +72,7 @@ func TestAfterAPauseDamageToTheLastCommitIsNoticed(t *testing.T) {
 			synctest.Wait()
 			wantNoticed(t, disk, value, fmt.Sprintf("commit %d", i))
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -79,13 +80,13 @@ func TestAfterSyncDamageToTheLastCommitIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		db := openOn(t, disk, nil)
-		must(t, commitValue(db, "with its commit"))
-		must(t, db.Sync())
+		db := testkit.OpenOn(t, disk, nil)
+		testkit.Must(t, commitValue(db, "with its commit"))
+		testkit.Must(t, db.Sync())
 		wantNoticed(t, disk, "with its commit", "a commit that was synced")
-		must(t, commitValue(db, "by the next sync", stoat.WithDurability(stoat.Buffered)))
-		must(t, db.Sync())
+		testkit.Must(t, commitValue(db, "by the next sync", stoat.WithDurability(stoat.Buffered)))
+		testkit.Must(t, db.Sync())
 		wantNoticed(t, disk, "by the next sync", "a commit that was buffered")
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }

@@ -11,32 +11,9 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
-
-// openMem opens a database on a disk of its own and closes it at the end.
-func openMem(t *testing.T) *stoat.DB {
-	t.Helper()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
-	must(t, err)
-	t.Cleanup(func() { must(t, db.Close()) })
-	return db
-}
-
-// wantError is errors.Is with a message.
-func wantError(t *testing.T, what string, got, want error) {
-	t.Helper()
-	if !errors.Is(got, want) {
-		t.Errorf("%s: got error %v, want %v", what, got, want)
-	}
-}
-
-func begin(t *testing.T, db *stoat.DB, mode stoat.Mode) *stoat.Txn {
-	t.Helper()
-	tx, err := db.Begin(mode)
-	must(t, err)
-	return tx
-}
 
 // useAll calls everything that can return an error, and demands want of all.
 // A write may be refused for ErrReadOnly instead.
@@ -44,28 +21,28 @@ func useAll(t *testing.T, what string, tx *stoat.Txn, want error) {
 	t.Helper()
 	key := []byte("key")
 	_, err := tx.Get(key)
-	wantError(t, what+": Get", err, want)
+	testkit.WantError(t, what+": Get", err, want)
 	_, err = tx.GetCopy(key, nil)
-	wantError(t, what+": GetCopy", err, want)
+	testkit.WantError(t, what+": GetCopy", err, want)
 	_, err = tx.GetItem(key)
-	wantError(t, what+": GetItem", err, want)
+	testkit.WantError(t, what+": GetItem", err, want)
 	_, err = tx.Has(key)
-	wantError(t, what+": Has", err, want)
-	wantError(t, what+": Set", tx.Set(key, key), want)
-	wantError(t, what+": Set with TTL", tx.Set(key, key, stoat.TTL(1)), want)
-	wantError(t, what+": Delete", tx.Delete(key), want)
+	testkit.WantError(t, what+": Has", err, want)
+	testkit.WantError(t, what+": Set", tx.Set(key, key), want)
+	testkit.WantError(t, what+": Set with TTL", tx.Set(key, key, stoat.TTL(1)), want)
+	testkit.WantError(t, what+": Delete", tx.Delete(key), want)
 	for range tx.All() {
 		t.Errorf("%s: the loop shows something", what)
 	}
-	wantError(t, what+": All", tx.Err(), want)
+	testkit.WantError(t, what+": All", tx.Err(), want)
 	it := tx.Iterator(stoat.IterOptions{})
 	if it.First() || it.Next() || it.Seek(key) || it.Valid() || it.Key() != nil || it.Value() != nil {
 		t.Errorf("%s: an iterator shows something", what)
 	}
-	wantError(t, what+": Iterator", it.Err(), want)
+	testkit.WantError(t, what+": Iterator", it.Err(), want)
 	it.Close()
 	it.Close()
-	wantError(t, what+": Commit", tx.Commit(), want)
+	testkit.WantError(t, what+": Commit", tx.Commit(), want)
 	done := make(chan error, 1)
 	tx.CommitAsync(func(err error) { done <- err })
 	if err := <-done; !errors.Is(err, want) && !errors.Is(err, stoat.ErrTxnDone) {
@@ -76,18 +53,18 @@ func useAll(t *testing.T, what string, tx *stoat.Txn, want error) {
 
 func TestEndedTransactionRefusesAll(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	for _, mode := range []stoat.Mode{stoat.ReadOnly, stoat.ReadWrite} {
 		for what, end := range map[string]func(*stoat.Txn){
 			"after Discard": (*stoat.Txn).Discard,
-			"after Commit":  func(tx *stoat.Txn) { must(t, tx.Commit()) },
+			"after Commit":  func(tx *stoat.Txn) { testkit.Must(t, tx.Commit()) },
 			"after CommitAsync": func(tx *stoat.Txn) {
 				done := make(chan error, 1)
 				tx.CommitAsync(func(err error) { done <- err })
-				must(t, <-done)
+				testkit.Must(t, <-done)
 			},
 		} {
-			tx := begin(t, db, mode)
+			tx := testkit.Begin(t, db, mode)
 			end(tx)
 			useAll(t, what, tx, stoat.ErrTxnDone)
 		}
@@ -96,38 +73,38 @@ func TestEndedTransactionRefusesAll(t *testing.T) {
 
 func TestClosedDatabaseRefusesAll(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
-	must(t, err)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
-	reader, writer := begin(t, db, stoat.ReadOnly), begin(t, db, stoat.ReadWrite)
-	must(t, writer.Set([]byte("key"), []byte("other")))
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	reader, writer := testkit.Begin(t, db, stoat.ReadOnly), testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, writer.Set([]byte("key"), []byte("other")))
 	borrowed, err := reader.Get([]byte("key"))
-	must(t, err)
+	testkit.Must(t, err)
 	it := reader.Iterator(stoat.IterOptions{})
 	if !it.First() {
 		t.Fatal("the iterator shows nothing")
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	if string(borrowed) != "value" {
 		t.Errorf("bytes borrowed before Close are %q after it", borrowed)
 	}
 	if it.Next() {
 		t.Error("an iterator moves after Close")
 	}
-	wantError(t, "iterator", it.Err(), stoat.ErrClosed)
+	testkit.WantError(t, "iterator", it.Err(), stoat.ErrClosed)
 	it.Close()
 	useAll(t, "reader", reader, stoat.ErrClosed)
 	useAll(t, "writer", writer, stoat.ErrClosed)
 	_, err = db.Begin(stoat.ReadOnly)
-	wantError(t, "Begin", err, stoat.ErrClosed)
+	testkit.WantError(t, "Begin", err, stoat.ErrClosed)
 	nothing := func(*stoat.Txn) error { t.Error("the function runs"); return nil }
-	wantError(t, "View", db.View(nothing), stoat.ErrClosed)
-	wantError(t, "Update", db.Update(nothing), stoat.ErrClosed)
-	wantError(t, "ViewContext", db.ViewContext(context.Background(), nothing), stoat.ErrClosed)
-	wantError(t, "UpdateContext", db.UpdateContext(context.Background(), nothing), stoat.ErrClosed)
-	wantError(t, "Sync", db.Sync(), stoat.ErrClosed)
+	testkit.WantError(t, "View", db.View(nothing), stoat.ErrClosed)
+	testkit.WantError(t, "Update", db.Update(nothing), stoat.ErrClosed)
+	testkit.WantError(t, "ViewContext", db.ViewContext(context.Background(), nothing), stoat.ErrClosed)
+	testkit.WantError(t, "UpdateContext", db.UpdateContext(context.Background(), nothing), stoat.ErrClosed)
+	testkit.WantError(t, "Sync", db.Sync(), stoat.ErrClosed)
 	_ = db.Stats()
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // An item of an ended transaction says so, wherever its value was, also when the
@@ -135,15 +112,15 @@ func TestClosedDatabaseRefusesAll(t *testing.T) {
 func TestItemsOfAnEndedTransactionAreRefused(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(t.TempDir(), nil)
-	must(t, err)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		return errors.Join(tx.Set([]byte("short"), []byte("v")), tx.Set([]byte("long"), make([]byte, 2<<20)))
 	}))
-	tx := begin(t, db, stoat.ReadOnly)
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	var items []stoat.Item
 	for _, k := range []string{"short", "long"} {
 		i, err := tx.GetItem([]byte(k))
-		must(t, err)
+		testkit.Must(t, err)
 		items = append(items, i)
 	}
 	it := tx.Iterator(stoat.IterOptions{})
@@ -159,17 +136,17 @@ func TestItemsOfAnEndedTransactionAreRefused(t *testing.T) {
 	refused := func(when string) {
 		for n, i := range items {
 			_, err := i.Value()
-			wantError(t, fmt.Sprintf("%s, item %d: Value", when, n), err, stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s, item %d: Value", when, n), err, stoat.ErrTxnDone)
 			_, err = i.ValueCopy(nil)
-			wantError(t, fmt.Sprintf("%s, item %d: ValueCopy", when, n), err, stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s, item %d: ValueCopy", when, n), err, stoat.ErrTxnDone)
 			_, err = i.Reader()
-			wantError(t, fmt.Sprintf("%s, item %d: Reader", when, n), err, stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s, item %d: Reader", when, n), err, stoat.ErrTxnDone)
 			_ = i.ValueSize()
 		}
 	}
 	tx.Discard()
 	refused("ended")
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	refused("closed")
 	if v, err := (stoat.Item{}).Value(); v != nil || err != nil {
 		t.Errorf("the zero Item has a value: %v, %v", v, err)
@@ -180,60 +157,60 @@ func TestItemsOfAnEndedTransactionAreRefused(t *testing.T) {
 // its bytes be another value's: it says so, also where nothing has changed yet.
 func TestReadersOfAnEndedTransactionAreRefused(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	values := map[string][]byte{"short": []byte("v"), "apart": make([]byte, 1000), "streamed": make([]byte, 3<<20)}
 	write := func(tx *stoat.Txn) error {
 		return errors.Join(
 			tx.Set([]byte("short"), values["short"]), tx.Set([]byte("apart"), values["apart"]),
 			tx.SetReader([]byte("streamed"), bytes.NewReader(values["streamed"])))
 	}
-	must(t, db.Update(write))
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Update(write))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	readers := make(map[string]io.ReadSeeker)
 	open := func(what string, tx *stoat.Txn) {
 		for key, value := range values {
 			item, err := tx.GetItem([]byte(key))
-			must(t, err)
+			testkit.Must(t, err)
 			r, err := item.Reader()
-			must(t, err)
+			testkit.Must(t, err)
 			readers[what+key] = r
 			if key != "apart" { // of one nothing was read
 				if all, err := io.ReadAll(r); err != nil || !bytes.Equal(all, value) {
 					t.Errorf("%s%s: %d bytes, error %v", what, key, len(all), err)
 				}
 				_, err = r.Seek(0, io.SeekStart)
-				must(t, err)
+				testkit.Must(t, err)
 			}
 		}
 	}
-	must(t, db.View(func(tx *stoat.Txn) error { open("View: ", tx); return nil }))
-	tx := begin(t, db, stoat.ReadOnly)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error { open("View: ", tx); return nil }))
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	open("Begin: ", tx)
 	tx.Discard()
-	tx = begin(t, db, stoat.ReadWrite)
-	must(t, write(tx))
+	tx = testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, write(tx))
 	open("own: ", tx)
-	must(t, tx.Commit())
+	testkit.Must(t, tx.Commit())
 	refused := func(when string) {
 		for what, r := range readers {
 			n, err := r.Read(make([]byte, 1))
-			wantError(t, fmt.Sprintf("%s: %s: Read of %d bytes", when, what, n), err, stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s: %s: Read of %d bytes", when, what, n), err, stoat.ErrTxnDone)
 			_, err = r.Seek(0, io.SeekStart)
-			wantError(t, fmt.Sprintf("%s: %s: Seek", when, what), err, stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s: %s: Seek", when, what), err, stoat.ErrTxnDone)
 		}
 	}
 	refused("at once")
-	must(t, db.Update(write))
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Update(write))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	refused("when the values are gone")
 }
 
 func TestReadOnlyTransactionRefusesWrites(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.View(func(tx *stoat.Txn) error {
-		wantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
-		wantError(t, "Delete", tx.Delete([]byte("k")), stoat.ErrReadOnly)
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.WantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
+		testkit.WantError(t, "Delete", tx.Delete([]byte("k")), stoat.ErrReadOnly)
 		return nil
 	}))
 }
@@ -241,24 +218,24 @@ func TestReadOnlyTransactionRefusesWrites(t *testing.T) {
 func TestKeysAndValuesAtTheirLimits(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
 	longest := bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
 	tooLong := append(longest[:len(longest):len(longest)], 0)
 	large := bytes.Repeat([]byte("value "), 1<<20)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for _, c := range []struct {
 			key  []byte
 			want error
 		}{{nil, stoat.ErrEmptyKey}, {[]byte{}, stoat.ErrEmptyKey}, {tooLong, stoat.ErrKeyTooLarge}} {
-			wantError(t, "Set", tx.Set(c.key, nil), c.want)
-			wantError(t, "Delete", tx.Delete(c.key), c.want)
+			testkit.WantError(t, "Set", tx.Set(c.key, nil), c.want)
+			testkit.WantError(t, "Delete", tx.Delete(c.key), c.want)
 			_, err := tx.Get(c.key)
-			wantError(t, "Get", err, c.want)
+			testkit.WantError(t, "Get", err, c.want)
 			_, err = tx.Has(c.key)
-			wantError(t, "Has", err, c.want)
+			testkit.WantError(t, "Has", err, c.want)
 			_, err = tx.GetItem(c.key)
-			wantError(t, "GetItem", err, c.want)
+			testkit.WantError(t, "GetItem", err, c.want)
 		}
 		// An iterator may look for any key, and beyond the longest.
 		it := tx.Iterator(stoat.IterOptions{Upper: tooLong})
@@ -268,10 +245,10 @@ func TestKeysAndValuesAtTheirLimits(t *testing.T) {
 		}
 		return errors.Join(tx.Set(longest, large), tx.Set([]byte{0}, nil))
 	}))
-	must(t, db.Close())
-	db, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
-	must(t, err)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Close())
+	db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		value, err := tx.Get(longest)
 		if err != nil || !bytes.Equal(value, large) {
 			t.Errorf("the longest key has %d bytes, error %v", len(value), err)
@@ -282,14 +259,14 @@ func TestKeysAndValuesAtTheirLimits(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestConcurrentCloseClosesOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: vfs.NewMem()})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+		testkit.Must(t, err)
 		var group sync.WaitGroup
 		for i := range 8 {
 			group.Go(func() {
@@ -316,8 +293,8 @@ func TestCloseKeepsWhatWasCommitted(t *testing.T) {
 	for round := range 10 {
 		disk := vfs.NewMem()
 		opts := stoat.Options{FS: disk}
-		db, err := stoat.Open(dbDir, &opts)
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &opts)
+		testkit.Must(t, err)
 		acknowledged := make([]map[int]bool, 4)
 		var group sync.WaitGroup
 		for w := range acknowledged {
@@ -343,16 +320,16 @@ func TestCloseKeepsWhatWasCommitted(t *testing.T) {
 		for db.Stats().Commits < uint64(20*(round+1)) {
 			_ = db.View(func(*stoat.Txn) error { return nil })
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 		group.Wait()
 		opts.FS = disk.Crash(vfs.CrashKeepNone, nil)
-		db, err = stoat.Open(dbDir, &opts)
-		must(t, err)
-		must(t, db.View(func(tx *stoat.Txn) error {
-			a, err := collect(tx, stoat.IterOptions{Prefix: []byte("a/")})
-			must(t, err)
-			b, err := collect(tx, stoat.IterOptions{Prefix: []byte("b/")})
-			must(t, err)
+		db, err = stoat.Open(testkit.Dir, &opts)
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+			a, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("a/")})
+			testkit.Must(t, err)
+			b, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("b/")})
+			testkit.Must(t, err)
 			if len(a) != len(b) {
 				t.Errorf("half a transaction is there: %d and %d", len(a), len(b))
 			}
@@ -365,13 +342,13 @@ func TestCloseKeepsWhatWasCommitted(t *testing.T) {
 			}
 			return nil
 		}))
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 }
 
 func TestPanicInFunctionDiscards(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	for _, run := range []func(func(*stoat.Txn) error) error{
 		db.View,
 		func(fn func(*stoat.Txn) error) error { return db.Update(fn) },
@@ -393,7 +370,7 @@ func TestPanicInFunctionDiscards(t *testing.T) {
 			t.Error("the transaction is still open after a panic in its function")
 		}
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		ok, err := tx.Has([]byte("k"))
 		if ok {
 			t.Error("the write of a function that panicked was committed")
@@ -409,11 +386,11 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 		"Durability":   {Durability: 7},
 	} {
 		o.FS = vfs.NewMem()
-		if _, err := stoat.Open(dbDir, &o); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := stoat.Open(testkit.Dir, &o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: got %v, want an error that names the field", field, err)
 		}
 	}
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	if _, err := db.Begin(0); err == nil {
 		t.Error("Begin accepts a mode of 0")
 	}
@@ -423,8 +400,8 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // goroutines at once, as the documentation allows.
 func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range 200 {
 			if err := tx.Set(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, "value %d", i)); err != nil {
 				return err
@@ -432,7 +409,7 @@ func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		var group sync.WaitGroup
 		for g := range 8 {
 			group.Go(func() {
@@ -442,7 +419,7 @@ func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
 						t.Errorf("got %q, %v", value, err)
 					}
 				}
-				items, err := collect(tx, stoat.IterOptions{Reverse: g%2 == 0})
+				items, err := testkit.ScanAll(tx, stoat.IterOptions{Reverse: g%2 == 0})
 				if err != nil || len(items) != 200 {
 					t.Errorf("scanned %d items, error %v", len(items), err)
 				}
@@ -458,12 +435,12 @@ func TestReadOnlyTransactionServesManyGoroutines(t *testing.T) {
 func TestDiscardAndCommitInAViewEndNobodyElsesTransaction(t *testing.T) {
 	t.Parallel()
 	for _, end := range []func(*stoat.Txn){(*stoat.Txn).Discard, func(tx *stoat.Txn) { _ = tx.Commit() }} {
-		db := openMem(t)
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+		db := testkit.OpenMem(t)
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 		const others = 64
 		began, ended := make(chan struct{}, others), make(chan struct{})
 		errs := make(chan error, others)
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			end(tx)
 			for range others {
 				go func() {
@@ -479,23 +456,23 @@ func TestDiscardAndCommitInAViewEndNobodyElsesTransaction(t *testing.T) {
 				<-began
 			}
 			_, err := tx.Get([]byte("k"))
-			wantError(t, "Get after the end", err, stoat.ErrTxnDone)
+			testkit.WantError(t, "Get after the end", err, stoat.ErrTxnDone)
 			return nil
 		}))
 		close(ended)
 		for range others {
-			must(t, <-errs)
+			testkit.Must(t, <-errs)
 		}
 	}
 }
 
 func TestErrorsOfSizesNameTheLimit(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		long := make([]byte, stoat.MaxKeySize+1)
 		for what, err := range map[string]error{"Set": tx.Set(long, nil), "DeleteRange": tx.DeleteRange(nil, long)} {
-			wantError(t, what, err, stoat.ErrKeyTooLarge)
+			testkit.WantError(t, what, err, stoat.ErrKeyTooLarge)
 			if !strings.Contains(err.Error(), "65537 bytes, of at most 65536") {
 				t.Errorf("%s says %q", what, err)
 			}
@@ -508,16 +485,16 @@ func TestErrorsOfSizesNameTheLimit(t *testing.T) {
 // harms nobody: not who ends the transaction, and not itself.
 func TestIteratorsInUseWhileTheirTransactionEndsAreClosedOrRefused(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	for what, run := range map[string]func(use func(*stoat.Txn)){
 		"Discard": func(use func(*stoat.Txn)) {
-			tx := begin(t, db, stoat.ReadOnly)
+			tx := testkit.Begin(t, db, stoat.ReadOnly)
 			use(tx)
 			tx.Discard()
 		},
 		"View": func(use func(*stoat.Txn)) {
-			must(t, db.View(func(tx *stoat.Txn) error { use(tx); return nil }))
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error { use(tx); return nil }))
 		},
 	} {
 		for range 100 {
@@ -540,7 +517,7 @@ func TestIteratorsInUseWhileTheirTransactionEndsAreClosedOrRefused(t *testing.T)
 				}()
 				<-begun
 			})
-			wantError(t, what, <-ended, stoat.ErrTxnDone)
+			testkit.WantError(t, what, <-ended, stoat.ErrTxnDone)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // iteratorKinds are the operations on iterators. Iterators stay open while
@@ -126,9 +127,9 @@ func shown(it *iterPair, ok bool) (got model.Item, err error) {
 		return got, nil
 	}
 	if it.o.KeysOnly {
-		got, err = keyOf(it.it.Item())
+		got, err = testkit.KeyOf(it.it.Item())
 	} else {
-		got, err = itemOf(it.it.Item())
+		got, err = testkit.ItemOf(it.it.Item())
 	}
 	if err != nil {
 		return got, err

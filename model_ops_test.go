@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // A modelKind is one kind of operation. Weights say how often it is drawn.
@@ -254,7 +255,7 @@ func (r *modelRun) write(p *pair, key string, v model.Version) error {
 	}
 	r.work.calls++
 	p.model.Write(key, v)
-	return put(p.tx, model.Write{Key: key, Version: v})
+	return testkit.Put(p.tx, model.Write{Key: key, Version: v})
 }
 
 func opSet(r *modelRun, rng *rand.Rand) error {
@@ -274,7 +275,7 @@ func setOp(change func(*rand.Rand, *model.Version)) func(*modelRun, *rand.Rand) 
 }
 
 func opExpiresAt(r *modelRun, rng *rand.Rand) error {
-	now := r.clock.seen()
+	now := r.clock.Seen()
 	return setOp(func(rng *rand.Rand, v *model.Version) {
 		v.ExpiresAt = now + uint64(rng.IntN(40)) - 10
 	})(r, rng)
@@ -291,7 +292,7 @@ func opTTL(r *modelRun, rng *rand.Rand) error {
 	}
 	key, v := r.keys.pick(rng), r.value(rng)
 	ttl := time.Duration(rng.Int64N(int64(30 * time.Millisecond)))
-	v.ExpiresAt = r.clock.seen() + uint64((ttl+time.Millisecond-1)/time.Millisecond)
+	v.ExpiresAt = r.clock.Seen() + uint64((ttl+time.Millisecond-1)/time.Millisecond)
 	v.User = byte(rng.IntN(2))
 	p.model.Write(key, v)
 	r.say("t%d.Set(%.40q, %q, TTL(%v))", p.name, key, v.Value, ttl)

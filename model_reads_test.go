@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // readKinds are the operations that read by key or by loop.
@@ -82,7 +83,7 @@ func (r *modelRun) getItem(p *pair, key string) error {
 		if !found || err != nil {
 			return sameValue("", err, want, found)
 		}
-		got, err := itemOf(item)
+		got, err := testkit.ItemOf(item)
 		if err != nil {
 			return err
 		}

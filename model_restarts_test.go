@@ -15,7 +15,7 @@ func opClockForward(r *modelRun, rng *rand.Rand) error {
 	if r.still {
 		return nil
 	}
-	ms := r.clock.ms.Add(int64(rng.IntN(20)))
+	ms := r.clock.Ms.Add(int64(rng.IntN(20)))
 	r.say("clock at %d", ms)
 	return nil
 }
@@ -29,7 +29,7 @@ func opClockBack(r *modelRun, rng *rand.Rand) error {
 	if err := r.lookAtClock(); err != nil {
 		return err
 	}
-	ms := r.clock.ms.Add(-int64(rng.IntN(100)))
+	ms := r.clock.Ms.Add(-int64(rng.IntN(100)))
 	r.say("clock at %d", ms)
 	return nil
 }

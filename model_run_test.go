@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -17,7 +18,7 @@ import (
 type modelRun struct {
 	opts  stoat.Options
 	fs    *vfs.Mem
-	clock *testClock
+	clock *testkit.Clock
 	still bool // the clock never moves
 	db    *stoat.DB
 	keys  keySpace
@@ -71,8 +72,6 @@ type modelShape struct {
 	compress   stoat.Compression
 }
 
-var compressions = []stoat.Compression{stoat.CompressionNone, stoat.CompressionFast, stoat.CompressionSmall}
-
 func randomShape(seed uint64) modelShape {
 	rng := rand.New(rand.NewPCG(seed, 0x5a4e))
 	return modelShape{
@@ -82,17 +81,17 @@ func randomShape(seed uint64) modelShape {
 		still:      rng.IntN(2) == 0,
 		versions:   1 + rng.IntN(3),
 		large:      []int{30, 300, 3000}[rng.IntN(3)],
-		compress:   compressions[rng.IntN(len(compressions))],
+		compress:   testkit.Compressions[rng.IntN(len(testkit.Compressions))],
 	}
 }
 
 func newModelRun(s modelShape) *modelRun {
-	r := &modelRun{fs: vfs.NewMem(), clock: newTestClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
-	r.work.tally = new(workTally)
+	r := &modelRun{fs: vfs.NewMem(), clock: testkit.NewClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
+	r.work.tally = new(testkit.WorkTally)
 	r.m.Versions = max(s.versions, 1)
 	r.opts = stoat.Options{
 		FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability, NumVersions: s.versions,
-		Compression: s.compress, Events: r.work.tally.note,
+		Compression: s.compress, Events: r.work.tally.Note,
 	}
 	return r
 }
@@ -105,7 +104,7 @@ func (r *modelRun) say(format string, args ...any) {
 
 // open opens the database and demands commit want of it, no more, no less.
 func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
-	db, err := stoat.Open(dbDir, &r.opts)
+	db, err := stoat.Open(testkit.Dir, &r.opts)
 	if err != nil {
 		return 0, fmt.Errorf("open: %w", err)
 	}
@@ -159,7 +158,7 @@ func (r *modelRun) abandon(disk *vfs.Mem) error {
 	r.fs, r.opts.FS = disk, disk
 	// Time at which no reader saw anything expire is not kept through a crash,
 	// so the clock must not be behind it.
-	r.clock.ms.Store(max(r.clock.ms.Load(), r.clock.high.Load()))
+	r.clock.Ms.Store(max(r.clock.Ms.Load(), r.clock.High.Load()))
 	return err
 }
 
@@ -224,7 +223,7 @@ func (r *modelRun) adopt(tx *stoat.Txn, write bool) (*pair, error) {
 // then on: work in the background asks for it too, so that it cannot be seen
 // when a transaction first does.
 func (r *modelRun) fixTime(p *pair) error {
-	p.model.NowMs = r.clock.seen()
+	p.model.NowMs = r.clock.Seen()
 	if r.still {
 		return nil
 	}
@@ -240,8 +239,8 @@ func (r *modelRun) keepTime() error {
 	if r.still {
 		return nil
 	}
-	w := model.Write{Key: timeKey, Version: model.Version{Value: "t", ExpiresAt: 4 * clockStart}}
-	err := r.db.Update(func(tx *stoat.Txn) error { return put(tx, w) }, stoat.WithDurability(stoat.Synced))
+	w := model.Write{Key: timeKey, Version: model.Version{Value: "t", ExpiresAt: 4 * testkit.ClockStart}}
+	err := r.db.Update(func(tx *stoat.Txn) error { return testkit.Put(tx, w) }, stoat.WithDurability(stoat.Synced))
 	r.known = r.m.Commit([]model.Write{w})
 	r.durable = r.known
 	return err
@@ -311,7 +310,7 @@ func (r *modelRun) verify() error {
 	if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
 		return fmt.Errorf("snapshot at %d, want %d to %d", v, r.known, r.m.Last())
 	}
-	return compare(tx, r.m, r.clock.seen())
+	return testkit.Compare(tx, r.m, r.clock.Seen())
 }
 
 // A keySpace makes keys of numbers.

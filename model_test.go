@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 const (
@@ -38,29 +39,29 @@ func TestModel(t *testing.T) {
 	calls := int64(dose.Size(t, dose.Ops, 10_000, 200_000))
 	dose.Reproduce(t, "model")
 	var next, done atomic.Int64
-	var tally workTally
-	var failed first
+	var tally testkit.WorkTally
+	var failed testkit.FirstError
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for failed.get() == nil && done.Load() < calls {
+			for failed.Get() == nil && done.Load() < calls {
 				w, err := modelLife(seed + uint64(next.Add(1)-1))
 				done.Add(w.calls)
-				tally.add(w.tally)
-				failed.set(err)
+				tally.Add(w.tally)
+				failed.Set(err)
 			}
 		})
 	}
 	workers.Wait()
-	if err := failed.get(); err != nil {
+	if err := failed.Get(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d calls in %d lives: %v", done.Load(), next.Load(), &tally)
-	wanted := []work{flushes, merges}
+	wanted := []testkit.Work{testkit.Flushes, testkit.Merges}
 	if calls >= modelCallsMin {
-		wanted = allWork
+		wanted = testkit.AllWork
 	}
-	if err := tally.lacks(wanted...); err != nil {
+	if err := tally.Lacks(wanted...); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,13 +1,12 @@
 package stoat_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // What makes the tree work: memtables that fill, flushes, compactions.
@@ -15,13 +14,13 @@ import (
 // modelWork counts what a run did: calls of the database, and what those came to.
 type modelWork struct {
 	calls int64
-	tally *workTally
+	tally *testkit.WorkTally
 }
 
 // opFill commits about as much as a small memtable holds, in transactions that
 // overwrite and delete, some of them under a snapshot that stays.
 func opFill(r *modelRun, rng *rand.Rand) error {
-	for filled := 0; filled < smallMemtable; {
+	for filled := 0; filled < testkit.SmallMemtable; {
 		p, err := r.begin(true)
 		if err != nil {
 			return err
@@ -33,7 +32,7 @@ func opFill(r *modelRun, rng *rand.Rand) error {
 			case 0:
 				v = model.Version{Deleted: true}
 			case 1:
-				v.ExpiresAt = r.clock.seen() + uint64(rng.IntN(30))
+				v.ExpiresAt = r.clock.Seen() + uint64(rng.IntN(30))
 			}
 			filled += len(v.Value) + 40
 			if err := r.write(p, r.keys.pick(rng), v); err != nil {
@@ -54,19 +53,5 @@ func opWaitForFlushes(r *modelRun, _ *rand.Rand) error {
 		return err
 	}
 	r.say("wait for the flushes")
-	return flushed(r.db)
-}
-
-// flushed waits until no memtable waits to be flushed. What Open has replayed
-// may wait for the first commit.
-func flushed(db *stoat.DB) error {
-	if db.Stats().Commits == 0 {
-		return nil
-	}
-	for deadline := time.Now().Add(time.Minute); db.Stats().Memtables > 1; time.Sleep(50 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			return errors.New("memtables are not flushed")
-		}
-	}
-	return nil
+	return testkit.WaitForFlushes(r.db)
 }

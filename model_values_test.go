@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -29,7 +30,7 @@ var valueKinds = []modelKind{
 	{"checkpoint", 1, opCheckpoint},
 }
 
-// streamedFrom is from what length on a value that is given as a reader gets a file
+// StreamedFrom is from what length on a value that is given as a reader gets a file
 // of its own.
 func (r *modelRun) streamedFrom() int { return int(min(1<<20, r.opts.MemtableSize/4)) }
 
@@ -37,7 +38,7 @@ func (r *modelRun) streamedFrom() int { return int(min(1<<20, r.opts.MemtableSiz
 // from which on it gets a file, or a short one. Very long ones are rare.
 func (r *modelRun) readerLength(rng *rand.Rand) int {
 	from := r.streamedFrom()
-	if rng.IntN(4) == 0 || from > smallMemtable && rng.IntN(10) > 0 {
+	if rng.IntN(4) == 0 || from > testkit.SmallMemtable && rng.IntN(10) > 0 {
 		return rng.IntN(2000)
 	}
 	switch rng.IntN(6) {
@@ -63,7 +64,7 @@ func (r *modelRun) setReader(p *pair, rng *rand.Rand, n int) error {
 	v.Value += strings.Repeat("r", max(0, n-len(v.Value)))
 	switch rng.IntN(6) {
 	case 0:
-		v.ExpiresAt = r.clock.seen() + uint64(rng.IntN(40))
+		v.ExpiresAt = r.clock.Seen() + uint64(rng.IntN(40))
 	case 1:
 		v.User = byte(rng.Uint32())
 	}
@@ -71,10 +72,10 @@ func (r *modelRun) setReader(p *pair, rng *rand.Rand, n int) error {
 	r.say("t%d.SetReader(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
 	r.work.calls++
 	if len(v.Value) >= r.streamedFrom() {
-		r.work.tally[streams].Add(1)
+		r.work.tally[testkit.Streams].Add(1)
 	}
 	p.model.Write(key, v)
-	return putAs(readerShapes[rng.IntN(len(readerShapes))], p.tx, model.Write{Key: key, Version: v})
+	return testkit.PutAs(testkit.ReaderShapes[rng.IntN(len(testkit.ReaderShapes))], p.tx, model.Write{Key: key, Version: v})
 }
 
 // errReader is what a reader fails with.
@@ -137,7 +138,7 @@ func opItemReader(r *modelRun, rng *rand.Rand) error {
 // opJoin commits values in files of their own, and mostly asks for a database of
 // fewer files.
 func opJoin(r *modelRun, rng *rand.Rand) error {
-	if r.opts.MemtableSize > smallMemtable {
+	if r.opts.MemtableSize > testkit.SmallMemtable {
 		return nil // they would be large
 	}
 	if err := r.setReaders(rng); err != nil || rng.IntN(4) == 0 {
@@ -236,8 +237,8 @@ func opCheckpoint(r *modelRun, _ *rand.Rand) error {
 		return err
 	}
 	opts := r.opts
-	opts.FS, opts.Events, opts.Clock = disk, nil, &testClock{}
-	opts.Clock.(*testClock).ms.Store(int64(r.clock.seen()))
+	opts.FS, opts.Events, opts.Clock = disk, nil, &testkit.Clock{}
+	opts.Clock.(*testkit.Clock).Ms.Store(int64(r.clock.Seen()))
 	db, err := stoat.Open(dir, &opts)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
@@ -246,7 +247,7 @@ func opCheckpoint(r *modelRun, _ *rand.Rand) error {
 		if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
 			return fmt.Errorf("checkpoint of commit %d, want %d to %d", v, r.known, r.m.Last())
 		}
-		return compare(tx, r.m, r.clock.seen())
+		return testkit.Compare(tx, r.m, r.clock.Seen())
 	})
 	if err == nil {
 		_, err = db.Check(context.Background(), stoat.CheckOptions{})

@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -67,7 +68,7 @@ var onlyBy = map[mutant.Name]string{
 func hunt(t *testing.T, name mutant.Name, seed uint64) (caught bool, how string) {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), mutantPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "-test.run=^TestMutantHunt$", "-test.v", fmt.Sprintf("-stoat.seed=%d", seed))
@@ -118,7 +119,7 @@ func TestMutantHunt(t *testing.T) {
 			if only != h.name && (only != "" || h.asked && name != "") {
 				continue
 			}
-			if err := guarded(func() error { return h.run(seed + uint64(round)) }); err != nil {
+			if err := testkit.CatchPanic(func() error { return h.run(seed + uint64(round)) }); err != nil {
 				t.Fatalf("%s, round %d: %v", h.name, round, err)
 			}
 		}
@@ -142,22 +143,22 @@ const resurrection = "resurrected keys"
 func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 	return []harness{
 		{name: "schedules", run: func(seed uint64) error {
-			return times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
+			return testkit.Times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
 		}},
 		{name: "model", run: func(seed uint64) error {
-			return times(2*scale, func(i int) error {
+			return testkit.Times(2*scale, func(i int) error {
 				life := seed + uint64(i)
 				_, _, err := runModel(randomShape(life), randomOps(life, modelLifeOps), nil)
 				return err
 			})
 		}},
 		{name: "isolation", run: func(seed uint64) error {
-			return times(scale, func(i int) error {
+			return testkit.Times(scale, func(i int) error {
 				return historiesOf(seed+uint64(10*i), historiesPerDisk, new(isolationTally))
 			})
 		}},
 		{name: "applications", run: func(seed uint64) error {
-			return times(len(isolation.Applications()), func(i int) error {
+			return testkit.Times(len(isolation.Applications()), func(i int) error {
 				_, err := playOnce(i, seed)
 				return err
 			})
@@ -171,8 +172,8 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 }
 
 func someCrashes(seed uint64, n int, check crashCheck) error {
-	return times(len(crashWorkloads), func(i int) error {
-		err := crashRound(crashWorkloads[i], seed, n, new(workTally), check)
+	return testkit.Times(len(crashWorkloads), func(i int) error {
+		err := crashRound(crashWorkloads[i], seed, n, new(testkit.WorkTally), check)
 		if err != nil {
 			err = fmt.Errorf("workload %q: %w", crashWorkloads[i].name, err)
 		}

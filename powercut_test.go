@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -135,7 +136,7 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) 
 	due := make(chan struct{})
 	var heard atomic.Int64
 	var once sync.Once
-	var strange first
+	var strange testkit.FirstError
 	if cutAfter == 0 {
 		close(due)
 	}
@@ -143,7 +144,7 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) 
 	go func() {
 		ended <- inTime(func() error {
 			return plan.live(filepath.Join(disk.dir, "db"), func(n news) {
-				strange.set(l.hear(n))
+				strange.Set(l.hear(n))
 				if heard.Add(1) == int64(cutAfter) {
 					once.Do(func() { close(due) })
 				}
@@ -164,7 +165,7 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) 
 		safe = l.durable.Load()
 		err = errors.Join(err, disk.cut(flags))
 	}
-	return safe, errors.Join(err, strange.get())
+	return safe, errors.Join(err, strange.Get())
 }
 
 // faultOfCut accepts the errors that a dead device may cause, and no other

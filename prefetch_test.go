@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -16,30 +17,30 @@ import (
 func valuesApart(t *testing.T, fs vfs.FS, keys int) *stoat.DB {
 	t.Helper()
 	opts := &stoat.Options{FS: fs, MemtableSize: 256 << 10, Durability: stoat.Buffered}
-	db, err := stoat.Open(dbDir, opts)
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
 	for i := range keys {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), apartValue(i)) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), apartValue(i)) }))
 	}
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	must(t, db.Close())
-	db, err = stoat.Open(dbDir, opts)
-	must(t, err)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	db, err = stoat.Open(testkit.Dir, opts)
+	testkit.Must(t, err)
 	return db
 }
 
 func apartValue(i int) []byte {
 	if i%3 == 0 {
-		return treeKey(i)
+		return testkit.Key(i)
 	}
-	return bytes.Repeat(treeKey(i), 100)
+	return bytes.Repeat(testkit.Key(i), 100)
 }
 
 // mustSeeAll iterates over all keys and compares what it sees of the values
 // at every look-th of them.
 func mustSeeAll(t *testing.T, db *stoat.DB, keys, look int, o stoat.IterOptions) {
 	t.Helper()
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(o)
 		defer it.Close()
 		n := 0
@@ -48,8 +49,8 @@ func mustSeeAll(t *testing.T, db *stoat.DB, keys, look int, o stoat.IterOptions)
 			if o.Reverse {
 				i = keys - 1 - n
 			}
-			if !bytes.Equal(it.Key(), treeKey(i)) {
-				t.Fatalf("key %q comes, want %q", it.Key(), treeKey(i))
+			if !bytes.Equal(it.Key(), testkit.Key(i)) {
+				t.Fatalf("key %q comes, want %q", it.Key(), testkit.Key(i))
 			}
 			if n%look == 0 && !bytes.Equal(it.Value(), apartValue(i)) {
 				t.Fatalf("the value of %q has %d bytes, which are not its own (%v)", it.Key(), len(it.Value()), it.Err())
@@ -72,7 +73,7 @@ func TestValuesStoredApartAreThoseOfTheirKeysHoweverTheyAreReached(t *testing.T)
 			mustSeeAll(t, db, keys, look, o) // the first time cold, then warm
 		}
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestPrefetchReadsTheNextValuesTogetherUnlessTheyAreInMemory(t *testing.T) {
@@ -98,7 +99,7 @@ func TestPrefetchReadsTheNextValuesTogetherUnlessTheyAreInMemory(t *testing.T) {
 	if n := asked.Swap(0); n > 0 {
 		t.Errorf("%d requests for values in memory", n)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
@@ -106,20 +107,20 @@ func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 	const keys = 700
 	disk := vfs.NewMem()
 	db := valuesApart(t, disk, keys)
-	names, err := disk.List(dbDir)
-	must(t, err)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".values") {
-			must(t, disk.Remove(disk.Join(dbDir, name)))
+			testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
 		}
 	}
 	for _, o := range []stoat.IterOptions{{KeysOnly: true}, {KeysOnly: true, Reverse: true}, {}} {
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			it := tx.Iterator(o)
 			defer it.Close()
 			n, missed := 0, 0
 			for it.Next() {
-				if i := n; o.Reverse && !bytes.Equal(it.Key(), treeKey(keys-1-i)) || !o.Reverse && !bytes.Equal(it.Key(), treeKey(i)) {
+				if i := n; o.Reverse && !bytes.Equal(it.Key(), testkit.Key(keys-1-i)) || !o.Reverse && !bytes.Equal(it.Key(), testkit.Key(i)) {
 					t.Fatalf("%+v: key %d is %q", o, i, it.Key())
 				}
 				if n++; !o.KeysOnly && it.Value() == nil {
@@ -133,14 +134,14 @@ func TestAWalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 			return nil
 		}))
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestAScanOfValuesStoredApartAllocatesNothingForAKey(t *testing.T) {
 	const keys = 700
 	db := valuesApart(t, vfs.NewMem(), keys)
 	mustSeeAll(t, db, keys, 1, stoat.IterOptions{})
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
 		size := 0
@@ -155,5 +156,5 @@ func TestAScanOfValuesStoredApartAllocatesNothingForAKey(t *testing.T) {
 		}
 		return it.Err()
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -43,17 +44,17 @@ func TestARangeDeletionConflictsWithWhoeverReadThere(t *testing.T) {
 			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
 				t.Parallel()
 				disk := vfs.NewMem()
-				db := openOn(t, disk, nil)
+				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
-				tx := begin(t, db, stoat.ReadWrite)
+				tx := testkit.Begin(t, db, stoat.ReadWrite)
 				c.read(tx)
-				must(t, tx.Set([]byte("x"), nil))
+				testkit.Must(t, tx.Set([]byte("x"), nil))
 				deleteRange(t, db, "b", "d")
 				moves[m].move(t, disk, db)
 				if err := tx.Commit(); !errors.Is(err, c.want) {
 					t.Errorf("commit: %v, want %v", err, c.want)
 				}
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		}
 	}
@@ -65,7 +66,7 @@ func TestARangeDeletionWithoutAnEndConflictsUpToTheLastKey(t *testing.T) {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
 			disk := vfs.NewMem()
-			db := openOn(t, disk, nil)
+			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c")
 			var readers []*stoat.Txn
 			for _, read := range []func(*stoat.Txn){
@@ -73,32 +74,32 @@ func TestARangeDeletionWithoutAnEndConflictsUpToTheLastKey(t *testing.T) {
 				func(tx *stoat.Txn) { tx.Iterator(stoat.IterOptions{Lower: lastKey}).Next() },
 				func(tx *stoat.Txn) { _, _ = tx.Get([]byte("a")) },
 			} {
-				tx := begin(t, db, stoat.ReadWrite)
+				tx := testkit.Begin(t, db, stoat.ReadWrite)
 				read(tx)
-				must(t, tx.Set([]byte("x"), nil))
+				testkit.Must(t, tx.Set([]byte("x"), nil))
 				readers = append(readers, tx)
 			}
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
 			moves[m].move(t, disk, db)
-			wantError(t, "who looked for the last key", readers[0].Commit(), stoat.ErrConflict)
-			wantError(t, "who looked from the last key on", readers[1].Commit(), stoat.ErrConflict)
-			must(t, readers[2].Commit())
-			must(t, db.Close())
+			testkit.WantError(t, "who looked for the last key", readers[0].Commit(), stoat.ErrConflict)
+			testkit.WantError(t, "who looked from the last key on", readers[1].Commit(), stoat.ErrConflict)
+			testkit.Must(t, readers[2].Commit())
+			testkit.Must(t, db.Close())
 		})
 	}
 }
 
 func TestDeleteRangeReadsNothing(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	setKeys(t, db, "a b c")
-	tx := begin(t, db, stoat.ReadWrite)
-	must(t, tx.DeleteRange(nil, nil))
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, tx.DeleteRange(nil, nil))
 	setKeys(t, db, "b d")
-	must(t, tx.Commit())
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, tx.Commit())
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		wantKeys(t, "whoever commits later", tx, "")
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }

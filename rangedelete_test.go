@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -24,13 +25,13 @@ func keysOf(t *testing.T, tx *stoat.Txn) string {
 			t.Errorf("the iterator shows %q, Get says %v", it.Key(), err)
 		}
 	}
-	must(t, it.Err())
+	testkit.Must(t, it.Err())
 	it.Close()
 	it = tx.Iterator(stoat.IterOptions{Reverse: true, KeysOnly: true})
 	for it.Next() {
 		backward = append([]string{string(it.Key())}, backward...)
 	}
-	must(t, it.Err())
+	testkit.Must(t, it.Err())
 	it.Close()
 	got := strings.Join(forward, " ")
 	if other := strings.Join(backward, " "); got != other {
@@ -48,7 +49,7 @@ func wantKeys(t *testing.T, what string, tx *stoat.Txn, want string) {
 
 func setKeys(t *testing.T, db *stoat.DB, keys string) {
 	t.Helper()
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for _, k := range strings.Fields(keys) {
 			if err := tx.Set([]byte(k), []byte("value of "+k)); err != nil {
 				return err
@@ -60,7 +61,7 @@ func setKeys(t *testing.T, db *stoat.DB, keys string) {
 
 func deleteRange(t *testing.T, db *stoat.DB, lo, hi string) {
 	t.Helper()
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) }))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) }))
 }
 
 // Each of these moves what was written elsewhere; reads must not be able to
@@ -71,27 +72,27 @@ var moves = []struct {
 }{
 	{"memtable", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) { return disk, db }},
 	{"reopened", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		must(t, db.Close())
-		return disk, openOn(t, disk, nil)
+		testkit.Must(t, db.Close())
+		return disk, testkit.OpenOn(t, disk, nil)
 	}},
 	{"power cut", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
 		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
-		must(t, db.Close())
-		return crashed, openOn(t, crashed, nil)
+		testkit.Must(t, db.Close())
+		return crashed, testkit.OpenOn(t, crashed, nil)
 	}},
 	{"flushed", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		must(t, db.Checkpoint(t.Context(), fmt.Sprintf("/copies/%d", rand.Uint64())))
+		testkit.Must(t, db.Checkpoint(t.Context(), fmt.Sprintf("/copies/%d", rand.Uint64())))
 		return disk, db
 	}},
 	{"compacted", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		return disk, db
 	}},
 	{"checkpoint", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		must(t, db.Checkpoint(t.Context(), copyDir))
-		must(t, db.Close())
-		copied, err := stoat.Open(copyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
-		must(t, err)
+		testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+		testkit.Must(t, db.Close())
+		copied, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+		testkit.Must(t, err)
 		return disk, copied
 	}},
 }
@@ -103,22 +104,22 @@ func TestARangeDeletionHidesOlderKeysWhereverTheyAre(t *testing.T) {
 			t.Run(before.name+" then "+after.name, func(t *testing.T) {
 				t.Parallel()
 				disk := vfs.NewMem()
-				db := openOn(t, disk, nil)
+				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e f")
 				disk, db = before.move(t, disk, db)
 				deleteRange(t, db, "b", "e")
 				setKeys(t, db, "c")
 				_, db = after.move(t, disk, db)
-				must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 					wantKeys(t, "afterwards", tx, "a c e f")
 					for _, key := range []string{"b", "d", "bb"} {
 						_, err := tx.Get([]byte(key))
-						wantError(t, "get "+key, err, stoat.ErrNotFound)
+						testkit.WantError(t, "get "+key, err, stoat.ErrNotFound)
 					}
 					return nil
 				}))
-				mustBeSound(t, db)
-				must(t, db.Close())
+				testkit.MustBeSound(t, db)
+				testkit.Must(t, db.Close())
 			})
 		}
 	}
@@ -130,28 +131,28 @@ func TestASnapshotBeforeARangeDeletionSeesTheKeys(t *testing.T) {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
 			disk := vfs.NewMem()
-			db := openOn(t, disk, nil)
+			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c d")
-			first := begin(t, db, stoat.ReadOnly)
+			first := testkit.Begin(t, db, stoat.ReadOnly)
 			deleteRange(t, db, "b", "d")
-			second := begin(t, db, stoat.ReadOnly)
+			second := testkit.Begin(t, db, stoat.ReadOnly)
 			setKeys(t, db, "b")
-			third := begin(t, db, stoat.ReadOnly)
+			third := testkit.Begin(t, db, stoat.ReadOnly)
 			deleteRange(t, db, "a", "c")
 			moves[m].move(t, disk, db)
 			wantKeys(t, "before", first, "a b c d")
 			wantKeys(t, "after the first", second, "a d")
 			wantKeys(t, "after b came back", third, "a b d")
-			must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 				wantKeys(t, "now", tx, "d")
 				return nil
 			}))
 			for _, tx := range []*stoat.Txn{first, second, third} {
 				tx.Discard()
 			}
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			mustBeSound(t, db)
-			must(t, db.Close())
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.MustBeSound(t, db)
+			testkit.Must(t, db.Close())
 		})
 	}
 }
@@ -163,22 +164,22 @@ func TestWithinATransactionWhatIsSetAfterARangeDeletionLives(t *testing.T) {
 			t.Run(fmt.Sprintf("%d/%s", size, m.name), func(t *testing.T) {
 				t.Parallel()
 				disk := vfs.NewMem()
-				db := openOn(t, disk, nil)
+				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
-				must(t, db.Update(func(tx *stoat.Txn) error {
-					must(t, tx.Set([]byte("bb"), make([]byte, size)))
-					must(t, tx.Set([]byte("c"), []byte("dies")))
-					must(t, tx.DeleteRange([]byte("b"), []byte("d")))
+				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, tx.Set([]byte("bb"), make([]byte, size)))
+					testkit.Must(t, tx.Set([]byte("c"), []byte("dies")))
+					testkit.Must(t, tx.DeleteRange([]byte("b"), []byte("d")))
 					wantKeys(t, "after the deletion", tx, "a d e")
-					must(t, tx.Set([]byte("c"), make([]byte, size)))
+					testkit.Must(t, tx.Set([]byte("c"), make([]byte, size)))
 					wantKeys(t, "after c came back", tx, "a c d e")
-					must(t, tx.DeleteRange([]byte("e"), nil))
-					must(t, tx.Set([]byte("f"), nil))
+					testkit.Must(t, tx.DeleteRange([]byte("e"), nil))
+					testkit.Must(t, tx.Set([]byte("f"), nil))
 					wantKeys(t, "at the end", tx, "a c d f")
 					return nil
 				}))
 				_, db = m.move(t, disk, db)
-				must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 					wantKeys(t, "committed", tx, "a c d f")
 					v, err := tx.Get([]byte("c"))
 					if err != nil || len(v) != size {
@@ -186,7 +187,7 @@ func TestWithinATransactionWhatIsSetAfterARangeDeletionLives(t *testing.T) {
 					}
 					return nil
 				}))
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		}
 	}
@@ -194,26 +195,26 @@ func TestWithinATransactionWhatIsSetAfterARangeDeletionLives(t *testing.T) {
 
 func TestAnIteratorSeesItsTransactionsRangeDeletionsOncePositionedAnew(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	setKeys(t, db, "a b c d e")
-	tx := begin(t, db, stoat.ReadWrite)
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
 	it := tx.Iterator(stoat.IterOptions{})
 	if !it.First() || string(it.Key()) != "a" {
 		t.Fatalf("at %q", it.Key())
 	}
-	must(t, tx.DeleteRange([]byte("b"), []byte("d")))
+	testkit.Must(t, tx.DeleteRange([]byte("b"), []byte("d")))
 	if !it.Next() || string(it.Key()) != "b" {
 		t.Errorf("an iterator under way goes on to %q, want b", it.Key())
 	}
 	if !it.Seek([]byte("b")) || string(it.Key()) != "d" {
 		t.Errorf("positioned anew it is at %q, want d", it.Key())
 	}
-	must(t, tx.DeleteRange([]byte("d"), []byte("e")))
+	testkit.Must(t, tx.DeleteRange([]byte("d"), []byte("e")))
 	if !it.Seek([]byte("b")) || string(it.Key()) != "e" {
 		t.Errorf("after another deletion it is at %q, want e", it.Key())
 	}
 	tx.Discard()
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestTheBoundsOfARangeDeletion(t *testing.T) {
@@ -235,21 +236,21 @@ func TestTheBoundsOfARangeDeletion(t *testing.T) {
 		{[]byte("c"), []byte(last), append(append([]string{}, all[:3]...), last)},
 		{[]byte(last), nil, all[:5]},
 	} {
-		db := openMem(t)
+		db := testkit.OpenMem(t)
 		for _, key := range all {
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), nil) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), nil) }))
 		}
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(c.lo, c.hi) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(c.lo, c.hi) }))
 		for range 2 {
-			must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 				if got, want := keysOf(t, tx), strings.Join(c.want, " "); got != want {
 					t.Errorf("[%.10q, %.10q) leaves %.40q, want %.40q", c.lo, c.hi, got, want)
 				}
 				return nil
 			}))
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	}
 }
 
@@ -262,14 +263,14 @@ func TestARangeDeletionWithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	const commits = 1000
 	cost := func(hi []byte) (logged, committed int64) { // of each
-		db := openOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, vfs.NewMem(), nil)
 		setKeys(t, db, "a") // the log is there
 		before := db.Stats()
 		for i := range commits {
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(treeKey(i), hi) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(i), hi) }))
 		}
 		after := db.Stats()
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 		return (after.Log.BytesWritten - before.Log.BytesWritten) / commits, (after.CommittedBytes - before.CommittedBytes) / commits
 	}
 	logged, committed := cost(nil)
@@ -291,24 +292,24 @@ func TestARangeDeletionWithoutAnEndTakesFewBytesOfTablesAndTheManifest(t *testin
 			edits.Add(op.Len)
 		}
 	})
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
 	setKeys(t, db, "a b c")
-	tx := begin(t, db, stoat.ReadOnly)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
 	edits.Store(0)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if s := db.Stats(); s.Tables != 1 || s.TableBytes > 16<<10 || edits.Load() > 16<<10 {
 		t.Errorf("%d tables of %d bytes, %d bytes of edits", s.Tables, s.TableBytes, edits.Load())
 	}
 	wantKeys(t, "before the deletion", tx, "a b c")
 	tx.Discard()
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		wantKeys(t, "after it", tx, "a")
 		return nil
 	}))
-	mustBeSound(t, db)
-	must(t, db.Close())
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
 }
 
 func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
@@ -317,19 +318,19 @@ func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			disk := vfs.NewMem()
-			db := openOn(t, disk, nil)
+			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c "+string(lastKey))
-			must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
 			setKeys(t, db, "c")
 			_, db = m.move(t, disk, db)
-			must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 				wantKeys(t, "afterwards", tx, "a c")
 				_, err := tx.Get(lastKey)
-				wantError(t, "the last key", err, stoat.ErrNotFound)
+				testkit.WantError(t, "the last key", err, stoat.ErrNotFound)
 				return nil
 			}))
-			mustBeSound(t, db)
-			must(t, db.Close())
+			testkit.MustBeSound(t, db)
+			testkit.Must(t, db.Close())
 		})
 	}
 }
@@ -337,17 +338,17 @@ func TestARangeDeletionWithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 func TestMergesCutARangeDeletionWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
-	setAll(t, db, 0, 5000, 100, 1)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	tx := begin(t, db, stoat.ReadOnly)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(treeKey(1000), nil) }))
-	setAll(t, db, 3000, 6000, 100, 2)
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	testkit.SetKeys(t, db, 0, 5000, 100, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(1000), nil) }))
+	testkit.SetKeys(t, db, 3000, 6000, 100, 2)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if n := db.Stats().Tables; n < 3 {
 		t.Errorf("%d tables, want some", n)
 	}
-	mustBeSound(t, db)
+	testkit.MustBeSound(t, db)
 	count := 0
 	for range tx.All() {
 		count++
@@ -360,37 +361,37 @@ func TestMergesCutARangeDeletionWithoutAnEnd(t *testing.T) {
 		if n := len(itemsOf(t, db)); n != 4000 {
 			t.Errorf("%d keys, want 4000", n)
 		}
-		must(t, db.Close())
-		db = openOn(t, disk, nil)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Close())
+		db = testkit.OpenOn(t, disk, nil)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	}
-	mustBeSound(t, db)
-	must(t, db.Close())
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
 }
 
 func TestDeleteRangeRefuses(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	tx := begin(t, db, stoat.ReadWrite)
+	db := testkit.OpenMem(t)
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
 	long := make([]byte, stoat.MaxKeySize+1)
-	wantError(t, "long lo", tx.DeleteRange(long, nil), stoat.ErrKeyTooLarge)
-	wantError(t, "long hi", tx.DeleteRange(nil, long), stoat.ErrKeyTooLarge)
+	testkit.WantError(t, "long lo", tx.DeleteRange(long, nil), stoat.ErrKeyTooLarge)
+	testkit.WantError(t, "long hi", tx.DeleteRange(nil, long), stoat.ErrKeyTooLarge)
 	tx.Discard()
-	wantError(t, "ended", tx.DeleteRange(nil, nil), stoat.ErrTxnDone)
-	must(t, db.View(func(tx *stoat.Txn) error {
-		wantError(t, "read-only", tx.DeleteRange(nil, nil), stoat.ErrReadOnly)
+	testkit.WantError(t, "ended", tx.DeleteRange(nil, nil), stoat.ErrTxnDone)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.WantError(t, "read-only", tx.DeleteRange(nil, nil), stoat.ErrReadOnly)
 		return nil
 	}))
-	must(t, db.Close())
-	wantError(t, "closed", db.DropAll(t.Context()), stoat.ErrClosed)
+	testkit.Must(t, db.Close())
+	testkit.WantError(t, "closed", db.DropAll(t.Context()), stoat.ErrClosed)
 }
 
 func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	setKeys(t, db, "a b")
 	deleteRange(t, db, "a", "b")
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
 		defer it.Close()
 		var got []string
@@ -402,16 +403,16 @@ func TestAllVersionsShowsWhatARangeDeletionHides(t *testing.T) {
 		}
 		return it.Err()
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // The greatest key is like any other, also where everything is deleted.
 func TestAllVersionsShowTheDeletionOfTheLastKey(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(lastKey) }))
-	must(t, db.View(func(tx *stoat.Txn) error {
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(lastKey) }))
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
 		defer it.Close()
 		if !it.Next() || !it.Item().Deleted() || it.Item().Version() != 2 || len(it.Key()) != len(lastKey) {
@@ -423,21 +424,21 @@ func TestAllVersionsShowTheDeletionOfTheLastKey(t *testing.T) {
 
 func TestAllVersionsShowNoKeyThatNobodyHasWritten(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	setKeys(t, db, "a")
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
-	must(t, db.Update(func(tx *stoat.Txn) error {
-		must(t, tx.DeleteRange(nil, nil))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, tx.DeleteRange(nil, nil))
 		for _, o := range []stoat.IterOptions{{AllVersions: true}, {AllVersions: true, Reverse: true}} {
-			got, err := collect(tx, o)
+			got, err := testkit.ScanAll(tx, o)
 			if err != nil || len(got) != 1 {
 				t.Errorf("%d versions are shown of one that was written, error %v", len(got), err)
 			}
 		}
 		return nil
 	}))
-	must(t, db.View(func(tx *stoat.Txn) error {
-		got, err := collect(tx, stoat.IterOptions{AllVersions: true, Since: 1})
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		got, err := testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true, Since: 1})
 		if err != nil || len(got) != 0 {
 			t.Errorf("%d versions are shown since the only one, error %v", len(got), err)
 		}
@@ -448,14 +449,14 @@ func TestAllVersionsShowNoKeyThatNobodyHasWritten(t *testing.T) {
 func TestManyNestedRangeDeletionsOverManyTables(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	const keys = 3000
 	rng := rand.New(rand.NewPCG(3, 4))
 	want := make(map[string]string)
 	for round := range 120 {
-		must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 			for range 30 {
-				k, v := treeKey(rng.IntN(keys)), fmt.Sprintf("%d-%0200d", round, rng.Uint32())
+				k, v := testkit.Key(rng.IntN(keys)), fmt.Sprintf("%d-%0200d", round, rng.Uint32())
 				if err := tx.Set(k, []byte(v)); err != nil {
 					return err
 				}
@@ -464,21 +465,21 @@ func TestManyNestedRangeDeletionsOverManyTables(t *testing.T) {
 			lo := rng.IntN(keys)
 			hi := lo + rng.IntN(keys/20)
 			for i := lo; i < hi; i++ {
-				delete(want, string(treeKey(i)))
+				delete(want, string(testkit.Key(i)))
 			}
-			return tx.DeleteRange(treeKey(lo), treeKey(hi))
+			return tx.DeleteRange(testkit.Key(lo), testkit.Key(hi))
 		}, stoat.WithDurability(stoat.Buffered)))
 		if round%40 == 39 {
 			sameItems(t, db, want)
 		}
 	}
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	sameItems(t, db, want)
-	mustBeSound(t, db)
-	must(t, db.Close())
-	db = openOn(t, disk, nil)
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, nil)
 	sameItems(t, db, want)
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func sameItems(t *testing.T, db *stoat.DB, want map[string]string) {
@@ -492,11 +493,11 @@ func sameItems(t *testing.T, db *stoat.DB, want map[string]string) {
 	if len(got) != len(want) {
 		t.Errorf("there are %d keys, want %d", len(got), len(want))
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		for i := range 3000 {
-			v, err := tx.Get(treeKey(i))
-			if w, ok := want[string(treeKey(i))]; ok != (err == nil) || string(v) != w {
-				t.Fatalf("get %s: %.20q, %v, want %.20q", treeKey(i), v, err, w)
+			v, err := tx.Get(testkit.Key(i))
+			if w, ok := want[string(testkit.Key(i))]; ok != (err == nil) || string(v) != w {
+				t.Fatalf("get %s: %.20q, %v, want %.20q", testkit.Key(i), v, err, w)
 			}
 		}
 		return nil

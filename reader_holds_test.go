@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // A transaction that does nothing keeps what it could see, and not what was
@@ -16,14 +17,14 @@ func TestAnOpenTransactionDoesNotKeepWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const memtable = 256 << 10
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
-		must(t, err)
-		overwrite := func() { setAll(t, db, 0, 40_000, 100, 1) }
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
+		testkit.Must(t, err)
+		overwrite := func() { testkit.SetKeys(t, db, 0, 40_000, 100, 1) }
 		overwrite()
 		time.Sleep(time.Minute)
 		s := db.Stats()
 		live, offHeap := s.DiskBytes(), s.Memory.OffHeap
-		tx := begin(t, db, stoat.ReadOnly)
+		tx := testkit.Begin(t, db, stoat.ReadOnly)
 		for range 5 {
 			overwrite()
 		}
@@ -51,7 +52,7 @@ func TestAnOpenTransactionDoesNotKeepWhatItCannotSee(t *testing.T) {
 			t.Errorf("%d bytes of memtables, %d files of garbage and %d bytes on the disk when the transaction has ended, of %d before",
 				s.Memory.FlushedMemtables, s.GarbageFiles, s.DiskBytes(), live)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -64,21 +65,21 @@ func TestWhatATransactionKeepsDoesNotGrowWithWhatOthersWrite(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const memtable = 256 << 10
-				db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
-				must(t, err)
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
+				testkit.Must(t, err)
 				keys := 4 << 20 / size
-				setAll(t, db, 0, keys, size, 1)
+				testkit.SetKeys(t, db, 0, keys, size, 1)
 				time.Sleep(time.Minute)
 				s := db.Stats()
 				live := s.DiskBytes()
-				tx := begin(t, db, stoat.ReadOnly)
+				tx := testkit.Begin(t, db, stoat.ReadOnly)
 				rng := rand.New(rand.NewPCG(1, 2))
 				value := make([]byte, size)
 				for round := range 4 {
 					for range keys / 50 {
-						must(t, db.Update(func(tx *stoat.Txn) error {
+						testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 							for range 50 {
-								if err := tx.Set(treeKey(rng.IntN(keys)), value); err != nil {
+								if err := tx.Set(testkit.Key(rng.IntN(keys)), value); err != nil {
 									return err
 								}
 							}
@@ -92,7 +93,7 @@ func TestWhatATransactionKeepsDoesNotGrowWithWhatOthersWrite(t *testing.T) {
 					}
 				}
 				tx.Discard()
-				must(t, db.Close())
+				testkit.Must(t, db.Close())
 			})
 		})
 	}

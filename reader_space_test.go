@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // Nobody but the end of the transaction tells that there is something to do.
 func TestWhatOnlyATransactionStillSawIsGivenBackWhenItEndsInAnIdleDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
-		must(t, err)
-		setAll(t, db, 0, 3000, 100, 1)
-		setAll(t, db, 3000, 4000, 2000, 1)
-		tx := begin(t, db, stoat.ReadOnly)
-		must(t, db.DropAll(t.Context()))
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		testkit.Must(t, err)
+		testkit.SetKeys(t, db, 0, 3000, 100, 1)
+		testkit.SetKeys(t, db, 3000, 4000, 2000, 1)
+		tx := testkit.Begin(t, db, stoat.ReadOnly)
+		testkit.Must(t, db.DropAll(t.Context()))
 		time.Sleep(65 * time.Second)
 		if s := db.Stats(); s.TableBytes == 0 || s.ValueBytes == 0 {
 			t.Errorf("%d bytes of tables and %d of values although a transaction sees them", s.TableBytes, s.ValueBytes)
@@ -27,7 +28,7 @@ func TestWhatOnlyATransactionStillSawIsGivenBackWhenItEndsInAnIdleDatabase(t *te
 		if s := db.Stats(); s.Tables != 0 || s.Values != 0 || s.GarbageFiles != 0 {
 			t.Errorf("%d tables, %d value files, %d files of garbage", s.Tables, s.Values, s.GarbageFiles)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -36,17 +37,17 @@ func TestWhatOnlyATransactionStillSawIsGivenBackWhenItEndsInAnIdleDatabase(t *te
 func TestVersionsThatOnlyASnapshotNeededGoInAnIdleDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		testkit.Must(t, err)
 		size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
 		overwrite := func(fill byte) {
-			setAll(t, db, 0, 3000, 100, fill)
-			setAll(t, db, 3000, 4000, 2000, fill)
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.SetKeys(t, db, 0, 3000, 100, fill)
+			testkit.SetKeys(t, db, 3000, 4000, 2000, fill)
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		}
 		overwrite(1)
 		before := size()
-		tx := begin(t, db, stoat.ReadOnly)
+		tx := testkit.Begin(t, db, stoat.ReadOnly)
 		overwrite(2)
 		time.Sleep(65 * time.Second)
 		if after := size(); after < before*19/10 {
@@ -68,7 +69,7 @@ func TestVersionsThatOnlyASnapshotNeededGoInAnIdleDatabase(t *testing.T) {
 		if more := db.Stats().Compactions - compactions; more != 0 {
 			t.Errorf("%d more merges in an hour", more)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }
 
@@ -77,12 +78,12 @@ func TestVersionsThatOnlyASnapshotNeededGoInAnIdleDatabase(t *testing.T) {
 func TestDeletionsGrowOldInAnIdleDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
-		must(t, err)
-		setAll(t, db, 0, 30_000, 100, 1)
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(treeKey(1234)) }))
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("~")})) // only flushes
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		testkit.Must(t, err)
+		testkit.SetKeys(t, db, 0, 30_000, 100, 1)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(testkit.Key(1234)) }))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("~")})) // only flushes
 		time.Sleep(23 * time.Hour)
 		if n := db.Stats().Levels[0].Tables; n != 1 {
 			t.Errorf("%d tables in level 0 before the deletion is old, want the one with it", n)
@@ -91,6 +92,6 @@ func TestDeletionsGrowOldInAnIdleDatabase(t *testing.T) {
 		if n := db.Stats().Levels[0].Tables; n != 0 {
 			t.Errorf("%d tables in level 0 when the deletion is old", n)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }

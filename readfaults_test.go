@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 // readEverything opens a database and reads all of it, in every way. What it is
 // told without an error must be what was written.
 func readEverything(fs vfs.FS, want map[string]string) (err error) {
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs, ReadOnly: true})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -85,16 +86,16 @@ func TestAReadThatFailsIsNeverAnAnswer(t *testing.T) {
 		t.Run(fmt.Sprint("compression ", how), func(t *testing.T) {
 			t.Parallel()
 			disk := vfs.NewMem()
-			db := openOn(t, disk, func(o *stoat.Options) { o.Compression = how })
-			setAll(t, db, 0, 60, 100, 1)
-			setAll(t, db, 60, 90, 3000, 2)
-			setAll(t, db, 90, 92, 100_000, 3)
-			must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			setAll(t, db, 20, 40, 200, 4)
-			must(t, db.Sync())
+			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Compression = how })
+			testkit.SetKeys(t, db, 0, 60, 100, 1)
+			testkit.SetKeys(t, db, 60, 90, 3000, 2)
+			testkit.SetKeys(t, db, 90, 92, 100_000, 3)
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.SetKeys(t, db, 20, 40, 200, 4)
+			testkit.Must(t, db.Sync())
 			want := itemsOf(t, db)
 			killed := disk.Clone()
-			must(t, db.Close())
+			testkit.Must(t, db.Close())
 			for name, rule := range map[string]vfs.Rule{
 				"EIO":                           {Err: vfs.ErrIO},
 				"EIO after some bytes":          {Err: vfs.ErrIO, Partial: 24},

@@ -12,31 +12,18 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
-
-// contentOf returns every file of the database and its bytes.
-func contentOf(t *testing.T, fs vfs.FS, dir string) map[string]string {
-	t.Helper()
-	names, err := fs.List(dir)
-	must(t, err)
-	files := make(map[string]string)
-	for _, name := range names {
-		b, err := readFile(fs, fs.Join(dir, name))
-		must(t, err)
-		files[name] = string(b)
-	}
-	return files
-}
 
 // readAll opens the database read-only, reads all of it in every way and
 // checks it, and returns what it holds.
 func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 	t.Helper()
 	db, err := stoat.Open(dir, &stoat.Options{FS: fs, ReadOnly: true})
-	must(t, err)
+	testkit.Must(t, err)
 	items := make(map[string]string)
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		for k, v := range tx.All() {
 			items[string(k)] = string(v)
 			if got, err := tx.Get(k); err != nil || !bytes.Equal(got, v) {
@@ -45,11 +32,11 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 		}
 		return tx.Err()
 	}))
-	mustBeSound(t, db)
+	testkit.MustBeSound(t, db)
 	if err := db.Sync(); err != nil { // as it is when nobody closed the database
-		wantError(t, "Sync", err, stoat.ErrReadOnly)
+		testkit.WantError(t, "Sync", err, stoat.ErrReadOnly)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	return items
 }
 
@@ -57,15 +44,15 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 // every byte as it is, and calls nothing that could change one.
 func mustChangeNothing(t *testing.T, what string, disk *vfs.Mem) map[string]string {
 	t.Helper()
-	before := contentOf(t, disk, dbDir)
+	before := testkit.FilesOf(t, disk, testkit.Dir)
 	disk.SetHook(func(op vfs.Op) {
 		if op.Kind.Mutates() && op.Kind != vfs.OpLock {
 			t.Errorf("%s: reading does %v", what, op)
 		}
 	})
-	items := readAll(t, disk, dbDir)
+	items := readAll(t, disk, testkit.Dir)
 	disk.SetHook(nil)
-	if after := contentOf(t, disk, dbDir); !maps.Equal(before, after) {
+	if after := testkit.FilesOf(t, disk, testkit.Dir); !maps.Equal(before, after) {
 		t.Errorf("%s: the directory has changed", what)
 	}
 	return items
@@ -73,7 +60,7 @@ func mustChangeNothing(t *testing.T, what string, disk *vfs.Mem) map[string]stri
 
 func TestReadOnlyDatabaseChangesNotAByteOfTheDirectory(t *testing.T) {
 	t.Parallel()
-	clean := newCheckedDisk(t)
+	clean := testkit.NewSampleDisk(t)
 	want := mustChangeNothing(t, "a clean database", clean)
 	if len(want) != 1410 {
 		t.Errorf("%d keys", len(want))
@@ -86,20 +73,20 @@ func TestReadOnlyDatabaseChangesNotAByteOfTheDirectory(t *testing.T) {
 	}
 
 	unlocked := clean.Clone()
-	must(t, unlocked.Remove(unlocked.Join(dbDir, "LOCK")))
+	testkit.Must(t, unlocked.Remove(unlocked.Join(testkit.Dir, "LOCK")))
 	if got := mustChangeNothing(t, "no LOCK", unlocked); !maps.Equal(got, want) {
 		t.Errorf("without a LOCK there are %d keys, want %d", len(got), len(want))
 	}
 
-	db := openOn(t, clean, nil)
-	setAll(t, db, 2000, 2300, 600, 7)
-	must(t, db.Sync())
+	db := testkit.OpenOn(t, clean, nil)
+	testkit.SetKeys(t, db, 2000, 2300, 600, 7)
+	testkit.Must(t, db.Sync())
 	killed := clean.Clone()
 	cut := []*vfs.Mem{}
 	for i, kind := range vfs.CrashKinds() {
 		cut = append(cut, clean.Crash(kind, rand.New(rand.NewPCG(1, uint64(i)))))
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	for i, disk := range append(cut, killed) {
 		got := mustChangeNothing(t, fmt.Sprintf("crash %d", i), disk)
 		for k, v := range want {
@@ -115,14 +102,14 @@ func TestReadOnlyDatabaseChangesNotAByteOfTheDirectory(t *testing.T) {
 
 func TestReadOnlyDatabaseOpensOnAReadOnlyMedium(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
+	disk := testkit.NewSampleDisk(t)
 	medium := vfs.NewFaults(disk)
 	for kind := vfs.OpCreate; kind <= vfs.OpClose; kind++ {
 		if kind.Mutates() || kind == vfs.OpOpenReadWrite {
 			medium.Add(vfs.Rule{Op: kind, Forever: true, Err: vfs.ErrReadOnly})
 		}
 	}
-	if got := readAll(t, medium, dbDir); len(got) != 1410 {
+	if got := readAll(t, medium, testkit.Dir); len(got) != 1410 {
 		t.Errorf("%d keys", len(got))
 	}
 }
@@ -131,33 +118,33 @@ func TestReadOnlyDatabaseKeepsFilesOfTheSystemUntouched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db, err := stoat.Open(dir, &stoat.Options{MemtableSize: 64 << 10})
-	must(t, err)
-	setAll(t, db, 0, 1000, 300, 1)
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, 1000, 300, 1)
+	testkit.Must(t, db.Close())
 	stat := func() (all string) {
 		entries, err := os.ReadDir(dir)
-		must(t, err)
+		testkit.Must(t, err)
 		info, err := os.Stat(dir)
-		must(t, err)
+		testkit.Must(t, err)
 		all = info.ModTime().String()
 		for _, e := range entries {
 			info, err := e.Info()
-			must(t, err)
+			testkit.Must(t, err)
 			all += fmt.Sprintln(e.Name(), info.Size(), info.Mode(), info.ModTime())
 		}
 		return all
 	}
-	before, content := stat(), contentOf(t, vfs.OS(), dir)
+	before, content := stat(), testkit.FilesOf(t, vfs.OS(), dir)
 	if got := readAll(t, vfs.OS(), dir); len(got) != 1000 {
 		t.Errorf("%d keys", len(got))
 	}
 	if after := stat(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	if !maps.Equal(content, contentOf(t, vfs.OS(), dir)) {
+	if !maps.Equal(content, testkit.FilesOf(t, vfs.OS(), dir)) {
 		t.Error("the contents have changed")
 	}
-	must(t, os.Remove(filepath.Join(dir, "LOCK")))
+	testkit.Must(t, os.Remove(filepath.Join(dir, "LOCK")))
 	if got := readAll(t, vfs.OS(), dir); len(got) != 1000 {
 		t.Errorf("without a LOCK: %d keys", len(got))
 	}
@@ -168,72 +155,72 @@ func TestReadOnlyDatabaseKeepsFilesOfTheSystemUntouched(t *testing.T) {
 
 func TestReadOnlyDatabaseRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, newCheckedDisk(t), func(o *stoat.Options) { o.ReadOnly = true })
+	db := testkit.OpenOn(t, testkit.NewSampleDisk(t), func(o *stoat.Options) { o.ReadOnly = true })
 	_, err := db.Begin(stoat.ReadWrite)
-	wantError(t, "Begin", err, stoat.ErrReadOnly)
-	wantError(t, "Update", db.Update(func(*stoat.Txn) error { t.Error("it runs"); return nil }), stoat.ErrReadOnly)
-	wantError(t, "Compact", db.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
-	wantError(t, "Checkpoint", db.Checkpoint(t.Context(), "/copy"), stoat.ErrReadOnly)
-	must(t, db.View(func(tx *stoat.Txn) error {
-		wantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
+	testkit.WantError(t, "Begin", err, stoat.ErrReadOnly)
+	testkit.WantError(t, "Update", db.Update(func(*stoat.Txn) error { t.Error("it runs"); return nil }), stoat.ErrReadOnly)
+	testkit.WantError(t, "Compact", db.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
+	testkit.WantError(t, "Checkpoint", db.Checkpoint(t.Context(), "/copy"), stoat.ErrReadOnly)
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.WantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
 		return nil
 	}))
-	must(t, db.Sync())
-	must(t, db.Close())
-	wantError(t, "Sync after Close", db.Sync(), stoat.ErrClosed)
+	testkit.Must(t, db.Sync())
+	testkit.Must(t, db.Close())
+	testkit.WantError(t, "Sync after Close", db.Sync(), stoat.ErrClosed)
 }
 
 func TestSyncOfAReadOnlyDatabaseDoesNotVouchForAnUnprovenTail(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	writer := openOn(t, disk, nil)
-	setAll(t, writer, 2000, 2001, 600, 7) // buffered
+	disk := testkit.NewSampleDisk(t)
+	writer := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, writer, 2000, 2001, 600, 7) // buffered
 	killed := disk.Clone()
-	must(t, writer.Close())
+	testkit.Must(t, writer.Close())
 	readOnly := func(o *stoat.Options) { o.ReadOnly = true }
 
-	reader := openOn(t, killed, readOnly)
-	must(t, reader.View(func(tx *stoat.Txn) error {
-		_, err := tx.Get(treeKey(2000))
+	reader := testkit.OpenOn(t, killed, readOnly)
+	testkit.Must(t, reader.View(func(tx *stoat.Txn) error {
+		_, err := tx.Get(testkit.Key(2000))
 		return err
 	}))
-	wantError(t, "Sync", reader.Sync(), stoat.ErrReadOnly)
-	must(t, reader.Close())
+	testkit.WantError(t, "Sync", reader.Sync(), stoat.ErrReadOnly)
+	testkit.Must(t, reader.Close())
 
-	must(t, openOn(t, killed, nil).Close()) // writes the tail again
-	reader = openOn(t, killed, readOnly)
-	must(t, reader.Sync())
-	must(t, reader.Close())
+	testkit.Must(t, testkit.OpenOn(t, killed, nil).Close()) // writes the tail again
+	reader = testkit.OpenOn(t, killed, readOnly)
+	testkit.Must(t, reader.Sync())
+	testkit.Must(t, reader.Close())
 }
 
 func TestReadOnlyOpenMakesNoDatabase(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
 	opts := &stoat.Options{FS: disk, ReadOnly: true}
-	_, err := stoat.Open(dbDir, opts)
-	wantError(t, "open of nothing", err, fs.ErrNotExist)
-	if _, err := disk.Stat(dbDir); !errors.Is(err, vfs.ErrNotExist) {
+	_, err := stoat.Open(testkit.Dir, opts)
+	testkit.WantError(t, "open of nothing", err, fs.ErrNotExist)
+	if _, err := disk.Stat(testkit.Dir); !errors.Is(err, vfs.ErrNotExist) {
 		t.Errorf("the directory was made: %v", err)
 	}
-	must(t, disk.MkdirAll(dbDir))
-	_, err = stoat.Open(dbDir, opts)
-	wantError(t, "open of an empty directory", err, vfs.ErrNotExist)
+	testkit.Must(t, disk.MkdirAll(testkit.Dir))
+	_, err = stoat.Open(testkit.Dir, opts)
+	testkit.WantError(t, "open of an empty directory", err, vfs.ErrNotExist)
 }
 
 func TestReadOnlyOpenIsKeptOutByAWriterAndKeepsOneOut(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	writer := openOn(t, disk, nil)
-	_, err := stoat.Open(dbDir, &stoat.Options{FS: disk, ReadOnly: true})
-	wantError(t, "reader beside a writer", err, stoat.ErrLocked)
-	must(t, writer.Close())
-	reader := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
-	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
-	wantError(t, "writer beside a reader", err, stoat.ErrLocked)
-	another := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
-	must(t, reader.Close())
-	_, err = stoat.Open(dbDir, &stoat.Options{FS: disk})
-	wantError(t, "writer beside another reader", err, stoat.ErrLocked)
-	must(t, another.Close())
-	must(t, openOn(t, disk, nil).Close())
+	disk := testkit.NewSampleDisk(t)
+	writer := testkit.OpenOn(t, disk, nil)
+	_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, ReadOnly: true})
+	testkit.WantError(t, "reader beside a writer", err, stoat.ErrLocked)
+	testkit.Must(t, writer.Close())
+	reader := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.WantError(t, "writer beside a reader", err, stoat.ErrLocked)
+	another := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	testkit.Must(t, reader.Close())
+	_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.WantError(t, "writer beside another reader", err, stoat.ErrLocked)
+	testkit.Must(t, another.Close())
+	testkit.Must(t, testkit.OpenOn(t, disk, nil).Close())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -24,7 +25,7 @@ func TestALogWithAGapThatIsInTablesOpensAgainAndAgain(t *testing.T) {
 		}
 	}
 	for range 3 {
-		db, err := stoat.Open(dbDir, &opts)
+		db, err := stoat.Open(testkit.Dir, &opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,14 +33,14 @@ func TestALogWithAGapThatIsInTablesOpensAgainAndAgain(t *testing.T) {
 		for range 39 {
 			commit(db, stoat.Buffered)
 		}
-		eventually(t, "something is flushed", func() bool { return db.Stats().Flushes > 0 })
+		testkit.Eventually(t, "something is flushed", func() bool { return db.Stats().Flushes > 0 })
 		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 1)))
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 		disk, opts.FS = crashed, crashed
 	}
-	db, err := stoat.Open(dbDir, &opts)
+	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -27,15 +28,15 @@ func TestAFlushDoesNotDependOnTablesThatItOnlySamples(t *testing.T) {
 				return nil
 			})
 		}
-		db := openOn(t, disk, nil)
+		db := testkit.OpenOn(t, disk, nil)
 		for i := 0; i < n; i += 10 {
-			must(t, set(db, i))
+			testkit.Must(t, set(db, i))
 		}
-		must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		must(t, db.Close())
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Close())
 		spoilTableWith(t, disk, "key-0")
 
-		db = openOn(t, disk, nil)
+		db = testkit.OpenOn(t, disk, nil)
 		for i := 0; i < n; i += 10 {
 			if err := set(db, i); err != nil {
 				t.Fatalf("a commit that reads nothing: %v", err)
@@ -45,6 +46,6 @@ func TestAFlushDoesNotDependOnTablesThatItOnlySamples(t *testing.T) {
 		if s := db.Stats(); s.Flushes == 0 || s.Memtables > 1 {
 			t.Errorf("%d flushes, %d memtables", s.Flushes, s.Memtables)
 		}
-		must(t, db.Close())
+		testkit.Must(t, db.Close())
 	})
 }

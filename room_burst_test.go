@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -30,7 +31,7 @@ func (c *crowded) nearlyFull() {
 		if s := c.db.Stats(); s.DiskFree-s.DiskReserve < crowdedRoom {
 			return
 		}
-		must(c.t, c.set(c.keys, c.batch()))
+		testkit.Must(c.t, c.set(c.keys, c.batch()))
 		c.keys += c.batch()
 	}
 }
@@ -123,10 +124,10 @@ func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
 		var l roomLog
 		c := &crowded{t: t, disk: vfs.NewMem(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
 		c.disk.SetCapacity(crowdedDisk)
-		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
-		defer func() { must(t, c.db.Close()) }()
+		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
+		defer func() { testkit.Must(t, c.db.Close()) }()
 		fn(c, &l)
-		mustBeSound(t, c.db)
+		testkit.MustBeSound(t, c.db)
 	})
 }
 
@@ -139,7 +140,7 @@ func TestATransactionLargerThanTheRoomDoesNotMakeTheWorkBehindTryOverAndOver(t *
 			if err := c.setLarge(0); err == nil {
 				c.keys += crowdedLarge / c.value
 			} else {
-				wantError(t, "a transaction larger than the room", err, stoat.ErrNoSpace)
+				testkit.WantError(t, "a transaction larger than the room", err, stoat.ErrNoSpace)
 				refused++
 			}
 			low, failed, jobs = l.low.Load()-low, l.failed.Load()-failed, l.jobs.Load()-jobs
@@ -182,7 +183,7 @@ func TestWorkOnAFullDiskOfShortValuesComesToRest(t *testing.T) {
 
 func TestStatsOfAFullDiskTellAndChangeNothing(t *testing.T) {
 	inWatched(t, func(c *crowded, l *roomLog) {
-		must(t, c.set(0, 1000))
+		testkit.Must(t, c.set(0, 1000))
 		c.keys = 1000
 		time.Sleep(time.Minute)
 		jobs := l.jobs.Load()

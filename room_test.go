@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -32,10 +33,10 @@ func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowded{t: t, disk: vfs.NewMem(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
 		c.disk.SetCapacity(crowdedDisk)
-		c.db = openOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
-		defer func() { must(t, c.db.Close()) }()
+		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
+		defer func() { testkit.Must(t, c.db.Close()) }()
 		fn(c)
-		mustBeSound(t, c.db)
+		testkit.MustBeSound(t, c.db)
 	})
 }
 
@@ -87,7 +88,7 @@ func (c *crowded) fill() {
 func (c *crowded) remove(part float64) {
 	c.t.Helper()
 	for from := 0; from < c.keys; from += 100 {
-		must(c.t, c.db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(c.t, c.db.Update(func(tx *stoat.Txn) error {
 			for i := from; i < min(from+100, c.keys); i++ {
 				if c.rng.Float64() < part {
 					if err := tx.Delete(crowdedKey(i)); err != nil {
@@ -112,7 +113,7 @@ func (c *crowded) wantRoom(least int64) {
 			s.DiskFree, least, s.DiskLow, s.DiskReserve, s.ValueBytes, s.ValueGarbage, s.TableBytes, s.Log.BytesOnDisk, s.MemtableBytes)
 	}
 	for added := int64(0); added < least/4; added += int64(c.batch() * c.value) {
-		must(c.t, c.set(c.keys, c.batch()))
+		testkit.Must(c.t, c.set(c.keys, c.batch()))
 		c.keys += c.batch()
 	}
 }
@@ -134,7 +135,7 @@ func TestDeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 func TestARangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		c.fill()
-		must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
+		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
 		c.wantRoom(crowdedDisk / 3)
 	})
 }
@@ -145,8 +146,8 @@ func TestDropPrefixOnAFullDiskGivesItsSpaceBackBeforeItReturns(t *testing.T) {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			inCrowded(t, value, func(c *crowded) {
 				c.fill()
-				must(t, c.db.DropPrefix(c.t.Context(), []byte("1")))
-				must(t, c.db.DropPrefix(c.t.Context(), []byte("a")))
+				testkit.Must(t, c.db.DropPrefix(c.t.Context(), []byte("1")))
+				testkit.Must(t, c.db.DropPrefix(c.t.Context(), []byte("a")))
 				// A job that began in the room that this made has both copies until it ends.
 				synctest.Wait()
 				if s := c.db.Stats(); s.DiskLow || s.DiskFree < crowdedDisk/12 {
@@ -161,7 +162,7 @@ func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.
 	inCrowded(t, 1<<10, func(c *crowded) {
 		const keys = 9 << 10 // 9 MiB: with their garbage they fit
 		for from := 0; from < keys; from += 32 {
-			must(t, c.set(from, 32))
+			testkit.Must(t, c.set(from, 32))
 		}
 		rounds := 6
 		if testing.Short() {
@@ -178,51 +179,51 @@ func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.
 func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
-	db := openOn(t, disk, nil)
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	if s := db.Stats(); s.DiskReserve > 1<<20 || s.DiskLow {
 		t.Errorf("an almost empty database keeps %d bytes, low %t", s.DiskReserve, s.DiskLow)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // What is in memory is still to be flushed, and that takes space.
 func TestMoreOfTheDiskIsKeptForWhatIsInMemory(t *testing.T) {
 	t.Parallel()
-	db := openOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	before := db.Stats()
 	for i := range 40 {
-		must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(treeKey(i), make([]byte, 100<<10)) }))
+		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 100<<10)) }))
 	}
 	after := db.Stats()
 	added := after.MemtableBytes - before.MemtableBytes
 	if added < 40*100<<10 || after.DiskReserve-before.DiskReserve < added {
 		t.Errorf("%d bytes more are in memory, and %d more are kept", added, after.DiskReserve-before.DiskReserve)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 func TestWhoAddsIsRefusedOnADiskThatOthersFillAndWritesWhenTheyLeave(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
-		must(t, c.set(0, 1000))
+		testkit.Must(t, c.set(0, 1000))
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
 		// What was looked at before lasts for a while.
 		var err error
 		for i := 0; i < 10_000 && err == nil; i += 10 {
 			err = c.set(i%1000, 10)
 		}
-		wantError(t, "set on a full disk", err, stoat.ErrNoSpace)
-		must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(1)) }))
+		testkit.WantError(t, "set on a full disk", err, stoat.ErrNoSpace)
+		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(1)) }))
 		time.Sleep(10 * time.Second)
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
 		tx, err := c.db.Begin(stoat.ReadWrite)
-		must(t, err)
-		must(t, tx.Delete(crowdedKey(2)))
-		must(t, tx.Set(crowdedKey(3), []byte("a deletion beside it does not help")))
-		wantError(t, "set beside a deletion", tx.Commit(), stoat.ErrNoSpace)
+		testkit.Must(t, err)
+		testkit.Must(t, tx.Delete(crowdedKey(2)))
+		testkit.Must(t, tx.Set(crowdedKey(3), []byte("a deletion beside it does not help")))
+		testkit.WantError(t, "set beside a deletion", tx.Commit(), stoat.ErrNoSpace)
 		c.disk.SetCapacity(1 << 30)
-		must(t, c.set(0, 10))
+		testkit.Must(t, c.set(0, 10))
 		if s := c.db.Stats(); s.DiskLow || s.Refused == 0 {
 			t.Errorf("there is room again, and Stats say low %t, %d refused", s.DiskLow, s.Refused)
 		}
@@ -236,7 +237,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
-		must(t, c.set(0, 1000))
+		testkit.Must(t, c.set(0, 1000))
 		time.Sleep(time.Minute) // nobody else is at work
 		streamed, deleted := 0, 0
 		err := c.db.Update(func(tx *stoat.Txn) error {
@@ -253,14 +254,14 @@ func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 				return len(b), nil
 			}))
 		})
-		if wantError(t, "a stream larger than the disk", err, stoat.ErrNoSpace); streamed < crowdedDisk/2 {
+		if testkit.WantError(t, "a stream larger than the disk", err, stoat.ErrNoSpace); streamed < crowdedDisk/2 {
 			t.Errorf("after %d bytes there was no room: %v", streamed, err)
 		}
 		c.wantRoom(crowdedDisk / 2)
 		// What just fits can also be committed.
 		s := c.db.Stats()
-		must(t, c.db.Update(func(tx *stoat.Txn) error {
-			return tx.SetReader([]byte("stream"), patterned((s.DiskFree-s.DiskReserve)/2))
+		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error {
+			return tx.SetReader([]byte("stream"), testkit.Patterned((s.DiskFree-s.DiskReserve)/2))
 		}))
 	})
 }
@@ -272,12 +273,12 @@ func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 		disk := vfs.NewMem()
 		faults := vfs.NewFaults(disk)
 		var l roomLog
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
-		must(t, err)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
+		testkit.Must(t, err)
 		set := func(n int) error {
 			return db.Update(func(tx *stoat.Txn) error {
 				for i := range n {
-					if err := tx.Set(treeKey(i), make([]byte, 400)); err != nil {
+					if err := tx.Set(testkit.Key(i), make([]byte, 400)); err != nil {
 						return err
 					}
 				}
@@ -285,7 +286,7 @@ func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 			})
 		}
 		for range 8 {
-			must(t, set(100)) // more than is left in the log in idleness
+			testkit.Must(t, set(100)) // more than is left in the log in idleness
 		}
 		for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
 			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
@@ -308,7 +309,7 @@ func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 		for range 3 {
 			soon("adding", func() error { return set(1) }, stoat.ErrNoSpace)
 			soon("deleting", func() error {
-				return db.Update(func(tx *stoat.Txn) error { return tx.Delete(treeKey(0)) })
+				return db.Update(func(tx *stoat.Txn) error { return tx.Delete(testkit.Key(0)) })
 			}, nil)
 		}
 		time.Sleep(time.Minute)
@@ -319,7 +320,7 @@ func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
 		}
 		faults.Clear()
 		disk.SetCapacity(1 << 40)
-		must(t, set(1))
-		must(t, db.Close())
+		testkit.Must(t, set(1))
+		testkit.Must(t, db.Close())
 	})
 }

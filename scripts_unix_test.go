@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // script runs one of the scripts of .ci with lines of ours in place of Go, and
@@ -19,7 +21,7 @@ func script(t *testing.T, name, standIn string, env []string, args ...string) st
 		t.Skip("the scripts of .ci are for bash, which this system lacks:", err)
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "fuzz_test.go"), []byte("func FuzzThing(f *testing.F) {\n"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "fuzz_test.go"), []byte("func FuzzThing(f *testing.F) {\n"), 0o600))
 	cmd := exec.Command("bash", append([]string{filepath.Join(".ci", name)}, args...)...)
 	cmd.Env = append(append(os.Environ(), "GO=stand_in", "DIR="+dir, "BASH_FUNC_stand_in%%=() {"+standIn+"}"), env...)
 	out, err := cmd.CombinedOutput()

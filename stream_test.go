@@ -12,23 +12,9 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
-
-// patterned returns a reader of n bytes that depend on where they are.
-func patterned(n int64) io.Reader {
-	return io.LimitReader(&patternReader{}, n)
-}
-
-type patternReader struct{ at uint64 }
-
-func (p *patternReader) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = byte(p.at ^ p.at>>8 ^ p.at>>16)
-		p.at++
-	}
-	return len(b), nil
-}
 
 // sameBytes reports where two readers first differ.
 func sameBytes(a, b io.Reader) error {
@@ -61,14 +47,14 @@ func checkStream(t *testing.T, tx *stoat.Txn, key string, n int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sameBytes(r, patterned(n)); err != nil {
+	if err := sameBytes(r, testkit.Patterned(n)); err != nil {
 		t.Fatalf("%s: %v", key, err)
 	}
 	v, err := tx.Get([]byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sameBytes(bytes.NewReader(v), patterned(n)); err != nil {
+	if err := sameBytes(bytes.NewReader(v), testkit.Patterned(n)); err != nil {
 		t.Fatalf("%s, in one: %v", key, err)
 	}
 }
@@ -78,13 +64,13 @@ func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *
 	sizes := map[string]int64{"a": 0, "b": 1, "c": 100, "d": 100_000, "e": 5<<20 + 17}
 	disk := vfs.NewMem()
 	opts := &stoat.Options{FS: disk}
-	db, err := stoat.Open(dbDir, opts)
+	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Update(func(tx *stoat.Txn) error {
 		for key, n := range sizes {
-			if err := tx.SetReader([]byte(key), patterned(n), stoat.UserMeta(7)); err != nil {
+			if err := tx.SetReader([]byte(key), testkit.Patterned(n), stoat.UserMeta(7)); err != nil {
 				return err
 			}
 		}
@@ -100,7 +86,7 @@ func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *
 		t.Fatal(err)
 	}
 	opts.FS = crashed
-	if db, err = stoat.Open(dbDir, opts); err != nil {
+	if db, err = stoat.Open(testkit.Dir, opts); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -124,7 +110,7 @@ func TestValuesGivenAsReadersAreReadInTheTransactionAfterItAndAfterAPowerCut(t *
 func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: fs})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,13 +119,13 @@ func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.SetReader([]byte("k"), io.MultiReader(patterned(1<<20), failing{broken})); !errors.Is(err, broken) {
+	if err := tx.SetReader([]byte("k"), io.MultiReader(testkit.Patterned(1<<20), failing{broken})); !errors.Is(err, broken) {
 		t.Fatalf("a reader that fails: %v", err)
 	}
 	if _, err := tx.Get([]byte("k")); !errors.Is(err, stoat.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if err := tx.SetReader([]byte("k"), patterned(1<<20)); err != nil {
+	if err := tx.SetReader([]byte("k"), testkit.Patterned(1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	checkStream(t, tx, "k", 1<<20)
@@ -148,7 +134,7 @@ func TestAValueGivenAsAReaderLeavesNothingWhenItIsNotCommitted(t *testing.T) {
 		t.Errorf("%d value files are left", n)
 	}
 	if err := db.View(func(tx *stoat.Txn) error {
-		return tx.SetReader([]byte("k"), patterned(1))
+		return tx.SetReader([]byte("k"), testkit.Patterned(1))
 	}); !errors.Is(err, stoat.ErrReadOnly) {
 		t.Fatalf("SetReader in a View: %v", err)
 	}
@@ -179,17 +165,17 @@ func TestAReaderThatPanicsLeavesNoFile(t *testing.T) {
 			open.Add(-1)
 		}
 	})
-	db, err := stoat.Open(dbDir, &stoat.Options{FS: faults})
-	must(t, err)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
 	tx, err := db.Begin(stoat.ReadWrite)
-	must(t, err)
+	testkit.Must(t, err)
 	func() {
 		defer func() {
 			if p := recover(); p != "on purpose" {
 				t.Errorf("the caller of SetReader recovered %v", p)
 			}
 		}()
-		_ = tx.SetReader([]byte("k"), io.MultiReader(patterned(4<<20), panickingReader{"on purpose"}))
+		_ = tx.SetReader([]byte("k"), io.MultiReader(testkit.Patterned(4<<20), panickingReader{"on purpose"}))
 	}()
 	if n := valueFiles(t, fs); n != 0 {
 		t.Errorf("%d value files are left", n)
@@ -197,9 +183,9 @@ func TestAReaderThatPanicsLeavesNoFile(t *testing.T) {
 	if n := open.Load(); n != 0 {
 		t.Errorf("%d value files are open", n)
 	}
-	must(t, tx.SetReader([]byte("k"), patterned(2<<20)))
-	must(t, tx.Commit())
-	must(t, db.Close())
+	testkit.Must(t, tx.SetReader([]byte("k"), testkit.Patterned(2<<20)))
+	testkit.Must(t, tx.Commit())
+	testkit.Must(t, db.Close())
 }
 
 // stoppingReader gives bytes without end, and calls stop once it has given some.
@@ -225,12 +211,12 @@ func TestAnEndlessReaderIsGivenUp(t *testing.T) {
 	for _, after := range []int{0, 4 << 20} { // before it has a file, and after that
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			fs := vfs.NewMem()
-			db := openOn(t, fs, nil)
+			db := testkit.OpenOn(t, fs, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			set := func(r io.Reader) error {
 				return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
 			}
-			if err := set(io.MultiReader(patterned(int64(after)), idleReader{})); !errors.Is(err, io.ErrNoProgress) {
+			if err := set(io.MultiReader(testkit.Patterned(int64(after)), idleReader{})); !errors.Is(err, io.ErrNoProgress) {
 				t.Errorf("nothing again and again: %v", err)
 			}
 			if err := set(&stoppingReader{after: after, stop: cancel}); !errors.Is(err, context.Canceled) {
@@ -240,7 +226,7 @@ func TestAnEndlessReaderIsGivenUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tx.SetReader([]byte("k"), &stoppingReader{after: after, stop: func() { must(t, db.Close()) }}); !errors.Is(err, stoat.ErrClosed) {
+			if err := tx.SetReader([]byte("k"), &stoppingReader{after: after, stop: func() { testkit.Must(t, db.Close()) }}); !errors.Is(err, stoat.ErrClosed) {
 				t.Errorf("when the database is closed: %v", err)
 			}
 			tx.Discard()
@@ -259,29 +245,29 @@ func (r endingReader) Read([]byte) (int, error) {
 func TestAReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()
-	db := openOn(t, fs, nil)
+	db := testkit.OpenOn(t, fs, nil)
 	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
 		for what, end := range map[string]func(*stoat.Txn){
 			"Discard": (*stoat.Txn).Discard,
-			"Commit":  func(tx *stoat.Txn) { must(t, tx.Commit()) },
+			"Commit":  func(tx *stoat.Txn) { testkit.Must(t, tx.Commit()) },
 		} {
-			tx := begin(t, db, stoat.ReadWrite)
-			r := io.MultiReader(patterned(n), endingReader{func() { end(tx) }})
-			wantError(t, fmt.Sprintf("%s after %d bytes", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
-			tx = begin(t, db, stoat.ReadWrite)
+			tx := testkit.Begin(t, db, stoat.ReadWrite)
+			r := io.MultiReader(testkit.Patterned(n), endingReader{func() { end(tx) }})
+			testkit.WantError(t, fmt.Sprintf("%s after %d bytes", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
+			tx = testkit.Begin(t, db, stoat.ReadWrite)
 			r = &stoppingReader{after: int(n), stop: func() { end(tx) }}
-			wantError(t, fmt.Sprintf("%s after %d bytes, and then more", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
+			testkit.WantError(t, fmt.Sprintf("%s after %d bytes, and then more", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
 		}
 	}
 	if n := valueFiles(t, fs); n != 0 {
 		t.Errorf("%d value files are left", n)
 	}
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		_, err := tx.Get([]byte("k"))
-		wantError(t, "the key", err, stoat.ErrNotFound)
+		testkit.WantError(t, "the key", err, stoat.ErrNotFound)
 		return nil
 	}))
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // brokenReader ends with an error that wraps io.EOF, as connections may.
@@ -297,10 +283,10 @@ func (b brokenReader) Read(p []byte) (int, error) {
 
 func TestAReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 	t.Parallel()
-	db := openMem(t)
+	db := testkit.OpenMem(t)
 	for _, n := range []int64{0, 1000, 2 << 20} {
 		err := db.Update(func(tx *stoat.Txn) error {
-			return tx.SetReader([]byte("k"), brokenReader{patterned(n)})
+			return tx.SetReader([]byte("k"), brokenReader{testkit.Patterned(n)})
 		})
 		if err == nil {
 			t.Errorf("a reader that failed after %d bytes was stored as a value", n)
@@ -312,21 +298,21 @@ func TestAReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 func TestWhatWasStreamedIsNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()
-	db := openOn(t, fs, nil)
+	db := testkit.OpenOn(t, fs, nil)
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.SetReader([]byte("k"), patterned(2<<20)); err != nil {
+	if err := tx.SetReader([]byte("k"), testkit.Patterned(2<<20)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 	before := valueFiles(t, fs)
 	tx.Discard()
 	if after := valueFiles(t, fs); before != 1 || after != before {
 		t.Errorf("%d value files before the end of the transaction, then %d", before, after)
 	}
-	must(t, openOn(t, fs, nil).Close())
+	testkit.Must(t, testkit.OpenOn(t, fs, nil).Close())
 	if n := valueFiles(t, fs); n != 0 {
 		t.Errorf("the next opening leaves %d files that nobody refers to", n)
 	}
@@ -335,7 +321,7 @@ func TestWhatWasStreamedIsNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
 // valueFiles returns how many value files there are.
 func valueFiles(t *testing.T, fs vfs.FS) (n int) {
 	t.Helper()
-	names, err := fs.List(dbDir)
+	names, err := fs.List(testkit.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -69,7 +70,7 @@ func TestMemoryStaysWithinItsBudgetThroughALongLife(t *testing.T) {
 	}
 	before := memoryInUse()
 	db, err := stoat.Open(t.TempDir(), &stoat.Options{MemoryBudget: budget, Durability: stoat.Buffered})
-	must(t, err)
+	testkit.Must(t, err)
 	var most uint64
 	var written atomic.Int64
 	for round := range rounds {
@@ -78,31 +79,31 @@ func TestMemoryStaysWithinItsBudgetThroughALongLife(t *testing.T) {
 		for i := range writers {
 			group.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(round), uint64(i)))
-				errs[i] = times(commits, func(int) error {
-					writes := batch(rng, 4, 1<<10)
+				errs[i] = testkit.Times(commits, func(int) error {
+					writes := testkit.RandomBatch(rng, 4, 1<<10)
 					for j := range writes {
 						written.Add(int64(len(writes[j].Key) + len(writes[j].Value)))
 					}
-					if err := db.Update(func(tx *stoat.Txn) error { return fill(tx, writes) }); err != nil {
+					if err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
 						return err
 					}
 					if rng.IntN(20) != 0 {
 						return nil
 					}
 					return db.View(func(tx *stoat.Txn) error {
-						_, err := collect(tx, stoat.IterOptions{})
+						_, err := testkit.ScanAll(tx, stoat.IterOptions{})
 						return err
 					})
 				})
 			})
 		}
 		group.Wait()
-		must(t, errors.Join(errs...))
+		testkit.Must(t, errors.Join(errs...))
 		// A goroutine that did not get its turn for long had a hold on memtables that
 		// were flushed. Collect gives back what nobody holds any more, and flushes the
 		// rest: what is still taken then grows only if something is forgotten.
-		must(t, flushed(db))
-		must(t, db.Collect(t.Context()))
+		testkit.Must(t, testkit.WaitForFlushes(db))
+		testkit.Must(t, db.Collect(t.Context()))
 		if now := memoryInUse(); now > before {
 			most = max(most, now-before)
 		}
@@ -115,7 +116,7 @@ func TestMemoryStaysWithinItsBudgetThroughALongLife(t *testing.T) {
 	if stats.Flushes < int64(rounds)/2 {
 		t.Errorf("%d flushes in %d rounds: nothing that could pile up", stats.Flushes, rounds)
 	}
-	must(t, db.Close())
+	testkit.Must(t, db.Close())
 }
 
 // memoryInUse counts the heap and what lies outside of it.
@@ -149,7 +150,7 @@ type stress struct {
 // live opens a database, lets the goroutines run, and checks what they did:
 // by the counters, after a reopening, against what was acknowledged.
 func (s *stress) live(opts *stoat.Options, life int) error {
-	db, err := stoat.Open(dbDir, opts)
+	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {
 		return err
 	}
@@ -159,14 +160,14 @@ func (s *stress) live(opts *stoat.Options, life int) error {
 	for i := range errs {
 		group.Go(func() {
 			rng := rand.New(rand.NewPCG(s.seed+uint64(life), uint64(i)))
-			errs[i] = guarded(func() error { return l.run(rng) })
+			errs[i] = testkit.CatchPanic(func() error { return l.run(rng) })
 		})
 	}
 	group.Wait()
 	if err := errors.Join(append(errs, db.Close())...); err != nil {
 		return err
 	}
-	if l.db, err = stoat.Open(dbDir, opts); err != nil {
+	if l.db, err = stoat.Open(testkit.Dir, opts); err != nil {
 		return err
 	}
 	return errors.Join(l.total(), l.db.Close())
@@ -224,7 +225,7 @@ func increment(tx *stoat.Txn, key []byte) error {
 
 func (l *stressedDB) add(rng *rand.Rand) error {
 	i := rng.IntN(stressCounters)
-	d := anyDurability(rng)
+	d := testkit.RandomDurability(rng)
 	err := l.db.Update(func(tx *stoat.Txn) error { return increment(tx, counterKey(i)) }, stoat.WithDurability(d))
 	if err == nil {
 		l.added[i].Add(1)
@@ -248,7 +249,7 @@ func (l *stressedDB) addAsync(rng *rand.Rand) error {
 			l.added[i].Add(1)
 		}
 		done <- err
-	}, stoat.WithDurability(anyDurability(rng)))
+	}, stoat.WithDurability(testkit.RandomDurability(rng)))
 	return <-done
 }
 
@@ -267,11 +268,11 @@ func (l *stressedDB) pair(rng *rand.Rand) error {
 
 func (l *stressedDB) scanPairs(rng *rand.Rand) error {
 	return l.db.View(func(tx *stoat.Txn) error {
-		left, err := collect(tx, stoat.IterOptions{Prefix: []byte("left/")})
+		left, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("left/")})
 		if err != nil {
 			return err
 		}
-		right, err := collect(tx, stoat.IterOptions{Prefix: []byte("right/"), Reverse: rng.IntN(2) == 0})
+		right, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("right/"), Reverse: rng.IntN(2) == 0})
 		if err != nil {
 			return err
 		}
@@ -319,7 +320,7 @@ func (l *stressedDB) churn(rng *rand.Rand) error {
 	}
 	return l.db.Update(func(tx *stoat.Txn) error {
 		for range 1 + rng.IntN(10) {
-			if err := put(tx, set(rng.IntN(500), value(rng, 100))); err != nil {
+			if err := testkit.Put(tx, testkit.SetKey(rng.IntN(500), testkit.RandomValue(rng, 100))); err != nil {
 				return err
 			}
 			if err := tx.Delete(fmt.Appendf(nil, "key%03d", rng.IntN(500))); err != nil {
@@ -327,7 +328,7 @@ func (l *stressedDB) churn(rng *rand.Rand) error {
 			}
 		}
 		return nil
-	}, stoat.WithDurability(anyDurability(rng)))
+	}, stoat.WithDurability(testkit.RandomDurability(rng)))
 }
 
 // total demands that every counter is exactly what was acknowledged.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -15,9 +16,9 @@ func TestASyncThatWaitsForOthersEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		db, err := stoat.Open(dbDir, &stoat.Options{FS: disk})
-		must(t, err)
-		must(t, db.Update(setOne))
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(setOne))
 		release := make(chan struct{})
 		disk.SetHook(func(op vfs.Op) {
 			if op.Kind == vfs.OpSyncData && op.Category == vfs.CatLog {
@@ -37,12 +38,12 @@ func TestASyncThatWaitsForOthersEndsWithItsContext(t *testing.T) {
 			t.Fatalf("it did not wait: %v", <-gaveUp)
 		}
 		cancel()
-		wantError(t, "SyncContext", <-gaveUp, context.Canceled)
-		wantError(t, "SyncContext, cancelled before", db.SyncContext(ctx), context.Canceled)
+		testkit.WantError(t, "SyncContext", <-gaveUp, context.Canceled)
+		testkit.WantError(t, "SyncContext, cancelled before", db.SyncContext(ctx), context.Canceled)
 		close(release)
-		must(t, <-waiting)
-		must(t, <-waiting)
-		must(t, db.SyncContext(t.Context()))
-		must(t, db.Close())
+		testkit.Must(t, <-waiting)
+		testkit.Must(t, <-waiting)
+		testkit.Must(t, db.SyncContext(t.Context()))
+		testkit.Must(t, db.Close())
 	})
 }

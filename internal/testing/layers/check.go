@@ -31,7 +31,8 @@ type Shape struct {
 	// is neither of the module nor of the standard library must have a row.
 	Guarded map[string][]string
 	// GuardedInTests lists the packages whose test files may import a guarded
-	// path, beside the packages in Guarded.
+	// path, beside the packages in Guarded. In a package of TestSupport every
+	// file counts as a test file.
 	GuardedInTests map[string][]string
 }
 
@@ -163,7 +164,7 @@ func (s *Shape) judgeGuarded(im importer, imported string) string {
 	if slices.Contains(admitted, im.pkg) || slices.Contains(admitted, Anyone) {
 		return ""
 	}
-	if im.test && slices.Contains(s.GuardedInTests[guard], im.pkg) {
+	if (im.test || slices.Contains(s.TestSupport, im.pkg)) && slices.Contains(s.GuardedInTests[guard], im.pkg) {
 		return ""
 	}
 	return fmt.Sprintf("%s imports %s, which %s may", im.pkg, imported, listOf(admitted))

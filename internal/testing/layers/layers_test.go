@@ -47,7 +47,7 @@ var small = Shape{
 	Exceptions:     map[Edge]bool{{From: "special", To: "left"}: true},
 	TestSupport:    []string{"kit"},
 	Guarded:        map[string][]string{"os": {"low"}, "C": {}, "example.org/dep": {"low"}, "math/rand": {}, "math/rand/v2": {Anyone}},
-	GuardedInTests: map[string][]string{"os": {"."}},
+	GuardedInTests: map[string][]string{"os": {".", "kit"}},
 }
 
 func TestCheckFindsEachStepAcrossALine(t *testing.T) {
@@ -99,6 +99,7 @@ func TestCheckAllowsWhatTheShapeAllows(t *testing.T) {
 		"special/a.go":            "m/left",
 		"a.go":                    "m/left",
 		"a_test.go":               "os",
+		"kit/a.go":                "os",
 		"cmd/m/main.go":           "m",
 		"left/testdata/bad.go":    "os",
 		"nested/deep/a.go":        "example.org/other",

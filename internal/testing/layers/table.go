@@ -53,6 +53,8 @@ var Stoat = Shape{
 
 		".": 5,
 
+		"internal/testing/testkit": 6,
+
 		"cmd/stoat/internal/bench": 6,
 
 		"cmd/stoat": 7,
@@ -75,6 +77,7 @@ var Stoat = Shape{
 		"internal/testing/model",
 		"internal/testing/noise",
 		"internal/testing/script",
+		"internal/testing/testkit",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can
