@@ -15,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -204,54 +205,54 @@ func judge(err error, tally *bitsTally) error {
 // bitsImages builds the databases that are damaged.
 func bitsImages(t *testing.T) []*bitsImage {
 	t.Helper()
-	one := newBitsImage(t, "one opening", func(r *modelRun) {
-		commitSome(t, r, 12, 60)
-	}, func(r *modelRun) {
-		commitSome(t, r, 6, 60)
+	one := newBitsImage(t, "one opening", func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 12, 60)
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 6, 60)
 	})
-	several := newBitsImage(t, "several openings and crashes", func(r *modelRun) {
-		commitSome(t, r, 5, 60)
-		testkit.Must(t, opReopen(r, nil))
-		commitSome(t, r, 5, 60)
-		testkit.Must(t, opPowerCut(r, rand.New(rand.NewPCG(1, 1))))
-		testkit.Must(t, opReopen(r, nil))
-	}, func(r *modelRun) {
-		commitSome(t, r, 3, 60)
+	several := newBitsImage(t, "several openings and crashes", func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 5, 60)
+		testkit.Must(t, modeltest.OpReopen(r, nil))
+		modeltest.CommitSome(t, r, 5, 60)
+		testkit.Must(t, modeltest.OpPowerCut(r, rand.New(rand.NewPCG(1, 1))))
+		testkit.Must(t, modeltest.OpReopen(r, nil))
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 3, 60)
 	})
-	segments := newBitsImage(t, "several segments", func(r *modelRun) {
-		commitSome(t, r, 12, 60<<10)
-	}, func(r *modelRun) {
-		commitSome(t, r, 4, 60<<10)
+	segments := newBitsImage(t, "several segments", func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 12, 60<<10)
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 4, 60<<10)
 	})
-	last := newBitsImage(t, "one last commit", func(r *modelRun) {
-		commitSome(t, r, 3, 60)
-	}, func(r *modelRun) {
-		commitSome(t, r, 1, 10)
+	last := newBitsImage(t, "one last commit", func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 3, 60)
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 1, 10)
 	})
-	tables := newBitsImage(t, "tables", func(r *modelRun) {
-		r.opts.MemtableSize = testkit.SmallMemtable
-		commitSome(t, r, 60, 6<<10)
-		testkit.Must(t, testkit.WaitForFlushes(r.db))
-	}, func(r *modelRun) {
-		commitSome(t, r, 10, 6<<10)
-		testkit.Must(t, testkit.WaitForFlushes(r.db))
+	tables := newBitsImage(t, "tables", func(r *modeltest.Run) {
+		r.Opts.MemtableSize = testkit.SmallMemtable
+		modeltest.CommitSome(t, r, 60, 6<<10)
+		testkit.Must(t, testkit.WaitForFlushes(r.DB))
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 10, 6<<10)
+		testkit.Must(t, testkit.WaitForFlushes(r.DB))
 	})
-	compressed := newBitsImage(t, "compressed", func(r *modelRun) {
-		r.opts.MemtableSize, r.opts.Compression = testkit.SmallMemtable, stoat.CompressionSmall
-		commitSome(t, r, 60, 6<<10)
-	}, func(r *modelRun) {
-		commitSome(t, r, 10, 6<<10)
-		testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	compressed := newBitsImage(t, "compressed", func(r *modeltest.Run) {
+		r.Opts.MemtableSize, r.Opts.Compression = testkit.SmallMemtable, stoat.CompressionSmall
+		modeltest.CommitSome(t, r, 60, 6<<10)
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 10, 6<<10)
+		testkit.Must(t, r.DB.Compact(t.Context(), stoat.CompactOptions{}))
 	})
 	apart := newApartImage(t)
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
-	cut := newUnclosedImage(t, "not closed", func(r *modelRun) *vfs.Mem { return r.fs.Crash(vfs.CrashKeepNone, nil) })
+	cut := newUnclosedImage(t, "not closed", func(r *modeltest.Run) *vfs.Mem { return r.FS.Crash(vfs.CrashKeepNone, nil) })
 	cut.unmarked = true
-	idle := newUnclosedImage(t, "synced and not closed", func(r *modelRun) *vfs.Mem {
-		testkit.Must(t, r.db.Sync())
-		return r.fs.Clone()
+	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *vfs.Mem {
+		testkit.Must(t, r.DB.Sync())
+		return r.FS.Clone()
 	})
 	return []*bitsImage{one, several, segments, last, tables, compressed, apart, cut, idle}
 }
@@ -262,18 +263,18 @@ func newApartImage(t *testing.T) *bitsImage {
 	t.Helper()
 	var tally *testkit.WorkTally
 	rng := rand.New(rand.NewPCG(1, 1))
-	img := newBitsImage(t, "values apart", func(r *modelRun) {
-		tally = r.work.tally
-		r.opts.MemtableSize = testkit.SmallMemtable
-		testkit.Must(t, opReopen(r, nil))
-		testkit.Must(t, r.scatter(rng))
-		testkit.Must(t, r.compact(stoat.CompactOptions{})) // gathers
-		testkit.Must(t, r.setReaders(rng))
-		testkit.Must(t, r.compact(stoat.CompactOptions{})) // joins
-	}, func(r *modelRun) {
-		testkit.Must(t, r.scatter(rng))
-		testkit.Must(t, r.compact(stoat.CompactOptions{Lower: []byte("k")})) // leaves garbage
-		testkit.Must(t, opCollect(r, nil))
+	img := newBitsImage(t, "values apart", func(r *modeltest.Run) {
+		tally = r.Work.Tally
+		r.Opts.MemtableSize = testkit.SmallMemtable
+		testkit.Must(t, modeltest.OpReopen(r, nil))
+		testkit.Must(t, r.Scatter(rng))
+		testkit.Must(t, r.Compact(stoat.CompactOptions{})) // gathers
+		testkit.Must(t, r.SetReaders(rng))
+		testkit.Must(t, r.Compact(stoat.CompactOptions{})) // joins
+	}, func(r *modeltest.Run) {
+		testkit.Must(t, r.Scatter(rng))
+		testkit.Must(t, r.Compact(stoat.CompactOptions{Lower: []byte("k")})) // leaves garbage
+		testkit.Must(t, modeltest.OpCollect(r, nil))
 	})
 	testkit.Must(t, tally.Lacks(testkit.Streams, testkit.Joins, testkit.Gatherings, testkit.Rewrites))
 	return img
@@ -281,34 +282,34 @@ func newApartImage(t *testing.T) *bitsImage {
 
 // newBitsImage runs first on a database and closes it, then opens it again and
 // runs more twice.
-func newBitsImage(t *testing.T, name string, first, more func(r *modelRun)) *bitsImage {
+func newBitsImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.LargeMemtable, durability: stoat.Synced, still: true})
-	_, err := r.open(0, 0)
+	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
+	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	first(r)
-	testkit.Must(t, r.close())
-	img := &bitsImage{name: name, older: []*vfs.Mem{r.fs.Clone()}}
-	_, err = r.open(r.m.Last(), r.m.Last())
+	testkit.Must(t, r.Close())
+	img := &bitsImage{name: name, older: []*vfs.Mem{r.FS.Clone()}}
+	_, err = r.Open(r.Model.Last(), r.Model.Last())
 	testkit.Must(t, err)
 	more(r)
-	img.older = append(img.older, r.fs.Clone())
+	img.older = append(img.older, r.FS.Clone())
 	more(r)
-	testkit.Must(t, r.close())
-	img.disk, img.m = r.fs.Clone(), r.m
+	testkit.Must(t, r.Close())
+	img.disk, img.m = r.FS.Clone(), r.Model
 	img.survey(t)
 	return img
 }
 
 // newUnclosedImage runs a database until its end, of which left is what there is.
-func newUnclosedImage(t *testing.T, name string, left func(r *modelRun) *vfs.Mem) *bitsImage {
+func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *vfs.Mem) *bitsImage {
 	t.Helper()
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.LargeMemtable, durability: stoat.Synced, still: true})
-	_, err := r.open(0, 0)
+	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
+	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
-	commitSome(t, r, 20, 60)
-	img := &bitsImage{name: name, unclosed: true, m: r.m, disk: left(r)}
-	testkit.Must(t, r.close())
+	modeltest.CommitSome(t, r, 20, 60)
+	img := &bitsImage{name: name, unclosed: true, m: r.Model, disk: left(r)}
+	testkit.Must(t, r.Close())
 	img.survey(t)
 	return img
 }
@@ -325,24 +326,6 @@ func (img *bitsImage) survey(t *testing.T) {
 		img.files = append(img.files, path)
 		img.sizes = append(img.sizes, int64(len(content)))
 		img.used = append(img.used, usedSectors(content))
-	}
-}
-
-// commitSome commits n transactions of up to size bytes a value.
-func commitSome(t *testing.T, r *modelRun, n, size int) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(uint64(n), uint64(size)))
-	for range n {
-		p, err := r.begin(true)
-		testkit.Must(t, err)
-		for range 1 + rng.IntN(3) {
-			v := model.Version{Value: testkit.RandomValue(rng, size), Deleted: rng.IntN(6) == 0}
-			if v.Deleted {
-				v.Value = ""
-			}
-			testkit.Must(t, r.write(p, r.keys.key(rng.IntN(12)), v))
-		}
-		testkit.Must(t, r.commit(p, 0))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -368,13 +369,13 @@ func TestFullDisk(t *testing.T) {
 }
 
 func testFullDisk(t *testing.T, reserves bool) {
-	r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Synced, still: true})
-	r.fs.SetReserves(reserves)
-	_, err := r.open(0, 0)
+	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.SmallMemtable, Durability: stoat.Synced, Still: true})
+	r.FS.SetReserves(reserves)
+	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
-	commitSome(t, r, 10, 100)
-	r.fs.SetCapacity(r.fs.UsedBytes() + 300<<10)
-	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.fs), db: r.db, m: r.m, known: r.m.Last()}
+	modeltest.CommitSome(t, r, 10, 100)
+	r.FS.SetCapacity(r.FS.UsedBytes() + 300<<10)
+	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.FS), db: r.DB, m: r.Model, known: r.Model.Last()}
 	full := 0
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
 		testkit.Must(t, l.commit(stoat.Synced, 6, 16<<10)())
@@ -384,7 +385,7 @@ func testFullDisk(t *testing.T, reserves bool) {
 		t.Fatal("the disk never became full")
 	}
 	testkit.Must(t, l.read())
-	r.fs.SetCapacity(1 << 40)
+	r.FS.SetCapacity(1 << 40)
 	testkit.Must(t, l.commit(stoat.Synced, 6, 16<<10)())
 	if len(l.doubts) > 0 {
 		t.Error("the commit failed although there is room again")
@@ -399,35 +400,35 @@ func testFullDisk(t *testing.T, reserves bool) {
 func TestOpenOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {
-		r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Synced, still: true})
-		_, err := r.open(0, 0)
+		r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.SmallMemtable, Durability: stoat.Synced, Still: true})
+		_, err := r.Open(0, 0)
 		testkit.Must(t, err)
-		commitSome(t, r, 10, 100)
+		modeltest.CommitSome(t, r, 10, 100)
 		if kill {
-			testkit.Must(t, r.abandon(r.fs.Clone()))
+			testkit.Must(t, r.Abandon(r.FS.Clone()))
 		} else {
-			testkit.Must(t, r.close())
+			testkit.Must(t, r.Close())
 		}
-		r.fs.SetCapacity(r.fs.UsedBytes())
-		if _, err := r.open(r.m.Last(), r.m.Last()); err != nil {
+		r.FS.SetCapacity(r.FS.UsedBytes())
+		if _, err := r.Open(r.Model.Last(), r.Model.Last()); err != nil {
 			t.Errorf("kill %v: %v", kill, err)
 			continue
 		}
-		testkit.Must(t, r.verify())
-		p, err := r.begin(true)
+		testkit.Must(t, r.Verify())
+		p, err := r.Begin(true)
 		testkit.Must(t, err)
-		testkit.Must(t, r.write(p, "k", model.Version{Value: "v"}))
-		r.forget(p)
-		if err := p.tx.Commit(); err != nil && !errors.Is(err, stoat.ErrNoSpace) {
+		testkit.Must(t, r.Write(p, "k", model.Version{Value: "v"}))
+		r.Forget(p)
+		if err := p.Tx.Commit(); err != nil && !errors.Is(err, stoat.ErrNoSpace) {
 			t.Errorf("commit on the full disk: %v, want ErrNoSpace", err)
 		} else if err == nil {
-			r.m.Commit([]model.Write{{Key: "k", Version: model.Version{Value: "v"}}})
+			r.Model.Commit([]model.Write{{Key: "k", Version: model.Version{Value: "v"}}})
 		}
-		r.fs.SetCapacity(1 << 40)
-		commitSome(t, r, 5, 100)
-		testkit.Must(t, r.verify())
-		testkit.Must(t, opReopen(r, nil))
-		testkit.Must(t, r.verify())
-		testkit.Must(t, r.close())
+		r.FS.SetCapacity(1 << 40)
+		modeltest.CommitSome(t, r, 5, 100)
+		testkit.Must(t, r.Verify())
+		testkit.Must(t, modeltest.OpReopen(r, nil))
+		testkit.Must(t, r.Verify())
+		testkit.Must(t, r.Close())
 	}
 }

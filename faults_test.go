@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -151,16 +152,16 @@ func faultScenes(t *testing.T) []*faultScene {
 	t.Helper()
 	scenes := []*faultScene{{name: "empty disk", disk: vfs.NewMem(), m: model.NewMap()}}
 	for _, clean := range []bool{true, false} {
-		r := newModelRun(modelShape{keys: keySpaces[1], memtable: testkit.SmallMemtable, durability: stoat.Buffered, still: true})
-		_, err := r.open(0, 0)
+		r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.SmallMemtable, Durability: stoat.Buffered, Still: true})
+		_, err := r.Open(0, 0)
 		testkit.Must(t, err)
-		commitSome(t, r, 10, 60)
-		testkit.Must(t, opReopen(r, nil))
-		commitSome(t, r, 10, 30<<10)
-		s := &faultScene{name: "after a kill", disk: r.fs.Clone(), m: r.m}
-		testkit.Must(t, r.close())
+		modeltest.CommitSome(t, r, 10, 60)
+		testkit.Must(t, modeltest.OpReopen(r, nil))
+		modeltest.CommitSome(t, r, 10, 30<<10)
+		s := &faultScene{name: "after a kill", disk: r.FS.Clone(), m: r.Model}
+		testkit.Must(t, r.Close())
 		if clean {
-			s.name, s.disk = "after a clean close", r.fs.Clone()
+			s.name, s.disk = "after a clean close", r.FS.Clone()
 		}
 		scenes = append(scenes, s)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -146,11 +147,7 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 			return testkit.Times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
 		}},
 		{name: "model", run: func(seed uint64) error {
-			return testkit.Times(2*scale, func(i int) error {
-				life := seed + uint64(i)
-				_, _, err := runModel(randomShape(life), randomOps(life, modelLifeOps), nil)
-				return err
-			})
+			return testkit.Times(2*scale, func(i int) error { return modeltest.RunLife(seed + uint64(i)) })
 		}},
 		{name: "isolation", run: func(seed uint64) error {
 			return testkit.Times(scale, func(i int) error {

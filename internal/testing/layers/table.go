@@ -58,6 +58,8 @@ var Stoat = Shape{
 		"cmd/stoat/internal/bench": 6,
 
 		"cmd/stoat": 7,
+
+		"tests/model": 8,
 	},
 
 	// The memtable shows its entries through the interface that iter reads.
@@ -78,6 +80,7 @@ var Stoat = Shape{
 		"internal/testing/noise",
 		"internal/testing/script",
 		"internal/testing/testkit",
+		"tests/model",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can

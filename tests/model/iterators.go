@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // iteratorKinds are the operations on iterators. Iterators stay open while
 // their transaction, and others, go on writing.
-var iteratorKinds = []modelKind{
+var iteratorKinds = []opKind{
 	{"open iterator", 12, opOpenIterator},
 	{"first", 8, stepOp(firstStep)},
 	{"next", 40, stepOp(nextStep)},
@@ -25,7 +25,7 @@ var iteratorKinds = []modelKind{
 	{"write under an iterator", 8, opWriteUnderIterator},
 }
 
-func randomIterOptions(r *modelRun, rng *rand.Rand) stoat.IterOptions {
+func randomIterOptions(r *Run, rng *rand.Rand) stoat.IterOptions {
 	var o stoat.IterOptions
 	if rng.IntN(3) == 0 {
 		o.Lower = []byte(r.keys.near(rng))
@@ -40,15 +40,15 @@ func randomIterOptions(r *modelRun, rng *rand.Rand) stoat.IterOptions {
 	o.Reverse, o.KeysOnly = rng.IntN(2) == 0, rng.IntN(3) == 0
 	o.AllVersions = rng.IntN(5) == 0
 	if rng.IntN(6) == 0 {
-		o.Since = rng.Uint64N(r.m.Last() + 1)
+		o.Since = rng.Uint64N(r.Model.Last() + 1)
 	}
 	return o
 }
 
 // iterator opens an iterator on both sides.
-func (r *modelRun) iterator(p *pair, o stoat.IterOptions) *iterPair {
+func (r *Run) iterator(p *Pair, o stoat.IterOptions) *iterPair {
 	r.values++
-	it := &iterPair{name: r.values, o: o, it: p.tx.Iterator(o)}
+	it := &iterPair{name: r.values, o: o, it: p.Tx.Iterator(o)}
 	it.model = p.model.Iterator(model.IterOptions{
 		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
 		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
@@ -77,7 +77,7 @@ const (
 )
 
 // step moves an iterator on both sides and demands that it shows the same.
-func (r *modelRun) step(p *pair, it *iterPair, kind stepKind, key string) (ok bool, err error) {
+func (r *Run) step(p *Pair, it *iterPair, kind stepKind, key string) (ok bool, err error) {
 	err = r.read(p, func() error {
 		var want bool
 		switch kind {
@@ -145,7 +145,7 @@ func shown(it *iterPair, ok bool) (got model.Item, err error) {
 }
 
 // scan takes at most limit steps with a new iterator.
-func (r *modelRun) scan(p *pair, o stoat.IterOptions, limit int) error {
+func (r *Run) scan(p *Pair, o stoat.IterOptions, limit int) error {
 	it := r.iterator(p, o)
 	defer it.close()
 	for range limit {
@@ -156,8 +156,8 @@ func (r *modelRun) scan(p *pair, o stoat.IterOptions, limit int) error {
 	return nil
 }
 
-func scanOp(change func(*stoat.IterOptions)) func(*modelRun, *rand.Rand) error {
-	return func(r *modelRun, rng *rand.Rand) error {
+func scanOp(change func(*stoat.IterOptions)) func(*Run, *rand.Rand) error {
+	return func(r *Run, rng *rand.Rand) error {
 		p, err := r.txn(rng, false)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func scanOp(change func(*stoat.IterOptions)) func(*modelRun, *rand.Rand) error {
 }
 
 // open returns an open iterator of a transaction, or opens one.
-func (r *modelRun) openIterator(rng *rand.Rand) (*pair, *iterPair, error) {
+func (r *Run) openIterator(rng *rand.Rand) (*Pair, *iterPair, error) {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return nil, nil, err
@@ -184,7 +184,7 @@ func (r *modelRun) openIterator(rng *rand.Rand) (*pair, *iterPair, error) {
 	return p, p.iters[rng.IntN(len(p.iters))], nil
 }
 
-func opOpenIterator(r *modelRun, rng *rand.Rand) error {
+func opOpenIterator(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil || len(p.iters) >= 4 {
 		return err
@@ -193,7 +193,7 @@ func opOpenIterator(r *modelRun, rng *rand.Rand) error {
 	return nil
 }
 
-func opCloseIterator(r *modelRun, rng *rand.Rand) error {
+func opCloseIterator(r *Run, rng *rand.Rand) error {
 	p, it, err := r.openIterator(rng)
 	if err != nil {
 		return err
@@ -212,8 +212,8 @@ func opCloseIterator(r *modelRun, rng *rand.Rand) error {
 	return nil
 }
 
-func stepOp(kind stepKind) func(*modelRun, *rand.Rand) error {
-	return func(r *modelRun, rng *rand.Rand) error {
+func stepOp(kind stepKind) func(*Run, *rand.Rand) error {
+	return func(r *Run, rng *rand.Rand) error {
 		p, it, err := r.openIterator(rng)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func stepOp(kind stepKind) func(*modelRun, *rand.Rand) error {
 	}
 }
 
-func opSeekStorm(r *modelRun, rng *rand.Rand) error {
+func opSeekStorm(r *Run, rng *rand.Rand) error {
 	p, it, err := r.openIterator(rng)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func opSeekStorm(r *modelRun, rng *rand.Rand) error {
 
 // opWriteUnderIterator writes around an iterator's place: it must go on as if
 // nothing had been written since it was positioned.
-func opWriteUnderIterator(r *modelRun, rng *rand.Rand) error {
+func opWriteUnderIterator(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func opWriteUnderIterator(r *modelRun, rng *rand.Rand) error {
 		if v.Deleted {
 			v.Value = ""
 		}
-		if err := r.write(p, r.keys.near(rng), v); err != nil {
+		if err := r.Write(p, r.keys.near(rng), v); err != nil {
 			return err
 		}
 		if _, err := r.step(p, it, nextStep, ""); err != nil {

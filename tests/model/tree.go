@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"math/rand/v2"
@@ -11,17 +11,17 @@ import (
 
 // What makes the tree work: memtables that fill, flushes, compactions.
 
-// modelWork counts what a run did: calls of the database, and what those came to.
-type modelWork struct {
+// Work counts what a run did: calls of the database, and what those came to.
+type Work struct {
 	calls int64
-	tally *testkit.WorkTally
+	Tally *testkit.WorkTally
 }
 
 // opFill commits about as much as a small memtable holds, in transactions that
 // overwrite and delete, some of them under a snapshot that stays.
-func opFill(r *modelRun, rng *rand.Rand) error {
+func opFill(r *Run, rng *rand.Rand) error {
 	for filled := 0; filled < testkit.SmallMemtable; {
-		p, err := r.begin(true)
+		p, err := r.Begin(true)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func opFill(r *modelRun, rng *rand.Rand) error {
 				v.ExpiresAt = r.clock.Seen() + uint64(rng.IntN(30))
 			}
 			filled += len(v.Value) + 40
-			if err := r.write(p, r.keys.pick(rng), v); err != nil {
+			if err := r.Write(p, r.keys.pick(rng), v); err != nil {
 				return err
 			}
 		}
@@ -48,10 +48,10 @@ func opFill(r *modelRun, rng *rand.Rand) error {
 
 // opWaitForFlushes waits until everything but one memtable is in tables, so
 // that what follows reads them.
-func opWaitForFlushes(r *modelRun, _ *rand.Rand) error {
+func opWaitForFlushes(r *Run, _ *rand.Rand) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
 	r.say("wait for the flushes")
-	return testkit.WaitForFlushes(r.db)
+	return testkit.WaitForFlushes(r.DB)
 }

@@ -1,10 +1,11 @@
-package stoat_test
+package model
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"testing"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -12,25 +13,25 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A modelRun is one life of one database beside its model. One goroutine
-// drives it, so that the model can say exactly what every call must answer;
-// the database has its own goroutines all the same.
-type modelRun struct {
-	opts  stoat.Options
-	fs    *vfs.Mem
+// A Run is one life of one database beside its model. One goroutine drives it, so
+// that the model knows the exact answer of every call. The background jobs of the
+// database run all the same.
+type Run struct {
+	Opts  stoat.Options
+	FS    *vfs.Mem
 	clock *testkit.Clock
 	still bool // the clock never moves
-	db    *stoat.DB
+	DB    *stoat.DB
 	keys  keySpace
 	large int // the size of values that are not small
-	work  modelWork
+	Work  Work
 
-	m *model.Map
+	Model *model.Map
 	// known is the newest commit that was acknowledged, so that every new
 	// snapshot must show it; durable the newest that no power cut may take.
 	known, durable uint64
 
-	txns   []*pair
+	txns   []*Pair
 	asyncs []*asyncCommit
 	values int
 
@@ -38,11 +39,11 @@ type modelRun struct {
 	narrate func(format string, args ...any)
 }
 
-// A pair is a transaction of the database and that of the model.
-type pair struct {
+// A Pair is a transaction of the database and that of the model.
+type Pair struct {
 	name  int
 	write bool
-	tx    *stoat.Txn
+	Tx    *stoat.Txn
 	model *model.Txn
 	iters []*iterPair
 }
@@ -61,54 +62,55 @@ type asyncCommit struct {
 	done     chan error
 }
 
-// modelShape is what is random about a run beside its operations.
-type modelShape struct {
-	keys       keySpace
-	memtable   int64
-	durability stoat.Durability
-	still      bool
+// Shape is what is random about a run beside its operations.
+type Shape struct {
+	Keys       keySpace
+	Memtable   int64
+	Durability stoat.Durability
+	Still      bool
 	versions   int // Options.NumVersions
 	large      int // how large values that are not small become
 	compress   stoat.Compression
 }
 
-func randomShape(seed uint64) modelShape {
+func randomShape(seed uint64) Shape {
 	rng := rand.New(rand.NewPCG(seed, 0x5a4e))
-	return modelShape{
-		keys:       keySpaces[rng.IntN(len(keySpaces))],
-		memtable:   []int64{64 << 10, 64 << 10, 256 << 10, 64 << 20}[rng.IntN(4)],
-		durability: []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)],
-		still:      rng.IntN(2) == 0,
+	return Shape{
+		Keys:       KeySpaces[rng.IntN(len(KeySpaces))],
+		Memtable:   []int64{64 << 10, 64 << 10, 256 << 10, 64 << 20}[rng.IntN(4)],
+		Durability: []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)],
+		Still:      rng.IntN(2) == 0,
 		versions:   1 + rng.IntN(3),
 		large:      []int{30, 300, 3000}[rng.IntN(3)],
 		compress:   testkit.Compressions[rng.IntN(len(testkit.Compressions))],
 	}
 }
 
-func newModelRun(s modelShape) *modelRun {
-	r := &modelRun{fs: vfs.NewMem(), clock: testkit.NewClock(), keys: s.keys, still: s.still, large: max(s.large, 30), m: model.NewMap()}
-	r.work.tally = new(testkit.WorkTally)
-	r.m.Versions = max(s.versions, 1)
-	r.opts = stoat.Options{
-		FS: r.fs, Clock: r.clock, MemtableSize: s.memtable, Durability: s.durability, NumVersions: s.versions,
-		Compression: s.compress, Events: r.work.tally.Note,
+// NewRun makes a run on an empty disk in memory. The database is not open yet.
+func NewRun(s Shape) *Run {
+	r := &Run{FS: vfs.NewMem(), clock: testkit.NewClock(), keys: s.Keys, still: s.Still, large: max(s.large, 30), Model: model.NewMap()}
+	r.Work.Tally = new(testkit.WorkTally)
+	r.Model.Versions = max(s.versions, 1)
+	r.Opts = stoat.Options{
+		FS: r.FS, Clock: r.clock, MemtableSize: s.Memtable, Durability: s.Durability, NumVersions: s.versions,
+		Compression: s.compress, Events: r.Work.Tally.Note,
 	}
 	return r
 }
 
-func (r *modelRun) say(format string, args ...any) {
+func (r *Run) say(format string, args ...any) {
 	if r.narrate != nil {
 		r.narrate(format, args...)
 	}
 }
 
-// open opens the database and demands commit want of it, no more, no less.
-func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
-	db, err := stoat.Open(testkit.Dir, &r.opts)
+// Open opens the database and demands commit want of it, no more, no less.
+func (r *Run) Open(floor, ceiling uint64) (uint64, error) {
+	db, err := stoat.Open(testkit.Dir, &r.Opts)
 	if err != nil {
 		return 0, fmt.Errorf("open: %w", err)
 	}
-	r.db = db
+	r.DB = db
 	var version uint64
 	err = db.View(func(tx *stoat.Txn) error {
 		version = tx.ReadVersion()
@@ -120,42 +122,42 @@ func (r *modelRun) open(floor, ceiling uint64) (uint64, error) {
 	return version, err
 }
 
-// close ends the database cleanly.
-func (r *modelRun) close() error {
-	err := errors.Join(r.db.Close(), r.settle())
+// Close ends the database cleanly.
+func (r *Run) Close() error {
+	err := errors.Join(r.DB.Close(), r.settle())
 	for _, p := range r.txns {
 		if err == nil {
 			err = r.useAfterClose(p)
 		}
-		p.tx.Discard()
+		p.Tx.Discard()
 	}
 	r.txns = nil
-	r.known, r.durable = r.m.Last(), r.m.Last()
+	r.known, r.durable = r.Model.Last(), r.Model.Last()
 	return err
 }
 
-func (r *modelRun) useAfterClose(p *pair) error {
-	if _, err := p.tx.Get([]byte("k")); !errors.Is(err, stoat.ErrClosed) {
+func (r *Run) useAfterClose(p *Pair) error {
+	if _, err := p.Tx.Get([]byte("k")); !errors.Is(err, stoat.ErrClosed) {
 		return fmt.Errorf("t%d.Get after Close: %v, want ErrClosed", p.name, err)
 	}
-	if err := p.tx.Commit(); !errors.Is(err, stoat.ErrClosed) {
+	if err := p.Tx.Commit(); !errors.Is(err, stoat.ErrClosed) {
 		return fmt.Errorf("t%d.Commit after Close: %v, want ErrClosed", p.name, err)
 	}
 	return nil
 }
 
-// abandon leaves the database as a dying process would, and goes on with
+// Abandon leaves the database as a dying process would, and goes on with
 // what disk was left.
-func (r *modelRun) abandon(disk *vfs.Mem) error {
+func (r *Run) Abandon(disk *vfs.Mem) error {
 	err := r.settle()
 	for _, p := range r.txns {
-		p.tx.Discard()
+		p.Tx.Discard()
 	}
 	r.txns = nil
-	if closeErr := r.db.Close(); err == nil && closeErr != nil {
+	if closeErr := r.DB.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("close: %w", closeErr)
 	}
-	r.fs, r.opts.FS = disk, disk
+	r.FS, r.Opts.FS = disk, disk
 	// Time at which no reader saw anything expire is not kept through a crash,
 	// so the clock must not be behind it.
 	r.clock.Ms.Store(max(r.clock.Ms.Load(), r.clock.High.Load()))
@@ -163,7 +165,7 @@ func (r *modelRun) abandon(disk *vfs.Mem) error {
 }
 
 // settle waits for every commit that was handed over.
-func (r *modelRun) settle() error {
+func (r *Run) settle() error {
 	var errs []error
 	for _, a := range r.asyncs {
 		errs = append(errs, r.await(a))
@@ -172,7 +174,7 @@ func (r *modelRun) settle() error {
 	return errors.Join(errs...)
 }
 
-func (r *modelRun) await(a *asyncCommit) error {
+func (r *Run) await(a *asyncCommit) error {
 	err := <-a.done
 	if a.conflict {
 		if !errors.Is(err, stoat.ErrConflict) {
@@ -187,13 +189,13 @@ func (r *modelRun) await(a *asyncCommit) error {
 	return nil
 }
 
-// begin starts a transaction on both sides.
-func (r *modelRun) begin(write bool) (*pair, error) {
+// Begin starts a transaction on both sides.
+func (r *Run) Begin(write bool) (*Pair, error) {
 	mode := stoat.ReadOnly
 	if write {
 		mode = stoat.ReadWrite
 	}
-	tx, err := r.db.Begin(mode)
+	tx, err := r.DB.Begin(mode)
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
@@ -207,14 +209,14 @@ func (r *modelRun) begin(write bool) (*pair, error) {
 }
 
 // adopt makes a pair of a transaction of the database.
-func (r *modelRun) adopt(tx *stoat.Txn, write bool) (*pair, error) {
+func (r *Run) adopt(tx *stoat.Txn, write bool) (*Pair, error) {
 	r.values++
-	p := &pair{name: r.values, write: write, tx: tx}
+	p := &Pair{name: r.values, write: write, Tx: tx}
 	seq := tx.ReadVersion()
-	if seq < r.known || seq > r.m.Last() {
-		return nil, fmt.Errorf("begin: snapshot at %d, want %d to %d", seq, r.known, r.m.Last())
+	if seq < r.known || seq > r.Model.Last() {
+		return nil, fmt.Errorf("begin: snapshot at %d, want %d to %d", seq, r.known, r.Model.Last())
 	}
-	p.model = r.m.Begin(seq, write)
+	p.model = r.Model.Begin(seq, write)
 	r.say("t%d := begin(write %v) at %d", p.name, write, seq)
 	return p, r.fixTime(p)
 }
@@ -222,7 +224,7 @@ func (r *modelRun) adopt(tx *stoat.Txn, write bool) (*pair, error) {
 // fixTime makes a transaction ask for the time, by which it judges expiry from
 // then on: work in the background asks for it too, so that it cannot be seen
 // when a transaction first does.
-func (r *modelRun) fixTime(p *pair) error {
+func (r *Run) fixTime(p *Pair) error {
 	p.model.NowMs = r.clock.Seen()
 	if r.still {
 		return nil
@@ -235,25 +237,25 @@ func (r *modelRun) fixTime(p *pair) error {
 const timeKey = "\xff\xffthe time"
 
 // keepTime writes the time key.
-func (r *modelRun) keepTime() error {
+func (r *Run) keepTime() error {
 	if r.still {
 		return nil
 	}
 	w := model.Write{Key: timeKey, Version: model.Version{Value: "t", ExpiresAt: 4 * testkit.ClockStart}}
-	err := r.db.Update(func(tx *stoat.Txn) error { return testkit.Put(tx, w) }, stoat.WithDurability(stoat.Synced))
-	r.known = r.m.Commit([]model.Write{w})
+	err := r.DB.Update(func(tx *stoat.Txn) error { return testkit.Put(tx, w) }, stoat.WithDurability(stoat.Synced))
+	r.known = r.Model.Commit([]model.Write{w})
 	r.durable = r.known
 	return err
 }
 
 // read runs a read of p.
-func (r *modelRun) read(_ *pair, do func() error) error {
-	r.work.calls++
+func (r *Run) read(_ *Pair, do func() error) error {
+	r.Work.calls++
 	return do()
 }
 
-// forget takes p off the list of open transactions.
-func (r *modelRun) forget(p *pair) {
+// Forget takes p off the list of open transactions.
+func (r *Run) Forget(p *Pair) {
 	for i, other := range r.txns {
 		if other == p {
 			r.txns = append(r.txns[:i], r.txns[i+1:]...)
@@ -263,22 +265,22 @@ func (r *modelRun) forget(p *pair) {
 }
 
 // commit ends p on both sides and demands the same outcome.
-func (r *modelRun) commit(p *pair, d stoat.Durability) error {
+func (r *Run) commit(p *Pair, d stoat.Durability) error {
 	var opts []stoat.CommitOption
 	if d != 0 {
 		opts = append(opts, stoat.WithDurability(d))
 	} else {
-		d = r.opts.Durability
+		d = r.Opts.Durability
 	}
-	r.work.calls++
-	r.forget(p)
+	r.Work.calls++
+	r.Forget(p)
 	seq, ok := p.model.Commit()
 	r.say("t%d.Commit(%d): commit %d, conflict %v", p.name, d, seq, !ok)
-	return r.committed(p.tx.Commit(opts...), p.tx.CommitVersion(), seq, ok, d)
+	return r.committed(p.Tx.Commit(opts...), p.Tx.CommitVersion(), seq, ok, d)
 }
 
 // committed compares the outcome of a commit with what the model says.
-func (r *modelRun) committed(err error, version, seq uint64, ok bool, d stoat.Durability) error {
+func (r *Run) committed(err error, version, seq uint64, ok bool, d stoat.Durability) error {
 	if !ok {
 		if !errors.Is(err, stoat.ErrConflict) {
 			return fmt.Errorf("commit: %v (version %d), want ErrConflict", err, version)
@@ -300,17 +302,17 @@ func (r *modelRun) committed(err error, version, seq uint64, ok bool, d stoat.Du
 	return nil
 }
 
-// verify compares the whole database with the model.
-func (r *modelRun) verify() error {
-	tx, err := r.db.Begin(stoat.ReadOnly)
+// Verify compares the whole database with the model.
+func (r *Run) Verify() error {
+	tx, err := r.DB.Begin(stoat.ReadOnly)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Discard()
-	if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
-		return fmt.Errorf("snapshot at %d, want %d to %d", v, r.known, r.m.Last())
+	if v := tx.ReadVersion(); v < r.known || v > r.Model.Last() {
+		return fmt.Errorf("snapshot at %d, want %d to %d", v, r.known, r.Model.Last())
 	}
-	return testkit.Compare(tx, r.m, r.clock.Seen())
+	return testkit.Compare(tx, r.Model, r.clock.Seen())
 }
 
 // A keySpace makes keys of numbers.
@@ -320,10 +322,10 @@ type keySpace struct {
 	key  func(i int) string
 }
 
-// keySpaces are the kinds of keys that runs use. The widths matter: keys
+// KeySpaces are the kinds of keys that runs use. The widths matter: keys
 // within eight bytes, common heads longer than that, keys that are heads of
 // each other, and bytes at the ends of their range.
-var keySpaces = []keySpace{
+var KeySpaces = []keySpace{
 	{"few", 12, func(i int) string { return string([]byte{'a' + byte(i)}) }},
 	{"numbers", 400, func(i int) string { return fmt.Sprintf("key%05d", i) }},
 	{"many", 4000, func(i int) string { return fmt.Sprintf("%04d", i) }},
@@ -350,4 +352,23 @@ func (k keySpace) near(rng *rand.Rand) string {
 		return key[:1]
 	}
 	return key
+}
+
+// CommitSome commits n transactions with random values of up to size more bytes
+// than 16.
+func CommitSome(t *testing.T, r *Run, n, size int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(size)))
+	for range n {
+		p, err := r.Begin(true)
+		testkit.Must(t, err)
+		for range 1 + rng.IntN(3) {
+			v := model.Version{Value: testkit.RandomValue(rng, size), Deleted: rng.IntN(6) == 0}
+			if v.Deleted {
+				v.Value = ""
+			}
+			testkit.Must(t, r.Write(p, r.keys.key(rng.IntN(12)), v))
+		}
+		testkit.Must(t, r.commit(p, 0))
+	}
 }

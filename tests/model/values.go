@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"bytes"
@@ -18,25 +18,25 @@ import (
 // valueKinds are the operations on values that lie apart from their keys, and those
 // that merge, join, gather and collect because somebody asks. They may change nothing
 // that anybody sees.
-var valueKinds = []modelKind{
+var valueKinds = []opKind{
 	{"set from a reader", 20, opSetReader},
 	{"set from a reader that fails", 2, opSetFailingReader},
 	{"read an item through its reader", 12, opItemReader},
 	{"small value files, joined", 3, opJoin},
 	{"values in the order of commits", 2, opScatter},
-	{"compact", 3, func(r *modelRun, _ *rand.Rand) error { return r.compact(stoat.CompactOptions{}) }},
+	{"compact", 3, func(r *Run, _ *rand.Rand) error { return r.Compact(stoat.CompactOptions{}) }},
 	{"compact a range", 3, opCompactRange},
-	{"collect", 3, opCollect},
+	{"collect", 3, OpCollect},
 	{"checkpoint", 1, opCheckpoint},
 }
 
 // StreamedFrom is from what length on a value that is given as a reader gets a file
 // of its own.
-func (r *modelRun) streamedFrom() int { return int(min(1<<20, r.opts.MemtableSize/4)) }
+func (r *Run) streamedFrom() int { return int(min(1<<20, r.Opts.MemtableSize/4)) }
 
 // readerLength draws the length of a value that is given as a reader: about that
 // from which on it gets a file, or a short one. Very long ones are rare.
-func (r *modelRun) readerLength(rng *rand.Rand) int {
+func (r *Run) readerLength(rng *rand.Rand) int {
 	from := r.streamedFrom()
 	if rng.IntN(4) == 0 || from > testkit.SmallMemtable && rng.IntN(10) > 0 {
 		return rng.IntN(2000)
@@ -50,7 +50,7 @@ func (r *modelRun) readerLength(rng *rand.Rand) int {
 	return from + rng.IntN(from/4)
 }
 
-func opSetReader(r *modelRun, rng *rand.Rand) error {
+func opSetReader(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func opSetReader(r *modelRun, rng *rand.Rand) error {
 }
 
 // setReader sets a key to a value of about n bytes that is given as a reader.
-func (r *modelRun) setReader(p *pair, rng *rand.Rand, n int) error {
+func (r *Run) setReader(p *Pair, rng *rand.Rand, n int) error {
 	v := r.value(rng)
 	v.Value += strings.Repeat("r", max(0, n-len(v.Value)))
 	switch rng.IntN(6) {
@@ -70,12 +70,12 @@ func (r *modelRun) setReader(p *pair, rng *rand.Rand, n int) error {
 	}
 	key := r.keys.pick(rng)
 	r.say("t%d.SetReader(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
-	r.work.calls++
+	r.Work.calls++
 	if len(v.Value) >= r.streamedFrom() {
-		r.work.tally[testkit.Streams].Add(1)
+		r.Work.Tally[testkit.Streams].Add(1)
 	}
 	p.model.Write(key, v)
-	return testkit.PutAs(testkit.ReaderShapes[rng.IntN(len(testkit.ReaderShapes))], p.tx, model.Write{Key: key, Version: v})
+	return testkit.PutAs(testkit.ReaderShapes[rng.IntN(len(testkit.ReaderShapes))], p.Tx, model.Write{Key: key, Version: v})
 }
 
 // errReader is what a reader fails with.
@@ -86,15 +86,15 @@ type failingReader struct{}
 func (failingReader) Read([]byte) (int, error) { return 0, errReader }
 
 // opSetFailingReader leaves the transaction as it was.
-func opSetFailingReader(r *modelRun, rng *rand.Rand) error {
+func opSetFailingReader(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
 	}
 	n := r.readerLength(rng)
 	r.say("t%d.SetReader that fails after %d bytes", p.name, n)
-	r.work.calls++
-	err = p.tx.SetReader([]byte(r.keys.pick(rng)), io.MultiReader(strings.NewReader(strings.Repeat("f", n)), failingReader{}))
+	r.Work.calls++
+	err = p.Tx.SetReader([]byte(r.keys.pick(rng)), io.MultiReader(strings.NewReader(strings.Repeat("f", n)), failingReader{}))
 	if !errors.Is(err, errReader) {
 		return fmt.Errorf("SetReader: %v, want the error of the reader", err)
 	}
@@ -102,14 +102,14 @@ func opSetFailingReader(r *modelRun, rng *rand.Rand) error {
 }
 
 // opItemReader reads a value through the reader of an item, all of it and a part.
-func opItemReader(r *modelRun, rng *rand.Rand) error {
+func opItemReader(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
 	}
 	key := r.keys.pick(rng)
 	return r.read(p, func() error {
-		item, err := p.tx.GetItem([]byte(key))
+		item, err := p.Tx.GetItem([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetItem(%.40q).Reader, %v", p.name, key, err)
 		if !found || err != nil {
@@ -137,19 +137,19 @@ func opItemReader(r *modelRun, rng *rand.Rand) error {
 
 // opJoin commits values in files of their own, and mostly asks for a database of
 // fewer files.
-func opJoin(r *modelRun, rng *rand.Rand) error {
-	if r.opts.MemtableSize > testkit.SmallMemtable {
+func opJoin(r *Run, rng *rand.Rand) error {
+	if r.Opts.MemtableSize > testkit.SmallMemtable {
 		return nil // they would be large
 	}
-	if err := r.setReaders(rng); err != nil || rng.IntN(4) == 0 {
+	if err := r.SetReaders(rng); err != nil || rng.IntN(4) == 0 {
 		return err
 	}
-	return r.compact(stoat.CompactOptions{})
+	return r.Compact(stoat.CompactOptions{})
 }
 
-// setReaders commits values that are given as readers.
-func (r *modelRun) setReaders(rng *rand.Rand) error {
-	p, err := r.begin(true)
+// SetReaders commits values that are given as readers.
+func (r *Run) SetReaders(rng *rand.Rand) error {
+	p, err := r.Begin(true)
 	if err != nil {
 		return err
 	}
@@ -162,25 +162,25 @@ func (r *modelRun) setReaders(rng *rand.Rand) error {
 }
 
 // opScatter leaves values in disorder, and often asks for their order.
-func opScatter(r *modelRun, rng *rand.Rand) error {
-	if err := r.scatter(rng); err != nil || rng.IntN(2) == 0 {
+func opScatter(r *Run, rng *rand.Rand) error {
+	if err := r.Scatter(rng); err != nil || rng.IntN(2) == 0 {
 		return err
 	}
-	return r.compact(stoat.CompactOptions{})
+	return r.Compact(stoat.CompactOptions{})
 }
 
-// scatter commits values apart from their keys, in another order than that of the
+// Scatter commits values apart from their keys, in another order than that of the
 // keys, and more than a small memtable holds.
-func (r *modelRun) scatter(rng *rand.Rand) error {
+func (r *Run) Scatter(rng *rand.Rand) error {
 	for range 5 {
-		p, err := r.begin(true)
+		p, err := r.Begin(true)
 		if err != nil {
 			return err
 		}
 		for range 24 {
 			v := r.value(rng)
 			v.Value += strings.Repeat("s", 600+rng.IntN(900))
-			if err := r.write(p, r.keys.pick(rng), v); err != nil {
+			if err := r.Write(p, r.keys.pick(rng), v); err != nil {
 				return err
 			}
 		}
@@ -191,16 +191,16 @@ func (r *modelRun) scatter(rng *rand.Rand) error {
 	return nil
 }
 
-func (r *modelRun) compact(o stoat.CompactOptions) error {
+func (r *Run) Compact(o stoat.CompactOptions) error {
 	r.say("compact from %.40q to %.40q", o.Lower, o.Upper)
-	r.work.calls++
-	if err := r.db.Compact(context.Background(), o); err != nil {
+	r.Work.calls++
+	if err := r.DB.Compact(context.Background(), o); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	return nil
 }
 
-func opCompactRange(r *modelRun, rng *rand.Rand) error {
+func opCompactRange(r *Run, rng *rand.Rand) error {
 	lo, hi := []byte(r.keys.near(rng)), []byte(r.keys.near(rng))
 	switch c := bytes.Compare(lo, hi); {
 	case c > 0:
@@ -208,35 +208,35 @@ func opCompactRange(r *modelRun, rng *rand.Rand) error {
 	case c == 0:
 		hi = nil
 	}
-	return r.compact(stoat.CompactOptions{Lower: lo, Upper: hi})
+	return r.Compact(stoat.CompactOptions{Lower: lo, Upper: hi})
 }
 
-func opCollect(r *modelRun, _ *rand.Rand) error {
+func OpCollect(r *Run, _ *rand.Rand) error {
 	r.say("collect")
-	r.work.calls++
-	if err := r.db.Collect(context.Background()); err != nil {
+	r.Work.calls++
+	if err := r.DB.Collect(context.Background()); err != nil {
 		return fmt.Errorf("collect: %w", err)
 	}
 	return nil
 }
 
 // opCheckpoint makes a copy, opens it, and removes it.
-func opCheckpoint(r *modelRun, _ *rand.Rand) error {
+func opCheckpoint(r *Run, _ *rand.Rand) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
 	r.values++
 	dir := fmt.Sprintf("/copy-%d", r.values)
 	r.say("checkpoint at %d", r.known)
-	r.work.calls++
-	if err := r.db.Checkpoint(context.Background(), dir); err != nil {
+	r.Work.calls++
+	if err := r.DB.Checkpoint(context.Background(), dir); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	disk := r.fs.Clone()
-	if err := removeDir(r.fs, dir); err != nil {
+	disk := r.FS.Clone()
+	if err := removeDir(r.FS, dir); err != nil {
 		return err
 	}
-	opts := r.opts
+	opts := r.Opts
 	opts.FS, opts.Events, opts.Clock = disk, nil, &testkit.Clock{}
 	opts.Clock.(*testkit.Clock).Ms.Store(int64(r.clock.Seen()))
 	db, err := stoat.Open(dir, &opts)
@@ -244,10 +244,10 @@ func opCheckpoint(r *modelRun, _ *rand.Rand) error {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	err = db.View(func(tx *stoat.Txn) error {
-		if v := tx.ReadVersion(); v < r.known || v > r.m.Last() {
-			return fmt.Errorf("checkpoint of commit %d, want %d to %d", v, r.known, r.m.Last())
+		if v := tx.ReadVersion(); v < r.known || v > r.Model.Last() {
+			return fmt.Errorf("checkpoint of commit %d, want %d to %d", v, r.known, r.Model.Last())
 		}
-		return testkit.Compare(tx, r.m, r.clock.Seen())
+		return testkit.Compare(tx, r.Model, r.clock.Seen())
 	})
 	if err == nil {
 		_, err = db.Check(context.Background(), stoat.CheckOptions{})

@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 )
 
 // readKinds are the operations that read by key or by loop.
-var readKinds = []modelKind{
-	{"get", 50, getOp(false, (*modelRun).get)},
-	{"get of an own write", 15, getOp(true, (*modelRun).get)},
-	{"has", 15, getOp(false, (*modelRun).has)},
-	{"get item", 15, getOp(false, (*modelRun).getItem)},
-	{"get copy", 8, getOp(false, (*modelRun).getCopy)},
+var readKinds = []opKind{
+	{"get", 50, getOp(false, (*Run).get)},
+	{"get of an own write", 15, getOp(true, (*Run).get)},
+	{"has", 15, getOp(false, (*Run).has)},
+	{"get item", 15, getOp(false, (*Run).getItem)},
+	{"get copy", 8, getOp(false, (*Run).getCopy)},
 	{"loop over all", 3, opAll},
 	{"loop over a prefix", 6, opPrefix},
 	{"loop over a range", 8, opRange},
@@ -26,15 +26,15 @@ var readKinds = []modelKind{
 	{"old snapshot again", 4, opOldSnapshot},
 }
 
-func getOp(own bool, get func(*modelRun, *pair, string) error) func(*modelRun, *rand.Rand) error {
-	return func(r *modelRun, rng *rand.Rand) error {
+func getOp(own bool, get func(*Run, *Pair, string) error) func(*Run, *rand.Rand) error {
+	return func(r *Run, rng *rand.Rand) error {
 		p, err := r.txn(rng, own)
 		if err != nil {
 			return err
 		}
 		key := r.keys.near(rng)
 		if own {
-			if err := r.write(p, key, r.value(rng)); err != nil {
+			if err := r.Write(p, key, r.value(rng)); err != nil {
 				return err
 			}
 		}
@@ -42,9 +42,9 @@ func getOp(own bool, get func(*modelRun, *pair, string) error) func(*modelRun, *
 	}
 }
 
-func (r *modelRun) get(p *pair, key string) error {
+func (r *Run) get(p *Pair, key string) error {
 	return r.read(p, func() error {
-		value, err := p.tx.Get([]byte(key))
+		value, err := p.Tx.Get([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.Get(%.40q) = %.20q, %v", p.name, key, value, err)
 		return sameValue(string(value), err, want, found)
@@ -63,9 +63,9 @@ func sameValue(value string, err error, want model.Version, found bool) error {
 	return nil
 }
 
-func (r *modelRun) has(p *pair, key string) error {
+func (r *Run) has(p *Pair, key string) error {
 	return r.read(p, func() error {
-		has, err := p.tx.Has([]byte(key))
+		has, err := p.Tx.Has([]byte(key))
 		_, found := p.model.Get(key)
 		r.say("t%d.Has(%.40q) = %v, %v", p.name, key, has, err)
 		if err != nil || has != found {
@@ -75,9 +75,9 @@ func (r *modelRun) has(p *pair, key string) error {
 	})
 }
 
-func (r *modelRun) getItem(p *pair, key string) error {
+func (r *Run) getItem(p *Pair, key string) error {
 	return r.read(p, func() error {
-		item, err := p.tx.GetItem([]byte(key))
+		item, err := p.Tx.GetItem([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetItem(%.40q), %v", p.name, key, err)
 		if !found || err != nil {
@@ -94,9 +94,9 @@ func (r *modelRun) getItem(p *pair, key string) error {
 	})
 }
 
-func (r *modelRun) getCopy(p *pair, key string) error {
+func (r *Run) getCopy(p *Pair, key string) error {
 	return r.read(p, func() error {
-		value, err := p.tx.GetCopy([]byte(key), []byte("before "))
+		value, err := p.Tx.GetCopy([]byte(key), []byte("before "))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetCopy(%.40q), %v", p.name, key, err)
 		if !strings.HasPrefix(string(value), "before ") {
@@ -108,7 +108,7 @@ func (r *modelRun) getCopy(p *pair, key string) error {
 
 // loop runs a range-over-func beside the iterator of the model and leaves it
 // after limit turns.
-func (r *modelRun) loop(p *pair, seq stditer.Seq2[[]byte, []byte], o model.IterOptions, limit int) error {
+func (r *Run) loop(p *Pair, seq stditer.Seq2[[]byte, []byte], o model.IterOptions, limit int) error {
 	return r.read(p, func() error {
 		it := p.model.Iterator(o)
 		defer it.Close()
@@ -121,26 +121,26 @@ func (r *modelRun) loop(p *pair, seq stditer.Seq2[[]byte, []byte], o model.IterO
 				return fmt.Errorf("loop shows %.40q = %.40q, want %v", key, value, want)
 			}
 			if n++; n == limit {
-				return p.tx.Err()
+				return p.Tx.Err()
 			}
 		}
 		if it.Next() {
 			return fmt.Errorf("loop ended after %d, want %v", n, it.Item())
 		}
-		return p.tx.Err()
+		return p.Tx.Err()
 	})
 }
 
-func opAll(r *modelRun, rng *rand.Rand) error {
+func opAll(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
 	}
 	r.say("t%d.All", p.name)
-	return r.loop(p, p.tx.All(), model.IterOptions{}, rng.IntN(50))
+	return r.loop(p, p.Tx.All(), model.IterOptions{}, rng.IntN(50))
 }
 
-func opPrefix(r *modelRun, rng *rand.Rand) error {
+func opPrefix(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
@@ -148,10 +148,10 @@ func opPrefix(r *modelRun, rng *rand.Rand) error {
 	prefix := r.keys.near(rng)
 	prefix = prefix[:rng.IntN(len(prefix)+1)]
 	r.say("t%d.Prefix(%.40q)", p.name, prefix)
-	return r.loop(p, p.tx.Prefix([]byte(prefix)), model.IterOptions{Prefix: prefix}, rng.IntN(50))
+	return r.loop(p, p.Tx.Prefix([]byte(prefix)), model.IterOptions{Prefix: prefix}, rng.IntN(50))
 }
 
-func opRange(r *modelRun, rng *rand.Rand) error {
+func opRange(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
@@ -166,11 +166,11 @@ func opRange(r *modelRun, rng *rand.Rand) error {
 		upper, o.Bounded = nil, false
 	}
 	r.say("t%d.Range(%.40q, %.40q)", p.name, lo, upper)
-	return r.loop(p, p.tx.Range([]byte(lo), upper), o, rng.IntN(50))
+	return r.loop(p, p.Tx.Range([]byte(lo), upper), o, rng.IntN(50))
 }
 
-func opView(r *modelRun, rng *rand.Rand) error {
-	return r.db.View(func(tx *stoat.Txn) error {
+func opView(r *Run, rng *rand.Rand) error {
+	return r.DB.View(func(tx *stoat.Txn) error {
 		p, err := r.adopt(tx, false)
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func opView(r *modelRun, rng *rand.Rand) error {
 }
 
 // opOldSnapshot reads the whole snapshot of the longest open transaction.
-func opOldSnapshot(r *modelRun, rng *rand.Rand) error {
+func opOldSnapshot(r *Run, rng *rand.Rand) error {
 	if len(r.txns) == 0 {
 		return nil
 	}

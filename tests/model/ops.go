@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// A modelKind is one kind of operation. Weights say how often it is drawn.
-type modelKind struct {
+// A opKind is one kind of operation. Weights say how often it is drawn.
+type opKind struct {
 	name   string
 	weight int
-	do     func(r *modelRun, rng *rand.Rand) error
+	do     func(r *Run, rng *rand.Rand) error
 }
 
-var modelKinds = slices.Concat([]modelKind{
-	{"begin read-write", 30, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, true) }},
-	{"begin read-only", 10, func(r *modelRun, rng *rand.Rand) error { return opBegin(r, false) }},
+var opKinds = slices.Concat([]opKind{
+	{"begin read-write", 30, func(r *Run, rng *rand.Rand) error { return opBegin(r, true) }},
+	{"begin read-only", 10, func(r *Run, rng *rand.Rand) error { return opBegin(r, false) }},
 	{"commit", 40, commitOp(0)},
 	{"commit synced", 15, commitOp(stoat.Synced)},
 	{"commit buffered", 15, commitOp(stoat.Buffered)},
@@ -54,37 +54,37 @@ var modelKinds = slices.Concat([]modelKind{
 	{"clock back", 3, opClockBack},
 	{"sync", 6, opSync},
 	{"stats", 2, opStats},
-	{"reopen", 2, opReopen},
+	{"reopen", 2, OpReopen},
 	{"kill", 2, opKill},
-	{"power cut", 4, opPowerCut},
+	{"power cut", 4, OpPowerCut},
 	{"refused calls", 4, opRefused},
 	{"verify all", 2, opVerify},
 }, readKinds, iteratorKinds, valueKinds)
 
 // txn returns an open transaction, or begins one. A run holds at most six.
-func (r *modelRun) txn(rng *rand.Rand, write bool) (*pair, error) {
-	var fitting []*pair
+func (r *Run) txn(rng *rand.Rand, write bool) (*Pair, error) {
+	var fitting []*Pair
 	for _, p := range r.txns {
 		if p.write || !write {
 			fitting = append(fitting, p)
 		}
 	}
 	if len(fitting) == 0 {
-		return r.begin(write)
+		return r.Begin(write)
 	}
 	return fitting[rng.IntN(len(fitting))], nil
 }
 
-func opBegin(r *modelRun, write bool) error {
+func opBegin(r *Run, write bool) error {
 	if len(r.txns) >= 6 {
 		return nil
 	}
-	_, err := r.begin(write)
+	_, err := r.Begin(write)
 	return err
 }
 
-func commitOp(d stoat.Durability) func(*modelRun, *rand.Rand) error {
-	return func(r *modelRun, rng *rand.Rand) error {
+func commitOp(d stoat.Durability) func(*Run, *rand.Rand) error {
+	return func(r *Run, rng *rand.Rand) error {
 		p, err := r.txn(rng, true)
 		if err != nil {
 			return err
@@ -93,23 +93,23 @@ func commitOp(d stoat.Durability) func(*modelRun, *rand.Rand) error {
 	}
 }
 
-func opCommitAsync(r *modelRun, rng *rand.Rand) error {
+func opCommitAsync(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
 	}
-	r.forget(p)
+	r.Forget(p)
 	a := &asyncCommit{done: make(chan error, 1)}
 	seq, ok := p.model.Commit()
 	a.seq, a.conflict = seq, !ok
 	d := []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)]
 	r.say("t%d.CommitAsync(%d): commit %d, conflict %v", p.name, d, seq, !ok)
-	p.tx.CommitAsync(func(err error) { a.done <- err }, stoat.WithDurability(d))
+	p.Tx.CommitAsync(func(err error) { a.done <- err }, stoat.WithDurability(d))
 	r.asyncs = append(r.asyncs, a)
 	return nil
 }
 
-func opAwait(r *modelRun, rng *rand.Rand) error {
+func opAwait(r *Run, rng *rand.Rand) error {
 	if len(r.asyncs) == 0 {
 		return nil
 	}
@@ -119,30 +119,30 @@ func opAwait(r *modelRun, rng *rand.Rand) error {
 	return r.await(a)
 }
 
-func opDiscard(r *modelRun, rng *rand.Rand) error {
+func opDiscard(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
 	}
 	r.say("t%d.Discard", p.name)
-	r.forget(p)
-	p.tx.Discard()
-	p.tx.Discard()
-	if _, err := p.tx.Get([]byte("k")); !errors.Is(err, stoat.ErrTxnDone) {
+	r.Forget(p)
+	p.Tx.Discard()
+	p.Tx.Discard()
+	if _, err := p.Tx.Get([]byte("k")); !errors.Is(err, stoat.ErrTxnDone) {
 		return fmt.Errorf("get after Discard: %v, want ErrTxnDone", err)
 	}
-	if err := p.tx.Commit(); !errors.Is(err, stoat.ErrTxnDone) {
+	if err := p.Tx.Commit(); !errors.Is(err, stoat.ErrTxnDone) {
 		return fmt.Errorf("commit after Discard: %v, want ErrTxnDone", err)
 	}
 	return nil
 }
 
 // opUpdate reads and writes in one closure, with nothing open beside it.
-func opUpdate(r *modelRun, rng *rand.Rand) error {
-	var p *pair
+func opUpdate(r *Run, rng *rand.Rand) error {
+	var p *Pair
 	var seq uint64
 	ok := true
-	err := r.db.Update(func(tx *stoat.Txn) (err error) {
+	err := r.DB.Update(func(tx *stoat.Txn) (err error) {
 		if p, err = r.adopt(tx, true); err != nil {
 			return err
 		}
@@ -151,9 +151,9 @@ func opUpdate(r *modelRun, rng *rand.Rand) error {
 			case 0:
 				err = r.get(p, r.keys.near(rng))
 			case 1:
-				err = r.write(p, r.keys.pick(rng), model.Version{Deleted: true})
+				err = r.Write(p, r.keys.pick(rng), model.Version{Deleted: true})
 			default:
-				err = r.write(p, r.keys.pick(rng), r.value(rng))
+				err = r.Write(p, r.keys.pick(rng), r.value(rng))
 			}
 			if err != nil {
 				return err
@@ -166,13 +166,13 @@ func opUpdate(r *modelRun, rng *rand.Rand) error {
 	if p == nil {
 		return err
 	}
-	return r.committed(err, p.tx.CommitVersion(), seq, ok, r.opts.Durability)
+	return r.committed(err, p.Tx.CommitVersion(), seq, ok, r.Opts.Durability)
 }
 
 var errGivenUp = errors.New("given up")
 
-func opUpdateFails(r *modelRun, rng *rand.Rand) error {
-	err := r.db.Update(func(tx *stoat.Txn) error {
+func opUpdateFails(r *Run, rng *rand.Rand) error {
+	err := r.DB.Update(func(tx *stoat.Txn) error {
 		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
 			return err
 		}
@@ -184,9 +184,9 @@ func opUpdateFails(r *modelRun, rng *rand.Rand) error {
 	return nil
 }
 
-func opCancelled(r *modelRun, rng *rand.Rand) error {
+func opCancelled(r *Run, rng *rand.Rand) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	err := r.db.UpdateContext(ctx, func(tx *stoat.Txn) error {
+	err := r.DB.UpdateContext(ctx, func(tx *stoat.Txn) error {
 		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func opCancelled(r *modelRun, rng *rand.Rand) error {
 	if !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("update: %v, want context.Canceled", err)
 	}
-	if _, err := r.db.BeginContext(ctx, stoat.ReadOnly); !errors.Is(err, context.Canceled) {
+	if _, err := r.DB.BeginContext(ctx, stoat.ReadOnly); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("begin: %v, want context.Canceled", err)
 	}
 	return nil
@@ -204,10 +204,10 @@ func opCancelled(r *modelRun, rng *rand.Rand) error {
 
 // opSkew runs two transactions that each read what the other writes: the
 // second to commit must fail.
-func opSkew(r *modelRun, rng *rand.Rand) error {
+func opSkew(r *Run, rng *rand.Rand) error {
 	a, b := r.keys.pick(rng), r.keys.pick(rng)
 	for _, keys := range [][2]string{{a, b}, {b, a}} {
-		p, err := r.begin(true)
+		p, err := r.Begin(true)
 		if err != nil {
 			return err
 		}
@@ -217,13 +217,13 @@ func opSkew(r *modelRun, rng *rand.Rand) error {
 			err = r.scan(p, stoat.IterOptions{Lower: []byte(keys[0]), Reverse: rng.IntN(2) == 0}, 1+rng.IntN(3))
 		}
 		if err == nil {
-			err = r.write(p, keys[1], r.value(rng))
+			err = r.Write(p, keys[1], r.value(rng))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, p := range append([]*pair(nil), r.txns[len(r.txns)-2:]...) {
+	for _, p := range append([]*Pair(nil), r.txns[len(r.txns)-2:]...) {
 		if err := r.commit(p, 0); err != nil {
 			return err
 		}
@@ -232,56 +232,56 @@ func opSkew(r *modelRun, rng *rand.Rand) error {
 }
 
 // value makes a value that no other write has.
-func (r *modelRun) value(rng *rand.Rand) model.Version {
+func (r *Run) value(rng *rand.Rand) model.Version {
 	r.values++
 	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, strings.Repeat("-", rng.IntN(r.valueSize(rng))))}
 }
 
 // valueSize draws the size below which a value stays. Most are small, so that
 // there are many; the others fill memtables.
-func (r *modelRun) valueSize(rng *rand.Rand) int {
+func (r *Run) valueSize(rng *rand.Rand) int {
 	if rng.IntN(3) == 0 {
 		return r.large
 	}
 	return 30
 }
 
-// write sets or deletes a key on both sides.
-func (r *modelRun) write(p *pair, key string, v model.Version) error {
+// Write sets or deletes a key on both sides.
+func (r *Run) Write(p *Pair, key string, v model.Version) error {
 	if v.Deleted {
 		r.say("t%d.Delete(%.40q)", p.name, key)
 	} else {
 		r.say("t%d.Set(%.40q, %.20q.. %d bytes, until %d)", p.name, key, v.Value, len(v.Value), v.ExpiresAt)
 	}
-	r.work.calls++
+	r.Work.calls++
 	p.model.Write(key, v)
-	return testkit.Put(p.tx, model.Write{Key: key, Version: v})
+	return testkit.Put(p.Tx, model.Write{Key: key, Version: v})
 }
 
-func opSet(r *modelRun, rng *rand.Rand) error {
+func opSet(r *Run, rng *rand.Rand) error {
 	return setOp(func(*rand.Rand, *model.Version) {})(r, rng)
 }
 
-func setOp(change func(*rand.Rand, *model.Version)) func(*modelRun, *rand.Rand) error {
-	return func(r *modelRun, rng *rand.Rand) error {
+func setOp(change func(*rand.Rand, *model.Version)) func(*Run, *rand.Rand) error {
+	return func(r *Run, rng *rand.Rand) error {
 		p, err := r.txn(rng, true)
 		if err != nil {
 			return err
 		}
 		v := r.value(rng)
 		change(rng, &v)
-		return r.write(p, r.keys.pick(rng), v)
+		return r.Write(p, r.keys.pick(rng), v)
 	}
 }
 
-func opExpiresAt(r *modelRun, rng *rand.Rand) error {
+func opExpiresAt(r *Run, rng *rand.Rand) error {
 	now := r.clock.Seen()
 	return setOp(func(rng *rand.Rand, v *model.Version) {
 		v.ExpiresAt = now + uint64(rng.IntN(40)) - 10
 	})(r, rng)
 }
 
-func opTTL(r *modelRun, rng *rand.Rand) error {
+func opTTL(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
@@ -296,19 +296,19 @@ func opTTL(r *modelRun, rng *rand.Rand) error {
 	v.User = byte(rng.IntN(2))
 	p.model.Write(key, v)
 	r.say("t%d.Set(%.40q, %q, TTL(%v))", p.name, key, v.Value, ttl)
-	return p.tx.Set([]byte(key), []byte(v.Value), stoat.UserMeta(v.User), stoat.TTL(ttl))
+	return p.Tx.Set([]byte(key), []byte(v.Value), stoat.UserMeta(v.User), stoat.TTL(ttl))
 }
 
-func opDelete(r *modelRun, rng *rand.Rand) error {
+func opDelete(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
 	}
-	return r.write(p, r.keys.near(rng), model.Version{Deleted: true})
+	return r.Write(p, r.keys.near(rng), model.Version{Deleted: true})
 }
 
 // opDeleteShown deletes what an iterator shows, while it shows it.
-func opDeleteShown(r *modelRun, rng *rand.Rand) error {
+func opDeleteShown(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
@@ -323,20 +323,20 @@ func opDeleteShown(r *modelRun, rng *rand.Rand) error {
 		if key == timeKey {
 			continue
 		}
-		if err := r.write(p, key, model.Version{Deleted: true}); err != nil {
+		if err := r.Write(p, key, model.Version{Deleted: true}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func opSetMany(r *modelRun, rng *rand.Rand) error {
+func opSetMany(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
 	}
 	for range rng.IntN(200) {
-		if err := r.write(p, r.keys.pick(rng), r.value(rng)); err != nil {
+		if err := r.Write(p, r.keys.pick(rng), r.value(rng)); err != nil {
 			return err
 		}
 	}
@@ -345,37 +345,37 @@ func opSetMany(r *modelRun, rng *rand.Rand) error {
 
 // opHuge commits more than the smallest memtable holds, over and over the
 // same keys in part.
-func opHuge(r *modelRun, rng *rand.Rand) error {
-	p, err := r.begin(true)
+func opHuge(r *Run, rng *rand.Rand) error {
+	p, err := r.Begin(true)
 	if err != nil {
 		return err
 	}
 	for p.model.PendingSize() < 70<<10 {
 		v := r.value(rng)
 		v.Value = strings.Repeat(v.Value, 1+rng.IntN(1<<12/len(v.Value)))
-		if err := r.write(p, r.keys.near(rng)+fmt.Sprint(rng.IntN(100)), v); err != nil {
+		if err := r.Write(p, r.keys.near(rng)+fmt.Sprint(rng.IntN(100)), v); err != nil {
 			return err
 		}
 	}
 	return r.commit(p, 0)
 }
 
-func opSync(r *modelRun, _ *rand.Rand) error {
+func opSync(r *Run, _ *rand.Rand) error {
 	r.say("sync at %d", r.known)
 	known := r.known
-	if err := r.db.Sync(); err != nil {
+	if err := r.DB.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
 	r.durable = max(r.durable, known)
 	return nil
 }
 
-func opStats(r *modelRun, _ *rand.Rand) error {
-	_ = r.db.Stats()
+func opStats(r *Run, _ *rand.Rand) error {
+	_ = r.DB.Stats()
 	return nil
 }
 
-func opRefused(r *modelRun, rng *rand.Rand) error {
+func opRefused(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, false)
 	if err != nil {
 		return err
@@ -387,13 +387,13 @@ func opRefused(r *modelRun, rng *rand.Rand) error {
 		return err
 	}
 	long := make([]byte, stoat.MaxKeySize+1)
-	_, getEmpty := p.tx.Get(nil)
-	_, getLong := p.tx.Get(long)
+	_, getEmpty := p.Tx.Get(nil)
+	_, getLong := p.Tx.Get(long)
 	for _, c := range []struct{ got, want error }{
-		{p.tx.Set(nil, []byte("x")), writing(stoat.ErrEmptyKey)},
-		{p.tx.Set(long, nil), writing(stoat.ErrKeyTooLarge)},
-		{p.tx.Delete([]byte{}), writing(stoat.ErrEmptyKey)},
-		{p.tx.Delete(long), writing(stoat.ErrKeyTooLarge)},
+		{p.Tx.Set(nil, []byte("x")), writing(stoat.ErrEmptyKey)},
+		{p.Tx.Set(long, nil), writing(stoat.ErrKeyTooLarge)},
+		{p.Tx.Delete([]byte{}), writing(stoat.ErrEmptyKey)},
+		{p.Tx.Delete(long), writing(stoat.ErrKeyTooLarge)},
 		{getEmpty, stoat.ErrEmptyKey},
 		{getLong, stoat.ErrKeyTooLarge},
 	} {
@@ -402,18 +402,18 @@ func opRefused(r *modelRun, rng *rand.Rand) error {
 		}
 	}
 	if !p.write {
-		r.forget(p)
-		if err := p.tx.Commit(); err != nil || p.tx.CommitVersion() != 0 {
-			return fmt.Errorf("commit of a read-only transaction: %v, version %d", err, p.tx.CommitVersion())
+		r.Forget(p)
+		if err := p.Tx.Commit(); err != nil || p.Tx.CommitVersion() != 0 {
+			return fmt.Errorf("commit of a read-only transaction: %v, version %d", err, p.Tx.CommitVersion())
 		}
 	}
 	return nil
 }
 
-func opVerify(r *modelRun, _ *rand.Rand) error {
-	r.say("verify at %d to %d", r.known, r.m.Last())
+func opVerify(r *Run, _ *rand.Rand) error {
+	r.say("verify at %d to %d", r.known, r.Model.Last())
 	if err := r.settle(); err != nil {
 		return err
 	}
-	return r.verify()
+	return r.Verify()
 }

@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,7 @@ import (
 // What happens to a database from outside: its clock is turned, it is closed,
 // its process dies, its machine loses power.
 
-func opClockForward(r *modelRun, rng *rand.Rand) error {
+func opClockForward(r *Run, rng *rand.Rand) error {
 	if r.still {
 		return nil
 	}
@@ -20,7 +20,7 @@ func opClockForward(r *modelRun, rng *rand.Rand) error {
 	return nil
 }
 
-func opClockBack(r *modelRun, rng *rand.Rand) error {
+func opClockBack(r *Run, rng *rand.Rand) error {
 	if r.still {
 		return nil
 	}
@@ -34,51 +34,51 @@ func opClockBack(r *modelRun, rng *rand.Rand) error {
 	return nil
 }
 
-// opReopen closes the database and opens it again: nothing is lost.
-func opReopen(r *modelRun, _ *rand.Rand) error {
-	r.say("close and open at %d", r.m.Last())
-	if err := r.close(); err != nil {
+// OpReopen closes the database and opens it again: nothing is lost.
+func OpReopen(r *Run, _ *rand.Rand) error {
+	r.say("close and open at %d", r.Model.Last())
+	if err := r.Close(); err != nil {
 		return err
 	}
-	r.opts.Compression = r.opts.Compression%3 + 1 // any may follow any
-	_, err := r.open(r.m.Last(), r.m.Last())
+	r.Opts.Compression = r.Opts.Compression%3 + 1 // any may follow any
+	_, err := r.Open(r.Model.Last(), r.Model.Last())
 	return err
 }
 
 // opKill is the death of the process: what was acknowledged stays, buffered
 // commits too.
-func opKill(r *modelRun, _ *rand.Rand) error {
-	disk, floor := r.fs.Clone(), r.known
+func opKill(r *Run, _ *rand.Rand) error {
+	disk, floor := r.FS.Clone(), r.known
 	return r.crashed(disk, floor)
 }
 
-// opPowerCut takes what no sync has covered, in one of many ways.
-func opPowerCut(r *modelRun, rng *rand.Rand) error {
+// OpPowerCut takes what no sync has covered, in one of many ways.
+func OpPowerCut(r *Run, rng *rand.Rand) error {
 	floor := r.durable
 	kinds := vfs.CrashKinds()
 	kind := kinds[rng.IntN(len(kinds))]
 	r.say("power cut, %v", kind)
-	return r.crashed(r.fs.Crash(kind, rng), floor)
+	return r.crashed(r.FS.Crash(kind, rng), floor)
 }
 
-func (r *modelRun) crashed(disk *vfs.Mem, floor uint64) error {
-	if err := r.abandon(disk); err != nil {
+func (r *Run) crashed(disk *vfs.Mem, floor uint64) error {
+	if err := r.Abandon(disk); err != nil {
 		return err
 	}
-	version, err := r.open(floor, r.m.Last())
-	r.say("crash after %d: opened at %d, at least %d", r.m.Last(), version, floor)
+	version, err := r.Open(floor, r.Model.Last())
+	r.say("crash after %d: opened at %d, at least %d", r.Model.Last(), version, floor)
 	if err != nil {
 		return err
 	}
-	r.m.Truncate(version)
+	r.Model.Truncate(version)
 	// What recovery showed must not be lost by a later crash either.
 	r.known, r.durable = version, version
 	return r.lookAtClock()
 }
 
 // lookAtClock makes the database ask for the time, without a trace.
-func (r *modelRun) lookAtClock() error {
-	tx, err := r.db.Begin(stoat.ReadWrite)
+func (r *Run) lookAtClock() error {
+	tx, err := r.DB.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
 	}

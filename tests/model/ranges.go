@@ -1,4 +1,4 @@
-package stoat_test
+package model
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 )
 
 // randomRange draws a range to delete, most often a short one; a nil hi has no
-// end. The time key stays: see modelRun.fixTime.
-func (r *modelRun) randomRange(rng *rand.Rand) (lo, hi []byte) {
+// end. The time key stays: see Run.fixTime.
+func (r *Run) randomRange(rng *rand.Rand) (lo, hi []byte) {
 	lo, hi = []byte(r.keys.near(rng)), []byte(r.keys.near(rng))
 	if bytes.Compare(lo, hi) > 0 && rng.IntN(8) != 0 {
 		lo, hi = hi, lo
@@ -34,11 +34,11 @@ func (r *modelRun) randomRange(rng *rand.Rand) (lo, hi []byte) {
 }
 
 // deleteRange deletes a range on both sides.
-func (r *modelRun) deleteRange(p *pair, lo, hi []byte) error {
+func (r *Run) deleteRange(p *Pair, lo, hi []byte) error {
 	r.say("t%d.DeleteRange(%.40q, %.40q), no end %v", p.name, lo, hi, hi == nil)
-	r.work.calls++
+	r.Work.calls++
 	modelRange(p.model, lo, hi)
-	err := p.tx.DeleteRange(lo, hi)
+	err := p.Tx.DeleteRange(lo, hi)
 	// The caller may do with its bytes what it likes.
 	clear(lo)
 	clear(hi)
@@ -51,7 +51,7 @@ func modelRange(m *model.Txn, lo, hi []byte) {
 }
 
 // opDeleteRange deletes a range, and often writes into it and looks at it.
-func opDeleteRange(r *modelRun, rng *rand.Rand) error {
+func opDeleteRange(r *Run, rng *rand.Rand) error {
 	p, err := r.txn(rng, true)
 	if err != nil {
 		return err
@@ -67,11 +67,11 @@ func opDeleteRange(r *modelRun, rng *rand.Rand) error {
 	if err := r.get(p, inside); err != nil || rng.IntN(2) == 0 {
 		return err
 	}
-	return r.write(p, inside, r.value(rng))
+	return r.Write(p, inside, r.value(rng))
 }
 
 // opDropPrefix drops what begins as some key does.
-func opDropPrefix(r *modelRun, rng *rand.Rand) error {
+func opDropPrefix(r *Run, rng *rand.Rand) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
@@ -89,14 +89,14 @@ func opDropPrefix(r *modelRun, rng *rand.Rand) error {
 	} else {
 		hi[len(hi)-1]++
 	}
-	m := r.m.Begin(r.m.Last(), true)
+	m := r.Model.Begin(r.Model.Last(), true)
 	modelRange(m, []byte(prefix), hi)
 	seq, ok := m.Commit()
 	r.say("DropPrefix(%.40q): commit %d", prefix, seq)
 	if !ok {
 		return errors.New("the model finds a conflict of a drop")
 	}
-	if err := r.db.DropPrefix(context.Background(), []byte(prefix)); err != nil {
+	if err := r.DB.DropPrefix(context.Background(), []byte(prefix)); err != nil {
 		return fmt.Errorf("drop: %w", err)
 	}
 	r.known = max(r.known, seq)
