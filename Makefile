@@ -83,11 +83,11 @@ endef
 
 crash: STATES ?= 20000
 crash: ## power cuts at every boundary: SEED, STATES
-	$(call randomized,.,TestCrash,-stoat.states=$(STATES))
+	$(call randomized,./tests/crash,TestCrash,-stoat.states=$(STATES))
 
 crash-twice: STATES ?= 2000
 crash-twice: ## power cuts while opening after a power cut: SEED, STATES
-	$(call randomized,.,TestCrashTwice,-stoat.states=$(STATES))
+	$(call randomized,./tests/crash,TestCrashTwice,-stoat.states=$(STATES))
 
 faults: STATES ?= 20000
 faults: ## failing calls of the file system, once and for good: SEED, STATES (-1: each call once)

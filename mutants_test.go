@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/crash"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -160,22 +161,12 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 				return err
 			})
 		}},
-		{name: "crash", run: func(seed uint64) error { return someCrashes(seed, 8*scale, checkCrash) }},
-		{name: "crash twice", run: func(seed uint64) error { return someCrashes(seed, 2*scale, checkSecondCrash) }},
+		{name: "crash", run: func(seed uint64) error { return crash.CheckSome(seed, 8*scale, crash.CheckOnce) }},
+		{name: "crash twice", run: func(seed uint64) error { return crash.CheckSome(seed, 2*scale, crash.CheckTwice) }},
 		{name: "bits", run: func(seed uint64) error { return someDamage(images, seed, 40*scale) }},
 		{name: "faults", run: func(seed uint64) error { return someFaults(scenes, seed, 4*scale) }},
 		{name: resurrection, run: func(uint64) error { return stoat.ResurrectedKey() }, asked: true},
 	}
-}
-
-func someCrashes(seed uint64, n int, check crashCheck) error {
-	return testkit.Times(len(crashWorkloads), func(i int) error {
-		err := crashRound(crashWorkloads[i], seed, n, new(testkit.WorkTally), check)
-		if err != nil {
-			err = fmt.Errorf("workload %q: %w", crashWorkloads[i].name, err)
-		}
-		return err
-	})
 }
 
 func someDamage(images []*bitsImage, seed uint64, n int) error {

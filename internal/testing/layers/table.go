@@ -59,6 +59,7 @@ var Stoat = Shape{
 
 		"cmd/stoat": 7,
 
+		"tests/crash": 8,
 		"tests/model": 8,
 	},
 
@@ -80,6 +81,7 @@ var Stoat = Shape{
 		"internal/testing/noise",
 		"internal/testing/script",
 		"internal/testing/testkit",
+		"tests/crash",
 		"tests/model",
 	},
 

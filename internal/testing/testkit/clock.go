@@ -7,8 +7,8 @@ import (
 
 // A Clock is a clock that stands still until a test turns it.
 type Clock struct {
-	Ms    atomic.Int64 // the time of the clock, in ms since 1970
-	High  atomic.Int64 // the highest time that was asked for
+	Ms   atomic.Int64 // the time of the clock, in ms since 1970
+	High atomic.Int64 // the highest time that was asked for
 }
 
 // ClockStart is a moment in 2026, in ms since 1970.

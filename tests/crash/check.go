@@ -1,112 +1,31 @@
-package stoat_test
+package crash
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// TestCrash cuts the power at the boundaries of what 35 and more workloads do
-// to the disk, in every way that vfs.Mem knows, and opens what is left: it
-// must be the state after some commit, none that was acknowledged as durable
-// may be missing, and the database must go on from there.
-func TestCrash(t *testing.T) {
-	t.Parallel()
-	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 120, 2_000)
-	dose.Reproduce(t, "crash")
-	eachCrashState(t, seed, states, 0, checkCrash)
-}
-
-// TestCrashTwice cuts the power again while the database is being opened
-// after a crash, at the boundaries of what Open does to the disk.
-func TestCrashTwice(t *testing.T) {
-	t.Parallel()
-	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 12, 500)
-	dose.Reproduce(t, "crash-twice")
-	eachCrashState(t, seed+1_000_000, states, secondCrashes, checkSecondCrash)
-}
-
 const (
-	// statesPerRun is how many crash states one run of a workload is used
-	// for at most; more need another run with another seed.
+	// statesPerRun: one run of a workload gives at most so many crash states. More
+	// need another run with another seed.
 	statesPerRun = 1000
-	// secondCrashes is how many second crashes follow each first one.
+	// secondCrashes: so many second crashes follow each first one.
 	secondCrashes = 8
 )
 
-// A crashCheck crashes a state in one way and checks what is left.
-type crashCheck func(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error
+// A Check crashes a state in one way and checks what is left.
+type Check func(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error
 
-// eachCrashState runs all workloads until there were so many states in all,
-// a check counting for perCheck of them, or one if that is 0.
-func eachCrashState(t *testing.T, seed uint64, states, perCheck int, check crashCheck) {
-	checks := checksOfEach(states, max(1, perCheck), len(crashWorkloads))
-	rounds := (checks + statesPerRun - 1) / statesPerRun
-	var next atomic.Int64
-	var failed testkit.FirstError
-	var done testkit.WorkTally
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				job := int(next.Add(1)) - 1
-				if job >= rounds*len(crashWorkloads) {
-					return
-				}
-				w := crashWorkloads[job%len(crashWorkloads)]
-				round := seed + uint64(job/len(crashWorkloads))
-				if err := crashRound(w, round, min(checks, statesPerRun), &done, check); err != nil {
-					failed.Set(fmt.Errorf("workload %q, seed %d: %w", w.name, round, err))
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if err := failed.Get(); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d runs of %d workloads: %v", rounds*len(crashWorkloads), len(crashWorkloads), &done)
-	if err := done.Lacks(testkit.AllWork...); err != nil {
-		t.Error(err)
-	}
-}
-
-// checksOfEach is how many checks of each workload make at least so many states,
-// a check counting for perCheck of them.
-func checksOfEach(states, perCheck, workloads int) int {
-	return max(1, (states+perCheck*workloads-1)/(perCheck*workloads))
-}
-
-func TestNoFewerCrashStatesAreVisitedThanWereAskedFor(t *testing.T) {
-	t.Parallel()
-	for _, workloads := range []int{1, 35, 40, 41} {
-		for _, states := range []int{1, 39, 40, 41, 300, 500, 2_000, 20_000} {
-			for _, perCheck := range []int{1, secondCrashes} {
-				n := checksOfEach(states, perCheck, workloads) * perCheck * workloads
-				if n < states || n >= states+perCheck*workloads {
-					t.Errorf("%d states of %d workloads, %d a check: %d are visited", states, workloads, perCheck, n)
-				}
-			}
-		}
-	}
-}
-
-// crashRound runs a workload once and checks n crash states of it. It adds to done
+// checkRun runs a workload once and checks n crash states of it. It adds to done
 // what the workload came to.
-func crashRound(w crashWorkload, seed uint64, n int, done *testkit.WorkTally, check crashCheck) error {
+func checkRun(w workload, seed uint64, n int, done *testkit.WorkTally, check Check) error {
 	kinds := vfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
@@ -126,7 +45,7 @@ func crashRound(w crashWorkload, seed uint64, n int, done *testkit.WorkTally, ch
 		return fmt.Errorf("the workload itself: %w", err)
 	}
 	done.Add(r.work)
-	r.opts.Events = nil // what others do is not counted
+	r.opts.Events = nil // what the checks do is not counted
 	for i := range n {
 		s := &states[i%len(states)]
 		kind := kinds[(i/len(states)+i)%len(kinds)]
@@ -141,9 +60,9 @@ func crashRound(w crashWorkload, seed uint64, n int, done *testkit.WorkTally, ch
 	return nil
 }
 
-// checkCrash opens what a crash left. One time in four the database is used
+// CheckOnce opens what a crash left. One time in four the database is used
 // afterwards and crashes again.
-func checkCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func CheckOnce(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
 	opts.FS = s.disk.Crash(kind, rng)
 	floor := s.durable
 	if rng.IntN(8) == 0 {
@@ -188,9 +107,9 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 	return db.Close()
 }
 
-// checkSecondCrash crashes, opens, and crashes again at boundaries of that
+// CheckTwice crashes, opens, and crashes again at boundaries of that
 // Open, and once more at one of the Close after it.
-func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func CheckTwice(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
 	disk, first := s.disk.Crash(kind, rng), s.durable
 	if rng.IntN(4) == 0 {
 		disk, first = s.disk.Clone(), s.known // a kill, then a power cut
@@ -220,7 +139,7 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 	if err != nil {
 		return err
 	}
-	// From here on somebody has read this version.
+	// A reader has seen this version from here on.
 	mu.Lock()
 	opened = version
 	mu.Unlock()
@@ -254,14 +173,13 @@ func checkSecondCrash(opts stoat.Options, s *crashState, m *model.Map, kind vfs.
 	return nil
 }
 
-// TestCrashWorkloadsDiffer holds the list to its promise.
-func TestCrashWorkloadsDiffer(t *testing.T) {
-	t.Parallel()
-	names := make(map[string]bool)
-	for _, w := range crashWorkloads {
-		names[strings.ToLower(w.name)] = true
-	}
-	if len(names) != len(crashWorkloads) || len(names) < 35 {
-		t.Errorf("%d names for %d workloads, want 35 or more", len(names), len(crashWorkloads))
-	}
+// CheckSome runs each workload once and checks n crash states of each.
+func CheckSome(seed uint64, n int, check Check) error {
+	return testkit.Times(len(allWorkloads), func(i int) error {
+		err := checkRun(allWorkloads[i], seed, n, new(testkit.WorkTally), check)
+		if err != nil {
+			err = fmt.Errorf("workload %q: %w", allWorkloads[i].name, err)
+		}
+		return err
+	})
 }

@@ -1,4 +1,4 @@
-package stoat_test
+package crash
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // valueWorkloads are what becomes of values that lie apart from their keys: they
 // are given as readers, joined, gathered and collected.
-var valueWorkloads = []crashWorkload{
+var valueWorkloads = []workload{
 	{"values given as readers", testkit.SmallMemtable, comingTo([]testkit.Work{testkit.Streams}, valuesAsReaders)},
 	{"joining", testkit.SmallMemtable, comingTo([]testkit.Work{testkit.Streams, testkit.Merges, testkit.Joins}, func(r *crashRun) error {
 		return testkit.Times(3, func(int) error {

@@ -1,4 +1,4 @@
-package stoat_test
+package crash
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // treeWorkloads are what a program does that has more data than a memtable:
 // memtables are flushed, tables merged, the log is released, and all of it
 // goes on beside the commits, so that a power cut meets it anywhere.
-var treeWorkloads = []crashWorkload{
+var treeWorkloads = []workload{
 	{"flushes", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(60, func(int) error {
 			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 6, 8<<10)...)

@@ -1,4 +1,4 @@
-package stoat_test
+package crash
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ type crashRun struct {
 		rng    *rand.Rand
 		limit  int // how many states to take
 		seen   int // how many boundaries there were
-		states []crashState
+		states []State
 	}
 }
 
@@ -51,8 +51,8 @@ type era struct {
 	m       *model.Map // all of them in order, once the era has ended
 }
 
-// A crashState is a disk at a boundary, and what was promised then.
-type crashState struct {
+// A State is a disk at a boundary, and what was promised then.
+type State struct {
 	disk           *vfs.Mem
 	era            *era
 	known, durable uint64
@@ -96,12 +96,12 @@ func (r *crashRun) boundary(op string) {
 			return
 		}
 	} else {
-		s.states = append(s.states, crashState{})
+		s.states = append(s.states, State{})
 	}
 	// First what was promised, then the disk: the other way round a commit
 	// that is acknowledged in between would be missed.
 	known, durable := r.known.Load(), r.durable.Load()
-	s.states[slot] = crashState{
+	s.states[slot] = State{
 		disk: r.fs.Clone(), era: r.era, known: known, durable: durable, boundary: at, op: op,
 	}
 }
@@ -226,7 +226,7 @@ func (r *crashRun) endEra() *model.Map {
 }
 
 // states ends the run, takes its last state, and returns all it took.
-func (r *crashRun) states() ([]crashState, error) {
+func (r *crashRun) states() ([]State, error) {
 	r.boundary("the end")
 	err := r.close()
 	if m := r.endEra(); err == nil && m.Last() != r.era.before.Last()+uint64(len(r.era.commits)) {
@@ -237,6 +237,6 @@ func (r *crashRun) states() ([]crashState, error) {
 }
 
 // String says how to find the state again.
-func (s *crashState) String() string {
+func (s *State) String() string {
 	return fmt.Sprintf("boundary %d (before %s), commit %d known, %d durable", s.boundary, s.op, s.known, s.durable)
 }

@@ -1,4 +1,4 @@
-package stoat_test
+package crash
 
 import (
 	"errors"
@@ -14,15 +14,15 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A crashWorkload is something a program does with a database. It runs on an
+// A workload is something a program does with a database. It runs on an
 // open database and leaves one open.
-type crashWorkload struct {
+type workload struct {
 	name     string
 	memtable int64
 	run      func(r *crashRun) error
 }
 
-var crashWorkloads = append([]crashWorkload{
+var allWorkloads = append([]workload{
 	{"create", testkit.LargeMemtable, func(r *crashRun) error { return nil }},
 	{"one key at a time", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(40, func(i int) error { return r.commit(stoat.Synced, testkit.SetKey(i%7, testkit.RandomValue(r.rng, 20))) })
