@@ -118,7 +118,7 @@ model: ## random operations against a sorted map: SEED, OPS
 
 isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
-	$(call randomized,.,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
+	$(call randomized,./tests/isolation,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
 
 schedules: SCHEDULES ?= 2000
 schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED, SCHEDULES

@@ -19,6 +19,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/crash"
+	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -152,12 +153,12 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 		}},
 		{name: "isolation", run: func(seed uint64) error {
 			return testkit.Times(scale, func(i int) error {
-				return historiesOf(seed+uint64(10*i), historiesPerDisk, new(isolationTally))
+				return isolationtest.RunHistories(seed + uint64(10*i))
 			})
 		}},
 		{name: "applications", run: func(seed uint64) error {
 			return testkit.Times(len(isolation.Applications()), func(i int) error {
-				_, err := playOnce(i, seed)
+				_, err := isolationtest.PlayApplication(i, seed)
 				return err
 			})
 		}},

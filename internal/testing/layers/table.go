@@ -59,8 +59,9 @@ var Stoat = Shape{
 
 		"cmd/stoat": 7,
 
-		"tests/crash": 8,
-		"tests/model": 8,
+		"tests/crash":     8,
+		"tests/isolation": 8,
+		"tests/model":     8,
 	},
 
 	// The memtable shows its entries through the interface that iter reads.
@@ -82,6 +83,7 @@ var Stoat = Shape{
 		"internal/testing/script",
 		"internal/testing/testkit",
 		"tests/crash",
+		"tests/isolation",
 		"tests/model",
 	},
 

@@ -1,17 +1,14 @@
-package stoat_test
+package isolation
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
@@ -135,48 +132,10 @@ func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
 	return isolation.Commit{Untold: untold.count}, nil
 }
 
-// TestIsolation records histories of concurrent transactions and proves each
-// strictly serializable, half of them beside flushes, compactions and collections. Now and then the power is cut after one, and the
-// next goes on from what is left.
-func TestIsolation(t *testing.T) {
-	t.Parallel()
-	seed := dose.Seed(t)
-	histories := dose.Size(t, dose.Histories, 20, 200)
-	dose.Reproduce(t, "isolation")
-	var next atomic.Int64
-	var met isolationTally
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				n := int(next.Add(historiesPerDisk)) - historiesPerDisk
-				if n >= histories {
-					return
-				}
-				failed.Set(historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met))
-			}
-		})
-	}
-	workers.Wait()
-	if err := failed.Get(); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d conflicts; beside them %d flushes, %d compactions, %d collections",
-		met.conflicts.Load(), met.flushes.Load(), met.compactions.Load(), met.collections.Load())
-	if met.conflicts.Load() == 0 {
-		t.Error("no transaction met a conflict: the histories prove nothing")
-	}
-	// Few histories may all have drawn a database that does nothing besides.
-	if histories >= 100 && (met.flushes.Load() == 0 || met.compactions.Load() == 0 || met.collections.Load() == 0) {
-		t.Error("nothing was flushed, compacted or collected beside the histories")
-	}
-}
+// An tally counts what histories met.
+type tally struct{ conflicts, flushes, compactions, collections atomic.Int64 }
 
-// An isolationTally counts what histories met.
-type isolationTally struct{ conflicts, flushes, compactions, collections atomic.Int64 }
-
-func (y *isolationTally) add(s stoat.Stats) {
+func (y *tally) add(s stoat.Stats) {
 	y.flushes.Add(s.Flushes)
 	y.compactions.Add(s.Compactions)
 	y.collections.Add(s.Collections)
@@ -185,7 +144,7 @@ func (y *isolationTally) add(s stoat.Stats) {
 // historiesPerDisk is how many histories follow each other on one disk.
 const historiesPerDisk = 5
 
-func historiesOf(seed uint64, n int, met *isolationTally) error {
+func historiesOf(seed uint64, n int, met *tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0x150))
 	opts := stoat.Options{FS: vfs.NewMem()}
 	if rng.IntN(2) == 0 {
@@ -218,6 +177,11 @@ func historiesOf(seed uint64, n int, met *isolationTally) error {
 	}
 	met.add(db.Stats())
 	return db.Close()
+}
+
+// RunHistories runs and checks as many histories as follow each other on one disk.
+func RunHistories(seed uint64) error {
+	return historiesOf(seed, historiesPerDisk, new(tally))
 }
 
 // tidying compacts and collects, over and over, until it is stopped.
@@ -279,31 +243,7 @@ func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, e
 	return stoat.Open(testkit.Dir, opts)
 }
 
-// TestApplications runs workloads with invariants that only serializable
-// transactions keep.
-func TestApplications(t *testing.T) {
-	t.Parallel()
-	seed := dose.Seed(t)
-	rounds := max(1, dose.Size(t, dose.Histories, 11, 55)/len(isolation.Applications()))
-	dose.Reproduce(t, "isolation")
-	for i := range isolation.Applications() {
-		name := isolation.Applications()[i].Name
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conflicts := 0
-			for round := range rounds {
-				n, err := playOnce(i, seed+uint64(round))
-				conflicts += n
-				if err != nil {
-					t.Fatalf("seed %d: %v", seed+uint64(round), err)
-				}
-			}
-			t.Logf("%d conflicts in %d rounds", conflicts, rounds)
-		})
-	}
-}
-
-func playOnce(application int, seed uint64) (conflicts int, err error) {
+func PlayApplication(application int, seed uint64) (conflicts int, err error) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
 	if err != nil {
 		return 0, err
