@@ -95,7 +95,7 @@ faults: ## failing calls of the file system, once and for good: SEED, STATES (-1
 
 bits: FLIPS ?= 20000
 bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
-	$(call randomized,.,TestBits.*,-stoat.flips=$(FLIPS))
+	$(call randomized,./tests/bits,TestBits,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS

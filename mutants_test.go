@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/bits"
 	"github.com/stoatdb/stoat/tests/crash"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
@@ -109,10 +110,10 @@ func TestMutantHunt(t *testing.T) {
 	if only == "schedules" {
 		rounds = 6 // they are quick, and some mutants need a rare one
 	}
-	var images []*bitsImage
+	var images []*bits.Image
 	var scenes []*faultScene
 	if only == "" || only == "bits" {
-		images = bitsImages(t)
+		images = bits.Images(t)
 	}
 	if only == "" || only == "faults" {
 		scenes = faultScenes(t)
@@ -143,7 +144,7 @@ type harness struct {
 const resurrection = "resurrected keys"
 
 // harnesses returns all of them, with doses that grow with scale.
-func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
+func harnesses(images []*bits.Image, scenes []*faultScene, scale int) []harness {
 	return []harness{
 		{name: "schedules", run: func(seed uint64) error {
 			return testkit.Times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
@@ -164,29 +165,10 @@ func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
 		}},
 		{name: "crash", run: func(seed uint64) error { return crash.CheckSome(seed, 8*scale, crash.CheckOnce) }},
 		{name: "crash twice", run: func(seed uint64) error { return crash.CheckSome(seed, 2*scale, crash.CheckTwice) }},
-		{name: "bits", run: func(seed uint64) error { return someDamage(images, seed, 40*scale) }},
+		{name: "bits", run: func(seed uint64) error { return bits.DamageSome(images, seed, 40*scale) }},
 		{name: "faults", run: func(seed uint64) error { return someFaults(scenes, seed, 4*scale) }},
 		{name: resurrection, run: func(uint64) error { return stoat.ResurrectedKey() }, asked: true},
 	}
-}
-
-func someDamage(images []*bitsImage, seed uint64, n int) error {
-	var tally bitsTally
-	for _, img := range images {
-		damages := img.flips(n, seed)
-		if img.unclosed {
-			damages = append(damages, img.flipsAtEnd()...)
-		} else {
-			damages = append(damages, img.sectors(n, seed)...)
-			damages = append(damages, img.wholeFiles()...)
-		}
-		for _, d := range damages {
-			if err := img.try(d, &tally); err != nil {
-				return fmt.Errorf("image %q, %s: %w", img.name, d.name, err)
-			}
-		}
-	}
-	return nil
 }
 
 // someFaults makes the first n syncs of the log fail, each in turn, in each

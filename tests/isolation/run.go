@@ -132,7 +132,7 @@ func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
 	return isolation.Commit{Untold: untold.count}, nil
 }
 
-// An tally counts what histories met.
+// A tally counts what histories met.
 type tally struct{ conflicts, flushes, compactions, collections atomic.Int64 }
 
 func (y *tally) add(s stoat.Stats) {
@@ -243,6 +243,8 @@ func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, e
 	return stoat.Open(testkit.Dir, opts)
 }
 
+// PlayApplication runs one of isolation.Applications on a database of its own and
+// returns how many conflicts it met.
 func PlayApplication(application int, seed uint64) (conflicts int, err error) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
 	if err != nil {

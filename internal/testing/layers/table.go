@@ -59,6 +59,7 @@ var Stoat = Shape{
 
 		"cmd/stoat": 7,
 
+		"tests/bits":      8,
 		"tests/crash":     8,
 		"tests/isolation": 8,
 		"tests/model":     8,
@@ -82,6 +83,7 @@ var Stoat = Shape{
 		"internal/testing/noise",
 		"internal/testing/script",
 		"internal/testing/testkit",
+		"tests/bits",
 		"tests/crash",
 		"tests/isolation",
 		"tests/model",

@@ -1,4 +1,4 @@
-package stoat_test
+package bits
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 // at returns a file of the image and an offset in it. Half of the draws fall
 // into sectors that hold something.
-func (img *bitsImage) at(rng *rand.Rand) (file int, offset int64) {
+func (img *Image) at(rng *rand.Rand) (file int, offset int64) {
 	for {
 		file = rng.IntN(len(img.files))
 		switch {
@@ -24,11 +24,11 @@ func (img *bitsImage) at(rng *rand.Rand) (file int, offset int64) {
 			return file, rng.Int64N(img.sizes[file])
 		}
 		sector := img.used[file][rng.IntN(len(img.used[file]))]
-		return file, min(sector+rng.Int64N(bitsSector), img.sizes[file]-1)
+		return file, min(sector+rng.Int64N(sectorSize), img.sizes[file]-1)
 	}
 }
 
-func (img *bitsImage) flip(file int, offset int64, bit int) damage {
+func (img *Image) flip(file int, offset int64, bit int) damage {
 	return damage{
 		name: fmt.Sprintf("bit %d of byte %d of %s flipped", bit, offset, img.files[file]),
 		do: func(disk *vfs.Mem) error {
@@ -49,7 +49,7 @@ func (img *bitsImage) flip(file int, offset int64, bit int) damage {
 }
 
 // flips draws n single bits.
-func (img *bitsImage) flips(n int, seed uint64) []damage {
+func (img *Image) flips(n int, seed uint64) []damage {
 	rng := rand.New(rand.NewPCG(seed, 0xb17))
 	var list []damage
 	for range n {
@@ -60,7 +60,7 @@ func (img *bitsImage) flips(n int, seed uint64) []damage {
 }
 
 // flipsAtEnd is a bit of every fourth byte of what was written last to the log.
-func (img *bitsImage) flipsAtEnd() []damage {
+func (img *Image) flipsAtEnd() []damage {
 	file := slices.IndexFunc(img.files, func(path string) bool { return strings.HasSuffix(path, ".log") })
 	content, err := testkit.ReadFile(img.disk, img.files[file])
 	if err != nil {
@@ -75,7 +75,7 @@ func (img *bitsImage) flipsAtEnd() []damage {
 }
 
 // change rewrites a file as f says.
-func (img *bitsImage) change(name string, file int, f func(content []byte) []byte) damage {
+func (img *Image) change(name string, file int, f func(content []byte) []byte) damage {
 	return damage{name: img.files[file] + ": " + name, do: func(disk *vfs.Mem) error {
 		content, err := testkit.ReadFile(disk, img.files[file])
 		if err != nil {
@@ -88,7 +88,7 @@ func (img *bitsImage) change(name string, file int, f func(content []byte) []byt
 // sectors zeroes every sector that holds something, replaces it by what the
 // file held there before, by another sector, and by noise; and exchanges some
 // pairs of sectors. A negative n, or a large one, takes all.
-func (img *bitsImage) sectors(n int, seed uint64) []damage {
+func (img *Image) sectors(n int, seed uint64) []damage {
 	rng := rand.New(rand.NewPCG(seed, 0x5ec))
 	var list []damage
 	for file := range img.files {
@@ -103,10 +103,10 @@ func (img *bitsImage) sectors(n int, seed uint64) []damage {
 	return list
 }
 
-func (img *bitsImage) sectorDamages(file int, sector int64, rng *rand.Rand) []damage {
-	end := min(sector+bitsSector, img.sizes[file])
-	other := rng.Int64N(img.sizes[file]/bitsSector+1) * bitsSector
-	noise := make([]byte, bitsSector)
+func (img *Image) sectorDamages(file int, sector int64, rng *rand.Rand) []damage {
+	end := min(sector+sectorSize, img.sizes[file])
+	other := rng.Int64N(img.sizes[file]/sectorSize+1) * sectorSize
+	noise := make([]byte, sectorSize)
 	for i := range noise {
 		noise[i] = byte(rng.Uint32())
 	}
@@ -138,7 +138,7 @@ func (img *bitsImage) sectorDamages(file int, sector int64, rng *rand.Rand) []da
 }
 
 // olderContents returns what a file held at earlier times.
-func (img *bitsImage) olderContents(file int) (contents [][]byte) {
+func (img *Image) olderContents(file int) (contents [][]byte) {
 	for _, disk := range img.older {
 		content, err := testkit.ReadFile(disk, img.files[file])
 		if errors.Is(err, vfs.ErrNotExist) {
@@ -153,13 +153,13 @@ func (img *bitsImage) olderContents(file int) (contents [][]byte) {
 }
 
 // cut ends a file at a length.
-func (img *bitsImage) cut(file int, size int64) damage {
+func (img *Image) cut(file int, size int64) damage {
 	return img.change(fmt.Sprintf("cut to %d", size), file, func(content []byte) []byte { return content[:size] })
 }
 
 // lengths cuts every file at some sectors, at n lengths drawn, and makes it
 // longer. A negative n takes all sectors.
-func (img *bitsImage) lengths(n int, seed uint64) []damage {
+func (img *Image) lengths(n int, seed uint64) []damage {
 	rng := rand.New(rand.NewPCG(seed, 0x1e4))
 	var list []damage
 	for file, size := range img.sizes {
@@ -184,7 +184,7 @@ func (img *bitsImage) lengths(n int, seed uint64) []damage {
 
 // wholeFiles deletes each file, empties it, takes its older state, exchanges
 // it with the others, copies it to names that are free, and adds strangers.
-func (img *bitsImage) wholeFiles() []damage {
+func (img *Image) wholeFiles() []damage {
 	var list []damage
 	for i, path := range img.files {
 		list = append(list,
@@ -213,7 +213,7 @@ func (img *bitsImage) wholeFiles() []damage {
 	return list
 }
 
-func (img *bitsImage) exchange(i, j int) damage {
+func (img *Image) exchange(i, j int) damage {
 	a, b := img.files[i], img.files[j]
 	return damage{name: a + " and " + b + " exchanged", do: func(disk *vfs.Mem) error {
 		return errors.Join(disk.Rename(a, testkit.Dir+"/between"), disk.Rename(b, a), disk.Rename(testkit.Dir+"/between", b))

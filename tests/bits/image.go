@@ -1,7 +1,6 @@
-package stoat_test
+package bits
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -12,15 +11,14 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A bitsImage is a cleanly closed database, to be damaged.
-type bitsImage struct {
+// An Image is a cleanly closed database, to be damaged.
+type Image struct {
 	name string
 	disk *vfs.Mem
 	// older are earlier states of the same disk: closed, and in the middle of
@@ -39,28 +37,10 @@ type bitsImage struct {
 	used [][]int64
 }
 
-const bitsSector = 512
-
-// TestBits damages cleanly closed databases: bits, sectors, lengths, whole
-// files. Opening and reading must give an error or exactly what was written;
-// never less, never more, never anything else.
-func TestBits(t *testing.T) {
-	t.Parallel()
-	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 40, 1_000)
-	dose.Reproduce(t, "bits")
-	var tally bitsTally
-	for _, img := range bitsImages(t) {
-		t.Run(img.name, func(t *testing.T) { img.damage(t, flips, seed, &tally) })
-	}
-	t.Logf("%d damages: %d refused, %d harmless", tally.refused.Load()+tally.harmless.Load(), tally.refused.Load(), tally.harmless.Load())
-	if tally.refused.Load() == 0 || tally.harmless.Load() == 0 {
-		t.Error("all damages had the same outcome: the test does not damage what it means to")
-	}
-}
+const sectorSize = 512
 
 // damage does so many damages to an image, or all if flips is negative.
-func (img *bitsImage) damage(t *testing.T, flips int, seed uint64, tally *bitsTally) {
+func (img *Image) damage(t *testing.T, flips int, seed uint64, tally *outcomes) {
 	share := func(part int) int { return flips / part }
 	if flips < 0 {
 		share = func(int) int { return flips }
@@ -80,21 +60,8 @@ func (img *bitsImage) damage(t *testing.T, flips int, seed uint64, tally *bitsTa
 	img.tryAll(t, damages, tally)
 }
 
-type bitsTally struct{ refused, harmless atomic.Int64 }
-
-// A damage is one change of a disk.
-type damage struct {
-	name string
-	do   func(disk *vfs.Mem) error
-	// rollback says that the manifest was put back as a whole to what it was
-	// at an earlier time. Nothing outside it can tell; if the database opens,
-	// it must be exactly at a commit. A log put back is missed by the
-	// manifest.
-	rollback bool
-}
-
 // tryAll tries damages, each on a disk of its own.
-func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
+func (img *Image) tryAll(t *testing.T, damages []damage, tally *outcomes) {
 	t.Helper()
 	img.tryEach(t, len(damages), func(n int) damage { return damages[n] }, tally)
 }
@@ -102,7 +69,7 @@ func (img *bitsImage) tryAll(t *testing.T, damages []damage, tally *bitsTally) {
 // tryEveryFlip tries every bit of every sector that holds something, and of the
 // others, which are the rooms of zeros that logs and manifests keep, a bit of every
 // eighth byte.
-func (img *bitsImage) tryEveryFlip(t *testing.T, tally *bitsTally) {
+func (img *Image) tryEveryFlip(t *testing.T, tally *outcomes) {
 	t.Helper()
 	for file := range img.sizes {
 		used, empty := img.halves(file)
@@ -113,7 +80,7 @@ func (img *bitsImage) tryEveryFlip(t *testing.T, tally *bitsTally) {
 
 // tryEveryLength cuts every file to every length at which it holds something, and
 // behind that to every eighth.
-func (img *bitsImage) tryEveryLength(t *testing.T, tally *bitsTally) {
+func (img *Image) tryEveryLength(t *testing.T, tally *outcomes) {
 	t.Helper()
 	for file := range img.sizes {
 		used, empty := img.halves(file)
@@ -124,9 +91,9 @@ func (img *bitsImage) tryEveryLength(t *testing.T, tally *bitsTally) {
 
 // halves returns the offsets in a file that are in sectors that hold something, and
 // all others.
-func (img *bitsImage) halves(file int) (used, empty []int64) {
+func (img *Image) halves(file int) (used, empty []int64) {
 	for offset := range img.sizes[file] {
-		if _, ok := slices.BinarySearch(img.used[file], offset/bitsSector*bitsSector); ok {
+		if _, ok := slices.BinarySearch(img.used[file], offset/sectorSize*sectorSize); ok {
 			used = append(used, offset)
 		} else {
 			empty = append(empty, offset)
@@ -136,7 +103,7 @@ func (img *bitsImage) halves(file int) (used, empty []int64) {
 }
 
 // tryEach tries the damages that nth tells, up to count.
-func (img *bitsImage) tryEach(t *testing.T, count int, nth func(n int) damage, tally *bitsTally) {
+func (img *Image) tryEach(t *testing.T, count int, nth func(n int) damage, tally *outcomes) {
 	t.Helper()
 	var next atomic.Int64
 	var failed testkit.FirstError
@@ -161,56 +128,15 @@ func (img *bitsImage) tryEach(t *testing.T, count int, nth func(n int) damage, t
 	}
 }
 
-// try does one damage and judges what comes of it.
-func (img *bitsImage) try(d damage, tally *bitsTally) error {
-	disk := img.disk.Clone()
-	if err := d.do(disk); err != nil {
-		return fmt.Errorf("the damage itself: %w", err)
-	}
-	opts := stoat.Options{FS: disk, Clock: testkit.NewClock()}
-	db, err := stoat.Open(testkit.Dir, &opts)
-	if err != nil {
-		return judge(err, tally)
-	}
-	err = db.View(func(tx *stoat.Txn) error {
-		least := img.m.Last()
-		if img.unmarked {
-			least--
-		}
-		if v := tx.ReadVersion(); v > img.m.Last() || v < least && !d.rollback {
-			return fmt.Errorf("opened at commit %d, want %d", v, img.m.Last())
-		}
-		return testkit.Compare(tx, img.m, testkit.ClockStart)
-	})
-	if err == nil {
-		tally.harmless.Add(1)
-		return db.Close()
-	}
-	if closeErr := db.Close(); closeErr != nil {
-		err = errors.Join(err, closeErr)
-	}
-	return judge(err, tally)
-}
-
-// judge accepts errors that say that data is not what was written.
-func judge(err error, tally *bitsTally) error {
-	if errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) ||
-		strings.Contains(err.Error(), "unknown format version") {
-		tally.refused.Add(1)
-		return nil
-	}
-	return err
-}
-
-// bitsImages builds the databases that are damaged.
-func bitsImages(t *testing.T) []*bitsImage {
+// Images builds the databases that are damaged.
+func Images(t *testing.T) []*Image {
 	t.Helper()
-	one := newBitsImage(t, "one opening", func(r *modeltest.Run) {
+	one := newImage(t, "one opening", func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 12, 60)
 	}, func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 6, 60)
 	})
-	several := newBitsImage(t, "several openings and crashes", func(r *modeltest.Run) {
+	several := newImage(t, "several openings and crashes", func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 5, 60)
 		testkit.Must(t, modeltest.OpReopen(r, nil))
 		modeltest.CommitSome(t, r, 5, 60)
@@ -219,17 +145,17 @@ func bitsImages(t *testing.T) []*bitsImage {
 	}, func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 3, 60)
 	})
-	segments := newBitsImage(t, "several segments", func(r *modeltest.Run) {
+	segments := newImage(t, "several segments", func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 12, 60<<10)
 	}, func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 4, 60<<10)
 	})
-	last := newBitsImage(t, "one last commit", func(r *modeltest.Run) {
+	last := newImage(t, "one last commit", func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 3, 60)
 	}, func(r *modeltest.Run) {
 		modeltest.CommitSome(t, r, 1, 10)
 	})
-	tables := newBitsImage(t, "tables", func(r *modeltest.Run) {
+	tables := newImage(t, "tables", func(r *modeltest.Run) {
 		r.Opts.MemtableSize = testkit.SmallMemtable
 		modeltest.CommitSome(t, r, 60, 6<<10)
 		testkit.Must(t, testkit.WaitForFlushes(r.DB))
@@ -237,7 +163,7 @@ func bitsImages(t *testing.T) []*bitsImage {
 		modeltest.CommitSome(t, r, 10, 6<<10)
 		testkit.Must(t, testkit.WaitForFlushes(r.DB))
 	})
-	compressed := newBitsImage(t, "compressed", func(r *modeltest.Run) {
+	compressed := newImage(t, "compressed", func(r *modeltest.Run) {
 		r.Opts.MemtableSize, r.Opts.Compression = testkit.SmallMemtable, stoat.CompressionSmall
 		modeltest.CommitSome(t, r, 60, 6<<10)
 	}, func(r *modeltest.Run) {
@@ -254,16 +180,16 @@ func bitsImages(t *testing.T) []*bitsImage {
 		testkit.Must(t, r.DB.Sync())
 		return r.FS.Clone()
 	})
-	return []*bitsImage{one, several, segments, last, tables, compressed, apart, cut, idle}
+	return []*Image{one, several, segments, last, tables, compressed, apart, cut, idle}
 }
 
 // newApartImage makes value files in all ways: of readers, joined, gathered and
 // collected.
-func newApartImage(t *testing.T) *bitsImage {
+func newApartImage(t *testing.T) *Image {
 	t.Helper()
 	var tally *testkit.WorkTally
 	rng := rand.New(rand.NewPCG(1, 1))
-	img := newBitsImage(t, "values apart", func(r *modeltest.Run) {
+	img := newImage(t, "values apart", func(r *modeltest.Run) {
 		tally = r.Work.Tally
 		r.Opts.MemtableSize = testkit.SmallMemtable
 		testkit.Must(t, modeltest.OpReopen(r, nil))
@@ -280,16 +206,16 @@ func newApartImage(t *testing.T) *bitsImage {
 	return img
 }
 
-// newBitsImage runs first on a database and closes it, then opens it again and
+// newImage runs first on a database and closes it, then opens it again and
 // runs more twice.
-func newBitsImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *bitsImage {
+func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Image {
 	t.Helper()
 	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
 	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	first(r)
 	testkit.Must(t, r.Close())
-	img := &bitsImage{name: name, older: []*vfs.Mem{r.FS.Clone()}}
+	img := &Image{name: name, older: []*vfs.Mem{r.FS.Clone()}}
 	_, err = r.Open(r.Model.Last(), r.Model.Last())
 	testkit.Must(t, err)
 	more(r)
@@ -302,20 +228,20 @@ func newBitsImage(t *testing.T, name string, first, more func(r *modeltest.Run))
 }
 
 // newUnclosedImage runs a database until its end, of which left is what there is.
-func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *vfs.Mem) *bitsImage {
+func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *vfs.Mem) *Image {
 	t.Helper()
 	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
 	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	modeltest.CommitSome(t, r, 20, 60)
-	img := &bitsImage{name: name, unclosed: true, m: r.Model, disk: left(r)}
+	img := &Image{name: name, unclosed: true, m: r.Model, disk: left(r)}
 	testkit.Must(t, r.Close())
 	img.survey(t)
 	return img
 }
 
 // survey lists the files of the disk.
-func (img *bitsImage) survey(t *testing.T) {
+func (img *Image) survey(t *testing.T) {
 	t.Helper()
 	names, err := img.disk.List(testkit.Dir)
 	testkit.Must(t, err)
@@ -331,8 +257,8 @@ func (img *bitsImage) survey(t *testing.T) {
 
 func usedSectors(content []byte) []int64 {
 	var used []int64
-	for at := 0; at < len(content); at += bitsSector {
-		for _, b := range content[at:min(at+bitsSector, len(content))] {
+	for at := 0; at < len(content); at += sectorSize {
+		for _, b := range content[at:min(at+sectorSize, len(content))] {
 			if b != 0 {
 				used = append(used, int64(at))
 				break
