@@ -91,7 +91,7 @@ crash-twice: ## power cuts while opening after a power cut: SEED, STATES
 
 faults: STATES ?= 20000
 faults: ## failing calls of the file system, once and for good: SEED, STATES (-1: each call once)
-	$(call randomized,.,TestFaults.*,-stoat.states=$(STATES))
+	$(call randomized,./tests/faults,TestFaults,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
 bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"regexp"
@@ -21,13 +22,14 @@ import (
 const faultsHeading = "## Faults that other stores had"
 
 // faultRow is a row of the table: the fault, tests in backticks, and the
-// directory of their package in backticks.
-var faultRow = regexp.MustCompile("^\\| ([^|]+) \\| ((?:`[^`]+`(?:, )?)+) \\| `([^`]+)` \\|$")
+// directories of their packages in backticks.
+var faultRow = regexp.MustCompile("^\\| ([^|]+) \\| ((?:`[^`]+`(?:, )?)+) \\| ((?:`[^`]+`(?:, )?)+) \\|$")
 
 // brokenRows returns what is not true of the table in a document: a row that
-// cannot be read, a fault that is named twice, and a test that does not exist.
-// Behind a slash in the name of a test there is the name of a part of it, which
-// stands in one of the package's tests as it is. rows counts what was looked at.
+// cannot be read, a fault that is named twice, a test that no package of its row
+// has, and a package that has no test of its row. Behind a slash in the name of a
+// test there is the name of a part of it, which stands in one of the package's tests
+// as it is. rows is the number of rows that were read.
 func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 	_, section, found := strings.Cut(document, faultsHeading+"\n")
 	if !found {
@@ -50,18 +52,36 @@ func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 			broken = append(broken, "twice: "+row[1])
 		}
 		seen[row[1]] = true
-		if _, read := packages[row[3]]; !read {
-			packages[row[3]] = testsOf(module, row[3])
+		for dir := range listed(row[3]) {
+			if _, read := packages[dir]; !read {
+				packages[dir] = testsOf(module, dir)
+			}
 		}
-		p := packages[row[3]]
-		for name := range strings.SplitSeq(strings.Trim(row[2], "`"), "`, `") {
-			name, part, _ := strings.Cut(name, "/")
-			if !p.tests[name] || part != "" && !strings.Contains(p.text, `"`+part+`"`) {
-				broken = append(broken, "no test "+name+" "+part+" in "+row[3]+", for: "+row[1])
+		missing, used := 0, map[string]bool{}
+		for name := range listed(row[2]) {
+			found := false
+			for dir := range listed(row[3]) {
+				if packages[dir].has(name) {
+					found, used[dir] = true, true
+				}
+			}
+			if !found {
+				missing++
+				broken = append(broken, "no test "+name+" in "+row[3]+", for: "+row[1])
+			}
+		}
+		for dir := range listed(row[3]) {
+			if missing == 0 && !used[dir] {
+				broken = append(broken, "none of these tests is in "+dir+", for: "+row[1])
 			}
 		}
 	}
 	return broken, rows
+}
+
+// listed returns the words of a list in backticks.
+func listed(cell string) iter.Seq[string] {
+	return strings.SplitSeq(strings.Trim(cell, "`"), "`, `")
 }
 
 // A testPackage is the test functions of a package, and the text of all its test
@@ -69,6 +89,12 @@ func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 type testPackage struct {
 	tests map[string]bool
 	text  string
+}
+
+// has reports whether the package has a test, or a part of one behind a slash.
+func (p testPackage) has(name string) bool {
+	name, part, _ := strings.Cut(name, "/")
+	return p.tests[name] && (part == "" || strings.Contains(p.text, `"`+part+`"`))
 }
 
 func testsOf(module fs.FS, dir string) testPackage {
@@ -111,10 +137,14 @@ func TestRowsThatAreNotTrueAreFound(t *testing.T) {
 	module := fstest.MapFS{
 		"a/a_test.go": {Data: []byte("package a\n\nfunc TestOne(t *testing.T) { t.Run(\"a part\", nil) }\n\nfunc (x) TestMethod() {}\n\n// func TestGone() {}\n")},
 		"a/a.go":      {Data: []byte("package a\n\nfunc TestOutside() {}\n")},
+		"c/c_test.go": {Data: []byte("package c\n\nfunc TestTwo() {}\n")},
 	}
 	for row, want := range map[string]int{
 		"| a fault | `TestOne` | `a` |":                                      0,
 		"| a fault | `TestOne/a part`, `TestOne` | `a` |":                    0,
+		"| a fault | `TestOne/a part`, `TestTwo` | `a`, `c` |":               0,
+		"| a fault | `TestOne` | `a`, `c` |":                                 1,
+		"| a fault | `TestOne`, `TestGone` | `a`, `c` |":                     1,
 		"| a fault | `TestOne/another part` | `a` |":                         1,
 		"| a fault | `TestGone` | `a` |":                                     1,
 		"| a fault | `TestMethod`, `TestOutside` | `a` |":                    2,

@@ -20,9 +20,9 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/bits"
 	"github.com/stoatdb/stoat/tests/crash"
+	"github.com/stoatdb/stoat/tests/faults"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
-	"github.com/stoatdb/stoat/vfs"
 )
 
 // mutantEnv names the guarantee that a hunting process is to do without.
@@ -111,12 +111,12 @@ func TestMutantHunt(t *testing.T) {
 		rounds = 6 // they are quick, and some mutants need a rare one
 	}
 	var images []*bits.Image
-	var scenes []*faultScene
+	var scenes []*faults.Scene
 	if only == "" || only == "bits" {
 		images = bits.Images(t)
 	}
 	if only == "" || only == "faults" {
-		scenes = faultScenes(t)
+		scenes = faults.Scenes(t)
 	}
 	for round := range rounds {
 		for _, h := range harnesses(images, scenes, 1<<round) {
@@ -144,7 +144,7 @@ type harness struct {
 const resurrection = "resurrected keys"
 
 // harnesses returns all of them, with doses that grow with scale.
-func harnesses(images []*bits.Image, scenes []*faultScene, scale int) []harness {
+func harnesses(images []*bits.Image, scenes []*faults.Scene, scale int) []harness {
 	return []harness{
 		{name: "schedules", run: func(seed uint64) error {
 			return testkit.Times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
@@ -166,28 +166,7 @@ func harnesses(images []*bits.Image, scenes []*faultScene, scale int) []harness 
 		{name: "crash", run: func(seed uint64) error { return crash.CheckSome(seed, 8*scale, crash.CheckOnce) }},
 		{name: "crash twice", run: func(seed uint64) error { return crash.CheckSome(seed, 2*scale, crash.CheckTwice) }},
 		{name: "bits", run: func(seed uint64) error { return bits.DamageSome(images, seed, 40*scale) }},
-		{name: "faults", run: func(seed uint64) error { return someFaults(scenes, seed, 4*scale) }},
+		{name: "faults", run: func(seed uint64) error { return faults.FailSome(scenes, seed, 4*scale) }},
 		{name: resurrection, run: func(uint64) error { return stoat.ResurrectedKey() }, asked: true},
 	}
-}
-
-// someFaults makes the first n syncs of the log fail, each in turn, in each
-// way, and the first of the tables.
-func someFaults(scenes []*faultScene, seed uint64, n int) error {
-	for _, scene := range scenes {
-		rules := []vfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
-		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
-			for nth := range int64(n) {
-				rules = append(rules, vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
-			}
-		}
-		for _, rule := range rules {
-			rule.Seed = seed
-			c := &faultCase{scene: scene, what: "a failing sync", rule: rule}
-			if err := c.run(seed); err != nil {
-				return fmt.Errorf("%v: %w", c, err)
-			}
-		}
-	}
-	return nil
 }

@@ -68,8 +68,6 @@ func judge(err error, tally *outcomes) error {
 
 // DamageSome tries n random flips of each image, and other damages of the images
 // that were closed.
-// DamageSome tries n random flips of each image, and other damages of the images
-// that were closed.
 func DamageSome(images []*Image, seed uint64, n int) error {
 	var tally outcomes
 	for _, img := range images {

@@ -61,6 +61,7 @@ var Stoat = Shape{
 
 		"tests/bits":      8,
 		"tests/crash":     8,
+		"tests/faults":    8,
 		"tests/isolation": 8,
 		"tests/model":     8,
 	},
@@ -85,6 +86,7 @@ var Stoat = Shape{
 		"internal/testing/testkit",
 		"tests/bits",
 		"tests/crash",
+		"tests/faults",
 		"tests/isolation",
 		"tests/model",
 	},

@@ -1,4 +1,4 @@
-package stoat_test
+package faults
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func newTreeRun(t *testing.T, fs stoat.FS) *treeRun {
 	return &treeRun{t: t, db: db}
 }
 
-func TestDeletedKeysStayDeletedWhereverCompactionHasBroughtThem(t *testing.T) {
+func TestDeletedKeys_StayDeletedInEveryLevel(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
 	r := newTreeRun(t, disk)
@@ -81,7 +81,7 @@ func TestDeletedKeysStayDeletedWhereverCompactionHasBroughtThem(t *testing.T) {
 	testkit.Must(t, r.db.Close())
 }
 
-func TestFilesUnderAnOpenIteratorStay(t *testing.T) {
+func TestOpenIterator_KeepsItsFiles(t *testing.T) {
 	t.Parallel()
 	r := newTreeRun(t, vfs.NewMem())
 	value := []byte(strings.Repeat("seen by the iterator", 100))
@@ -111,7 +111,7 @@ func TestFilesUnderAnOpenIteratorStay(t *testing.T) {
 
 // Whatever Close says after flushes that failed, what was acknowledged and
 // synced is there.
-func TestFailedFlushesAndCompactionsLoseNothing(t *testing.T) {
+func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []vfs.Rule{
 		{Category: vfs.CatTable, Op: vfs.OpWrite, Forever: true},
