@@ -99,7 +99,7 @@ bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS
-	$(call randomized,.,TestKill,-stoat.kills=$(KILLS))
+	$(call randomized,./tests/kill,TestKill,-stoat.kills=$(KILLS))
 
 # These say what this machine made them skip.
 powercut diskfull: VERBOSE = -v

@@ -13,14 +13,15 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/kill"
 )
 
 // A fullRun is a database whose disk becomes full.
 type fullRun struct {
 	dir  string
-	plan lifePlan
+	plan kill.LifePlan
 	rng  *rand.Rand
-	l    *ledger
+	l    *kill.Ledger
 	most uint64 // transactions of a writer after which the disk must be full
 	next []uint64
 
@@ -36,12 +37,12 @@ type fullRun struct {
 
 // newFullRun is for a disk of about so many bytes.
 func newFullRun(disk string, seed uint64, size int64) *fullRun {
-	f := &fullRun{dir: filepath.Join(disk, "db"), plan: planLife(seed, 0), rng: rand.New(rand.NewPCG(seed, 4<<32))}
-	f.l = newLedger(seed, 0, model.NewMap())
-	f.l.fresh = int(size / 200)
+	f := &fullRun{dir: filepath.Join(disk, "db"), plan: kill.PlanLife(seed, 0), rng: rand.New(rand.NewPCG(seed, 4<<32))}
+	f.l = kill.NewLedger(seed, 0, model.NewMap())
+	f.l.Fresh = int(size / 200)
 	// Four times the disk, whatever else the transactions hold.
-	f.most = uint64(4 * size / int64(f.l.fresh*f.plan.writers))
-	f.next = make([]uint64, f.plan.writers)
+	f.most = uint64(4 * size / int64(f.l.Fresh*f.plan.Writers))
+	f.next = make([]uint64, f.plan.Writers)
 	return f
 }
 
@@ -49,7 +50,7 @@ func newFullRun(disk string, seed uint64, size int64) *fullRun {
 // something, demands everything again, and closes. The disk may be full all
 // the time; then Close may say so, and has lost nothing.
 func (f *fullRun) opening(do func(db *stoat.DB) error) error {
-	db, err := stoat.Open(f.dir, &f.plan.opts)
+	db, err := stoat.Open(f.dir, &f.plan.Opts)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
@@ -67,11 +68,11 @@ func (f *fullRun) opening(do func(db *stoat.DB) error) error {
 
 func (f *fullRun) compare(db *stoat.DB) error {
 	return db.View(func(tx *stoat.Txn) error {
-		m, err := f.l.settle(tx, f.l.known.Load())
+		m, err := f.l.Settle(tx, f.l.Known.Load())
 		if err != nil {
 			return err
 		}
-		return compareLasting(tx, m, wallClockMs())
+		return kill.CompareLasting(tx, m, kill.WallClockMs())
 	})
 }
 
@@ -84,9 +85,9 @@ func (f *fullRun) commit(db *stoat.DB, writer int, rng *rand.Rand) (bool, error)
 		}
 	}
 	f.next[writer]++
-	id := workID{0, uint64(writer), f.next[writer]}
+	id := kill.WorkID{Writer: uint64(writer), N: f.next[writer]}
 	d := testkit.RandomDurability(rng)
-	version, err := commitWrites(db, f.l.writes(id), d)
+	version, err := kill.CommitWrites(db, f.l.Writes(id), d)
 	if errors.Is(err, stoat.ErrNoSpace) {
 		f.refusal.Store(&err)
 		return false, nil
@@ -94,7 +95,7 @@ func (f *fullRun) commit(db *stoat.DB, writer int, rng *rand.Rand) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("transaction %v: %w", id, err)
 	}
-	return true, f.l.committed(id, version, d)
+	return true, f.l.Committed(id, version, d)
 }
 
 // refusals is how often every writer is refused before it believes that the
@@ -104,11 +105,11 @@ const refusals = 5
 // fillUp lets the writers work until the disk is full, beside a reader.
 func (f *fullRun) fillUp(db *stoat.DB) error {
 	var writing atomic.Int64
-	writing.Store(int64(f.plan.writers))
-	return testkit.Concurrently(f.plan.writers+1, func(i int, rng *rand.Rand) error {
-		if i == f.plan.writers {
+	writing.Store(int64(f.plan.Writers))
+	return testkit.Concurrently(f.plan.Writers+1, func(i int, rng *rand.Rand) error {
+		if i == f.plan.Writers {
 			for writing.Load() > 0 {
-				if err := lookOver(db, rng); err != nil {
+				if err := kill.LookOver(db, rng); err != nil {
 					return fmt.Errorf("reading while the disk fills: %w", err)
 				}
 			}
@@ -131,13 +132,13 @@ func (f *fullRun) fillUp(db *stoat.DB) error {
 			}
 		}
 		return nil
-	}, f.plan.seed)
+	}, f.plan.Seed)
 }
 
 // stayFull tries to write to the full disk, and to delete from it.
 func (f *fullRun) stayFull(db *stoat.DB) error {
 	for range 10 {
-		if _, err := f.commit(db, f.rng.IntN(f.plan.writers), f.rng); err != nil {
+		if _, err := f.commit(db, f.rng.IntN(f.plan.Writers), f.rng); err != nil {
 			return err
 		}
 		err := db.Sync()

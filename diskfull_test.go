@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/kill"
 )
 
 // TestDiskFull fills real disks: small ones, of bytes and of files, and one
@@ -181,7 +182,7 @@ func underLimit(dir string, seed, limit uint64) error {
 // run takes the database through a life in which the disk becomes full, one
 // on the full disk, and one in which there is room again.
 func (f *fullRun) run(makeRoom func() error) error {
-	return inTime(func() error {
+	return kill.InTime(func() error {
 		if err := f.opening(f.fillUp); err != nil {
 			return fmt.Errorf("filling: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/kill"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -45,7 +46,7 @@ func TestPowerCut(t *testing.T) {
 	tally := new(cutTally)
 	// Each kind has its share even of a small dose.
 	perDatabase := min(cutsPerDatabase, max(1, cuts/len(kinds)))
-	err = eachChain(cuts, perDatabase, func(chain, lives int) error {
+	err = kill.EachChain(cuts, perDatabase, func(chain, lives int) error {
 		kind := kinds[chain%len(kinds)]
 		if err := cutChain(kind, seed+uint64(chain), lives, tally); err != nil {
 			return fmt.Errorf("seed %d, %s: %w", seed+uint64(chain), kind.name, err)
@@ -72,7 +73,7 @@ type cutTally struct {
 
 // cutChain takes one database through lives that end with a power cut.
 func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
-	below, err := scratch("stoat-powercut-")
+	below, err := kill.Scratch("stoat-powercut-")
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 	m := model.NewMap()
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2<<32+life))
-		l := newLedger(seed, life, m)
+		l := kill.NewLedger(seed, life, m)
 		safe, err := cutLife(disk, l, rng)
 		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
@@ -98,14 +99,14 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 		if err := disk.mount(); err != nil {
 			return fmt.Errorf("life %d, after the cut: %w", life, err)
 		}
-		acknowledged, known, durable := len(l.commits), l.known.Load(), l.durable.Load()
-		if m, err = examine(filepath.Join(disk.dir, "db"), l, safe, rng); err != nil {
+		acknowledged, known, durable := len(l.Commits), l.Known.Load(), l.Durable.Load()
+		if m, err = kill.Examine(filepath.Join(disk.dir, "db"), l, safe, rng); err != nil {
 			return fmt.Errorf("life %d, after the cut, commit %d known, %d durable, %d of them before the cut: %w",
 				life, known, durable, safe, err)
 		}
 		tally.cuts.Add(1)
 		tally.commits.Add(int64(acknowledged))
-		tally.found.Add(int64(len(l.commits) - acknowledged))
+		tally.found.Add(int64(len(l.Commits) - acknowledged))
 		if known > m.Last() {
 			tally.lost.Add(int64(known - m.Last()))
 		}
@@ -122,9 +123,9 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 // later proves nothing: no power cut leaves anybody to hear it, and in a sync
 // that runs while the file system is shut down, ext4 forgets to say that it
 // could not note in its journal that blocks are now in use.
-func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) {
-	plan := planLife(l.seed, l.life)
-	most := plan.writers*int(plan.tries) + 2
+func cutLife(disk *cutDisk, l *kill.Ledger, rng *rand.Rand) (safe uint64, err error) {
+	plan := kill.PlanLife(l.Seed, l.Life)
+	most := plan.Writers*int(plan.Tries) + 2
 	cutAfter, delay := 1+rng.IntN(most), rng.IntN(300)
 	flags := uint32(shutdownNoLogFlush)
 	if rng.IntN(4) == 0 {
@@ -142,9 +143,9 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) 
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- inTime(func() error {
-			return plan.live(filepath.Join(disk.dir, "db"), func(n news) {
-				strange.Set(l.hear(n))
+		ended <- kill.InTime(func() error {
+			return plan.Live(filepath.Join(disk.dir, "db"), func(n kill.News) {
+				strange.Set(l.Hear(n))
 				if heard.Add(1) == int64(cutAfter) {
 					once.Do(func() { close(due) })
 				}
@@ -156,13 +157,13 @@ func cutLife(disk *cutDisk, l *ledger, rng *rand.Rand) (safe uint64, err error) 
 		for range delay {
 			runtime.Gosched()
 		}
-		safe = l.durable.Load()
+		safe = l.Durable.Load()
 		if err := disk.cut(flags); err != nil {
 			return safe, errors.Join(err, <-ended)
 		}
 		err = faultOfCut(<-ended)
 	case err = <-ended: // in good order, if the cut was due after it
-		safe = l.durable.Load()
+		safe = l.Durable.Load()
 		err = errors.Join(err, disk.cut(flags))
 	}
 	return safe, errors.Join(err, strange.Get())

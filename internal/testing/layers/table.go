@@ -63,6 +63,7 @@ var Stoat = Shape{
 		"tests/crash":     8,
 		"tests/faults":    8,
 		"tests/isolation": 8,
+		"tests/kill":      8,
 		"tests/model":     8,
 	},
 
@@ -88,6 +89,7 @@ var Stoat = Shape{
 		"tests/crash",
 		"tests/faults",
 		"tests/isolation",
+		"tests/kill",
 		"tests/model",
 	},
 
@@ -117,11 +119,11 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers"},
-		"os/exec":       {".", "cmd/stoat", "vfs"},
-		"os/signal":     {"."},
-		"path/filepath": {".", "internal/testing/layers"},
-		"syscall":       {".", "cmd/stoat"},
+		"os":            {".", "internal/testing/layers", "tests/kill"},
+		"os/exec":       {".", "cmd/stoat", "tests/kill", "vfs"},
+		"os/signal":     {},
+		"path/filepath": {".", "internal/testing/layers", "tests/kill"},
+		"syscall":       {".", "cmd/stoat", "tests/kill"},
 		"unsafe":        {"."},
 	},
 }

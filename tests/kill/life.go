@@ -1,4 +1,4 @@
-package stoat_test
+package kill
 
 import (
 	"errors"
@@ -14,31 +14,31 @@ import (
 // writersMax is how many writers a life has at most.
 const writersMax = 6
 
-// A lifePlan is what a life does, as its seed and number say.
-type lifePlan struct {
-	seed, life uint64
-	opts       stoat.Options
-	writers    int
-	tries      uint64 // transactions of each writer
+// A LifePlan is what a life does, as its seed and number say.
+type LifePlan struct {
+	Seed, life uint64
+	Opts       stoat.Options
+	Writers    int
+	Tries      uint64 // transactions of each writer
 	synced     int    // of ten commits, how many
 }
 
-func planLife(seed, life uint64) lifePlan {
+func PlanLife(seed, life uint64) LifePlan {
 	rng := rand.New(rand.NewPCG(seed, life))
-	return lifePlan{
-		seed: seed, life: life,
-		opts: stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)],
+	return LifePlan{
+		Seed: seed, life: life,
+		Opts: stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)],
 			Compression: testkit.Compressions[rng.IntN(len(testkit.Compressions))]},
-		writers: 1 + rng.IntN(writersMax),
-		tries:   10 + rng.Uint64N(150),
+		Writers: 1 + rng.IntN(writersMax),
+		Tries:   10 + rng.Uint64N(150),
 		synced:  []int{0, 1, 3, 10}[rng.IntN(4)],
 	}
 }
 
 // News is something that a life tells the world outside.
-type news struct {
+type News struct {
 	kind    newsKind
-	id      workID
+	id      WorkID
 	version uint64
 }
 
@@ -52,71 +52,71 @@ const (
 	newsClosed   newsKind = 'C' // the database is closed: everything is
 )
 
-// hear notes news in the ledger.
-func (l *ledger) hear(n news) error {
+// Hear notes news in the ledger.
+func (l *Ledger) Hear(n News) error {
 	switch n.kind {
 	case newsOpened:
 		if n.version != l.before.Last() {
 			return fmt.Errorf("the database was opened at commit %d, it held %d", n.version, l.before.Last())
 		}
 	case newsBuffered:
-		return l.committed(n.id, n.version, stoat.Buffered)
+		return l.Committed(n.id, n.version, stoat.Buffered)
 	case newsSynced:
-		return l.committed(n.id, n.version, stoat.Synced)
+		return l.Committed(n.id, n.version, stoat.Synced)
 	case newsSync:
-		testkit.Raise(&l.durable, n.version)
+		testkit.Raise(&l.Durable, n.version)
 	case newsClosed:
-		testkit.Raise(&l.durable, l.known.Load())
+		testkit.Raise(&l.Durable, l.Known.Load())
 	default:
 		return fmt.Errorf("strange news %q", n.kind)
 	}
 	return nil
 }
 
-// live opens the database, lets the writers work and closes it. It ends
+// Live opens the database, lets the writers work and closes it. It ends
 // earlier with the first error; the database is closed in any case.
-func (p lifePlan) live(dir string, tell func(news)) error {
-	db, err := stoat.Open(dir, &p.opts)
+func (p LifePlan) Live(dir string, tell func(News)) error {
+	db, err := stoat.Open(dir, &p.Opts)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	tell(news{kind: newsOpened, version: db.Stats().Version})
+	tell(News{kind: newsOpened, version: db.Stats().Version})
 	working := p.work(db, tell)
 	err = db.Close()
 	if err == nil {
-		tell(news{kind: newsClosed})
+		tell(News{kind: newsClosed})
 	}
 	return errors.Join(working, err)
 }
 
 // work lets the writers work beside a reader that looks at the whole.
-func (p lifePlan) work(db *stoat.DB, tell func(news)) error {
+func (p LifePlan) work(db *stoat.DB, tell func(News)) error {
 	var known atomic.Uint64
 	var working atomic.Int64
-	working.Store(int64(p.writers))
-	return testkit.Concurrently(p.writers+1, func(i int, rng *rand.Rand) error {
-		if i == p.writers {
+	working.Store(int64(p.Writers))
+	return testkit.Concurrently(p.Writers+1, func(i int, rng *rand.Rand) error {
+		if i == p.Writers {
 			for working.Load() > 0 {
-				if err := lookOver(db, rng); err != nil {
+				if err := LookOver(db, rng); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 		defer working.Add(-1)
-		for n := range p.tries {
-			id := workID{p.life, uint64(i), n + 1}
+		for n := range p.Tries {
+			id := WorkID{Life: p.life, Writer: uint64(i), N: n + 1}
 			if err := p.commit(db, id, rng, &known, tell); err != nil {
 				return fmt.Errorf("transaction %v: %w", id, err)
 			}
 		}
 		return nil
-	}, p.seed<<20+p.life)
+	}, p.Seed<<20+p.life)
 }
 
 // commit does one transaction, and sometimes one that must never show before
 // it, or a sync after it.
-func (p lifePlan) commit(db *stoat.DB, id workID, rng *rand.Rand, known *atomic.Uint64, tell func(news)) error {
+func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.Uint64, tell func(News)) error {
 	if rng.IntN(12) == 0 {
 		if err := abandon(db, rng); err != nil {
 			return err
@@ -126,12 +126,12 @@ func (p lifePlan) commit(db *stoat.DB, id workID, rng *rand.Rand, known *atomic.
 	if rng.IntN(10) < p.synced {
 		told, d = newsSynced, stoat.Synced
 	}
-	version, err := commitWrites(db, id.writes(p.seed), d)
+	version, err := CommitWrites(db, id.writes(p.Seed), d)
 	if err != nil {
 		return err
 	}
 	testkit.Raise(known, version)
-	tell(news{told, id, version})
+	tell(News{told, id, version})
 	if rng.IntN(20) > 0 {
 		return nil
 	}
@@ -139,12 +139,12 @@ func (p lifePlan) commit(db *stoat.DB, id workID, rng *rand.Rand, known *atomic.
 	if err := db.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	tell(news{kind: newsSync, version: upTo})
+	tell(News{kind: newsSync, version: upTo})
 	return nil
 }
 
-// commitWrites writes and commits one transaction.
-func commitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (version uint64, err error) {
+// CommitWrites writes and commits one transaction.
+func CommitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (version uint64, err error) {
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return 0, err
@@ -169,8 +169,8 @@ func abandon(db *stoat.DB, rng *rand.Rand) error {
 	return testkit.Put(tx, testkit.SetKey(rng.IntN(keySpan), "lost"))
 }
 
-// lookOver reads the database in one direction.
-func lookOver(db *stoat.DB, rng *rand.Rand) error {
+// LookOver reads the database in one direction.
+func LookOver(db *stoat.DB, rng *rand.Rand) error {
 	return db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Reverse: rng.IntN(2) == 0})
 		defer it.Close()

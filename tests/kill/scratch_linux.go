@@ -1,4 +1,4 @@
-package stoat_test
+package kill
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 // sharedMemory is where Linux has a file system in memory.
 const sharedMemory = "/dev/shm"
 
-// scratch makes a directory for a harness that syncs all the time and does
+// Scratch makes a directory for a harness that syncs all the time and does
 // not mind what is below: in memory, where a sync takes no time, if there is
 // plenty of it.
-func scratch(name string) (string, error) {
+func Scratch(name string) (string, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(sharedMemory, &fs)
 	if err != nil || int64(fs.Bavail)*int64(fs.Bsize) < 4<<30 {

@@ -1,4 +1,4 @@
-package stoat_test
+package kill
 
 import (
 	"encoding/binary"
@@ -19,10 +19,10 @@ import (
 // full disk. The ledger knows what was acknowledged before that, and settles
 // which of the commits that got no answer have happened.
 
-// A workID names one transaction of a life. Its writes follow from the name,
+// A WorkID names one transaction of a life. Its writes follow from the name,
 // so that a process only has to tell the name of what it has committed.
-type workID struct {
-	life, writer, n uint64
+type WorkID struct {
+	Life, Writer, N uint64
 }
 
 // keySpan is the number of keys that all writers share.
@@ -32,20 +32,20 @@ const keySpan = 300
 // one it is. By it the ledger recognizes a commit that got no answer.
 func markerKey(writer uint64) string { return fmt.Sprintf("writer/%02d", writer) }
 
-func (id workID) String() string { return fmt.Sprintf("%d/%d/%d", id.life, id.writer, id.n) }
+func (id WorkID) String() string { return fmt.Sprintf("%d/%d/%d", id.Life, id.Writer, id.N) }
 
-// workOf is the inverse of workID.String, on the value of a marker.
-func workOf(marker string) (id workID, err error) {
-	if _, err := fmt.Sscanf(marker, "%d/%d/%d", &id.life, &id.writer, &id.n); err != nil {
+// workOf is the inverse of WorkID.String, on the value of a marker.
+func workOf(marker string) (id WorkID, err error) {
+	if _, err := fmt.Sscanf(marker, "%d/%d/%d", &id.Life, &id.Writer, &id.N); err != nil {
 		return id, fmt.Errorf("marker %q: %w", marker, err)
 	}
 	return id, nil
 }
 
 // writes makes what the transaction writes.
-func (id workID) writes(seed uint64) []model.Write {
-	rng := rand.New(rand.NewPCG(seed<<20+id.life, id.writer<<32+id.n))
-	writes := []model.Write{{Key: markerKey(id.writer), Version: model.Version{Value: id.String()}}}
+func (id WorkID) writes(seed uint64) []model.Write {
+	rng := rand.New(rand.NewPCG(seed<<20+id.Life, id.Writer<<32+id.N))
+	writes := []model.Write{{Key: markerKey(id.Writer), Version: model.Version{Value: id.String()}}}
 	switch rng.IntN(40) {
 	case 0: // larger than the smallest memtable
 		for range 4 {
@@ -81,46 +81,46 @@ func vary(v *model.Version, rng *rand.Rand) {
 	}
 }
 
-// A ledger holds what the world outside a life was told.
-type ledger struct {
-	seed, life uint64
+// A Ledger holds what the world outside a life was told.
+type Ledger struct {
+	Seed, Life uint64
 	before     *model.Map // the state in which the life began
 	// fresh is the size of a value that every transaction gives to a key of
 	// its own, so that the database grows; 0 for none.
-	fresh int
+	Fresh int
 
 	mu      sync.Mutex
-	commits map[uint64]workID // by version
+	Commits map[uint64]WorkID // by version
 	newest  map[uint64]uint64 // by writer: its last transaction that was acknowledged
 
 	// known and durable are the newest commits that were acknowledged, at all
 	// and as durable.
-	known, durable atomic.Uint64
+	Known, Durable atomic.Uint64
 }
 
-func newLedger(seed, life uint64, before *model.Map) *ledger {
-	l := &ledger{seed: seed, life: life, before: before}
-	l.commits, l.newest = make(map[uint64]workID), make(map[uint64]uint64)
+func NewLedger(seed, life uint64, before *model.Map) *Ledger {
+	l := &Ledger{Seed: seed, Life: life, before: before}
+	l.Commits, l.newest = make(map[uint64]WorkID), make(map[uint64]uint64)
 	// Who has opened the database has seen its state.
-	l.known.Store(before.Last())
-	l.durable.Store(before.Last())
+	l.Known.Store(before.Last())
+	l.Durable.Store(before.Last())
 	return l
 }
 
-// writes makes what a transaction writes.
-func (l *ledger) writes(id workID) []model.Write {
-	writes := id.writes(l.seed)
-	if l.fresh > 0 {
+// Writes makes what a transaction writes.
+func (l *Ledger) Writes(id WorkID) []model.Write {
+	writes := id.writes(l.Seed)
+	if l.Fresh > 0 {
 		key := fmt.Sprintf("fresh/%v", id)
-		writes = append(writes, model.Write{Key: key, Version: model.Version{Value: id.noise(l.seed, l.fresh)}})
+		writes = append(writes, model.Write{Key: key, Version: model.Version{Value: id.noise(l.Seed, l.Fresh)}})
 	}
 	return writes
 }
 
 // noise returns n bytes that follow from the name of a transaction and that no
 // compression makes fewer.
-func (id workID) noise(seed uint64, n int) string {
-	rng := rand.New(rand.NewPCG(seed<<20+id.life, ^(id.writer<<32 + id.n)))
+func (id WorkID) noise(seed uint64, n int) string {
+	rng := rand.New(rand.NewPCG(seed<<20+id.Life, ^(id.Writer<<32 + id.N)))
 	b := make([]byte, 0, n+8)
 	for len(b) < n {
 		b = binary.LittleEndian.AppendUint64(b, rng.Uint64())
@@ -128,27 +128,27 @@ func (id workID) noise(seed uint64, n int) string {
 	return string(b[:n])
 }
 
-// committed notes that a transaction was acknowledged with a version.
-func (l *ledger) committed(id workID, version uint64, d stoat.Durability) error {
+// Committed notes that a transaction was acknowledged with a version.
+func (l *Ledger) Committed(id WorkID, version uint64, d stoat.Durability) error {
 	l.mu.Lock()
-	other, taken := l.commits[version]
-	l.commits[version] = id
-	l.newest[id.writer] = max(l.newest[id.writer], id.n)
+	other, taken := l.Commits[version]
+	l.Commits[version] = id
+	l.newest[id.Writer] = max(l.newest[id.Writer], id.N)
 	l.mu.Unlock()
 	if taken || version <= l.before.Last() {
 		return fmt.Errorf("transaction %v was acknowledged as commit %d, which was there before (%v)", id, version, other)
 	}
-	testkit.Raise(&l.known, version)
+	testkit.Raise(&l.Known, version)
 	if d == stoat.Synced {
-		testkit.Raise(&l.durable, version)
+		testkit.Raise(&l.Durable, version)
 	}
 	return nil
 }
 
-// settle returns the model of the state that tx reads. Every commit up to
+// Settle returns the model of the state that tx reads. Every commit up to
 // there is one that was acknowledged, or the one at the end of a writer's work
 // that got no answer; none at or before floor is missing.
-func (l *ledger) settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
+func (l *Ledger) Settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
 	version := tx.ReadVersion()
 	if version < floor {
 		return nil, fmt.Errorf("recovered commit %d, but %d was acknowledged as safe", version, floor)
@@ -160,11 +160,11 @@ func (l *ledger) settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
 	}
 	m := l.before.Clone()
 	for seq := m.Last() + 1; seq <= version; seq++ {
-		id, ok := l.commits[seq]
+		id, ok := l.Commits[seq]
 		if !ok {
 			return nil, fmt.Errorf("recovered commit %d, but nobody can have made commit %d", version, seq)
 		}
-		m.Commit(l.writes(id))
+		m.Commit(l.Writes(id))
 	}
 	if m.Last() != version {
 		return nil, fmt.Errorf("recovered commit %d, but the life began at %d", version, m.Last())
@@ -174,7 +174,7 @@ func (l *ledger) settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
 
 // recognize adds the commits that got no answer: a writer has at most one,
 // and the last that it did is the value of its marker.
-func (l *ledger) recognize(tx *stoat.Txn) error {
+func (l *Ledger) recognize(tx *stoat.Txn) error {
 	for writer := range uint64(writersMax) {
 		item, err := tx.GetItem([]byte(markerKey(writer)))
 		if errors.Is(err, stoat.ErrNotFound) {
@@ -191,10 +191,10 @@ func (l *ledger) recognize(tx *stoat.Txn) error {
 		if err != nil {
 			return err
 		}
-		if _, known := l.commits[item.Version()]; known || id.life != l.life || id.n <= l.newest[writer] {
+		if _, known := l.Commits[item.Version()]; known || id.Life != l.Life || id.N <= l.newest[writer] {
 			continue // the comparison tells whether it should be so
 		}
-		l.commits[item.Version()] = id
+		l.Commits[item.Version()] = id
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package stoat_test
+package kill
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -14,7 +16,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// examine looks at the directory that a life has left: its state must be the
+// Examine looks at the directory that a life has left: its state must be the
 // one after some commit, floor or later. It returns that state, in which the
 // next life begins.
 //
@@ -22,8 +24,8 @@ import (
 // of this one has left and not what a recovery has made of it. The other half,
 // the copy stays as it is. Either way a failure leaves the untouched files
 // behind and says where.
-func examine(dir string, l *ledger, floor uint64, rng *rand.Rand) (*model.Map, error) {
-	kept, err := scratch("stoat-evidence-")
+func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*model.Map, error) {
+	kept, err := Scratch("stoat-evidence-")
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +55,14 @@ func examine(dir string, l *ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 // reopened opens a database, compares everything with the model, writes on,
 // closes it, and opens and compares it again. It returns the states that the
 // two openings had to have.
-func reopened(dir string, l *ledger, floor uint64, rng *rand.Rand) (found, goneOn *model.Map, err error) {
-	opts := planLife(l.seed, l.life+1).opts
+func reopened(dir string, l *Ledger, floor uint64, rng *rand.Rand) (found, goneOn *model.Map, err error) {
+	opts := PlanLife(l.Seed, l.Life+1).Opts
 	err = opening(dir, opts, func(db *stoat.DB) error {
 		err := db.View(func(tx *stoat.Txn) error {
-			if found, err = l.settle(tx, floor); err != nil {
+			if found, err = l.Settle(tx, floor); err != nil {
 				return err
 			}
-			return compareLasting(tx, found, wallClockMs())
+			return CompareLasting(tx, found, WallClockMs())
 		})
 		if err != nil {
 			return err
@@ -93,7 +95,7 @@ func wantState(db *stoat.DB, m *model.Map) error {
 		if tx.ReadVersion() != m.Last() {
 			return fmt.Errorf("the database is at commit %d, want %d", tx.ReadVersion(), m.Last())
 		}
-		return compareLasting(tx, m, wallClockMs())
+		return CompareLasting(tx, m, WallClockMs())
 	})
 }
 
@@ -101,7 +103,7 @@ func wantState(db *stoat.DB, m *model.Map) error {
 func writeOn(db *stoat.DB, m *model.Map, rng *rand.Rand) error {
 	for range rng.IntN(4) {
 		writes := testkit.RandomBatch(rng, 4, 300)
-		version, err := commitWrites(db, writes, testkit.RandomDurability(rng))
+		version, err := CommitWrites(db, writes, testkit.RandomDurability(rng))
 		if err != nil {
 			return fmt.Errorf("commit after recovery at %d: %w", m.Last(), err)
 		}
@@ -116,8 +118,8 @@ func writeOn(db *stoat.DB, m *model.Map, rng *rand.Rand) error {
 // seconds, on a machine that may be busy.
 const patience = 3 * time.Minute
 
-// inTime does something that must not hang.
-func inTime(do func() error) error {
+// InTime does something that must not hang.
+func InTime(do func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- testkit.CatchPanic(do) }()
 	select {
@@ -129,4 +131,26 @@ func inTime(do func() error) error {
 	}
 }
 
-func wallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
+func WallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
+
+// EachChain divides lives into chains and runs them, one for each processor
+// at a time.
+func EachChain(lives, perChain int, run func(chain, lives int) error) error {
+	var next atomic.Int64
+	var failed testkit.FirstError
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.Get() == nil {
+				chain := int(next.Add(1)) - 1
+				left := lives - chain*perChain
+				if left <= 0 {
+					return
+				}
+				failed.Set(testkit.CatchPanic(func() error { return run(chain, min(left, perChain)) }))
+			}
+		})
+	}
+	workers.Wait()
+	return failed.Get()
+}

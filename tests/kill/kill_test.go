@@ -1,4 +1,4 @@
-package stoat_test
+package kill
 
 import (
 	"bufio"
@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -21,7 +19,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/model"
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // killEnv makes this test binary live a life of a database until it is
@@ -46,7 +43,7 @@ func liveToBeKilled(words []string) int {
 			return 1
 		}
 	}
-	err := planLife(numbers[0], numbers[1]).live(words[0], func(n news) {
+	err := PlanLife(numbers[0], numbers[1]).Live(words[0], func(n News) {
 		// When nobody listens any more, the kill is on its way.
 		_, _ = os.Stdout.Write(fmt.Appendf(nil, "%c %v %d\n", n.kind, n.id, n.version))
 	})
@@ -71,7 +68,7 @@ func TestKill(t *testing.T) {
 	kills := dose.Size(t, dose.Kills, 4, 25)
 	dose.Reproduce(t, "kill")
 	tally := new(killTally)
-	err := eachChain(kills, killsPerDatabase, func(chain, lives int) error {
+	err := EachChain(kills, killsPerDatabase, func(chain, lives int) error {
 		if err := killChain(seed+uint64(chain), lives, tally); err != nil {
 			return fmt.Errorf("seed %d: %w", seed+uint64(chain), err)
 		}
@@ -84,28 +81,6 @@ func TestKill(t *testing.T) {
 		tally.kills.Load(), tally.early.Load(), tally.late.Load(), tally.commits.Load(), tally.found.Load())
 }
 
-// eachChain divides lives into chains and runs them, one for each processor
-// at a time.
-func eachChain(lives, perChain int, run func(chain, lives int) error) error {
-	var next atomic.Int64
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				chain := int(next.Add(1)) - 1
-				left := lives - chain*perChain
-				if left <= 0 {
-					return
-				}
-				failed.Set(testkit.CatchPanic(func() error { return run(chain, min(left, perChain)) }))
-			}
-		})
-	}
-	workers.Wait()
-	return failed.Get()
-}
-
 // A killTally counts what kills have met.
 type killTally struct {
 	kills, early, late, commits, found atomic.Int64
@@ -114,7 +89,7 @@ type killTally struct {
 // killChain takes one database through lives that end with a kill. When
 // something is wrong, the database stays for whoever looks into it.
 func killChain(seed uint64, lives int, tally *killTally) error {
-	place := scratch
+	place := Scratch
 	if seed%4 == 0 {
 		place = func(name string) (string, error) { return os.MkdirTemp("", name) } // where a sync takes its time
 	}
@@ -126,17 +101,17 @@ func killChain(seed uint64, lives int, tally *killTally) error {
 	m := model.NewMap()
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 1<<32+life))
-		l := newLedger(seed, life, m)
+		l := NewLedger(seed, life, m)
 		if err := killLife(dir, l, rng, tally); err != nil {
 			return fmt.Errorf("life %d in %s: %w", life, dir, err)
 		}
-		acknowledged := len(l.commits)
-		if m, err = examine(dir, l, l.known.Load(), rng); err != nil {
+		acknowledged := len(l.Commits)
+		if m, err = Examine(dir, l, l.Known.Load(), rng); err != nil {
 			return fmt.Errorf("life %d in %s, after the kill: %w", life, dir, err)
 		}
 		tally.kills.Add(1)
 		tally.commits.Add(int64(acknowledged))
-		tally.found.Add(int64(len(l.commits) - acknowledged))
+		tally.found.Add(int64(len(l.Commits) - acknowledged))
 	}
 	return os.RemoveAll(parent)
 }
@@ -145,13 +120,13 @@ func killChain(seed uint64, lives int, tally *killTally) error {
 // told until then. The moment is one of its news and a little later, or,
 // for the opening, a time after the start; when exactly is for the scheduler
 // to say, so that a seed does not bring it back.
-func killLife(dir string, l *ledger, rng *rand.Rand, tally *killTally) error {
+func killLife(dir string, l *Ledger, rng *rand.Rand, tally *killTally) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", killEnv, dir, l.seed, l.life))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", killEnv, dir, l.Seed, l.Life))
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	stdout, err := cmd.StdoutPipe()
@@ -161,8 +136,8 @@ func killLife(dir string, l *ledger, rng *rand.Rand, tally *killTally) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	plan := planLife(l.seed, l.life)
-	most := plan.writers*int(plan.tries) + 2
+	plan := PlanLife(l.Seed, l.Life)
+	most := plan.Writers*int(plan.Tries) + 2
 	killAfter, delay := rng.IntN(most+most/8), time.Duration(rng.IntN(1000))*time.Microsecond
 	if rng.IntN(6) == 0 {
 		killAfter, delay = 0, time.Duration(rng.IntN(20_000))*time.Microsecond
@@ -198,7 +173,7 @@ func killLife(dir string, l *ledger, rng *rand.Rand, tally *killTally) error {
 }
 
 // hearAll reads the news of a process until its end and counts them.
-func hearAll(from io.Reader, l *ledger, each func(n int)) (heard int, last newsKind, err error) {
+func hearAll(from io.Reader, l *Ledger, each func(n int)) (heard int, last newsKind, err error) {
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadString('\n')
@@ -208,10 +183,10 @@ func hearAll(from io.Reader, l *ledger, each func(n int)) (heard int, last newsK
 		if err != nil {
 			return heard, last, err
 		}
-		var n news
-		_, err = fmt.Sscanf(line, "%c %d/%d/%d %d\n", &n.kind, &n.id.life, &n.id.writer, &n.id.n, &n.version)
+		var n News
+		_, err = fmt.Sscanf(line, "%c %d/%d/%d %d\n", &n.kind, &n.id.Life, &n.id.Writer, &n.id.N, &n.version)
 		if err == nil {
-			err = l.hear(n)
+			err = l.Hear(n)
 		}
 		if err != nil {
 			return heard, last, fmt.Errorf("news %q: %w", line, err)
