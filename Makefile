@@ -106,11 +106,11 @@ powercut diskfull: VERBOSE = -v
 
 powercut: CUTS ?= 20
 powercut: ## power cuts of ext4 and XFS on loop devices, as root: SEED, CUTS
-	$(call randomized,.,TestPowerCut.*,-stoat.cuts=$(CUTS))
+	$(call randomized,./tests/powercut,TestPowerCut,-stoat.cuts=$(CUTS))
 
 diskfull: SIZES ?= 3
 diskfull: ## disks that are really full, as root: SEED, SIZES
-	$(call randomized,.,TestDiskFull,-stoat.sizes=$(SIZES))
+	$(call randomized,./tests/diskfull,TestDiskFull,-stoat.sizes=$(SIZES))
 
 model: OPS ?= 1000000
 model: ## random operations against a sorted map: SEED, OPS

@@ -61,10 +61,13 @@ var Stoat = Shape{
 
 		"tests/bits":      8,
 		"tests/crash":     8,
+		"tests/diskfull":  8,
 		"tests/faults":    8,
 		"tests/isolation": 8,
 		"tests/kill":      8,
 		"tests/model":     8,
+		"tests/mount":     8,
+		"tests/powercut":  8,
 	},
 
 	// The memtable shows its entries through the interface that iter reads.
@@ -87,10 +90,13 @@ var Stoat = Shape{
 		"internal/testing/testkit",
 		"tests/bits",
 		"tests/crash",
+		"tests/diskfull",
 		"tests/faults",
 		"tests/isolation",
 		"tests/kill",
 		"tests/model",
+		"tests/mount",
+		"tests/powercut",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can
@@ -119,11 +125,10 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers", "tests/kill"},
-		"os/exec":       {".", "cmd/stoat", "tests/kill", "vfs"},
-		"os/signal":     {},
-		"path/filepath": {".", "internal/testing/layers", "tests/kill"},
-		"syscall":       {".", "cmd/stoat", "tests/kill"},
-		"unsafe":        {"."},
+		"os":            {".", "internal/testing/layers", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"os/exec":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "vfs"},
+		"path/filepath": {".", "internal/testing/layers", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"syscall":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"unsafe":        {"tests/powercut"},
 	},
 }

@@ -1,4 +1,4 @@
-package stoat_test
+package diskfull
 
 import (
 	"errors"
@@ -118,7 +118,7 @@ func (c *crowded) wantRoom(least int64) {
 	}
 }
 
-func TestDeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
+func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 	for _, value := range []int{1 << 10, 16 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			inCrowded(t, value, func(c *crowded) {
@@ -132,7 +132,7 @@ func TestDeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 	}
 }
 
-func TestARangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
+func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		c.fill()
 		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
@@ -141,7 +141,7 @@ func TestARangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 }
 
 // It is for the sake of the space that somebody drops keys on a full disk.
-func TestDropPrefixOnAFullDiskGivesItsSpaceBackBeforeItReturns(t *testing.T) {
+func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 	for _, value := range []int{16 << 10, 40 << 10} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			inCrowded(t, value, func(c *crowded) {
@@ -158,7 +158,7 @@ func TestDropPrefixOnAFullDiskGivesItsSpaceBackBeforeItReturns(t *testing.T) {
 	}
 }
 
-func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.T) {
+func TestRoom_OverwritingWaitsForCollection(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		const keys = 9 << 10 // 9 MiB: with their garbage they fit
 		for from := 0; from < keys; from += 32 {
@@ -176,7 +176,7 @@ func TestOverwritingOnACrowdedDiskWaitsForCollectionInsteadOfFailing(t *testing.
 	})
 }
 
-func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
+func TestDiskReserve_SmallDatabaseKeepsLittle(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
 	db := testkit.OpenOn(t, disk, nil)
@@ -188,7 +188,7 @@ func TestADatabaseThatIsSmallKeepsLittleOfTheDisk(t *testing.T) {
 }
 
 // What is in memory is still to be flushed, and that takes space.
-func TestMoreOfTheDiskIsKeptForWhatIsInMemory(t *testing.T) {
+func TestDiskReserve_GrowsWithMemtables(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
@@ -204,7 +204,7 @@ func TestMoreOfTheDiskIsKeptForWhatIsInMemory(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-func TestWhoAddsIsRefusedOnADiskThatOthersFillAndWritesWhenTheyLeave(t *testing.T) {
+func TestDiskReserve_RefusesWritersWhileOthersFillTheDisk(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		testkit.Must(t, c.set(0, 1000))
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
@@ -235,7 +235,7 @@ type readerFunc func(b []byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
+func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		testkit.Must(t, c.set(0, 1000))
 		time.Sleep(time.Minute) // nobody else is at work
@@ -267,7 +267,7 @@ func TestAStreamLeavesTheRoomThatDeletingNeeds(t *testing.T) {
 }
 
 // A log that cannot be made smaller is no reason to hope for room.
-func TestAFullDiskOnWhichTheLogCannotShrinkRefusesAtOnce(t *testing.T) {
+func TestDiskReserve_RefusesAtOnceWhenTheLogCannotShrink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package stoat_test
+package powercut
 
 import (
 	"errors"

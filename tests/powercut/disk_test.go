@@ -1,6 +1,6 @@
 //go:build linux
 
-package stoat_test
+package powercut
 
 import (
 	"errors"
@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"unsafe"
+
+	"github.com/stoatdb/stoat/tests/mount"
 )
 
 // A cutKind is a file system whose power can be cut.
@@ -70,7 +71,7 @@ func (d *cutDisk) mount() error {
 }
 
 func (d *cutDisk) unmount() error {
-	if err := unmount(d.dir); err != nil {
+	if err := mount.Unmount(d.dir); err != nil {
 		return err
 	}
 	d.mounted = false
@@ -140,7 +141,7 @@ func tryCutKinds(dir string) ([]cutKind, error) {
 		switch err := tryCutKind(kind, below); {
 		case err == nil:
 			kinds = append(kinds, kind)
-		case isLacking(err):
+		case mount.IsLacking(err):
 			reason = fmt.Errorf("%w; %s: %w", reason, kind.name, err)
 		default:
 			return nil, fmt.Errorf("%s: %w", kind.name, err)
@@ -150,26 +151,6 @@ func tryCutKinds(dir string) ([]cutKind, error) {
 		return nil, reason
 	}
 	return kinds, nil
-}
-
-// isLacking reports whether err says that this machine does not have, or does
-// not allow, what a test needs; any other failure is one of the test.
-func isLacking(err error) bool {
-	if errors.Is(err, exec.ErrNotFound) {
-		return true
-	}
-	for _, lack := range []error{syscall.EPERM, syscall.EACCES, syscall.ENOSYS, syscall.ENOTTY, syscall.EOPNOTSUPP, syscall.ENODEV} {
-		if errors.Is(err, lack) {
-			return true
-		}
-	}
-	// mount(8) tells in words alone.
-	for _, words := range []string{"permission denied", "must be superuser", "unknown filesystem type", "failed to setup loop device"} {
-		if strings.Contains(err.Error(), words) {
-			return true
-		}
-	}
-	return false
 }
 
 func tryCutKind(kind cutKind, below string) error {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package stoat_test
+package diskfull
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// TestDeletingOnARealFullDiskMakesRoomByItself fills a small tmpfs until writers
+// TestRoom_DeletingOnARealFullDiskMakesRoomByItself fills a small tmpfs until writers
 // are refused, deletes most, and demands the space back without a further call.
-func TestDeletingOnARealFullDiskMakesRoomByItself(t *testing.T) {
+func TestRoom_DeletingOnARealFullDiskMakesRoomByItself(t *testing.T) {
 	t.Parallel()
 	const size = 48 << 20
 	for _, value := range []int{1 << 10, 16 << 10} {

@@ -1,4 +1,4 @@
-package stoat_test
+package diskfull
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func (c *crowded) setLarge(i int) error {
 	})
 }
 
-func TestABurstOfWritersLeavesTheRoomThatDeletingNeeds(t *testing.T) {
+func TestDiskReserve_BurstOfWritersLeavesRoomForDeleting(t *testing.T) {
 	const writers = 12
 	for _, value := range []int{400, 64 << 10} {
 		for _, together := range []bool{false, true} {
@@ -131,7 +131,7 @@ func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
 	})
 }
 
-func TestATransactionLargerThanTheRoomDoesNotMakeTheWorkBehindTryOverAndOver(t *testing.T) {
+func TestDiskReserve_OversizedTransactionCausesNoRepeatedJobs(t *testing.T) {
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.nearlyFull()
 		refused := 0
@@ -155,7 +155,7 @@ func TestATransactionLargerThanTheRoomDoesNotMakeTheWorkBehindTryOverAndOver(t *
 	})
 }
 
-func TestWorkOnAFullDiskOfShortValuesComesToRest(t *testing.T) {
+func TestFullDisk_BackgroundJobsComeToRest(t *testing.T) {
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.fill()
 		for i := range 4 {
@@ -181,7 +181,7 @@ func TestWorkOnAFullDiskOfShortValuesComesToRest(t *testing.T) {
 	})
 }
 
-func TestStatsOfAFullDiskTellAndChangeNothing(t *testing.T) {
+func TestFullDisk_StatsChangeNothing(t *testing.T) {
 	inWatched(t, func(c *crowded, l *roomLog) {
 		testkit.Must(t, c.set(0, 1000))
 		c.keys = 1000

@@ -1,6 +1,6 @@
 //go:build linux
 
-package stoat_test
+package diskfull
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/kill"
+	"github.com/stoatdb/stoat/tests/mount"
 )
 
 // TestDiskFull fills real disks: small ones, of bytes and of files, and one
@@ -87,13 +88,13 @@ func newSmallDisk(t *testing.T, size int64, files int) *smallDisk {
 	d := &smallDisk{dir: t.TempDir(), size: size, files: files}
 	switch err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, d.options()); {
 	case err == nil:
-	case isLacking(err):
+	case mount.IsLacking(err):
 		t.Skip("this user may not mount:", err)
 	default:
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := unmount(d.dir); err != nil {
+		if err := mount.Unmount(d.dir); err != nil {
 			t.Error("a file is still open:", err)
 			_ = syscall.Unmount(d.dir, syscall.MNT_DETACH)
 		}
