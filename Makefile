@@ -127,7 +127,7 @@ schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED
 stress: RACE = -race
 stress: DURATION ?= 10s
 stress: ## writers, readers and reopening under the race detector: SEED, DURATION
-	$(call randomized,.,TestStress.*,-stoat.duration=$(DURATION))
+	$(call randomized,./tests/stress,TestStress,-stoat.duration=$(DURATION))
 
 # It takes no seed: nothing in it is drawn.
 large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk

@@ -59,15 +59,18 @@ var Stoat = Shape{
 
 		"cmd/stoat": 7,
 
-		"tests/bits":      8,
-		"tests/crash":     8,
-		"tests/diskfull":  8,
-		"tests/faults":    8,
-		"tests/isolation": 8,
-		"tests/kill":      8,
-		"tests/model":     8,
-		"tests/mount":     8,
-		"tests/powercut":  8,
+		"tests/benchmarks": 8,
+		"tests/bits":       8,
+		"tests/crash":      8,
+		"tests/diskfull":   8,
+		"tests/faults":     8,
+		"tests/golden":     8,
+		"tests/isolation":  8,
+		"tests/kill":       8,
+		"tests/model":      8,
+		"tests/mount":      8,
+		"tests/powercut":   8,
+		"tests/stress":     8,
 	},
 
 	// The memtable shows its entries through the interface that iter reads.
@@ -88,15 +91,18 @@ var Stoat = Shape{
 		"internal/testing/noise",
 		"internal/testing/script",
 		"internal/testing/testkit",
+		"tests/benchmarks",
 		"tests/bits",
 		"tests/crash",
 		"tests/diskfull",
 		"tests/faults",
+		"tests/golden",
 		"tests/isolation",
 		"tests/kill",
 		"tests/model",
 		"tests/mount",
 		"tests/powercut",
+		"tests/stress",
 	},
 
 	// vfs is the only door to the operating system: what goes through it can
@@ -125,9 +131,9 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"os":            {".", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
 		"os/exec":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"path/filepath": {".", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
 		"syscall":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
 	},

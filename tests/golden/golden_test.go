@@ -1,4 +1,4 @@
-package stoat_test
+package golden
 
 import (
 	"archive/zip"
@@ -19,7 +19,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// The files of testdata/golden hold databases of each format version that was
+// The files of testdata hold databases of each format version that was
 // ever released, as they are on the disk: one that was closed and one whose
 // process was killed. They must open for ever. A change that needs a new one
 // needs a new format version, too.
@@ -29,8 +29,8 @@ import (
 
 // rewriteGolden writes the file of the current version anew:
 //
-//	go test -run TestDatabasesOfEveryFormatVersionOpen . -args -stoat.rewrite-golden
-var rewriteGolden = flag.Bool("stoat.rewrite-golden", false, "write testdata/golden of the current format version")
+//	go test ./tests/golden -args -stoat.rewrite-golden
+var rewriteGolden = flag.Bool("stoat.rewrite-golden", false, "write testdata of the current format version")
 
 // A goldenItem is what a golden database must have under a key.
 type goldenItem struct {
@@ -176,13 +176,13 @@ func goldenOptions(fs vfs.FS) *stoat.Options {
 	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20}
 }
 
-func TestDatabasesOfEveryFormatVersionOpen(t *testing.T) {
+func TestGolden_DatabasesOfEveryFormatVersionOpen(t *testing.T) {
 	t.Parallel()
-	current := fmt.Sprintf("testdata/golden/v%d.zip", manifest.FormatVersion)
+	current := fmt.Sprintf("testdata/v%d.zip", manifest.FormatVersion)
 	if *rewriteGolden {
 		writeGolden(t, current)
 	}
-	files, err := filepath.Glob("testdata/golden/*.zip")
+	files, err := filepath.Glob("testdata/*.zip")
 	testkit.Must(t, err)
 	if len(files) != manifest.FormatVersion {
 		t.Errorf("%d files for %d format versions", len(files), manifest.FormatVersion)

@@ -1,4 +1,4 @@
-package stoat_test
+package benchmarks
 
 import (
 	"testing"

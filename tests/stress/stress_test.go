@@ -1,4 +1,4 @@
-package stoat_test
+package stress
 
 import (
 	"encoding/binary"
@@ -52,11 +52,11 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysWithinItsBudgetThroughALongLife writes many times what fits into
+// TestMemory_StaysWithinBudgetThroughALongLife writes many times what fits into
 // memory in one life of a database, reads beside that, and looks at the memory of
 // the process in each pause. The files are on a real disk: one in memory would
 // count. Mapped pages do not, they are the kernel's.
-func TestMemoryStaysWithinItsBudgetThroughALongLife(t *testing.T) {
+func TestMemory_StaysWithinBudgetThroughALongLife(t *testing.T) {
 	const (
 		budget = 4 << 20 // and so memtables of half a MiB
 		// aside is what the budget does not name: goroutines, queues, what is kept
