@@ -24,9 +24,10 @@ var Stoat = Shape{
 		"internal/testing/noise":   0,
 		"internal/testing/script":  0,
 
-		"internal/base":    1,
-		"internal/scratch": 1,
-		"vfs":              1,
+		"internal/base":         1,
+		"internal/testing/hunt": 1,
+		"internal/scratch":      1,
+		"vfs":                   1,
 
 		"internal/block":             2,
 		"internal/cache":             2,
@@ -69,6 +70,7 @@ var Stoat = Shape{
 		"tests/kill":       8,
 		"tests/model":      8,
 		"tests/mount":      8,
+		"tests/mutants":    8,
 		"tests/powercut":   8,
 		"tests/stress":     8,
 	},
@@ -85,6 +87,7 @@ var Stoat = Shape{
 	TestSupport: []string{
 		"internal/testing/dose",
 		"internal/testing/hostile",
+		"internal/testing/hunt",
 		"internal/testing/isolation",
 		"internal/testing/layers",
 		"internal/testing/model",
@@ -101,6 +104,7 @@ var Stoat = Shape{
 		"tests/kill",
 		"tests/model",
 		"tests/mount",
+		"tests/mutants",
 		"tests/powercut",
 		"tests/stress",
 	},
@@ -131,8 +135,8 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
-		"os/exec":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "vfs"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
+		"os/exec":       {".", "cmd/stoat", "internal/testing/hunt", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "vfs"},
 		"path/filepath": {".", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
 		"syscall":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
