@@ -134,7 +134,7 @@ stress: ## writers, readers and reopening under the race detector: SEED, DURATIO
 
 # It takes no seed: nothing in it is drawn.
 large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
-	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestAVeryLargeValue|^TestTransactionsLarger' . -args -stoat.large
+	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestLargeValue_|^TestLargeTransactions_' ./tests/behaviour -args -stoat.large
 
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice

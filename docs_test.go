@@ -119,7 +119,7 @@ func testsOf(module fs.FS, dir string) testPackage {
 	return p
 }
 
-func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
+func TestDocs_EachFaultOfOtherStoresNamesATestThatExists(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("docs/testing.md")
 	testkit.Must(t, err)
@@ -132,7 +132,7 @@ func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotTrueAreFound(t *testing.T) {
+func TestDocs_UntrueRowsAreFound(t *testing.T) {
 	t.Parallel()
 	module := fstest.MapFS{
 		"a/a_test.go": {Data: []byte("package a\n\nfunc TestOne(t *testing.T) { t.Run(\"a part\", nil) }\n\nfunc (x) TestMethod() {}\n\n// func TestGone() {}\n")},
@@ -165,7 +165,7 @@ func TestRowsThatAreNotTrueAreFound(t *testing.T) {
 }
 
 // The program of README is that of ExampleDB, which runs.
-func TestTheProgramOfTheReadmeIsTheExample(t *testing.T) {
+func TestDocs_ProgramOfTheReadmeIsTheExample(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	testkit.Must(t, err)

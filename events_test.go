@@ -14,7 +14,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestEventsTellEveryFlushCompactionAndFile(t *testing.T) {
+func TestEvents_TellEveryFlushCompactionAndFile(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
 	disk := vfs.NewMem()
@@ -67,7 +67,7 @@ func TestEventsTellEveryFlushCompactionAndFile(t *testing.T) {
 	}
 }
 
-func TestEventCallbacksMayUseTheDatabase(t *testing.T) {
+func TestEvents_CallbacksMayUseTheDatabase(t *testing.T) {
 	t.Parallel()
 	var db *stoat.DB
 	opened := make(chan struct{})
@@ -87,7 +87,7 @@ func TestEventCallbacksMayUseTheDatabase(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-func TestEventsTellStallsAndErrorsOfTheBackground(t *testing.T) {
+func TestEvents_TellStallsAndErrorsOfBackgroundJobs(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
 	faults := vfs.NewFaults(vfs.NewMem())
@@ -117,7 +117,7 @@ func TestEventsTellStallsAndErrorsOfTheBackground(t *testing.T) {
 	}
 }
 
-func TestStatsTellLatenciesAndWhatIsWritten(t *testing.T) {
+func TestStats_TellLatenciesAndWrites(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, vfs.NewMem(), nil)
 	for i := range 40 {
@@ -142,7 +142,7 @@ func TestStatsTellLatenciesAndWhatIsWritten(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
+func TestEvents_TellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
 	faults := vfs.NewFaults(vfs.NewMem())
@@ -163,7 +163,7 @@ func TestEventsTellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 	}
 }
 
-func TestAFreeLogFileThatCannotBeRemovedDoesNotFailClose(t *testing.T) {
+func TestClose_SucceedsWhenAFreeLogFileCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
 	disk := vfs.NewMem()
@@ -201,9 +201,9 @@ func TestAFreeLogFileThatCannotBeRemovedDoesNotFailClose(t *testing.T) {
 	testkit.WantError(t, "open without the end of the log", err, stoat.ErrCorrupt)
 }
 
-// TestACallbackThatHangsCostsEventsAndNothingElse lets a callback wait while
+// TestEvents_HangingCallbackCostsOnlyEvents lets a callback wait while
 // far more happens than events may wait.
-func TestACallbackThatHangsCostsEventsAndNothingElse(t *testing.T) {
+func TestEvents_HangingCallbackCostsOnlyEvents(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	events := 0

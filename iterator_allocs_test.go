@@ -12,7 +12,7 @@ import (
 
 // AllocsPerRun counts what everybody allocates, so this test runs alone. Under the
 // race detector pools forget at random, and invariants copy what is lent.
-func TestAReadTransactionWithOneIteratorAllocatesNothing(t *testing.T) {
+func TestIterator_ReadTransactionWithOneAllocatesNothing(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	for i := range 100 {

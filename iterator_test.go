@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestIteratorsOfOneTransactionDoNotShareAnything(t *testing.T) {
+func TestIterator_SharesNothingWithOthersOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
@@ -41,7 +41,7 @@ func TestIteratorsOfOneTransactionDoNotShareAnything(t *testing.T) {
 }
 
 // The iterator lends its key from memory that a search writes to.
-func TestSeekToTheKeyThatAnIteratorIsAtReadsFromThere(t *testing.T) {
+func TestIterator_SeekToItsOwnKeyReadsFromThere(t *testing.T) {
 	t.Parallel()
 	for at := range 8 {
 		db := testkit.OpenOn(t, vfs.NewMem(), nil)
@@ -64,7 +64,7 @@ func TestSeekToTheKeyThatAnIteratorIsAtReadsFromThere(t *testing.T) {
 	}
 }
 
-func TestAnEmptyUpperBoundLeavesNothing(t *testing.T) {
+func TestIterator_EmptyUpperBoundLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, vfs.NewMem(), nil)
 	testkit.SetKeys(t, db, 0, 3, 10, 1)
@@ -78,7 +78,7 @@ func TestAnEmptyUpperBoundLeavesNothing(t *testing.T) {
 }
 
 // What a loop shows has been read: an error ends it before.
-func TestALoopDoesNotShowAValueThatCouldNotBeRead(t *testing.T) {
+func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 	t.Parallel()
 	disk, value := vfs.NewMem(), bytes.Repeat([]byte("x"), 5000)
 	db := testkit.OpenOn(t, disk, nil)
@@ -137,7 +137,7 @@ func TestALoopDoesNotShowAValueThatCouldNotBeRead(t *testing.T) {
 
 // A read-only transaction may be used by many at once, and so may its loops. The
 // race detector looks on.
-func TestLoopsOfOneTransactionMayRunAtOnce(t *testing.T) {
+func TestIterator_LoopsOfOneTransactionMayRunAtOnce(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestStatsTellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
+func TestStats_TellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
 	names, err := disk.List(testkit.Dir)

@@ -60,6 +60,7 @@ var Stoat = Shape{
 
 		"cmd/stoat": 7,
 
+		"tests/behaviour":  8,
 		"tests/benchmarks": 8,
 		"tests/bits":       8,
 		"tests/crash":      8,
@@ -72,6 +73,7 @@ var Stoat = Shape{
 		"tests/mount":      8,
 		"tests/mutants":    8,
 		"tests/powercut":   8,
+		"tests/scripts":    8,
 		"tests/stress":     8,
 	},
 
@@ -94,6 +96,7 @@ var Stoat = Shape{
 		"internal/testing/noise",
 		"internal/testing/script",
 		"internal/testing/testkit",
+		"tests/behaviour",
 		"tests/benchmarks",
 		"tests/bits",
 		"tests/crash",
@@ -106,6 +109,7 @@ var Stoat = Shape{
 		"tests/mount",
 		"tests/mutants",
 		"tests/powercut",
+		"tests/scripts",
 		"tests/stress",
 	},
 
@@ -135,9 +139,9 @@ var Stoat = Shape{
 	// (root and command), and the sources that this package reads. All other
 	// tests make their files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
-		"os/exec":       {".", "cmd/stoat", "internal/testing/hunt", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os/exec":       {"cmd/stoat", "internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
+		"path/filepath": {".", "internal/testing/layers", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
 		"syscall":       {".", "cmd/stoat", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
 	},
