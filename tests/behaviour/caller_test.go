@@ -262,7 +262,7 @@ func TestErrors_IsFindsDeepCauses(t *testing.T) {
 	testkit.WantError(t, "a context that was canceled", testkit.OpenMem(t).UpdateContext(ctx, func(*stoat.Txn) error { return nil }), context.Canceled)
 
 	// None is missing above.
-	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)
 	testkit.Must(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Err") {
