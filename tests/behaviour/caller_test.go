@@ -310,7 +310,8 @@ func TestCallerBytes_ItemKeepsItsKeyWhenTheyChange(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-// Who copies an item copies its expiry, also when it has none.
+// A caller that copies an item sets the expiry that the item shows, even when it is
+// the zero time.
 func TestExpiry_ShownExpiryCanBeSetAgain(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

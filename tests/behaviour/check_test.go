@@ -186,7 +186,7 @@ func TestCheck_BesideWritersFindsFlippedBytesOfManifestAndLog(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-// As long as nobody has written, the log is that of earlier openings.
+// Until the first commit of an opening, the log is that of earlier openings.
 func TestCheck_ReadsTheLogOfEarlierOpenings(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()

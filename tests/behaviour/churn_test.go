@@ -113,7 +113,7 @@ func TestChurn_DirectoryStaysBoundedWhileCollectionKeepsUp(t *testing.T) {
 		worst, with := 0.0, stoat.Stats{}
 		for n := 0; n < 3*churnKeys; n += churnBatch {
 			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
-			synctest.Wait() // the clock of the bubble slows nobody down
+			synctest.Wait() // the clock of the bubble throttles no writer
 			if now := c.share(); now > worst {
 				worst, with = now, c.db.Stats()
 			}

@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A file that collection exchanges is in memory afterwards if the one before it was:
-// otherwise reads would have to fetch again what they had. What nobody has read is
-// not brought in.
+// Collection replaces a value file by another. The new file is in memory if the old
+// one was: otherwise reads would fetch the same values again. Values that were never
+// read stay on disk.
 func TestCollect_ReadValuesStayInMemory(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {

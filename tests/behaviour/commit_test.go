@@ -13,7 +13,7 @@ import (
 )
 
 // Groups are cut at a number of bytes, so a leader's own request may not be in
-// the group it leads. Nobody must be left waiting.
+// the group it leads. No commit must be left waiting.
 func TestCommit_LargeOnesOfManyGoroutinesAllFinish(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), Durability: stoat.Buffered})

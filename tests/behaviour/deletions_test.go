@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// deletedKey is key i of those that these tests delete.
+// deletedKey returns the i-th key that these tests delete.
 func deletedKey(i int) []byte { return fmt.Appendf(nil, "a-%06d", i) }
 
 // setLong gives n keys values of so many bytes, in transactions of fifty, and
@@ -79,8 +79,8 @@ func staysAtRest(t *testing.T, db *stoat.DB) {
 	}
 }
 
-// aMinuteGivesItBack demands that a database which nobody writes to any more gives
-// its space back, and closes it.
+// aMinuteGivesItBack demands that an idle database gives its space back within a
+// minute, and closes it.
 func aMinuteGivesItBack(t *testing.T, db *stoat.DB, before int64) {
 	t.Helper()
 	time.Sleep(time.Minute)
@@ -240,10 +240,10 @@ func TestDeletions_IdleOpeningFinishesTheWorkOfTheLast(t *testing.T) {
 	})
 }
 
-// A queue sets jobs and deletes the oldest of those that wait, for an hour that
-// passes at once, or with -short for a part of it. Where the jobs have never been in tables nothing is hidden,
-// beside much that stays. Where they have, what is behind the commits costs about
-// as much again as the log at most.
+// A queue sets jobs and deletes the oldest waiting jobs, for an hour that passes at
+// once, or with -short for a part of it. While the jobs never reach tables, their
+// deletions hide nothing there, beside much that stays. When they do, the background
+// jobs write at most about as much again as the log.
 func TestDeletions_QueueOfJobsWritesLittle(t *testing.T) {
 	t.Parallel()
 	hour := time.Hour

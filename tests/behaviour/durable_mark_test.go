@@ -54,8 +54,8 @@ func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
 	}
 }
 
-// Who commits no more, and does not close either, would lose the last commit to a
-// flipped bit and not hear of it.
+// Without a durable mark, a database that is neither written nor closed would lose
+// its last commit to a flipped bit, and not report it.
 func TestDurableMark_DamageToTheLastCommitIsNoticedAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Nobody but the commit itself tells the flusher that there will be something
-// to do once nobody commits any more.
+// Only the commit itself can tell the flusher that there is something to flush once
+// commits end.
 func TestIdle_OnlyCommitOfAnOpeningIsFlushed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestIdle_OnlyCommitOfAnOpeningIsFlushed(t *testing.T) {
 	})
 }
 
-// In idleness the log moves to a small segment. When that fails in such a way
-// that nobody knows what the log has, commits end, and it is said once.
+// In idleness the log moves to a small segment. When that fails so that the content
+// of the log is unknown, commits end, and one event tells it.
 func TestIdle_LogFailureIsToldAndNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	ended := false

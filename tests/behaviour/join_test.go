@@ -63,8 +63,8 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 			}
 			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			s = db.Stats()
-			// All of it is a fraction of a file of usual size. What the work behind
-			// joins while Compact is at it, Compact leaves as it is.
+			// All of it is a fraction of a file of usual size. Compact leaves
+			// alone the files that background jobs join at the same time.
 			if s.Values > 16 {
 				t.Errorf("%d value files of %d bytes", s.Values, s.ValueBytes)
 			}

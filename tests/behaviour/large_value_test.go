@@ -56,10 +56,10 @@ func heapSize() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A value much larger than the memory budget, on a disk: it passes through the
-// memory of nobody and is there after reopening. With -stoat.large it is the
-// largest that there can be, and one byte more is refused and leaves nothing. The
-// test runs alone, as it looks at the memory of the process.
+// A value much larger than the memory budget, on a disk: no part of the database
+// keeps it in memory, and it is there after reopening. With -stoat.large it is the
+// largest possible value, and one byte more is refused and leaves nothing. The test
+// runs alone, because it measures the memory of the process.
 func TestLargeValue_TakesLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	const heapMax = 64 << 20

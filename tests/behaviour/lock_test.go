@@ -154,7 +154,7 @@ func TestLock_RefusesOpenInAnotherProcessUntilTheFirstIsKilled(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-// Whoever tidies up may take LOCK for something that a crash has left.
+// A user may remove LOCK and believe that a crash has left it.
 func TestLock_HoldsWhenItsFileWasRemoved(t *testing.T) {
 	t.Parallel()
 	refused := func(dir, what string) {

@@ -481,8 +481,8 @@ func TestLimits_ErrorsNameThem(t *testing.T) {
 	}))
 }
 
-// A goroutine that goes on to open and close iterators when it should have ended
-// harms nobody: not who ends the transaction, and not itself.
+// A goroutine may go on to open and close iterators while its transaction ends. That
+// harms neither this goroutine nor the one that ends the transaction.
 func TestMisuse_IteratorsInUseWhileTheirTransactionEnds(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

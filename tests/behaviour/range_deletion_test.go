@@ -257,8 +257,8 @@ func TestRangeDeletion_Bounds(t *testing.T) {
 // lastKey is the greatest key.
 var lastKey = bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
 
-// Whoever cuts off the end of a log over and over must not write half of a
-// memtable each time: a range without an end takes no more than one that has an end.
+// A program that deletes the end of its keys over and over must not fill half of a
+// memtable each time: a range without an end takes no more than one with an end.
 func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	const commits = 1000

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// Nobody but the end of the transaction tells that there is something to do.
+// Only the end of the transaction can tell the background jobs that there is work.
 func TestOpenTransaction_GivesSpaceBackWhenItEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 }
 
 // Too few deletions to be worth a merge reach what they hide when they are a day
-// old, although nobody writes.
+// old, in an idle database as well.
 func TestIdle_DeletionsGrowOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

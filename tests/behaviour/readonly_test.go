@@ -33,7 +33,7 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 		return tx.Err()
 	}))
 	testkit.MustBeSound(t, db)
-	if err := db.Sync(); err != nil { // as it is when nobody closed the database
+	if err := db.Sync(); err != nil { // as it is when the database was not closed
 		testkit.WantError(t, "Sync", err, stoat.ErrReadOnly)
 	}
 	testkit.Must(t, db.Close())

@@ -294,7 +294,7 @@ func TestStream_ReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 	}
 }
 
-// Who has closed a database must not delete files of those who opened it after.
+// A database that was closed must not delete files of a later opening.
 func TestStream_FilesAreNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()

@@ -11,7 +11,7 @@ import (
 )
 
 // The syncs of the log hang, and so do a commit, which waits for one, and a Sync
-// behind it. Whoever waits behind those may give up.
+// behind it. A caller that waits behind both may give up.
 func TestSync_EndsWithItsContextWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (r *crashRun) open(floor uint64) (version uint64, err error) {
 	if err == nil && version < floor {
 		err = fmt.Errorf("opened at commit %d, want at least %d", version, floor)
 	}
-	// Who opened the database has seen this version.
+	// The caller of Open has seen this version.
 	r.acknowledged(version, stoat.Synced)
 	return version, err
 }

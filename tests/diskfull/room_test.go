@@ -140,7 +140,7 @@ func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 	})
 }
 
-// It is for the sake of the space that somebody drops keys on a full disk.
+// A caller drops keys on a full disk to have their space.
 func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 	for _, value := range []int{16 << 10, 40 << 10} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
@@ -238,7 +238,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		testkit.Must(t, c.set(0, 1000))
-		time.Sleep(time.Minute) // nobody else is at work
+		time.Sleep(time.Minute) // no background job runs
 		streamed, deleted := 0, 0
 		err := c.db.Update(func(tx *stoat.Txn) error {
 			return tx.SetReader([]byte("stream"), readerFunc(func(b []byte) (int, error) {

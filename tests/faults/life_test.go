@@ -23,8 +23,8 @@ func TestFaultsLife_ComesToAllWork(t *testing.T) {
 		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
 		all.Add(&l.work)
 	}
-	// Whether there is room to gather depends on when the work behind has given back
-	// what the disk of a scene had.
+	// Whether there is room to gather depends on when background jobs have given back
+	// the files that the disk of a scene had.
 	if err := all.Lacks(testkit.Flushes, testkit.Merges, testkit.Joins, testkit.Gatherings, testkit.Rewrites, testkit.Streams); err != nil {
 		t.Error(err)
 	}

@@ -224,7 +224,7 @@ func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {
 	return report, err
 }
 
-// stateOf reads everything in a database that nobody writes to.
+// stateOf reads everything in a database without writers.
 func stateOf(db *stoat.DB) (version uint64, items []isolation.Item, err error) {
 	err = db.View(func(tx *stoat.Txn) error {
 		version = tx.ReadVersion()

@@ -131,6 +131,7 @@ func InTime(do func() error) error {
 	}
 }
 
+// WallClockMs returns the time in ms since 1970.
 func WallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
 
 // EachChain divides lives into chains and runs them, one for each processor

@@ -44,7 +44,7 @@ func liveToBeKilled(words []string) int {
 		}
 	}
 	err := PlanLife(numbers[0], numbers[1]).Live(words[0], func(n News) {
-		// When nobody listens any more, the kill is on its way.
+		// A write that fails means that the kill is on its way.
 		_, _ = os.Stdout.Write(fmt.Appendf(nil, "%c %v %d\n", n.kind, n.id, n.version))
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ type killTally struct {
 }
 
 // killChain takes one database through lives that end with a kill. When
-// something is wrong, the database stays for whoever looks into it.
+// something is wrong, the database stays on the disk as evidence.
 func killChain(seed uint64, lives int, tally *killTally) error {
 	place := Scratch
 	if seed%4 == 0 {

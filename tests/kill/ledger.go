@@ -32,6 +32,7 @@ const keySpan = 300
 // one it is. By it the ledger recognizes a commit that got no answer.
 func markerKey(writer uint64) string { return fmt.Sprintf("writer/%02d", writer) }
 
+// String is the name as the marker of a writer holds it.
 func (id WorkID) String() string { return fmt.Sprintf("%d/%d/%d", id.Life, id.Writer, id.N) }
 
 // workOf is the inverse of WorkID.String, on the value of a marker.
@@ -98,10 +99,11 @@ type Ledger struct {
 	Known, Durable atomic.Uint64
 }
 
+// NewLedger returns the ledger of a life on a database whose state is before.
 func NewLedger(seed, life uint64, before *model.Map) *Ledger {
 	l := &Ledger{Seed: seed, Life: life, before: before}
 	l.Commits, l.newest = make(map[uint64]WorkID), make(map[uint64]uint64)
-	// Who has opened the database has seen its state.
+	// The opening of this life has seen the state before it.
 	l.Known.Store(before.Last())
 	l.Durable.Store(before.Last())
 	return l

@@ -23,6 +23,7 @@ type LifePlan struct {
 	synced     int    // of ten commits, how many
 }
 
+// PlanLife draws the plan of a life.
 func PlanLife(seed, life uint64) LifePlan {
 	rng := rand.New(rand.NewPCG(seed, life))
 	return LifePlan{

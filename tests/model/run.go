@@ -232,8 +232,8 @@ func (r *Run) fixTime(p *Pair) error {
 	return r.get(p, timeKey)
 }
 
-// timeKey is a key with an expiry that never comes. Whoever reads it has to
-// ask for the time.
+// timeKey is a key with an expiry that never comes. A read of it asks the clock for
+// the time.
 const timeKey = "\xff\xffthe time"
 
 // keepTime writes the time key.

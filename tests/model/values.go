@@ -15,9 +15,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// valueKinds are the operations on values that lie apart from their keys, and those
-// that merge, join, gather and collect because somebody asks. They may change nothing
-// that anybody sees.
+// valueKinds are the operations on values stored apart from their keys, and the calls
+// that merge, join, gather and collect. The latter may change no answer.
 var valueKinds = []opKind{
 	{"set from a reader", 20, opSetReader},
 	{"set from a reader that fails", 2, opSetFailingReader},
@@ -191,6 +190,7 @@ func (r *Run) Scatter(rng *rand.Rand) error {
 	return nil
 }
 
+// Compact compacts the database.
 func (r *Run) Compact(o stoat.CompactOptions) error {
 	r.say("compact from %.40q to %.40q", o.Lower, o.Upper)
 	r.Work.calls++
@@ -211,6 +211,7 @@ func opCompactRange(r *Run, rng *rand.Rand) error {
 	return r.Compact(stoat.CompactOptions{Lower: lo, Upper: hi})
 }
 
+// OpCollect collects garbage and demands no error.
 func OpCollect(r *Run, _ *rand.Rand) error {
 	r.say("collect")
 	r.Work.calls++

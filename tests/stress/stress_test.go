@@ -99,9 +99,9 @@ func TestMemory_StaysWithinBudgetThroughALongLife(t *testing.T) {
 		}
 		group.Wait()
 		testkit.Must(t, errors.Join(errs...))
-		// A goroutine that did not get its turn for long had a hold on memtables that
-		// were flushed. Collect gives back what nobody holds any more, and flushes the
-		// rest: what is still taken then grows only if something is forgotten.
+		// A goroutine that waited long for the processor held memtables that were
+		// flushed. Collect gives back memtables without readers, and flushes the rest.
+		// The memory that is still in use then grows only by a leak.
 		testkit.Must(t, testkit.WaitForFlushes(db))
 		testkit.Must(t, db.Collect(t.Context()))
 		if now := memoryInUse(); now > before {

@@ -92,6 +92,8 @@ func Compare(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 	return nil
 }
 
+// CompareScan demands that an iterator with these options shows want, in the order
+// of its keys.
 func CompareScan(tx *stoat.Txn, o stoat.IterOptions, want []model.Item) error {
 	got, err := ScanAll(tx, o)
 	if err != nil {
