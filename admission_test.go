@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestWhatIsOwedForWritingIsBoundedAndForgiven(t *testing.T) {
@@ -46,7 +48,7 @@ func TestCollectionInIdlenessDoesNotCountAsItsRate(t *testing.T) {
 func TestACommitThatWaitsForMemoryEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	fs.SetHook(func(op vfs.Op) {
 		if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable {
 			<-release
@@ -110,10 +112,10 @@ func TestMemtablesThatCannotBeFlushedStayWithinTheirMemoryWhateverTheTransaction
 	t.Parallel()
 	const size = 1 << 20
 	for _, bytes := range []int{1 << 10, 200 << 10, 700 << 10, 2 << 20, 9 << 20} {
-		fs := vfs.NewFaults(vfs.NewMem())
+		fs := faultfs.New(memfs.New())
 		db, err := Open("/db", &Options{FS: fs, MemtableSize: size, Durability: Buffered, LargeValueThreshold: 1 << 30})
 		mustOK(t, err)
-		fs.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
+		fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
 		n := 0
 		for ; err == nil; n++ {
 			err = db.Update(func(tx *Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, bytes)) })
@@ -133,10 +135,10 @@ func TestMemtablesThatCannotBeFlushedStayWithinTheirMemoryWhateverTheTransaction
 // Two leaders may ask for memory at once, when there is enough for either.
 func TestLargeTransactionsThatAreAdmittedTogetherGetInOneByOne(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewFaults(vfs.NewMem())
+	fs := faultfs.New(memfs.New())
 	db, err := Open("/db", &Options{FS: fs, MemtableSize: 1 << 20, Durability: Buffered, LargeValueThreshold: 1 << 30})
 	mustOK(t, err)
-	fs.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
+	fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
 	db.commits.build.Lock()
 	done := make(chan error, 2)
 	for i := range 2 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // setApart commits ten values that a file of their own is written for.
@@ -35,7 +35,7 @@ func mustFlush(t *testing.T, db *DB) {
 
 func openApart(t *testing.T) *DB {
 	t.Helper()
-	return openStillWith(t, &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20})
+	return openStillWith(t, &Options{FS: memfs.New(), MemtableSize: 1 << 20})
 }
 
 // What is to be collected is chosen by a state that others may have left behind

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The device does both in the time of one. What the manifest tells of must be
@@ -14,7 +15,7 @@ import (
 func TestAFileWrittenApartAndItsNameAreSyncedSideBySideBeforeTheManifestHasThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := Open("/db", &Options{FS: disk})
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/memtable"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // scarce is memory of which there may be none.
@@ -27,7 +27,7 @@ func (s *scarce) Alloc(n int) ([]byte, error) {
 
 func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db := openStillOn(t, fs)
 	set := func(key string) error {
 		return db.Update(func(tx *Txn) error { return tx.Set([]byte(key), make([]byte, 1000)) })
@@ -59,7 +59,7 @@ func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T
 // what its values replaced.
 func TestValuesWrittenApartCountForTheMemtableThatRefersToThem(t *testing.T) {
 	t.Parallel()
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20}, still{})
+	db, err := openDriven("/db", &Options{FS: memfs.New(), MemtableSize: 1 << 20}, still{})
 	mustOK(t, err)
 	set := func(entries, size int) {
 		mustOK(t, db.Update(func(tx *Txn) error {

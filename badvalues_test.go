@@ -8,15 +8,17 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestAFileThatCannotBeReadDoesNotKeepCollectionFromTheOthers(t *testing.T) {
 	t.Parallel()
-	for what, spoil := range map[string]func(t *testing.T, disk *vfs.Faults, path string){
-		"the device fails": func(_ *testing.T, disk *vfs.Faults, path string) {
-			disk.Add(vfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
+	for what, spoil := range map[string]func(t *testing.T, disk *faultfs.FS, path string){
+		"the device fails": func(_ *testing.T, disk *faultfs.FS, path string) {
+			disk.Add(faultfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
 		},
-		"a byte is wrong": func(t *testing.T, disk *vfs.Faults, path string) {
+		"a byte is wrong": func(t *testing.T, disk *faultfs.FS, path string) {
 			f, err := disk.OpenReadWrite(path, vfs.CatValue)
 			if err != nil {
 				t.Fatal(err)
@@ -50,9 +52,9 @@ func TestAFileThatCannotBeReadDoesNotKeepCollectionFromTheOthers(t *testing.T) {
 
 // collectBesideBad collects the garbage of three value files, while the file of the
 // given name is spoiled which the first of them depends on.
-func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *vfs.Faults, path string), name func(*manifest.Version) string) {
+func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, path string), name func(*manifest.Version) string) {
 	t.Helper()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	failures := 0
 	db, err := openDriven("/db", &Options{FS: disk, Events: func(e Event) {
 		if _, ok := e.(BackgroundError); ok {
@@ -126,7 +128,7 @@ func collectAllDue(t *testing.T, db *DB) {
 func TestACallerOfCollectIsToldThatTheDatabaseIsBeingClosed(t *testing.T) {
 	t.Parallel()
 	closing := &interposer{point: pointPicked}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, closing)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, closing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // still is a driver of a database that nobody drives but the test.
@@ -17,7 +18,7 @@ func (still) at(point) {}
 // openStill opens an empty database in which nothing happens by itself.
 func openStill(t *testing.T) *DB {
 	t.Helper()
-	return openStillOn(t, vfs.NewMem())
+	return openStillOn(t, memfs.New())
 }
 
 func openStillOn(t *testing.T, fs vfs.FS) *DB {

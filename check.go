@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 type (
@@ -55,23 +56,23 @@ type (
 // meanwhile. It reads through handles of its own and leaves the cache of the
 // database alone.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
-	ctx, end, err := d.beginOperation(ctx)
+	ctx, end, err := d.group.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	slot, state, err := d.holdState()
+	slot, state, err := d.store.HoldFiles()
 	if err != nil {
 		return nil, err
 	}
-	defer d.release(slot)
-	files := tree.New(d.treeOptions())
+	defer d.store.Release(slot)
+	files := tree.New(d.unmapped)
 	report := new(CheckReport)
-	err = guard(func() (err error) {
+	err = fault.Guard(func() (err error) {
 		report, err = check.Run(check.Options{
 			State:     state,
 			OpenTable: files.Open, OpenValues: files.OpenValues,
-			Progress: o.Progress, Stop: func() error { return interrupted(ctx) },
+			Progress: o.Progress, Stop: func() error { return work.Interrupted(ctx) },
 		})
 		return err
 	})
@@ -94,7 +95,7 @@ func (d *DB) checkRecords(ctx context.Context, report *CheckReport) error {
 		return d.checkRest(ctx, report)
 	}
 	var err error
-	report.LogRecords, err = d.verifyLog(ctx)
+	report.LogRecords, err = d.commits.VerifyLog(func() error { return work.Interrupted(ctx) })
 	return noteDamage(report, err)
 }
 
@@ -108,35 +109,10 @@ func noteDamage(report *CheckReport, err error) error {
 	return err
 }
 
-// verifyLog reads the log beside those who write to it, up to the last transaction
-// that is known to be on the device, and returns how many there are.
-func (d *DB) verifyLog(ctx context.Context) (records int64, err error) {
-	pass := func() error { return interrupted(ctx) }
-	if d.log.Load() == nil {
-		records, err = log.Verify(d.logOptions(), d.recovered.Spans, pass)
-	}
-	l := d.log.Load()
-	if l == nil {
-		return records, err
-	}
-	// If it has been started meanwhile, a flush may have let go of what was read.
-	letGo := l.Hold()
-	spans := slices.Clone(d.manifest.State().Spans)
-	last := &spans[len(spans)-1]
-	first := last.First
-	*last = l.Proven()
-	last.First = first
-	records, err = log.Verify(d.logOptions(), spans, pass)
-	if e := letGo(); e != nil {
-		d.emit(Warning{What: "a log file that is not needed could not be removed", Err: e})
-	}
-	return records, err
-}
-
 // checkRest checks what stands still only in a read-only database.
 func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
-	r, err := log.Recover(d.logOptions(), d.manifest.State().Spans, func(payload []byte) error {
-		if err := interrupted(ctx); err != nil {
+	r, err := log.Recover(d.commits.LogOptions(), d.store.State().Spans, func(payload []byte) error {
+		if err := work.Interrupted(ctx); err != nil {
 			return err
 		}
 		return txn.Decode(payload, func(txn.Header) error { return nil },
@@ -146,7 +122,7 @@ func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
 	if err := noteDamage(report, err); err != nil {
 		return err
 	}
-	orphans, err := d.orphans()
+	orphans, err := d.store.Orphans()
 	for _, name := range orphans {
 		report.Warnings = append(report.Warnings, name+" belongs to nothing; the next Open that may write deletes it")
 	}

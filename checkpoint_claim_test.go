@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // wantCheckpointOf demands that dir has a sound copy of a database that has the key.
@@ -24,7 +25,7 @@ func wantCheckpointOf(t *testing.T, disk vfs.FS, dir, key string) {
 
 func TestTwoDatabasesThatCopyThemselvesToOneNameAreNotMixed(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	between := &interposer{point: pointCopy}
 	first, err := openDriven("/first", &Options{FS: disk}, between)
 	mustOK(t, err)
@@ -67,7 +68,7 @@ func (f *creatingFS) Create(name string, cat vfs.Category) (vfs.File, error) {
 // if that is the one under which another copy would be made?
 func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	second := openStillOn(t, disk)
 	flushKey(t, second, "second")
 	met := false
@@ -96,7 +97,7 @@ func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
 
 func TestACopyDoesNotReplaceWhatHasGotItsNameMeanwhile(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	between := &interposer{point: pointCopy, do: func() { mustOK(t, disk.MkdirAll("/copy")) }}
 	db, err := openDriven("/db", &Options{FS: disk}, between)
 	mustOK(t, err)

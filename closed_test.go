@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An askedFS counts how often somebody asks how much of the disk is free.
@@ -28,7 +29,7 @@ func (f *askedFS) Free(dir string) (uint64, error) {
 // back, and must not look for room itself.
 func TestTheLastReaderMayEndWhileSomebodyLooksForRoom(t *testing.T) {
 	t.Parallel()
-	disk := &askedFS{FS: vfs.NewMem()}
+	disk := &askedFS{FS: memfs.New()}
 	db := openStillOn(t, disk)
 	slot, err := db.acquire()
 	mustOK(t, err)
@@ -55,7 +56,7 @@ func TestTheLastReaderMayEndWhileSomebodyLooksForRoom(t *testing.T) {
 
 func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	var closed atomic.Bool
 	db := openStillWith(t, &Options{FS: disk, Events: func(e Event) {
 		if closed.Load() {
@@ -82,7 +83,7 @@ func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
 func TestAReaderOfAValueEndsWithErrClosedWhenTheDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := openStillOn(t, disk)
 		mustOK(t, db.Update(func(tx *Txn) error {
 			for _, key := range []string{"read", "unread"} {

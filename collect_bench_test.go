@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
 // BenchmarkCollect gives an eighth of the values back that lie in eight files, in the
@@ -36,7 +37,7 @@ const (
 
 // benchCollect makes a database and collects its garbage while the timer runs.
 func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
-	disk := vfs.NewFaults(vfs.OS())
+	disk := faultfs.New(vfs.OS())
 	db, err := openDriven(filepath.Join(b.TempDir(), "db"),
 		&Options{FS: disk, Durability: Buffered, MemtableSize: 256 << 20}, still{})
 	if err != nil {

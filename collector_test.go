@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Nothing refers to what a transaction wrote apart before it was found to conflict.
@@ -15,7 +16,7 @@ import (
 func TestWhatAConflictingTransactionWroteApartIsGivenBackAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := Open("/db", &Options{FS: disk, MemtableSize: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestWhatAConflictingTransactionWroteApartIsGivenBackAtOnce(t *testing.T) {
 // Keys may be long. Files whose keys there is no memory for are left for later.
 func TestCollectionTakesNoMoreFilesAtOnceThanItHasMemoryFor(t *testing.T) {
 	t.Parallel()
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, still{})
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, still{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestCollectionTakesNoMoreFilesAtOnceThanItHasMemoryFor(t *testing.T) {
 // there is, although a reader keeps the old files for now.
 func TestTheCompactorLooksAgainWhenGarbageHasBeenCollected(t *testing.T) {
 	t.Parallel()
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, still{})
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, still{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // What is only worth collecting in idleness may have begun when users come back. It
@@ -28,7 +29,7 @@ func TestACollectionOfIdlenessMakesWayForUsersWhoComeBack(t *testing.T) {
 		{"users come, and there is much garbage", values / 4, true, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db, err := Open("/db", &Options{FS: disk})
 			if err != nil {
 				t.Fatal(err)

@@ -3,82 +3,66 @@ package stoat
 import (
 	"context"
 	"io"
-	"slices"
 	"sync"
-	"sync/atomic"
 
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
-	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/checkpoint"
+	"github.com/stoatdb/stoat/internal/collect"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/governor"
+	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/quarantine"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/txn"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
-// DB is an open database. All its methods may be called from any goroutine. Where
-// they take a context, nil is one that is never done.
+// DB is an open database. Any goroutine may call its methods. Where they take a
+// context, nil is one that is never done.
+//
+// A DB holds the parts of the engine and connects them; docs/architecture.md
+// describes the parts. All fields are immutable after Open, except for the
+// iterators and closing, which lock themselves.
 type DB struct {
-	opts     Options // immutable after Open
+	opts     Options
 	dir      string
-	fs       vfs.FS
-	lock     io.Closer // the lock of the directory
 	hashSeed uint64
+	lock     io.Closer // the lock of the directory
+	manifest *manifest.Store
+	decoded  *cache.Cache // blocks of compressed tables
+	unmapped tree.Options // for reading tables past the mappings
 
-	clock clock
+	exec     *work.Executor
+	group    *work.Group
+	activity work.Activity
+	events   eventQueue
 
-	// What readers touch: the newest visible sequence number, the structures
-	// that hold everything up to it, and who reads.
-	visible atomic.Uint64
-	view    atomic.Pointer[view]
-	readers *txn.Registry[reader]
-	closed  atomic.Bool
+	store       *state.Store
+	space       *space.Reserve
+	throttle    *throttle.Throttle
+	streams     *place.Streams
+	commits     *commit.Committer
+	quarantine  quarantine.Quarantine
+	jobs        *jobs.Jobs
+	collector   *collect.Collector
+	manual      manual.Engine
+	checkpoints *checkpoint.Maker
+	governor    *governor.Governor
 
-	commits   committer
-	admission admission
-	room      diskRoom
-	// log is nil until startLog makes it of what recovery found.
-	log       atomic.Pointer[log.Writer]
-	recovered log.Recovered
+	flusher, compactor, collectorWorker, sweeper, governorWorker *work.Worker
 
-	// What is on the disk beside the log, and the work that keeps it in shape.
-	manifest   *manifest.Store
-	tables     *tree.Files
-	decoded    *cache.Cache // blocks of tables that are compressed
-	nextFile   atomic.Uint64
-	background background
-	driver     driver // in place of the goroutines behind, or nil; set before Open begins
-	governor   governor
-	garbage    garbage
-	inVain     movedInVain
-	measuring  measuring
-	damaged    damagedTables
-	apart      apart
-	bad        badValues
-	horizon    expiryHorizon
-	work       workCounts
-	events     eventQueue
-	compacting turn // a choice of a compaction, and its job
-	collecting turn // a choice of a collection, and its job
-
-	publications publications // since when snapshots are out of date
-
-	checkpointing turn
-	installing    sync.Mutex // an edit of the manifest, and the view that follows it
-	changing      sync.Mutex // the view
-
-	memory    tableMemory
-	writes    sync.Pool // of *writeSet
-	iterators sync.Pool // of *iteratorCore
+	commitTime histogram.Histogram // of Commit and Update
+	iterators  sync.Pool           // of *iteratorCore
 
 	closing struct {
 		once sync.Once
 		err  error
-	}
-	reaping struct {
-		sync.Mutex
-		due  bool // Close has no more use for it
-		done bool // the memory has been given back
 	}
 }
 
@@ -86,28 +70,34 @@ type DB struct {
 // before it began. It returns what fn returns. The transaction, its iterators
 // and the bytes it lent end with fn and must not be used after it.
 //
-// Who uses the transaction or an iterator after it gets ErrTxnDone, with one
-// exception: as View allocates nothing, their memory serves later Views, at the
-// earliest the eighth, some hundred times in all. Used while one of these runs, they
-// are that one's. Items tell always. Transactions of Begin, Update and ViewContext
-// are never used again, and with the build tag "invariants" those of View are not
-// either, so that tests find every such use.
+// A transaction or an iterator used after its View has ended answers ErrTxnDone,
+// and so does an Item.
 //
 // A read-only transaction may be used by several goroutines at once, as long
 // as they end before fn returns.
 func (d *DB) View(fn func(tx *Txn) error) error {
-	slot, err := d.acquire()
+	slot, err := d.store.Acquire()
 	if err != nil {
 		return err
 	}
-	tx := slot.Data.viewTxn()
+	own, _ := slot.Data.Attached.(*txnState) // what Views that hold the slot use one after the other
+	if own == nil {
+		own = new(txnState)
+		slot.Data.Attached = own
+	}
+	tx := &Txn{state: own}
 	tx.begin(d, slot)
-	// Whatever fn did, the slot and the transaction in it are nobody else's
-	// before this.
-	tx.slot = nil
-	defer d.release(slot)
-	defer tx.end()
+	defer d.endView(tx, slot)
 	return guardRead(tx, fn)
+}
+
+// endView ends the transaction of a View, and then releases its slot.
+func (d *DB) endView(tx *Txn, slot *state.Slot) {
+	if !tx.end() {
+		// A goroutine that fn should have waited for may still use the state.
+		slot.Data.Attached = nil
+	}
+	d.store.Release(slot)
 }
 
 // ViewContext is View with a context: once ctx is done, the transaction's
@@ -176,49 +166,24 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	if mode == ReadWrite && d.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
-	ctx = given(ctx)
+	ctx = work.Given(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	slot, err := d.acquire()
+	slot, err := d.store.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	tx := new(Txn)
+	tx := newTxn()
+	tx.state.slot = slot
 	tx.begin(d, slot)
 	if ctx.Done() != nil {
-		tx.ctx = ctx
+		tx.state.ctx = ctx
 	}
 	if mode == ReadWrite {
-		tx.writes = d.newWriteSet()
+		tx.state.writes = d.commits.NewWriteSet()
 	}
 	return tx, nil
-}
-
-// acquire takes a snapshot for a new transaction.
-func (d *DB) acquire() (*readerSlot, error) { return d.acquireAt(&d.visible) }
-
-// acquireAt takes a slot for a reader of what visible covers.
-func (d *DB) acquireAt(visible *atomic.Uint64) (*readerSlot, error) {
-	if d.closed.Load() {
-		return nil, ErrClosed
-	}
-	slot := d.readers.Acquire(visible)
-	if d.closed.Load() {
-		d.release(slot)
-		return nil, ErrClosed
-	}
-	return slot, nil
-}
-
-// release ends a snapshot. The last one after Close gives the memory back;
-// before that there may be garbage that this one keeps.
-func (d *DB) release(slot *readerSlot) {
-	slot.Release()
-	d.answer(&slot.Data) // whoever has the slot by now may be meant: the sweeper looks again
-	if d.closed.Load() {
-		d.reap()
-	}
 }
 
 // Sync returns nil when everything committed before the call is on the
@@ -232,17 +197,17 @@ func (d *DB) Sync() error { return d.SyncContext(context.Background()) }
 // SyncContext is Sync with a context: once ctx is done it returns its error, unless
 // what it waits for is being written already.
 func (d *DB) SyncContext(ctx context.Context) error {
-	ctx = given(ctx)
+	ctx = work.Given(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.opts.ReadOnly && !d.closed.Load() {
-		if d.recovered.Unproven() {
+	if d.opts.ReadOnly && !d.store.Closed() {
+		if d.commits.Recovered().Unproven() {
 			return errUnproven
 		}
 		return nil
 	}
-	return d.commits.submit(ctx, &request{sync: true, ready: make(chan signal, 1)})
+	return d.commits.Submit(ctx, commit.SyncRequest())
 }
 
 // Close ends the database: it refuses new transactions, waits for commits
@@ -255,13 +220,13 @@ func (d *DB) Close() error {
 }
 
 func (d *DB) close() error {
-	d.closed.Store(true)
-	d.commits.drain()
-	d.background.end()
-	err := d.commits.poisoned()
+	d.store.Closing()
+	d.commits.Drain()
+	d.group.End()
+	err := d.commits.Failed()
 	if !d.opts.ReadOnly {
 		err = d.persist(err)
-		d.sweep() // later, nothing is deleted any more
+		d.store.Sweep() // later, nothing is deleted any more
 	}
 	if e := d.manifest.Close(); err == nil {
 		err = e
@@ -269,73 +234,20 @@ func (d *DB) close() error {
 	if e := d.lock.Close(); err == nil {
 		err = e
 	}
-	d.reaping.Lock()
-	d.reaping.due = true
-	d.reaping.Unlock()
-	d.reap()
+	d.store.Shut()
 	d.events.end()
 	return err
 }
 
-// persist leaves the disk as the next Open likes it. failed is what ended the
-// commits before, or nil; an error of its own comes second to that.
+// persist leaves the disk so that the next Open has little to do. failed is what
+// ended the commits before, or nil; it comes before an error of persist's own.
 func (d *DB) persist(failed error) error {
 	if failed == nil {
-		d.finalFlush()
-		failed = d.commits.poisoned()
+		d.jobs.FinalFlush()
+		failed = d.commits.Failed()
 	}
-	if err := d.sealLog(failed == nil); failed == nil {
+	if err := d.commits.CloseLog(failed == nil); failed == nil {
 		failed = err
 	}
 	return failed
 }
-
-// sealLog closes the log and, after an orderly end, records in the manifest
-// where it ended, so that nothing can go missing from it unnoticed, and the
-// time.
-func (d *DB) sealLog(orderly bool) error {
-	var edit manifest.Edit
-	d.clock.stop()
-	if l := d.log.Load(); l != nil {
-		if err := l.Close(); err != nil || !orderly {
-			return err
-		}
-		d.restLog(l)
-		spans := slices.Clone(d.manifest.State().Spans)
-		// What was flushed is not needed any more.
-		last := &spans[len(spans)-1]
-		first := last.First
-		*last = l.Span()
-		last.First = first
-		edit.Spans = manifest.Some(spans)
-	}
-	if !edit.Spans.Set && !(orderly && d.clock.unsaved()) {
-		return nil
-	}
-	return d.record(edit)
-}
-
-// reap gives memory and files back once no transaction can touch them.
-func (d *DB) reap() {
-	d.reaping.Lock()
-	defer d.reaping.Unlock()
-	if d.reaping.done || !d.reaping.due || d.commits.busy() || d.readers.Active() > 0 {
-		return
-	}
-	d.reaping.done = true
-	d.sweep()
-	for _, t := range d.view.Load().tables {
-		t.Release()
-	}
-	d.memory.close()
-	if err := d.tables.Close(); err != nil {
-		d.emit(Warning{What: "a table could not be closed", Err: err})
-	}
-	d.decoded.Close()
-}
-
-// nowMs is the time by which expiry is judged: it never goes back.
-func (d *DB) nowMs() uint64 { return d.clock.now(d.opts.Clock) }
-
-// lastVersion is the newest version that readers see.
-func (d *DB) lastVersion() base.SeqNum { return base.SeqNum(d.visible.Load()) }

@@ -63,9 +63,7 @@
 //
 // What cannot be done is an error to ask for by errors.Is, and never a panic: an
 // empty key is ErrEmptyKey, an argument that means nothing is ErrInvalid, and a
-// transaction or an iterator that has ended answers ErrTxnDone. Only one that was
-// kept beyond the end of a View may, rarely, act for another View: DB.View tells
-// when. With the build tag "invariants" it always answers ErrTxnDone.
+// transaction or an iterator that has ended answers ErrTxnDone.
 //
 // A transaction must not end while other goroutines use it. Iterators that these
 // open and close are closed with it or refused, but what they are about to look at

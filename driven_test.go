@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An interposer is a driver of a database that does something of its own, once,
@@ -60,7 +60,7 @@ func leaveGarbage(db *DB, keys string) error {
 func TestADropCollectsOnlyWhatWasThereWhenItBegan(t *testing.T) {
 	t.Parallel()
 	others := &interposer{point: pointCreate}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, others)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, others)
 	if err != nil {
 		t.Fatal(err)
 	}

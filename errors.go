@@ -16,10 +16,10 @@ var (
 	// ErrConflict says that a transaction could not commit because another
 	// one, committed since it began, changed something it had read. Nothing
 	// was written; run it again.
-	ErrConflict = errors.New("stoat: transaction conflict")
+	ErrConflict = base.ErrConflict
 
 	// ErrClosed says that the database is closed.
-	ErrClosed = errors.New("stoat: database is closed")
+	ErrClosed = base.ErrClosed
 
 	// ErrTxnDone says that the transaction has been committed or discarded,
 	// or the iterator closed.
@@ -48,7 +48,7 @@ var (
 	// error that it comes with tells why. Reading goes on. Close the database and
 	// open it again: everything that was committed as Synced before is there, and a
 	// transaction whose commit got this error is there as a whole, or not at all.
-	ErrFailed = errors.New("stoat: database takes no more writes")
+	ErrFailed = base.ErrFailed
 
 	// ErrVersion says that the database was written by a later version of stoat,
 	// in a format that this one does not know.

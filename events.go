@@ -2,12 +2,13 @@ package stoat
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
 )
 
 // An Event is something that happened in a database beside what its callers
@@ -166,7 +167,7 @@ const eventsMax = 4096
 // An eventQueue hands events to who wants them, one at a time and in order, on
 // a goroutine of its own: whoever emits one may hold locks, and is not held up.
 type eventQueue struct {
-	mu         sync.Mutex
+	mu         lock.Mutex[lock.Events]
 	waiting    []Event
 	delivering bool
 	ended      bool // Close has returned, or is about to
@@ -176,11 +177,10 @@ type eventQueue struct {
 
 func (q *eventQueue) init() { q.idle.L = &q.mu }
 
-// emit hands e to Options.Events and Options.Logger, if there are such. It asks
-// neither whether they want it: they are the user's, and locks are held here. When
-// Close has returned there are no more events, though a transaction that ends, or
-// a commit that is refused, may still come here.
-func (d *DB) emit(e Event) {
+// emit hands an event of the engine to Options.Events and Options.Logger, if the
+// caller wants events. It only queues the event: its callers may hold locks. After
+// Close there are no more events, though a transaction that ends may come here.
+func (d *DB) emit(e any) {
 	if d.opts.Events == nil && d.opts.Logger.Handler() == slog.DiscardHandler {
 		return
 	}
@@ -194,17 +194,47 @@ func (d *DB) emit(e Event) {
 		q.dropped++
 		return
 	}
-	q.waiting = append(q.waiting, e)
+	q.waiting = append(q.waiting, publicEvent(e))
 	if !q.delivering {
 		q.delivering = true
-		go d.deliver()
+		go q.deliver(d.opts.Logger, d.opts.Events)
 	}
+}
+
+// publicEvent returns the public form of an event of the engine.
+func publicEvent(e any) Event {
+	switch e := e.(type) {
+	case event.FlushDone:
+		return FlushDone(e)
+	case event.CompactionDone:
+		return CompactionDone(e)
+	case event.CollectionDone:
+		return CollectionDone(e)
+	case event.FileCreated:
+		return FileCreated(e)
+	case event.FileDeleted:
+		return FileDeleted(e)
+	case event.StallBegin:
+		return StallBegin(e)
+	case event.StallEnd:
+		return StallEnd(e)
+	case event.SpaceLow:
+		return SpaceLow(e)
+	case event.SpaceRegained:
+		return SpaceRegained(e)
+	case event.CheckpointDone:
+		return CheckpointDone(e)
+	case event.Warning:
+		return Warning(e)
+	case event.BackgroundError:
+		return BackgroundError(e)
+	}
+	panic(fmt.Sprintf("stoat: event %T has no public form", e))
 }
 
 // deliver delivers events until there is none. One goroutine does at a time;
 // it ends by itself, and Close waits for it.
-func (d *DB) deliver() {
-	q := &d.events
+func (q *eventQueue) deliver(logger *slog.Logger, callback func(Event)) {
 	for {
 		q.mu.Lock()
 		batch := q.waiting
@@ -218,9 +248,9 @@ func (d *DB) deliver() {
 		q.mu.Unlock()
 		for _, e := range batch {
 			level, message, attrs := e.Record()
-			d.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
-			if d.opts.Events != nil {
-				d.opts.Events(e)
+			logger.LogAttrs(context.Background(), level, message, attrs...)
+			if callback != nil {
+				callback(e)
 			}
 		}
 	}
@@ -241,20 +271,4 @@ func (q *eventQueue) end() {
 		q.idle.Wait()
 	}
 	q.ended = true
-}
-
-// emitFiles emits what an edit has added. A table that moves is no new one.
-func (d *DB) emitFiles(edit *manifest.Edit) {
-	moved := make(map[base.FileNum]bool, len(edit.DropTables))
-	for _, t := range edit.DropTables {
-		moved[t.Num] = true
-	}
-	for _, t := range edit.AddTables {
-		if !moved[t.Num] {
-			d.emit(FileCreated{Name: base.TableName(t.Num), Size: t.Size})
-		}
-	}
-	for _, v := range edit.AddValues {
-		d.emit(FileCreated{Name: base.ValueName(v.File), Size: v.Size})
-	}
 }

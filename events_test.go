@@ -12,12 +12,14 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestEvents_TellEveryFlushCompactionAndFile(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Events = log.Add })
 	for round := range 3 {
 		testkit.SetKeys(t, db, 0, 1000, 300+300*round, byte(round))
@@ -72,7 +74,7 @@ func TestEvents_CallbacksMayUseTheDatabase(t *testing.T) {
 	var db *stoat.DB
 	opened := make(chan struct{})
 	var compacted sync.Once
-	db = testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) {
+	db = testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
 		o.Events = func(e stoat.Event) {
 			<-opened
 			compacted.Do(func() {
@@ -90,8 +92,8 @@ func TestEvents_CallbacksMayUseTheDatabase(t *testing.T) {
 func TestEvents_TellStallsAndErrorsOfBackgroundJobs(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
-	faults := vfs.NewFaults(vfs.NewMem())
-	faults.Add(vfs.Rule{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true, Err: vfs.ErrNoSpace})
+	faults := faultfs.New(memfs.New())
+	faults.Add(faultfs.Rule{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true, Err: vfs.ErrNoSpace})
 	var text bytes.Buffer
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 64 << 10, Events: log.Add,
 		Logger: slog.New(slog.NewTextHandler(&text, nil))})
@@ -119,7 +121,7 @@ func TestEvents_TellStallsAndErrorsOfBackgroundJobs(t *testing.T) {
 
 func TestStats_TellLatenciesAndWrites(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	for i := range 40 {
 		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 8<<10)) }))
 	}
@@ -145,8 +147,8 @@ func TestStats_TellLatenciesAndWrites(t *testing.T) {
 func TestEvents_TellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
-	faults := vfs.NewFaults(vfs.NewMem())
-	faults.Add(vfs.Rule{Category: vfs.CatTable, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	faults := faultfs.New(memfs.New())
+	faults.Add(faultfs.Rule{Category: vfs.CatTable, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.Add})
 	testkit.Must(t, err)
 	testkit.SetKeys(t, db, 0, 1000, 300, 1)
@@ -166,14 +168,14 @@ func TestEvents_TellOfFilesThatCouldNotBeDeleted(t *testing.T) {
 func TestClose_SucceedsWhenAFreeLogFileCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	var log testkit.EventLog
-	disk := vfs.NewMem()
-	faults := vfs.NewFaults(disk)
+	disk := memfs.New()
+	faults := faultfs.New(disk)
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Events: log.Add})
 	testkit.Must(t, err)
 	testkit.SetKeys(t, db, 0, 1000, 300, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	testkit.SetKeys(t, db, 1000, 1001, 300, 1) // stays in the log
-	stuck := faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
+	stuck := faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: vfs.OpRemove, Forever: true, Err: vfs.ErrPermission})
 	testkit.Must(t, db.Close())
 	if stuck.Fired() == 0 {
 		t.Fatal("there was no file to be removed")
@@ -207,7 +209,7 @@ func TestEvents_HangingCallbackCostsOnlyEvents(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	events := 0
-	db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) {
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
 		o.Events = func(stoat.Event) {
 			<-release
 			events++

@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -24,7 +26,7 @@ type gatherScene struct {
 	keys   int
 	opts   Options // FS and Durability are the scene's
 	disk   *openCount
-	faults *vfs.Faults
+	faults *faultfs.FS
 	db     *DB
 }
 
@@ -58,7 +60,7 @@ func newGatherScene(t *testing.T) *gatherScene { return newGatherSceneOf(t, gath
 
 func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 	t.Helper()
-	s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: vfs.NewMem()}}
+	s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: memfs.New()}}
 	s.open()
 	s.scatter(files, 1)
 	if jumps := s.db.Stats().ValueJumps; jumps < int64(keys)-2 { // there may be two tables
@@ -114,7 +116,7 @@ func (s *gatherScene) must(err error) {
 
 func (s *gatherScene) open() {
 	s.Helper()
-	s.faults = vfs.NewFaults(s.disk)
+	s.faults = faultfs.New(s.disk)
 	var err error
 	opts := s.opts
 	opts.FS, opts.Durability = s.faults, Buffered
@@ -202,7 +204,7 @@ func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 // Garbage takes the room that a gathering needs until it is collected.
 func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	t.Parallel()
-	s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: vfs.NewMem()}, opts: Options{MemtableSize: 64 << 10}}
+	s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: memfs.New()}, opts: Options{MemtableSize: 64 << 10}}
 	s.open()
 	s.scatter(gatherFiles, 1)
 	s.scatter(gatherFiles, 2)
@@ -227,7 +229,7 @@ func TestCompactTellsOfTheValuesThatItMovesBeforeAndMeanwhile(t *testing.T) {
 	for what, garbage := range map[string]bool{"in a step": false, "with garbage": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: vfs.NewMem()}, opts: Options{MemtableSize: 1 << 20}}
+			s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: memfs.New()}, opts: Options{MemtableSize: 1 << 20}}
 			s.open()
 			s.scatter(gatherFiles, 1)
 			if garbage {
@@ -398,7 +400,7 @@ func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) 
 	t.Parallel()
 	s := newGatherSceneOf(t, gatherKeys, 2)
 	bad := s.db.manifest.State().Version.Values[1]
-	s.faults.Add(vfs.Rule{Op: vfs.OpRead, Path: s.disk.Join("/db", base.ValueName(bad.File)), Forever: true})
+	s.faults.Add(faultfs.Rule{Op: vfs.OpRead, Path: s.disk.Join("/db", base.ValueName(bad.File)), Forever: true})
 	for n := 0; ; n++ {
 		due, err := s.db.gatherIdle()
 		s.must(err)
@@ -426,8 +428,8 @@ func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) 
 func TestOneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	t.Parallel()
 	const files, valueSize = 300, 17 << 10 // a file for each commit
-	s := &gatherScene{T: t, disk: &openCount{FS: vfs.NewMem()}}
-	s.faults = vfs.NewFaults(s.disk)
+	s := &gatherScene{T: t, disk: &openCount{FS: memfs.New()}}
+	s.faults = faultfs.New(s.disk)
 	db, err := openDriven("/db", &Options{FS: s.faults, MemtableSize: 64 << 10, Durability: Buffered}, still{})
 	s.must(err)
 	s.db = db
@@ -528,7 +530,7 @@ func failMoving(t *testing.T, move func(s *gatherScene) error) {
 	}
 	for nth := int64(1); ; nth += every {
 		s := newGatherScene(t)
-		fault := s.faults.Add(vfs.Rule{Nth: nth})
+		fault := s.faults.Add(faultfs.Rule{Nth: nth})
 		err := move(s)
 		s.faults.Clear()
 		if fault.Fired() == 0 {
@@ -539,7 +541,7 @@ func failMoving(t *testing.T, move func(s *gatherScene) error) {
 			s.must(s.db.Close())
 			return
 		}
-		if err != nil && !errors.Is(err, vfs.ErrInjected) {
+		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("call %d: %v", nth, err)
 		}
 		failed := s.db.manifest.Err() != nil

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Commits that write values apart, flushes and Close wait for who installs.
 func TestNobodyWaitsWhileNewTablesAreLoaded(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
 	var loads, held atomic.Int64
 	disk.Observe(func(op vfs.Op) {
@@ -35,11 +37,11 @@ func TestNobodyWaitsWhileNewTablesAreLoaded(t *testing.T) {
 
 func TestATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
 	flushSome(t, db)
 	before := len(db.tables.Residents(nil))
-	rule := disk.Add(vfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
+	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
 	set(t, db, "key", "value")
 	if err := db.rotate(); err != nil {
 		t.Fatal(err)
@@ -54,7 +56,7 @@ func TestATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 
 func TestAValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
 	if err := leaveGarbage(db, "key"); err != nil {
 		t.Fatal(err)
@@ -80,7 +82,7 @@ func TestAValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 			populated.Add(1)
 		}
 	})
-	rule := disk.Add(vfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
+	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
 	if err := db.collectStep(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the collection did not fail: %v", err)
 	}

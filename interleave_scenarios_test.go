@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // scenarios are the meetings of collection, deletion, compaction, snapshots and
@@ -394,7 +394,7 @@ func (w *scheduleWorld) collectDueFiles() error { return w.collect(false) }
 // disk, and kills the process.
 func (w *scheduleWorld) cutsInAllWays() error {
 	rng := rand.New(rand.NewPCG(uint64(len(w.story)), 7))
-	for _, kind := range vfs.CrashKinds() {
+	for _, kind := range memfs.CrashKinds() {
 		if err := w.tryDisk(w.fs.Crash(kind, rng), w.durable); err != nil {
 			return fmt.Errorf("crash %q: %w", kind, err)
 		}

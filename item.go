@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -12,18 +13,22 @@ import (
 type Item struct {
 	tx       *Txn
 	entry    base.Entry
-	turn     uint32 // of tx, which may be another transaction later
-	keysOnly bool   // the value was left alone: its bytes mean nothing
+	keysOnly bool // the value was left alone: its bytes mean nothing
 }
 
-// Key returns the key.
-func (i Item) Key() []byte { return i.entry.Key }
+// Key returns the key, or nil once the transaction has ended.
+func (i Item) Key() []byte {
+	if i.ended() {
+		return nil
+	}
+	return i.entry.Key
+}
 
 // KeyCopy appends the key to dst.
-func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.entry.Key...) }
+func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.Key()...) }
 
-// ended reports whether what the item holds may be somebody else's memory.
-func (i Item) ended() bool { return i.tx != nil && (i.tx.done || i.tx.turn != i.turn) }
+// ended reports whether another transaction may have the memory of the item.
+func (i Item) ended() bool { return i.tx != nil && i.tx.ended() }
 
 // check reports why nothing can be read for the item.
 func (i Item) check() error {
@@ -64,14 +69,14 @@ func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	return copyBorrowed(dst, v)
 }
 
-// ValueSize returns the length of the value in bytes, for as long as the
-// transaction is open. It reads no value.
+// ValueSize returns the length of the value in bytes, or 0 once the transaction
+// has ended. It reads no value.
 func (i Item) ValueSize() int64 {
-	if i.entry.Meta.Kind != base.KindPointer {
-		return int64(len(i.entry.Value))
-	}
 	if i.ended() {
 		return 0
+	}
+	if i.entry.Meta.Kind != base.KindPointer {
+		return int64(len(i.entry.Value))
 	}
 	p, err := decodePointer(i.entry.Value)
 	if err != nil {
@@ -82,9 +87,7 @@ func (i Item) ValueSize() int64 {
 
 // decodePointer decodes a borrowed pointer.
 func decodePointer(borrowed []byte) (p values.Pointer, err error) {
-	if !guarded() {
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err)
 	return values.DecodePointer(borrowed)
 }
 

@@ -7,11 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
 )
@@ -91,7 +93,7 @@ type iteratorCore struct {
 	prefetch   int
 
 	tx   *Txn
-	view *view // of tx
+	view *state.View // of tx
 	// The end of the transaction closes the iterator, so that only these two
 	// can stop it: the end of the database, and a context, which a transaction
 	// that is free does not have.
@@ -126,30 +128,26 @@ func (tx *Txn) Iterator(o IterOptions) *Iterator {
 }
 
 // lendIterator returns an iterator that ends with the transaction, with nothing to
-// work with yet, and working held. The first of a transaction is a part of it: like
-// the transaction it may become another one after the end.
+// work with yet, and working held. Like the transaction, the Iterator never becomes
+// another one: only its core does.
 func (tx *Txn) lendIterator() (*Iterator, error) {
-	open := &tx.open
-	open.Lock()
+	if !tx.lockOpen() {
+		return nil, ErrTxnDone
+	}
+	open := &tx.state.open
 	defer open.Unlock()
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
-	it := &open.first
-	if open.lentFirst {
-		it = new(Iterator)
-	} else {
-		open.lentFirst = true
-	}
+	it := &Iterator{tx: tx}
 	it.working.Lock()
-	it.tx, it.core, it.err = tx, nil, nil
 	open.iterators = append(open.iterators, it)
 	return it, nil
 }
 
 // forget takes it from the open iterators.
 func (tx *Txn) forget(it *Iterator) {
-	open := &tx.open
+	open := &tx.state.open
 	open.Lock()
 	defer open.Unlock()
 	for i, other := range open.iterators {
@@ -182,24 +180,22 @@ func (it *Iterator) open(o *IterOptions) error {
 
 // open is init, guarded.
 func (c *iteratorCore) open(tx *Txn, o *IterOptions) (err error) {
-	if !guarded() {
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err)
 	return c.init(tx, o)
 }
 
 func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
-	c.closed, c.free = &tx.db.closed, tx.ctx == nil
+	c.closed, c.free = tx.db.store.ClosedFlag(), tx.state.ctx == nil
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}
 	if c.view = tx.view; c.view == nil {
 		return ErrTxnDone // it has just ended, under somebody's hands
 	}
-	c.ahead.Init(c.view.tree)
+	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)
-	c.memtables = c.view.tables
+	c.memtables = c.view.Memtables
 	if c.memtables[0].Len() == 0 {
 		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
 	}
@@ -207,9 +203,9 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
 		c.memtables = c.memtables[:n-1]
 	}
-	c.levels.Init(c.view.tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.decoded})
+	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.state.decoded})
 	n, depth := len(c.memtables), c.levels.Len()
-	if tx.writes != nil {
+	if tx.state.writes != nil {
 		n++
 	}
 	c.sources, c.inputs = resize(c.sources, n), resize(c.inputs, n+depth)
@@ -217,8 +213,8 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.sources[i].Init(t, c.reverse)
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
-	if tx.writes != nil {
-		c.sources[n-1].Init(tx.writes.pending, c.reverse)
+	if tx.state.writes != nil {
+		c.sources[n-1].Init(tx.state.writes.Pending, c.reverse)
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}
 	for i := range depth {
@@ -339,9 +335,7 @@ func (it *Iterator) seek(key []byte) (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	if !guarded() {
-		defer unguard(&it.err)
-	}
+	defer fault.Enter().Leave(&it.err)
 	c := it.core
 	if key != nil {
 		// It may be the iterator's own, which the search overwrites.
@@ -352,9 +346,9 @@ func (it *Iterator) seek(key []byte) (ok bool) {
 		key = c.seekKey
 	}
 	c.noteRange()
-	if w := it.tx.writes; w != nil {
-		c.sources[len(c.sources)-1].Init(w.pending, c.reverse)
-		if w.pending.HasDeletions() && w.pending.Len() != c.own {
+	if w := it.tx.state.writes; w != nil {
+		c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
+		if w.Pending.HasDeletions() && w.Pending.Len() != c.own {
 			if it.err = c.coverAnew(); it.err != nil {
 				return false
 			}
@@ -392,9 +386,7 @@ func (it *Iterator) nextRound() (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	if !guarded() {
-		defer unguard(&it.err)
-	}
+	defer fault.Enter().Leave(&it.err)
 	ok = it.core.visible.Next()
 	it.core.showKey()
 	return ok
@@ -439,9 +431,7 @@ func (it *Iterator) Value() []byte {
 
 // valueApart is Value for a value that is stored apart from its key.
 func (it *Iterator) valueApart(c *iteratorCore, e *base.Entry) (value []byte) {
-	if !guarded() {
-		defer unguard(&it.err)
-	}
+	defer fault.Enter().Leave(&it.err)
 	v, ok := it.lookAhead(c, e)
 	if !ok {
 		if v, it.err = it.tx.fetch(e.Value, e.Key, e.Seq); it.err != nil {
@@ -459,7 +449,7 @@ func (it *Iterator) lookAhead(c *iteratorCore, e *base.Entry) ([]byte, bool) {
 	if at < 0 || round != c.aheadRound && !it.loadAhead(c, round, at, n) {
 		return nil, false
 	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &it.tx.decoded)
+	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &it.tx.state.decoded)
 }
 
 // loadAhead looks for the values of a round from entry number at on. It reports
@@ -495,21 +485,27 @@ func (it *Iterator) Item() Item {
 	if invariant.Enabled && !c.keysOnly {
 		e.Value = it.tx.lend(e.Value)
 	}
-	return Item{tx: it.tx, turn: it.tx.turn, entry: e, keysOnly: c.keysOnly}
+	return Item{tx: it.tx, entry: e, keysOnly: c.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if one did. It is to be
-// asked when Valid reports false.
+// asked when Valid reports false. Without such an error it returns ErrTxnDone once
+// the transaction has ended.
 func (it *Iterator) Err() error {
 	c := it.core
-	if it.err != nil || c == nil {
+	switch {
+	case it.err != nil:
 		return it.err
+	case c != nil:
+		return c.visible.Err()
+	case it.tx.ended():
+		return ErrTxnDone
 	}
-	return c.visible.Err()
+	return nil
 }
 
-// Close ends the iterator. It may be closed more than once, but not after the
-// function that was given to View has returned, which closes it: see DB.View.
+// Close ends the iterator. Later calls do nothing. The end of the transaction
+// closes its iterators too.
 func (it *Iterator) Close() {
 	if c := it.stop(); c != nil {
 		it.tx.forget(it)
@@ -522,7 +518,7 @@ func (it *Iterator) closeAtEnd() {
 	// A transaction that only reads may be used by several goroutines. One of them
 	// may still be at an entry of what this one has left open: then nobody else can
 	// have it.
-	if c := it.stop(); c != nil && it.tx.writes != nil {
+	if c := it.stop(); c != nil && it.tx.state.writes != nil {
 		it.tx.db.iterators.Put(c)
 	}
 }
@@ -579,7 +575,7 @@ func (c *iteratorCore) shownKey() []byte {
 // beginRange notes where a positioning began to look.
 func (c *iteratorCore) beginRange(from []byte) {
 	c.reading = true
-	if c.tx.writes == nil {
+	if c.tx.state.writes == nil {
 		return
 	}
 	if c.reverse {
@@ -608,22 +604,22 @@ func (c *iteratorCore) noteRange() {
 		return
 	}
 	c.reading = false
-	w := c.tx.writes
+	w := c.tx.state.writes
 	if w == nil || mutant.On(mutant.SkipRangeCheck) || c.keysOnly && mutant.On(mutant.KeyOnlyUnread) {
 		return
 	}
 	key := c.visible.Entry.Key
 	switch valid := c.visible.Valid(); {
 	case !c.reverse && valid:
-		w.reads.AddRangeThrough(c.start, key)
+		w.Reads.AddRangeThrough(c.start, key)
 	case !c.reverse && mutant.On(mutant.SkipPhantomTail):
-		w.reads.AddRangeThrough(c.start, key)
+		w.Reads.AddRangeThrough(c.start, key)
 	case !c.reverse:
-		w.reads.AddRange(c.start, c.upper)
+		w.Reads.AddRange(c.start, c.upper)
 	case valid:
-		w.reads.AddRange(key, c.start)
+		w.Reads.AddRange(key, c.start)
 	default:
-		w.reads.AddRange(c.lower, c.start)
+		w.Reads.AddRange(c.lower, c.start)
 	}
 }
 
@@ -661,18 +657,22 @@ func (tx *Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
 }
 
 func (tx *Txn) beginLoop() {
-	tx.open.Lock()
-	defer tx.open.Unlock()
-	if tx.open.loops++; tx.open.loops == 1 {
-		tx.open.loopErr = nil
+	if !tx.lockOpen() {
+		return
+	}
+	defer tx.state.open.Unlock()
+	if tx.state.open.loops++; tx.state.open.loops == 1 {
+		tx.state.open.loopErr = nil
 	}
 }
 
 func (tx *Txn) endLoop(err error) {
-	tx.open.Lock()
-	defer tx.open.Unlock()
-	tx.open.loops--
-	if tx.open.loopErr == nil {
-		tx.open.loopErr = err
+	if !tx.lockOpen() {
+		return
+	}
+	defer tx.state.open.Unlock()
+	tx.state.open.loops--
+	if tx.state.open.loopErr == nil {
+		tx.state.open.loopErr = err
 	}
 }

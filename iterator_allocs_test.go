@@ -7,13 +7,13 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // AllocsPerRun counts what everybody allocates, so this test runs alone. Under the
 // race detector pools forget at random, and invariants copy what is lent.
 func TestIterator_ReadTransactionWithOneAllocatesNothing(t *testing.T) {
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	for i := range 100 {
 		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), testkit.Key(i)) }))

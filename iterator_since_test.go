@@ -9,6 +9,8 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // setFlushed sets keys and makes a table of them.
@@ -30,7 +32,7 @@ func setFlushed(t *testing.T, db *DB, keys ...string) {
 // Who follows the changes asks again and again, and mostly there are none.
 func TestAnIteratorSinceAVersionReadsNoTableThatIsOlder(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openStillOn(t, disk)
 	written := [][]string{{"a1", "a2"}, {"z1", "z2"}, {"m1", "m2"}, {"b", "y"}, {"c", "x"}, {"c", "n", "y"}}
 	for i, keys := range written {
@@ -42,7 +44,7 @@ func TestAnIteratorSinceAVersionReadsNoTableThatIsOlder(t *testing.T) {
 	}
 	mustOK(t, db.Close())
 
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	read := map[string]bool{}
 	db = openStillOn(t, faults)
 	faults.Observe(func(op vfs.Op) {

@@ -10,11 +10,12 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestIterator_SharesNothingWithOthersOfItsTransaction(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), Durability: stoat.Buffered})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	for i := range 10 {
 		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), nil) }))
@@ -44,7 +45,7 @@ func TestIterator_SharesNothingWithOthersOfItsTransaction(t *testing.T) {
 func TestIterator_SeekToItsOwnKeyReadsFromThere(t *testing.T) {
 	t.Parallel()
 	for at := range 8 {
-		db := testkit.OpenOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, memfs.New(), nil)
 		testkit.SetKeys(t, db, 0, 20, 10, 1)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		tx := testkit.Begin(t, db, stoat.ReadWrite)
@@ -66,7 +67,7 @@ func TestIterator_SeekToItsOwnKeyReadsFromThere(t *testing.T) {
 
 func TestIterator_EmptyUpperBoundLeavesNothing(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 3, 10, 1)
 	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		if it := tx.Iterator(stoat.IterOptions{Upper: []byte{}}); it.Next() {
@@ -80,7 +81,7 @@ func TestIterator_EmptyUpperBoundLeavesNothing(t *testing.T) {
 // What a loop shows has been read: an error ends it before.
 func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 	t.Parallel()
-	disk, value := vfs.NewMem(), bytes.Repeat([]byte("x"), 5000)
+	disk, value := memfs.New(), bytes.Repeat([]byte("x"), 5000)
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range 300 {

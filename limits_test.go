@@ -9,7 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Counters that have come to their ends.
@@ -37,7 +37,7 @@ func wantOnly(t *testing.T, db *DB, when string, keys ...string) {
 // was committed stays, in the log and in tables.
 func TestTheLastVersionIsTheLast(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openStillOn(t, disk)
 	if err := db.manifest.Append(manifest.Edit{
 		LastSeq: manifest.Some(base.SeqNumMax - 2), FlushedSeq: manifest.Some(base.SeqNumMax - 2),
@@ -85,7 +85,7 @@ func TestTheLastVersionIsTheLast(t *testing.T) {
 // value files after that, rather than one with the number of another.
 func TestValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openStillOn(t, disk)
 	flushOne := func(key string) error {
 		if err := setOne(db, key, 5000); err != nil {

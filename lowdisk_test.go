@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // What went on would write to a directory whose lock has been given back, and on a
@@ -17,7 +19,7 @@ import (
 func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := openDriven("/db", &Options{FS: disk, Durability: Buffered}, still{})
 		mustOK(t, err)
 		mustOK(t, leaveGarbage(db, "key"))
@@ -26,11 +28,11 @@ func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
 		mustOK(t, db.Close())
 
 		killed.SetCapacity(killed.UsedBytes() + 64<<10)
-		faults := vfs.NewFaults(killed)
+		faults := faultfs.New(killed)
 		for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
-			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: op, Forever: true})
+			faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: op, Forever: true})
 		}
-		faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpCreate, Forever: true}) // so that collection does not end by itself
+		faults.Add(faultfs.Rule{Category: vfs.CatValue, Op: vfs.OpCreate, Forever: true}) // so that collection does not end by itself
 		var failed atomic.Bool
 		faults.Observe(func(op vfs.Op) {
 			if !failed.Load() {
@@ -50,9 +52,9 @@ func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
 }
 
 // leftGarbage returns a disk that holds a database with garbage to be collected.
-func leftGarbage(t *testing.T) *vfs.Mem {
+func leftGarbage(t *testing.T) *memfs.FS {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := openDriven("/db", &Options{FS: disk}, still{})
 	mustOK(t, err)
 	for i := range 3 {
@@ -75,8 +77,8 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				faults := vfs.NewFaults(leftGarbage(t))
-				writes := faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: c.err})
+				faults := faultfs.New(leftGarbage(t))
+				writes := faults.Add(faultfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: c.err})
 				db, err := Open("/db", &Options{FS: faults})
 				mustOK(t, err)
 				time.Sleep(shortMax / 2)
@@ -105,7 +107,7 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 // Who waits for room waits as long as some work does not say that it rests.
 func TestAFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openStillOn(t, disk)
 	flushSome(t, db)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
@@ -125,7 +127,7 @@ func TestAFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
 func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 	t.Parallel()
 	const files, each = 16, 4
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := openStillWith(t, &Options{FS: disk, MemtableSize: 4 << 20})
 	set := func(key func(i int) string) {
 		t.Helper()
@@ -168,7 +170,7 @@ func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 func TestRoomThatOthersMakeIsNoticedByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		var low, regained atomic.Int64
 		db, err := Open("/db", &Options{FS: disk, MemtableSize: 256 << 10, Events: func(e Event) {
 			switch e.(type) {
@@ -198,7 +200,7 @@ func TestRoomThatOthersMakeIsNoticedByItself(t *testing.T) {
 
 func TestAMergeThatWaitsForRoomIsTriedAgainWhenThereIsSome(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	disk.SetCapacity(1 << 30)
 	db := openStillOn(t, disk)
 	db.room.look()
@@ -220,8 +222,8 @@ func TestAMergeThatWaitsForRoomIsTriedAgainWhenThereIsSome(t *testing.T) {
 func TestACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		faults := vfs.NewFaults(leftGarbage(t))
-		writes := faults.Add(vfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: vfs.ErrNoSpace})
+		faults := faultfs.New(leftGarbage(t))
+		writes := faults.Add(faultfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: vfs.ErrNoSpace})
 		db, err := Open("/db", &Options{FS: faults})
 		mustOK(t, err)
 		time.Sleep(time.Minute)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
@@ -451,7 +452,7 @@ func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 			return err
 		},
 	} {
-		if err := guard(job); !errors.Is(err, vfs.ErrIO) {
+		if err := fault.Guard(job); !errors.Is(err, vfs.ErrIO) {
 			t.Errorf("%s says %v of a page that is lost", what, err)
 		}
 		if after := openFiles(t, dir); after != before {

@@ -7,12 +7,14 @@ import (
 
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The disk has room for a log, and none for a larger manifest to name it.
 func TestALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewFaults(vfs.NewMem())
+	fs := faultfs.New(memfs.New())
 	set := func(db *DB) error {
 		return db.Update(func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) })
 	}
@@ -21,7 +23,7 @@ func TestALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	mustOK(t, db.Close())
 
 	db = openStillOn(t, fs)
-	fs.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
+	fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
 	var full error
 	for next := db.manifest.State().NextFile; full == nil; next++ {
 		full = db.manifest.Append(manifest.Edit{NextFile: manifest.Some(next)})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An endlessReader gives bytes without end, and calls do before.
@@ -114,8 +116,8 @@ func TestAnOperationThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
 // openFlushingSlowly opens a database whose flushes take a second each. The first fails.
 func openFlushingSlowly(t *testing.T) *DB {
 	t.Helper()
-	faults := vfs.NewFaults(vfs.NewMem())
-	faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Err: vfs.ErrNoSpace})
+	faults := faultfs.New(memfs.New())
+	faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Err: vfs.ErrNoSpace})
 	faults.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable {
 			time.Sleep(time.Second)

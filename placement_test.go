@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A noValues keeps nothing of what value files are given.
@@ -27,7 +28,7 @@ func (noFile) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 // Whoever collects one of them does not copy the others.
 func TestAValueLargerThanAValueFileSharesItsFileWithNoOther(t *testing.T) {
 	t.Parallel()
-	db := openStillOn(t, noValues{vfs.NewMem()})
+	db := openStillOn(t, noValues{memfs.New()})
 	all := make([]byte, valueFileSize)
 	p := placement{db: db}
 	for i, size := range []int{1000, valueFileSize, 1000, 1000, valueFileSize / 2, valueFileSize / 2} {

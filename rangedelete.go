@@ -4,10 +4,6 @@ import (
 	"bytes"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
 // DeleteRange removes the values of all keys from lo, inclusive, to hi,
@@ -29,23 +25,21 @@ func (tx *Txn) DeleteRange(lo, hi []byte) error {
 		}
 	}
 	if len(lo) == 0 {
-		lo = firstKey
+		lo = base.FirstKey
 	}
 	if hi != nil && bytes.Compare(lo, hi) >= 0 {
 		return nil // and never a hi of no bytes, which has a meaning below
 	}
 	m := base.Meta{Kind: base.KindDeleteRange}
-	return tx.writes.pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
+	return tx.state.writes.Pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
 }
-
-var firstKey = []byte{0}
 
 // checkWrite reports why the transaction cannot write.
 func (tx *Txn) checkWrite() error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if tx.writes == nil {
+	if tx.state.writes == nil {
 		return ErrReadOnly
 	}
 	return nil
@@ -56,15 +50,15 @@ func (tx *Txn) checkWrite() error {
 func (c *iteratorCore) cover() error {
 	c.deletions.Init(c.reverse)
 	at := c.tx.seq
-	for _, t := range c.view.tables {
+	for _, t := range c.view.Memtables {
 		t.AddDeletions(&c.deletions, at)
 	}
 	c.own = 0
-	if w := c.tx.writes; w != nil {
-		c.own = w.pending.Len()
-		w.pending.AddDeletions(&c.deletions, at)
+	if w := c.tx.state.writes; w != nil {
+		c.own = w.Pending.Len()
+		w.Pending.AddDeletions(&c.deletions, at)
 	}
-	if err := c.view.tree.AddDeletions(&c.deletions, at); err != nil {
+	if err := c.view.Tree.AddDeletions(&c.deletions, at); err != nil {
 		return err
 	}
 	if c.snapshot.Cover = nil; !c.deletions.Empty() {
@@ -78,7 +72,7 @@ func (c *iteratorCore) cover() error {
 // where it covers them. The memtable that takes the writes grows newer.
 func (c *iteratorCore) setAges() {
 	for i, t := range c.memtables {
-		if t != c.view.tables[0] {
+		if t != c.view.Memtables[0] {
 			c.inputs[i].MaxSeq = t.LastSeq()
 		}
 	}
@@ -95,38 +89,4 @@ func (c *iteratorCore) coverAnew() error {
 	}
 	c.begin()
 	return nil
-}
-
-// withoutHidden returns the tables of a merge without those in which range
-// deletions of the merge hide everything from everybody: none of it would stay,
-// and so it need not be read. oldest is the oldest snapshot.
-func withoutHidden(inputs [manifest.Levels][]*manifest.Table, by *rangedel.List, oldest base.SeqNum) (rest [manifest.Levels][]*manifest.Table) {
-	var c rangedel.Cursor
-	c.Init(false)
-	c.Add(by, oldest, 0)
-	for level, tables := range inputs {
-		for _, t := range tables {
-			if c.Empty() || !hidden(&c, t) {
-				rest[level] = append(rest[level], t)
-			}
-		}
-	}
-	return rest
-}
-
-// hidden reports whether deletions newer than all of t cover all of it. Its own
-// range deletions are then of no use to anybody either.
-func hidden(by iter.Cover, t *manifest.Table) bool {
-	key := t.Smallest
-	for {
-		seq, until := by.At(key)
-		if seq <= t.LargestSeq {
-			return false
-		}
-		invariant.Check(until != nil, "a range deletion of %q without an end", key)
-		if order := bytes.Compare(until, t.Largest); order > 0 || order == 0 && t.LargestExclusive {
-			return true
-		}
-		key = until
-	}
 }

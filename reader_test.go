@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // flushKey commits a key and flushes it to a table of its own.
@@ -86,14 +86,14 @@ func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 func TestATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T) {
 	t.Parallel()
 	loaded := &interposer{point: pointLoaded}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, loaded)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, loaded)
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	mergeAll(t, db)
-	slot := before.slot
+	slot := before.state.slot
 	before.Discard()
 	loaded.do = func() {
 		if len(tablesKept(db)) == 0 {
@@ -103,7 +103,7 @@ func TestATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T)
 	var next *Txn
 	woken := db.background.sweeper.wakes(func() { next, err = db.Begin(ReadOnly) })
 	mustOK(t, err)
-	if next.slot != slot {
+	if next.state.slot != slot {
 		t.Fatal("it has another slot")
 	}
 	select {
@@ -145,7 +145,7 @@ func (f *openingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
 // newest. That must stay, too, until the look has ended.
 func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	t.Parallel()
-	disk := &openingFS{FS: vfs.NewMem()}
+	disk := &openingFS{FS: memfs.New()}
 	db := openStillOn(t, disk)
 	db.opts.MemoryBudget = 0 // so that a table is opened when it is first read
 	tx, err := db.Begin(ReadWrite)
@@ -161,7 +161,7 @@ func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	// Somebody else leaves a slot with the mark of a view that has no tables.
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
-	slot := before.slot
+	slot := before.state.slot
 	stale := slot.Data.reads.Load()
 	before.Discard()
 	flushKey(t, db, "key")
@@ -186,7 +186,7 @@ func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 		}
 	}
 	// Commit looks for room before, and may leave that slot with the newest mark.
-	if hit, err := db.conflicts(&tx.writes.reads, tx.seq); !hit || err != nil {
+	if hit, err := db.conflicts(&tx.state.writes.reads, tx.seq); !hit || err != nil {
 		t.Errorf("a conflict: %t, %v", hit, err)
 	}
 	tx.Discard()
@@ -217,7 +217,7 @@ func holdTables(t *testing.T, db *DB) (*readerSlot, []base.FileNum) {
 func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	t.Parallel()
 	between := &interposer{point: pointEdited}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,11 +248,11 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 func TestAStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	t.Parallel()
 	between := &interposer{point: pointStated}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem()}, between)
+	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
 	mustOK(t, err)
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
-	slotBefore := before.slot
+	slotBefore := before.state.slot
 	flushKey(t, db, "key")
 	before.Discard()
 	between.do = func() {
@@ -322,7 +322,7 @@ func TestACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
 func TestValuesExpireBesideACheck(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
-	db := openStillWith(t, &Options{FS: vfs.NewMem(), Clock: clock})
+	db := openStillWith(t, &Options{FS: memfs.New(), Clock: clock})
 	mustOK(t, db.Update(func(tx *Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
@@ -337,54 +337,32 @@ func TestValuesExpireBesideACheck(t *testing.T) {
 	})
 }
 
-// What somebody has kept of a View does not become another one's while seven others
-// have their turn, never in the end, and with invariants never at all.
-func TestWhatIsKeptBeyondItsViewIsHardlyEverAnothers(t *testing.T) {
+// A goroutine that ends the transaction of a View may still be at work when the
+// View returns.
+func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T) {
 	t.Parallel()
 	db := openStill(t) // all Views on one goroutine have the same slot
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
-	var kept *Txn
-	var it *Iterator
-	var item Item
-	mustOK(t, db.View(func(tx *Txn) error {
-		kept, it = tx, tx.Iterator(IterOptions{})
-		if !it.First() {
-			t.Error("the iterator shows nothing")
-		}
-		item = it.Item()
-		return nil
-	}))
-	for n := 1; n < viewTurns+3*viewTxnCount; n++ {
+	state := func(fn func(tx *Txn)) (s *txnState) {
 		mustOK(t, db.View(func(tx *Txn) error {
-			if _, err := item.Value(); err != ErrTxnDone {
-				t.Fatalf("in View %d after it, a kept item: %v", n, err)
-			}
-			if n%viewTxnCount == 0 && n < viewTurns && !invariant.Enabled {
-				return nil // this one has the memory
-			}
-			own := tx.Iterator(IterOptions{})
-			if _, err := kept.Get([]byte("key")); err != ErrTxnDone {
-				t.Fatalf("in View %d after it, a kept transaction: %v", n, err)
-			}
-			if it.Next() || it.Err() != ErrTxnDone {
-				t.Fatalf("in View %d after it, a kept iterator: %v", n, it.Err())
-			}
-			it.Close()
-			kept.Discard()
-			if !own.Next() {
-				t.Fatalf("View %d has lost its iterator: %v", n, own.Err())
-			}
-			own.Close()
-			_, err := tx.Get([]byte("key"))
-			return err
+			s = tx.state
+			fn(tx)
+			return nil
 		}))
+		return s
+	}
+	first := state(func(*Txn) {})
+	ended := state((*Txn).Discard)
+	written := state(func(tx *Txn) { tx.state.decoded.Alloc(1) })
+	last := state(func(*Txn) {})
+	if first != ended || ended == written || written == last {
+		t.Errorf("states %p, %p, %p and %p: want three, the first one twice", first, ended, written, last)
 	}
 }
 
 // Nobody may open it for writing again, and so delete what it has left.
 func TestCloseDeletesWhatItsLastReadersKept(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := openDriven("/db", &Options{FS: disk}, still{}) // nobody sweeps
 	mustOK(t, err)
 	flushKey(t, db, "key")

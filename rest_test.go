@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The pointers to large values are few bytes, and what the values replaced is
@@ -88,7 +90,7 @@ func TestWritersAreNotSlowedDownForWhatAnOpenTransactionKeeps(t *testing.T) {
 func TestAReaderBesideCloseIsToldOfNoTimeThatNobodyKeeps(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := Open("/db", &Options{FS: disk, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +121,8 @@ func TestAReaderBesideCloseIsToldOfNoTimeThatNobodyKeeps(t *testing.T) {
 func TestReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
-	disk := vfs.NewMem()
-	faults := vfs.NewFaults(disk)
+	disk := memfs.New()
+	faults := faultfs.New(disk)
 	db, err := Open("/db", &Options{FS: faults, Clock: clock})
 	if err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/compact"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A fullDisk is a database on a small disk on which nothing happens by itself: the
 // seed decides who does what when.
 type fullDisk struct {
 	db     *DB
-	disk   *vfs.Mem
+	disk   *memfs.FS
 	rng    *rand.Rand
 	size   int64
 	value  int     // bytes, the same for all
@@ -27,7 +27,7 @@ type fullDisk struct {
 }
 
 func openFullDisk(seed uint64) (*fullDisk, error) {
-	f := &fullDisk{disk: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 23)), size: 8 << 20}
+	f := &fullDisk{disk: memfs.New(), rng: rand.New(rand.NewPCG(seed, 23)), size: 8 << 20}
 	f.disk.SetCapacity(f.size)
 	f.value = []int{200, 400, 1 << 10}[f.rng.IntN(3)]
 	f.lazy = []float64{0.3, 0.8, 0.95}[f.rng.IntN(3)]
@@ -357,7 +357,7 @@ func TestAColumnOfTablesIsMeasuredOnceAsLongAsNothingChanges(t *testing.T) {
 func TestAMergeThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		disk.SetCapacity(1 << 20)
 		db, err := openDriven("/db", &Options{FS: disk}, still{})
 		mustOK(t, err)
@@ -393,7 +393,7 @@ func TestNothingIsMuchMoreThanItself(t *testing.T) {
 func TestAFewDeletionsOnALowDiskAreFlushedWhenMergesHaveComeToRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := openDriven("/db", &Options{FS: disk}, still{})
 		mustOK(t, err)
 		flushSome(t, db)

@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/values"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The deeds of actors. Each is done once by one call, with points in between;
@@ -39,14 +39,15 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 			return nil, err
 		}
 	}
-	tx := new(Txn)
+	tx := newTxn()
+	tx.state.slot = slot
 	tx.begin(w.db, slot)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
 	}
 	if write {
-		tx.writes = w.db.newWriteSet()
+		tx.state.writes = w.db.newWriteSet()
 	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
 	t.mt.NowMs = tx.nowMs()
@@ -432,7 +433,7 @@ func (w *scheduleWorld) checkpoint(a *actor) error {
 
 // verifyCopy opens a checkpoint, as it is now and as a power cut leaves it.
 func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
-	for _, disk := range []*vfs.Mem{w.fs.Clone(), w.fs.Crash(vfs.CrashKeepNone, nil)} {
+	for _, disk := range []*memfs.FS{w.fs.Clone(), w.fs.Crash(memfs.KeepNone, nil)} {
 		opts := w.opts
 		opts.FS = disk
 		d, err := openDriven(dir, &opts, newSchedule(nil))

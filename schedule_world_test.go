@@ -12,14 +12,14 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/model"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A scheduleWorld is a database, the disk it is on, and the model of what it
 // must hold, under a schedule.
 type scheduleWorld struct {
 	*schedule
-	fs   *vfs.Mem
+	fs   *memfs.FS
 	opts Options
 	db   *DB
 	m    *model.Map
@@ -78,7 +78,7 @@ const (
 )
 
 func newScheduleWorld(choose func(able []*actor) *actor, versions int) *scheduleWorld {
-	w := &scheduleWorld{fs: vfs.NewMem(), m: model.NewMap(), clock: new(scheduleClock)}
+	w := &scheduleWorld{fs: memfs.New(), m: model.NewMap(), clock: new(scheduleClock)}
 	w.clock.ms.Store(1_000_000)
 	w.m.Versions = versions
 	w.opts = Options{Clock: w.clock, MemtableSize: scheduleMemtable, ValueThreshold: scheduleApart, NumVersions: versions, Durability: Buffered}
@@ -251,11 +251,11 @@ func (w *scheduleWorld) crash(rng *rand.Rand) error {
 }
 
 // crashed returns a disk as a crash leaves it, and what must be on it.
-func (w *scheduleWorld) crashed(rng *rand.Rand) (*vfs.Mem, uint64) {
+func (w *scheduleWorld) crashed(rng *rand.Rand) (*memfs.FS, uint64) {
 	if rng.IntN(4) == 0 {
 		return w.fs.Clone(), w.known
 	}
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	return w.fs.Crash(kinds[rng.IntN(len(kinds))], rng), w.durable
 }
 
@@ -267,7 +267,7 @@ func (w *scheduleWorld) tryCrash(rng *rand.Rand) error {
 
 // tryDisk looks at what is left of a disk, which must be the state after some
 // commit from floor on.
-func (w *scheduleWorld) tryDisk(disk *vfs.Mem, floor uint64) error {
+func (w *scheduleWorld) tryDisk(disk *memfs.FS, floor uint64) error {
 	w.did.crashes++
 	c := w.copied(nil)
 	c.fs = disk

@@ -1,7 +1,6 @@
 package stoat
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -144,53 +143,17 @@ type LevelStats struct {
 	Bytes        int64
 }
 
-// workCounts is what background work has done.
-type workCounts struct {
-	flushes, compactions         atomic.Int64
-	flushedBytes, compactedBytes atomic.Int64
-	apartBytes                   atomic.Int64
-	collections, collectedBytes  atomic.Int64
-	gatheredBytes                atomic.Int64
-
-	commitTime, syncTime, flushTime, compactTime, collectTime histogram.Histogram
-}
-
 // sampleBuffered is of how many commits that do not wait for the device one is
 // measured: to look at the clock twice costs as much as a tenth of the commit.
 const sampleBuffered = 16
 
-// committed counts a commit of so many that took so long.
-func (w *workCounts) committed(took time.Duration, sync bool) {
+// committed counts a commit that took so long.
+func (d *DB) committed(took time.Duration, sync bool) {
 	of := uint64(sampleBuffered)
 	if sync {
 		of = 1
 	}
-	w.commitTime.AddMany(took, of)
-}
-
-func (w *workCounts) flushed(r compact.Result, valueBytes int64, took time.Duration) {
-	w.flushes.Add(1)
-	w.flushedBytes.Add(r.BytesWritten + valueBytes)
-	w.flushTime.Add(took)
-}
-
-// compacted counts a compaction, which wrote so many bytes of tables and of values.
-func (w *workCounts) compacted(plan *compact.Plan, tables, values int64, took time.Duration) {
-	w.compactions.Add(1)
-	w.compactedBytes.Add(tables)
-	if plan.Gather > 0 {
-		w.gatheredBytes.Add(values)
-	} else {
-		w.compactedBytes.Add(values)
-	}
-	w.compactTime.Add(took)
-}
-
-// collected counts value files that were rewritten, or dropped.
-func (w *workCounts) collected(files int, bytes int64, took time.Duration) {
-	w.collections.Add(int64(files))
-	w.collectedBytes.Add(bytes)
-	w.collectTime.Add(took)
+	d.commitTime.AddMany(took, of)
 }
 
 // LogStats describes the commit log. Its fields are
@@ -201,75 +164,53 @@ func (w *workCounts) collected(files int, bytes int64, took time.Duration) {
 //	Syncs, Rotations    int64 // syncs of files in use, and moves to another one
 type LogStats = log.Stats
 
-// Stats returns how the database is doing. It is cheap.
+// Stats returns how the database is doing. It is cheap: it makes no system call, and
+// decides nothing.
 func (d *DB) Stats() Stats {
-	c := &d.commits.counts
+	c, j, g := &d.commits.Counts, &d.jobs.Counts, &d.collector.Counts
 	s := Stats{
-		OldestVersion: uint64(d.readers.Oldest(&d.visible)),
-		Version:       d.visible.Load(),
-		Commits:       c.commits.Load(),
-		Conflicts:     c.conflicts.Load(),
-		Groups:        c.groups.Load(),
-		Syncs:         c.syncs.Load(),
-		Readers:       d.readers.Active(),
+		OldestVersion:  uint64(d.store.OldestSnapshot()),
+		Version:        uint64(d.store.Visible()),
+		Commits:        c.Commits.Load(),
+		Conflicts:      c.Conflicts.Load(),
+		Groups:         c.Groups.Load(),
+		Syncs:          c.Syncs.Load(),
+		CommittedBytes: c.Bytes.Load(),
+		ApartBytes:     c.ApartBytes.Load(),
+		Readers:        d.store.Readers(),
+		Flushes:        j.Flushes.Load(),
+		FlushedBytes:   j.FlushedBytes.Load(),
+		Compactions:    j.Compactions.Load(),
+		CompactedBytes: j.CompactedBytes.Load(),
+		GatheredBytes:  j.GatheredBytes.Load(),
+		Collections:    g.Collections.Load(),
+		CollectedBytes: g.CollectedBytes.Load(),
+		Debt:           d.throttle.Debt(),
+		EventsDropped:  d.events.lost(),
+		Log:            d.commits.LogStats(),
 	}
-	s.Flushes, s.FlushedBytes = d.work.flushes.Load(), d.work.flushedBytes.Load()
-	s.Compactions, s.CompactedBytes = d.work.compactions.Load(), d.work.compactedBytes.Load()
-	s.Collections, s.CollectedBytes = d.work.collections.Load(), d.work.collectedBytes.Load()
-	s.GatheredBytes = d.work.gatheredBytes.Load()
-	s.ApartBytes = d.work.apartBytes.Load()
-	s.Waits, s.WaitTime = d.admission.waits.Load(), time.Duration(d.admission.waited.Load())
-	s.CommittedBytes = c.bytes.Load()
-	w := &d.work
-	s.Latencies = Latencies{Commit: w.commitTime.Summary(), Sync: w.syncTime.Summary(),
-		Flush: w.flushTime.Summary(), Compaction: w.compactTime.Summary(), Collection: w.collectTime.Summary()}
-	s.EventsDropped = d.events.lost()
-	state := d.manifest.State()
-	s.OldestAge = d.publications.since(base.SeqNum(s.OldestVersion), monotonic())
+	s.Latencies = Latencies{Commit: d.commitTime.Summary(), Sync: c.SyncTime.Summary(),
+		Flush: j.FlushTime.Summary(), Compaction: j.CompactTime.Summary(), Collection: g.Time.Summary()}
+	s.Waits, s.WaitTime = d.throttle.Waits()
+	s.OldestAge = d.store.OutdatedFor(base.SeqNum(s.OldestVersion))
+	state := d.store.State()
 	s.addTables(state.Version, d.opts.NumVersions)
-	use := d.spaceUse(state.Version, state.FlushedSeq)
-	s.ValueGarbage = int64(use.garbage + use.stays)
-	s.Debt = compact.Debt(state.Version, d.shape(busy))
-	s.addGarbage(&d.garbage)
-	if !d.opts.ReadOnly {
-		use := d.room.use()
-		s.DiskFree, s.DiskReserve, s.DiskLow = use.free, use.reserve, use.low()
-		s.Refused = d.room.refused.Load()
-	}
-	if l := d.log.Load(); l != nil {
-		s.Log = l.Stats()
-	} else {
-		s.Log = d.recovered.Stats()
-	}
-	slot, err := d.acquire()
+	use := d.jobs.Garbage(state.Version, state.FlushedSeq)
+	s.ValueGarbage = int64(use.Garbage + use.Stuck)
+	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.store.ObsoleteFiles()
+	s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	slot, err := d.store.Acquire()
 	if err != nil {
 		return s // closed: the memory is gone or going
 	}
-	defer d.release(slot)
-	for _, t := range d.pin(slot).tables {
+	defer d.store.Release(slot)
+	for _, t := range d.store.Pin(slot).Memtables {
 		s.Memtables++
 		s.MemtableBytes += t.Bytes()
 		s.MemtableEntries += int64(t.Len())
 	}
 	s.Memory = d.memoryStats(s.MemtableBytes)
 	return s
-}
-
-// addGarbage describes what waits to be given back.
-func (s *Stats) addGarbage(g *garbage) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range g.heap {
-		r := &g.heap[i]
-		if r.memtable != nil {
-			continue // see MemoryStats
-		}
-		if s.GarbageFiles == 0 {
-			s.GarbageAge = time.Since(r.since)
-		}
-		s.GarbageFiles++
-		s.GarbageBytes += r.bytes
-	}
 }
 
 // addTables describes the tables and value files of v, of a database that keeps so

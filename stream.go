@@ -2,26 +2,15 @@ package stoat
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/values"
-	"github.com/stoatdb/stoat/vfs"
 )
-
-// A streamed is a value that a transaction was given as a reader: it is in a
-// value file of its own already, which becomes a part of the database with the
-// commit.
-type streamed struct {
-	file   *manifest.ValueFile
-	reader *values.Reader // for the transaction itself, once it asked
-	kept   bool           // the manifest knows the file
-}
 
 // SetReader gives key the value that r reads to its end, at most MaxValueSize
 // bytes, without holding all of it in memory: it goes straight to a file, which
@@ -76,133 +65,35 @@ func (g *givenReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// streamBuffered is more than is buffered of what was read and is to be written.
-const streamBuffered = 3 << 19
-
-// A roomReader is a reader of what is written to the disk as it is read. How much
-// that will be shows at its end. So room for each part is promised before the part
-// is read, and where there is none the reader fails: the room that deleting needs
-// is not for values.
-type roomReader struct {
-	r        io.Reader
-	room     *diskRoom
-	ctx      context.Context
-	promised int64 // for what may not have come to the disk yet
-}
-
-func (r *roomReader) Read(b []byte) (int, error) {
-	most := int64(len(b))
-	if err := r.room.admit(r.ctx, most); err != nil {
-		return 0, err
-	}
-	r.promised += most
-	n, err := r.r.Read(b)
-	unused := most - int64(n)
-	r.room.left.Add(unused)
-	r.keep(min(r.promised-unused, streamBuffered))
-	return n, err
-}
-
-// keep ends the promise but for so many bytes.
-func (r *roomReader) keep(bytes int64) {
-	r.room.promised.Add(bytes - r.promised)
-	r.promised = bytes
-}
-
 // streamedFrom is the length from which on a value that is given as a reader
 // gets a file of its own. A transaction that has much in memory already takes
 // only short values there as well.
 func (tx *Txn) streamedFrom() int64 {
-	if o := &tx.db.opts; tx.writes.large < o.MemtableSize {
-		return o.apartMin()
+	if o := &tx.db.opts; tx.state.writes.Large < o.MemtableSize {
+		return commit.ApartMin(o.MemtableSize)
 	}
-	return min(tx.db.opts.LargeValueThreshold, tx.db.opts.apartMin())
+	return min(tx.db.opts.LargeValueThreshold, commit.ApartMin(tx.db.opts.MemtableSize))
 }
 
 // setStream gives key the value that r reads, in a file of its own.
 func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	m.Kind = base.KindPointer
-	fitting := roomReader{r: r, room: &tx.db.room, ctx: tx.context()}
-	defer fitting.keep(0)
-	s, pointer, err := tx.db.stream(key, &fitting)
+	fitting := tx.db.space.NewReader(tx.context(), r)
+	defer fitting.Close()
+	s, pointer, err := tx.db.streams.Write(key, fitting)
+	if errors.Is(err, values.ErrTooLarge) {
+		err = fmt.Errorf("stream a value: %w", ErrValueTooLarge)
+	}
 	if err != nil {
 		return err
 	}
 	if err := tx.writable(key); err != nil { // the reader has ended the transaction
-		tx.db.removeStreamed(s.file.File)
+		tx.db.streams.Remove(s.File.File)
 		return err
 	}
-	tx.writes.adds = true
-	tx.writes.streams = append(tx.writes.streams, s)
-	return tx.writes.pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
-}
-
-// stream writes what r reads into a value file. Nothing is left of that after an
-// error, nor after a panic of the reader.
-func (d *DB) stream(key []byte, r io.Reader) (s *streamed, at values.Pointer, err error) {
-	if !d.background.enter() {
-		return nil, at, ErrClosed
-	}
-	num, file, err := d.newValueFile()
-	d.background.running.Done()
-	if err != nil {
-		return nil, at, err
-	}
-	defer func() {
-		if err = errors.Join(err, file.Close()); err != nil || s == nil {
-			s = nil
-			d.removeStreamed(num)
-		}
-	}()
-	props, at, err := writeStream(file, values.WriterOptions{Num: num, Salt: rand.Uint64()}, key, r)
-	if errors.Is(err, values.ErrTooLarge) {
-		err = ErrValueTooLarge
-	}
-	if err != nil {
-		return nil, at, fmt.Errorf("stream a value: %w", err)
-	}
-	return &streamed{file: valueFileOf(props, num)}, at, nil
-}
-
-// writeStream writes a value file of one value. Its version is not known yet:
-// the file has its key once, so that the key tells the record.
-func writeStream(file vfs.File, o values.WriterOptions, key []byte, r io.Reader) (p values.Properties, at values.Pointer, err error) {
-	w, err := values.NewWriter(file, o)
-	if err != nil {
-		return p, at, err
-	}
-	s, err := w.Stream(key)
-	if err != nil {
-		return p, at, err
-	}
-	if _, err = s.ReadFrom(r); err != nil {
-		s.Abort()
-		return p, at, err
-	}
-	if at, err = s.Finish(0); err != nil {
-		return p, at, err
-	}
-	p, err = w.Finish()
-	return p, at, err
-}
-
-// streamOf returns the reader of a value that the transaction itself was given
-// as a reader.
-func (tx *Txn) streamOf(p values.Pointer) (*values.Reader, error) {
-	for _, s := range tx.writes.streams {
-		if s.file.Num != p.File {
-			continue
-		}
-		if s.reader == nil {
-			r, err := tx.db.tables.OpenValues(s.file)
-			if err != nil {
-				return nil, err
-			}
-			s.reader = r
-		}
-		return s.reader, nil
-	}
-	return nil, base.Corrupt(-1, "value file of a pointer", uint64(p.File), "one of the transaction's")
+	tx.state.writes.Adds = true
+	tx.state.writes.Streams = append(tx.state.writes.Streams, s)
+	return tx.state.writes.Pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // valueReader returns the reader of the file that a pointer leads to.
@@ -214,10 +105,10 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 	var r *values.Reader
 	view := tx.view
 	switch own := seq == 0 || seq > base.SeqNumMax; {
-	case own && tx.writes != nil:
-		r, err = tx.streamOf(p)
+	case own && tx.state.writes != nil:
+		r, err = tx.db.streams.Reader(tx.state.writes.Streams, p)
 	case view != nil:
-		r, err = view.tree.Values(p.File)
+		r, err = view.Tree.Values(p.File)
 	default:
 		err = ErrTxnDone
 	}
@@ -240,9 +131,7 @@ func (i Item) reader() (value io.ReadSeeker, err error) {
 		v, err := i.ValueCopy(nil)
 		return bytes.NewReader(v), err
 	}
-	if !guarded() {
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err)
 	r, p, err := i.tx.valueReader(i.entry.Value, i.entry.Seq)
 	if err != nil {
 		return nil, err
@@ -269,29 +158,4 @@ func (r itemReader) Seek(offset int64, whence int) (int64, error) {
 		return 0, err
 	}
 	return r.value.Seek(offset, whence)
-}
-
-// dropStreams lets go of the values that the transaction of w was given as
-// readers, and removes those that did not become a part of the database.
-func (d *DB) dropStreams(w *writeSet) {
-	for _, s := range w.streams {
-		if s.reader != nil {
-			_ = s.reader.Close() // it was only read
-		}
-		if !s.kept {
-			d.removeStreamed(s.file.File)
-		}
-	}
-	clear(w.streams)
-	w.streams = w.streams[:0]
-}
-
-// removeStreamed removes a file that a value was streamed to in vain. Once the
-// database is closed the directory may be somebody else's: the next Open finds
-// the file and removes it.
-func (d *DB) removeStreamed(n base.FileNum) {
-	if d.background.enter() {
-		defer d.background.running.Done()
-		d.removeFile(base.ValueName(n))
-	}
 }

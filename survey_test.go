@@ -12,6 +12,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A walkScene is a database with a tree that takes many reads to go through, and
@@ -19,7 +21,7 @@ import (
 type walkScene struct {
 	t    *testing.T
 	db   *DB
-	disk *vfs.Faults
+	disk *faultfs.FS
 }
 
 const (
@@ -37,7 +39,7 @@ const (
 // at(file, i).
 func newWalkScene(t *testing.T, files int, at func(file, i int) int) *walkScene {
 	t.Helper()
-	w := &walkScene{t: t, disk: vfs.NewFaults(vfs.NewMem())}
+	w := &walkScene{t: t, disk: faultfs.New(memfs.New())}
 	var err error
 	if w.db, err = openDriven("/db", &Options{FS: w.disk}, still{}); err != nil {
 		t.Fatal(err)

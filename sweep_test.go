@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // keepGarbage returns a database that nobody drives, and a transaction that keeps
 // a memtable and a table from going.
-func keepGarbage(t *testing.T, disk *vfs.Mem) (*DB, *Txn) {
+func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
 	t.Helper()
 	db := openStillOn(t, disk)
 	flush := func() {
@@ -50,7 +51,7 @@ func keepGarbage(t *testing.T, disk *vfs.Mem) (*DB, *Txn) {
 // the ones that the sweeper waits for.
 func TestOnlyATransactionThatKeepsGarbageWakesTheSweeper(t *testing.T) {
 	t.Parallel()
-	db, long := keepGarbage(t, vfs.NewMem())
+	db, long := keepGarbage(t, memfs.New())
 	woken := func() bool {
 		select {
 		case <-db.background.sweeper.work:
@@ -120,7 +121,7 @@ func TestGarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 // does it.
 func TestNeitherStatsNorFlushesWaitForTheDeletionOfFiles(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, tx := keepGarbage(t, disk)
 	deleting, goOn, done := make(chan bool), make(chan bool), make(chan bool)
 	disk.SetHook(func(op vfs.Op) {
@@ -155,7 +156,7 @@ func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 	var db *DB
 	opened, asked := make(chan bool), make(chan bool, 1000)
 	var err error
-	db, err = Open("/db", &Options{FS: vfs.NewMem(), Logger: slog.New(asking{slog.DiscardHandler, func() {
+	db, err = Open("/db", &Options{FS: memfs.New(), Logger: slog.New(asking{slog.DiscardHandler, func() {
 		<-opened
 		db.Stats()
 		if err := db.Update(func(tx *Txn) error {
@@ -205,7 +206,7 @@ func TestWhoGivesSpaceBackWaitsForJobsThatKeepIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db, err := Open("db", &Options{FS: vfs.NewMem(), MemtableSize: 1 << 20})
+				db, err := Open("db", &Options{FS: memfs.New(), MemtableSize: 1 << 20})
 				if err != nil {
 					t.Fatal(err)
 				}

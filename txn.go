@@ -11,40 +11,70 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/state"
 )
 
 // A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
 // writes that Commit makes visible to others in one step, or Discard forgets.
+//
+// A Txn belongs to one transaction for good: once that has ended, the Txn answers
+// ErrTxnDone. So a View allocates a Txn, which has 48 bytes, and takes the rest of
+// what a transaction needs from its slot.
 type Txn struct {
 	db     *DB
-	slot   *readerSlot // released at the end; nil in a View, which does that itself
-	view   *view
-	seq    base.SeqNum // the snapshot
-	ctx    context.Context
-	writes *writeSet // nil in a read-only transaction
-	done   bool
-	turn   uint32 // how often it was begun: those of Views are used again
-
-	decoded   codec.Arena // what was compressed
-	commitSeq base.SeqNum
-	now       atomic.Uint64 // the transaction's time, 0 until it is asked for
-
-	open struct {
-		sync.Mutex
-		iterators []*Iterator
-		first     Iterator
-		lentFirst bool
-		lent      [][]byte // spoiled at the end, with invariants only
-		loops     int      // how many of All, Prefix and Range are under way
-		loopErr   error
-	}
+	state  *txnState
+	view   *state.View   // nil once the transaction has ended
+	seq    base.SeqNum   // the snapshot
+	now    atomic.Uint64 // the transaction's time in milliseconds, 0 until it is asked for
+	status atomic.Uint32 // txnOpen, txnLending or txnEnded
 }
 
-func (tx *Txn) begin(d *DB, slot *readerSlot) {
-	tx.db, tx.slot = d, slot
-	tx.turn++
+// The status of a transaction only grows.
+const (
+	txnOpen    = iota
+	txnLending // and has opened an iterator, begun a loop, or lent a copy
+	txnEnded
+)
+
+// A txnState is what a transaction has beside its Txn. Transactions of Begin have
+// their own. Those of Views use that of their slot, one after the other, so that
+// only a transaction that has not ended may look at it.
+type txnState struct {
+	slot      *state.Slot // released at the end; nil in a View, which does that itself
+	ctx       context.Context
+	writes    *commit.WriteSet // nil in a read-only transaction
+	commitSeq base.SeqNum
+	decoded   codec.Arena // what was compressed
+
+	open openState
+}
+
+// An openState is what the end of a transaction closes, and empties.
+type openState struct {
+	sync.Mutex
+	iterators []*Iterator
+	lent      [][]byte // spoiled at the end, with invariants only
+	loops     int      // how many of All, Prefix and Range are under way
+	loopErr   error
+}
+
+// newTxn returns a transaction that has its own state.
+func newTxn() *Txn {
+	both := new(struct {
+		tx    Txn
+		state txnState
+	})
+	both.tx.state = &both.state
+	return &both.tx
+}
+
+// begin gives the transaction the snapshot of slot. Its state has been set.
+func (tx *Txn) begin(d *DB, slot *state.Slot) {
+	tx.db = d
 	tx.seq = slot.Seq()
 	if mutant.On(mutant.SnapshotOffByOne) {
 		tx.seq++
@@ -52,48 +82,61 @@ func (tx *Txn) begin(d *DB, slot *readerSlot) {
 	if mutant.On(mutant.StaleReadVersion) && tx.seq > 0 {
 		tx.seq--
 	}
-	v := d.view.Load() // after the slot: it holds all that the snapshot sees
-	d.at(pointLoaded)
-	tx.view = d.confirm(slot, v)
-	tx.done, tx.open.loops, tx.open.loopErr, tx.open.lentFirst = false, 0, nil, false
-	tx.now.Store(0)
+	tx.view = d.store.Begin(slot)
 }
 
-// end lets go of everything the transaction holds.
-func (tx *Txn) end() {
-	if tx.done {
-		return
+// end lets go of everything the transaction holds, unless another call has done so
+// or is about to. It reports whether its state is empty for sure, so that another
+// transaction may have it.
+func (tx *Txn) end() bool {
+	was := tx.status.Swap(txnEnded)
+	if was == txnEnded {
+		return false
 	}
-	if invariant.Enabled || tx.open.lentFirst {
-		tx.closeIterators(true)
-	} else {
-		tx.done = true
+	s := tx.state
+	if was == txnLending {
+		s.closeAll()
 	}
-	tx.decoded.Reset()
-	tx.view, tx.ctx = nil, nil
-	if w := tx.writes; w != nil {
-		tx.writes = nil
-		tx.db.freeWriteSet(w)
+	empty := s.decoded.Reset()
+	tx.view, s.ctx = nil, nil
+	if w := s.writes; w != nil {
+		s.writes = nil
+		tx.db.commits.FreeWriteSet(w)
 	}
-	if slot := tx.slot; slot != nil {
-		tx.slot = nil
-		tx.db.release(slot)
+	if slot := s.slot; slot != nil {
+		s.slot = nil
+		tx.db.store.Release(slot)
 	}
+	return empty
 }
 
-// closeIterators closes those that are open, and ends the transaction for its
-// users if done is set. A goroutine that should have ended before may be opening
-// and closing iterators all the while: each of its iterators is closed here, or by
-// itself, or refused.
-func (tx *Txn) closeIterators(done bool) {
-	open := &tx.open
+// ended reports whether the transaction has ended. Then nothing of its state is
+// its own.
+func (tx *Txn) ended() bool { return tx.status.Load() == txnEnded }
+
+// lockOpen locks what the end of the transaction closes, and reports true, unless
+// the transaction has ended. A goroutine that should have ended before may call it
+// at any time: the end either waits for its Unlock, or it is refused.
+func (tx *Txn) lockOpen() bool {
+	open := &tx.state.open
 	open.Lock()
-	tx.done = done
+	tx.status.CompareAndSwap(txnOpen, txnLending)
+	if tx.ended() {
+		open.Unlock()
+		return false
+	}
+	return true
+}
+
+// closeAll closes the open iterators, and ends what was lent and the loops.
+func (s *txnState) closeAll() {
+	open := &s.open
+	open.Lock()
 	iterators, lent := open.iterators, open.lent
 	if len(iterators) > 0 {
 		open.iterators = nil
 	}
-	open.lent = nil
+	open.lent, open.loops, open.loopErr = nil, 0, nil
 	open.Unlock()
 	for _, it := range iterators {
 		it.closeAtEnd()
@@ -113,31 +156,32 @@ func (tx *Txn) lend(b []byte) []byte {
 	if err != nil {
 		return b // who looks at it meets the fault
 	}
-	tx.open.Lock()
-	tx.open.lent = append(tx.open.lent, c)
-	tx.open.Unlock()
+	if tx.lockOpen() {
+		defer tx.state.open.Unlock()
+		tx.state.open.lent = append(tx.state.open.lent, c)
+	}
 	return c
 }
 
 // check reports why the transaction can not be used.
 func (tx *Txn) check() error {
 	switch {
-	case tx.done:
+	case tx.ended():
 		return ErrTxnDone
-	case tx.db.closed.Load():
+	case tx.db.store.Closed():
 		return ErrClosed
-	case tx.ctx != nil:
-		return tx.ctx.Err()
+	case tx.state.ctx != nil:
+		return tx.state.ctx.Err()
 	}
 	return nil
 }
 
 // context returns the context of the transaction.
 func (tx *Txn) context() context.Context {
-	if tx.ctx == nil {
+	if tx.state.ctx == nil {
 		return context.Background()
 	}
-	return tx.ctx
+	return tx.state.ctx
 }
 
 // nowMs is the time by which this transaction judges expiry, the same from
@@ -146,7 +190,7 @@ func (tx *Txn) nowMs() uint64 {
 	if now := tx.now.Load(); now != 0 {
 		return now
 	}
-	tx.now.CompareAndSwap(0, max(tx.db.nowMs(), 1))
+	tx.now.CompareAndSwap(0, max(tx.db.store.Now(), 1))
 	return tx.now.Load()
 }
 
@@ -156,14 +200,17 @@ func (tx *Txn) ReadVersion() uint64 { return uint64(tx.seq) }
 // CommitVersion returns the version of the transaction's writes after a
 // successful Commit, and 0 before that, if nothing was written, and after
 // CommitAsync.
-func (tx *Txn) CommitVersion() uint64 { return uint64(tx.commitSeq) }
+func (tx *Txn) CommitVersion() uint64 { return uint64(tx.state.commitSeq) }
 
 // Err returns the error that ended the last loop over All, Prefix or Range
-// early, or nil. Of loops that run at once, it is the first error of any.
+// early, or nil. Of loops that run at once, it is the first error of any. Once the
+// transaction has ended, Err returns ErrTxnDone.
 func (tx *Txn) Err() error {
-	tx.open.Lock()
-	defer tx.open.Unlock()
-	return tx.open.loopErr
+	if !tx.lockOpen() {
+		return ErrTxnDone
+	}
+	defer tx.state.open.Unlock()
+	return tx.state.open.loopErr
 }
 
 // Get returns the value of key, or ErrNotFound. The bytes are borrowed until
@@ -198,21 +245,20 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	own := tx.decoded.Alloc(len(key)) // the caller may reuse key at once
+	own := tx.state.decoded.Alloc(len(key)) // the caller may reuse key at once
 	copy(own, key)
-	return Item{tx: tx, turn: tx.turn, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
+	tx.state.decoded.Filled(len(own))
+	return Item{tx: tx, entry: base.Entry{Key: own, Value: tx.lend(v), Seq: seq, Meta: m}}, nil
 }
 
 // fetch returns the value of an entry of base.KindPointer.
 func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
-	if !guarded() { // the pointer is borrowed, too
-		defer unguard(&err)
-	}
+	defer fault.Enter().Leave(&err) // the pointer is borrowed, too
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err
 	}
-	return r.Get(p, key, seq, &tx.decoded)
+	return r.Get(p, key, seq, &tx.state.decoded)
 }
 
 // Has reports whether key has a value.
@@ -240,27 +286,27 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 		return nil, base.Meta{}, 0, ErrTxnDone // it has just ended, under somebody's hands
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
-	if w := tx.writes; w != nil {
-		if w.pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
-			if v, m, _, ok := w.pending.Get(key, hash, base.SeqNumMax); ok {
+	if w := tx.state.writes; w != nil {
+		if w.Pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
+			if v, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax); ok {
 				return tx.show(v, m, 0) // by which show knows it
 			}
-			if w.pending.HasDeletions() && w.pending.Cover(key, tx.seq) != 0 {
+			if w.Pending.HasDeletions() && w.Pending.Cover(key, tx.seq) != 0 {
 				return nil, base.Meta{}, 0, ErrNotFound // by its own doing
 			}
 		}
 		if !mutant.On(mutant.SkipPointCheck) {
-			w.reads.AddKey(key, hash)
+			w.Reads.AddKey(key, hash)
 		}
 	}
-	if len(view.tables) > 1 {
+	if len(view.Memtables) > 1 {
 		warm := uint64(0)
-		for _, t := range view.tables {
+		for _, t := range view.Memtables {
 			warm += t.Warm(hash)
 		}
 		runtime.KeepAlive(warm)
 	}
-	for _, t := range view.tables {
+	for _, t := range view.Memtables {
 		v, m, seq, ok := t.Get(key, hash, tx.seq)
 		// What a range deletion hides here, it hides in all that is older.
 		if t.HasDeletions() && t.Cover(key, tx.seq) > seq {
@@ -288,6 +334,19 @@ func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Me
 		return nil, base.Meta{}, 0, ErrNotFound
 	}
 	return value, m, seq, nil
+}
+
+// expired reports whether a value that expires at a time has done so for the
+// transaction. If so, that time is made durable first, so that a crash does not bring
+// the value back. The commit of a write of its own will carry the time.
+func (tx *Txn) expired(at uint64, own bool) bool {
+	if tx.nowMs() < at {
+		return false
+	}
+	if !own {
+		tx.db.store.KeepExpired(at)
+	}
+	return true
 }
 
 func checkKey(key []byte) error {
@@ -376,7 +435,7 @@ func expiryAfter(tx *Txn, ns int64) uint64 {
 	if ns > ms*int64(time.Millisecond) {
 		ms++
 	}
-	return uint64(max(int64(tx.db.nowMs())+ms, 1))
+	return uint64(max(int64(tx.db.store.Now())+ms, 1))
 }
 
 // Delete removes the value of key, if it has one.
@@ -389,7 +448,7 @@ func (tx *Txn) writable(key []byte) error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if tx.writes == nil {
+	if tx.state.writes == nil {
 		return ErrReadOnly
 	}
 	return checkKey(key)
@@ -402,11 +461,11 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 	if uint64(len(value)) > MaxValueSize {
 		return fmt.Errorf("%w: %d bytes, of at most %d", ErrValueTooLarge, len(value), uint64(MaxValueSize))
 	}
-	tx.writes.adds = tx.writes.adds || m.Kind != base.KindDelete
+	tx.state.writes.Adds = tx.state.writes.Adds || m.Kind != base.KindDelete
 	if int64(len(value)) >= tx.db.opts.LargeValueThreshold {
-		tx.writes.large += int64(len(value))
+		tx.state.writes.Large += int64(len(value))
 	}
-	return tx.writes.pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
+	return tx.state.writes.Pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
 // Discard ends the transaction without writing anything. After Commit or
@@ -431,7 +490,7 @@ func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 // After any other error nothing was written either, except after ErrFailed: then
 // the transaction may be there, as a whole, when the database is opened again.
 func (tx *Txn) Commit(opts ...CommitOption) error {
-	if tx.done {
+	if tx.ended() {
 		return ErrTxnDone
 	}
 	defer tx.end()
@@ -439,21 +498,21 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.closeIterators(false) // they tell what they have read, which the pipeline may replace
-	r.keep(&tx.slot)
-	w := tx.writes
-	w.turn++
-	measured, started := r.sync || w.turn%sampleBuffered == 0, time.Time{}
+	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
+	r.TakeSlot(&tx.state.slot)
+	w := tx.state.writes
+	w.Commits++
+	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
 	if measured {
 		started = time.Now()
 	}
-	if err := tx.db.commits.submit(tx.context(), r); err != nil {
+	if err := tx.db.commits.Submit(tx.context(), r); err != nil {
 		return err
 	}
 	if measured {
-		tx.db.work.committed(time.Since(started), r.sync)
+		tx.db.committed(time.Since(started), r.Sync())
 	}
-	tx.commitSeq = r.seq
+	tx.state.commitSeq = r.Seq()
 	return nil
 }
 
@@ -474,33 +533,36 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if done == nil {
 		done = func(error) {}
 	}
-	if tx.done {
-		tx.db.commits.tell(done, ErrTxnDone)
+	if tx.ended() {
+		tx.db.commits.Tell(done, ErrTxnDone)
 		return
 	}
 	r, err := tx.request(opts)
 	if r == nil || err != nil {
 		tx.end()
-		tx.db.commits.tell(done, err)
+		tx.db.commits.Tell(done, err)
 		return
 	}
 	// The request goes on as a transaction of its own, so that this one is
 	// ended for its holder whatever the pipeline is doing.
-	tx.closeIterators(false)
-	tx.decoded.Reset()
-	r.keep(&tx.slot)
+	s := tx.state
+	s.closeAll()
+	s.decoded.Reset()
+	r.TakeSlot(&s.slot)
 	ctx := tx.context()
-	own := &Txn{db: tx.db, slot: tx.slot, view: tx.view, seq: tx.seq, writes: tx.writes}
-	tx.done, tx.slot, tx.view, tx.ctx, tx.writes = true, nil, nil, nil, nil
-	r.done = func(err error) {
+	own := newTxn()
+	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
+	own.state.slot, own.state.writes = s.slot, s.writes
+	tx.status.Store(txnEnded)
+	tx.view, s.slot, s.ctx, s.writes = nil, nil, nil, nil
+	tx.db.commits.SubmitAsync(ctx, r, func(err error) {
 		own.end()
 		done(err)
-	}
-	tx.db.commits.submitAsync(ctx, r)
+	})
 }
 
 // request prepares the commit, or returns nil when there is nothing to write.
-func (tx *Txn) request(opts []CommitOption) (*request, error) {
+func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
@@ -514,14 +576,12 @@ func (tx *Txn) request(opts []CommitOption) (*request, error) {
 			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
 		}
 	}
-	w := tx.writes
-	if w == nil || w.pending.Len() == 0 {
+	w := tx.state.writes
+	if w == nil || w.Pending.Len() == 0 {
 		return nil, nil
 	}
-	if w.pending.HasDeletions() {
-		w.pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
+	if w.Pending.HasDeletions() {
+		w.Pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
 	}
-	r := &w.request
-	*r = request{writes: w, since: tx.seq, sync: durability != Buffered, ready: r.ready}
-	return r, nil
+	return w.Request(tx.seq, durability != Buffered), nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func mustOK(t *testing.T, err error) {
@@ -127,7 +127,7 @@ func (g *gated) at(p point) {
 func TestAnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *testing.T) {
 	t.Parallel()
 	gate := &gated{gates: []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}, arrived: make(chan struct{})}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), Durability: Buffered, LargeValueThreshold: 64 << 20}, gate)
+	db, err := openDriven("/db", &Options{FS: memfs.New(), Durability: Buffered, LargeValueThreshold: 64 << 20}, gate)
 	mustOK(t, err)
 	done := make(chan error, 8)
 	commit := func(key string, size int) {
@@ -178,7 +178,7 @@ func TestAnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *testing.T) {
 func TestTheFlusherWaitsForAGroupThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	gate := &gated{gates: []chan struct{}{make(chan struct{})}, arrived: make(chan struct{})}
-	db, err := openDriven("/db", &Options{FS: vfs.NewMem(), LargeValueThreshold: 64 << 20}, gate)
+	db, err := openDriven("/db", &Options{FS: memfs.New(), LargeValueThreshold: 64 << 20}, gate)
 	mustOK(t, err)
 	done := make(chan error, 1)
 	go func() {

@@ -2,18 +2,18 @@ package vfs
 
 import "sync/atomic"
 
-// allocated is the bytes that Alloc gave out and Free did not take back.
+// allocated is the number of bytes that Alloc returned and Free did not take back.
 var allocated atomic.Int64
 
-// AllocatedBytes returns how many bytes of Alloc are in use in this process.
+// AllocatedBytes returns how many bytes from Alloc this process uses.
 func AllocatedBytes() int64 { return allocated.Load() }
 
-// Alloc returns n zeroed bytes outside the Go heap, aligned to 8 bytes at
-// least. The garbage collector neither scans nor frees them: they must hold
-// no Go pointers and go back by Free.
+// Alloc returns n zeroed bytes outside the Go heap, aligned to at least 8 bytes.
+// The garbage collector neither scans nor frees them. The caller must not store Go
+// pointers in them and must return them with Free.
 //
-// Where the system has no anonymous mappings, and under the race detector,
-// which only sees the Go heap, they come from the heap.
+// Alloc uses the Go heap on systems without anonymous mappings. It also does so
+// under the race detector, which sees nothing else.
 func Alloc(n int) ([]byte, error) {
 	if n < 0 {
 		return nil, errInvalid
@@ -29,9 +29,9 @@ func Alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Free gives memory back that Alloc returned. b must start where the slice of
-// Alloc started and have its capacity; its length does not matter. Nothing
-// may touch the memory afterwards.
+// Free frees memory that Alloc returned. b must have the start and the capacity of
+// the slice that Alloc returned. Its length is ignored. No goroutine may access the
+// memory afterwards.
 func Free(b []byte) error {
 	if cap(b) == 0 {
 		return nil

@@ -4,9 +4,9 @@ package vfs
 
 import "golang.org/x/sys/unix"
 
-// hugePageMin is the smallest allocation for which huge pages are asked.
+// hugePageMin is the size in bytes from which an allocation requests huge pages.
 const hugePageMin = 2 << 20
 
-// adviseHugePages asks for huge pages, which save TLB misses on random
-// access. A kernel without them refuses, and nothing is lost.
+// adviseHugePages requests huge pages, which avoid TLB misses on random access. A
+// kernel without huge pages returns an error, which does not matter.
 func adviseHugePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }

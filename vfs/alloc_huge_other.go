@@ -4,7 +4,8 @@ package vfs
 
 import "math"
 
-// hugePageMin is out of reach: these systems take no advice on page sizes.
+// hugePageMin is larger than every allocation: these systems have no advice for huge
+// pages.
 const hugePageMin = math.MaxInt
 
 func adviseHugePages([]byte) {}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errNotAllocated = errors.New("not memory from Alloc")
+var errNotAllocated = errors.New("memory is not from Alloc")
 
 func allocMemory(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -24,7 +24,7 @@ func allocMemory(n int) ([]byte, error) {
 
 func freeMemory(b []byte) error {
 	if err := unix.Munmap(b); err != nil {
-		// Munmap of x/sys knows its mappings and refuses others.
+		// unix.Munmap refuses memory that unix.Mmap did not return.
 		return fmt.Errorf("vfs: free %d bytes: %w: %w", len(b), errNotAllocated, err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestFreeRefusesMemoryThatIsNotItsOwn(t *testing.T) {
+func TestFree_RefusesMemoryNotFromAlloc(t *testing.T) {
 	before := AllocatedBytes()
 	wantIs(t, Free(make([]byte, 4096)), errNotAllocated)
 	b, err := Alloc(8192)
@@ -20,7 +20,7 @@ func TestFreeRefusesMemoryThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestAllocOfTooMuchIsAnError(t *testing.T) {
+func TestAlloc_OfTooMuchIsAnError(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("32 bits may well have the 2 GiB")
 	}

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// The tests of this file do not run in parallel: they look at the total.
+// The tests of this file do not run in parallel because they check AllocatedBytes.
 
-func TestAllocGivesZeroedMemoryAndCountsIt(t *testing.T) {
+func TestAlloc_ReturnsZeroedMemoryAndCountsIt(t *testing.T) {
 	before := AllocatedBytes()
 	total := int64(0)
 	var all [][]byte
@@ -35,14 +35,14 @@ func TestAllocGivesZeroedMemoryAndCountsIt(t *testing.T) {
 		t.Fatalf("%d bytes counted, %d allocated", got, total)
 	}
 	for _, b := range all {
-		must(t, Free(b[:0])) // the length does not matter
+		must(t, Free(b[:0])) // Free ignores the length
 	}
 	if got := AllocatedBytes(); got != before {
 		t.Fatalf("%d bytes counted after Free, %d before", got, before)
 	}
 }
 
-func TestAllocOfNothing(t *testing.T) {
+func TestAlloc_OfNothing(t *testing.T) {
 	before := AllocatedBytes()
 	b, err := Alloc(0)
 	must(t, err)
@@ -58,8 +58,8 @@ func TestAllocOfNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkRandomAccess reads words of a large allocation in random order,
-// each address depending on the word before.
+// BenchmarkRandomAccess reads words of a large allocation in random order. Each word is
+// the address of the next.
 func BenchmarkRandomAccess(b *testing.B) {
 	const size = 256 << 20
 	mem, err := Alloc(size)
@@ -68,7 +68,7 @@ func BenchmarkRandomAccess(b *testing.B) {
 	}
 	defer func() { _ = Free(mem) }()
 	words := unsafe.Slice((*uint32)(unsafe.Pointer(&mem[0])), size/4)
-	// A single cycle through all cache lines.
+	// One cycle visits all cache lines.
 	const stride = 16
 	lines := uint32(len(words) / stride)
 	order := rand.New(rand.NewPCG(1, 2)).Perm(int(lines))

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Some tests need a process of their own: to hold a lock and die, or to set
-// what a process has only once. They run the test binary again, with the name
-// of a task in the environment.
+// Some tests need a child process, to hold a lock and die or to change a property of
+// the process. They run the test binary again with the name of a task in the
+// environment.
 
 const childEnv = "STOAT_VFS_CHILD"
 
-// childTasks are what a child can do, with the words that follow the name of
-// the task. What it prints goes to the parent.
+// childTasks are the tasks of child processes by their names. args follow the name in
+// the environment. The parent reads what the task prints.
 var childTasks = map[string]func(args []string) error{
 	"lock":        func(args []string) error { return childLock(OS().Lock(args[0])) },
 	"shared lock": func(args []string) error { return childLock(OS().LockShared(args[0])) },
@@ -35,25 +35,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childLock says that it has a lock, and holds it until its input ends or it
-// is killed.
+// childLock prints that it holds a lock, and holds it until its input ends or the parent
+// kills it.
 func childLock(held io.Closer, err error) error {
 	if err != nil {
 		return err
 	}
 	fmt.Println("locked")
-	_, _ = io.ReadAll(os.Stdin) // the end is all that matters
+	_, _ = io.ReadAll(os.Stdin) // wait for the end of the input
 	return held.Close()
 }
 
-// A child is a running task.
+// A child is a child process that runs a task.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 }
 
-// newChild prepares a task without starting it.
+// newChild prepares a child without starting it.
 func newChild(t *testing.T, words ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -77,10 +77,10 @@ func startChild(t *testing.T, words ...string) *child {
 	return c
 }
 
-// cleanUp ends the child with the test.
+// cleanUp kills the child at the end of the test.
 func (c *child) cleanUp(t *testing.T) {
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // unless it is gone
+		_ = c.cmd.Process.Kill() // fails if the child has ended
 		_ = c.cmd.Wait()
 	})
 }
@@ -93,7 +93,7 @@ func (c *child) wantLine(t *testing.T, want string) {
 	}
 }
 
-func TestLockExcludesOtherProcess(t *testing.T) {
+func TestLock_ExcludesOtherProcess(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	c := startChild(t, "lock", name)
@@ -109,13 +109,13 @@ func TestLockExcludesOtherProcess(t *testing.T) {
 	closeFile(t, held)
 }
 
-func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
+func TestLock_SharedWithOtherProcesses(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	held, err := fs.Lock(name)
 	must(t, err)
 	refused := startChild(t, "shared lock", name)
-	refused.wantLine(t, "error: lock to read "+name+": "+ErrLocked.Error())
+	refused.wantLine(t, "error: lock shared "+name+": "+ErrLocked.Error())
 	closeFile(t, held)
 	c := startChild(t, "shared lock", name)
 	c.wantLine(t, "locked")
@@ -133,7 +133,7 @@ func TestSharedLockIsSharedWithOtherProcesses(t *testing.T) {
 	closeFile(t, held)
 }
 
-func TestLockEndsWhenHolderIsKilled(t *testing.T) {
+func TestLock_EndsWhenHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	fs, name := OS(), OS().Join(t.TempDir(), "LOCK")
 	c := startChild(t, "lock", name)

@@ -2,67 +2,80 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 )
 
-// More errors that an operating system distinguishes. Callers of stoat branch
-// on few of them; fault rules inject all.
+// The errors that callers branch on. Methods of FS, File and Mapping return errors
+// in which errors.Is finds them. [PathError] adds the operation and the path.
 var (
-	// ErrIO is a device that could not read or write.
+	// ErrNotExist reports a missing file or directory. errors.Is also finds
+	// fs.ErrNotExist in it.
+	ErrNotExist = fmt.Errorf("vfs: %w", fs.ErrNotExist)
+	// ErrExist reports a name that exists already. errors.Is also finds
+	// fs.ErrExist in it.
+	ErrExist = fmt.Errorf("vfs: %w", fs.ErrExist)
+	// ErrLocked reports a lock that another caller or process holds.
+	ErrLocked = errors.New("vfs: another open in this or another process holds the lock")
+	// ErrNoSpace reports an exhausted limit on data: a full disk, a disk quota, a
+	// full table of inodes or a file size limit.
+	ErrNoSpace = errors.New("vfs: no space left")
+	// ErrIO reports a device that failed to read or write.
 	ErrIO = errors.New("vfs: input/output error")
-	// ErrPermission is a file that this user may not touch.
+	// ErrPermission reports a file that this user may not access.
 	ErrPermission = errors.New("vfs: permission denied")
-	// ErrReadOnly is a file system mounted for reading only.
+	// ErrReadOnly reports a write to a file system that is mounted read-only.
 	ErrReadOnly = errors.New("vfs: read-only file system")
-	// ErrTooManyFiles is a process or a system out of file descriptors.
+	// ErrTooManyFiles reports that the process or the system has no file
+	// descriptors left.
 	ErrTooManyFiles = errors.New("vfs: too many open files")
-	// ErrClosed is a handle used after Close.
+	// ErrClosed reports the use of a file, mapping or lock after Close.
 	ErrClosed = errors.New("vfs: file is closed")
-	// ErrUnsupported is an operation that this system does not have.
+	// ErrUnsupported reports an operation that this system does not support.
 	ErrUnsupported = errors.New("vfs: not supported on this system")
 )
 
-// Errors of the implementations themselves, without a class to branch on.
+// Causes that callers do not branch on.
 var (
 	errNotRegular = errors.New("not a regular file")
 	errNotDir     = errors.New("not a directory")
 	errIsDir      = errors.New("is a directory")
-	errNotEmpty   = errors.New("directory not empty")
-	errReadHandle = errors.New("handle was opened for reading")
 	errInvalid    = errors.New("invalid argument")
-	errBeyondEnd  = errors.New("range lies beyond the end")
+	errBeyondEnd  = errors.New("range extends beyond the end")
 	errSymlink    = errors.New("is a symbolic link")
 )
 
-// A PathError ties a failure to the operation and the path. errors.Is finds
-// the class (ErrNotExist, ErrNoSpace, …) as well as the cause.
+// A PathError adds the operation and the path to the cause of a failure. errors.Is
+// finds the cause in it, and the error of this package for that cause, such as
+// ErrNotExist or ErrNoSpace.
 type PathError struct {
-	// Op is the name of the operation, as OpKind.String gives it.
-	Op   string
+	// Op is the name of the operation, as OpKind.String returns it.
+	Op string
+	// Path is the file or directory.
 	Path string
-	// Err is the cause, on the operating system an errno.
+	// Err is the cause. For the operating system it is an errno.
 	Err error
-	// class is the error of this package that the cause amounts to, or nil.
+	// class is the error of this package for the cause, or nil.
 	class error
-	// injected says that a Rule made the error.
-	injected bool
 }
 
-// Error gives the operation, the path and the cause.
+// Error returns the operation, the path and the cause.
 func (e *PathError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// Is reports whether target is the class of e.
-func (e *PathError) Is(target error) bool {
-	return e.class != nil && target == e.class || e.injected && target == ErrInjected
-}
+// Is reports whether target is the error of this package for the cause.
+func (e *PathError) Is(target error) bool { return e.class != nil && target == e.class }
 
-// pathErr wraps err with the operation and the path. io.EOF passes as it is,
-// because readers compare it with ==, and an error that already has a path
-// keeps it.
-func pathErr(op OpKind, path string, err error) error {
+// WrapError returns a [PathError] with the operation, the path and the cause err.
+// It returns err unchanged if err is nil or io.EOF, which readers compare with ==,
+// or if err contains a PathError already.
+//
+// On the operating system's errors, such as syscall.ENOSPC, errors.Is then also
+// finds the errors of this package, such as ErrNoSpace.
+func WrapError(op OpKind, path string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}

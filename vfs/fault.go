@@ -6,16 +6,16 @@ import (
 	"unsafe"
 )
 
-// mapped knows where the mappings of this process lie, by their first address.
+// mapped has the mappings of this process by their first address.
 var mapped = struct {
 	sync.Mutex
 	at map[uintptr]mappedFile
 }{at: map[uintptr]mappedFile{}}
 
-// A mappedFile is the name and the length of a mapping.
+// A mappedFile is the file and the length of a mapping.
 type mappedFile struct {
 	name string
-	n    uintptr
+	n    uintptr // bytes
 }
 
 func noteMapping(data []byte, name string) {
@@ -32,12 +32,12 @@ func forgetMapping(data []byte) {
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-var errPageLost = errors.New("a mapped page cannot be read: the device or the file is gone")
+var errPageLost = errors.New("mapped page is unreadable: the device failed or the file was truncated")
 
-// MappingFault returns the error that a recovered panic stands for when it is
-// a fault on a page of a mapped file: the device failed, or somebody cut the
-// file. For every other panic it returns nil. The runtime panics instead of
-// ending the process on goroutines that asked for it by debug.SetPanicOnFault.
+// MappingFault converts a recovered panic into an error if the panic is a fault on a
+// page of a mapped file. The cause is a failed device or a truncated file. For every
+// other panic, MappingFault returns nil. A fault panics only in goroutines that called
+// debug.SetPanicOnFault; in others it ends the process.
 func MappingFault(panicked any) error {
 	fault, ok := panicked.(interface {
 		error
@@ -50,7 +50,7 @@ func MappingFault(panicked any) error {
 	mapped.Lock()
 	defer mapped.Unlock()
 	for start, m := range mapped.at {
-		if at-start < m.n { // the difference of an address before it is huge
+		if at-start < m.n { // wraps around to a huge number if at is below start
 			return &PathError{Op: OpRead.String(), Path: m.name, Err: errPageLost, class: ErrIO}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// touched returns what a look at b panics with.
+// touched reads b and returns the value of the panic, or nil.
 func touched(b []byte) (panicked any) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { panicked = recover() }()
@@ -20,7 +20,7 @@ func touched(b []byte) (panicked any) {
 	return sum
 }
 
-func TestAFaultInAMappingIsAnErrorOfItsFile(t *testing.T) {
+func TestMappingFault_IsAnErrorOfItsFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, make([]byte, 3*pageSize), 0o600); err != nil {
@@ -56,7 +56,7 @@ func TestAFaultInAMappingIsAnErrorOfItsFile(t *testing.T) {
 	}
 }
 
-func TestAPanicThatIsNoFaultIsNone(t *testing.T) {
+func TestMappingFault_IgnoresOtherPanics(t *testing.T) {
 	t.Parallel()
 	for _, p := range []any{nil, "text", errors.New("error")} {
 		if err := MappingFault(p); err != nil {

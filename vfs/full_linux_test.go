@@ -11,8 +11,8 @@ import (
 
 func init() { childTasks["full"] = childFullDisk }
 
-// childFullDisk mounts a small disk in a mount namespace of its own and fills
-// it, its bytes first and then its table of inodes.
+// childFullDisk mounts a small disk in its own mount namespace. It fills the space first
+// and then the table of inodes.
 func childFullDisk(args []string) error {
 	dir := args[0]
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,nr_inodes=8"); err != nil {
@@ -52,7 +52,7 @@ func childFullDisk(args []string) error {
 	}
 }
 
-func TestFullDiskIsErrNoSpace(t *testing.T) {
+func TestErrNoSpace_FullDisk(t *testing.T) {
 	t.Parallel()
 	c := newChild(t, "full", t.TempDir())
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{

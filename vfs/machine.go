@@ -1,10 +1,11 @@
 package vfs
 
-// MachineMemory is how much memory the process can have: what the machine has,
-// or less where a control group limits it.
+// MachineMemory is the memory that the process can use: that of the machine, or less
+// if a control group limits it.
 type MachineMemory struct {
+	// Total is the amount of memory in bytes.
 	Total int64
-	// Available is how much of it is free or can be had without swapping, by
-	// dropping pages of files.
+	// Available is the amount in bytes that is free or becomes free when the system
+	// drops pages of the page cache. Using it causes no swapping.
 	Available int64
 }

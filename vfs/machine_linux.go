@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ReadMachineMemory returns the memory of the machine, or that of the control
-// group of the process, or of one around it, whichever has the least left.
+// ReadMachineMemory returns the memory of the machine, or the limit of the control
+// group of the process or of an enclosing group, whichever is smallest.
 func ReadMachineMemory() (MachineMemory, error) {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -17,11 +17,11 @@ func ReadMachineMemory() (MachineMemory, error) {
 	}
 	least := MachineMemory{Total: kilobytes(string(info), "MemTotal:"), Available: kilobytes(string(info), "MemAvailable:")}
 	if least.Total <= 0 {
-		return MachineMemory{}, fmt.Errorf("vfs: /proc/meminfo without MemTotal: %w", ErrUnsupported)
+		return MachineMemory{}, fmt.Errorf("vfs: /proc/meminfo has no MemTotal: %w", ErrUnsupported)
 	}
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return least, nil // a kernel without control groups has no limits
+		return least, nil // the kernel has no control groups, and so no limits
 	}
 	for _, g := range memoryGroups(string(groups)) {
 		if m, ok := readMemoryGroup(g); ok && m.Total < least.Total {
@@ -32,7 +32,7 @@ func ReadMachineMemory() (MachineMemory, error) {
 	return least, nil
 }
 
-// field returns what follows a name at the start of a line.
+// field returns the rest of the line that starts with name.
 func field(text, name string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, name); ok {
@@ -42,7 +42,7 @@ func field(text, name string) string {
 	return ""
 }
 
-// kilobytes returns a size of /proc/meminfo in bytes, 0 if it is not there.
+// kilobytes returns a size from /proc/meminfo in bytes, or 0 if it is missing.
 func kilobytes(text, name string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSuffix(field(text, name), " kB"), 10, 64)
 	if err != nil || n > 1<<50 {
@@ -51,17 +51,17 @@ func kilobytes(text, name string) int64 {
 	return n << 10
 }
 
-// A memoryGroup is the directory of a control group and the names of its files,
-// which changed between the two versions.
+// A memoryGroup is the directory of a control group and the names of its files, which
+// differ between versions 1 and 2 of control groups.
 type memoryGroup struct {
 	dir                                string
 	limit, usage, activeFile, idleFile string
 }
 
-// memoryGroups returns the control groups that may limit the memory of the
-// process, by what /proc/self/cgroup says. A limit counts for all groups
-// within. In a container the path may be that outside of it, so that only the
-// root of the mount is there.
+// memoryGroups returns the control groups that can limit the memory of the process.
+// text is the content of /proc/self/cgroup. A limit of a group also applies to the
+// groups within it. In a container, text may name a path on the host, of which only
+// the root exists inside the container.
 func memoryGroups(text string) (groups []memoryGroup) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -90,7 +90,8 @@ func memoryGroups(text string) (groups []memoryGroup) {
 	return groups
 }
 
-// readMemoryGroup returns the memory of a group, or false if it has no limit.
+// readMemoryGroup returns the memory of a group. It returns false for a group without
+// a limit.
 func readMemoryGroup(g memoryGroup) (MachineMemory, bool) {
 	limit, ok := readSize(path.Join(g.dir, g.limit))
 	if !ok {
@@ -105,8 +106,8 @@ func readMemoryGroup(g memoryGroup) (MachineMemory, bool) {
 	return MachineMemory{Total: limit, Available: max(0, limit-usage+files)}, true
 }
 
-// readSize reads a file with a number of bytes. One without a limit, which has
-// a word or a number beyond all sizes, does not count.
+// readSize reads a number of bytes from a file. It returns false if the file holds no
+// limit: a word, or a number of 1<<60 or more.
 func readSize(name string) (int64, bool) {
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMachineMemoryIsWithinTheMachine(t *testing.T) {
+func TestMachineMemory_IsWithinTheMachine(t *testing.T) {
 	t.Parallel()
 	m, err := ReadMachineMemory()
 	if err != nil {
@@ -18,7 +18,7 @@ func TestMachineMemoryIsWithinTheMachine(t *testing.T) {
 	}
 }
 
-func TestMemoryGroupsAreThoseOfTheProcessAndAroundIt(t *testing.T) {
+func TestMachineMemory_GroupsOfTheProcessAndAroundIt(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"0::/user/app\n": "/sys/fs/cgroup/user/app memory.max, /sys/fs/cgroup/user memory.max, /sys/fs/cgroup/ memory.max",
@@ -37,7 +37,7 @@ func TestMemoryGroupsAreThoseOfTheProcessAndAroundIt(t *testing.T) {
 	}
 }
 
-func TestAMemoryGroupHasItsLimitLessWhatCannotBeDropped(t *testing.T) {
+func TestMachineMemory_GroupLimitLessUnreclaimableUse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		limit, usage, stat string

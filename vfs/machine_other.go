@@ -2,5 +2,5 @@
 
 package vfs
 
-// ReadMachineMemory returns ErrUnsupported: this system is not asked.
+// ReadMachineMemory returns ErrUnsupported on this system.
 func ReadMachineMemory() (MachineMemory, error) { return MachineMemory{}, ErrUnsupported }

@@ -2,12 +2,12 @@ package vfs
 
 import "strconv"
 
-// An OpKind names one method of FS, File or Mapping that reaches the system.
+// An OpKind is a method of FS, File or Mapping that accesses the file system.
 type OpKind uint8
 
-// The operations. OpAny is no operation: in a fault rule it matches all.
+// The operations. Each is the method of the same name, unless noted.
 const (
-	OpAny OpKind = iota
+	OpAny OpKind = iota // no operation; in a fault rule, every operation
 	OpCreate
 	OpOpen
 	OpOpenReadWrite
@@ -15,15 +15,15 @@ const (
 	OpLink
 	OpRemove
 	OpList
-	OpMkdir
+	OpMkdir // FS.MkdirAll
 	OpSyncDir
 	OpStat
 	OpLock
 	OpLockShared
 	OpLockDir
 	OpFree
-	OpRead
-	OpWrite
+	OpRead  // File.ReadAt
+	OpWrite // File.WriteAt
 	OpSize
 	OpTruncate
 	OpPreallocate
@@ -35,20 +35,20 @@ const (
 	OpWillNeed
 	OpPopulate
 	OpDontNeed
-	OpUnmap
-	OpClose
+	OpUnmap // Mapping.Close
+	OpClose // File.Close
 	opCount
 )
 
 var opNames = [opCount]string{
 	"any", "create", "open", "open for writing", "rename", "link", "remove",
-	"list", "mkdir", "sync directory", "stat", "lock", "lock to read",
+	"list", "mkdir", "sync directory", "stat", "lock", "lock shared",
 	"lock directory", "free", "read", "write",
 	"size", "truncate", "preallocate", "sync range", "wait for range", "sync data", "sync",
 	"map", "will need", "populate", "do not need", "unmap", "close",
 }
 
-// String returns the name that error messages use.
+// String returns the name of the operation in error messages.
 func (k OpKind) String() string {
 	if k < opCount {
 		return opNames[k]
@@ -56,8 +56,8 @@ func (k OpKind) String() string {
 	return "unknown operation"
 }
 
-// Mutates reports whether the operation changes what a crash could leave: the
-// contents, the names, or what of them is durable.
+// Mutates reports whether the operation changes contents or names, or makes them
+// durable.
 func (k OpKind) Mutates() bool {
 	switch k {
 	case OpCreate, OpRename, OpLink, OpRemove, OpMkdir, OpSyncDir, OpLock,
@@ -67,20 +67,22 @@ func (k OpKind) Mutates() bool {
 	return false
 }
 
-// An Op is one call, as hooks and fault rules see it.
+// An Op is one call of a method, as hooks and fault rules see it.
 type Op struct {
-	Kind     OpKind
+	// Kind is the method.
+	Kind OpKind
+	// Category is the category of the file, if known.
 	Category Category
-	// Path is the file or directory; of Rename and Link the old name.
+	// Path is the file or directory. For Rename and Link it is the old name.
 	Path string
 	// NewPath is the new name of Rename and Link.
 	NewPath string
-	// Off and Len are the range of calls that have one. Truncate has its size
-	// in Off.
+	// Off and Len are the range of the call in bytes, if it has one. For Truncate,
+	// Off is the new length.
 	Off, Len int64
 }
 
-// String describes the call in a line.
+// String returns the operation, the path and the range, on one line.
 func (o Op) String() string {
 	s := o.Kind.String() + " " + o.Path
 	switch o.Kind {

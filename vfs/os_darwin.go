@@ -2,12 +2,12 @@ package vfs
 
 import "golang.org/x/sys/unix"
 
-// On macOS fsync hands the data to the drive and leaves it in the drive's
-// cache. Only F_FULLFSYNC asks the drive to empty it.
+// fullSync uses F_FULLFSYNC, which flushes the cache of the drive. On macOS, fsync
+// leaves the data in that cache.
 func fullSync(fd int) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0)
 	if err == unix.ENOTSUP || err == unix.ENOTTY || err == unix.EINVAL {
-		// Some file systems, mostly of networks, have only fsync.
+		// Some file systems, mostly network file systems, only support fsync.
 		return unix.Fsync(fd)
 	}
 	return err
@@ -15,14 +15,14 @@ func fullSync(fd int) error {
 
 func dataSync(fd int) error { return fullSync(fd) }
 
-// syncRange does nothing: there is no call that only starts writing.
+// syncRange does nothing: macOS has no call that starts writes without waiting.
 func syncRange(int, int64, int64) error { return nil }
 
-// waitRange does nothing, since nothing was started.
+// waitRange does nothing because syncRange starts nothing.
 func waitRange(int, int64, int64) error { return nil }
 
-// preallocate reserves what lies beyond the end of the file. That is all of it
-// if the file is no longer than off; of what lies before its end nobody knows.
+// preallocate reserves the space beyond the end of the file. It reports success only
+// if the whole range lies there: the range before the end may contain holes.
 func preallocate(fd int, off, n int64) (reserved bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -41,7 +41,7 @@ func preallocate(fd int, off, n int64) (reserved bool, err error) {
 	if err == unix.ENOSPC || err == unix.EINTR {
 		return false, err
 	}
-	// Any other error is a file system that cannot reserve.
+	// Any other error means that the file system cannot reserve space.
 	return err == nil && st.Size <= off, grow(fd, end)
 }
 

@@ -5,13 +5,13 @@ import "golang.org/x/sys/unix"
 func fullSync(fd int) error { return unix.Fsync(fd) }
 func dataSync(fd int) error { return unix.Fsync(fd) }
 
-// syncRange does nothing: there is no call that only starts writing.
+// syncRange does nothing: FreeBSD has no call that starts writes without waiting.
 func syncRange(int, int64, int64) error { return nil }
 
-// waitRange does nothing, since nothing was started.
+// waitRange does nothing because syncRange starts nothing.
 func waitRange(int, int64, int64) error { return nil }
 
-// preallocate reserves nothing: package unix has no function for it.
+// preallocate only grows the file: package unix has no call to reserve space.
 func preallocate(fd int, off, n int64) (reserved bool, err error) { return false, grow(fd, off+n) }
 
 func freeBytes(dir string) (uint64, error) {

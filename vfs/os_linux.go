@@ -10,13 +10,13 @@ import (
 func dataSync(fd int) error { return unix.Fdatasync(fd) }
 func fullSync(fd int) error { return unix.Fsync(fd) }
 
-// syncRange only starts the writing. The flags that wait would also take
-// note of a failed write, which then no sync on this handle would report.
+// syncRange starts writes without waiting. The flags that wait also consume the error
+// of a failed write, which no sync on this handle would report afterwards.
 func syncRange(fd int, off, n int64) error {
 	return fileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
-// waitRange only waits, and takes note of a failed write.
+// waitRange waits for writes, and returns and consumes the error of a failed one.
 func waitRange(fd int, off, n int64) error {
 	return fileRange(fd, off, n, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
 }
@@ -60,18 +60,18 @@ var canPopulate = sync.OnceValue(func() bool {
 		return false
 	}
 	err = unix.Madvise(page, unix.MADV_POPULATE_READ)
-	_ = unix.Munmap(page) // our own page of a moment ago
+	_ = unix.Munmap(page) // the page that was mapped above
 	return err == nil
 })
 
-// populate reads b, whole pages of a mapping, into memory and maps them.
+// populate reads the pages b of a mapping into memory and maps them.
 func populate(b []byte) error {
 	return retryEINTR(func() error { return unix.Madvise(b, unix.MADV_POPULATE_READ) })
 }
 
-// cached reports whether the page cache has all of b, a window of a mapping.
+// cached reports whether the page cache holds all of b, a window of a mapping.
 func cached(b []byte) bool {
-	var in [windowSize / 4096]byte // no system has smaller pages
+	var in [windowSize / 4096]byte // every system has pages of at least 4096 bytes
 	pages := (len(b) + pageSize - 1) / pageSize
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE,
 		uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&in[0])))

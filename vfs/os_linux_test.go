@@ -12,49 +12,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMappingsOfOldKernels does not run in parallel, as it plays a kernel
-// that cannot populate mappings, and counts descriptors.
-func TestMappingsOfOldKernels(t *testing.T) {
-	can := canPopulate
-	canPopulate = func() bool { return false }
-	defer func() { canPopulate = can }()
+// TestMapping_TouchReadsWithoutPopulate does not run in parallel because it changes a
+// package variable and counts descriptors.
+func TestMapping_TouchReadsWithoutPopulate(t *testing.T) {
 	fs, before := OS(), openDescriptors(t)
-	testMap(t, fs, t.TempDir())
-	testMapAfterCut(t, fs, t.TempDir())
-	testMappingOutlivesFile(t, fs, t.TempDir())
-	testMappingRanges(t, fs, t.TempDir())
-
-	f := create(t, fs, fs.Join(t.TempDir(), "a"), string(make([]byte, 200_000)))
-	m, err := f.Map(200_000)
-	must(t, err)
-	closeFile(t, f)
-	mapping := m.(*osMapping)
-	must(t, mapping.touch(0, 200_000))
-	wantIs(t, mapping.touch(199_999, 2), io.ErrUnexpectedEOF)
-	closeFile(t, m)
+	WithoutPopulate(func() {
+		f := create(t, fs, fs.Join(t.TempDir(), "a"), string(make([]byte, 200_000)))
+		m, err := f.Map(200_000)
+		must(t, err)
+		closeFile(t, f)
+		mapping := m.(*osMapping)
+		must(t, mapping.touch(0, 200_000))
+		wantIs(t, mapping.touch(199_999, 2), io.ErrUnexpectedEOF)
+		closeFile(t, m)
+	})
 	if after := openDescriptors(t); after != before {
 		t.Fatalf("%d descriptors are open, %d were before", after, before)
 	}
 }
 
-func TestPopulateBeyondTheFileIsAnErrorNotASignal(t *testing.T) {
+func TestPopulate_BeyondTheFileIsAnErrorNotASignal(t *testing.T) {
 	t.Parallel()
 	if !canPopulate() {
 		t.Skip("this kernel cannot populate mappings")
 	}
-	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 3*memPage)))
+	page := int64(pageSize)
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 3*page)))
 	defer closeFile(t, f)
-	m, err := f.Map(3 * memPage)
+	m, err := f.Map(3 * page)
 	must(t, err)
 	defer closeFile(t, m)
-	// What must not happen, to see that it does no harm.
-	must(t, f.Truncate(memPage))
-	wantIs(t, populateOf(m)(2*memPage, memPage), ErrIO)
+	// Callers must not truncate a mapped range. If one does, Populate returns an error.
+	must(t, f.Truncate(page))
+	wantIs(t, populateOf(m)(2*page, page), ErrIO)
 }
 
-// TestPopulateReadsNoMoreThanAsked looks at the page cache: read-ahead around
-// a random read would cost megabytes for a page.
-func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
+// TestPopulate_ReadsNoMoreThanAsked checks the page cache. Read-ahead around a random read
+// would cost megabytes per page.
+func TestPopulate_ReadsNoMoreThanAsked(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
 	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, size)))
@@ -77,10 +72,10 @@ func TestPopulateReadsNoMoreThanAsked(t *testing.T) {
 	}
 }
 
-// What was just written is brought in by windows, so that the first reads of it do
-// not cost a system call each. Where a page of a window is missing, here in a hole
-// of the file, nobody waits for what he did not ask for.
-func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
+// Populate maps recently written data in windows, so that the first reads of it do not
+// cost a system call each. If the page cache lacks a page of a window, here in a hole of
+// the file, Populate waits only for the requested range.
+func TestPopulate_MapsWhatThePageCacheHolds(t *testing.T) {
 	t.Parallel()
 	page := int64(pageSize)
 	const tail, size = 3 * windowSize, 3*windowSize + 100
@@ -127,7 +122,7 @@ func TestPopulateBringsAlongWhatThePageCacheHas(t *testing.T) {
 	brings(2*windowSize+page, 100, 0)
 }
 
-// resident returns how many pages of a mapping are in the page cache.
+// resident returns the number of pages of a mapping that the page cache holds.
 func resident(t *testing.T, b []byte) (pages int) {
 	t.Helper()
 	in := make([]byte, (len(b)+pageSize-1)/pageSize)
@@ -142,7 +137,7 @@ func resident(t *testing.T, b []byte) (pages int) {
 	return pages
 }
 
-func TestPreallocateReservesBlocks(t *testing.T) {
+func TestPreallocate_ReservesBlocks(t *testing.T) {
 	t.Parallel()
 	fs := OS()
 	name := fs.Join(t.TempDir(), "a")
@@ -163,7 +158,7 @@ func TestPreallocateReservesBlocks(t *testing.T) {
 	}
 }
 
-func TestGrowNeverCuts(t *testing.T) {
+func TestGrow_NeverTruncates(t *testing.T) {
 	t.Parallel()
 	f := create(t, OS(), OS().Join(t.TempDir(), "a"), "12345678")
 	defer closeFile(t, f)
@@ -174,8 +169,8 @@ func TestGrowNeverCuts(t *testing.T) {
 	wantContents(t, contents(t, f), "12345678\x00\x00")
 }
 
-// benchFile makes a file whose blocks are all written and durable, as a
-// recycled log segment is.
+// benchFile creates a file whose blocks are all written and durable, like those of a
+// recycled log segment.
 func benchFile(b *testing.B, bytes int) string {
 	b.Helper()
 	name := filepath.Join(b.TempDir(), "file")
@@ -193,8 +188,8 @@ func benchFile(b *testing.B, bytes int) string {
 	return name
 }
 
-// BenchmarkSyncedWrite writes 4 KiB in place and syncs it, through File, by
-// the bare system calls, and through os.File.
+// BenchmarkSyncedWrite writes 4 KiB in place and syncs it, with File, with system calls,
+// and with os.File.
 func BenchmarkSyncedWrite(b *testing.B) {
 	const bytes = 16 << 20
 	block := make([]byte, 4096)
@@ -277,8 +272,8 @@ func BenchmarkWarmRead(b *testing.B) {
 	})
 }
 
-// BenchmarkColdPopulate brings single pages, and runs of pages, of a mapping
-// in from the device.
+// BenchmarkColdPopulate populates single pages and runs of pages of a mapping from the
+// device.
 func BenchmarkColdPopulate(b *testing.B) {
 	const bytes = 256 << 20
 	name := benchFile(b, bytes)

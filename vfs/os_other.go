@@ -12,8 +12,8 @@ func openFile(name string, flags int) (*os.File, error) { return os.OpenFile(nam
 
 func openLock(name string, flags int) (*os.File, error) { return openFile(name, flags) }
 
-// lockFile refuses: a database on disk needs a lock that dies with its
-// process, and no portable call gives one. Databases in memory work.
+// lockFile fails. No portable call locks a file in a way that the end of the process
+// releases. Databases in memory work nevertheless.
 func lockFile(_ *os.File, shared bool) error { return ErrUnsupported }
 
 func unlockFile(*os.File) error { return ErrUnsupported }

@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 )
 
-// The modes of what stoat makes, where the system has modes.
+// The modes of new files and directories, on systems that have modes.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// osFS is the operating system through package os alone, with a few calls
-// that each system adds: openFile, syncDir, lockFile and freeBytes.
+// osFS uses package os and a few functions that each system implements: openFile,
+// openLock, lockFile, unlockFile, syncDir, freeBytes, isNoSpace and isNotEmpty.
 type osFS struct{}
 
 // OS returns the file system of the operating system.
@@ -35,7 +35,7 @@ func (osFS) Dir(name string) string     { return filepath.Dir(name) }
 func (osFS) Create(name string, _ Category) (File, error) {
 	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
-		return nil, pathErr(OpCreate, name, causeOf(err))
+		return nil, WrapError(OpCreate, name, causeOf(err))
 	}
 	return &osFile{file: f, name: name}, nil
 }
@@ -48,18 +48,18 @@ func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
 	return openExisting(OpOpenReadWrite, name, os.O_RDWR)
 }
 
-// openExisting opens a regular file and refuses everything else.
+// openExisting opens a regular file. It fails for everything else.
 func openExisting(op OpKind, name string, flags int) (File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {
 		err = requireRegular(info)
 	}
 	if err != nil {
-		return nil, pathErr(op, name, causeOf(err))
+		return nil, WrapError(op, name, causeOf(err))
 	}
 	f, err := openFile(name, flags)
 	if err != nil {
-		return nil, pathErr(op, name, causeOf(err))
+		return nil, WrapError(op, name, causeOf(err))
 	}
 	return &osFile{file: f, name: name}, nil
 }
@@ -77,33 +77,33 @@ func requireRegular(info fs.FileInfo) error {
 }
 
 func (osFS) Rename(oldName, newName string) error {
-	return pathErr(OpRename, oldName, causeOf(os.Rename(oldName, newName)))
+	return WrapError(OpRename, oldName, causeOf(os.Rename(oldName, newName)))
 }
 
 func (osFS) Link(oldName, newName string) error {
-	return pathErr(OpLink, newName, causeOf(os.Link(oldName, newName)))
+	return WrapError(OpLink, newName, causeOf(os.Link(oldName, newName)))
 }
 
 func (osFS) Remove(name string) error {
-	return pathErr(OpRemove, name, causeOf(os.Remove(name)))
+	return WrapError(OpRemove, name, causeOf(os.Remove(name)))
 }
 
 func (osFS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	names, err := d.Readdirnames(-1)
 	_ = d.Close() // opened for reading
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// MkdirAll makes one level after the other and syncs each into its parent
-// before the next, and the deepest level that existed as well.
+// MkdirAll creates one level at a time and syncs its parent before the next level. It
+// also syncs the parent of the deepest level that existed.
 func (f osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	var missing []string
@@ -118,7 +118,7 @@ func (f osFS) MkdirAll(dir string) error {
 		}
 		parent := filepath.Dir(at)
 		if !errors.Is(err, fs.ErrNotExist) || parent == at {
-			return pathErr(OpMkdir, at, causeOf(err))
+			return WrapError(OpMkdir, at, causeOf(err))
 		}
 		missing = append(missing, at)
 		at = parent
@@ -128,7 +128,7 @@ func (f osFS) MkdirAll(dir string) error {
 	}
 	for _, made := range slices.Backward(missing) {
 		if err := os.Mkdir(made, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return pathErr(OpMkdir, made, causeOf(err))
+			return WrapError(OpMkdir, made, causeOf(err))
 		}
 		if err := f.SyncDir(filepath.Dir(made)); err != nil {
 			return err
@@ -137,17 +137,17 @@ func (f osFS) MkdirAll(dir string) error {
 	return nil
 }
 
-func (osFS) SyncDir(dir string) error { return pathErr(OpSyncDir, dir, syncDir(dir)) }
+func (osFS) SyncDir(dir string) error { return WrapError(OpSyncDir, dir, syncDir(dir)) }
 
 func (osFS) Stat(name string) (Info, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return Info{}, pathErr(OpStat, name, causeOf(err))
+		return Info{}, WrapError(OpStat, name, causeOf(err))
 	}
 	return Info{Size: info.Size(), Allocated: info.Size(), Dir: info.IsDir()}, nil
 }
 
-// lock is a held lock on an open file of its own.
+// lock is a lock on an open file that no other lock shares.
 type lock struct {
 	file   *os.File
 	closed atomic.Bool
@@ -161,19 +161,19 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 	return lockOpened(OpLockShared, name, os.O_RDONLY)
 }
 
-// LockDir holds nothing.
+// LockDir checks the directory and takes no lock.
 func (osFS) LockDir(dir string) (io.Closer, error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = errNotDir
 	}
 	if err != nil {
-		return nil, pathErr(OpLockDir, dir, causeOf(err))
+		return nil, WrapError(OpLockDir, dir, causeOf(err))
 	}
 	return new(noLock), nil
 }
 
-// A noLock is a lock of nothing.
+// A noLock is the Closer that LockDir returns.
 type noLock struct{ closed atomic.Bool }
 
 func (l *noLock) Close() error {
@@ -183,15 +183,15 @@ func (l *noLock) Close() error {
 	return nil
 }
 
-// lockOpened opens a file and takes its lock.
+// lockOpened opens a file and locks it.
 func lockOpened(op OpKind, name string, flags int) (io.Closer, error) {
 	f, err := openLock(name, flags)
 	if err != nil {
-		return nil, pathErr(op, name, causeOf(err))
+		return nil, WrapError(op, name, causeOf(err))
 	}
 	if err := lockFile(f, op == OpLockShared); err != nil {
 		_ = f.Close() // nothing was written through it
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	return &lock{file: f}, nil
 }
@@ -205,11 +205,11 @@ func (l *lock) Close() error {
 
 func (osFS) Free(dir string) (uint64, error) {
 	n, err := freeBytes(dir)
-	return n, pathErr(OpFree, dir, err)
+	return n, WrapError(OpFree, dir, err)
 }
 
-// causeOf takes the operation and the path off an error of package os, as
-// pathErr adds ours.
+// causeOf removes the operation and the path from an error of package os. WrapError
+// adds them in the form of this package.
 func causeOf(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -226,7 +226,7 @@ func causeOf(err error) error {
 	return err
 }
 
-// classify maps a cause to the error of this package that callers branch on.
+// classify maps a cause to the error of this package that callers branch on, or nil.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, errSymlink), errors.Is(err, errNotRegular):
@@ -257,7 +257,7 @@ func (f *osFile) Name() string { return f.name }
 
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.file.ReadAt(p, off)
-	return n, pathErr(OpRead, f.name, causeOf(err))
+	return n, WrapError(OpRead, f.name, causeOf(err))
 }
 
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
@@ -265,46 +265,46 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	return n, pathErr(OpWrite, f.name, causeOf(err))
+	return n, WrapError(OpWrite, f.name, causeOf(err))
 }
 
 func (f *osFile) Size() (int64, error) {
 	info, err := f.file.Stat()
 	if err != nil {
-		return 0, pathErr(OpSize, f.name, causeOf(err))
+		return 0, WrapError(OpSize, f.name, causeOf(err))
 	}
 	return info.Size(), nil
 }
 
 func (f *osFile) Truncate(size int64) error {
-	return pathErr(OpTruncate, f.name, causeOf(f.file.Truncate(size)))
+	return WrapError(OpTruncate, f.name, causeOf(f.file.Truncate(size)))
 }
 
 // Preallocate only grows the file.
 func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
 	if off < 0 || n < 0 || off > math.MaxInt64-n {
-		return false, pathErr(OpPreallocate, f.name, errInvalid)
+		return false, WrapError(OpPreallocate, f.name, errInvalid)
 	}
 	size, err := f.Size()
 	if err != nil || size >= off+n {
 		return false, err
 	}
-	return false, pathErr(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
+	return false, WrapError(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
 }
 
-// SyncRange does nothing: there is no call that only starts writing.
+// SyncRange does nothing: package os has no call that starts writes without waiting.
 func (f *osFile) SyncRange(int64, int64) error { return nil }
 
-// WaitRange does nothing, since nothing was started.
+// WaitRange does nothing because SyncRange starts nothing.
 func (f *osFile) WaitRange(int64, int64) error { return nil }
 
-func (f *osFile) SyncData() error { return pathErr(OpSyncData, f.name, causeOf(f.file.Sync())) }
-func (f *osFile) Sync() error     { return pathErr(OpSync, f.name, causeOf(f.file.Sync())) }
+func (f *osFile) SyncData() error { return WrapError(OpSyncData, f.name, causeOf(f.file.Sync())) }
+func (f *osFile) Sync() error     { return WrapError(OpSync, f.name, causeOf(f.file.Sync())) }
 
-func (f *osFile) Close() error { return pathErr(OpClose, f.name, causeOf(f.file.Close())) }
+func (f *osFile) Close() error { return WrapError(OpClose, f.name, causeOf(f.file.Close())) }
 
-// osMapping is a copy of the file in memory: a real mapping would keep the
-// file from being removed on Windows.
+// osMapping is a copy of the file in memory. On Windows, a mapped file could not be
+// removed.
 type osMapping struct {
 	name   string
 	data   []byte
@@ -317,17 +317,17 @@ func (f *osFile) Map(n int64) (Mapping, error) {
 		return nil, err
 	}
 	if n < 0 || n > math.MaxInt {
-		return nil, pathErr(OpMap, f.name, errInvalid)
+		return nil, WrapError(OpMap, f.name, errInvalid)
 	}
 	if n > size {
-		return nil, pathErr(OpMap, f.name, errBeyondEnd)
+		return nil, WrapError(OpMap, f.name, errBeyondEnd)
 	}
 	data, err := Alloc(int(n))
 	if err == nil {
 		_, err = f.file.ReadAt(data, 0)
 	}
 	if err != nil && err != io.EOF {
-		return nil, pathErr(OpMap, f.name, errors.Join(causeOf(err), Free(data)))
+		return nil, WrapError(OpMap, f.name, errors.Join(causeOf(err), Free(data)))
 	}
 	return &osMapping{name: f.name, data: data}, nil
 }
@@ -337,9 +337,9 @@ func (m *osMapping) Bytes() []byte { return m.data }
 func (m *osMapping) check(op OpKind, off, n int64) error {
 	switch {
 	case m.closed.Load():
-		return pathErr(op, m.name, ErrClosed)
+		return WrapError(op, m.name, ErrClosed)
 	case off < 0 || n < 0 || n > int64(len(m.data))-off:
-		return pathErr(op, m.name, errBeyondEnd)
+		return WrapError(op, m.name, errBeyondEnd)
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func (m *osMapping) Populate(off, n int64) (int64, error) { return n, m.check(Op
 
 func (m *osMapping) Close() error {
 	if m.closed.Swap(true) {
-		return pathErr(OpUnmap, m.name, ErrClosed)
+		return WrapError(OpUnmap, m.name, ErrClosed)
 	}
-	return pathErr(OpUnmap, m.name, Free(m.data))
+	return WrapError(OpUnmap, m.name, Free(m.data))
 }

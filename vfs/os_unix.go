@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The modes of what stoat makes: for its user alone.
+// The modes of new files and directories. Only the owner may access them.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// openFlags go with every open. O_NOFOLLOW: a link planted in the directory
-// must not lead reads or writes elsewhere. O_NONBLOCK: a FIFO planted there
-// must not hang the open; regular files ignore it.
+// openFlags are used by every open. O_NOFOLLOW keeps a symbolic link in the directory
+// from redirecting reads and writes. O_NONBLOCK keeps a FIFO in the directory from
+// blocking the open; regular files ignore it.
 const openFlags = unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 
 type osFS struct{}
@@ -37,7 +37,7 @@ func (osFS) Dir(name string) string     { return filepath.Dir(name) }
 func (osFS) Create(name string, _ Category) (File, error) {
 	fd, err := createExclusive(name)
 	if err != nil {
-		return nil, pathErr(OpCreate, name, err)
+		return nil, WrapError(OpCreate, name, err)
 	}
 	return newOSFile(fd, name), nil
 }
@@ -50,8 +50,8 @@ func (osFS) OpenReadWrite(name string, _ Category) (File, error) {
 	return openExisting(OpOpenReadWrite, name, unix.O_RDWR)
 }
 
-// createExclusive makes a file that did not exist and returns it with mode
-// fileMode, also where the umask took bits of it away.
+// createExclusive creates a file. It sets fileMode even if the umask removed bits from
+// it.
 func createExclusive(name string) (int, error) {
 	fd, err := open(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, fileMode)
 	if err != nil {
@@ -63,8 +63,7 @@ func createExclusive(name string) (int, error) {
 		err = retryEINTR(func() error { return unix.Fchmod(fd, fileMode) })
 	}
 	if err != nil {
-		// The file is empty and nobody was told of it. What a failing removal
-		// leaves behind is an orphan like any other.
+		// The caller gets the first error. If Unlink fails too, an empty file remains.
 		_ = unix.Unlink(name)
 		_ = unix.Close(fd)
 		return -1, err
@@ -72,11 +71,11 @@ func createExclusive(name string) (int, error) {
 	return fd, nil
 }
 
-// openExisting opens a regular file and refuses everything else.
+// openExisting opens a regular file. It fails for everything else.
 func openExisting(op OpKind, name string, flags int) (File, error) {
 	fd, err := open(name, flags|openFlags, 0)
 	if err != nil {
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	var st unix.Stat_t
 	if err = retryEINTR(func() error { return unix.Fstat(fd, &st) }); err == nil {
@@ -84,7 +83,7 @@ func openExisting(op OpKind, name string, flags int) (File, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd) // nothing was written through it
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	return newOSFile(fd, name), nil
 }
@@ -104,7 +103,7 @@ func open(name string, flags int, mode uint32) (fd int, err error) {
 		fd, err = unix.Open(name, flags, mode)
 		return err
 	})
-	// Of O_NOFOLLOW's error, Linux says ELOOP and FreeBSD EMLINK.
+	// With O_NOFOLLOW, Linux returns ELOOP for a symbolic link and FreeBSD EMLINK.
 	if err == unix.ELOOP || err == unix.EMLINK {
 		err = errSymlink
 	}
@@ -113,44 +112,44 @@ func open(name string, flags int, mode uint32) (fd int, err error) {
 
 func (osFS) Rename(oldName, newName string) error {
 	err := retryEINTR(func() error { return unix.Rename(oldName, newName) })
-	return pathErr(OpRename, oldName, err)
+	return WrapError(OpRename, oldName, err)
 }
 
 func (osFS) Link(oldName, newName string) error {
 	err := retryEINTR(func() error { return unix.Link(oldName, newName) })
-	return pathErr(OpLink, newName, err)
+	return WrapError(OpLink, newName, err)
 }
 
 func (osFS) Remove(name string) error {
 	err := retryEINTR(func() error { return unix.Unlink(name) })
-	// Unlinking a directory is EISDIR on Linux, EPERM where POSIX is taken by
-	// its letter. A file that may not be unlinked then says ENOTDIR to rmdir,
-	// and the first error is the telling one.
+	// For a directory, unlink returns EISDIR on Linux and EPERM on other systems.
+	// EPERM can also mean a file that must not be unlinked. Rmdir then returns
+	// ENOTDIR, and the error of unlink is the right one to report.
 	if err == unix.EISDIR || err == unix.EPERM {
 		errDir := retryEINTR(func() error { return unix.Rmdir(name) })
 		if errDir != unix.ENOTDIR {
 			err = errDir
 		}
 	}
-	return pathErr(OpRemove, name, err)
+	return WrapError(OpRemove, name, err)
 }
 
 func (osFS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	names, err := d.Readdirnames(-1)
 	_ = d.Close() // opened for reading
 	if err != nil {
-		return nil, pathErr(OpList, dir, causeOf(err))
+		return nil, WrapError(OpList, dir, causeOf(err))
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// causeOf takes the operation and the path off an error of package os, as
-// pathErr adds ours.
+// causeOf removes the operation and the path from an error of package os. WrapError
+// adds them in the form of this package.
 func causeOf(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -167,7 +166,7 @@ func (osFS) Stat(name string) (Info, error) {
 	var st unix.Stat_t
 	err := retryEINTR(func() error { return unix.Stat(name, &st) })
 	if err != nil {
-		return Info{}, pathErr(OpStat, name, err)
+		return Info{}, WrapError(OpStat, name, err)
 	}
 	return Info{
 		Size:      st.Size,
@@ -177,7 +176,7 @@ func (osFS) Stat(name string) (Info, error) {
 }
 
 func (osFS) SyncDir(dir string) error {
-	return pathErr(OpSyncDir, dir, syncDir(dir))
+	return WrapError(OpSyncDir, dir, syncDir(dir))
 }
 
 func syncDir(dir string) error {
@@ -188,8 +187,8 @@ func syncDir(dir string) error {
 	err = fullSync(fd)
 	_ = unix.Close(fd) // opened for reading
 	if err == unix.EINVAL {
-		// Some network file systems have no sync of directories; there the
-		// server does it, or nobody can.
+		// Some network file systems cannot sync directories. The server may do so
+		// by itself.
 		return nil
 	}
 	return err
@@ -197,12 +196,11 @@ func syncDir(dir string) error {
 
 func (osFS) Free(dir string) (uint64, error) {
 	n, err := freeBytes(dir)
-	return n, pathErr(OpFree, dir, err)
+	return n, WrapError(OpFree, dir, err)
 }
 
-// retryEINTR repeats f while signals interrupt it. The runtime sends signals
-// to its own threads to preempt goroutines, so that on file systems that
-// interrupt (FUSE, CIFS, NFS) this is an everyday event.
+// retryEINTR repeats f while signals interrupt it. This is common on file systems that
+// allow interruption (FUSE, CIFS, NFS): the Go runtime preempts goroutines by signals.
 func retryEINTR(f func() error) error {
 	for {
 		err := f()
@@ -212,7 +210,7 @@ func retryEINTR(f func() error) error {
 	}
 }
 
-// classify maps an errno to the error of this package that callers branch on.
+// classify maps an errno to the error of this package that callers branch on, or nil.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, io.ErrShortWrite):

@@ -12,35 +12,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MkdirAll makes one level after the other and syncs each into its parent
-// before the next. The parent of the deepest level that existed is synced as
-// well: the process that made it may have died before it did so.
+// MkdirAll creates one level at a time and syncs its parent before the next level. It
+// also syncs the parent of the deepest level that existed: the process that created
+// that level may have died before its own sync.
 func (osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	missing, err := missingDirs(dir)
 	if err != nil {
-		return pathErr(OpMkdir, dir, err)
+		return WrapError(OpMkdir, dir, err)
 	}
 	deepest := dir
 	if len(missing) > 0 {
 		deepest = filepath.Dir(missing[len(missing)-1])
 	}
 	if err := syncExistingParent(deepest); err != nil {
-		return pathErr(OpMkdir, deepest, err)
+		return WrapError(OpMkdir, deepest, err)
 	}
 	for i := len(missing) - 1; i >= 0; i-- {
 		if err := makeDir(missing[i]); err != nil {
-			return pathErr(OpMkdir, missing[i], err)
+			return WrapError(OpMkdir, missing[i], err)
 		}
 		if err := syncDir(filepath.Dir(missing[i])); err != nil {
-			return pathErr(OpMkdir, missing[i], err)
+			return WrapError(OpMkdir, missing[i], err)
 		}
 	}
 	return nil
 }
 
-// missingDirs returns dir and those of its parents that do not exist, deepest
-// first.
+// missingDirs returns those of dir and its parents that do not exist, deepest first.
 func missingDirs(dir string) ([]string, error) {
 	var missing []string
 	for {
@@ -61,9 +60,8 @@ func missingDirs(dir string) ([]string, error) {
 	}
 }
 
-// syncExistingParent syncs the entry of a directory that was there before. A
-// parent that this user may not read is passed over: then somebody else made
-// the directory.
+// syncExistingParent syncs the parent of a directory that existed already. It ignores a
+// parent that this user may not read: then another user created the directory.
 func syncExistingParent(dir string) error {
 	err := syncDir(filepath.Dir(dir))
 	if err == unix.EACCES || err == unix.EPERM {
@@ -72,8 +70,8 @@ func syncExistingParent(dir string) error {
 	return err
 }
 
-// makeDir makes one directory with mode dirMode at any umask. That another
-// process was faster is no error.
+// makeDir creates one directory with mode dirMode, whatever the umask. It succeeds if
+// another process created the directory first.
 func makeDir(dir string) error {
 	err := retryEINTR(func() error { return unix.Mkdir(dir, dirMode) })
 	if err != nil && err != unix.EEXIST {
@@ -87,24 +85,27 @@ func makeDir(dir string) error {
 		return errNotDir
 	}
 	if err == nil && uint32(st.Mode)&0o777 != dirMode {
-		// By name, as a directory without permissions cannot be opened.
+		// Chmod takes the name because a directory without permissions cannot be opened.
 		return retryEINTR(func() error { return unix.Chmod(dir, dirMode) })
 	}
 	return nil
 }
 
-// A lock is an advisory lock on two open file descriptions of its own, of a file
-// and of its directory. The kernel drops it when the descriptions go, however the
-// process ends, so it is never stale; and as each Lock opens both anew, a second
-// one in the same process meets the first as a stranger would.
+// A lock is a pair of advisory locks (flock), one on a file and one on its directory.
+// Each belongs to an open file description that no other lock shares:
 //
-// The file is what others see, and all there is where a directory cannot be
-// locked. The directory stays when somebody removes the file.
+//   - The kernel releases the locks when the process ends, in whatever way. They are
+//     never stale.
+//   - Two locks exclude each other in one process as they do in two processes.
+//
+// The lock of the file works where directories cannot be locked. The lock of the
+// directory remains after a user removed the file.
 type lock struct {
-	dir, file int // notLocked where there is none, or the system locks no directories
+	dir, file int // descriptors, or notLocked
 	once      sync.Once
 }
 
+// notLocked is used in place of a descriptor if there is no lock.
 const notLocked = -1
 
 func (osFS) Lock(name string) (io.Closer, error) {
@@ -121,7 +122,7 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 	for {
 		fd, err := lockDir(dir, unix.LOCK_EX)
 		if err != nil {
-			return nil, pathErr(OpLockDir, dir, err)
+			return nil, WrapError(OpLockDir, dir, err)
 		}
 		var named unix.Stat_t
 		err = retryEINTR(func() error { return unix.Stat(dir, &named) })
@@ -135,44 +136,44 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 		if err == nil && current {
 			return &lock{dir: fd, file: notLocked}, nil
 		}
-		_ = unlock(fd) // it is of what has another name by now, or none
+		_ = unlock(fd) // the locked directory was renamed or removed meanwhile
 		if err != nil {
-			return nil, pathErr(OpLockDir, dir, err)
+			return nil, WrapError(OpLockDir, dir, err)
 		}
 	}
 }
 
-// isOf reports whether fd is of what was named.
+// isOf reports whether fd is open on the file or directory that named describes.
 func isOf(fd int, named *unix.Stat_t) (bool, error) {
 	var open unix.Stat_t
 	err := retryEINTR(func() error { return unix.Fstat(fd, &open) })
 	return open.Dev == named.Dev && open.Ino == named.Ino, err
 }
 
-// lockOpened opens a file and its directory and takes their locks: that of the
-// directory first, so that of two who come at once one has both.
+// lockOpened opens a file and its directory and locks both. It locks the directory
+// first: of two concurrent callers, one then gets both locks.
 func lockOpened(op OpKind, name string, opened func(string) (int, error), how int) (io.Closer, error) {
 	dir, err := lockDir(filepath.Dir(name), how)
 	if err != nil {
-		return nil, pathErr(op, name, err)
+		return nil, WrapError(op, name, err)
 	}
 	file, err := lockFile(name, opened, how)
 	if err != nil {
-		_ = unlock(dir) // the error is that of the file
-		return nil, pathErr(op, name, err)
+		_ = unlock(dir) // the caller learns of the first error
+		return nil, WrapError(op, name, err)
 	}
 	return &lock{dir: dir, file: file}, nil
 }
 
-// lockDir opens a directory and takes its lock. It returns notLocked where that
-// cannot be for another reason than that somebody has it.
+// lockDir opens a directory and locks it. It returns notLocked without an error if the
+// directory cannot be locked, unless another caller holds the lock.
 func lockDir(dir string, how int) (int, error) {
 	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == unix.EMFILE || err == unix.ENFILE {
 		return notLocked, err
 	}
 	if err != nil {
-		return notLocked, nil // if it is not there, the file is not either
+		return notLocked, nil // a missing directory fails the open of the file
 	}
 	if err = flock(fd, how); err != nil {
 		_ = unix.Close(fd) // nothing was written through it
@@ -184,7 +185,7 @@ func lockDir(dir string, how int) (int, error) {
 	return fd, nil
 }
 
-// lockFile opens a file and takes its lock.
+// lockFile opens a file and locks it.
 func lockFile(name string, opened func(string) (int, error), how int) (int, error) {
 	for {
 		fd, err := opened(name)
@@ -202,12 +203,12 @@ func lockFile(name string, opened func(string) (int, error), how int) (int, erro
 		if err != nil {
 			return notLocked, err
 		}
-		// The file was removed or replaced between the open and the lock: what
-		// is locked now is not what others will open.
+		// The file was removed or replaced between the open and the lock. Other
+		// callers would open another file than the locked one.
 	}
 }
 
-// flock takes the lock of fd if nobody has it.
+// flock takes the lock of fd. It returns ErrLocked if another caller holds it.
 func flock(fd, how int) error {
 	err := retryEINTR(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
 	if err == unix.EWOULDBLOCK {
@@ -216,7 +217,7 @@ func flock(fd, how int) error {
 	return err
 }
 
-// openLockFile opens the file, or makes it.
+// openLockFile opens a file, and creates it if it is missing.
 func openLockFile(name string) (int, error) {
 	for {
 		fd, err := open(name, unix.O_RDWR|openFlags, 0)
@@ -246,15 +247,16 @@ func isCurrent(fd int, name string) (bool, error) {
 	return open.Dev == named.Dev && open.Ino == named.Ino, err
 }
 
-// Close ends the lock.
+// Close releases the lock.
 func (l *lock) Close() error {
 	err := ErrClosed
 	l.once.Do(func() { err = errors.Join(unlock(l.file), unlock(l.dir)) })
 	return err
 }
 
-// unlock ends the lock of fd and closes it. It unlocks explicitly: a process that
-// another goroutine is just forking shares the description until it executes.
+// unlock releases the lock of fd and closes it. Closing alone might not release the
+// lock: a process that another goroutine forks shares the open file description until
+// it executes its program.
 func unlock(fd int) error {
 	if fd == notLocked {
 		return nil

@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioMax bounds one system call. Linux moves at most 2 GiB less a page, macOS
-// refuses more than 2 GiB less one byte.
+// ioMax is the maximum number of bytes that one system call reads or writes. Linux
+// moves at most 2 GiB less a page. macOS refuses more than 2 GiB less one byte.
 const ioMax = 1 << 30
 
-// osFile is an open regular file. It holds the descriptor itself rather than
-// an os.File: a regular file has no use for the runtime's poller.
+// osFile is an open regular file. It uses a descriptor instead of an os.File because
+// regular files do not need the poller of the runtime.
 type osFile struct {
 	fd   int
 	name string
-	// users counts the calls and mappings that use the descriptor, times two,
-	// plus one once the file is closed. The last one out closes it, so that a
-	// Close in the middle of a write cannot hand the write's descriptor number
-	// to another file.
+	// users is twice the number of calls and mappings that use the descriptor, plus
+	// one after Close. The last user closes the descriptor. If Close closed it during
+	// a write, the system could assign its number to another file, and the write
+	// would change that file.
 	users atomic.Int64
 }
 
 func newOSFile(fd int, name string) *osFile { return &osFile{fd: fd, name: name} }
 
-// acquire keeps the descriptor open until release. It reports false when the
-// file is closed.
+// acquire keeps the descriptor open until release. It returns false if the file is
+// closed.
 func (f *osFile) acquire() bool {
 	for {
 		n := f.users.Load()
@@ -44,19 +44,18 @@ func (f *osFile) acquire() bool {
 
 func (f *osFile) release() {
 	if f.users.Add(-2) == 1 {
-		// Close has returned already. Its error would say nothing about what is
-		// durable: only a sync does.
+		// Close has returned already. Its error does not tell what is durable.
 		_ = unix.Close(f.fd)
 	}
 }
 
-// Close closes the file at once, or, when calls or mappings still use the
-// descriptor, with the last of them.
+// Close closes the file. If calls or mappings still use the descriptor, the last of
+// them closes it.
 func (f *osFile) Close() error {
 	for {
 		n := f.users.Load()
 		if n&1 != 0 {
-			return pathErr(OpClose, f.name, ErrClosed)
+			return WrapError(OpClose, f.name, ErrClosed)
 		}
 		if !f.users.CompareAndSwap(n, n|1) {
 			continue
@@ -64,10 +63,10 @@ func (f *osFile) Close() error {
 		if n > 0 {
 			return nil
 		}
-		// After EINTR the descriptor is gone on Linux and unspecified elsewhere:
-		// a second close could hit another file.
+		// After EINTR, the descriptor is closed on Linux and in an unknown state
+		// elsewhere. A second close could close another file.
 		if err := unix.Close(f.fd); err != unix.EINTR {
-			return pathErr(OpClose, f.name, err)
+			return WrapError(OpClose, f.name, err)
 		}
 		return nil
 	}
@@ -77,7 +76,7 @@ func (f *osFile) Name() string { return f.name }
 
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	if !f.acquire() {
-		return 0, pathErr(OpRead, f.name, ErrClosed)
+		return 0, WrapError(OpRead, f.name, ErrClosed)
 	}
 	defer f.release()
 	done := 0
@@ -88,7 +87,7 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return done, pathErr(OpRead, f.name, err)
+			return done, WrapError(OpRead, f.name, err)
 		case n == 0:
 			return done, io.EOF
 		}
@@ -99,7 +98,7 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 
 func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	if !f.acquire() {
-		return 0, pathErr(OpWrite, f.name, ErrClosed)
+		return 0, WrapError(OpWrite, f.name, ErrClosed)
 	}
 	defer f.release()
 	done := 0
@@ -110,22 +109,22 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return done, pathErr(OpWrite, f.name, err)
+			return done, WrapError(OpWrite, f.name, err)
 		case n == 0:
-			return done, pathErr(OpWrite, f.name, io.ErrShortWrite)
+			return done, WrapError(OpWrite, f.name, io.ErrShortWrite)
 		}
 		done += n
 	}
 	return done, nil
 }
 
-// do runs a call on the descriptor and repeats it while it is interrupted.
+// do runs a call on the descriptor, and repeats it while signals interrupt it.
 func (f *osFile) do(op OpKind, call func(fd int) error) error {
 	if !f.acquire() {
-		return pathErr(op, f.name, ErrClosed)
+		return WrapError(op, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(op, f.name, retryEINTR(func() error { return call(f.fd) }))
+	return WrapError(op, f.name, retryEINTR(func() error { return call(f.fd) }))
 }
 
 func (f *osFile) Size() (int64, error) {
@@ -149,8 +148,8 @@ func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
 	return reserved && err == nil, err
 }
 
-// grow sets the size to at least size. It is not atomic: a write beyond size
-// that another goroutine makes at the same moment may be cut.
+// grow sets the length to at least size. It is not atomic: it may truncate what another
+// goroutine writes beyond size at the same time.
 func grow(fd int, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -169,35 +168,33 @@ func (f *osFile) SyncRange(off, n int64) error {
 	return f.do(OpSyncRange, func(fd int) error { return syncRange(fd, off, n) })
 }
 
-// WaitRange is not repeated when it was interrupted, for the reason that
-// SyncData gives.
+// WaitRange does not repeat an interrupted call, for the reason given at SyncData.
 func (f *osFile) WaitRange(off, n int64) error {
 	if n <= 0 {
 		return nil
 	}
 	if !f.acquire() {
-		return pathErr(OpWaitRange, f.name, ErrClosed)
+		return WrapError(OpWaitRange, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpWaitRange, f.name, waitRange(f.fd, off, n))
+	return WrapError(OpWaitRange, f.name, waitRange(f.fd, off, n))
 }
 
-// SyncData is not repeated when it was interrupted. What an interrupted sync
-// has done is unknown, and an error that it consumed will not be reported
-// again: a repetition that succeeds could call lost data durable.
+// SyncData does not repeat an interrupted sync. That sync may have consumed the error of
+// a failed write. A repetition would then succeed although data was lost.
 func (f *osFile) SyncData() error {
 	if !f.acquire() {
-		return pathErr(OpSyncData, f.name, ErrClosed)
+		return WrapError(OpSyncData, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpSyncData, f.name, dataSync(f.fd))
+	return WrapError(OpSyncData, f.name, dataSync(f.fd))
 }
 
-// Sync is not repeated either, for the reason that SyncData gives.
+// Sync does not repeat an interrupted sync, for the reason given at SyncData.
 func (f *osFile) Sync() error {
 	if !f.acquire() {
-		return pathErr(OpSync, f.name, ErrClosed)
+		return WrapError(OpSync, f.name, ErrClosed)
 	}
 	defer f.release()
-	return pathErr(OpSync, f.name, fullSync(f.fd))
+	return WrapError(OpSync, f.name, fullSync(f.fd))
 }

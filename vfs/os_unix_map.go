@@ -15,27 +15,28 @@ import (
 
 var pageSize = os.Getpagesize()
 
-// willNeedStep bounds one advice. Linux cuts a longer one to the read-ahead
-// size of the device or the largest request that it takes.
+// willNeedStep is the maximum number of bytes per WILLNEED advice. Linux shortens a
+// longer one to the read-ahead size or the maximum request size of the device.
 const willNeedStep = 512 << 10
 
-// touchSize is the buffer through which Populate reads where the kernel
+// touchSize is the size in bytes of the buffer that Populate reads into if the kernel
 // cannot populate a mapping.
 const touchSize = 64 << 10
 
+// osMapping is a mapping of a file.
 type osMapping struct {
 	data   []byte
 	file   *osFile
 	closed atomic.Bool
-	// holdsFile says that the mapping keeps the descriptor open, because
-	// Populate has to read through it.
+	// holdsFile reports whether the mapping keeps the descriptor open because
+	// Populate reads through it.
 	holdsFile bool
 	windows   windows
 }
 
 func (f *osFile) Map(n int64) (Mapping, error) {
 	if !f.acquire() {
-		return nil, pathErr(OpMap, f.name, ErrClosed)
+		return nil, WrapError(OpMap, f.name, ErrClosed)
 	}
 	m := &osMapping{file: f, holdsFile: !canPopulate()}
 	if !m.holdsFile {
@@ -46,13 +47,13 @@ func (f *osFile) Map(n int64) (Mapping, error) {
 		if m.holdsFile {
 			f.release()
 		}
-		return nil, pathErr(OpMap, f.name, err)
+		return nil, WrapError(OpMap, f.name, err)
 	}
 	return m, nil
 }
 
-// open maps the file. The size is checked first, as a touch beyond the end
-// of the file would be SIGBUS.
+// open maps the file. It checks the length first: access beyond the end of the file
+// would raise SIGBUS.
 func (m *osMapping) open(n int64) error {
 	fd := m.file.fd
 	var st unix.Stat_t
@@ -71,11 +72,11 @@ func (m *osMapping) open(n int64) error {
 	if err != nil {
 		return err
 	}
-	// Without this advice a page fault reads around the page as much as the
-	// device's read-ahead, up to megabytes for one block. Who wants more than
-	// a page says so by WillNeed or Populate.
+	// Without this advice, a page fault also reads the pages around it, up to the
+	// read-ahead of the device, which can be megabytes. Readers of more than a page
+	// call WillNeed or Populate.
 	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
-		_ = unix.Munmap(data) // the advice's error is the telling one
+		_ = unix.Munmap(data) // the caller learns of the first error
 		return err
 	}
 	m.data = data
@@ -90,9 +91,9 @@ func (m *osMapping) Bytes() []byte { return m.data }
 func (m *osMapping) pages(op OpKind, off, n int64) ([]byte, error) {
 	switch {
 	case m.closed.Load():
-		return nil, pathErr(op, m.file.name, ErrClosed)
+		return nil, WrapError(op, m.file.name, ErrClosed)
 	case off < 0 || n < 0 || n > int64(len(m.data))-off:
-		return nil, pathErr(op, m.file.name, errBeyondEnd)
+		return nil, WrapError(op, m.file.name, errBeyondEnd)
 	case n == 0:
 		return nil, nil
 	}
@@ -111,7 +112,7 @@ func (m *osMapping) WillNeed(off, n int64) error {
 		err = madvise(b[:step], unix.MADV_WILLNEED)
 		b = b[step:]
 	}
-	return pathErr(OpWillNeed, m.file.name, err)
+	return WrapError(OpWillNeed, m.file.name, err)
 }
 
 func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
@@ -120,7 +121,7 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 		return 0, err
 	}
 	if m.holdsFile {
-		return n, pathErr(OpPopulate, m.file.name, m.touch(off, n))
+		return n, WrapError(OpPopulate, m.file.name, m.touch(off, n))
 	}
 	brought, all := m.around(off, n)
 	if all {
@@ -129,7 +130,8 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 	others := fetching.Add(1) > 1
 	defer fetching.Add(-1)
 	if others || len(b) > pageSize {
-		// Populating goes page by page; the advice makes large requests of it.
+		// Populate reads page by page. The advice makes the kernel read in large
+		// requests.
 		if err := m.WillNeed(off, n); err != nil {
 			return brought, err
 		}
@@ -138,23 +140,22 @@ func (m *osMapping) Populate(off, n int64) (brought int64, err error) {
 		runtime.Gosched()
 	}
 	if err := populate(b); err != nil {
-		return brought + n, pathErr(OpPopulate, m.file.name, err)
+		return brought + n, WrapError(OpPopulate, m.file.name, err)
 	}
 	m.windows.note(off, n)
 	return brought + n, nil
 }
 
-// fetching is how many goroutines are in Populate. A goroutine in a system
-// call keeps its processor for some 20 microseconds at least, in which it
-// could have started the reads of others. So when there are others, each only
-// starts its read, lets them start theirs, and waits for the page when it has
-// its turn again: then it has often come.
+// fetching is the number of goroutines in Populate. A goroutine in a system call keeps
+// its processor for at least 20 microseconds, in which other goroutines could start
+// their reads. If there are others, each goroutine therefore starts its read, yields,
+// and waits for the page only when it runs again. The page has often arrived by then.
 var fetching atomic.Int32
 
 var touchBuffers = sync.Pool{New: func() any { return new([touchSize]byte) }}
 
-// touch reads [off, off+n) through the descriptor, so that the page cache has
-// it and a fault does not have to wait for the device.
+// touch reads [off, off+n) through the descriptor. The page cache then holds the range,
+// and a page fault does not wait for the device.
 func (m *osMapping) touch(off, n int64) error {
 	buf := touchBuffers.Get().(*[touchSize]byte)
 	defer touchBuffers.Put(buf)
@@ -181,7 +182,7 @@ func (m *osMapping) DontNeed(off, n int64) error {
 		return err
 	}
 	m.windows.forget(off, n)
-	return pathErr(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
+	return WrapError(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
 }
 
 func madvise(b []byte, advice int) error {
@@ -190,7 +191,7 @@ func madvise(b []byte, advice int) error {
 
 func (m *osMapping) Close() error {
 	if m.closed.Swap(true) {
-		return pathErr(OpUnmap, m.file.name, ErrClosed)
+		return WrapError(OpUnmap, m.file.name, ErrClosed)
 	}
 	var err error
 	if m.data != nil {
@@ -200,5 +201,5 @@ func (m *osMapping) Close() error {
 	if m.holdsFile {
 		m.file.release()
 	}
-	return pathErr(OpUnmap, m.file.name, err)
+	return WrapError(OpUnmap, m.file.name, err)
 }

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// openFile is os.OpenFile for the flags O_RDONLY, O_RDWR, O_CREATE and O_EXCL,
-// but files that are open may be renamed and removed, as elsewhere.
+// openFile is os.OpenFile for the flags O_RDONLY, O_RDWR, O_CREATE and O_EXCL. The open
+// file can be renamed and removed, as on other systems.
 func openFile(name string, flags int) (*os.File, error) {
 	return openSharing(name, flags, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE)
 }
 
-// openLock is openFile of a file whose lock is about to be taken. It may not be
-// removed while it is open: then another one would have a lock of its own.
+// openLock opens a file that the caller then locks. The open file cannot be removed:
+// another process could otherwise create the file again and lock that.
 func openLock(name string, flags int) (*os.File, error) {
 	return openSharing(name, flags, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE)
 }
 
-// openSharing opens a file that others may open for what share says.
+// openSharing opens a file. share is the access that it leaves to other opens.
 func openSharing(name string, flags int, share uint32) (*os.File, error) {
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
@@ -44,8 +44,8 @@ func openSharing(name string, flags int, share uint32) (*os.File, error) {
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// lockFile locks the first byte. Windows gives such locks back when the handle
-// goes, however the process ends.
+// lockFile locks the first byte of a file. Windows releases the lock when the process
+// ends, in whatever way.
 func lockFile(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {
@@ -62,8 +62,8 @@ func unlockFile(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
 }
 
-// syncDir flushes a directory. Windows gives that only to who may write its
-// attributes; NTFS journals the names in any case.
+// syncDir flushes a directory. Windows refuses this to users that may not write the
+// attributes of the directory. syncDir then succeeds, because NTFS journals names.
 func syncDir(dir string) error {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

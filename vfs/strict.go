@@ -5,25 +5,27 @@ import (
 	"sync"
 )
 
-// Strict returns fs with one difference: once SyncDir has failed on dir, it
-// fails on it for good, with the same error. ErrTooManyFiles is no such failure:
-// the directory could not be opened, and so nothing was synced.
+// Strict returns fs with one difference: after SyncDir failed on dir, every later
+// SyncDir on dir returns the same error.
 //
-// A failed sync may have taken back any name that was not durable, and one that
-// succeeds later says nothing about those. Whoever shares a directory with
-// others does not even know of the failure: their sync may have failed, his own
-// succeeds, and the name of his file is gone with the next power cut.
+// A failed SyncDir may have lost every name that was not durable, and a later SyncDir
+// that succeeds does not cover those names. With several users of one directory, the
+// SyncDir of one may fail and that of another then succeed. The second user would
+// believe that its file is durable.
+//
+// ErrTooManyFiles does not count as a failure: SyncDir could not open the directory, so
+// it synced nothing.
 func Strict(fs FS, dir string) FS { return &strict{FS: fs, dir: dir} }
 
 type strict struct {
 	FS
 	dir    string
-	mu     sync.Mutex
+	mu     sync.Mutex // held during SyncDir on dir; guards failed
 	failed error
 }
 
-// SyncDir makes the entries of a directory durable. Calls for the strict one
-// take turns, so that none succeeds behind one that is failing.
+// SyncDir makes the names in a directory durable. Calls on the strict directory run one
+// at a time, so that none succeeds while another fails.
 func (s *strict) SyncDir(dir string) error {
 	if dir != s.dir {
 		return s.FS.SyncDir(dir)

@@ -1,49 +1,39 @@
 package vfs
 
-import (
-	"errors"
-	"testing"
-)
+import "testing"
 
-func TestAFailedSyncOfADirectoryIsNeverFollowedByOneThatSucceeds(t *testing.T) {
-	t.Parallel()
-	faults := NewFaults(NewVolatile())
-	fs := Strict(faults, "/a")
-	for _, dir := range []string{"/a", "/b"} {
-		if err := fs.MkdirAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := fs.SyncDir(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	faults.Add(Rule{Op: OpSyncDir, Path: "/b", Err: ErrIO})
-	if err := fs.SyncDir("/b"); !errors.Is(err, ErrIO) {
-		t.Fatal(err)
-	}
-	faults.Add(Rule{Op: OpSyncDir, Err: ErrIO})
-	for range 3 {
-		if err := fs.SyncDir("/a"); !errors.Is(err, ErrIO) {
-			t.Fatalf("SyncDir after a failure: %v", err)
-		}
-	}
-	if err := fs.SyncDir("/b"); err != nil {
-		t.Fatalf("a directory that is tried again: %v", err)
-	}
+// A failingDirs is a file system whose next SyncDir of a directory returns the error in
+// next, if there is one.
+type failingDirs struct {
+	FS
+	next map[string]error
 }
 
-func TestADirectoryThatCouldNotBeOpenedIsSyncedWhenItCan(t *testing.T) {
+func (f *failingDirs) SyncDir(dir string) error {
+	err := f.next[dir]
+	delete(f.next, dir)
+	return err
+}
+
+func TestStrict_FailedSyncDirFailsForGood(t *testing.T) {
 	t.Parallel()
-	faults := NewFaults(NewVolatile())
-	fs := Strict(faults, "/a")
-	if err := fs.MkdirAll("/a"); err != nil {
-		t.Fatal(err)
+	inner := &failingDirs{next: map[string]error{}}
+	fs := Strict(inner, "/a")
+	for _, dir := range []string{"/a", "/b"} {
+		must(t, fs.SyncDir(dir))
 	}
-	faults.Add(Rule{Op: OpSyncDir, Err: ErrTooManyFiles})
-	if err := fs.SyncDir("/a"); !errors.Is(err, ErrTooManyFiles) {
-		t.Fatal(err)
+	inner.next["/b"] = ErrIO
+	wantIs(t, fs.SyncDir("/b"), ErrIO)
+	inner.next["/a"] = ErrIO
+	for range 3 {
+		wantIs(t, fs.SyncDir("/a"), ErrIO)
 	}
-	if err := fs.SyncDir("/a"); err != nil {
-		t.Fatalf("with descriptors again: %v", err)
-	}
+	must(t, fs.SyncDir("/b")) // another directory may be synced again
+}
+
+func TestStrict_SyncDirWithoutDescriptorsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	fs := Strict(&failingDirs{next: map[string]error{"/a": ErrTooManyFiles}}, "/a")
+	wantIs(t, fs.SyncDir("/a"), ErrTooManyFiles)
+	must(t, fs.SyncDir("/a"))
 }

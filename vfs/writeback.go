@@ -1,26 +1,27 @@
 package vfs
 
-// writeBackStep is how much of a file is written before the system is told to
-// start writing it back.
+// writeBackStep is the number of bytes after which WriteBack starts to write a file to
+// the device.
 const writeBackStep = 1 << 20
 
-// A WriteBack has the system write a file to the device in step with the file's
-// growth, from front to back. No more than two steps are on their way at once:
-// the device takes requests in turn, so that the sync of a commit waits for all
-// that were sent before it. Without any of this, the sync that ends the file
-// would send all of it at once.
+// A WriteBack writes a growing file to the device step by step, from front to back. At
+// most two steps are under way at the same time. A device processes requests in order,
+// so the sync of a commit waits for all requests before it. Without WriteBack, the final
+// sync of the file would send the whole file at once and delay commits.
+//
+// A WriteBack must not be used by several goroutines at the same time.
 type WriteBack struct {
 	file    File
-	started int64 // what lies before it is being written back
-	ended   int64 // what lies before it was waited for
+	started int64 // offset up to which writes to the device were started
+	ended   int64 // offset up to which writes to the device have ended
 }
 
-// NewWriteBack returns the WriteBack of a file that is empty, or of which
-// nothing is to be written again.
+// NewWriteBack returns a WriteBack for a file that is empty, or whose existing contents
+// will not be written again.
 func NewWriteBack(file File) WriteBack { return WriteBack{file: file} }
 
-// Reached says that the file has been written up to off. Its error means that
-// what was written may be lost: the file is of no use any more.
+// Reached tells the WriteBack that the file has been written up to off. An error means
+// that written data may be lost. The caller must then discard the file.
 func (w *WriteBack) Reached(off int64) error {
 	if off-w.started < writeBackStep {
 		return nil
@@ -35,7 +36,7 @@ func (w *WriteBack) Reached(off int64) error {
 	return nil
 }
 
-// Rewind says that the file will be written again from off on.
+// Rewind tells the WriteBack that the file will be written again from off on.
 func (w *WriteBack) Rewind(off int64) {
 	w.started, w.ended = min(w.started, off), min(w.ended, off)
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkWriteBackBesideSyncs appends to a file and syncs, while a second
-// goroutine writes large files: with write-back in step, and with as much as
-// possible on its way.
+// BenchmarkWriteBackBesideSyncs appends to a file and syncs it while a second goroutine
+// writes large files. The second goroutine uses a WriteBack, or starts writes to the
+// device without waiting for them.
 func BenchmarkWriteBackBesideSyncs(b *testing.B) {
 	for _, inStep := range []bool{false, true} {
 		for _, size := range []int{4 << 10, 1 << 20} {
@@ -57,7 +57,7 @@ func benchmarkBesideSyncs(b *testing.B, inStep bool, size int) {
 	b.ReportMetric(float64(written)/1e6/seconds, "beside-MB/s")
 }
 
-// largeFile is the size of the files that writeLarge makes.
+// largeFile is the size of the files that writeLarge writes, in bytes.
 const largeFile = 64 << 20
 
 // writeLarge writes a large file and removes it.

@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// EndOfKeys is the bound of a range that has no end: where a range deletion
-// ends, exclusive, or a table whose last keys such a deletion covers. It is a
-// byte longer than any key, so that it compares as coming after all of them and
-// needs no special case where bounds are compared or cut.
+// EndOfKeys is the upper bound of a range without end: the exclusive end of a
+// range tombstone, or of a table whose last keys such a tombstone covers. It is
+// one byte longer than any key and all 0xff, so it compares after every key and
+// needs no special case.
 //
-// Every bound of this kind is this one slice: nobody copies it, and nobody
-// writes it out. Where bounds are stored, in memtables and in files, a bound of
-// no bytes stands for it, which no key can be.
+// All users share this one slice. Never copy it and never write it out.
+// Memtables and files store an empty bound in its place; no key is empty.
 var EndOfKeys = bytes.Repeat([]byte{0xff}, MaxKeySize+1)
 
-// StoredBound returns what is stored for the end of a range: nothing for
-// EndOfKeys.
+// StoredBound returns the stored form of the end of a range: nil for EndOfKeys,
+// end itself otherwise.
 func StoredBound(end []byte) []byte {
 	if bytes.Equal(end, EndOfKeys) {
 		return nil
@@ -32,7 +31,8 @@ func LoadedBound(stored []byte) []byte {
 	return stored
 }
 
-// CloneBound returns a copy of the end of a range, but EndOfKeys itself.
+// CloneBound returns a copy of the end of a range. For EndOfKeys it returns
+// EndOfKeys itself.
 func CloneBound(end []byte) []byte {
 	if bytes.Equal(end, EndOfKeys) {
 		return EndOfKeys
@@ -40,11 +40,13 @@ func CloneBound(end []byte) []byte {
 	return bytes.Clone(end)
 }
 
-// BoundString returns a bound for error messages, of which it shows the
-// beginning.
+// BoundString formats the beginning of a bound for error messages.
 func BoundString(bound []byte) string {
 	if bytes.Equal(bound, EndOfKeys) {
 		return "the end of all keys"
 	}
 	return fmt.Sprintf("%.80q", bound)
 }
+
+// FirstKey is the smallest key that there can be. The caller must not change it.
+var FirstKey = []byte{0}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheEndOfKeysIsStoredAsNothing(t *testing.T) {
+func TestBound_TheEndOfKeysIsStoredAsNothing(t *testing.T) {
 	t.Parallel()
 	last := bytes.Repeat([]byte{0xff}, MaxKeySize)
 	if bytes.Compare(last, EndOfKeys) >= 0 || cap(EndOfKeys) != len(EndOfKeys) {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Clock tells the time. Databases take theirs as a value, so that tests
+// A Clock tells the time. A database takes its clock as a value, so that tests
 // can set it, stop it and turn it back.
 type Clock interface {
 	Now() time.Time
 }
 
-// TimeMsMax is the highest time that a Clock can show, in milliseconds of Unix
-// time. A commit or an edit of a later one is corruption.
+// TimeMsMax is the latest time that a Clock can return, in milliseconds of Unix
+// time. A later time in a commit or a manifest edit is corruption.
 const TimeMsMax = math.MaxInt64
 
 // SystemClock is the clock of the machine.

@@ -5,29 +5,30 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt marks every error that says stored bytes are not what was
+// ErrCorrupt marks every error that says that stored bytes differ from what was
 // written.
 var ErrCorrupt = errors.New("stoat: corrupt data")
 
-// ErrVersion marks every error that says a file was written by a version of stoat
-// whose format this one does not know. It is no damage.
+// ErrVersion marks every error that says that a later version of stoat wrote a
+// file, in a format that this version does not know. The file is not damaged.
 var ErrVersion = errors.New("stoat: database of a later version")
 
 // A CorruptionError tells where stored bytes are wrong. errors.Is(err,
 // ErrCorrupt) holds for it.
 type CorruptionError struct {
-	// File is the name of the file; empty until a layer that knows it adds it.
+	// File is the name of the file. It is empty until a layer that knows it
+	// calls InFile.
 	File string
-	// Offset is where in the file the damage was seen, or -1.
+	// Offset is the place of the damage in the file in bytes, or -1 if unknown.
 	Offset int64
 	// What names the damaged thing: "record checksum", "segment header".
 	What string
-	// Got and Want are the observed and the expected, as text. Either may be
-	// empty where there is none.
+	// Got and Want are the observed and the expected value, as text. Either may
+	// be empty.
 	Got, Want string
 }
 
-// Error formats the place, the thing, and got and want.
+// Error formats the file, the offset, the damaged thing, and got and want.
 func (e *CorruptionError) Error() string {
 	s := "stoat: corrupt data"
 	if e.File != "" {
@@ -46,14 +47,14 @@ func (e *CorruptionError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptionError) Is(target error) bool { return target == ErrCorrupt }
 
-// Corrupt returns a CorruptionError for what at offset, to which a layer
-// above may add the file's name with InFile.
+// Corrupt returns a CorruptionError without a file name. A layer above may add
+// the name with InFile.
 func Corrupt(offset int64, what string, got, want any) *CorruptionError {
 	return &CorruptionError{Offset: offset, What: what, Got: fmt.Sprint(got), Want: fmt.Sprint(want)}
 }
 
-// InFile fills in the file name of a CorruptionError inside err that has none
-// yet, and returns err.
+// InFile sets the file name of a CorruptionError inside err that has none, and
+// returns err.
 func InFile(err error, name string) error {
 	var c *CorruptionError
 	if errors.As(err, &c) && c.File == "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A FileNum names a table or a value file of one database. Numbers are given
-// once and never again.
+// A FileNum names a table or a value file of one database. A database never
+// reuses a number.
 type FileNum uint64
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNamesOfFilesTellTheirNumberAndKind(t *testing.T) {
+func TestFileName_TellsNumberAndKind(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		num           FileNum
@@ -33,7 +33,7 @@ func TestNamesOfFilesTellTheirNumberAndKind(t *testing.T) {
 	}
 }
 
-func TestOtherNamesAreNotThoseOfFiles(t *testing.T) {
+func TestFileName_RefusesOtherNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"", ".table", ".values", "000007", "000007.", "7.table", "0000007.table", "+00007.table", "-00007.table",
@@ -55,8 +55,8 @@ func TestOtherNamesAreNotThoseOfFiles(t *testing.T) {
 	}
 }
 
-// FuzzFileName parses any name: it is refused, or is the one name that its
-// number has.
+// FuzzFileName parses any name. The parser refuses it, or the name is the only
+// one with its number.
 func FuzzFileName(f *testing.F) {
 	for _, name := range []string{TableName(1), ValueName(1 << 40), "000001.log", "1.table", "٠٠٠٠٠١.table"} {
 		f.Add(name)

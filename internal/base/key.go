@@ -1,6 +1,6 @@
 package base
 
-// The bounds of what a user may store.
+// Limits on what a user may store.
 const (
 	// MaxKeySize is the largest key in bytes. The empty key is refused.
 	MaxKeySize = 64 << 10
@@ -17,12 +17,12 @@ const (
 	KindDelete Kind = 1
 	// KindSet gives the key a value.
 	KindSet Kind = 2
-	// KindPointer gives the key a value that is stored in a value file: what
-	// the entry has as its value is the pointer to it.
+	// KindPointer gives the key a value that a value file stores. The value of
+	// the entry is the pointer to it.
 	KindPointer Kind = 3
-	// KindDeleteRange hides all older versions of the keys from the entry's
-	// key, inclusive, to the key that it has as its value, exclusive; to the end
-	// of all keys if the value has no bytes.
+	// KindDeleteRange is a range tombstone: it hides all older versions of the
+	// keys from the entry's key, inclusive, to the entry's value, exclusive. An
+	// empty value stands for the end of all keys.
 	KindDeleteRange Kind = 4
 )
 
@@ -47,23 +47,23 @@ func (k Kind) String() string {
 	return "UNKNOWN"
 }
 
-// Meta is what an entry carries beside its key and value.
+// Meta is what an entry carries in addition to its key and value.
 type Meta struct {
-	// ExpiresAt is the moment, in milliseconds of Unix time, from which the
-	// entry is treated as deleted. 0 means never.
+	// ExpiresAt is the time from which the entry counts as deleted, in
+	// milliseconds of Unix time. 0 means never.
 	ExpiresAt uint64
 	Kind      Kind
 	// User is the byte that the user attached to the entry.
 	User byte
 }
 
-// Live reports whether an entry with metadata m shows a value at nowMs.
+// Live reports whether an entry with metadata m has a value at nowMs.
 func (m Meta) Live(nowMs uint64) bool {
 	return m.Kind.HasValue() && (m.ExpiresAt == 0 || nowMs < m.ExpiresAt)
 }
 
-// An Entry is one version of one key, as a source of entries shows it. Key
-// and Value are borrowed from the source.
+// An Entry is one version of one key. Key and Value are borrowed from the source
+// of the entry.
 type Entry struct {
 	Key   []byte
 	Value []byte

@@ -6,34 +6,37 @@ import (
 )
 
 const (
-	// BlockMax is the greatest length of a block that is kept. Longer ones hold
-	// few values, of which each is worth decoding for itself.
+	// BlockMax is the length in bytes of the longest block that the cache keeps.
+	// Longer blocks hold few values, so a reader decodes such a block for each
+	// value.
 	BlockMax = 16 << 10
 
-	// The memory is divided among shards, so that readers seldom wait for each
-	// other: as many as leave each a useful size, and no more than shardsMax.
+	// The cache is divided into shards, so that readers seldom wait for each
+	// other. Each shard has at least shardSizeMin bytes; there are at most
+	// shardsMax.
 	shardsMax    = 16
 	shardSizeMin = 128 << 10
 )
 
-// A Cache keeps blocks. Any number of goroutines may use one. A nil Cache is
+// A Cache keeps blocks. Many goroutines may use it at once. A nil Cache is
 // always empty.
 type Cache struct{ shards []shard }
 
-// New returns an empty cache of so many bytes at most. It takes memory when
-// blocks arrive; Close gives it back.
+// New returns an empty cache of at most size bytes. It allocates when blocks
+// arrive. Close frees the memory.
 func New(size int64) *Cache {
 	n := min(max(size/shardSizeMin, 1), shardsMax)
 	c := &Cache{shards: make([]shard, n)}
 	for i := range c.shards {
-		// Places in a shard have 32 bits, and sizes those of an int.
+		// The index stores offsets in a shard as 32 bits, and sizes must fit an
+		// int.
 		c.shards[i].size = int(min(max(size/n, shardSizeMin), math.MaxInt32)) &^ (align - 1)
 	}
 	return c
 }
 
-// An id names a block: by the number of its table, which no other table ever
-// has, and its place there.
+// An id names a block by the number of its table, which the database never
+// reuses, and its place in the table.
 type id struct{ table, block uint64 }
 
 func (c *Cache) shard(k id) *shard {
@@ -42,8 +45,8 @@ func (c *Cache) shard(k id) *shard {
 	return &c.shards[hi]
 }
 
-// Read fills dst with what the block has from offset from on, and reports
-// whether it was there.
+// Read fills dst from the block, beginning at offset from. It reports false if
+// the cache does not have the block.
 func (c *Cache) Read(dst []byte, table, block uint64, from int) bool {
 	if c == nil {
 		return false
@@ -52,8 +55,8 @@ func (c *Cache) Read(dst []byte, table, block uint64, from int) bool {
 	return c.shard(k).read(dst, k, from)
 }
 
-// Put keeps a copy of a block, which is never changed, unless it is too long or
-// there already.
+// Put keeps a copy of a block. It does nothing if the block is too long or
+// already present. A block never changes.
 func (c *Cache) Put(table, block uint64, data []byte) {
 	if c == nil || len(data) > BlockMax {
 		return
@@ -62,15 +65,15 @@ func (c *Cache) Put(table, block uint64, data []byte) {
 	c.shard(k).put(k, data)
 }
 
-// Stats say what a cache holds and how it is used.
+// Stats describe the contents and the use of a cache.
 type Stats struct {
-	// Bytes is the memory it takes.
+	// Bytes is the memory that the cache takes.
 	Bytes int64
 	// Hits and Misses count reads.
 	Hits, Misses uint64
 }
 
-// Stats returns the sums of all shards.
+// Stats returns the sums over all shards.
 func (c *Cache) Stats() (s Stats) {
 	if c == nil {
 		return s
@@ -81,7 +84,7 @@ func (c *Cache) Stats() (s Stats) {
 	return s
 }
 
-// Close gives the memory back. The cache stays empty from then on.
+// Close frees the memory. The cache stays empty after that.
 func (c *Cache) Close() {
 	if c == nil {
 		return

@@ -11,15 +11,15 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
-// blockOf returns what the block should hold, which follows from its name.
+// blockOf returns the contents that these tests give the block.
 func blockOf(table, block uint64) []byte {
 	rng := rand.New(rand.NewPCG(table, block))
 	return noise.Bytes(rng, rng.IntN(6<<10))
 }
 
-// TestTheCacheHoldsWhatWasPutOrNothing reads and puts blocks at random in a
-// cache that is much too small for them.
-func TestTheCacheHoldsWhatWasPutOrNothing(t *testing.T) {
+// TestCache_HoldsWhatWasPutOrNothing reads and puts random blocks in a cache
+// that is much too small for them.
+func TestCache_HoldsWhatWasPutOrNothing(t *testing.T) {
 	t.Parallel()
 	c := New(256 << 10)
 	defer c.Close()
@@ -55,7 +55,7 @@ func TestTheCacheHoldsWhatWasPutOrNothing(t *testing.T) {
 	}
 }
 
-func TestABlockThatIsReadStays(t *testing.T) {
+func TestCache_ABlockThatIsReadStays(t *testing.T) {
 	t.Parallel()
 	c := New(shardSizeMin)
 	defer c.Close()
@@ -69,11 +69,11 @@ func TestABlockThatIsReadStays(t *testing.T) {
 		c.Put(2, i, make([]byte, 3000))
 	}
 	if c.Read(got[:1], 2, 0, 0) {
-		t.Error("what nobody reads stays, too")
+		t.Error("a block that is never read stays, too")
 	}
 }
 
-func TestWhatIsTooLongIsNotKept(t *testing.T) {
+func TestCache_DoesNotKeepBlocksThatAreTooLong(t *testing.T) {
 	t.Parallel()
 	c := New(shardSizeMin)
 	c.Put(1, 1, make([]byte, BlockMax+1))
@@ -97,7 +97,8 @@ func TestWhatIsTooLongIsNotKept(t *testing.T) {
 	none.Close()
 }
 
-// The index has 32 bits for a place, and on some systems a slice has no more.
+// The index stores offsets as 32 bits, and on 32-bit systems so is the length of
+// a slice.
 func TestShardsOfTheLargestCacheKeepTo32Bits(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{0, 1, shardSizeMin, 32 << 20, shardsMax<<31 - 1, shardsMax << 31, 1 << 40, math.MaxInt64} {
@@ -110,7 +111,7 @@ func TestShardsOfTheLargestCacheKeepTo32Bits(t *testing.T) {
 	}
 }
 
-func TestManyMayUseACacheAtOnce(t *testing.T) {
+func TestCache_ManyGoroutines(t *testing.T) {
 	t.Parallel()
 	c := New(512 << 10)
 	defer c.Close()

@@ -1,10 +1,10 @@
-// Package cache keeps decoded blocks of tables, outside the Go heap.
+// Package cache is the block cache. It keeps decoded blocks of tables, outside
+// the Go heap.
 //
-// Blocks that are stored as they are need no cache: they are read through a
-// mapping. A compressed block would be decoded as a whole for each value that
-// is read from it; here it is decoded once while it is in use.
+// Uncompressed blocks need no cache, because readers use a mapping of the file.
+// Without the cache, each read of a value from a compressed block would decode
+// the whole block. The cache decodes a block once while it is in use.
 //
-// Whoever reads from the cache gets a copy of the part it asks for, so that
-// blocks may leave at any moment, and the memory is bounded whatever readers
-// hold.
+// Read copies the part that the caller asks for. So the cache may drop a block
+// at any time, and its memory is bounded whatever readers hold.
 package cache

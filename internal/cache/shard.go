@@ -8,15 +8,14 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A shard is a ring of blocks in the order in which they came. What is at the
-// tail leaves when the head needs its place, unless it was read since it came:
-// then it moves to the head once more.
+// A shard is a ring of blocks in the order of their arrival. When the head needs
+// space, the block at the tail leaves. If a reader used the block since it
+// arrived, the shard moves it to the head once more instead.
 //
 //	memory   ... free ... | tail block | block | ... | head ... free ...
 //
-// In front of each block there is its header, little-endian; a block does not
-// reach round the end of the memory. wrap is where the memory ended for the
-// blocks between tail and it.
+// A header precedes each block, little-endian. A block does not wrap around the
+// end of the memory. wrap is the end of the last block before the ring wrapped.
 //
 //	offset  size  field
 //	0       8     table
@@ -24,28 +23,29 @@ import (
 //	16      4     length of the data
 //	20      4     1 if it was read since it came to this place
 type shard struct {
-	mu     sync.Mutex
-	size   int
-	mem    []byte // nil until the first block comes
-	index  map[id]uint32
-	head   int // where the next block goes
-	tail   int // the oldest block, if there is any
-	wrap   int // the end of the last block before the ring went round; with head < tail only
-	high   int // how much of mem was ever written to
-	closed bool
+	size int // of mem in bytes; immutable
 
+	// mu guards the fields below.
+	mu           sync.Mutex
+	mem          []byte // nil until the first block arrives
+	index        map[id]uint32
+	head         int // where the next block goes
+	tail         int // the oldest block, if there is one
+	wrap         int // end of the last block before the ring wrapped; used while head < tail
+	high         int // the highest offset ever written, for Stats
+	closed       bool
 	hits, misses uint64
 }
 
 const (
 	headerSize = 24
 	align      = 8
-	// againMax is how many blocks one put moves to the head at most, so that it
-	// does not hold up the readers.
+	// againMax is how many blocks one put moves to the head at most. It bounds
+	// the time for which a put blocks readers.
 	againMax = 8
 )
 
-// sizeOf returns what a block of n bytes takes.
+// sizeOf returns the space in bytes that a block of n bytes takes.
 func sizeOf(n int) int { return headerSize + (n+align-1)&^(align-1) }
 
 func (s *shard) read(dst []byte, k id, from int) bool {
@@ -60,7 +60,7 @@ func (s *shard) read(dst []byte, k id, from int) bool {
 	h := s.mem[at : at+headerSize]
 	n := int(binary.LittleEndian.Uint32(h[16:]))
 	if from+len(dst) > n {
-		return false // the caller means another block; it will find out
+		return false // a miss: the caller expects another block
 	}
 	h[20] = 1
 	copy(dst, s.mem[int(at)+headerSize+from:])
@@ -77,8 +77,8 @@ func (s *shard) put(k id, data []byte) {
 	s.append(k, data)
 }
 
-// begin takes the memory, if that has not been done. Where the system has none,
-// nothing is kept.
+// begin allocates the memory if it has none. If the system refuses, the shard
+// keeps nothing and begin reports false.
 func (s *shard) begin() bool {
 	if s.mem != nil {
 		return true
@@ -95,7 +95,7 @@ func (s *shard) begin() bool {
 func (s *shard) makeRoom(n int) {
 	for again := 0; !s.fits(n); {
 		if s.tail < s.head {
-			// What is left up to the end is too short: go round.
+			// Too little is left up to the end: wrap around.
 			s.wrap, s.head = s.head, 0
 			continue
 		}
@@ -121,18 +121,18 @@ func (s *shard) fits(n int) bool {
 	}
 }
 
-// oldest returns the block at the tail, and whether it was read.
+// oldest returns the block at the tail, and whether a reader used it.
 func (s *shard) oldest() (k id, data []byte, read bool) {
 	le := binary.LittleEndian
 	h := s.mem[s.tail : s.tail+headerSize]
 	k = id{le.Uint64(h), le.Uint64(h[8:])}
 	n := int(le.Uint32(h[16:]))
-	invariant.Check(s.index[k] == uint32(s.tail), "the block at %d is indexed at %d", s.tail, s.index[k])
+	invariant.Check(s.index[k] == uint32(s.tail), "the index has the block at %d as at %d", s.tail, s.index[k])
 	return k, s.mem[s.tail+headerSize:][:n], h[20] != 0
 }
 
-// drop takes the block at the tail out. Its bytes stay until something is
-// written over them.
+// drop removes the block at the tail. Its bytes stay until append overwrites
+// them.
 func (s *shard) drop(k id, n int) {
 	delete(s.index, k)
 	s.tail += sizeOf(n)
@@ -141,8 +141,8 @@ func (s *shard) drop(k id, n int) {
 	}
 }
 
-// append puts a block at the head, where there is room. data may be what was
-// just dropped, which lies behind.
+// append adds a block at the head, where makeRoom has made room. data may be the
+// block that was just dropped, whose bytes then lie behind the head.
 func (s *shard) append(k id, data []byte) {
 	at := s.head
 	copy(s.mem[at+headerSize:], data)
@@ -170,7 +170,7 @@ func (s *shard) close() {
 	defer s.mu.Unlock()
 	if s.mem != nil {
 		err := vfs.Free(s.mem)
-		invariant.Check(err == nil, "memory that was not allocated is freed: %v", err)
+		invariant.Check(err == nil, "the shard's memory cannot be freed: %v", err)
 	}
 	s.mem, s.index, s.high, s.closed = nil, nil, 0, true
 }

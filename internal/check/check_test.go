@@ -13,12 +13,13 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A scene is a version and its files on a disk in memory.
 type scene struct {
 	t     *testing.T
-	fs    *vfs.Mem
+	fs    *memfs.FS
 	state manifest.State
 	// open is how many value files are open, and most the most at one time.
 	open, most int
@@ -36,7 +37,7 @@ func (f countedFile) Close() error {
 }
 
 func newScene(t *testing.T) *scene {
-	return &scene{t: t, fs: vfs.NewVolatile(), state: manifest.State{FlushedSeq: 1000, Version: new(manifest.Version)}}
+	return &scene{t: t, fs: memfs.NewVolatile(), state: manifest.State{FlushedSeq: 1000, Version: new(manifest.Version)}}
 }
 
 func (s *scene) must(err error) {

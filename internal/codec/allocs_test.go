@@ -8,21 +8,24 @@ import (
 	"testing"
 )
 
-// These count what everybody allocates, and so are not parallel. The race
-// detector empties pools at random: there is nothing to count with it.
+// These tests count the allocations of the whole process, so they are not
+// parallel. The race detector empties pools at random, so they do not run with
+// it.
 
-func TestAnArenaThatIsResetAllocatesNothing(t *testing.T) {
+func TestAllocs_ArenaAfterReset(t *testing.T) {
 	var a Arena
 	if n := testing.AllocsPerRun(1000, func() {
 		a.Alloc(1000)
 		a.Alloc(10_000)
+		a.Filled(1000)
+		a.Filled(10_000)
 		a.Reset()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestCompressingAndDecodingAllocateNothing(t *testing.T) {
+func TestAllocs_CompressAndDecode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	raw := text(rng, 1<<10)
 	dst := make([]byte, len(raw))

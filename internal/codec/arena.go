@@ -2,13 +2,13 @@ package codec
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
 // An Arena is where decoded values live while somebody borrows them. Its zero
-// value is empty. It may be used by many goroutines; Reset by nobody else at
-// the same time.
+// value is empty. It may be used by many goroutines. Reset is called by one.
 //
 // It holds one chunk of memory and hands out pieces of it. A chunk that is used
 // up belongs to who borrowed from it: the garbage collector takes it when
@@ -16,9 +16,10 @@ import (
 // more memory than the values that its user holds on to, and who reads a few
 // takes none at all, as the last chunk is used again after Reset.
 type Arena struct {
-	mu    sync.Mutex
-	chunk *[chunkSize]byte
-	used  int
+	mu     sync.Mutex
+	chunk  *[chunkSize]byte
+	used   int
+	filled atomic.Int64 // pieces of chunks that were filled, less those handed out
 }
 
 const (
@@ -31,7 +32,8 @@ const (
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // Alloc returns n bytes, whatever they are, that are the caller's until Reset.
-// From a nil Arena they are so for good.
+// From a nil Arena they are so for good. The caller fills them, and calls Filled
+// before it uses them for anything else.
 func (a *Arena) Alloc(n int) []byte {
 	if a == nil || n >= aloneMin {
 		return make([]byte, n)
@@ -43,18 +45,34 @@ func (a *Arena) Alloc(n int) []byte {
 	}
 	from := a.used
 	a.used += n
+	a.filled.Add(-1)
 	return a.chunk[from:a.used:a.used]
 }
 
-// Reset ends the borrowing of all that Alloc returned.
-func (a *Arena) Reset() {
-	if a.chunk != nil {
-		a.giveBack()
+// Filled tells the arena that the caller writes no more to the n bytes that Alloc
+// returned.
+func (a *Arena) Filled(n int) {
+	if a != nil && n < aloneMin {
+		a.filled.Add(1)
 	}
 }
 
-func (a *Arena) giveBack() {
-	invariant.Mangle(a.chunk[:a.used])
-	chunks.Put(a.chunk)
+// Reset ends the borrowing of all that Alloc returned. It reports false if a
+// goroutine that should have ended before may still write to a piece: its chunk is
+// left to the garbage collector then, so that no other arena gets it.
+func (a *Arena) Reset() bool {
+	return a.chunk == nil || a.giveBack()
+}
+
+func (a *Arena) giveBack() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	chunk, used := a.chunk, a.used
 	a.chunk, a.used = nil, 0
+	if chunk == nil || a.filled.Load() != 0 {
+		return false
+	}
+	invariant.Mangle(chunk[:used])
+	chunks.Put(chunk)
+	return true
 }

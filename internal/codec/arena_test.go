@@ -17,6 +17,7 @@ func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
 			for j := range b {
 				b[j] = byte(i)
 			}
+			a.Filled(len(b))
 			all = append(all, b)
 		}
 		for i, b := range all {
@@ -31,7 +32,10 @@ func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
 		}
 		last := a.Alloc(1)
 		last[0] = 1
-		if a.Reset(); invariant.Enabled && last[0] == 1 {
+		if a.Filled(1); !a.Reset() {
+			t.Fatal("Reset takes a piece for one that is not filled yet")
+		}
+		if invariant.Enabled && last[0] == 1 {
 			t.Fatal("what was borrowed is not spoiled by Reset")
 		}
 	}
@@ -43,6 +47,33 @@ func TestANilArenaGivesMemoryForGood(t *testing.T) {
 	if b := a.Alloc(10); len(b) != 10 {
 		t.Fatalf("%d bytes, want 10", len(b))
 	}
+}
+
+// A piece that is still written to must not be another arena's.
+func TestArena_ResetKeepsAChunkThatIsWrittenTo(t *testing.T) {
+	t.Parallel()
+	var a Arena
+	late := a.Alloc(1000)
+	for range 3 {
+		a.Alloc(1000)
+		a.Filled(1000)
+		if a.Reset() {
+			t.Fatal("Reset reports that all pieces are filled")
+		}
+		for range 100 {
+			next := a.Alloc(1000)
+			late[0], next[0] = 1, 2
+			if a.Filled(1000); late[0] != 1 {
+				t.Fatal("a piece is another's before it is filled")
+			}
+		}
+	}
+	a.Filled(1000)
+	if !a.Reset() {
+		t.Error("Reset reports that a piece is not filled")
+	}
+	var none *Arena
+	none.Filled(1000)
 }
 
 func TestManyMayUseAnArenaAtOnce(t *testing.T) {
@@ -57,6 +88,7 @@ func TestManyMayUseAnArenaAtOnce(t *testing.T) {
 				for j := range b {
 					b[j] = g
 				}
+				a.Filled(len(b))
 				mine = append(mine, b)
 			}
 			for _, b := range mine {
@@ -78,6 +110,7 @@ func BenchmarkArena(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			a.Alloc(1000)
+			a.Filled(1000)
 			a.Reset()
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
-// BenchmarkCodecs compresses and decodes values one by one: text, and bytes
-// that do not shrink.
+// BenchmarkCodecs compresses and decodes single values: text, and bytes that do
+// not shrink.
 func BenchmarkCodecs(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, kind := range []string{"text", "random"} {

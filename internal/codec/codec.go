@@ -10,35 +10,35 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// An ID says how bytes are stored. The numbers are part of the formats of
-// tables and of value files.
+// An ID says how bytes are stored. The numbers are part of the formats of tables
+// and value files.
 type ID uint8
 
 const (
-	// None stores bytes as they are, to be read without a copy.
+	// None stores bytes unchanged. Readers use them without a copy.
 	None ID = iota
-	// S2 is an S2 block: fast both ways.
+	// S2 is an S2 block: fast in both directions.
 	S2
-	// Zstd is a Zstandard frame: smaller, and several times slower.
+	// Zstd is a Zstandard frame: smaller than S2, and several times slower.
 	Zstd
 
-	// Last is the greatest of the numbers.
+	// Last is the largest ID.
 	Last = Zstd
 )
 
-// SizeMax is the greatest length, decoded, of what is compressed as one.
+// SizeMax is the greatest decoded length, in bytes, of one compressed block or
+// value.
 const SizeMax = 1 << 20
 
-// zstdDecoder is shared: it may be used by many goroutines, starts none, and
-// is made when something first needs it.
+// zstdDecoder returns the decoder that all goroutines share. It starts no
+// goroutines. The first call creates it.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true),
 		zstd.WithDecoderMaxMemory(2*SizeMax), zstd.WithDecoderMaxWindow(2*SizeMax))
 })
 
-// Decode fills dst, which is as long as the decoded bytes should be, from
-// stored. It fails when stored is anything else than what was compressed to
-// that length.
+// Decode decodes stored into dst, whose length must be the decoded length. It
+// returns an error if stored does not decode to exactly that length.
 func (id ID) Decode(dst, stored []byte) error {
 	var out []byte
 	var err error

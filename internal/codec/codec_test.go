@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
-// text returns n bytes that shrink as records of JSON do.
+// text returns n bytes that compress as well as JSON records.
 func text(rng *rand.Rand, n int) []byte {
 	words := []string{"river", "stone", "market", "window", "letter", "garden", "silver", "winter", "morning", "northern"}
 	b := fmt.Appendf(nil, `{"id":"%016x"`, rng.Uint64())
@@ -31,7 +31,7 @@ func mustCompressor(t testing.TB, how ID) *Compressor {
 	return c
 }
 
-func TestWhatIsCompressedIsDecoded(t *testing.T) {
+func TestCodec_DecodesWhatItCompressed(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, how := range []ID{S2, Zstd} {
@@ -61,7 +61,7 @@ func TestWhatIsCompressedIsDecoded(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooShortOrTooLongStaysAsItIs(t *testing.T) {
+func TestCompressor_LeavesShortAndLongValuesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	c, err := NewCompressor(S2, 100, 200)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestWhatIsTooShortOrTooLongStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestACompressorRestsOnDataThatDoesNotShrink(t *testing.T) {
+func TestCompressor_RestsOnDataThatDoesNotShrink(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 2))
 	c := mustCompressor(t, S2)

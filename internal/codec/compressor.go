@@ -10,35 +10,35 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// After missesMax attempts in a row that did not save enough, a Compressor
-// tries only one in sampleEvery, until one does.
+// After missesMax attempts in a row that saved too little, a Compressor tries
+// only every sampleEvery-th input, until one saves enough.
 const (
 	missesMax   = 16
 	sampleEvery = 64
 )
 
-// A Compressor compresses one thing after the other: the blocks of a table, or
-// the values of a file.
+// A Compressor compresses one input after the other: the blocks of a table, or
+// the values of a value file. One goroutine uses it at a time.
 type Compressor struct {
 	how      ID
 	min, max int
 	zstd     *zstd.Encoder
-	misses   int // in a row
-	skipped  int // since the last attempt
+	misses   int // attempts in a row that saved too little
+	skipped  int // inputs left out since the last attempt
 	buf      []byte
 }
 
-// zstdEncoder is shared by all compressors, as it takes megabytes. It may be
-// used by many goroutines.
+// zstdEncoder returns the encoder that all compressors share, because it takes
+// megabytes. Many goroutines may use it.
 var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(false),
 		zstd.WithWindowSize(SizeMax), zstd.WithLowerEncoderMem(true))
 })
 
-// NewCompressor returns one that uses how for what has min to max bytes, and
-// leaves the rest as it is.
+// NewCompressor returns a Compressor that uses codec how for inputs of min to
+// max bytes, and leaves others unchanged.
 func NewCompressor(how ID, min, max int) (*Compressor, error) {
-	invariant.Check(max <= SizeMax, "no more than %d bytes are compressed as one: %d", SizeMax, max)
+	invariant.Check(max <= SizeMax, "codec: the maximum %d exceeds SizeMax %d", max, SizeMax)
 	c := &Compressor{how: how, min: min, max: max}
 	if how > Last {
 		return nil, fmt.Errorf("codec: unknown number %d", how)
@@ -52,8 +52,8 @@ func NewCompressor(how ID, min, max int) (*Compressor, error) {
 	return c, nil
 }
 
-// Compress returns the form in which raw is to be stored. The bytes are valid
-// until the next call.
+// Compress returns the stored form of raw. The bytes are valid until the next
+// call.
 func (c *Compressor) Compress(raw []byte) (ID, []byte) {
 	if c.how == None || len(raw) < c.min || len(raw) > c.max || c.resting() {
 		return None, raw
@@ -74,7 +74,7 @@ func (c *Compressor) Compress(raw []byte) (ID, []byte) {
 	return c.how, c.buf
 }
 
-// resting reports whether an attempt is to be left out.
+// resting reports whether Compress should skip this input.
 func (c *Compressor) resting() bool {
 	if c.misses < missesMax {
 		return false

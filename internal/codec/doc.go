@@ -1,10 +1,10 @@
-// Package codec compresses values and decodes them again.
+// Package codec compresses and decodes values.
 //
-// What is compressed is a block of values of a table, or one value of a value
-// file. Both store beside it how long it is decoded, which bounds what decoding
-// it may take: Decode fills memory of exactly that length or fails.
+// It compresses a block of values of a table, or one value of a value file. Both
+// store the decoded length next to the compressed bytes. This bounds the memory
+// of decoding: Decode fills exactly that length or fails.
 //
-// A Compressor keeps the compressed form only where that saves an eighth, and
-// gives up quickly on data that does not shrink. An Arena is where decoded
-// values live while a transaction borrows them.
+// A Compressor keeps the compressed form only if it saves an eighth. It gives up
+// quickly on data that does not shrink. An Arena holds decoded values while a
+// transaction borrows them.
 package codec

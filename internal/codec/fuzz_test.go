@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// FuzzDecode decodes any bytes to any length: an error that says that they are
-// corrupt, or as many bytes, which come back after they were compressed again.
+// FuzzDecode decodes any bytes to any length. Decode returns ErrCorrupt, or
+// bytes that survive compressing and decoding again.
 func FuzzDecode(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for _, how := range []ID{S2, Zstd} {
@@ -21,7 +21,7 @@ func FuzzDecode(f *testing.F) {
 			f.Add(byte(how), uint32(size+1), bytes.Clone(stored))
 		}
 	}
-	// Headers that promise more than there is.
+	// Headers that promise more bytes than there are.
 	f.Add(byte(S2), uint32(1<<20), []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0})
 	f.Add(byte(Zstd), uint32(1<<20), []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0x80})
 	f.Add(byte(3), uint32(10), []byte{1, 2, 3})

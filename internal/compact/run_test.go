@@ -18,6 +18,8 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An entrySource is a forward iter.Source over entries. Its keys live until
@@ -223,7 +225,7 @@ func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
 		for s := base.SeqNum(1 + rng.IntN(n)); len(rules.Snapshots) < 1+rng.IntN(3); s += base.SeqNum(1 + rng.IntN(n)) {
 			rules.Snapshots = append(rules.Snapshots, s)
 		}
-		out := files{fs: vfs.NewMem()}
+		out := files{fs: memfs.New()}
 		job := Job{
 			Sources: sources, Rules: rules, Level: 3, CreatedMs: 17,
 			TableSize: int64(1000 + rng.IntN(100_000)), SplitMin: int64(rng.IntN(20_000)), NewFile: out.create,
@@ -316,7 +318,7 @@ var seeAll = Rules{Versions: 1, Snapshots: []base.SeqNum{1 << 40}}
 
 func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
 	t.Parallel()
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	splits := [][]byte{[]byte("key-000010"), []byte("key-001000"), []byte("key-0015"), []byte("key-003000"), []byte("x")}
 	result, err := Run(Job{
 		Sources: []iter.Source{&entrySource{entries: manyEntries(5000, 100)}}, Rules: seeAll,
@@ -340,7 +342,7 @@ func TestTheIndexesOfLevel0AreHalfEmpty(t *testing.T) {
 	t.Parallel()
 	const keys = 3000
 	size := func(level int) int64 {
-		out := files{fs: vfs.NewMem()}
+		out := files{fs: memfs.New()}
 		result, err := Run(Job{Level: level, Rules: seeAll, TableSize: 1 << 30, NewFile: out.create,
 			Sources: []iter.Source{&entrySource{entries: manyEntries(keys, 50)}}})
 		if err != nil {
@@ -357,7 +359,7 @@ func TestTheIndexesOfLevel0AreHalfEmpty(t *testing.T) {
 func TestTheTablesOfARunShareAFilterOfAllTheirKeys(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 50)
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	job := Job{Rules: seeAll, TableSize: 20_000, NewFile: out.create, Filter: filter.NewBuilder(3000)}
 	halves := []Job{job, job}
 	halves[0].To, halves[1].From = all[1500].Key, all[1500].Key
@@ -392,7 +394,7 @@ func TestVersionsOfOneKeyStayInOneTable(t *testing.T) {
 			Seq: base.SeqNum(2000 - i), Meta: base.Meta{Kind: base.KindSet},
 		})
 	}
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	result, err := Run(Job{
 		Sources: []iter.Source{&entrySource{entries: all}}, Rules: Rules{Versions: 1000, Snapshots: []base.SeqNum{5000}},
 		TableSize: 10_000, NewFile: out.create,
@@ -410,7 +412,7 @@ func TestPlaceTurnsValuesIntoPointers(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 50)
 	all[1].Meta, all[1].Value = base.Meta{Kind: base.KindDelete, ExpiresAt: 5}, nil
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	n := 0
 	result, err := Run(Job{
 		Sources: []iter.Source{&entrySource{entries: all}}, Rules: seeAll, TableSize: 20_000, NewFile: out.create,
@@ -448,7 +450,7 @@ var errStop = errors.New("stop")
 func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many entries": 10, "large values": 100_000} {
-		out := files{fs: vfs.NewMem()}
+		out := files{fs: memfs.New()}
 		asked := 0
 		n := 20_000
 		if size > 10 {
@@ -475,7 +477,7 @@ func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
 
 func TestAnErrorOfASourceEndsTheJob(t *testing.T) {
 	t.Parallel()
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	good := &entrySource{entries: manyEntries(500, 10)}
 	bad := &entrySource{entries: manyEntries(400, 10)[300:], fail: errStop}
 	result, err := Run(Job{Sources: []iter.Source{good, bad}, Rules: seeAll, TableSize: 1 << 20, NewFile: out.create})
@@ -490,7 +492,7 @@ func TestNothingToKeepMakesNoTable(t *testing.T) {
 	for i := range all {
 		all[i].Meta.ExpiresAt = 5
 	}
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	rules := seeAll
 	rules.NowMs, rules.Bottom = 10, true
 	result, err := Run(Job{Sources: []iter.Source{&entrySource{entries: all}}, Rules: rules, TableSize: 1 << 20, NewFile: out.create})
@@ -502,7 +504,7 @@ func TestNothingToKeepMakesNoTable(t *testing.T) {
 // TestATableMayHoldNothingButRangeDeletions flushes one.
 func TestATableMayHoldNothingButRangeDeletions(t *testing.T) {
 	t.Parallel()
-	out := files{fs: vfs.NewMem()}
+	out := files{fs: memfs.New()}
 	deletions := rangedel.Build([]rangedel.Deletion{{Lo: []byte("key-0"), Hi: []byte("key-1"), Seq: 1000}})
 	result, err := Run(Job{
 		Sources: []iter.Source{&entrySource{entries: manyEntries(100, 10)}}, Deletions: deletions,
@@ -522,8 +524,8 @@ func TestEveryFailingCallEndsTheJobCleanly(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 100)
 	for n := int64(1); ; n++ {
-		fs := vfs.NewFaults(vfs.NewMem())
-		fault := fs.Add(vfs.Rule{Nth: n})
+		fs := faultfs.New(memfs.New())
+		fault := fs.Add(faultfs.Rule{Nth: n})
 		open := 0
 		out := files{fs: fs}
 		result, err := Run(Job{
@@ -544,7 +546,7 @@ func TestEveryFailingCallEndsTheJobCleanly(t *testing.T) {
 			return
 		}
 		hint := err == nil && len(result.Tables) > 0 // a failing hint is no error
-		if !hint && !errors.Is(err, vfs.ErrInjected) {
+		if !hint && !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("call %d: error %v", n, err)
 		}
 		if open != 0 {
@@ -570,7 +572,7 @@ func TestARunOfPartsFailsWithAnyOfThem(t *testing.T) {
 	lost := errors.New("lost")
 	middle := []byte("key-000500")
 	for failing := range 2 {
-		out := files{fs: vfs.NewMem()}
+		out := files{fs: memfs.New()}
 		jobs := []Job{{To: middle}, {From: middle}}
 		for i := range jobs {
 			source := &entrySource{entries: manyEntries(1000, 10)[500*i : 500*(i+1)]}

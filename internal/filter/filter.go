@@ -1,6 +1,6 @@
-// Package filter tells of keys that are not in a set, from few bits for each that
-// is: so few that the processor keeps them near, where an index of the same keys
-// would have to be waited for.
+// Package filter is a Bloom filter that tells which keys are not in a set. It
+// takes so few bits per key that it stays in the processor's caches. A lookup in
+// an index of the same keys would wait for memory.
 package filter
 
 import (
@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// A Filter is a set of hashes that may seem to hold others. Each hash has four
-// bits of one word, so that to ask is one access to memory. Nil holds everything.
+// A Filter is a set of hashes with false positives. Each hash sets four bits of
+// one word, so a lookup is one memory access. A nil Filter holds everything.
 type Filter []uint64
 
-// bitsPerKey makes a filter hold about one in a hundred of the hashes that it was
-// not made of.
+// bitsPerKey gives about one false positive in a hundred lookups.
 const bitsPerKey = 12
 
-// May reports whether the hash may be one of those that f was made of.
+// May reports whether the set may contain the hash. False is certain.
 func (f Filter) May(hash uint64) bool {
 	if len(f) == 0 {
 		return true
@@ -25,27 +24,28 @@ func (f Filter) May(hash uint64) bool {
 	return f[i]&m == m
 }
 
-// Bytes is how much memory f takes.
+// Bytes returns the memory that f takes.
 func (f Filter) Bytes() int64 { return int64(len(f)) * 8 }
 
-// place returns the word of a hash, by its high end, and its bits there, by the low.
+// place returns the word of a hash and its bits in that word. The word comes
+// from the high bits of the hash, the mask from the low ones.
 func (f Filter) place(hash uint64) (i, mask uint64) {
 	i, _ = bits.Mul64(hash, uint64(len(f)))
 	return i, 1<<(hash&63) | 1<<(hash>>6&63) | 1<<(hash>>12&63) | 1<<(hash>>18&63)
 }
 
-// A Builder makes a filter. Many goroutines may use it.
+// A Builder builds a Filter. Many goroutines may use it at once.
 type Builder struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards the words of all during Add
 	all Filter
 }
 
-// NewBuilder returns a builder of a filter for so many keys.
+// NewBuilder returns a Builder of a filter for the given number of keys.
 func NewBuilder(keys uint64) *Builder {
 	return &Builder{all: make(Filter, keys*bitsPerKey/64+1)}
 }
 
-// Add adds hashes, which are base.Hash of keys.
+// Add adds hashes. They are base.Hash of the keys.
 func (b *Builder) Add(hashes []uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,6 +55,5 @@ func (b *Builder) Add(hashes []uint64) {
 	}
 }
 
-// Filter returns the filter of all that was added, to which nothing may be added
-// any more.
+// Filter returns the finished filter. The caller must not call Add after it.
 func (b *Builder) Filter() Filter { return b.all }

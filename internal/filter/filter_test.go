@@ -25,7 +25,7 @@ func filterOf(hashes []uint64) Filter {
 	return b.Filter()
 }
 
-func TestAFilterHoldsWhatItWasMadeOf(t *testing.T) {
+func TestFilter_HoldsWhatItWasBuiltFrom(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 5, 6, 63, 1000, 100_000} {
@@ -33,13 +33,13 @@ func TestAFilterHoldsWhatItWasMadeOf(t *testing.T) {
 		f := filterOf(hashes)
 		for _, h := range hashes {
 			if !f.May(h) {
-				t.Fatalf("%#x is not among the %d that the filter was made of", h, n)
+				t.Fatalf("%#x is missing from a filter built from it and %d others", h, n)
 			}
 		}
 	}
 }
 
-func TestAFilterHoldsFewOthers(t *testing.T) {
+func TestFilter_HasFewFalsePositives(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{1000, 100_000} {
@@ -59,7 +59,7 @@ func TestAFilterHoldsFewOthers(t *testing.T) {
 	}
 }
 
-func TestNoFilterHoldsEverythingAndAnEmptyOneNothing(t *testing.T) {
+func TestFilter_NilHoldsEverythingAndEmptyNothing(t *testing.T) {
 	t.Parallel()
 	if !Filter(nil).May(7) {
 		t.Error("where there is no filter everything may be there")

@@ -1,3 +1,3 @@
-// Package histogram counts durations where they are spent. To count one is
-// three atomic additions at most, and no lock, so that a commit can afford it.
+// Package histogram counts durations. Counting one takes a few atomic
+// operations and no lock, so every commit can afford it.
 package histogram

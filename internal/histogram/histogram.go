@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// subBits sets the precision: each power of two is cut into 2^subBits buckets,
-// so that a quantile is at most an eighth too high.
+// subBits sets the precision. Each power of two has 2^subBits buckets, so a
+// quantile is at most an eighth too high.
 const subBits = 3
 
-// buckets is how many there are for all durations that an int64 holds.
+// buckets is the number of buckets for all durations that an int64 holds.
 const buckets = (64 - subBits) << subBits
 
-// A Histogram counts durations by length. Its zero value is empty. Its methods
-// may be called from many goroutines.
+// A Histogram counts durations by length. Its zero value is empty. Many
+// goroutines may use it at once.
 type Histogram struct {
 	counts [buckets]atomic.Uint64
 	sum    atomic.Int64
@@ -24,7 +24,8 @@ type Histogram struct {
 // Add counts a duration.
 func (h *Histogram) Add(d time.Duration) { h.AddMany(d, 1) }
 
-// AddMany counts a duration n times: for who measures every n-th alone.
+// AddMany counts a duration n times, for a caller that measures only every n-th
+// one.
 func (h *Histogram) AddMany(d time.Duration, n uint64) {
 	d = max(d, 0)
 	h.counts[bucketOf(uint64(d))].Add(n)
@@ -36,8 +37,8 @@ func (h *Histogram) AddMany(d time.Duration, n uint64) {
 	}
 }
 
-// bucketOf returns the index of the bucket for v: values below 2^subBits have
-// one each.
+// bucketOf returns the index of the bucket for v. Each value below 2^subBits has
+// its own bucket.
 func bucketOf(v uint64) int {
 	if v < 1<<subBits {
 		return int(v)
@@ -46,7 +47,7 @@ func bucketOf(v uint64) int {
 	return shift<<subBits + int(v>>shift)
 }
 
-// bucketTop returns the largest value that falls into bucket i.
+// bucketTop returns the largest value in bucket i.
 func bucketTop(i int) uint64 {
 	if i < 2<<subBits {
 		return uint64(i)

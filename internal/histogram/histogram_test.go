@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestEveryDurationHasABucketAndTheyAreInOrder(t *testing.T) {
+func TestBuckets_CoverAllDurationsInOrder(t *testing.T) {
 	t.Parallel()
 	last := -1
 	for i := range buckets {
@@ -30,7 +30,7 @@ func TestEveryDurationHasABucketAndTheyAreInOrder(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreAtMostAnEighthTooHigh(t *testing.T) {
+func TestQuantiles_AtMostAnEighthTooHigh(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{1, 2, 3, 10, 999, 1000, 1001, 20_000} {
@@ -59,7 +59,7 @@ func TestQuantilesAreAtMostAnEighthTooHigh(t *testing.T) {
 	}
 }
 
-func TestAnEmptyHistogramIsAllZero(t *testing.T) {
+func TestHistogram_EmptyIsAllZero(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	if s := h.Summary(); s != (Summary{}) || s.Mean() != 0 {
@@ -67,7 +67,7 @@ func TestAnEmptyHistogramIsAllZero(t *testing.T) {
 	}
 }
 
-func TestANegativeDurationCountsAsNone(t *testing.T) {
+func TestHistogram_CountsANegativeDurationAsZero(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	h.Add(-time.Second)
@@ -76,7 +76,7 @@ func TestANegativeDurationCountsAsNone(t *testing.T) {
 	}
 }
 
-func TestWhatManyGoroutinesCountIsAllThere(t *testing.T) {
+func TestHistogram_ManyGoroutines(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	var workers sync.WaitGroup

@@ -2,18 +2,17 @@ package histogram
 
 import "time"
 
-// A Summary says what a histogram has counted.
+// A Summary describes the durations that a histogram has counted.
 type Summary struct {
-	// Count is how many durations there were, Total their sum and Max the
-	// longest.
+	// Count is the number of durations, Total their sum and Max the longest.
 	Count      uint64
 	Total, Max time.Duration
-	// P50, P90, P99 and P999 are durations that so many in a hundred, or in a
-	// thousand, did not exceed.
+	// P50, P90, P99 and P999 are quantiles: 50, 90, 99 and 99.9 percent of the
+	// durations did not exceed them.
 	P50, P90, P99, P999 time.Duration
 }
 
-// Mean returns the mean duration, 0 if there was none.
+// Mean returns the mean duration, or 0 if the histogram is empty.
 func (s Summary) Mean() time.Duration {
 	if s.Count == 0 {
 		return 0
@@ -21,8 +20,8 @@ func (s Summary) Mean() time.Duration {
 	return s.Total / time.Duration(s.Count)
 }
 
-// Summary returns what has been counted. What is counted at the same time may
-// be in it or not.
+// Summary returns what the histogram has counted. It may miss durations that are
+// added at the same time.
 func (h *Histogram) Summary() Summary {
 	s := Summary{Total: time.Duration(h.sum.Load()), Max: time.Duration(h.max.Load())}
 	var counts [buckets]uint64
@@ -35,8 +34,7 @@ func (h *Histogram) Summary() Summary {
 	}
 	quantiles := []struct {
 		of *time.Duration
-		// rank is the number of the duration in order that is asked for,
-		// beginning with 1.
+		// rank is the 1-based position of the quantile in sorted order.
 		rank uint64
 	}{
 		{&s.P50, rank(s.Count, 500)}, {&s.P90, rank(s.Count, 900)},

@@ -1,7 +1,7 @@
-// Package invariant states what must hold inside stoat. The checks run in
-// builds with the tag "invariants"; in others Enabled is the constant false and
+// Package invariant checks what must hold inside stoat. The checks run in builds
+// with the tag "invariants". In other builds Enabled is the constant false, and
 // the compiler drops them.
 //
-// An invariant never has a side effect and is never the only check on bytes
-// that come from a disk or from a caller.
+// An invariant never has a side effect. It is never the only check on bytes from
+// a disk or a caller.
 package invariant

@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// benchEntries returns n entries with the keys of the comparison with the
-// peers.
+// benchEntries returns n entries with the keys that the comparison with other
+// engines uses.
 func benchEntries(n int, m base.Meta) []base.Entry {
 	out := make([]base.Entry, n)
 	for i := range out {
@@ -18,7 +18,7 @@ func benchEntries(n int, m base.Meta) []base.Entry {
 	return out
 }
 
-// deal deals entries out to sources at random.
+// deal distributes entries over sources at random.
 func deal(entries []base.Entry, sources int, reverse bool) []Input {
 	rng := rand.New(rand.NewPCG(1, 1))
 	parts := make([][]base.Entry, sources)
@@ -33,8 +33,8 @@ func deal(entries []base.Entry, sources int, reverse bool) []Input {
 	return in
 }
 
-// benchAll iterates over everything again and again, and measures one of the
-// n entries that the inputs have, shown or not.
+// benchAll iterates over everything repeatedly. It reports the cost per entry of
+// the inputs, of which there are n, visible or not.
 func benchAll(b *testing.B, in []Input, reverse bool, snap Snapshot, n int) {
 	var v Visible
 	v.Init(in, reverse, nil, nil, snap)
@@ -67,7 +67,7 @@ func BenchmarkVisibleVersions(b *testing.B) {
 	}
 }
 
-// BenchmarkVisibleDeleted passes over deleted keys.
+// BenchmarkVisibleDeleted skips deleted keys.
 func BenchmarkVisibleDeleted(b *testing.B) {
 	entries := benchEntries(1_000_000, base.Meta{Kind: base.KindDelete})
 	for _, reverse := range []bool{false, true} {
@@ -78,7 +78,7 @@ func BenchmarkVisibleDeleted(b *testing.B) {
 	}
 }
 
-// BenchmarkSource is what the sources of the other benchmarks cost alone.
+// BenchmarkSource measures the source of the other benchmarks alone.
 func BenchmarkSource(b *testing.B) {
 	entries := benchEntries(100_000, base.Meta{Kind: base.KindSet})
 	s := newSliceSource(entries, false, false)

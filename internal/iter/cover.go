@@ -6,38 +6,39 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Cover tells what the range deletions hide that a snapshot sees.
+// A Cover tells which versions range tombstones hide from a snapshot.
 type Cover interface {
-	// At returns the sequence number of the newest of them that covers key,
-	// or 0 if none does: versions of the key that are older are hidden. The
-	// answer holds up to until, in the direction of iteration: forward for
-	// the keys from key on that are less than until, backward for the keys
-	// from key down to until itself. A nil until is the end of all keys.
+	// At returns the sequence number of the newest visible range tombstone that
+	// covers key, or 0 if none does. It hides older versions of the key. The
+	// answer holds up to until, in the direction of iteration. Forward it holds
+	// for keys from key on that are less than until; backward for keys from key
+	// down to until itself. A nil until is the end of all keys.
 	//
-	// From one Seek of a Visible to the next, keys come in the direction of
-	// iteration. until is borrowed until the next call.
+	// Between two Seeks of a Visible, keys come in the direction of iteration.
+	// until is borrowed until the next call.
 	At(key []byte) (seq base.SeqNum, until []byte)
 }
 
-// A fragment is the latest answer of a Cover.
+// A fragment is the latest answer of a Cover, and the range of keys for which it
+// holds.
 type fragment struct {
-	by      Cover // nil when nothing is covered
+	by      Cover // nil if no tombstone exists
 	reverse bool
 
 	known bool
 	seq   base.SeqNum
 	until []byte
-	// hidden counts the keys hidden since the answer was given.
+	// hidden counts the keys that the fragment has hidden.
 	hidden int
 }
 
-// passMin is how many keys a fragment must have hidden before a source is
-// told to seek its end: for a few more keys walking is cheaper.
+// passMin is how many keys a fragment must have hidden before a source seeks to
+// its end. For fewer keys, walking is cheaper.
 const passMin = BatchSize / 2
 
 func (f *fragment) forget() { f.known, f.until = false, nil }
 
-// over returns the newest range deletion over key.
+// over returns the sequence number of the newest range tombstone over key.
 func (f *fragment) over(key []byte) base.SeqNum {
 	if !f.known || !f.reaches(key) {
 		f.seq, f.until = f.by.At(key)
@@ -46,8 +47,8 @@ func (f *fragment) over(key []byte) base.SeqNum {
 	return f.seq
 }
 
-// reaches reports whether the answer holds for key, which does not come
-// before those that it was known to hold for.
+// reaches reports whether the answer holds for key. key must not come before the
+// keys of earlier calls, in the direction of iteration.
 func (f *fragment) reaches(key []byte) bool {
 	if f.until == nil {
 		return true
@@ -58,7 +59,7 @@ func (f *fragment) reaches(key []byte) bool {
 	return bytes.Compare(key, f.until) < 0
 }
 
-// hides reports whether a version of key is covered.
+// hides reports whether a range tombstone covers the version of key at seq.
 func (f *fragment) hides(key []byte, seq base.SeqNum) bool {
 	if seq >= f.over(key) {
 		return false
@@ -67,9 +68,9 @@ func (f *fragment) hides(key []byte, seq base.SeqNum) bool {
 	return true
 }
 
-// pass moves the source of c, whose batch is used up, to the end of what is
-// covered, if nothing that it has can be seen before that. The last entry of
-// the batch lies before that end, so this never goes back.
+// pass moves the source of c to the end of the fragment, if the fragment hides
+// all entries of the source before that end. The batch of c must be used up. Its
+// last entry lies before the end of the fragment, so pass never moves backward.
 func (f *fragment) pass(c *cursor) {
 	if f.by == nil || c.maxSeq == 0 || c.pending || c.ended || f.hidden < passMin {
 		return

@@ -19,7 +19,7 @@ type deletion struct {
 
 type deletions []deletion
 
-// over returns the newest deletion over key that a snapshot at sees.
+// over returns the newest deletion over key that is visible at the snapshot at.
 func (d deletions) over(key []byte, at base.SeqNum) base.SeqNum {
 	newest := base.SeqNum(0)
 	for _, r := range d {
@@ -56,8 +56,8 @@ func randomDeletions(rng *rand.Rand, key func(*rand.Rand) []byte) deletions {
 	return d
 }
 
-// sliceCover is a Cover of deletions that lends each bound until the next
-// question, and insists on questions in the direction of iteration.
+// sliceCover is a Cover of deletions. It lends each bound until the next call of
+// At, and reports calls against the direction of iteration.
 type sliceCover struct {
 	t       *testing.T
 	from    deletions
@@ -65,7 +65,7 @@ type sliceCover struct {
 	at      base.SeqNum
 	reverse bool
 	asked   int
-	last    []byte // the latest question since the iterator was positioned
+	last    []byte // the latest key asked for since the last Seek
 	lent    []byte
 }
 
@@ -96,7 +96,8 @@ func (c *sliceCover) At(key []byte) (base.SeqNum, []byte) {
 	return c.from.over(key, c.at), c.lent
 }
 
-// covered has keys 0000 to 9999 in one source, and what deletes [0100, 9900).
+// covered returns a source with keys 0000 to 9999 and a Cover that deletes
+// [0100, 9900).
 func covered(t *testing.T, reverse bool) (*sliceSource, *sliceCover) {
 	var entries []base.Entry
 	for i := range 10_000 {
@@ -106,7 +107,7 @@ func covered(t *testing.T, reverse bool) (*sliceSource, *sliceCover) {
 	return newSliceSource(entries, reverse, true), newSliceCover(t, d, 5, reverse)
 }
 
-func TestVisibleSeeksOverWhatIsCoveredInAnOlderSource(t *testing.T) {
+func TestCover_SeeksOverCoveredKeysOfAnOlderSource(t *testing.T) {
 	t.Parallel()
 	for _, reverse := range []bool{false, true} {
 		s, cover := covered(t, reverse)
@@ -123,7 +124,7 @@ func TestVisibleSeeksOverWhatIsCoveredInAnOlderSource(t *testing.T) {
 	}
 }
 
-func TestVisibleReadsASourceThatMayBeNewerThanTheDeletion(t *testing.T) {
+func TestCover_ReadsASourceThatMayBeNewerThanTheDeletion(t *testing.T) {
 	t.Parallel()
 	for _, maxSeq := range []base.SeqNum{0, 4, 9} {
 		s, cover := covered(t, false)
@@ -141,7 +142,7 @@ func TestVisibleReadsASourceThatMayBeNewerThanTheDeletion(t *testing.T) {
 	}
 }
 
-func TestVisibleEndsASourceThatIsCoveredToTheEnd(t *testing.T) {
+func TestCover_EndsASourceThatIsCoveredToTheEnd(t *testing.T) {
 	t.Parallel()
 	s, _ := covered(t, false)
 	var v Visible
@@ -157,7 +158,7 @@ type coverAll base.SeqNum
 
 func (c coverAll) At([]byte) (base.SeqNum, []byte) { return base.SeqNum(c), nil }
 
-// pieces covers every second piece of 64 keys.
+// pieces covers every second range of 64 keys.
 type pieces struct {
 	reverse bool
 	buf     []byte

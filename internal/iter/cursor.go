@@ -8,54 +8,51 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// PendingSeq is the sequence number under which a transaction's own writes
-// appear to it: newer than everything that is committed.
+// PendingSeq is the sequence number of a transaction's own writes in its
+// iterators. It is newer than every committed one.
 const PendingSeq = base.SeqNumMax + 1
 
-// firstWant is how many entries the first Fill after a seek asks for, and
-// firstWantOfMany how many where several sources have a part in what comes; it
-// doubles up to BatchSize, so that a short range decodes little too much.
+// firstWant is how many entries the first Fill after a seek asks for. With
+// manySources or more it is firstWantOfMany. The number doubles with each Fill
+// up to BatchSize, so a short range decodes little that it does not need.
 const (
 	firstWant       = 4
 	firstWantOfMany = 2
-	// manySources is from how many sources on they are many.
+	// manySources is the number of sources from which firstWantOfMany applies.
 	manySources = 4
 )
 
-// An Input is one source and what merging has to know of it.
+// An Input is one source, with what Merging must know about it.
 type Input struct {
 	Source Source
-	// Pending marks the transaction's own writes, whose entries get
-	// PendingSeq.
+	// Pending marks the transaction's own writes. Their entries get PendingSeq.
 	Pending bool
-	// MaxSeq is the newest sequence number in the source, or 0 if that is not
-	// known. A source that is older than a range deletion is not read where
-	// the deletion covers it.
+	// MaxSeq is the newest sequence number in the source, or 0 if unknown.
+	// Merging skips the part of a source that a newer range tombstone covers.
 	MaxSeq base.SeqNum
-	// Grouped says that the source is positioned by the group, see
-	// Visible.Together.
+	// Grouped says that the group positions the source, see Visible.Together.
 	Grouped bool
 }
 
-// bounds are the limits of an iteration: Lower inclusive, Upper exclusive,
-// nil for none.
+// bounds are the limits of an iteration: lower inclusive, upper exclusive, nil
+// for none.
 type bounds struct {
 	lower, upper []byte
 }
 
-// A cursor is a source with the batch it is at.
+// A cursor is a source and its current batch.
 type cursor struct {
 	source  Source
 	maxSeq  base.SeqNum
 	pending bool
 	grouped bool
-	ended   bool // the bound was met: do not fill again
-	at      int  // the next entry of the batch
-	used    int  // how much of the batch has been in use, see clear
+	ended   bool // the source reached the bound: do not fill again
+	at      int  // index of the next entry in the batch
+	used    int  // entries of the batch that were ever in use, see clear
 	batch   Batch
-	// heads order the entries of the batch, as far as 8 bytes do: those that
-	// follow what all keys in the batches of all cursors share, complemented
-	// when going backward. They are not set while there is one cursor only.
+	// heads order the entries of the batch by 8 bytes of their keys. These bytes
+	// follow the prefix that all keys in the batches of all cursors share.
+	// Backward they are complemented. With one cursor left they are not set.
 	heads [BatchSize]uint64
 }
 
@@ -63,7 +60,7 @@ func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
 func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
-// seek positions the source, unless its group has done so.
+// seek positions the source, unless its group already did.
 func (c *cursor) seek(key []byte, want int) {
 	if !c.grouped {
 		c.source.Seek(key)
@@ -71,8 +68,8 @@ func (c *cursor) seek(key []byte, want int) {
 	c.batch.Want, c.batch.N, c.ended = want, 0, false
 }
 
-// fill loads the next batch, cut at the bound of the direction, so that no
-// key has to be compared with a bound one by one.
+// fill loads the next batch and cuts it at the bound, so that no other code
+// compares keys with bounds.
 func (c *cursor) fill(reverse bool, lim bounds) error {
 	c.at = 0
 	if c.ended {
@@ -114,13 +111,13 @@ func (c *cursor) cut(reverse bool, lim bounds) {
 	}
 }
 
-// checkOrder makes no arguments of what holds: that would be most of the garbage of
-// all tests.
+// checkOrder passes arguments to invariant.Check only on failure. Otherwise
+// these arguments would be most of the garbage of all tests.
 func (c *cursor) checkOrder(reverse bool) {
 	for i := range c.batch.N {
-		invariant.Check(len(c.batch.Keys[i]) > 0, "a source shows an empty key")
+		invariant.Check(len(c.batch.Keys[i]) > 0, "a source returned an empty key")
 		if c.maxSeq > 0 && c.batch.Seqs[i] > c.maxSeq {
-			invariant.Check(false, "a source up to %d shows %q at %d", c.maxSeq, c.batch.Keys[i], c.batch.Seqs[i])
+			invariant.Check(false, "a source with MaxSeq %d returned %q at %d", c.maxSeq, c.batch.Keys[i], c.batch.Seqs[i])
 		}
 	}
 	for i := 1; i < c.batch.N; i++ {
@@ -138,29 +135,29 @@ func (c *cursor) checkOrder(reverse bool) {
 	}
 }
 
-// clear lets go of the source and of what it showed. Of a batch of which little
-// was used, little is cleared: a batch is long, and most iterations are short.
+// clear drops the references to the source and its entries. It clears only the
+// used part of the batch, because a batch is long and most iterations are short.
 func (c *cursor) clear() {
 	clear(c.batch.Keys[:c.used])
 	clear(c.batch.Vals[:c.used])
 	c.source, c.used, c.batch.N = nil, 0, 0
 }
 
-// shares reports whether all keys of the batch begin with prefix. They are
-// sorted, so the first and the last answer for those between.
+// shares reports whether all keys of the batch begin with prefix. The keys are
+// sorted, so it checks only the first and the last.
 func (c *cursor) shares(prefix []byte) bool {
 	return bytes.HasPrefix(c.key(), prefix) && bytes.HasPrefix(c.lastKey(), prefix)
 }
 
-// setHeads sets the heads of the entries from the next one on, whose keys
-// have their first shared bytes in common with those of all other cursors.
+// setHeads sets the heads of the entries from the next one on. shared is the
+// length of the prefix that the keys share with those of all other cursors.
 func (c *cursor) setHeads(shared int, flip uint64) {
 	for i := c.at; i < c.batch.N; i++ {
 		c.heads[i] = headOf(c.batch.Keys[i][shared:]) ^ flip
 	}
 }
 
-// alike reports whether the heads do not tell the batch's keys apart.
+// alike reports whether all remaining keys of the batch have the same head.
 func (c *cursor) alike() bool {
 	return c.batch.N > c.at+1 && c.heads[c.at] == c.heads[c.batch.N-1]
 }

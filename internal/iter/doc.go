@@ -1,13 +1,12 @@
-// Package iter merges sorted sources of entries into the view that a snapshot
-// has of them.
+// Package iter merges sorted sources of entries into the view of a snapshot.
 //
-// Merging interleaves the sources, newest version first. Visible drops what a
+// Merging interleaves the sources, newest version first. Visible drops what the
 // snapshot does not see: versions committed later, versions hidden by newer
-// ones, deleted and expired keys, and what range deletions cover.
+// ones, deleted and expired keys, and keys that range tombstones cover.
 //
-// Both work in rounds. In one round Merging names the next entries, at most as
-// many as it can before some source has to decode more; Visible goes through
-// the names in one tight loop and keeps those that the snapshot sees. Moving
-// to the next entry is then a step in a list. Nothing is copied but names, a
-// source is called once per batch, and nothing is allocated per key.
+// Both work in rounds. In each round Merging lists references to the next
+// entries, as many as it can before a source must decode more. Visible filters
+// the references in one tight loop. Moving to the next entry is then a step in a
+// list. Merging copies references only, calls a source once per batch, and
+// allocates nothing per key.
 package iter

@@ -2,7 +2,7 @@ package iter
 
 import "github.com/stoatdb/stoat/internal/base"
 
-// batch returns where the entry that r names lies.
+// batch returns the batch and the index of the entry that r refers to.
 func (m *Merging) batch(r ref) (b *Batch, place int) {
 	return &m.cursors[r>>refShift].batch, int(r & placeMax)
 }
@@ -10,13 +10,13 @@ func (m *Merging) batch(r ref) (b *Batch, place int) {
 // sees reports whether the snapshot includes a version.
 func (s *Snapshot) sees(seq base.SeqNum) bool { return seq <= s.At || seq == PendingSeq }
 
-// live reports whether a key's newest visible version shows a value. Time is
-// asked last: the answer may have to be kept.
+// live reports whether a version has a value that has not expired. It checks the
+// time last, because the clock may have to make its answer durable.
 func (v *Visible) live(key []byte, m *base.Meta, seq base.SeqNum) bool {
 	return v.stands(key, m, seq) && (m.ExpiresAt == 0 || !v.snap.Clock.Expired(m.ExpiresAt, seq == PendingSeq))
 }
 
-// stands is live but for time.
+// stands is live without the check of the time.
 func (v *Visible) stands(key []byte, m *base.Meta, seq base.SeqNum) bool {
 	if !m.Kind.HasValue() || seq <= v.snap.Since {
 		return false
@@ -24,8 +24,8 @@ func (v *Visible) stands(key []byte, m *base.Meta, seq base.SeqNum) bool {
 	return v.merged.cover.by == nil || !v.merged.cover.hides(key, seq)
 }
 
-// same reports whether two keys are equal. Neighbours mostly are not, and
-// mostly differ in their last byte.
+// same reports whether two keys are equal. Most neighbours differ, and most of
+// those in their last byte, so it compares that first.
 func same(a, b []byte) bool {
 	n := len(a)
 	return n == len(b) && n > 0 && a[n-1] == b[n-1] && string(a) == string(b)
@@ -60,9 +60,9 @@ func (v *Visible) filterForward() {
 	v.last, v.n = seen, n
 }
 
-// filterPiece is filterForward for a round that is one piece of a batch, as all
-// are where one source is left: it goes down the columns, and looks closer only
-// at what has an expiry or may be covered.
+// filterPiece is filterForward for a round that is one piece of one batch, as
+// every round is when one source is left. It walks the columns, and calls live
+// only for entries that have an expiry or may be covered.
 func (v *Visible) filterPiece() {
 	m := &v.merged
 	first := m.refs[0]
@@ -87,9 +87,9 @@ func (v *Visible) filterPiece() {
 	v.last, v.n = seen, n
 }
 
-// filterBackward sees the versions of a key oldest first, so the last visible
-// one before the key changes is the one, if it is live. The last key of the
-// round may go on in the next one.
+// filterBackward meets the versions of a key oldest first. It keeps the last
+// visible version before the key changes, if it is live. The versions of the
+// round's last key may go on in the next round.
 //
 //	key  c  b  b  a  a  a        snapshot 6
 //	seq  4  2  6  3  5  8
@@ -104,7 +104,7 @@ func (v *Visible) filterBackward() {
 			continue
 		}
 		if v.shows && !same(key, last) && v.lasts() {
-			m.refs[n] = v.last // n is at most the place that r was at
+			m.refs[n] = v.last // safe: n is at most the index of r
 			n++
 		}
 		last = key
@@ -115,13 +115,13 @@ func (v *Visible) filterBackward() {
 	v.n = n
 }
 
-// lasts reports whether the version that was left because a newer one might come
-// has not expired. Of older ones nobody asks.
+// lasts reports whether the held-back version has not expired. Only the newest
+// version of a key gets here, so older ones never ask the clock.
 func (v *Visible) lasts() bool {
 	return v.expiresAt == 0 || !v.snap.Clock.Expired(v.expiresAt, v.pending)
 }
 
-// filterVersions keeps every version the snapshot includes.
+// filterVersions keeps every version that the snapshot includes.
 func (v *Visible) filterVersions() {
 	m := &v.merged
 	n := 0

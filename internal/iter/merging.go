@@ -6,22 +6,22 @@ import (
 	"math/bits"
 )
 
-// A ref names an entry in the batch of a cursor: the number of the cursor
-// above the place in the batch.
+// A ref refers to an entry in the batch of a cursor. Its high bits are the
+// number of the cursor, its low bits the index in the batch.
 type ref uint32
 
 const (
 	refShift = 5
 	placeMax = BatchSize - 1
-	// roundMax is how many entries one round names at most.
+	// roundMax is how many entries one round lists at most.
 	roundMax = 2 * BatchSize
 )
 
-// The low bits of a ref count to BatchSize, no less and no more.
+// The low bits of a ref count to exactly BatchSize.
 var _ [0]struct{} = [BatchSize - 1<<refShift]struct{}{}
 
-// A turn is a cursor that waits for its turn, by the head of its next entry.
-type turn struct {
+// A place is one cursor in the queue, with the head of its next entry.
+type place struct {
 	head   uint64
 	cursor uint32
 }
@@ -29,16 +29,16 @@ type turn struct {
 // Merging interleaves sources into one order: forward by ascending key and
 // descending sequence number, backward the reverse.
 //
-// The cursors wait in a queue, sorted by the entry they are at. Sources of one
-// database are few and long runs come from one of them, so moving the first
-// cursor to its new place usually takes one comparison, of two heads.
+// The queue orders the cursors by their next entry. A database has few sources,
+// and long runs of entries come from one of them. So moving the first cursor to
+// its new place usually takes one comparison of two heads.
 type Merging struct {
 	cursors []cursor
-	group   Group  // positions the cursors that are grouped; nil if none are
-	queue   []turn // those that are not exhausted, the next entry first
-	spent   int    // the cursor whose batch the last round used up, or -1
-	// refs[:n] are the entries of the round, in order. They stay where they
-	// are until the next round.
+	group   Group   // positions the grouped cursors; nil if there are none
+	queue   []place // the cursors that are not exhausted, the next entry first
+	spent   int     // the cursor whose batch the last round used up, or -1
+	// refs[:n] are the entries of the round, in order. They stay in place until
+	// the next round.
 	refs [roundMax]ref
 	n    int
 	// alone says that the round is one piece of the batch of one cursor.
@@ -46,19 +46,19 @@ type Merging struct {
 
 	reverse bool
 	flip    uint64 // all ones when going backward, see cursor.heads
-	shared  []byte // what all keys in the batches begin with, or less
+	shared  []byte // a prefix that all keys in the batches share
 	lim     bounds
 	cover   fragment
 	err     error
 }
 
-// Init makes m read the inputs, which is before the first entry. Memory of an
-// earlier use is kept. cover, which may be nil, lets it pass over what range
-// deletions cover.
+// Init prepares m to read the inputs, before the first entry. It reuses memory
+// of an earlier use. cover may be nil; with it, m skips keys that range
+// tombstones cover.
 func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover Cover) {
 	if cap(m.cursors) < len(inputs) {
 		m.cursors = make([]cursor, len(inputs))
-		m.queue = make([]turn, 0, len(inputs))
+		m.queue = make([]place, 0, len(inputs))
 	}
 	m.cursors = m.cursors[:len(inputs)]
 	for i, in := range inputs {
@@ -93,7 +93,7 @@ func (m *Merging) seek(key []byte) {
 			return
 		}
 		if !c.exhausted() {
-			m.queue = append(m.queue, turn{cursor: uint32(i)})
+			m.queue = append(m.queue, place{cursor: uint32(i)})
 		}
 	}
 	if len(m.queue) < 2 {
@@ -122,19 +122,20 @@ func (m *Merging) next() bool {
 	return true
 }
 
-// takeAll names what is left in the batch of the first cursor.
+// takeAll lists the rest of the first cursor's batch.
 func (m *Merging) takeAll() {
-	who := m.queue[0].cursor
-	c := &m.cursors[who]
+	num := m.queue[0].cursor
+	c := &m.cursors[num]
 	for ; c.at < c.batch.N; c.at++ {
-		m.refs[m.n] = ref(who)<<refShift | ref(c.at)
+		m.refs[m.n] = ref(num)<<refShift | ref(c.at)
 		m.n++
 	}
 	m.alone = true
 	m.drop()
 }
 
-// interleave names entries of several cursors until a batch is used up.
+// interleave lists entries of several cursors until a batch is used up or the
+// round is full.
 func (m *Merging) interleave() {
 	if first := &m.cursors[m.queue[0].cursor]; first.heads[first.batch.N-1] < m.queue[1].head {
 		m.takeAll()
@@ -142,9 +143,9 @@ func (m *Merging) interleave() {
 	}
 	queue, n := m.queue, 0
 	for n < roundMax {
-		who := queue[0].cursor
-		c := &m.cursors[who]
-		m.refs[n] = ref(who)<<refShift | ref(c.at)
+		num := queue[0].cursor
+		c := &m.cursors[num]
+		m.refs[n] = ref(num)<<refShift | ref(c.at)
 		n++
 		if c.at++; c.at >= c.batch.N {
 			m.drop()
@@ -158,23 +159,23 @@ func (m *Merging) interleave() {
 			}
 			queue[i-1] = queue[i]
 		}
-		queue[i-1] = turn{head, who}
+		queue[i-1] = place{head, num}
 	}
 	m.n = n
 }
 
-// drop takes the first cursor, which is exhausted, from the queue.
+// drop removes the first cursor, which is exhausted, from the queue.
 func (m *Merging) drop() {
 	m.spent = int(m.queue[0].cursor)
 	m.queue = m.queue[:copy(m.queue, m.queue[1:])]
 }
 
-// refill loads the next batch of the cursor that the last round used up and
-// puts it in its place.
+// refill loads the next batch of the cursor that the last round used up, and
+// puts the cursor back into the queue.
 func (m *Merging) refill() {
-	who := m.spent
+	num := m.spent
 	m.spent = -1
-	c := &m.cursors[who]
+	c := &m.cursors[num]
 	m.cover.pass(c)
 	if err := c.fill(m.reverse, m.lim); err != nil {
 		m.fail(err)
@@ -183,10 +184,10 @@ func (m *Merging) refill() {
 	if c.exhausted() {
 		return
 	}
-	m.queue = append(m.queue, turn{cursor: uint32(who)})
+	m.queue = append(m.queue, place{cursor: uint32(num)})
 	last := len(m.queue) - 1
 	if last == 0 {
-		return // it is alone, and stays so
+		return // the only cursor left needs no heads
 	}
 	if !c.shares(m.shared) {
 		m.share()
@@ -197,12 +198,12 @@ func (m *Merging) refill() {
 	m.rise(last)
 }
 
-// headSlack is how many bytes more than necessary the heads begin with, so
-// that the shared prefix still holds when the last bytes of it change.
+// headSlack is how many bytes of the shared prefix the heads still include. It
+// keeps the shortened prefix valid when the last bytes of the prefix change.
 const headSlack = 4
 
-// share finds what the keys in all batches share and sets the heads anew if
-// that calls for it. Which entry comes first does not depend on it.
+// share finds the prefix that the keys in all batches share, and sets all heads
+// accordingly. The order of the entries does not depend on the prefix.
 func (m *Merging) share() {
 	first := m.cursors[m.queue[0].cursor].key()
 	common := len(first)
@@ -220,7 +221,8 @@ func (m *Merging) share() {
 	}
 }
 
-// rise moves the turn at i, those in front of it being in order, to its place.
+// rise moves the cursor at index i of the queue forward to its place. Those
+// before i must be in order.
 func (m *Merging) rise(i int) {
 	t := m.queue[i]
 	c := &m.cursors[t.cursor]
@@ -247,7 +249,7 @@ func (m *Merging) fail(err error) {
 	m.err, m.queue, m.spent = err, m.queue[:0], -1
 }
 
-// commonLen returns how many bytes a and b share at the front.
+// commonLen returns the length of the common prefix of a and b.
 func commonLen(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for ; i+8 <= n; i += 8 {

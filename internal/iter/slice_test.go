@@ -8,16 +8,15 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// sliceSource is a Source over entries in memory. With volatile keys it hands
-// out keys in memory that its next Fill spoils, as sources that rebuild keys
-// do.
+// sliceSource is a Source over entries in memory. With volatile keys, its next
+// Fill overwrites the keys that it lent, as in sources that rebuild keys.
 type sliceSource struct {
 	entries  []base.Entry // ascending keys, descending sequence numbers
 	reverse  bool
 	volatile bool
 	at       int
 	lent     [][]byte
-	failAt   int // Fill fails when it would hand out this entry; -1 never
+	failAt   int // Fill fails when it reaches this entry; -1 never
 	err      error
 	fills    int
 }

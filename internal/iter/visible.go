@@ -6,75 +6,75 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Snapshot is what a reader may see.
+// A Snapshot says which entries a reader may see.
 type Snapshot struct {
 	// At is the newest visible sequence number.
 	At base.SeqNum
 	// Since hides versions up to and including it.
 	Since base.SeqNum
-	// Clock tells whether something has expired. It is asked of an entry that
-	// would be shown, and has an expiry; pending says that the entry is a write
-	// of the reader's own.
+	// Clock tells whether an entry has expired. Visible calls it only for
+	// entries with an expiry that it would show otherwise. pending marks the
+	// reader's own writes.
 	Clock interface {
 		Expired(at uint64, pending bool) bool
 	}
-	// Ends, if it is not nil, is asked between rounds why the iteration is to end
-	// before its time; it answers nil as long as it is not to. What is hidden may
-	// be much, and is passed over in one call.
+	// Ends, if not nil, can end the iteration early: Visible calls Ended between
+	// rounds and stops with its error, unless it is nil. One call of Next may
+	// skip many hidden entries.
 	Ends interface{ Ended() error }
-	// AllVersions shows every visible version, deletions, expired and covered
-	// ones included, instead of the newest one if it is live.
+	// AllVersions shows every visible version instead of the newest live one.
+	// This includes deletions, and versions that are expired or covered.
 	AllVersions bool
-	// Values says that the reader looks at values. Those that come first after
-	// a seek are brought into the cache together; the processor itself guesses
-	// the ones after that.
+	// Values says that the reader looks at values. Visible then loads the first
+	// values after a seek into the processor's cache together. The processor
+	// prefetches later ones itself.
 	Values bool
-	// Cover tells what range deletions hide; nil if there are none.
+	// Cover tells which versions range tombstones hide; nil if there are none.
 	Cover Cover
 }
 
-// Visible iterates over what a snapshot sees of merged sources. Its zero
-// value is ready for Init, and can be used again after another Init.
+// Visible iterates over the entries of merged sources that a snapshot sees. Its
+// zero value is ready for Init, and another Init makes it reusable.
 //
-// The entry it is at is in Entry: Key is valid until the next move, Value as
+// Entry is the current entry. Its Key is valid until the next move, its Value as
 // long as the memory of its source.
 type Visible struct {
 	Entry base.Entry
 
 	valid  bool
 	round  uint64 // counts the rounds
-	at, n  int    // merged.refs[at:n] are the visible entries after this one
+	at, n  int    // merged.refs[at:n] are the visible entries after the current one
 	merged Merging
 	snap   Snapshot
 
-	// What a round leaves to the next one: the last key that was dealt with,
-	// as a ref until the round is over, then in memory of our own.
+	// State that one round leaves to the next: the last key that it processed.
+	// last refers to it while the round lasts; keepLast then copies it to key.
 	last ref
 	key  []byte
-	// Backward the entry itself is left, as older versions come first and
-	// the next round may have a newer one.
+	// Backward, carried is the whole entry: older versions come first, and the
+	// next round may hold a newer one.
 	carried base.Entry
-	// The last entry is to be shown unless a newer version comes, or it has
-	// expired.
+	// shows says that the last entry is visible, unless a newer version follows
+	// or it has expired.
 	shows     bool
 	expiresAt uint64
 	pending   bool
 
-	// cold is how many rounds are left whose values are to be touched; touched
-	// has no meaning, it makes the loads happen.
+	// cold is the number of remaining rounds whose values touchValues loads.
+	// touched has no meaning; it keeps the compiler from removing the loads.
 	cold    int
 	touched uint64
 }
 
-// carriedRef is the ref of what earlier rounds have left, if anything.
+// carriedRef stands for v.carried in place of a ref.
 const carriedRef = ^ref(0)
 
-// Init prepares v to iterate over inputs within [lower, upper), where nil is
-// unbounded. Seek must be called before Next.
+// Init prepares v to iterate over inputs within [lower, upper), where nil means
+// unbounded. The caller must call Seek before Next.
 func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap Snapshot) {
 	cover := snap.Cover
 	if snap.AllVersions {
-		cover = nil // covered versions are shown as deleted ones are
+		cover = nil // AllVersions shows covered versions, as it shows deletions
 	}
 	v.merged.Init(inputs, reverse, lower, upper, cover)
 	v.snap, v.valid, v.at, v.n, v.cold = snap, false, 0, 0, 0
@@ -82,18 +82,17 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 	v.begin()
 }
 
-// Together makes v position the inputs that are grouped through g, up to the
-// next Init.
+// Together makes g position the grouped inputs, until the next Init.
 func (v *Visible) Together(g Group) { v.merged.group = g }
 
-// begin forgets what earlier rounds have left.
+// begin drops the state of earlier rounds.
 func (v *Visible) begin() {
 	v.last, v.shows, v.key = carriedRef, false, v.key[:0]
 	v.carried = base.Entry{}
 }
 
-// Clear lets go of everything that v refers to, so that a pooled v keeps no
-// memory alive but its own.
+// Clear drops all references to memory of others, so that a pooled v keeps only
+// its own memory alive.
 func (v *Visible) Clear() {
 	m := &v.merged
 	for i := range m.cursors {
@@ -108,12 +107,12 @@ func (v *Visible) Clear() {
 // Valid reports whether v is at an entry.
 func (v *Visible) Valid() bool { return v.valid }
 
-// Err returns the error that ended the iteration, if one did.
+// Err returns the error that ended the iteration, or nil.
 func (v *Visible) Err() error { return v.merged.err }
 
-// Seek moves to the first visible entry in the direction of iteration:
-// forward with a key >= key, backward with a key < key. nil means from the
-// beginning of the direction. The bounds hold in any case.
+// Seek moves to the first visible entry in the direction of iteration: forward
+// with a key >= key, backward with a key < key. A nil key means the beginning in
+// that direction. The bounds apply in any case.
 func (v *Visible) Seek(key []byte) bool {
 	m := &v.merged
 	if m.reverse {
@@ -123,7 +122,7 @@ func (v *Visible) Seek(key []byte) bool {
 	} else if m.lim.lower != nil && (key == nil || bytes.Compare(key, m.lim.lower) < 0) {
 		key = m.lim.lower
 	}
-	v.valid = false // a fault in a source ends this in the middle
+	v.valid = false // a panic in a source must leave v invalid
 	m.seek(key)
 	v.begin()
 	if v.snap.Values {
@@ -132,8 +131,8 @@ func (v *Visible) Seek(key []byte) bool {
 	return v.find()
 }
 
-// Next moves to the next visible entry. It reports false at the end and on an
-// error, and from then on.
+// Next moves to the next visible entry. At the end and on an error it reports
+// false, and from then on.
 func (v *Visible) Next() bool {
 	if v.at < v.n {
 		v.show()
@@ -142,14 +141,14 @@ func (v *Visible) Next() bool {
 	return v.valid && v.find()
 }
 
-// Left returns how many of the round's entries come after this one. Next goes
-// on to them without a look at any source.
+// Left returns how many entries the round has after the current one. Next moves
+// to them without reading a source.
 func (v *Visible) Left() int { return v.n - v.at }
 
-// find goes through rounds until one has something to show.
+// find processes rounds until one has a visible entry.
 func (v *Visible) find() bool {
-	// What it is at may be gone before there is something else: a fault in a
-	// source ends this in the middle.
+	// The memory of the current entry may be gone before the next one is found.
+	// A panic in a source must leave v invalid.
 	v.at, v.n, v.valid = 0, 0, false
 	v.round++
 	for v.n == 0 {
@@ -185,11 +184,12 @@ func (v *Visible) find() bool {
 	return true
 }
 
-// coldRounds is in how many rounds after a seek values are touched.
+// coldRounds is the number of rounds after a seek whose values touchValues
+// loads.
 const coldRounds = 3
 
-// touchValues loads both ends of all values of the round, none of which waits
-// for another one.
+// touchValues loads both ends of all values of the round. These loads do not
+// depend on each other, so their cache misses overlap.
 func (v *Visible) touchValues() {
 	touched := v.touched
 	for _, r := range v.merged.refs[v.at:v.n] {
@@ -204,7 +204,7 @@ func (v *Visible) touchValues() {
 	v.touched = touched
 }
 
-// show makes the next ref of the round the entry that v is at.
+// show makes the next ref of the round the current entry.
 func (v *Visible) show() {
 	r := v.merged.refs[v.at]
 	v.at++
@@ -217,17 +217,15 @@ func (v *Visible) show() {
 	e.Key, e.Value, e.Seq, e.Meta = b.Keys[i], b.Vals[i], b.Seqs[i], b.Metas[i]
 }
 
-// Round tells where in its round v is. Entries are found in rounds of up to
-// RoundMax; this one has n of them, of which the entry that v is at is number
-// at, or -1 if it is the last of all and of no round. No two rounds of one v
-// have the same id.
+// Round describes the current round. A round has up to RoundMax entries; this
+// one has n. The current entry is number at, or -1 if it is the very last and
+// belongs to no round. Each round of v has a different id.
 func (v *Visible) Round() (id uint64, at, n int) { return v.round, v.at - 1, v.n }
 
-// RoundMax is how many entries a round has at most.
+// RoundMax is the greatest number of entries in a round.
 const RoundMax = roundMax
 
-// InRound returns the entry of the round with the given number; the one that
-// v is at, or a later one.
+// InRound returns entry i of the round: the current one or a later one.
 func (v *Visible) InRound(i int) (key, value []byte, m *base.Meta) {
 	r := v.merged.refs[i]
 	if r == carriedRef {
@@ -237,8 +235,8 @@ func (v *Visible) InRound(i int) (key, value []byte, m *base.Meta) {
 	return b.Keys[i], b.Vals[i], &b.Metas[i]
 }
 
-// keepLast copies what the next round needs of this one, which is about to
-// be overwritten.
+// keepLast copies what the next round needs from this one, before the next round
+// overwrites it.
 func (v *Visible) keepLast() {
 	if v.last == carriedRef {
 		return

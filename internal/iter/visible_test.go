@@ -15,14 +15,14 @@ type fixedClock uint64
 
 func (c fixedClock) Expired(at uint64, _ bool) bool { return uint64(c) >= at }
 
-// world is a random set of versions spread over sources, and the plain
-// answer to what a snapshot sees of them.
+// world is a random set of versions spread over sources. expect gives the
+// obvious answer to what a snapshot sees of them.
 type world struct {
-	sources [][]base.Entry // sources[0] is pending when own
+	sources [][]base.Entry // sources[0] is pending if own is true
 	own     bool
 	deleted deletions
-	newest  bool // the newest sequence number of each source is known
-	keys    int  // how many there may be
+	newest  bool // the inputs have MaxSeq
+	keys    int  // number of possible keys
 }
 
 func newWorld(rng *rand.Rand) world {
@@ -80,7 +80,7 @@ func (w world) inputs(reverse, volatile bool) []Input {
 	return in
 }
 
-// expect computes what an iteration shows, the slow and obvious way.
+// expect computes what an iteration shows, in the slow and obvious way.
 func (w world) expect(snap Snapshot, reverse bool, lower, upper, seek []byte) []string {
 	var all []base.Entry
 	for i, s := range w.sources {
@@ -130,7 +130,7 @@ func describe(e base.Entry) string {
 	return fmt.Sprintf("%s#%d %s %s %v", e.Key, e.Seq, e.Meta.Kind, e.Value, e.Meta)
 }
 
-func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
+func TestVisible_ShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 	t.Parallel()
 	var v Visible // reused, as the database does
 	seeds := uint64(3000)
@@ -179,7 +179,7 @@ func TestVisibleShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 	}
 }
 
-func TestVisibleKeepsTheErrorOfASource(t *testing.T) {
+func TestVisible_KeepsTheErrorOfASource(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for _, reverse := range []bool{false, true} {
@@ -208,7 +208,7 @@ func TestVisibleKeepsTheErrorOfASource(t *testing.T) {
 	}
 }
 
-// A lostSource is a source whose memory is gone after some fills.
+// A lostSource is a source whose memory is lost after some fills.
 type lostSource struct {
 	*sliceSource
 	left int
@@ -221,7 +221,7 @@ func (s *lostSource) Fill(b *Batch) error {
 	return s.sliceSource.Fill(b)
 }
 
-func TestVisibleIsAtNoEntryAfterAFaultInASource(t *testing.T) {
+func TestVisible_IsAtNoEntryAfterAFaultInASource(t *testing.T) {
 	t.Parallel()
 	var entries []base.Entry
 	for i := range 100 {
@@ -272,7 +272,7 @@ func TestVisibleShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
+func TestVisible_DecodesLittleForAShortRange(t *testing.T) {
 	t.Parallel()
 	var entries []base.Entry
 	for i := range 1000 {
@@ -290,8 +290,8 @@ func TestVisibleDecodesLittleForAShortRange(t *testing.T) {
 	}
 }
 
-// A countingClock counts what it is asked of the reader's own writes, and of
-// others.
+// A countingClock counts the questions about the reader's own writes and about
+// all entries.
 type countingClock struct{ asked, askedPending int }
 
 func (c *countingClock) Expired(_ uint64, pending bool) bool {
@@ -301,7 +301,7 @@ func (c *countingClock) Expired(_ uint64, pending bool) bool {
 	return true
 }
 
-func TestVisibleAsksForTheTimeOnlyOfWhatItWouldShow(t *testing.T) {
+func TestVisible_AsksTheClockOnlyForEntriesItWouldShow(t *testing.T) {
 	t.Parallel()
 	expiring, forever := base.Meta{Kind: base.KindSet, ExpiresAt: 1}, base.Meta{Kind: base.KindSet}
 	committed := []base.Entry{
@@ -330,7 +330,7 @@ func TestVisibleAsksForTheTimeOnlyOfWhatItWouldShow(t *testing.T) {
 	}
 }
 
-// hideAll is a range deletion of all keys.
+// hideAll is a range tombstone over all keys.
 type hideAll base.SeqNum
 
 func (c hideAll) At([]byte) (base.SeqNum, []byte) { return base.SeqNum(c), nil }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A groupCommitter commits from many goroutines, in groups of which two may be
@@ -56,7 +58,7 @@ func TestConcurrentGroupsLoseNothingInACrash(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	o := testOptions(newTestDisk(t), seed)
-	disk := o.FS.(*vfs.Mem)
+	disk := o.FS.(*memfs.FS)
 	o.Go = nil
 	w, spans, err := open(o, nil, nil)
 	must(t, err)
@@ -75,7 +77,7 @@ func TestConcurrentGroupsLoseNothingInACrash(t *testing.T) {
 	}
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(seed, 100))
-		kinds := vfs.CrashKinds()
+		kinds := memfs.CrashKinds()
 		for range 60 {
 			acked := g.acknowledged()
 			crashed := o
@@ -104,12 +106,12 @@ func TestAFailedSyncIsReportedByBothLanesWhoeverMeetsItFirst(t *testing.T) {
 	poisoned := 0
 	for range 20 {
 		disk := newTestDisk(t)
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		o := testOptions(faults, seed)
 		o.Go = nil
 		w, spans, err := open(o, nil, nil)
 		must(t, err)
-		faults.Add(vfs.Rule{Op: vfs.OpSyncData, Nth: 1 + rng.Int64N(20), Sync: vfs.SyncDropped})
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Nth: 1 + rng.Int64N(20), Sync: vfs.SyncDropped})
 		g := &groupCommitter{w: w}
 		var wg sync.WaitGroup
 		for range 3 {
@@ -127,7 +129,7 @@ func TestAFailedSyncIsReportedByBothLanesWhoeverMeetsItFirst(t *testing.T) {
 			poisoned++
 		}
 		acked := g.acknowledged()
-		o.FS = disk.Crash(vfs.CrashKeepNone, rng)
+		o.FS = disk.Crash(memfs.KeepNone, rng)
 		next := 0
 		if _, err := Recover(o, spans, collect(&next)); err != nil || next < acked {
 			t.Fatalf("%d transactions recovered, want %d: %v", next, acked, err)

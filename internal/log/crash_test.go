@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A workload drives a log with random steps and knows what must be there
@@ -15,7 +16,7 @@ import (
 // fails.
 type workload struct {
 	t    *testing.T
-	disk *vfs.Mem
+	disk *memfs.FS
 	o    Options
 	rng  *rand.Rand
 	w    *Writer
@@ -152,7 +153,7 @@ func (d *workload) release() {
 }
 
 // recovered returns how many transactions there are on disk after a crash.
-func (d *workload) recovered(disk *vfs.Mem, spans []base.LogSpan) (int, Recovered, error) {
+func (d *workload) recovered(disk *memfs.FS, spans []base.LogSpan) (int, Recovered, error) {
 	o := d.o
 	o.FS = disk
 	o.Random = rand.New(rand.NewPCG(d.rng.Uint64(), 3)).Uint64
@@ -162,7 +163,7 @@ func (d *workload) recovered(disk *vfs.Mem, spans []base.LogSpan) (int, Recovere
 }
 
 // checkCrash checks what recovery makes of a disk after a crash.
-func (d *workload) checkCrash(disk *vfs.Mem, what string) int {
+func (d *workload) checkCrash(disk *memfs.FS, what string) int {
 	d.t.Helper()
 	n, _, err := d.recovered(disk, d.spans)
 	if err != nil {
@@ -183,7 +184,7 @@ func TestCrashAtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
 		boundaries := 0
 		d.disk.SetHook(func(op vfs.Op) {
 			boundaries++
-			for _, kind := range vfs.CrashKinds() {
+			for _, kind := range memfs.CrashKinds() {
 				states++
 				d.checkCrash(d.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundaries, op, kind))
 			}
@@ -205,7 +206,7 @@ func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
 	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
 		crash := rand.New(rand.NewPCG(seed, 5))
-		kinds := vfs.CrashKinds()
+		kinds := memfs.CrashKinds()
 		d.disk.SetHook(func(vfs.Op) {
 			if crash.IntN(4) == 0 {
 				states += 2
@@ -227,7 +228,7 @@ func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
 
 // checkReopening opens the log on a disk after a crash, with a second crash at
 // each boundary of that, and with a third one later.
-func (d *workload) checkReopening(disk *vfs.Mem, crash *rand.Rand) {
+func (d *workload) checkReopening(disk *memfs.FS, crash *rand.Rand) {
 	d.t.Helper()
 	n, r, err := d.recovered(disk, d.spans)
 	if err != nil || n < d.acked || n > d.built {
@@ -236,7 +237,7 @@ func (d *workload) checkReopening(disk *vfs.Mem, crash *rand.Rand) {
 	o := d.o
 	o.FS = disk
 	o.Random = crash.Uint64
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	boundary := 0
 	disk.SetHook(func(op vfs.Op) {
 		boundary++
@@ -261,7 +262,7 @@ func (d *workload) checkReopening(disk *vfs.Mem, crash *rand.Rand) {
 	must(d.t, appendTx(w, testPayload(n)))
 	must(d.t, w.Flush())
 	must(d.t, w.Sync())
-	after, _, err := d.recovered(disk.Crash(vfs.CrashKeepNone, crash), spans)
+	after, _, err := d.recovered(disk.Crash(memfs.KeepNone, crash), spans)
 	if err != nil || after != n+1 {
 		d.t.Fatalf("crash after a commit: %d transactions, want %d: %v", after, n+1, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A closedLog is a log that was closed in order, on a disk that tests damage
@@ -59,7 +60,7 @@ func newClosedLog(t *testing.T, seed uint64) *closedLog {
 	must(t, d.w.Close())
 	c := &closedLog{t: t, o: d.o, spans: d.spans, first: d.first, n: d.built,
 		files: readFiles(t, d.o), older: older}
-	fs := vfs.NewVolatile()
+	fs := memfs.NewVolatile()
 	must(t, fs.MkdirAll(testDir))
 	c.o.FS = fs
 	for file, b := range c.files {
@@ -284,7 +285,7 @@ func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
 		// Behind the few frames of the new life are those of the old one.
 		d.checkCrash(d.disk.Clone(), "just recycled")
 		d.sync()
-		d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "just recycled")
+		d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "just recycled")
 		d.release()
 		d.checkCrash(d.disk.Clone(), "released")
 	}
@@ -303,7 +304,7 @@ func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
 		if d.w.Stats().Rotations == before {
 			continue
 		}
-		for _, kind := range vfs.CrashKinds() {
+		for _, kind := range memfs.CrashKinds() {
 			if n := d.checkCrash(d.disk.Crash(kind, d.rng), kind.String()); n < d.built-1 {
 				t.Fatalf("%s: %d transactions, %d were in the segments before", kind, n, d.built-1)
 			}
@@ -311,7 +312,7 @@ func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
 	}
 	// Only the newest segment is synced by name.
 	d.sync()
-	for _, kind := range vfs.CrashKinds() {
+	for _, kind := range memfs.CrashKinds() {
 		d.checkCrash(d.disk.Crash(kind, d.rng), "synced, "+kind.String())
 	}
 }

@@ -11,14 +11,16 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A faultRun writes a log while one call of the file system fails.
 type faultRun struct {
 	t      *testing.T
 	what   string
-	disk   *vfs.Mem
-	faults *vfs.Faults
+	disk   *memfs.FS
+	faults *faultfs.FS
 	o      Options
 	w      *Writer
 
@@ -28,9 +30,9 @@ type faultRun struct {
 	starts              map[uint64]int
 }
 
-func newFaultRun(t *testing.T, what string, rule vfs.Rule) *faultRun {
+func newFaultRun(t *testing.T, what string, rule faultfs.Rule) *faultRun {
 	r := &faultRun{t: t, what: what, disk: newTestDisk(t)}
-	r.faults = vfs.NewFaults(r.disk)
+	r.faults = faultfs.New(r.disk)
 	r.faults.Add(rule)
 	r.o = testOptions(r.faults, 1)
 	return r
@@ -70,7 +72,7 @@ func (r *faultRun) open() {
 func (r *faultRun) mustBeInjected(call string, err error) {
 	r.t.Helper()
 	failed, _ := r.faults.Failed()
-	injected := errors.Is(err, vfs.ErrInjected) || errors.Is(err, io.EOF) || errors.Is(err, base.ErrCorrupt)
+	injected := errors.Is(err, faultfs.ErrInjected) || errors.Is(err, io.EOF) || errors.Is(err, base.ErrCorrupt)
 	if failed == 0 || !injected {
 		r.t.Fatalf("%s: %s: %v", r.what, call, err)
 	}
@@ -183,7 +185,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	r.t.Helper()
 	o := r.o
 	o.Random = rng.Uint64
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	for range 4 {
 		kind := kinds[rng.IntN(len(kinds))]
 		o.FS = r.disk.Crash(kind, rng)
@@ -202,7 +204,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	must(r.t, appendTx(w, testPayload(next)))
 	must(r.t, w.Flush())
 	must(r.t, w.Sync())
-	o.FS = r.disk.Crash(vfs.CrashKeepNone, rng)
+	o.FS = r.disk.Crash(memfs.KeepNone, rng)
 	after := r.first
 	if _, err := Recover(o, spans, collect(&after)); err != nil || after != next+1 {
 		r.t.Fatalf("%s: then a restart, a commit and a crash: %d transactions, want %d: %v",
@@ -212,7 +214,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 
 func TestFaultsOfAnyCallLoseNothingAcknowledged(t *testing.T) {
 	t.Parallel()
-	plain := newFaultRun(t, "no fault", vfs.Rule{Nth: 1 << 40})
+	plain := newFaultRun(t, "no fault", faultfs.Rule{Nth: 1 << 40})
 	if !plain.script() {
 		t.Fatal("poisoned without a fault")
 	}
@@ -220,7 +222,7 @@ func TestFaultsOfAnyCallLoseNothingAcknowledged(t *testing.T) {
 	// With -stoat.states=-1 every call fails in every way.
 	every := max(1, int64(dose.Size(t, dose.States, 10, 3)))
 	rng := rand.New(rand.NewPCG(dose.Seed(t), 9))
-	rules := []vfs.Rule{
+	rules := []faultfs.Rule{
 		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},
 		{Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Err: io.EOF},
 		{Sync: vfs.SyncDropped, Forever: true},
@@ -281,12 +283,12 @@ func TestFaultsOfAnyCallWhileATailIsCarriedLoseNothing(t *testing.T) {
 		d.append()
 	}
 	must(t, d.w.Flush())
-	rules := []vfs.Rule{{}, {Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Err: io.EOF},
+	rules := []faultfs.Rule{{}, {Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Err: io.EOF},
 		{Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried}}
 	for i, rule := range rules {
 		for n := int64(1); ; n++ {
 			disk := d.disk.Clone()
-			faults := vfs.NewFaults(disk)
+			faults := faultfs.New(disk)
 			rule.Nth, rule.Seed = n, uint64(n)
 			faults.Add(rule)
 			d.openWithFault(disk, faults, fmt.Sprintf("rule %d, call %d", i, n))
@@ -298,7 +300,7 @@ func TestFaultsOfAnyCallWhileATailIsCarriedLoseNothing(t *testing.T) {
 }
 
 // openWithFault opens the log on a copy of the disk while a call fails.
-func (d *workload) openWithFault(disk *vfs.Mem, faults *vfs.Faults, what string) {
+func (d *workload) openWithFault(disk *memfs.FS, faults *faultfs.FS, what string) {
 	d.t.Helper()
 	o := d.o
 	o.FS = faults
@@ -315,13 +317,13 @@ func (d *workload) openWithFault(disk *vfs.Mem, faults *vfs.Faults, what string)
 	}
 	w, err := Create(o, r)
 	if err != nil {
-		d.checkCrash(disk.Crash(vfs.CrashKeepNone, d.rng), what+", Create failed, a crash")
+		d.checkCrash(disk.Crash(memfs.KeepNone, d.rng), what+", Create failed, a crash")
 		if w, err = Create(o, r); err != nil {
 			d.t.Fatalf("%s: second Create: %v", what, err)
 		}
 	}
 	spans := append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: w.First()})
-	n, _, err := d.recovered(disk.Crash(vfs.CrashKeepNone, d.rng), spans)
+	n, _, err := d.recovered(disk.Crash(memfs.KeepNone, d.rng), spans)
 	if err != nil || n != d.built {
 		d.t.Fatalf("%s: %d transactions after a crash, want %d: %v", what, n, d.built, err)
 	}
@@ -423,7 +425,7 @@ func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T)
 	if _, err := Create(d.o, r); !errors.Is(err, vfs.ErrNoSpace) {
 		t.Fatalf("Create on a full disk: %v", err)
 	}
-	d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "after a failed Create")
+	d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "after a failed Create")
 	d.disk.SetCapacity(1 << 30)
 	w, err := Create(d.o, r)
 	must(t, err)
@@ -456,11 +458,11 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 	if !r.Unproven() {
 		t.Fatal("there is nothing to carry")
 	}
-	faults := vfs.NewFaults(d.disk)
+	faults := faultfs.New(d.disk)
 	o := d.o
 	o.FS = faults
 	// The first writes are of the blocks and of the header, the third one carries.
-	faults.Add(vfs.Rule{Op: vfs.OpWrite, Nth: 3, Err: vfs.ErrNoSpace, Forever: true})
+	faults.Add(faultfs.Rule{Op: vfs.OpWrite, Nth: 3, Err: vfs.ErrNoSpace, Forever: true})
 	d.disk.SetCapacity(d.disk.UsedBytes())
 	before, err := d.disk.List(d.o.Dir)
 	must(t, err)
@@ -481,12 +483,12 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 
 func TestAFileThatWasRemovedThoughItWasReportedAsFailedIsNotMissed(t *testing.T) {
 	t.Parallel()
-	faults := vfs.NewFaults(newTestDisk(t))
+	faults := faultfs.New(newTestDisk(t))
 	o := Options{FS: faults, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
 	w, _, err := open(o, nil, nil)
 	must(t, err)
 	fillAndShrink(t, w)
-	faults.Add(vfs.Rule{Op: vfs.OpRemove, Done: true, Err: vfs.ErrIO})
+	faults.Add(faultfs.Rule{Op: vfs.OpRemove, Done: true, Err: vfs.ErrIO})
 	if err := w.Rest(); !errors.Is(err, vfs.ErrIO) {
 		t.Fatalf("a removal failed, and Rest returned %v", err)
 	}

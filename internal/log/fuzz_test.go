@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // fuzzSegment makes a segment of a script: each byte is a frame or a change of
@@ -53,7 +54,7 @@ func FuzzLogReplay(f *testing.F) {
 			return
 		}
 		refs := []base.SegmentRef{{Number: 1, File: 1, Salt: 77}, {Number: 2, File: 2, Salt: 77}}
-		fs := vfs.NewVolatile()
+		fs := memfs.NewVolatile()
 		must(t, fs.MkdirAll(testDir))
 		o := testOptions(fs, 1)
 		for i, script := range [][]byte{one, two} {

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const testDir = "/db"
@@ -26,9 +27,9 @@ func testOptions(fs vfs.FS, seed uint64) Options {
 }
 
 // newTestDisk returns a disk with the directory of a database.
-func newTestDisk(t testing.TB) *vfs.Mem {
+func newTestDisk(t testing.TB) *memfs.FS {
 	t.Helper()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	if err := fs.MkdirAll(testDir); err != nil {
 		t.Fatal(err)
 	}

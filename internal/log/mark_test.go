@@ -7,6 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // newMarkedLog writes n transactions, syncs and marks the log.
@@ -23,7 +25,7 @@ func newMarkedLog(t *testing.T, n int) *workload {
 }
 
 // change changes a file in a copy of the disk.
-func (d *workload) change(file uint64, do func(f vfs.File)) *vfs.Mem {
+func (d *workload) change(file uint64, do func(f vfs.File)) *memfs.FS {
 	d.t.Helper()
 	disk := d.disk.Clone()
 	f, err := disk.OpenReadWrite(d.o.path(file), vfs.CatLog)
@@ -34,7 +36,7 @@ func (d *workload) change(file uint64, do func(f vfs.File)) *vfs.Mem {
 }
 
 // flip returns the disk with a bit of a file flipped.
-func (d *workload) flip(file uint64, offset int64, bit int) *vfs.Mem {
+func (d *workload) flip(file uint64, offset int64, bit int) *memfs.FS {
 	return d.change(file, func(f vfs.File) {
 		var b [1]byte
 		_, err := f.ReadAt(b[:], offset)
@@ -169,7 +171,7 @@ func TestAMarkedLogHasNothingToCarry(t *testing.T) {
 	if err != nil || r.Unproven() {
 		t.Errorf("something is unproven: %v", err)
 	}
-	_, r, err = d.recovered(d.disk.Crash(vfs.CrashKeepNone, d.rng), d.spans)
+	_, r, err = d.recovered(d.disk.Crash(memfs.KeepNone, d.rng), d.spans)
 	if err != nil || !r.Unproven() {
 		t.Errorf("nothing is unproven where the power cut took the mark: %v", err)
 	}
@@ -178,7 +180,7 @@ func TestAMarkedLogHasNothingToCarry(t *testing.T) {
 func TestAMarkThatCannotBeWrittenIsWrittenWithTheNextTransaction(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	o := testOptions(faults, 1)
 	w, spans, err := open(o, nil, nil)
 	must(t, err)
@@ -189,9 +191,9 @@ func TestAMarkThatCannotBeWrittenIsWrittenWithTheNextTransaction(t *testing.T) {
 		must(t, w.Sync())
 	}
 	commit(0)
-	faults.Add(vfs.Rule{Op: vfs.OpWrite, Partial: 10})
-	if err := w.Mark(); !errors.Is(err, vfs.ErrInjected) {
-		t.Fatalf("%v, want %v", err, vfs.ErrInjected)
+	faults.Add(faultfs.Rule{Op: vfs.OpWrite, Partial: 10})
+	if err := w.Mark(); !errors.Is(err, faultfs.ErrInjected) {
+		t.Fatalf("%v, want %v", err, faultfs.ErrInjected)
 	}
 	faults.Clear()
 	for i := 1; i < 3; i++ {

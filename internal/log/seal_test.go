@@ -7,6 +7,8 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestASealRecordedAtCloseTellsWhenTheLogIsAnOlderCopy(t *testing.T) {
@@ -50,7 +52,7 @@ func TestTheSealOfALogIsRightHoweverItEnds(t *testing.T) {
 		d.open()
 		d.append()
 		d.sync()
-		d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "behind the seal")
+		d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "behind the seal")
 	}
 }
 
@@ -67,17 +69,17 @@ func TestSyncTailMakesDurableWhatCannotBeCarried(t *testing.T) {
 		t.Fatalf("%d transactions, unproven %v: %v", n, r.Unproven(), err)
 	}
 	must(t, SyncTail(d.o, r))
-	if n, _, err := d.recovered(d.disk.Crash(vfs.CrashKeepNone, d.rng), d.spans); err != nil || n != 2 {
+	if n, _, err := d.recovered(d.disk.Crash(memfs.KeepNone, d.rng), d.spans); err != nil || n != 2 {
 		t.Fatalf("%d transactions after SyncTail and a crash: %v", n, err)
 	}
 	must(t, SyncTail(d.o, Recovered{}))
-	faults := vfs.NewFaults(d.disk)
+	faults := faultfs.New(d.disk)
 	for _, op := range []vfs.OpKind{vfs.OpOpenReadWrite, vfs.OpSyncData} {
 		faults.Clear()
-		faults.Add(vfs.Rule{Op: op})
+		faults.Add(faultfs.Rule{Op: op})
 		o := d.o
 		o.FS = faults
-		if err := SyncTail(o, r); !errors.Is(err, vfs.ErrInjected) {
+		if err := SyncTail(o, r); !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("%s fails: %v", op, err)
 		}
 	}
@@ -100,7 +102,7 @@ func TestTransactionsThatAreNotProvenAreCarriedIntoTheNewSpan(t *testing.T) {
 	if s.First.Number <= before[0].First.Number || len(d.spans) != 1 {
 		t.Fatalf("spans %+v: the old one holds nothing that is proven", d.spans)
 	}
-	d.checkCrash(d.disk.Crash(vfs.CrashKeepNone, d.rng), "carried")
+	d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "carried")
 	// The file of the old span is free and is used again.
 	if free := d.w.Stats().FreeFiles; free != 1 {
 		t.Fatalf("%d free files", free)

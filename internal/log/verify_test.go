@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // verify verifies the log of d as it is, on the given disk.
@@ -28,7 +29,7 @@ func TestVerifyFindsWhatIsDurableWheneverItLooks(t *testing.T) {
 	check := func(what string) {
 		t.Helper()
 		// A power cut leaves no less than what is proven.
-		for _, disk := range []*vfs.Mem{d.disk, d.disk.Crash(vfs.CrashKeepNone, d.rng)} {
+		for _, disk := range []*memfs.FS{d.disk, d.disk.Crash(memfs.KeepNone, d.rng)} {
 			n, err := d.verify(disk)
 			if err != nil || int(n) < d.acked-d.first || int(n) > d.flushed-d.first {
 				t.Fatalf("%s: %d transactions, want %d to %d: %v", what, n, d.acked-d.first, d.flushed-d.first, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // bigTree returns a state of n tables with keys of 22 bytes, nine tenths of
@@ -65,7 +65,7 @@ func BenchmarkApplyToTenThousandTables(b *testing.B) {
 // The disk is memory: what is measured is the work of the manifest, taking
 // over included, without the sync.
 func BenchmarkAppendToTenThousandTables(b *testing.B) {
-	fs := vfs.NewVolatile()
+	fs := memfs.NewVolatile()
 	must(b, fs.MkdirAll(testDir))
 	s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1))
 	must(b, err)
@@ -79,7 +79,7 @@ func BenchmarkAppendToTenThousandTables(b *testing.B) {
 func BenchmarkLoadTenThousandTables(b *testing.B) {
 	for _, edits := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("edits=%d", edits), func(b *testing.B) {
-			fs := vfs.NewVolatile()
+			fs := memfs.NewVolatile()
 			must(b, fs.MkdirAll(testDir))
 			s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1))
 			must(b, err)

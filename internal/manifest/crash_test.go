@@ -9,12 +9,14 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A history is what a manifest went through, as far as a crash may go back.
 type history struct {
 	t    *testing.T
-	disk *vfs.Mem
+	disk *memfs.FS
 	// durable is the state that is certain, next the one that an Append under
 	// way leads to. created is false until the first state is certain.
 	created       bool
@@ -22,7 +24,7 @@ type history struct {
 }
 
 // inspect reads the manifest of a disk after a crash.
-func (h *history) inspect(disk *vfs.Mem, what string) {
+func (h *history) inspect(disk *memfs.FS, what string) {
 	h.t.Helper()
 	_, got, err := Load(disk, testDir, true, nil)
 	h.checkState(got, err, what)
@@ -46,7 +48,7 @@ func (h *history) checkState(got State, err error, what string) bool {
 
 // check loads the manifest of a disk after a crash, or makes it if the crash
 // was in Create, and returns its state.
-func (h *history) check(disk *vfs.Mem, what string) (State, bool) {
+func (h *history) check(disk *memfs.FS, what string) (State, bool) {
 	h.t.Helper()
 	s, got, err := Load(disk, testDir, false, testRandom(3))
 	if !h.checkState(got, err, what) {
@@ -61,7 +63,7 @@ func (h *history) check(disk *vfs.Mem, what string) (State, bool) {
 }
 
 // goOn appends to what was loaded and loads it again.
-func goOn(t *testing.T, disk *vfs.Mem, s *Store, loaded State, what string) {
+func goOn(t *testing.T, disk *memfs.FS, s *Store, loaded State, what string) {
 	t.Helper()
 	clock := loaded.ClockHighMs + 1
 	must(t, s.Append(Edit{ClockHighMs: Some(clock)}))
@@ -90,7 +92,7 @@ func TestAnEditOfManyFramesThatIsCutOffAnywhereIsAsIfItHadNotBeen(t *testing.T) 
 	h := &history{t: t, disk: disk, created: true, durable: want}
 	h.next, err = want.Apply(e)
 	must(t, err)
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	disk.SetHook(func(op vfs.Op) {
 		for range dose.Short(1, 6) {
 			kind := kinds[rng.IntN(len(kinds))]
@@ -163,7 +165,7 @@ func TestCrashAtAnyBoundaryLosesNoEdit(t *testing.T) {
 		boundary := 0
 		h.disk.SetHook(func(op vfs.Op) {
 			boundary++
-			for _, kind := range vfs.CrashKinds() {
+			for _, kind := range memfs.CrashKinds() {
 				states++
 				h.inspect(h.disk.Crash(kind, crash), fmt.Sprintf("boundary %d, before %s, %s", boundary, op, kind))
 			}
@@ -178,11 +180,11 @@ func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 	seed, wanted, states := dose.Seed(t), dose.Size(t, dose.States, 20, 300), 0
 	h := &history{t: t, disk: newTestDisk(t)}
 	crash := rand.New(rand.NewPCG(seed, 3))
-	kinds := vfs.CrashKinds()
-	kind := func() vfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
+	kinds := memfs.CrashKinds()
+	kind := func() memfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
 	h.disk.SetHook(func(op vfs.Op) {
 		// A process that dies leaves what it wrote; a power cut does not.
-		for _, disk := range []*vfs.Mem{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
+		for _, disk := range []*memfs.FS{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
 			disk.SetHook(func(op vfs.Op) {
 				h.check(disk.Crash(kind(), crash), "crash in Load, before "+op.String())
 			})
@@ -206,23 +208,23 @@ func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 
 func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
 	t.Parallel()
-	run := func(rule vfs.Rule, what string) int64 {
+	run := func(rule faultfs.Rule, what string) int64 {
 		disk := newTestDisk(t)
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		faults.Add(rule)
 		h := &history{t: t, disk: disk, next: firstState()}
 		h.runWithFaults(faults, what)
 		faults.Clear()
 		rng := rand.New(rand.NewPCG(uint64(rule.Nth), 4))
 		for range 3 {
-			kinds := vfs.CrashKinds()
+			kinds := memfs.CrashKinds()
 			h.check(disk.Crash(kinds[rng.IntN(len(kinds))], rng), what+", then a crash")
 		}
 		got, loaded := h.check(disk, what+", then a restart")
 		if !loaded {
 			return faults.Calls()
 		}
-		_, again, err := Load(disk.Crash(vfs.CrashKeepNone, rng), testDir, false, testRandom(5))
+		_, again, err := Load(disk.Crash(memfs.KeepNone, rng), testDir, false, testRandom(5))
 		if err != nil || !same(got, again) {
 			t.Fatalf("%s: loaded %+v, after a crash %+v: %v", what, got, again, err)
 		}
@@ -230,8 +232,8 @@ func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
 	}
 	// With -stoat.states=-1 every call fails in every way.
 	every := max(1, int64(dose.Size(t, dose.States, 40, 6)))
-	calls := run(vfs.Rule{Nth: 1 << 40}, "no fault")
-	for i, rule := range []vfs.Rule{
+	calls := run(faultfs.Rule{Nth: 1 << 40}, "no fault")
+	for i, rule := range []faultfs.Rule{
 		{Sync: vfs.SyncDropped}, {Sync: vfs.SyncHalf}, {Sync: vfs.SyncKept}, {Sync: vfs.SyncNotTried},
 		{Done: true}, {Partial: 100}, {Err: vfs.ErrNoSpace}, {Sync: vfs.SyncDropped, Forever: true},
 	} {
@@ -246,7 +248,7 @@ func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
 }
 
 // runWithFaults makes a manifest and appends to it until an error.
-func (h *history) runWithFaults(fs *vfs.Faults, what string) {
+func (h *history) runWithFaults(fs *faultfs.FS, what string) {
 	h.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 5))
 	s, err := Create(fs, testDir, h.next, testRandom(1))
@@ -263,10 +265,10 @@ func (h *history) runWithFaults(fs *vfs.Faults, what string) {
 			h.t.Fatal(err)
 		}
 		if err := s.Append(e); err != nil {
-			if !errors.Is(err, vfs.ErrInjected) {
+			if !errors.Is(err, faultfs.ErrInjected) {
 				h.t.Fatalf("%s: %v", what, err)
 			}
-			if again := s.Append(e); again != nil && !errors.Is(again, vfs.ErrInjected) {
+			if again := s.Append(e); again != nil && !errors.Is(again, faultfs.ErrInjected) {
 				h.t.Fatalf("%s: after %v: %v", what, err, again)
 			} else if again != nil {
 				return // the fault poisoned it, or is still there
@@ -274,7 +276,7 @@ func (h *history) runWithFaults(fs *vfs.Faults, what string) {
 		}
 		h.durable = h.next
 		if i%9 == 8 {
-			if err := s.Close(); err != nil && !errors.Is(err, vfs.ErrInjected) {
+			if err := s.Close(); err != nil && !errors.Is(err, faultfs.ErrInjected) {
 				h.t.Fatalf("%s: %v", what, err)
 			}
 			if s, _, err = Load(fs, testDir, false, testRandom(2)); err != nil {

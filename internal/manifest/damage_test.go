@@ -11,12 +11,13 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A closedManifest is a manifest that was closed in order, as bytes.
 type closedManifest struct {
 	t     *testing.T
-	fs    *vfs.Mem
+	fs    *memfs.FS
 	path  string
 	bytes []byte
 	want  State
@@ -24,7 +25,7 @@ type closedManifest struct {
 
 func newClosedManifest(t *testing.T, seed uint64) *closedManifest {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	c := &closedManifest{t: t, fs: vfs.NewVolatile()}
+	c := &closedManifest{t: t, fs: memfs.NewVolatile()}
 	must(t, c.fs.MkdirAll(testDir))
 	s, err := Create(c.fs, testDir, firstState(), testRandom(seed))
 	must(t, err)

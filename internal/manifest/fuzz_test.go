@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // FuzzManifestEdit decodes any bytes as an edit: an error, or an edit that
@@ -65,7 +66,7 @@ func FuzzManifestLoad(f *testing.F) {
 		file = append(append(file, frames...), make([]byte, 100)...)
 		file[int(at)%size] ^= flip
 
-		fs := vfs.NewVolatile()
+		fs := memfs.NewVolatile()
 		must(t, fs.MkdirAll(testDir))
 		h, err := fs.Create(fs.Join(testDir, FileName(1)), vfs.CatManifest)
 		must(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const testDir = "/db"
@@ -19,9 +20,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func newTestDisk(t testing.TB) *vfs.Mem {
+func newTestDisk(t testing.TB) *memfs.FS {
 	t.Helper()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	must(t, fs.MkdirAll(testDir))
 	return fs
 }
@@ -352,7 +353,7 @@ func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
 	}
 	// Who has loaded it may delete files by it, whatever happens next.
-	left := fs.Crash(vfs.CrashKeepNone, nil)
+	left := fs.Crash(memfs.KeepNone, nil)
 	left.SetCapacity(1 << 30)
 	again, after, err := Load(left, testDir, false, testRandom(2))
 	if err != nil || after.NextFile != state.NextFile {

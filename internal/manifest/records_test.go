@@ -11,6 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // loadFrames loads a manifest of the given frames.
@@ -202,7 +204,7 @@ func TestAManifestThatIsOnlyLongIsRefusedAtOnce(t *testing.T) {
 		must(t, err)
 		must(t, f.Truncate(size))
 		must(t, f.Close())
-		fs, reads := vfs.NewFaults(disk), 0
+		fs, reads := faultfs.New(disk), 0
 		fs.Observe(func(op vfs.Op) {
 			if op.Kind == vfs.OpRead {
 				reads++
@@ -263,19 +265,19 @@ func TestAByteBehindTheEndIsSeenWhereverItIs(t *testing.T) {
 func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 	t.Parallel()
 	next := func(s State) Edit { return Edit{NextFile: Some(s.NextFile + 1)} }
-	for _, rule := range []vfs.Rule{
+	for _, rule := range []faultfs.Rule{
 		{Op: vfs.OpWrite}, {Op: vfs.OpWrite, Partial: 1}, {Op: vfs.OpWrite, Partial: 8}, {Op: vfs.OpWrite, Partial: 30},
 		{Op: vfs.OpWrite, Done: true}, {Op: vfs.OpWrite, Err: vfs.ErrNoSpace, Partial: 12},
 		{Op: vfs.OpSyncData, Sync: vfs.SyncDropped}, {Op: vfs.OpSyncData, Sync: vfs.SyncKept}, {Op: vfs.OpSyncData, Sync: vfs.SyncHalf},
 	} {
 		disk := newTestDisk(t)
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		s, err := Create(faults, testDir, firstState(), testRandom(1))
 		must(t, err)
 		must(t, s.Append(next(s.State())))
 		before := s.State()
 		faults.Add(rule)
-		if err := s.Append(next(before)); !errors.Is(err, vfs.ErrInjected) {
+		if err := s.Append(next(before)); !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("%+v: %v", rule, err)
 		}
 		faults.Clear()
@@ -286,7 +288,7 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 				kept = s.State().NextFile
 			}
 		}
-		for _, left := range []*vfs.Mem{disk.Crash(vfs.CrashKeepNone, nil), disk.Clone()} {
+		for _, left := range []*memfs.FS{disk.Crash(memfs.KeepNone, nil), disk.Clone()} {
 			s, state, err := Load(left, testDir, false, testRandom(2))
 			must(t, err)
 			if state.NextFile < kept || kept == before.NextFile && state.NextFile > kept+1 {
@@ -294,7 +296,7 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 			}
 			must(t, s.Append(next(state)))
 			must(t, s.Close())
-			if _, again, err := Load(left.Crash(vfs.CrashKeepNone, nil), testDir, true, nil); err != nil || again.NextFile != state.NextFile+1 {
+			if _, again, err := Load(left.Crash(memfs.KeepNone, nil), testDir, true, nil); err != nil || again.NextFile != state.NextFile+1 {
 				t.Errorf("%+v: one more edit, and %d after %d: %v", rule, again.NextFile, state.NextFile, err)
 			}
 		}

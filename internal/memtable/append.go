@@ -5,19 +5,19 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// appendBlock is how many entries AppendTable handles at a time. It touches
-// the index slots of a whole block first, so that their cache misses overlap.
+// appendBlock is how many entries AppendTable handles at a time. It touches the
+// index slots of a whole block first, so that their cache misses overlap.
 const appendBlock = 64
 
 // AppendTable copies the newest entry of each key of src, and its range
-// deletions, under the sequence number seq. Nobody may write to src meanwhile. When AppendTable fails, the
-// table is as before.
+// deletions, under the sequence number seq. src must not change meanwhile. If
+// AppendTable fails, t is unchanged.
 func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
-	invariant.Check(src != t, "a table appended to itself")
+	invariant.Check(src != t, "AppendTable of a table to itself")
 	if seq < max(t.last, 1) {
 		return descends(seq, t.last)
 	}
-	src.bury()
+	src.markDeleted()
 	n := t.published.Load()
 	count := src.keys + uint64(src.ranges.Load().len())
 	if err := t.reserve(n, count); err != nil {
@@ -31,7 +31,7 @@ func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	mark := t.arena.mark()
 	if err := src.eachBlock(c.copyBlock); err != nil {
 		t.arena.rollback(mark)
-		t.giveBack(ranges)
+		t.freeUnused(ranges)
 		return err
 	}
 	invariant.Check(uint64(c.next-n) == count, "copied %d entries of %d", c.next-n, count)
@@ -64,16 +64,17 @@ func (t *Table) eachBlock(visit func(pairs []pair) error) error {
 }
 
 // A copier copies entries into the arena and the unpublished part of the
-// insertion order of t. The index stays as it is until all are copied.
+// insertion order of t. AppendTable updates the index after the copier has
+// copied all entries.
 type copier struct {
 	t, src *Table
 	seq    base.SeqNum
 	next   uint32
 	fresh  uint64
 	data   int64
-	// deletions counts the entries that delete something.
+	// deletions counts the copied deletions of keys and ranges.
 	deletions uint64
-	// ranges takes the range deletions, the next one at nextRange.
+	// ranges receives the range deletions, the next one at nextRange.
 	ranges    *rangeLog
 	nextRange uint32
 }
@@ -128,8 +129,8 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	return nil
 }
 
-// isNewest reports whether the entry e, at p, is the newest version of its
-// key, or a range deletion.
+// isNewest reports whether the entry e, whose pair is p, is the newest version
+// of its key, or a range deletion.
 func (t *Table) isNewest(p pair, e entry, w uint64) bool {
 	if w&isRange != 0 {
 		return true
@@ -143,7 +144,7 @@ func (t *Table) isNewest(p pair, e entry, w uint64) bool {
 	return t.find(e.key(w), pairHash(p)) == pairRef(p)
 }
 
-// link publishes the entries from place n up to end in the index.
+// link publishes the entries at positions n to end (exclusive) in the index.
 func (t *Table) link(ix *index, n, end uint32) {
 	for n < end {
 		pairs := t.order.span(n, min(end, n+appendBlock))

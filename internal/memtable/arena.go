@@ -9,11 +9,11 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// ErrFull is returned when a table has no names left for entries. It takes
-// tens of gigabytes to get there.
+// ErrFull says that a table has no references left for entries. It takes tens of
+// gigabytes to get there.
 var ErrFull = errors.New("memtable: full")
 
-// ErrTooLarge is returned for an entry that the address space cannot hold.
+// ErrTooLarge says that an entry exceeds the address space.
 var ErrTooLarge = errors.New("memtable: entry too large")
 
 const (
@@ -21,41 +21,42 @@ const (
 	chunkBits = 18
 	unitMask  = 1<<chunkBits - 1
 	unitShift = 3
-	// chunkMax is the largest chunk with more than one entry. An entry that
-	// has a chunk to itself starts at its beginning, so that chunk may be of
-	// any size.
+	// chunkMax is the size in bytes of the largest chunk with more than one
+	// entry. An entry with its own chunk starts at its beginning, so that chunk
+	// may have any size.
 	chunkMax = 1 << (chunkBits + unitShift)
-	// chunkCount bounds the chunks of a table; number 0 is never used, so
-	// that no entry has the name 0.
+	// chunkCount bounds the chunks of a table. No chunk has number 0, so no
+	// entry has Ref 0.
 	chunkCount = 1 << (32 - chunkBits)
-	// ownShare is the share of a chunk from which an entry that does not fit
-	// any more gets a chunk to itself instead of wasting the rest.
+	// An entry that takes more than 1/ownShare of chunkMax, and does not fit
+	// the current chunk, gets its own one. Otherwise the rest of the current
+	// chunk would be wasted.
 	ownShare = 4
-	// cacheLine is what the processor fetches at once, on most machines.
+	// cacheLine is the size of a cache line in bytes, on most machines.
 	cacheLine = 64
-	// skipShare is the share of an entry that may be left unused before it.
+	// The arena leaves at most 1/skipShare of an entry's size unused before it.
 	skipShare = 4
 	// entryMax bounds the bytes of an entry with its padding.
 	entryMax = math.MaxInt - 4096
 )
 
-// An arena is a list of chunks that entries are appended to. The writer adds
-// chunks; readers find them through the directory.
+// An arena is a list of chunks to which the writer appends entries. Readers find
+// the chunks through the directory.
 type arena struct {
 	mem *counted
-	// dir leads to an array of the addresses of the chunks. A reader that got
-	// a Ref finds its chunk in the array: the address was stored before the
-	// Ref was published.
+	// dir points to an array of the addresses of the chunks. The writer stores
+	// the address of a chunk before it publishes a Ref into it, so a reader of a
+	// Ref finds its chunk.
 	dir    atomic.Pointer[unsafe.Pointer]
 	dirLen int
-	// dirFirst is the first directory. Larger ones are on the Go heap and
-	// stay alive as long as somebody reads them.
+	// dirFirst is the first directory. Larger ones are on the Go heap and live
+	// as long as a reader uses them.
 	dirFirst [8]unsafe.Pointer
 
 	chunks []chunk // chunks[0] is chunk number 1
-	spare  []chunk // kept by Reset for the next life, smallest last
-	first  int     // the size of the first chunk
-	next   int     // the size of the next chunk that is allocated
+	spare  []chunk // kept by Reset for the next use, smallest last
+	first  int     // size of the first chunk in bytes
+	next   int     // size of the next chunk to allocate, in bytes
 
 	tip chunkTip
 }
@@ -67,7 +68,7 @@ type chunk struct {
 
 // chunkTip is where the next entry goes.
 type chunkTip struct {
-	number int // of the chunk, 0 if there is none
+	number int // number of the chunk, 0 if there is none
 	used   int
 	size   int
 }
@@ -80,13 +81,13 @@ func (a *arena) init(mem *counted, first int) {
 	a.dir.Store(&a.dirFirst[0])
 }
 
-// at returns the entry that r names.
+// at returns the entry with the reference r.
 func (a *arena) at(r Ref) entry {
 	slot := unsafe.Add(unsafe.Pointer(a.dir.Load()), uintptr(r>>chunkBits)*unsafe.Sizeof(uintptr(0)))
 	return entry{unsafe.Add(*(*unsafe.Pointer)(slot), uintptr(r&unitMask)<<unitShift)}
 }
 
-// alloc makes room for the entry that has the word w.
+// alloc allocates memory for the entry that has the word w.
 func (a *arena) alloc(w uint64) (Ref, entry, error) {
 	size := wordSize(w)
 	if size > entryMax {
@@ -110,9 +111,9 @@ func (a *arena) alloc(w uint64) (Ref, entry, error) {
 	return r, a.at(r), nil
 }
 
-// skip returns how many bytes to leave unused so that the first head bytes of the
-// next entry, its word and key, are in one cache line: who iterates waits for a
-// line of each entry, not for two. It is 0 for those that are longer than a line.
+// skip returns how many bytes to leave unused so that the first head bytes of
+// the next entry, its word and key, share a cache line. Then an iterator waits
+// for one line per entry, not for two. It is 0 if they are longer than a line.
 func (t *chunkTip) skip(head int) int {
 	at := t.used % cacheLine
 	if at+head <= cacheLine || head > cacheLine {
@@ -121,8 +122,8 @@ func (t *chunkTip) skip(head int) int {
 	return cacheLine - at
 }
 
-// extend adds a chunk with room for n bytes: the new tip, or a chunk for one
-// large entry beside it.
+// extend adds a chunk with room for n bytes. The chunk becomes the new tip, or
+// holds one large entry.
 func (a *arena) extend(n int) error {
 	if len(a.chunks)+1 >= chunkCount {
 		return ErrFull
@@ -188,8 +189,7 @@ type arenaMark struct {
 
 func (a *arena) mark() arenaMark { return arenaMark{len(a.chunks), a.tip} }
 
-// rollback forgets the entries allocated since m, none of which may have been
-// published.
+// rollback removes the entries allocated since m. None of them may be published.
 func (a *arena) rollback(m arenaMark) {
 	for _, c := range a.chunks[m.chunks:] {
 		a.mem.free(c.bytes)
@@ -199,8 +199,8 @@ func (a *arena) rollback(m arenaMark) {
 	a.tip = m.tip
 }
 
-// reset forgets all entries. It keeps the smallest chunks, together at most
-// keep bytes, for the next life and frees the others.
+// reset removes all entries. It keeps the smallest chunks, at most keep bytes in
+// total, for the next use and frees the others.
 func (a *arena) reset(keep int) {
 	for _, c := range a.spare {
 		keep -= len(c.bytes)
@@ -216,7 +216,7 @@ func (a *arena) reset(keep int) {
 			invariant.Mangle(c.bytes)
 		}
 	}
-	// The first chunk stays where it is, the others wait for their turn.
+	// The first chunk stays in place, the others become spare.
 	for i := len(a.chunks) - 1; i > 0 || i == 0 && kept == 0; i-- {
 		if i >= kept {
 			a.mem.free(a.chunks[i].bytes)

@@ -6,9 +6,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// What a reader needs of an entry to compare it comes with one access to memory,
-// where that costs little room.
-func TestWordAndKeyOfAnEntryLieInOneCacheLine(t *testing.T) {
+// A comparison reads the word and the key of an entry. One memory access loads
+// both, where the padding for this is cheap.
+func TestArena_WordAndKeyShareACacheLine(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		key, value int

@@ -82,8 +82,7 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkAppendTable(b *testing.B) {
 	for _, size := range []int{1, 10, 1000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			// Few enough that the transactions are in the cache, as they are when
-			// they commit.
+			// Few enough that the transactions stay in the cache, as at commit.
 			txns := make([]*Table, max(8000/size, 1))
 			for i := range txns {
 				txns[i] = New(Options{})
@@ -134,8 +133,8 @@ func BenchmarkTxnSet(b *testing.B) {
 	}
 }
 
-// BenchmarkTxnCycle is the life of a transaction of one write, of a new key
-// or of one that was written before.
+// BenchmarkTxnCycle is the life of a transaction with one write, of a new key or
+// of an existing one.
 func BenchmarkTxnCycle(b *testing.B) {
 	const perTable = 400_000
 	for _, different := range []int{perTable, 1000} {
@@ -244,7 +243,7 @@ func BenchmarkSeek10(b *testing.B) {
 	}
 }
 
-// BenchmarkSeek10WhileWriting writes one key between any two seeks.
+// BenchmarkSeek10WhileWriting writes one key between two seeks.
 func BenchmarkSeek10WhileWriting(b *testing.B) {
 	table := benchTable(b, benchKeys/2)
 	txn := New(txnOptions())
@@ -270,8 +269,8 @@ func BenchmarkSeek10WhileWriting(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is the yardstick for the others: the time of one access to
-// memory that depends on the one before, over as much as a table takes.
+// BenchmarkMemory is the yardstick for the other benchmarks. It measures one
+// dependent memory access, over as much memory as a table takes.
 func BenchmarkMemory(b *testing.B) {
 	block, err := offHeap{}.Alloc(256 << 20)
 	if err != nil {

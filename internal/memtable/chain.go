@@ -7,11 +7,11 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// links lead from an entry to older versions of its key: to the next older
-// one, and by a jump to one much older. Jumps follow the skew-binary number
-// system: an entry's jump spans either one version or the two equal jumps
-// before it and one more, so that any version is reached in a logarithmic
-// number of steps. depth is the number of older versions.
+// links lead from an entry to older versions of its key: next to the next older
+// one, jump to a much older one. Jumps follow the skew-binary number system: a
+// jump spans either one version, or the two equal jumps before it and one more.
+// So any version is reached in a logarithmic number of steps. depth is the
+// number of older versions.
 //
 //	depth  0  1  2  3  4  5  6  7
 //	jump   -  0  1  0  3  4  3  0
@@ -20,7 +20,7 @@ type links struct {
 	depth      uint32
 }
 
-// links returns the links of e; all are zero for a first version.
+// links returns the links of e. They are zero for a first version.
 func (e entry) links(w uint64) links {
 	if w&hasOlder == 0 {
 		return links{}
@@ -46,9 +46,9 @@ func (a *arena) linksTo(old Ref) links {
 	return l
 }
 
-// jumpSpan returns how many versions the jump of an entry with so many older
-// versions spans: the lowest digit of depth in the skew-binary system, whose
-// digits weigh 1, 3, 7, 15 and so on.
+// jumpSpan returns how many versions the jump of an entry with depth older
+// versions spans. This is the lowest digit of depth in the skew-binary system,
+// whose digits weigh 1, 3, 7, 15 and so on.
 func jumpSpan(depth uint32) uint32 {
 	span := uint32(0)
 	for depth > 0 {
@@ -58,8 +58,9 @@ func jumpSpan(depth uint32) uint32 {
 	return span
 }
 
-// visibleAt returns the newest version with a sequence number of at most at,
-// beginning with e, and its word. Its p is nil if there is none.
+// visibleAt returns the newest version with a sequence number of at most at, and
+// its word. The search begins with e. The p of the result is nil if there is
+// none.
 func (t *Table) visibleAt(e entry, at base.SeqNum) (entry, uint64) {
 	w := e.word()
 	for t.seq(e, w) > at {

@@ -10,10 +10,10 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// TestJumpsFollowTheirDefinition compares the closed form of jumps with the
-// rule they come from: an entry's jump is to the entry before it or, when the
-// two jumps before it are equally long, to where the second one leads.
-func TestJumpsFollowTheirDefinition(t *testing.T) {
+// TestJumps_FollowTheirDefinition compares the closed form of jumps with the
+// rule. The jump of an entry leads to the entry before it. If the two jumps
+// before it are equally long, it leads to the target of the second one.
+func TestJumps_FollowTheirDefinition(t *testing.T) {
 	t.Parallel()
 	target := []uint32{0}
 	for depth := uint32(1); depth < 5000; depth++ {
@@ -30,8 +30,8 @@ func TestJumpsFollowTheirDefinition(t *testing.T) {
 	}
 }
 
-// chained returns a table with n versions of one key, of even sequence
-// numbers from 2 on, and of some others between them.
+// chained returns a table with n versions of one key, at even sequence numbers
+// from 2 on, and other keys between them.
 func chained(t testing.TB, n int) (*Table, []byte) {
 	table := New(Options{})
 	key := []byte("counter")
@@ -44,7 +44,7 @@ func chained(t testing.TB, n int) (*Table, []byte) {
 	return table, key
 }
 
-func TestOldVersionsAreReachedInFewSteps(t *testing.T) {
+func TestJumps_ReachOldVersionsInFewSteps(t *testing.T) {
 	t.Parallel()
 	n := 1 << 20
 	if invariant.Enabled {

@@ -34,7 +34,7 @@ var keyMakers = []keyMaker{
 		return append(k, byte(r.IntN(2)), byte(r.IntN(4)))
 	}, hashOf},
 	{"nested", func(r *rand.Rand) []byte {
-		// Groups within groups, each told apart after more than 12 bytes.
+		// Nested groups; each needs more than 12 bytes to tell keys apart.
 		var k []byte
 		for range 1 + r.IntN(6) {
 			k = fmt.Appendf(k, "level-of-the-key-%c/", 'a'+rune(r.IntN(2)))

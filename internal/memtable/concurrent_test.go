@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-// A schedule says beforehand which transaction writes which keys, so that
+// A schedule fixes in advance which transaction writes which keys, so that
 // readers know what they must see.
 type schedule struct {
 	keys   [][]byte
@@ -170,7 +170,7 @@ func (s *schedule) readNewer(table *Table, from, at base.SeqNum) error {
 	return err
 }
 
-func TestReadersBesideAWriterSeeWhatWasPublished(t *testing.T) {
+func TestReaders_SeeWhatWasPublishedBesideAWriter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                string
@@ -223,10 +223,10 @@ func TestReadersBesideAWriterSeeWhatWasPublished(t *testing.T) {
 	}
 }
 
-// TestPendingEntriesBesideTheirWriter has one goroutine overwrite the keys of
-// a transaction while others read it: they see values that never go back, and
+// TestPending_ReadersBesideTheirWriter has one goroutine overwrite the keys of a
+// transaction while others read it. Readers see values that never go back, and
 // iterators see each key once.
-func TestPendingEntriesBesideTheirWriter(t *testing.T) {
+func TestPending_ReadersBesideTheirWriter(t *testing.T) {
 	t.Parallel()
 	const keys, rounds = 40, 200
 	table := New(Options{ChunkSize: 512, TailMax: 100})

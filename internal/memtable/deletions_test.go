@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestDeletionsAreCountedAndFound(t *testing.T) {
+func TestDeletions_AreCountedAndFound(t *testing.T) {
 	t.Parallel()
 	set := func(to *Table, key string, kind base.Kind, seq base.SeqNum) {
 		t.Helper()
@@ -25,7 +25,7 @@ func TestDeletionsAreCountedAndFound(t *testing.T) {
 	for life := range 2 {
 		set(pending, "c", base.KindDelete, 0)
 		set(pending, "d", base.KindDelete, 0)
-		set(pending, "d", base.KindSet, 0) // and so it is not deleted
+		set(pending, "d", base.KindSet, 0) // so it is not deleted
 		set(pending, "e", base.KindDeleteRange, 0)
 		if err := to.AppendTable(pending, base.SeqNum(3+life)); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Ref names an entry of one table: the number of its chunk above its
-// position in the chunk, in units of 8 bytes. 0 names none.
+// A Ref refers to an entry of one table: the number of its chunk above its
+// position in the chunk, in units of 8 bytes. 0 refers to none.
 type Ref uint32
 
 // An entry is one version of one key, in a chunk, aligned to 8 bytes:
@@ -25,19 +25,19 @@ type Ref uint32
 // The bits of the word, from the lowest: 32 of value length, 16 of key length
 // less 1, 8 of user byte, 4 of kind, hasExpiry, hasOlder, isPending, isRange.
 //
-// A pending entry belongs to a transaction that has not committed. Its
-// sequence number is the table's stamp, 0 until Stamp. When the transaction
-// writes the key again, the death mark of the old entry becomes one more than
-// the place of the new one in the insertion order, so that an iterator knows
-// whether the new one is within its view. The mark is the only field that
-// changes after an entry is published. What a range deletion of the same
-// transaction kills is marked later, by bury.
+// A pending entry belongs to a transaction that has not committed. Its sequence
+// number is the table's stamp, 0 until Stamp. When the transaction overwrites
+// the key, the old entry gets a death mark: one more than the place of the new
+// entry in the insertion order. So an iterator knows whether the new entry is
+// within its view. The mark is the only field that changes after an entry is
+// published. Entries that a range deletion of the same transaction covers get
+// their mark later, from markDeleted.
 //
-// A range deletion has where the range begins as its key, and where it ends as
-// its value, which is empty if that is the end of all keys. It is in the
-// insertion order alone, not in the index or in runs.
+// A range deletion has the beginning of the range as its key and the end as its
+// value. The value is empty for the end of all keys. The entry is only in the
+// insertion order, not in the index or in runs.
 //
-// Words are of the machine's byte order: entries never leave the process.
+// Words are in the machine's byte order: entries never leave the process.
 type entry struct{ p unsafe.Pointer }
 
 const (
@@ -55,11 +55,11 @@ const (
 	isPending = 1 << 62
 	isRange   = 1 << 63
 
-	// markShift is where the death mark of a pending entry begins.
+	// markShift is the first bit of the death mark of a pending entry.
 	markShift = 32
 
-	// optionalShift brings hasExpiry and hasOlder to the values of their
-	// fields' sizes, 8 and 16, so that the key is found without a branch.
+	// optionalShift turns hasExpiry and hasOlder into the sizes of their fields,
+	// 8 and 16. So the offset of the key needs no branch.
 	optionalShift = 57
 	optionalMask  = expirySize | linksSize
 )
@@ -73,14 +73,14 @@ func makeWord(keyLen, valueLen int, m base.Meta) uint64 {
 	return w
 }
 
-// The fields of a word.
+// The fields of a word, and offsets that follow from it.
 func wordKeyLen(w uint64) int      { return int(uint16(w>>keyLenShift)) + 1 }
 func wordValueLen(w uint64) int    { return int(uint32(w)) }
 func wordKeyOffset(w uint64) int   { return headerSize + int(w>>optionalShift&optionalMask) }
 func wordKind(w uint64) base.Kind  { return base.Kind(w >> kindShift & kindMask) }
 func wordLinksOffset(w uint64) int { return headerSize + int(w>>optionalShift&expirySize) }
 
-// wordSize returns the bytes of an entry before rounding up to 8.
+// wordSize returns the size of an entry in bytes, before rounding up to 8.
 func wordSize(w uint64) uint64 {
 	return uint64(wordKeyOffset(w)) + uint64(wordKeyLen(w)) + uint64(uint32(w))
 }
@@ -91,7 +91,7 @@ func (e entry) rawSeq() uint64      { return *(*uint64)(unsafe.Add(e.p, 8)) }
 func (e entry) setRawSeq(s uint64)  { *(*uint64)(unsafe.Add(e.p, 8)) = s }
 func (e entry) setExpiry(ms uint64) { *(*uint64)(unsafe.Add(e.p, headerSize)) = ms }
 
-// diesAt returns the death mark of a pending entry.
+// diesAt returns the death mark of a pending entry, or 0.
 func (e entry) diesAt() uint64 { return atomic.LoadUint64((*uint64)(unsafe.Add(e.p, 8))) >> markShift }
 
 // place returns the place of a pending entry in the insertion order.
@@ -101,12 +101,12 @@ func (e entry) setDiesAt(mark uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Add(e.p, 8)), mark<<markShift|uint64(e.place()))
 }
 
-// isPoint reports whether the entry is a version of one key, not a range
+// isPoint reports whether the entry is a version of one key rather than a range
 // deletion.
 func (e entry) isPoint() bool { return e.word()&isRange == 0 }
 
-// deadWithin reports whether a pending entry was overwritten by one of the
-// first n entries of the insertion order.
+// deadWithin reports whether one of the first n entries of the insertion order
+// overwrote or deleted a pending entry.
 func (e entry) deadWithin(w uint64, n uint32) bool {
 	if w&isPending == 0 {
 		return false
@@ -115,8 +115,8 @@ func (e entry) deadWithin(w uint64, n uint32) bool {
 	return mark != 0 && mark <= uint64(n)
 }
 
-// keyEnd returns the last byte of the key, which may lie in another cache line
-// than the word.
+// keyEnd returns the last byte of the key. It may lie in another cache line than
+// the word.
 func (e entry) keyEnd(w uint64) uint64 {
 	return uint64(*(*byte)(unsafe.Add(e.p, wordKeyOffset(w)+wordKeyLen(w)-1)))
 }
@@ -136,9 +136,9 @@ func (e entry) key(w uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w))), wordKeyLen(w))
 }
 
-// hasKey reports whether key is e's. The branch on the optional fields lets
-// the processor guess where the key is and fetch it together with the word,
-// although it may lie in another cache line.
+// hasKey reports whether e has the given key. The branch on the optional fields
+// lets the processor guess where the key is. So it fetches the key together with
+// the word, even from another cache line.
 func (e entry) hasKey(key []byte) bool {
 	w := e.word()
 	if w&(hasExpiry|hasOlder) == 0 {
@@ -156,13 +156,13 @@ func (e entry) value(w uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w)+wordKeyLen(w))), n)
 }
 
-// rangeEnd returns where the range deletion e ends, exclusive.
+// rangeEnd returns the exclusive end of the range deletion e.
 func (e entry) rangeEnd(w uint64) []byte { return base.LoadedBound(e.value(w)) }
 
-// empty is the value of entries without one: present, so not nil.
+// empty is the value of entries with an empty value: present, so not nil.
 var empty [0]byte
 
-// tail returns key and value as the one piece they are.
+// tail returns key and value, which are contiguous.
 func (e entry) tail(w uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(e.p, wordKeyOffset(w))), wordKeyLen(w)+wordValueLen(w))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// FuzzOperations reads operations on a table and on a transaction's table out
-// of the input, and compares both with models.
+// FuzzOperations decodes the input into operations on a table and on a
+// transaction's table, and compares both with models.
 func FuzzOperations(f *testing.F) {
 	f.Add([]byte("set a few keys, commit them, look at them"))
 	f.Add([]byte{0, 3, 1, 2, 3, 2, 0, 0, 1, 3, 1, 2, 3, 2, 3, 4})

@@ -37,7 +37,7 @@ func set(t testing.TB, table *Table, key, value string, seq base.SeqNum) {
 	}
 }
 
-// counting counts the blocks that are out.
+// counting counts the blocks in use.
 type counting struct {
 	Memory
 	mu     sync.Mutex
@@ -58,7 +58,7 @@ func (c *counting) Alloc(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody may count on zeros.
+	// Blocks have arbitrary contents, so a table must not rely on zeros.
 	b[0] = 0xa5
 	for n := 1; n < len(b); n *= 2 {
 		copy(b[n:], b[:n])
@@ -79,7 +79,7 @@ func (c *counting) Free(b []byte) {
 	c.Memory.Free(b)
 }
 
-// failWhen makes allocations fail for which fail says so.
+// failWhen makes those allocations fail for which fail returns true.
 func (c *counting) failWhen(fail func(n int) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,15 +92,15 @@ func (c *counting) held() int64 {
 	return c.bytes
 }
 
-// shown is one entry out of an iterator.
+// shown is one entry that an iterator showed.
 type shown struct {
 	key, value []byte
 	meta       base.Meta
 	seq        base.SeqNum
 }
 
-// drain returns what it shows from where it is, at most limit entries, asking
-// for want at a time.
+// drain returns at most limit entries from the position of it, asking for want
+// at a time.
 func drain(t testing.TB, it *Iter, want, limit int) []shown {
 	t.Helper()
 	var out []shown

@@ -6,37 +6,37 @@ import (
 	"unsafe"
 )
 
-// An index is an open-addressing table of pairs, one for each key, leading to
-// its newest version. A pair's home is at the high bits of its hash; it lies
-// there or in the slots that follow, up to the first empty one. Slots never
-// become empty, so readers need no lock: a slot that changes under them still
-// leads to an entry of the same key.
+// An index is an open-addressing hash table of pairs. It has one pair for each
+// key, which leads to the key's newest version. The home of a pair is at the
+// high bits of its hash. The pair lies there or in the slots that follow, up to
+// the first empty one. Slots never become empty, so readers need no lock: a slot
+// that changes under a reader still leads to an entry of the same key.
 //
-// Because homes ascend with the hash, doubling an index reads the old slots
-// and writes the new ones in order, and touches no key.
+// Homes ascend with the hash. So doubling an index reads the old slots and
+// writes the new ones in order, and touches no key.
 type index struct {
-	slots unsafe.Pointer // to pairs
-	shift uint32         // a hash shifted right by it is its home
-	mask  uint32         // the number of slots less 1
+	slots unsafe.Pointer // to the array of pairs
+	shift uint32         // hash >> shift is the home of a hash
+	mask  uint32         // number of slots less 1
 	block []byte
 }
 
 const (
-	// smallMax is how many entries a table holds without an index: looking
-	// through their hashes in the insertion order is as fast.
+	// smallMax is how many entries a table holds without an index. A scan of
+	// their hashes in the insertion order is as fast.
 	smallMax = 8
-	// slotBitsMin is the logarithm of the smallest index.
+	// slotBitsMin is the logarithm of the slots of the smallest index.
 	slotBitsMin = 5
 	slotBitsMax = 31
 )
 
-// slotBits returns the logarithm of the number of slots for n keys: of three
-// slots at most two are taken.
+// slotBits returns the logarithm of the number of slots for n keys. At most two
+// of three slots are taken.
 func slotBits(n uint64) uint {
 	return min(max(uint(bits.Len64(n+n/2)), slotBitsMin), slotBitsMax)
 }
 
-// room returns for how many keys an index is large enough.
+// room returns for how many keys the index is large enough.
 func (ix *index) room() uint64 {
 	if ix == nil {
 		return 0
@@ -82,8 +82,8 @@ func (ix *index) find(a *arena, key []byte, hash uint32) Ref {
 	}
 }
 
-// put makes p the pair of its key, in the place of the pair with the same hash
-// and Ref old, or in an empty slot if old is 0.
+// put stores the pair p of a key. It replaces the pair with the same hash and
+// Ref old, or fills an empty slot if old is 0.
 func (ix *index) put(p pair, old Ref) {
 	want := pair(0)
 	if old != 0 {
@@ -96,11 +96,11 @@ func (ix *index) put(p pair, old Ref) {
 	atomic.StoreUint64(ix.slot(i), p)
 }
 
-// touch brings the home of hash into the cache. Its result is of no interest;
-// returning it keeps the load.
+// touch loads the home of hash into the processor's cache. The result has no
+// meaning; returning it keeps the compiler from removing the load.
 func (ix *index) touch(hash uint32) pair { return atomic.LoadUint64(ix.slot(ix.home(hash))) }
 
-// copyTo puts all pairs into a larger index that nobody else sees yet.
+// copyTo puts all pairs into a larger index that is not published yet.
 func (ix *index) copyTo(to *index) {
 	for i := uint64(0); i <= uint64(ix.mask); i++ {
 		p := *ix.slot(uint32(i))

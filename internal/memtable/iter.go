@@ -8,11 +8,10 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// An Iter shows the entries of a table in order, all but range deletions; it
-// implements iter.Source.
-// It shows the table as it was at Init, pending entries that die later
-// included. Its buffers are kept for the next Init. It must not be copied
-// while in use.
+// An Iter iterates over the entries of a table, except range deletions. It
+// implements iter.Source. It shows the table as of Init, including pending
+// entries that die later. The next Init reuses its buffers. An Iter must not be
+// copied while in use.
 type Iter struct {
 	t       *Table
 	set     *runSet
@@ -20,12 +19,12 @@ type Iter struct {
 	reverse bool
 
 	cursors []cursor
-	// queue is the cursors that are not at their end, the one with the next
+	// queue holds the cursors that are not at their end, the one with the next
 	// entry first.
 	queue []*cursor
 	refs  [iter.BatchSize]Ref
-	// deletions are those of the transaction whose table it is. They hide what
-	// was written before them.
+	// deletions are the range deletions of the transaction that owns the table.
+	// They hide what the transaction wrote before them.
 	deletions rangedel.Cursor
 	// touched has no meaning; see Table.touched.
 	touched uint64
@@ -33,25 +32,25 @@ type Iter struct {
 
 var _ iter.Source = (*Iter)(nil)
 
-// A cursor is a position in one run. Forward, pos is the place of the next
-// item; backward, it is one more than that.
+// A cursor is a position in one run. Forward, pos is the index of the next item;
+// backward, it is one more than that.
 type cursor struct {
 	items []item
 	pos   int
-	// head orders the cursors: the first 8 bytes after what all runs share of
-	// the next key, complemented when going backward.
+	// head orders the cursors. It is the first 8 bytes of the next key after the
+	// prefix that all runs share, complemented when going backward.
 	head uint64
-	// Runs may share more than all of them do together: drop is by how many
-	// bits, and top those bits.
+	// A run may have a longer shared prefix than all runs together. drop is the
+	// number of additional bits, and top holds those bits.
 	drop uint
 	top  uint64
 	flip uint64
-	age  int // the place of the run in its set; higher is newer
+	age  int // position of the run in its set; a higher one is newer
 	run  *run
 }
 
-// Middle returns a key with about as many entries before it as behind it, a copy,
-// or nil if there is none.
+// Middle returns a copy of a key with about as many entries before it as after
+// it, or nil if the table has no keys.
 func (t *Table) Middle() ([]byte, error) {
 	set, err := t.snapshot()
 	if err != nil {
@@ -71,8 +70,8 @@ func (t *Table) Middle() ([]byte, error) {
 	return bytes.Clone(e.key(e.word())), nil
 }
 
-// Init makes it an iterator over all entries of t that were published before,
-// at no position. An iterator that was used before is closed first.
+// Init makes it an unpositioned iterator over all entries of t that are
+// published. It closes an earlier iteration first.
 func (it *Iter) Init(t *Table, reverse bool) {
 	it.Close()
 	it.t, it.reverse = t, reverse
@@ -96,8 +95,7 @@ func (it *Iter) Init(t *Table, reverse bool) {
 	}
 }
 
-// Close lets go of the table. It is no error to close twice, or never to
-// have called Init.
+// Close releases the table. Calling it twice, or without Init, is no error.
 func (it *Iter) Close() {
 	if it.set != nil {
 		it.t.dropSet(it.set)
@@ -109,7 +107,7 @@ func (it *Iter) Close() {
 	it.cursors, it.queue = it.cursors[:0], it.queue[:0]
 }
 
-// sharedByAll returns how many bytes the keys of all runs share.
+// sharedByAll returns the length of the prefix that the keys of all runs share.
 func sharedByAll(list []*run) int {
 	if len(list) == 0 {
 		return 0
@@ -121,8 +119,8 @@ func sharedByAll(list []*run) int {
 	return n
 }
 
-// headDrop returns what stands in front of a run's cached bytes to make them
-// comparable with other runs': the bits to shift those by, and the prefix.
+// headDrop makes a run's cached bytes comparable with those of other runs. It
+// returns how many bits to shift them by, and the prefix to put before them.
 func headDrop(prefix []byte) (drop uint, top uint64) {
 	var b [8]byte
 	n := copy(b[:], prefix)
@@ -141,7 +139,7 @@ func (c *cursor) next() *item { return &c.items[c.pos-int(c.flip&1)] }
 
 func (c *cursor) setHead() { c.head = (c.top | c.next().hi>>c.drop) ^ c.flip }
 
-// Seek positions the iterator as iter.Source says.
+// Seek implements iter.Source.
 func (it *Iter) Seek(key []byte) {
 	it.queue = it.queue[:0]
 	for i := range it.cursors {
@@ -162,8 +160,8 @@ func (it *Iter) Seek(key []byte) {
 	}
 }
 
-// sink moves the cursor at place i of the queue, which is otherwise in order,
-// forward to where it belongs.
+// sink moves the cursor at index i of the queue forward to its place. The rest
+// of the queue is in order.
 func (it *Iter) sink(i int) {
 	c := it.queue[i]
 	for ; i > 0 && it.before(c, it.queue[i-1]); i-- {
@@ -172,8 +170,8 @@ func (it *Iter) sink(i int) {
 	it.queue[i] = c
 }
 
-// rise moves the first cursor of the queue, the others being in order, back
-// to where it belongs.
+// rise moves the first cursor of the queue back to its place. The others are in
+// order.
 func (it *Iter) rise() {
 	c := it.queue[0]
 	i := 0
@@ -196,7 +194,7 @@ func (it *Iter) before(a, b *cursor) bool {
 	return cmp < 0 != it.reverse
 }
 
-// Fill replaces the contents of b as iter.Source says.
+// Fill implements iter.Source.
 func (it *Iter) Fill(b *iter.Batch) error {
 	b.N = 0
 	if it.err != nil {
@@ -208,7 +206,8 @@ func (it *Iter) Fill(b *iter.Batch) error {
 	return nil
 }
 
-// collect names the next entries, at most want.
+// collect puts the references of the next entries into refs, at most want, and
+// returns their number.
 func (it *Iter) collect(want int) int {
 	n := 0
 	for n < want && len(it.queue) > 1 {
@@ -238,8 +237,8 @@ func (it *Iter) collect(want int) int {
 	return n
 }
 
-// collectRun takes entries from the first of several cursors while it stays
-// the first.
+// collectRun takes entries from the first of several cursors while it stays the
+// first.
 func (it *Iter) collectRun(n, want int) int {
 	c, second := it.queue[0], it.queue[1]
 	for n < want {
@@ -261,9 +260,9 @@ func (it *Iter) collectRun(n, want int) int {
 	return n
 }
 
-// decode fills b with the first n named entries, except dead ones. It first
-// loads the words of all of them and then touches the ends of their keys: no
-// load of a step waits for another one, so that their cache misses overlap.
+// decode fills b with the first n entries of refs, except dead ones. It first
+// loads the words of all of them and then touches the ends of their keys. No
+// load of one step depends on another, so the cache misses overlap.
 func (it *Iter) decode(b *iter.Batch, n int) {
 	t := it.t
 	var entries [iter.BatchSize]entry
@@ -289,8 +288,8 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 	}
 }
 
-// deleted reports whether a pending entry was written before a range deletion
-// that covers it.
+// deleted reports whether a later range deletion of the transaction covers a
+// pending entry.
 func (it *Iter) deleted(e entry, w uint64) bool {
 	mark, _ := it.deletions.At(e.key(w))
 	return mark > markOf(e.place())

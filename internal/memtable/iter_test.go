@@ -10,9 +10,9 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-// TestIteratorsShowTheTableAsItWas opens iterators at many moments, lets
-// their runs be merged away under them, and reads them at the end.
-func TestIteratorsShowTheTableAsItWas(t *testing.T) {
+// TestIterator_ShowsTheTableAsItWas opens iterators at many moments, lets their
+// runs be merged away, and reads them at the end.
+func TestIterator_ShowsTheTableAsItWas(t *testing.T) {
 	t.Parallel()
 	r := rng(t, 0)
 	mem := newCounting()
@@ -65,8 +65,8 @@ func TestIteratorsShowTheTableAsItWas(t *testing.T) {
 		it.Init(table, false)
 		it.Close()
 	}
-	if len(table.runs.life.blocks) > 1 || mem.held() > before {
-		t.Fatalf("a table at rest keeps %d runs, %d bytes more", len(table.runs.life.blocks), mem.held()-before)
+	if len(table.runs.held.blocks) > 1 || mem.held() > before {
+		t.Fatalf("a table at rest keeps %d runs, %d bytes more", len(table.runs.held.blocks), mem.held()-before)
 	}
 	table.Release()
 	txn.Release()
@@ -75,9 +75,9 @@ func TestIteratorsShowTheTableAsItWas(t *testing.T) {
 	}
 }
 
-// TestPendingOverwritesStayHiddenFromOpenIterators overwrites keys under an
-// open iterator of a transaction's own table.
-func TestPendingOverwritesStayHiddenFromOpenIterators(t *testing.T) {
+// TestIterator_DoesNotShowLaterOverwrites overwrites keys under an open iterator
+// of a transaction's own table.
+func TestIterator_DoesNotShowLaterOverwrites(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	for i := range 100 {
@@ -113,9 +113,9 @@ func TestPendingOverwritesStayHiddenFromOpenIterators(t *testing.T) {
 	}
 }
 
-// TestForgottenIteratorsDoNotOutliveTheTable releases a table that an
-// iterator was never closed on, and closes it then.
-func TestForgottenIteratorsDoNotOutliveTheTable(t *testing.T) {
+// TestIterator_UnclosedDoesNotOutliveTheTable releases a table before it closes
+// an iterator of it.
+func TestIterator_UnclosedDoesNotOutliveTheTable(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	table := New(Options{Memory: mem})
@@ -136,7 +136,7 @@ func TestForgottenIteratorsDoNotOutliveTheTable(t *testing.T) {
 	}
 }
 
-func TestBorrowedBytesAreSpoiledByReset(t *testing.T) {
+func TestReset_ManglesBorrowedBytes(t *testing.T) {
 	t.Parallel()
 	if !invariant.Enabled {
 		t.Skip("invariants are off")
@@ -156,8 +156,9 @@ func TestBorrowedBytesAreSpoiledByReset(t *testing.T) {
 	}
 }
 
-// TestSteadyWorkAllocatesNothing pins what must not allocate on the Go heap.
-func TestSteadyWorkAllocatesNothing(t *testing.T) {
+// TestAllocs_SteadyWorkAllocatesNothing lists what must not allocate on the Go
+// heap.
+func TestAllocs_SteadyWorkAllocatesNothing(t *testing.T) {
 	table := New(Options{SizeHint: 20_000})
 	txn := New(txnOptions())
 	for i := range 10 {
@@ -211,7 +212,7 @@ func TestSteadyWorkAllocatesNothing(t *testing.T) {
 			}
 		}},
 	} {
-		if n := testing.AllocsPerRun(100, c.work); n != 0 && !invariant.Enabled { // which allocate
+		if n := testing.AllocsPerRun(100, c.work); n != 0 && !invariant.Enabled { // invariants allocate
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-func TestKeysAndValuesOutOfRangeAreRefused(t *testing.T) {
+func TestSet_RefusesKeysAndValuesOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		keyLen   int
@@ -40,9 +40,9 @@ func TestKeysAndValuesOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestEntriesOfAnySize puts entries around every size at which their place in
+// TestEntry_AnySize puts entries around every size at which their place in
 // memory changes.
-func TestEntriesOfAnySize(t *testing.T) {
+func TestEntry_AnySize(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	m, pending := &model{}, &model{pending: true}
@@ -98,7 +98,7 @@ func TestEntriesOfAnySize(t *testing.T) {
 	}
 }
 
-func TestSequenceNumbersThatDescendAreRefused(t *testing.T) {
+func TestSet_RefusesDescendingSequenceNumbers(t *testing.T) {
 	t.Parallel()
 	table, txn := New(Options{}), New(Options{})
 	set(t, txn, "k", "v", 0)
@@ -128,9 +128,9 @@ func TestSequenceNumbersThatDescendAreRefused(t *testing.T) {
 	}
 }
 
-// TestOutgrownIndexesStayReadable finds keys in an index that was outgrown,
-// as a reader does that loaded it just before.
-func TestOutgrownIndexesStayReadable(t *testing.T) {
+// TestIndex_OutgrownStaysReadable finds keys in an outgrown index, as a reader
+// does that loaded it just before.
+func TestIndex_OutgrownStaysReadable(t *testing.T) {
 	t.Parallel()
 	table := New(Options{Memory: newCounting()})
 	for i := range 15 {
@@ -152,7 +152,7 @@ func TestOutgrownIndexesStayReadable(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTableIsSmall(t *testing.T) {
+func TestTable_EmptyIsSmall(t *testing.T) {
 	t.Parallel()
 	table := New(Options{SizeHint: 1 << 20})
 	if table.Bytes() != 0 {
@@ -165,7 +165,7 @@ func TestAnEmptyTableIsSmall(t *testing.T) {
 	}
 }
 
-func TestDeletionsAndEmptyValuesAreEntries(t *testing.T) {
+func TestTable_DeletionsAndEmptyValuesAreEntries(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	key := []byte("k")
@@ -189,9 +189,9 @@ func TestDeletionsAndEmptyValuesAreEntries(t *testing.T) {
 
 var errNoMemory = errors.New("no memory")
 
-// TestFailedWritesChangeNothing fails every allocation once and compares the
+// TestFailedWrites_ChangeNothing fails every allocation once and compares the
 // table with the model after each failure.
-func TestFailedWritesChangeNothing(t *testing.T) {
+func TestFailedWrites_ChangeNothing(t *testing.T) {
 	t.Parallel()
 	r := rng(t, 0)
 	keys := keyMakers[1]
@@ -247,9 +247,9 @@ func TestFailedWritesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestIteratorWithoutMemoryFails takes the memory for sorting away: the
-// iterator says so, and the next one works again.
-func TestIteratorWithoutMemoryFails(t *testing.T) {
+// TestIterator_ReportsFailedAllocation makes the allocation for sorting fail.
+// The iterator reports the error, and the next one works again.
+func TestIterator_ReportsFailedAllocation(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	table := New(Options{Memory: mem, SizeHint: 8000})

@@ -8,23 +8,23 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// Memory hands out the blocks that tables are made of. Its methods may be
-// called from many goroutines.
+// Memory provides the blocks that tables are made of. Many goroutines may use it
+// at once.
 type Memory interface {
-	// Alloc returns n bytes, aligned to 8, with any contents.
+	// Alloc returns n bytes, aligned to 8, with arbitrary contents.
 	Alloc(n int) ([]byte, error)
 	// Free takes back a block that Alloc returned, in its full length.
 	Free(b []byte)
 }
 
 // Heap returns memory on the Go heap. It suits the write buffers of small
-// transactions, which are pooled and cheap to forget.
+// transactions, which are pooled and cheap to drop.
 func Heap() Memory { return heap{} }
 
 type heap struct{}
 
-// Alloc makes the block of words, because the runtime aligns small blocks of
-// bytes to a byte.
+// Alloc allocates words, because the runtime aligns small byte slices only to
+// one byte.
 func (heap) Alloc(n int) ([]byte, error) {
 	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n), nil
@@ -73,7 +73,8 @@ func (c *counted) alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// free gives a block back, spoiled when invariants are checked.
+// free gives a block back. With invariants enabled it overwrites the block
+// first.
 func (c *counted) free(b []byte) {
 	invariant.Mangle(b)
 	c.held.Add(-int64(len(b)))

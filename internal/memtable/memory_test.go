@@ -6,7 +6,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestPoolReusesBlocksUpToItsLimit(t *testing.T) {
+func TestPool_ReusesBlocksUpToItsLimit(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	pool := NewPool(mem, 4*poolMin)
@@ -48,9 +48,9 @@ func TestPoolReusesBlocksUpToItsLimit(t *testing.T) {
 	}
 }
 
-// TestTablesOfAPoolTakeNothingNewInTheSteadyState fills and releases tables of
-// one pool and counts what comes from below.
-func TestTablesOfAPoolTakeNothingNewInTheSteadyState(t *testing.T) {
+// TestPool_TablesAllocateNothingInTheSteadyState fills and releases tables of
+// one pool and counts the allocations below the pool.
+func TestPool_TablesAllocateNothingInTheSteadyState(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	pool := NewPool(mem, 64<<20)
@@ -77,7 +77,7 @@ func TestTablesOfAPoolTakeNothingNewInTheSteadyState(t *testing.T) {
 	}
 }
 
-func TestTieredMemoryReturnsBlocksToWhereTheyCameFrom(t *testing.T) {
+func TestTiered_FreesBlocksToTheirSource(t *testing.T) {
 	t.Parallel()
 	small, large := newCounting(), newCounting()
 	mem := Tiered(small, large, 4<<10)

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// writerRatio and readerRatio say when runs are merged: when the older
-	// one is less than so many times as long. Readers want few runs; the
-	// writer only keeps their number logarithmic.
+	// A run is merged with all newer ones if it is less than ratio times as
+	// long. Readers use readerRatio because they want few runs. The writer only
+	// keeps their number logarithmic.
 	writerRatio = 2
 	readerRatio = 4
-	// writerRunMax bounds the runs that the writer merges, and by that how
-	// long a commit waits for it: a millisecond or two.
+	// writerRunMax is the largest run, in items, that the writer makes by
+	// merging. It bounds the time that a commit waits for the merge to a
+	// millisecond or two.
 	writerRunMax = 256 << 10
-	// readerRunMax bounds all runs. Merging two that make this many items
-	// takes a reader less than 10 ms.
+	// readerRunMax is the largest run, in items, that a reader makes by merging.
+	// Merging two runs into this many items takes less than 10 ms.
 	readerRunMax = 1 << 20
 	// readerBudget is how many items a reader moves at most when it begins.
-	// An item that it sorts counts as sortCost moves.
+	// Sorting an item counts as sortCost moves.
 	readerBudget = 2 << 20
 	sortCost     = 6
-	// sortPiece is how many entries the writer sorts at a time: the second
-	// level of the cache holds their items, and commits wait a millisecond or
-	// two.
+	// sortPiece is how many entries the writer sorts at a time. Their items fit
+	// the second-level cache, and commits wait a millisecond or two.
 	sortPiece = 32 << 10
 )
 
-// boundTail sorts the oldest entries of the tail, a piece at a time, when it is
-// too long. It leaves that to a reader who is sorting already. There is nothing
-// to tell the caller when memory for it is lacking: the entries are in the
-// table, and whoever iterates will be told.
+// boundTail sorts the oldest entries of an unsorted tail that is too long, a
+// piece at a time. If a reader is sorting already, it leaves the work to that
+// reader. It drops an allocation error: the entries are in the table, and the
+// next iterator reports the error.
 func (t *Table) boundTail(n uint32) {
 	bound := uint32(t.opts.TailMax)
 	if n < bound || n-t.covered() < bound || !t.runs.TryLock() {
@@ -83,14 +83,13 @@ func (t *Table) snapshot() (*runSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The table's own reference cannot go while the mutex is held.
+	// The table keeps its own reference while the mutex is held.
 	s.refs.Add(1)
 	return s, nil
 }
 
-// settle merges the runs of a table that has come to rest: nothing was
-// written since the last reader sorted it. One reader does it, the others go
-// on with what there is.
+// settle merges the runs of a table at rest: nothing was written since a reader
+// last sorted. One reader merges, the others go on with the runs as they are.
 func (t *Table) settle(s *runSet) {
 	if !t.runs.TryLock() {
 		return
@@ -105,7 +104,7 @@ func (t *Table) settle(s *runSet) {
 	}
 }
 
-// extend publishes a set of runs that covers the first n entries and returns
+// extend publishes a set of runs that covers the first n entries, and returns
 // it. The caller holds the mutex.
 func (t *Table) extend(n uint32, policy mergePolicy) (*runSet, error) {
 	s := t.runs.current.Load()
@@ -121,7 +120,7 @@ func (t *Table) extend(n uint32, policy mergePolicy) (*runSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A copy: readers hold the set as it is.
+	// A copy, because readers hold the old set.
 	list = append(make([]*run, 0, len(list)+1), list...)
 	if len(fresh.items) > 0 {
 		list = append(list, fresh)
@@ -131,7 +130,7 @@ func (t *Table) extend(n uint32, policy mergePolicy) (*runSet, error) {
 	return t.publish(t.mergeRuns(list, policy), n), nil
 }
 
-// sortTail returns a run of the entries from place from up to end.
+// sortTail returns a run of the entries at positions from to end (exclusive).
 func (t *Table) sortTail(from, end uint32) (*run, error) {
 	r, err := t.newRun(int(end - from))
 	if err != nil {
@@ -164,8 +163,8 @@ func (t *Table) sortTail(from, end uint32) (*run, error) {
 	return r, nil
 }
 
-// scratch returns n items for sorting. As much as the writer needs is kept for
-// the next time.
+// scratch returns n items as temporary memory for sorting. trimScratch then
+// keeps as much as the writer needs.
 func (t *Table) scratch(n int) ([]item, error) {
 	if n <= insertionMax {
 		return nil, nil
@@ -196,7 +195,7 @@ func (t *Table) trimScratch() {
 // discard frees a run that was never published.
 func (t *Table) discard(r *run) {
 	if r.block != nil {
-		r.refs = 1 // the caller's
+		r.refs = 1 // the caller's reference
 		t.dropRun(r)
 	}
 }
@@ -204,13 +203,13 @@ func (t *Table) discard(r *run) {
 // A mergePolicy says which runs to merge.
 type mergePolicy struct {
 	ratio  int // merge a run with all newer ones if it is less than ratio times as long
-	runMax int // the longest run to make
-	budget int // how many items to move
+	runMax int // longest run to make, in items
+	budget int // how many items to move at most
 }
 
-// mergeRuns returns list with some neighbours merged, as policy says, in the
-// same memory. It does less when it gets no memory for runs. The caller holds
-// the mutex.
+// mergeRuns merges neighbours in list as policy says, and returns list in the
+// same memory. If an allocation fails it merges less. The caller holds the
+// mutex.
 func (t *Table) mergeRuns(list []*run, policy mergePolicy) []*run {
 	from := policy.group(list)
 	for budget := policy.budget; len(list)-from > 1; {
@@ -233,7 +232,7 @@ func (t *Table) mergeRuns(list []*run, policy mergePolicy) []*run {
 	return list
 }
 
-// group returns where the runs begin that are to be merged into one.
+// group returns the index of the first of the runs to merge into one.
 func (p mergePolicy) group(list []*run) int {
 	from, size := len(list)-1, 0
 	if from >= 0 {
@@ -250,8 +249,8 @@ func (p mergePolicy) group(list []*run) int {
 	return max(from, 0)
 }
 
-// shortestPair returns the neighbours from place from on that are the least
-// work to merge.
+// shortestPair returns the neighbours, from index from on, with the fewest items
+// in total.
 func shortestPair(list []*run, from int) (at, size int) {
 	at, size = from, math.MaxInt
 	for i := from; i+1 < len(list); i++ {
@@ -262,7 +261,7 @@ func shortestPair(list []*run, from int) (at, size int) {
 	return at, size
 }
 
-// merge returns one run of the items of two, b's being newer than a's.
+// merge returns one run of the items of a and b. b is newer than a.
 func (t *Table) merge(a, b *run) (*run, error) {
 	r, err := t.newRun(len(a.items) + len(b.items))
 	if err != nil {
@@ -271,8 +270,8 @@ func (t *Table) merge(a, b *run) (*run, error) {
 	shared := commonLen(a.shared, b.shared)
 	x, y := a.items, b.items
 	if len(a.shared) > shared {
-		// There is room for them in the end of r: what is written at its
-		// beginning never catches up with what is still to be read.
+		// They fit into the end of r. The merge writes at the beginning of r and
+		// never overtakes what it still reads.
 		x = lowered(r.items[len(y):len(y)], x, a.shared[shared:])
 	}
 	if len(b.shared) > shared {
@@ -306,7 +305,7 @@ func (t *Table) mergeItems(out, x, y []item, shared int) {
 	copy(out[n:], y)
 }
 
-// less reports whether a's key is less than b's; their hi are equal.
+// less reports whether a's key is less than b's. Their hi are equal.
 func (t *Table) less(a, b *item, shared int) bool {
 	if a.lo != b.lo {
 		return a.lo < b.lo
@@ -314,8 +313,8 @@ func (t *Table) less(a, b *item, shared int) bool {
 	return bytes.Compare(t.Key(a.ref)[shared:], t.Key(b.ref)[shared:]) < 0
 }
 
-// lowered appends items to dst with the bytes cached that begin with prefix,
-// the end of what the keys share.
+// lowered appends items to dst for a shorter shared prefix. Their cached bytes
+// then begin with prefix, the end of the longer one.
 func lowered(dst, items []item, prefix []byte) []item {
 	for _, it := range items {
 		var b [2 * cachedLen]byte

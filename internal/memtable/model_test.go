@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A version is what the model knows of an entry.
+// A version is one entry of the model.
 type version struct {
 	key, value string
 	meta       base.Meta
@@ -18,11 +18,10 @@ type version struct {
 	place      int // in the insertion order
 }
 
-// A model is a table as one would write it without care for speed: all
-// versions in a slice.
+// A model is the simplest table: all versions in a slice.
 type model struct {
 	versions []version
-	pending  bool // all versions are pending, under the stamp
+	pending  bool // all versions are pending; stamp is their number
 	stamp    base.SeqNum
 }
 

@@ -2,7 +2,7 @@ package memtable
 
 import "github.com/stoatdb/stoat/vfs"
 
-// offHeap is memory as databases use it.
+// offHeap is the memory that databases use.
 type offHeap struct{}
 
 func (offHeap) Alloc(n int) ([]byte, error) { return vfs.Alloc(n) }

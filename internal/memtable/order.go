@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// A pair is a hash above the Ref of an entry, the currency of the insertion
-// order and of the hash index.
+// A pair is a hash above the Ref of an entry. The insertion order and the hash
+// index consist of pairs.
 type pair = uint64
 
 func makePair(hash uint32, r Ref) pair { return uint64(hash)<<32 | uint64(r) }
@@ -16,17 +16,18 @@ func pairRef(p pair) Ref               { return Ref(p) }
 
 const (
 	pairSize = 8
-	// segmentsMax is enough for 2^32 entries from the smallest first segment.
+	// segmentsMax segments hold 2^32 entries, even from the smallest first
+	// segment.
 	segmentsMax = 27
-	// orderBits is the logarithm of the smallest first segment; as many
-	// entries need no second one.
+	// orderBits is the logarithm of the length of the smallest first segment. A
+	// table with fewer entries needs no second one.
 	orderBits    = 6
 	orderBitsMax = 12
 )
 
-// An order is the list of all entries as they came. It grows by segments that
-// double in size and never move, so readers need no more than the count of
-// published entries.
+// An order is the insertion order: the list of all entries as they came. It
+// grows by segments that double in size and never move. So readers need only the
+// count of published entries.
 type order struct {
 	mem *counted
 	// first is the logarithm of the length of segment 0. Segment k holds
@@ -37,48 +38,49 @@ type order struct {
 	room     uint64 // pairs in all segments
 }
 
-// init sets the first segment's size by the number of entries expected.
+// init chooses the first segment's size for the expected number of entries.
 func (o *order) init(mem *counted, hint int) {
 	o.mem = mem
 	o.first = uint(min(max(bits.Len(uint(hint)), orderBits), orderBitsMax))
 }
 
-// locate returns the segment of place i and the offset in it.
+// locate returns the segment of position i and the offset in it.
 func (o *order) locate(i uint32) (segment int, offset uint64) {
 	q := uint64(i)>>o.first + 1
 	k := bits.Len64(q) - 1
 	return k, uint64(i) - (1<<uint(k)-1)<<o.first
 }
 
-// at returns the pair at place i, which must be published or the writer's.
+// at returns the pair at position i. Only the writer may read unpublished
+// positions.
 func (o *order) at(i uint32) pair {
 	k, off := o.locate(i)
 	return *(*pair)(unsafe.Add(o.segments[k], off*pairSize))
 }
 
-// set stores a pair at place i, for which there must be room.
+// set stores a pair at position i. reserve must have made room for it.
 func (o *order) set(i uint32, p pair) {
 	k, off := o.locate(i)
 	*(*pair)(unsafe.Add(o.segments[k], off*pairSize)) = p
 }
 
-// span returns the pairs from place i up to place end or the end of the
-// segment.
+// span returns the pairs from position i up to end (exclusive), or to the end of
+// the segment.
 func (o *order) span(i, end uint32) []pair {
 	k, off := o.locate(i)
 	n := min(uint64(end-i), 1<<(o.first+uint(k))-off)
 	return unsafe.Slice((*pair)(unsafe.Add(o.segments[k], off*pairSize)), int(n))
 }
 
-// spanBefore returns the pairs from the beginning of a segment, or from place
-// from if that is later, up to place end.
+// spanBefore returns the pairs up to position end (exclusive). They begin at
+// from or at the beginning of the segment, whichever is later.
 func (o *order) spanBefore(from, end uint32) []pair {
 	k, off := o.locate(end - 1)
 	n := min(uint64(end-from), off+1)
 	return unsafe.Slice((*pair)(unsafe.Add(o.segments[k], (off+1-n)*pairSize)), int(n))
 }
 
-// reserve makes room for n pairs in all.
+// reserve makes room for n pairs in total.
 func (o *order) reserve(n uint64) error {
 	if n <= o.room {
 		return nil
@@ -107,8 +109,8 @@ func (o *order) extend(n uint64) error {
 	return nil
 }
 
-// reset forgets all pairs and keeps the first segments, together at most keep
-// bytes.
+// reset removes all pairs. It keeps the first segments, at most keep bytes in
+// total.
 func (o *order) reset(keep int) {
 	if len(o.blocks) == 0 {
 		return

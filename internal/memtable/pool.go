@@ -2,13 +2,12 @@ package memtable
 
 import "sync"
 
-// A Pool keeps blocks that were freed for the next who asks for as many bytes.
-// Memory that comes from the system anew costs a page fault for every page,
-// more than writing an entry does; with a pool, the next memtable is made of
-// the pages of one that was flushed.
+// A Pool keeps freed blocks for the next Alloc of the same size. New memory from
+// the system costs a page fault for every page, more than writing an entry does.
+// With a pool, the next memtable uses the pages of one that was flushed.
 //
-// A pool that was put to rest keeps nothing until somebody asks for a block
-// again. Its methods may be called from many goroutines.
+// A resting pool keeps nothing, until the next Alloc. Many goroutines may use a
+// Pool at once.
 type Pool struct {
 	mem  Memory
 	keep int64
@@ -22,7 +21,7 @@ type Pool struct {
 	}
 }
 
-// poolMin is the smallest block worth keeping.
+// poolMin is the size in bytes of the smallest block that a pool keeps.
 const poolMin = 64 << 10
 
 // NewPool returns a pool of the blocks of mem. It keeps at most keep bytes.
@@ -32,7 +31,7 @@ func NewPool(mem Memory, keep int64) *Pool {
 	return p
 }
 
-// Alloc returns a block of n bytes, a kept one if there is one.
+// Alloc returns a block of n bytes, a kept one if possible.
 func (p *Pool) Alloc(n int) ([]byte, error) {
 	if b := p.take(n); b != nil {
 		return b, nil
@@ -60,14 +59,14 @@ func (p *Pool) take(n int) []byte {
 	return b
 }
 
-// Free keeps the block b or, when there is enough, frees it.
+// Free keeps the block b, or frees it if the pool keeps enough.
 func (p *Pool) Free(b []byte) {
 	if !p.put(b) {
 		p.mem.Free(b)
 	}
 }
 
-// put keeps the block b, if there is use for it.
+// put keeps the block b, and reports false if it does not.
 func (p *Pool) put(b []byte) bool {
 	if !poolable(len(b)) {
 		return false
@@ -82,7 +81,7 @@ func (p *Pool) put(b []byte) bool {
 	return true
 }
 
-// poolable reports whether blocks of n bytes are likely to be asked for again.
+// poolable reports whether later calls of Alloc are likely to ask for n bytes.
 func poolable(n int) bool { return n >= poolMin && n&(n-1) == 0 }
 
 // Idle returns how many bytes the pool keeps.
@@ -92,7 +91,7 @@ func (p *Pool) Idle() int64 {
 	return p.mu.bytes
 }
 
-// Rest frees what the pool keeps.
+// Rest frees all kept blocks. The pool rests from then on.
 func (p *Pool) Rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,7 @@ func (p *Pool) Rest() {
 	p.mu.bytes = 0
 }
 
-// Close frees what the pool keeps; what is freed later it keeps no more.
+// Close frees all kept blocks. The pool keeps none that is freed later.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.mu.closed = true

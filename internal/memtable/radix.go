@@ -3,13 +3,13 @@ package memtable
 import "math/bits"
 
 const (
-	// digitBits bounds the digits of the radix sort: the counts of one digit
-	// fit the first-level cache.
+	// digitBits is the greatest width of a digit of the radix sort: the counts
+	// of one digit fit the first-level cache.
 	digitBits = 11
 	digitsMax = 3
 )
 
-// varyingBits returns the bits of hi that are not the same in all items.
+// varyingBits returns the bits of hi that differ between items.
 func varyingBits(items []item) uint64 {
 	first, varying := items[0].hi, uint64(0)
 	for i := range items {
@@ -18,13 +18,13 @@ func varyingBits(items []item) uint64 {
 	return varying
 }
 
-// radix sorts items, stably, by the highest of the varying bits of hi, as many
-// as it takes to tell nearly all of that many random keys apart. It returns
-// the bits it looked at. Bits that are the same in all items cost nothing: of
-// decimal digits, only the four low bits of each byte are sorted by.
+// radix sorts items by the highest of the varying bits of hi, stably. It uses as
+// many bits as tell nearly all keys apart if they are random, and returns these
+// bits. Bits that are equal in all items cost nothing: of decimal digits, the
+// sort uses only the four low bits of each byte.
 func radix(items, tmp []item, varying uint64) uint64 {
-	// Half of the bits beyond the logarithm are for unused codes, such as the
-	// six of sixteen that are no decimal digits.
+	// A quarter more bits than the logarithm, and 3: some codes of the bits are
+	// unused, such as six of sixteen for decimal digits.
 	want := min(bits.Len(uint(len(items)))*5/4+3, digitBits*digitsMax)
 	looked := highest(varying, want)
 	n := bits.OnesCount64(looked)
@@ -42,7 +42,7 @@ func radix(items, tmp []item, varying uint64) uint64 {
 	return looked
 }
 
-// scatter moves items to where they belong by one digit.
+// scatter sorts items stably by one digit.
 func scatter(from, to []item, d digit) {
 	var counts [1 << digitBits]uint32
 	for i := range from {
@@ -61,7 +61,7 @@ func scatter(from, to []item, d digit) {
 	}
 }
 
-// A digit gathers some bits of a word, runs of neighbouring ones at a time.
+// A digit gathers bits of a word, one run of neighbouring bits at a time.
 type digit struct {
 	bits   int
 	count  int

@@ -13,42 +13,43 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// A rangeLog is the range deletions of a table that has some. Writing one
-// appends its name to a list. The first reader after that prepares what is new
-// for reading, as it does with the order of keys.
+// A rangeLog holds the range deletions of a table that has some. Writing one
+// appends its reference to a list. The first reader after that prepares the new
+// ones for reading, as it does with new keys.
 //
-// Deletions of committed transactions are told apart by their sequence
-// numbers. Pending ones have none yet; they and the pending entries are told
-// apart by their places in the insertion order, by which a deletion also knows
-// which writes of its own transaction came before it.
+// Deletions of committed transactions are ordered by their sequence numbers.
+// Pending ones have no number yet. Their marks take its place; they follow from
+// the places in the insertion order. They tell which writes of the same
+// transaction came before the deletion.
 type rangeLog struct {
 	pending bool
 	// count is how many deletions of the list are complete.
 	count atomic.Uint32
-	// list holds the place of each deletion in the insertion order above its
+	// list holds the place of each deletion in the insertion order, above its
 	// Ref.
 	list order
-	// buried is how many deletions bury has dealt with. It is the writer's.
-	buried uint32
+	// marked is how many deletions markDeleted has applied. Only the writer uses
+	// it.
+	marked uint32
 
-	// prepared is the history of some deletions, from the first one on. The
-	// mutex is held by whoever extends it.
+	// The mutex guards stores to prepared; loads need no lock. prepared is the
+	// history of the first deletions of the list.
 	sync.Mutex
 	prepared atomic.Pointer[rangedel.History]
 }
 
-// waitingMax is how many deletions may wait to be prepared before the writer
-// does it, so that no reader ever meets many: about a millisecond.
+// waitingMax is how many deletions may wait for preparation before the writer
+// prepares them: about a millisecond of work. So no reader meets many.
 const waitingMax = 1 << 10
 
-// always is later than all sequence numbers and places.
+// always is later than all sequence numbers and marks.
 const always = base.SeqNum(math.MaxUint64)
 
-// markOf returns the number that tells the pending write at a place apart:
-// its death mark on what it kills.
+// markOf returns the mark of the pending write at a place. It is also the death
+// mark of the entries that the write overwrites or deletes.
 func markOf(place uint32) base.SeqNum { return base.SeqNum(place) + 1 }
 
-// len returns how many range deletions there are.
+// len returns the number of range deletions.
 func (l *rangeLog) len() int {
 	if l == nil {
 		return 0
@@ -56,7 +57,7 @@ func (l *rangeLog) len() int {
 	return int(l.count.Load())
 }
 
-// bytes returns about how much memory is on the Go heap for them.
+// bytes returns roughly how much of the Go heap they take.
 func (l *rangeLog) bytes() int64 {
 	if l == nil {
 		return 0
@@ -64,8 +65,9 @@ func (l *rangeLog) bytes() int64 {
 	return l.prepared.Load().Bytes()
 }
 
-// reserveRanges returns the table's log with room for more deletions, or nil
-// if there are none and none to come. A new log is not yet the table's.
+// reserveRanges returns the table's log with room for more deletions. It returns
+// nil if the table has none and more is 0. A new log becomes the table's only in
+// publishRanges.
 func (t *Table) reserveRanges(more int, pending bool) (*rangeLog, error) {
 	l := t.ranges.Load()
 	if more == 0 {
@@ -75,24 +77,24 @@ func (t *Table) reserveRanges(more int, pending bool) (*rangeLog, error) {
 		l = &rangeLog{pending: pending}
 		l.list.init(&t.mem, 0)
 	}
-	invariant.Check(l.pending == pending, "pending and committed range deletions in one table")
+	invariant.Check(l.pending == pending, "one table has pending and committed range deletions")
 	if err := l.list.reserve(uint64(l.len()) + uint64(more)); err != nil {
-		t.giveBack(l)
+		t.freeUnused(l)
 		return nil, err
 	}
 	return l, nil
 }
 
-// giveBack frees a log that reserveRanges made and that did not become the
+// freeUnused frees a log that reserveRanges made and that did not become the
 // table's.
-func (t *Table) giveBack(l *rangeLog) {
+func (t *Table) freeUnused(l *rangeLog) {
 	if l != t.ranges.Load() {
 		l.list.reset(0)
 	}
 }
 
-// publishRanges makes the first count deletions of l visible. The entries must
-// be published afterwards.
+// publishRanges makes the first count deletions of l visible. The caller must
+// publish the entries afterwards.
 func (t *Table) publishRanges(l *rangeLog, count uint32) {
 	if l == nil || l.count.Load() == count {
 		return
@@ -107,7 +109,7 @@ func (t *Table) publishRanges(l *rangeLog, count uint32) {
 	}
 }
 
-// dropRanges forgets all range deletions.
+// dropRanges removes all range deletions.
 func (t *Table) dropRanges() {
 	if l := t.ranges.Load(); l != nil {
 		l.list.reset(0)
@@ -115,14 +117,13 @@ func (t *Table) dropRanges() {
 	}
 }
 
-// deleteRange adds a deletion of [lo, hi); a hi of no bytes is the end of all
-// keys.
+// deleteRange adds a deletion of [lo, hi). An empty hi is the end of all keys.
 func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	if err := checkSizes(len(lo), uint64(len(hi))); err != nil {
 		return err
 	}
 	if len(hi) > base.MaxKeySize || len(hi) > 0 && bytes.Compare(lo, hi) >= 0 {
-		return fmt.Errorf("memtable: range deletion from %.80q to %.80q", lo, hi)
+		return fmt.Errorf("memtable: invalid range deletion from %.80q to %.80q", lo, hi)
 	}
 	if seq < t.last {
 		return descends(seq, t.last)
@@ -141,7 +142,7 @@ func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	}
 	r, e, err := t.arena.alloc(w)
 	if err != nil {
-		t.giveBack(l)
+		t.freeUnused(l)
 		return err
 	}
 	t.fill(e, w, 0, 0, raw)
@@ -183,8 +184,8 @@ func (c *copier) copyRange(from entry, fw uint64, hash uint32) error {
 	return nil
 }
 
-// deletion returns number i of the deletions, with the sequence number or, of
-// a pending one, the mark.
+// deletion returns deletion number i of the list. Its Seq is the sequence number
+// or, for a pending deletion, the mark.
 func (t *Table) deletion(l *rangeLog, i uint32) rangedel.Deletion {
 	p := l.list.at(i)
 	e := t.arena.at(pairRef(p))
@@ -222,17 +223,17 @@ func (t *Table) prepare(l *rangeLog) *rangedel.History {
 	return h
 }
 
-// bury marks the pending entries that a later range deletion covers as dead.
-// It is done when the transaction commits rather than by each deletion, which
-// would have to look for them.
-func (t *Table) bury() {
+// markDeleted marks as dead the pending entries that a later range deletion
+// covers. It runs when the transaction commits, because each deletion would have
+// to search for the entries.
+func (t *Table) markDeleted() {
 	l := t.ranges.Load()
-	if l == nil || !l.pending || l.buried == l.count.Load() {
+	if l == nil || !l.pending || l.marked == l.count.Load() {
 		return
 	}
-	l.buried = l.count.Load()
+	l.marked = l.count.Load()
 	h := t.history(l)
-	for i := range uint32(l.list.at(l.buried-1) >> 32) {
+	for i := range uint32(l.list.at(l.marked-1) >> 32) {
 		e := t.arena.at(pairRef(t.order.at(i)))
 		w := e.word()
 		if w&isRange != 0 || e.diesAt() != 0 {
@@ -248,22 +249,22 @@ func (t *Table) bury() {
 	}
 }
 
-// buries reports whether a range deletion of its own transaction has killed a
+// isDeleted reports whether a range deletion of its own transaction covers a
 // pending entry. The entry is the newest of its key.
-func (t *Table) buries(e entry, w uint64) bool {
+func (t *Table) isDeleted(e entry, w uint64) bool {
 	l := t.ranges.Load()
 	switch {
 	case l == nil:
 		return false
 	case t.stamp.Load() != 0:
-		return e.diesAt() != 0 // bury has seen to it
+		return e.diesAt() != 0 // markDeleted ran before Stamp
 	}
 	return t.history(l).Cover(e.key(w), always) > markOf(e.place())
 }
 
 // pendingDeletions makes c a cursor over the marks of the pending deletions
-// among the first covered entries; an empty one where there are none, or where
-// bury has marked all that they kill.
+// among the first covered entries. The cursor is empty if there are none, or if
+// markDeleted has marked all that they cover.
 func (t *Table) pendingDeletions(c *rangedel.Cursor, reverse bool, covered uint32) {
 	c.Init(reverse)
 	if l := t.ranges.Load(); l != nil && l.pending && t.stamp.Load() == 0 {
@@ -274,10 +275,10 @@ func (t *Table) pendingDeletions(c *rangedel.Cursor, reverse bool, covered uint3
 // HasDeletions reports whether there are range deletions.
 func (t *Table) HasDeletions() bool { return t.ranges.Load() != nil }
 
-// Cover returns the newest sequence number, at most at, of a range deletion
-// that covers key, or 0. It hides the versions of the key with lower numbers,
-// those of this table included. Pending deletions have iter.PendingSeq and are
-// seen whatever at is, as they are only by their transaction.
+// Cover returns the newest sequence number, at most at, of a range deletion that
+// covers key, or 0. It hides the versions of the key with lower numbers, those
+// of this table included. Only their own transaction sees pending deletions.
+// They have iter.PendingSeq, and Cover returns them whatever at is.
 func (t *Table) Cover(key []byte, at base.SeqNum) base.SeqNum {
 	l := t.ranges.Load()
 	if l == nil {
@@ -306,8 +307,8 @@ func (t *Table) rangeSeq() base.SeqNum {
 	return iter.PendingSeq
 }
 
-// AddDeletions adds the range deletions that a snapshot at at sees to a
-// cursor. It answers for them as Cover does.
+// AddDeletions adds to a cursor the range deletions that a snapshot at at sees,
+// with the same numbers as Cover.
 func (t *Table) AddDeletions(c *rangedel.Cursor, at base.SeqNum) {
 	l := t.ranges.Load()
 	switch {
@@ -332,7 +333,7 @@ func (t *Table) NewerDeletions(than base.SeqNum, visit func(lo, hi []byte) bool)
 	}
 }
 
-// RetainDeletions returns what a flush keeps of the range deletions; see
+// RetainDeletions returns the range deletions that a flush keeps; see
 // rangedel.List.Retain. The keys are borrowed until Release or Reset.
 func (t *Table) RetainDeletions(snapshots []base.SeqNum, bottom bool) *rangedel.List {
 	l := t.ranges.Load()

@@ -11,8 +11,8 @@ import (
 )
 
 // Transaction number s deletes the range of bucket s modulo the buckets, so
-// that everybody knows what covers a bucket at any moment.
-func TestReadersBesideAWriterSeeTheRangeDeletionsOfTheirSnapshot(t *testing.T) {
+// readers know what covers a bucket at any moment.
+func TestRangeDeletion_ReadersBesideAWriter(t *testing.T) {
 	t.Parallel()
 	const buckets, last = 16, 6000
 	table := New(Options{ChunkSize: 1 << 10, TailMax: 100})

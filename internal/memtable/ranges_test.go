@@ -15,7 +15,7 @@ import (
 
 // A write is one operation, as the tests of range deletions remember it.
 type write struct {
-	key, value string // the range, for a deletion of one; without a value it has no end
+	key, value string // the bounds, for a range deletion; without a value it has no end
 	meta       base.Meta
 	seq        base.SeqNum
 }
@@ -24,15 +24,14 @@ func (w write) covers(key string) bool {
 	return w.meta.Kind == base.KindDeleteRange && w.key <= key && (w.value == "" || key < w.value)
 }
 
-// end is where a range deletion ends.
+// end is the exclusive end of a range deletion.
 func (w write) end() []byte { return base.LoadedBound([]byte(w.value)) }
 
-// A journal is all writes in order. What a snapshot sees of a key is what the
-// last write to it left.
+// A journal is all writes in order. A snapshot sees the last write to a key.
 type journal []write
 
-// at returns the write that a snapshot sees of key. Deleted keys and keys that
-// were never written are told by false.
+// at returns the write that a snapshot sees of key. It reports false for keys
+// that are deleted or were never written.
 func (j journal) at(key string, at base.SeqNum) (write, bool) {
 	for _, w := range slices.Backward(j) {
 		switch {
@@ -46,9 +45,9 @@ func (j journal) at(key string, at base.SeqNum) (write, bool) {
 	return write{}, false
 }
 
-// live returns the writes that the transaction which made them hands to the
-// log: the last of each key unless a range deletion killed it, and the range
-// deletions.
+// live returns the writes that a transaction passes to the write-ahead log.
+// These are its range deletions, and the last write of each key, unless a range
+// deletion covers it.
 func (j journal) live() []write {
 	var out []write
 	for i, w := range j {
@@ -66,7 +65,7 @@ func (j journal) live() []write {
 
 func rangeKey(r *rand.Rand) string { return fmt.Sprintf("key-%03d", r.IntN(80)) }
 
-// randomWrite returns a write; deletions of ranges are mostly short.
+// randomWrite returns a write. Most range deletions are short.
 func randomWrite(r *rand.Rand, seq base.SeqNum) write {
 	w := write{key: rangeKey(r), seq: seq}
 	switch n := r.IntN(10); {
@@ -128,8 +127,8 @@ func checkJournal(t *testing.T, r *rand.Rand, table *Table, j journal, own bool)
 	}
 }
 
-// checkShown iterates over a table, hides what deletions cover, and compares
-// what is left with the journal.
+// checkShown iterates over a table, hides what deletions cover, and compares the
+// rest with the journal.
 func checkShown(t *testing.T, r *rand.Rand, table *Table, j journal, own, reverse bool, at base.SeqNum) {
 	t.Helper()
 	var it Iter
@@ -169,8 +168,8 @@ func checkShown(t *testing.T, r *rand.Rand, table *Table, j journal, own, revers
 	}
 }
 
-// checkHandedOn compares what a transaction's table hands to the log.
-func checkHandedOn(t *testing.T, table *Table, j journal) {
+// checkLogged compares what a transaction's table passes to the log.
+func checkLogged(t *testing.T, table *Table, j journal) {
 	t.Helper()
 	want := j.live()
 	data := int64(0)
@@ -193,7 +192,7 @@ func checkHandedOn(t *testing.T, table *Table, j journal) {
 	}
 }
 
-func TestRangeDeletionsAreSeenAsTheyWereWritten(t *testing.T) {
+func TestRangeDeletion_VisibleAsWritten(t *testing.T) {
 	t.Parallel()
 	for run := range uint64(12) {
 		r := rng(t, run)
@@ -212,7 +211,7 @@ func TestRangeDeletionsAreSeenAsTheyWereWritten(t *testing.T) {
 					checkJournal(t, r, pending, own, true)
 				}
 				if r.IntN(12) == 0 {
-					checkHandedOn(t, pending, own) // and on with writing
+					checkLogged(t, pending, own) // the transaction goes on writing
 				}
 			}
 			if r.IntN(4) == 0 {
@@ -221,7 +220,7 @@ func TestRangeDeletionsAreSeenAsTheyWereWritten(t *testing.T) {
 				all = append(all, w)
 				seq++
 			}
-			checkHandedOn(t, pending, own)
+			checkLogged(t, pending, own)
 			checkJournal(t, r, pending, own, true)
 			if err := table.AppendTable(pending, seq); err != nil {
 				t.Fatal(err)
@@ -243,7 +242,7 @@ func TestRangeDeletionsAreSeenAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestAStampedTableHidesWhatItsDeletionsKilled(t *testing.T) {
+func TestRangeDeletion_HidesCoveredEntriesAfterStamp(t *testing.T) {
 	t.Parallel()
 	for run := range uint64(20) {
 		r := rng(t, run)
@@ -261,7 +260,7 @@ func TestAStampedTableHidesWhatItsDeletionsKilled(t *testing.T) {
 		for i := range own {
 			own[i].seq = 50
 		}
-		checkHandedOn(t, table, own)
+		checkLogged(t, table, own)
 		checkJournal(t, r, table, own, false)
 		checkNewerDeletions(t, table, own, base.SeqNum(49+r.IntN(2)))
 		checkRetained(t, r, table, own)
@@ -304,7 +303,7 @@ func checkRetained(t *testing.T, r *rand.Rand, table *Table, j journal) {
 	}
 }
 
-func TestAnIteratorHidesOnlyWhatWasDeletedBeforeIt(t *testing.T) {
+func TestRangeDeletion_IteratorIgnoresLaterDeletions(t *testing.T) {
 	t.Parallel()
 	table := New(Options{})
 	for _, k := range []string{"a", "b", "c"} {
@@ -336,7 +335,7 @@ func TestAnIteratorHidesOnlyWhatWasDeletedBeforeIt(t *testing.T) {
 	}
 }
 
-func TestRangesThatAreNoneAreRefused(t *testing.T) {
+func TestRangeDeletion_RefusesInvalidRanges(t *testing.T) {
 	t.Parallel()
 	long := string(bytes.Repeat([]byte{'z'}, base.MaxKeySize+1))
 	for _, w := range []write{{key: "b", value: "b"}, {key: "b", value: "a"}, {key: "", value: "b"}, {key: "", value: ""}, {key: "a", value: long},
@@ -349,7 +348,7 @@ func TestRangesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-func TestARangeDeletionWithoutAnEndTakesFewBytes(t *testing.T) {
+func TestRangeDeletion_WithoutAnEndTakesFewBytes(t *testing.T) {
 	t.Parallel()
 	mem := newCounting()
 	table, txn := New(Options{Memory: mem, ChunkSize: 256}), New(Options{})
@@ -377,7 +376,7 @@ func TestARangeDeletionWithoutAnEndTakesFewBytes(t *testing.T) {
 	table.Release()
 }
 
-func TestARangeDeletionThatFindsNoMemoryLeavesNoTrace(t *testing.T) {
+func TestRangeDeletion_FailedAllocationChangesNothing(t *testing.T) {
 	t.Parallel()
 	for failing := range 8 {
 		mem := newCounting()
@@ -411,7 +410,7 @@ func TestARangeDeletionThatFindsNoMemoryLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// BenchmarkDeleteRange writes range deletions and looks a key up after each.
+// BenchmarkDeleteRange writes range deletions and looks up a key after each.
 func BenchmarkDeleteRange(b *testing.B) {
 	const n = 100_000
 	for _, nested := range []bool{false, true} {

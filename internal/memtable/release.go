@@ -2,8 +2,8 @@ package memtable
 
 import "github.com/stoatdb/stoat/internal/invariant"
 
-// Reset empties the table for another life and keeps some memory for it, as
-// Options.Keep says. No reader may hold anything of it.
+// Reset empties the table for another use and keeps some memory, as Options.Keep
+// says. No reader may hold any of its memory.
 func (t *Table) Reset() {
 	n := t.published.Load()
 	if t.runs.current.Load() != nil {
@@ -14,15 +14,15 @@ func (t *Table) Reset() {
 		t.index.Store(nil)
 		t.keepIndex(ix)
 	}
-	invariant.Check(n == 0 || t.keys > 0 || t.ranges.Load() != nil, "%d entries of no key", n)
+	invariant.Check(n == 0 || t.keys > 0 || t.ranges.Load() != nil, "the table has %d entries and no key", n)
 	t.dropRanges()
 	t.arena.reset(t.opts.Keep)
 	t.order.reset(t.opts.Keep)
 	t.forget()
 }
 
-// Release frees all memory. No reader may hold anything of the table. An
-// empty table remains.
+// Release frees all memory and leaves an empty table. No reader may hold any of
+// its memory.
 func (t *Table) Release() {
 	t.dropRuns()
 	t.dropStale()
@@ -52,10 +52,10 @@ func (t *Table) forget() {
 	t.last, t.keys, t.gone, t.dead, t.data = 0, 0, 0, 0, 0
 }
 
-// keepIndex makes ix the index of the table's next life, or frees it.
+// keepIndex keeps ix as the index of the table's next use, or frees it.
 func (t *Table) keepIndex(ix *index) {
 	if t.spare != nil {
-		// The spare one was too small for this life.
+		// The spare one was too small for this use.
 		t.mem.free(t.spare.block)
 		t.spare = nil
 	}
@@ -78,20 +78,20 @@ func (t *Table) dropStale() {
 	t.stale = t.stale[:0]
 }
 
-// dropRuns frees all runs, those that forgotten iterators hold too.
+// dropRuns frees all runs, including those that unclosed iterators hold.
 func (t *Table) dropRuns() {
 	if s := t.runs.current.Load(); s != nil {
 		t.runs.current.Store(nil)
 		t.dropSet(s)
 	}
-	t.runs.life.Lock()
-	for i, r := range t.runs.life.blocks {
+	t.runs.held.Lock()
+	for i, r := range t.runs.held.blocks {
 		t.mem.free(r.block)
 		r.block, r.items, r.fences = nil, nil, nil
-		t.runs.life.blocks[i] = nil
+		t.runs.held.blocks[i] = nil
 	}
-	t.runs.life.blocks = t.runs.life.blocks[:0]
-	t.runs.life.Unlock()
+	t.runs.held.blocks = t.runs.held.blocks[:0]
+	t.runs.held.Unlock()
 	if t.runs.scratch != nil {
 		t.mem.free(t.runs.scratch)
 		t.runs.scratch = nil

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// An item is an entry's place in a run: the first 12 bytes of its key after
-// the prefix that all keys of the run share, padded with zeros, and its name.
-// Almost all comparisons end within the 12 bytes and touch no entry.
+// An item stands for an entry in a run: its Ref, and 12 bytes of its key, padded
+// with zeros. These are the first bytes after the prefix that all keys of the
+// run share. Almost all comparisons end within the 12 bytes and touch no entry.
 type item struct {
 	hi  uint64
 	lo  uint32
@@ -20,11 +20,12 @@ type item struct {
 
 const (
 	itemSize = 16
-	// cachedLen is how many bytes of a key an item has.
+	// cachedLen is how many bytes of a key an item holds.
 	cachedLen = 12
 )
 
-// setPrefix caches the first bytes of rest, what follows the shared prefix.
+// setPrefix caches the first bytes of rest, the part of the key after the shared
+// prefix.
 func (it *item) setPrefix(rest []byte) {
 	if len(rest) >= cachedLen {
 		it.hi = binary.BigEndian.Uint64(rest)
@@ -42,47 +43,48 @@ func (it *item) setPrefix(rest []byte) {
 type run struct {
 	items []item
 	// fences holds the hi of every fenceStride-th item. A search reads them
-	// instead of items that are far apart.
+	// instead of items that lie far apart.
 	fences []uint64
-	// shared is the prefix that all keys have in common, in an entry's key.
+	// shared is the prefix that all keys have in common. It points into an
+	// entry's key.
 	shared []byte
-	// block is the memory of items and fences; nil if they are on the Go
+	// block is the memory of items and fences, or nil if they are on the Go
 	// heap.
 	block []byte
-	refs  int32 // run sets that hold the run, guarded by runs.life
-	// published says that the run is or was in a set; guarded by the mutex of
-	// runs. Before that, the run belongs to whoever is sorting.
+	refs  int32 // run sets that hold the run; runs.held guards it
+	// published says that the run is or was in a set. The mutex of runs guards
+	// it. Before that, the run belongs to the goroutine that sorts.
 	published bool
 }
 
 const (
 	fenceStride = 32
 	fencesMin   = 4 * fenceStride
-	// runHeapMax is the largest run in bytes that lies on the Go heap: blocks
-	// of other memory are too coarse for the many small runs that live a
-	// short time.
+	// runHeapMax is the size in bytes of the largest run on the Go heap. Other
+	// memory comes in blocks too coarse for many small, short-lived runs.
 	runHeapMax = 32 << 10
 )
 
-// A runSet is what an iterator needs: runs that together hold the first
-// covered entries of the insertion order, the older ones first. It is
-// immutable. The table and each iterator count as references.
+// A runSet is what an iterator needs: runs that together hold the first covered
+// entries of the insertion order, the older ones first. It is immutable. The
+// table and each iterator hold references.
 type runSet struct {
 	runs    []*run
 	covered uint32
 	refs    atomic.Int32
 }
 
-// runs is the sorted side of a table. The mutex is held by whoever sorts.
+// runs are the sorted runs of a table. The sorting goroutine holds the mutex,
+// which guards stores to current; loads need no lock.
 type runs struct {
 	sync.Mutex
 	current atomic.Pointer[runSet]
-	// scratch is what the radix sort needs beside a run.
+	// scratch is temporary memory of the radix sort. The mutex guards it.
 	scratch []byte
 
-	// life guards the reference counts of runs, and the list of those that
-	// hold blocks.
-	life struct {
+	// held guards the reference counts of runs, and blocks: the runs that hold
+	// blocks.
+	held struct {
 		sync.Mutex
 		blocks []*run
 	}
@@ -107,14 +109,13 @@ func (t *Table) newRun(n int) (*run, error) {
 	r := &run{block: b}
 	r.items = unsafe.Slice((*item)(unsafe.Pointer(unsafe.SliceData(b))), n)
 	r.fences = unsafe.Slice((*uint64)(unsafe.Pointer(&b[n*itemSize])), fences)
-	t.runs.life.Lock()
-	t.runs.life.blocks = append(t.runs.life.blocks, r)
-	t.runs.life.Unlock()
+	t.runs.held.Lock()
+	t.runs.held.blocks = append(t.runs.held.blocks, r)
+	t.runs.held.Unlock()
 	return r, nil
 }
 
-// finish cuts the run to its n items, which are in place, and builds the
-// fences.
+// finish cuts the run to its n sorted items and builds the fences.
 func (r *run) finish(n int) {
 	r.items = r.items[:n]
 	r.fences = r.fences[:min(len(r.fences), (n+fenceStride-1)/fenceStride)]
@@ -123,19 +124,19 @@ func (r *run) finish(n int) {
 	}
 }
 
-// dropRun takes one reference from r and frees it when that was the last.
-// Runs on the Go heap are left to the collector.
+// dropRun releases one reference to r and frees r with the last one. The garbage
+// collector frees runs on the Go heap.
 func (t *Table) dropRun(r *run) {
-	t.runs.life.Lock()
-	defer t.runs.life.Unlock()
+	t.runs.held.Lock()
+	defer t.runs.held.Unlock()
 	if r.refs--; r.refs > 0 || r.block == nil {
 		return
 	}
-	i := slices.Index(t.runs.life.blocks, r)
-	last := len(t.runs.life.blocks) - 1
-	t.runs.life.blocks[i] = t.runs.life.blocks[last]
-	t.runs.life.blocks[last] = nil
-	t.runs.life.blocks = t.runs.life.blocks[:last]
+	i := slices.Index(t.runs.held.blocks, r)
+	last := len(t.runs.held.blocks) - 1
+	t.runs.held.blocks[i] = t.runs.held.blocks[last]
+	t.runs.held.blocks[last] = nil
+	t.runs.held.blocks = t.runs.held.blocks[:last]
 	t.mem.free(r.block)
 	r.block, r.items, r.fences = nil, nil, nil
 }
@@ -145,19 +146,19 @@ func (t *Table) dropRun(r *run) {
 func (t *Table) publish(list []*run, covered uint32) *runSet {
 	s := &runSet{runs: list, covered: covered}
 	s.refs.Store(1)
-	t.runs.life.Lock()
+	t.runs.held.Lock()
 	for _, r := range list {
 		r.refs++
 		r.published = true
 	}
-	t.runs.life.Unlock()
+	t.runs.held.Unlock()
 	if old := t.runs.current.Swap(s); old != nil {
 		t.dropSet(old)
 	}
 	return s
 }
 
-// dropSet takes one reference from s.
+// dropSet releases one reference to s.
 func (t *Table) dropSet(s *runSet) {
 	if s.refs.Add(-1) > 0 {
 		return
@@ -167,7 +168,7 @@ func (t *Table) dropSet(s *runSet) {
 	}
 }
 
-// hold adds a reference to s unless s is already on its way out.
+// hold adds a reference to s. It reports false if s has no reference left.
 func (s *runSet) hold() bool {
 	for {
 		n := s.refs.Load()

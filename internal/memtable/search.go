@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// search returns the place of the first item whose key is at least key.
+// search returns the index of the first item with a key >= key.
 func (r *run) search(t *Table, key []byte) int {
 	n := min(len(key), len(r.shared))
 	switch c := bytes.Compare(key[:n], r.shared[:n]); {
@@ -24,7 +24,7 @@ func (r *run) search(t *Table, key []byte) int {
 	return r.searchEqual(t, from, want, rest)
 }
 
-// searchHi returns the place of the first item whose hi is at least hi.
+// searchHi returns the index of the first item whose hi is at least hi.
 func (r *run) searchHi(hi uint64) int {
 	if len(r.fences) == 0 {
 		from, n := 0, len(r.items)
@@ -48,9 +48,9 @@ func (r *run) searchHi(hi uint64) int {
 	if from == 0 {
 		return 0
 	}
-	// The items between two fences take a few cache lines. Counting those
-	// before hi, one of each line first, waits for all of them at once, where
-	// halving would wait for one after the other.
+	// The items between two fences take a few cache lines. Counting the smaller
+	// items, one of each line first, waits for all lines at once. Halving would
+	// wait for one after the other.
 	first := (from - 1) * fenceStride
 	between := r.items[first:min(first+fenceStride, len(r.items))]
 	lines := 0
@@ -66,14 +66,14 @@ func (r *run) searchHi(hi uint64) int {
 
 const itemsPerLine = 64 / itemSize
 
-// below returns 1 if a < b, and 0 if not, without a branch.
+// below returns 1 if a < b, and 0 otherwise, without a branch.
 func below(a, b uint64) int {
 	_, borrow := bits.Sub64(a, b, 0)
 	return int(borrow)
 }
 
-// searchEqual searches on from the first item whose hi is that of want, for
-// the key that ends in rest.
+// searchEqual continues the search at from, the first item with the hi of want.
+// rest is the searched key without the shared prefix.
 func (r *run) searchEqual(t *Table, from int, want item, rest []byte) int {
 	before := func(i int) bool {
 		it := &r.items[i]
@@ -85,7 +85,7 @@ func (r *run) searchEqual(t *Table, from int, want item, rest []byte) int {
 		}
 		return bytes.Compare(t.Key(it.ref)[len(r.shared):], rest) < 0
 	}
-	// There are seldom many: gallop.
+	// Usually there are few: gallop.
 	lo, step := from, 1
 	for lo < len(r.items) && before(lo) {
 		from = lo + 1

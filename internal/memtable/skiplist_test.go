@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// A skiplist is the structure that most stores use for their memtable: nodes
-// with towers of links in an arena. It is here to be measured against Table on
-// the same work, with everything in its favour: it takes no versions, and
-// nobody reads it while it changes.
+// A skiplist is the usual memtable of other stores: nodes with towers of links
+// in an arena. It is a benchmark opponent of Table on the same work, with
+// everything in its favour: it keeps no versions, and has no concurrent readers.
 //
 // A node is its height (1 byte), key length (2), value length (4), 4 bytes for
 // each link, the key and the value.
@@ -51,8 +50,8 @@ func (s *skiplist) key(node uint32) []byte {
 	return a[from : from+int(binary.LittleEndian.Uint16(a[1:]))]
 }
 
-// seek returns the first node with a key of at least key, and fills before
-// with the last node before it on each level, if not nil.
+// seek returns the first node with a key >= key. If before is not nil, it
+// receives the last node before that one on each level.
 func (s *skiplist) seek(key []byte, before *[skiplistLevels]uint32) uint32 {
 	at, next := s.head, uint32(0)
 	for level := skiplistLevels - 1; level >= 0; level-- {
@@ -94,7 +93,7 @@ func benchSkiplist(n int) *skiplist {
 	return s
 }
 
-func TestSkiplistIsAFairOpponent(t *testing.T) {
+func TestSkiplist_IsAFairOpponent(t *testing.T) {
 	t.Parallel()
 	s := benchSkiplist(2000)
 	var last []byte

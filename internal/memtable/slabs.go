@@ -6,35 +6,36 @@ import (
 )
 
 // Slabs returns memory that cuts small blocks out of large ones of m, so that
-// the system can back them with huge pages: random reads in an arena of many
-// small pages spend half their time in finding the pages. Blocks of a huge
-// page or more come from m as they are. The first slabs are small, so that a
-// small table is.
+// the system can back them with huge pages. Random reads in an arena of many
+// small pages spend half their time in address translation. Blocks of at least a
+// huge page come from m directly. The first slabs are small, so that a small
+// table is small.
 //
-// A slab goes back to m with the last of its blocks, so one table should have
-// its slabs for itself.
+// A slab returns to m with the last of its blocks. So each table should have its
+// own Slabs.
 func Slabs(m Memory) Memory { return &slabs{from: m, next: slabFirst} }
 
 const (
 	slabFirst = 128 << 10
 	slabMax   = 16 << 20
 	hugePage  = 2 << 20
-	// slabAlign keeps blocks of a slab on cache lines of their own.
+	// slabAlign gives each block of a slab its own cache lines.
 	slabAlign = 64
 )
 
 type slabs struct {
 	from Memory
 
+	// mu guards the fields below, and the slabs in list.
 	mu   sync.Mutex
 	list []*slab // the last one is being cut
-	next int     // the size of the next one
+	next int     // size of the next one in bytes
 }
 
 type slab struct {
 	bytes []byte
 	used  int
-	live  int // blocks that are out
+	live  int // blocks in use
 }
 
 // holds reports whether b was cut from s.
@@ -81,8 +82,8 @@ func (m *slabs) Free(b []byte) {
 			continue
 		}
 		if s.live--; s.live == 0 {
-			// The rest of a slab that is being cut goes with it: whoever
-			// frees everything is about to end.
+			// The uncut rest of the slab goes with it: a caller that frees all
+			// blocks is about to end.
 			m.list = append(m.list[:i], m.list[i+1:]...)
 			m.from.Free(s.bytes)
 		}

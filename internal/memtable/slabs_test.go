@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tally counts what it gives out.
+// tally counts the blocks in use.
 type tally struct {
 	blocks, bytes int
 }
@@ -22,7 +22,7 @@ func (m *tally) Free(b []byte) {
 	m.bytes -= len(b)
 }
 
-func TestSlabsGiveZeroedBlocksThatDoNotOverlapAndTakeAllBack(t *testing.T) {
+func TestSlabs_BlocksAreZeroedAndDisjointAndAllReturn(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 9))
 	var under tally

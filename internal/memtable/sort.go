@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// A sorter brings items into the order of a run. It knows the keys by 12
-// bytes at a time: it finds the prefix that all keys share, caches the bytes
-// after it in the items, sorts by the first 8 of them with a radix sort, and
-// does the same again for each group that they do not tell apart. So each key
-// is touched about as often as it has 8-byte pieces that matter, and not once
-// per comparison.
+// A sorter brings items into the order of a run. It finds the prefix that all
+// keys share and caches the bytes after it in the items. A radix sort orders the
+// items by the first 8 of these bytes. Groups of items that these bytes do not
+// tell apart are sorted again in the same way. So the sorter touches each key
+// about once per 8 bytes that matter, and not once per comparison.
 //
 // All steps are stable: items that come newest first stay so within a key.
 type sorter struct {
@@ -20,17 +19,16 @@ type sorter struct {
 }
 
 const (
-	// insertionMax is the largest group that is sorted by insertion.
+	// insertionMax is the size of the largest group that is sorted by insertion.
 	insertionMax = 24
-	// regroupMax is how often groups of groups are cached anew before plain
-	// comparisons take over. Only keys with long zero-free common parts at
-	// many depths get there.
+	// regroupMax is the depth of nested groups from which the sorter uses plain
+	// comparisons. Only keys with long common parts at many depths get there.
 	regroupMax = 16
 )
 
-// sort sorts items by the keys from depth on, which all share the bytes
-// before it, and returns how many bytes they all share. It leaves the cached
-// bytes after those in the items. tmp is as long as items.
+// sort sorts items by their keys from depth on. All keys share the bytes before
+// depth. It returns how many bytes they share, and leaves the bytes after those
+// cached in the items. tmp is as long as items.
 func (s sorter) sort(items, tmp []item, depth, level int) int {
 	shared, equal := s.cache(items, depth)
 	if equal {
@@ -45,7 +43,7 @@ func (s sorter) sort(items, tmp []item, depth, level int) int {
 }
 
 // sortCached sorts items whose bytes after shared are cached. The radix sort
-// looks at as many of the bits that differ as it takes to leave small groups.
+// uses as many of the differing bits as leave small groups.
 func (s sorter) sortCached(items, tmp []item, shared, level int) {
 	if len(items) <= insertionMax {
 		s.insert(items, shared)
@@ -69,12 +67,12 @@ func (s sorter) sortCached(items, tmp []item, shared, level int) {
 	}
 }
 
-// sortGroup sorts items with equal hi, which follows shared bytes.
+// sortGroup sorts items with equal hi. hi holds the 8 bytes after shared.
 func (s sorter) sortGroup(items, tmp []item, shared, level int) {
 	depth := shared + 8
 	if level >= regroupMax || slices.ContainsFunc(items, func(it item) bool { return len(s.key(it.ref)) < depth }) {
-		// Zeros that pad a short key look like zeros in a longer one; a
-		// comparison tells them apart. Most often there is nothing to tell.
+		// The zeros that pad a short key look like zeros in a longer one, so
+		// only a comparison tells them apart. Usually all keys are equal.
 		if !s.equal(items) {
 			slices.SortStableFunc(items, func(a, b item) int { return s.compare(a, b, shared) })
 		}
@@ -96,8 +94,9 @@ func (s sorter) key(r Ref) []byte {
 	return e.key(e.word())
 }
 
-// cache finds how many bytes all keys share, given that they share depth, and
-// caches what follows them in the items. It reports whether the keys are equal.
+// cache finds how many bytes all keys share, given that they share depth bytes.
+// It caches the bytes that follow in the items. It reports whether all keys are
+// equal.
 func (s sorter) cache(items []item, depth int) (shared int, equal bool) {
 	first := s.key(items[0].ref)
 	shared = s.guessShared(items, depth)
@@ -119,8 +118,8 @@ func (s sorter) cache(items []item, depth int) (shared int, equal bool) {
 	}
 }
 
-// guessShared returns how many bytes some of the keys share, which is seldom
-// more than all do.
+// guessShared returns how many bytes a sample of the keys shares. All keys
+// seldom share fewer.
 func (s sorter) guessShared(items []item, depth int) int {
 	first := s.key(items[0].ref)
 	n := len(first)

@@ -17,7 +17,7 @@ func benchItems(b *testing.B, n int) (*Table, []item) {
 	return table, items
 }
 
-// BenchmarkSort compares the sorter with one that compares.
+// BenchmarkSort compares the sorter with a sort by comparisons.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{64, 1 << 10, sortPiece, 350_000} {
 		table, items := benchItems(b, n)

@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestTheSorterSortsAnyKeys(t *testing.T) {
+func TestSort_AnyKeys(t *testing.T) {
 	t.Parallel()
 	makers := append([]keyMaker{
 		{"equal", nil, nil},
@@ -75,7 +75,7 @@ func checkRun(t *testing.T, table *Table, r *run, n int) {
 	}
 }
 
-func TestRadixSortsStablyByTheBitsItReports(t *testing.T) {
+func TestRadix_SortsStablyByTheBitsItReports(t *testing.T) {
 	t.Parallel()
 	r := rng(t, 0)
 	for _, mask := range []uint64{1, 1 << 63, 0x0f0f0f0f0f0f0f0f, math.MaxUint64, 0xff, 0xff << 56, 0x8000000000000001, 0x5555555555555555} {
@@ -104,7 +104,7 @@ func TestRadixSortsStablyByTheBitsItReports(t *testing.T) {
 	}
 }
 
-func TestMergedRunsAreRuns(t *testing.T) {
+func TestMerge_ReturnsAValidRun(t *testing.T) {
 	t.Parallel()
 	for run, maker := range keyMakers {
 		t.Run(maker.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestMergedRunsAreRuns(t *testing.T) {
 	}
 }
 
-func TestMergePolicyGroupsRunsThatAreTooShort(t *testing.T) {
+func TestMergePolicy_GroupsRunsThatAreTooShort(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		policy mergePolicy

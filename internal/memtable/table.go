@@ -9,24 +9,22 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// Options say what a table is for.
+// Options configure a table.
 type Options struct {
-	// Memory is where blocks come from. Default: Heap().
+	// Memory provides the blocks. Default: Heap().
 	Memory Memory
-	// ChunkSize is the size in bytes of the first chunk of entries; further
-	// ones double up to 2 MiB. Rounded up to a power of two from 256 B.
+	// ChunkSize is the size in bytes of the first chunk of entries. Further
+	// chunks double up to 2 MiB. It is rounded up to a power of two from 256 B.
 	// Default: 64 KiB.
 	ChunkSize int
-	// SizeHint is how many entries to expect. The insertion order and the
-	// index are sized by it when they are first needed.
+	// SizeHint is the expected number of entries. It sizes the insertion order
+	// and the index when they are first needed.
 	SizeHint int
-	// Keep is how many bytes of entries Reset may keep for the table's next
-	// life; as many again may stay for the other structures. Default: the
-	// first chunk.
+	// Keep is how many bytes of entries Reset may keep for the table's next use.
+	// The other structures may keep as many again. Default: the first chunk.
 	Keep int
-	// TailMax is how many entries may wait unsorted before the writer sorts
-	// the oldest of them. Default: 256 Ki, which a reader sorts in less than
-	// 20 ms.
+	// TailMax is how many entries may be unsorted before the writer sorts the
+	// oldest of them. Default: 256 Ki, which a reader sorts in less than 20 ms.
 	TailMax int
 }
 
@@ -59,12 +57,13 @@ func (o Options) withDefaults() Options {
 
 // A Table is a set of versions of keys in memory. It must not be copied.
 //
-// Set, AppendTable, Stamp, Reset, Release, LiveLen and DataBytes are the
-// writer's: one goroutine at a time, and LiveLen and DataBytes anybody's once
-// the table takes no more writes and one of them has been called. All other methods may be called by any
-// number of goroutines at any time before Release or Reset.
+// Only one goroutine at a time, the writer, may call Set, AppendTable, Stamp,
+// Reset, Release, LiveLen and DataBytes. Once the table takes no more writes and
+// one of LiveLen and DataBytes was called, any goroutine may call these two. Any
+// number of goroutines may call all other methods at any time before Release or
+// Reset.
 type Table struct {
-	// What readers touch.
+	// Fields that readers use.
 	index atomic.Pointer[index]
 	arena arena
 	// stamp is the sequence number of the table's pending entries.
@@ -72,29 +71,30 @@ type Table struct {
 	// published is how many entries of the insertion order are complete.
 	published atomic.Uint32
 	order     order
-	// ranges leads to the range deletions, nil if there are none.
+	// ranges holds the range deletions, nil if there are none.
 	ranges atomic.Pointer[rangeLog]
-	// deletions is how many entries delete something.
+	// deletions is how many entries delete keys or ranges.
 	deletions atomic.Uint64
 
-	// What the writer keeps.
+	// Fields that the writer maintains. Readers that sort also allocate from
+	// mem.
 	opts  Options
 	mem   counted
 	last  base.SeqNum // the highest sequence number so far
-	keys  uint64      // keys in the table, each counted once
-	gone  uint64      // keys in the index whose only version was buried
-	dead  uint32      // pending entries that were overwritten or buried
+	keys  uint64      // different keys in the table
+	gone  uint64      // keys in the index whose only version a range deletion marked dead
+	dead  uint32      // pending entries that are overwritten or marked deleted
 	data  int64       // bytes of keys and values, without dead entries
 	stale []*index    // outgrown, kept for readers that still use them
-	spare *index      // kept by Reset for the next life
-	// touched has no meaning. Loads that only bring lines into the cache end
-	// here, so that the compiler keeps them.
+	spare *index      // kept by Reset for the next use
+	// touched has no meaning. It receives the results of loads that prefetch, so
+	// that the compiler keeps them.
 	touched pair
 
 	runs runs
 }
 
-// New returns an empty table. It holds no blocks until the first write.
+// New returns an empty table. It allocates no blocks until the first write.
 func New(o Options) *Table {
 	t := &Table{opts: o.withDefaults()}
 	t.mem.mem = t.opts.Memory
@@ -103,14 +103,14 @@ func New(o Options) *Table {
 	return t
 }
 
-// Set adds a version of key. Under sequence number 0 it is pending, and an
-// older pending version of the key dies. Sequence numbers never descend; two
-// versions may have the same one, and then the later one is the newer. hash is
-// the key's base.Hash. When Set fails the table is as before.
+// Set adds a version of key. Under sequence number 0 the version is pending, and
+// replaces an older pending version of the key. Sequence numbers never descend.
+// Of two versions with the same number, the later one is newer. hash is the
+// key's base.Hash. If Set fails, the table is unchanged.
 //
-// With KindDeleteRange it adds a deletion of the keys from key, inclusive, to
-// value, exclusive, or to the end of all keys if value has no bytes. Pending
-// versions of those keys die with it.
+// With KindDeleteRange, Set adds a deletion of the keys from key, inclusive, to
+// value, exclusive. An empty value stands for the end of all keys. The deletion
+// also hides pending versions of those keys.
 func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum) error {
 	if m.Kind == base.KindDeleteRange {
 		return t.deleteRange(key, value, hash, seq)
@@ -146,7 +146,7 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	case old == 0:
 		t.keys++
 	case seq == 0:
-		t.kill(old, n)
+		t.overwrite(old, n)
 	}
 	p := makePair(h, r)
 	t.order.set(n, p)
@@ -176,8 +176,8 @@ func descends(seq, last base.SeqNum) error {
 	return fmt.Errorf("memtable: sequence number %d after %d", seq, last)
 }
 
-// fill writes all of a new entry but key and value. raw is the sequence number
-// or, of a pending entry, the place.
+// fill writes all of a new entry except key and value. raw is the sequence
+// number or, for a pending entry, its place.
 func (t *Table) fill(e entry, w uint64, old Ref, expiresAt, raw uint64) {
 	e.setWord(w)
 	e.setRawSeq(raw)
@@ -189,13 +189,13 @@ func (t *Table) fill(e entry, w uint64, old Ref, expiresAt, raw uint64) {
 	}
 }
 
-// kill marks the pending entry old as overwritten by the one at place n.
-func (t *Table) kill(old Ref, n uint32) {
+// overwrite marks the pending entry old as overwritten by the one at place n.
+func (t *Table) overwrite(old Ref, n uint32) {
 	e := t.arena.at(old)
 	w := e.word()
-	invariant.Check(w&isPending != 0, "a pending write over a committed one")
+	invariant.Check(w&isPending != 0, "a pending write overwrites a committed one")
 	if e.diesAt() != 0 {
-		// It was buried, and the key comes back.
+		// markDeleted had marked it: the key is live again.
 		t.keys++
 		t.gone--
 		return
@@ -205,7 +205,7 @@ func (t *Table) kill(old Ref, n uint32) {
 	e.setDiesAt(uint64(n) + 1)
 }
 
-// reserve makes room for more entries after n in everything but the arena.
+// reserve makes room for more entries after n, except in the arena.
 func (t *Table) reserve(n uint32, more uint64) error {
 	total := uint64(n) + more
 	if err := t.order.reserve(total); err != nil {
@@ -245,7 +245,7 @@ func (t *Table) grow(ix *index, keys uint64) error {
 }
 
 // indexSmall puts the newest version of each key of a table without an index
-// into one.
+// into to.
 func (t *Table) indexSmall(to *index) {
 	for i := t.published.Load(); i > 0; i-- {
 		p := t.order.at(i - 1)
@@ -277,9 +277,9 @@ func (t *Table) find(key []byte, hash uint32) Ref {
 	return 0
 }
 
-// Warm brings the place in the index where the search for a hash begins into the
-// cache. A reader of several tables asks all of them first, so that it waits for
-// their cache misses together. It returns a number of no meaning.
+// Warm loads the home of a hash in the index into the processor's cache. A
+// reader of several tables calls it for all of them first, so that their cache
+// misses overlap. The result has no meaning.
 func (t *Table) Warm(hash uint64) uint64 {
 	if ix := t.index.Load(); ix != nil {
 		return uint64(ix.touch(uint32(hash >> 32)))
@@ -287,9 +287,10 @@ func (t *Table) Warm(hash uint64) uint64 {
 	return 0
 }
 
-// Get returns the newest version of key with a sequence number of at most at;
-// a deletion is a version. Range deletions have no part in it, see Cover, but
-// for this: what one of the same transaction has killed is not there. The value is borrowed until Release or Reset.
+// Get returns the newest version of key with a sequence number of at most at. A
+// deletion is a version. Get ignores range deletions, see Cover, with one
+// exception: it does not return a version that a range deletion of the same
+// transaction covers. The value is borrowed until Release or Reset.
 func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m base.Meta, seq base.SeqNum, ok bool) {
 	r := t.find(key, uint32(hash>>32))
 	if r == 0 {
@@ -297,7 +298,7 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 	}
 	e := t.arena.at(r)
 	w := e.word()
-	if w&isPending != 0 && t.buries(e, w) {
+	if w&isPending != 0 && t.isDeleted(e, w) {
 		return nil, base.Meta{}, 0, false
 	}
 	seq = t.seq(e, w)
@@ -310,39 +311,39 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 	return e.value(w), e.meta(w), seq, true
 }
 
-// Stamp gives all pending entries the sequence number seq, which makes a
-// transaction's table one of the database's.
+// Stamp gives all pending entries the sequence number seq. This turns a
+// transaction's table into one of the database's memtables.
 func (t *Table) Stamp(seq base.SeqNum) {
-	invariant.Check(t.last == 0, "a stamp on entries that have sequence number %d", t.last)
-	t.bury()
+	invariant.Check(t.last == 0, "Stamp of entries that have sequence number %d", t.last)
+	t.markDeleted()
 	t.stamp.Store(uint64(seq))
 	t.last = seq
 }
 
-// Len returns the number of entries: all versions, and dead ones too.
+// Len returns the number of entries, including old versions and dead ones.
 func (t *Table) Len() int { return int(t.published.Load()) }
 
 // LiveLen returns the number of entries that are not dead, range deletions
 // included.
 func (t *Table) LiveLen() int {
-	t.bury()
+	t.markDeleted()
 	return int(t.published.Load() - t.dead)
 }
 
 // Deletions returns how many entries delete a key or a range of keys, dead ones
-// too.
+// included.
 func (t *Table) Deletions() uint64 { return t.deletions.Load() }
 
-// Keys returns the number of different keys that have versions; pending ones
-// that a range deletion has killed count until LiveLen is called.
+// Keys returns the number of different keys that have versions. Keys that a
+// pending range deletion covers count until LiveLen is called.
 func (t *Table) Keys() int { return int(t.keys) }
 
-// DataBytes returns the bytes of the keys and values of the entries that are
-// not dead.
+// DataBytes returns the bytes of the keys and values of the entries that are not
+// dead.
 func (t *Table) DataBytes() int64 {
-	t.bury()
+	t.markDeleted()
 	return t.data
 }
 
-// Bytes returns the memory the table holds.
+// Bytes returns the memory that the table holds.
 func (t *Table) Bytes() int64 { return t.mem.held.Load() + t.ranges.Load().bytes() }

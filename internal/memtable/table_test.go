@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestTableAnswersLikeTheModel(t *testing.T) {
+func TestTable_AnswersLikeTheModel(t *testing.T) {
 	t.Parallel()
 	for run, keys := range keyMakers {
 		t.Run(keys.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func fillPending(t *testing.T, r *rand.Rand, table *Table, m *model, keys keyMak
 	}
 }
 
-func TestStampedTableAnswersLikeTheModel(t *testing.T) {
+func TestTable_StampedAnswersLikeTheModel(t *testing.T) {
 	t.Parallel()
 	for run, keys := range keyMakers {
 		t.Run(keys.name, func(t *testing.T) {

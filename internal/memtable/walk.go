@@ -6,11 +6,11 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Entries calls yield for the newest entry of each key, and for the range
-// deletions, in the order in which they were written, until yield returns
-// false. Keys and values are borrowed. Nobody may write to the table meanwhile.
+// Entries calls yield for the newest entry of each key and for the range
+// deletions, in the order of their writing, until yield returns false. Keys and
+// values are borrowed. The table must not change meanwhile.
 func (t *Table) Entries(yield func(base.Entry) bool) {
-	t.bury()
+	t.markDeleted()
 	n := t.published.Load()
 	for i := uint32(0); i < n; {
 		pairs := t.order.span(i, n)
@@ -28,11 +28,11 @@ func (t *Table) Entries(yield func(base.Entry) bool) {
 	}
 }
 
-// Newer calls visit for the published entries with a sequence number above
-// than, the newest first, until visit returns false. hash is the upper half of
-// the key's hash; Key leads from r to the key. Walking over hashes alone
-// touches no entry. Of a range deletion it shows the first key; NewerDeletions
-// shows the range.
+// Newer calls visit for the published entries with a sequence number above than,
+// the newest first, until visit returns false. hash is the upper half of the
+// key's hash; Key returns the key of r. A walk over hashes alone touches no
+// entry. For a range deletion, Key returns its first key; NewerDeletions shows
+// the range.
 func (t *Table) Newer(than base.SeqNum, visit func(hash uint32, r Ref) bool) {
 	end := t.published.Load()
 	from := t.firstAfter(than, end)
@@ -48,7 +48,7 @@ func (t *Table) Newer(than base.SeqNum, visit func(hash uint32, r Ref) bool) {
 }
 
 // DeletedKeys calls visit for the keys that published entries delete, the newest
-// first, until visit returns false. Range deletions are not among them: see
+// first, until visit returns false. It does not include range deletions: see
 // NewerDeletions.
 func (t *Table) DeletedKeys(visit func(key []byte) bool) {
 	t.Newer(0, func(_ uint32, r Ref) bool {
@@ -58,9 +58,9 @@ func (t *Table) DeletedKeys(visit func(key []byte) bool) {
 	})
 }
 
-// firstAfter returns the place of the first of n entries with a sequence
-// number above than. It gallops back from the end, where the answer usually
-// is and where entries are still in the cache.
+// firstAfter returns the position of the first of n entries with a sequence
+// number above than. It gallops back from the end, where the answer usually is
+// and where entries are still cached.
 func (t *Table) firstAfter(than base.SeqNum, n uint32) uint32 {
 	lo, hi, step := uint32(0), n, uint32(1)
 	for hi > 0 {
@@ -75,14 +75,14 @@ func (t *Table) firstAfter(than base.SeqNum, n uint32) uint32 {
 	return lo + uint32(sort.Search(int(hi-lo), func(i int) bool { return t.seqAt(lo+uint32(i)) > than }))
 }
 
-// seqAt returns the sequence number of the entry at place i.
+// seqAt returns the sequence number of the entry at position i.
 func (t *Table) seqAt(i uint32) base.SeqNum {
 	e := t.arena.at(pairRef(t.order.at(i)))
 	return t.seq(e, e.word())
 }
 
-// Key returns the key of an entry that Newer showed, borrowed until Release
-// or Reset.
+// Key returns the key of an entry that Newer showed, borrowed until Release or
+// Reset.
 func (t *Table) Key(r Ref) []byte {
 	e := t.arena.at(r)
 	return e.key(e.word())

@@ -1,16 +1,16 @@
-// Package mutant removes single guarantees of stoat on request, so that the
-// tests that claim to hold a guarantee can be shown to fail without it.
+// Package mutant removes single guarantees of stoat on request. With it, a test
+// that claims to check a guarantee can show that it fails without the guarantee.
 //
-// A place in the engine that upholds a guarantee asks On(name) and skips its
-// work when the answer is yes:
+// A place in the engine that upholds a guarantee calls On(name), and skips its
+// work if the answer is true:
 //
 //	if !mutant.On(mutant.NoSync) {
 //		err = f.SyncData()
 //	}
 //
-// Without the build tag "mutants" On is the constant false and the compiler
-// drops the question, the name and the branch. With the tag, a test enables
-// one name at a time and demands that its harness notices.
+// Without the build tag "mutants", On is the constant false, and the compiler
+// drops the call, the name and the branch. With the tag, a test enables one name
+// at a time and demands that its harness notices.
 package mutant
 
 // A Name is one seeded bug.
@@ -22,16 +22,15 @@ const (
 	SkipPointCheck Name = "skip-point-check"
 	// SkipRangeCheck: ranges iterated over are not recorded.
 	SkipRangeCheck Name = "skip-range-check"
-	// SkipPhantomTail: a range ends at the last key an iterator showed,
-	// although it looked beyond that and found nothing.
+	// SkipPhantomTail: a range ends at the last key that an iterator showed,
+	// although the iterator looked beyond it and found nothing.
 	SkipPhantomTail Name = "skip-phantom-tail"
 	// KeyOnlyUnread: an iterator over keys only records no range.
 	KeyOnlyUnread Name = "key-only-unread"
-	// SkipGroupCheck: a transaction is not validated again by the leader of
-	// its group, against those that came in between.
+	// SkipGroupCheck: the leader of a commit group does not validate its members
+	// against commits since their own validation.
 	SkipGroupCheck Name = "skip-group-check"
-	// ValidateOffByOne: validation does not see the first commit after the
-	// snapshot.
+	// ValidateOffByOne: validation misses the first commit after the snapshot.
 	ValidateOffByOne Name = "validate-off-by-one"
 
 	// EarlyPublish: a commit is visible before it is in the memtable.
@@ -51,76 +50,76 @@ const (
 	NoSync Name = "no-sync"
 	// NoDirSync: a directory is not synced after its entries changed.
 	NoDirSync Name = "no-dir-sync"
-	// NoRotationSync: a full segment is not synced before its successor
-	// receives its first frame.
+	// NoRotationSync: a full segment is not synced before its successor receives
+	// its first frame.
 	NoRotationSync Name = "no-rotation-sync"
-	// NoHeaderSync: a segment's header is not durable before the segment is
-	// used.
+	// NoHeaderSync: a segment is used before its header is durable.
 	NoHeaderSync Name = "no-header-sync"
 	// NoManifestSync: a manifest edit is acknowledged without a sync.
 	NoManifestSync Name = "no-manifest-sync"
-	// RetrySync: a failed sync is tried again and then believed.
+	// RetrySync: a failed sync is retried, and the retry is believed.
 	RetrySync Name = "retry-sync"
-	// NoPoison: commits go on after a failed write or sync.
+	// NoPoison: commits continue after a failed write or sync.
 	NoPoison Name = "no-poison"
 
-	// NoChecksum: the checksum of a frame is not compared.
+	// NoChecksum: the reader does not compare the checksum of a frame.
 	NoChecksum Name = "no-checksum"
-	// IgnoreSalt: frames of a file's earlier life are accepted.
+	// IgnoreSalt: the reader accepts frames from earlier uses of a file.
 	IgnoreSalt Name = "ignore-salt"
-	// IgnoreDurableMark: rot in what was durable is taken for a torn tail.
+	// IgnoreDurableMark: the reader takes damage to durable bytes for a torn
+	// tail.
 	IgnoreDurableMark Name = "ignore-durable-mark"
-	// NoMark: the log does not say how far it is durable when nobody commits.
+	// NoMark: an idle log does not record how far it is durable.
 	NoMark Name = "no-mark"
-	// PartialTxn: recovery takes a transaction without its last frame.
+	// PartialTxn: recovery accepts a transaction without its last frame.
 	PartialTxn Name = "partial-txn"
-	// NoCarry: recovery does not write the unproven end of the log again.
+	// NoCarry: recovery does not rewrite the unproven end of the log.
 	NoCarry Name = "no-carry"
-	// NoCarrySync: what was carried is not synced before it is relied on.
+	// NoCarrySync: recovery relies on the rewritten records before it syncs
+	// them.
 	NoCarrySync Name = "no-carry-sync"
-	// IgnoreSeal: a log that ends before its seal is accepted.
+	// IgnoreSeal: recovery accepts a log that ends before its seal.
 	IgnoreSeal Name = "ignore-seal"
-	// IgnoreUnreferenced: segments in use that nothing refers to are taken
-	// for garbage.
+	// IgnoreUnreferenced: segments in use without a reference count as garbage.
 	IgnoreUnreferenced Name = "ignore-unreferenced"
 
-	// NoBarrier: memtables that were flushed and files that were replaced are
-	// given back although somebody still reads them.
+	// NoBarrier: flushed memtables and replaced files are freed while readers
+	// still use them.
 	NoBarrier Name = "no-barrier"
-	// UnconfirmedView: a reader tells which view it reads, and does not look
-	// whether that was too late.
+	// UnconfirmedView: a reader announces the view that it reads, and does not
+	// check whether the announcement came too late.
 	UnconfirmedView Name = "unconfirmed-view"
-	// UntoldState: who looks at a state of the manifest tells nobody before it
-	// has been loaded.
+	// UntoldState: a reader of a manifest state loads the state without
+	// announcing that first.
 	UntoldState Name = "untold-state"
 	// EarlyRelease: the log is released before the manifest says so.
 	EarlyRelease Name = "early-release"
 	// DropDeletions: deletions are dropped above the bottom of the tree.
 	DropDeletions Name = "drop-deletions"
-	// NoTableDirSync: the manifest names tables whose names are not durable.
+	// NoTableDirSync: the manifest names tables whose directory entries are not
+	// durable.
 	NoTableDirSync Name = "no-table-dir-sync"
-	// FlushedTooFar: the manifest says that one commit more is in tables.
+	// FlushedTooFar: the manifest says that one commit too many is in tables.
 	FlushedTooFar Name = "flushed-too-far"
-	// SwallowFlushError: memtables are given up although their tables could
-	// not be written.
+	// SwallowFlushError: memtables are freed although writing their tables
+	// failed.
 	SwallowFlushError Name = "swallow-flush-error"
 	// LiveOrphan: Open deletes tables that are in use.
 	LiveOrphan Name = "live-orphan"
 
-	// WriteBack: a collection writes values that were live when it began back
-	// through the write path.
+	// WriteBack: garbage collection writes values that were live when it began
+	// back through the write path.
 	WriteBack Name = "write-back"
-	// ForgetSnapshots: flushes and merges drop versions that only older
+	// ForgetSnapshots: flushes and compactions drop versions that only older
 	// snapshots need.
 	ForgetSnapshots Name = "forget-snapshots"
-	// FlushUnpublished: a flush takes what is not visible yet for the newest
-	// that anybody sees.
+	// FlushUnpublished: a flush includes commits that are not visible yet.
 	FlushUnpublished Name = "flush-unpublished"
-	// CollectHeld: a collection takes value files that memtables, or
-	// transactions under way, refer to.
+	// CollectHeld: garbage collection takes value files that memtables or open
+	// transactions refer to.
 	CollectHeld Name = "collect-held"
-	// EarlyDiscard: tables are given up before the manifest and the view have
-	// lost them.
+	// EarlyDiscard: tables are discarded before the manifest and the view have
+	// dropped them.
 	EarlyDiscard Name = "early-discard"
 )
 

@@ -2,15 +2,15 @@ package mutant
 
 import "testing"
 
-func TestOffUnlessEnabled(t *testing.T) {
+func TestOn_FalseUnlessEnabled(t *testing.T) {
 	for _, name := range Names {
 		if On(name) {
-			t.Errorf("%s is on without anybody having enabled it", name)
+			t.Errorf("%s is on although no test enabled it", name)
 		}
 	}
 }
 
-func TestNamesAreDistinct(t *testing.T) {
+func TestNames_AreDistinct(t *testing.T) {
 	seen := make(map[Name]bool)
 	for _, name := range Names {
 		if seen[name] {

@@ -10,12 +10,12 @@ import (
 // Enabled reports whether this build can be mutated.
 const Enabled = true
 
-// active maps each enabled name to the number of times On was asked for it;
-// nil when none is. The names count for the whole process: the engine has no
-// place to carry a set of bugs through its layers.
+// active maps each enabled name to the number of calls of On with it. It is nil
+// when no name is enabled. The names apply to the whole process, because the
+// engine does not pass a set of bugs through its layers.
 var active atomic.Pointer[map[Name]*atomic.Int64]
 
-// enabling is held by those who change active.
+// enabling guards changes of active.
 var enabling sync.Mutex
 
 // On reports whether the guarantee called name is removed.
@@ -32,10 +32,10 @@ func On(name Name) bool {
 	return true
 }
 
-// Enable removes the guarantees called names, and no others, until the
-// returned function restores them. That function returns how often the engine
-// asked for them: 0 means that no place in the engine knows the names, or that
-// the workload never came there.
+// Enable removes the guarantees called names, and no others, until the returned
+// function restores them. That function returns how often the engine called On
+// with the names. 0 means that the engine does not know the names, or that the
+// workload never reached them.
 func Enable(names ...Name) (restore func() int64) {
 	enabling.Lock()
 	defer enabling.Unlock()

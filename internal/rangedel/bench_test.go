@@ -17,7 +17,7 @@ func disjoint(n int) []Deletion {
 	return d
 }
 
-// nested returns what trimming a queue over and over leaves.
+// nested returns the deletions of a queue that is trimmed again and again.
 func nested(n int) []Deletion {
 	d := make([]Deletion, n)
 	for i := range d {
@@ -45,8 +45,8 @@ func BenchmarkCover(b *testing.B) {
 	}
 }
 
-// BenchmarkHistory writes one deletion and reads one key in turn, 100,000
-// times.
+// BenchmarkHistory alternates between writing a deletion and reading a key,
+// 100,000 times.
 func BenchmarkHistory(b *testing.B) {
 	const n = 100_000
 	for name, d := range map[string][]Deletion{"disjoint": disjoint(n), "nested": nested(n)} {

@@ -8,12 +8,12 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// Build returns the fragments of deletions, which may come in any order. Those
-// that no key lies in are left out.
+// Build returns a list of the fragments of deletions, which may come in any
+// order. It ignores empty ranges.
 func Build(deletions []Deletion) *List {
 	in := make([]Deletion, 0, len(deletions))
 	for _, d := range deletions {
-		invariant.Check(len(d.Lo) > 0, "a range deletion that begins at the empty key")
+		invariant.Check(len(d.Lo) > 0, "a range deletion begins at the empty key")
 		if bytes.Compare(d.Lo, d.Hi) < 0 {
 			in = append(in, d)
 		}
@@ -22,11 +22,11 @@ func Build(deletions []Deletion) *List {
 	slices.SortFunc(byLo, func(a, b Deletion) int { return bytes.Compare(a.Lo, b.Lo) })
 	slices.SortFunc(byHi, func(a, b Deletion) int { return bytes.Compare(a.Hi, b.Hi) })
 	var out builder
-	var open []base.SeqNum // of the deletions that cover what follows at, descending
+	var open []base.SeqNum // numbers of the deletions that cover the keys from at on, descending
 	var at []byte
 	for len(byHi) > 0 {
 		next, begins := byHi[0].Hi, false
-		// What ends at a key does not cover it: ends come before beginnings.
+		// Ends are exclusive, so ends at a key come before beginnings there.
 		if len(byLo) > 0 && bytes.Compare(byLo[0].Lo, next) < 0 {
 			next, begins = byLo[0].Lo, true
 		}
@@ -60,11 +60,11 @@ func insert(seqs []base.SeqNum, s base.SeqNum) []base.SeqNum {
 
 func remove(seqs []base.SeqNum, s base.SeqNum) []base.SeqNum {
 	i, found := slices.BinarySearchFunc(seqs, s, descending)
-	invariant.Check(found, "the deletion %d ends and was not open", s)
+	invariant.Check(found, "the deletion %d ends before it begins", s)
 	return slices.Delete(seqs, i, i+1)
 }
 
-// A builder makes a list of fragments that come in order.
+// A builder makes a list of fragments that arrive in order.
 type builder struct {
 	l List
 }
@@ -75,9 +75,9 @@ func (b *builder) grow(n int) {
 	b.l.ends, b.l.seqs = slices.Grow(b.l.ends, n), slices.Grow(b.l.seqs, n)
 }
 
-// add appends [lo, hi), covered by deletions with these numbers: descending,
-// perhaps with repetitions, perhaps none. It joins what touches and has the
-// same numbers.
+// add appends [lo, hi), covered by deletions with the numbers seqs. These
+// descend, may repeat, and may be none. add joins fragments that touch and have
+// the same numbers.
 func (b *builder) add(lo, hi []byte, seqs []base.SeqNum) {
 	if len(seqs) == 0 || bytes.Compare(lo, hi) >= 0 {
 		return
@@ -99,7 +99,7 @@ func (b *builder) add(lo, hi []byte, seqs []base.SeqNum) {
 	l.los, l.his, l.ends = append(l.los, lo), append(l.his, hi), append(l.ends, len(l.seqs))
 }
 
-// list returns what was added, nil if that is nothing.
+// list returns the finished list, nil if it has no fragments.
 func (b *builder) list() *List {
 	l := &b.l
 	if len(l.los) == 0 {

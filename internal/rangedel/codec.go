@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A list is stored as the count of its fragments and the fragments. All
-// numbers are unsigned varints in their shortest form:
+// A list is stored as the count of its fragments and the fragments. All numbers
+// are unsigned varints in their shortest form:
 //
 //	count of fragments, at least 1
 //	for each fragment:
@@ -21,12 +21,12 @@ import (
 //	  the newest number
 //	  for each older one, how much less it is than the one before it
 //
-// An empty list is stored as nothing. There is one encoding for a list: what
-// a list cannot be is refused.
+// An empty list is stored as no bytes. Each list has exactly one encoding;
+// Decode refuses everything else.
 
-// fragmentMin is how many bytes a fragment takes at least, in the mean. One
-// between others has an empty length, a key of one byte, and one number. The last
-// may do with a byte less, but the first has a key to begin with.
+// fragmentMin is the least mean size of a fragment in bytes. An inner fragment
+// has an empty length, a key of one byte, and one number. The last one may take
+// a byte less, but the first one has an additional key.
 const fragmentMin = 5
 
 // AppendTo appends the encoding of l to dst.
@@ -55,8 +55,8 @@ func (l *List) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// Decode is the inverse of List.AppendTo. src is at off in its file, for
-// errors. The keys of the list are slices of src, or base.EndOfKeys.
+// Decode is the inverse of List.AppendTo. off is the offset of src in its file,
+// for errors. The keys of the list are slices of src, or base.EndOfKeys.
 func Decode(src []byte, off int64) (*List, error) {
 	if len(src) == 0 {
 		return nil, nil
@@ -78,7 +78,7 @@ func Decode(src []byte, off int64) (*List, error) {
 	return d.out.list(), nil
 }
 
-// A decoder is at place at of src.
+// A decoder reads src at index at.
 type decoder struct {
 	src  []byte
 	at   int
@@ -113,7 +113,7 @@ func (d *decoder) fragment(i int) error {
 	if err != nil {
 		return err
 	}
-	// A fragment that begins where one without an end ends is refused here.
+	// This also refuses a fragment after one that ends at the end of all keys.
 	if hi = base.LoadedBound(hi); bytes.Compare(lo, hi) >= 0 {
 		return d.bad("end of a range deletion", base.BoundString(hi), "more than "+base.BoundString(lo))
 	}

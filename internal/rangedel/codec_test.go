@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestAListComesBackAsItWent(t *testing.T) {
+func TestCodec_DecodesWhatItEncoded(t *testing.T) {
 	t.Parallel()
 	each(t, 40, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		b := Build(m).AppendTo(nil)
@@ -27,7 +27,7 @@ func TestAListComesBackAsItWent(t *testing.T) {
 	})
 }
 
-func TestAListWithoutAnEndStoresNothingForIt(t *testing.T) {
+func TestCodec_StoresNothingForTheEndOfKeys(t *testing.T) {
 	t.Parallel()
 	l := Build([]Deletion{{[]byte("a"), base.EndOfKeys, 5}, {[]byte("k"), base.EndOfKeys, 9}})
 	b := l.AppendTo(nil)
@@ -46,7 +46,7 @@ func TestAListWithoutAnEndStoresNothingForIt(t *testing.T) {
 	}
 }
 
-func TestWhatAListCannotBeIsRefused(t *testing.T) {
+func TestCodec_RefusesInvalidLists(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string][]byte{
 		"no fragment":                       {0},
@@ -79,8 +79,8 @@ func TestWhatAListCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds that decoding fails as corruption within the source or
-// re-encodes to the same bytes.
+// FuzzDecode checks that Decode reports corruption within the source, or a list
+// that encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 1, 'a', 1, 'b', 1, 5})

@@ -6,23 +6,22 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Cursor tells an iterator what deletions cover the key it is at, and how
-// far in its direction that holds, so that it asks once for each fragment and
-// not for each key. Keys may be asked for in any order; those that come in
-// the cursor's direction are cheap. Memory of an earlier use is kept. It is
-// used by one goroutine at a time.
+// A Cursor tells an iterator which deletions cover the current key, and how far
+// in its direction the answer holds. So the iterator asks once for each fragment
+// rather than for each key. Keys may come in any order; keys in the cursor's
+// direction are cheap. Init reuses memory of an earlier use. One goroutine uses
+// a Cursor at a time.
 type Cursor struct {
 	inputs  []input
 	reverse bool
 }
 
-// An input is one list and the piece of the key space that was found in it
-// last: [from, to), where nil is no bound, is covered by seq, or not if that
-// is 0.
+// An input is one list and the range of keys that the last search found in it.
+// seq covers [from, to), where nil is no bound; 0 means that no deletion does.
 type input struct {
 	list     *List
 	at, as   base.SeqNum
-	fragment int // the last one that does not begin after the piece
+	fragment int // last fragment that does not begin after the range
 	from, to []byte
 	seq      base.SeqNum
 	known    bool
@@ -34,21 +33,21 @@ func (c *Cursor) Init(reverse bool) {
 	c.inputs, c.reverse = c.inputs[:0], reverse
 }
 
-// Add adds a list, in which deletions up to at count. When as is not 0, the
-// cursor answers as instead of their numbers: a transaction's own deletions
-// are newer than all that it sees, whatever numbers tell them apart.
+// Add adds a list. Deletions above at do not count. If as is not 0, the cursor
+// returns as instead of their numbers: a transaction's own deletions are newer
+// than all that it sees, although their marks are small.
 func (c *Cursor) Add(l *List, at, as base.SeqNum) {
 	if _, oldest := l.Seqs(); l.Len() > 0 && oldest <= at {
 		c.inputs = append(c.inputs, input{list: l, at: at, as: as})
 	}
 }
 
-// Empty reports whether no list was added that has anything to say.
+// Empty reports whether no added list has deletions that count.
 func (c *Cursor) Empty() bool { return len(c.inputs) == 0 }
 
-// At returns the newest deletion that covers key, or 0, and how far that
-// holds: forward for all keys from key to until, exclusive; backward for all
-// keys down to until, inclusive. A nil until is the end of the direction.
+// At returns the newest deletion that covers key, or 0. The answer holds forward
+// for all keys from key to until, exclusive, and backward for all keys down to
+// until, inclusive. A nil until is the end of the direction.
 func (c *Cursor) At(key []byte) (seq base.SeqNum, until []byte) {
 	for i := range c.inputs {
 		in := &c.inputs[i]
@@ -68,13 +67,13 @@ func (c *Cursor) At(key []byte) (seq base.SeqNum, until []byte) {
 	return seq, until
 }
 
-// holds reports whether key lies in the piece that was found last.
+// holds reports whether key lies in the range that the last search found.
 func (in *input) holds(key []byte) bool {
 	return in.known && (in.from == nil || bytes.Compare(key, in.from) >= 0) &&
 		(in.to == nil || bytes.Compare(key, in.to) < 0)
 }
 
-// find moves to the piece that key lies in.
+// find moves to the range that contains key.
 func (in *input) find(key []byte) {
 	l := in.list
 	i := in.near(key)
@@ -95,8 +94,8 @@ func (in *input) find(key []byte) {
 	}
 }
 
-// near returns the last fragment that does not begin after key. It looks at
-// the neighbours of the last answer before it searches.
+// near returns the last fragment that does not begin after key. It checks the
+// neighbours of the last answer before it searches.
 func (in *input) near(key []byte) int {
 	l := in.list
 	if in.known {

@@ -9,9 +9,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A cursor's answer must be right for the key, and hold for all keys up to
-// where it says.
-func TestACursorAnswersAsFarAsItSays(t *testing.T) {
+// A cursor's answer must be right for the key, and for all keys up to the bound
+// that it returns.
+func TestCursor_AnswerHoldsUpToItsBound(t *testing.T) {
 	t.Parallel()
 	each(t, 30, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		other := randomModel(rng, key, rng.IntN(10))
@@ -26,7 +26,7 @@ func TestACursorAnswersAsFarAsItSays(t *testing.T) {
 		}
 		for _, reverse := range []bool{false, true} {
 			var c Cursor
-			for range 2 { // the second time with memory of the first
+			for range 2 { // the second time with the memory of the first
 				c.Init(reverse)
 				c.Add(Build(m), at, 0)
 				c.Add(Build(other), at, 0)
@@ -40,8 +40,8 @@ func TestACursorAnswersAsFarAsItSays(t *testing.T) {
 	})
 }
 
-// checkCursor walks over sorted keys in the cursor's direction, with a jump
-// now and then.
+// checkCursor walks over sorted keys in the cursor's direction, with occasional
+// jumps.
 func checkCursor(t *testing.T, c *Cursor, probes [][]byte, want func([]byte) base.SeqNum, rng *rand.Rand) {
 	t.Helper()
 	walk := slices.Clone(probes)
@@ -69,7 +69,7 @@ func checkCursor(t *testing.T, c *Cursor, probes [][]byte, want func([]byte) bas
 	}
 }
 
-func TestACursorWithNothingToSayIsEmpty(t *testing.T) {
+func TestCursor_EmptyWithoutDeletionsThatCount(t *testing.T) {
 	t.Parallel()
 	var c Cursor
 	c.Init(false)

@@ -1,14 +1,13 @@
-// Package rangedel holds range deletions: entries that hide, at one stroke,
-// all older versions of all keys from one key, inclusive, to another,
-// exclusive.
+// Package rangedel holds range deletions (range tombstones): entries that hide
+// all older versions of all keys from one key, inclusive, to another, exclusive.
 //
 // # The rule
 //
-// A range deletion with sequence number S hides the versions below S of the
-// keys in its range. A version with the same number lives: within one
-// transaction, what is set after the range was deleted stays, and what was set
-// before is dropped before the transaction commits. A snapshot older than S
-// does not see the deletion.
+// A range deletion with sequence number S hides the versions below S of the keys
+// in its range. A version with the same number stays visible: within one
+// transaction, writes after the range deletion stay, and writes before it are
+// dropped before the transaction commits. A snapshot older than S does not see
+// the deletion.
 //
 //	key      a    b    c    d
 //	set      1    1    1    1
@@ -19,14 +18,15 @@
 //
 // # Lists
 //
-// Ranges overlap as they like. A List cuts them into fragments that do not:
-// sorted, each with the sequence numbers, newest first, of all deletions that
-// cover it. So one binary search answers what covers a key.
+// Ranges may overlap in any way. A List cuts them into fragments that do not
+// overlap. The fragments are sorted, and each has the sequence numbers, newest
+// first, of all deletions that cover it. So one binary search finds the
+// deletions that cover a key.
 //
-// Nested deletions cut each other into fragments with many numbers, n
-// deletions into n²/2: think of a queue that is trimmed from one fixed end
-// over and over. Tables do not suffer from that, as Retain leaves a fragment
-// one number for each snapshot. A memtable, which has to answer for snapshots
-// that it does not know, keeps a History: many lists, of which a few answer
-// for any one snapshot.
+// Nested deletions cut each other into fragments with many numbers: n deletions
+// may need n²/2 of them. One example is a queue that is trimmed again and again
+// from one fixed end. Tables avoid this, because Retain leaves a fragment one
+// number for each snapshot. A memtable must answer for snapshots that it does
+// not know. It keeps a History: many lists, a few of which answer for any one
+// snapshot.
 package rangedel

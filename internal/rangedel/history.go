@@ -6,46 +6,48 @@ import (
 )
 
 const (
-	// leafSize is how many deletions one list holds with all their numbers.
+	// leafSize is how many deletions one leaf list holds, with all their
+	// numbers.
 	leafSize = 8
-	// fan is how many lists make one of the next level.
+	// fan is how many lists of one level form a list of the next level.
 	fan = 4
 )
 
-// A History is deletions in the order in which they were written, so that
-// their numbers ascend, prepared to answer for any snapshot:
+// A History holds deletions in the order of their writing, so their numbers
+// ascend. It can answer for any snapshot:
 //
 //	level 2   newest of 512
 //	level 1   newest of 128 | newest of 128 | newest of 128 | newest of 128
 //	leaves    all of 32 | all of 32 | ...                              | tail
 //
-// For a snapshot, the lists that lie before it whole answer with what is
-// newest in them, the largest of them for many deletions at once; and one leaf
-// holds the rest. That is a logarithmic number of lists for a snapshot, and
-// memory for each deletion a logarithmic number of times, whatever overlaps.
+// For a snapshot, the largest lists that lie completely before it answer with
+// their newest numbers, for many deletions at once. One leaf answers for the
+// rest. So a snapshot needs a logarithmic number of lists, and each deletion is
+// stored a logarithmic number of times, however the ranges overlap.
 //
-// A History is immutable and a nil one is empty; Extend makes the next one,
-// which shares what is ready.
+// A History is immutable and a nil one is empty. Extend returns the next one,
+// which shares the finished lists.
 type History struct {
 	n      int
 	levels [][]node
 	tail   node
 	// waiting are the deletions of the tail.
 	waiting []Deletion
-	// current are the lists for a snapshot that sees everything, newest first.
+	// current are the lists for a snapshot that sees all deletions, newest
+	// first.
 	current []*List
 	newest  base.SeqNum
 	bytes   int64
 }
 
-// A node is a list of deletions that follow each other in the history, and
-// the numbers of the first and the last of them.
+// A node is a list of consecutive deletions of the history, with the numbers of
+// the first and the last.
 type node struct {
 	list        *List
 	first, last base.SeqNum
 }
 
-// Len returns how many deletions are in the history.
+// Len returns the number of deletions in the history.
 func (h *History) Len() int {
 	if h == nil {
 		return 0
@@ -53,7 +55,7 @@ func (h *History) Len() int {
 	return h.n
 }
 
-// Bytes returns about how much memory the history takes beside the keys.
+// Bytes returns roughly how much memory the history takes, without the keys.
 func (h *History) Bytes() int64 {
 	if h == nil {
 		return 0
@@ -61,8 +63,8 @@ func (h *History) Bytes() int64 {
 	return h.bytes + h.tail.list.Bytes()
 }
 
-// Extend returns a history with more deletions after those of h. Only one
-// history may be made from h.
+// Extend returns a history with more deletions after those of h. The caller may
+// extend each h only once.
 func (h *History) Extend(more []Deletion) *History {
 	next := &History{}
 	if h != nil {
@@ -90,8 +92,9 @@ func makeLeaf(d []Deletion) node {
 	return node{list: Build(d), first: d[0].Seq, last: d[len(d)-1].Seq}
 }
 
-// push appends a node to a level, and to the level above when that is due.
-// Older histories share the arrays but see only their part of them.
+// push appends a node to a level. If this completes a group, it also appends a
+// node to the level above. Older histories share the arrays but see only their
+// part of them.
 func (h *History) push(level int, nd node) {
 	if level == len(h.levels) {
 		h.levels = append(h.levels, nil)
@@ -110,8 +113,8 @@ func (h *History) push(level int, nd node) {
 	h.push(level+1, node{list: newestOf(lists[:]...), first: group[0].first, last: nd.last})
 }
 
-// Lists appends to dst, newest first, lists that together tell for every key
-// the newest deletion up to at, when they are asked for at.
+// Lists appends to dst, newest first, lists that together know the newest
+// deletion up to at of every key. The caller must ask them for at.
 func (h *History) Lists(at base.SeqNum, dst []*List) []*List {
 	if h == nil {
 		return dst
@@ -127,7 +130,7 @@ func (h *History) Lists(at base.SeqNum, dst []*List) []*List {
 	return dst
 }
 
-// before calls visit for the lists that answer at at, oldest first.
+// before calls visit for the lists that answer for at, oldest first.
 func (h *History) before(at base.SeqNum, visit func(*List)) {
 	for leaf := 0; len(h.levels) > 0 && leaf < len(h.levels[0]); {
 		nd, size := h.largest(leaf, at)
@@ -145,7 +148,8 @@ func (h *History) before(at base.SeqNum, visit func(*List)) {
 }
 
 // largest returns the largest node that begins with the given leaf and lies
-// before at whole, or else the leaf, and how many leaves it stands for.
+// completely before at, or otherwise the leaf. It also returns the number of
+// leaves that the node covers.
 func (h *History) largest(leaf int, at base.SeqNum) (node, int) {
 	best, size := h.levels[0][leaf], 1
 	for level, n := 1, fan; level < len(h.levels) && leaf%n == 0; level, n = level+1, n*fan {
@@ -158,7 +162,7 @@ func (h *History) largest(leaf int, at base.SeqNum) (node, int) {
 	return best, size
 }
 
-// Cover returns the newest number, at most at, of a deletion that covers key;
+// Cover returns the newest number, at most at, of a deletion that covers key, or
 // 0 if there is none.
 func (h *History) Cover(key []byte, at base.SeqNum) base.SeqNum {
 	if h == nil {
@@ -166,7 +170,7 @@ func (h *History) Cover(key []byte, at base.SeqNum) base.SeqNum {
 	}
 	if at >= h.newest {
 		for _, l := range h.current {
-			// What comes later in the order of writing is newer.
+			// Lists of later deletions come first and have newer numbers.
 			if s := l.Cover(key, at); s != 0 {
 				return s
 			}
@@ -178,7 +182,7 @@ func (h *History) Cover(key []byte, at base.SeqNum) base.SeqNum {
 	return newest
 }
 
-// AddTo adds the lists that answer at at to a cursor; as is that of Cursor.Add.
+// AddTo adds the lists that answer for at to a cursor. as is that of Cursor.Add.
 func (h *History) AddTo(c *Cursor, at, as base.SeqNum) {
 	if h == nil {
 		return

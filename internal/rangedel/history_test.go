@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestAHistoryAnswersForEverySnapshot(t *testing.T) {
+func TestHistory_AnswersForEverySnapshot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -23,7 +23,7 @@ func TestAHistoryAnswersForEverySnapshot(t *testing.T) {
 				old, oldLen = h, n
 			}
 			checkHistory(t, h, m[:n], rng, key)
-			// What was extended answers as before.
+			// The history that was extended answers as before.
 			checkHistory(t, old, m[:oldLen], rng, key)
 		}
 	}
@@ -56,7 +56,7 @@ func checkHistory(t *testing.T, h *History, m model, rng *rand.Rand, key func(*r
 	}
 }
 
-func TestNestedDeletionsTakeLittleMemory(t *testing.T) {
+func TestHistory_NestedDeletionsTakeLittleMemory(t *testing.T) {
 	t.Parallel()
 	const n = 4096
 	m := nested(n)

@@ -9,36 +9,36 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Deletion hides all versions below Seq of the keys from Lo, inclusive, to
-// Hi, exclusive; base.EndOfKeys is the Hi of one without an end. Like every key,
-// Lo is not empty.
+// A Deletion hides all versions below Seq of the keys from Lo, inclusive, to Hi,
+// exclusive. Hi is base.EndOfKeys if the range has no end. Like every key, Lo is
+// not empty.
 type Deletion struct {
 	Lo, Hi []byte
 	Seq    base.SeqNum
 }
 
-// A Fragment is a range and the sequence numbers of all deletions that cover
-// it, newest first.
+// A Fragment is a range and the sequence numbers of all deletions that cover it,
+// newest first.
 type Fragment struct {
 	Lo, Hi []byte
 	Seqs   []base.SeqNum
 }
 
-// A List is range deletions as fragments: ascending, not overlapping, each
-// with at least one sequence number. Fragments that touch have different
-// numbers, so that there is one list for what is deleted, however it was put
-// together. A List is immutable, a nil one is empty, and any number of
-// goroutines may use it. The bounds are borrowed from whoever gave them.
+// A List is a set of range deletions as fragments: ascending, not overlapping,
+// each with at least one sequence number. Fragments that touch have different
+// numbers, so equal sets of deletions have equal lists. A List is immutable, and
+// a nil one is empty. Any number of goroutines may use it. The bounds are
+// borrowed from the caller that provided them.
 type List struct {
 	// One element for each fragment.
 	los, his [][]byte
-	ends     []int // of its numbers in seqs
-	// fences are the first 8 bytes of los after the shared ones, as numbers
-	// that order like them.
+	ends     []int // of the fragment's numbers in seqs
+	// fences are the first 8 bytes of los after the shared prefix, as numbers of
+	// the same order.
 	fences []uint64
 
 	seqs []base.SeqNum
-	// shared is how many bytes all los have in common.
+	// shared is the length of the common prefix of all los.
 	shared int
 	// newest and oldest bound seqs.
 	newest, oldest base.SeqNum
@@ -52,7 +52,7 @@ func (l *List) Len() int {
 	return len(l.los)
 }
 
-// Numbers returns how many sequence numbers all fragments have together.
+// Numbers returns the total count of sequence numbers of all fragments.
 func (l *List) Numbers() int {
 	if l == nil {
 		return 0
@@ -60,13 +60,13 @@ func (l *List) Numbers() int {
 	return len(l.seqs)
 }
 
-// At returns fragment i. It is not to be changed.
+// At returns fragment i. The caller must not change it.
 func (l *List) At(i int) Fragment {
 	return Fragment{Lo: l.los[i], Hi: l.his[i], Seqs: l.numbers(i)}
 }
 
-// Seqs returns the newest and the oldest sequence number, or 0 and 0 if the
-// list is empty.
+// Seqs returns the newest and the oldest sequence number, or zeros if the list
+// is empty.
 func (l *List) Seqs() (newest, oldest base.SeqNum) {
 	if l == nil {
 		return 0, 0
@@ -74,8 +74,8 @@ func (l *List) Seqs() (newest, oldest base.SeqNum) {
 	return l.newest, l.oldest
 }
 
-// Bounds returns where the first fragment begins, inclusive, and where the
-// last one ends, exclusive; nil and nil if the list is empty.
+// Bounds returns the inclusive beginning of the first fragment and the exclusive
+// end of the last one. Both are nil if the list is empty.
 func (l *List) Bounds() (lo, hi []byte) {
 	if l.Len() == 0 {
 		return nil, nil
@@ -83,7 +83,7 @@ func (l *List) Bounds() (lo, hi []byte) {
 	return l.los[0], l.his[len(l.his)-1]
 }
 
-// Bytes returns about how much memory the list takes beside the keys.
+// Bytes returns roughly how much memory the list takes, without the keys.
 func (l *List) Bytes() int64 {
 	const perFragment = 24 + 24 + 8 + 8
 	if l == nil {
@@ -114,7 +114,7 @@ func (l *List) newestAt(i int, at base.SeqNum) base.SeqNum {
 }
 
 // Cover returns the newest sequence number, at most at, of a deletion that
-// covers key; 0 if there is none.
+// covers key, or 0 if there is none.
 func (l *List) Cover(key []byte, at base.SeqNum) base.SeqNum {
 	if l == nil {
 		return 0
@@ -152,8 +152,8 @@ func (l *List) search(key []byte) int {
 	return from - 1
 }
 
-// Newer calls visit for the ranges, ascending, that have a deletion newer
-// than than, until visit returns false.
+// Newer calls visit for the ranges that have a deletion newer than than, in
+// ascending order, until visit returns false.
 func (l *List) Newer(than base.SeqNum, visit func(lo, hi []byte) bool) {
 	if l == nil || l.newest <= than {
 		return
@@ -165,7 +165,7 @@ func (l *List) Newer(than base.SeqNum, visit func(lo, hi []byte) bool) {
 	}
 }
 
-// fenceOf returns the first 8 bytes of b as a number that orders like them.
+// fenceOf returns the first 8 bytes of b as a number of the same order.
 func fenceOf(b []byte) uint64 {
 	if len(b) >= 8 {
 		return binary.BigEndian.Uint64(b)
@@ -175,7 +175,7 @@ func fenceOf(b []byte) uint64 {
 	return binary.BigEndian.Uint64(padded[:])
 }
 
-// commonLen returns how many bytes a and b share at the front.
+// commonLen returns the length of the common prefix of a and b.
 func commonLen(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0

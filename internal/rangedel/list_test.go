@@ -9,14 +9,14 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestAListCoversWhatItsDeletionsCover(t *testing.T) {
+func TestList_CoversWhatItsDeletionsCover(t *testing.T) {
 	t.Parallel()
 	each(t, 40, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		checkList(t, Build(m), m, rng, key)
 	})
 }
 
-func TestThereIsOneListForWhatIsDeleted(t *testing.T) {
+func TestList_IsUniqueForASetOfDeletions(t *testing.T) {
 	t.Parallel()
 	each(t, 30, func(t *testing.T, rng *rand.Rand, m model, _ func(*rand.Rand) []byte) {
 		whole := Build(m)
@@ -45,7 +45,7 @@ func TestThereIsOneListForWhatIsDeleted(t *testing.T) {
 	})
 }
 
-func TestAClippedListCoversWhatIsLeftOfIt(t *testing.T) {
+func TestClip_CoversWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	each(t, 30, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		lo, hi := key(rng), key(rng)
@@ -69,7 +69,7 @@ func TestAClippedListCoversWhatIsLeftOfIt(t *testing.T) {
 	})
 }
 
-func TestNewerShowsTheRangesWithNewerDeletions(t *testing.T) {
+func TestNewer_ShowsTheRangesWithNewerDeletions(t *testing.T) {
 	t.Parallel()
 	each(t, 30, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		than := base.SeqNum(rng.IntN(50))
@@ -86,9 +86,9 @@ func TestNewerShowsTheRangesWithNewerDeletions(t *testing.T) {
 	})
 }
 
-// What every snapshot sees must be the same after Retain, and nothing may
-// stay that no snapshot asks for.
-func TestRetainKeepsTheAnswersOfEverySnapshot(t *testing.T) {
+// Retain must not change what a snapshot sees, and must drop what no snapshot
+// uses.
+func TestRetain_KeepsTheAnswersOfEverySnapshot(t *testing.T) {
 	t.Parallel()
 	each(t, 60, func(t *testing.T, rng *rand.Rand, m model, key func(*rand.Rand) []byte) {
 		var snapshots []base.SeqNum
@@ -137,7 +137,7 @@ func TestRetainKeepsTheAnswersOfEverySnapshot(t *testing.T) {
 	})
 }
 
-func TestAnEmptyListIsNil(t *testing.T) {
+func TestList_EmptyIsNil(t *testing.T) {
 	t.Parallel()
 	var none *List
 	lo, hi := none.Bounds()

@@ -6,11 +6,11 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Merge returns one list with the deletions of all.
+// Merge returns one list with the deletions of all lists.
 func Merge(lists ...*List) *List { return merge(lists, union) }
 
-// newestOf returns one list in which each fragment has the newest number that
-// any of the lists has for it.
+// newestOf returns one list in which each fragment has only its newest number of
+// all lists.
 func newestOf(lists ...*List) *List {
 	if len(lists) == 1 {
 		return merge2(lists[0], nil, newer)
@@ -18,11 +18,11 @@ func newestOf(lists ...*List) *List {
 	return merge(lists, newer)
 }
 
-// A combination appends to dst the numbers that a fragment gets where a list
-// has a and another one has b for it. Either may be empty.
+// A combination appends to dst the numbers of a fragment that has the numbers a
+// in one list and b in another. Either may be empty.
 type combination func(dst, a, b []base.SeqNum) []base.SeqNum
 
-// union appends the numbers of both, descending, perhaps with repetitions.
+// union appends the numbers of both. The result descends and may repeat numbers.
 func union(dst, a, b []base.SeqNum) []base.SeqNum {
 	for len(a) > 0 && len(b) > 0 {
 		if a[0] >= b[0] {
@@ -41,8 +41,8 @@ func newer(dst, a, b []base.SeqNum) []base.SeqNum {
 	return append(dst, b[0])
 }
 
-// merge merges by halves, so that every fragment is looked at a logarithmic
-// number of times.
+// merge merges by halves, so that each fragment is merged a logarithmic number
+// of times.
 func merge(lists []*List, combine combination) *List {
 	switch len(lists) {
 	case 0:
@@ -69,7 +69,7 @@ func merge2(a, b *List, combine combination) *List {
 		}
 		x.pass(at)
 		y.pass(at)
-		// Between at and the next bound of either nothing changes.
+		// No deletion begins or ends between at and the next bound.
 		if next, ok := earlier(x.bound(), y.bound()); ok {
 			buf = combine(buf[:0], x.covering(), y.covering())
 			out.add(at, next, buf)
@@ -77,8 +77,8 @@ func merge2(a, b *List, combine combination) *List {
 	}
 }
 
-// A sweep is a place among the bounds of a list: fragment i has not begun, or
-// has begun when inside is set.
+// A sweep is a position among the bounds of a list. It is before fragment i, or
+// within it if inside is set.
 type sweep struct {
 	l      *List
 	i      int
@@ -96,8 +96,8 @@ func (s *sweep) bound() []byte {
 	return s.l.los[s.i]
 }
 
-// pass moves past bounds that are at key. A fragment may end and the next one
-// begin there.
+// pass moves past all bounds equal to key. A fragment may end there and the next
+// one begin.
 func (s *sweep) pass(key []byte) {
 	for b := s.bound(); b != nil && bytes.Equal(b, key); b = s.bound() {
 		if s.inside {
@@ -115,7 +115,7 @@ func (s *sweep) covering() []base.SeqNum {
 }
 
 // earlier returns the lesser of two bounds, either of which may be nil. It
-// reports false when both are.
+// reports false if both are.
 func earlier(a, b []byte) ([]byte, bool) {
 	switch {
 	case a == nil:
@@ -126,8 +126,7 @@ func earlier(a, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// Clip returns the part of the list that lies in [lo, hi), where nil is no
-// bound.
+// Clip returns the part of the list in [lo, hi), where nil is no bound.
 func (l *List) Clip(lo, hi []byte) *List {
 	var out builder
 	for i := l.from(lo); i < l.Len(); i++ {
@@ -146,7 +145,7 @@ func (l *List) Clip(lo, hi []byte) *List {
 	return out.list()
 }
 
-// from returns the first fragment that may have a key at or after lo.
+// from returns the first fragment that may contain a key >= lo.
 func (l *List) from(lo []byte) int {
 	if lo == nil || l == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A model is deletions as they were made, and brute force.
+// A model is a list of deletions that answers by brute force.
 type model []Deletion
 
 // cover is the rule of the package in its plainest form.
@@ -43,8 +43,8 @@ var keyMakers = []func(rng *rand.Rand) []byte{
 // lastKey is the greatest key.
 var lastKey = bytes.Repeat([]byte{0xff}, base.MaxKeySize)
 
-// randomModel returns n deletions, some of no key, some without an end, with
-// ascending numbers of which some are equal.
+// randomModel returns n deletions with ascending numbers, some of them equal.
+// Some ranges are empty, some have no end.
 func randomModel(rng *rand.Rand, key func(*rand.Rand) []byte, n int) model {
 	var m model
 	seq := base.SeqNum(1 + rng.IntN(3))
@@ -77,7 +77,7 @@ func (m model) probes(rng *rand.Rand, key func(*rand.Rand) []byte) [][]byte {
 	return append(out, []byte{0}, []byte{0xff, 0xff, 0xff}, lastKey)
 }
 
-// moments returns numbers to read at.
+// moments returns sequence numbers to read at.
 func (m model) moments(rng *rand.Rand) []base.SeqNum {
 	out := []base.SeqNum{0, base.SeqNumMax}
 	for range 6 {
@@ -88,8 +88,7 @@ func (m model) moments(rng *rand.Rand) []base.SeqNum {
 	return out
 }
 
-// checkList holds that l is a list as it should be, and that it answers as m
-// does.
+// checkList checks that l is valid and answers as m does.
 func checkList(t *testing.T, l *List, m model, rng *rand.Rand, key func(*rand.Rand) []byte) {
 	t.Helper()
 	checkForm(t, l)

@@ -6,12 +6,13 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Retain returns what a flush or a compaction has to keep of the list, given
-// the snapshots that are read or may yet be taken, ascending. Of each
-// fragment it keeps the newest number up to each snapshot, which is the one
-// that the snapshot asks for, and all numbers beyond the last snapshot. At
-// the bottom, where nothing older lies below, what the oldest snapshot sees
-// has nothing left to hide and goes too. Without snapshots everything stays.
+// Retain returns the part of the list that a flush or a compaction must keep.
+// snapshots are those that readers use or may still take, ascending. Of each
+// fragment, Retain keeps the newest number up to each snapshot, which is the one
+// that the snapshot uses. It keeps all numbers beyond the last snapshot. At the
+// bottom level, nothing older lies below. There the number that the oldest
+// snapshot uses hides nothing, and Retain drops it. Without snapshots it keeps
+// everything.
 //
 //	snapshots      4       7
 //	numbers      1 3 4   5 6   8 9
@@ -32,7 +33,7 @@ func (l *List) Retain(snapshots []base.SeqNum, bottom bool) *List {
 
 // retain appends the numbers to keep to dst. Numbers descend.
 func retain(dst, seqs, snapshots []base.SeqNum, bottom bool) []base.SeqNum {
-	n := len(snapshots) // the snapshots below n have not got their number yet
+	n := len(snapshots) // the snapshots below n have no number yet
 	for _, s := range seqs {
 		switch {
 		case s > snapshots[len(snapshots)-1]:
@@ -47,17 +48,17 @@ func retain(dst, seqs, snapshots []base.SeqNum, bottom bool) []base.SeqNum {
 	return dst
 }
 
-// Retained returns Build(deletions).Retain(snapshots, bottom) without making
-// the fragments of all deletions, which may be many times as much: see the
-// package comment. Deletions come in ascending order of their numbers.
+// Retained returns Build(deletions).Retain(snapshots, bottom) without building
+// all fragments, of which there may be far more: see the package comment.
+// deletions must be in ascending order of their numbers.
 func Retained(deletions []Deletion, snapshots []base.SeqNum, bottom bool) *List {
 	var lists []*List
 	rest := deletions
 	for i, s := range snapshots {
 		n := sort.Search(len(rest), func(j int) bool { return rest[j].Seq > s })
 		if i > 0 || !bottom {
-			// Of those between two snapshots the newest is all that the later
-			// one asks for.
+			// The later of two snapshots uses only the newest number between
+			// them.
 			lists = append(lists, newestDeletions(rest[:n]))
 		}
 		rest = rest[n:]

@@ -2,16 +2,16 @@ package record
 
 import "github.com/stoatdb/stoat/internal/invariant"
 
-// A Builder makes the frames of one file, in order, in a buffer that its user
+// A Builder builds the frames of one file, in order, in a buffer that the caller
 // writes out and resets. The zero Builder is not usable; see NewBuilder.
 type Builder struct {
 	buf []byte
-	// start is where in buf the frame that is being built begins. Without one
-	// it is the length of buf.
+	// start is the index in buf of the unfinished frame. Without one it is the
+	// length of buf.
 	start int
-	// split says that a part of the current record has been sealed.
+	// split says that the current record has a finished frame already.
 	split bool
-	// offset is where in the file the frame at start goes.
+	// offset is the place of the frame at start in the file.
 	offset     int64
 	salt       uint64
 	chain      uint64
@@ -21,14 +21,14 @@ type Builder struct {
 }
 
 // NewBuilder returns a builder of the frames of a fresh file with the given
-// salt, with payloads of at most payloadMax bytes.
+// salt. Payloads have at most payloadMax bytes.
 func NewBuilder(salt uint64, payloadMax int) Builder {
 	invariant.Check(payloadMax > 0, "payloadMax is %d", payloadMax)
 	invariant.Check(payloadMax <= MaxPayload, "payloadMax is %d", payloadMax)
 	return Builder{offset: Start, salt: salt, chain: salt, payloadMax: payloadMax}
 }
 
-// ContinueBuilder returns a builder that goes on at offset after a frame with
+// ContinueBuilder returns a builder that continues at offset, after a frame with
 // the checksum chain.
 func ContinueBuilder(salt uint64, payloadMax int, offset int64, chain uint64) Builder {
 	b := NewBuilder(salt, payloadMax)
@@ -36,14 +36,14 @@ func ContinueBuilder(salt uint64, payloadMax int, offset int64, chain uint64) Bu
 	return b
 }
 
-// Switch turns to a fresh file with the given salt. The buffer must have been
-// written out and Reset.
+// Switch continues in a fresh file with the given salt. The caller must have
+// written out the buffer and called Reset.
 func (b *Builder) Switch(salt uint64) {
-	invariant.Check(len(b.buf) == 0, "%d bytes left for the old file", len(b.buf))
+	invariant.Check(len(b.buf) == 0, "%d bytes of the old file are not written", len(b.buf))
 	b.offset, b.salt, b.chain, b.claimed = Start, salt, salt, 0
 }
 
-// SetEarly sets whether the frames that follow carry the early mark.
+// SetEarly sets whether later frames carry the early mark.
 func (b *Builder) SetEarly(on bool) {
 	b.early = 0
 	if on {
@@ -51,23 +51,23 @@ func (b *Builder) SetEarly(on bool) {
 	}
 }
 
-// Offset returns where in the file the next frame will go.
+// Offset returns the place of the next frame in the file.
 func (b *Builder) Offset() int64 { return b.offset }
 
-// Claimed returns the highest durable mark of the frames of the file that were
-// built here; 0 if there are none.
+// Claimed returns the highest durable mark of the frames built for this file, or
+// 0 if there are none.
 func (b *Builder) Claimed() int64 { return b.claimed }
 
 // Chain returns the checksum of the last frame.
 func (b *Builder) Chain() uint64 { return b.chain }
 
-// Sealed returns the finished frames since the last Reset, and where in the
-// file they belong.
+// Sealed returns the finished frames since the last Reset, and their place in
+// the file.
 func (b *Builder) Sealed() (p []byte, offset int64) {
 	return b.buf[:b.start], b.offset - int64(b.start)
 }
 
-// Reset forgets the finished frames. A frame under way stays.
+// Reset drops the finished frames. An unfinished frame stays.
 func (b *Builder) Reset() {
 	b.buf = b.buf[:copy(b.buf, b.buf[b.start:])]
 	b.start = 0
@@ -75,7 +75,7 @@ func (b *Builder) Reset() {
 
 // Begin starts a record.
 func (b *Builder) Begin() {
-	invariant.Check(b.start == len(b.buf), "a record within a record")
+	invariant.Check(b.start == len(b.buf), "Begin within a record")
 	b.split = false
 	b.open()
 }
@@ -86,9 +86,9 @@ func (b *Builder) open() {
 	b.buf = append(b.buf, header[:]...)
 }
 
-// Write appends p to the record. When a frame becomes full, Write seals it,
-// carrying the durable mark, and returns what is left of p, at least a byte;
-// the caller may then write out and Reset before it calls Write with the rest.
+// Write appends p to the record. If a frame becomes full, Write seals it with
+// the durable mark and returns the rest of p, at least one byte. The caller may
+// then write out and Reset before it calls Write with the rest.
 func (b *Builder) Write(p []byte, durable int64) (rest []byte) {
 	if b.start == len(b.buf) {
 		b.open()
@@ -117,25 +117,25 @@ func (b *Builder) End(durable int64) {
 	b.seal(kind, durable)
 }
 
-// Frame appends a frame of a kind that is not a record.
+// Frame appends a frame of a kind that is not part of a record.
 func (b *Builder) Frame(kind Kind, payload []byte, durable int64) {
-	invariant.Check(b.start == len(b.buf), "a frame within a frame")
+	invariant.Check(b.start == len(b.buf), "Frame within a record")
 	invariant.Check(len(payload) <= MaxPayload, "a frame with a payload of %d bytes", len(payload))
 	b.open()
 	b.buf = append(b.buf, payload...)
 	b.seal(kind, durable)
 }
 
-// CloseRoom is the most that Finish appends.
+// CloseRoom is the most that Finish appends, in bytes.
 const CloseRoom = 2*pageSize + FrameHeaderSize + FrameHeaderSize
 
 // FinishFrames is how many frames Finish appends.
 const FinishFrames = 3
 
-// Finish appends the frames that end a file in order: two Marks and a frame of
-// the given kind, which begin in three different pages, so that no damage to
-// two sectors takes away a record at the end together with all that says that
-// it was there. Everything before must be durable, which is what they say.
+// Finish appends the frames that end a file cleanly: two Marks and a frame of
+// the given kind. They begin in three different pages. So damage to two sectors
+// cannot remove the last record together with all evidence that it existed. The
+// frames say that everything before them is durable, so it must be.
 func (b *Builder) Finish(kind Kind, durable int64) {
 	var zeros [pageSize]byte
 	for range 2 {
@@ -154,7 +154,7 @@ func (b *Builder) Record(p []byte, durable int64) {
 	b.End(durable)
 }
 
-// seal finishes the frame under way.
+// seal finishes the current frame.
 func (b *Builder) seal(kind Kind, durable int64) {
 	n := len(b.buf) - b.start - FrameHeaderSize
 	invariant.Check(durable <= b.offset, "durable mark %d in a frame at %d", durable, b.offset)

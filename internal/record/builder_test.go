@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestABuilderMayBeWrittenOutAnywhere(t *testing.T) {
+func TestBuilder_MayBeWrittenOutAnywhere(t *testing.T) {
 	t.Parallel()
 	payload := []byte("a record of several frames that goes to the file in pieces")
 	var whole Builder = NewBuilder(testSalt, 10)
@@ -44,7 +44,7 @@ func TestABuilderMayBeWrittenOutAnywhere(t *testing.T) {
 	}
 }
 
-func TestABuilderGoesOnInAFileAndInTheNextOne(t *testing.T) {
+func TestBuilder_ContinuesInAFileAndInTheNextOne(t *testing.T) {
 	t.Parallel()
 	b := NewBuilder(testSalt, MaxPayload)
 	b.SetEarly(true)
@@ -85,7 +85,7 @@ func TestABuilderGoesOnInAFileAndInTheNextOne(t *testing.T) {
 	}
 }
 
-func TestPartsOfARecordOutOfOrderAreReported(t *testing.T) {
+func TestRecord_ReportsPartsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, kinds := range [][]Kind{{Middle}, {Last}, {First, Whole}, {First, First}, {First, Middle, Mark},
 		{First, Close}, {Whole, Last}, {First, Last, Middle}} {
@@ -104,7 +104,7 @@ func TestPartsOfARecordOutOfOrderAreReported(t *testing.T) {
 	}
 }
 
-func TestAFrameThatBreaksTheRulesDoesNotVerify(t *testing.T) {
+func TestFrame_ThatBreaksTheRulesDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	frame := func(change func(b []byte)) []byte {
 		b := make([]byte, FrameSize(5))
@@ -134,7 +134,7 @@ func TestAFrameThatBreaksTheRulesDoesNotVerify(t *testing.T) {
 	}
 }
 
-func TestAHeaderOfALaterVersionIsNotCalledDamage(t *testing.T) {
+func TestHeader_OfALaterVersionIsNotCorruption(t *testing.T) {
 	t.Parallel()
 	b := AppendHeader(nil, Header{Type: TypeLog, Number: 1, File: 1, Salt: 1, Size: Start})
 	binary.LittleEndian.PutUint32(b[8:], FormatVersion+1)
@@ -145,7 +145,7 @@ func TestAHeaderOfALaterVersionIsNotCalledDamage(t *testing.T) {
 	}
 }
 
-func TestAHeaderThatCannotBeReadIsNotCalledMissing(t *testing.T) {
+func TestHeader_ThatCannotBeReadIsNotMissing(t *testing.T) {
 	t.Parallel()
 	if _, err := ReadHeaders(failingReader{nil, 0}, Start, TypeLog); !errors.Is(err, errDisk) {
 		t.Fatalf("%v", err)
@@ -155,7 +155,7 @@ func TestAHeaderThatCannotBeReadIsNotCalledMissing(t *testing.T) {
 	}
 }
 
-func TestAFileThatGetsUnreadableIsNeverTheEnd(t *testing.T) {
+func TestReader_UnreadableFileIsNeverTheEnd(t *testing.T) {
 	t.Parallel()
 	b := NewBuilder(testSalt, MaxPayload)
 	for range 40 {
@@ -173,7 +173,7 @@ func TestAFileThatGetsUnreadableIsNeverTheEnd(t *testing.T) {
 			t.Fatalf("unreadable from %d: %v", from, err)
 		}
 	}
-	// Not even when it is the search behind a bad frame that cannot go on.
+	// Not even if the search behind a bad frame hits the unreadable place.
 	clear(file[Start : Start+8])
 	r := NewReader(failingReader{file, 1 << 20}, int64(len(file)), testSalt)
 	if _, err := r.Next(); err == io.EOF || !errors.Is(err, errDisk) {
@@ -181,7 +181,7 @@ func TestAFileThatGetsUnreadableIsNeverTheEnd(t *testing.T) {
 	}
 }
 
-func TestKindsHaveNames(t *testing.T) {
+func TestKind_HasAName(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for k := range Kind(9) {

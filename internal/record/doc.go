@@ -1,12 +1,12 @@
-// Package record frames byte strings in a file so that what is read back is
-// what was written, or an error. The commit log and the manifest share it.
+// Package record frames byte strings in a file, so that a reader gets back what
+// was written, or an error. The write-ahead log and the manifest share it.
 //
 // # The file
 //
-// A file of records has a fixed length, which its header states, so that a
-// file cut short is never taken for one that was written less. The header
-// stands twice, in two pages, so that one damaged sector cannot hide a live
-// file; see Header. Frames follow from offset Start, one after the other.
+// A file of records has a fixed length, which its header states. So a reader
+// detects a file that was cut short. The header is stored twice, in two pages,
+// so that one damaged sector cannot hide a live file; see Header. Frames follow
+// from offset Start, one after the other.
 //
 // # The frame
 //
@@ -27,24 +27,24 @@
 //
 // All integers are little-endian.
 //
-// The salt rejects frames of the file's earlier life, the offset rejects
-// frames that were moved, the chain rejects frames that were lost or
-// replaced, the kind rejects zeros, and the tag makes rejection of anything
-// else a matter of one comparison.
+// The salt rejects frames from earlier uses of the file. The offset rejects
+// frames that were moved, the chain rejects frames that were lost or replaced,
+// and the kind rejects zeros. The tag rejects most other bytes with one
+// comparison.
 //
-// # Torn or rotten
+// # Torn tail or damage
 //
-// The durable mark tells a torn tail from rot. When a frame does not verify,
-// and any later frame of the file verifies with a durable mark beyond it,
-// then what is broken was once safely on the device, and the file is corrupt.
-// Otherwise the crash tore it, nobody was promised it, and the file ends
-// there. A frame is never written twice at one offset in one life of a file,
-// so a frame that verifies and does not continue the chain is corrupt in any
-// case.
+// The durable mark distinguishes a torn tail from damage. Suppose that a frame
+// does not verify, but a later frame of the file does, with a durable mark
+// beyond the broken frame. Then the broken frame was once on the device, and the
+// file is corrupt. Without such a frame, a crash tore the broken frame before
+// its write was acknowledged, and the file ends there. In one use of a file, the
+// writer writes only one frame at each offset. So a frame that verifies and does
+// not continue the chain is always corruption.
 //
 // # Records
 //
-// A record is one Whole frame or, when it is larger than a frame may be, a
-// First, any number of Middle, and a Last frame. It exists when its last
+// A record is one Whole frame. A record larger than a frame is a First frame,
+// any number of Middle frames, and a Last frame. A record exists if its last
 // frame verifies.
 package record

@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// FrameHeaderSize is the size of a frame without its payload.
+	// FrameHeaderSize is the size in bytes of a frame without its payload.
 	FrameHeaderSize = 32
-	// MaxPayload is the largest payload of one frame; with its header it is
-	// exactly 1 MiB, the most a reader has to hold to verify a frame.
+	// MaxPayload is the size in bytes of the largest payload of one frame. With
+	// its header it is exactly 1 MiB, the most that a reader must hold to verify
+	// a frame.
 	MaxPayload = 1<<20 - FrameHeaderSize
 
-	// alignment of every frame in its file.
+	// alignment is the alignment of frames in their file, in bytes.
 	alignment = 8
 
-	// early is the bit of the kind byte that marks frames which were written
-	// before anything outside the file referred to it.
+	// early is the bit of the kind byte that marks frames written before
+	// anything outside the file referred to it.
 	early = 0x80
 )
 
@@ -36,10 +37,10 @@ const (
 	Last   Kind = 4
 	// Mark carries a durable mark. Its payload, if any, is zeros.
 	Mark Kind = 5
-	// Next is the last frame of a file that continues in another one, which
-	// its payload names.
+	// Next is the last frame of a file that continues in another one. The
+	// payload names that file.
 	Next Kind = 6
-	// Close is the last frame of a file whose writer was closed in order.
+	// Close is the last frame of a file that its writer closed cleanly.
 	Close Kind = 7
 )
 
@@ -71,13 +72,13 @@ type Frame struct {
 	Durable     int64
 }
 
-// FrameSize returns the bytes that a frame with a payload of n bytes takes.
+// FrameSize returns the size in bytes of a frame with a payload of n bytes.
 func FrameSize(n int64) int64 {
 	return (FrameHeaderSize + n + alignment - 1) &^ (alignment - 1)
 }
 
-// Size returns the bytes that the frames of a record of n bytes take when no
-// payload of a frame is larger than payloadMax.
+// Size returns the size in bytes of the frames of a record of n bytes, with
+// payloads of at most payloadMax bytes.
 func Size(n int64, payloadMax int) int64 {
 	if n <= int64(payloadMax) {
 		return FrameSize(n)
@@ -90,7 +91,7 @@ func Size(n int64, payloadMax int) int64 {
 	return size
 }
 
-// seed is the seed of the checksum of the frame at offset. The odd factor
+// seed returns the seed of the checksum of the frame at offset. The odd factor
 // spreads neighbouring offsets over all bits.
 func seed(salt uint64, offset int64) uint64 {
 	if mutant.On(mutant.IgnoreSalt) {
@@ -99,8 +100,8 @@ func seed(salt uint64, offset int64) uint64 {
 	return salt + uint64(offset)*0x9e3779b97f4a7c15
 }
 
-// tag returns the word at offset 8 of a frame of a file with this salt, with
-// a kind of zero.
+// tag returns the word at offset 8 of a frame in a file with this salt, with
+// kind zero.
 func tag(salt uint64) uint32 {
 	if mutant.On(mutant.IgnoreSalt) {
 		salt = 0
@@ -108,8 +109,8 @@ func tag(salt uint64) uint32 {
 	return uint32(salt>>40) << 8
 }
 
-// sealFrame fills in the header of a frame: b holds room for the header, the
-// payload of n bytes and the padding. It returns the checksum.
+// sealFrame fills in the header of a frame and returns the checksum. b holds
+// room for the header, the payload of n bytes and the padding.
 func sealFrame(b []byte, kind uint8, n int, salt, chain uint64, offset, durable int64) uint64 {
 	binary.LittleEndian.PutUint32(b[8:], tag(salt)|uint32(kind))
 	binary.LittleEndian.PutUint32(b[12:], uint32(n))

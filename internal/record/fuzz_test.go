@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// FuzzRecordFrame reads any bytes as the frames of a file. What is read must
-// encode to the same bytes, and memory must stay in proportion.
+// FuzzRecordFrame reads any bytes as the frames of a file. Frames that verify
+// must encode to the same bytes, and memory must stay in proportion.
 func FuzzRecordFrame(f *testing.F) {
 	for seed := range uint64(4) {
 		file := newTestFile(rand.New(rand.NewPCG(seed, 1)), 4, 60)
@@ -70,9 +70,9 @@ func FuzzRecordDamage(f *testing.F) {
 	})
 }
 
-// FuzzHeader holds that a copy of a header is none, is one of a later version,
-// or is what its contents encode to, with the checksum it has or with one that
-// fits.
+// FuzzHeader decodes a copy of a header, with its own checksum or with one that
+// fits. The copy must be no header, be of a later version, or equal what its
+// contents encode to.
 func FuzzHeader(f *testing.F) {
 	h := Header{Type: TypeLog, Number: 3, File: NumberMax, Salt: testSalt, Size: Start}
 	good := AppendHeader(nil, h)[:headerSize]

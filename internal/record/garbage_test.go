@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
-// Who only passes a record holds a frame of it at most.
-func TestARecordThatIsPassedIsNotGathered(t *testing.T) {
+// PassRecord holds at most one frame of a record.
+func TestPassRecord_DoesNotAssembleTheRecord(t *testing.T) {
 	const frames = 40
 	b := NewBuilder(testSalt, 100_000)
 	b.Record(make([]byte, frames*100_000), 0)
@@ -32,8 +32,7 @@ func TestARecordThatIsPassedIsNotGathered(t *testing.T) {
 	}
 }
 
-// A length is held against what is left of the file before anything is
-// allocated for it.
+// The reader checks a length against the rest of the file before it allocates.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	for _, length := range []uint32{64, 1 << 20, 1<<30 - 1, 1 << 31, math.MaxUint32} {
 		for _, kind := range []Kind{Whole, First, Mark, Next, Close} {

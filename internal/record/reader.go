@@ -10,18 +10,18 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// readSize is how much a reader reads at once, unless a frame is larger.
+// readSize is how many bytes a reader reads at once, unless a frame is larger.
 const readSize = 256 << 10
 
-// A Reader walks the frames of one file. It holds at most one frame or
-// readSize bytes of the file, whatever the file says.
+// A Reader reads the frames of one file in order. It holds at most one frame or
+// readSize bytes of the file, whatever the file contains.
 type Reader struct {
 	src  io.ReaderAt
 	end  int64 // frames end here at the latest
 	salt uint64
 
 	offset int64  // of the next frame
-	chain  uint64 // of the last frame
+	chain  uint64 // checksum of the last frame
 
 	window    []byte // bytes of the file from windowOff on
 	windowOff int64
@@ -30,7 +30,7 @@ type Reader struct {
 
 	checked int64 // bytes whose checksum was computed
 
-	// whole says that what lies before end has no torn tail.
+	// whole says that the file has no torn tail before end.
 	whole bool
 
 	err   error // what every later call returns
@@ -39,41 +39,41 @@ type Reader struct {
 }
 
 // NewReader returns a reader of the frames of a file with the given salt, from
-// the first one, up to end: the size of the file, or where its valid part is
-// known to end.
+// the first one up to end. end is the size of the file, or the known end of its
+// valid part.
 func NewReader(src io.ReaderAt, end int64, salt uint64) *Reader {
 	return &Reader{src: src, end: end, salt: salt, offset: Start, chain: salt}
 }
 
-// ContinueReader returns a reader that goes on at offset after a frame with
+// ContinueReader returns a reader that continues at offset, after a frame with
 // the checksum chain.
 func ContinueReader(src io.ReaderAt, end int64, salt uint64, offset int64, chain uint64) *Reader {
 	return &Reader{src: src, end: end, salt: salt, offset: offset, chain: chain}
 }
 
-// Demand sets whether frames are known to follow: one that does not verify is a
-// CorruptionError then, whatever stands behind it, and nobody looks there.
+// Demand sets whether the caller knows that frames follow. If so, a frame that
+// does not verify is a CorruptionError, and the reader does not look at the
+// bytes behind it.
 func (r *Reader) Demand(whole bool) { r.whole = whole }
 
-// Offset returns where the next frame is expected; after io.EOF, where the
+// Offset returns where the next frame is expected or, after io.EOF, where the
 // frames ended.
 func (r *Reader) Offset() int64 { return r.offset }
 
 // Chain returns the checksum of the last frame.
 func (r *Reader) Chain() uint64 { return r.chain }
 
-// Torn describes, after io.EOF, why no frame was found at Offset: nil when
-// the file has no room for another one. It is an error only for a caller that
-// knows that there must have been one.
+// Torn describes, after io.EOF, why Offset has no frame. It is nil if the file
+// has no room for another one. Only a caller that knows that a frame must be
+// there treats it as an error.
 func (r *Reader) Torn() *base.CorruptionError { return r.bad }
 
-// Stray reports, after io.EOF, whether a frame of this file's life verified
-// beyond Offset.
+// Stray reports, after io.EOF, whether a frame beyond Offset verified.
 func (r *Reader) Stray() bool { return r.stray }
 
-// Next returns the next frame. io.EOF says that the frames end here; what
-// follows, if anything, was never known to be durable. A CorruptionError says
-// that frames which were once durable are broken.
+// Next returns the next frame. io.EOF says that the frames end here; any bytes
+// behind were never known to be durable. A CorruptionError says that frames
+// which were once durable are broken.
 func (r *Reader) Next() (Frame, error) {
 	if r.err != nil {
 		return Frame{}, r.err
@@ -93,8 +93,8 @@ func (r *Reader) Next() (Frame, error) {
 	return Frame{}, err
 }
 
-// frameAt decodes the frame at offset. It returns what is wrong with a bad
-// frame as bad, and a failure to read as err.
+// frameAt decodes the frame at offset. It returns the defect of a bad frame as
+// bad, and a failed read as err.
 func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err error) {
 	rest := r.end - offset
 	if rest < FrameHeaderSize {
@@ -145,7 +145,7 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 }
 
 // settle decides what a bad frame at the reader's offset means: a
-// CorruptionError when it was once durable, else io.EOF.
+// CorruptionError if the frame was once durable, otherwise io.EOF.
 func (r *Reader) settle(bad *base.CorruptionError) error {
 	if r.end-r.offset < FrameHeaderSize {
 		return io.EOF
@@ -167,18 +167,18 @@ func (r *Reader) settle(bad *base.CorruptionError) error {
 	return io.EOF
 }
 
-// scanSlack is how much more than the rest of the file a scan may check.
+// scanSlack is how many more bytes than the rest of the file a scan may check.
 const scanSlack = 64 << 20
 
-// scan looks at every place from offset on for a frame that verifies by
-// itself, until found says true. Frames do not overlap, and what looks like
-// one by chance is rare: so the scan gives up on a file that somebody made to
-// keep it busy.
+// scan searches every place from offset on for a frame that verifies by itself,
+// until found returns true. Frames do not overlap, and few places look like a
+// frame by chance. So scan gives up on a file that an attacker made to keep it
+// busy.
 func (r *Reader) scan(offset int64, found func(Frame) bool) (bool, error) {
 	most := r.checked + r.end - offset + scanSlack
 	for r.end-offset >= FrameHeaderSize {
 		if r.checked > most {
-			return false, base.Corrupt(offset, "broken frames", "overlapping", "none that overlap")
+			return false, base.Corrupt(offset, "broken frames", "overlapping", "not overlapping")
 		}
 		b, err := r.ahead(offset)
 		if err != nil {
@@ -217,13 +217,13 @@ func findTag(b []byte, tag uint32) int {
 	return i
 }
 
-// AnyFrame reports whether any frame of the file's life for which match is
-// true verifies, wherever it stands.
+// AnyFrame reports whether any frame of the file's current use verifies and
+// satisfies match, at any place.
 func AnyFrame(src io.ReaderAt, end int64, salt uint64, match func(Frame) bool) (bool, error) {
 	return NewReader(src, end, salt).scan(Start, match)
 }
 
-// ahead returns the bytes of the file at offset that are at hand, at least the
+// ahead returns the buffered bytes of the file from offset on, at least the
 // header of a frame.
 func (r *Reader) ahead(offset int64) ([]byte, error) {
 	if _, err := r.read(offset, FrameHeaderSize); err != nil {
@@ -232,8 +232,8 @@ func (r *Reader) ahead(offset int64) ([]byte, error) {
 	return r.window[offset-r.windowOff:], nil
 }
 
-// read returns n bytes of the file at offset, which must lie below the end.
-// They are valid until the next read.
+// read returns n bytes of the file at offset, which must lie below the end. They
+// are valid until the next read.
 func (r *Reader) read(offset int64, n int) ([]byte, error) {
 	if i := offset - r.windowOff; i >= 0 && i+int64(n) <= int64(len(r.window)) {
 		return r.window[i : i+int64(n)], nil
@@ -251,8 +251,8 @@ func (r *Reader) read(offset int64, n int) ([]byte, error) {
 	return r.window[:n], nil
 }
 
-// shortRead is the error for a read of want bytes at offset, all of which lie
-// below the file's end, that returned got bytes and err.
+// shortRead returns the error for a read of want bytes at offset that returned
+// got bytes and err. All of them lie below the file's end.
 func shortRead(offset int64, got, want int, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return base.Corrupt(offset+int64(got), "bytes read", got, want)
@@ -260,5 +260,5 @@ func shortRead(offset int64, got, want int, err error) error {
 	return fmt.Errorf("read %d bytes at offset %d: %w", want, offset, err)
 }
 
-// hex formats a number the way all messages of this package do.
+// hex formats a number as all messages of this package do.
 func hex[T uint32 | uint64](v T) string { return fmt.Sprintf("%#x", v) }

@@ -15,7 +15,7 @@ import (
 
 const testSalt = 0x5a17_0123_4567_89ab
 
-// A testFile is a file of records with marks of what was durable when.
+// A testFile is a file of records, with the durable mark at each point.
 type testFile struct {
 	bytes   []byte
 	records [][]byte
@@ -23,8 +23,8 @@ type testFile struct {
 	durable int64   // the largest durable mark in it
 }
 
-// newTestFile builds a file of n random records, the durable mark following
-// with a random lag, with room behind.
+// newTestFile builds a file of n random records, with room behind them. The
+// durable mark follows with a random lag.
 func newTestFile(rng *rand.Rand, n, payloadMax int) testFile {
 	b := NewBuilder(testSalt, payloadMax)
 	var f testFile
@@ -79,8 +79,8 @@ func samePrefix(got, want [][]byte) bool {
 	return true
 }
 
-// checkDamaged checks what a reader makes of a file of which bytes below
-// changed were left alone and others may have been changed.
+// checkDamaged checks what a reader makes of a damaged file. Bytes below changed
+// are intact; later ones may differ.
 func checkDamaged(f testFile, damaged []byte, changed int64) error {
 	got, _, err := readAll(damaged)
 	if err != nil {
@@ -103,7 +103,7 @@ func checkDamaged(f testFile, damaged []byte, changed int64) error {
 	return nil
 }
 
-func TestRecordsAreReadBackWhateverTheirSize(t *testing.T) {
+func TestRecord_AnySizeIsReadBack(t *testing.T) {
 	t.Parallel()
 	for _, payloadMax := range []int{1, 7, 8, 100, MaxPayload} {
 		var b Builder = NewBuilder(testSalt, payloadMax)
@@ -129,7 +129,7 @@ func TestRecordsAreReadBackWhateverTheirSize(t *testing.T) {
 	}
 }
 
-func TestLargeRecordsAreReadInBoundedPieces(t *testing.T) {
+func TestReader_ReadsLargeRecordsInBoundedPieces(t *testing.T) {
 	t.Parallel()
 	b := NewBuilder(testSalt, MaxPayload)
 	p := make([]byte, 3*MaxPayload+12345)
@@ -149,7 +149,7 @@ func TestLargeRecordsAreReadInBoundedPieces(t *testing.T) {
 	}
 }
 
-func TestAnyChangedByteIsReportedUnlessItWasNeverDurable(t *testing.T) {
+func TestDamage_ChangedDurableBytesAreReported(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -167,7 +167,7 @@ func TestAnyChangedByteIsReportedUnlessItWasNeverDurable(t *testing.T) {
 	}
 }
 
-func TestAnyLostRepeatedOrExchangedRangeIsReportedUnlessItWasNeverDurable(t *testing.T) {
+func TestDamage_LostRepeatedOrExchangedDurableRangesAreReported(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -193,8 +193,8 @@ func TestAnyLostRepeatedOrExchangedRangeIsReportedUnlessItWasNeverDurable(t *tes
 			copy(damaged[from:from+n], f.bytes[at:at+n])
 			first = min(at, from)
 		}
-		// Damage that takes the last mark away, too, is damage to what no
-		// remaining frame calls durable.
+		// Damage may also take the last mark away. Then no remaining frame calls
+		// the damaged bytes durable.
 		f.durable = intactMark(damaged)
 		if err := checkDamaged(f, damaged, int64(first)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -230,7 +230,7 @@ func TestATornTailEndsTheFileWhereverItIsTorn(t *testing.T) {
 		for want < len(f.ends) && int(f.ends[want]) <= cut {
 			want++
 		}
-		// Up to alignment-1 of the bytes cut are padding, or zeros anyway.
+		// Up to alignment-1 of the cut bytes are padding, or are zeros anyway.
 		if len(got) < want {
 			t.Fatalf("cut at %d: %d records, want %d", cut, len(got), want)
 		}
@@ -240,7 +240,7 @@ func TestATornTailEndsTheFileWhereverItIsTorn(t *testing.T) {
 	}
 }
 
-func TestFramesOfAnotherSaltOrPlaceAreNotSeen(t *testing.T) {
+func TestFrame_OfAnotherSaltOrPlaceIsNotSeen(t *testing.T) {
 	t.Parallel()
 	f := newTestFile(rand.New(rand.NewPCG(1, 4)), 8, 90)
 	size := int64(len(f.bytes))
@@ -255,7 +255,7 @@ func TestFramesOfAnotherSaltOrPlaceAreNotSeen(t *testing.T) {
 	}
 }
 
-func TestACorruptionErrorTellsOffsetGotAndWant(t *testing.T) {
+func TestCorruption_TellsOffsetGotAndWant(t *testing.T) {
 	t.Parallel()
 	f := newTestFile(rand.New(rand.NewPCG(2, 5)), 12, 90)
 	f.bytes[Start+FrameHeaderSize+1] ^= 4
@@ -266,7 +266,7 @@ func TestACorruptionErrorTellsOffsetGotAndWant(t *testing.T) {
 	}
 }
 
-func TestMarksAtTheEndStandInDifferentPages(t *testing.T) {
+func TestFinish_MarksBeginInDifferentPages(t *testing.T) {
 	t.Parallel()
 	for extra := range 5000 {
 		b := NewBuilder(testSalt, MaxPayload)
@@ -299,7 +299,7 @@ func TestMarksAtTheEndStandInDifferentPages(t *testing.T) {
 	}
 }
 
-func TestEitherCopyOfAHeaderIsEnough(t *testing.T) {
+func TestHeader_EitherCopyIsEnough(t *testing.T) {
 	t.Parallel()
 	want := Header{Type: TypeManifest, Number: 7, File: 8, Salt: 9, Size: 1 << 40}
 	file := AppendHeader(nil, want)
@@ -341,7 +341,7 @@ func (r failingReader) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, r.file[off:]), nil
 }
 
-func TestAFailedReadIsNeverTheEndOfTheFile(t *testing.T) {
+func TestReader_FailedReadIsNeverTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newTestFile(rand.New(rand.NewPCG(3, 6)), 12, 90)
 	r := NewReader(failingReader{f.bytes, Start}, int64(len(f.bytes)), testSalt)
@@ -354,7 +354,7 @@ func TestAFailedReadIsNeverTheEndOfTheFile(t *testing.T) {
 	}
 }
 
-func TestAFileMadeToKeepTheReaderBusyIsGivenUp(t *testing.T) {
+func TestReader_GivesUpOnAFileMadeToKeepItBusy(t *testing.T) {
 	t.Parallel()
 	// Each place looks like the beginning of a large frame.
 	file := make([]byte, 2<<20)

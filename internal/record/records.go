@@ -7,29 +7,29 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// A Record is what one call of NextRecord found: a record (Whole), or a frame
-// of another kind (Mark, Next, Close).
+// A Record is the result of one NextRecord: a record (Whole), or a frame of
+// another kind (Mark, Next, Close).
 type Record struct {
 	Kind  Kind
 	Early bool
 	// Payload is borrowed from the reader until its next call.
 	Payload []byte
-	// Offset is where the record's first frame starts, End where its last
-	// one ends, and Checksum that of the last one.
+	// Offset is where the record's first frame starts, End where its last one
+	// ends. Checksum is that of the last frame.
 	Offset, End int64
 	Checksum    uint64
-	// Durable is the largest durable mark of its frames.
+	// Durable is the durable mark of its last frame.
 	Durable int64
 }
 
-// NextRecord returns the next record, with its frames put together. The
-// errors are those of Next; a record whose last frame is missing does not
-// exist. The reader grows a buffer to the size of the record, but never beyond
-// the bytes of it that were really found.
+// NextRecord returns the next record, assembled from its frames. The errors are
+// those of Next. A record whose last frame is missing does not exist. The reader
+// grows a buffer to the size of the record, but never beyond the bytes that it
+// found.
 func (r *Reader) NextRecord() (Record, error) { return r.nextRecord(true) }
 
-// PassRecord is NextRecord without the payload of a record: so it takes no more
-// memory than a frame.
+// PassRecord is NextRecord without the payload of a record of several frames. It
+// takes no more memory than one frame.
 func (r *Reader) PassRecord() (Record, error) { return r.nextRecord(false) }
 
 func (r *Reader) nextRecord(gather bool) (Record, error) {
@@ -65,19 +65,20 @@ func (r *Reader) nextRecord(gather bool) (Record, error) {
 	return rec, nil
 }
 
-// gather adds p to the record, if it is wanted.
+// gather adds p to the record if wanted is true.
 func (r *Reader) gather(wanted bool, p []byte) {
 	if !wanted {
 		return
 	}
 	if len(r.partial)+len(p) > cap(r.partial) {
-		// Double: append alone would copy a large record several times.
+		// Double the capacity: append alone would copy a large record several
+		// times.
 		r.partial = slices.Grow(r.partial, len(r.partial)+len(p))
 	}
 	r.partial = append(r.partial, p...)
 }
 
-// fail makes err what every later call returns, and returns it.
+// fail makes every later call return err, and returns err.
 func (r *Reader) fail(err error) error {
 	r.err = err
 	return err

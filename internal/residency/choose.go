@@ -8,8 +8,8 @@ import (
 // A Kind says what a file holds.
 type Kind uint8
 
-// The kinds, those first that give memory back first: a read of a value needs
-// pages of a table, too, and tables are the smaller part.
+// The kinds, in the order in which they give memory back. A read of a value also
+// needs pages of a table, and tables are smaller in total.
 const (
 	Values Kind = iota
 	Tables
@@ -18,23 +18,23 @@ const (
 // A File is a mapped file as Choose sees it.
 type File struct {
 	Kind  Kind
-	Bytes int64 // in memory
+	Bytes int64 // bytes in memory
 	Rest  int32 // rounds without a use
 }
 
-// A Limit is what memory mapped files may take.
+// A Limit bounds the memory of mapped files.
 type Limit struct {
 	Bytes int64
-	// RestMin is from how many rounds without a use on a file is idle.
+	// RestMin is the number of rounds without a use after which a file is idle.
 	RestMin int32
 	// Strict takes memory from files in use as well.
 	Strict bool
 }
 
-// Choose returns which of the files give their memory back, by their indexes,
-// so that the others keep to the limit as far as it is allowed to ask them:
-// those first that have not been used for the longest time, values before
-// tables, large ones before small ones.
+// Choose returns the indexes of the files that give their memory back, so that
+// the others stay within the limit. Unless Strict is set it chooses only idle
+// files. It chooses files unused for the longest time first, values before
+// tables, and large files before small ones.
 func Choose(files []File, limit Limit) []int {
 	over := -limit.Bytes
 	var may []int

@@ -1,12 +1,11 @@
 // Package residency decides which mapped files give their memory back.
 //
-// Mapped pages of files are the kernel's to reclaim: it takes them when others
-// need memory, and until then they make reads fast. So what is in use stays,
-// whatever its size, as long as the machine has memory. What nobody has used
-// for a while goes back as soon as all of it together is over the budget, and
-// when memory is short the budget holds for what is in use as well.
+// The kernel reclaims mapped pages of files when other users need memory; until
+// then they make reads fast. So pages in use stay, however many they are, while
+// the machine has memory. Idle files give their pages back as soon as all mapped
+// pages together exceed the budget. When memory is short, the budget also
+// applies to files in use.
 //
-// Memory is given back by whole files: to know which pages are in use would
-// cost every read more than it is worth. A file has a second chance in each
-// round: it must have been left alone for several of them to count as idle.
+// Whole files give memory back, because tracking pages would slow down every
+// read. A file counts as idle only after several rounds without a use.
 package residency

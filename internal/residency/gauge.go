@@ -2,9 +2,9 @@ package residency
 
 import "sync/atomic"
 
-// A Gauge estimates how much of one mapped file is in memory, and tells
-// whether it is in use. Its methods may be called from any goroutine, but Turn
-// by one at a time. The zero value is an empty gauge that wakes nobody.
+// A Gauge estimates how much of one mapped file is in memory, and tells whether
+// readers use it. Any goroutine may call its methods, but Turn only one at a
+// time. The zero value is an empty gauge without a wake function.
 type Gauge struct {
 	used  atomic.Bool
 	rest  atomic.Int32 // rounds without a use
@@ -13,10 +13,10 @@ type Gauge struct {
 }
 
 // Init makes the gauge call wake at the first use in each round. wake must
-// return at once.
+// return immediately.
 func (g *Gauge) Init(wake func()) { g.wake = wake }
 
-// Touch notes a use. It is cheap enough for every read.
+// Touch records a use. It is cheap enough for every read.
 func (g *Gauge) Touch() {
 	if !g.used.Load() {
 		g.touch()
@@ -29,22 +29,22 @@ func (g *Gauge) touch() {
 	}
 }
 
-// Add notes that n more bytes have come into memory, of size at most: what comes
-// twice is not told apart.
+// Add records that n more bytes came into memory. The total is at most size,
+// because Add counts pages again that come in twice.
 func (g *Gauge) Add(n, size int64) {
 	if n = min(n, size-g.bytes.Load()); n > 0 {
 		g.bytes.Add(n)
 	}
 }
 
-// Clear notes that all that was added has been given back. What is added at
-// the same time may be forgotten.
+// Clear records that all added memory was given back. It may lose a concurrent
+// Add.
 func (g *Gauge) Clear() { g.bytes.Store(0) }
 
-// Bytes returns how much has been added since Clear.
+// Bytes returns how much was added since Clear.
 func (g *Gauge) Bytes() int64 { return g.bytes.Load() }
 
-// Turn begins a new round. It returns for how many whole rounds nobody has
+// Turn begins a new round. It returns for how many whole rounds no reader has
 // used the file.
 func (g *Gauge) Turn() int32 {
 	if g.used.Swap(false) {

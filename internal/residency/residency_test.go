@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/script"
 )
 
-// TestChooseScripts runs the cases in testdata/choose. A line is a file: its
-// name, kind, bytes, and for how many rounds nobody has used it.
-func TestChooseScripts(t *testing.T) {
+// TestChoose_Scripts runs the cases in testdata/choose. A line is a file: its
+// name, kind, bytes, and the number of rounds without a use.
+func TestChoose_Scripts(t *testing.T) {
 	t.Parallel()
 	script.Run(t, "testdata/choose", func(*testing.T) script.Handler {
 		return func(t *testing.T, c *script.Command) string {
@@ -40,7 +40,7 @@ func TestChooseScripts(t *testing.T) {
 	})
 }
 
-func TestAGaugeWakesOnceARound(t *testing.T) {
+func TestGauge_WakesOnceARound(t *testing.T) {
 	t.Parallel()
 	var g Gauge
 	woken := 0
@@ -61,7 +61,7 @@ func TestAGaugeWakesOnceARound(t *testing.T) {
 	}
 }
 
-func TestAGaugeCountsUntilItIsCleared(t *testing.T) {
+func TestGauge_CountsUntilItIsCleared(t *testing.T) {
 	t.Parallel()
 	var g Gauge
 	g.Add(3, 8)

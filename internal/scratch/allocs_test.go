@@ -4,9 +4,10 @@ package scratch
 
 import "testing"
 
-// It counts what everybody allocates, and so is not parallel. The race detector
-// empties pools at random, and invariants allocate: there is nothing to count with them.
-func TestFilesOneAfterTheOtherShareABuffer(t *testing.T) {
+// The test counts allocations of the whole process, so it is not parallel. The
+// race detector empties pools at random, and invariants allocate, so it does not
+// run with them.
+func TestAllocs_ConsecutiveFilesShareABuffer(t *testing.T) {
 	b := Grow(nil, Size)
 	Release(b)
 	allocs := testing.AllocsPerRun(100, func() {

@@ -1,6 +1,7 @@
-// Package scratch lends the buffers that files are written and read through by work
-// behind. A file of a large database needs a megabyte for it, and the next one needs
-// it again; from the heap, each would be outgrown several times and then be garbage.
+// Package scratch lends the buffers through which background jobs write and read
+// files. A file of a large database needs a megabyte of buffer, and so does the
+// next one. On the heap, each buffer would be outgrown several times and then be
+// garbage.
 package scratch
 
 import (
@@ -9,21 +10,21 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// Size is the length of a full buffer. Shorter ones are taken from the heap, and
-// nobody else is lent them.
+// Size is the length in bytes of a full buffer. The pool keeps only full
+// buffers; shorter ones come from the heap.
 const Size = 1 << 20
 
-// fullFrom is from how much on a full buffer is lent. What is less is soon outgrown,
-// or never.
+// fullFrom is the length in bytes from which Grow returns a full buffer. A
+// shorter buffer is either outgrown soon or never.
 const fullFrom = Size / 4
 
 var full = sync.Pool{New: func() any { return new([Size]byte) }}
 
-// Grow returns b, or a copy of it that takes its place, with room for n bytes behind
-// it. With them it has Size bytes at most. b was empty or came from Grow.
+// Grow returns b, or a copy that replaces it, with room for n more bytes.
+// len(b)+n is at most Size. b must be empty or come from Grow.
 func Grow(b []byte, n int) []byte {
 	need := len(b) + n
-	invariant.Check(need <= Size, "a buffer of %d bytes is more than there are in one", need)
+	invariant.Check(need <= Size, "a buffer of %d bytes exceeds Size", need)
 	if need <= cap(b) {
 		return b
 	}
@@ -36,7 +37,7 @@ func Grow(b []byte, n int) []byte {
 	return append(bigger, b...)
 }
 
-// Release takes back what Grow returned. Nobody may touch it any more.
+// Release takes back a buffer from Grow. The caller must not use it afterwards.
 func Release(b []byte) {
 	if cap(b) == Size {
 		b = b[:Size]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestABufferKeepsWhatIsInItAndHasRoom(t *testing.T) {
+func TestGrow_KeepsTheContentsAndMakesRoom(t *testing.T) {
 	t.Parallel()
 	var b, want []byte
 	for n := 1; len(b)+n <= Size; n = n*3/2 + 1 {
@@ -24,7 +24,7 @@ func TestABufferKeepsWhatIsInItAndHasRoom(t *testing.T) {
 	Release(b)
 }
 
-func TestShortBuffersAreNotMegabytes(t *testing.T) {
+func TestGrow_ShortBuffersAreNotMegabytes(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 100, 4096, fullFrom / 3} {
 		if b := Grow(nil, n); cap(b) > 2*n {

@@ -21,7 +21,8 @@ func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, er
 	from, to := v.valueSpan(i)
 	if r.caches(v) {
 		value := arena.Alloc(to - from)
-		if r.opts.Cache.Read(value, r.opts.CacheID, uint64(b), from) {
+		cached := r.opts.Cache.Read(value, r.opts.CacheID, uint64(b), from)
+		if arena.Filled(to - from); cached {
 			return value, nil
 		}
 	}
@@ -37,7 +38,8 @@ func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, er
 func (r *Reader) soughtValues(b int, v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
 	if r.caches(v) {
 		values := arena.Alloc(int(v.rawLen()))
-		if r.opts.Cache.Read(values, r.opts.CacheID, uint64(b), 0) {
+		cached := r.opts.Cache.Read(values, r.opts.CacheID, uint64(b), 0)
+		if arena.Filled(len(values)); cached {
 			return values, nil
 		}
 	}
@@ -59,7 +61,8 @@ func (r *Reader) decodeAndKeep(b int, v *view, stored []byte, arena *codec.Arena
 // decodeInto decodes the values of the compressed block that v shows.
 func (r *Reader) decodeInto(v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
 	values := arena.Alloc(int(v.rawLen()))
-	if err := r.decode(v, values, stored); err != nil {
+	err := r.decode(v, values, stored)
+	if arena.Filled(len(values)); err != nil {
 		return nil, err
 	}
 	return values, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func deletionOf(lo, hi string, seq base.SeqNum) *rangedel.List {
@@ -80,7 +81,7 @@ func TestATableWithADeletionWithoutAnEndStoresNothingForIt(t *testing.T) {
 
 func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
 	t.Parallel()
-	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
 
 func TestARangeDeletionIsNoEntry(t *testing.T) {
 	t.Parallel()
-	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const testSeed = 0x5eed
@@ -38,7 +39,7 @@ func mustBuild(t testing.TB, entries []base.Entry, opts WriterOptions) ([]byte, 
 // mustBuildWith writes a table of entries and range deletions.
 func mustBuildWith(t testing.TB, entries []base.Entry, deletions *rangedel.List, opts WriterOptions) ([]byte, Properties) {
 	t.Helper()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	f, err := fs.Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func build(f vfs.File, entries []base.Entry, deletions *rangedel.List, opts Writ
 // openBytes opens a table that consists of data.
 func openBytes(t testing.TB, data []byte, opts ReaderOptions) (*Reader, error) {
 	t.Helper()
-	fs := vfs.NewVolatile()
+	fs := memfs.NewVolatile()
 	f, err := fs.Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Who goes from place to place of a table in order comes back to what he has read.
 func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewVolatile())
+	disk := faultfs.New(memfs.NewVolatile())
 	open := func(name string) *Reader {
 		f, err := disk.Create(name, vfs.CatTable)
 		if err != nil {
@@ -73,7 +75,7 @@ func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
 func TestLargeReadsReadNoByteTwice(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 16, 400, 100_000} { // a pointer has 16 bytes
-		disk := vfs.NewFaults(vfs.NewVolatile())
+		disk := faultfs.New(memfs.NewVolatile())
 		f, err := disk.Create("t", vfs.CatTable)
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func set(key string, seq base.SeqNum) base.Entry {
@@ -20,7 +22,7 @@ func set(key string, seq base.SeqNum) base.Entry {
 }
 
 func newTestWriter(t *testing.T) *Writer {
-	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestTheWriterRefusesWhatTheFormatCannotHold(t *testing.T) {
 
 func TestPointersAreCountedByValueFile(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	f, err := fs.Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +142,7 @@ func TestAValueMayBeFarLargerThanATable(t *testing.T) {
 
 func TestTheWriterKeepsNothingOfTheCallersMemory(t *testing.T) {
 	t.Parallel()
-	f, err := vfs.NewMem().Create("t", vfs.CatTable)
+	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +189,12 @@ func TestAWriterWhoseFileFailsSaysSo(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	for nth := int64(1); ; nth += int64(dose.Short(5, 1)) {
-		fs := vfs.NewFaults(vfs.NewVolatile())
+		fs := faultfs.New(memfs.NewVolatile())
 		f, err := fs.Create("t", vfs.CatTable)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fault := fs.Add(vfs.Rule{Nth: nth, Err: boom})
+		fault := fs.Add(faultfs.Rule{Nth: nth, Err: boom})
 		props, err := build(f, entries, nil, WriterOptions{})
 		switch {
 		case err != nil && !errors.Is(err, boom):

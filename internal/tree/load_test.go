@@ -7,17 +7,18 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
 // loadTree makes a tree of tables whose pages can no longer be fetched once
 // stop has been called: what is then read was loaded before.
 func loadTree(t *testing.T) (x *testTree, files *Files, stop func()) {
 	x = randomTree(t, rand.New(rand.NewPCG(11, 12)), 400)
-	faults := vfs.NewFaults(x.fs)
+	faults := faultfs.New(x.fs)
 	x.fs = faults
 	files = New(x.options())
 	t.Cleanup(func() { must(t, files.Close()) })
-	return x, files, func() { faults.Add(vfs.Rule{Op: vfs.OpPopulate, Forever: true}) }
+	return x, files, func() { faults.Add(faultfs.Rule{Op: vfs.OpPopulate, Forever: true}) }
 }
 
 func never() bool { return false }

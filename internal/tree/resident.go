@@ -77,3 +77,11 @@ func (r *Resident) GiveBack() error {
 	}
 	return nil
 }
+
+// CacheBytes returns the size of the decoded blocks in the cache, in bytes.
+func (f *Files) CacheBytes() int64 {
+	if f.opts.Cache == nil {
+		return 0
+	}
+	return f.opts.Cache.Stats().Bytes
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -40,7 +41,7 @@ type testTree struct {
 }
 
 func newTestTree(t testing.TB) *testTree {
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	must(t, fs.MkdirAll(testDir))
 	return &testTree{fs: fs, dir: testDir}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // BenchmarkViewBesideValueFiles makes the view of a version that has a value file
@@ -19,7 +19,7 @@ func BenchmarkViewBesideValueFiles(b *testing.B) {
 			after.Values = append(after.Values, manifest.LiveValues{ValueFile: &manifest.ValueFile{Num: num, File: num}})
 		}
 		before.Values = after.Values[:n]
-		files := New(Options{FS: vfs.NewMem(), Dir: "/db"})
+		files := New(Options{FS: memfs.New(), Dir: "/db"})
 		old := files.View(&before, nil)
 		files.View(&after, old)
 		for _, known := range []bool{true, false} {

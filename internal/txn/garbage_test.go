@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
-// Lengths and counts are held against what is left of a transaction before
-// anything is allocated for them.
+// Decode checks lengths and counts against the rest of the transaction before it
+// allocates.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	b := Header{Seq: 7, TimeMs: 9, Count: 4}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("key"), 5, base.Meta{Kind: base.KindSet, ExpiresAt: 12, User: 3}), "value"...)
@@ -30,7 +30,7 @@ func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 							t.Errorf("byte %d: an entry of %d bytes", at, len(key)+len(value))
 						}
 						return nil
-					}) // some still are a transaction
+					}) // some are still valid
 				})
 				if n > 64<<10 {
 					t.Errorf("byte %d of %x: %d bytes are allocated", at, spoiled, n)

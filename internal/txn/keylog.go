@@ -7,16 +7,17 @@ import (
 	"sort"
 )
 
-// A keyLog keeps keys one after the other, each behind its length less one in
-// two bytes: cheap to add to, as every read of a read-write transaction does,
-// and looked through only when somebody else has deleted a range meanwhile.
+// A keyLog keeps keys one after the other. Two bytes before each key hold its
+// length less one. Adding is cheap, because every read of a read-write
+// transaction adds a key. Commit searches the log only if another transaction
+// has deleted a range meanwhile.
 type keyLog struct {
 	tip  []byte // the chunk that takes the next key, at used
 	used int
-	full [][]byte // those before it
-	n    int      // keys in all
-	// scans counts how often the log was looked through. What is asked more
-	// often than scansMax times is worth sorting.
+	full [][]byte // the chunks before it
+	n    int      // number of keys
+	// scans counts the scans of the whole log. After scansMax of them, the log
+	// sorts the keys.
 	scans  int
 	sorted [][]byte
 }
@@ -46,7 +47,7 @@ func (l *keyLog) extend(n int) {
 	l.tip, l.used = make([]byte, max(size, n)), 0
 }
 
-// reset empties the log and keeps a chunk of modest size.
+// reset empties the log and keeps a chunk of moderate size.
 func (l *keyLog) reset() {
 	if l.scans = 0; l.n == 0 {
 		return
@@ -75,7 +76,7 @@ func (l *keyLog) each(visit func(key []byte) bool) {
 	}
 }
 
-// has reports whether a key of [lo, hi) is in the log; a nil hi has no end.
+// has reports whether a key of [lo, hi) is in the log. A nil hi means no end.
 func (l *keyLog) has(lo, hi []byte) bool {
 	if l.scans++; l.scans > scansMax {
 		return l.search(lo, hi)

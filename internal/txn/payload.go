@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A transaction in the log is a header and its entries, in the order they
-// were written, each key once:
+// A transaction in the log is a header and its entries, in the order of their
+// writing, each key once:
 //
 //	offset  size  field
 //	0       8     sequence number, little-endian
@@ -29,17 +29,19 @@ import (
 //	[1-5]    value length, unsigned varint, for all kinds but KindDelete
 //	...      key, value
 //
-// The value of KindPointer is the pointer, at most PointerSizeMax bytes. That
-// of KindDeleteRange is the key, after the entry's own, at which the range
-// ends, or nothing if it ends with all keys; there is no expiry and no user byte.
+// The value of KindPointer is the pointer, at most PointerSizeMax bytes. The
+// value of KindDeleteRange is the exclusive end of the range, a key after the
+// entry's own. It is empty if the range extends to the end of all keys.
+// KindDeleteRange has no expiry and no user byte.
 
-// HeaderSize is the size of a transaction's header.
+// HeaderSize is the size in bytes of a transaction's header.
 const HeaderSize = 20
 
-// EntryOverheadMax is the most an entry takes beside its key and value.
+// EntryOverheadMax is the most bytes that an entry takes in addition to its key
+// and value.
 const EntryOverheadMax = 1 + 8 + 1 + 3 + 5
 
-// PointerSizeMax bounds the value of a KindPointer.
+// PointerSizeMax is the largest value of a KindPointer, in bytes.
 const PointerSizeMax = 64
 
 const (
@@ -48,7 +50,7 @@ const (
 	flagUser     = 0x20
 )
 
-// A Header is the head of a transaction.
+// A Header is the header of a transaction.
 type Header struct {
 	Seq    base.SeqNum
 	TimeMs uint64
@@ -62,7 +64,7 @@ func (h Header) AppendTo(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, h.Count)
 }
 
-// AppendEntryHead appends everything of an entry but its value to dst.
+// AppendEntryHead appends an entry without its value to dst.
 func AppendEntryHead(dst, key []byte, valueLen int, m base.Meta) []byte {
 	flags := byte(m.Kind)
 	if m.ExpiresAt != 0 {
@@ -85,9 +87,10 @@ func AppendEntryHead(dst, key []byte, valueLen int, m base.Meta) []byte {
 	return append(dst, key...)
 }
 
-// Decode reads a transaction and calls visit for each of its entries, whose
-// key and value are slices of payload. It stops at the first error, its own
-// (a base.CorruptionError with offsets into payload) or that of visit.
+// Decode decodes a transaction. It calls begin with the header, then visit for
+// each entry. Keys and values are slices of payload. It stops at the first
+// error: its own, which is a base.CorruptionError with an offset into payload,
+// or one of begin or visit.
 func Decode(payload []byte, begin func(Header) error, visit func(key, value []byte, m base.Meta) error) error {
 	if len(payload) < HeaderSize {
 		return base.Corrupt(0, "transaction size", len(payload), "20 or more")

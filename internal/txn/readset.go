@@ -6,15 +6,15 @@ import (
 	"sort"
 )
 
-// A ReadSet is what a transaction has read: keys, as hashes, and ranges. At
-// commit every write that others committed since the snapshot is looked up in
-// it; one hit is a conflict.
+// A ReadSet records what a transaction has read: keys, as hashes, and ranges.
+// Commit looks up every write that other transactions committed since the
+// snapshot; one hit is a conflict.
 //
-// Keys are kept as 64-bit hashes, found by their high 32 bits, because that
-// is what a memtable's list of recent writes has at hand. Two keys with the
-// same 64-bit hash, of which 0 counts as 1, conflict for each other: a false
-// abort, once in 2^64 pairs, never a missed one. The keys themselves are kept for
-// range deletions, which have no hash.
+// Keys are stored as 64-bit hashes. A lookup may use only their high 32 bits,
+// because the memtable's list of recent writes has only these. Two keys with the
+// same 64-bit hash conflict with each other; hash 0 counts as 1. This is a false
+// conflict, once in 2^64 pairs, and never a missed one. The set also keeps the
+// keys themselves, because range deletions have no hash.
 type ReadSet struct {
 	points []uint64 // open addressing by the high bits; 0 is empty
 	count  int
@@ -22,13 +22,13 @@ type ReadSet struct {
 	read   keyLog
 	ranges []Range
 	sorted bool
-	keys   []byte // backs the bounds of ranges
-	// joinAt is how many ranges there are when those that touch are joined
-	// before more are noted.
+	keys   []byte // memory of the bounds of ranges
+	// joinAt is the number of ranges from which addRange first joins those that
+	// touch.
 	joinAt int
 }
 
-// A Range is the keys from Lo, inclusive, to Hi, exclusive; a nil Hi has no
+// A Range is the keys from Lo, inclusive, to Hi, exclusive. A nil Hi means no
 // end.
 type Range struct {
 	Lo, Hi []byte
@@ -39,7 +39,8 @@ const (
 	joinMin   = 1 << 10
 )
 
-// Reset empties the set and keeps small memory for the next transaction.
+// Reset empties the set. It keeps a small amount of memory for the next
+// transaction.
 func (r *ReadSet) Reset() {
 	if len(r.points) > 1<<14 || cap(r.keys) > 1<<16 || cap(r.ranges) > 1<<12 {
 		*r = ReadSet{}
@@ -54,13 +55,14 @@ func (r *ReadSet) Reset() {
 	r.ranges, r.keys, r.sorted, r.joinAt = r.ranges[:0], r.keys[:0], false, 0
 }
 
-// Empty reports whether nothing has been read.
+// Empty reports whether the transaction has read nothing.
 func (r *ReadSet) Empty() bool { return r.count == 0 && len(r.ranges) == 0 }
 
-// HasRanges reports whether a range has been read.
+// HasRanges reports whether the transaction has read a range.
 func (r *ReadSet) HasRanges() bool { return len(r.ranges) > 0 }
 
-// AddKey notes that a key, which has the given hash, was read, there or not.
+// AddKey records a read of a key with the given hash, whether the key exists or
+// not.
 func (r *ReadSet) AddKey(key []byte, hash uint64) {
 	if 4*(r.count+1) > 3*len(r.points) {
 		r.growPoints()
@@ -71,7 +73,7 @@ func (r *ReadSet) AddKey(key []byte, hash uint64) {
 	}
 }
 
-// pointOf keeps 0 free to mean "empty".
+// pointOf maps a hash to a nonzero point, because 0 means "empty".
 func pointOf(hash uint64) uint64 {
 	if hash == 0 {
 		return 1
@@ -107,7 +109,7 @@ func (r *ReadSet) growPoints() {
 	}
 }
 
-// MayHavePoint reports whether a key was read whose hash has the given high
+// MayHavePoint reports whether the set has a key whose hash has the given high
 // 32 bits.
 func (r *ReadSet) MayHavePoint(high uint32) bool {
 	if r.count == 0 {
@@ -125,7 +127,7 @@ func (r *ReadSet) MayHavePoint(high uint32) bool {
 	}
 }
 
-// HasPoint reports whether the key with this hash was read.
+// HasPoint reports whether the set has a key with this hash.
 func (r *ReadSet) HasPoint(hash uint64) bool {
 	if r.count == 0 {
 		return false
@@ -141,8 +143,8 @@ func (r *ReadSet) HasPoint(hash uint64) bool {
 	}
 }
 
-// AddRange notes that the keys of [lo, hi) were read; a nil hi has no end.
-// The bounds are copied.
+// AddRange records a read of the keys of [lo, hi). A nil hi means no end.
+// AddRange copies the bounds.
 func (r *ReadSet) AddRange(lo, hi []byte) {
 	g := Range{Lo: r.keep(lo, false)}
 	if hi != nil {
@@ -151,14 +153,14 @@ func (r *ReadSet) AddRange(lo, hi []byte) {
 	r.addRange(g)
 }
 
-// AddRangeThrough notes that the keys of [lo, last] were read.
+// AddRangeThrough records a read of the keys of [lo, last].
 func (r *ReadSet) AddRangeThrough(lo, last []byte) {
 	r.addRange(Range{Lo: r.keep(lo, false), Hi: r.keep(last, true)})
 }
 
 func (r *ReadSet) addRange(g Range) {
 	if g.Hi != nil && bytes.Compare(g.Lo, g.Hi) >= 0 {
-		return // no key lies in it
+		return // the range is empty
 	}
 	if len(r.ranges) >= max(r.joinAt, joinMin) {
 		r.join()
@@ -167,12 +169,12 @@ func (r *ReadSet) addRange(g Range) {
 	r.sorted = len(r.ranges) == 1
 }
 
-// join makes the set as small as what it says, so that who looks at the same
-// keys for ever does not fill the memory. It is done again when there are twice
-// as many ranges.
+// join shrinks the set to the ranges that it covers. Without it, a transaction
+// that reads the same keys again and again would fill the memory. join runs
+// again when the number of ranges has doubled.
 func (r *ReadSet) join() {
 	r.mergeRanges()
-	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // they hold on to bounds
+	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // drop their references to bounds
 	r.keys = nil
 	for i, g := range r.ranges {
 		r.ranges[i].Lo = r.keep(g.Lo, false)
@@ -183,7 +185,7 @@ func (r *ReadSet) join() {
 	r.joinAt = 2 * len(r.ranges)
 }
 
-// keep copies key; with after, it returns the first key after it instead.
+// keep copies key. With after, it returns the first key after key instead.
 func (r *ReadSet) keep(key []byte, after bool) []byte {
 	n := len(key) + 1
 	if cap(r.keys)-len(r.keys) < n {
@@ -213,14 +215,14 @@ func (r *ReadSet) Covers(key []byte) bool {
 	return i >= 0 && (r.ranges[i].Hi == nil || bytes.Compare(key, r.ranges[i].Hi) < 0)
 }
 
-// Intersects reports whether a key of [lo, hi) was read, by itself or in a
-// range; a nil hi has no end.
+// Intersects reports whether the set has a key or a range that lies in or
+// overlaps [lo, hi). A nil hi means no end.
 func (r *ReadSet) Intersects(lo, hi []byte) bool {
 	return r.rangesIntersect(lo, hi) || r.read.has(lo, hi)
 }
 
-// rangesIntersect reports whether a range that was read and [lo, hi) have a
-// key in common.
+// rangesIntersect reports whether a range of the set and [lo, hi) have a key in
+// common.
 func (r *ReadSet) rangesIntersect(lo, hi []byte) bool {
 	if !r.sorted {
 		r.mergeRanges()

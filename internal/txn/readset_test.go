@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestReadSetCoversExactlyWhatWasRead(t *testing.T) {
+func TestReadSet_CoversExactlyWhatWasRead(t *testing.T) {
 	t.Parallel()
 	var r ReadSet
 	for seed := range uint64(500) {
@@ -52,7 +52,7 @@ func TestReadSetCoversExactlyWhatWasRead(t *testing.T) {
 	}
 }
 
-func TestLookingAtTheSameKeysForEverTakesNoMoreMemory(t *testing.T) {
+func TestReadSet_ReadingTheSameKeysForeverTakesNoMoreMemory(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 7))
 	key := func(i int) []byte { return fmt.Appendf(nil, "key %03d", i) }
@@ -71,8 +71,8 @@ func TestLookingAtTheSameKeysForEverTakesNoMoreMemory(t *testing.T) {
 	}
 }
 
-// checkIntersections asks for ranges what a search through all keys that there
-// are answers: those of the ranges' alphabet and what comes right after them.
+// checkIntersections compares Intersects with a search through all possible
+// keys: those of the ranges' alphabet and their direct successors.
 func checkIntersections(t *testing.T, r *ReadSet, ranges []Range, key func() []byte) {
 	t.Helper()
 	for range 30 {
@@ -82,7 +82,8 @@ func checkIntersections(t *testing.T, r *ReadSet, ranges []Range, key func() []b
 		}
 		want := false
 		for _, g := range ranges {
-			// They have a key in common if the later beginning lies in both.
+			// Two ranges have a key in common if the later beginning lies in
+			// both.
 			at := g.Lo
 			if bytes.Compare(lo, at) > 0 {
 				at = lo
@@ -95,7 +96,7 @@ func checkIntersections(t *testing.T, r *ReadSet, ranges []Range, key func() []b
 	}
 }
 
-func TestReadSetKnowsWhichRangesHaveAPointInThem(t *testing.T) {
+func TestReadSet_KnowsWhichRangesHaveAPointInThem(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 5))
 	var r ReadSet
@@ -134,7 +135,7 @@ func TestReadSetKnowsWhichRangesHaveAPointInThem(t *testing.T) {
 	}
 }
 
-func TestAKeyOfHashZeroIsFoundByItsHash(t *testing.T) {
+func TestReadSet_FindsAKeyOfHashZero(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []uint64{0, 1, 2} {
 		var r ReadSet
@@ -143,12 +144,12 @@ func TestAKeyOfHashZeroIsFoundByItsHash(t *testing.T) {
 			t.Errorf("hash %d is not among the points %d", hash, slices.Collect(r.Points))
 		}
 		for range r.Points {
-			break // and no point comes after that
+			break // no point comes after that
 		}
 	}
 }
 
-func TestReadSetFindsEveryPointAndNoOther(t *testing.T) {
+func TestReadSet_FindsEveryPointAndNoOther(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 3))
 	var r ReadSet
@@ -184,7 +185,7 @@ func TestReadSetFindsEveryPointAndNoOther(t *testing.T) {
 	}
 }
 
-func TestPayloadComesBackAsItWent(t *testing.T) {
+func TestPayload_DecodesWhatItEncoded(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 300 {
@@ -226,7 +227,7 @@ func randomPayloadEntry(rng *rand.Rand) base.Entry {
 	switch rng.IntN(5) {
 	case 0:
 		e.Meta.Kind = base.KindDeleteRange
-		if rng.IntN(3) > 0 { // else it has no end
+		if rng.IntN(3) > 0 { // otherwise it has no end
 			e.Value = append(bytes.Clone(e.Key), 1)
 		}
 		return e
@@ -244,7 +245,7 @@ func randomPayloadEntry(rng *rand.Rand) base.Entry {
 	return e
 }
 
-func TestPayloadsThatNoTransactionWritesAreRefused(t *testing.T) {
+func TestPayload_RefusesWhatNoTransactionWrites(t *testing.T) {
 	t.Parallel()
 	entry := func(key, value string, m base.Meta) []byte {
 		b := AppendEntryHead(Header{Seq: 1, Count: 1}.AppendTo(nil), []byte(key), len(value), m)
@@ -273,7 +274,7 @@ func TestPayloadsThatNoTransactionWritesAreRefused(t *testing.T) {
 	}
 }
 
-func TestATimeBeyondAllClocksIsCorruption(t *testing.T) {
+func TestPayload_ATimeBeyondAllClocksIsCorruption(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []uint64{0, base.TimeMsMax, base.TimeMsMax + 1, base.TimeMsMax + 6, math.MaxUint64} {
 		shown := false
@@ -287,8 +288,8 @@ func TestATimeBeyondAllClocksIsCorruption(t *testing.T) {
 	}
 }
 
-// FuzzPayload holds that decoding fails as corruption or re-encodes to the
-// same bytes.
+// FuzzPayload checks that decoding reports corruption, or a transaction that
+// encodes to the same bytes.
 func FuzzPayload(f *testing.F) {
 	b := Header{Seq: 7, TimeMs: 9, Count: 2}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("key"), 5, base.Meta{Kind: base.KindSet, ExpiresAt: 12, User: 3}), "value"...)

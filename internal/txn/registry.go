@@ -10,26 +10,26 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// A Slot is held by one reader while it reads. Its word tells everybody which
-// snapshot that is:
+// A Slot belongs to one reader while it reads. Its word publishes the reader's
+// snapshot:
 //
 //	bits   field
 //	63-16  sequence number of the snapshot; the largest of all if there is none
 //	15-1   tick, advanced each time the slot is taken
 //	0      1 while the slot is held
 //
-// Data belongs to the holder; the registry keeps it from one holder to the
-// next so that beginning to read allocates nothing.
+// Data belongs to the holder. The registry keeps it from one holder to the next,
+// so that beginning a read allocates nothing.
 type Slot[T any] struct {
 	word atomic.Uint64
 	Data T
-	_    [64]byte // the words of two slots never share a cache line
+	_    [64]byte // keeps the words of two slots on different cache lines
 }
 
 // Seq returns the snapshot of a held slot.
 func (s *Slot[T]) Seq() base.SeqNum { return base.SeqNum(s.word.Load() >> 16) }
 
-// Held reports whether a reader has the slot.
+// Held reports whether a reader holds the slot.
 func (s *Slot[T]) Held() bool { return s.word.Load()&slotHeld != 0 }
 
 const (
@@ -38,29 +38,30 @@ const (
 	tickOne   = 2
 
 	chunkSlots = 64
-	// probes is how many slots near its own a reader tries before it looks
-	// at all of them.
+	// probes is how many slots near its own a reader tries before it searches
+	// all slots.
 	probes = 4
 )
 
 type chunk[T any] [chunkSlots]Slot[T]
 
-// A Registry knows every snapshot that is being read. Taking and leaving a
-// slot is a compare-and-swap and a store; no reader waits for another.
+// A Registry knows every snapshot in use. Taking a slot is a compare-and-swap,
+// releasing it is a store. No reader waits for another, except to add slots when
+// all are taken.
 //
-// Three questions are asked of it. Oldest: which versions may still be seen?
-// Held: who reads, of whom the data of the slot tells more? Barrier: have all
-// ended who read at some moment?
+// It answers three questions. Oldest: which versions may a reader still see?
+// Held: which readers are there? Barrier: have all readers of a given moment
+// ended?
 type Registry[T any] struct {
 	chunks     atomic.Pointer[[]*chunk[T]]
-	grow       sync.Mutex
-	spread     uint // has the bits of the hint that count
+	grow       sync.Mutex // guards stores to chunks; loads need no lock
+	spread     uint       // mask of the bits of stackHint that are used
 	noSnapshot atomic.Uint64
 }
 
 // NewRegistry returns a registry with no readers. With spread, readers look for
-// a slot at different places, so that they seldom meet. Without, they take the
-// first that is free, and who gets which follows from their order alone.
+// a slot at different places, so that they seldom meet. Without it, readers take
+// the first free slot, so their order alone determines which slots they get.
 func NewRegistry[T any](spread bool) *Registry[T] {
 	r := new(Registry[T])
 	if spread {
@@ -71,17 +72,18 @@ func NewRegistry[T any](spread bool) *Registry[T] {
 	return r
 }
 
-// NoSnapshot is for Acquire, in place of visible, by who needs a slot for its data
-// and reads no snapshot: what lies beyond all of them keeps no version of a key, and
-// no barrier waits for its holder.
+// NoSnapshot returns what a caller passes to Acquire in place of visible if it
+// needs a slot for its data and reads no snapshot. The number is beyond all
+// snapshots. So such a slot keeps no version of a key, and no barrier waits for
+// it.
 func (r *Registry[T]) NoSnapshot() *atomic.Uint64 { return &r.noSnapshot }
 
 // Acquire takes a slot for a snapshot of everything that visible covers.
 //
-// The snapshot is announced before it is used: the number is stored in the
-// slot, and only if visible has not moved since is it taken for good. So
-// whoever computes Oldest either sees the slot, or computed it from a visible
-// that was not beyond this snapshot.
+// The reader announces the snapshot before it uses it: it stores the number in
+// the slot, and keeps it only if visible has not moved since. So a caller of
+// Oldest either sees the slot, or read visible when it was not beyond this
+// snapshot.
 func (r *Registry[T]) Acquire(visible *atomic.Uint64) *Slot[T] {
 	chunks := *r.chunks.Load()
 	at := stackHint() & r.spread
@@ -112,9 +114,9 @@ func (r *Registry[T]) acquireSlow(visible *atomic.Uint64) *Slot[T] {
 	}
 }
 
-// stackHint is a number that is likely the same for one goroutine from call
-// to call and different between goroutines: the page of its stack. A wrong
-// guess costs a probe.
+// stackHint returns a number that likely stays the same for one goroutine and
+// differs between goroutines: the page of its stack. A wrong guess costs a
+// probe.
 func stackHint() uint {
 	var here byte
 	p := uint(uintptr(unsafe.Pointer(&here)))
@@ -141,14 +143,14 @@ func (s *Slot[T]) take(visible *atomic.Uint64) bool {
 	}
 }
 
-// Release ends the reading. The holder must not touch the slot afterwards.
+// Release ends the read. The holder must not use the slot afterwards.
 func (s *Slot[T]) Release() {
 	w := s.word.Load()
-	invariant.Check(w&slotHeld != 0, "a slot that is not held was released")
+	invariant.Check(w&slotHeld != 0, "Release of a slot that is not held")
 	s.word.Store(w & slotTicks)
 }
 
-// Oldest returns the oldest snapshot that is being read or may yet be taken.
+// Oldest returns the oldest snapshot that a reader uses or may still take.
 // Versions that no snapshot from there on shows can be dropped.
 func (r *Registry[T]) Oldest(visible *atomic.Uint64) base.SeqNum {
 	oldest := visible.Load() // before the slots: see Acquire
@@ -162,10 +164,9 @@ func (r *Registry[T]) Oldest(visible *atomic.Uint64) base.SeqNum {
 	return base.SeqNum(oldest)
 }
 
-// Snapshots returns the snapshots that are being read or may yet be taken, each
-// once, ascending. The last is the visible one: of the versions up to it, only
-// what one of these snapshots shows is of use to anybody; all later versions
-// are.
+// Snapshots returns the snapshots that readers use or may still take, each once,
+// ascending. The last is the visible one. Of the versions up to it, only those
+// that one of these snapshots shows are needed. All later versions are needed.
 func (r *Registry[T]) Snapshots(visible *atomic.Uint64) []base.SeqNum {
 	last := base.SeqNum(visible.Load()) // before the slots: see Acquire
 	out := []base.SeqNum{last}
@@ -181,7 +182,7 @@ func (r *Registry[T]) Snapshots(visible *atomic.Uint64) []base.SeqNum {
 	return slices.Compact(out)
 }
 
-// Active returns how many slots are held.
+// Active returns the number of held slots.
 func (r *Registry[T]) Active() int {
 	n := 0
 	for _, c := range *r.chunks.Load() {
@@ -192,8 +193,8 @@ func (r *Registry[T]) Active() int {
 	return n
 }
 
-// Held calls yield for each slot that is held, until it returns false. Readers
-// that begin or end meanwhile may be among them or not.
+// Held calls yield for each held slot, until it returns false. It may miss
+// readers that begin or end meanwhile.
 func (r *Registry[T]) Held(yield func(*Slot[T]) bool) {
 	for _, c := range *r.chunks.Load() {
 		for i := range c {
@@ -204,13 +205,13 @@ func (r *Registry[T]) Held(yield func(*Slot[T]) bool) {
 	}
 }
 
-// A Barrier is the set of readers that were reading at one moment.
+// A Barrier is the set of readers at one moment.
 type Barrier[T any] struct {
 	slots []*Slot[T]
 	words []uint64
 }
 
-// Barrier returns the readers of this moment, as far as they read a snapshot.
+// Barrier returns the current readers that read a snapshot.
 func (r *Registry[T]) Barrier() *Barrier[T] {
 	b := new(Barrier[T])
 	for _, c := range *r.chunks.Load() {
@@ -224,9 +225,9 @@ func (r *Registry[T]) Barrier() *Barrier[T] {
 	return b
 }
 
-// Passed reports whether every reader of the barrier has ended. A slot that
-// was taken anew has a later tick; after 32,768 turns the tick is the same
-// again, which only means waiting longer.
+// Passed reports whether every reader of the barrier has ended. A slot that was
+// taken again has a later tick. After 32,768 takes the tick repeats; then the
+// barrier only waits longer.
 func (b *Barrier[T]) Passed() bool {
 	for len(b.slots) > 0 {
 		if b.slots[0].word.Load()&(slotTicks|slotHeld) == b.words[0] {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
+func TestOldest_IsTheOldestSnapshotInUse(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	visible.Store(10)
@@ -30,7 +30,7 @@ func TestOldestIsTheOldestSnapshotThatIsRead(t *testing.T) {
 	b.Release()
 }
 
-func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
+func TestSnapshots_AreThoseInUseAndTheVisibleOne(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	r := NewRegistry[struct{}](true)
@@ -58,7 +58,7 @@ func TestSnapshotsAreThoseThatAreReadAndTheVisibleOne(t *testing.T) {
 	}
 }
 
-func TestWhoReadsNoSnapshotKeepsNoVersionAndNoBarrier(t *testing.T) {
+func TestNoSnapshot_KeepsNoVersionAndNoBarrier(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	visible.Store(10)
@@ -71,7 +71,7 @@ func TestWhoReadsNoSnapshotKeepsNoVersionAndNoBarrier(t *testing.T) {
 		}
 	}
 	if !r.Barrier().Passed() {
-		t.Error("a barrier waits for who reads no snapshot")
+		t.Error("a barrier waits for a reader without a snapshot")
 	}
 	held := 0
 	for other := range r.Held {
@@ -85,7 +85,7 @@ func TestWhoReadsNoSnapshotKeepsNoVersionAndNoBarrier(t *testing.T) {
 	s.Release()
 }
 
-func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
+func TestAcquire_MoreReadersThanSlots(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	r := NewRegistry[int](true)
@@ -109,7 +109,7 @@ func TestMoreReadersThanSlotsAllGetOne(t *testing.T) {
 	}
 }
 
-func TestBarrierPassesWhenItsReadersHaveEnded(t *testing.T) {
+func TestBarrier_PassesWhenItsReadersHaveEnded(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
 	r := NewRegistry[struct{}](true)
@@ -126,12 +126,12 @@ func TestBarrierPassesWhenItsReadersHaveEnded(t *testing.T) {
 	}
 	late.Release()
 	if !r.Barrier().Passed() {
-		t.Error("a barrier of nobody did not pass")
+		t.Error("a barrier without readers did not pass")
 	}
 }
 
-// Whoever drops what no snapshot of the list shows must not drop what a reader
-// sees: each reader's snapshot is in the list or beyond its last.
+// A caller drops versions that no snapshot of the list shows. It must not drop
+// what a reader sees: each reader's snapshot is in the list or beyond its last.
 func TestSnapshotsMissNobody(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64
@@ -171,9 +171,9 @@ func TestSnapshotsMissNobody(t *testing.T) {
 	movers.Wait()
 }
 
-// A snapshot must never be older than what Oldest said before it was taken:
-// that is what makes dropping old versions safe.
-func TestOldestNeverOvertakesASnapshot(t *testing.T) {
+// A snapshot must never be older than what Oldest returned before the reader
+// took it. This makes dropping old versions safe.
+func TestOldest_NeverOvertakesASnapshot(t *testing.T) {
 	t.Parallel()
 	var visible, floor atomic.Uint64
 	r := NewRegistry[struct{}](true)

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/testing/noise"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestCopiesAreWhatWasStoredUnderTheVersionOfThePointer(t *testing.T) {
@@ -30,7 +30,7 @@ func TestCopiesAreWhatWasStoredUnderTheVersionOfThePointer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := mustCreate(t, vfs.NewVolatile(), "w")
+		out := mustCreate(t, memfs.NewVolatile(), "w")
 		w, err := NewWriter(out, WriterOptions{Num: testNum, Salt: testSalt + 1})
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func copyOf(t *testing.T, data []byte, vals []stored) (out []byte, copied []stor
 		mustBeCorrupt(t, err)
 		return nil, nil
 	}
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt + 1})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestCopyingAsksWithinALongValueWhetherToGiveUp(t *testing.T) {
 		data, _ := mustWrite(t, vals, WriterOptions{Num: testNum, Salt: testSalt})
 		asked := 0
 		_, err := Rewrite(RewriteJob{
-			Source: mustOpen(t, data, testSalt), Out: mustCreate(t, vfs.NewVolatile(), "w"), Salt: 1, Live: liveOf(vals),
+			Source: mustOpen(t, data, testSalt), Out: mustCreate(t, memfs.NewVolatile(), "w"), Salt: 1, Live: liveOf(vals),
 			Stop: func() error {
 				if asked++; asked == 3 {
 					return enough

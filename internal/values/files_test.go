@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -38,7 +39,7 @@ func mustCreate(t testing.TB, fs vfs.FS, name string) vfs.File {
 // the pointers filled in.
 func mustWrite(t testing.TB, values []stored, opts WriterOptions) ([]byte, Properties) {
 	t.Helper()
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	w, err := NewWriter(f, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func mustRead(t testing.TB, f vfs.File, want int64) []byte {
 
 func openBytes(t testing.TB, data []byte, salt uint64) (*Reader, error) {
 	t.Helper()
-	f := mustCreate(t, vfs.NewVolatile(), "r")
+	f := mustCreate(t, memfs.NewVolatile(), "r")
 	if _, err := f.WriteAt(data, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena)
 func (h *header) decode(stored []byte, at int64, arena *codec.Arena) ([]byte, error) {
 	value := arena.Alloc(int(h.valueLen))
 	err := h.codec.Decode(value, stored)
-	if err == nil {
+	if arena.Filled(len(value)); err == nil {
 		return value, nil
 	}
 	if c, ok := err.(*base.CorruptionError); ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func liveOf(values []stored) iter.Seq2[Live, error] {
@@ -26,7 +26,7 @@ func liveOf(values []stored) iter.Seq2[Live, error] {
 
 func rewrite(t testing.TB, r *Reader, live iter.Seq2[Live, error], salt uint64) ([]byte, Properties, error) {
 	t.Helper()
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	props, err := Rewrite(RewriteJob{Source: r, Out: f, Salt: salt, Live: live})
 	if err != nil {
 		return nil, props, err
@@ -121,7 +121,7 @@ func TestRewritingStopsAtWhatIsWrong(t *testing.T) {
 		t.Fatalf("nothing live: %v", err)
 	}
 	stop := errors.New("stop")
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	job := RewriteJob{Source: r, Out: f, Salt: 1, Live: liveOf(values), Stop: func() error { return stop }}
 	if _, err := Rewrite(job); !errors.Is(err, stop) {
 		t.Fatalf("asked to stop: %v", err)

@@ -15,6 +15,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestWhatWasAppendedIsRead(t *testing.T) {
@@ -160,7 +162,7 @@ func TestStreamedValuesAreThoseThatWereAppended(t *testing.T) {
 	values := append(largeValues(rng), stored{key: []byte("empty"), seq: 3, value: []byte{}})
 	want, wantProps := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
 
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +243,7 @@ func TestAValueIsReadInParts(t *testing.T) {
 // a hole that the disk in memory does not store.
 func TestRecordsLieBeyond4GiB(t *testing.T) {
 	t.Parallel()
-	f := mustCreate(t, vfs.NewVolatile(), "w")
+	f := mustCreate(t, memfs.NewVolatile(), "w")
 	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +290,7 @@ func TestRecordsLieBeyond4GiB(t *testing.T) {
 
 func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	w, err := NewWriter(mustCreate(t, vfs.NewVolatile(), "w"), WriterOptions{Num: testNum})
+	w, err := NewWriter(mustCreate(t, memfs.NewVolatile(), "w"), WriterOptions{Num: testNum})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +314,8 @@ func TestAFailedWriteFailsTheFile(t *testing.T) {
 	t.Parallel()
 	values := append(randomValues(rand.New(rand.NewPCG(5, 1)), 50), largeValues(rand.New(rand.NewPCG(5, 2)))...)
 	for n := int64(1); ; n += int64(dose.Short(5, 1)) {
-		faults := vfs.NewFaults(vfs.NewMem())
-		rule := faults.Add(vfs.Rule{Category: vfs.CatValue, Nth: n, Err: vfs.ErrNoSpace})
+		faults := faultfs.New(memfs.New())
+		rule := faults.Add(faultfs.Rule{Category: vfs.CatValue, Nth: n, Err: vfs.ErrNoSpace})
 		err := writeAndRead(faults, values)
 		if rule.Fired() == 0 {
 			if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Meetings of two transactions, step by step, on the keys a, b, d and z. The
@@ -87,7 +87,7 @@ func TestPhantom_ConflictsWithEveryMoveOverItsPlace(t *testing.T) {
 			t.Parallel()
 			for _, l := range looks {
 				for _, c := range changes {
-					disk := vfs.NewMem()
+					disk := memfs.New()
 					db := testkit.OpenOn(t, disk, nil)
 					setKeys(t, db, "a b d z")
 					tx := testkit.Begin(t, db, stoat.ReadWrite)

@@ -16,6 +16,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // What a caller may rely on: his bytes, the time he gave, the errors he gets.
@@ -54,7 +56,7 @@ func TestCallerBytes_AreNeitherChangedNorKept(t *testing.T) {
 	t.Parallel()
 	for _, w := range ways {
 		for _, how := range []stoat.Compression{stoat.CompressionNone, stoat.CompressionSmall} {
-			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: 128 << 10, Compression: how})
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10, Compression: how})
 			testkit.Must(t, err)
 			key, value := []byte("key"), bytes.Repeat([]byte("value"), w.size/5)
 			wantKey, want := bytes.Clone(key), bytes.Clone(value)
@@ -115,9 +117,9 @@ func TestExpiry_EveryWayToWriteKeepsIt(t *testing.T) {
 			case "reopened":
 				r.reopen()
 			case "power cut":
-				r.crash(func(disk *vfs.Mem) *vfs.Mem { return disk.Crash(vfs.CrashKeepNone, nil) })
+				r.crash(func(disk *memfs.FS) *memfs.FS { return disk.Crash(memfs.KeepNone, nil) })
 			default:
-				m.move(t, r.opts.FS.(*vfs.Mem), r.db)
+				m.move(t, r.opts.FS.(*memfs.FS), r.db)
 			}
 			what := fmt.Sprintf("%s, %s", w.name, m.name)
 			testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
@@ -176,14 +178,14 @@ var causes = map[string]struct {
 		return errors.Join(db.DropAll(t.Context()), db.Close())
 	}},
 	"ErrLocked": {stoat.ErrLocked, func(t *testing.T) error {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := testkit.OpenOn(t, disk, nil)
 		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 		testkit.Must(t, db.Close())
 		return err
 	}},
 	"ErrNoSpace": {stoat.ErrNoSpace, func(t *testing.T) error {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := testkit.OpenOn(t, disk, nil)
 		setKeys(t, db, "k")
 		disk.SetCapacity(disk.UsedBytes())
@@ -216,11 +218,11 @@ var causes = map[string]struct {
 		return errors.Join(err, db.Close())
 	}},
 	"ErrFailed": {stoat.ErrFailed, func(t *testing.T) error {
-		faults := vfs.NewFaults(vfs.NewMem())
+		faults := faultfs.New(memfs.New())
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 		testkit.Must(t, err)
 		setKeys(t, db, "k")
-		faults.Add(vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"})
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"})
 		err = db.DropAll(t.Context())
 		testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
 		return err
@@ -277,7 +279,7 @@ func TestErrors_IsFindsDeepCauses(t *testing.T) {
 // The key that GetItem is given may be used for the next one at once.
 func TestCallerBytes_ItemKeepsItsKeyWhenTheyChange(t *testing.T) {
 	t.Parallel()
-	fs, value := vfs.NewMem(), bytes.Repeat([]byte("x"), 5000)
+	fs, value := memfs.New(), bytes.Repeat([]byte("x"), 5000)
 	db := testkit.OpenOn(t, fs, nil)
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		for i := range 300 {

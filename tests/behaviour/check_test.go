@@ -11,6 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestCheck_FindsNothingInASoundDatabase(t *testing.T) {
@@ -61,7 +63,7 @@ func TestCheck_FindsEveryFlippedByteOfTablesAndValues(t *testing.T) {
 	}
 }
 
-func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
+func flipByte(t *testing.T, disk *memfs.FS, path string, at int64) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(path, vfs.CatTable)
 	testkit.Must(t, err)
@@ -74,7 +76,7 @@ func flipByte(t *testing.T, disk *vfs.Mem, path string, at int64) {
 }
 
 // wantDamage demands that Check of the disk names a file, and nothing else.
-func wantDamage(t *testing.T, disk *vfs.Mem, name string, at int64) {
+func wantDamage(t *testing.T, disk *memfs.FS, name string, at int64) {
 	t.Helper()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
 	defer func() { testkit.Must(t, db.Close()) }()
@@ -133,7 +135,7 @@ func TestCheck_ReadOnlyReadsTheLogAndListsOrphans(t *testing.T) {
 // must not wait for the next opening, which fails.
 func TestCheck_BesideWritersFindsFlippedBytesOfManifestAndLog(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.SetKeys(t, db, 0, 600, 300, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -189,7 +191,7 @@ func TestCheck_BesideWritersFindsFlippedBytesOfManifestAndLog(t *testing.T) {
 // Until the first commit of an opening, the log is that of earlier openings.
 func TestCheck_ReadsTheLogOfEarlierOpenings(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.Must(t, commitValue(db, "first value"))
 	testkit.Must(t, db.Close())
@@ -225,9 +227,9 @@ func TestCheck_EndsWithItsContext(t *testing.T) {
 }
 
 // readLog opens NewSampleDisk to be read, for checks that come to the log.
-func readLog(t *testing.T) (*stoat.DB, *vfs.Faults) {
+func readLog(t *testing.T) (*stoat.DB, *faultfs.FS) {
 	t.Helper()
-	faults := vfs.NewFaults(testkit.NewSampleDisk(t))
+	faults := faultfs.New(testkit.NewSampleDisk(t))
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, ReadOnly: true})
 	testkit.Must(t, err)
 	return db, faults
@@ -250,7 +252,7 @@ func TestCheck_OfTheLogEndsWithItsContext(t *testing.T) {
 func TestCheck_UnreadableLogIsAnErrorAndNoProblem(t *testing.T) {
 	t.Parallel()
 	db, faults := readLog(t)
-	faults.Add(vfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
+	faults.Add(faultfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog, Forever: true})
 	report, err := db.Check(t.Context(), stoat.CheckOptions{})
 	testkit.WantError(t, "check", err, vfs.ErrIO)
 	if len(report.Problems) > 0 || errors.Is(err, stoat.ErrCorrupt) {
@@ -261,7 +263,7 @@ func TestCheck_UnreadableLogIsAnErrorAndNoProblem(t *testing.T) {
 
 func TestCheck_RunsBesideWritersAndCompaction(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -16,6 +16,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestCheckpoint_IsADatabaseOfItsOwn(t *testing.T) {
@@ -66,7 +68,7 @@ func itemsOf(t *testing.T, db *stoat.DB) map[string]string {
 
 func TestCheckpoint_OfAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	testkit.Must(t, db.Close())
@@ -77,7 +79,7 @@ func TestCheckpoint_OfAnEmptyDatabase(t *testing.T) {
 
 func TestCheckpoint_RefusesAnExistingDirectory(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.Must(t, disk.MkdirAll(testkit.CopyDir))
 	testkit.WantError(t, "checkpoint to a directory that is there", db.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrExist)
@@ -99,7 +101,7 @@ func TestCheckpoint_RefusesAnExistingDirectory(t *testing.T) {
 // before the last one that was acknowledged when the call began.
 func TestCheckpoint_UnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	var acknowledged atomic.Int64
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -158,7 +160,7 @@ func TestCheckpoint_IsWholeOrAbsentAfterACrash(t *testing.T) {
 	disk := testkit.NewSampleDisk(t)
 	db := testkit.OpenOn(t, disk, nil)
 	want := itemsOf(t, db)
-	var states []*vfs.Mem
+	var states []*memfs.FS
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	disk.SetHook(nil)
@@ -166,7 +168,7 @@ func TestCheckpoint_IsWholeOrAbsentAfterACrash(t *testing.T) {
 	testkit.Must(t, db.Close())
 	absent, whole := 0, 0
 	for i, state := range append(states, done) {
-		for k, kind := range vfs.CrashKinds() {
+		for k, kind := range memfs.CrashKinds() {
 			crashed := state.Crash(kind, rand.New(rand.NewPCG(uint64(i), uint64(k))))
 			if _, err := crashed.Stat(testkit.CopyDir); errors.Is(err, vfs.ErrNotExist) {
 				if state == done {
@@ -200,13 +202,13 @@ func TestCheckpoint_LeavesNothingWhenItFails(t *testing.T) {
 	var want map[string]string
 	for nth := int64(1); ; nth++ {
 		disk := sound.Clone()
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 		testkit.Must(t, err)
 		if want == nil {
 			want = itemsOf(t, db)
 		}
-		rule := faults.Add(vfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
+		rule := faults.Add(faultfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
 		err = db.Checkpoint(t.Context(), testkit.CopyDir)
 		if rule.Fired() == 0 {
 			testkit.Must(t, err)
@@ -233,14 +235,14 @@ func TestCheckpoint_LeavesNothingWhenItFails(t *testing.T) {
 func TestCheckpoint_CopiesWhereLinksDoNotWork(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
-	faults := vfs.NewFaults(disk)
-	faults.Add(vfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
+	faults := faultfs.New(disk)
+	faults.Add(faultfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 	testkit.Must(t, err)
 	want := itemsOf(t, db)
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	testkit.Must(t, db.Close())
-	crashed := disk.Crash(vfs.CrashKeepNone, nil)
+	crashed := disk.Crash(memfs.KeepNone, nil)
 	if got := readAll(t, crashed, testkit.CopyDir); !maps.Equal(got, want) {
 		t.Errorf("the copy has %d keys, want %d", len(got), len(want))
 	}
@@ -311,7 +313,7 @@ func TestCheckpoint_EndsWithItsContext(t *testing.T) {
 
 func TestCheckpoint_HasNoFilesOfLaterCommits(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	large := func(key string) {
 		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
@@ -380,14 +382,14 @@ func TestCheckpoint_RefusesToReplaceAnotherCheckpoint(t *testing.T) {
 func TestCheckpoint_UnsyncedOneIsWholeOrAbsentWhileTheNextReplacesIt(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 	testkit.Must(t, err)
 	want := itemsOf(t, db)
 	testkit.Must(t, disk.MkdirAll("/copies"))
-	faults.Add(vfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
 	testkit.WantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrIO)
-	var states []*vfs.Mem
+	var states []*memfs.FS
 	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 	disk.SetHook(nil)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Collection replaces a value file by another. The new file is in memory if the old
@@ -14,7 +14,7 @@ import (
 func TestCollect_ReadValuesStayInMemory(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
-		db := testkit.OpenOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, memfs.New(), nil)
 		testkit.SetKeys(t, db, 0, 1000, 2000, 1)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		for i := 0; i < 1000; i += 25 { // so few that they are left alone

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestCompact_LeavesNothingDeletedOrOverwritten(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	for round := range 3 {
 		testkit.SetKeys(t, db, 0, 2000, 100, byte(round))
 		testkit.SetKeys(t, db, 2000, 2300, 2000, byte(round)) // in value files
@@ -42,7 +42,7 @@ func TestCompact_LeavesNothingDeletedOrOverwritten(t *testing.T) {
 
 func TestCollect_GivesBackLittleGarbage(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 1000, 2000, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	const gone = 50 // one of so many, so that no file has much garbage
@@ -80,7 +80,7 @@ func TestCollect_GivesBackLittleGarbage(t *testing.T) {
 
 func TestCompact_RemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 1000, 100, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // into a table, which the snapshot holds
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
@@ -109,7 +109,7 @@ func TestCompact_RemovesVersionsThatASnapshotNeededEarlier(t *testing.T) {
 
 func TestCompact_OfARangeLeavesOtherKeysAlone(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 4000, 100, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	// So few deletions stay in level 0 of themselves.
@@ -142,7 +142,7 @@ func TestCompact_OfARangeLeavesOtherKeysAlone(t *testing.T) {
 
 func TestCompact_TellsItsProgress(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 5000, 100, 1)
 	var last stoat.CompactProgress
 	calls := 0
@@ -161,7 +161,7 @@ func TestCompact_TellsItsProgress(t *testing.T) {
 
 func TestCompact_EndsWithItsContextAndWithClose(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 5000, 100, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := db.Compact(ctx, stoat.CompactOptions{Progress: func(stoat.CompactProgress) { cancel() }})
@@ -187,7 +187,7 @@ func TestCompact_EndsWithItsContextAndWithClose(t *testing.T) {
 
 func TestCompact_TakesTurnsWithWritersAndTheCompactor(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -12,10 +12,12 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // tableWith returns the path of a table that has the text, and its content.
-func tableWith(t *testing.T, disk *vfs.Mem, text string) (path, content string) {
+func tableWith(t *testing.T, disk *memfs.FS, text string) (path, content string) {
 	t.Helper()
 	for name, content := range testkit.FilesOf(t, disk, testkit.Dir) {
 		if strings.HasSuffix(name, ".table") && strings.Contains(content, text) {
@@ -27,7 +29,7 @@ func tableWith(t *testing.T, disk *vfs.Mem, text string) (path, content string) 
 }
 
 // spoilTableWith changes a byte in the middle of a table that has the text.
-func spoilTableWith(t *testing.T, disk *vfs.Mem, text string) {
+func spoilTableWith(t *testing.T, disk *memfs.FS, text string) {
 	t.Helper()
 	path, content := tableWith(t, disk, text)
 	spoiled := []byte(content)
@@ -42,15 +44,15 @@ func TestDamagedTable_OtherKeysAreStillMerged(t *testing.T) {
 	t.Parallel()
 	t.Run("a byte is wrong", func(t *testing.T) {
 		t.Parallel()
-		mergeBesideBad(t, stoat.ErrCorrupt, func(t *testing.T, disk *vfs.Mem, _ *vfs.Faults) {
+		mergeBesideBad(t, stoat.ErrCorrupt, func(t *testing.T, disk *memfs.FS, _ *faultfs.FS) {
 			spoilTableWith(t, disk, "a-000000")
 		})
 	})
 	t.Run("the device fails", func(t *testing.T) {
 		t.Parallel()
-		mergeBesideBad(t, vfs.ErrIO, func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults) {
+		mergeBesideBad(t, vfs.ErrIO, func(t *testing.T, disk *memfs.FS, faults *faultfs.FS) {
 			path, _ := tableWith(t, disk, "a-000000")
-			faults.Add(vfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
+			faults.Add(faultfs.Rule{Op: vfs.OpRead, Path: path, Forever: true})
 		})
 	})
 }
@@ -58,11 +60,11 @@ func TestDamagedTable_OtherKeysAreStillMerged(t *testing.T) {
 // mergeBesideBad has tables merged of which spoil makes the first one unreadable,
 // which has keys with a alone; a later one may have some with a and some with b.
 // want is what reading it says.
-func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *vfs.Mem, faults *vfs.Faults)) {
+func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *memfs.FS, faults *faultfs.FS)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		faults := vfs.NewFaults(disk)
+		disk := memfs.New()
+		faults := faultfs.New(disk)
 		setSome := func(db *stoat.DB, prefix string, from int) {
 			for ; from < 3000; from += 50 {
 				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {

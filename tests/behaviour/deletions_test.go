@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // deletedKey returns the i-th key that these tests delete.
@@ -111,7 +111,7 @@ func usual(o *stoat.Options) { o.MemtableSize = 0 }
 func TestDeletions_FewInAnIdleDatabaseGiveSpaceBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := testkit.OpenOn(t, vfs.NewMem(), usual)
+		db := testkit.OpenOn(t, memfs.New(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
 		aMinuteGivesItBack(t, db, before)
@@ -121,7 +121,7 @@ func TestDeletions_FewInAnIdleDatabaseGiveSpaceBack(t *testing.T) {
 func TestDeletions_FewBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		db := testkit.OpenOn(t, vfs.NewMem(), usual)
+		db := testkit.OpenOn(t, memfs.New(), usual)
 		before := setLong(t, db, 50, 1<<20)
 		beat(t, db, time.Second/2, time.Minute)
 		deleteFirst(t, db, 50, ranged)
@@ -136,7 +136,7 @@ func TestDeletions_ManyBesideATrickleGiveSpaceBackWithinAMinute(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
 		const n = 5000
-		db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 2 << 20 })
 		before := setLong(t, db, n, 4<<10)
 		deleteFirst(t, db, n, ranged)
 		beat(t, db, 50*time.Millisecond, time.Minute)
@@ -160,7 +160,7 @@ func TestDeletions_InMemoryBesideATrickleGiveSpaceBackWithinMinutes(t *testing.T
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := testkit.OpenOn(t, vfs.NewMem(), usual)
+				db := testkit.OpenOn(t, memfs.New(), usual)
 				for i := 0; i < n; {
 					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 						for end := i + 100; i < end; i++ {
@@ -192,7 +192,7 @@ func TestDeletions_InTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
-		db := testkit.OpenOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, memfs.New(), nil)
 		before := setLong(t, db, n, 4<<10)
 		flushes := db.Stats().Flushes
 		for i := range n {
@@ -211,7 +211,7 @@ func TestDeletions_InTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 func TestDeletions_BeforeCloseGiveSpaceBackAfterTheNextOpen(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, ranged bool) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := testkit.OpenOn(t, disk, usual)
 		before := setLong(t, db, 50, 1<<20)
 		deleteFirst(t, db, 50, ranged)
@@ -225,7 +225,7 @@ func TestDeletions_IdleOpeningFinishesTheWorkOfTheLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, nil)
 			before := setLong(t, db, 2000, 4<<10)
 			deleteFirst(t, db, 2000, false)
@@ -269,7 +269,7 @@ func TestDeletions_QueueOfJobsWritesLittle(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := testkit.OpenOn(t, vfs.NewMem(), usual)
+				db := testkit.OpenOn(t, memfs.New(), usual)
 				set := func(key []byte, size int) {
 					testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
 						stoat.WithDurability(stoat.Buffered)))

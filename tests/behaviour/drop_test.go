@@ -12,11 +12,13 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestDropAll_LeavesAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.SetKeys(t, db, 0, 5000, 100, 1)
 	testkit.SetKeys(t, db, 5000, 5600, 2000, 2) // in value files
@@ -46,7 +48,7 @@ func TestDropAll_LeavesAnEmptyDatabase(t *testing.T) {
 // database must not take the time of reading it.
 func TestDropAll_ReadsNoTableThatItDeletesWhole(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
 	testkit.Must(t, err)
 	testkit.SetKeys(t, db, 0, 20_000, 100, 1)
@@ -70,7 +72,7 @@ func TestDropAll_ReadsNoTableThatItDeletesWhole(t *testing.T) {
 
 func TestDropPrefix_GivesSpaceBackAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 4000, 100, 1)
 	testkit.SetKeys(t, db, 4000, 4400, 2000, 2) // in value files
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -118,7 +120,7 @@ func TestDropPrefix_OfTheLastKeysHasNoEnd(t *testing.T) {
 
 func TestDrop_OpenTransactionStillSeesTheKeys(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), nil)
+	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 3000, 100, 1)
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	testkit.Must(t, db.DropAll(t.Context()))
@@ -166,7 +168,7 @@ func TestDropAll_UnderLoadLosesNoCommit(t *testing.T) {
 // with kept must all be there in the end; none are, if it is empty.
 func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 	const writers, commits = 4, 600
 	versions := make([]map[string]uint64, writers) // of each key that was set

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
@@ -19,7 +19,7 @@ func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
 }
 
 // placeInLog returns where in the log a value lies.
-func placeInLog(t *testing.T, disk *vfs.Mem, value string) (path string, offset int64) {
+func placeInLog(t *testing.T, disk *memfs.FS, value string) (path string, offset int64) {
 	t.Helper()
 	names, err := disk.List(testkit.Dir)
 	testkit.Must(t, err)
@@ -40,7 +40,7 @@ func placeInLog(t *testing.T, disk *vfs.Mem, value string) (path string, offset 
 
 // wantNoticed demands that a database whose process died does not open without its
 // last commit.
-func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
+func wantNoticed(t *testing.T, disk *memfs.FS, value, when string) {
 	t.Helper()
 	disk = disk.Clone()
 	path, offset := placeInLog(t, disk, value)
@@ -59,7 +59,7 @@ func wantNoticed(t *testing.T, disk *vfs.Mem, value, when string) {
 func TestDurableMark_DamageToTheLastCommitIsNoticedAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := testkit.OpenOn(t, disk, nil)
 		for i := range 5 {
 			value := fmt.Sprintf("value number %d", i)
@@ -79,7 +79,7 @@ func TestDurableMark_DamageToTheLastCommitIsNoticedAfterAPause(t *testing.T) {
 func TestDurableMark_DamageToTheLastCommitIsNoticedAfterSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db := testkit.OpenOn(t, disk, nil)
 		testkit.Must(t, commitValue(db, "with its commit"))
 		testkit.Must(t, db.Sync())

@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A clockRun is a database with a clock that the test turns.
@@ -22,7 +24,7 @@ type clockRun struct {
 
 func newClockRun(t *testing.T) *clockRun {
 	r := &clockRun{t: t, clock: testkit.NewClock()}
-	r.opts = stoat.Options{FS: vfs.NewMem(), Clock: r.clock}
+	r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock}
 	r.open()
 	return r
 }
@@ -137,14 +139,14 @@ func TestExpiry_ExpiredKeyNeverReturns(t *testing.T) {
 		"another commit":   func(r *clockRun) { r.set("other") },
 		"a clean close":    (*clockRun).reopen,
 		"two clean closes": func(r *clockRun) { r.reopen(); r.at(-50); r.reopen() },
-		"a kill":           func(r *clockRun) { r.crash((*vfs.Mem).Clone) },
+		"a kill":           func(r *clockRun) { r.crash((*memfs.FS).Clone) },
 		"a power cut": func(r *clockRun) {
-			r.crash(func(m *vfs.Mem) *vfs.Mem { return m.Crash(vfs.CrashKeepNone, nil) })
+			r.crash(func(m *memfs.FS) *memfs.FS { return m.Crash(memfs.KeepNone, nil) })
 		},
-		"a commit and a kill": func(r *clockRun) { r.set("other"); r.crash((*vfs.Mem).Clone) },
+		"a commit and a kill": func(r *clockRun) { r.set("other"); r.crash((*memfs.FS).Clone) },
 		"a synced commit and a power cut": func(r *clockRun) {
 			r.set("other")
-			r.crash(func(m *vfs.Mem) *vfs.Mem { return m.Crash(vfs.CrashKeepNone, nil) })
+			r.crash(func(m *memfs.FS) *memfs.FS { return m.Crash(memfs.KeepNone, nil) })
 		},
 	} {
 		r := newClockRun(t)
@@ -161,9 +163,9 @@ func TestExpiry_ExpiredKeyNeverReturns(t *testing.T) {
 }
 
 // crash abandons the database and opens what cut makes of its disk.
-func (r *clockRun) crash(cut func(*vfs.Mem) *vfs.Mem) {
+func (r *clockRun) crash(cut func(*memfs.FS) *memfs.FS) {
 	r.t.Helper()
-	disk := cut(r.opts.FS.(*vfs.Mem))
+	disk := cut(r.opts.FS.(*memfs.FS))
 	testkit.Must(r.t, r.db.Close())
 	r.opts.FS = disk
 	r.open()
@@ -222,7 +224,7 @@ func TestExpiry_ClockBefore1970(t *testing.T) {
 	t.Parallel()
 	r := &clockRun{t: t, clock: new(testkit.Clock)}
 	r.clock.Ms.Store(-1000)
-	r.opts = stoat.Options{FS: vfs.NewMem(), Clock: r.clock}
+	r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock}
 	r.open()
 	r.set("k", stoat.TTL(10*time.Millisecond))
 	r.want("k", true, "before 1970")
@@ -263,7 +265,7 @@ func TestExpiry_LastsWhenTheLogIsGoneAndTheClockGoesBack(t *testing.T) {
 			if r.db.Stats().Flushes == 0 {
 				t.Fatal("nothing was flushed")
 			}
-			r.crash(func(m *vfs.Mem) *vfs.Mem { return m.Crash(vfs.CrashKeepNone, nil) })
+			r.crash(func(m *memfs.FS) *memfs.FS { return m.Crash(memfs.KeepNone, nil) })
 		},
 		"a clean close that flushes": func(r *clockRun) {
 			flushes := r.db.Stats().Flushes
@@ -298,10 +300,10 @@ func TestExpiry_ReadersOnAFullDiskDoNotWriteTheTimeForEachKey(t *testing.T) {
 	r.set("staying")
 	// Nothing proves the last edit of the manifest after a power cut, so that it
 	// has to be written anew.
-	left := r.opts.FS.(*vfs.Mem).Crash(vfs.CrashKeepNone, nil)
+	left := r.opts.FS.(*memfs.FS).Crash(memfs.KeepNone, nil)
 	testkit.Must(t, r.db.Close())
-	faults := vfs.NewFaults(left)
-	refused := faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
+	faults := faultfs.New(left)
+	refused := faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
 	r.opts.FS = faults
 	r.open()
 	opening := refused.Fired()

@@ -10,25 +10,27 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 	t.Parallel()
 	large := make([]byte, 2<<20) // goes to a value file, which the manifest gets to know
 	for name, c := range map[string]struct {
-		rule  vfs.Rule
+		rule  faultfs.Rule
 		value []byte
 		first bool // the commit that makes the log
 	}{
-		"sync of the log":                     {rule: vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}},
-		"write of the log":                    {rule: vfs.Rule{Op: vfs.OpWrite, Path: "000001.log"}},
-		"manifest of a new log":               {rule: vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, first: true},
-		"manifest of values that lie apart":   {rule: vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, value: large},
-		"sync of the log, for a large commit": {rule: vfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}, value: large},
+		"sync of the log":                     {rule: faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}},
+		"write of the log":                    {rule: faultfs.Rule{Op: vfs.OpWrite, Path: "000001.log"}},
+		"manifest of a new log":               {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, first: true},
+		"manifest of values that lie apart":   {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, value: large},
+		"sync of the log, for a large commit": {rule: faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}, value: large},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults := vfs.NewFaults(vfs.NewMem())
+			faults := faultfs.New(memfs.New())
 			opts := &stoat.Options{FS: faults}
 			db, err := stoat.Open(testkit.Dir, opts)
 			testkit.Must(t, err)
@@ -76,14 +78,14 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 
 func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
 	t.Parallel()
-	faults := vfs.NewFaults(vfs.NewMem())
+	faults := faultfs.New(memfs.New())
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 	testkit.Must(t, err)
 	set := func() error {
 		return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
 	}
 	testkit.Must(t, set())
-	faults.Add(vfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})
+	faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})
 	err = set()
 	testkit.WantError(t, "a commit whose value file cannot be made", err, vfs.ErrIO)
 	if errors.Is(err, stoat.ErrFailed) {
@@ -120,7 +122,7 @@ func TestErrVersion_LaterFormatIsNoDamage(t *testing.T) {
 }
 
 // raiseVersion raises the format version in both headers of a file of records.
-func raiseVersion(t *testing.T, disk *vfs.Mem, path string) {
+func raiseVersion(t *testing.T, disk *memfs.FS, path string) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(path, vfs.CatNone)
 	testkit.Must(t, err)

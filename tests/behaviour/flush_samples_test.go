@@ -8,7 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A flush looks now and then into the tables, for what its values replace. What it
@@ -17,7 +17,7 @@ func TestFlush_DoesNotDependOnTablesThatItOnlySamples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		set := func(db *stoat.DB, from int) error {
 			return db.Update(func(tx *stoat.Txn) error {
 				for i := range 10 {

@@ -9,6 +9,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Only the commit itself can tell the flusher that there is something to flush once
@@ -48,7 +50,7 @@ func TestIdle_LogFailureIsToldAndNotTriedForEver(t *testing.T) {
 	ended := false
 	for nth := int64(1); nth <= 8; nth++ { // more than there are, and no other work beside them
 		synctest.Test(t, func(t *testing.T) {
-			faults := vfs.NewFaults(vfs.NewMem())
+			faults := faultfs.New(memfs.New())
 			var log testkit.EventLog
 			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Events: log.Add})
 			testkit.Must(t, err)
@@ -59,7 +61,7 @@ func TestIdle_LogFailureIsToldAndNotTriedForEver(t *testing.T) {
 				testkit.Must(t, set())
 			}
 			synctest.Wait()
-			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
+			faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: vfs.OpSyncData, Nth: nth, Err: vfs.ErrIO, Sync: vfs.SyncDropped})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			faults.Clear()
@@ -117,7 +119,7 @@ func TestIdle_RestOfALoadIsMergedOnce(t *testing.T) {
 func TestIdle_TrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem()
+		fs := memfs.New()
 		set := func(db *stoat.DB, i int) {
 			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 450)) }))
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // calledWithNothing is what each exported method says to nil and zero for every
@@ -47,7 +47,7 @@ func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 		new func() (of any, done func())
 	}{
 		{(*stoat.DB)(nil), func() (any, func()) {
-			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 			testkit.Must(t, err)
 			return db, func() { testkit.Must(t, db.Close()) }
 		}},
@@ -140,7 +140,7 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 		return func() error { _, err := db.Begin(mode); return err }
 	}
 	opened := func(dir string, o stoat.Options) func() error {
-		o.FS = vfs.NewMem()
+		o.FS = memfs.New()
 		return func() error { _, err := stoat.Open(dir, &o); return err }
 	}
 	for what, call := range map[string]func() error{

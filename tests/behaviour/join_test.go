@@ -10,7 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // blob is a value that a commit of the smallest memtable writes to a file of its
@@ -43,7 +43,7 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 	for _, order := range []string{"ascending", "mixed"} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
-			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem(), MemtableSize: blobMemtable})
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: blobMemtable})
 			testkit.Must(t, err)
 			user := int64(0)
 			for i := range n {
@@ -158,7 +158,7 @@ func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 func TestJoin_ReadersKeepWhatTheySee(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk, MemtableSize: blobMemtable}
 	db, err := stoat.Open(testkit.Dir, opts)
 	testkit.Must(t, err)
@@ -192,7 +192,7 @@ func TestJoin_ReadersKeepWhatTheySee(t *testing.T) {
 func TestJoin_LeavesAllAsItWasWhenItFails(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
 	testkit.Must(t, err)
 	for i := range n {
@@ -226,7 +226,7 @@ func TestJoin_LeavesAllAsItWasWhenItFails(t *testing.T) {
 
 func TestJoin_ShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
 	sizes := []int64{0, 1, 1000, 1<<20 - 1}

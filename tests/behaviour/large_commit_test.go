@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func largeValue(i int) []byte {
@@ -62,7 +62,7 @@ func checkLarge(t *testing.T, db *stoat.DB, n int) {
 func TestLargeCommit_ValuesAreWrittenOnceAndSurviveAPowerCut(t *testing.T) {
 	t.Parallel()
 	const n = 100
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk}
 	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestLargeCommit_ValuesAreWrittenOnceAndSurviveAPowerCut(t *testing.T) {
 		t.Fatalf("%d value files, %d bytes apart, %d in the log", s.Values, s.ApartBytes, s.Log.BytesWritten)
 	}
 	checkLarge(t, db, n)
-	crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestLargeCommit_SpaceOfDeletedValuesIsGivenBack(t *testing.T) {
 
 func TestStats_CountEachValueOnce(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 	testkit.Must(t, err)
 	before := db.Stats()
 	for _, c := range []struct {

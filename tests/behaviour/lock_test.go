@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // holderEnv makes this test binary open the database in the directory it
@@ -107,7 +108,7 @@ func TestLock_RefusesSecondOpenInOneProcess(t *testing.T) {
 
 func TestLock_RefusesSecondOpenInMemory(t *testing.T) {
 	t.Parallel()
-	opts := stoat.Options{FS: vfs.NewMem()}
+	opts := stoat.Options{FS: memfs.New()}
 	db, err := stoat.Open(testkit.Dir, &opts)
 	testkit.Must(t, err)
 	_, err = stoat.Open(testkit.Dir, &opts)
@@ -223,7 +224,7 @@ func TestLock_ReadersShareADatabaseAndKeepWritersOut(t *testing.T) {
 
 func TestLock_RefusedOpenChangesNothing(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
 	disk.SetHook(func(op vfs.Op) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // useAll calls everything that can return an error, and demands want of all.
@@ -73,7 +73,7 @@ func TestMisuse_EndedTransactionRefusesAll(t *testing.T) {
 
 func TestMisuse_ClosedDatabaseRefusesAll(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 	testkit.Must(t, err)
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	reader, writer := testkit.Begin(t, db, stoat.ReadOnly), testkit.Begin(t, db, stoat.ReadWrite)
@@ -217,7 +217,7 @@ func TestMisuse_ReadOnlyTransactionRefusesWrites(t *testing.T) {
 
 func TestLimits_KeysAndValues(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
 	longest := bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
@@ -265,7 +265,7 @@ func TestLimits_KeysAndValues(t *testing.T) {
 func TestClose_ConcurrentCallsCloseOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 		testkit.Must(t, err)
 		var group sync.WaitGroup
 		for i := range 8 {
@@ -291,7 +291,7 @@ func TestClose_ConcurrentCallsCloseOnce(t *testing.T) {
 func TestClose_KeepsAllCommits(t *testing.T) {
 	t.Parallel()
 	for round := range 10 {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		opts := stoat.Options{FS: disk}
 		db, err := stoat.Open(testkit.Dir, &opts)
 		testkit.Must(t, err)
@@ -322,7 +322,7 @@ func TestClose_KeepsAllCommits(t *testing.T) {
 		}
 		testkit.Must(t, db.Close())
 		group.Wait()
-		opts.FS = disk.Crash(vfs.CrashKeepNone, nil)
+		opts.FS = disk.Crash(memfs.KeepNone, nil)
 		db, err = stoat.Open(testkit.Dir, &opts)
 		testkit.Must(t, err)
 		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
@@ -385,7 +385,7 @@ func TestOptions_OutOfRangeAreNamed(t *testing.T) {
 		"MemtableSize": {MemtableSize: 1},
 		"Durability":   {Durability: 7},
 	} {
-		o.FS = vfs.NewMem()
+		o.FS = memfs.New()
 		if _, err := stoat.Open(testkit.Dir, &o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: got %v, want an error that names the field", field, err)
 		}

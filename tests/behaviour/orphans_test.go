@@ -10,11 +10,13 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestOrphans_NewFilesGetNumbersAboveThem(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	testkit.Must(t, testkit.OpenOn(t, disk, nil).Close())
 	// More than a flush and a compaction take, and one that is not of this world.
 	var orphans []string
@@ -27,9 +29,9 @@ func TestOrphans_NewFilesGetNumbersAboveThem(t *testing.T) {
 		testkit.Must(t, err)
 		testkit.Must(t, f.Close())
 	}
-	faults := vfs.NewFaults(disk)
+	faults := faultfs.New(disk)
 	for _, pattern := range []string{"*.table", "*.values"} {
-		faults.Add(vfs.Rule{Op: vfs.OpRemove, Path: pattern, Forever: true, Err: errors.New("permission denied")})
+		faults.Add(faultfs.Rule{Op: vfs.OpRemove, Path: pattern, Forever: true, Err: errors.New("permission denied")})
 	}
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10})
 	testkit.Must(t, err)
@@ -54,7 +56,7 @@ func TestOrphans_NewFilesGetNumbersAboveThem(t *testing.T) {
 // not the last user of the memory.
 func TestClose_LastTransactionMayEndWhileItFlushes(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 4 << 20 })
 	testkit.SetKeys(t, db, 0, 3000, 300, 1) // more than Close leaves in the log
 	tx, err := db.Begin(stoat.ReadOnly)

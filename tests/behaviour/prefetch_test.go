@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // valuesApart fills a database, all of it in tables and value files, with keys
@@ -67,7 +69,7 @@ func mustSeeAll(t *testing.T, db *stoat.DB, keys, look int, o stoat.IterOptions)
 func TestPrefetch_ValuesBelongToTheirKeysHoweverReached(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	db := valuesApart(t, vfs.NewMem(), keys)
+	db := valuesApart(t, memfs.New(), keys)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {Prefetch: -1}, {Prefetch: 1000, Reverse: true}} {
 		for _, look := range []int{1, 2, 17, 50} {
 			mustSeeAll(t, db, keys, look, o) // the first time cold, then warm
@@ -79,7 +81,7 @@ func TestPrefetch_ValuesBelongToTheirKeysHoweverReached(t *testing.T) {
 func TestPrefetch_ReadsTheNextValuesTogetherUnlessInMemory(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	disk := vfs.NewFaults(vfs.NewMem())
+	disk := faultfs.New(memfs.New())
 	db := valuesApart(t, disk, keys)
 	var asked atomic.Int64
 	disk.Observe(func(op vfs.Op) {
@@ -105,7 +107,7 @@ func TestPrefetch_ReadsTheNextValuesTogetherUnlessInMemory(t *testing.T) {
 func TestPrefetch_WalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 	t.Parallel()
 	const keys = 700
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := valuesApart(t, disk, keys)
 	names, err := disk.List(testkit.Dir)
 	testkit.Must(t, err)
@@ -139,7 +141,7 @@ func TestPrefetch_WalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 
 func TestPrefetch_ScanAllocatesNothingForAKey(t *testing.T) {
 	const keys = 700
-	db := valuesApart(t, vfs.NewMem(), keys)
+	db := valuesApart(t, memfs.New(), keys)
 	mustSeeAll(t, db, keys, 1, stoat.IterOptions{})
 	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})

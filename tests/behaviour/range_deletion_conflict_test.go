@@ -6,7 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestRangeDeletion_ConflictsWithReadsOfTheRange(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRangeDeletion_ConflictsWithReadsOfTheRange(t *testing.T) {
 		for _, m := range []int{0, 3, 4} {
 			t.Run(c.name+"/"+moves[m].name, func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
 				tx := testkit.Begin(t, db, stoat.ReadWrite)
@@ -65,7 +65,7 @@ func TestRangeDeletion_WithoutAnEndConflictsUpToTheLastKey(t *testing.T) {
 	for _, m := range []int{0, 3, 4} {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c")
 			var readers []*stoat.Txn

@@ -11,6 +11,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // keysOf returns the keys that a transaction sees, forward, and demands that
@@ -68,27 +70,27 @@ func deleteRange(t *testing.T, db *stoat.DB, lo, hi string) {
 // tell.
 var moves = []struct {
 	name string
-	move func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB)
+	move func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB)
 }{
-	{"memtable", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) { return disk, db }},
-	{"reopened", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"memtable", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) { return disk, db }},
+	{"reopened", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		testkit.Must(t, db.Close())
 		return disk, testkit.OpenOn(t, disk, nil)
 	}},
-	{"power cut", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
-		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	{"power cut", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
+		crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 		testkit.Must(t, db.Close())
 		return crashed, testkit.OpenOn(t, crashed, nil)
 	}},
-	{"flushed", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"flushed", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		testkit.Must(t, db.Checkpoint(t.Context(), fmt.Sprintf("/copies/%d", rand.Uint64())))
 		return disk, db
 	}},
-	{"compacted", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"compacted", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		return disk, db
 	}},
-	{"checkpoint", func(t *testing.T, disk *vfs.Mem, db *stoat.DB) (*vfs.Mem, *stoat.DB) {
+	{"checkpoint", func(t *testing.T, disk *memfs.FS, db *stoat.DB) (*memfs.FS, *stoat.DB) {
 		testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
 		testkit.Must(t, db.Close())
 		copied, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
@@ -103,7 +105,7 @@ func TestRangeDeletion_HidesOlderKeysWhereverTheyAre(t *testing.T) {
 		for _, after := range moves {
 			t.Run(before.name+" then "+after.name, func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e f")
 				disk, db = before.move(t, disk, db)
@@ -130,7 +132,7 @@ func TestRangeDeletion_EarlierSnapshotSeesTheKeys(t *testing.T) {
 	for _, m := range []int{0, 3, 4} {
 		t.Run(moves[m].name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c d")
 			first := testkit.Begin(t, db, stoat.ReadOnly)
@@ -163,7 +165,7 @@ func TestRangeDeletion_LaterSetsOfItsTransactionLive(t *testing.T) {
 		for _, m := range moves {
 			t.Run(fmt.Sprintf("%d/%s", size, m.name), func(t *testing.T) {
 				t.Parallel()
-				disk := vfs.NewMem()
+				disk := memfs.New()
 				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
 				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
@@ -263,7 +265,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	const commits = 1000
 	cost := func(hi []byte) (logged, committed int64) { // of each
-		db := testkit.OpenOn(t, vfs.NewMem(), nil)
+		db := testkit.OpenOn(t, memfs.New(), nil)
 		setKeys(t, db, "a") // the log is there
 		before := db.Stats()
 		for i := range commits {
@@ -285,7 +287,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 // names by their bounds.
 func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTablesAndManifest(t *testing.T) {
 	t.Parallel()
-	faults := vfs.NewFaults(vfs.NewMem())
+	faults := faultfs.New(memfs.New())
 	var edits atomic.Int64 // bytes
 	faults.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
@@ -317,7 +319,7 @@ func TestRangeDeletion_WithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c "+string(lastKey))
 			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
@@ -337,7 +339,7 @@ func TestRangeDeletion_WithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 
 func TestRangeDeletion_WithoutAnEndIsCutByMerges(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	testkit.SetKeys(t, db, 0, 5000, 100, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -448,7 +450,7 @@ func TestAllVersions_ShowsOnlyWrittenKeys(t *testing.T) {
 
 func TestRangeDeletion_ManyNestedOverManyTables(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	const keys = 3000
 	rng := rand.New(rand.NewPCG(3, 4))

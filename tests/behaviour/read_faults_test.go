@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // readEverything opens a database and reads all of it, in every way. What it is
@@ -85,7 +87,7 @@ func TestReadFaults_FailedReadIsNeverAnAnswer(t *testing.T) {
 	for _, how := range []stoat.Compression{stoat.CompressionNone, stoat.CompressionSmall} {
 		t.Run(fmt.Sprint("compression ", how), func(t *testing.T) {
 			t.Parallel()
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Compression = how })
 			testkit.SetKeys(t, db, 0, 60, 100, 1)
 			testkit.SetKeys(t, db, 60, 90, 3000, 2)
@@ -96,7 +98,7 @@ func TestReadFaults_FailedReadIsNeverAnAnswer(t *testing.T) {
 			want := itemsOf(t, db)
 			killed := disk.Clone()
 			testkit.Must(t, db.Close())
-			for name, rule := range map[string]vfs.Rule{
+			for name, rule := range map[string]faultfs.Rule{
 				"EIO":                           {Err: vfs.ErrIO},
 				"EIO after some bytes":          {Err: vfs.ErrIO, Partial: 24},
 				"the end of the file":           {Err: io.EOF},
@@ -116,14 +118,14 @@ func TestReadFaults_FailedReadIsNeverAnAnswer(t *testing.T) {
 
 // failEachCall returns how many calls there were to fail. With -short it tries each
 // third of them.
-func failEachCall(t *testing.T, name string, rule vfs.Rule, disk *vfs.Mem, want map[string]string) int {
+func failEachCall(t *testing.T, name string, rule faultfs.Rule, disk *memfs.FS, want map[string]string) int {
 	t.Helper()
 	step := int64(1)
 	if testing.Short() {
 		step = 3
 	}
 	for rule.Nth = 1; ; rule.Nth += step {
-		faults := vfs.NewFaults(disk)
+		faults := faultfs.New(disk)
 		fault := faults.Add(rule)
 		err := readEverything(faults, want)
 		n, op := faults.Failed()
@@ -132,7 +134,7 @@ func failEachCall(t *testing.T, name string, rule vfs.Rule, disk *vfs.Mem, want 
 		case errors.Is(err, errWrong):
 			t.Errorf("%s: %v", what, err)
 		case err == nil, rule.Err == io.EOF: // which also may mean that the file is too short
-		case !errors.Is(err, vfs.ErrInjected), !errors.Is(err, rule.Err):
+		case !errors.Is(err, faultfs.ErrInjected), !errors.Is(err, rule.Err):
 			t.Errorf("%s: %v does not lead to its cause", what, err)
 		}
 		if fault.Fired() == 0 {

@@ -14,6 +14,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // readAll opens the database read-only, reads all of it in every way and
@@ -42,7 +44,7 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 
 // mustChangeNothing demands that reading all of a database on a disk leaves
 // every byte as it is, and calls nothing that could change one.
-func mustChangeNothing(t *testing.T, what string, disk *vfs.Mem) map[string]string {
+func mustChangeNothing(t *testing.T, what string, disk *memfs.FS) map[string]string {
 	t.Helper()
 	before := testkit.FilesOf(t, disk, testkit.Dir)
 	disk.SetHook(func(op vfs.Op) {
@@ -82,8 +84,8 @@ func TestReadOnly_ChangesNotAByteOfTheDirectory(t *testing.T) {
 	testkit.SetKeys(t, db, 2000, 2300, 600, 7)
 	testkit.Must(t, db.Sync())
 	killed := clean.Clone()
-	cut := []*vfs.Mem{}
-	for i, kind := range vfs.CrashKinds() {
+	cut := []*memfs.FS{}
+	for i, kind := range memfs.CrashKinds() {
 		cut = append(cut, clean.Crash(kind, rand.New(rand.NewPCG(1, uint64(i)))))
 	}
 	testkit.Must(t, db.Close())
@@ -103,10 +105,10 @@ func TestReadOnly_ChangesNotAByteOfTheDirectory(t *testing.T) {
 func TestReadOnly_OpensOnAReadOnlyMedium(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
-	medium := vfs.NewFaults(disk)
+	medium := faultfs.New(disk)
 	for kind := vfs.OpCreate; kind <= vfs.OpClose; kind++ {
 		if kind.Mutates() || kind == vfs.OpOpenReadWrite {
-			medium.Add(vfs.Rule{Op: kind, Forever: true, Err: vfs.ErrReadOnly})
+			medium.Add(faultfs.Rule{Op: kind, Forever: true, Err: vfs.ErrReadOnly})
 		}
 	}
 	if got := readAll(t, medium, testkit.Dir); len(got) != 1410 {
@@ -195,7 +197,7 @@ func TestReadOnly_SyncDoesNotVouchForAnUnprovenTail(t *testing.T) {
 
 func TestReadOnly_OpenMakesNoDatabase(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk, ReadOnly: true}
 	_, err := stoat.Open(testkit.Dir, opts)
 	testkit.WantError(t, "open of nothing", err, fs.ErrNotExist)

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An Open that is cut off, at each of its steps and in every way.
@@ -17,14 +18,14 @@ import (
 // cutOff opens a database on a copy of a disk, commits and closes it, and cuts
 // the power, or kills the process, before each step that changes the disk. Each
 // time the next Open must find the items.
-func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
+func cutOff(t *testing.T, what string, disk *memfs.FS, items map[string]string) {
 	t.Helper()
 	disk = disk.Clone()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex // work behind changes the disk, too
 	cuts := 0
 	committed := false
-	look := func(when string, left *vfs.Mem, killed bool) {
+	look := func(when string, left *memfs.FS, killed bool) {
 		cuts++
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: left, MemtableSize: 128 << 10})
 		if err != nil {
@@ -44,7 +45,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 			}
 		}
 		setKeys(t, db, "next")
-		kept := left.Crash(vfs.CrashKeepNone, nil)
+		kept := left.Crash(memfs.KeepNone, nil)
 		testkit.Must(t, db.Close())
 		if !killed {
 			return
@@ -64,7 +65,7 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 		mu.Lock()
 		defer mu.Unlock()
 		look(fmt.Sprintf("killed before %v", op), disk.Clone(), true)
-		kinds := vfs.CrashKinds()
+		kinds := memfs.CrashKinds()
 		if testing.Short() { // one after the other
 			kinds = kinds[cuts%len(kinds):][:1]
 		}
@@ -87,22 +88,22 @@ func cutOff(t *testing.T, what string, disk *vfs.Mem, items map[string]string) {
 
 func TestFirstOpen_MayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
-	cutOff(t, "no directory", vfs.NewMem(), nil)
-	disk := vfs.NewMem()
+	cutOff(t, "no directory", memfs.New(), nil)
+	disk := memfs.New()
 	testkit.Must(t, disk.MkdirAll(testkit.Dir))
 	cutOff(t, "an empty directory", disk, nil)
 }
 
 func TestRecovery_MayBeCutOffAtAnyStep(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.SetKeys(t, db, 0, 300, 900, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	testkit.SetKeys(t, db, 200, 320, 100, 2)
 	testkit.Must(t, db.Sync())
 	items := itemsOf(t, db)
-	killed, cut := disk.Clone(), disk.Crash(vfs.CrashKeepNone, nil)
+	killed, cut := disk.Clone(), disk.Crash(memfs.KeepNone, nil)
 	// What unfinished work has left, too.
 	for _, name := range []string{"000900.table", "000901.values"} {
 		f, err := killed.Create(killed.Join(testkit.Dir, name), vfs.CatTable)
@@ -119,7 +120,7 @@ func TestRecovery_MayBeCutOffAtAnyStep(t *testing.T) {
 // has shown it, no power cut takes it away.
 func TestRecovery_NoPowerCutTakesWhatItHasShown(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	setKeys(t, db, "synced")
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
@@ -129,7 +130,7 @@ func TestRecovery_NoPowerCutTakesWhatItHasShown(t *testing.T) {
 	if got := itemsOf(t, db); len(got) != 2 {
 		t.Errorf("%d items after a kill", len(got))
 	}
-	for _, kind := range vfs.CrashKinds() {
+	for _, kind := range memfs.CrashKinds() {
 		left := testkit.OpenOn(t, killed.Crash(kind, rand.New(rand.NewPCG(1, 2))), nil)
 		if got := itemsOf(t, left); len(got) != 2 {
 			t.Errorf("%d items after a kill, an Open and a power cut (%s)", len(got), kind)
@@ -151,7 +152,7 @@ func TestSyncAndClose_LeaveNothingToAPowerCut(t *testing.T) {
 		},
 	} {
 		for _, n := range []int{1, 40} {
-			disk := vfs.NewMem()
+			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
 			want := map[string]bool{}
 			for i := range n {
@@ -160,7 +161,7 @@ func TestSyncAndClose_LeaveNothingToAPowerCut(t *testing.T) {
 				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
 			}
 			testkit.Must(t, promise(db))
-			left := disk.Crash(vfs.CrashKeepNone, nil)
+			left := disk.Crash(memfs.KeepNone, nil)
 			testkit.Must(t, db.Close())
 			again := testkit.OpenOn(t, left, nil)
 			testkit.Must(t, again.View(func(tx *stoat.Txn) error {
@@ -181,7 +182,7 @@ func TestSyncAndClose_LeaveNothingToAPowerCut(t *testing.T) {
 func TestRecovery_KnowsGarbageThatWasCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // or the database might find it idle, and collect
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		quiet := func(o *stoat.Options) { o.Clock = testkit.NewClock() }
 		db := testkit.OpenOn(t, disk, quiet)
 		testkit.SetKeys(t, db, 0, 400, 2000, 1)
@@ -195,9 +196,9 @@ func TestRecovery_KnowsGarbageThatWasCounted(t *testing.T) {
 		if before.ValueGarbage == 0 {
 			t.Fatal("there is no garbage")
 		}
-		cut, killed := disk.Crash(vfs.CrashKeepNone, nil), disk.Clone()
+		cut, killed := disk.Crash(memfs.KeepNone, nil), disk.Clone()
 		testkit.Must(t, db.Close())
-		for what, disk := range map[string]*vfs.Mem{"a power cut": cut, "a kill": killed} {
+		for what, disk := range map[string]*memfs.FS{"a power cut": cut, "a kill": killed} {
 			db := testkit.OpenOn(t, disk, quiet)
 			if s := db.Stats(); s.ValueGarbage != before.ValueGarbage || s.ValueBytes != before.ValueBytes {
 				t.Errorf("after %s: %d bytes of %d are garbage, before: %d of %d",

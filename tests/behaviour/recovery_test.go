@@ -7,14 +7,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A flush makes durable what was committed as Buffered. When a power cut then
 // takes it from the log, its numbers are missing there for good.
 func TestRecovery_LogWithAGapThatIsInTablesOpensAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := stoat.Options{FS: disk, MemtableSize: 64 << 10}
 	commit := func(db *stoat.DB, durability stoat.Durability) {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestRecovery_LogWithAGapThatIsInTablesOpensAgainAndAgain(t *testing.T) {
 			commit(db, stoat.Buffered)
 		}
 		testkit.Eventually(t, "something is flushed", func() bool { return db.Stats().Flushes > 0 })
-		crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 1)))
+		crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 1)))
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}

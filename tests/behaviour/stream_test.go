@@ -14,6 +14,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // sameBytes reports where two readers first differ.
@@ -62,7 +64,7 @@ func checkStream(t *testing.T, tx *stoat.Txn, key string, n int64) {
 func TestStream_ValuesAreReadDuringAndAfterTheTransactionAndAfterAPowerCut(t *testing.T) {
 	t.Parallel()
 	sizes := map[string]int64{"a": 0, "b": 1, "c": 100, "d": 100_000, "e": 5<<20 + 17}
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	opts := &stoat.Options{FS: disk}
 	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {
@@ -81,7 +83,7 @@ func TestStream_ValuesAreReadDuringAndAfterTheTransactionAndAfterAPowerCut(t *te
 	}); err != nil {
 		t.Fatal(err)
 	}
-	crashed := disk.Crash(vfs.CrashKeepNone, rand.New(rand.NewPCG(1, 2)))
+	crashed := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 2)))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestStream_ValuesAreReadDuringAndAfterTheTransactionAndAfterAPowerCut(t *te
 
 func TestStream_UncommittedValueLeavesNothing(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -153,8 +155,8 @@ func (r panickingReader) Read([]byte) (int, error) { panic(r.with) }
 
 func TestStream_PanickingReaderLeavesNoFile(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
-	faults := vfs.NewFaults(fs)
+	fs := memfs.New()
+	faults := faultfs.New(fs)
 	var open atomic.Int64 // value files
 	faults.Observe(func(op vfs.Op) {
 		switch {
@@ -210,7 +212,7 @@ func TestStream_EndlessReaderIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 4 << 20} { // before it has a file, and after that
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			fs := vfs.NewMem()
+			fs := memfs.New()
 			db := testkit.OpenOn(t, fs, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			set := func(r io.Reader) error {
@@ -244,7 +246,7 @@ func (r endingReader) Read([]byte) (int, error) {
 
 func TestStream_ReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db := testkit.OpenOn(t, fs, nil)
 	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
 		for what, end := range map[string]func(*stoat.Txn){
@@ -297,7 +299,7 @@ func TestStream_ReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 // A database that was closed must not delete files of a later opening.
 func TestStream_FilesAreNotRemovedOnceTheDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewMem()
+	fs := memfs.New()
 	db := testkit.OpenOn(t, fs, nil)
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The syncs of the log hang, and so do a commit, which waits for one, and a Sync
@@ -15,7 +16,7 @@ import (
 func TestSync_EndsWithItsContextWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
+		disk := memfs.New()
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 		testkit.Must(t, err)
 		testkit.Must(t, db.Update(setOne))

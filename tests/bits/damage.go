@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // at returns a file of the image and an offset in it. Half of the draws fall
@@ -31,7 +32,7 @@ func (img *Image) at(rng *rand.Rand) (file int, offset int64) {
 func (img *Image) flip(file int, offset int64, bit int) damage {
 	return damage{
 		name: fmt.Sprintf("bit %d of byte %d of %s flipped", bit, offset, img.files[file]),
-		do: func(disk *vfs.Mem) error {
+		do: func(disk *memfs.FS) error {
 			f, err := disk.OpenReadWrite(img.files[file], vfs.CatNone)
 			if err != nil {
 				return err
@@ -76,7 +77,7 @@ func (img *Image) flipsAtEnd() []damage {
 
 // change rewrites a file as f says.
 func (img *Image) change(name string, file int, f func(content []byte) []byte) damage {
-	return damage{name: img.files[file] + ": " + name, do: func(disk *vfs.Mem) error {
+	return damage{name: img.files[file] + ": " + name, do: func(disk *memfs.FS) error {
 		content, err := testkit.ReadFile(disk, img.files[file])
 		if err != nil {
 			return err
@@ -188,10 +189,10 @@ func (img *Image) wholeFiles() []damage {
 	var list []damage
 	for i, path := range img.files {
 		list = append(list,
-			damage{name: path + " deleted", do: func(disk *vfs.Mem) error { return disk.Remove(path) }},
+			damage{name: path + " deleted", do: func(disk *memfs.FS) error { return disk.Remove(path) }},
 			img.change("emptied", i, func([]byte) []byte { return nil }),
 			img.change("all zeros", i, func(content []byte) []byte { return make([]byte, len(content)) }),
-			damage{name: path + " copied to the next names", do: func(disk *vfs.Mem) error {
+			damage{name: path + " copied to the next names", do: func(disk *memfs.FS) error {
 				content, err := testkit.ReadFile(disk, path)
 				if err != nil {
 					return err
@@ -215,7 +216,7 @@ func (img *Image) wholeFiles() []damage {
 
 func (img *Image) exchange(i, j int) damage {
 	a, b := img.files[i], img.files[j]
-	return damage{name: a + " and " + b + " exchanged", do: func(disk *vfs.Mem) error {
+	return damage{name: a + " and " + b + " exchanged", do: func(disk *memfs.FS) error {
 		return errors.Join(disk.Rename(a, testkit.Dir+"/between"), disk.Rename(b, a), disk.Rename(testkit.Dir+"/between", b))
 	}}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	modeltest "github.com/stoatdb/stoat/tests/model"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // An Image is a cleanly closed database, to be damaged.
 type Image struct {
 	name string
-	disk *vfs.Mem
+	disk *memfs.FS
 	// older are earlier states of the same disk: closed, and in the middle of
 	// the last opening.
-	older []*vfs.Mem
+	older []*memfs.FS
 	m     *model.Map
 	files []string
 	sizes []int64
@@ -81,9 +81,9 @@ func Images(t *testing.T) []*Image {
 	if !slices.ContainsFunc(tables.files, func(path string) bool { return strings.HasSuffix(path, ".table") }) {
 		t.Fatalf("there is no table among %v", tables.files)
 	}
-	cut := newUnclosedImage(t, "not closed", func(r *modeltest.Run) *vfs.Mem { return r.FS.Crash(vfs.CrashKeepNone, nil) })
+	cut := newUnclosedImage(t, "not closed", func(r *modeltest.Run) *memfs.FS { return r.FS.Crash(memfs.KeepNone, nil) })
 	cut.unmarked = true
-	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *vfs.Mem {
+	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *memfs.FS {
 		testkit.Must(t, r.DB.Sync())
 		return r.FS.Clone()
 	})
@@ -122,7 +122,7 @@ func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Im
 	testkit.Must(t, err)
 	first(r)
 	testkit.Must(t, r.Close())
-	img := &Image{name: name, older: []*vfs.Mem{r.FS.Clone()}}
+	img := &Image{name: name, older: []*memfs.FS{r.FS.Clone()}}
 	_, err = r.Open(r.Model.Last(), r.Model.Last())
 	testkit.Must(t, err)
 	more(r)
@@ -135,7 +135,7 @@ func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Im
 }
 
 // newUnclosedImage runs a database until its end, of which left is what there is.
-func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *vfs.Mem) *Image {
+func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *memfs.FS) *Image {
 	t.Helper()
 	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
 	_, err := r.Open(0, 0)

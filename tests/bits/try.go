@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // outcomes counts the damages by what came of them.
@@ -17,7 +18,7 @@ type outcomes struct{ refused, harmless atomic.Int64 }
 // A damage is one change of a disk.
 type damage struct {
 	name string
-	do   func(disk *vfs.Mem) error
+	do   func(disk *memfs.FS) error
 	// rollback says that the manifest was put back as a whole to what it was
 	// at an earlier time. Nothing outside it can tell; if the database opens,
 	// it must be exactly at a commit. A log put back is missed by the

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -21,12 +22,12 @@ const (
 )
 
 // A Check crashes a state in one way and checks what is left.
-type Check func(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error
+type Check func(opts stoat.Options, s *State, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error
 
 // checkRun runs a workload once and checks n crash states of it. It adds to done
 // what the workload came to.
 func checkRun(w workload, seed uint64, n int, done *testkit.WorkTally, check Check) error {
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
 	r := newCrashRun(seed, w.memtable, max(1, n/4))
@@ -62,7 +63,7 @@ func checkRun(w workload, seed uint64, n int, done *testkit.WorkTally, check Che
 
 // CheckOnce opens what a crash left. One time in four the database is used
 // afterwards and crashes again.
-func CheckOnce(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func CheckOnce(opts stoat.Options, s *State, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error {
 	opts.FS = s.disk.Crash(kind, rng)
 	floor := s.durable
 	if rng.IntN(8) == 0 {
@@ -81,7 +82,7 @@ func CheckOnce(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, r
 // goOn writes to a recovered database, crashes it, and demands that both what
 // was recovered and what was written are there.
 func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *rand.Rand) error {
-	opts.FS.(*vfs.Mem).SetCapacity(1 << 40) // a full disk has room again
+	opts.FS.(*memfs.FS).SetCapacity(1 << 40) // a full disk has room again
 	m = m.Clone()
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {
@@ -95,7 +96,7 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 		}
 		m.Commit(writes)
 	}
-	disk := testkit.RandomCut(rng)(opts.FS.(*vfs.Mem))
+	disk := testkit.RandomCut(rng)(opts.FS.(*memfs.FS))
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("close after recovery at %d: %w", version, err)
 	}
@@ -109,14 +110,14 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 
 // CheckTwice crashes, opens, and crashes again at boundaries of that
 // Open, and once more at one of the Close after it.
-func CheckTwice(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, rng *rand.Rand) error {
+func CheckTwice(opts stoat.Options, s *State, m *model.Map, kind memfs.CrashKind, rng *rand.Rand) error {
 	disk, first := s.disk.Crash(kind, rng), s.durable
 	if rng.IntN(4) == 0 {
 		disk, first = s.disk.Clone(), s.known // a kill, then a power cut
 	}
 	opts.FS = disk
 	type cut struct {
-		disk  *vfs.Mem
+		disk  *memfs.FS
 		floor uint64
 		op    string
 	}
@@ -158,7 +159,7 @@ func CheckTwice(opts stoat.Options, s *State, m *model.Map, kind vfs.CrashKind, 
 	}
 	// Those of Close are TestCrash's too; this one does not count.
 	cuts = append(cuts, closing[rng.IntN(len(closing))])
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	for _, c := range cuts {
 		kind := kinds[rng.IntN(len(kinds))]
 		opts.FS = c.disk.Crash(kind, rng)

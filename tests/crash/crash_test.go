@@ -13,7 +13,7 @@ import (
 )
 
 // TestCrash cuts the power at the boundaries of what 35 and more workloads do
-// to the disk, in every way that vfs.Mem knows, and opens what is left: it
+// to the disk, in every way that memfs.FS knows, and opens what is left: it
 // must be the state after some commit, none that was acknowledged as durable
 // may be missing, and the database must go on from there.
 func TestCrash(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A crashRun runs one workload on a disk in memory, and takes copies of the
@@ -23,7 +24,7 @@ type crashRun struct {
 	rng   *rand.Rand
 	clock *testkit.Clock
 	opts  stoat.Options
-	fs    *vfs.Mem
+	fs    *memfs.FS
 	db    *stoat.DB
 	era   *era
 
@@ -53,7 +54,7 @@ type era struct {
 
 // A State is a disk at a boundary, and what was promised then.
 type State struct {
-	disk           *vfs.Mem
+	disk           *memfs.FS
 	era            *era
 	known, durable uint64
 	boundary       int
@@ -68,7 +69,7 @@ func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
 	m := model.NewMap()
 	m.Versions = r.opts.NumVersions
 	r.newEra(m)
-	r.use(vfs.NewMem())
+	r.use(memfs.New())
 	return r
 }
 
@@ -77,7 +78,7 @@ func (r *crashRun) newEra(before *model.Map) {
 }
 
 // use goes on with another disk.
-func (r *crashRun) use(fs *vfs.Mem) {
+func (r *crashRun) use(fs *memfs.FS) {
 	r.fs, r.opts.FS = fs, fs
 	fs.SetHook(func(op vfs.Op) { r.boundary(op.String()) })
 }
@@ -183,7 +184,7 @@ func (r *crashRun) close() error {
 }
 
 // crash ends the era and the database, and opens what is left of the disk.
-func (r *crashRun) crash(cut func(*vfs.Mem) *vfs.Mem, floor uint64) error {
+func (r *crashRun) crash(cut func(*memfs.FS) *memfs.FS, floor uint64) error {
 	disk := cut(r.fs)
 	if err := r.db.Close(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // treeWorkloads are what a program does that has more data than a memtable:
@@ -80,12 +80,12 @@ var treeWorkloads = []workload{
 			}); err != nil {
 				return err
 			}
-			return r.crash((*vfs.Mem).Clone, killed(r))
+			return r.crash((*memfs.FS).Clone, killed(r))
 		})
 	}},
 	{"kills until the log has many parts, then closes", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(2, func(int) error {
-			if err := testkit.Times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) }); err != nil {
+			if err := testkit.Times(6, func(int) error { return writeAndCrash(r, (*memfs.FS).Clone, &killed) }); err != nil {
 				return err
 			}
 			return r.reopen()

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A workload is something a program does with a database. It runs on an
@@ -138,7 +138,7 @@ var allWorkloads = append([]workload{
 		return testkit.Times(6, func(int) error { return r.reopen() })
 	}},
 	{"killed again and again", testkit.SmallMemtable, func(r *crashRun) error {
-		return testkit.Times(6, func(int) error { return writeAndCrash(r, (*vfs.Mem).Clone, &killed) })
+		return testkit.Times(6, func(int) error { return writeAndCrash(r, (*memfs.FS).Clone, &killed) })
 	}},
 	{"power cuts again and again", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(6, func(int) error { return writeAndCrash(r, testkit.RandomCut(r.rng), &powerCut) })
@@ -146,7 +146,7 @@ var allWorkloads = append([]workload{
 	{"kills and power cuts", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(8, func(i int) error {
 			if i%2 == 0 {
-				return writeAndCrash(r, (*vfs.Mem).Clone, &killed)
+				return writeAndCrash(r, (*memfs.FS).Clone, &killed)
 			}
 			return writeAndCrash(r, testkit.RandomCut(r.rng), &powerCut)
 		})
@@ -289,7 +289,7 @@ var (
 	powerCut promise = func(r *crashRun) uint64 { return r.durable.Load() }
 )
 
-func writeAndCrash(r *crashRun, cut func(*vfs.Mem) *vfs.Mem, p *promise) error {
+func writeAndCrash(r *crashRun, cut func(*memfs.FS) *memfs.FS, p *promise) error {
 	if err := testkit.Times(r.rng.IntN(10), func(int) error {
 		return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 3, 800)...)
 	}); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // crowdedRoom is how much room nearlyFull leaves, and crowdedLarge the size of a
@@ -122,7 +122,7 @@ func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l roomLog
-		c := &crowded{t: t, disk: vfs.NewMem(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
+		c := &crowded{t: t, disk: memfs.New(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
 		c.disk.SetCapacity(crowdedDisk)
 		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
 		defer func() { testkit.Must(t, c.db.Close()) }()

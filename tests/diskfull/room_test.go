@@ -13,12 +13,14 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A crowded is a database on a small disk.
 type crowded struct {
 	t     *testing.T
-	disk  *vfs.Mem
+	disk  *memfs.FS
 	db    *stoat.DB
 	value int // bytes
 	keys  int // that exist, or may
@@ -31,7 +33,7 @@ const crowdedDisk = 24 << 20
 func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowded{t: t, disk: vfs.NewMem(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
+		c := &crowded{t: t, disk: memfs.New(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
 		c.disk.SetCapacity(crowdedDisk)
 		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
 		defer func() { testkit.Must(t, c.db.Close()) }()
@@ -178,7 +180,7 @@ func TestRoom_OverwritingWaitsForCollection(t *testing.T) {
 
 func TestDiskReserve_SmallDatabaseKeepsLittle(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	if s := db.Stats(); s.DiskReserve > 1<<20 || s.DiskLow {
@@ -190,7 +192,7 @@ func TestDiskReserve_SmallDatabaseKeepsLittle(t *testing.T) {
 // What is in memory is still to be flushed, and that takes space.
 func TestDiskReserve_GrowsWithMemtables(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, vfs.NewMem(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	before := db.Stats()
 	for i := range 40 {
@@ -270,8 +272,8 @@ func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 func TestDiskReserve_RefusesAtOnceWhenTheLogCannotShrink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		faults := vfs.NewFaults(disk)
+		disk := memfs.New()
+		faults := faultfs.New(disk)
 		var l roomLog
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
 		testkit.Must(t, err)
@@ -289,7 +291,7 @@ func TestDiskReserve_RefusesAtOnceWhenTheLogCannotShrink(t *testing.T) {
 			testkit.Must(t, set(100)) // more than is left in the log in idleness
 		}
 		for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
-			faults.Add(vfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
+			faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
 		}
 		disk.SetCapacity(disk.UsedBytes() + 64<<10)
 		time.Sleep(10 * time.Second)

@@ -10,39 +10,41 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // kindsOfFaults are the errors that calls fail with.
 var kindsOfFaults = []struct {
 	name string
-	rule vfs.Rule
+	rule faultfs.Rule
 }{
-	{"EIO", vfs.Rule{}},
-	{"ENOSPC", vfs.Rule{Err: vfs.ErrNoSpace}},
-	{"EMFILE", vfs.Rule{Err: vfs.ErrTooManyFiles}},
-	{"EACCES", vfs.Rule{Err: vfs.ErrPermission}},
-	{"EROFS", vfs.Rule{Err: vfs.ErrReadOnly}},
-	{"ENOSPC after a part", vfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
-	{"short", vfs.Rule{Partial: 1}},
-	{"short by a sector", vfs.Rule{Partial: 512}},
-	{"done but reported as failed", vfs.Rule{Done: true}},
-	{"sync dropped", vfs.Rule{Sync: vfs.SyncDropped}},
-	{"sync kept", vfs.Rule{Sync: vfs.SyncKept}},
-	{"sync half kept", vfs.Rule{Sync: vfs.SyncHalf}},
-	{"sync not tried", vfs.Rule{Sync: vfs.SyncNotTried}},
+	{"EIO", faultfs.Rule{}},
+	{"ENOSPC", faultfs.Rule{Err: vfs.ErrNoSpace}},
+	{"EMFILE", faultfs.Rule{Err: vfs.ErrTooManyFiles}},
+	{"EACCES", faultfs.Rule{Err: vfs.ErrPermission}},
+	{"EROFS", faultfs.Rule{Err: vfs.ErrReadOnly}},
+	{"ENOSPC after a part", faultfs.Rule{Err: vfs.ErrNoSpace, Partial: 700}},
+	{"short", faultfs.Rule{Partial: 1}},
+	{"short by a sector", faultfs.Rule{Partial: 512}},
+	{"done but reported as failed", faultfs.Rule{Done: true}},
+	{"sync dropped", faultfs.Rule{Sync: vfs.SyncDropped}},
+	{"sync kept", faultfs.Rule{Sync: vfs.SyncKept}},
+	{"sync half kept", faultfs.Rule{Sync: vfs.SyncHalf}},
+	{"sync not tried", faultfs.Rule{Sync: vfs.SyncNotTried}},
 }
 
 // A Scene is a disk on which a faulty life of a database begins.
 type Scene struct {
 	name string
-	disk *vfs.Mem
+	disk *memfs.FS
 	m    *model.Map // what is on it
 }
 
 // Scenes makes the disks: empty, closed cleanly, left by a kill.
 func Scenes(t *testing.T) []*Scene {
 	t.Helper()
-	scenes := []*Scene{{name: "empty disk", disk: vfs.NewMem(), m: model.NewMap()}}
+	scenes := []*Scene{{name: "empty disk", disk: memfs.New(), m: model.NewMap()}}
 	for _, clean := range []bool{true, false} {
 		r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.SmallMemtable, Durability: stoat.Buffered, Still: true})
 		_, err := r.Open(0, 0)
@@ -63,7 +65,7 @@ func Scenes(t *testing.T) []*Scene {
 // A faultCase is one life with one rule.
 type faultCase struct {
 	scene   *Scene
-	rule    vfs.Rule
+	rule    faultfs.Rule
 	what    string
 	fired   int64
 	lastOp  vfs.Op
@@ -74,7 +76,7 @@ type faultCase struct {
 // the first that fails: with every error, once and forever.
 func (s *Scene) cases(t *testing.T) [][]*faultCase {
 	t.Helper()
-	clean := &faultCase{scene: s, rule: vfs.Rule{Path: "matches nothing"}, what: "no fault"}
+	clean := &faultCase{scene: s, rule: faultfs.Rule{Path: "matches nothing"}, what: "no fault"}
 	calls := clean.count()
 	if err := clean.run(0); err != nil {
 		t.Fatalf("%s, without faults: %v", s.name, err)
@@ -101,7 +103,7 @@ func (c *faultCase) String() string {
 
 // count runs the life without faults and counts its calls.
 func (c *faultCase) count() int64 {
-	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(c.scene.disk.Clone()), m: c.scene.m.Clone()}
+	l := &faultyLife{faultCase: c, fs: faultfs.New(c.scene.disk.Clone()), m: c.scene.m.Clone()}
 	_ = l.live()
 	return l.fs.Calls()
 }
@@ -110,7 +112,7 @@ func (c *faultCase) count() int64 {
 // the disk as the process left it, and after a power cut.
 func (c *faultCase) run(seed uint64) error {
 	disk := c.scene.disk.Clone()
-	l := &faultyLife{faultCase: c, fs: vfs.NewFaults(disk), m: c.scene.m.Clone()}
+	l := &faultyLife{faultCase: c, fs: faultfs.New(disk), m: c.scene.m.Clone()}
 	l.known = l.m.Last()
 	if c.scene.name == "after a clean close" {
 		l.durable = l.known
@@ -137,10 +139,10 @@ func (c *faultCase) run(seed uint64) error {
 // way, and the first of the tables.
 func FailSome(scenes []*Scene, seed uint64, n int) error {
 	for _, scene := range scenes {
-		rules := []vfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
+		rules := []faultfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
 		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
 			for nth := range int64(n) {
-				rules = append(rules, vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
+				rules = append(rules, faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
 			}
 		}
 		for _, rule := range rules {

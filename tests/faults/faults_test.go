@@ -11,7 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
 // TestFaults makes every call to the file system fail, once and from then on,
@@ -85,7 +85,7 @@ func TestFaultsDose_EachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 	for nth := range int64(40) {
 		var cases []*faultCase
 		for i := range 1 + len(kindsOfFaults) - int(nth%2) {
-			cases = append(cases, &faultCase{what: fmt.Sprint(i), rule: vfs.Rule{Nth: nth}})
+			cases = append(cases, &faultCase{what: fmt.Sprint(i), rule: faultfs.Rule{Nth: nth}})
 		}
 		calls = append(calls, cases)
 	}

@@ -11,13 +11,15 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A faultyLife is one opening of a database, some transactions and its
 // closing, on a file system that may fail at any call.
 type faultyLife struct {
 	*faultCase
-	fs  *vfs.Faults
+	fs  *faultfs.FS
 	db  *stoat.DB
 	rng *rand.Rand
 
@@ -97,7 +99,7 @@ func faultOf(err error) error {
 		return nil
 	case errors.Is(err, stoat.ErrCorrupt), errors.Is(err, stoat.ErrLocked), errors.Is(err, stoat.ErrClosed):
 		return fmt.Errorf("a failing call was taken for something else: %w", err)
-	case errors.Is(err, vfs.ErrInjected), errors.Is(err, vfs.ErrIO), errors.Is(err, stoat.ErrNoSpace):
+	case errors.Is(err, faultfs.ErrInjected), errors.Is(err, vfs.ErrIO), errors.Is(err, stoat.ErrNoSpace):
 		return nil
 	}
 	return fmt.Errorf("the error does not lead to its cause: %w", err)
@@ -110,7 +112,7 @@ func (l *faultyLife) read() error {
 	before, _ := l.fs.Failed()
 	err := l.readOnce()
 	after, _ := l.fs.Failed()
-	if err == nil || !errors.Is(err, vfs.ErrInjected) {
+	if err == nil || !errors.Is(err, faultfs.ErrInjected) {
 		return err
 	}
 	l.note("read: %v", err)
@@ -279,7 +281,7 @@ func (l *faultyLife) conflict() error {
 
 // lookAt opens a healthy disk and demands the state after some commit, floor
 // or later, which may be a commit in doubt.
-func (l *faultyLife) lookAt(disk *vfs.Mem, floor uint64) error {
+func (l *faultyLife) lookAt(disk *memfs.FS, floor uint64) error {
 	m := l.m
 	for i := len(l.doubts) - 1; ; i-- {
 		opts := stoat.Options{FS: disk.Clone(), Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable}

@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // TestFaultsLife_ComesToAllWork holds the lives to what calls fail in: every kind of
@@ -18,7 +20,7 @@ func TestFaultsLife_ComesToAllWork(t *testing.T) {
 	t.Parallel()
 	var all testkit.WorkTally
 	for _, scene := range Scenes(t) {
-		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: vfs.NewFaults(scene.disk.Clone()), m: scene.m.Clone()}
+		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: faultfs.New(scene.disk.Clone()), m: scene.m.Clone()}
 		testkit.Must(t, l.live())
 		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
 		all.Add(&l.work)
@@ -36,12 +38,12 @@ func TestFaultsLife_ComesToAllWork(t *testing.T) {
 func TestFailedSync_EndsCommits(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncKept, vfs.SyncHalf, vfs.SyncNotTried} {
-		l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(vfs.NewMem()), m: model.NewMap()}
+		l := &faultyLife{faultCase: &faultCase{}, fs: faultfs.New(memfs.New()), m: model.NewMap()}
 		var err error
 		l.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, Clock: testkit.NewClock()})
 		testkit.Must(t, err)
 		testkit.Must(t, l.commit(stoat.Synced, 3, 40)())
-		l.fs.Add(vfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
+		l.fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})
 		for range 3 {
 			testkit.Must(t, l.commit(stoat.Synced, 3, 40)())
 			testkit.Must(t, l.commit(stoat.Buffered, 3, 40)())
@@ -51,7 +53,7 @@ func TestFailedSync_EndsCommits(t *testing.T) {
 		if n, _ := l.fs.Failed(); n != 1 || len(l.doubts) != 6 || l.known != 1 {
 			t.Errorf("fate %d: %d calls failed, %d commits did, commit %d is known; want 1, 6, 1", fate, n, len(l.doubts), l.known)
 		}
-		if err := l.db.Close(); !errors.Is(err, vfs.ErrInjected) {
+		if err := l.db.Close(); !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("fate %d: Close says %v, want the error of the sync", fate, err)
 		}
 	}
@@ -77,7 +79,7 @@ func testFullDisk(t *testing.T, reserves bool) {
 	testkit.Must(t, err)
 	modeltest.CommitSome(t, r, 10, 100)
 	r.FS.SetCapacity(r.FS.UsedBytes() + 300<<10)
-	l := &faultyLife{faultCase: &faultCase{}, fs: vfs.NewFaults(r.FS), db: r.DB, m: r.Model, known: r.Model.Last()}
+	l := &faultyLife{faultCase: &faultCase{}, fs: faultfs.New(r.FS), db: r.DB, m: r.Model, known: r.Model.Last()}
 	full := 0
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
 		testkit.Must(t, l.commit(stoat.Synced, 6, 16<<10)())

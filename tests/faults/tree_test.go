@@ -9,6 +9,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Faults that stores built as trees have had, each with a test of its name.
@@ -47,7 +49,7 @@ func newTreeRun(t *testing.T, fs stoat.FS) *treeRun {
 
 func TestDeletedKeys_StayDeletedInEveryLevel(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	r := newTreeRun(t, disk)
 	for i := range 40 {
 		testkit.Must(t, r.set(fmt.Sprintf("churn %03d deleted", i), []byte(strings.Repeat("old", 500))))
@@ -83,7 +85,7 @@ func TestDeletedKeys_StayDeletedInEveryLevel(t *testing.T) {
 
 func TestOpenIterator_KeepsItsFiles(t *testing.T) {
 	t.Parallel()
-	r := newTreeRun(t, vfs.NewMem())
+	r := newTreeRun(t, memfs.New())
 	value := []byte(strings.Repeat("seen by the iterator", 100))
 	for i := range 200 {
 		testkit.Must(t, r.set(fmt.Sprintf("churn %03d", i), value))
@@ -113,7 +115,7 @@ func TestOpenIterator_KeepsItsFiles(t *testing.T) {
 // synced is there.
 func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []vfs.Rule{
+	for _, rule := range []faultfs.Rule{
 		{Category: vfs.CatTable, Op: vfs.OpWrite, Forever: true},
 		{Category: vfs.CatTable, Op: vfs.OpSyncData, Forever: true, Sync: vfs.SyncDropped},
 		{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true},
@@ -124,8 +126,8 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 		{Category: vfs.CatValue, Op: vfs.OpSyncData, Forever: true, Sync: vfs.SyncDropped},
 		{Category: vfs.CatValue, Op: vfs.OpCreate, Forever: true},
 	} {
-		disk := vfs.NewMem()
-		faults := vfs.NewFaults(disk)
+		disk := memfs.New()
+		faults := faultfs.New(disk)
 		r := newTreeRun(t, faults)
 		fault := faults.Add(rule)
 		acknowledged := 0
@@ -136,7 +138,7 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 				acknowledged++
 			}
 		}
-		if err != nil && !errors.Is(err, vfs.ErrInjected) {
+		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("%+v: commit: %v", rule, err)
 		}
 		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
@@ -152,7 +154,7 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 		}
 		left := disk.Clone()
 		if closed == nil {
-			left = disk.Crash(vfs.CrashKeepNone, nil)
+			left = disk.Crash(memfs.KeepNone, nil)
 		}
 		r = newTreeRun(t, left)
 		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {

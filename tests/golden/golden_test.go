@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // The files of testdata hold databases of each format version that was
@@ -200,7 +201,7 @@ func TestGolden_DatabasesOfEveryFormatVersionOpen(t *testing.T) {
 
 // checkGolden compares a database with what it must hold, before and after it
 // is used.
-func checkGolden(t *testing.T, disk *vfs.Mem, dir string) {
+func checkGolden(t *testing.T, disk *memfs.FS, dir string) {
 	want := goldenWriter{t: t, items: make(map[string]goldenItem)}
 	want.run()
 	for _, readOnly := range []bool{true, false} {
@@ -256,9 +257,9 @@ func wantGolden(t *testing.T, db *stoat.DB, w *goldenWriter) {
 }
 
 // readGolden returns a disk with the directories of a golden file.
-func readGolden(t *testing.T, file string) *vfs.Mem {
+func readGolden(t *testing.T, file string) *memfs.FS {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	z, err := zip.OpenReader(file)
 	testkit.Must(t, err)
 	defer z.Close()
@@ -276,7 +277,7 @@ func readGolden(t *testing.T, file string) *vfs.Mem {
 // writeGolden makes the golden file of the current format version.
 func writeGolden(t *testing.T, file string) {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db, err := stoat.Open("/db", goldenOptions(disk))
 	testkit.Must(t, err)
 	w := goldenWriter{t: t, db: db, items: make(map[string]goldenItem)}
@@ -291,7 +292,7 @@ func writeGolden(t *testing.T, file string) {
 
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for state, from := range map[string]*vfs.Mem{"closed": disk, "killed": killed} {
+	for state, from := range map[string]*memfs.FS{"closed": disk, "killed": killed} {
 		for name, content := range testkit.FilesOf(t, from, "/db") {
 			f, err := z.Create(state + "/" + name)
 			testkit.Must(t, err)

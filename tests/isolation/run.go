@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A storeUnderTest shows a database to the workloads of package isolation.
@@ -146,7 +146,7 @@ const historiesPerDisk = 5
 
 func historiesOf(seed uint64, n int, met *tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0x150))
-	opts := stoat.Options{FS: vfs.NewMem()}
+	opts := stoat.Options{FS: memfs.New()}
 	if rng.IntN(2) == 0 {
 		// What is padded lies apart, and all moves on while it is read.
 		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = testkit.SmallMemtable, 64, 512
@@ -236,7 +236,7 @@ func stateOf(db *stoat.DB) (version uint64, items []isolation.Item, err error) {
 
 // cutAndOpen cuts the power and opens the database again.
 func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, error) {
-	opts.FS = testkit.RandomCut(rng)(opts.FS.(*vfs.Mem))
+	opts.FS = testkit.RandomCut(rng)(opts.FS.(*memfs.FS))
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, e
 // PlayApplication runs one of isolation.Applications on a database of its own and
 // returns how many conflicts it met.
 func PlayApplication(application int, seed uint64) (conflicts int, err error) {
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 	if err != nil {
 		return 0, err
 	}

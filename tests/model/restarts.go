@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // What happens to a database from outside: its clock is turned, it is closed,
@@ -55,13 +55,13 @@ func opKill(r *Run, _ *rand.Rand) error {
 // OpPowerCut takes what no sync has covered, in one of many ways.
 func OpPowerCut(r *Run, rng *rand.Rand) error {
 	floor := r.durable
-	kinds := vfs.CrashKinds()
+	kinds := memfs.CrashKinds()
 	kind := kinds[rng.IntN(len(kinds))]
 	r.say("power cut, %v", kind)
 	return r.crashed(r.FS.Crash(kind, rng), floor)
 }
 
-func (r *Run) crashed(disk *vfs.Mem, floor uint64) error {
+func (r *Run) crashed(disk *memfs.FS, floor uint64) error {
 	if err := r.Abandon(disk); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A Run is one life of one database beside its model. One goroutine drives it, so
@@ -18,7 +18,7 @@ import (
 // database run all the same.
 type Run struct {
 	Opts  stoat.Options
-	FS    *vfs.Mem
+	FS    *memfs.FS
 	clock *testkit.Clock
 	still bool // the clock never moves
 	DB    *stoat.DB
@@ -88,7 +88,7 @@ func randomShape(seed uint64) Shape {
 
 // NewRun makes a run on an empty disk in memory. The database is not open yet.
 func NewRun(s Shape) *Run {
-	r := &Run{FS: vfs.NewMem(), clock: testkit.NewClock(), keys: s.Keys, still: s.Still, large: max(s.large, 30), Model: model.NewMap()}
+	r := &Run{FS: memfs.New(), clock: testkit.NewClock(), keys: s.Keys, still: s.Still, large: max(s.large, 30), Model: model.NewMap()}
 	r.Work.Tally = new(testkit.WorkTally)
 	r.Model.Versions = max(s.versions, 1)
 	r.Opts = stoat.Options{
@@ -148,7 +148,7 @@ func (r *Run) useAfterClose(p *Pair) error {
 
 // Abandon leaves the database as a dying process would, and goes on with
 // what disk was left.
-func (r *Run) Abandon(disk *vfs.Mem) error {
+func (r *Run) Abandon(disk *memfs.FS) error {
 	err := r.settle()
 	for _, p := range r.txns {
 		p.Tx.Discard()

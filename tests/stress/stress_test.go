@@ -15,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 const (
@@ -37,7 +38,7 @@ func TestStress(t *testing.T) {
 	var memory []uint64
 	goroutines := runtime.NumGoroutine()
 	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
-		opts.FS = vfs.NewMem()
+		opts.FS = memfs.New()
 		if err := s.live(&opts, life); err != nil {
 			t.Fatalf("seed %d, life %d: %v", seed, life, err)
 		}

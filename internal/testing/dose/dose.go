@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Seed returns the seed of this run and makes a failure of t tell how to run
-// it again.
+// Seed returns the seed of this run. If t fails, it prints how to repeat the
+// run.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := given.seed.seed
@@ -20,18 +20,17 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// announced is done once the seed that was drawn has been printed.
+// announced prints the drawn seed once.
 var announced sync.Once
 
-// announcement is the line that tells the seed before anything has happened: a
-// panic of another goroutine, or the end of the time, leaves a test no chance to
-// say it.
+// announcement returns the line that tells the seed at the beginning. After a
+// panic in another goroutine or a timeout, a test cannot print it.
 func announcement(seed uint64) string {
 	return fmt.Sprintf("the seed was drawn: SEED=%d of the Makefile, -stoat.seed=%d of a test\n", seed, seed)
 }
 
-// Size returns the named size: the one of the command line if it was given,
-// or small under -short, or full.
+// Size returns the named size: the one of the command line if given, otherwise
+// small under -short, otherwise full.
 func Size(t testing.TB, name string, small, full int) int {
 	t.Helper()
 	asked, ok := given.sizes[name]
@@ -43,11 +42,12 @@ func Size(t testing.TB, name string, small, full int) int {
 	return n
 }
 
-// Short returns small under -short, or else full: for what no command line sets.
+// Short returns small under -short and full otherwise, for sizes that have no
+// flag.
 func Short(small, full int) int { return choose(0, small, full) }
 
-// Duration returns how long a test bounded by time shall run: as the command
-// line says if it does, or small under -short, or full.
+// Duration returns how long a test bounded by time runs: as the command line
+// says if given, otherwise small under -short, otherwise full.
 func Duration(t testing.TB, small, full time.Duration) time.Duration {
 	t.Helper()
 	d := choose(given.duration, small, full)
@@ -55,10 +55,9 @@ func Duration(t testing.TB, small, full time.Duration) time.Duration {
 	return d
 }
 
-// Reproduce names the target of the Makefile that runs t, for the line that a
-// failure prints. The pairs (name, value, …) are added to the seed and the
-// sizes that t asked for, or replace them where a test can name a smaller run
-// that still fails:
+// Reproduce names the Makefile target that runs t, for the line that a failure
+// prints. The pairs (name, value, …) add to or replace the seed and the sizes
+// that t asked for. With them a test can name a smaller run that still fails:
 //
 //	dose.Reproduce(t, "crash", "seed", stateSeed, "states", 1)
 func Reproduce(t testing.TB, target string, pairs ...any) {
@@ -77,8 +76,8 @@ func Reproduce(t testing.TB, target string, pairs ...any) {
 	}
 }
 
-// choose returns what the command line asked for, or else the size for the
-// kind of run this is.
+// choose returns asked if it is not zero, otherwise the size for this kind of
+// run.
 func choose[T int | time.Duration](asked, small, full T) T {
 	switch {
 	case asked != 0:
@@ -90,8 +89,8 @@ func choose[T int | time.Duration](asked, small, full T) T {
 	}
 }
 
-// buildFlags returns the flags that this test binary was built with and that
-// change what its tests do.
+// buildFlags returns the build flags of this test binary that change what its
+// tests do.
 func buildFlags() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

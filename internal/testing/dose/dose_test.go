@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// recorder is a test that fails on command and keeps what it would print.
+// recorder is a test that fails on command and records what it would print.
 type recorder struct {
 	testing.TB
 	name     string
@@ -34,7 +34,7 @@ func (r *recorder) end() string {
 	return strings.Join(r.log, "\n")
 }
 
-func TestFailurePrintsTheMakeTarget(t *testing.T) {
+func TestReproduce_FailurePrintsTheMakeTarget(t *testing.T) {
 	r := &recorder{name: t.Name(), failed: true}
 	seed := Seed(r)
 	states := Size(r, States, 10, 20)
@@ -45,7 +45,7 @@ func TestFailurePrintsTheMakeTarget(t *testing.T) {
 	}
 }
 
-func TestReproduceNarrowsTheRun(t *testing.T) {
+func TestReproduce_NarrowsTheRun(t *testing.T) {
 	r := &recorder{name: t.Name(), failed: true}
 	Seed(r)
 	Size(r, States, 10, 20)
@@ -56,14 +56,14 @@ func TestReproduceNarrowsTheRun(t *testing.T) {
 	}
 }
 
-func TestFailureWithoutTargetPrintsAGoTest(t *testing.T) {
+func TestReproduce_WithoutTargetPrintsAGoTest(t *testing.T) {
 	t.Run("sub", func(t *testing.T) {
 		r := &recorder{name: t.Name(), failed: true}
 		seed := Seed(r)
 		got := r.end()
 		for _, want := range []string{
 			"reproduce: go test -count=1 ",
-			"-run '^TestFailureWithoutTargetPrintsAGoTest$/^sub$' github.com/stoatdb/stoat/internal/testing/dose -args ",
+			"-run '^TestReproduce_WithoutTargetPrintsAGoTest$/^sub$' github.com/stoatdb/stoat/internal/testing/dose -args ",
 			fmt.Sprintf("-stoat.seed=%d", seed),
 		} {
 			if !strings.Contains(got, want) {
@@ -73,7 +73,7 @@ func TestFailureWithoutTargetPrintsAGoTest(t *testing.T) {
 	})
 }
 
-func TestSuccessPrintsNothing(t *testing.T) {
+func TestReproduce_SuccessPrintsNothing(t *testing.T) {
 	r := &recorder{name: t.Name()}
 	Seed(r)
 	Size(r, Ops, 1, 2)
@@ -86,7 +86,7 @@ func TestSuccessPrintsNothing(t *testing.T) {
 	}
 }
 
-func TestMisuseFailsTheTest(t *testing.T) {
+func TestMisuse_FailsTheTest(t *testing.T) {
 	cases := map[string]func(t testing.TB){
 		`no size "stats"`:     func(t testing.TB) { Size(t, "stats", 1, 2) },
 		"got 1 arguments":     func(t testing.TB) { Reproduce(t, "crash", "seed") },
@@ -107,7 +107,7 @@ func TestMisuseFailsTheTest(t *testing.T) {
 	}
 }
 
-func TestChooseFollowsTheCommandLineThenTheKindOfRun(t *testing.T) {
+func TestChoose_FollowsTheCommandLineThenTheKindOfRun(t *testing.T) {
 	want := 20
 	if testing.Short() {
 		want = 10
@@ -123,7 +123,7 @@ func TestChooseFollowsTheCommandLineThenTheKindOfRun(t *testing.T) {
 	}
 }
 
-func TestFlagsParse(t *testing.T) {
+func TestFlags_Parse(t *testing.T) {
 	set := flag.NewFlagSet("test", flag.ContinueOnError)
 	f := register(set)
 	if f.seed.seed != SeedDefault {
@@ -144,7 +144,7 @@ func TestFlagsParse(t *testing.T) {
 	}
 }
 
-func TestFlagsRefuseWhatIsNoSeed(t *testing.T) {
+func TestFlags_RefuseInvalidSeeds(t *testing.T) {
 	for _, bad := range []string{"-1", "seven", "", "18446744073709551616"} {
 		set := flag.NewFlagSet("test", flag.ContinueOnError)
 		set.SetOutput(io.Discard)
@@ -155,14 +155,14 @@ func TestFlagsRefuseWhatIsNoSeed(t *testing.T) {
 	}
 }
 
-func TestADrawnSeedIsSaidAtOnce(t *testing.T) {
+func TestSeed_ADrawnOneIsPrintedAtOnce(t *testing.T) {
 	said := announcement(77)
 	if !strings.Contains(said, "SEED=77 ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("printed %q", said)
 	}
 }
 
-func TestRandomSeedsDiffer(t *testing.T) {
+func TestSeed_RandomOnesDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 8 {
 		var v seedValue

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// SeedDefault is the seed of a run that asked for none. It is fixed, so that
-// a change is judged by the same cases as the one before it; the nightly
-// targets pass others.
+// SeedDefault is the seed of a run without -stoat.seed. It is fixed, so that
+// each change is tested with the same cases. The nightly targets pass other
+// seeds.
 const SeedDefault uint64 = 1
 
-// The names of the sizes, each a flag -stoat.NAME.
+// The names of the sizes. Each is a flag -stoat.NAME.
 const (
 	States    = "states"
 	Ops       = "ops"
@@ -34,26 +34,26 @@ type flags struct {
 }
 
 // given holds the flags of this test binary. The package registers them on
-// import, which is before testing parses the command line.
+// import, before testing parses the command line.
 var given = register(flag.CommandLine)
 
-// register defines the flags in set and returns where their values go.
+// register defines the flags in set and returns their values.
 func register(set *flag.FlagSet) *flags {
 	f := &flags{seed: seedValue{seed: SeedDefault}, sizes: map[string]*int{}}
 	set.Var(&f.seed, "stoat.seed", "seed of the randomized tests, a number or \"random\"")
 	for _, size := range []struct{ name, usage string }{
-		{States, "crash states to visit; 0: as the test chooses"},
-		{Ops, "operations to run; 0: as the test chooses"},
-		{Histories, "concurrent histories to check; 0: as the test chooses"},
-		{Flips, "bits to flip, -1 for every bit; 0: as the test chooses"},
-		{Kills, "processes to kill; 0: as the test chooses"},
-		{Cuts, "power cuts of real file systems; 0: as the test chooses"},
-		{Sizes, "sizes of disks to fill; 0: as the test chooses"},
-		{Schedules, "schedules to play; 0: as the test chooses"},
+		{States, "crash states to visit; 0: the test chooses"},
+		{Ops, "operations to run; 0: the test chooses"},
+		{Histories, "concurrent histories to check; 0: the test chooses"},
+		{Flips, "bits to flip, -1 for every bit; 0: the test chooses"},
+		{Kills, "processes to kill; 0: the test chooses"},
+		{Cuts, "power cuts of real file systems; 0: the test chooses"},
+		{Sizes, "sizes of disks to fill; 0: the test chooses"},
+		{Schedules, "schedules to play; 0: the test chooses"},
 	} {
 		f.sizes[size.name] = set.Int("stoat."+size.name, 0, size.usage)
 	}
-	set.DurationVar(&f.duration, "stoat.duration", 0, "how long to run tests bounded by time; 0: as the test chooses")
+	set.DurationVar(&f.duration, "stoat.duration", 0, "how long to run tests bounded by time; 0: the test chooses")
 	return f
 }
 

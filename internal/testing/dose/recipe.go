@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A recipe is what it takes to run one test again.
+// A recipe is what is needed to repeat one test.
 type recipe struct {
 	target string // of the Makefile; empty: a go test command
 	pkg    string // import path
@@ -20,14 +20,14 @@ type recipe struct {
 	values map[string]string
 }
 
-// recipes holds the recipe of each running test that asked for a dose.
+// recipes holds the recipe of each running test that uses dose.
 var recipes = struct {
 	sync.Mutex
 	of map[testing.TB]*recipe
 }{of: map[testing.TB]*recipe{}}
 
-// recipeOf returns the recipe of t. The first call for t arranges that a
-// failure prints it.
+// recipeOf returns the recipe of t. The first call makes a failure of t print
+// the recipe.
 func recipeOf(t testing.TB) *recipe {
 	t.Helper()
 	recipes.Lock()
@@ -48,7 +48,7 @@ func recipeOf(t testing.TB) *recipe {
 	return r
 }
 
-// set gives the seed or a size its value.
+// set sets the seed or a size.
 func (r *recipe) set(name string, value any) {
 	if _, ok := r.values[name]; !ok {
 		at := len(r.names)
@@ -68,7 +68,7 @@ func (r *recipe) String() string {
 	return r.testLine()
 }
 
-// makeLine is the command as a target of the Makefile, whose variables are
+// makeLine returns the command as a target of the Makefile. Its variables are
 // the names in capitals.
 func (r *recipe) makeLine() string {
 	line := "make " + r.target
@@ -78,8 +78,8 @@ func (r *recipe) makeLine() string {
 	return line
 }
 
-// testLine is the command as a go test of the package. The elements of a
-// subtest's name are anchored one by one, as -run matches them.
+// testLine returns the command as a go test of the package. It anchors each
+// element of a subtest's name, because -run matches them one by one.
 func (r *recipe) testLine() string {
 	run := "^" + strings.ReplaceAll(r.test, "/", "$/^") + "$"
 	words := append([]string{"go", "test", "-count=1"}, r.build...)
@@ -90,17 +90,17 @@ func (r *recipe) testLine() string {
 	return strings.TrimSuffix(strings.Join(words, " "), " -args")
 }
 
-// packageOf returns the import path of the package that holds the named test.
-// It is found on the stack, as the function of that name: testing does not
-// tell it.
+// packageOf returns the import path of the package of the named test. It
+// searches the stack for the test's function, because testing does not provide
+// the path.
 func packageOf(test string) string {
 	test, _, _ = strings.Cut(test, "/")
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		frame, more := frames.Next()
-		// The name is "path/to/pkg.TestX", or "….TestX.func1" in a closure,
-		// and the package of an external test ends in "_test".
+		// The name is "path/to/pkg.TestX", or "….TestX.func1" in a closure. The
+		// package of an external test ends in "_test".
 		slash := strings.LastIndexByte(frame.Function, '/')
 		pkg, name, _ := strings.Cut(frame.Function[slash+1:], ".")
 		if name == test || strings.HasPrefix(name, test+".") {

@@ -1,5 +1,5 @@
-// Package hostile measures what bytes cost that somebody prepared to do harm. It
-// is imported by tests only.
+// Package hostile measures how much memory a decoder allocates for bytes that an
+// attacker prepared. Only tests import it.
 package hostile
 
 import (
@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Allocated returns how many bytes do allocates. The test that asks must not be
-// parallel: everybody's are counted.
+// Allocated returns how many bytes do allocates. It counts the whole process, so
+// the calling test must not be parallel.
 func Allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -19,10 +19,10 @@ func Allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Lengths puts each of some numbers over the four bytes at every step of good, and
-// returns an error if try then allocates more than slack beyond twice what it does
-// with good. prepare, if it is not nil, makes the checksums of the spoiled bytes
-// right, or returns false to leave them out.
+// Lengths overwrites four bytes of good, at every multiple of step, with each of
+// the numbers. It returns an error if try then allocates more than twice what it
+// allocates for good, plus slack. If prepare is not nil, it corrects the
+// checksums of the changed bytes, or returns false to skip them.
 func Lengths(good []byte, step int, numbers []uint32, slack uint64, prepare func(spoiled []byte) bool, try func([]byte)) error {
 	most := 2*Allocated(func() { try(good) }) + slack
 	for at := 0; at+4 <= len(good); at += step {

@@ -7,7 +7,7 @@ import (
 
 var kept []byte
 
-func TestADecoderThatTrustsALengthIsFound(t *testing.T) {
+func TestLengths_FindsADecoderThatTrustsALength(t *testing.T) {
 	good := []byte{1, 1, 1, 1, 4, 0, 0, 0}
 	trusting := func(b []byte) { kept = make([]byte, min(binary.LittleEndian.Uint32(b[4:]), 64<<20)) }
 	if Lengths(good, 4, []uint32{16, 1 << 30}, 1<<20, nil, trusting) == nil {
@@ -15,10 +15,10 @@ func TestADecoderThatTrustsALengthIsFound(t *testing.T) {
 	}
 	careful := func(b []byte) { kept = make([]byte, min(binary.LittleEndian.Uint32(b[4:]), 8)) }
 	if err := Lengths(good, 4, []uint32{16, 1 << 30}, 1<<20, nil, careful); err != nil {
-		t.Errorf("a decoder that trusts none: %v", err)
+		t.Errorf("a decoder that trusts no length: %v", err)
 	}
 	leave := func([]byte) bool { return false }
 	if err := Lengths(good, 4, []uint32{1 << 30}, 1<<20, leave, trusting); err != nil {
-		t.Errorf("what is left out counts: %v", err)
+		t.Errorf("skipped bytes count: %v", err)
 	}
 }

@@ -10,24 +10,23 @@ import (
 	"sync"
 )
 
-// An Application is a workload that keeps an invariant of its own, and looks
-// at nothing else. Each is a known trap for engines that are almost
-// serializable.
+// An Application is a workload that keeps its own invariant and checks only
+// that. Each is a known trap for engines that are almost serializable.
 type Application struct {
 	Name string
-	// Fill makes the first state.
+	// Fill writes the initial state.
 	Fill func(Tx) error
-	// Work is one transaction of a client. It returns errNothingToDo to give
-	// up its transaction without harm.
+	// Work is one transaction of a client. It returns errNothingToDo to abandon
+	// its transaction.
 	Work func(tx Tx, rng *rand.Rand) error
 	// Look checks the invariant in one read-only transaction.
 	Look func(tx Tx) error
 }
 
-// errNothingToDo ends a transaction that found no work.
+// errNothingToDo ends a transaction that found nothing to do.
 var errNothingToDo = errors.New("nothing to do")
 
-// Applications returns all of them, fresh.
+// Applications returns fresh copies of all applications.
 func Applications() []Application {
 	return []Application{
 		doctors(), doctorsByScan(), roomBooking(), absentTwins(), uniqueNames(),
@@ -35,9 +34,9 @@ func Applications() []Application {
 	}
 }
 
-// Play runs the application with several clients, each doing some
-// transactions and looking at the invariant in between, and looks once more
-// when all are quiet. It returns how many commits conflicted.
+// Play runs the application with several clients. Each client runs txns
+// transactions and checks the invariant in between. Play checks it again when
+// all clients are done. It returns how many commits conflicted.
 func (a Application) Play(store Store, clients, txns int, seed uint64) (conflicts int, err error) {
 	if _, err := attempt(store, true, a.Fill); err != nil {
 		return 0, fmt.Errorf("%s: fill: %w", a.Name, err)
@@ -65,7 +64,7 @@ func (a Application) Play(store Store, clients, txns int, seed uint64) (conflict
 }
 
 func (a Application) client(store Store, txns int, rng *rand.Rand) (conflicts int, err error) {
-	work := func(tx Tx) error { return a.Work(givingWay{tx, rng}, rng) }
+	work := func(tx Tx) error { return a.Work(yielding{tx, rng}, rng) }
 	for range txns {
 		if rng.IntN(4) == 0 {
 			if _, err := attempt(store, false, a.Look); err != nil {
@@ -100,25 +99,25 @@ func attempt(store Store, write bool, do func(Tx) error) (conflict bool, err err
 	return ended.Conflict, err
 }
 
-// givingWay lets other goroutines run between the operations of a
-// transaction, so that transactions overlap on any number of processors.
-type givingWay struct {
+// yielding lets other goroutines run between the operations of a transaction, so
+// that transactions overlap on any number of processors.
+type yielding struct {
 	Tx
 	rng *rand.Rand
 }
 
-func (g givingWay) pause() {
+func (g yielding) pause() {
 	if g.rng.IntN(2) == 0 {
 		runtime.Gosched()
 	}
 }
 
-func (g givingWay) Get(key string) (Item, bool, error) {
+func (g yielding) Get(key string) (Item, bool, error) {
 	defer g.pause()
 	return g.Tx.Get(key)
 }
 
-func (g givingWay) Scan(q Query) ([]Item, bool, error) {
+func (g yielding) Scan(q Query) ([]Item, bool, error) {
 	defer g.pause()
 	return g.Tx.Scan(q)
 }
@@ -134,7 +133,7 @@ func number(tx Tx, key string) (int, error) {
 
 func setNumber(tx Tx, key string, n int) error { return tx.Set(key, strconv.Itoa(n)) }
 
-// prefix is the query for all keys that begin with p.
+// prefix returns the query for all keys that begin with p.
 func prefix(p string) Query {
 	return Query{Lo: p, Hi: p[:len(p)-1] + string(p[len(p)-1]+1)}
 }
@@ -174,7 +173,7 @@ func numbered(p string, n int) []string {
 	return keys
 }
 
-// parseTail is the number behind the last slash of a key.
+// parseTail returns the number after the last slash of a key.
 func parseTail(key string) (int, error) {
 	return strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
 }

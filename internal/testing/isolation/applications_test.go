@@ -10,7 +10,7 @@ const (
 	playTxns    = 40
 )
 
-func TestApplicationsHoldOnACorrectStore(t *testing.T) {
+func TestApplications_HoldOnACorrectStore(t *testing.T) {
 	t.Parallel()
 	for _, a := range Applications() {
 		t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
@@ -26,8 +26,9 @@ func TestApplicationsHoldOnACorrectStore(t *testing.T) {
 	}
 }
 
-// TestApplicationsSeeBugs holds each application to the bug it was made for.
-func TestApplicationsSeeBugs(t *testing.T) {
+// TestApplications_SeeBugs checks that each application finds the bug that it
+// was made for.
+func TestApplications_SeeBugs(t *testing.T) {
 	t.Parallel()
 	traps := map[string]bug{
 		"doctors":         skipPointCheck,

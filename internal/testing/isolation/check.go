@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// A Report is what Check found.
+// A Report is the result of Check.
 type Report struct {
 	Committed, Conflicted, Discarded int
 	// Reads counts the point reads and scans that were replayed.
 	Reads int
-	// Spurious are transactions that were told of a conflict although nobody
-	// changed anything they had read. They break no promise of isolation.
+	// Spurious are transactions that got a conflict although no commit changed
+	// anything that they had read. They break no promise of isolation.
 	Spurious []*Txn
 }
 
-// violationsMax bounds how much of a broken history is reported.
+// violationsMax is how many violations of a broken history Check reports.
 const violationsMax = 5
 
 // A checker replays one history.
@@ -31,7 +31,7 @@ type checker struct {
 }
 
 // Check proves that the history is strictly serializable, or returns an error
-// that names what is not.
+// that names the violations.
 func Check(h *History) (Report, error) {
 	c := &checker{history: h}
 	c.order()
@@ -50,7 +50,8 @@ func (c *checker) fail(format string, args ...any) {
 }
 
 // order sorts the commits and demands that their versions count up by one. The
-// commits whose versions were not told have those that are left, in their order.
+// commits without a reported version get the versions that are left, in their
+// order.
 func (c *checker) order() {
 	var untold []*Txn
 	for _, t := range c.history.Txns {
@@ -67,14 +68,14 @@ func (c *checker) order() {
 			continue
 		}
 		if t.Outcome == Committed && t.Writes() {
-			c.fail("a transaction committed writes under no version: %v", t)
+			c.fail("a transaction committed writes without a version: %v", t)
 		}
 	}
-	c.tell(untold)
+	c.assignVersions(untold)
 	slices.SortFunc(c.byVersion, func(a, b *Txn) int { return cmp.Compare(a.CommitVersion, b.CommitVersion) })
 	for i, t := range c.byVersion {
 		if want := c.history.Base + uint64(i) + 1; t.CommitVersion != want {
-			c.fail("commit versions have a hole or a double: got %d, want %d: %v", t.CommitVersion, want, t)
+			c.fail("commit versions have a gap or a duplicate: got %d, want %d: %v", t.CommitVersion, want, t)
 			return
 		}
 		if t.CommitVersion <= t.ReadVersion {
@@ -83,16 +84,17 @@ func (c *checker) order() {
 	}
 }
 
-// tell gives the transactions their versions.
-func (c *checker) tell(untold []*Txn) {
+// assignVersions gives the transactions without a reported version the free
+// versions, in the order of Untold.
+func (c *checker) assignVersions(untold []*Txn) {
 	slices.SortFunc(untold, func(a, b *Txn) int { return cmp.Compare(a.Untold, b.Untold) })
-	told := make(map[uint64]bool)
+	taken := make(map[uint64]bool)
 	for _, t := range c.byVersion {
-		told[t.CommitVersion] = true
+		taken[t.CommitVersion] = true
 	}
 	next := c.history.Base + 1
 	for _, t := range untold {
-		for told[next] {
+		for taken[next] {
 			next++
 		}
 		t.CommitVersion = next
@@ -128,7 +130,7 @@ func (c *checker) build() {
 	c.states.sort()
 }
 
-// pendingAfter is what a transaction writes when it commits.
+// pendingAfter returns what a transaction writes when it commits.
 func pendingAfter(t *Txn) *pending {
 	own := newPending()
 	for i := range t.Ops {
@@ -154,7 +156,7 @@ func (c *checker) replayAll() {
 	}
 }
 
-// replay runs the operations of t again on the state as of seq.
+// replay repeats the operations of t on the state as of seq.
 func (c *checker) replay(t *Txn, seq uint64, where string) {
 	v := &view{states: c.states, seq: seq, own: newPending()}
 	for i := range t.Ops {
@@ -164,7 +166,7 @@ func (c *checker) replay(t *Txn, seq uint64, where string) {
 			c.report.Reads++
 			if it, found := v.get(op.Key); found != op.Found || it != op.Item {
 				c.fail("%v read %v, but in %s (%d) it is %s@%d (found %v)\n%s",
-					name(t), op, where, seq, brief(it.Value), it.Version, found, c.culprits(t, op.Key, op.Key+"\x00"))
+					name(t), op, where, seq, brief(it.Value), it.Version, found, c.concurrentWriters(t, op.Key, op.Key+"\x00"))
 			}
 		case OpScan:
 			c.report.Reads++
@@ -185,15 +187,15 @@ func (c *checker) replayScan(t *Txn, op *Op, v *view, where string) {
 	}
 	if want := v.scan(op.Query, limit); !slices.Equal(op.Items, want) {
 		c.fail("%v did %v, but in %s (%d) it is %s\n%s", name(t), op, where, v.seq,
-			itemsString(want, op.Exhausted), c.culprits(t, op.Query.Lo, op.Query.Hi))
+			itemsString(want, op.Exhausted), c.concurrentWriters(t, op.Query.Lo, op.Query.Hi))
 	}
 }
 
 func name(t *Txn) string { return fmt.Sprintf("txn %d.%d", t.Client, t.Number) }
 
-// culprits shows the transaction and who wrote into the range between its
-// snapshot and its commit.
-func (c *checker) culprits(t *Txn, lo, hi string) string {
+// concurrentWriters formats the transaction, and the commits that wrote into the
+// range between its snapshot and its commit.
+func (c *checker) concurrentWriters(t *Txn, lo, hi string) string {
 	s := "  " + t.String()
 	for _, other := range c.byVersion {
 		if other.CommitVersion <= t.ReadVersion || t.CommitVersion != 0 && other.CommitVersion >= t.CommitVersion {
@@ -206,8 +208,8 @@ func (c *checker) culprits(t *Txn, lo, hi string) string {
 	return s
 }
 
-// hasReason reports whether a commit after the snapshot of t, and not surely
-// after its end, wrote anything that t had read.
+// hasReason reports whether a commit after the snapshot of t wrote anything that
+// t had read. It ignores commits that were certainly called after the end of t.
 func (c *checker) hasReason(t *Txn) bool {
 	through := t.ReadVersion
 	for _, other := range c.byVersion {
@@ -242,7 +244,7 @@ func (c *checker) hasReason(t *Txn) bool {
 	return false
 }
 
-// covered is the range a scan really looked at.
+// covered returns the range that a scan really read.
 func covered(op *Op) (lo, hi string) {
 	lo, hi = op.Query.Lo, op.Query.Hi
 	if op.Exhausted || len(op.Items) == 0 {
@@ -257,13 +259,13 @@ func covered(op *Op) (lo, hi string) {
 
 // realTime demands that versions agree with the clock of the clients.
 func (c *checker) realTime() {
-	c.seesThePast()
-	c.seesNoFuture()
+	c.checkStale()
+	c.checkFuture()
 }
 
-// seesThePast: whatever had ended before a transaction began is in its
-// snapshot, commits as well as snapshots that others were given.
-func (c *checker) seesThePast() {
+// checkStale: the snapshot of a transaction includes everything that was known
+// before the transaction began, which is commits and the snapshots of others.
+func (c *checker) checkStale() {
 	began := slices.Clone(c.history.Txns)
 	slices.SortFunc(began, func(a, b *Txn) int { return cmp.Compare(a.BeginCalled, b.BeginCalled) })
 	type known struct {
@@ -293,9 +295,9 @@ func (c *checker) seesThePast() {
 	}
 }
 
-// seesNoFuture: no snapshot holds a commit that was called after the snapshot
-// was given.
-func (c *checker) seesNoFuture() {
+// checkFuture: no snapshot includes a commit that was called after the snapshot
+// was taken.
+func (c *checker) checkFuture() {
 	began := slices.Clone(c.history.Txns)
 	slices.SortFunc(began, func(a, b *Txn) int { return cmp.Compare(b.Began, a.Began) })
 	called := slices.Clone(c.byVersion)

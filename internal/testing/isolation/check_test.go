@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// caughtWithin is how many random histories the checker may need to see a
-// bug. Most bugs show in the first.
+// caughtWithin is how many random histories the checker may need to find a bug.
+// Most bugs show in the first.
 const caughtWithin = 400
 
-func TestCorrectStorePasses(t *testing.T) {
+func TestCheck_CorrectStorePasses(t *testing.T) {
 	t.Parallel()
 	conflicts := 0
 	for seed := range uint64(200) {
@@ -31,7 +31,7 @@ func TestCorrectStorePasses(t *testing.T) {
 	}
 }
 
-func TestEveryBugIsCaught(t *testing.T) {
+func TestCheck_FindsEveryBug(t *testing.T) {
 	t.Parallel()
 	for _, b := range bugs {
 		t.Run(strings.ReplaceAll(string(b), " ", "-"), func(t *testing.T) {
@@ -59,7 +59,7 @@ func caught(t *testing.T, b bug, seed uint64) bool {
 	return err != nil || b == needlessConflict && len(report.Spurious) > 0
 }
 
-// A small history that is right, and the ways to spoil it.
+// smallHistory returns a correct history. TestCheck_SpoiledHistories changes it.
 func smallHistory() *History {
 	return &History{
 		Base:    3,
@@ -80,7 +80,7 @@ func smallHistory() *History {
 	}
 }
 
-func TestSmallHistory(t *testing.T) {
+func TestCheck_SmallHistory(t *testing.T) {
 	t.Parallel()
 	report, err := Check(smallHistory())
 	if err != nil {
@@ -91,15 +91,15 @@ func TestSmallHistory(t *testing.T) {
 	}
 }
 
-func TestSpoiledHistories(t *testing.T) {
+func TestCheck_SpoiledHistories(t *testing.T) {
 	t.Parallel()
 	for _, spoil := range []struct {
 		name, want string
 		do         func(*History)
 	}{
-		{"a version twice", "hole or a double", func(h *History) { h.Txns[2].CommitVersion = 4; h.Txns[2].ReadVersion = 3 }},
-		{"a hole", "hole or a double", func(h *History) { h.Txns[0].CommitVersion = 5 }},
-		{"writes without a version", "under no version", func(h *History) { h.Txns[0].CommitVersion = 0 }},
+		{"a version twice", "gap or a duplicate", func(h *History) { h.Txns[2].CommitVersion = 4; h.Txns[2].ReadVersion = 3 }},
+		{"a gap", "gap or a duplicate", func(h *History) { h.Txns[0].CommitVersion = 5 }},
+		{"writes without a version", "without a version: ", func(h *History) { h.Txns[0].CommitVersion = 0 }},
 		{"an aborted transaction with a version", "did not commit", func(h *History) { h.Txns[1].CommitVersion = 5 }},
 		{"a commit in its own snapshot", "its own snapshot", func(h *History) { h.Txns[0].ReadVersion = 4 }},
 		{"a wrong value", "its snapshot", func(h *History) { h.Txns[0].Ops[0].Item.Value = "2" }},
@@ -110,7 +110,7 @@ func TestSpoiledHistories(t *testing.T) {
 			h.Txns[1].Outcome, h.Txns[1].CommitVersion = Committed, 5
 			h.Txns[2].Ops = nil
 		}},
-		{"a hole among those that were not told", "hole or a double", func(h *History) {
+		{"a gap among commits without a reported version", "gap or a duplicate", func(h *History) {
 			h.Txns[0].CommitVersion, h.Txns[0].Untold = 0, 1
 			h.Txns[2].CommitVersion, h.Txns[2].ReadVersion = 6, 4
 		}},

@@ -6,52 +6,53 @@ import (
 	"strings"
 )
 
-// A Store is what is under test.
+// A Store is the store under test.
 type Store interface {
-	// Begin starts a transaction; with write false it is read-only.
+	// Begin starts a transaction. With write false it is read-only.
 	Begin(write bool) (Tx, error)
 }
 
 // A Tx is a transaction of a Store. One goroutine uses it.
 type Tx interface {
-	// ReadVersion is the number of the newest commit the transaction sees.
+	// ReadVersion returns the number of the newest commit that the transaction
+	// sees.
 	ReadVersion() uint64
 	Get(key string) (Item, bool, error)
-	// Scan reads items of [q.Lo, q.Hi) until it has q.Limit of them, if that
-	// is not 0. It reports whether it came to the end of the range; a scan
-	// that stopped at its limit has not looked further.
+	// Scan reads items of [q.Lo, q.Hi) until it has q.Limit of them, if that is
+	// not 0. It reports whether it reached the end of the range. A scan that
+	// stopped at its limit has not read further.
 	Scan(q Query) (items []Item, exhausted bool, err error)
 	Set(key, value string) error
 	Delete(key string) error
-	// DeleteRange deletes [lo, hi); an empty hi has no end. It reads nothing, and
-	// is a write of every key there, present or not.
+	// DeleteRange deletes [lo, hi). An empty hi means no end. It reads nothing,
+	// and counts as a write of every key in the range, present or not.
 	DeleteRange(lo, hi string) error
-	// Commit ends the transaction. After an error nobody knows whether it took
-	// place.
+	// Commit ends the transaction. After an error it is unknown whether the
+	// commit took place.
 	Commit() (Commit, error)
 	Discard()
 }
 
-// A Commit is how the end of a transaction went.
+// A Commit is the result of committing.
 type Commit struct {
 	Conflict bool
-	// Version is that of the commit, 0 when nothing was written or when Untold is
-	// not 0.
+	// Version is the commit version. It is 0 if nothing was written or if Untold
+	// is not 0.
 	Version uint64
-	// Untold marks a commit of which the store does not say the version: it is its
-	// place among these, from 1, in the order of their versions.
+	// Untold marks a commit whose version the store does not report. It is the
+	// commit's rank among these, from 1, in the order of their versions.
 	Untold uint64
 }
 
-// An Item is one key as a read shows it. Version is the commit that wrote it,
-// 0 for a write of the reading transaction itself. A key-only scan leaves the
-// value empty.
+// An Item is one key as a read shows it. Version is the commit that wrote it, or
+// 0 for a write of the reading transaction itself. A key-only scan leaves Value
+// empty.
 type Item struct {
 	Key, Value string
 	Version    uint64
 }
 
-// A Query is a scan. An empty Hi has no end.
+// A Query is a scan. An empty Hi means no end.
 type Query struct {
 	Lo, Hi   string
 	Reverse  bool
@@ -59,7 +60,7 @@ type Query struct {
 	Limit    int
 }
 
-// An OpKind is what an operation does.
+// An OpKind is a kind of operation.
 type OpKind uint8
 
 // The kinds of operations.
@@ -80,7 +81,7 @@ type Op struct {
 	Found bool // get
 	Item  Item // get
 
-	Query     Query // scan; of a range that is deleted its bounds
+	Query     Query // scan; for OpDeleteRange, its bounds
 	Items     []Item
 	Exhausted bool
 }
@@ -100,9 +101,9 @@ func (o Outcome) String() string {
 	return [...]string{"running", "committed", "conflicted", "discarded"}[o]
 }
 
-// A Txn is what one client saw of one transaction. The four times are ticks
-// of one counter: just before Begin was called, just after it returned, just
-// before the end was called, just after it returned.
+// A Txn is what one client saw of one transaction. The four times are ticks of
+// one counter: just before the call of Begin, just after its return, just before
+// the call that ended the transaction, just after its return.
 type Txn struct {
 	Client, Number int
 
@@ -111,7 +112,7 @@ type Txn struct {
 
 	ReadVersion   uint64
 	CommitVersion uint64 // 0 unless it committed writes
-	Untold        uint64 // that of Commit; Check finds the version then
+	Untold        uint64 // Commit.Untold; Check then finds the version
 	Outcome       Outcome
 	Ops           []Op
 }
@@ -121,7 +122,7 @@ func (t *Txn) Writes() bool {
 	return slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Kind >= OpSet })
 }
 
-// String shows a transaction in one line.
+// String formats a transaction as one line.
 func (t *Txn) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "txn %d.%d [%d,%d] %v read@%d", t.Client, t.Number, t.BeginCalled, t.Ended, t.Outcome, t.ReadVersion)
@@ -134,7 +135,7 @@ func (t *Txn) String() string {
 	return b.String()
 }
 
-// String shows an operation and its answer.
+// String formats an operation and its answer.
 func (o *Op) String() string {
 	switch o.Kind {
 	case OpGet:
@@ -152,7 +153,7 @@ func (o *Op) String() string {
 	return "delete " + o.Key
 }
 
-// brief shows a value without what it is padded with.
+// brief returns a value without its padding.
 func brief(value string) string {
 	name, padding, padded := strings.Cut(value, " ")
 	if !padded {
@@ -161,7 +162,7 @@ func brief(value string) string {
 	return fmt.Sprintf("%s+%d", name, 1+len(padding))
 }
 
-// String shows a query.
+// String formats a query.
 func (q Query) String() string {
 	s := fmt.Sprintf("[%s,%s)", q.Lo, q.Hi)
 	if q.Reverse {
@@ -189,10 +190,10 @@ func itemsString(items []Item, exhausted bool) string {
 	return b.String()
 }
 
-// A History is everything that happened to a store between two quiet moments.
+// A History is everything that happened to a store between two idle moments.
 type History struct {
-	// Base is the version of the newest commit before the history, and
-	// Initial the state as of it, ascending by key.
+	// Base is the version of the newest commit before the history. Initial is
+	// the state as of Base, ascending by key.
 	Base    uint64
 	Initial []Item
 	Txns    []*Txn

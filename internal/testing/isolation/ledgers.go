@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// receipts: the batch processing of Ports and Grittner. A receipt goes into
-// the current batch; closing a batch moves the counter; a report of a closed
-// batch is read-only. Once a report was made its total must never change:
-// under snapshot isolation alone it does, and only the reader makes it an
-// anomaly.
+// receipts: the batch processing of Ports and Grittner. A receipt goes into the
+// current batch. Closing a batch moves the counter. A report of a closed batch
+// is read-only. Once a report was made, its total must never change. Under
+// snapshot isolation alone it does, and only the reader makes it an anomaly.
 func receipts() Application {
 	var mu sync.Mutex
 	reported := make(map[int]int)
@@ -51,7 +50,7 @@ func receipts() Application {
 	}
 }
 
-// bank: transfers keep the total. The look is a scan, sometimes backwards.
+// bank: transfers keep the total. Look is a scan, sometimes backward.
 func bank() Application {
 	const opening = 100
 	accounts := numbered("account/", 8)
@@ -123,9 +122,9 @@ func counters() Application {
 	}
 }
 
-// queue: producers append behind the last element, consumers take the first.
-// Both find their place by a scan of one key. The elements that exist must be
-// all between the last taken and the last made.
+// queue: producers append after the last element, consumers take the first. Both
+// find their place by a scan of one key. The existing elements must be exactly
+// those between the last taken and the last appended.
 func queue() Application {
 	element := func(n int) string { return fmt.Sprintf("queue/%08d", n) }
 	return Application{
@@ -176,10 +175,10 @@ func queue() Application {
 	}
 }
 
-// deposits: a withdrawal may overdraw one of two accounts if both together
-// cover it, and a fee is owed if they do not. The read-only anomaly of
-// Fekete, O'Neil and O'Neil, with the invariant that the sum never falls
-// below zero.
+// deposits: a withdrawal may overdraw one of two accounts if both together cover
+// it. If they do not, it deposits instead. This is the read-only anomaly of
+// Fekete, O'Neil and O'Neil, with the invariant that the sum never falls below
+// zero.
 func deposits() Application {
 	names := []string{"deposit/checking", "deposit/savings"}
 	return Application{

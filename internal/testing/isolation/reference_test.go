@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A bug is something the reference store does wrong, in words.
+// A bug describes something that the reference store does wrong.
 type bug string
 
 const (
@@ -57,9 +57,9 @@ var bugs = []bug{
 	rangeHidesLater, rangeInThePast, untoldOutOfOrder,
 }
 
-// A reference is a store that is plainly correct: one mutex, all versions
-// kept, and every conflict found by comparing keys. It can also be told to be
-// wrong in one way, which is how the checker is checked.
+// A reference is a store that is obviously correct: one mutex, all versions
+// kept, and every conflict found by comparing keys. It can also have one bug,
+// which is how the checker is tested.
 type reference struct {
 	bug bug
 
@@ -117,7 +117,8 @@ func (t *refTx) Get(key string) (Item, bool, error) {
 	return it, found, nil
 }
 
-// read is a point read of the committed state. The store's mutex is held.
+// read is a point read of the committed state. The caller holds the store's
+// mutex.
 func (r *reference) read(key string, seq uint64) (Item, bool) {
 	if r.bug == snapshotTooNew {
 		seq++
@@ -277,8 +278,8 @@ func (r *reference) next() uint64 {
 	return r.newest
 }
 
-// publish makes a commit readable. The bugs here open windows in which other
-// goroutines see what they should not.
+// publish makes a commit readable. Its bugs open windows in which other
+// goroutines see too much.
 func (r *reference) publish(own *pending, seq uint64) {
 	pause := func() {
 		r.mu.Unlock()

@@ -16,14 +16,13 @@ type Config struct {
 	Clients int
 	// Txns is how many transactions each client runs.
 	Txns int
-	// Ops is how many operations a transaction has at most.
+	// Ops is the most operations of a transaction.
 	Ops int
-	// Keys is how many keys there are. Few keys make many conflicts.
+	// Keys is the number of keys. Few keys cause many conflicts.
 	Keys int
-	// Pad is how many bytes values are longer than their names at most.
+	// Pad bounds the padding of values, in bytes.
 	Pad int
-	// Retries is how often a client runs a transaction again that was told
-	// of a conflict.
+	// Retries is how often a client repeats a transaction after a conflict.
 	Retries int
 }
 
@@ -41,9 +40,9 @@ func RandomConfig(seed uint64) Config {
 	}
 }
 
-// Run drives the store and records what happens. It stops at the first error
-// that is not a conflict. base is the version of the newest commit before
-// and initial the state as of it.
+// Run drives the store and records a history. A client stops at its first error
+// that is not a conflict. base is the version of the newest commit before, and
+// initial the state as of base.
 func Run(store Store, cfg Config, base uint64, initial []Item) (*History, error) {
 	r := &runner{store: store, cfg: cfg}
 	perClient := make([][]*Txn, cfg.Clients)
@@ -95,14 +94,14 @@ func (c *client) run() ([]*Txn, error) {
 	return c.txns, nil
 }
 
-// A plan is a transaction before it runs; Items and Found are unanswered.
+// A plan is a transaction before it runs, so its operations have no answers.
 type plan struct {
 	write, discard bool
 	ops            []Op
 }
 
-// plan draws a transaction. The shapes are those that anomalies are made of:
-// read some keys and write others, scan and insert, read what is absent.
+// plan draws a transaction. The shapes are those of anomalies: read some keys
+// and write others, scan and insert, read absent keys.
 func (c *client) plan() plan {
 	p := plan{write: c.rng.IntN(4) != 0, discard: c.rng.IntN(20) == 0}
 	for range 1 + c.rng.IntN(c.cfg.Ops) {
@@ -127,8 +126,8 @@ func (c *client) op(write bool) Op {
 	return Op{Kind: OpDelete, Key: c.key()}
 }
 
-// value is one that no other transaction writes, by its name and in every byte
-// that it is padded with, as far as that can be.
+// value returns a value that no other transaction writes. Name and padding
+// differ as far as possible.
 func (c *client) value() string {
 	name := fmt.Sprintf("%d.%d", c.number, c.values)
 	if c.cfg.Pad == 0 {
@@ -137,8 +136,8 @@ func (c *client) value() string {
 	return name + " " + strings.Repeat(name, c.cfg.Pad/len(name))[:c.rng.IntN(c.cfg.Pad/2)]
 }
 
-// span is a range to delete, never an empty one: mostly of few keys, and without an
-// end now and then.
+// span returns a nonempty range to delete, usually of few keys and sometimes
+// without an end.
 func (c *client) span() Query {
 	from := c.rng.IntN(c.cfg.Keys)
 	q := Query{Lo: keyName(from), Hi: keyName(from + 1 + c.rng.IntN(4))}
@@ -184,8 +183,8 @@ func (c *client) attempt(p plan) (*Txn, error) {
 			return nil, err
 		}
 		t.Ops = append(t.Ops, op)
-		// On few processors a goroutine would run its transaction in one go;
-		// giving way is what makes transactions overlap.
+		// On few processors a goroutine would run its transaction without
+		// interruption. Yielding makes transactions overlap.
 		if c.rng.IntN(2) == 0 {
 			runtime.Gosched()
 		}

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// doctors: a doctor may leave when another one stays. Two that leave at once,
-// each because it saw the other, are the classic write skew.
+// doctors: a doctor may leave if the other one stays. Two doctors that leave at
+// once, because each saw the other, are the classic write skew.
 func doctors() Application {
 	on := numbered("doctor/", 2)
 	return Application{
@@ -42,8 +42,8 @@ func atLeast(tx Tx, p string, least int) error {
 	return err
 }
 
-// doctorsByScan: the same, where those on call are the keys that exist and
-// leaving is a deletion; the check is a scan and mostly of keys only.
+// doctorsByScan: the same invariant, where the doctors on call are the existing
+// keys and leaving is a deletion. The check is a scan, usually of keys only.
 func doctorsByScan() Application {
 	names := numbered("oncall/", 5)
 	return Application{
@@ -72,9 +72,9 @@ func doctorsByScan() Application {
 	}
 }
 
-// roomBooking: a booking of some hours is made when a scan of those hours
-// shows none. Bookings lie at their first hour, so the scan must guard gaps,
-// and hours before its own start too.
+// roomBooking: a transaction books some hours if a scan of those hours finds no
+// booking. A booking lies at its first hour, so the scan must guard gaps,
+// including hours before its own start.
 func roomBooking() Application {
 	const hours, longest = 24, 4
 	key := func(h int) string { return fmt.Sprintf("room/%02d", h) }
@@ -117,7 +117,7 @@ func roomBooking() Application {
 	}
 }
 
-// bookingEnd is the first hour after a booking.
+// bookingEnd returns the first hour after a booking.
 func bookingEnd(it Item) (int, error) {
 	from, err := parseTail(it.Key)
 	if err != nil {
@@ -128,8 +128,8 @@ func bookingEnd(it Item) (int, error) {
 	return from + length, err
 }
 
-// absentTwins: each of two keys may be made while the other is absent. Only a
-// read of a key that is not there stands between them.
+// absentTwins: each of two keys may be created while the other is absent. Only
+// the read of an absent key prevents both.
 func absentTwins() Application {
 	const pairs = 4
 	return Application{
@@ -160,8 +160,8 @@ func absentTwins() Application {
 	}
 }
 
-// uniqueNames: a user takes a name if a scan of all users finds nobody with
-// it. The writes never touch a common key.
+// uniqueNames: a user takes a name if a scan of all users finds no owner. The
+// writes never touch a common key.
 func uniqueNames() Application {
 	const users, names = 12, 6
 	return Application{
@@ -194,9 +194,9 @@ func uniqueNames() Application {
 	}
 }
 
-// blackAndWhite: one kind of transaction makes all black that is white,
-// another the reverse, and a third mixes the colours again and says so. One
-// after the other they leave one colour, or the note that they are mixed.
+// blackAndWhite: one kind of transaction makes all white stones black, another
+// the reverse. A third mixes the colours again and records that. Run one after
+// the other, they leave one colour or the record.
 func blackAndWhite() Application {
 	const mixed = "mixed"
 	keys := numbered("stone/", 6)
@@ -230,7 +230,7 @@ func blackAndWhite() Application {
 			}
 			total, count, err := sum(tx, "stone/", true)
 			if err == nil && isMixed == 0 && total != 0 && total != count {
-				err = fmt.Errorf("%d of %d are black, and nobody mixed them", total, count)
+				err = fmt.Errorf("%d of %d are black, and no transaction mixed them", total, count)
 			}
 			return err
 		},

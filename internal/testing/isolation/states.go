@@ -28,12 +28,12 @@ func (r *row) at(seq uint64) (version, bool) {
 	return r.versions[n-1], true
 }
 
-// A span is the keys of [lo, hi); an empty hi has no end.
+// A span is the keys of [lo, hi). An empty hi means no end.
 type span struct{ lo, hi string }
 
 func (s span) holds(key string) bool { return key >= s.lo && (s.hi == "" || key < s.hi) }
 
-// meets reports whether a key could be in both.
+// meets reports whether a key could lie in both spans.
 func (s span) meets(o span) bool {
 	end := s.hi
 	if end == "" || o.hi != "" && o.hi < end {
@@ -42,10 +42,10 @@ func (s span) meets(o span) bool {
 	return end == "" || max(s.lo, o.lo) < end
 }
 
-// A pending is what a transaction is about to write.
+// A pending is the set of writes that a transaction will commit.
 type pending struct {
 	keys map[string]*string // nil is a deletion
-	// ranges are deleted, but for what keys has: that was written afterwards.
+	// ranges are deleted, except for the entries of keys, which are later.
 	ranges []span
 }
 
@@ -64,8 +64,8 @@ func (p *pending) apply(op *Op) {
 	}
 }
 
-// get returns what a read of the key finds in p, nil for a deletion, and whether
-// that is anything at all.
+// get returns the write of the key in p, nil for a deletion, and whether there
+// is one.
 func (p *pending) get(key string) (value *string, ok bool) {
 	if value, ok = p.keys[key]; ok {
 		return value, true
@@ -73,7 +73,7 @@ func (p *pending) get(key string) (value *string, ok bool) {
 	return nil, slices.ContainsFunc(p.ranges, func(s span) bool { return s.holds(key) })
 }
 
-// writes reports whether p writes in s.
+// writes reports whether p writes a key in s.
 func (p *pending) writes(s span) bool {
 	for key := range p.keys {
 		if s.holds(key) {
@@ -83,7 +83,7 @@ func (p *pending) writes(s span) bool {
 	return slices.ContainsFunc(p.ranges, s.meets)
 }
 
-// states is every state a history went through.
+// states holds every state of a history.
 type states struct {
 	rows  []*row
 	byKey map[string]*row
@@ -102,7 +102,7 @@ func (s *states) add(key string, v version) {
 	r.versions = append(r.versions, v)
 }
 
-// row returns the row of a key, a new one if there is none yet.
+// row returns the row of a key. It creates the row if necessary.
 func (s *states) row(key string) *row {
 	r := s.byKey[key]
 	if r == nil {
@@ -113,8 +113,8 @@ func (s *states) row(key string) *row {
 	return r
 }
 
-// commit adds what a transaction wrote. All keys of the history have rows by then,
-// and the commits come in their order.
+// commit adds the writes of a transaction. Before the first commit, all keys of
+// the history must have rows. Commits come in their order.
 func (s *states) commit(p *pending, seq uint64) {
 	for _, r := range s.rows {
 		if value, ok := p.get(r.key); ok {
@@ -127,7 +127,7 @@ func (s *states) commit(p *pending, seq uint64) {
 	}
 }
 
-// sort brings the rows into key order; reads by range need it.
+// sort sorts the rows by key, which reads of ranges need.
 func (s *states) sort() {
 	slices.SortFunc(s.rows, func(a, b *row) int {
 		if a.key < b.key {
@@ -137,7 +137,7 @@ func (s *states) sort() {
 	})
 }
 
-// within returns the rows of [lo, hi), ascending; an empty hi has no end.
+// within returns the rows of [lo, hi), ascending. An empty hi means no end.
 func (s *states) within(lo, hi string) []*row {
 	first := sort.Search(len(s.rows), func(i int) bool { return s.rows[i].key >= lo })
 	last := len(s.rows)
@@ -150,7 +150,7 @@ func (s *states) within(lo, hi string) []*row {
 	return s.rows[first:last]
 }
 
-// A view is one state with the pending writes of one transaction over it.
+// A view is one state under the pending writes of one transaction.
 type view struct {
 	states *states
 	seq    uint64
@@ -173,8 +173,8 @@ func (v *view) get(key string) (Item, bool) {
 	return Item{}, false
 }
 
-// scan returns what a query that stops after at most len(limit) items shows.
-// A limit of -1 reads all.
+// scan returns the first limit items that a query shows. A limit of -1 means
+// all.
 func (v *view) scan(q Query, limit int) []Item {
 	var keys []string
 	for _, r := range v.states.within(q.Lo, q.Hi) {

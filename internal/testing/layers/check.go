@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// Anyone stands for every package in a row of Guarded.
+// Anyone, in a row of Guarded, stands for every package.
 const Anyone = "*"
 
 // An Edge is an import of one package of the module by another.
 type Edge struct{ From, To string }
 
-// A Shape says what the packages of a module may import.
+// A Shape says what the packages of a module may import. Every row must be in
+// use: Check reports rows that the tree no longer needs.
 type Shape struct {
 	Module string
 	// Floors has a row for every package.
@@ -27,40 +28,68 @@ type Shape struct {
 	// TestSupport lists the packages that only test files import.
 	TestSupport []string
 	// Guarded lists, by import path, the packages that may import it. A path
-	// also stands for the paths below it that have no row of their own. What
-	// is neither of the module nor of the standard library must have a row.
+	// also stands for the paths below it that have no row of their own. An
+	// import from outside the module and the standard library needs a row.
 	Guarded map[string][]string
 	// GuardedInTests lists the packages whose test files may import a guarded
-	// path, beside the packages in Guarded. In a package of TestSupport every
-	// file counts as a test file.
+	// path, in addition to the packages in Guarded. In a package of TestSupport
+	// every file counts as a test file.
 	GuardedInTests map[string][]string
 }
 
 // Check reads the imports of every Go file of the module at the root of tree,
-// for whatever platform and build tags, and returns what is against the
-// shape, one line of text for each import. Nested modules and directories
-// that the go command ignores are skipped.
+// for any platform and build tags. It returns one line of text for each import
+// that breaks the shape and for each row of the shape that the tree no longer
+// uses. Check skips nested modules and directories that the go command ignores.
 func (s *Shape) Check(tree fs.FS) ([]string, error) {
-	var violations []string
-	unplaced := map[string]bool{}
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	c := newChecker(s, tree)
+	if err := c.walk(); err != nil {
+		return c.violations, err
+	}
+	return append(c.violations, c.stale()...), nil
+}
+
+// A checker reads one tree. It collects the violations and notes which rows of
+// the shape the tree uses.
+type checker struct {
+	*Shape
+	tree       fs.FS
+	violations []string
+	packages   map[string]bool // the directories that have Go files
+	exceptions map[Edge]bool   // the exceptions that an import needs
+	guarded    map[grant]bool  // the entries of Guarded that an import needs
+	inTests    map[grant]bool  // the entries of GuardedInTests that an import needs
+}
+
+// A grant is one entry of Guarded or GuardedInTests: pkg may import path.
+type grant struct{ path, pkg string }
+
+func newChecker(s *Shape, tree fs.FS) *checker {
+	return &checker{
+		Shape: s, tree: tree, packages: map[string]bool{}, exceptions: map[Edge]bool{},
+		guarded: map[grant]bool{}, inTests: map[grant]bool{},
+	}
+}
+
+// walk checks every Go file of the tree.
+func (c *checker) walk() error {
+	return fs.WalkDir(c.tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && skipped(tree, name):
+		case d.IsDir() && skipped(c.tree, name):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
 		}
-		if pkg := path.Dir(name); !s.placed(pkg) && !unplaced[pkg] {
-			unplaced[pkg] = true
-			violations = append(violations, fmt.Sprintf("%s: package %s has no floor", name, pkg))
+		if pkg := path.Dir(name); !c.packages[pkg] {
+			c.packages[pkg] = true
+			if !c.placed(pkg) {
+				c.violations = append(c.violations, fmt.Sprintf("%s: package %s has no floor", name, pkg))
+			}
 		}
-		found, err := s.checkFile(tree, name)
-		violations = append(violations, found...)
-		return err
+		return c.checkFile(name)
 	})
-	return violations, err
 }
 
 // skipped reports whether dir is outside the module.
@@ -76,29 +105,28 @@ func skipped(tree fs.FS, dir string) bool {
 	return err == nil
 }
 
-// checkFile returns the violations of one file.
-func (s *Shape) checkFile(tree fs.FS, name string) ([]string, error) {
-	src, err := fs.ReadFile(tree, name)
+// checkFile adds the violations of one file.
+func (c *checker) checkFile(name string) error {
+	src, err := fs.ReadFile(c.tree, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, src, parser.ImportsOnly)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	im := importer{pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go")}
-	var violations []string
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", files.Position(spec.Pos()), err)
+			return fmt.Errorf("%s: %w", files.Position(spec.Pos()), err)
 		}
-		if why := s.judge(im, imported); why != "" {
-			violations = append(violations, fmt.Sprintf("%s: %s", files.Position(spec.Pos()), why))
+		if why := c.judge(im, imported); why != "" {
+			c.violations = append(c.violations, fmt.Sprintf("%s: %s", files.Position(spec.Pos()), why))
 		}
 	}
-	return violations, nil
+	return nil
 }
 
 // placed reports whether a package has a floor.
@@ -113,58 +141,66 @@ type importer struct {
 	test bool
 }
 
-// judge says why im may not import the path, or returns "".
-func (s *Shape) judge(im importer, imported string) string {
-	if imported == s.Module {
-		return s.judgeEdge(im, ".")
+// judge says why im may not import the path, or returns "" if it may.
+func (c *checker) judge(im importer, imported string) string {
+	if imported == c.Module {
+		return c.judgeEdge(im, ".")
 	}
-	if to, ok := strings.CutPrefix(imported, s.Module+"/"); ok {
-		return s.judgeEdge(im, to)
+	if to, ok := strings.CutPrefix(imported, c.Module+"/"); ok {
+		return c.judgeEdge(im, to)
 	}
-	return s.judgeGuarded(im, imported)
+	return c.judgeGuarded(im, imported)
 }
 
 // judgeEdge judges an import within the module.
-func (s *Shape) judgeEdge(im importer, to string) string {
+func (c *checker) judgeEdge(im importer, to string) string {
 	from := im.pkg
 	if from == to && im.test {
 		return "" // an external test of its own package
 	}
-	if slices.Contains(s.TestSupport, to) {
-		if im.test || slices.Contains(s.TestSupport, from) {
+	if slices.Contains(c.TestSupport, to) {
+		if im.test || slices.Contains(c.TestSupport, from) {
 			return ""
 		}
 		return fmt.Sprintf("%s imports %s, which is for tests only", from, to)
 	}
-	if s.Exceptions[Edge{from, to}] || !s.placed(from) || !s.placed(to) {
-		return "" // a package without a floor is reported by itself
+	if !c.placed(from) || !c.placed(to) {
+		return "" // walk and stale report a package without a floor
 	}
-	fromFloor, toFloor := s.Floors[from], s.Floors[to]
+	fromFloor, toFloor := c.Floors[from], c.Floors[to]
 	if toFloor < fromFloor || im.test && toFloor == fromFloor {
+		return ""
+	}
+	if edge := (Edge{from, to}); c.Exceptions[edge] {
+		c.exceptions[edge] = true
 		return ""
 	}
 	return fmt.Sprintf("%s (floor %d) imports %s (floor %d)", from, fromFloor, to, toFloor)
 }
 
 // judgeGuarded judges an import from outside the module.
-func (s *Shape) judgeGuarded(im importer, imported string) string {
+func (c *checker) judgeGuarded(im importer, imported string) string {
 	guard := imported
 	for ; guard != "."; guard = path.Dir(guard) {
-		if _, ok := s.Guarded[guard]; ok {
+		if _, ok := c.Guarded[guard]; ok {
 			break
 		}
 	}
 	if guard == "." {
-		if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
-			return fmt.Sprintf("%s imports %s, a dependency that nothing admits", im.pkg, imported)
+		if outside(imported) {
+			return fmt.Sprintf("%s imports %s, a dependency without a row in Guarded", im.pkg, imported)
 		}
 		return ""
 	}
-	admitted := s.Guarded[guard]
-	if slices.Contains(admitted, im.pkg) || slices.Contains(admitted, Anyone) {
-		return ""
+	admitted := c.Guarded[guard]
+	for _, pkg := range []string{im.pkg, Anyone} {
+		if slices.Contains(admitted, pkg) {
+			c.guarded[grant{guard, pkg}] = true
+			return ""
+		}
 	}
-	if (im.test || slices.Contains(s.TestSupport, im.pkg)) && slices.Contains(s.GuardedInTests[guard], im.pkg) {
+	if (im.test || slices.Contains(c.TestSupport, im.pkg)) && slices.Contains(c.GuardedInTests[guard], im.pkg) {
+		c.inTests[grant{guard, im.pkg}] = true
 		return ""
 	}
 	return fmt.Sprintf("%s imports %s, which %s may", im.pkg, imported, listOf(admitted))
@@ -173,7 +209,14 @@ func (s *Shape) judgeGuarded(im importer, imported string) string {
 // listOf names packages in a message.
 func listOf(packages []string) string {
 	if len(packages) == 0 {
-		return "nobody"
+		return "no package"
 	}
 	return "only " + strings.Join(packages, ", ")
+}
+
+// outside reports whether a path that is not of this module is of another one,
+// rather than of the standard library.
+func outside(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return strings.Contains(first, ".")
 }

@@ -1,9 +1,10 @@
 // Package layers holds the shape of the module: which package may import
-// which (the floors), which packages may use the operating system, unsafe and
-// code of other modules. Its test reads the imports of every Go file and
-// fails on the first step across a line.
+// which (the floors), and which packages may use the operating system, unsafe
+// and code of other modules. Its test reads the imports of every Go file. It
+// fails on an import that the shape does not allow, and on a row of the shape
+// that the module no longer uses.
 //
-// The files are parsed here, in the process of the test, rather than by a
-// child `go list`: the test cache watches the files that a test itself opens,
-// so that a cached "ok" can not hide a violation.
+// The test parses the files itself instead of running `go list`: the test cache
+// watches only files that the test process opens, so with a child process a
+// cached "ok" could hide a violation.
 package layers

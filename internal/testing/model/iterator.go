@@ -2,42 +2,43 @@ package model
 
 import "slices"
 
-// IterOptions choose what an iterator shows, as those of the database do.
+// IterOptions choose what an iterator shows, as the database's options of the
+// same names do.
 type IterOptions struct {
 	Lower   string
 	Upper   string
-	Bounded bool // Upper counts
+	Bounded bool // whether Upper applies
 	Prefix  string
 
 	Reverse     bool
 	AllVersions bool
-	// KeysOnly shows in place of a value how long it is: see KeyOnly.
+	// KeysOnly shows the length of a value in place of the value: see KeyOnly.
 	KeysOnly bool
 	Since    uint64
 }
 
-// An Iterator walks over a transaction's snapshot and its own writes, the
-// latter as they were when it was last positioned.
+// An Iterator iterates over a transaction's snapshot and its own writes. It
+// shows the own writes as they were when it was last positioned.
 type Iterator struct {
 	t       *Txn
 	o       IterOptions
 	bounds  span
 	own     []Write
-	deleted []span // by the transaction
+	deleted []span // ranges that the transaction has deleted
 	current Item
 	valid   bool
 	// queue holds the rest of the current key's versions.
 	queue  []Item
-	passed passedOver
+	hidden keyState
 
 	reading bool
-	// Where the range being read begins: forward from start, backward down
-	// from end.
+	// The beginning of the range being read: forward from start, backward from
+	// end.
 	start string
 	end   bound
 }
 
-// Iterator returns an iterator that has not been positioned.
+// Iterator returns an unpositioned iterator.
 func (t *Txn) Iterator(o IterOptions) *Iterator {
 	it := &Iterator{t: t, o: o, bounds: span{lo: o.Lower, hi: bound{o.Upper, o.Bounded}}}
 	if o.Prefix != "" {
@@ -58,8 +59,8 @@ func lower(b bound, key string) bound {
 	return bound{key, true}
 }
 
-// prefixEnd is the first key after all that start with p; empty when there is
-// none.
+// prefixEnd returns the first key after all keys that start with p, or "" if
+// there is none.
 func prefixEnd(p string) string {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] != 0xff {
@@ -75,8 +76,8 @@ func (it *Iterator) First() bool {
 	return it.valid
 }
 
-// Seek moves to the first item with a key >= key, or in reverse to the last
-// with a key <= key.
+// Seek moves to the first item with a key >= key, or in reverse to the last with
+// a key <= key.
 func (it *Iterator) Seek(key string) bool {
 	it.position(max(key, it.bounds.lo), lower(it.bounds.hi, after(key)))
 	return it.valid
@@ -86,7 +87,7 @@ func (it *Iterator) position(start string, end bound) {
 	it.noteRange()
 	it.own, it.deleted = it.t.byKey(), it.t.deleted
 	it.reading, it.start, it.end, it.queue = true, start, end, nil
-	it.passed = passedOver{}
+	it.hidden = keyState{}
 	if it.o.Reverse {
 		it.previous(end)
 	} else {
@@ -94,8 +95,7 @@ func (it *Iterator) position(start string, end bound) {
 	}
 }
 
-// Next moves to the next item, or to the first if the iterator has not been
-// positioned.
+// Next moves to the next item, or to the first if the iterator is unpositioned.
 func (it *Iterator) Next() bool {
 	switch {
 	case !it.reading:
@@ -115,7 +115,7 @@ func (it *Iterator) Next() bool {
 // Valid reports whether the iterator is at an item.
 func (it *Iterator) Valid() bool { return it.valid }
 
-// Item is what the iterator is at.
+// Item returns the current item.
 func (it *Iterator) Item() Item { return it.current }
 
 // next moves to the first item with a key >= from.
@@ -176,7 +176,7 @@ func (it *Iterator) previous(below bound) {
 	}
 }
 
-// show makes key the current one if there is something of it to show.
+// show makes key the current key if it has anything to show.
 func (it *Iterator) show(key string) bool {
 	items := it.itemsOf(key)
 	if len(items) == 0 {
@@ -191,8 +191,7 @@ func (it *Iterator) show(key string) bool {
 	return true
 }
 
-// itemsOf returns what there is to show of one key, in the order in which the
-// iterator shows it.
+// itemsOf returns what the iterator shows of one key, in its order.
 func (it *Iterator) itemsOf(key string) []Item {
 	t := it.t
 	var items []Item // newest first
@@ -229,8 +228,8 @@ func (it *Iterator) itemsOf(key string) []Item {
 	return items
 }
 
-// noteRange adds what was passed over since the last positioning to what the
-// transaction has read.
+// noteRange records the keys that the iterator moved over since the last
+// positioning as read by the transaction.
 func (it *Iterator) noteRange() {
 	if !it.reading {
 		return

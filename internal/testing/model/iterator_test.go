@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestIteratorAgreesWithFilteredLists checks every kind of iteration against
-// a list that is made in the dumbest way: take all, overlay, filter, reverse.
-func TestIteratorAgreesWithFilteredLists(t *testing.T) {
+// TestIterator_AgreesWithFilteredLists checks every kind of iteration against a
+// list made in the simplest way: take all, overlay, filter, reverse.
+func TestIterator_AgreesWithFilteredLists(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -120,7 +120,7 @@ func filtered(m *Map, tx *Txn, o IterOptions) []Item {
 	return out
 }
 
-func TestPrefixEndIsTheFirstKeyAfter(t *testing.T) {
+func TestPrefixEnd_IsTheFirstKeyAfter(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{
 		"a": "b", "ab": "ac", "a\xff": "b", "a\xfe": "a\xff", "a\x80": "a\x81", "\xff": "", "\xff\xff": "", "\x00": "\x01",

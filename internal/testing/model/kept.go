@@ -2,42 +2,44 @@ package model
 
 import "fmt"
 
-// KeyOnly is what an iterator that leaves the values alone shows of it: in
-// place of the value, how long that is.
+// KeyOnly returns the item as a key-only iterator shows it: with the length of
+// the value in place of the value.
 func (it Item) KeyOnly() Item {
 	it.Value = fmt.Sprintf("%d bytes", len(it.Value))
 	return it
 }
 
-// A database forgets versions that no snapshot needs, so that an iterator over
-// all versions shows a part of what this model remembers. What may be missing
-// follows from four rules, for one key and a transaction with snapshot S:
+// A database drops versions that no snapshot needs. So an iterator over all
+// versions shows a part of what this model remembers. Four rules say what may be
+// missing, for one key and a transaction with snapshot S:
 //
-//  1. The transaction's own write shows.
-//  2. The newest version up to S shows if it is live.
-//  3. Of all versions, later ones than S included, the newest Map.Versions
-//     show, up to the first that is a deletion or has expired, which need not.
-//  4. If the newest version up to S is a deletion, or has expired, and does
-//     not show, then nothing older does: what was deleted does not come back.
 //
-// A range deletion is a version of every key that it covers, but shows on none:
-// rules 3 and 4 know it, and 4 lets what it hides show.
+// 1. The transaction's own write shows.
+// 2. The newest version up to S shows if it is live.
+// 3. The newest Map.Versions of all versions, later ones than S included,
+//    show, up to the first that is a deletion or has expired. That one
+//    need not show.
+// 4. If the newest version up to S is a deletion, or has expired, and does
+//    not show, then nothing older does. Deleted values do not come back.
 //
-// A value that has expired may show as a deletion with the same number.
+// A range deletion is a version of every key that it covers, but the iterator
+// does not show it. Rules 3 and 4 take it into account; by rule 4 the versions
+// that it hides may show.
+//
+// An expired value may show as a deletion with the same number.
 
-// passedOver is what an iterator over all versions has seen of one key.
-type passedOver struct {
+// keyState is what an iterator over all versions has met of one key.
+type keyState struct {
 	key string
-	// older: a version of the snapshot shows that is not the newest of it.
+	// older: a version showed that is not the newest of the snapshot.
 	older bool
-	// gone: the newest one was passed over.
+	// gone: the newest version did not show.
 	gone bool
 }
 
-// Reach moves an iterator over all versions on to the item that a database
-// shows after the same moves, or to its end if ok is false. It returns an
-// error if the iterator is not on the way there, or if something on the way
-// must show.
+// Reach moves an iterator over all versions to the item that a database shows
+// after the same moves, or to its end if ok is false. It returns an error if the
+// iterator does not reach the item, or if an item before it must show.
 func (it *Iterator) Reach(got Item, ok bool) error {
 	for {
 		switch {
@@ -46,13 +48,13 @@ func (it *Iterator) Reach(got Item, ok bool) error {
 		case !it.valid:
 			return fmt.Errorf("at %v, want its end", got)
 		case ok && it.shows(got):
-			if err := it.see(); err != nil {
+			if err := it.noteShown(); err != nil {
 				return err
 			}
 			it.current = got
 			return nil
 		}
-		if err := it.pass(); err != nil {
+		if err := it.noteHidden(); err != nil {
 			if ok {
 				return fmt.Errorf("at %v, want %v: %w", got, it.current, err)
 			}
@@ -62,7 +64,7 @@ func (it *Iterator) Reach(got Item, ok bool) error {
 	}
 }
 
-// shows reports whether got is how the database may show the current item.
+// shows reports whether the database may show the current item as got.
 func (it *Iterator) shows(got Item) bool {
 	if it.current.ByRange {
 		return false
@@ -70,16 +72,16 @@ func (it *Iterator) shows(got Item) bool {
 	if got == it.current {
 		return true
 	}
-	buried := Item{it.current.Key, Version{Seq: it.current.Seq, Deleted: true}}
+	asDeletion := Item{it.current.Key, Version{Seq: it.current.Seq, Deleted: true}}
 	if it.o.KeysOnly {
-		buried = buried.KeyOnly()
+		asDeletion = asDeletion.KeyOnly()
 	}
-	return it.current.Seq != 0 && !it.current.Live(it.t.NowMs) && got == buried
+	return it.current.Seq != 0 && !it.current.Live(it.t.NowMs) && got == asDeletion
 }
 
-// see notes that the current item shows.
-func (it *Iterator) see() error {
-	p := it.passedOf(it.current.Key)
+// noteShown records that the current item shows.
+func (it *Iterator) noteShown() error {
+	p := it.stateOf(it.current.Key)
 	if it.current.Seq == 0 || it.newest().Seq == it.current.Seq {
 		return nil
 	}
@@ -93,9 +95,9 @@ func (it *Iterator) see() error {
 	return nil
 }
 
-// pass notes that the current item does not show, or says why it must.
-func (it *Iterator) pass() error {
-	p := it.passedOf(it.current.Key)
+// noteHidden records that the current item does not show, or says why it must.
+func (it *Iterator) noteHidden() error {
+	p := it.stateOf(it.current.Key)
 	newest := it.newest().Seq == it.current.Seq
 	switch {
 	case it.current.ByRange:
@@ -113,23 +115,23 @@ func (it *Iterator) pass() error {
 	return nil
 }
 
-// passedOf returns what was seen of key, which is nothing if the iterator has
-// just come to it.
-func (it *Iterator) passedOf(key string) *passedOver {
-	if it.passed.key != key {
-		it.passed = passedOver{key: key}
+// stateOf returns the state of key, which is empty if the iterator has just
+// arrived there.
+func (it *Iterator) stateOf(key string) *keyState {
+	if it.hidden.key != key {
+		it.hidden = keyState{key: key}
 	}
-	return &it.passed
+	return &it.hidden
 }
 
-// newest is the newest version of the current key that the snapshot sees.
+// newest returns the newest version of the current key that the snapshot sees.
 func (it *Iterator) newest() Version {
 	v, _ := it.t.m.Newest(it.current.Key, it.t.Seq)
 	return v
 }
 
-// counts reports whether the current version is one of those that are kept by
-// their number.
+// counts reports whether the current version is among the newest Map.Versions,
+// up to the first that is not live.
 func (it *Iterator) counts() bool {
 	versions := it.t.m.byKey[it.current.Key].versions
 	for n := 1; n <= min(it.t.m.Versions, len(versions)); n++ {
@@ -144,8 +146,8 @@ func (it *Iterator) counts() bool {
 	return false
 }
 
-// Kept explains how what a database shows of all versions at the snapshot seq,
-// ascending, differs from what it may show, or returns the empty string.
+// Kept checks what a database shows of all versions at the snapshot seq,
+// ascending. It explains the first difference from what may show, or returns "".
 func (m *Map) Kept(got []Item, seq, nowMs uint64) string {
 	t := m.Begin(seq, false)
 	t.NowMs = nowMs

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// herbs is a map that keeps two versions: basil was set three times, dill was
+// herbs is a map that keeps two versions. basil was set three times, dill was
 // set and deleted, mint expires at 100.
 func herbs() *Map {
 	m := NewMap()
@@ -16,7 +16,7 @@ func herbs() *Map {
 	return m
 }
 
-func TestKeptSaysWhatMayBeMissing(t *testing.T) {
+func TestKept_SaysWhatMayBeMissing(t *testing.T) {
 	t.Parallel()
 	all := herbs().AllVersions(0, 3) // basil 3 2 1, dill 2 1, mint 3
 	buried := Item{"mint", Version{Seq: 3, Deleted: true}}
@@ -46,7 +46,7 @@ func TestKeptSaysWhatMayBeMissing(t *testing.T) {
 	}
 }
 
-func TestReachBackwardsMeetsTheNewestVersionLast(t *testing.T) {
+func TestReach_BackwardMeetsTheNewestVersionLast(t *testing.T) {
 	t.Parallel()
 	m := herbs()
 	for _, c := range []struct {

@@ -9,16 +9,16 @@ import (
 
 // A Version is one version of one key.
 type Version struct {
-	// Seq is the commit that wrote it; 0 while the commit is pending.
+	// Seq is the commit that wrote it, or 0 while the commit is pending.
 	Seq     uint64
 	Value   string
 	Deleted bool
-	// ExpiresAt is milliseconds of Unix time from which the version reads as
-	// deleted; 0 means never.
+	// ExpiresAt is the time from which the version reads as deleted, in
+	// milliseconds of Unix time. 0 means never.
 	ExpiresAt uint64
 	User      byte
-	// ByRange says that a range deletion covers the key: it hides the older
-	// versions of it, and does not show itself.
+	// ByRange marks a range deletion that covers the key. It hides the older
+	// versions of the key, and iterators do not show it.
 	ByRange bool
 }
 
@@ -27,19 +27,19 @@ func (v Version) Live(nowMs uint64) bool {
 	return !v.Deleted && (v.ExpiresAt == 0 || nowMs < v.ExpiresAt)
 }
 
-// A Write is what a transaction does to one key.
+// A Write is a transaction's write of one key.
 type Write struct {
 	Key string
 	Version
 }
 
-// An Item is a key with the version of it that a read shows.
+// An Item is a key with the version that a read shows.
 type Item struct {
 	Key string
 	Version
 }
 
-// String is how an item looks in failure messages.
+// String formats an item for failure messages.
 func (it Item) String() string {
 	if it.Deleted {
 		return fmt.Sprintf("%q#%d DEL", it.Key, it.Seq)
@@ -54,7 +54,7 @@ func (it Item) String() string {
 	return s
 }
 
-// abbreviate keeps failure messages readable when values are large.
+// abbreviate shortens large values in failure messages.
 func abbreviate(v string) string {
 	if len(v) <= 24 {
 		return fmt.Sprintf("%q", v)
@@ -70,7 +70,7 @@ type history struct {
 
 // at returns the newest version with a number of at most seq.
 func (h *history) at(seq uint64) (Version, bool) {
-	// Nearly every read is of a recent snapshot, so look from the new end.
+	// Nearly every read is of a recent snapshot, so search from the newest.
 	for i := len(h.versions) - 1; i >= 0; i-- {
 		if h.versions[i].Seq <= seq {
 			return h.versions[i], true
@@ -79,19 +79,18 @@ func (h *history) at(seq uint64) (Version, bool) {
 	return Version{}, false
 }
 
-// A Map is a sorted map with its whole past. It is not safe for concurrent
-// use.
+// A Map is a sorted map with its whole past. It is not safe for concurrent use.
 type Map struct {
-	// Versions is how many versions of a key the database keeps at least, as
-	// its options say.
+	// Versions is how many versions of a key the database keeps at least, as in
+	// its options.
 	Versions int
 
 	sorted []*history
 	byKey  map[string]*history
-	// commits holds the writes of commit i+1 at index i: numbers have no
-	// holes.
+	// commits holds the writes of commit i+1 at index i. Commit numbers have no
+	// gaps.
 	commits [][]Write
-	// ranges holds the ranges that commit i+1 deleted, at index i.
+	// ranges holds the ranges that commit i+1 deleted at index i.
 	ranges [][]span
 }
 
@@ -100,10 +99,10 @@ func NewMap() *Map {
 	return &Map{Versions: 1, byKey: make(map[string]*history)}
 }
 
-// Last is the number of the newest commit; 0 when there is none.
+// Last returns the number of the newest commit, or 0 if there is none.
 func (m *Map) Last() uint64 { return uint64(len(m.commits)) }
 
-// Len is the number of keys that ever had a version.
+// Len returns the number of keys that ever had a version.
 func (m *Map) Len() int { return len(m.sorted) }
 
 // Keys returns every key that ever had a version, ascending.
@@ -118,11 +117,11 @@ func (m *Map) Keys() []string {
 // Writes returns the writes of commit seq.
 func (m *Map) Writes(seq uint64) []Write { return m.commits[seq-1] }
 
-// Commit appends the next commit and returns its number. The last of several
-// writes to one key counts.
+// Commit appends the next commit and returns its number. Of several writes to
+// one key, the last one counts.
 func (m *Map) Commit(writes []Write) uint64 { return m.commit(writes, nil) }
 
-// commit is Commit of a transaction that has deleted ranges before it wrote.
+// commit is Commit for a transaction that deleted ranges before its writes.
 func (m *Map) commit(writes []Write, ranges []span) uint64 {
 	seq := m.Last() + 1
 	m.ranges = append(m.ranges, slices.Clone(ranges))
@@ -141,8 +140,8 @@ func (m *Map) commit(writes []Write, ranges []span) uint64 {
 	return seq
 }
 
-// covered returns what the deletion of ranges writes to the keys in them that
-// have versions. What the same commit sets comes after that.
+// covered returns the writes that a deletion of ranges makes: one for each key
+// in them that has versions. The other writes of the commit come after these.
 func (m *Map) covered(ranges []span, seq uint64) (kept []Write) {
 	if len(ranges) == 0 {
 		return nil
@@ -155,8 +154,8 @@ func (m *Map) covered(ranges []span, seq uint64) (kept []Write) {
 	return kept
 }
 
-// overwrittenLater is quadratic only over short lists; a transaction of the
-// model hands in each key once.
+// overwrittenLater is quadratic, so it applies only to short lists. Transactions
+// of the model pass each key once.
 func overwrittenLater(writes []Write, i int) bool {
 	if len(writes) > 64 {
 		return false
@@ -179,13 +178,13 @@ func (m *Map) historyOf(key string) *history {
 	return h
 }
 
-// search returns the index of the first key that is not below key.
+// search returns the index of the first key >= key.
 func (m *Map) search(key string) int {
 	return sort.Search(len(m.sorted), func(i int) bool { return m.sorted[i].key >= key })
 }
 
-// Truncate forgets every commit after seq, as a crash does to those that
-// nobody was promised.
+// Truncate drops every commit after seq, as a crash drops commits that were not
+// acknowledged.
 func (m *Map) Truncate(seq uint64) {
 	for i := m.Last(); i > seq; i-- {
 		for _, w := range m.commits[i-1] {
@@ -203,7 +202,7 @@ func (m *Map) Truncate(seq uint64) {
 	})
 }
 
-// Clone returns a copy that shares nothing that changes.
+// Clone returns an independent copy.
 func (m *Map) Clone() *Map {
 	c := NewMap()
 	c.Versions = m.Versions
@@ -217,8 +216,8 @@ func (m *Map) Clone() *Map {
 	return c
 }
 
-// Newest returns the newest version of key with a number of at most seq,
-// deleted and expired ones included.
+// Newest returns the newest version of key with a number of at most seq, deleted
+// and expired ones included.
 func (m *Map) Newest(key string, seq uint64) (Version, bool) {
 	h := m.byKey[key]
 	if h == nil {
@@ -261,8 +260,8 @@ func (m *Map) AllVersions(since, seq uint64) []Item {
 	return items
 }
 
-// Diff explains the first difference between two lists of items, or returns
-// the empty string when they are equal.
+// Diff explains the first difference between two lists of items, or returns ""
+// if they are equal.
 func Diff(got, want []Item) string {
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -277,13 +276,13 @@ func Diff(got, want []Item) string {
 	return ""
 }
 
-// firstByte says where two values of which the heads look alike differ.
+// firstByte says where two long values differ that begin alike.
 func firstByte(got, want string) string {
 	if got == want || len(got) < 16 {
 		return ""
 	}
 	if strings.HasPrefix(got, want) || strings.HasPrefix(want, got) {
-		return ", one is the head of the other"
+		return ", one is a prefix of the other"
 	}
 	for i := range got {
 		if got[i] != want[i] {

@@ -24,7 +24,7 @@ func show(items []Item) string {
 	return strings.TrimSpace(b.String())
 }
 
-func TestScanShowsEachSnapshot(t *testing.T) {
+func TestScan_ShowsEachSnapshot(t *testing.T) {
 	t.Parallel()
 	m := fruit()
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestScanShowsEachSnapshot(t *testing.T) {
 	}
 }
 
-func TestAllVersionsAreNewestFirst(t *testing.T) {
+func TestAllVersions_NewestFirst(t *testing.T) {
 	t.Parallel()
 	const want = `"apple"#3 DEL "banana"#2="2" until 100 "cherry"#4="4"`
 	if got := show(fruit().AllVersions(1, 4)); got != want {
@@ -53,7 +53,7 @@ func TestAllVersionsAreNewestFirst(t *testing.T) {
 	}
 }
 
-func TestTruncateIsAsIfNothingMoreHadHappened(t *testing.T) {
+func TestTruncate_RemovesAllTracesOfLaterCommits(t *testing.T) {
 	t.Parallel()
 	m := fruit()
 	copied := m.Clone()
@@ -73,7 +73,7 @@ func TestTruncateIsAsIfNothingMoreHadHappened(t *testing.T) {
 	}
 }
 
-func TestDiffSaysWhere(t *testing.T) {
+func TestDiff_SaysWhere(t *testing.T) {
 	t.Parallel()
 	a := fruit().Scan(5, 100)
 	b := fruit().Scan(4, 100)
@@ -88,7 +88,7 @@ func TestDiffSaysWhere(t *testing.T) {
 	}
 }
 
-func TestConflictsAreWhatWasRead(t *testing.T) {
+func TestConflicts_AreWritesOfWhatWasRead(t *testing.T) {
 	t.Parallel()
 	set := Version{Value: "x"}
 	for _, c := range []struct {

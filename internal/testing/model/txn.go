@@ -5,21 +5,21 @@ import (
 	"sort"
 )
 
-// A Txn is a transaction over a Map: a snapshot, pending writes, and what was
-// read. It ends by Commit or by being forgotten.
+// A Txn is a transaction over a Map: a snapshot, pending writes, and the reads.
+// It ends with Commit, or when the caller drops it.
 type Txn struct {
 	// Seq is the snapshot.
 	Seq uint64
-	// NowMs is the time by which the transaction judges expiry. The caller
-	// keeps it: an engine fixes it at its own moment.
+	// NowMs is the time for expiry, in milliseconds of Unix time. The caller
+	// sets it, because the engine fixes it at a moment of its own choice.
 	NowMs uint64
 
 	m       *Map
 	write   bool
 	pending map[string]Version
-	deleted []span // ranges; what is pending was written afterwards
+	deleted []span // ranges; the pending writes are later
 	size    int
-	sorted  []Write // the pending writes by key; nil when it has to be made
+	sorted  []Write // the pending writes by key; nil if out of date
 	points  map[string]struct{}
 	ranges  []span
 	open    []*Iterator
@@ -50,7 +50,7 @@ func holds(spans []span, key string) bool {
 	return slices.ContainsFunc(spans, func(s span) bool { return s.contains(key) })
 }
 
-// A bound is an exclusive upper end. The zero bound has none.
+// A bound is an exclusive upper bound. The zero bound means no end.
 type bound struct {
 	key string
 	set bool
@@ -77,8 +77,8 @@ func (t *Txn) Write(key string, v Version) {
 	t.sorted = nil
 }
 
-// DeleteRange deletes the keys from lo, inclusive, to hi, exclusive if bounded
-// says that there is such an end.
+// DeleteRange deletes the keys from lo, inclusive, to hi, exclusive. If bounded
+// is false, the range has no end.
 func (t *Txn) DeleteRange(lo, hi string, bounded bool) {
 	s := span{lo, bound{hi, bounded}}
 	if s.empty() {
@@ -91,18 +91,18 @@ func (t *Txn) DeleteRange(lo, hi string, bounded bool) {
 		}
 	}
 	t.sorted = nil
-	// Iterators hold on to the ranges before this one.
+	// Copy on append, because iterators keep the older slice.
 	t.deleted = append(t.deleted[:len(t.deleted):len(t.deleted)], s)
 }
 
 // Dirty reports whether the transaction has pending writes.
 func (t *Txn) Dirty() bool { return len(t.pending)+len(t.deleted) > 0 }
 
-// PendingSize is the bytes of keys and values that are pending.
+// PendingSize returns the bytes of keys and values that are pending.
 func (t *Txn) PendingSize() int { return t.size }
 
-// byKey returns the pending writes in key order. The slice never changes:
-// iterators hold on to it.
+// byKey returns the pending writes in key order. The slice never changes,
+// because iterators keep it.
 func (t *Txn) byKey() []Write {
 	if t.sorted == nil {
 		t.sorted = make([]Write, 0, len(t.pending))
@@ -119,8 +119,8 @@ func (t *Txn) byKey() []Write {
 	return t.sorted
 }
 
-// Get reads one key: the transaction's own write of it, or the snapshot. Only
-// a look into the snapshot is a read that can conflict.
+// Get reads one key: the transaction's own write, or the snapshot. Only reads of
+// the snapshot can conflict.
 func (t *Txn) Get(key string) (Version, bool) {
 	if v, ok := t.pending[key]; ok {
 		if !v.Live(t.NowMs) {
@@ -138,8 +138,8 @@ func (t *Txn) Get(key string) (Version, bool) {
 }
 
 // Conflicts reports whether a commit after the snapshot wrote a key that the
-// transaction has read, or a key of a range that it has passed over. To delete
-// a range is to write all its keys, there or not.
+// transaction read, or a key in a range that it iterated over. Deleting a range
+// counts as a write of all its keys, present or not.
 func (t *Txn) Conflicts() bool {
 	for _, it := range t.open {
 		it.noteRange()
@@ -174,8 +174,8 @@ func (t *Txn) hasRead(key string) bool {
 	return holds(t.ranges, key)
 }
 
-// Commit ends the transaction. It returns the number of the commit, 0 when
-// there was nothing to write, or false for a conflict.
+// Commit ends the transaction. It returns the number of the commit, 0 if there
+// was nothing to write, or false for a conflict.
 func (t *Txn) Commit() (seq uint64, ok bool) {
 	switch {
 	case !t.Dirty():
@@ -186,7 +186,7 @@ func (t *Txn) Commit() (seq uint64, ok bool) {
 	return t.m.commit(t.byKey(), t.deleted), true
 }
 
-// ownIndex returns the index of the first of own that is not below key.
+// ownIndex returns the index of the first write in own with a key >= key.
 func ownIndex(own []Write, key string) int {
 	return sort.Search(len(own), func(i int) bool { return own[i].Key >= key })
 }

@@ -1,7 +1,6 @@
-// Package noise makes bytes that no compression makes fewer. It is imported by
-// tests only, and there is one, because tests make gigabytes of it under the race
-// detector, which looks at every single store: one of eight bytes costs it no more
-// than one of a byte.
+// Package noise makes incompressible bytes. Only tests import it. Tests make
+// gigabytes of noise under the race detector, which checks each store. So Fill
+// stores 8 bytes at a time, which costs no more than storing one.
 package noise
 
 import (

@@ -9,7 +9,7 @@ import (
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-func TestNoiseDoesNotShrink(t *testing.T) {
+func TestNoise_DoesNotShrink(t *testing.T) {
 	t.Parallel()
 	const n = 64 << 10
 	var small bytes.Buffer
@@ -28,7 +28,7 @@ func TestNoiseDoesNotShrink(t *testing.T) {
 	}
 }
 
-func TestEveryByteIsFilledAndNoOther(t *testing.T) {
+func TestFill_FillsEveryByteAndNoOther(t *testing.T) {
 	t.Parallel()
 	const most = 40
 	for n := range most {
@@ -48,7 +48,7 @@ func TestEveryByteIsFilledAndNoOther(t *testing.T) {
 	}
 }
 
-func TestNoiseFollowsFromTheSeed(t *testing.T) {
+func TestNoise_FollowsFromTheSeed(t *testing.T) {
 	t.Parallel()
 	if !bytes.Equal(Bytes(newRand(), 1001), Bytes(newRand(), 1001)) {
 		t.Error("one seed gives two noises")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A Command is the question of one case.
+// A Command is the command of one case.
 type Command struct {
-	// Pos is where the case stands, as file:line.
+	// Pos is the place of the case, as file:line.
 	Pos string
 	// Name is the first word of the line, Args are the others.
 	Name string
@@ -48,8 +48,8 @@ func (c *Command) Lookup(name string) (string, bool) {
 	return "", false
 }
 
-// String returns the value of the argument name=value, or otherwise when it
-// is not there.
+// String returns the value of the argument name=value, or otherwise if it is
+// absent.
 func (c *Command) String(name, otherwise string) string {
 	if v, ok := c.Lookup(name); ok {
 		return v
@@ -57,8 +57,8 @@ func (c *Command) String(name, otherwise string) string {
 	return otherwise
 }
 
-// Int returns the value of the argument name=number, or otherwise when it is
-// not there. A value that is no number fails the test.
+// Int returns the value of the argument name=number, or otherwise if it is
+// absent. A value that is no number fails the test.
 func (c *Command) Int(t testing.TB, name string, otherwise int64) int64 {
 	t.Helper()
 	v, ok := c.Lookup(name)

@@ -1,6 +1,6 @@
-// Package script runs tests that are written as text: a file of commands and
-// the output each must have. It serves rules over sequences, where the cases
-// are worth reading and the code around them is not. Only tests import it.
+// Package script runs tests that are written as text: a file of commands and the
+// expected output of each. It suits rules over sequences, where the cases are
+// worth reading and the code around them is not. Only tests import it.
 //
 // A file in testdata looks like this:
 //
@@ -13,11 +13,11 @@
 //	a#5 SET
 //	a#3 DEL
 //
-// A case is a line with a command and its arguments, lines of input, a line
-// of four dashes, and the expected output up to the next blank line. Lines
-// that begin with # before a command are comments. An output line that is
-// empty, or begins with a period, is written with a period before it.
+// A case is a line with a command and its arguments, lines of input, a line of
+// four dashes, and the expected output up to the next blank line. Lines that
+// begin with # before a command are comments. An output line that is empty, or
+// begins with a period, has a period added before it.
 //
-// With the flag -rewrite the expected output in the files is replaced by what
-// the commands said; the diff is for review.
+// The flag -rewrite replaces the expected output in the files by the actual
+// output. Review the diff.
 package script

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// dashes separate the question from the answer.
+// dashes separate the command and its input from the expected output.
 const dashes = "----"
 
 // A part is a comment or blank line, kept as it is, or a case.
@@ -20,7 +20,7 @@ func parse(file, src string) ([]*part, error) {
 	var parts []*part
 	lines := strings.Split(src, "\n")
 	if lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1] // what follows the last newline
+		lines = lines[:len(lines)-1] // the empty string after the last newline
 	}
 	for i := 0; i < len(lines); {
 		line := lines[i]
@@ -40,12 +40,12 @@ func parse(file, src string) ([]*part, error) {
 	return parts, nil
 }
 
-// parseCase parses the case at the head of lines and returns how many it
-// takes, without the blank line after it.
+// parseCase parses the case at the beginning of lines. It returns how many lines
+// the case has, without the blank line after it.
 func parseCase(lines []string) (*part, int, error) {
 	words := strings.Fields(lines[0])
 	if len(words) == 0 {
-		return nil, 0, fmt.Errorf("a line of nothing but space")
+		return nil, 0, fmt.Errorf("the line has only spaces")
 	}
 	p := &part{command: &Command{Name: words[0], Args: words[1:], line: lines[0]}}
 	i := 1
@@ -75,7 +75,7 @@ func format(parts []*part) string {
 		b.WriteString(p.command.line + "\n" + p.command.Input + dashes + "\n")
 		for _, line := range strings.SplitAfter(p.want, "\n") {
 			if line == "" {
-				continue // what follows the last newline
+				continue // the empty string after the last newline
 			}
 			if line == "\n" || line[0] == '.' {
 				line = "." + line

@@ -15,8 +15,8 @@ var rewrite = flag.Bool("rewrite", false, "replace the expected output of script
 // run in order and share a handler, which may keep state between them.
 type Handler func(t *testing.T, c *Command) string
 
-// Run runs every file that matches the glob pattern as a subtest. begin is
-// called once for each file and returns the handler of its commands.
+// Run runs every file that matches the glob pattern as a subtest. It calls begin
+// once for each file to get the handler of the file's commands.
 func Run(t *testing.T, pattern string, begin func(t *testing.T) Handler) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -62,8 +62,8 @@ func runFile(t *testing.T, file string, handle Handler, rewrite bool) {
 	}
 }
 
-// mismatch describes how the output of a case differs from the expected, or
-// returns "".
+// mismatch describes how the output of a case differs from the expected output,
+// or returns "".
 func mismatch(p *part, output string) string {
 	got := normalize(output)
 	if got == p.want {
@@ -72,7 +72,7 @@ func mismatch(p *part, output string) string {
 	return fmt.Sprintf("%s: %s\ngot:\n%s\nwant:\n%s", p.command.Pos, p.command.line, got, p.want)
 }
 
-// normalize gives output that is not empty exactly one newline at its end.
+// normalize makes nonempty output end in exactly one newline.
 func normalize(output string) string {
 	output = strings.TrimRight(output, "\n")
 	if output == "" {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// begin returns a handler with a counter of its own.
+// begin returns a handler with its own counter.
 func begin(*testing.T) Handler {
 	count := 0
 	return func(t *testing.T, c *Command) string {
@@ -30,13 +30,13 @@ func begin(*testing.T) Handler {
 	}
 }
 
-func TestScripts(t *testing.T) {
+func TestScript_Files(t *testing.T) {
 	Run(t, "testdata/*", begin)
 }
 
-// TestRewriteReplacesOnlyTheAnswers spoils each answer in a copy of a script
-// and has it rewritten: the result is the original, byte for byte.
-func TestRewriteReplacesOnlyTheAnswers(t *testing.T) {
+// TestRewrite_ReplacesOnlyTheOutput changes each expected output in a copy of a
+// script and rewrites it. The result is the original, byte for byte.
+func TestRewrite_ReplacesOnlyTheOutput(t *testing.T) {
 	t.Parallel()
 	original, err := os.ReadFile("testdata/words")
 	if err != nil {
@@ -68,9 +68,9 @@ func TestRewriteReplacesOnlyTheAnswers(t *testing.T) {
 	}
 }
 
-// TestWrongAnswerFails asks for the mismatch, because a subtest that fails
-// would fail its parent.
-func TestWrongAnswerFails(t *testing.T) {
+// TestMismatch_WrongOutputFails calls mismatch, because a failing subtest would
+// fail its parent.
+func TestMismatch_WrongOutputFails(t *testing.T) {
 	t.Parallel()
 	if failed := fails(t, "print\nyes\n----\nno\n"); !failed {
 		t.Error("a wrong answer passed")
@@ -83,7 +83,7 @@ func TestWrongAnswerFails(t *testing.T) {
 	}
 }
 
-// fails runs a script of one case and reports whether its answer was wrong.
+// fails runs a script of one case and reports whether its output was wrong.
 func fails(t *testing.T, src string) bool {
 	t.Helper()
 	parts, err := parse("case", src)
@@ -93,11 +93,11 @@ func fails(t *testing.T, src string) bool {
 	return mismatch(parts[0], begin(t)(t, parts[0].command)) != ""
 }
 
-func TestParseRefusesBrokenFiles(t *testing.T) {
+func TestParse_RefusesBrokenFiles(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
 		"print\nx\n":              `f:1: "print" has no line ----`,
-		"# c\n\nprint\n----\n\n ": "f:6: a line of nothing but space",
+		"# c\n\nprint\n----\n\n ": "f:6: the line has only spaces",
 		"\nlast":                  `f:2: "last" has no line ----`,
 	} {
 		_, err := parse("f", src)

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // NewSampleDisk makes a database with tables in several levels, value files,
 // deletions and a log, closes it and returns its disk.
-func NewSampleDisk(t *testing.T) *vfs.Mem {
+func NewSampleDisk(t *testing.T) *memfs.FS {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := memfs.New()
 	db := OpenOn(t, disk, nil)
 	SetKeys(t, db, 0, 1000, 100, 1)
 	SetKeys(t, db, 1000, 1200, 3000, 1)
@@ -31,7 +31,7 @@ const CopyDir = "/copies/one"
 
 // OpenOn opens a database in Dir with a memtable of 128 KiB, after change has
 // had the options.
-func OpenOn(t *testing.T, fs *vfs.Mem, change func(*stoat.Options)) *stoat.DB {
+func OpenOn(t *testing.T, fs *memfs.FS, change func(*stoat.Options)) *stoat.DB {
 	t.Helper()
 	opts := &stoat.Options{FS: fs, MemtableSize: 128 << 10}
 	if change != nil {
@@ -45,7 +45,7 @@ func OpenOn(t *testing.T, fs *vfs.Mem, change func(*stoat.Options)) *stoat.DB {
 // OpenMem opens a database on a disk of its own and closes it at the end.
 func OpenMem(t *testing.T) *stoat.DB {
 	t.Helper()
-	db, err := stoat.Open(Dir, &stoat.Options{FS: vfs.NewMem()})
+	db, err := stoat.Open(Dir, &stoat.Options{FS: memfs.New()})
 	Must(t, err)
 	t.Cleanup(func() { Must(t, db.Close()) })
 	return db

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // RandomDurability draws Synced one time in three, and Buffered otherwise.
@@ -16,9 +16,9 @@ func RandomDurability(rng *rand.Rand) stoat.Durability {
 }
 
 // RandomCut returns a power cut that draws anew, each time, what the disk keeps.
-func RandomCut(rng *rand.Rand) func(*vfs.Mem) *vfs.Mem {
-	kinds := vfs.CrashKinds()
-	return func(m *vfs.Mem) *vfs.Mem { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
+func RandomCut(rng *rand.Rand) func(*memfs.FS) *memfs.FS {
+	kinds := memfs.CrashKinds()
+	return func(m *memfs.FS) *memfs.FS { return m.Crash(kinds[rng.IntN(len(kinds))], rng) }
 }
 
 // Compressions are all levels of compression.

@@ -1,0 +1,153 @@
+package stoat
+
+import (
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/checkpoint"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/collect"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/governor"
+	"github.com/stoatdb/stoat/internal/jobs"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// decodedShare bounds the cache of decoded blocks, to one of so many parts of the
+// memory budget.
+const decodedShare = 8
+
+// assemble makes the parts of the engine, from the lowest to the highest, and
+// connects them. State flows between them as values, a wake-up as a function. No
+// part knows the database.
+func (d *DB) assemble(s manifest.State) {
+	o := &d.opts
+	d.hashSeed = s.HashSeed
+	d.group = work.NewGroup(d.exec)
+	d.flusher, d.sweeper = work.NewWorker(work.RetryAfter), work.NewWorker(work.RetryAfter)
+	d.compactor, d.collectorWorker = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
+	d.governorWorker = work.NewWorker(work.RetryMax)
+	flush, compact, collectGarbage := d.flusher.Wake, d.compactor.Wake, d.collectorWorker.Wake
+	d.unmapped = tree.Options{FS: o.FS, Dir: d.dir, HashSeed: d.hashSeed}
+	d.decoded = cache.New(o.MemoryBudget / decodedShare)
+
+	d.store = state.New(state.Options{
+		FS: o.FS, Dir: d.dir, ReadOnly: o.ReadOnly, Clock: o.Clock, Executor: d.exec, Report: d.emit,
+		MemtableSize: o.MemtableSize, MemoryBudget: o.MemoryBudget,
+		Manifest: d.manifest, State: s, Files: d.mappedFiles, Freed: d.decoded.Close,
+	})
+	segmentMin, segmentMax := o.segmentSizes()
+	d.space = space.New(space.Options{
+		FS: o.FS, Dir: d.dir, SegmentBytes: segmentMin, TableSize: jobs.TableSize(o.MemtableSize),
+		Group: d.group, Report: d.emit, MemtableBytes: d.store.MemtableBytes,
+		Flush: flush, Compact: compact, Collect: collectGarbage,
+	})
+	d.streams = &place.Streams{Group: d.group, Options: place.Options{
+		Store: d.store, Threshold: o.ValueThreshold, Codec: o.Compression.ofValues()}}
+	d.commits = commit.New(commit.Options{
+		Store: d.store, Space: d.space, Group: d.group, Executor: d.exec, Activity: &d.activity, Streams: d.streams,
+		Log: d.logOptions(segmentMin, segmentMax), Report: d.emit, HashSeed: d.hashSeed,
+		MemtableSize: o.MemtableSize, LargeValueThreshold: o.LargeValueThreshold,
+		Flush: flush, Compact: compact, Collect: collectGarbage,
+	})
+	d.throttle = throttle.New(throttle.Options{
+		MemtableSize: o.MemtableSize, Group: d.group, Report: d.emit,
+		Fill: d.store.Fill, Failed: d.commits.Failed, Flush: flush,
+	})
+	d.commits.Bind(d.throttle)
+	d.jobs = jobs.New(jobs.Options{
+		Store: d.store, Commits: d.commits, Throttle: d.throttle, Space: d.space, Quarantine: &d.quarantine,
+		Group: d.group, Executor: d.exec, Activity: &d.activity, Place: &d.streams.Options, Report: d.emit,
+		Unmapped: d.unmapped, Codec: o.Compression.ofTables, HashSeed: d.hashSeed,
+		MemtableSize: o.MemtableSize, NumVersions: o.NumVersions,
+		Flush: flush, Compact: compact, Collect: collectGarbage,
+	})
+	d.collector = collect.New(collect.Options{
+		Store: d.store, Commits: d.commits, Throttle: d.throttle, Space: d.space, Quarantine: &d.quarantine,
+		Group: d.group, Executor: d.exec, Report: d.emit, Unmapped: d.unmapped, MemoryBudget: o.MemoryBudget,
+		Load: d.jobs.Load, GatheringDue: d.jobs.GatheringDue, Compact: compact, WriteBack: d.writeBack,
+	})
+	d.store.SetHooks(state.Hooks{
+		Installed: d.jobs.Installed, Sweep: d.sweeper.Wake, Swept: d.jobs.Swept, Failed: d.commits.JobFailed})
+	d.manual = manual.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Collector: d.collector,
+		Space: d.space, Quarantine: &d.quarantine, Group: d.group}
+	d.checkpoints = checkpoint.New(checkpoint.Options{Store: d.store, Executor: d.exec, Report: d.emit,
+		Flush: d.commits.FlushAll, LockName: lockName})
+	d.governor = governor.New(d.store, d.emit)
+}
+
+// mappedFiles returns the files that users read, through mappings alone.
+func (d *DB) mappedFiles(closed func() bool) *tree.Files {
+	o := d.unmapped
+	o.MappedOnly, o.Used, o.Cache = true, d.governorWorker.Wake, d.decoded
+	o.Closed = func() error {
+		if closed() {
+			return ErrClosed
+		}
+		return nil
+	}
+	return tree.New(o)
+}
+
+func (d *DB) logOptions(segmentMin, segmentMax int64) log.Options {
+	o := log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax}
+	if d.exec.Manual {
+		o.Go = func(job func()) { job() }
+	}
+	return o
+}
+
+// segmentSizes bound the segments of the log. Some are kept beyond what the
+// memtables need, so that a database of small memtables has small ones.
+func (o *Options) segmentSizes() (least, most int64) {
+	const page = 4 << 10
+	least = min(max(o.MemtableSize/4, 32<<10), 256<<10) / page * page
+	most = min(max(o.MemtableSize/2, least), 16<<20) / page * page
+	return least, most
+}
+
+// startWorkers starts the goroutines of background jobs, unless the executor is
+// manual. Close ends them between two steps, and stops long jobs in the middle.
+func (d *DB) startWorkers() {
+	d.group.Run(d.governorWorker, 0, d.governor.Step)
+	if d.opts.ReadOnly {
+		return
+	}
+	d.activity.Note() // a program that opens a database is about to use it
+	d.group.Run(d.flusher, work.IdleAfter, d.jobs.FlushStep)
+	d.group.Run(d.compactor, 0, d.jobs.CompactStep)
+	d.group.Run(d.collectorWorker, 0, d.collector.Step)
+	d.group.Run(d.sweeper, 0, func() (time.Duration, error) { d.store.Sweep(); return 0, nil })
+}
+
+// writeBack writes values through the write path, for a mutant that does so.
+func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
+	return d.Update(func(tx *Txn) error {
+		for l := range live {
+			r, err := tx.view.Tree.Values(l.Pointer.File)
+			if err != nil {
+				return err
+			}
+			var arena codec.Arena
+			value, err := r.Get(l.Pointer, l.Key, l.Seq, &arena)
+			if err == nil {
+				err = tx.Set(l.Key, value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,307 @@
+// Package checkpoint copies a database in use into a directory of its own, by hard
+// links where the file system has them.
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// suffix is added to the name of a checkpoint that is being made.
+const suffix = ".tmp"
+
+// Options are what checkpoints of one database are made with.
+type Options struct {
+	Store    *state.Store
+	Executor *work.Executor
+	Report   event.Sink
+	// Flush returns when everything committed before the call is in tables.
+	Flush func(ctx context.Context) error
+	// LockName is the name of the lock file of a database.
+	LockName string
+}
+
+// A Maker makes checkpoints, one at a time.
+type Maker struct {
+	o      Options
+	making *work.Lock[lock.Checkpointing]
+}
+
+// New returns a maker.
+func New(o Options) *Maker { return &Maker{o: o, making: work.NewLock[lock.Checkpointing]()} }
+
+// Make makes a checkpoint in dir, an absolute path. ctx is that of an operation.
+func (m *Maker) Make(ctx context.Context, dir string) error {
+	if !m.making.LockUntil(ctx.Done()) {
+		return work.Interrupted(ctx)
+	}
+	defer m.making.Unlock()
+	c := checkpoint{o: &m.o, fs: m.o.Store.FS(), ctx: ctx, dir: dir, temp: dir + suffix}
+	started := time.Now()
+	if err := c.make(); err != nil {
+		return err
+	}
+	m.o.Report(event.CheckpointDone{Dir: dir, Files: c.files, Bytes: c.bytes, Took: time.Since(started)})
+	return nil
+}
+
+// A checkpoint is one checkpoint that is being made.
+type checkpoint struct {
+	o         *Options
+	fs        vfs.FS
+	ctx       context.Context
+	dir, temp string
+	files     int
+	bytes     int64
+	buf       []byte // of a copy, once a file could not be linked
+}
+
+func (c *checkpoint) make() error {
+	fs := c.fs
+	if _, err := fs.Stat(c.dir); err == nil {
+		return vfs.ErrExist
+	} else if !errors.Is(err, vfs.ErrNotExist) {
+		return err
+	}
+	if err := c.o.Flush(c.ctx); err != nil {
+		return err
+	}
+	claim, err := c.claim()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = claim.Close() }() // nothing is written through it
+	if err = c.empty(); err != nil {
+		return err
+	}
+	if err = c.fill(); err == nil {
+		err = c.rename()
+	}
+	if err != nil {
+		// The next checkpoint removes what this cannot.
+		_ = c.remove()
+		return err
+	}
+	if err := fs.SyncDir(fs.Dir(c.dir)); err != nil {
+		// Which name a crash would leave is not known: under each of them the
+		// copy must be whole, and so nothing in it is removed now.
+		_ = fs.Rename(c.dir, c.temp)
+		return err
+	}
+	c.makeLock()
+	return nil
+}
+
+// claim makes the directory of the copy, unless a crash has left one, and keeps out
+// others who would make another one there. It stays the directory's when that gets
+// its name.
+func (c *checkpoint) claim() (io.Closer, error) {
+	fs := c.fs
+	for {
+		if err := work.Interrupted(c.ctx); err != nil {
+			return nil, err
+		}
+		if err := fs.MkdirAll(c.temp); err != nil {
+			return nil, err
+		}
+		claim, err := fs.LockDir(c.temp)
+		if errors.Is(err, vfs.ErrNotExist) {
+			continue // somebody else has just ended there
+		}
+		return claim, err
+	}
+}
+
+// rename gives the copy its name, if that is still free.
+func (c *checkpoint) rename() error {
+	fs := c.fs
+	if _, err := fs.Stat(c.dir); err == nil {
+		return vfs.ErrExist
+	}
+	return fs.Rename(c.temp, c.dir)
+}
+
+// makeLock gives the copy the file by which those who read it keep out who
+// writes. It comes last, since empty takes a directory that has one for somebody's
+// database. The copy is whole without it.
+func (c *checkpoint) makeLock() {
+	fs := c.fs
+	f, err := fs.Create(fs.Join(c.dir, c.o.LockName), vfs.CatLock)
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = fs.SyncDir(c.dir)
+	}
+	if err != nil && !errors.Is(err, vfs.ErrExist) { // somebody may have opened it already
+		c.o.Report(event.Warning{What: "a checkpoint has no lock file, readers of it keep nobody out", Err: err})
+	}
+}
+
+// fill makes the copy under its temporary name, durably. The reader's slot
+// keeps the files of the state from being deleted.
+func (c *checkpoint) fill() error {
+	slot, held, err := c.o.Store.HoldFiles()
+	if err != nil {
+		return err
+	}
+	defer c.o.Store.Release(slot)
+	held.Version = withoutGarbage(held.Version)
+	// The manifest comes first: it refuses a directory that has files already.
+	if err := c.writeManifest(held); err != nil {
+		return err
+	}
+	for _, tables := range held.Version.Levels {
+		for _, t := range tables {
+			if err := c.add(base.TableName(t.Num), t.Size, vfs.CatTable); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range held.Version.Values {
+		if err := c.add(base.ValueName(v.File), v.Size, vfs.CatValue); err != nil {
+			return err
+		}
+	}
+	return c.fs.SyncDir(c.temp)
+}
+
+// withoutGarbage returns v without the value files that its tables do not refer
+// to: they are garbage, or of commits that the checkpoint does not have.
+func withoutGarbage(v *manifest.Version) *manifest.Version {
+	live := &manifest.Version{Levels: v.Levels}
+	for _, f := range v.Values {
+		if f.Live > 0 {
+			live.Values = append(live.Values, f)
+		}
+	}
+	return live
+}
+
+// writeManifest writes the manifest of a database that was closed when all up
+// to s.FlushedSeq had been committed.
+func (c *checkpoint) writeManifest(s manifest.State) error {
+	binary.LittleEndian.PutUint64(s.ID[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(s.ID[8:], rand.Uint64())
+	s.Spans, s.LastSeq = nil, s.FlushedSeq
+	s.ClockHighMs = max(s.ClockHighMs, c.o.Store.Now())
+	m, err := manifest.Create(c.fs, c.temp, s, rand.Uint64)
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+// add links or copies a file of the database.
+func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
+	if err := work.Interrupted(c.ctx); err != nil {
+		return err
+	}
+	c.o.Executor.At(work.PointCopy)
+	fs := c.fs
+	from, to := fs.Join(c.o.Store.Dir(), name), fs.Join(c.temp, name)
+	c.files++
+	c.bytes += size
+	if c.buf == nil {
+		err := fs.Link(from, to)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, vfs.ErrIO), errors.Is(err, vfs.ErrExist), errors.Is(err, vfs.ErrNotExist):
+			return err
+		}
+		// Another file system, or one without links: if copying does not work
+		// either, that error tells why.
+		c.buf = make([]byte, copySize)
+	}
+	return c.copy(from, to, size, cat)
+}
+
+// copySize is how many bytes are copied at once.
+const copySize = 1 << 20
+
+// copy copies a file of so many bytes, durably but for its name.
+func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err error) {
+	source, err := c.fs.Open(from, cat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := c.fs.Create(to, cat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	for at := int64(0); at < size; {
+		if err := work.Interrupted(c.ctx); err != nil {
+			return err
+		}
+		b := c.buf[:min(size-at, copySize)]
+		if n, err := source.ReadAt(b, at); err == io.EOF && n < len(b) {
+			return base.InFile(base.Corrupt(-1, "size of the file", at+int64(n), size), c.fs.Base(from))
+		} else if n < len(b) {
+			return err
+		}
+		if _, err := target.WriteAt(b, at); err != nil {
+			return err
+		}
+		at += int64(len(b))
+	}
+	return target.SyncData()
+}
+
+// empty removes what is left of a checkpoint that was not finished. It removes
+// files that a checkpoint makes, and fails if there are others.
+func (c *checkpoint) empty() error {
+	fs := c.fs
+	names, err := fs.List(c.temp)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for _, name := range names {
+		if !ofCheckpoint(name) {
+			return fmt.Errorf("%s has a file that no checkpoint made: %s", c.temp, name)
+		}
+	}
+	// A rename to this name may not be durable yet. It must be, before what
+	// would be a broken copy under the other name.
+	if err := fs.SyncDir(fs.Dir(c.temp)); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := fs.Remove(fs.Join(c.temp, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes what was made under the temporary name.
+func (c *checkpoint) remove() error {
+	if err := c.empty(); err != nil {
+		return err
+	}
+	return c.fs.Remove(c.temp)
+}
+
+// ofCheckpoint reports whether a checkpoint makes files of such a name.
+func ofCheckpoint(name string) bool {
+	_, isTable := base.ParseTableName(name)
+	_, isValues := base.ParseValueName(name)
+	_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
+	return isTable || isValues || isManifest
+}

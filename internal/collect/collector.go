@@ -1,0 +1,193 @@
+package collect
+
+import (
+	"errors"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/quarantine"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// Options are what a Collector is made of.
+type Options struct {
+	Store      *state.Store
+	Commits    *commit.Committer
+	Throttle   *throttle.Throttle
+	Space      *space.Reserve
+	Quarantine *quarantine.Quarantine
+	Group      *work.Group
+	Executor   *work.Executor
+	Report     event.Sink
+	// Unmapped are the options for reading tables past the mappings.
+	Unmapped     tree.Options
+	MemoryBudget int64 // bytes
+
+	// Load returns the load that jobs go by.
+	Load func() (work.Load, time.Duration)
+	// GatheringDue reports whether a gathering is about to make garbage of files that
+	// need not be collected before.
+	GatheringDue func() bool
+	// Compact wakes the compactor.
+	Compact func()
+	// WriteBack writes values through the write path. Only a mutant calls it.
+	WriteBack func(iter.Seq2[values.Live, error]) error
+}
+
+// A Collector collects the garbage of value files.
+type Collector struct {
+	o     Options
+	store *state.Store
+
+	// Collecting is held from the choice of a collection to its end.
+	Collecting *work.Lock[lock.Collecting]
+
+	Counts Counts
+}
+
+// Counts are what a Collector has done, since Open.
+type Counts struct {
+	Collections, CollectedBytes atomic.Int64
+	Time                        histogram.Histogram
+}
+
+// New returns the collector of a database.
+func New(o Options) *Collector {
+	return &Collector{o: o, store: o.Store, Collecting: work.NewLock[lock.Collecting]()}
+}
+
+// Step is the step of the collector: it collects as long as there is enough
+// garbage.
+func (c *Collector) Step() (again time.Duration, err error) {
+	var known Survey
+	for did := false; ; did = true {
+		now, _ := c.o.Load()
+		var due bool
+		if err := fault.Guard(func() (err error) { due, err = c.Tidy(now == work.Idle, &known); return err }); err != nil {
+			c.o.Space.Rests(space.Collections)
+			c.o.Commits.JobFailed(err)
+			if errors.Is(err, vfs.ErrNoSpace) {
+				return work.RetryAfter, nil // the next copy is a smaller one
+			}
+			return 0, err
+		}
+		if !due && did {
+			c.o.Compact() // there may be room for a gathering
+		}
+		if !due {
+			c.o.Space.Rests(space.Collections)
+			return 0, nil
+		}
+	}
+}
+
+// Tidy collects what is most worth it, and reports whether anything was. What is
+// known from one call is of use to the next.
+func (c *Collector) Tidy(idle bool, known *Survey) (due bool, err error) {
+	c.Collecting.Lock()
+	defer c.Collecting.Unlock()
+	pressure := c.pressure(idle && !c.o.GatheringDue())
+	b := c.Pick(pressure)
+	if len(b.now) == 0 {
+		return false, nil
+	}
+	b.idle = pressure == values.Idle
+	return true, c.Run(b, known, c.o.Space.Sparing(c.o.Group.Err))
+}
+
+// pressure says how much else there is to do.
+func (c *Collector) pressure(idle bool) values.Pressure {
+	switch {
+	case idle:
+		return values.Idle
+	case c.o.Throttle.Collecting():
+		return values.Strained
+	}
+	return values.Busy
+}
+
+// Pick returns the files that are most worth collecting.
+func (c *Collector) Pick(pressure values.Pressure) Batch {
+	s := c.store.State()
+	files := make([]values.FileState, 0, len(s.Version.Values))
+	for _, v := range s.Version.Values {
+		if !c.o.Space.WorthCopying(v.Live) {
+			continue
+		}
+		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,
+			Held: c.o.Commits.Held.Holds(v.ValueFile, s.FlushedSeq) || v.Live > 0 && c.o.Quarantine.HasValues(v.ValueFile)})
+	}
+	var b Batch
+	most := c.LiveMax()
+	for choice := range values.PickCollection(files, pressure) {
+		f, _ := s.Version.Value(choice.Num)
+		if b.Add(choice, f); b.Full(most) {
+			break
+		}
+	}
+	return b
+}
+
+// A Batch is value files with garbage: those that are collected now, between two
+// looks at what else there is to do, and those that will probably follow.
+type Batch struct {
+	now, next []values.Choice
+	copied    uint64 // bytes, by those of now
+	memory    uint64 // about the bytes it takes to know what is live in all of them
+	idle      bool   // it is worth doing only while no commit arrives
+}
+
+const (
+	// batchBytes is about how many bytes one collection copies.
+	batchBytes = 64 << 20
+	// nextFiles bounds how many files are chosen that are not collected now.
+	nextFiles = 128
+)
+
+// Full reports whether there are enough, with so many bytes of memory for what is
+// live.
+func (b *Batch) Full(most int) bool {
+	return b.copied >= batchBytes && (b.memory >= uint64(most) || len(b.next) >= nextFiles)
+}
+
+// Add adds a file. It reports whether that is collected now.
+func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
+	if now = b.copied < batchBytes; now {
+		b.now = append(b.now, choice)
+		b.copied += choice.Copy
+	} else {
+		b.next = append(b.next, choice)
+	}
+	b.memory += uint64(float64(f.Values) * float64(choice.Copy) / float64(max(f.Bytes, 1)) * liveEstimate)
+	return now
+}
+
+// Empty reports whether nothing is collected now.
+func (b *Batch) Empty() bool { return len(b.now) == 0 }
+
+// Keep keeps the files for which keep is true.
+func (b *Batch) Keep(keep func(values.Choice) bool) {
+	b.now, b.next = filter(b.now, keep), filter(b.next, keep)
+}
+
+func filter(choices []values.Choice, keep func(values.Choice) bool) (kept []values.Choice) {
+	for _, c := range choices {
+		if keep(c) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,311 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/place"
+)
+
+const (
+	// apartMin is how many bytes of large values a transaction must have for them
+	// to be written once, straight to value files. Below that, the syncs of a file
+	// cost more than writing twice: first to the log and then, by a flush, to a value
+	// file. See decision 0013.
+	apartMin = 2 << 20
+	// heldMax and heldPart bound the bytes of value files that commits wrote to which
+	// one memtable may refer: to heldMax memtables' worth, and where values are
+	// replaced to one of heldPart parts of all values, and at least half a memtable's
+	// worth. What they replaced is found to be garbage only after a flush.
+	heldMax  = 4
+	heldPart = 32
+)
+
+// ApartMin returns apartMin for memtables of a size: a database of small ones
+// writes to value files what would be a quarter of one.
+func ApartMin(memtableSize int64) int64 { return min(apartMin, memtableSize/4) }
+
+// heldFull reports whether a memtable that refers to so many bytes of value files
+// is to be flushed.
+func (c *Committer) heldFull(held int64) bool {
+	return heldFullOf(held, c.o.MemtableSize, c.throttle.Replacing(), func() (all uint64) {
+		for _, f := range c.store.View().Tree.Version.Values {
+			all += f.Bytes
+		}
+		return all
+	})
+}
+
+// heldFullOf is heldFull, given the part of values that replace others and a
+// function that adds up the bytes of all value files.
+func heldFullOf(held, memtableSize int64, replacing float64, all func() uint64) bool {
+	if held > heldMax*memtableSize {
+		return true
+	}
+	replaced := replacing * float64(held)
+	return replaced > float64(memtableSize/2) && replaced > float64(all()/heldPart)
+}
+
+// Held is the value files that commits have written, as long as the tables do not
+// tell yet what is live in them.
+//
+// Such a file is whole, sealed and known to the manifest before the log gets the
+// pointers into it. So a pointer never leads to what a crash has taken, and a file
+// whose commit failed is garbage like any other.
+type Held struct {
+	mu lock.Mutex[lock.Held]
+	// files has for each file the transaction whose pointers lead there, 0 while it
+	// is under way. A file stays here for as long as it exists: while one job looks
+	// at the state after a flush, another may look at that before. Guarded by mu.
+	files map[base.FileNum]base.SeqNum
+}
+
+// hold notes that a transaction refers to a file.
+func (h *Held) hold(n base.FileNum, seq base.SeqNum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.files == nil {
+		h.files = map[base.FileNum]base.SeqNum{}
+	}
+	h.files[n] = max(h.files[n], seq)
+}
+
+// Forget lets go of files whose transaction has failed, or that were dropped.
+func (h *Held) Forget(files ...base.FileNum) {
+	if len(files) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range files {
+		delete(h.files, n)
+	}
+}
+
+// Holds reports whether more than the tables may refer to a value file, in a state
+// in which so much had been flushed.
+func (h *Held) Holds(v *manifest.ValueFile, flushed base.SeqNum) bool {
+	return (v.LastSeq > flushed || h.holds(v.Num, flushed)) && !mutant.On(mutant.CollectHeld)
+}
+
+// holds reports whether memtables or a transaction under way refer to a file.
+func (h *Held) holds(n base.FileNum, flushed base.SeqNum) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seq, ok := h.files[n]
+	return ok && (seq == 0 || seq > flushed)
+}
+
+// checks is what a request needs before it joins the queue.
+type checks struct {
+	admit    int64 // bytes of the disk, if it adds anything
+	adds     bool
+	yields   bool // it only deletes: background jobs may go first
+	validate bool // other transactions have committed since its snapshot
+	apart    bool // it has values for value files
+}
+
+// checksOf decides what a request needs, when readers see everything up to
+// visible.
+func checksOf(r *Request, visible base.SeqNum, apartMin int64) checks {
+	w := r.writes
+	if w == nil {
+		return checks{}
+	}
+	n := checks{adds: w.Adds, yields: !w.Adds, validate: visible > r.since}
+	if n.adds {
+		n.admit = r.takes(apartMin)
+	}
+	n.apart = len(w.Streams) > 0 || w.Large >= apartMin
+	return n
+}
+
+// prepare makes sure that there is room on the disk, and looks for conflicts
+// while no other commit waits for that, so that the leader has only the commits
+// since then to look at. It writes values that go to value files.
+func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
+	if err := c.Failed(); err != nil {
+		return err
+	}
+	least := ApartMin(c.o.MemtableSize)
+	upTo := c.store.Visible()
+	n := checksOf(r, upTo, least)
+	if n.adds {
+		if err := c.o.Space.Admit(ctx, n.admit); err != nil {
+			return err
+		}
+		r.promised = n.admit
+		defer func() {
+			if err != nil {
+				c.endPromise(r)
+			}
+		}()
+	}
+	if n.yields {
+		if err := c.o.Space.Yield(ctx); err != nil {
+			return err
+		}
+	}
+	if n.validate {
+		if err := c.validate(r); err != nil {
+			return err
+		}
+		r.since = upTo
+	}
+	if !n.apart {
+		return nil
+	}
+	err = c.placeApart(ctx, r, r.writes.Large >= least)
+	c.o.Space.FailedBy(err)
+	return err
+}
+
+// placeApart makes the values of a transaction that lie in value files of their
+// own a part of the database: its streams, and its large values if large is set.
+func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err error) {
+	w := r.writes
+	bytes := int64(0)
+	if large {
+		bytes = w.Large
+	}
+	for _, s := range w.Streams {
+		bytes += s.File.Size
+	}
+	if !c.o.Group.Enter() {
+		return base.ErrClosed
+	}
+	defer c.o.Group.Leave()
+	if err := c.throttle.AdmitApart(ctx, bytes); err != nil {
+		return err
+	}
+	out := place.NewWriter(&c.o.Streams.Options)
+	pending := w.Pending
+	defer func() {
+		if err == nil {
+			return
+		}
+		if pending != w.Pending {
+			pending.Release()
+		}
+		out.Abandon()
+		err = fmt.Errorf("write values apart: %w", err)
+	}()
+	if large {
+		if pending, err = c.writeApart(w.Pending, out); err != nil {
+			return err
+		}
+	}
+	files := out.Made()
+	for _, s := range w.Streams {
+		files = append(files, s.File)
+	}
+	if err = c.installApart(r, files, large); err != nil {
+		return err
+	}
+	for _, s := range w.Streams {
+		s.Kept = true
+	}
+	r.moved = bytes
+	c.Counts.ApartBytes.Add(r.apartBytes)
+	if pending != w.Pending {
+		w.Pending.Release()
+		w.Pending = pending
+	}
+	return nil
+}
+
+// writeApart writes the large values of old to value files. It returns the same
+// writes with pointers in their place. On an error it returns old.
+func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtable.Table, error) {
+	var err error
+	pending := c.store.Memory.NewPending()
+	for e := range old.Entries {
+		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= c.o.LargeValueThreshold {
+			// The version is not known yet. A file of one transaction has each key once,
+			// so the key identifies the record.
+			_, err = out.Append(&e, 0)
+		}
+		if err == nil {
+			err = pending.Set(e.Key, e.Value, base.Hash(e.Key, c.o.HashSeed), e.Meta, 0)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = c.seal(out)
+	}
+	if err != nil {
+		pending.Release()
+		return old, err
+	}
+	return pending, nil
+}
+
+// seal finishes the last file and makes the names of all durable. Both wait for
+// the device, side by side.
+func (c *Committer) seal(out *place.Writer) error {
+	var sealed, named error
+	c.o.Executor.Parallel(
+		func() { sealed = out.Finish() },
+		func() { named = c.store.SyncNames() },
+	)
+	return errors.Join(sealed, named)
+}
+
+// installApart makes files a part of the database, whose names may be durable, and
+// holds them for r.
+func (c *Committer) installApart(r *Request, files []*manifest.ValueFile, named bool) error {
+	for _, f := range files {
+		c.Held.hold(f.Num, 0)
+		r.apart = append(r.apart, f.Num)
+		r.apartBytes += f.Size
+	}
+	edit := manifest.Edit{AddValues: files}
+	var err error
+	if named {
+		err = c.store.InstallNamed(edit)
+	} else {
+		err = c.store.Install(edit, nil)
+	}
+	if err == nil {
+		return nil
+	}
+	if c.store.ManifestErr() != nil {
+		c.JobFailed(err)
+		err = base.Failed(err)
+	}
+	c.Held.Forget(r.apart...)
+	r.apart, r.apartBytes = nil, 0
+	return err
+}
+
+// settle tells what has become of the value files that a transaction wrote. If it
+// was not applied, they are garbage, which collection frees. After a failure of
+// the log that is not known, and they stay.
+func (c *Committer) settle(r *Request) {
+	c.endPromise(r)
+	for _, n := range r.apart {
+		switch {
+		case r.seq != 0:
+			c.Held.hold(n, r.seq)
+			if c.store.State().FlushedSeq >= r.seq {
+				c.o.Collect() // when the flush did, the file was held yet
+			}
+		case c.Failed() == nil:
+			c.Held.Forget(n)
+			c.o.Collect()
+		}
+	}
+	r.apart = nil
+}
+
+// HeldByActive returns how many bytes of value files the active memtable refers to
+// that commits have written.
+func (c *Committer) HeldByActive() int64 { return c.heldByActive.Load() }

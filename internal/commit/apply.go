@@ -1,0 +1,126 @@
+package commit
+
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// errVersionsSpent is for commits after the one that got the last number.
+var errVersionsSpent = errors.New("stoat: no version is left to commit as")
+
+// buildGroup validates, numbers, applies and encodes the members of g and writes
+// them to the log. The caller holds build.
+//
+// A member that fails alone (a conflict, a full disk, a lack of memory) carries
+// its error and leaves no trace. A failure to write what was applied fails the
+// group and ends all commits.
+func (c *Committer) buildGroup(g *group) {
+	c.Counts.Groups.Add(1)
+	c.lastGroup = g
+	timeMs := c.store.Now()
+	g.err = c.Failed()
+	for i := 0; i < len(g.members) && g.err == nil; i++ {
+		g.members[i].err = c.buildMember(g, g.members[i], timeMs)
+	}
+	if l := c.log.Load(); g.err == nil && l != nil {
+		g.err = l.Flush()
+	}
+	if g.err != nil {
+		g.err = c.Fail(g.err)
+	}
+	for _, r := range g.members {
+		c.endPromise(r)
+	}
+	g.timeMs = timeMs
+}
+
+// buildMember takes one member through. It applies the member first: that can
+// fail and then leaves nothing behind, while the log keeps what it has taken.
+func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
+	g.sync = g.sync || r.sync
+	w := r.writes
+	if w == nil {
+		g.mark = true
+		return c.proveRecovered()
+	}
+	if !mutant.On(mutant.SkipGroupCheck) {
+		if err := c.validate(r); err != nil {
+			return err
+		}
+	}
+	if g.refused != nil {
+		return g.refused
+	}
+	if c.lastSeq == base.SeqNumMax {
+		return errVersionsSpent
+	}
+	if err := c.reserve(r.size()); err != nil {
+		c.o.Space.FailedBy(err)
+		return err
+	}
+	seq := c.lastSeq + 1
+	if mutant.On(mutant.EarlyPublish) {
+		c.store.SetVisible(seq)
+	}
+	c.throttle.Charge(r.size())
+	pending := w.Pending // which leaves the write set if it is large
+	if err := c.apply(r, seq); err != nil {
+		return err
+	}
+	c.encode(pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())})
+	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
+	c.Counts.Commits.Add(1)
+	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)
+	return nil
+}
+
+// encode hands a transaction to the log.
+func (c *Committer) encode(pending *memtable.Table, h txn.Header) {
+	l := c.log.Load()
+	l.Begin()
+	c.head = h.AppendTo(c.head[:0])
+	l.Write(c.head)
+	for e := range pending.Entries {
+		c.head = txn.AppendEntryHead(c.head[:0], e.Key, len(e.Value), e.Meta)
+		l.Write(c.head)
+		l.Write(e.Value)
+	}
+	l.End()
+}
+
+// apply puts the writes of a transaction into the memtable, where they wait to
+// become visible. The table of a large transaction joins the view as it is. When
+// apply fails nothing has happened, but for an empty memtable. The caller holds
+// build.
+func (c *Committer) apply(r *Request, seq base.SeqNum) error {
+	w := r.writes
+	size, active := w.Pending.Bytes(), c.store.View().Memtables[0]
+	// The record of the transaction is in the current segment of the log.
+	from := c.log.Load().Current()
+	if size >= c.o.MemtableSize/2 {
+		w.Pending.Stamp(seq)
+		if active.Len() == 0 {
+			c.store.InsertMemtable(from, w.Pending)
+		} else {
+			c.store.AddMemtables(from, c.store.Memory.NewTable(0), w.Pending)
+			c.heldByActive.Store(0)
+		}
+		w.Pending = nil
+		return nil
+	}
+	held := c.heldByActive.Load() + r.apartBytes
+	if active.Len() > 0 && (active.Bytes()+size > c.throttle.MemtableMax() || held > 0 && c.heldFull(held)) {
+		active = c.store.Memory.NewTable(active.Len())
+		c.store.AddMemtables(from, active)
+		c.heldByActive.Store(0)
+	}
+	if err := active.AppendTable(w.Pending, seq); err != nil {
+		return err
+	}
+	c.heldByActive.Add(r.apartBytes)
+	return nil
+}

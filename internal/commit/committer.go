@@ -1,0 +1,284 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+const (
+	// groupsMax is how many groups may be on their way to the device at once. Two
+	// keep it busy: one is being synced while the next is built, written and sent.
+	groupsMax = 2
+	// groupBytes is about how much one group writes at most, so that no member waits
+	// long for the others.
+	groupBytes = 4 << 20
+	// queueBytes is how much may wait in the queue before CommitAsync waits.
+	queueBytes = 64 << 20
+)
+
+// Options are what a Committer is made of.
+type Options struct {
+	Store    *state.Store
+	Space    *space.Reserve
+	Group    *work.Group
+	Executor *work.Executor
+	Activity *work.Activity
+	Streams  *place.Streams // its Options also place large values
+	Log      log.Options
+	Report   event.Sink
+
+	HashSeed uint64
+	// MemtableSize and LargeValueThreshold are the options of the database, in
+	// bytes.
+	MemtableSize, LargeValueThreshold int64
+
+	// Flush wakes the flusher, Compact the compactor, Collect the collector.
+	Flush, Compact, Collect func()
+}
+
+// A Committer is the commit pipeline of one database.
+type Committer struct {
+	o        Options
+	store    *state.Store
+	throttle *throttle.Throttle
+	Held     Held // the value files that commits have written
+
+	log       atomic.Pointer[log.Writer] // nil before the first commit
+	recovered log.Recovered              // immutable after Recover
+	failed    atomic.Pointer[error]
+	writes    sync.Pool // of *WriteSet
+
+	// dozing says that the flusher waits for a commit to wake it.
+	dozing atomic.Bool
+	// heldByActive is how many bytes of value files the active memtable refers to
+	// that commits have written.
+	heldByActive atomic.Int64
+
+	build lock.Mutex[lock.Build] // held by the leader that builds its group
+	// Guarded by build, which also orders the log, the memtable and the groups.
+	lastSeq   base.SeqNum
+	lastGroup *group
+	head      []byte // an entry that is being encoded
+
+	mu lock.Mutex[lock.Queue]
+	// Guarded by mu.
+	queue   []*Request
+	bytes   int64 // of the queue
+	leaders int
+	size    int // members of the group that was taken last
+	async   int // requests of CommitAsync that have not been reported
+	closed  bool
+	idle    sync.Cond // leaders or async has become 0
+	shorter sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
+
+	Counts Counts
+}
+
+// Counts are what a Committer counts, since Open.
+type Counts struct {
+	Commits, Conflicts, Groups, Syncs atomic.Uint64
+	Bytes                             atomic.Int64 // of keys and values
+	ApartBytes                        atomic.Int64 // of value files that commits wrote
+	SyncTime                          histogram.Histogram
+}
+
+// New returns a committer. Bind must be called before it is used.
+func New(o Options) *Committer {
+	c := &Committer{o: o, store: o.Store}
+	c.idle.L, c.shorter.L = &c.mu, &c.mu
+	c.dozing.Store(true) // the first commit wakes the flusher
+	return c
+}
+
+// Bind gives the committer the throttle, which asks it whether it has failed.
+func (c *Committer) Bind(t *throttle.Throttle) { c.throttle = t }
+
+// Failed returns the error that ended all commits, if one did.
+func (c *Committer) Failed() error {
+	if p := c.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Fail ends all commits because of err, also those that wait for memory, and
+// returns ErrFailed with it.
+func (c *Committer) Fail(err error) error {
+	err = base.Failed(err)
+	if !mutant.On(mutant.NoPoison) {
+		c.failed.CompareAndSwap(nil, &err)
+	}
+	c.throttle.Interrupt()
+	return err
+}
+
+// JobFailed reports an error of a background job. That the database is being
+// closed is none. A failure of the manifest ends all commits: it is unknown what
+// is on the disk.
+func (c *Committer) JobFailed(err error) {
+	if errors.Is(err, work.ErrStopped) || errors.Is(err, base.ErrClosed) {
+		return
+	}
+	if e := c.store.ManifestErr(); e != nil {
+		_ = c.Fail(e) // the next commit returns it
+	}
+	c.o.Report(event.BackgroundError{Err: err})
+	c.o.Space.FailedBy(err)
+}
+
+// Doze makes the next commit wake the flusher, whatever waits to be flushed.
+// Awake ends that.
+func (c *Committer) Doze()  { c.dozing.Store(true) }
+func (c *Committer) Awake() { c.dozing.Store(false) }
+
+// Drain refuses new requests and waits for those under way, callbacks included.
+func (c *Committer) Drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.shorter.Broadcast()
+	for c.leaders > 0 || c.async > 0 {
+		c.idle.Wait()
+	}
+}
+
+// Submit takes r through the pipeline and returns its outcome. When ctx is done
+// while r still waits in the queue, or for memory, r leaves the queue.
+func (c *Committer) Submit(ctx context.Context, r *Request) error {
+	c.releaseSlot(r)
+	if err := c.prepare(ctx, r); err != nil {
+		return err
+	}
+	lead, err := c.enqueue(r)
+	if err != nil {
+		c.settle(r)
+		return err
+	}
+	for {
+		if lead && c.lead(ctx, r) {
+			return r.err
+		}
+		var s signal
+		select {
+		case s = <-r.ready:
+		case <-ctx.Done():
+			if c.withdraw(r) {
+				c.settle(r)
+				return ctx.Err()
+			}
+			s = <-r.ready
+		}
+		if s == signalDone {
+			return r.err
+		}
+		lead = true
+	}
+}
+
+// SubmitAsync takes r through the pipeline on goroutines of the database and
+// reports to done. ctx ends what the caller waits for before r is in the queue.
+func (c *Committer) SubmitAsync(ctx context.Context, r *Request, done func(error)) {
+	r.done = done
+	c.releaseSlot(r)
+	if err := c.prepare(ctx, r); err != nil {
+		c.Tell(r.done, err)
+		return
+	}
+	lead, err := false, c.awaitShorter(ctx)
+	if err == nil {
+		lead, err = c.enqueue(r)
+	}
+	if err != nil {
+		c.settle(r)
+		c.Tell(r.done, err)
+	} else if lead {
+		go c.lead(context.Background(), nil)
+	}
+}
+
+// awaitShorter waits until the queue has room for another async request. When ctx
+// is done before that, it returns the error of ctx.
+func (c *Committer) awaitShorter(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes < queueBytes || c.closed {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.shorter.Broadcast()
+	})()
+	for c.bytes >= queueBytes && !c.closed {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.shorter.Wait()
+	}
+	return nil
+}
+
+// Tell calls done without a way through the pipeline, on another goroutine: the
+// caller may hold a lock that done takes. Close waits for it.
+func (c *Committer) Tell(done func(error), err error) {
+	c.mu.Lock()
+	c.async++
+	c.mu.Unlock()
+	go c.report([]*Request{{done: done, err: err}})
+}
+
+// enqueue adds r to the queue and reports whether its goroutine is to lead.
+func (c *Committer) enqueue(r *Request) (lead bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false, base.ErrClosed
+	}
+	if r.done != nil {
+		c.async++
+	}
+	r.queued = true
+	c.queue = append(c.queue, r)
+	c.bytes += r.size()
+	if !c.worthLeadingLocked() {
+		return false, nil
+	}
+	c.leaders++
+	r.leading = r.done == nil
+	return true, nil
+}
+
+// worthLeadingLocked reports whether the queue should go on its way now. Beside a
+// group in flight it waits until it is half as large as that one. Otherwise the
+// first of many committers to come back would take the second place in flight for
+// itself alone. The caller holds mu.
+func (c *Committer) worthLeadingLocked() bool {
+	switch c.leaders {
+	case 0:
+		return true
+	case groupsMax:
+		return false
+	}
+	return 2*len(c.queue) >= c.size
+}
+
+// withdraw takes r out of the queue if it is still there and does not lead.
+func (c *Committer) withdraw(r *Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !r.leading && c.removeLocked(r)
+}

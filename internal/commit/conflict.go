@@ -1,0 +1,80 @@
+package commit
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// validate returns ErrConflict if a transaction wrote since what r read.
+func (c *Committer) validate(r *Request) error {
+	hit, err := c.conflicts(&r.writes.Reads, r.since)
+	if hit {
+		c.Counts.Conflicts.Add(1)
+		return base.ErrConflict
+	}
+	return err
+}
+
+// conflicts reports whether anything in reads was written by a transaction after
+// since, visible or not.
+//
+// The memtables answer from the newest to the first that has nothing newer than
+// since. Only for a transaction that began before the oldest of them did, the
+// tables with anything newer are asked, too. What a flush or a compaction dropped
+// meanwhile does not matter: it made no difference to what the transaction would
+// read now.
+func (c *Committer) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
+	if reads.Empty() {
+		return false, nil
+	}
+	if mutant.On(mutant.ValidateOffByOne) {
+		since++
+	}
+	// The slot of the transaction keeps the view that it has read, and that one may
+	// be older.
+	slot := c.store.AcquireForCommit()
+	defer c.store.Release(slot)
+	v := c.store.Pin(slot)
+	for _, t := range v.Memtables {
+		last := t.LastSeq()
+		if last == 0 {
+			continue // nothing in it yet
+		}
+		if last <= since {
+			return false, nil // and so is all that is below
+		}
+		if c.conflictsIn(t, reads, since) {
+			return true, nil
+		}
+	}
+	hit := false
+	err := fault.Guard(func() (err error) { hit, err = v.Tree.Conflicts(reads, since); return err })
+	return hit, err
+}
+
+// conflictsIn reports whether t has anything in reads that was written after
+// since.
+func (c *Committer) conflictsIn(t *memtable.Table, reads *txn.ReadSet, since base.SeqNum) (hit bool) {
+	t.Newer(since, func(hash uint32, ref memtable.Ref) bool {
+		hit = c.wasRead(reads, t, hash, ref)
+		return !hit
+	})
+	if !hit && t.HasDeletions() {
+		t.NewerDeletions(since, func(lo, hi []byte) bool {
+			hit = reads.Intersects(lo, hi)
+			return !hit
+		})
+	}
+	return hit
+}
+
+// wasRead reports whether reads include the key of an entry of t.
+func (c *Committer) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
+	if reads.MayHavePoint(hash) && reads.HasPoint(base.Hash(t.Key(ref), c.o.HashSeed)) {
+		return true
+	}
+	return reads.HasRanges() && reads.Covers(t.Key(ref))
+}

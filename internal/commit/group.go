@@ -1,0 +1,237 @@
+package commit
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// A group is the transactions that go through the log together.
+type group struct {
+	members []*Request
+	lastSeq base.SeqNum
+	timeMs  uint64 // in the log with its members
+	sync    bool
+	mark    bool          // a member is a DB.Sync
+	refused error         // why there is no memory for what the members write
+	err     error         // set before done is closed
+	after   *group        // the group before, until it has ended
+	done    chan struct{} // closed when the group was published or has failed
+}
+
+// lead takes one group through the log and reports whether that was the end of
+// own, the leader's own request, which is nil for a goroutine that leads for async
+// ones. Another leader may have taken it, or the group may have been full before.
+// It is the end of own, too, when ctx is done before there was memory.
+func (c *Committer) lead(ctx context.Context, own *Request) bool {
+	if c.lastSize() > 1 {
+		// Let the waiters that the last group woke join this one.
+		runtime.Gosched()
+	}
+	g := c.begin(ctx)
+	if g == nil {
+		return c.resign(ctx, own)
+	}
+	c.buildGroup(g)
+	c.build.Unlock()
+	c.o.Executor.At(work.PointApplied)
+
+	if l := c.log.Load(); g.sync && g.err == nil && l != nil && !mutant.On(mutant.NoSync) {
+		c.Counts.Syncs.Add(1)
+		started := time.Now()
+		g.err = l.Sync()
+		c.Counts.SyncTime.Add(time.Since(started))
+	}
+	c.publish(g)
+	if g.mark && g.err == nil {
+		c.Mark()
+	}
+	return c.finish(g, own)
+}
+
+// begin takes the next group once there is memory for it, and leaves build
+// locked. It returns nil when ctx is done before that.
+func (c *Committer) begin(ctx context.Context) *group {
+	for {
+		refused := c.throttle.Admit(ctx, c.waitingBytes())
+		if refused != nil && ctx.Err() != nil {
+			return nil
+		}
+		c.build.Lock()
+		if g := c.take(refused); g != nil {
+			return g
+		}
+		c.build.Unlock() // the group before has taken the memory
+	}
+}
+
+// resign passes the lead on and takes own out of the queue, because ctx is done.
+// It reports whether own was there: otherwise a group has it.
+func (c *Committer) resign(ctx context.Context, own *Request) bool {
+	c.mu.Lock()
+	left := c.removeLocked(own)
+	c.mu.Unlock()
+	c.pass(own)
+	if left {
+		c.settle(own)
+		own.err = ctx.Err()
+	}
+	return left
+}
+
+// finish tells the members of g how it went and passes the lead on. It reports
+// whether own was one of them.
+func (c *Committer) finish(g *group, own *Request) bool {
+	included, async := false, 0
+	for _, r := range g.members {
+		if r.err == nil {
+			r.err = g.err
+		}
+		c.settle(r)
+		switch {
+		case r == own:
+			included = true
+		case r.done != nil:
+			g.members[async] = r
+			async++
+		default:
+			r.ready <- signalDone
+		}
+	}
+	members := g.members[:async]
+	g.members = nil
+	c.pass(own)
+	if own != nil && async > 0 {
+		go c.report(members) // a caller of Commit does not wait for callbacks
+	} else {
+		c.report(members)
+	}
+	return included
+}
+
+// report calls the callbacks of CommitAsync.
+func (c *Committer) report(members []*Request) {
+	for _, r := range members {
+		r.done(r.err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.async -= len(members); c.async == 0 {
+		c.idle.Broadcast()
+	}
+}
+
+// waitingBytes is about how much the next group will write.
+func (c *Committer) waitingBytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nextBytesLocked()
+}
+
+// nextBytesLocked returns how much the next group writes at most: groupBytes, or
+// its first member if that is larger. The caller holds mu.
+func (c *Committer) nextBytesLocked() int64 {
+	if c.bytes <= groupBytes {
+		return c.bytes
+	}
+	return max(c.queue[0].size(), groupBytes)
+}
+
+// lastSize is the number of members of the group that was taken last.
+func (c *Committer) lastSize() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// take makes a group of the queue, which is to fail with refused if that is not
+// nil. It returns nil when there is no memory for the group. The groups that were
+// admitted before have taken theirs, since the caller holds build.
+func (c *Committer) take(refused error) *group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused == nil && c.throttle.Full(c.nextBytesLocked()) {
+		return nil
+	}
+	n, bytes := 0, int64(0)
+	for n < len(c.queue) && (n == 0 || bytes+c.queue[n].size() <= groupBytes) {
+		bytes += c.queue[n].size()
+		c.queue[n].queued = false
+		n++
+	}
+	if n > 0 {
+		c.size = n
+	}
+	g := &group{members: append([]*Request(nil), c.queue[:n]...), refused: refused, after: c.lastGroup, done: make(chan struct{})}
+	rest := copy(c.queue, c.queue[n:])
+	clear(c.queue[rest:])
+	c.queue = c.queue[:rest]
+	c.shrunkLocked(bytes)
+	return g
+}
+
+// pass ends the lead of a goroutine. If the queue is worth leading, a waiter in it
+// on whose behalf no goroutine leads yet gets the lead. For an async request a new
+// goroutine leads. The leader's own request may be the one, if it still waits.
+func (c *Committer) pass(own *Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own != nil {
+		own.leading = false
+	}
+	if c.leaders--; c.worthLeadingLocked() {
+		for _, r := range c.queue {
+			if !r.leading {
+				c.leadForLocked(r)
+				return
+			}
+		}
+	}
+	if c.leaders == 0 {
+		c.idle.Broadcast()
+	}
+}
+
+// leadForLocked makes the waiter for r lead. The caller holds mu.
+func (c *Committer) leadForLocked(r *Request) {
+	c.leaders++
+	r.leading = r.done == nil
+	if r.done != nil {
+		go c.lead(context.Background(), nil)
+	} else {
+		r.ready <- signalLead
+	}
+}
+
+// publish makes the group visible once every group before it is.
+func (c *Committer) publish(g *group) {
+	if g.after != nil {
+		<-g.after.done
+		if g.err == nil {
+			g.err = g.after.err
+		}
+		g.after = nil
+	}
+	if g.err == nil {
+		if g.lastSeq > 0 {
+			if mutant.On(mutant.LatePublish) {
+				g.lastSeq--
+			}
+			c.store.SetVisible(g.lastSeq)
+			if g.sync {
+				c.store.TimeKept(g.timeMs)
+			}
+			c.store.NotePublished(g.lastSeq, c.o.Activity.Note())
+			if c.dozing.Load() || len(c.store.View().Memtables) > 1 {
+				c.o.Flush()
+			}
+		}
+	} else {
+		g.err = c.Fail(g.err)
+	}
+	close(g.done)
+}

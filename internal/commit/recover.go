@@ -1,0 +1,81 @@
+package commit
+
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// Recover replays the log into memtables and shows all of it to readers.
+func (c *Committer) Recover(state *manifest.State) (err error) {
+	r := replay{c: c, flushed: state.FlushedSeq, active: c.store.View().Memtables[0]}
+	if c.recovered, err = log.Recover(c.o.Log, state.Spans, r.apply); err != nil {
+		return err
+	}
+	c.lastSeq = max(r.last, state.FlushedSeq, state.LastSeq)
+	c.store.SetVisible(c.lastSeq)
+	return nil
+}
+
+// Prove makes durable what recovery found at the end of the log, if it is not
+// known to be so: it starts a new log with a copy of that end. On a full disk it
+// syncs the old log, and the first commit starts the new one.
+func (c *Committer) Prove() error {
+	if !c.recovered.Unproven() {
+		return nil
+	}
+	err := c.StartLog()
+	if errors.Is(err, vfs.ErrNoSpace) && c.store.ManifestErr() == nil {
+		c.o.Report(event.Warning{What: "no space for a log, the database can only be read", Err: err})
+		err = log.SyncTail(c.o.Log, c.recovered)
+	}
+	return err
+}
+
+// A replay applies recovered transactions to memtables, those that are not in
+// tables already.
+type replay struct {
+	c       *Committer
+	active  *memtable.Table
+	flushed base.SeqNum // everything up to it is in tables
+	last    base.SeqNum // the last one that was replayed
+}
+
+// apply takes one transaction from the log. Transactions follow each other. A gap
+// is corruption, unless all that it skips is in tables: a Buffered commit may reach
+// them before a power cut takes it from the log.
+func (r *replay) apply(payload []byte) error {
+	var head txn.Header
+	store := r.c.store
+	return txn.Decode(payload, func(h txn.Header) error {
+		if next := r.last + 1; h.Seq < next || h.Seq > next && h.Seq > r.flushed+1 {
+			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(next))
+		}
+		head, r.last = h, h.Seq
+		store.RestoreClock(h.TimeMs)
+		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.c.o.MemtableSize {
+			r.active = store.Memory.NewTable(r.active.Len())
+			store.AddMemtables(base.SegmentRef{}, r.active)
+		}
+		return nil
+	}, func(key, value []byte, m base.Meta) error {
+		if head.Seq <= r.flushed {
+			return nil
+		}
+		if m.Kind == base.KindPointer {
+			p, err := values.DecodePointer(value)
+			if err != nil {
+				return err
+			}
+			r.c.Held.hold(p.File, head.Seq)
+		}
+		return r.active.Set(key, value, base.Hash(key, r.c.o.HashSeed), m, head.Seq)
+	})
+}

@@ -1,0 +1,168 @@
+package commit
+
+import (
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// A WriteSet is what a read-write transaction gathers. Later transactions reuse
+// it.
+type WriteSet struct {
+	Pending *memtable.Table // the writes, under sequence number 0
+	Adds    bool            // the transaction does not only delete
+	Large   int64           // bytes of values that may be written to value files
+	Streams []*place.Stream // values that were given as readers
+	Reads   txn.ReadSet
+	Commits uint // counts commits, to measure some
+
+	request Request
+}
+
+// NewWriteSet returns an empty write set.
+func (c *Committer) NewWriteSet() *WriteSet {
+	w, _ := c.writes.Get().(*WriteSet)
+	if w == nil {
+		w = new(WriteSet)
+		w.request.ready = make(chan signal, 1)
+	}
+	if w.Pending == nil {
+		w.Pending = c.store.Memory.NewPending()
+	}
+	return w
+}
+
+// FreeWriteSet takes back a write set.
+func (c *Committer) FreeWriteSet(w *WriteSet) {
+	if w.Pending != nil {
+		w.Pending.Reset()
+	}
+	w.Reads.Reset()
+	w.Large, w.Adds = 0, false
+	c.o.Streams.Drop(w.Streams)
+	clear(w.Streams)
+	w.Streams = w.Streams[:0]
+	w.request = Request{ready: w.request.ready}
+	c.writes.Put(w)
+}
+
+// A signal wakes the goroutine that waits for a request.
+type signal uint8
+
+const (
+	signalDone signal = iota + 1 // the request has its outcome
+	signalLead                   // the waiter is to lead the next group
+)
+
+// A Request is a commit in the pipeline, or, without writes, a DB.Sync.
+type Request struct {
+	writes *WriteSet
+	since  base.SeqNum // the snapshot, or a later version up to which there is no conflict
+	sync   bool
+
+	// Guarded by Committer.mu: whether the request waits in the queue, and whether
+	// its waiter was called upon to lead. An async request has no waiter: the
+	// goroutine that leads in its place takes what it finds at the head of the
+	// queue.
+	queued, leading bool
+
+	// slot is the snapshot of a transaction that read nothing. It ends before the
+	// waiting begins. Otherwise flushed memtables would stay for as long as commits
+	// wait for memory.
+	slot *state.Slot
+
+	apart      []base.FileNum // value files that hold what it wrote
+	apartBytes int64          // their size
+	moved      int64          // bytes of values that went there
+	promised   int64          // bytes of the disk, see space.Reserve
+
+	seq  base.SeqNum // the outcome
+	err  error
+	done func(error) // of an async request, in place of ready
+	// ready has room for one signal, so that the sender never waits.
+	ready chan signal
+}
+
+// Request returns the request of a transaction that read at since. The request is
+// a part of w.
+func (w *WriteSet) Request(since base.SeqNum, sync bool) *Request {
+	r := &w.request
+	*r = Request{writes: w, since: since, sync: sync, ready: r.ready}
+	return r
+}
+
+// SyncRequest returns a request that makes everything committed before durable.
+func SyncRequest() *Request { return &Request{sync: true, ready: make(chan signal, 1)} }
+
+// Seq returns the version of the writes of a commit that has succeeded.
+func (r *Request) Seq() base.SeqNum { return r.seq }
+
+// Sync reports whether the commit waits for the device.
+func (r *Request) Sync() bool { return r.sync }
+
+// TakeSlot takes over the slot of the transaction if the transaction read nothing:
+// then no conflict check asks what was written since.
+func (r *Request) TakeSlot(slot **state.Slot) {
+	if r.writes.Reads.Empty() {
+		r.slot, *slot = *slot, nil
+	}
+}
+
+// releaseSlot ends the snapshot that TakeSlot took over.
+func (c *Committer) releaseSlot(r *Request) {
+	if r.slot != nil {
+		c.store.Release(r.slot)
+		r.slot = nil
+	}
+}
+
+// size is what a request will take in the log at most, in bytes.
+func (r *Request) size() int64 {
+	if r.writes == nil {
+		return 0
+	}
+	p := r.writes.Pending
+	return txn.HeaderSize + p.DataBytes() + int64(p.LiveLen())*txn.EntryOverheadMax
+}
+
+// takes returns how much of the disk a transaction may take at most until what it
+// brings is in tables, in bytes: in the log, in the flush of the memtable, and in
+// the unused parts of segments and tables. Values that it writes to value files
+// are in neither, but may have to be copied one day.
+func (r *Request) takes(apartMin int64) int64 {
+	apart := r.writes.Large
+	if apart < apartMin {
+		apart = 0
+	}
+	return 3*max(0, r.size()-apart) + 2*apart
+}
+
+// removeLocked takes r out of the queue if it is still there. The caller holds mu.
+func (c *Committer) removeLocked(r *Request) bool {
+	if !r.queued {
+		return false
+	}
+	r.queued = false
+	i := slices.Index(c.queue, r)
+	c.queue = slices.Delete(c.queue, i, i+1)
+	c.shrunkLocked(r.size())
+	return true
+}
+
+// shrunkLocked notes that so many bytes have left the queue. The caller holds mu.
+func (c *Committer) shrunkLocked(bytes int64) {
+	if c.bytes -= bytes; c.bytes < queueBytes {
+		c.shorter.Broadcast()
+	}
+}
+
+// endPromise ends the promise of space to a request. What it brought is in the
+// log and in a memtable, and counts as such, or it has failed.
+func (c *Committer) endPromise(r *Request) {
+	c.o.Space.Taken(r.promised)
+	r.promised = 0
+}

@@ -1,0 +1,115 @@
+// Package governor keeps the pages of mapped files to what the memory budget leaves
+// for them. Package residency has the rules.
+package governor
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+const (
+	// roundEvery is how long a round is.
+	roundEvery = time.Second
+	// restMin is for how many rounds a file must not have been used for its pages to
+	// be given back when the budget is passed.
+	restMin = 10
+	// machineSpare is the share of the machine's memory, or of what its control group
+	// allows, below which memory is short.
+	machineSpare = 1.0 / 8
+)
+
+// A Governor gives mapped pages back. It works in rounds, and only while the
+// database is read: the first use of a file in a round wakes it.
+type Governor struct {
+	store  *state.Store
+	report event.Sink
+
+	mu lock.Mutex[lock.Governor] // held during a round
+	// Guarded by mu.
+	last      time.Time // of the round before
+	residents []tree.Resident
+	files     []residency.File
+
+	gaveBack atomic.Int64 // bytes, since Open
+}
+
+// New returns the governor of a database.
+func New(store *state.Store, report event.Sink) *Governor {
+	return &Governor{store: store, report: report}
+}
+
+// GaveBack returns how many bytes of mapped pages were given back, since Open.
+func (g *Governor) GaveBack() int64 { return g.gaveBack.Load() }
+
+// Step is the step of the governor's worker: a round, if the last one is long
+// enough ago. It wants to be called again as long as there may be something to give
+// back later, although no reader comes.
+func (g *Governor) Step() (again time.Duration, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if left := roundEvery - time.Since(g.last); left > 0 {
+		return left, nil
+	}
+	g.last = time.Now()
+	more, err := g.roundLocked(memoryShort())
+	if more {
+		again = roundEvery
+	}
+	if err != nil {
+		g.report(event.Warning{What: "memory of a file could not be given back", Err: err})
+	}
+	return again, nil
+}
+
+// Round does a round at once. strict says that the machine is short of memory.
+func (g *Governor) Round(strict bool) (more bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.roundLocked(strict)
+}
+
+// memoryShort reports whether the machine has little memory left. Pages of files
+// count as left: the kernel drops them when it needs to. A system that does not tell
+// is taken to have enough, as it drops pages, too.
+func memoryShort() bool {
+	m, err := vfs.ReadMachineMemory()
+	return err == nil && shortOf(m)
+}
+
+func shortOf(m vfs.MachineMemory) bool {
+	return float64(m.Available) < machineSpare*float64(m.Total)
+}
+
+// roundLocked does a round. It reports whether another one has something to do even
+// if no reader comes until then: when files that are not idle yet pass the budget.
+// The caller holds mu.
+func (g *Governor) roundLocked(strict bool) (more bool, err error) {
+	g.residents, g.files = g.store.Files().Residents(g.residents[:0]), g.files[:0]
+	left := int64(0)
+	for i := range g.residents {
+		r := &g.residents[i]
+		f := residency.File{Kind: r.Kind()}
+		if gauge := r.Gauge(); gauge != nil {
+			f.Bytes, f.Rest = gauge.Bytes(), gauge.Turn()
+		}
+		g.files = append(g.files, f)
+		left += f.Bytes
+	}
+	limit := residency.Limit{Bytes: g.store.PagesBudget(g.store.ReaderBytes(g.residents)), RestMin: restMin, Strict: strict}
+	var errs []error
+	for _, i := range residency.Choose(g.files, limit) {
+		errs = append(errs, g.residents[i].GiveBack())
+		g.gaveBack.Add(g.files[i].Bytes)
+		left -= g.files[i].Bytes
+	}
+	clear(g.residents) // a file that is closed is not kept by this
+	return left > limit.Bytes, errors.Join(errs...)
+}

@@ -1,0 +1,198 @@
+package jobs
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// Deletions are few bytes, and may hide many. Fifty of them do not fill a
+// memtable, but the gigabytes below come back only when the deletions are in
+// tables. So the flusher looks up what they hide, and for enough of that it
+// flushes a memtable of any size, also beside commits. A queue whose jobs are
+// deleted before they come to tables is left alone: its deletions hide nothing
+// there. See decision 0028.
+
+const (
+	// deletionsEvery is how often the flusher looks at most what deletions hide, and
+	// so how often it flushes a memtable for their sake.
+	deletionsEvery = 20 * time.Second
+	// deletionsPart: beside commits, deletions must hide one of so many parts of all
+	// tables and values. With more, such a flush would be one of many that merges
+	// wait for.
+	deletionsPart = 64
+	// deletionsSamples is of about how many deleted keys the flusher looks up what
+	// they hide. One look costs a microsecond, or a read of the device.
+	deletionsSamples = 64
+	// deletionsSteps bounds the entries over which range deletions are followed. To
+	// begin with a range or a table counts as much as a batch.
+	deletionsSteps = 1 << 14
+)
+
+// deletionsSeen is what the last look found.
+type deletionsSeen struct {
+	at     int64 // of work.Now, 0 before the first
+	table  *memtable.Table
+	count  uint64 // of its deletions
+	hidden int64  // bytes
+}
+
+// deletionsDue reports whether the deletions in the active memtable hide enough for
+// a flush, and otherwise in how long it is worth asking again although nothing else
+// happens.
+func (j *Jobs) deletionsDue(idle bool) (due bool, again time.Duration) {
+	t, look := j.store.View().Memtables[0], &j.deletions
+	count := t.Deletions()
+	if count == 0 {
+		return false, 0
+	}
+	enough, all := j.flushMin(), j.allBytes()
+	if !idle {
+		enough = max(enough, all/deletionsPart)
+	}
+	if look.table != t || look.count != count {
+		if wait := look.at + int64(deletionsEvery) - work.Now(); look.at != 0 && wait > 0 {
+			return false, time.Duration(wait)
+		}
+		hidden := j.hiddenBy(t, count, max(enough, all/deletionsPart))
+		*look = deletionsSeen{at: work.Now(), table: t, count: count, hidden: hidden}
+	}
+	return look.hidden >= enough, 0
+}
+
+// allBytes returns how much tables take and the values that they refer to.
+func (j *Jobs) allBytes() (bytes int64) {
+	v := j.store.Version()
+	for level := range v.Levels {
+		bytes += v.Bytes(level)
+	}
+	for _, f := range v.Values {
+		bytes += int64(f.Live)
+	}
+	return bytes
+}
+
+// hiddenBy estimates how many bytes of tables and values the deletions of t hide,
+// of which there are count. Beyond enough it does not look further. What cannot be
+// read counts as nothing: a reader that meets it is told.
+func (j *Jobs) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int64) {
+	slot, err := j.store.Acquire()
+	if err != nil {
+		return 0 // Close flushes
+	}
+	defer j.store.Release(slot)
+	v := j.store.Pin(slot).Tree
+	_ = fault.Guard(func() error {
+		hidden = j.hiddenByKeys(v, t, 1+count/deletionsSamples)
+		return nil
+	})
+	if !t.HasDeletions() {
+		return hidden
+	}
+	walk := hiddenWalk{view: v, enough: enough, found: hidden}
+	var ranges rangedel.Cursor
+	ranges.Init(false)
+	t.AddDeletions(&ranges, base.SeqNumMax)
+	_ = fault.Guard(func() error {
+		walk.overAll(&ranges)
+		return nil
+	})
+	return walk.found
+}
+
+// hiddenByKeys looks at one in every of the deleted keys of t.
+func (j *Jobs) hiddenByKeys(v *tree.View, t *memtable.Table, every uint64) (hidden int64) {
+	passed := uint64(0)
+	t.DeletedKeys(func(key []byte) bool {
+		if passed++; passed%every != 0 {
+			return true
+		}
+		value, m, _, ok, err := v.Get(key, base.Hash(key, j.o.HashSeed), base.SeqNumMax, nil)
+		if ok && err == nil {
+			hidden += int64(every) * entryBytes(key, value, m)
+		}
+		return true
+	})
+	return hidden
+}
+
+// entryBytes returns about how many bytes an entry of a table takes with its value.
+func entryBytes(key, value []byte, m base.Meta) int64 {
+	bytes := int64(len(key) + len(value))
+	switch m.Kind {
+	case base.KindPointer:
+		if at, err := values.DecodePointer(value); err == nil {
+			bytes += int64(at.Length)
+		}
+	case base.KindDelete:
+		return 0
+	}
+	return bytes
+}
+
+// A hiddenWalk adds up what ranges hold, until that is enough or it has gone far
+// enough.
+type hiddenWalk struct {
+	view          *tree.View
+	enough, found int64
+	steps         int
+	in            tree.Iter
+	batch         iter.Batch
+}
+
+// overAll adds what lies in ranges, once where they overlap and in one go where
+// they touch.
+func (w *hiddenWalk) overAll(ranges *rangedel.Cursor) {
+	var from []byte // where what is covered at key begins, nil if it is not
+	for key := base.FirstKey; key != nil && w.goesOn(); w.steps++ {
+		seq, until := ranges.At(key)
+		switch {
+		case seq == 0 && from != nil:
+			w.over(from, key)
+			from = nil
+		case seq > 0 && from == nil:
+			from = key
+		}
+		key = until
+	}
+}
+
+// over adds what lies from lo to hi.
+func (w *hiddenWalk) over(lo, hi []byte) {
+	for level := 0; level < w.view.Depth() && w.goesOn(); level++ {
+		w.in.Init(w.view, level, table.IterOptions{KeysOnly: true})
+		w.in.Seek(lo)
+		w.steps += iter.BatchSize
+		for w.goesOn() && w.step(hi) {
+		}
+		w.in.Close()
+	}
+}
+
+func (w *hiddenWalk) goesOn() bool { return w.found < w.enough && w.steps < deletionsSteps }
+
+// step adds a batch of what lies before hi, and reports whether there may be more.
+func (w *hiddenWalk) step(hi []byte) bool {
+	b := &w.batch
+	b.Want = iter.BatchSize
+	if err := w.in.Fill(b); err != nil {
+		return false
+	}
+	for i := range b.N {
+		if bytes.Compare(b.Keys[i], hi) >= 0 {
+			return false
+		}
+		w.found += entryBytes(b.Keys[i], b.Vals[i], b.Metas[i])
+	}
+	w.steps += b.N
+	return b.N > 0
+}

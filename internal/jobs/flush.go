@@ -1,0 +1,320 @@
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/filter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+const (
+	// flushBytes is about how many bytes of memtables one flush takes together: what
+	// waits in a burst becomes one run instead of several.
+	flushBytes = 128 << 20
+	// halvesMin is the size in bytes of a flush that two goroutines do, a half of the
+	// keys each. Nearly all of the time goes into writing to pages that the system has
+	// to find first, and one goroutine at a time writes to a file.
+	halvesMin = 8 << 20
+	// closeFlushMin is the size in bytes of memtables that Close flushes, so that the
+	// next Open has little to replay.
+	closeFlushMin = 256 << 10
+	// closeSpansMax is how many openings of the database may have left their part of
+	// the log before Close flushes memtables of any size.
+	closeSpansMax = 4
+)
+
+// FlushStep is the step of the flusher: it flushes what waits. In a pause it first
+// marks the end of the log, which costs a write.
+func (j *Jobs) FlushStep() (time.Duration, error) {
+	if now, _ := j.o.Activity.Load(); now != work.Busy {
+		j.commits.Mark()
+	}
+	for {
+		due, err := j.FlushNext()
+		if err != nil {
+			j.space.Rests(space.Flushes)
+			return 0, err
+		}
+		if due {
+			continue
+		}
+		again, err := j.idleFlush()
+		if err == nil {
+			j.idleRetry = 0
+			return again, nil
+		}
+		j.space.Rests(space.Flushes)
+		j.space.FlushFailed(err)
+		return j.idleRetry.next(), nil
+	}
+}
+
+// FlushNext flushes what waits at this moment, and reports whether anything did.
+func (j *Jobs) FlushNext() (due bool, err error) {
+	v := j.store.View()
+	from := flushable(v, j.store.Visible())
+	if from == len(v.Memtables) {
+		return false, nil
+	}
+	j.throttle.FlushBegins()
+	started, size := time.Now(), bytesOf(v.Memtables[from:])
+	err = j.flush(v, from)
+	j.throttle.FlushEnded(size, time.Since(started), err)
+	if err != nil {
+		j.commits.JobFailed(err)
+	}
+	return true, err
+}
+
+// flushable returns the index in v.Memtables from which on memtables can be
+// flushed: they take no writes any more and readers see everything in them. So no
+// table holds what a failed sync may take back.
+func flushable(v *state.View, visible base.SeqNum) int {
+	if mutant.On(mutant.FlushUnpublished) {
+		visible = base.SeqNumMax
+	}
+	size, from := int64(0), len(v.Memtables)
+	for from > 1 && v.Memtables[from-1].LastSeq() <= visible {
+		if size += v.Memtables[from-1].Bytes(); size > flushBytes && from < len(v.Memtables) {
+			break
+		}
+		from--
+	}
+	return from
+}
+
+// flush turns v.Memtables[from:], the oldest, into a run of tables of level 0. The
+// edit also says from where the log is still needed.
+func (j *Jobs) flush(v *state.View, from int) error {
+	started := time.Now()
+	flushed := v.Memtables[from:]
+	j.o.Executor.At(work.PointPicked)
+	run, err := j.writeRun(flushed)
+	if err != nil && !mutant.On(mutant.SwallowFlushError) {
+		j.abandonRun(&run)
+		return fmt.Errorf("flush: %w", err)
+	}
+	if part, known := run.sample.part(); known {
+		j.throttle.LearnReplacing(part)
+	}
+	edit := manifest.Edit{
+		AddTables:  run.result.Tables,
+		AddValues:  run.values.Made(),
+		FlushedSeq: manifest.Some(flushed[0].LastSeq()),
+		LastSeq:    manifest.Some(flushed[0].LastSeq()),
+	}
+	first := v.LogFrom[from-1]
+	if j.commits.Log() != nil && first != (base.SegmentRef{}) {
+		edit.Spans = manifest.Some([]base.LogSpan{{First: first}})
+	}
+	if mutant.On(mutant.FlushedTooFar) {
+		edit.FlushedSeq.Value++
+	}
+	if mutant.On(mutant.EarlyRelease) && edit.Spans.Set {
+		j.commits.ReleaseLog(first.Number)
+	}
+	if err := j.store.Install(edit, func(v state.View) state.View { return v.WithoutOldest(len(flushed)) }); err != nil {
+		j.abandonRun(&run)
+		return fmt.Errorf("flush: %w", err)
+	}
+	j.store.Discard(v.FlushedMemtables(from))
+	j.flushed(&run, len(flushed), time.Since(started))
+	if edit.Spans.Set {
+		j.commits.ReleaseLog(first.Number)
+	}
+	j.o.Compact()
+	j.o.Collect() // files that only the memtables referred to
+	return nil
+}
+
+// flushed counts and reports a flush.
+func (j *Jobs) flushed(r *run, memtables int, took time.Duration) {
+	written := r.result.BytesWritten + r.values.Bytes()
+	j.Counts.Flushes.Add(1)
+	j.Counts.FlushedBytes.Add(written)
+	j.Counts.FlushTime.Add(took)
+	j.o.Report(event.FlushDone{Memtables: memtables, Tables: len(r.result.Tables), Values: len(r.values.Made()),
+		Bytes: written, Took: took})
+}
+
+// A run is what a flush has written: tables, value files, and what it learned of
+// the values.
+type run struct {
+	result compact.Result
+	values *place.Writer
+	sample *replacedSample
+}
+
+// abandonRun deletes the files of a flush that failed.
+func (j *Jobs) abandonRun(r *run) {
+	j.removeOutput(r.result)
+	r.values.Abandon()
+}
+
+// A flushPart writes the values of a half of a flush.
+type flushPart struct {
+	*place.Writer
+	sample replacedSample
+}
+
+// Place is compact.Job.Place.
+func (p *flushPart) Place(e *base.Entry) (manifest.ValueRef, bool, error) {
+	ref, apart, err := p.Writer.Place(e)
+	if apart && err == nil {
+		p.sample.see(e.Key)
+	}
+	return ref, apart, err
+}
+
+// writeRun writes memtables as a new run of level 0, and their longer values to
+// value files. Beside an error it returns what it has written.
+func (j *Jobs) writeRun(memtables []*memtable.Table) (run, error) {
+	job, cuts := j.flushJob(memtables)
+	jobs, err := halve(job, memtables, cuts, j.splitMin())
+	parts := make([]*flushPart, max(1, len(jobs)))
+	for i := range parts {
+		parts[i] = &flushPart{Writer: place.NewWriter(j.o.Place), sample: replacedSample{
+			store: j.store, hashSeed: j.o.HashSeed, every: 1 + entriesOf(memtables)/sampleSize}}
+	}
+	out := run{values: parts[0].Writer, sample: &parts[0].sample}
+	if err != nil {
+		return out, err
+	}
+	for i := range jobs {
+		jobs[i].Place = parts[i].Place
+		for _, t := range memtables {
+			it := new(memtable.Iter)
+			it.Init(t, false)
+			defer it.Close()
+			jobs[i].Sources = append(jobs[i].Sources, it)
+		}
+	}
+	out.result, err = compact.RunParts(jobs)
+	for i, p := range parts {
+		if err == nil {
+			err = p.Finish()
+		} else {
+			_ = p.Close() // the file will be removed
+		}
+		if i > 0 {
+			out.values.Add(p.Writer)
+			out.sample.add(&p.sample)
+		}
+	}
+	return out, err
+}
+
+// flushJob returns the job of a flush, without sources, and where its tables end.
+func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.FlushCuts) {
+	version := j.store.Version()
+	job := j.newJob(nil)
+	if s := job.Rules.Snapshots; mutant.On(mutant.FlushUnpublished) {
+		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
+	}
+	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
+	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), j.store.Now()
+	job.Filter = filter.NewBuilder(uint64(entriesOf(memtables)))
+	job.Writer.Compression = j.o.Codec(0)
+	cuts := compact.CutsOfFlush(version, j.Shape(work.Busy, j.store.Horizon()), dataOf(memtables))
+	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin
+	return job, cuts
+}
+
+// splitMin returns the size in bytes of a flush that is done in two halves; below
+// 0 none is. Where memtables are small, so is what is worth it.
+func (j *Jobs) splitMin() int64 {
+	if j.o.Executor.Width(2) < 2 {
+		return -1
+	}
+	return min(halvesMin, j.o.MemtableSize/4)
+}
+
+// halve cuts a flush in two if it has splitMin bytes: at a key in the middle, or
+// at the split next to it, if there are any.
+func halve(job compact.Job, memtables []*memtable.Table, cuts compact.FlushCuts, splitMin int64) ([]compact.Job, error) {
+	if splitMin < 0 || dataOf(memtables) < splitMin {
+		return []compact.Job{job}, nil
+	}
+	largest := slices.MaxFunc(memtables, func(a, b *memtable.Table) int { return cmp.Compare(a.DataBytes(), b.DataBytes()) })
+	middle, err := largest.Middle()
+	if err != nil {
+		return nil, err
+	}
+	if n := len(cuts.Splits); n > 0 {
+		i, _ := slices.BinarySearchFunc(cuts.Splits, middle, bytes.Compare)
+		middle = cuts.Splits[min(i, n-1)]
+	}
+	if middle == nil {
+		return []compact.Job{job}, nil
+	}
+	lower, upper := job, job
+	lower.To, upper.From = middle, middle
+	return []compact.Job{lower, upper}, nil
+}
+
+// retainedDeletions returns the range deletions of memtables that snapshots see.
+func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *rangedel.List {
+	var lists []*rangedel.List
+	for _, t := range memtables {
+		if t.HasDeletions() {
+			lists = append(lists, t.RetainDeletions(snapshots, false))
+		}
+	}
+	return rangedel.Merge(lists...)
+}
+
+// FinalFlush is Close's: it flushes what the next Open would take long to replay.
+// The log has all of it, so an error loses nothing.
+func (j *Jobs) FinalFlush() {
+	v := j.store.View()
+	fill, spans := v.Fill(), len(j.store.State().Spans)
+	if fill.WaitingBytes+fill.ActiveBytes < closeFlushMin && spans <= closeSpansMax ||
+		v.Memtables[0].Len() == 0 && fill.Waiting == 0 {
+		return
+	}
+	err := j.commits.Rotate(true)
+	for v := j.store.View(); err == nil && len(v.Memtables) > 1; v = j.store.View() {
+		err = j.flush(v, flushable(v, j.store.Visible()))
+	}
+	if err != nil {
+		j.o.Report(event.Warning{What: "what is in memory was left in the log", Err: err})
+	}
+}
+
+// entriesOf returns how many entries memtables have.
+func entriesOf(tables []*memtable.Table) (entries int) {
+	for _, t := range tables {
+		entries += t.Len()
+	}
+	return entries
+}
+
+// bytesOf returns the memory of memtables, in bytes.
+func bytesOf(tables []*memtable.Table) (bytes int64) {
+	for _, t := range tables {
+		bytes += t.Bytes()
+	}
+	return bytes
+}
+
+// dataOf returns the size of the keys and values of memtables, in bytes.
+func dataOf(tables []*memtable.Table) (bytes int64) {
+	for _, t := range tables {
+		bytes += t.DataBytes()
+	}
+	return bytes
+}

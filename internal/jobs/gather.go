@@ -1,0 +1,130 @@
+package jobs
+
+import (
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// Gathering restores the order of values. A flush writes values in the order of
+// their keys, but each flush to files of its own, and collection rewrites each file
+// by itself. After much overwriting, neighbouring keys have their values in many
+// files. A gathering is a merge of tables of the last level that also writes their
+// values anew, one after the other. What it leaves behind in the old files is
+// garbage like any other. It runs when no commit arrives, and ends early when one
+// does. See decision 0024.
+
+const (
+	// gatherShare is the share of jumps, from 0 to 1, of values that lie mixed in a
+	// hundred files. Then nine tenths of them or more were written since they last lay
+	// in order.
+	gatherShare = 0.99
+	// gatherShareManual is the same for a caller that wants a database as fast as it
+	// can be.
+	gatherShareManual = 1.0 / 8
+	// gatherRecordMax is the size in bytes from which values are not gathered: values
+	// of a page or longer bring no unwanted neighbours into memory.
+	gatherRecordMax = 4 << 10
+	// gatherRecordMaxManual is the same for a caller: a jump costs about as much as
+	// reading so many bytes.
+	gatherRecordMaxManual = 64 << 10
+	// gatherSpace is what garbage and the copies of one gathering may take together,
+	// in parts of the live values. The directory holds both copies of what moves until
+	// the old files are collected.
+	gatherSpace = 0.4
+	// gatherSpaceMin is the part below which a gathering is not worth the tables that
+	// it rewrites: garbage is collected first.
+	gatherSpaceMin = 0.125
+	// gatherPointersMin is how many values of a table make a walk.
+	gatherPointersMin = 64
+)
+
+// GatherIdle gathers what is most worth it, and reports whether anything was.
+func (j *Jobs) GatherIdle() (due bool, err error) {
+	j.Compacting.Lock()
+	defer j.Compacting.Unlock()
+	plan, due := j.PickGathering(false)
+	if !due {
+		return false, nil
+	}
+	if err = j.Run(plan, j.stopped, nil); err != nil {
+		j.gatherFailed.Store(uint64(j.flushedSeq()))
+	}
+	return true, err
+}
+
+// GatheringDue reports whether a gathering is about to make garbage of files that
+// need not be collected before.
+func (j *Jobs) GatheringDue() bool {
+	_, due := j.PickGathering(false)
+	return due
+}
+
+// PickGathering returns what to gather next, if there is anything and if garbage
+// leaves room for it. manual says that a caller waits for it.
+func (j *Jobs) PickGathering(manual bool) (compact.Plan, bool) {
+	s := j.store.State()
+	if !manual && j.gatherFailed.Load() == uint64(s.FlushedSeq) {
+		return compact.Plan{}, false
+	}
+	room, _ := j.GatherRoom(&s)
+	if room == 0 {
+		return compact.Plan{}, false
+	}
+	g, shape := j.Gathering(manual)
+	g.Bytes = room
+	plan, due := compact.PickGathering(s.Version, shape, g)
+	if manual {
+		plan.Reason = compact.ReasonManual
+	}
+	return plan, due
+}
+
+// GatherRoom returns how many bytes garbage leaves room for to be gathered now, and
+// how many there will be room for when garbage has been collected. 0 is too few.
+func (j *Jobs) GatherRoom(s *manifest.State) (now, later uint64) {
+	use := j.Garbage(s.Version, s.FlushedSeq)
+	return gatherRoom(gatherInputs{
+		live:     use.All - min(use.All, use.Garbage),
+		garbage:  use.Garbage,
+		obsolete: j.store.ObsoleteValueBytes(),
+		least:    throttle.SmallDatabase * j.o.MemtableSize,
+		spare:    j.space.Spare(),
+		scarce:   j.space.Scarce(),
+	})
+}
+
+// gatherInputs is what the room for gathering depends on, in bytes.
+type gatherInputs struct {
+	live, garbage uint64 // of the value files
+	obsolete      int64  // of value files that wait to be deleted
+	least         int64  // of live values that every database is taken to have
+	spare         int64  // of the disk
+	scarce        bool
+}
+
+// gatherRoom is GatherRoom. On the disk a gathering may take half of what others
+// may add.
+func gatherRoom(in gatherInputs) (now, later uint64) {
+	live := max(float64(in.live), float64(in.least))
+	garbage := float64(in.garbage) + float64(in.obsolete)
+	enough := func(room float64) uint64 {
+		if room = min(room, float64(in.spare)/2); room < gatherSpaceMin*live || in.scarce {
+			return 0
+		}
+		return uint64(room)
+	}
+	return enough(gatherSpace*live - garbage), enough(gatherSpace * live)
+}
+
+// Gathering returns what is worth gathering.
+func (j *Jobs) Gathering(manual bool) (compact.Gathering, compact.Shape) {
+	g := compact.Gathering{Share: gatherShare, PointersMin: gatherPointersMin, RecordMax: gatherRecordMax}
+	shape := j.Shape(work.Idle, j.store.Horizon())
+	if manual {
+		g.Share, g.RecordMax = gatherShareManual, gatherRecordMaxManual
+		shape.Damaged = nil // the caller is to learn of it, or the device gives it by now
+	}
+	return g, shape
+}

@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/quarantine"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// Options are what Jobs are made of.
+type Options struct {
+	Store      *state.Store
+	Commits    *commit.Committer
+	Throttle   *throttle.Throttle
+	Space      *space.Reserve
+	Quarantine *quarantine.Quarantine
+	Group      *work.Group
+	Executor   *work.Executor
+	Activity   *work.Activity
+	Place      *place.Options
+	Report     event.Sink
+
+	// Unmapped are the options for reading tables past the mappings: what users have
+	// in memory stays there.
+	Unmapped tree.Options
+	// Codec returns the codec of tables of a level.
+	Codec func(level int) codec.ID
+
+	HashSeed     uint64
+	MemtableSize int64 // bytes
+	NumVersions  int
+
+	// Flush, Compact and Collect wake the workers.
+	Flush, Compact, Collect func()
+}
+
+// Jobs are the flusher and the compactor of one database.
+type Jobs struct {
+	o          Options
+	store      *state.Store
+	commits    *commit.Committer
+	throttle   *throttle.Throttle
+	space      *space.Reserve
+	quarantine *quarantine.Quarantine
+
+	// Compacting is held from the choice of a compaction to the end of its job.
+	Compacting *work.Lock[lock.Compacting]
+	measured   measurements // guarded by Compacting, but for its atomics
+
+	// Owned by the flusher.
+	deletions deletionsSeen
+	trickle   trickle
+	idleRetry idleRetry
+
+	// What had been flushed when values were last moved without success. That is not
+	// tried again before there is more: a full disk would fill up over and over.
+	gatherFailed, joinFailed atomic.Uint64
+
+	Counts Counts
+}
+
+// Counts are what the jobs have done, since Open.
+type Counts struct {
+	Flushes, Compactions                        atomic.Int64
+	FlushedBytes, CompactedBytes, GatheredBytes atomic.Int64
+	FlushTime, CompactTime                      histogram.Histogram
+}
+
+// New returns the jobs of a database.
+func New(o Options) *Jobs {
+	return &Jobs{o: o, store: o.Store, commits: o.Commits, throttle: o.Throttle, space: o.Space,
+		quarantine: o.Quarantine, Compacting: work.NewLock[lock.Compacting]()}
+}
+
+// Installed is state.Hooks.Installed: it tells the throttle and the reserve what
+// an edit means for them.
+func (j *Jobs) Installed(s *manifest.State, edit *manifest.Edit) {
+	j.commits.Held.Forget(edit.DropValues...)
+	horizon := j.store.Horizon()
+	j.throttle.SetDebt(compact.Debt(s.Version, j.Shape(work.Busy, horizon)), j.Use(s.Version, s.FlushedSeq, horizon))
+	j.space.Edited(j.Need(s.Version, horizon))
+}
+
+// Swept is state.Hooks.Swept. Files become obsolete when readers end, and merges
+// may then drop what only those could see.
+func (j *Jobs) Swept(freed bool) {
+	if freed {
+		j.o.Compact()
+	}
+	if j.space.Scarce() {
+		j.space.Look()
+	}
+}
+
+// tableSizeMax is about how large tables become, in bytes.
+const tableSizeMax = 32 << 20
+
+// TableSize returns about how large the tables of a database with memtables of a
+// size become, in bytes.
+func TableSize(memtableSize int64) int64 { return min(tableSizeMax, memtableSize) }
+
+// stopped returns an error when Close wants jobs to end.
+func (j *Jobs) stopped() error { return j.o.Group.Err() }
+
+// newJob returns a job that merges sources by the rules of this moment.
+func (j *Jobs) newJob(sources []iter.Source) compact.Job {
+	snapshots := j.store.Snapshots()
+	if mutant.On(mutant.ForgetSnapshots) {
+		snapshots = snapshots[len(snapshots)-1:]
+	}
+	return compact.Job{
+		Sources: sources,
+		Rules: compact.Rules{
+			Snapshots: snapshots,
+			Versions:  j.o.NumVersions,
+			NowMs:     j.store.Horizon(),
+			Bottom:    mutant.On(mutant.DropDeletions), // a plan says it for itself
+		},
+		Writer:  table.WriterOptions{HashSeed: j.o.HashSeed},
+		NewFile: j.newTableFile,
+	}
+}
+
+// newTableFile creates the file of a new table.
+func (j *Jobs) newTableFile() (compact.NewFile, error) {
+	n, f, err := j.store.NewTableFile()
+	return compact.NewFile{Num: n, File: f, Salt: salt()}, err
+}
+
+// removeOutput deletes the tables of a job that failed. Install may have opened
+// them.
+func (j *Jobs) removeOutput(r compact.Result) { j.store.DeleteTables(r.Files) }
+
+// flushedSeq returns up to which version everything is in tables.
+func (j *Jobs) flushedSeq() base.SeqNum { return j.store.State().FlushedSeq }

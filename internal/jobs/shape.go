@@ -1,0 +1,97 @@
+package jobs
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+func salt() uint64 { return rand.Uint64() }
+
+// pausingRuns is how many runs of level 0 may hold one key while no commit
+// arrives. It is not so small that a writer that pauses again and again has small
+// runs merged each time.
+const pausingRuns = 4
+
+// Shape returns what the tree should look like under a load, when what expired up
+// to horizon may go. It changes nothing.
+func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
+	s := compact.Shape{
+		BaseSizeMin:    8 * j.o.MemtableSize,
+		ValuesMin:      2 * j.o.MemtableSize,
+		Replacing:      j.throttle.Replacing(),
+		TableSize:      TableSize(j.o.MemtableSize),
+		Idle:           load == work.Idle,
+		NowMs:          horizon,
+		Damaged:        j.quarantine.Tables(),
+		BadValues:      j.quarantine.Values(),
+		Versions:       j.o.NumVersions,
+		OldestSnapshot: j.store.OldestSnapshot(),
+	}
+	s.InputMax, s.OutputMax = j.space.Merge()
+	if load != work.Busy {
+		s.RunsMax = pausingRuns
+	}
+	return s
+}
+
+// Load returns the load that jobs go by. Where space is scarce, everything is
+// worth doing that an idle database would do.
+func (j *Jobs) Load() (now work.Load, falls time.Duration) {
+	if j.space.Scarce() {
+		return work.Idle, 0
+	}
+	return j.o.Activity.Load()
+}
+
+// Need returns how much space the next jobs need on v, in bytes. The next merge
+// is what it would be with plenty of room: on a disk that fills up, merges become
+// smaller and smaller, and would leave less and less for the next ones.
+func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
+	all, next := int64(0), int64(0)
+	for level := range manifest.Levels {
+		all += v.Bytes(level)
+	}
+	shape := j.Shape(work.Idle, horizon)
+	shape.InputMax, shape.OutputMax = space.MergeMax, 0
+	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop && !plan.ForFewerFiles() {
+		next = plan.InputBytes()
+	}
+	n := space.Need{Merge: space.MergeNeed(next, all, TableSize(j.o.MemtableSize))}
+	for _, f := range v.Values {
+		if f.Values > 1 { // a file of one long value is never copied
+			n.Copy = max(n.Copy, f.Size)
+		}
+	}
+	return n
+}
+
+// Use returns how the value files of v are used.
+func (j *Jobs) Use(v *manifest.Version, flushed base.SeqNum, horizon uint64) throttle.Use {
+	u := j.Garbage(v, flushed)
+	u.Newest = compact.NewestValues(v, j.Shape(work.Busy, horizon))
+	return u
+}
+
+// Garbage is Use without Newest. It runs no picker.
+func (j *Jobs) Garbage(v *manifest.Version, flushed base.SeqNum) (u throttle.Use) {
+	for _, f := range v.Values {
+		u.All += f.Bytes
+		switch garbage := f.Bytes - min(f.Live, f.Bytes); {
+		case garbage == 0:
+		case f.Live > 0 && j.quarantine.HasValues(f.ValueFile):
+			u.Stuck += garbage // however slowly commits arrive
+		case j.commits.Held.Holds(f.ValueFile, flushed):
+			u.Pending += garbage
+		default:
+			u.Garbage += garbage
+		}
+	}
+	return u
+}

@@ -1,0 +1,69 @@
+package space
+
+import (
+	"fmt"
+
+	"github.com/stoatdb/stoat/vfs"
+)
+
+const (
+	// TablesMin is how many full tables a merge may take however full the disk is.
+	TablesMin = 4
+	// MergeMax is how many bytes a merge takes where there is plenty of room.
+	MergeMax = 256 << 20
+)
+
+// MergeNeed returns how many bytes to keep for merges: what the next one takes,
+// but at most an eighth of all tables, unless that is less than a few.
+func MergeNeed(next, all, tableSize int64) int64 {
+	return max(min(next, all/8), min(all, TablesMin*tableSize))
+}
+
+// Merge returns how many bytes a merge should take at most, where a smaller one
+// can be done, and how many it may write. So a flush beside it finds room. After a
+// merge that failed, the next must write less.
+func (r *Reserve) Merge() (input, output int64) {
+	input = min(max(r.free.Load()/2, TablesMin*r.o.TableSize), MergeMax)
+	output = r.copyMax()
+	if short := r.shortMerge.Load(); short != nil {
+		output = min(output, short.bytes/4*3)
+	}
+	return input, max(1, output) // 0 is no bound
+}
+
+// copyMax returns how many bytes one job may write: what the flush reserve leaves
+// of the free bytes. Where that is little they share it.
+func (r *Reserve) copyMax() int64 {
+	free := r.free.Load()
+	return max(free-r.first.Load(), free/2)
+}
+
+// Fits reports whether there is room for a copy of so many bytes.
+func (r *Reserve) Fits(bytes uint64) bool { return bytes <= uint64(r.copyMax()) }
+
+// WorthCopying reports whether the collector may try a copy of so many bytes:
+// there is room for it, and it is far smaller than one that failed.
+func (r *Reserve) WorthCopying(bytes uint64) bool {
+	failed := r.shortCopy.Load()
+	return r.Fits(bytes) && (failed == nil || int64(bytes) <= failed.bytes/2)
+}
+
+// Spare returns how many bytes others may add.
+func (r *Reserve) Spare() int64 { return r.free.Load() - r.reserve.Load() }
+
+// Sparing returns stop, which then also ends a job that leaves less free than the
+// flush reserve: deletions must still get to the disk. Where little was free at
+// the beginning, the job leaves half of it.
+func (r *Reserve) Sparing(stop func() error) func() error {
+	half := r.free.Load() / 2
+	return func() error {
+		if err := stop(); err != nil {
+			return err
+		}
+		free, err := r.o.FS.Free(r.o.Dir)
+		if err == nil && free < uint64(min(half, r.firstNeed())) {
+			return fmt.Errorf("%d bytes are free, which are for the log and for flushes: %w", free, vfs.ErrNoSpace)
+		}
+		return nil
+	}
+}

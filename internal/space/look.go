@@ -1,0 +1,111 @@
+package space
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// measures is what a look measures, in bytes.
+type measures struct {
+	free     int64
+	first    int64 // the flush reserve
+	jobs     Need
+	promised int64
+	now      int64 // of work.Now
+}
+
+// sight is what the reserve knew before a look.
+type sight struct {
+	low         bool
+	merge, copy *shortage
+	flush       int64 // what was free when a flush failed, 0 if none has
+}
+
+// found is what a look decides.
+type found struct {
+	reserve int64 // bytes to keep free
+	room    int64 // bytes that may be promised; below 0 there are too few
+	low     bool
+	// Jobs that failed for lack of space and may be tried again.
+	retryMerge, retryCopy, retryFlush bool
+}
+
+// look decides what the measures mean. The disk is low by what is free and what
+// is to be kept alone: transactions that ask for more or less must not make it
+// seem low and not low by turns.
+func look(m measures, before sight) found {
+	reserve := m.first + m.jobs.Merge + m.jobs.Copy
+	return found{
+		reserve:    reserve,
+		room:       m.free - reserve - m.promised,
+		low:        m.free < reserve,
+		retryMerge: before.merge != nil && before.merge.over(m.free, m.now),
+		retryCopy:  before.copy != nil && before.copy.over(m.free, m.now),
+		retryFlush: before.flush > 0 && MuchMore(m.free, before.flush),
+	}
+}
+
+// A shortage is a merge or a copy that failed for lack of space, although there
+// had seemed to be enough.
+type shortage struct {
+	bytes int64 // that it was to write at most
+	free  int64 // when it had given that back
+	at    int64 // of work.Now
+}
+
+// RetryMax is after how long a job is tried again that failed for lack of space:
+// the system may not tell that a quota is not full any more.
+const RetryMax = time.Hour
+
+// over reports whether it may be tried again when so much is free.
+func (s *shortage) over(free, now int64) bool {
+	return MuchMore(free, s.free) || now-s.at >= int64(RetryMax)
+}
+
+// MuchMore reports whether free is at least an eighth more than before.
+func MuchMore(free, before int64) bool { return free > before && free/9 >= before/8 }
+
+// FailedBy takes note of the error of a write. If there was no space, the last
+// look is not true any more.
+func (r *Reserve) FailedBy(err error) {
+	if errors.Is(err, vfs.ErrNoSpace) {
+		r.Look()
+	}
+}
+
+// FlushFailed takes note of the error of a flush that no caller waits for.
+func (r *Reserve) FlushFailed(err error) {
+	if errors.Is(err, vfs.ErrNoSpace) {
+		r.Look()
+		r.shortFlush.Store(max(r.free.Load(), BlockSize))
+	}
+}
+
+// MergeEnded takes note of how a merge went that was to write so many bytes at
+// most.
+func (r *Reserve) MergeEnded(bytes int64, err error) {
+	if errors.Is(err, vfs.ErrNoSpace) {
+		r.Look()
+		r.shortMerge.Store(&shortage{bytes: bytes, free: r.free.Load(), at: work.Now()})
+	}
+}
+
+// CopyEnded takes note of how a copy of so many bytes of a value file went.
+func (r *Reserve) CopyEnded(bytes uint64, err error) {
+	failed := r.shortCopy.Load()
+	switch {
+	case errors.Is(err, vfs.ErrNoSpace):
+		r.Look()
+		least := int64(bytes)
+		if failed != nil {
+			least = min(least, failed.bytes)
+		}
+		r.shortCopy.Store(&shortage{bytes: least, free: r.free.Load(), at: work.Now()})
+		r.o.Compact() // the compactor looks now and then from here on
+	case err == nil && failed != nil && int64(bytes) > failed.bytes/2:
+		r.shortCopy.CompareAndSwap(failed, nil) // a caller of Collect tried, and there is room
+	}
+}

@@ -1,0 +1,48 @@
+package space
+
+import (
+	"context"
+	"io"
+)
+
+// streamBuffered is more bytes than are buffered between reading a stream and
+// writing it to the disk.
+const streamBuffered = 3 << 19
+
+// A Reader reads what is written to the disk as it is read, and how much that is
+// shows only at its end. It gets room promised for each part before it reads the
+// part, and fails where there is none.
+type Reader struct {
+	r        io.Reader
+	reserve  *Reserve
+	ctx      context.Context
+	promised int64 // bytes that may not be on the disk yet
+}
+
+// NewReader returns a Reader of r. The caller closes it.
+func (r *Reserve) NewReader(ctx context.Context, from io.Reader) *Reader {
+	return &Reader{r: from, reserve: r, ctx: ctx}
+}
+
+// Read reads a part.
+func (r *Reader) Read(b []byte) (int, error) {
+	most := int64(len(b))
+	if err := r.reserve.Admit(r.ctx, most); err != nil {
+		return 0, err
+	}
+	r.promised += most
+	n, err := r.r.Read(b)
+	unused := most - int64(n)
+	r.reserve.left.Add(unused)
+	r.keep(min(r.promised-unused, streamBuffered))
+	return n, err
+}
+
+// Close ends the promises.
+func (r *Reader) Close() { r.keep(0) }
+
+// keep ends the promise but for so many bytes.
+func (r *Reader) keep(bytes int64) {
+	r.reserve.promised.Add(bytes - r.promised)
+	r.promised = bytes
+}

@@ -1,0 +1,259 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+const (
+	// lookPart: the reserve looks again when one of so many parts of the room was
+	// used up. Flushes and copies take some meanwhile, and each edit of the manifest
+	// comes with a look.
+	lookPart = 4
+	// waitMax bounds how long an adding transaction waits for background jobs to
+	// free space, before it is refused.
+	waitMax = time.Second
+	// waitEvery is how often it looks meanwhile.
+	waitEvery = 5 * time.Millisecond
+	// yieldBelow: delete-only commits yield to background jobs while free space is
+	// below yieldBelow times the flush reserve.
+	yieldBelow = 2
+	// freeMax is more bytes than a disk has.
+	freeMax = 1 << 60
+	// BlockSize is the unit in which files take space, in bytes.
+	BlockSize = 4 << 10
+)
+
+// Options are what a Reserve is made of.
+type Options struct {
+	FS           vfs.FS
+	Dir          string
+	SegmentBytes int64 // of a small segment of the log
+	TableSize    int64 // bytes of a full table
+	Group        *work.Group
+	Report       event.Sink
+	// MemtableBytes returns how much flushes may have to write, in bytes. It takes
+	// no lock.
+	MemtableBytes func() int64
+	// Flush, Compact and Collect wake the workers.
+	Flush, Compact, Collect func()
+}
+
+// A Reserve watches how much of the disk is free.
+type Reserve struct {
+	o Options
+
+	// left is how many bytes may be promised before the next look, and promised how
+	// many were promised and not taken yet.
+	left, promised atomic.Int64
+	waiting        atomic.Int64 // how many transactions wait for room
+	refused        atomic.Int64 // how many were refused
+
+	looking lock.Mutex[lock.Looking] // held to look, and to promise what the look found
+	// What the last look found; written under looking.
+	free, reserve, first atomic.Int64
+	low                  atomic.Bool
+
+	jobs atomic.Pointer[Need] // what the next jobs need, as of the last edit
+	// The merge and the copy that failed for lack of space; nil is none.
+	shortMerge, shortCopy atomic.Pointer[shortage]
+	// shortFlush is how much was free when a flush failed for lack of space that
+	// no caller waited for, 0 if none has.
+	shortFlush atomic.Int64
+	resting    atomic.Uint32 // the kinds of jobs that found nothing to do since the last edit
+}
+
+// A Need is how many bytes the next jobs write before they free any.
+type Need struct {
+	Merge int64
+	Copy  int64 // of the largest value file
+}
+
+// A Job is a kind of background job, as a bit.
+type Job uint32
+
+// The kinds of background jobs.
+const (
+	Flushes Job = 1 << iota
+	Merges
+	Collections
+	allJobs = Flushes | Merges | Collections
+)
+
+// New returns the reserve of a database.
+func New(o Options) *Reserve {
+	r := &Reserve{o: o}
+	r.jobs.Store(&Need{})
+	return r
+}
+
+// Admit promises so many bytes to a transaction, if there is room. Otherwise it
+// waits for as long as background jobs may free some, a second at most, and until
+// ctx is done. The caller holds no lock, and calls Taken when the bytes are on the
+// disk or the transaction has failed.
+func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
+	r.promised.Add(bytes)
+	if r.left.Add(-bytes) >= 0 {
+		return nil
+	}
+	r.promised.Add(-bytes)
+	if r.promise(bytes) {
+		return nil
+	}
+	if r.waiting.Add(1) == 1 {
+		r.wakeAll()
+	}
+	defer r.waiting.Add(-1)
+	for until := work.Now() + int64(waitMax); r.working() && work.Now() < until; {
+		if err := r.o.Group.Sleep(ctx, waitEvery); err != nil {
+			return err
+		}
+		if r.promise(bytes) {
+			return nil
+		}
+	}
+	r.refused.Add(1)
+	return fmt.Errorf("%d bytes are free, of which %d are kept for deleting, too few to add what may take %d: %w",
+		r.free.Load(), r.reserve.Load(), bytes, vfs.ErrNoSpace)
+}
+
+// Taken ends a promise of so many bytes.
+func (r *Reserve) Taken(bytes int64) { r.promised.Add(-bytes) }
+
+// Yield lets background jobs go first before a delete-only transaction, while so
+// little is free that the two would take the room from each other. It refuses no
+// transaction. The caller holds no lock.
+func (r *Reserve) Yield(ctx context.Context) error {
+	if !r.low.Load() {
+		return nil
+	}
+	for until := work.Now() + int64(waitMax); r.working() && work.Now() < until; {
+		if r.Look(); r.free.Load() >= yieldBelow*r.first.Load() {
+			return nil
+		}
+		if err := r.o.Group.Sleep(ctx, waitEvery); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// promise looks how much is left, and promises so many bytes if that is enough.
+func (r *Reserve) promise(bytes int64) bool {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	if r.lookLocked() < bytes {
+		return false
+	}
+	r.promised.Add(bytes)
+	r.left.Add(-bytes)
+	return true
+}
+
+// Scarce reports whether there is less room than some transaction needs. Then
+// every job is worth doing that frees space.
+func (r *Reserve) Scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
+
+// Lacking reports whether something waits for more room, which other programs
+// may make.
+func (r *Reserve) Lacking() bool {
+	return r.Scarce() || r.shortMerge.Load() != nil || r.shortCopy.Load() != nil || r.shortFlush.Load() > 0
+}
+
+// working reports whether background jobs may still free space.
+func (r *Reserve) working() bool { return Job(r.resting.Load()) != allJobs && r.o.Group.Works() }
+
+// Rests notes that a kind of job has found nothing to do, or has failed.
+func (r *Reserve) Rests(job Job) {
+	if r.Scarce() && Job(r.resting.Or(uint32(job)))&job == 0 && job == Merges {
+		r.o.Flush() // small flushes wait for that
+	}
+}
+
+// MergesRest reports whether merges have found nothing to do.
+func (r *Reserve) MergesRest() bool { return Job(r.resting.Load())&Merges != 0 }
+
+// Look measures how much is free.
+func (r *Reserve) Look() {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	r.lookLocked()
+}
+
+// lookLocked measures how much is free, and returns how much of it may be
+// promised. The caller holds looking.
+func (r *Reserve) lookLocked() (room int64) {
+	before := sight{low: r.low.Load(), merge: r.shortMerge.Load(), copy: r.shortCopy.Load(), flush: r.shortFlush.Load()}
+	m := measures{free: r.freeBytes(), first: r.firstNeed(), jobs: *r.jobs.Load(), promised: r.promised.Load(), now: work.Now()}
+	found := look(m, before)
+	r.free.Store(m.free)
+	r.reserve.Store(found.reserve)
+	r.first.Store(m.first)
+	if found.retryMerge {
+		r.shortMerge.Store(nil)
+		r.o.Compact()
+	}
+	if found.retryCopy {
+		r.shortCopy.Store(nil)
+		r.o.Collect()
+	}
+	if found.retryFlush {
+		r.shortFlush.Store(0)
+		r.o.Flush()
+	}
+	r.left.Store(found.room / lookPart)
+	if r.low.Store(found.low); found.low != before.low {
+		if found.low {
+			r.o.Report(event.SpaceLow{Free: m.free, Reserve: found.reserve})
+		} else {
+			r.o.Report(event.SpaceRegained{Free: m.free})
+		}
+		r.wakeAll() // to free space, or because what waited for room goes on
+	}
+	return found.room
+}
+
+// wakeAll makes all workers look for space to free.
+func (r *Reserve) wakeAll() {
+	r.resting.Store(0)
+	r.o.Flush()
+	r.o.Compact()
+	r.o.Collect()
+}
+
+// Edited looks again after an edit of the manifest. The edit took or freed space
+// and may have made work. jobs is what the next jobs need.
+func (r *Reserve) Edited(jobs Need) {
+	r.jobs.Store(&jobs)
+	r.Look()
+	if r.Scarce() {
+		r.wakeAll()
+	}
+}
+
+// freeBytes returns how many bytes are free. A system that does not tell is taken
+// to have plenty, until a write fails.
+func (r *Reserve) freeBytes() int64 {
+	free, err := r.o.FS.Free(r.o.Dir)
+	if err != nil || free > freeMax {
+		return freeMax
+	}
+	return int64(free)
+}
+
+// firstNeed returns the flush reserve: two segments of a log of deletions, and
+// all that is in memory.
+func (r *Reserve) firstNeed() int64 { return 2*r.o.SegmentBytes + r.o.MemtableBytes() }
+
+// Usage says how much of the disk is free and kept, as of the last look, and how
+// many transactions were refused.
+func (r *Reserve) Usage() (free, reserve int64, low bool, refused int64) {
+	return r.free.Load(), r.reserve.Load(), r.low.Load(), r.refused.Load()
+}

@@ -1,0 +1,97 @@
+package state
+
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// NewTableFile creates the file of a new table.
+func (s *Store) NewTableFile() (base.FileNum, vfs.File, error) {
+	return s.newFile(base.TableName, vfs.CatTable)
+}
+
+// NewValueFile creates the file of a new value file.
+func (s *Store) NewValueFile() (base.FileNum, vfs.File, error) {
+	return s.newFile(base.ValueName, vfs.CatValue)
+}
+
+func (s *Store) newFile(name func(base.FileNum) string, cat vfs.Category) (base.FileNum, vfs.File, error) {
+	s.exec.At(work.PointCreate)
+	n := base.FileNum(s.nextFile.Add(1) - 1)
+	f, err := s.o.FS.Create(s.o.FS.Join(s.o.Dir, name(n)), cat)
+	return n, f, err
+}
+
+// RemoveFile deletes a file of the database that nothing refers to. After a failed
+// manifest write it is unknown what the manifest refers to, so no file goes.
+func (s *Store) RemoveFile(name string) {
+	if s.manifest.Err() != nil {
+		return
+	}
+	err := s.o.FS.Remove(s.o.FS.Join(s.o.Dir, name))
+	switch {
+	case err == nil:
+		s.report(event.FileDeleted{Name: name})
+	case !errors.Is(err, vfs.ErrNotExist):
+		s.report(event.Warning{What: "a file that is not needed could not be removed", Err: err})
+	}
+}
+
+// foreignFile is a file number that no database reaches: a file each second for
+// a lifetime. Another program made a file with a higher number. Open deletes it as
+// an orphan, but does not count on from its number: pointers have room for 32 bits.
+const foreignFile = base.FileNum(1 << 31)
+
+// RemoveOrphans deletes the tables and value files that unfinished jobs of an
+// earlier opening left. New files get higher numbers than orphans, so an orphan
+// that cannot be deleted is in nothing's way.
+func (s *Store) RemoveOrphans() error {
+	names, err := s.Orphans()
+	for _, name := range names {
+		if n := fileNumOf(name); n < foreignFile {
+			s.nextFile.Store(max(s.nextFile.Load(), uint64(n)+1))
+		}
+		s.RemoveFile(name)
+	}
+	return err
+}
+
+// fileNumOf returns the number in the name of a table or a value file.
+func fileNumOf(name string) base.FileNum {
+	n, ok := base.ParseTableName(name)
+	if !ok {
+		n, _ = base.ParseValueName(name)
+	}
+	return n
+}
+
+// Orphans returns the tables and value files that the manifest does not know.
+func (s *Store) Orphans() (orphans []string, err error) {
+	names, err := s.o.FS.List(s.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	version := s.Version()
+	live := map[string]bool{}
+	for _, level := range version.Levels {
+		for _, t := range level {
+			live[base.TableName(t.Num)] = true
+		}
+	}
+	for _, v := range version.Values {
+		live[base.ValueName(v.File)] = true
+	}
+	for _, name := range names {
+		_, isTable := base.ParseTableName(name)
+		_, isValues := base.ParseValueName(name)
+		if (isTable || isValues) && (!live[name] || mutant.On(mutant.LiveOrphan)) {
+			orphans = append(orphans, name)
+		}
+	}
+	return orphans, nil
+}

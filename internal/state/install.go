@@ -1,0 +1,85 @@
+package state
+
+import (
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// Install makes the files of a finished job live. It makes their names durable,
+// appends one edit to the manifest, and shows a view with it. change makes what
+// else differs in the view; it may be nil.
+func (s *Store) Install(edit manifest.Edit, change func(v View) View) error {
+	return s.install(edit, change, len(edit.AddTables)+len(edit.AddValues) > 0)
+}
+
+// InstallNamed is Install for files whose names are durable.
+func (s *Store) InstallNamed(edit manifest.Edit) error { return s.install(edit, nil, false) }
+
+func (s *Store) install(edit manifest.Edit, change func(v View) View, syncNames bool) error {
+	s.exec.At(work.PointInstall)
+	s.load(&edit) // it takes long: other jobs may install meanwhile
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if syncNames {
+		if err := s.SyncNames(); err != nil {
+			return err
+		}
+	}
+	edit.NextFile = manifest.Some(s.nextFile.Load())
+	if err := s.Record(edit); err != nil {
+		return err
+	}
+	s.exec.At(work.PointEdited)
+	state := s.State()
+	s.change(func(v View) View {
+		if change != nil {
+			v = change(v)
+		}
+		v.Tree = s.files.View(state.Version, v.Tree)
+		return v
+	})
+	s.reportFiles(&edit)
+	s.hooks.Installed(&state, &edit)
+	return nil
+}
+
+// SyncNames makes the names of all files durable that the directory has.
+func (s *Store) SyncNames() error {
+	if mutant.On(mutant.NoTableDirSync) {
+		return nil
+	}
+	return s.o.FS.SyncDir(s.o.Dir)
+}
+
+// load brings the tables that edit adds into memory before the first read, as far
+// as the budget has room. A closing database needs that no more.
+func (s *Store) load(edit *manifest.Edit) {
+	if len(edit.AddTables) == 0 || s.closed.Load() {
+		return
+	}
+	_ = fault.Guard(func() error { // a reader that meets the lost page is told
+		s.files.Load(edit.AddTables, edit.DropTables, s.PagesBudget(s.ReaderBytes(nil)), s.closed.Load)
+		return nil
+	})
+}
+
+// reportFiles reports the files that an edit added. A moved table is not new.
+func (s *Store) reportFiles(edit *manifest.Edit) {
+	moved := make(map[base.FileNum]bool, len(edit.DropTables))
+	for _, t := range edit.DropTables {
+		moved[t.Num] = true
+	}
+	for _, t := range edit.AddTables {
+		if !moved[t.Num] {
+			s.report(event.FileCreated{Name: base.TableName(t.Num), Size: t.Size})
+		}
+	}
+	for _, v := range edit.AddValues {
+		s.report(event.FileCreated{Name: base.ValueName(v.File), Size: v.Size})
+	}
+}

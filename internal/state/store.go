@@ -1,0 +1,181 @@
+package state
+
+import (
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// Options are what a Store is made of.
+type Options struct {
+	FS       vfs.FS
+	Dir      string
+	ReadOnly bool
+	Clock    base.Clock
+	Executor *work.Executor
+	Report   event.Sink
+	// MemtableSize and MemoryBudget are the options of the database, in bytes.
+	MemtableSize, MemoryBudget int64
+
+	// Manifest is open, and State is what it says.
+	Manifest *manifest.Store
+	State    manifest.State
+	// Files returns the open files of the database. It is called once; closed
+	// reports whether the database has been closed.
+	Files func(closed func() bool) *tree.Files
+	// Freed is called when the last reader has ended after Shut: it frees what
+	// readers use beside files and memtables.
+	Freed func()
+}
+
+// Hooks are how a Store tells others of changes. They are set before the first
+// job starts.
+type Hooks struct {
+	// Installed is called after an edit was installed, one at a time.
+	Installed func(state *manifest.State, edit *manifest.Edit)
+	// Sweep wakes the goroutine that calls Sweep.
+	Sweep func()
+	// Swept is called when obsolete files were looked at. freed says that some
+	// were deleted.
+	Swept func(freed bool)
+	// Failed is called with the error of a job that no caller waits for.
+	Failed func(err error)
+}
+
+// A Store holds the state of one open database.
+type Store struct {
+	// Immutable after New.
+	o        Options
+	exec     *work.Executor
+	manifest *manifest.Store
+	files    *tree.Files
+	readers  *txn.Registry[Reader]
+	hooks    Hooks // immutable after SetHooks
+	Memory   Memory
+
+	// Atomics that readers load. visible is the newest version that they see, and
+	// view holds everything up to it.
+	visible atomic.Uint64
+	view    atomic.Pointer[View]
+	closed  atomic.Bool
+
+	nextFile atomic.Uint64 // the number of the next file
+
+	clock     clock
+	horizon   horizon
+	published publications
+	obsolete  obsolete
+
+	installing lock.Mutex[lock.Installing] // held to append an edit and to show its view
+	changing   lock.Mutex[lock.Changing]   // held to replace view
+
+	shutting struct {
+		lock.Mutex[lock.Shutting]
+		due  bool // Close needs the memory no more
+		done bool // the memory was given back
+	}
+}
+
+// New returns the store of a database as its manifest tells it, with an empty
+// memtable.
+func New(o Options) *Store {
+	s := &Store{o: o, exec: o.Executor, manifest: o.Manifest, readers: txn.NewRegistry[Reader](!o.Executor.Manual)}
+	s.Memory.init(o.MemtableSize)
+	s.clock.restore(o.State.ClockHighMs)
+	s.nextFile.Store(o.State.NextFile)
+	s.files = o.Files(s.Closed)
+	s.view.Store(newView(s.Memory.NewTable(0), s.files.View(o.State.Version, nil), s.NextFile()))
+	return s
+}
+
+// SetHooks sets the hooks.
+func (s *Store) SetHooks(h Hooks) { s.hooks = h }
+
+// Dir returns the directory of the database.
+func (s *Store) Dir() string { return s.o.Dir }
+
+// FS returns its file system.
+func (s *Store) FS() vfs.FS { return s.o.FS }
+
+// Files returns the open tables and value files.
+func (s *Store) Files() *tree.Files { return s.files }
+
+// State returns the durable state: what the manifest says.
+func (s *Store) State() manifest.State { return s.manifest.State() }
+
+// Version returns the files of the durable state.
+func (s *Store) Version() *manifest.Version { return s.manifest.State().Version }
+
+// ManifestErr returns the error that ended all edits, if one did.
+func (s *Store) ManifestErr() error { return s.manifest.Err() }
+
+// Visible returns the newest version that readers see.
+func (s *Store) Visible() base.SeqNum { return base.SeqNum(s.visible.Load()) }
+
+// SetVisible shows readers everything up to seq.
+func (s *Store) SetVisible(seq base.SeqNum) { s.visible.Store(uint64(seq)) }
+
+// Closed reports whether the database has been closed.
+func (s *Store) Closed() bool { return s.closed.Load() }
+
+// ClosedFlag returns what Closed loads, for iterators, which ask for every entry.
+func (s *Store) ClosedFlag() *atomic.Bool { return &s.closed }
+
+// Closing makes the store refuse new readers.
+func (s *Store) Closing() { s.closed.Store(true) }
+
+// NextFile returns a number above those of all files.
+func (s *Store) NextFile() base.FileNum { return base.FileNum(s.nextFile.Load()) }
+
+// Shut gives memory and files back as soon as no reader is left.
+func (s *Store) Shut() {
+	s.shutting.Lock()
+	s.shutting.due = true
+	s.shutting.Unlock()
+	s.reap()
+}
+
+// reap gives memory and files back after Shut, once no reader is left.
+func (s *Store) reap() {
+	s.shutting.Lock()
+	defer s.shutting.Unlock()
+	if s.shutting.done || !s.shutting.due || s.readers.Active() > 0 {
+		return
+	}
+	s.shutting.done = true
+	s.Sweep()
+	s.free()
+}
+
+// Abandon gives everything back after an Open that failed. No reader exists.
+func (s *Store) Abandon() { s.free() }
+
+func (s *Store) free() {
+	for _, t := range s.view.Load().Memtables {
+		t.Release()
+	}
+	s.Memory.close()
+	if err := s.files.Close(); err != nil {
+		s.report(event.Warning{What: "a table could not be closed", Err: err})
+	}
+	s.o.Freed()
+}
+
+func (s *Store) report(e any) { s.o.Report(e) }
+
+// bytesOf returns the memory that memtables hold, in bytes. It may be called
+// after they were released.
+func bytesOf(tables []*memtable.Table) (bytes int64) {
+	for _, t := range tables {
+		bytes += t.Bytes()
+	}
+	return bytes
+}

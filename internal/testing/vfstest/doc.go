@@ -1,0 +1,3 @@
+// Package vfstest has a conformance suite for implementations of vfs.FS, and helpers for
+// the tests of file systems. Only tests import it.
+package vfstest
