@@ -14,11 +14,11 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// openExisting opens the database in dir and never makes one: a slip in a
-// path must not leave a new directory behind.
+// openExisting opens the database in dir. It never creates one, because a
+// mistyped path must not leave a new directory.
 func openExisting(dir string) (*stoat.DB, error) { return openExistingWith(dir, nil) }
 
-// openExistingWith is openExisting with options.
+// openExistingWith is like openExisting, with options.
 func openExistingWith(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -27,32 +27,31 @@ func openExistingWith(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	case err != nil:
 		return nil, err
 	case !slices.ContainsFunc(entries, isManifest):
-		return nil, fmt.Errorf("there is no database in %s: it has no file %s…", dir, manifestPrefix)
+		return nil, fmt.Errorf("there is no database in %s: no file begins with %s", dir, manifestPrefix)
 	}
 	return open(dir, opts)
 }
 
-// manifestPrefix begins the names of the manifests, of which every database has
-// one.
+// manifestPrefix begins the name of a manifest. Every database has one.
 const manifestPrefix = "MANIFEST-"
 
 func isManifest(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), manifestPrefix) }
 
-// openToRead opens the database in dir without changing a byte.
+// openToRead opens the database in dir read-only.
 func openToRead(dir string) (*stoat.DB, error) {
 	return openExistingWith(dir, &stoat.Options{ReadOnly: true})
 }
 
-// open opens the database in dir, or makes one.
+// open opens the database in dir, or creates one.
 func open(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	db, err := stoat.Open(dir, opts)
 	if errors.Is(err, stoat.ErrLocked) {
-		return nil, fmt.Errorf("another process has the database in %s open: %w", dir, err)
+		return nil, fmt.Errorf("another process uses the database in %s: %w", dir, err)
 	}
 	return db, err
 }
 
-// with runs fn with an open database and closes it.
+// with runs fn on an open database and closes it. err is the error of the open.
 func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
 	if err != nil {
 		return err
@@ -60,7 +59,7 @@ func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
 	return errors.Join(fn(db), db.Close())
 }
 
-// runGet prints a value: as it is, or with -hex as a line.
+// runGet prints the bytes of a value, or with -hex a line.
 func runGet(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
 	rest, err := c.parse(args, 2, 2)
@@ -104,7 +103,7 @@ func runSet(ctx context.Context, c *call, args []string) error {
 		return c.usagef("KEY: %v", err)
 	}
 	if ttl < 0 {
-		return c.usagef("-ttl is %v, want a time in the future", ttl)
+		return c.usagef("-ttl is %v, want a positive time", ttl)
 	}
 	value, err := c.valueOf(rest[2], text)
 	if err != nil {
@@ -120,8 +119,8 @@ func runSet(ctx context.Context, c *call, args []string) error {
 	})
 }
 
-// valueOf decodes the argument for a value, which may stand for the input.
-// The input is taken as it is, unless -hex says otherwise.
+// valueOf returns the value of an argument; "-" means standard input. With -hex
+// it decodes the argument or the input.
 func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
 	if arg == "-" {
 		value, err := io.ReadAll(c.in)
@@ -137,13 +136,13 @@ func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
 	return value, nil
 }
 
-// runDel deletes keys, all of them in one transaction, or a range of them. To
-// delete a key that is not there is no error.
+// runDel deletes keys in one transaction, all keys with a prefix, or a range. A
+// key that does not exist is no error.
 func runDel(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
 	var prefix, span bool
-	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that start with a KEY and give their space back")
-	c.flags.BoolVar(&span, "range", false, "delete from the first KEY, inclusive, to the second, exclusive;\nan empty one is no bound")
+	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that begin with a KEY, and reclaim their space")
+	c.flags.BoolVar(&span, "range", false, "delete the keys from the first KEY up to, not including, the second; '' means no bound")
 	rest, err := c.parse(args, 2, -1)
 	if err != nil {
 		return err
@@ -155,15 +154,15 @@ func runDel(ctx context.Context, c *call, args []string) error {
 			return c.usagef("KEY: %v", err)
 		}
 		if prefix && len(key) == 0 {
-			return c.usagef("-prefix of an empty KEY: to delete everything say -range '' ''")
+			return c.usagef("-prefix with an empty KEY; to delete everything use -range DIR '' ''")
 		}
 		keys = append(keys, key)
 	}
 	switch {
 	case prefix && span:
-		return c.usagef("-prefix and -range exclude each other")
+		return c.usagef("use either -prefix or -range, not both")
 	case span && len(keys) != 2:
-		return c.usagef("-range takes two keys, not %d", len(keys))
+		return c.usagef("-range takes two keys, got %d", len(keys))
 	}
 	db, err := openExisting(rest[0])
 	return with(db, err, func(db *stoat.DB) error {

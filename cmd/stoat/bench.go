@@ -15,7 +15,7 @@ import (
 	"github.com/stoatdb/stoat/cmd/stoat/internal/bench"
 )
 
-// runBench measures a temporary database.
+// runBench fills and measures a temporary database.
 func runBench(ctx context.Context, c *call, args []string) (err error) {
 	var (
 		keys      = number(1_000_000)
@@ -31,27 +31,27 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		compress  = "none"
 	)
 	c.flags.Var(&keys, "keys", "load this `number` of keys")
-	c.flags.Var(&valueSize, "value-size", "give each a value of this many `bytes`")
-	c.flags.Var(&batch, "batch", "load this `number` of keys in one transaction")
+	c.flags.Var(&valueSize, "value-size", "load values of this many `bytes`")
+	c.flags.Var(&batch, "batch", "load this `number` of keys per transaction")
 	c.flags.Var(&writers, "writers", "load with this `number` of goroutines")
-	c.flags.Var(&apart, "value-threshold", "keep values from so many `bytes` on apart (0: as the database does)")
-	c.flags.Var(&large, "large-value-threshold", "write values from so many `bytes` on once (0: as the database does)")
-	c.flags.StringVar(&compress, "compression", compress, "compress values by this `setting`: none, fast or small")
-	c.flags.BoolVar(&cfg.Text, "text", false, "load values that can be compressed")
-	c.flags.Var(&overwrite, "overwrite", "instead of the rest, overwrite this many `times` the keys, at random, and look at space and reads meanwhile")
-	c.flags.Float64Var(&cfg.Zipf, "zipf", 0, "draw what is overwritten by Zipf's law with this `skew`, less than 1")
-	c.flags.Var(&readers, "readers", "read with this `number` of goroutines beside the overwriting")
-	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "leave the database alone for this `time` after the overwriting, a minute at most")
-	c.flags.BoolVar(&cfg.Compact, "compact", false, "merge everything after the load")
-	c.flags.BoolVar(&cfg.Settle, "settle", false, "leave the database alone after the load until it has nothing to do")
-	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without waiting for the device")
-	c.flags.Var((*seed)(&cfg.Seed), "seed", "`seed` of the keys, their order and the values, or random")
-	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each read for this `time`")
+	c.flags.Var(&apart, "value-threshold", "store values of at least this many `bytes` in value files (0 means the database's default)")
+	c.flags.Var(&large, "large-value-threshold", "in large transactions, write values of at least this many `bytes` straight to value files (0 means the database's default)")
+	c.flags.StringVar(&compress, "compression", compress, "compress values with this `setting`: none, fast or small")
+	c.flags.BoolVar(&cfg.Text, "text", false, "load compressible values")
+	c.flags.Var(&overwrite, "overwrite", "instead of the read benchmarks, overwrite this many `times` the number of keys at random, and measure space and reads")
+	c.flags.Float64Var(&cfg.Zipf, "zipf", 0, "with -overwrite: draw the keys from a Zipf distribution with this `skew`, less than 1")
+	c.flags.Var(&readers, "readers", "with -overwrite: read with this `number` of goroutines beside the writers")
+	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "with -overwrite: idle for this `time` at the end, at most a minute")
+	c.flags.BoolVar(&cfg.Compact, "compact", false, "compact the database after the load")
+	c.flags.BoolVar(&cfg.Settle, "settle", false, "after the load, idle until the background jobs have ended")
+	c.flags.BoolVar(&cfg.Buffered, "buffered", false, "load without syncs")
+	c.flags.Var((*seed)(&cfg.Seed), "seed", "derive keys, order and values from this `seed`, a number or random")
+	c.flags.DurationVar(&cfg.ReadDuration, "read-duration", time.Second, "measure each kind of read for this `time`")
 	c.flags.DurationVar(&cfg.CommitDuration, "commit-duration", 1500*time.Millisecond, "measure each kind of durable commit for this `time`")
-	c.flags.StringVar(&cfg.Parent, "dir", "", "make the temporary database in this `folder` rather than in the system's")
-	c.flags.BoolVar(&cfg.Keep, "keep", false, "leave the database there")
+	c.flags.StringVar(&cfg.Parent, "dir", "", "create the temporary database in this `directory`, not in the system's temporary one")
+	c.flags.BoolVar(&cfg.Keep, "keep", false, "keep the database at the end")
 	c.flags.StringVar(&cpu, "cpuprofile", "", "write a CPU profile to this `file`")
-	c.flags.StringVar(&heap, "memprofile", "", "write a profile of all allocations to this `file`")
+	c.flags.StringVar(&heap, "memprofile", "", "write an allocation profile to this `file`")
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
@@ -79,15 +79,15 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	return profileHeap(heap)
 }
 
-// reproducible adds to a wrong answer the line that runs the same again, in the
-// sources of the module.
+// reproducible adds to a wrong answer the command line that repeats the run, in
+// a checkout of the module.
 func (c *call) reproducible(err error) error {
 	if !errors.Is(err, bench.ErrWrong) {
 		return err
 	}
 	line := "go run github.com/stoatdb/stoat/cmd/stoat " + c.name
 	c.flags.VisitAll(func(f *flag.Flag) {
-		// The seed is told always: another default would be another run.
+		// Name the seed even if it is the default, which may change.
 		if f.Value.String() != f.DefValue || f.Name == "seed" {
 			line += " " + quoted("-"+f.Name+"="+f.Value.String())
 		}
@@ -95,7 +95,7 @@ func (c *call) reproducible(err error) error {
 	return fmt.Errorf("%w\nreproduce: %s", err, line)
 }
 
-// quoted makes a shell take a word as it is.
+// quoted quotes a word for a shell if necessary.
 func quoted(word string) string {
 	if !strings.ContainsFunc(word, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-=./_:", r))
@@ -105,25 +105,25 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// refuseIdle refuses flags that would say nothing: those that are only for a run
-// that overwrites, or only for one that does not.
+// refuseIdle refuses flags without effect: those only for -overwrite without it,
+// and those that -overwrite ignores.
 func (c *call) refuseIdle(overwriting bool) (err error) {
 	c.flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "zipf", "readers", "rest":
 			if !overwriting {
-				err = c.usagef("-%s is for -overwrite only", f.Name)
+				err = c.usagef("-%s needs -overwrite", f.Name)
 			}
 		case "compact", "settle", "read-duration", "commit-duration":
 			if overwriting {
-				err = c.usagef("-%s has no part in what -overwrite does", f.Name)
+				err = c.usagef("-%s has no effect with -overwrite", f.Name)
 			}
 		}
 	})
 	return err
 }
 
-// compressions are the words for the settings of the database.
+// compressions maps the values of -compression to the database's settings.
 var compressions = map[string]stoat.Compression{
 	"none": stoat.CompressionNone, "fast": stoat.CompressionFast, "small": stoat.CompressionSmall,
 }
@@ -138,8 +138,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// profileCPU starts a profile into a file, if one is named, and returns what
-// ends it.
+// profileCPU starts a CPU profile if name is not empty, and returns the function
+// that ends it.
 func profileCPU(name string) (stop func(), err error) {
 	if name == "" {
 		return func() {}, nil
@@ -159,7 +159,7 @@ func profileCPU(name string) (stop func(), err error) {
 	}, nil
 }
 
-// profileHeap writes a profile of allocations into a file, if one is named.
+// profileHeap writes an allocation profile if name is not empty.
 func profileHeap(name string) error {
 	if name == "" {
 		return nil

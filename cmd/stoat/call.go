@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A call is one call of a command: its flags, and the console it talks to.
+// A call is one call of a command: its flags and its console.
 type call struct {
 	command
 	console
@@ -16,11 +16,11 @@ type call struct {
 
 func newCall(cmd command, con console) *call {
 	flags := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // parse reports in our words
+	flags.SetOutput(io.Discard) // parse prints the errors
 	return &call{command: cmd, console: con, flags: flags}
 }
 
-// A usageError says that a command was called wrongly.
+// A usageError says that the arguments of a command are wrong.
 type usageError struct{ command, what string }
 
 func (e usageError) Error() string { return e.what }
@@ -30,8 +30,8 @@ func (c *call) usagef(format string, args ...any) error {
 	return usageError{c.name, fmt.Sprintf(format, args...)}
 }
 
-// parse parses the flags and returns the arguments after them, of which there
-// must be least to most; most -1 is any number.
+// parse parses the flags and returns the arguments after them. There must be
+// between least and most arguments; a most of -1 means any number.
 func (c *call) parse(args []string, least, most int) ([]string, error) {
 	if err := c.flags.Parse(args); err == flag.ErrHelp {
 		c.explain(c.out)
@@ -41,15 +41,16 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 	}
 	rest := c.flags.Args()
 	fits := len(rest) >= least && (most < 0 || len(rest) <= most)
-	// Behind the first argument nothing is a flag, but it may have been meant as
-	// one: a key to be deleted is not what somebody wanted who wrote -prefix.
+	// After the first argument nothing is parsed as a flag. An argument that
+	// looks like one is probably a mistake: "del DIR -prefix x" must not delete
+	// the keys "-prefix" and "x".
 	literally := len(args) > len(rest) && args[len(args)-len(rest)-1] == "--"
 	for _, arg := range rest {
 		if c.isFlag(arg) && !literally {
-			return nil, c.usagef("%s comes too late: flags go before %s; behind -- it is no flag", arg, c.args)
+			return nil, c.usagef("the flag %s must precede %s; to use it as an argument, write -- before %s", arg, c.args, c.args)
 		}
 		if !fits && strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			return nil, c.usagef("%s comes too late: flags go before %s", arg, c.args)
+			return nil, c.usagef("the flag %s must precede %s", arg, c.args)
 		}
 	}
 	if fits {
@@ -61,15 +62,15 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 	return nil, c.usagef("takes %s, got %d arguments", c.args, len(rest))
 }
 
-// isFlag reports whether arg would be one of the command's flags if it stood
-// before the arguments.
+// isFlag reports whether arg would be one of the command's flags before the
+// other arguments.
 func (c *call) isFlag(arg string) bool {
 	name, dashed := strings.CutPrefix(arg, "-")
 	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
 	return dashed && (c.flags.Lookup(name) != nil || name == "h" || name == "help")
 }
 
-// explain prints the usage and the flags of the command.
+// explain prints the usage, the details and the flags of the command.
 func (c *call) explain(w io.Writer) {
 	var flags []*flag.Flag
 	c.flags.VisitAll(func(f *flag.Flag) { flags = append(flags, f) })
@@ -81,6 +82,9 @@ func (c *call) explain(w io.Writer) {
 		line += " " + c.args
 	}
 	fmt.Fprintf(w, "%s\n\n%s.\n", line, strings.ToUpper(c.short[:1])+c.short[1:])
+	if c.details != "" {
+		fmt.Fprintf(w, "\n%s\n", c.details)
+	}
 	if len(flags) == 0 {
 		return
 	}
@@ -90,6 +94,14 @@ func (c *call) explain(w io.Writer) {
 		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "0s" {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(w, "  %-26s %s\n", strings.TrimSpace("-"+f.Name+" "+what), usage)
+		name := strings.TrimSpace("-" + f.Name + " " + what)
+		if len(name) > flagWidth {
+			name += "\n" + strings.Repeat(" ", flagWidth+2)
+		}
+		fmt.Fprintf(w, "  %-*s %s\n", flagWidth, name, usage)
 	}
 }
+
+// flagWidth is the width in characters of the column of flags in a help text. A
+// longer flag has its explanation on the next line.
+const flagWidth = 26

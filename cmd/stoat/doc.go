@@ -1,23 +1,25 @@
-// Command stoat measures, reads and changes stoat databases.
+// Command stoat reads, changes, verifies and measures stoat databases.
 //
 //	stoat bench                 fill a temporary database and measure it
-//	stoat get DIR KEY           print a value
+//	stoat get DIR KEY           print the value of a key
 //	stoat set DIR KEY VALUE     store a value
 //	stoat del DIR KEY...        delete keys, prefixes or a range
 //	stoat scan DIR              print keys and values in order
-//	stoat stats DIR             print what the database consists of
-//	stoat check DIR             verify every byte of it
-//	stoat checkpoint DIR TO     flush it and make a copy, which shares its files
-//	stoat compact DIR           give back all space that deleted data takes
-//	stoat collect DIR           give back the space of values that nothing refers to
+//	stoat stats DIR             print the size and structure of a database
+//	stoat check DIR             verify every byte of a database
+//	stoat checkpoint DIR TO     copy a database
+//	stoat compact DIR           reclaim the space of all deleted data
+//	stoat collect DIR           reclaim the space of unused values
 //	stoat version               print the version
-//	stoat help [COMMAND]        explain
+//	stoat help [COMMAND]        explain a command
 //
-// Flags come between the command and DIR; "--" ends them, so that a key may look
-// like one. It exits with 0 when all went well, 1 when something went wrong or
-// was not found, 2 when it was called wrongly and 130 when SIGINT or SIGTERM
-// ended it.
+// Flags follow the command and precede DIR. "--" ends the flags, so that a
+// following argument may begin with a dash.
 //
-// get, scan, stats and check open a database to read it, beside others that do so,
-// and change nothing. The rest need it for themselves.
+// The exit code is 0 after success, 1 after an error or if a key does not exist,
+// 2 after a wrong call, and 130 after SIGINT or SIGTERM.
+//
+// get, scan, stats and check open the database read-only and never change it.
+// They run beside other readers. The other commands need the database for
+// themselves.
 package main

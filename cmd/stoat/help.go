@@ -26,32 +26,38 @@ func runHelp(ctx context.Context, c *call, args []string) error {
 		c.explain(c.out)
 		return nil
 	}
-	// A command defines its flags when it runs, and -h only explains them.
+	// A command defines its flags when it runs. With -h it only prints its help.
 	if err := cmd.run(ctx, newCall(cmd, c.console), []string{"-h"}); err != flag.ErrHelp {
 		return err
 	}
 	return nil
 }
 
-// printHelp lists the commands.
+// printHelp lists the commands and explains what they have in common.
 func printHelp(w io.Writer) {
-	fmt.Fprint(w, "stoat is an embedded transactional key-value store; this is its command.\n\n")
+	fmt.Fprint(w, "The stoat command reads, changes, verifies and measures stoat databases.\n\nUsage: stoat COMMAND [flags] [arguments]\n\n")
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, "  %-26s %s\n", "stoat "+cmd.name+" "+cmd.args, cmd.short)
 	}
-	fmt.Fprint(w, "\nFlags come before DIR, and -- before a DIR, KEY or VALUE that looks like one.\n`stoat help COMMAND` lists them.\n"+
-		"get, scan, stats and check work beside others that only read a database, the rest\n"+
-		"while nobody else has it open.\n")
+	fmt.Fprint(w, `
+DIR is the directory of a database. Flags precede DIR. Write -- before DIR if
+a KEY or VALUE looks like a flag. 'stoat help COMMAND' lists the flags.
+
+get, scan, stats and check open the database read-only and run beside other
+readers. The other commands need the database for themselves.
+
+Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.
+`)
 }
 
-// runVersion prints what this program was built from.
+// runVersion prints the version and commit of this program, and its Go version.
 func runVersion(_ context.Context, c *call, args []string) error {
 	if _, err := c.parse(args, 0, 0); err != nil {
 		return err
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return fmt.Errorf("this program was built without build information")
+		return fmt.Errorf("this program has no build information")
 	}
 	version, commit := info.Main.Version, ""
 	if version == "" {

@@ -17,16 +17,15 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // as shells report a process that SIGINT ended; SIGTERM is no other end
+	exitInterrupted = 130 // the code of shells for SIGINT; also used for SIGTERM
 )
 
 func main() {
 	os.Exit(run(untilSignal(context.Background()), os.Args[1:], console{os.Stdin, os.Stdout, os.Stderr}))
 }
 
-// untilSignal returns a context that the first interrupt, or a wish of the system
-// that the process ends, is the end of: what runs ends and cleans up. A second one
-// ends the process at once.
+// untilSignal returns a context that the first SIGINT or SIGTERM cancels, so that
+// the command ends and cleans up. A second signal ends the process at once.
 func untilSignal(parent context.Context) context.Context {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -39,30 +38,41 @@ type console struct {
 	out, err io.Writer
 }
 
-// A command is one of the things stoat can do. Its run defines the flags it
-// has, parses args and does it.
+// A command is one command of stoat. Its run function defines the flags, parses
+// args and executes the command.
 type command struct {
-	name  string
-	args  string // what follows the flags
-	short string
-	run   func(ctx context.Context, c *call, args []string) error
+	name    string
+	args    string // the arguments after the flags
+	short   string // one line for the list of commands
+	details string // further lines for the help of the command
+	run     func(ctx context.Context, c *call, args []string) error
 }
 
-// commands lists what stoat can do, in the order of the help.
+// commands lists all commands in the order of the help.
 func commands() []command {
 	return []command{
-		{"bench", "", "fill a temporary database and measure it", runBench},
-		{"get", "DIR KEY", "print the value of a key", runGet},
-		{"set", "DIR KEY VALUE", "store a value; VALUE - reads it from the input", runSet},
-		{"del", "DIR KEY...", "delete keys, prefixes or a range", runDel},
-		{"scan", "DIR", "print keys and values in order", runScan},
-		{"stats", "DIR", "print what the database consists of; changes nothing", runStats},
-		{"check", "DIR", "verify every byte of the database; changes nothing", runCheck},
-		{"checkpoint", "DIR TO", "flush a database and make a copy, which shares its files", runCheckpoint},
-		{"compact", "DIR", "give back all space that deleted data takes", runCompact},
-		{"collect", "DIR", "give back the space of values that nothing refers to", runCollect},
-		{"version", "", "print the version", runVersion},
-		{"help", "[COMMAND]", "explain a command", runHelp},
+		{"bench", "", "fill a temporary database and measure it", `It verifies every answer of the database and removes the database at the end.
+With -overwrite it measures space and reads beside overwrites instead.`, runBench},
+		{"get", "DIR KEY", "print the value of a key", `It prints the bytes of the value and adds no newline. With -hex it prints the
+value in hexadecimal, as a line.`, runGet},
+		{"set", "DIR KEY VALUE", "store a value", `It creates the database if there is none. A VALUE of - means standard input.`, runSet},
+		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.
+With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
+		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
+bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
+		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
+shape.`, runStats},
+		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.`, runCheck},
+		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
+little time and no space at first. On another file system the files are copied.
+Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},
+		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
+-from and -to it also rewrites value files. The database does what is worth its
+cost by itself, so this is useful mainly before a database is only read.`, runCompact},
+		{"collect", "DIR", "reclaim the space of unused values", `It rewrites value files without the values that no table refers to. Keys deleted
+recently may keep their values until a compaction; the command compact does both.`, runCollect},
+		{"version", "", "print the version", "", runVersion},
+		{"help", "[COMMAND]", "explain a command", "", runHelp},
 	}
 }
 
@@ -81,7 +91,7 @@ func run(ctx context.Context, args []string, con console) int {
 	}
 	cmd, ok := find(name)
 	if !ok {
-		fmt.Fprintf(con.err, "stoat: there is no command %q; `stoat help` lists them\n", name)
+		fmt.Fprintf(con.err, "stoat: there is no command %q; 'stoat help' lists the commands\n", name)
 		return exitUsage
 	}
 	out := &output{w: con.out}
@@ -93,8 +103,8 @@ func run(ctx context.Context, args []string, con console) int {
 	return exitCode(ctx, con, err)
 }
 
-// An output keeps the first error of what is printed, so that no command that has
-// printed in vain seems to have done it.
+// An output keeps the first error of a write, so that a command fails if its
+// output was not written.
 type output struct {
 	w   io.Writer
 	err error
@@ -108,7 +118,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// find returns the command of a name.
+// find returns the command with the given name.
 func find(name string) (command, bool) {
 	for _, cmd := range commands() {
 		if cmd.name == name {
@@ -118,14 +128,14 @@ func find(name string) (command, bool) {
 	return command{}, false
 }
 
-// exitCode prints the error of a command and returns the code it deserves.
+// exitCode prints the error of a command and returns its exit code.
 func exitCode(ctx context.Context, con console, err error) int {
 	var usage usageError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(con.err, "stoat %s: %s\n`stoat help %s` explains it\n", usage.command, usage.what, usage.command)
+		fmt.Fprintf(con.err, "stoat %s: %s\n'stoat help %s' explains the command\n", usage.command, usage.what, usage.command)
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		fmt.Fprintln(con.err, "stoat: interrupted")

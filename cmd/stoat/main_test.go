@@ -24,7 +24,7 @@ func stoatCommand(ctx context.Context, input string, args ...string) (out, errOu
 	return o.String(), e.String(), code
 }
 
-// succeed runs a command line that must succeed without complaint.
+// succeed runs a command line that must succeed and print no error.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	out, errOut, code := stoatCommand(t.Context(), "", args...)
@@ -43,7 +43,7 @@ func expect(t *testing.T, want string, args ...string) {
 }
 
 // fail runs a command line that must fail with a code and an error text that
-// holds want.
+// contains want.
 func fail(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	_, errOut, got := stoatCommand(t.Context(), "", args...)
@@ -52,7 +52,7 @@ func fail(t *testing.T, code int, want string, args ...string) {
 	}
 }
 
-func TestSetGetDelScan(t *testing.T) {
+func TestCommands_SetGetDelScan(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
 	expect(t, "", "set", dir, "ann", "1")
@@ -66,12 +66,12 @@ func TestSetGetDelScan(t *testing.T) {
 	expect(t, "bob\t2\nbus\t3\n", "scan", "-from", "b", "-to", "cat", dir)
 	expect(t, "ann\nbob\n", "scan", "-keys", "-limit", "2", dir)
 	expect(t, "cat\n", "scan", "-keys", "-limit", "1", "-reverse", dir)
-	expect(t, "", "del", dir, "bob", "cat", "nobody")
+	expect(t, "", "del", dir, "bob", "cat", "absent")
 	expect(t, "ann\t1\nbus\t3\n", "scan", dir)
 	fail(t, exitError, "stoat: there is no key bob\n", "get", dir, "bob")
 }
 
-func TestDelOfPrefixesAndRanges(t *testing.T) {
+func TestDel_PrefixesAndRanges(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	for _, key := range []string{"ann", "bob", "bus", "cat", "dog", "eel"} {
@@ -81,14 +81,14 @@ func TestDelOfPrefixesAndRanges(t *testing.T) {
 	expect(t, "ann\ncat\ndog\neel\n", "scan", "-keys", dir)
 	expect(t, "", "del", "-range", dir, "cat", "eel")
 	expect(t, "ann\neel\n", "scan", "-keys", dir)
-	fail(t, exitUsage, "-range takes two keys, not 1", "del", "-range", dir, "a")
-	fail(t, exitUsage, "-prefix and -range exclude each other", "del", "-range", "-prefix", dir, "a", "b")
-	fail(t, exitUsage, "-prefix of an empty KEY", "del", "-prefix", dir, "")
+	fail(t, exitUsage, "-range takes two keys, got 1", "del", "-range", dir, "a")
+	fail(t, exitUsage, "use either -prefix or -range, not both", "del", "-range", "-prefix", dir, "a", "b")
+	fail(t, exitUsage, "-prefix with an empty KEY", "del", "-prefix", dir, "")
 	expect(t, "", "del", "-range", dir, "", "")
 	expect(t, "", "scan", "-keys", dir)
 }
 
-func TestFlagsBehindTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
+func TestFlags_AfterTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	for _, key := range []string{"a", "b", "user:", "user:1", "-hex"} {
@@ -100,10 +100,10 @@ func TestFlagsBehindTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
 		{"del", dir, "-range", "a", "c"}, {"del", dir, "-hex", "61"}, {"del", dir, "-h"}, {"del", dir, "a", "--help"},
 		{"set", dir, "-hex", "61"}, {"set", dir, "a", "-ttl=1s"}, {"get", dir, "-hex"},
 	} {
-		fail(t, exitUsage, " comes too late: flags go before DIR KEY", args...)
+		fail(t, exitUsage, " must precede DIR KEY", args...)
 	}
 	if after := succeed(t, "scan", dir); after != before {
-		t.Errorf("there was %q, and is %q", before, after)
+		t.Errorf("the keys were %q, and are %q", before, after)
 	}
 	expect(t, "1", "get", "--", dir, "-hex")
 	expect(t, "", "set", dir, "-5", "-6") // no flags
@@ -112,13 +112,13 @@ func TestFlagsBehindTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
 	expect(t, "", "del", dir, "a", "-5", "-")
 	expect(t, "b\nuser:\nuser:1\n", "scan", "-keys", dir)
 	missing := filepath.Join(t.TempDir(), "missing")
-	fail(t, exitUsage, "-hex comes too late", "set", missing, "-hex", "61")
+	fail(t, exitUsage, "the flag -hex must precede DIR KEY VALUE", "set", missing, "-hex", "61")
 	if _, err := os.Stat(missing); !os.IsNotExist(err) {
-		t.Errorf("a directory was made: %v", err)
+		t.Errorf("a directory was created: %v", err)
 	}
 }
 
-func TestHexIsForAllBytes(t *testing.T) {
+func TestHex_IsForAllBytes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	expect(t, "", "set", "-hex", dir, "00ff", "0a5c09")
@@ -133,7 +133,7 @@ func TestHexIsForAllBytes(t *testing.T) {
 	expect(t, "", "scan", dir)
 }
 
-func TestValuesComeFromTheInputAsTheyAre(t *testing.T) {
+func TestSet_ValueFromStandardInputIsUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	const value = "two\nlines \x00 and a zero\n"
@@ -147,7 +147,7 @@ func TestValuesComeFromTheInputAsTheyAre(t *testing.T) {
 	expect(t, "0102\n", "get", "-hex", dir, "00")
 }
 
-func TestPrintedTextIsUnambiguous(t *testing.T) {
+func TestScan_PrintedTextIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"plain":      "plain",
@@ -164,7 +164,7 @@ func TestPrintedTextIsUnambiguous(t *testing.T) {
 	}
 }
 
-func TestTTLExpires(t *testing.T) {
+func TestSet_TTLExpires(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	expect(t, "", "set", "-ttl", "24h", dir, "k", "v")
@@ -177,14 +177,14 @@ func TestTTLExpires(t *testing.T) {
 	fail(t, exitUsage, "-ttl is -1s", "set", "-ttl", "-1s", dir, "k", "v")
 }
 
-func TestReadingNeverMakesADatabase(t *testing.T) {
+func TestOpen_ReadingNeverCreatesADatabase(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	missing := filepath.Join(empty, "missing")
 	for _, args := range [][]string{{"get", missing, "k"}, {"scan", missing}, {"del", missing, "k"}} {
 		fail(t, exitError, "stoat: there is no directory "+missing, args...)
 	}
-	for _, files := range []int{0, 1} { // of somebody else
+	for _, files := range []int{0, 1} { // files that are not of a database
 		for _, args := range [][]string{
 			{"get", empty, "k"}, {"scan", empty}, {"del", empty, "k"}, {"compact", empty}, {"collect", empty},
 			{"check", empty}, {"stats", empty}, {"checkpoint", empty, missing},
@@ -200,7 +200,7 @@ func TestReadingNeverMakesADatabase(t *testing.T) {
 	}
 }
 
-func TestAnOpenDatabaseIsExplained(t *testing.T) {
+func TestOpen_LockedDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	db, err := stoat.Open(dir, nil)
@@ -208,32 +208,32 @@ func TestAnOpenDatabaseIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	fail(t, exitError, "another process has the database in "+dir+" open", "scan", dir)
+	fail(t, exitError, "another process uses the database in "+dir, "scan", dir)
 }
 
-func TestWrongCallsAreExplained(t *testing.T) {
+func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	t.Parallel()
 	fail(t, exitUsage, "stoat bench ")
 	fail(t, exitUsage, `there is no command "benhc"`, "benhc")
-	fail(t, exitUsage, "stoat get: takes DIR KEY, got 1 arguments\n`stoat help get` explains it", "get", "dir")
-	fail(t, exitUsage, "-limit comes too late: flags go before DIR", "scan", "dir", "-limit", "3")
+	fail(t, exitUsage, "stoat get: takes DIR KEY, got 1 arguments\n'stoat help get' explains the command", "get", "dir")
+	fail(t, exitUsage, "the flag -limit must precede DIR", "scan", "dir", "-limit", "3")
 	fail(t, exitUsage, "flag provided but not defined: -x", "scan", "-x", "dir")
 	fail(t, exitUsage, "want a number such as", "bench", "-keys", "many")
 	fail(t, exitUsage, "keys is 0, want 1 to", "bench", "-keys", "0")
-	fail(t, exitUsage, "-zipf is for -overwrite only", "bench", "-zipf", "0.9")
-	fail(t, exitUsage, "-readers is for -overwrite only", "bench", "-overwrite", "0", "-readers", "3")
-	fail(t, exitUsage, "-compact has no part in what -overwrite does", "bench", "-overwrite", "1", "-compact")
-	fail(t, exitUsage, "-settle has no part in what -overwrite does", "bench", "-overwrite", "1", "-settle")
-	fail(t, exitUsage, "-read-duration has no part", "bench", "-overwrite", "1", "-read-duration", "1s")
-	fail(t, exitUsage, "rest is -1000000000, want 0", "bench", "-overwrite", "1", "-rest", "-1s")
-	fail(t, exitUsage, "rest is 120000000000, want 0", "bench", "-overwrite", "1", "-rest", "2m")
+	fail(t, exitUsage, "-zipf needs -overwrite", "bench", "-zipf", "0.9")
+	fail(t, exitUsage, "-readers needs -overwrite", "bench", "-overwrite", "0", "-readers", "3")
+	fail(t, exitUsage, "-compact has no effect with -overwrite", "bench", "-overwrite", "1", "-compact")
+	fail(t, exitUsage, "-settle has no effect with -overwrite", "bench", "-overwrite", "1", "-settle")
+	fail(t, exitUsage, "-read-duration has no effect", "bench", "-overwrite", "1", "-read-duration", "1s")
+	fail(t, exitUsage, "rest is -1s, want 0s to 1m0s", "bench", "-overwrite", "1", "-rest", "-1s")
+	fail(t, exitUsage, "rest is 2m0s, want 0s to 1m0s", "bench", "-overwrite", "1", "-rest", "2m")
 	fail(t, exitUsage, "zipf is NaN", "bench", "-overwrite", "1", "-zipf", "NaN")
 	fail(t, exitUsage, `takes no arguments, got ["now"]`, "bench", "now")
 	fail(t, exitUsage, `there is no command "x"`, "help", "x")
 	fail(t, exitError, "empty key", "set", filepath.Join(t.TempDir(), "db"), "", "v")
 }
 
-func TestHelp(t *testing.T) {
+func TestHelp_ListsAndExplainsAllCommands(t *testing.T) {
 	t.Parallel()
 	list := succeed(t, "help")
 	for _, cmd := range commands() {
@@ -261,20 +261,20 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestVersionNamesTheToolchain(t *testing.T) {
+func TestVersion_NamesTheToolchain(t *testing.T) {
 	t.Parallel()
 	if got := succeed(t, "version"); !strings.HasPrefix(got, "stoat ") || !strings.Contains(got, "go1.") {
 		t.Errorf("printed %q", got)
 	}
 }
 
-func TestBenchRunsAndCleansUp(t *testing.T) {
+func TestBench_RunsAndCleansUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cpu, heap := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "heap")
 	out := succeed(t, "bench", "-dir", dir, "-keys", "1k", "-value-size", "1Ki", "-batch", "100", "-writers", "2",
 		"-read-duration", "2ms", "-commit-duration", "2ms", "-cpuprofile", cpu, "-memprofile", heap)
-	for _, want := range []string{"1,000 keys", "values of 1.02 kB", "get, the key exists", "right answers"} {
+	for _, want := range []string{"1,000 keys", "values of 1.02 kB", "get, the key exists", "correct answers"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}
@@ -289,9 +289,9 @@ func TestBenchRunsAndCleansUp(t *testing.T) {
 	}
 }
 
-// A wrong answer cannot be had from a database that is right: this asks what is
-// made of one, and runs the line.
-func TestAWrongAnswerTellsTheLineThatRunsItAgain(t *testing.T) {
+// A correct database gives no wrong answer, so this test makes an error of one
+// and checks the printed command line.
+func TestBench_WrongAnswerPrintsACommandLineToRepeatIt(t *testing.T) {
 	t.Parallel()
 	cmd, _ := find("bench")
 	dir := filepath.Join(t.TempDir(), "it's here")
@@ -314,21 +314,21 @@ func TestAWrongAnswerTellsTheLineThatRunsItAgain(t *testing.T) {
 			t.Errorf("bench %q: %v, want %s", args, got, want)
 		}
 		if other := c.reproducible(io.ErrUnexpectedEOF); other != io.ErrUnexpectedEOF {
-			t.Errorf("an error that is no wrong answer: %v", other)
+			t.Errorf("an error that is not a wrong answer: %v", other)
 		}
 	}
 }
 
-func TestASeedIsANumberOrDrawn(t *testing.T) {
+func TestBench_SeedIsANumberOrDrawn(t *testing.T) {
 	t.Parallel()
 	fail(t, exitUsage, "or random", "bench", "-seed", "seven")
 	out := succeed(t, "bench", "-dir", t.TempDir(), "-keys", "10", "-read-duration", "1ms", "-commit-duration", "1ms", "-seed", "random")
 	if _, told, _ := strings.Cut(out, "; seed "); !strings.ContainsAny(told[:1], "0123456789") {
-		t.Errorf("the report does not tell which seed was drawn:\n%s", out)
+		t.Errorf("the report does not name the drawn seed:\n%s", out)
 	}
 }
 
-func TestAnInterruptedBenchSaysSoAndCleansUp(t *testing.T) {
+func TestBench_InterruptedSaysSoAndCleansUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -342,13 +342,13 @@ func TestAnInterruptedBenchSaysSoAndCleansUp(t *testing.T) {
 	}
 }
 
-func TestBenchInAFolderThatIsNotThere(t *testing.T) {
+func TestBench_MissingDirectoryIsAnError(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	fail(t, exitError, missing, "bench", "-dir", missing, "-keys", "10")
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumber_Suffixes(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]number{
 		"0": 0, "17": 17, "5k": 5000, "5K": 5000, "1.5M": 1_500_000, "2g": 2_000_000_000,
@@ -367,7 +367,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestOnlyACharacterDeviceIsATerminal(t *testing.T) {
+func TestTerminal_OnlyACharacterDeviceIsOne(t *testing.T) {
 	t.Parallel()
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
@@ -379,12 +379,12 @@ func TestOnlyACharacterDeviceIsATerminal(t *testing.T) {
 	}
 }
 
-// A fullOutput takes nothing.
+// A fullOutput fails every write, as a full disk does.
 type fullOutput struct{}
 
 func (fullOutput) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-func TestWhatCannotBePrintedIsAnError(t *testing.T) {
+func TestOutput_FailedWriteIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	succeed(t, "set", dir, "key", "value")

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A number is a flag for an integer that may be written with a suffix: k, M,
-// G for powers of 1000 and Ki, Mi, Gi for powers of 1024.
+// A number is a flag for an integer with an optional suffix: k, M and G for
+// powers of 1000, or Ki, Mi and Gi for powers of 1024.
 type number int
 
 // String formats the number without a suffix.
 func (n *number) String() string { return strconv.Itoa(int(*n)) }
 
-// suffixes are tried in this order, since "Ki" must not be read as "i".
+// suffixes are tried in this order.
 var suffixes = []struct {
 	text   string
 	factor float64
@@ -37,21 +37,22 @@ func (n *number) Set(s string) error {
 	if err != nil || v < 0 {
 		return fmt.Errorf("want a number such as 5000, 250k, 1.5M or 4Ki")
 	}
-	// The first comparison is written so that NaN fails it.
+	// NaN fails the first comparison.
 	if v *= factor; !(v < math.MaxInt) || v != math.Trunc(v) {
-		return fmt.Errorf("want a whole number that is not too large")
+		return fmt.Errorf("want a whole number below %d", math.MaxInt)
 	}
 	*n = number(v)
 	return nil
 }
 
-// A seed is a flag for the seed of what is drawn.
+// A seed is a flag for the seed of a random generator.
 type seed uint64
 
-// String formats the seed as Set accepts it.
+// String formats the seed for Set.
 func (s *seed) String() string { return strconv.FormatUint(uint64(*s), 10) }
 
-// Set parses a number, or draws a seed for "random", which is easy to copy by hand.
+// Set parses a number, or draws a seed for "random". A drawn seed has 32 bits, to
+// be easy to copy by hand.
 func (s *seed) Set(text string) error {
 	if text == "random" {
 		*s = seed(rand.Uint32())

@@ -12,7 +12,7 @@ import (
 // runCheck verifies all files of a database.
 func runCheck(ctx context.Context, c *call, args []string) error {
 	var quiet bool
-	c.flags.BoolVar(&quiet, "quiet", false, "print problems and nothing else")
+	c.flags.BoolVar(&quiet, "quiet", false, "print only problems")
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 			fmt.Fprintln(c.out, problem)
 		}
 		if n := len(report.Problems); n > 0 {
-			return fmt.Errorf("%d problems in %s: %w", n, rest[0], stoat.ErrCorrupt)
+			return fmt.Errorf("found %d problems in %s: %w", n, rest[0], stoat.ErrCorrupt)
 		}
 		if quiet {
 			return nil
@@ -39,7 +39,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 		for _, warning := range report.Warnings {
 			fmt.Fprintln(c.out, "warning:", warning)
 		}
-		fmt.Fprintf(c.out, "%d tables, %d value files, %s, %d versions of keys, %d values apart, %d transactions in the log: all sound\n",
+		fmt.Fprintf(c.out, "%d tables, %d value files, %s, %d versions of keys, %d values in value files, %d transactions in the log: no problems\n",
 			report.Tables, report.Values, bytesText(report.Bytes), report.Entries, report.Pointers, report.LogRecords)
 		return nil
 	})
@@ -55,13 +55,13 @@ func runCheckpoint(ctx context.Context, c *call, args []string) error {
 	return with(db, err, func(db *stoat.DB) error { return db.Checkpoint(ctx, rest[1]) })
 }
 
-// runCompact makes a database as small as it can be.
+// runCompact reclaims the space of all deleted data.
 func runCompact(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
 	var o stoat.CompactOptions
 	var from, to string
-	c.flags.StringVar(&from, "from", "", "only this `key` and greater ones")
-	c.flags.StringVar(&to, "to", "", "only keys less than this `key`")
+	c.flags.StringVar(&from, "from", "", "compact only keys from this `key` on")
+	c.flags.StringVar(&to, "to", "", "compact only keys below this `key`")
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func runCompact(ctx context.Context, c *call, args []string) error {
 	})
 }
 
-// runCollect gives back the space of values that nothing refers to.
+// runCollect reclaims the space of unused values.
 func runCollect(ctx context.Context, c *call, args []string) error {
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
@@ -100,7 +100,7 @@ func runCollect(ctx context.Context, c *call, args []string) error {
 	})
 }
 
-// shrink does something that makes a database smaller, and says by how much.
+// shrink runs do and prints the size of the database before and after it.
 func (c *call) shrink(db *stoat.DB, do func() error) error {
 	before := db.Stats()
 	if err := do(); err != nil {
@@ -112,17 +112,16 @@ func (c *call) shrink(db *stoat.DB, do func() error) error {
 	return nil
 }
 
-// A line tells how far something has come, on a terminal, and nothing
-// elsewhere.
+// A line shows progress on a terminal. On other outputs it writes nothing.
 type line struct {
 	c    *call
 	on   bool
-	next time.Time // when it is worth writing again
+	next time.Time // the earliest time of the next update
 }
 
 func (c *call) newLine(quiet bool) *line { return &line{c: c, on: !quiet && isTerminal(c.err)} }
 
-// show shows that so many bytes are done.
+// show shows that done of total bytes are processed.
 func (l *line) show(what string, done, total int64) {
 	if now := time.Now(); l.on && now.After(l.next) {
 		l.next = now.Add(100 * time.Millisecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// fill makes a database with tables, value files and a log.
+// fill creates a database with tables, value files and a log.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	db, err := stoat.Open(dir, &stoat.Options{MemtableSize: 64 << 10})
@@ -26,11 +26,11 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-func TestCheckSaysWhetherADatabaseIsSound(t *testing.T) {
+func TestCheck_SoundAndDamagedDatabase(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	fill(t, dir)
-	if out := succeed(t, "check", dir); !strings.HasSuffix(out, "all sound\n") {
+	if out := succeed(t, "check", dir); !strings.HasSuffix(out, ": no problems\n") {
 		t.Errorf("check printed %q", out)
 	}
 	expect(t, "", "check", "-quiet", dir)
@@ -52,8 +52,8 @@ func TestCheckSaysWhetherADatabaseIsSound(t *testing.T) {
 	}
 }
 
-// What could be read is printed, and nothing in place of the rest.
-func TestScanPrintsNoKeyWhoseValueCannotBeRead(t *testing.T) {
+// Scan prints the entries it can read, and no line for the others.
+func TestScan_PrintsNoKeyWithAnUnreadableValue(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	fill(t, dir)
@@ -81,7 +81,7 @@ func TestScanPrintsNoKeyWhoseValueCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestCheckpointMakesACopyThatCanBeRead(t *testing.T) {
+func TestCheckpoint_MakesAReadableCopy(t *testing.T) {
 	t.Parallel()
 	dir, to := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "copy")
 	fill(t, dir)
@@ -93,7 +93,7 @@ func TestCheckpointMakesACopyThatCanBeRead(t *testing.T) {
 	succeed(t, "check", to)
 }
 
-func TestCompactTellsWhatItGained(t *testing.T) {
+func TestCompact_PrintsTheSizes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	fill(t, dir)
@@ -108,19 +108,19 @@ func TestCompactTellsWhatItGained(t *testing.T) {
 	succeed(t, "check", dir)
 }
 
-func TestStatsTellsWhatADatabaseConsistsOf(t *testing.T) {
+func TestStats_PrintsSizeAndStructure(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	fill(t, dir)
 	out := succeed(t, "stats", dir)
-	for _, want := range []string{"version", "on the disk", "tables", "level", "value files", "only in the log"} {
+	for _, want := range []string{"version", "size on disk", "tables", "level", "value files", "only in the log"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("stats lacks %q:\n%s", want, out)
 		}
 	}
 }
 
-func TestOperationsMakeNoDatabase(t *testing.T) {
+func TestOperations_CreateNoDatabase(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, command := range []string{"check", "stats", "compact"} {
@@ -129,7 +129,7 @@ func TestOperationsMakeNoDatabase(t *testing.T) {
 	fail(t, exitError, "there is no directory "+missing, "checkpoint", missing, missing+"2")
 }
 
-func TestBytesAreShownInUnits(t *testing.T) {
+func TestBytesText_Units(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 12_345_678: "12.3 MB"} {
 		if got := bytesText(n); got != want {

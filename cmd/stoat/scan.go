@@ -8,7 +8,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// runScan prints keys and values, a tab between them, a line each.
+// runScan prints a line for each key: the key, a tab and the value.
 func runScan(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
 	var (
@@ -16,12 +16,12 @@ func runScan(ctx context.Context, c *call, args []string) error {
 		prefix, from, to string
 		limit            = number(0)
 	)
-	c.flags.StringVar(&prefix, "prefix", "", "only keys that begin with this `text`")
-	c.flags.StringVar(&from, "from", "", "only this `key` and greater ones")
-	c.flags.StringVar(&to, "to", "", "only keys less than this `key`")
-	c.flags.BoolVar(&o.Reverse, "reverse", false, "from the last key to the first")
-	c.flags.BoolVar(&o.KeysOnly, "keys", false, "print no values")
-	c.flags.Var(&limit, "limit", "stop after this `number` of keys; 0 prints all")
+	c.flags.StringVar(&prefix, "prefix", "", "print only keys that begin with this `text`")
+	c.flags.StringVar(&from, "from", "", "print only keys from this `key` on")
+	c.flags.StringVar(&to, "to", "", "print only keys below this `key`")
+	c.flags.BoolVar(&o.Reverse, "reverse", false, "print the keys in descending order")
+	c.flags.BoolVar(&o.KeysOnly, "keys", false, "print keys without values")
+	c.flags.Var(&limit, "limit", "stop after this `number` of keys (0 means all)")
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func runScan(ctx context.Context, c *call, args []string) error {
 	})
 }
 
-// printEntries prints what an iterator shows and closes it.
+// printEntries prints the entries of an iterator and closes it.
 func printEntries(c *call, it *stoat.Iterator, text *textFormat, keysOnly bool, limit int) error {
 	defer it.Close()
 	out := bufio.NewWriter(c.out)
@@ -56,7 +56,7 @@ func printEntries(c *call, it *stoat.Iterator, text *textFormat, keysOnly bool, 
 			line = text.encode(append(line, '\t'), it.Value())
 		}
 		if !it.Valid() {
-			break // the value could not be read
+			break // reading the value failed; see it.Err
 		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A signal is the whole process's, so that this test runs alone.
-func TestATerminatedCommandIsInterrupted(t *testing.T) {
+// A signal is for the whole process, so this test does not run in parallel.
+func TestSignal_TerminatedCommandIsInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		ctx := untilSignal(t.Context())
 		if err := syscall.Kill(os.Getpid(), signal); err != nil {

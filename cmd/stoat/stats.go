@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// runStats prints what a database consists of.
+// runStats prints the size and structure of a database.
 func runStats(_ context.Context, c *call, args []string) error {
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
@@ -40,12 +40,12 @@ func sizeOf(dir string) (size int64, err error) {
 	return size, err
 }
 
-// printStats prints what there is to tell of a database that was just opened:
-// what counts since then is all 0.
+// printStats prints the statistics of a database that was just opened. It omits
+// counters that start at the open.
 func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "version\t%d\n", s.Version)
-	fmt.Fprintf(w, "on the disk\t%s\n", bytesText(onDisk))
+	fmt.Fprintf(w, "size on disk\t%s\n", bytesText(onDisk))
 	fmt.Fprintf(w, "tables\t%d\t%s\t%s of keys and values\n", s.Tables, bytesText(s.TableBytes), bytesText(s.TableContent))
 	for i, l := range s.Levels {
 		if l.Tables > 0 {
@@ -54,11 +54,11 @@ func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
 	}
 	fmt.Fprintf(w, "value files\t%d\t%s\t%s of values\t%s garbage\n", s.Values, bytesText(s.ValueBytes),
 		bytesText(s.ValueContent), bytesText(s.ValueGarbage))
-	fmt.Fprintf(w, "  order\t%d\tjumps between files in a walk\n", s.ValueJumps)
+	fmt.Fprintf(w, "  order\t%d\tjumps between value files in a scan\n", s.ValueJumps)
 	if s.ValueContent > 0 {
-		fmt.Fprintf(w, "  size\t%.0f%%\tof the values\n", 100*float64(s.ValueBytes)/float64(s.ValueContent))
+		fmt.Fprintf(w, "  size\t%.0f%%\tof the size of the values\n", 100*float64(s.ValueBytes)/float64(s.ValueContent))
 	}
 	fmt.Fprintf(w, "only in the log\t%d versions\t%s in memory\n", s.MemtableEntries, bytesText(s.MemtableBytes))
-	fmt.Fprintf(w, "work that is due\t%s\n", bytesText(s.Debt))
+	fmt.Fprintf(w, "compaction debt\t%s\n", bytesText(s.Debt))
 	return w.Flush()
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A textFormat says how keys and values are written in arguments and lines.
+// A textFormat is the format of keys and values in arguments and output.
 type textFormat struct{ hex bool }
 
-// textFlag defines the flag that chooses the format.
+// textFlag defines the flag that selects the format.
 func textFlag(c *call) *textFormat {
 	t := new(textFormat)
-	c.flags.BoolVar(&t.hex, "hex", false, "keys and values are written in hexadecimal digits")
+	c.flags.BoolVar(&t.hex, "hex", false, "read and print keys and values in hexadecimal")
 	return t
 }
 
-// decode returns the bytes of an argument: as they are, or of their digits.
+// decode returns the bytes of an argument. With -hex it decodes them.
 func (t *textFormat) decode(arg string) ([]byte, error) {
 	if !t.hex {
 		return []byte(arg), nil
@@ -24,9 +24,9 @@ func (t *textFormat) decode(arg string) ([]byte, error) {
 	return hex.DecodeString(strings.TrimSpace(arg))
 }
 
-// encode appends b to dst for a line of output. Without -hex, bytes that are
-// not printable text are escaped as in Go, and so is the backslash, so that
-// every line can be read back without doubt.
+// encode appends b to dst for a line of output. Without -hex it escapes
+// backslashes and bytes that are not printable text as in Go, so that each line
+// is unambiguous.
 func (t *textFormat) encode(dst, b []byte) []byte {
 	if t.hex {
 		return hex.AppendEncode(dst, b)

@@ -10,17 +10,17 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// A layer goes through the keys of one run of level 0, or of another level.
-// Whatever a layer holds of a key is newer than what the layers below it hold:
-// a point read stops at the first that has the key.
+// A layer iterates over the keys of one run of level 0, or of another level. Every
+// version of a key in a layer is newer than those in the layers below: a point read
+// stops at the first layer that has the key.
 type layer struct {
 	open   func(*manifest.Table) (*table.Reader, error)
-	tables []*manifest.Table // that are still to come
-	r      *table.Reader     // of the one it is in
-	name   string
+	tables []*manifest.Table // the remaining tables
+	r      *table.Reader     // of the current table, or nil
+	name   string            // of the current table
 	in     table.Iter
 	batch  iter.Batch
-	at     int
+	at     int // current entry in batch
 	ended  bool
 }
 
@@ -81,8 +81,8 @@ func (c *checker) layersOf(v *manifest.Version) []*layer {
 	return layers
 }
 
-// checkAges checks that layers lie in the order of time. It needs tables that
-// are sound: after another problem it says nothing.
+// checkAges checks that each layer is newer than those below. It needs sound tables,
+// so it does nothing after another problem.
 func (c *checker) checkAges() (err error) {
 	layers := c.layersOf(c.o.State.Version)
 	if len(layers) < 2 || len(c.report.Problems) > 0 {
@@ -113,7 +113,7 @@ func (c *checker) checkAges() (err error) {
 	}
 }
 
-// least returns a layer at the least key, or nil when all have ended.
+// least returns a layer at the smallest key, or nil if all have ended.
 func least(layers []*layer) (*layer, error) {
 	var first *layer
 	for _, l := range layers {
@@ -127,9 +127,9 @@ func least(layers []*layer) (*layer, error) {
 	return first, nil
 }
 
-// checkAge goes past all versions of key, in every layer.
+// checkAge moves past all versions of key, in every layer.
 func (c *checker) checkAge(layers []*layer, key []byte) error {
-	oldest := base.SeqNumMax // in the layers above
+	oldest := base.SeqNumMax // smallest sequence number in the layers above
 	for _, l := range layers {
 		mine := oldest
 		for {
@@ -141,7 +141,7 @@ func (c *checker) checkAge(layers []*layer, key []byte) error {
 			}
 			if seq := l.batch.Seqs[l.at]; seq >= oldest {
 				c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("age of key %q", key),
-					fmt.Sprintf("version %d", seq), fmt.Sprintf("one before %d, which lies above", oldest)), l.name))
+					fmt.Sprintf("version %d", seq), fmt.Sprintf("one before %d, which is in a higher level", oldest)), l.name))
 			} else {
 				mine = min(mine, seq)
 			}

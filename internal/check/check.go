@@ -14,23 +14,22 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// Options say what to check.
+// Options configure a check.
 type Options struct {
 	State manifest.State
-	// OpenTable and OpenValues open a file for the check alone, which closes
-	// it. They compare its size and salt with those of the manifest.
+	// OpenTable and OpenValues open a file for the check only, which closes it.
+	// They compare its size and salt with those of the manifest.
 	OpenTable  func(*manifest.Table) (*table.Reader, error)
 	OpenValues func(*manifest.ValueFile) (*values.Reader, error)
-	// Progress is told how far the check has come; it may be nil.
+	// Progress receives the progress of the check; it may be nil.
 	Progress func(Progress)
-	// Stop is asked all the time why the check is to end before its time; it
-	// returns nil as long as it is not to, and may be nil.
+	// Stop returns an error to end the check early, and nil to continue. The
+	// check calls it often. It may be nil.
 	Stop func() error
 }
 
-// Run checks the tables and value files of a version. The error is that of
-// o.Stop, or of a device that cannot be read; what is wrong with the files is
-// in the report.
+// Run checks the tables and value files of a version. The error is that of o.Stop,
+// or of a device that cannot be read. Problems with the files are in the report.
 func Run(o Options) (*Report, error) {
 	started := time.Now()
 	c := checker{o: o, report: new(Report), files: make(map[base.FileNum]*valueFile)}
@@ -42,34 +41,34 @@ func Run(o Options) (*Report, error) {
 	return c.report, err
 }
 
-// A checker is one check under way.
+// A checker is one check in progress.
 type checker struct {
 	o        Options
 	report   *Report
 	files    map[base.FileNum]*valueFile // by identity
 	open     []*valueFile                // those with a reader
-	uses     uint64                      // of readers
+	uses     uint64                      // counts calls of reader
 	progress Progress
-	arena    codec.Arena // of the value that is being looked at
-	// partly says that a table could not be read to its end, so that the sums
-	// over all tables are too small.
-	partly bool
+	arena    codec.Arena // of the current value
+	// incomplete says that a table could not be read to its end, so that the
+	// sums over all tables are too small.
+	incomplete bool
 }
 
-// A valueFile is a value file and what the tables refer to in it.
+// A valueFile is a value file with the number of bytes that tables refer to.
 type valueFile struct {
 	manifest.LiveValues
 	r       *values.Reader // nil if it is not open
-	used    uint64         // when r was used last, in uses
-	damaged bool           // beyond reading pointers
-	live    uint64
+	used    uint64         // the checker's uses at the last use of r
+	damaged bool           // pointers into it cannot be read
+	live    uint64         // bytes that tables refer to
 }
 
-// openMax is how many value files a check keeps open: each takes a mapping, and
-// memory to note what has been verified.
+// openMax is the maximum number of value files that a check keeps open. Each takes a
+// mapping, and memory for the bitmap of verified parts.
 const openMax = 64
 
-// reader returns a reader of f, until the next call.
+// reader returns a reader of f. It is valid until the next call.
 func (c *checker) reader(f *valueFile) (*values.Reader, error) {
 	c.uses++
 	f.used = c.uses
@@ -121,7 +120,7 @@ func (c *checker) run() error {
 	return nil
 }
 
-// stop returns why the check is to end, or nil.
+// stop returns the error that ends the check early, or nil.
 func (c *checker) stop() error {
 	if c.o.Stop == nil {
 		return nil
@@ -129,7 +128,7 @@ func (c *checker) stop() error {
 	return c.o.Stop()
 }
 
-// damage notes err if it says that a file is damaged, and returns any other.
+// damage reports err if it is corruption. It returns any other error.
 func (c *checker) damage(err error) error {
 	if errors.Is(err, base.ErrCorrupt) {
 		c.report.add(err)
@@ -138,7 +137,7 @@ func (c *checker) damage(err error) error {
 	return err
 }
 
-// passed notes that a file of so many bytes has been checked.
+// passed notes that a file of that many bytes has been checked.
 func (c *checker) passed(bytes int64) {
 	c.report.Bytes += bytes
 	c.progress.Done += bytes
@@ -147,7 +146,7 @@ func (c *checker) passed(bytes int64) {
 	}
 }
 
-// checkValues checks a value file in itself.
+// checkValues checks a value file by itself.
 func (c *checker) checkValues(m manifest.LiveValues) error {
 	if err := c.stop(); err != nil {
 		return err
@@ -186,10 +185,10 @@ func (c *checker) checkValues(m manifest.LiveValues) error {
 	return nil
 }
 
-// checkSums compares what tables refer to in each value file with what the
-// manifest keeps count of.
+// checkSums compares the bytes that tables refer to in each value file with the sums
+// in the manifest.
 func (c *checker) checkSums() {
-	if c.partly {
+	if c.incomplete {
 		return
 	}
 	for _, m := range c.o.State.Version.Values {

@@ -16,12 +16,12 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A scene is a version and its files on a disk in memory.
+// A scene is a version with its files on a disk in memory.
 type scene struct {
 	t     *testing.T
 	fs    *memfs.FS
 	state manifest.State
-	// open is how many value files are open, and most the most at one time.
+	// open counts the open value files; most is its maximum.
 	open, most int
 }
 
@@ -47,14 +47,14 @@ func (s *scene) must(err error) {
 	}
 }
 
-// An item is an entry, with the pointer to its value if it has one.
+// An item is an entry, with a pointer if its value is in a value file.
 type item struct {
 	key string
 	seq base.SeqNum
 	at  *values.Pointer
 }
 
-// addTable writes a table and puts it into a level.
+// addTable writes a table and adds it to a level.
 func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item) *manifest.Table {
 	s.t.Helper()
 	f, err := s.fs.Create(base.TableName(num), vfs.CatTable)
@@ -83,8 +83,7 @@ func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item)
 	return m
 }
 
-// addValues writes a value file, and returns pointers to the values of its
-// items.
+// addValues writes a value file, and returns pointers to the values of its items.
 func (s *scene) addValues(num base.FileNum, items ...item) (at []values.Pointer) {
 	s.t.Helper()
 	f, err := s.fs.Create(base.ValueName(num), vfs.CatValue)
@@ -137,7 +136,7 @@ func (s *scene) check() *Report {
 	return r
 }
 
-// want demands one problem, with a text, after a change of a sound scene.
+// want demands one problem that contains a text, after a change of a sound scene.
 func want(t *testing.T, text string, change func(s *scene, tables []*manifest.Table, at []values.Pointer)) {
 	t.Helper()
 	s := newScene(t)
@@ -160,7 +159,7 @@ func want(t *testing.T, text string, change func(s *scene, tables []*manifest.Ta
 	}
 }
 
-func TestCheckComparesFilesWithTheManifest(t *testing.T) {
+func TestCheck_ComparesFilesWithTheManifest(t *testing.T) {
 	t.Parallel()
 	want(t, "000001.table: count of entries: got 2, want 3, as the manifest says", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
 		tables[0].Entries++
@@ -182,7 +181,7 @@ func TestCheckComparesFilesWithTheManifest(t *testing.T) {
 	})
 }
 
-func TestCheckCountsWhatTablesReferTo(t *testing.T) {
+func TestCheck_SumsReferencesOfTables(t *testing.T) {
 	t.Parallel()
 	want(t, "000009.values: bytes that tables refer to", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
 		s.state.Version.Values[0].Live -= 8
@@ -192,7 +191,7 @@ func TestCheckCountsWhatTablesReferTo(t *testing.T) {
 	})
 }
 
-func TestCheckFindsPointersThatLeadElsewhere(t *testing.T) {
+func TestCheck_FindsWrongPointers(t *testing.T) {
 	t.Parallel()
 	want(t, `000005.table: version 7 of key "a"`, func(s *scene, tables []*manifest.Table, at []values.Pointer) {
 		other := s.addTable(5, 6, 0, item{key: "a", seq: 7, at: &at[0]}, item{key: "b", seq: 20, at: &at[1]})
@@ -207,7 +206,7 @@ func TestCheckFindsPointersThatLeadElsewhere(t *testing.T) {
 	})
 }
 
-func TestCheckFindsTablesThatOverlapAndLevelsOutOfOrder(t *testing.T) {
+func TestCheck_FindsOverlapsAndLevelsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	want(t, "000005.table: order of level 5", func(s *scene, _ []*manifest.Table, _ []values.Pointer) {
 		s.addTable(5, 5, 0, item{key: "c", seq: 3})
@@ -222,7 +221,7 @@ func TestCheckFindsTablesThatOverlapAndLevelsOutOfOrder(t *testing.T) {
 	})
 }
 
-func TestCheckEndsWhenItIsStopped(t *testing.T) {
+func TestCheck_Stop(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.addTable(1, 0, 1, item{key: "a", seq: 1})
@@ -232,8 +231,8 @@ func TestCheckEndsWhenItIsStopped(t *testing.T) {
 	}
 }
 
-// Tables may refer to more value files than a process may map.
-func TestACheckKeepsFewValueFilesOpen(t *testing.T) {
+// A database may have more value files than a process may map.
+func TestCheck_KeepsFewValueFilesOpen(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	const files = 3 * openMax

@@ -8,48 +8,46 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Report says what was looked at and what was found.
+// A Report holds the results of a check.
 type Report struct {
-	// Tables and Values are how many tables and value files there are, Bytes
-	// their size, Entries and Pointers how many versions of keys the tables
-	// hold, and how many of their values lie in value files.
+	// Tables and Values count the tables and value files; Bytes is their total
+	// size. Entries counts the versions of keys in tables, and Pointers those
+	// with a value in a value file.
 	Tables, Values    int
 	Bytes             int64
 	Entries, Pointers uint64
-	// Jumps is how often the next pointer of a table leads to another value file
-	// than the pointer before.
+	// Jumps counts the pointers whose value file differs from that of the
+	// previous pointer in the table.
 	Jumps uint64
-	// LogRecords is how many transactions the log holds, if it was read.
+	// LogRecords counts the transactions in the log, if the log was read.
 	LogRecords int64
-	// Problems are what is wrong, each an error with the file and, where there
-	// is one, the offset.
+	// Problems are errors with the file and, if known, the offset.
 	Problems []error
-	// Warnings are what is strange but harmless, such as files that nothing
-	// refers to.
+	// Warnings are oddities that do no harm, such as unreferenced files.
 	Warnings []string
 	Took     time.Duration
 }
 
-// problemsMax bounds the report of one file: the rest of a damage says nothing
-// new.
+// problemsMax bounds the problems reported for one file: more of the same damage
+// tells nothing new.
 const problemsMax = 100
 
 // Err returns all problems as one error, or nil.
 func (r *Report) Err() error { return errors.Join(r.Problems...) }
 
-// add notes a problem.
+// add adds a problem if err is not nil.
 func (r *Report) add(err error) {
 	if err != nil {
 		r.Problems = append(r.Problems, err)
 	}
 }
 
-// mismatch notes that what of a file is not what the manifest says.
+// mismatch reports that a property of a file differs from the manifest.
 func (r *Report) mismatch(file, what string, got, want any) {
 	r.add(base.InFile(base.Corrupt(-1, what, got, fmt.Sprintf("%v, as the manifest says", want)), file))
 }
 
-// Progress says how far a check has come, in bytes of files.
+// Progress is the progress of a check, in bytes of files.
 type Progress struct {
 	Done, Total int64
 }

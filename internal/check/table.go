@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// checkOrder checks that the tables of a run, or of a level below the first,
-// are in order and have no key in common.
+// checkOrder checks that the tables of a run, or of a level below level 0, are in
+// order and do not overlap.
 func (c *checker) checkOrder(tables []*manifest.Table, level int) {
 	for i := 1; i < len(tables); i++ {
 		a, b := tables[i-1], tables[i]
@@ -23,8 +23,8 @@ func (c *checker) checkOrder(tables []*manifest.Table, level int) {
 	}
 }
 
-// checkTable checks a table in itself, against the manifest, and what it
-// refers to.
+// checkTable checks a table by itself, its metadata in the manifest, and its
+// pointers.
 func (c *checker) checkTable(m *manifest.Table) error {
 	if err := c.stop(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *checker) checkTable(m *manifest.Table) error {
 	name := base.TableName(m.Num)
 	r, err := c.o.OpenTable(m)
 	if err != nil {
-		c.partly = true
+		c.incomplete = true
 		return c.damage(base.InFile(err, name))
 	}
 	if err = r.Verify(); err == nil {
@@ -42,7 +42,7 @@ func (c *checker) checkTable(m *manifest.Table) error {
 		c.compare(m, &p)
 		err = c.checkPointers(m, r)
 	}
-	c.partly = c.partly || err != nil
+	c.incomplete = c.incomplete || err != nil
 	err = c.damage(err)
 	if e := r.Close(); err == nil {
 		err = e
@@ -50,7 +50,7 @@ func (c *checker) checkTable(m *manifest.Table) error {
 	return err
 }
 
-// compare compares the properties of a table with what the manifest says.
+// compare compares the properties of a table with the manifest.
 func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	name := base.TableName(m.Num)
 	c.report.Entries += p.Entries
@@ -95,8 +95,8 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	}
 }
 
-// checkPointers follows the pointers of a table: each must lead to the value of
-// its key and version, and together they refer to as much of each value file as
+// checkPointers follows the pointers of a table. Each must lead to the value of its
+// key and version. Together they must refer to as many bytes of each value file as
 // the table says.
 func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 	if m.Pointers == 0 && r.Properties().Pointers == 0 {
@@ -127,7 +127,7 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 				continue
 			}
 			if broken++; broken > problemsMax {
-				c.partly = true
+				c.incomplete = true
 				return nil
 			}
 			if err := c.damage(fmt.Errorf("%s: version %d of key %q: %w", base.TableName(m.Num), e.Seq, e.Key, err)); err != nil {
@@ -151,7 +151,7 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 	return nil
 }
 
-// jumps counts how often a walk goes on in another value file.
+// jumps counts how often consecutive pointers are in different value files.
 type jumps struct {
 	in    base.FileNum
 	begun bool
@@ -180,7 +180,7 @@ func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64, walk *jump
 	}
 	f.live += values.RefBytes(p)
 	if f.damaged {
-		return nil // reported when it was opened
+		return nil // reported by checkValues
 	}
 	r, err := c.reader(f)
 	if err != nil {

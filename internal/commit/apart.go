@@ -17,7 +17,7 @@ const (
 	// apartMin is how many bytes of large values a transaction must have for them
 	// to be written once, straight to value files. Below that, the syncs of a file
 	// cost more than writing twice: first to the log and then, by a flush, to a value
-	// file. See decision 0013.
+	// file. See decision 0009.
 	apartMin = 2 << 20
 	// heldMax and heldPart bound the bytes of value files that commits wrote to which
 	// one memtable may refer: to heldMax memtables' worth, and where values are

@@ -13,8 +13,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// The benchmarks use keys of 22 bytes and values of 128 that do not compress,
-// on the disk of the machine.
+// The benchmarks use keys of 22 bytes and values of 128 bytes that do not compress, on the
+// disk of the machine.
 const benchValueSize = 128
 
 func benchEntries(n int) []base.Entry {
@@ -34,7 +34,7 @@ func benchEntries(n int) []base.Entry {
 	return all
 }
 
-// benchRun runs jobs and removes what they made.
+// benchRun runs jobs and removes their outputs.
 func benchRun(b *testing.B, job Job) {
 	b.Helper()
 	fs := vfs.OS()
@@ -118,8 +118,7 @@ func (offHeap) Free(p []byte) {
 	}
 }
 
-// BenchmarkFlush writes a memtable, whose keys came in random order, to
-// tables.
+// BenchmarkFlush writes a memtable, whose keys came in random order, to tables.
 func BenchmarkFlush(b *testing.B) {
 	const n = 400_000
 	all := benchEntries(n)

@@ -8,26 +8,26 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A column is all tables, of all levels, that meet each other, directly or through
-// others, and so all that there is of their keys. Merged into the last level it
-// leaves what can be read and nothing else: neither a deletion nor what one hides,
-// if no snapshot needs them. The tables of every version fall into columns. So
-// when all is deleted, each column can be merged however little room there is.
+// A column is a maximal set of tables, of all levels, that overlap directly or through
+// others. So it holds every version of its keys. A merge of a column into the last
+// level leaves only what can be read: it drops all tombstones and what they hide,
+// unless snapshots need them. Every version of the tree divides into columns. So after
+// everything is deleted, each column can be merged in little space.
 //
-// It is the last thing to do where there is little room. A narrower merge leaves
-// out what reaches beyond it, the newest deletions first of all, and one that goes to
-// the next level takes its deletions along.
+// It is the last resort on a nearly full disk. A narrower merge leaves out tables that
+// extend beyond it, with the newest tombstones. A merge into the next level keeps its
+// tombstones.
 
-// Columns returns a plan for each column whose inputs are more than there is room
-// for, that has deletions, and of which so little may be left that it fits and is
-// worth it, those first of which the least part may be left. How much it is has to be
-// found out: which deletions are of the same key, and which hide nothing, no
-// version tells.
+// Columns returns a plan for each column that may be worth merging: one whose inputs
+// exceed the room, that has tombstones, and whose smallest possible result fits and
+// removes enough. The column with the smallest possible fraction left comes first. Only
+// the merge shows the true result: no metadata tells which tombstones are of the same
+// key, and which hide nothing.
 func Columns(v *manifest.Version, s Shape) []Plan {
 	p := newPicker(v, s)
 	type choice struct {
 		plan Plan
-		left float64 // the part of it
+		left float64 // the smallest possible fraction left
 	}
 	var choices []choice
 	for _, c := range columnsOf(v) {
@@ -51,11 +51,11 @@ func Columns(v *manifest.Version, s Shape) []Plan {
 	return plans
 }
 
-// WorthColumn reports whether a column of so many bytes is worth merging of which so
-// many are left.
+// WorthColumn reports whether a column of reads bytes is worth merging if left bytes
+// remain.
 func WorthColumn(reads, left int64) bool { return left <= reads-reads/columnPart }
 
-// columnPart is the part of a column that must go.
+// columnPart is a divisor: a merge must remove 1/columnPart of a column.
 const columnPart = 8
 
 func deletes(t *manifest.Table) bool { return t.Deletions+t.RangeDeletions > 0 }
@@ -72,7 +72,7 @@ func columnsOf(v *manifest.Version) (columns [][manifest.Levels][]*manifest.Tabl
 			all = append(all, place{level, t})
 		}
 	}
-	// Within a column the tables of a level stay in their order, newest run first.
+	// Within a column, newestFirst below restores the order of level 0.
 	slices.SortStableFunc(all, func(a, b place) int { return bytes.Compare(a.table.Smallest, b.table.Smallest) })
 	var hull keyRange
 	for i, at := range all {
@@ -90,9 +90,8 @@ func columnsOf(v *manifest.Version) (columns [][manifest.Levels][]*manifest.Tabl
 	return columns
 }
 
-// leastLeft returns about how many bytes are left at least of a column: each of its
-// deletions hides one entry of a run, or of a level, at most. What range deletions
-// hide nobody knows.
+// leastLeft estimates the smallest number of bytes left of a column. Each tombstone
+// hides at most one entry of each run or level. A range tombstone may hide everything.
 func (p *Plan) leastLeft(s Shape) int64 {
 	type run struct {
 		level int

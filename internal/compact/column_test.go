@@ -9,9 +9,9 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A column takes part of all levels: what is newer must not be hidden by what is
-// older, and what snapshots see must stay.
-func TestMergingColumnsLeavesWhatSnapshotsSeeAndNothingAboveTheLastLevel(t *testing.T) {
+// A column takes part of all levels: older versions must not hide newer ones, and what
+// snapshots see must stay.
+func TestColumns_KeepWhatSnapshotsSeeAndEmptyUpperLevels(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -37,8 +37,8 @@ func TestMergingColumnsLeavesWhatSnapshotsSeeAndNothingAboveTheLastLevel(t *test
 	}
 }
 
-// What was found to be too large says nothing about others.
-func TestAMergeThatIsKnownToBeOfNoUseIsPassedOverForOthers(t *testing.T) {
+// A plan known to be too large says nothing about other plans.
+func TestOutputMax_SkipsUselessPlans(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	table := func(level int, at string, entries, deletions uint64) *manifest.Table {
@@ -64,7 +64,7 @@ func TestAMergeThatIsKnownToBeOfNoUseIsPassedOverForOthers(t *testing.T) {
 	}
 }
 
-func TestColumnsAreThoseThatMayBecomeSmallEnough(t *testing.T) {
+func TestColumns_OnlyThoseThatMayBecomeSmallEnough(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	table := func(level int, run uint64, lo, hi string, entries, deletions uint64, change ...func(*manifest.Table)) *manifest.Table {
@@ -78,7 +78,7 @@ func TestColumnsAreThoseThatMayBecomeSmallEnough(t *testing.T) {
 	ranged := func(t *manifest.Table) { t.RangeDeletions = 1 }
 	for name, c := range map[string]struct {
 		tables []*manifest.Table
-		want   []string // the first key of each plan
+		want   []string // first key of each plan
 	}{
 		"nothing is deleted":       {[]*manifest.Table{table(0, 1, "a", "c", 100, 0), table(last, 0, "a", "c", 100, 0)}, nil},
 		"all is":                   {[]*manifest.Table{table(0, 1, "a", "c", 100, 100), table(last, 0, "a", "c", 100, 0)}, []string{"a"}},

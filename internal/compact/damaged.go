@@ -7,20 +7,20 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A table that is damaged stays where it is, with everything that must not pass
-// it: what is newer may not go below it, and it may not go below what is older.
-// All other plans are picked as if it were the edge of its level.
+// A damaged table stays where it is. So does everything that must not pass it: newer
+// versions may not go below it, and it may not go below older ones. All other plans are
+// picked as if it were the edge of its level.
 
 // damaged reports whether t cannot be read.
 func (p *picker) damaged(t *manifest.Table) bool { return p.s.Damaged[t.Num] }
 
-// anyDamaged reports whether some of the tables cannot be read.
+// anyDamaged reports whether one of the tables cannot be read.
 func (p *picker) anyDamaged(tables []*manifest.Table) bool {
 	return len(p.s.Damaged) > 0 && slices.ContainsFunc(tables, p.damaged)
 }
 
-// stuck reports whether t, of a level below level 0, cannot go down, over damage or
-// for want of room.
+// stuck reports whether t, of a level below level 0, cannot go down because of damage
+// or lack of room.
 func (p *picker) stuck(t *manifest.Table, level int) bool {
 	var below []*manifest.Table
 	if level < last {
@@ -37,13 +37,13 @@ func (p *picker) stuck(t *manifest.Table, level int) bool {
 		})
 }
 
-// allStuck reports whether nothing of a level can go down.
+// allStuck reports whether no table of a level can go down.
 func (p *picker) allStuck(level int) bool {
 	return !slices.ContainsFunc(p.v.Levels[level], func(t *manifest.Table) bool { return !p.stuck(t, level) })
 }
 
-// findStuck finds the tables of level 0 that cannot go down. There are none as
-// long as nothing is damaged.
+// findStuck finds the tables of level 0 that cannot go down. Without damage there are
+// none.
 func (p *picker) findStuck() {
 	if len(p.s.Damaged) == 0 {
 		return
@@ -69,10 +69,10 @@ func (p *picker) overDamage(t *manifest.Table, level int) bool {
 	return p.damaged(t) || level < last && p.anyDamaged(within(p.v.Levels[level+1], rangeOf(t)))
 }
 
-// free returns the bytes of a level but for what is stuck over damage. That makes no level too
-// large: nothing could be done about it, and all others would be merged again and
-// again in its stead.
-func (p *picker) free(level int) int64 {
+// movableBytes returns the bytes of a level without tables stuck over damage. Those make
+// no level too large: a plan could not move them, and would merge all others again and
+// again instead.
+func (p *picker) movableBytes(level int) int64 {
 	n := p.v.Bytes(level)
 	if len(p.s.Damaged) == 0 {
 		return n
@@ -85,8 +85,8 @@ func (p *picker) free(level int) int64 {
 	return n
 }
 
-// mergeStuck merges the newest runs of level 0 with each other, when with what is
-// stuck there are too many for readers.
+// mergeStuck merges the newest runs of level 0 with each other, when together with the
+// stuck tables they are too many for readers.
 func (p *picker) mergeStuck() (Plan, bool) {
 	if len(p.stuck0) == 0 || p.depth(nil) < p.s.RunsMax {
 		return Plan{}, false
@@ -94,8 +94,8 @@ func (p *picker) mergeStuck() (Plan, bool) {
 	return p.mergeRuns(ReasonRuns)
 }
 
-// around returns what is left of a gap of the base around the keys of r, when the
-// damaged tables of level 0 stay.
+// around narrows a gap of the base around the keys of r, so that the damaged tables of
+// level 0 stay outside.
 func (p *picker) around(g gap, r keyRange) gap {
 	if len(p.s.Damaged) == 0 {
 		return g

@@ -10,10 +10,9 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// TestPickingGoesRoundDamagedTables settles random trees of which some tables
-// cannot be read. No plan reads one, every plan leaves what snapshots see, and
-// the order of versions, and there is an end of plans.
-func TestPickingGoesRoundDamagedTables(t *testing.T) {
+// The test settles random trees with some unreadable tables. No plan reads one, every plan
+// keeps what snapshots see and the order of versions, and the plans end.
+func TestDamaged_PickingAvoidsThem(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -52,9 +51,9 @@ func TestPickingGoesRoundDamagedTables(t *testing.T) {
 	}
 }
 
-// overDamage returns a tree with so many runs of level 0, each ten times as large as
-// the next newer one, over a table of the last level; a small new table over another
-// one; and the shape of the tree in which the first of those two is damaged.
+// overDamage returns a tree with that many runs of level 0 over a table of the last level.
+// Each run is ten times as large as the next newer one. A small new table is over another
+// table. It also returns the shape in which the first of those two is damaged.
 func overDamage(runs int) (*manifest.Version, Shape) {
 	const kib = 1 << 10
 	tables := []*manifest.Table{{Run: 100, Smallest: []byte("x"), Largest: []byte("y"), Size: kib}}
@@ -71,11 +70,11 @@ func overDamage(runs int) (*manifest.Version, Shape) {
 	return shaped(tables...), s
 }
 
-func TestWhatIsStuckOverADamagedTableIsNobodysDebt(t *testing.T) {
+func TestDamaged_StuckTablesAreNoDebt(t *testing.T) {
 	t.Parallel()
 	v, s := overDamage(5)
 	if debt := Debt(v, s); debt != 0 {
-		t.Errorf("writers are slowed down for %d bytes that nobody can merge", debt)
+		t.Errorf("writers are slowed down for %d bytes that cannot be merged", debt)
 	}
 	if n := NewestValues(v, s); n != 0 {
 		t.Errorf("and for what %d bytes of values replace", n)
@@ -96,9 +95,9 @@ func TestWhatIsStuckOverADamagedTableIsNobodysDebt(t *testing.T) {
 	}
 }
 
-// The sizes of what cannot be merged do not have every small flush beside it merged
-// into the last level at once.
-func TestWhatIsStuckOverADamagedTableMakesNothingElseUrgent(t *testing.T) {
+// The size of stuck tables must not cause every small flush beside them to be merged into
+// the last level at once.
+func TestDamaged_StuckTablesMakeNothingElseUrgent(t *testing.T) {
 	t.Parallel()
 	v, s := overDamage(5)
 	if p, ok := Pick(v, s); ok {
@@ -110,7 +109,7 @@ func TestWhatIsStuckOverADamagedTableMakesNothingElseUrgent(t *testing.T) {
 	}
 }
 
-func TestRunsThatAreStuckOverADamagedTableAreMergedWithEachOther(t *testing.T) {
+func TestDamaged_StuckRunsAreMergedWithEachOther(t *testing.T) {
 	t.Parallel()
 	v, s := overDamage(5)
 	for _, table := range v.Levels[0] {

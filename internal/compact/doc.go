@@ -1,38 +1,38 @@
-// Package compact keeps the tree in shape: it decides what to merge, which
-// versions of a key survive, and does the merging.
+// Package compact keeps the tree in shape: it picks compactions, decides which
+// versions of a key survive, and merges.
 //
 // # Decide purely, act plainly
 //
-// Pick looks at a version of the tree and says what is most worth doing, or
-// that nothing is. It reads no file and no clock: the same version and shape
-// give the same plan. Retain says which versions of a key somebody can still
-// see. Run merges sources into new tables and touches nothing else. Its caller
-// makes them live, and the old ones dead, by one edit of the manifest, so that
-// a crash at any moment leaves either the old tables or the new ones.
+// Pick returns the most useful plan for a version of the tree, or none. It
+// reads no file and no clock: the same version and shape give the same plan. Retain
+// says which versions of a key a reader can still see. Run merges sources into new
+// tables and changes nothing else. Its caller makes the new tables live, and the old
+// ones obsolete, by one manifest edit. So a crash at any moment leaves either the old
+// tables or the new ones.
 //
 // # The shape of the tree
 //
-// The last level holds nearly everything. The one above it may hold a tenth
-// of that, the next a hundredth, as long as such a level is worth having: a
-// level that would be smaller than level 0 may become only adds one more
-// rewriting. So a small database is level 0 and the last level. The highest
-// level in use is the base: level 0 goes there.
+// The last level holds nearly everything. The level above may hold a tenth of that,
+// the next a hundredth, as long as such a level is worth having. A level smaller than
+// the limit of level 0 would only add one more rewrite. So a small database is level 0
+// and the last level. The highest level in use is the base: level 0 is compacted into
+// it.
 //
-//	level 0   runs, newest first      a run is what one flush made
+//	level 0   runs, newest first      one flush makes one run
 //	(empty)
 //	base      1/10 of the last
 //	last      the data
 //
-// Level 0 is emptied slice by slice. Flushes end their tables where tables of
-// the base end (see CutsOfFlush), and so the runs of level 0 are cut in the
-// same places: a slice through all of them meets few tables of the base. The
-// slice with the most bytes of level 0 for the bytes of the base is next. As
-// the deepest slices go first, what is merged at once is about twice what
-// level 0 holds on average, which is what a rewriting costs less.
+// Level 0 is emptied slice by slice. Flushes end their tables where tables of the base
+// end (see CutsOfFlush). So all runs of level 0 are cut in the same places, and a slice
+// through all of them overlaps few tables of the base. The next slice is the one with
+// the most bytes of level 0 per byte of the base. The deepest slices go first, so one
+// merge takes about twice the average share of level 0. That lowers the cost of
+// rewriting the base.
 //
 // # Termination
 //
-// A plan moves bytes down, or merges runs, or removes garbage that is known
-// to be removable. What it makes is never a reason for itself, so picking
-// comes to an end when writing does. The same holds for PickGathering: see there.
+// A plan moves bytes down, merges runs, or removes garbage that is known to be
+// removable. Its output is never a reason for another plan. So picking ends when
+// writing ends. The same holds for PickGathering: see there.
 package compact

@@ -7,43 +7,41 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// flushPieceMin is how much of a flush a table should get: a smaller one is
-// not worth its sync.
+// flushPieceMin is the smallest useful table of a flush in bytes: a smaller one is not
+// worth its sync.
 const flushPieceMin = 1 << 20
 
-// flushSplitMin is how many bytes a table of a flush has at least that ends at a
-// split. Where keys are few, a table may go on beyond a split, but not for the
-// accident of few keys between two.
+// flushSplitMin is the minimum size in bytes of a flushed table that ends at a split. Where
+// keys are few, a table may continue beyond a split.
 const flushSplitMin = flushPieceMin / 4
 
 const (
-	// roomParts is into how many parts a base is cut at least that is as large as
-	// the room for what a merge writes, so that several parts fit in it.
+	// roomParts is the minimum number of parts into which a base is cut that is as
+	// large as the room for output. Several parts then fit into the room.
 	roomParts = 4
-	// roomPieceMin is flushPieceMin where there is so little room: about a block of
-	// the disk.
+	// roomPieceMin is flushPieceMin for so little room, in bytes: about a block of the
+	// disk.
 	roomPieceMin = 4 << 10
 )
 
 // FlushCuts says where the tables of a flush end.
 type FlushCuts struct {
-	// Splits are keys at which they end, ascending, when they have SplitMin bytes;
-	// they also end at TableSize bytes.
+	// Splits are keys, ascending. A table ends at a split if it has SplitMin bytes. It
+	// also ends at TableSize bytes.
 	Splits              [][]byte
 	TableSize, SplitMin int64
 }
 
-// CutsOfFlush says how a flush of so many bytes into v cuts its tables.
+// CutsOfFlush returns how a flush of flushBytes into v cuts its tables.
 //
-// Tables of different runs are cut in the same places, or level 0 could not be
-// emptied slice by slice. The places are where tables of the base begin. When
-// those are too many for the flush, the hash of the key decides which ones are
-// used: every second, fourth and so on of them, and always the same ones, so
-// that the cuts of a run stay cuts of others while the base changes. An empty
-// base gets tables small enough to be slices later.
+// All runs must be cut in the same places, so that level 0 can be emptied slice by
+// slice. The places are where tables of the base begin. If those are too many for the
+// flush, the hash of the key selects every second, fourth and so on of them. The
+// selection is stable, so that runs share cuts while the base changes. With an empty
+// base the tables are small enough to be slices later.
 //
-// Where there is not much more room than the base takes, or less, the pieces are
-// smaller, so that each of them can be merged in that room.
+// If the room is not much larger than the base, or smaller, the pieces are smaller, so
+// that each can be merged in that room.
 func CutsOfFlush(v *manifest.Version, s Shape, flushBytes int64) FlushCuts {
 	s = s.withDefaults()
 	var below []*manifest.Table

@@ -2,12 +2,11 @@ package compact
 
 import "github.com/stoatdb/stoat/internal/manifest"
 
-// removable returns how many entries of t will surely go when t is rewritten
-// at the bottom. Where that is none, rewriting t for its garbage alone might
-// change nothing, and again the next time.
+// removable returns how many entries of t a rewrite of t at the bottom surely removes.
+// If it is 0, rewriting t for its garbage alone might change nothing, again and again.
 func (s Shape) removable(t *manifest.Table) uint64 {
 	if t.LargestSeq > s.OldestSnapshot {
-		return 0 // which of the entries a snapshot still needs is not known
+		return 0 // a snapshot may still need any of the entries
 	}
 	n := t.Deletions + t.RangeDeletions + s.surplus(t)
 	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs {
@@ -16,9 +15,9 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 	return n
 }
 
-// surplus returns how many entries of t surely are more versions of their keys
-// than are kept, if no snapshot needs them: those were there when t was written.
-// A rewriting leaves none.
+// surplus returns how many entries of t surely exceed the number of versions to keep.
+// Snapshots needed them when t was written. It is 0 if a snapshot may still need them. A
+// rewrite leaves none.
 func (s Shape) surplus(t *manifest.Table) uint64 {
 	if t.LargestSeq > s.OldestSnapshot {
 		return 0
@@ -26,8 +25,8 @@ func (s Shape) surplus(t *manifest.Table) uint64 {
 	return Surplus(t, s.Versions)
 }
 
-// Surplus returns how many entries of t surely are more versions of their keys than
-// the number that is kept: a snapshot needed them when t was written.
+// Surplus returns how many entries of t surely exceed the number of versions to keep per
+// key. A snapshot needed them when t was written.
 func Surplus(t *manifest.Table, versions int) uint64 {
 	if t.Keys == 0 {
 		return 0
@@ -35,8 +34,8 @@ func Surplus(t *manifest.Table, versions int) uint64 {
 	return t.Entries - min(t.Entries, t.Keys*uint64(max(versions, 1)))
 }
 
-// expired estimates how many entries of t have expired, as if the moments of
-// expiry were spread evenly.
+// expired estimates how many entries of t have expired, assuming that the expiry times
+// are spread evenly.
 func (s Shape) expired(t *manifest.Table) uint64 {
 	switch {
 	case t.Expiring == 0 || s.NowMs < t.OldestExpiry:
@@ -48,15 +47,14 @@ func (s Shape) expired(t *manifest.Table) uint64 {
 	return uint64(part * float64(t.Expiring))
 }
 
-// dead reports whether no entry of t shows a value to any snapshot. Deletions
-// have no expiry in tables, so that no entry is counted twice.
+// dead reports whether no entry of t shows a value to any snapshot. Tombstones in tables
+// have no expiry, so no entry is counted twice.
 func (s Shape) dead(t *manifest.Table) bool {
 	return t.LargestSeq <= s.OldestSnapshot && t.Deletions+s.expired(t) == t.Entries
 }
 
-// pickDead finds tables that can be dropped unread: they show nothing, and
-// what they might hide is not there. Tables of level 0 lie above all runs that
-// are older.
+// pickDead finds tables that can be dropped unread: they show nothing, and they hide
+// nothing. A table of level 0 is above all older runs.
 func (p *picker) pickDead() (Plan, bool) {
 	plan := Plan{Reason: ReasonDead, Drop: true, Bottom: true}
 	found := false
@@ -77,7 +75,7 @@ func (p *picker) pickDead() (Plan, bool) {
 	return plan, found
 }
 
-// nothingOlder reports whether no run older than the i-th meets t.
+// nothingOlder reports whether no run older than the i-th overlaps t.
 func (p *picker) nothingOlder(i int, t *manifest.Table) bool {
 	for _, run := range p.runs[i+1:] {
 		if len(within(run, rangeOf(t))) > 0 {
@@ -87,8 +85,8 @@ func (p *picker) nothingOlder(i int, t *manifest.Table) bool {
 	return true
 }
 
-// pickGarbage finds the table, below level 0, with the largest part of
-// garbage, if that is worth a rewriting. For level 0 see pickDeletions.
+// pickGarbage finds the table, below level 0, with the largest fraction of garbage, if
+// it is worth a rewrite. For level 0 see pickDeletions.
 func (p *picker) pickGarbage() (Plan, bool) {
 	var worst *manifest.Table
 	var at int
@@ -107,9 +105,9 @@ func (p *picker) pickGarbage() (Plan, bool) {
 	return p.down(worst, at, why), true
 }
 
-// garbageOf returns what part of t, in the level, is garbage that is worth
-// a rewriting, and of what kind. Above the last level deletions are pushed down
-// to what they hide; in the last one only what is known to go counts.
+// garbageOf returns the fraction of t that is garbage and its kind, or 0 if it is not
+// worth a rewrite. Above the last level, tombstones are pushed down to what they hide.
+// In the last level only surely removable entries count.
 func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	if level == last && p.s.removable(t) == 0 {
 		return 0, 0
@@ -125,7 +123,7 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	switch {
 	case deletions+expired+surplus >= enough,
 		deletions+expired > 0 && p.s.old(t),
-		p.s.Idle && t.RangeDeletions > 0: // how much it hides is not known
+		p.s.Idle && t.RangeDeletions > 0: // how much it hides is unknown
 		switch part := deletions + expired + surplus; {
 		case surplus > max(deletions, expired):
 			return part, ReasonVersions
@@ -138,7 +136,7 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	return 0, 0
 }
 
-// old reports whether deletions in t have waited long enough.
+// old reports whether tombstones in t have reached the maximum age.
 func (s Shape) old(t *manifest.Table) bool {
 	return s.NowMs >= t.CreatedMs && s.NowMs-t.CreatedMs >= s.DeletionAgeMs
 }

@@ -7,23 +7,21 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A Gathering says when values are worth bringing back into the order of their
-// keys. It is done to tables of the last level, which holds nearly everything
-// and stays as it is for longest.
+// A Gathering says when values should be moved back into the order of their keys. Only
+// tables of the last level are gathered: it holds nearly everything and changes least.
 type Gathering struct {
-	// Share is the part of the pointers of a table that must lead to another
-	// value file than the pointer before. Where values of n files lie mixed, each
-	// with as many, that is 1 - 1/n. After a gathering it grows only with what is
-	// written anew, so that a large Share keeps what gathering writes below a
-	// small multiple of what users write.
+	// Share is the minimum fraction of a table's pointers whose value file differs
+	// from that of the previous pointer. If values of n files are mixed evenly, the
+	// fraction is 1 - 1/n. After a gathering only new writes raise it. So a large
+	// Share keeps the writes of gathering below a small multiple of user writes.
 	Share float64
-	// PointersMin is how many values a table must have for the order of them to
+	// PointersMin is the minimum number of pointers in a table for their order to
 	// matter.
 	PointersMin uint64
-	// RecordMax is the mean length of values beyond which they stay where they
-	// are: a long one is read in one go wherever it lies.
+	// RecordMax is the maximum mean record size in bytes. Longer values stay where
+	// they are: reading one takes one read anywhere.
 	RecordMax uint64
-	// Bytes is about how much one plan moves.
+	// Bytes is the approximate number of bytes of values that one plan moves.
 	Bytes uint64
 }
 
@@ -34,10 +32,9 @@ func (g *Gathering) scattered(t *manifest.Table) bool {
 		t.Referred() <= g.RecordMax*t.Pointers
 }
 
-// bringsTogether reports whether a gathering of t brings its values together from
-// more files than it makes of them. That is a question only where some lie in files
-// that cannot be read: those stay, and the jumps to them and back would be a reason
-// to gather the others again and again.
+// bringsTogether reports whether a gathering of t reads from more files than it writes. It
+// only matters if some values are in unreadable files. Those values stay. The jumps to
+// them and back would be a reason to gather the other values again and again.
 func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum]error) bool {
 	from, bytes, stays := uint64(0), uint64(0), false
 	for _, ref := range t.Values {
@@ -48,21 +45,21 @@ func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum
 		from++
 		bytes += ref.Bytes
 	}
-	// It begins in a file that has values of the table before, and fills others.
+	// The output starts in a file with values of the previous table, and fills others.
 	return !stays || from > 2+bytes/joinBytes
 }
 
-// worth reports whether t is to be gathered.
+// worth reports whether t should be gathered.
 func (g *Gathering) worth(v *manifest.Version, s Shape, t *manifest.Table) bool {
 	return g.scattered(t) && !s.Damaged[t.Num] && bringsTogether(v, t, s.BadValues)
 }
 
-// PickGathering returns a plan for the first tables of the last level whose
-// values are worth gathering, or false when there are none. The next plan goes
-// on behind them: a value file that only they refer to is garbage then.
+// PickGathering returns a plan for the first tables of the last level whose values are
+// worth gathering, or false if there are none. The next plan continues behind them. A
+// value file that only they refer to is garbage then.
 //
-// What a plan makes has no jumps but those from one full value file to the
-// next, and so is never a reason for another one.
+// The output of a plan has jumps only from one full value file to the next. So it is
+// never a reason for another gathering.
 func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	plan := Plan{Reason: ReasonScattered, OutputLevel: last}
 	all := uint64(0)
@@ -84,13 +81,13 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 		return Plan{}, false
 	}
 	if plan.Gather = g.Bytes; all < g.Bytes+g.Bytes/4 {
-		plan.Gather = math.MaxInt64 // a small rest would be a plan of its own
+		plan.Gather = math.MaxInt64 // take a small rest along, which would need its own plan
 	}
 	return plan.finish(v, s.withDefaults()), true
 }
 
-// Ahead returns how many bytes of tables are worth a gathering, and how many of
-// which value files that moves, if there is room for all.
+// Ahead returns how many bytes of tables are worth gathering, and how many bytes of each
+// value file that moves, if there is room for everything.
 func (g *Gathering) Ahead(v *manifest.Version, s Shape) (tables int64, values map[base.FileNum]uint64) {
 	values = map[base.FileNum]uint64{}
 	for _, t := range v.Levels[last] {

@@ -9,10 +9,10 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-func TestPickGatheringTakesTheFirstTablesThatAreScattered(t *testing.T) {
+func TestPickGathering_TakesTheFirstScatteredTables(t *testing.T) {
 	t.Parallel()
 	g := Gathering{Share: 0.5, PointersMin: 10, RecordMax: 1000, Bytes: 250_000}
-	// A table has its pointers, jumps and bytes of values.
+	// Each table has pointers, jumps and bytes of values.
 	type of struct{ pointers, jumps, bytes uint64 }
 	in, out, huge := of{100, 1, 100_000}, of{100, 99, 100_000}, of{1000, 999, 1_000_000}
 	for _, c := range []struct {

@@ -2,32 +2,32 @@ package compact
 
 import "slices"
 
-// What deletions hide takes space until a merge has brought the two together.
-// In an idle database that happens soon. While commits come, level 0 is merged
-// for what it holds and refers to, and of deletions that is next to nothing:
-// therefore level 0 is also merged for what its deletions hide below.
+// Hidden entries take space until a merge has brought them together with their
+// tombstones. In an idle database that happens soon. While commits run, level 0 is merged
+// by the size of its data, and tombstones are small. So level 0 is also merged for what
+// its tombstones hide below.
 
 const (
-	// hiddenMin is how many bytes must be hidden, or a sixty-fourth of what level
-	// 0 may grow to if that is less.
+	// hiddenMin is the minimum number of hidden bytes. The minimum is 1/64 of the
+	// limit of level 0 if that is less.
 	hiddenMin = 1 << 20
-	// hiddenPart is the part of all tables and values that must be hidden.
+	// hiddenPart is a divisor: 1/hiddenPart of all tables and values must be hidden.
 	hiddenPart = 16
-	// hiddenCost is how many bytes may be written for one that is hidden: deletions
-	// that lie scattered among short values would rewrite everything for little.
+	// hiddenCost is the maximum number of bytes to rewrite per hidden byte: tombstones
+	// scattered among short values would rewrite everything for little.
 	hiddenCost = 2
 
-	// How many keys a range deletion hides is not known. So it counts as if it hid
-	// all that its table meets, but only after rangeWaitMs, and the time in which
-	// so much can be written at rangeRate: many that hide little make no more
-	// work than that.
+	// The number of keys that a range tombstone hides is unknown. It counts as if it
+	// hid everything that its table overlaps, but only after rangeWaitMs milliseconds
+	// plus the time to rewrite the slice at rangeRate. That bounds the work for many
+	// range tombstones that hide little.
 	rangeWaitMs = 10_000
-	rangeRate   = 16 << 10 // bytes a millisecond
+	rangeRate   = 16 << 10 // bytes per millisecond
 )
 
-// pickDeletions takes the slice of level 0 to the base whose deletions hide the
-// most for what that rewrites, if all slices worth it hide enough, or if a
-// deletion has waited too long.
+// pickDeletions compacts the slice of level 0 whose tombstones hide the most bytes per
+// rewritten byte. It does so if all worthwhile slices together hide enough, or if a
+// tombstone has reached the maximum age.
 func (p *picker) pickDeletions() (Plan, bool) {
 	if !p.deletesInLevel0() {
 		return Plan{}, false
@@ -55,8 +55,8 @@ func (p *picker) pickDeletions() (Plan, bool) {
 	return p.planOf(best, ReasonDeletions), true
 }
 
-// hidesMore reports whether slice a is to be chosen before b, given what they
-// hide for each byte that is rewritten.
+// hidesMore reports whether slice a should be chosen before b. The gains are the hidden
+// bytes per rewritten byte.
 func (p *picker) hidesMore(a *slice, gainA float64, b *slice, gainB float64) bool {
 	fitsA, fitsB := a.bytes() <= p.s.InputMax, b.bytes() <= p.s.InputMax
 	switch {
@@ -68,7 +68,7 @@ func (p *picker) hidesMore(a *slice, gainA float64, b *slice, gainB float64) boo
 	return gainA > gainB
 }
 
-// deletesInLevel0 reports whether level 0 has deletions.
+// deletesInLevel0 reports whether level 0 has tombstones.
 func (p *picker) deletesInLevel0() bool {
 	for _, t := range p.v.Levels[0] {
 		if t.Deletions+t.RangeDeletions > 0 {
@@ -78,7 +78,7 @@ func (p *picker) deletesInLevel0() bool {
 	return false
 }
 
-// hiddenEnough returns how many bytes deletions of level 0 must hide.
+// hiddenEnough returns how many bytes the tombstones of level 0 must hide.
 func (p *picker) hiddenEnough() int64 {
 	all := int64(0)
 	for level := range p.v.Levels {
@@ -90,10 +90,10 @@ func (p *picker) hiddenEnough() int64 {
 	return max(min(hiddenMin, p.s.BaseSizeMin/64), all/hiddenPart)
 }
 
-// hiddenBy estimates how many bytes of tables and values the deletions of a
-// slice hide, in the slice and in the levels below, and reports whether one of
-// them has waited so long that it must go at any price. Those that a snapshot does
-// not see free nothing yet.
+// hiddenBy estimates how many bytes of tables and values the tombstones of a slice hide,
+// in the slice and in the levels below. aged says that one of them has reached the
+// maximum age and must go at any cost. Tombstones that a snapshot does not see free
+// nothing yet.
 func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 	var deletions uint64
 	ranges := false

@@ -6,9 +6,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// TestLevel0IsMergedForWhatItsDeletionsHide has a table of level 0 over one of
-// the last level, while others commit.
-func TestLevel0IsMergedForWhatItsDeletionsHide(t *testing.T) {
+// The tree has a table of level 0 over one of the last level, while other commits run.
+func TestHidden_Level0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	for _, c := range []struct {
@@ -16,7 +15,7 @@ func TestLevel0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 		deletions, ranges uint64 // all entries of level 0, over 1000 others
 		tables, values    uint64 // bytes of the last level, and of what it refers to
 		ageMs             uint64
-		snapshot          bool // that does not see the deletions
+		snapshot          bool // a snapshot does not see the deletions
 		due               bool
 	}{
 		{name: "long values", deletions: 1000, tables: mib, values: 100 * mib, due: true},

@@ -10,78 +10,75 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A Job is a flush or a merge: what to read, what to keep, what to write.
+// A Job is a flush or a merge: its sources, rules and outputs.
 type Job struct {
-	// Sources are forward and at no position. Tables are best read with
-	// table.IterOptions.Unmapped. Values must stay valid until the second Fill
-	// after the one that showed them.
+	// Sources are forward iterators without a position. Tables should be read with
+	// table.IterOptions.Unmapped. Values must stay valid until the second Fill after
+	// their own.
 	Sources []iter.Source
-	// From and To bound the keys that the job is about, [From, To); nil is no
-	// bound.
+	// From and To bound the keys of the job, [From, To); nil means no bound.
 	From, To []byte
-	// Deletions are the range deletions of all that is merged.
+	// Deletions are the range tombstones of all inputs.
 	Deletions *rangedel.List
 	Rules     Rules
 
-	// Level, Run and CreatedMs are those of the outputs.
+	// Level, Run and CreatedMs apply to the outputs.
 	Level     int
 	Run       uint64
 	CreatedMs uint64
 
-	// An output ends when it has TableSize bytes, or comes to a split with at
-	// least SplitMin. Splits are ascending. All versions of a key are in one
-	// output.
+	// An output ends at TableSize bytes, or at a split if it has at least SplitMin
+	// bytes. Splits are ascending. All versions of a key are in one output.
 	TableSize int64
 	Splits    [][]byte
 	SplitMin  int64
 
-	// Filter gets the keys of all outputs, which have its filter in the end, if it
-	// is not nil: those of one run of level 0.
+	// Filter collects the keys of all outputs, which are one run of level 0. In the
+	// end they share its filter. It may be nil.
 	Filter *filter.Builder
 	// NewFile makes the file of an output. Run closes it.
 	NewFile func() (NewFile, error)
-	// Writer says how the outputs are made. The salt is that of NewFile.
+	// Writer configures the outputs. Their salt is that of NewFile.
 	Writer table.WriterOptions
-	// Place says where the value of an entry goes, and reports true if that is
-	// a value file: it then has made e one of base.KindPointer, with the
-	// pointer as its value until the next call, and returns the part of the
-	// file that the pointer keeps alive. It is asked for every entry with
-	// a value, pointers included. nil leaves all values in the tables.
+	// Place decides where the value of an entry goes. It is called for every entry
+	// with a value, pointers included. If the value goes to a value file, Place turns
+	// e into an entry of base.KindPointer. The pointer in e is valid until the next
+	// call. ref is the part of the file that the pointer keeps alive. If Place is
+	// nil, all values stay in the tables.
 	Place func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
-	// Cut is asked before each key but the first of an output whether the output
-	// is to end there, if it is not nil.
+	// Cut reports whether the current output should end before the next key. It is
+	// called before each key but the first of an output. It may be nil.
 	Cut func() bool
-	// Stop is asked every few thousand entries and every megabyte or so; its
-	// error ends the job. It may wait, to limit the rate. nil is never asked.
+	// Stop is called about every 1024 entries and every 256 KiB of values. Its
+	// error ends the job. It may wait, to limit the rate. It may be nil.
 	Stop func() error
 }
 
-// A NewFile is an empty file for a table. The salt is random, and the
-// table's alone.
+// A NewFile is an empty file for a table, with a random salt that no other table has.
 type NewFile struct {
 	Num  base.FileNum
 	File vfs.File
 	Salt uint64
 }
 
-// A Result is what a job made. The contents of the tables are durable, the
-// names of the files are so after the caller has synced the directory.
+// A Result is the output of a job. The contents of the tables are durable. The caller
+// syncs the directory to make the names durable.
 type Result struct {
 	Tables []*manifest.Table
-	// Files are the numbers of all files made. After an error the caller
-	// removes them.
+	// Files are the numbers of all files made. After an error the caller removes
+	// them.
 	Files []base.FileNum
-	// EntriesRead and BytesRead count what came from the sources: entries, and
-	// the bytes of their keys and values. EntriesWritten of them were kept.
-	// BytesWritten is the size of the tables.
+	// EntriesRead and BytesRead count the input: entries, and the bytes of their keys
+	// and values. EntriesWritten counts the kept entries. BytesWritten is the size of
+	// the tables.
 	EntriesRead, EntriesWritten uint64
 	BytesRead, BytesWritten     int64
 }
 
-// Apply fills in what the job has to know of the plan. What the plan counts on
-// must hold for the rules of the job: their time and their oldest snapshot are
-// not before those of the Shape that it was picked for. While one plan is
-// carried out, no other is picked; flushes may go on.
+// Apply copies the plan's settings into the job. The plan relies on the job's rules:
+// their time and their oldest snapshot must not be before those of the Shape used to
+// pick it. The caller must not pick another plan until this one is done. Flushes may
+// continue.
 func (p *Plan) Apply(job *Job, s Shape) {
 	s = s.withDefaults()
 	job.Rules.Bottom = p.Bottom
@@ -89,15 +86,15 @@ func (p *Plan) Apply(job *Job, s Shape) {
 	job.TableSize, job.Splits, job.SplitMin = p.tableSize(s), p.Splits, p.splitMin(s)
 }
 
-// tableSize returns the size at which outputs of p end, so that they are of
-// one size: a small rest would be a table of its own for long.
+// tableSize returns the size at which outputs of p end. It makes them about equal in
+// size: a small last table would stay small for long.
 func (p *Plan) tableSize(s Shape) int64 {
 	size := p.InputBytes()
 	tables := max(1, (size+s.TableSize-1)/s.TableSize)
 	return min(s.TableSize, size/tables+size/64)
 }
 
-// splitMin returns how many bytes an output has at least that ends at a split.
+// splitMin returns the minimum size in bytes of an output that ends at a split.
 func (p *Plan) splitMin(s Shape) int64 {
 	if p.OutputLevel == 0 {
 		return p.SplitMin

@@ -8,66 +8,65 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// Commits with large values and flushes of little leave small value files. Each
-// costs readers a mapping and every change of the version a look, for as long as
-// its values live. Where there are many, a merge of the tables that refer to
-// them also writes their values anew, into one file. See decision 0025.
+// Commits with large values and small flushes leave small value files. While its values
+// live, each file costs readers a mapping and makes every change of the version slower.
+// If there are many, a merge of the tables that refer to them also rewrites their values
+// into one file. See decision 0018.
 const (
-	// joinSize is the size in bytes from which on a value file is not small.
+	// joinSize is the size in bytes below which a value file is small.
 	joinSize = 8 << 20
-	// joinMean is the mean length of values from which on a file is joined wherever
-	// its values lie. Where shorter ones lie mixed in many files they are gathered,
-	// which makes large files as well: to join those first would take away the reason
-	// to gather and leave them out of order. So files of shorter values are joined
-	// where all tables that refer to them are in order: but for one to each file, no
-	// more than one in joinJumps of the pointers leads to another file than the one
-	// before.
+	// joinMean is the mean length in bytes from which values are long. Files of long
+	// values are always joined. Shorter values that lie mixed in many files are
+	// gathered instead, which also makes large files. Joining them first would remove
+	// the reason to gather and leave them out of order. So files of short values are
+	// joined only if all tables that refer to them are in order. A table is in order
+	// if at most one in joinJumps of its pointers leads to another file than the one
+	// before, apart from one per file.
 	joinMean  = 4 << 10
 	joinJumps = 8
-	// joinFiles is how many small ones there may be.
+	// joinFiles is the number of small files that is allowed.
 	joinFiles = 256
-	// joinBytes bounds about what one plan writes anew: a file of usual size.
+	// joinBytes is the approximate maximum number of bytes of values that one plan
+	// rewrites: a file of usual size.
 	joinBytes = 128 << 20
-	// joinGrowth is how many times as large as the largest of them a file gets
-	// that files are joined to. So each value is written anew seldom: from a
-	// megabyte to joinSize, twice at most. joinGrowthAsked is the same when
-	// somebody asks.
-	joinGrowth      = 8
-	joinGrowthAsked = 4
-	// joinTables is how many bytes of tables a plan may rewrite for each byte
-	// of values that it joins.
+	// joinGrowth is the minimum ratio of the size of the joined file to its largest
+	// input. It limits how often a value is rewritten: at most twice between 1 MiB
+	// and joinSize. joinGrowthManual is the ratio for a manual compaction.
+	joinGrowth       = 8
+	joinGrowthManual = 4
+	// joinTables is the maximum number of bytes of tables that a plan rewrites per byte
+	// of joined values.
 	joinTables = 2
-	// joinLate is how many small files there are when writers are slowed down
-	// for each more, as if it were joinOwed bytes to be written.
-	joinLate = 4096
-	joinOwed = 256 << 10
+	// joinDebtFiles is the number of small files from which backpressure begins. Each
+	// further file counts as joinDebtBytes of debt.
+	joinDebtFiles = 4096
+	joinDebtBytes = 256 << 10
 )
 
-// A Joining says which value files are to be joined that need not be.
+// A Joining limits which value files a manual compaction joins.
 type Joining struct {
-	// Lo, inclusive, and Hi, exclusive, bound the keys of the tables that are
-	// rewritten; nil is no bound.
+	// Lo, inclusive, and Hi, exclusive, bound the keys of the rewritten tables; nil
+	// means no bound.
 	Lo, Hi []byte
-	// Next bounds the numbers in the names of the files: those from it on have
-	// been made lately and stay, so that there is an end while others write. 0
-	// is no bound.
+	// Next bounds the numbers in file names. Files from Next on are new and stay, so
+	// that the joining ends while other commits write. 0 means no bound.
 	Next base.FileNum
 
 	growth uint64 // see joinGrowth
 }
 
-// PickJoining returns the next step of joining what is worth it, however few
-// files there are. It is asked again after each step until it returns false.
-// Damaged tables are no exception, as for PickRange.
+// PickJoining returns the next step of joining everything worth it, however few files
+// there are. The caller repeats it after each step until it returns false. Damaged
+// tables are not excluded, as in PickRange.
 func PickJoining(v *manifest.Version, s Shape, j Joining) (Plan, bool) {
-	j.growth, s.Damaged = joinGrowthAsked, nil
+	j.growth, s.Damaged = joinGrowthManual, nil
 	plan, due := newPicker(v, s).pickJoin(0, j)
 	plan.Reason = ReasonManual
 	return plan, due
 }
 
-// small reports whether a file is worth joining with others, as far as can be told
-// from itself, and can be read. What nothing refers to goes without being read.
+// small reports whether f is readable, live and, judged by itself, worth joining. A file
+// without references is dropped unread.
 func (p *picker) small(j *Joining, f manifest.LiveValues) bool {
 	return f.Bytes < joinSize && f.Live > 0 && (j.Next == 0 || f.File < j.Next) && p.s.BadValues[f.File] == nil
 }
@@ -75,13 +74,13 @@ func (p *picker) small(j *Joining, f manifest.LiveValues) bool {
 // short reports whether the values of f are short, so that their order matters.
 func short(f manifest.LiveValues) bool { return f.Bytes < joinMean*f.Values }
 
-// inOrder reports whether the values of t lie in about the order of their keys.
+// inOrder reports whether the values of t are approximately in key order.
 func inOrder(t *manifest.Table) bool {
 	return joinJumps*(t.Jumps+1) <= t.Pointers+joinJumps*uint64(len(t.Values))
 }
 
-// countSmall returns how many small files there are, without those whose short
-// values lie mixed. If it is no more than most, it may be too much.
+// countSmall returns the number of small files, without those of short values that lie
+// mixed. If the result is at most most, it may be too high.
 func (p *picker) countSmall(j *Joining, most int) int {
 	long, all := 0, 0
 	for _, f := range p.v.Values {
@@ -98,9 +97,9 @@ func (p *picker) countSmall(j *Joining, most int) int {
 	return long + p.countShort(j)
 }
 
-// countShort returns how many small files of short values there are to which only
-// tables in order refer, below level 0. The many files to which a table refers that is
-// not in order are not gone through.
+// countShort returns the number of small files of short values that only ordered tables
+// below level 0 refer to. It skips tables that are not in order, as they may refer to
+// many files.
 func (p *picker) countShort(j *Joining) (n int) {
 	referred := map[base.FileNum]uint64{}
 	for _, tables := range p.v.Levels[1:] {
@@ -121,12 +120,12 @@ func (p *picker) countShort(j *Joining) (n int) {
 	return n
 }
 
-// unasked is what is joined without anybody asking.
-var unasked = Joining{growth: joinGrowth}
+// automaticJoining is the joining that no caller asked for.
+var automaticJoining = Joining{growth: joinGrowth}
 
-// pickJoin joins small files, if there are more than most of them. It looks for
-// neighbouring tables of a level that alone refer to the most of them; in level
-// 0 nothing stays for long.
+// pickJoin joins small files if there are more than most. It looks for neighbouring
+// tables of a level that alone refer to the most of them. It skips level 0, where nothing
+// stays for long.
 func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
 	if p.countSmall(&j, max(most, 1)) <= max(most, 1) {
 		return Plan{}, false
@@ -155,12 +154,12 @@ func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
 	return plan.finish(p.v, p.s), true
 }
 
-// joinMax is about how many bytes one plan writes anew.
+// joinMax returns the approximate maximum number of bytes that one plan rewrites.
 func (p *picker) joinMax() uint64 { return uint64(min(joinBytes, p.s.InputMax)) }
 
-// referring returns how many tables, from the first on, each refer to some small
-// file that may be joined, and to which of those they refer alone. There are no more
-// than make a plan.
+// referring returns how many tables, from the first on, each refer to a small file that
+// may be joined. whole holds the files that they alone refer to. It stops at the size of
+// one plan.
 func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole []manifest.LiveValues) {
 	refer := map[base.FileNum]uint64{}
 	size, bytes := int64(0), uint64(0)
@@ -187,8 +186,8 @@ func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole [
 	return n, whole
 }
 
-// joinable returns those of the files that are worth joining, the small ones
-// first, and how many bytes that moves: about most of them.
+// joinable returns the files worth joining, in ascending order, and the bytes that this
+// moves: at most about most. It prefers the smallest files.
 func joinable(files []manifest.LiveValues, growth, most uint64) (join []base.FileNum, bytes uint64) {
 	slices.SortFunc(files, func(a, b manifest.LiveValues) int {
 		return cmp.Or(cmp.Compare(a.Live, b.Live), cmp.Compare(a.Num, b.Num))
@@ -209,16 +208,16 @@ func joinable(files []manifest.LiveValues, growth, most uint64) (join []base.Fil
 	return join, bytes
 }
 
-// joinDebt is what writers are slowed down for because there are very many small
-// files. Those that cannot be joined are nobody's debt.
+// joinDebt returns the debt for too many small files. Files that cannot be joined do not
+// count.
 func (p *picker) joinDebt() int64 {
-	if len(p.v.Values) <= joinLate {
+	if len(p.v.Values) <= joinDebtFiles {
 		return 0
 	}
-	j := unasked
-	small := p.countSmall(&j, joinLate)
-	if _, due := p.pickJoin(joinLate, j); !due {
+	j := automaticJoining
+	small := p.countSmall(&j, joinDebtFiles)
+	if _, due := p.pickJoin(joinDebtFiles, j); !due {
 		return 0
 	}
-	return int64(small-joinLate) * joinOwed
+	return int64(small-joinDebtFiles) * joinDebtBytes
 }

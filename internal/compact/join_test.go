@@ -9,11 +9,11 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A joinTree is a version whose last level has tables of one key each, which
-// refer to value files.
+// A joinTree is a version whose last level has tables of one key each that refer to value
+// files.
 type joinTree struct{ v manifest.Version }
 
-// file adds a value file of so many bytes, to which nothing refers.
+// file adds a value file of that many bytes without references.
 func (t *joinTree) file(bytes uint64) base.FileNum {
 	n := base.FileNum(1000 + len(t.v.Values))
 	t.v.Values = append(t.v.Values, manifest.LiveValues{
@@ -21,7 +21,7 @@ func (t *joinTree) file(bytes uint64) base.FileNum {
 	return n
 }
 
-// table adds a table of the level that refers to a part of some files.
+// table adds a table to the level. It refers to a part of some files.
 func (t *joinTree) table(level int, size int64, part uint64, files ...base.FileNum) {
 	n := len(t.v.Levels[level])
 	key := fmt.Appendf(nil, "%04d", n)
@@ -34,7 +34,7 @@ func (t *joinTree) table(level int, size int64, part uint64, files ...base.FileN
 	t.v.Levels[level] = append(t.v.Levels[level], m)
 }
 
-// files adds n files of so many bytes and a table that refers to all of them.
+// files adds n files of that many bytes and a table that refers to all of them.
 func (t *joinTree) files(n int, bytes uint64) []base.FileNum {
 	var all []base.FileNum
 	for range n {
@@ -46,7 +46,7 @@ func (t *joinTree) files(n int, bytes uint64) []base.FileNum {
 
 const joinMiB = 1 << 20
 
-func TestSmallFilesAreJoinedWhenThereAreMany(t *testing.T) {
+func TestJoin_SmallFilesWhenThereAreMany(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		files int
@@ -62,7 +62,7 @@ func TestSmallFilesAreJoinedWhenThereAreMany(t *testing.T) {
 	}
 }
 
-func TestAPlanJoinsAboutAFileOfUsualSize(t *testing.T) {
+func TestJoin_AboutAFileOfUsualSize(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
 	first := tr.files(300, joinMiB)
@@ -73,7 +73,7 @@ func TestAPlanJoinsAboutAFileOfUsualSize(t *testing.T) {
 	}
 }
 
-func TestOnlyFilesAreJoinedThatGrow(t *testing.T) {
+func TestJoin_OnlyIfTheFileGrows(t *testing.T) {
 	t.Parallel()
 	const kib = 1 << 10
 	join := func(sizes ...uint64) []int {
@@ -109,9 +109,9 @@ func TestOnlyFilesAreJoinedThatGrow(t *testing.T) {
 	}
 }
 
-// Short values that lie mixed are gathered instead, which makes large files of them and
-// brings them into order.
-func TestFilesOfShortValuesAreJoinedWhereTheyLieInOrder(t *testing.T) {
+// Short values that lie mixed are gathered instead, which makes large files and restores
+// their order.
+func TestJoin_ShortValuesOnlyInOrder(t *testing.T) {
 	t.Parallel()
 	const files = joinFiles + 1
 	for _, test := range []struct {
@@ -130,7 +130,7 @@ func TestFilesOfShortValuesAreJoinedWhereTheyLieInOrder(t *testing.T) {
 		all := tr.files(files, joinMiB)
 		m := tr.v.Levels[last][0]
 		m.Pointers, m.Jumps = 100*files, test.jumps
-		if test.level0 { // it refers to the half of each
+		if test.level0 { // it refers to half of each
 			for i, f := range all {
 				m.Values[i].Bytes /= 2
 				tr.v.Values[f-1000].Live /= 2
@@ -140,14 +140,14 @@ func TestFilesOfShortValuesAreJoinedWhereTheyLieInOrder(t *testing.T) {
 		for _, f := range tr.v.Values {
 			f.ValueFile.Values = f.Bytes / test.mean
 		}
-		if plan, due := newPicker(&tr.v, Shape{}).pickJoin(joinFiles, unasked); due != test.due {
+		if plan, due := newPicker(&tr.v, Shape{}).pickJoin(joinFiles, automaticJoining); due != test.due {
 			t.Errorf("%+v: due %v, %s", test, due, plan.String())
 		}
 	}
 }
 
-// A file with a few values is all in order, and each of them far from the others.
-func TestFilesOfAFewShortValuesAreJoined(t *testing.T) {
+// A file with few values is in order, but far from the others.
+func TestJoin_FewShortValues(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
 	tr.files(joinFiles+1, 4<<10)
@@ -161,7 +161,7 @@ func TestFilesOfAFewShortValuesAreJoined(t *testing.T) {
 	}
 }
 
-func TestFilesThatOtherTablesReferToAsWellAreNotJoined(t *testing.T) {
+func TestJoin_NotIfOtherTablesRefer(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
 	shared := []base.FileNum{tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB)}
@@ -180,7 +180,7 @@ func TestFilesThatOtherTablesReferToAsWellAreNotJoined(t *testing.T) {
 	}
 }
 
-func TestLargeTablesAreNotRewrittenForLittleToJoin(t *testing.T) {
+func TestJoin_NotIfTablesAreLarge(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
 	files := []base.FileNum{tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB), tr.file(joinMiB)}
@@ -190,7 +190,7 @@ func TestLargeTablesAreNotRewrittenForLittleToJoin(t *testing.T) {
 	}
 }
 
-func TestFilesMadeLatelyAreNotJoinedAgain(t *testing.T) {
+func TestJoin_NotNewFiles(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
 	files := tr.files(8, joinMiB)
@@ -200,15 +200,15 @@ func TestFilesMadeLatelyAreNotJoinedAgain(t *testing.T) {
 	}
 }
 
-func TestWritersOweForVeryManySmallFilesThatCanBeJoined(t *testing.T) {
+func TestJoin_DebtForVeryManySmallFiles(t *testing.T) {
 	t.Parallel()
 	var tr joinTree
-	tr.files(joinLate, joinMiB)
+	tr.files(joinDebtFiles, joinMiB)
 	if debt := Debt(&tr.v, Shape{}); debt != 0 {
 		t.Errorf("at the limit: %d", debt)
 	}
 	tr.files(2, joinMiB)
-	if debt := Debt(&tr.v, Shape{}); debt != 2*joinOwed {
+	if debt := Debt(&tr.v, Shape{}); debt != 2*joinDebtBytes {
 		t.Errorf("two beyond it: %d", debt)
 	}
 	for _, table := range tr.v.Levels[last] {

@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A keyRange is the keys from lo, inclusive, to hi, exclusive if open says so.
-// A nil bound is none.
+// A keyRange is the keys from lo to hi. lo is inclusive; hi is exclusive if open is set.
+// A nil bound means no bound.
 type keyRange struct {
 	lo, hi []byte
 	open   bool
@@ -19,7 +19,7 @@ func rangeOf(t *manifest.Table) keyRange {
 	return keyRange{t.Smallest, t.Largest, t.LargestExclusive}
 }
 
-// with returns the smallest range that holds r and t.
+// with returns the smallest range that contains r and t.
 func (r keyRange) with(t *manifest.Table) keyRange {
 	if bytes.Compare(t.Smallest, r.lo) < 0 {
 		r.lo = t.Smallest
@@ -30,8 +30,7 @@ func (r keyRange) with(t *manifest.Table) keyRange {
 	return r
 }
 
-// hull returns the smallest range that holds all tables, of which there is at
-// least one.
+// hull returns the smallest range that contains all tables. There must be at least one.
 func hull(tables []*manifest.Table) keyRange {
 	r := rangeOf(tables[0])
 	for _, t := range tables[1:] {
@@ -52,21 +51,19 @@ func (r keyRange) before(t *manifest.Table) bool {
 // after reports whether all keys of r come after those of t.
 func (r keyRange) after(t *manifest.Table) bool { return r.lo != nil && t.EndsBefore(r.lo) }
 
-// within returns the tables of an ordered list that overlap r, a part of that
-// list.
+// within returns the tables of an ordered list that overlap r, as a slice of the list.
 func within(tables []*manifest.Table, r keyRange) []*manifest.Table {
 	from := sort.Search(len(tables), func(i int) bool { return !r.after(tables[i]) })
 	tables = tables[from:]
 	return tables[:sort.Search(len(tables), func(i int) bool { return r.before(tables[i]) })]
 }
 
-// A gap is the keys strictly between two tables of a level; nil is the end of
-// the level. What lies in the gap between the neighbours of some tables can be
-// merged with them and meets no others.
+// A gap is the keys strictly between two tables of a level; nil is the end of the level.
+// Tables within the gap around some tables can be merged with them and overlap no others.
 type gap struct{ left, right *manifest.Table }
 
-// gapAround returns the gap around the tables of an ordered list that overlap
-// r, and these tables.
+// gapAround returns the tables of an ordered list that overlap r, and the gap around
+// them.
 func gapAround(tables []*manifest.Table, r keyRange) (gap, []*manifest.Table) {
 	from := sort.Search(len(tables), func(i int) bool { return !r.after(tables[i]) })
 	to := from + sort.Search(len(tables)-from, func(i int) bool { return r.before(tables[from+i]) })
@@ -80,8 +77,8 @@ func gapAround(tables []*manifest.Table, r keyRange) (gap, []*manifest.Table) {
 	return g, tables[from:to]
 }
 
-// reachesOutLeft and reachesOutRight report whether t has keys that do not lie
-// in the gap, on that side.
+// reachesOutLeft and reachesOutRight report whether t has keys outside the gap, on that
+// side.
 func (g gap) reachesOutLeft(t *manifest.Table) bool {
 	return g.left != nil && !g.left.EndsBefore(t.Smallest)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// poorRatio is how many bytes of the base may be rewritten for one of level 0
-// before it is better to merge the runs of level 0 with each other.
+// poorRatio is the maximum number of bytes of the base to rewrite per byte of level 0.
+// Beyond it, merging the runs of level 0 with each other is better.
 const poorRatio = 32
 
-// A slice is a set of tables of level 0 that can go to the base together, and
-// the tables of the base that they meet. With a table it has all that is older
-// and overlaps it.
+// A slice is a set of tables of level 0 that can go to the base together, with the tables
+// of the base that they overlap. For each of its tables it contains everything older that
+// overlaps it.
 type slice struct {
 	tables             []*manifest.Table // of level 0, oldest run first
 	base               []*manifest.Table
 	bytes0, bytesBelow int64
-	// won is bytes0 and what the deletions of the slice free below.
+	// won is bytes0 plus the bytes that the tombstones of the slice free below.
 	won  float64
 	runs int
 }
@@ -30,7 +30,7 @@ func (c *slice) bytes() int64   { return c.bytes0 + c.bytesBelow }
 func (c *slice) yield() float64 { return c.won / float64(c.bytes()) }
 func (c *slice) poor() bool     { return float64(c.bytesBelow) > poorRatio*c.won }
 
-// depth returns the largest number of runs that may hold one key, without some
+// depth returns the largest number of runs that may hold one key, without the given
 // tables.
 func (p *picker) depth(without map[*manifest.Table]bool) int {
 	deepest := 0
@@ -39,7 +39,7 @@ func (p *picker) depth(without map[*manifest.Table]bool) int {
 			if without[t] {
 				continue
 			}
-			// The deepest place begins where some table begins.
+			// The deepest place starts where a table starts.
 			at := keyRange{lo: t.Smallest, hi: t.Smallest}
 			n := 1
 			for j, other := range p.runs {
@@ -58,9 +58,9 @@ func (p *picker) depth(without map[*manifest.Table]bool) int {
 	return deepest
 }
 
-// gapOver returns the gap in the base around t, of the i-th run, and
-// everything older that has to go before t; and the tables of the base there. It
-// reports false if one of all these is damaged.
+// gapOver returns the gap in the base around t, of the i-th run, and around everything
+// older that must go before t. It also returns the tables of the base there. ok is false
+// if one of all these is damaged.
 func (p *picker) gapOver(i int, t *manifest.Table) (g gap, below []*manifest.Table, ok bool) {
 	r := rangeOf(t)
 	ok = !p.damaged(t)
@@ -75,12 +75,11 @@ func (p *picker) gapOver(i int, t *manifest.Table) (g gap, below []*manifest.Tab
 	return p.around(g, r), below, ok && !p.anyDamaged(below)
 }
 
-// sliceIn returns the slice in a gap. Going from the oldest run to the newest,
-// it takes what lies in the gap, about as much as is given at most; a table that
-// reaches out of the gap stays, and the gap ends there for all that is newer. Where
-// the base alone is more than a job should have, as much of level 0 goes with it:
-// otherwise the base would be rewritten for each of its tables, and deletions that
-// make it small would stay.
+// sliceIn returns the slice in a gap. From the oldest run to the newest, it takes tables in
+// the gap, up to about most bytes. A table that reaches out of the gap stays, and ends the
+// gap for all newer runs. If the base part alone exceeds most, as many bytes of level 0 go
+// with it. Otherwise the base would be rewritten for each table, and tombstones that shrink
+// it would stay.
 func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 	c := slice{base: below, bytesBelow: bytesOf(below)}
 	for i := len(p.runs) - 1; i >= 0; i-- {
@@ -90,12 +89,12 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 			switch {
 			case left || right:
 			case p.damaged(t):
-				right = true // it is newer than what the gap was made for
+				right = true // it is newer than the tables the gap was made for
 			case len(c.tables) == 0 || c.bytes()+t.Size <= most,
 				c.bytesBelow > most && c.bytes0+t.Size <= c.bytesBelow:
 				c.tables = append(c.tables, t)
 				c.bytes0 += t.Size
-				c.won += p.wonBy(t)
+				c.won += p.gainOf(t)
 				continue
 			default:
 				right = true // the job is full
@@ -115,10 +114,10 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 	return c
 }
 
-// wonBy returns how many bytes it is worth to take t of level 0 to the base:
-// its own, and those that it frees. What range deletions free is not known,
-// and deletions that have waited too long must go at any price.
-func (p *picker) wonBy(t *manifest.Table) float64 {
+// gainOf returns the value, in bytes, of moving t of level 0 to the base: its own bytes and
+// those that it frees. A range tombstone counts as freeing everything it overlaps, and so
+// does a tombstone at the maximum age, which must go at any cost.
+func (p *picker) gainOf(t *manifest.Table) float64 {
 	if t.Deletions+t.RangeDeletions == 0 {
 		return float64(t.Size)
 	}
@@ -129,8 +128,8 @@ func (p *picker) wonBy(t *manifest.Table) float64 {
 	return float64(t.Size) + freed(t.Deletions, below)
 }
 
-// slices returns the slices over all gaps of the base that tables of level 0
-// need, those for which there is room.
+// slices returns the slices over all gaps of the base that tables of level 0 need, if
+// there is room for them.
 func (p *picker) slices() []slice {
 	var all []slice
 	seen := map[gap]bool{}
@@ -143,7 +142,7 @@ func (p *picker) slices() []slice {
 			seen[g] = true
 			c := p.sliceIn(g, below, p.s.InputMax)
 			if p.tooLarge(&c) {
-				// With all deletions that lie over it there may be little to write.
+				// With all tombstones above it, the output may be small.
 				c = p.sliceIn(g, below, math.MaxInt64)
 			}
 			if len(c.tables) > 0 && !p.tooLarge(&c) {
@@ -154,12 +153,12 @@ func (p *picker) slices() []slice {
 	return all
 }
 
-// pickLevel0 chooses a slice: within the bounds of a job, and then the deepest
-// or the one that rewrites least of the base.
+// pickLevel0 chooses a slice within the bounds of a job. It prefers the deepest one, or the
+// one with the best yield.
 func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	all := p.slices()
 	if len(all) == 0 {
-		// There are none but in the way of damaged tables, or larger than the room.
+		// All slices are blocked by damaged tables or larger than the room.
 		return p.mergeRuns(why)
 	}
 	best := &all[0]
@@ -179,7 +178,7 @@ func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	return p.planOf(best, why), true
 }
 
-// better reports whether slice a is to be chosen before b.
+// better reports whether slice a should be chosen before b.
 func (p *picker) better(a, b *slice, why Reason) bool {
 	fitsA, fitsB := a.bytes() <= p.s.InputMax, b.bytes() <= p.s.InputMax
 	switch {
@@ -193,13 +192,13 @@ func (p *picker) better(a, b *slice, why Reason) bool {
 	return a.yield() > b.yield()
 }
 
-// tooLarge reports whether there is no room for what merging slice c writes.
+// tooLarge reports whether there is no room for the output of merging slice c.
 func (p *picker) tooLarge(c *slice) bool {
 	return len(c.tables) > 0 && p.noRoom(c.bytes(), func() Plan { return p.planOf(c, ReasonLevel0) })
 }
 
-// noRoom reports whether there is no room for what a plan writes that has inputs of
-// so many bytes.
+// noRoom reports whether there is no room for the output of a plan with inputs of that
+// many bytes.
 func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
 	if p.s.OutputMax == 0 || bytes <= p.s.OutputMax {
 		return false
@@ -208,8 +207,8 @@ func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
 	return !plan.Move && (plan.OutputBytes() > p.s.OutputMax || p.s.Useless != nil && p.s.Useless(&plan))
 }
 
-// surelyMax returns how many bytes the inputs of a job may have that need not be as
-// large: no more than there is surely room for.
+// surelyMax returns the maximum size in bytes of the inputs of a job that could also be
+// smaller: no more than there is surely room for.
 func (p *picker) surelyMax() int64 {
 	if p.s.OutputMax == 0 {
 		return p.s.InputMax
@@ -226,9 +225,9 @@ func (p *picker) planOf(c *slice, why Reason) Plan {
 	return plan.finish(p.v, p.s)
 }
 
-// mergeRuns makes one run of the newest runs, which are too small to be worth
-// rewriting the base. A run that is much larger than the newer ones together
-// is left alone, so that small flushes do not rewrite it again and again.
+// mergeRuns merges the newest runs, which are too small to be worth rewriting the base,
+// into one run. It stops at a run that is much larger than the newer ones together, so
+// that small flushes do not rewrite it again and again.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	plan := Plan{Reason: why}
 	most := p.surelyMax()
@@ -252,8 +251,8 @@ func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	return plan, true
 }
 
-// pickMove finds tables of level 0 that meet nothing older, neither there nor
-// in the base: they sink for nothing, in as many as do not meet each other.
+// pickMove finds tables of level 0 that overlap nothing older, neither there nor in the
+// base. It moves as many as do not overlap each other, without rewriting them.
 func (p *picker) pickMove() (Plan, bool) {
 	plan := Plan{Reason: ReasonMove, OutputLevel: p.base}
 	for i := len(p.runs) - 1; i >= 0; i-- {
@@ -275,7 +274,7 @@ func (p *picker) pickMove() (Plan, bool) {
 	return plan, plan.Move
 }
 
-// newestFirst puts tables of level 0 into the order of a version.
+// newestFirst sorts tables of level 0 into the order of a version.
 func newestFirst(tables []*manifest.Table) []*manifest.Table {
 	slices.SortFunc(tables, func(a, b *manifest.Table) int {
 		return cmp.Or(cmp.Compare(b.Run, a.Run), bytes.Compare(a.Smallest, b.Smallest))

@@ -2,13 +2,12 @@ package compact
 
 import "github.com/stoatdb/stoat/internal/manifest"
 
-// worstLevel returns the level between level 0 and the last that is furthest
-// beyond its target, of those with something that can go down, and by which
-// factor. What lies above the levels that should be in use counts as twice its
-// target, so that it goes soon.
+// worstLevel returns the level between level 0 and the last that exceeds its target by the
+// largest factor. It skips levels without a table that can go down. A level above the base counts
+// as twice its target, so that it is emptied soon.
 func (p *picker) worstLevel() (level int, score float64) {
 	for l := 1; l < last; l++ {
-		size := p.free(l)
+		size := p.movableBytes(l)
 		if size == 0 {
 			continue
 		}
@@ -23,9 +22,8 @@ func (p *picker) worstLevel() (level int, score float64) {
 	return level, score
 }
 
-// pickLevel chooses the table of a level that costs least to push down, for
-// what that wins: its own bytes, and those that its deletions free. There is
-// one that is not stuck.
+// pickLevel chooses the table of a level with the lowest cost of pushing it down per byte
+// won: its own bytes, and those that its tombstones free. At least one table is not stuck.
 func (p *picker) pickLevel(level int) *manifest.Table {
 	var best *manifest.Table
 	var least float64
@@ -42,8 +40,8 @@ func (p *picker) pickLevel(level int) *manifest.Table {
 	return best
 }
 
-// freed estimates how many bytes of the tables below, and of value files that
-// they refer to, so many deletions remove. No deletion removes another.
+// freed estimates how many bytes that many tombstones remove from the tables below and
+// from their value files. A tombstone removes no tombstone.
 func freed(deletions uint64, below []*manifest.Table) float64 {
 	entries := 0.0
 	for _, u := range below {
@@ -56,7 +54,7 @@ func freed(deletions uint64, below []*manifest.Table) float64 {
 	return min(bytes, float64(deletions)*bytes/entries)
 }
 
-// bytesWith returns the size of tables and of the values that they refer to.
+// bytesWith returns the size of tables with the values that they refer to.
 func bytesWith(tables []*manifest.Table) float64 {
 	bytes := 0.0
 	for _, t := range tables {
@@ -65,9 +63,9 @@ func bytesWith(tables []*manifest.Table) float64 {
 	return bytes
 }
 
-// down returns the plan that pushes t one level down from the given one, or
-// rewrites it in the last one. Neighbours of t that meet no more of the level below go with it,
-// as long as the job stays within its bounds, and its inputs within the room.
+// down returns the plan that pushes t one level down, or rewrites it in the last level.
+// It takes along neighbours of t that overlap no more of the level below, within the
+// bounds of a job and the room.
 func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
 	plan := Plan{Reason: why, OutputLevel: min(from+1, last)}
 	if from == last {
@@ -83,8 +81,8 @@ func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
 	return plan.finish(p.v, p.s)
 }
 
-// neighbours returns t and the tables to its right and left that lie in the gap,
-// until they come to more than limit bytes.
+// neighbours returns t and the tables to its right and left that lie in the gap, up to
+// limit bytes.
 func (p *picker) neighbours(t *manifest.Table, level int, g gap, limit int64) []*manifest.Table {
 	near := g.meeting(p.v.Levels[level])
 	at := 0

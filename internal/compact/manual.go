@@ -7,25 +7,25 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A Range is what PickRange brings to the last level. Without bounds in time it
-// would have no end while others write.
+// A Range is the range that PickRange brings to the last level. UpTo and Next bound the
+// work, so that it ends while other commits write.
 type Range struct {
-	// Lo, inclusive, and Hi, exclusive, bound the keys; nil is no bound.
+	// Lo, inclusive, and Hi, exclusive, bound the keys; nil means no bound.
 	Lo, Hi []byte
-	// UpTo is the newest version that is to get there. A table that has only
-	// newer ones stays where it is.
+	// UpTo is the newest sequence number to bring there. A table with only newer
+	// versions stays where it is.
 	UpTo base.SeqNum
-	// Next bounds the numbers of tables of the last level that are rewritten for
-	// their garbage, or because they are small: those from it on have been.
+	// Next bounds the numbers of the tables of the last level to rewrite because of
+	// garbage or small size. Tables from Next on are new and stay.
 	Next base.FileNum
 }
 
-// Takes reports whether the table, of a level above the last, is to go down.
+// Takes reports whether t, of a level above the last, should go down.
 func (r *Range) Takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
 
-// PickRange returns the next step of bringing a range to the last level,
-// without its garbage and in no more small tables than need be. It is asked again after each step until it returns false.
-// Damaged tables are no exception: who asked for all is to learn of them.
+// PickRange returns the next step of bringing a range to the last level, without garbage
+// and in few small tables. The caller repeats it after each step until it returns false.
+// Damaged tables are not excluded: the caller must learn of them.
 func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	s.Damaged = nil
 	p := newPicker(v, s)
@@ -34,7 +34,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		return plan, true
 	}
 	for i, run := range p.runs {
-		// What is older than the table in its way is to go down as well.
+		// Older tables in the way must go down, too.
 		if t := r.first(within(run, keys)); t != nil {
 			g, below, _ := p.gapOver(i, t)
 			c := p.sliceIn(g, below, p.s.InputMax)
@@ -51,16 +51,16 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 			return p.down(t, last, ReasonManual), true
 		}
 	}
-	n := neighbours{growth: neighbourGrowthAsked, least: neighbourGrowthAsked, keys: keys, next: r.Next}
+	n := neighbours{growth: neighbourGrowthManual, least: neighbourGrowthManual, keys: keys, next: r.Next}
 	if tables := p.neighboursIn(last, n); tables != nil {
-		return p.besides(last, tables, ReasonManual), true
+		return p.mergeNeighbours(last, tables, ReasonManual), true
 	}
 	return Plan{}, false
 }
 
-// Ahead estimates how many bytes of tables all steps of PickRange together go
-// through: those that go down, those that they meet there, and those of the last
-// level that hold what can go.
+// Ahead estimates how many bytes of tables all steps of PickRange read together: those
+// that go down, those that they overlap there, and those of the last level with removable
+// garbage.
 func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 	met := map[base.FileNum]bool{}
 	for level := range last {
@@ -87,7 +87,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 	return bytes
 }
 
-// first returns the first of the tables that is to go down, or nil.
+// first returns the first table that should go down, or nil.
 func (r *Range) first(tables []*manifest.Table) *manifest.Table {
 	if i := slices.IndexFunc(tables, r.Takes); i >= 0 {
 		return tables[i]

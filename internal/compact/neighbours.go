@@ -9,38 +9,36 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// Where keys only grow, what is flushed meets nothing: its tables sink as they are,
-// and nothing that comes later would ever merge them. A flush of little, in a pause
-// or for a checkpoint, makes small ones. Each costs a mapping and a look of every
-// change of the version, for as long as its keys live. So small tables that lie side
-// by side in a level are merged, if their keys came in this order with time, or in the
-// opposite one. Between others new keys may come, which would have all that was merged
-// over their place written anew. See decision 0030.
+// Where keys only grow, flushed tables overlap nothing. They move down unchanged, and no
+// later compaction would merge them. A small flush, in a pause or for a checkpoint, makes
+// small tables. While its keys live, each costs a mapping and makes every change of the
+// version slower. So adjacent small tables of a level are merged, if their sequence numbers
+// ascend or descend with their keys. Between other tables new keys may arrive, and
+// compacting those would rewrite the merged table. See decision 0023.
 const (
-	// smallPart is the part of a full table below which one is small. It is less than
-	// where a merge cuts what it writes, at half of a full one at least: the same tables
-	// are not merged for ever, even if they turn out smaller than was estimated.
+	// smallPart is a divisor: a table is small below 1/smallPart of a full one. A merge
+	// makes tables of at least half of a full one. So the same tables are not merged for
+	// ever, even if they turn out smaller than estimated.
 	smallPart = 4
-	// neighbourGrowth is how many times as large as the largest of its inputs what is
-	// merged must be together. So each byte is written anew seldom: from a 64th of
-	// a full table on once, from four kilobytes on three times. neighbourGrowthAsked is
-	// the same when somebody asks.
-	neighbourGrowth      = 16
-	neighbourGrowthAsked = 4
-	// neighboursBusy is how many small tables lie side by side when they are merged
-	// although it is not idle.
+	// neighbourGrowth is the minimum ratio of the total size to the largest input. It
+	// limits how often a byte is rewritten: once from 1/64 of a full table on, three
+	// times from 4 KiB on. neighbourGrowthManual is the ratio for a manual compaction.
+	neighbourGrowth       = 16
+	neighbourGrowthManual = 4
+	// neighboursBusy is the minimum number of adjacent small tables to merge while the
+	// database is not idle.
 	neighboursBusy = 64
 )
 
-// neighbours says which small tables are to be merged.
+// neighbours says which small tables to merge.
 type neighbours struct {
 	growth int64 // see neighbourGrowth
-	least  int   // so many at least
+	least  int   // minimum number of tables
 	keys   keyRange
 	next   base.FileNum // bounds their numbers, as in Range
 }
 
-// pickNeighbours merges small tables of the levels below level 0 that lie side by side.
+// pickNeighbours merges adjacent small tables of the levels below level 0.
 func (p *picker) pickNeighbours() (Plan, bool) {
 	n := neighbours{growth: neighbourGrowth, least: neighboursBusy, next: math.MaxUint64}
 	if p.s.Idle {
@@ -48,29 +46,29 @@ func (p *picker) pickNeighbours() (Plan, bool) {
 	}
 	for level := last; level > 0; level-- {
 		if tables := p.neighboursIn(level, n); tables != nil {
-			return p.besides(level, tables, ReasonNeighbours), true
+			return p.mergeNeighbours(level, tables, ReasonNeighbours), true
 		}
 	}
 	return Plan{}, false
 }
 
-// besides returns the plan that merges tables of a level with each other.
-func (p *picker) besides(level int, tables []*manifest.Table, why Reason) Plan {
+// mergeNeighbours returns the plan that merges adjacent tables of a level.
+func (p *picker) mergeNeighbours(level int, tables []*manifest.Table, why Reason) Plan {
 	plan := Plan{Reason: why, OutputLevel: level}
 	plan.Inputs[level] = tables
 	plan = plan.finish(p.v, p.s)
-	invariant.Check(plan.Bottom, "there is nothing below neighbours that are merged: %s", plan.String())
+	invariant.Check(plan.Bottom, "tables lie below merged neighbours: %s", plan.String())
 	return plan
 }
 
-// neighboursIn returns small tables of a level that are worth merging, or nil: the
-// largest of them first, which takes those beside them along.
+// neighboursIn returns adjacent small tables of a level that are worth merging, or nil. It
+// starts with the largest small tables, which take smaller neighbours along.
 func (p *picker) neighboursIn(level int, n neighbours) []*manifest.Table {
 	tables := within(p.v.Levels[level], n.keys)
 	for small := p.s.TableSize / smallPart; small > 0 && len(tables) >= n.least; small /= 2 {
 		some := false
 		for from := 0; from < len(tables); {
-			to := p.sideBySide(tables, from, level, small, n)
+			to := p.endOfSmall(tables, from, level, small, n)
 			if worth(tables[from:to], n) {
 				return slices.Clip(tables[from:to])
 			}
@@ -78,17 +76,16 @@ func (p *picker) neighboursIn(level int, n neighbours) []*manifest.Table {
 			from = max(to, from+1)
 		}
 		if !some {
-			break // none is as small, and so none is smaller
+			break // no table is this small, so none is smaller
 		}
 	}
 	return nil
 }
 
-// sideBySide returns the end of the tables, from the one given on, that are smaller than
-// so many bytes, that came in order and that have nothing below them, not between them
-// either: it would be rewritten with what lies over it alone so far. They are as many
-// as make a plan.
-func (p *picker) sideBySide(tables []*manifest.Table, from, level int, small int64, n neighbours) (to int) {
+// endOfSmall returns the end of the tables, starting with from, that are smaller than small
+// bytes and whose sequence numbers are in order. Nothing may be below them or between them
+// in lower levels: the merged table would rewrite it. It stops at the size of one plan.
+func (p *picker) endOfSmall(tables []*manifest.Table, from, level int, small int64, n neighbours) (to int) {
 	most := p.surelyMax()
 	sum, up, down := int64(0), true, true
 	for to = from; to < len(tables); to++ {
@@ -110,7 +107,7 @@ func (p *picker) sideBySide(tables []*manifest.Table, from, level int, small int
 	return to
 }
 
-// worth reports whether tables become large enough by being merged.
+// worth reports whether merging the tables makes a large enough table.
 func worth(tables []*manifest.Table, n neighbours) bool {
 	largest := int64(0)
 	for _, t := range tables {

@@ -11,13 +11,13 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// Keys grow in some places, and each flush has a few of one of them.
+// Keys grow in several places. Each flush has a few keys of one place.
 func TestSmallFlushesOfGrowingKeysEndInFewTables(t *testing.T) {
 	t.Parallel()
 	const grain = 64 << 10
 	for _, c := range []struct {
 		places, most int     // of grains in a flush
-		written      float64 // by merges, for each byte
+		written      float64 // maximum of merges, per byte
 	}{{1, 1, 2}, {1, 16, 2}, {1, 100, 1.5}, {5, 1, 2.5}, {20, 16, 2}} {
 		t.Run(fmt.Sprintf("%d places, %d grains", c.places, c.most), func(t *testing.T) {
 			t.Parallel()
@@ -30,8 +30,8 @@ func TestSmallFlushesOfGrowingKeysEndInFewTables(t *testing.T) {
 				tr.flush(tr.random(1+rng.IntN(c.most), func(int) uint64 { return place + uint64(tr.seq) }))
 				tr.advance()
 				tr.settle(t)
-				// Full ones are half full at least, and between two of them lie less
-				// than make another.
+				// Full tables are at least half full. Between two of them lies less
+				// than makes another.
 				full := int(tr.size() / (tr.s.TableSize / 2))
 				if n := len(tr.v.Levels[last]) - full; n > most {
 					most = n
@@ -56,7 +56,7 @@ func TestSmallFlushesOfGrowingKeysEndInFewTables(t *testing.T) {
 	}
 }
 
-// smallTables returns a version with so many tables of the given bytes side by side in a
+// smallTables returns a version with that many adjacent tables of the given bytes in a
 // level.
 func smallTables(level, n int, size int64) *manifest.Version {
 	var tables []*manifest.Table
@@ -68,7 +68,7 @@ func smallTables(level, n int, size int64) *manifest.Version {
 	return shaped(tables...)
 }
 
-func TestSmallNeighboursAreMergedWhereThatIsWorthIt(t *testing.T) {
+func TestNeighbours_MergedWhereWorthIt(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	with := func(v *manifest.Version, change func(v *manifest.Version)) *manifest.Version {
@@ -131,7 +131,7 @@ func TestSmallNeighboursAreMergedWhereThatIsWorthIt(t *testing.T) {
 	}
 }
 
-func TestCompactMergesFewerNeighboursAndNoneThatItMade(t *testing.T) {
+func TestNeighbours_ManualMergesFewerAndNoneThatItMade(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	for _, c := range []struct {
@@ -153,9 +153,8 @@ func TestCompactMergesFewerNeighboursAndNoneThatItMade(t *testing.T) {
 	}
 }
 
-// Merging neighbours drops what no snapshot needs, as all merges in the last level do,
-// and nothing else.
-func TestMergingNeighboursChangesNothingThatIsSeen(t *testing.T) {
+// Merging neighbours drops only what no snapshot needs, as all merges in the last level do.
+func TestNeighbours_MergeKeepsWhatSnapshotsSee(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(50) {
 		rng := rand.New(rand.NewPCG(seed, 4))

@@ -10,31 +10,31 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// An output is the tables that a job makes, one after the other.
+// An output collects the tables that a job makes, one after the other.
 type output struct {
 	job    *Job
 	result Result
-	// deletions are the range deletions that stay, of all tables; from is where
-	// the table being written begins, nil for the first.
+	// deletions are the range tombstones to keep, for all tables. from is where the
+	// current table begins, nil for the first.
 	deletions *rangedel.List
 	from      []byte
 
 	file   NewFile
 	writer *table.Writer // nil between two tables
-	// jumps counts the pointers in the table that lead to another value file
-	// than the one before, which led to valuesIn; points says that there was one.
+	// jumps counts the pointers in the table whose value file differs from valuesIn,
+	// that of the previous pointer. points says that there was a previous pointer.
 	jumps    uint64
 	valuesIn base.FileNum
 	points   bool
-	splits   int // how many splits have been passed
-	unread   int // what was added since the size was looked at
+	splits   int // number of splits passed
+	unread   int // entries and value units since the last check of the size
 }
 
-// sizeEvery is after how many entries the size of a table is looked at; each
-// valueUnit of a value counts as one more.
+// sizeEvery is the number of entries between two checks of a table's size. Each valueUnit
+// bytes of a value count as one more entry.
 const sizeEvery = 32
 
-// beginKey ends the table before key if it is time to.
+// beginKey ends the table before key if it has reached its end.
 func (o *output) beginKey(key []byte) error {
 	atSplit := false
 	for o.splits < len(o.job.Splits) && bytes.Compare(o.job.Splits[o.splits], key) <= 0 {
@@ -76,7 +76,7 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 	return o.writer.AddPointer(*e, table.ValueFileRef{File: uint64(ref.File), Bytes: ref.Bytes})
 }
 
-// prepare makes sure that there is a table for e, and counts it.
+// prepare makes sure that there is a table for e, and counts e.
 func (o *output) prepare(e *base.Entry) error {
 	o.result.EntriesWritten++
 	o.unread += 1 + len(e.Value)/valueUnit
@@ -102,7 +102,7 @@ func (o *output) create() error {
 	return nil
 }
 
-// end finishes the last table, which may have nothing but range deletions.
+// end finishes the last table, which may hold only range tombstones.
 func (o *output) end() error {
 	if o.writer == nil && o.deletions.Clip(o.from, o.job.To).Len() > 0 {
 		if err := o.create(); err != nil {
@@ -112,8 +112,8 @@ func (o *output) end() error {
 	return o.finish(o.job.To)
 }
 
-// finish ends the table being written, if there is one. It gets the range
-// deletions up to next, where the table after it begins; nil is the end of all.
+// finish ends the current table, if there is one. The table gets the range tombstones up to
+// next, where the next table begins; nil means the end of all keys.
 func (o *output) finish(next []byte) error {
 	if o.writer == nil {
 		return nil

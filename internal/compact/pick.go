@@ -2,7 +2,7 @@ package compact
 
 import "github.com/stoatdb/stoat/internal/manifest"
 
-// A picker is one question to Pick and what was found out about it.
+// A picker holds the input and the intermediate results of one Pick.
 type picker struct {
 	v      *manifest.Version
 	s      Shape
@@ -20,12 +20,12 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 	return p
 }
 
-// Pick returns what is most worth doing with v, or false when nothing is. It
-// does no I/O and takes no lock: same version in, same plan out.
+// Pick returns the most useful plan for v, or false if nothing is due. It does no I/O and
+// takes no lock: same version in, same plan out.
 //
-// What costs nothing comes first, then what has outgrown its size the most,
-// then garbage, and what only makes reading faster when there is time for it. What
-// only makes fewer files comes last.
+// Free plans come first, then the level or value total that exceeds its limit most, then
+// garbage. Plans that only make reading faster come next, if the database is idle. Plans
+// that only reduce the number of files come last.
 func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	p := newPicker(v, s)
 	if plan, ok := p.pickDead(); ok {
@@ -51,15 +51,14 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	if plan, ok := p.pickNeighbours(); ok {
 		return plan, true
 	}
-	return p.pickJoin(joinFiles, unasked)
+	return p.pickJoin(joinFiles, automaticJoining)
 }
 
-// pickSize works on what is furthest beyond its size: level 0 or a level
-// below it.
+// pickSize compacts level 0 or a level below it, whichever exceeds its limit most.
 func (p *picker) pickSize() (Plan, bool) {
 	level, score := p.worstLevel()
 	runs := float64(p.depth(p.stuck0)) / float64(p.s.RunsMax)
-	level0 := float64(p.free(0)) / float64(p.s.BaseSizeMin)
+	level0 := float64(p.movableBytes(0)) / float64(p.s.BaseSizeMin)
 	values := p.valueScore()
 	if most := max(runs, level0, values); most >= 1 && most >= score {
 		why := ReasonLevel0
@@ -71,7 +70,7 @@ func (p *picker) pickSize() (Plan, bool) {
 		}
 		if plan, ok := p.pickLevel0(why); ok {
 			return plan, true
-		} // all of it is in the way of damaged tables
+		} // damaged tables block all of it
 	}
 	if score < 1 {
 		return p.mergeStuck()
@@ -79,7 +78,7 @@ func (p *picker) pickSize() (Plan, bool) {
 	return p.down(p.pickLevel(level), level, ReasonLevel), true
 }
 
-// valueScore is how near the values that level 0 refers to are to their bound.
+// valueScore returns the ratio of the values that level 0 refers to, to their bound.
 func (p *picker) valueScore() float64 {
 	newest := p.newestValues()
 	if newest == 0 {
@@ -94,13 +93,13 @@ func (p *picker) valueScore() float64 {
 	return max(refers, hides)
 }
 
-// valuesPart is the part of all values that level 0 may refer to: a smaller one
-// finds garbage sooner and merges more often.
+// valuesPart is a divisor: level 0 may refer to 1/valuesPart of all values. A smaller
+// fraction finds garbage sooner and merges more often.
 const valuesPart = 16
 
-// NewestValues returns how many bytes of values level 0 refers to. How much of
-// what they replaced is garbage is not known yet. What is stuck over a damaged
-// table does not count: of that it will not be known however long one waits.
+// NewestValues returns how many bytes of values level 0 refers to. How much garbage these
+// values have made below is unknown until compaction. Tables stuck over damage do not
+// count: waiting for them would find nothing.
 func NewestValues(v *manifest.Version, s Shape) uint64 { return newPicker(v, s).newestValues() }
 
 func (p *picker) newestValues() uint64 {
@@ -116,8 +115,8 @@ func (p *picker) newestValues() uint64 {
 	return newest
 }
 
-// pickIdle empties level 0, unless the little that is there would have to
-// rewrite much. Several such runs become one.
+// pickIdle empties level 0, unless little data would rewrite much of the base. Then it
+// merges several runs into one.
 func (p *picker) pickIdle() (Plan, bool) {
 	if len(p.runs) == 0 {
 		return Plan{}, false

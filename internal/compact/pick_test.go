@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// sees returns what each snapshot sees of every key of the tree, now, and which
-// keys have changed since it was taken.
+// sees returns what each snapshot sees of every key of the tree, now, and which keys have
+// changed since the snapshot.
 func (t *tree) sees() map[string]base.SeqNum {
 	seen := map[string]base.SeqNum{}
 	newest := map[string]grain{}
@@ -38,9 +38,9 @@ func (t *tree) sees() map[string]base.SeqNum {
 	return seen
 }
 
-// randomTree returns a tree in the middle of its life: small tables, few keys,
-// many deletions and expiries, some snapshots. Flushes of some trees are small
-// for what the tree holds; some trees were made for another shape.
+// randomTree returns a tree in the middle of its life: small tables, few keys, many deletions
+// and expiries, some snapshots. Some trees have flushes that are small relative to the tree.
+// Some trees were made for another shape.
 func randomTree(tb testing.TB, rng *rand.Rand) *tree {
 	const unit = 1 << 20
 	t := newTree(Shape{BaseSizeMin: 16 * unit, TableSize: 4 * unit, InputMax: 32 * unit, RunsMax: 2 + rng.IntN(6), DeletionAgeMs: 1000}, unit/8)
@@ -82,8 +82,8 @@ func uniformTo(rng *rand.Rand, keys uint64) func(int) uint64 {
 	return func(int) uint64 { return rng.Uint64N(keys) }
 }
 
-// randomWrites returns n grains of some part of the keys, as many tenths of
-// them deletions, and of the others expiring.
+// randomWrites returns n grains of some part of the keys. deletions tenths of them are
+// deletions, and some of the others expire.
 func (t *tree) randomWrites(rng *rand.Rand, n int, keys uint64, deletions, expiries int) []grain {
 	from, span := rng.Uint64N(keys), 1+keys/(1+rng.Uint64N(5))
 	grains := t.random(n, func(int) uint64 { return (from + rng.Uint64N(span)) % keys })
@@ -97,10 +97,9 @@ func (t *tree) randomWrites(rng *rand.Rand, n int, keys uint64, deletions, expir
 	return grains
 }
 
-// TestPickingEndsAndChangesNothingThatIsSeen settles random trees. Every plan
-// must leave what snapshots see, and the order of versions in the tree; and
-// there must be an end of plans.
-func TestPickingEndsAndChangesNothingThatIsSeen(t *testing.T) {
+// The test settles random trees. Every plan must keep what snapshots see and the order of
+// versions, and the plans must end.
+func TestPick_EndsAndKeepsWhatSnapshotsSee(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -111,8 +110,8 @@ func TestPickingEndsAndChangesNothingThatIsSeen(t *testing.T) {
 			if after := tr.sees(); !reflect.DeepEqual(before, after) {
 				t.Errorf("snapshots saw %d versions before and %d after", len(before), len(after))
 			}
-			// Every table goes down at most once a level, or is merged or
-			// cleaned once more.
+			// Every table goes down at most once a level, or is merged or cleaned once
+			// more.
 			if n, most := tr.steps-steps, 20+4*int(size/(64<<10)); n > most {
 				t.Errorf("%d steps for %d bytes", n, size)
 			}
@@ -123,9 +122,8 @@ func TestPickingEndsAndChangesNothingThatIsSeen(t *testing.T) {
 	}
 }
 
-// TestATreeOfNothingLiveShrinksToNothing deletes all keys, or lets them
-// expire, and picks while the database is idle.
-func TestATreeOfNothingLiveShrinksToNothing(t *testing.T) {
+// The test deletes all keys, or lets them expire, and picks while the database is idle.
+func TestPick_DeadTreeShrinksToNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"deleted", "deleted at random", "expired", "expired while busy"} {
 		t.Run(how, func(t *testing.T) {
@@ -169,9 +167,8 @@ func TestATreeOfNothingLiveShrinksToNothing(t *testing.T) {
 	}
 }
 
-// TestDeletionsThatAreOldGoAlthoughTheyAreFew keeps a few deletions in a tree
-// that is busy with nothing else.
-func TestDeletionsThatAreOldGoAlthoughTheyAreFew(t *testing.T) {
+// The test keeps a few deletions in a tree that has nothing else to do.
+func TestPick_OldDeletionsGo(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, DeletionAgeMs: 1000}, mib/64)
@@ -197,9 +194,8 @@ func TestDeletionsThatAreOldGoAlthoughTheyAreFew(t *testing.T) {
 	}
 }
 
-// TestASnapshotHoldsWhatItSeesAndNoLonger deletes everything under an open
-// snapshot.
-func TestASnapshotHoldsWhatItSeesAndNoLonger(t *testing.T) {
+// The test deletes everything under an open snapshot.
+func TestPick_SnapshotHoldsWhatItSees(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, Idle: true}, mib/64)
@@ -224,9 +220,8 @@ func TestASnapshotHoldsWhatItSeesAndNoLonger(t *testing.T) {
 	}
 }
 
-// TestManualCompactionBringsARangeToTheLastLevel asks PickRange until it is
-// done.
-func TestManualCompactionBringsARangeToTheLastLevel(t *testing.T) {
+// The test calls PickRange until it is done.
+func TestPickRange_BringsARangeToTheLastLevel(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(100) {
 		tr := randomTree(t, rand.New(rand.NewPCG(seed, 3)))
@@ -269,9 +264,8 @@ func shaped(tables ...*manifest.Table) *manifest.Version {
 	return v
 }
 
-// TestLevel0GoesToTheHighestLevelInUse has a last level too small to need
-// another above it, and one that is left over there.
-func TestLevel0GoesToTheHighestLevelInUse(t *testing.T) {
+// The last level is too small to need another above it, but one remains there.
+func TestPick_Level0GoesToTheHighestLevelInUse(t *testing.T) {
 	t.Parallel()
 	v := shaped(
 		&manifest.Table{Level: 0, Run: 2, Smallest: []byte("b"), Largest: []byte("m"), Size: 64 << 20},
@@ -285,8 +279,8 @@ func TestLevel0GoesToTheHighestLevelInUse(t *testing.T) {
 	}
 }
 
-// TestDeletionsStayAboveAnOlderRun has a run of nothing but deletions over one
-// that they hide, and nothing below.
+// TestDeletionsStayAboveAnOlderRun has a run of only deletions over a run that they hide, and
+// nothing below.
 func TestDeletionsStayAboveAnOlderRun(t *testing.T) {
 	t.Parallel()
 	deletions := &manifest.Table{Run: 2, Smallest: []byte("a"), Largest: []byte("m"), Size: 1000, Deletions: 100, LargestSeq: 9}
@@ -304,9 +298,9 @@ func TestDeletionsStayAboveAnOlderRun(t *testing.T) {
 	}
 }
 
-// A merge of the newest runs alone keeps its deletions, although no level below has
-// what they hide: an older run may.
-func TestDeletionsStayWhenNotAllRunsAreMerged(t *testing.T) {
+// A merge of only the newest runs keeps its deletions, even if no level below has what they
+// hide: an older run may.
+func TestPick_DeletionsStayWhenNotAllRunsAreMerged(t *testing.T) {
 	t.Parallel()
 	run := func(n uint64, size int64) *manifest.Table {
 		return &manifest.Table{Run: n, Smallest: []byte("a"), Largest: []byte("m"), Size: size, Entries: 100, Deletions: 10, LargestSeq: base.SeqNum(n)}
@@ -325,12 +319,12 @@ func TestDeletionsStayWhenNotAllRunsAreMerged(t *testing.T) {
 	}
 }
 
-// A table with deletions is not moved to where they hide nothing, but merged: what
-// moves there is never looked at again.
-func TestATableIsMergedToWhereItsDeletionsGoInsteadOfMoved(t *testing.T) {
+// A table with deletions is not moved to a place where they hide nothing, but merged: a moved
+// table would not be rewritten again.
+func TestPick_TableWithDeletionsIsMergedNotMoved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		below   int // what lies below the place that the table goes to
+		below   int // tables below the destination
 		deleted uint64
 		moved   bool
 	}{{0, 0, true}, {0, 10, false}, {1, 10, true}} {
@@ -345,7 +339,7 @@ func TestATableIsMergedToWhereItsDeletionsGoInsteadOfMoved(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTreeHasNothingDue(t *testing.T) {
+func TestPick_EmptyTreeHasNothingDue(t *testing.T) {
 	t.Parallel()
 	v := &manifest.Version{}
 	if p, ok := Pick(v, Shape{Idle: true}); ok {
@@ -359,7 +353,7 @@ func TestAnEmptyTreeHasNothingDue(t *testing.T) {
 	}
 }
 
-// BenchmarkPick asks what to do with a tree of 20 GB under load.
+// BenchmarkPick picks a plan for a tree of 20 GB under load.
 func BenchmarkPick(b *testing.B) {
 	const flush, size = 32 << 20, 64 << 10
 	tr := newTree(Shape{BaseSizeMin: 8 * flush}, size)

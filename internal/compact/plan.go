@@ -8,37 +8,36 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A Reason says why a plan was made.
+// A Reason is the reason for a plan.
 type Reason uint8
 
 // The reasons, the cheapest and most urgent first.
 const (
-	// ReasonDead: nothing in the table can be seen, and it hides nothing.
+	// ReasonDead: the tables show nothing and hide nothing.
 	ReasonDead Reason = iota + 1
-	// ReasonMove: the tables meet nothing where they go.
+	// ReasonMove: the tables overlap nothing at their destination.
 	ReasonMove
-	// ReasonRuns: a key is looked for in too many runs of level 0.
+	// ReasonRuns: a read of a key searches too many runs of level 0.
 	ReasonRuns
 	// ReasonLevel0: level 0 holds too many bytes.
 	ReasonLevel0
-	// ReasonValues: level 0 refers to so many values that much of what they
-	// replaced may be garbage.
+	// ReasonValues: level 0 refers to so many values that much of what they replaced
+	// may be garbage.
 	ReasonValues
-	// ReasonLevel: a level has outgrown its share.
+	// ReasonLevel: a level exceeds its target.
 	ReasonLevel
 	// ReasonExpired: much of a table has expired.
 	ReasonExpired
-	// ReasonDeletions: a table is full of deletions, or has old ones, or those of
-	// level 0 hide much.
+	// ReasonDeletions: a table has many or old tombstones, or the tombstones of level 0
+	// hide much.
 	ReasonDeletions
-	// ReasonVersions: much of a table is versions that only snapshots needed
-	// which are not read any more.
+	// ReasonVersions: much of a table is versions that only closed snapshots needed.
 	ReasonVersions
-	// ReasonIdle: there is time to make reading faster.
+	// ReasonIdle: the database is idle, and the plan makes reading faster.
 	ReasonIdle
-	// ReasonNeighbours: small tables lie side by side.
+	// ReasonNeighbours: small tables are adjacent.
 	ReasonNeighbours
-	// ReasonScattered: values are to lie in the order of their keys again.
+	// ReasonScattered: values are not in the order of their keys.
 	ReasonScattered
 	// ReasonFiles: values are in many small files.
 	ReasonFiles
@@ -56,47 +55,46 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// A Plan is one thing to do with the tables of a version: drop them (Drop),
-// put them into another level as they are (Move), or merge them.
+// A Plan is one change of the tables of a version: drop them (Drop), move them unchanged to
+// another level (Move), or merge them.
 type Plan struct {
 	Reason Reason
-	// Inputs are the tables by level, those of level 0 newest first. They all
-	// disappear from where they are.
+	// Inputs are the tables by level, those of level 0 newest first. The plan removes
+	// all of them from their place.
 	Inputs [manifest.Levels][]*manifest.Table
-	// OutputLevel is where the outputs go and Run their run, if it is level 0.
+	// OutputLevel is the level of the outputs. Run is their run in level 0.
 	OutputLevel int
 	Run         uint64
 
 	Drop, Move bool
 	// At most one of Gather and Join is set.
 	//
-	// Gather is how many bytes of values at most are to be written anew, from the
-	// first key on, so that they lie in the order of their keys. The others stay
-	// where they are.
+	// Gather is the maximum number of bytes of values to rewrite in key order, starting
+	// with the first key. The other values stay where they are.
 	Gather uint64
-	// Join names the value files whose values are written anew, all to one file
-	// or a few, ascending. No table outside the plan refers to them.
+	// Join names the value files whose values are rewritten to one or a few files,
+	// ascending. No table outside the plan refers to them.
 	Join []base.FileNum
-	// Bottom says that no table outside the plan holds older versions of the
-	// keys.
+	// Bottom says that no table outside the plan holds older versions of the keys.
 	Bottom bool
-	// CreatedMs is the one of the oldest input.
+	// CreatedMs is the smallest CreatedMs of the inputs with tombstones or expiring
+	// entries, 0 if there are none.
 	CreatedMs uint64
-	// Splits are keys at which outputs should end, so that none of them meets
-	// too much of the level below, ascending.
+	// Splits are keys, ascending, at which outputs should end, so that none overlaps
+	// too much of the level below.
 	Splits [][]byte
-	// SplitMin is how many bytes an output in level 0 has at least that ends at a
+	// SplitMin is the minimum size in bytes of an output in level 0 that ends at a
 	// split.
 	SplitMin int64
 }
 
-// Moves reports whether the plan also writes values anew.
+// Moves reports whether the plan also rewrites values.
 func (p *Plan) Moves() bool { return p.Gather > 0 || len(p.Join) > 0 }
 
-// ForFewerFiles reports whether fewer files are all that the plan is for.
+// ForFewerFiles reports whether the plan only reduces the number of files.
 func (p *Plan) ForFewerFiles() bool { return p.Reason == ReasonNeighbours || p.Reason == ReasonFiles }
 
-// InputBytes returns the size of all inputs.
+// InputBytes returns the size of all inputs in bytes.
 func (p *Plan) InputBytes() int64 {
 	n := int64(0)
 	for _, tables := range p.Inputs {
@@ -105,7 +103,7 @@ func (p *Plan) InputBytes() int64 {
 	return n
 }
 
-// InputEntries returns how many entries all inputs have.
+// InputEntries returns the number of entries of all inputs.
 func (p *Plan) InputEntries() (n uint64) {
 	for _, tables := range p.Inputs {
 		for _, t := range tables {
@@ -115,10 +113,11 @@ func (p *Plan) InputEntries() (n uint64) {
 	return n
 }
 
-// OutputBytes estimates how many bytes a merge of the inputs writes: what is in
-// them, less what deletions hide. Each is taken to hide one entry, and those of a
-// range nearly all that their table meets: how much it is nobody knows, and who
-// assumes more would never try. What other versions hide is not counted.
+// OutputBytes estimates the output of a merge of the inputs in bytes: the inputs without
+// what tombstones hide. Each tombstone is assumed to hide one entry. A range tombstone is
+// assumed to hide nearly everything its table overlaps: the truth is unknown, and with a
+// larger estimate the merge might never be tried. Entries hidden by other versions are not
+// subtracted.
 func (p *Plan) OutputBytes() int64 {
 	kept, hiding, sets, deletions := 0.0, 0.0, 0.0, 0.0
 	for level, tables := range p.Inputs {
@@ -140,11 +139,12 @@ func (p *Plan) OutputBytes() int64 {
 	return int64(kept)
 }
 
-// rangeLeaves is of what range deletions meet the part that they are taken to leave.
+// rangeLeaves is a divisor: range tombstones are assumed to leave 1/rangeLeaves of what they
+// overlap.
 const rangeLeaves = 32
 
-// hiddenByRange reports whether a range deletion of another input may hide much of
-// one of the given level.
+// hiddenByRange reports whether a range tombstone of another input may hide much of t, an
+// input of the given level.
 func (p *Plan) hiddenByRange(t *manifest.Table, level int) bool {
 	for above, tables := range p.Inputs[:level+1] {
 		for _, u := range tables {
@@ -156,7 +156,7 @@ func (p *Plan) hiddenByRange(t *manifest.Table, level int) bool {
 	return false
 }
 
-// Drops names all inputs.
+// Drops returns the places of all inputs.
 func (p *Plan) Drops() []manifest.Place {
 	var places []manifest.Place
 	for level, tables := range p.Inputs {
@@ -167,7 +167,7 @@ func (p *Plan) Drops() []manifest.Place {
 	return places
 }
 
-// Moved returns the tables of a Move as they are in their new place.
+// Moved returns the tables of a Move in their new place.
 func (p *Plan) Moved() []*manifest.Table {
 	var moved []*manifest.Table
 	for _, tables := range p.Inputs {
@@ -213,8 +213,8 @@ func (p *Plan) all() []*manifest.Table {
 	return all
 }
 
-// finish fills in what follows from the inputs: whether anything older lies
-// below, the splits, and whether a merge is needed at all.
+// finish derives the other fields from the inputs: whether anything older is below, the
+// splits, and whether a move is enough.
 func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	inputs := p.all()
 	if invariant.Enabled {
@@ -233,8 +233,8 @@ func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	return *p
 }
 
-// oldestGarbage returns the least CreatedMs of the tables that have deletions,
-// or entries that become deletions when they expire.
+// oldestGarbage returns the smallest CreatedMs of the tables that have tombstones, or
+// entries that become tombstones when they expire.
 func oldestGarbage(tables []*manifest.Table) uint64 {
 	oldest, found := uint64(0), false
 	for _, t := range tables {
@@ -245,8 +245,8 @@ func oldestGarbage(tables []*manifest.Table) uint64 {
 	return oldest
 }
 
-// movable reports whether the inputs can be moved as they are: they come from
-// one level, do not overlap each other, and merging would not remove garbage.
+// movable reports whether the inputs can be moved unchanged: they come from one level, do
+// not overlap each other, and merging would not remove garbage.
 func (p *Plan) movable(inputs []*manifest.Table, s Shape) bool {
 	from := 0
 	for len(p.Inputs[from]) == 0 {
@@ -268,7 +268,7 @@ func (p *Plan) movable(inputs []*manifest.Table, s Shape) bool {
 	return true
 }
 
-// nothingBelow reports whether no table below the level meets r.
+// nothingBelow reports whether no table below the level overlaps r.
 func nothingBelow(v *manifest.Version, level int, r keyRange) bool {
 	for below := level + 1; below < manifest.Levels; below++ {
 		if len(within(v.Levels[below], r)) > 0 {
@@ -278,8 +278,8 @@ func nothingBelow(v *manifest.Version, level int, r keyRange) bool {
 	return true
 }
 
-// grandparentSplits returns keys between which the tables come to at most
-// about ten tables of full size.
+// grandparentSplits returns keys that cut tables into groups of at most about ten full
+// tables.
 func grandparentSplits(tables []*manifest.Table, s Shape) [][]byte {
 	var splits [][]byte
 	sum := int64(0)

@@ -6,46 +6,46 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// Rules say which versions of keys somebody can still see.
+// Rules say which versions of keys a reader can still see.
 type Rules struct {
-	// Snapshots are those that are read or may yet be taken, ascending. The
-	// last is what is visible now; there is always that one.
+	// Snapshots are those in use or that may still be taken, ascending. The last is the
+	// present one. There is always at least that one.
 	Snapshots []base.SeqNum
-	// Versions is how many versions of a key are kept, at least 1, although
-	// no snapshot needs them.
+	// Versions is the number of versions of a key, at least 1, that are kept even if no
+	// snapshot needs them.
 	Versions int
-	// NowMs is a moment, in Unix milliseconds, that no reader's clock lies
-	// before: what had expired by then counts as deleted. 0 expires nothing.
+	// NowMs is a time in Unix milliseconds that no reader's clock is before. Entries
+	// expired by then count as deleted. 0 expires nothing.
 	NowMs uint64
 	// Bottom says that no older versions of the keys exist anywhere else.
 	Bottom bool
 }
 
-// A Verdict is what becomes of a version.
+// A Verdict says what happens to a version.
 type Verdict uint8
 
 const (
-	// Drop: nobody can see it.
+	// Drop removes the version: no reader can see it.
 	Drop Verdict = iota
-	// Keep it as it is.
+	// Keep keeps it unchanged.
 	Keep
-	// Bury it: keep it as a deletion, without its value, which has expired.
-	Bury
+	// KeepTombstone keeps it as a tombstone, without its value, which has expired.
+	KeepTombstone
 )
 
-// Retain judges the versions of one key after another. Versions come newest
-// first. A version stays if
+// Retain judges the versions of one key after another. Versions come newest first. A version
+// stays if
 //
-//   - it is newer than the last snapshot: some later snapshot may need it; or
+//   - it is newer than the last snapshot: a later snapshot may need it; or
 //   - it is the newest that one of the snapshots sees; or
-//   - it is one of the newest Rules.Versions, of those that the last snapshot
-//     sees, and none before it was a deletion.
+//   - it is one of the newest Rules.Versions that the last snapshot sees, without a
+//     tombstone before it.
 //
-// An expired value counts as a deletion in all of this and is kept as one. At
-// the bottom, a deletion that every snapshot sees goes, and all that it hides:
-// nothing is left for it to hide, and every transaction that might have to
-// learn of it, because it has read the key and commits later, began after it.
-// A deletion that the oldest snapshot does not see stays for that reason alone.
+// An expired value counts as a tombstone in all of this and is kept as one. At the bottom, a
+// tombstone that every snapshot sees is dropped, with everything that it hides. It has
+// nothing left to hide. Every transaction that might conflict with it, because it read the
+// key and commits later, began after it. A tombstone that the oldest snapshot does not see
+// stays for that reason alone.
 //
 // With snapshots 4 and 9, one version, at the bottom:
 //
@@ -56,32 +56,31 @@ const (
 //	a#3  SET *   b#4 SET *    c#4 DEL -    d#2 DEL -
 //	a#1  SET -   b#2 SET -    c#3 SET -    d#1 SET -
 //
-// a#12 is not visible yet, a#8 is what 9 sees and a#3 what 4 sees. b#7 hides b#4
-// from 9, but not from 4. c#5 is hidden from 9 and unseen by 4, and that c#4 is
-// gone cannot be told from its being there: 4 finds no c.
+// a#12 is not visible yet; 9 sees a#8, and 4 sees a#3. b#7 hides b#4 from 9, but not from 4.
+// c#5 is hidden from 9 and unseen by 4. Dropping c#4 changes nothing for 4, which finds no c
+// either way.
 //
-// A range deletion counts as a version of every key that it covers, which is
-// kept elsewhere: what it hides from all snapshots that saw it goes. For
-// a version v and a range deletion R > v that is when no snapshot lies in [v, R).
+// A range tombstone counts as a version of every key that it covers, and is kept elsewhere.
+// What it hides from all snapshots that would see it is dropped. For a version v and a range
+// tombstone R > v that is the case if no snapshot lies in [v, R).
 type Retain struct {
 	rules  Rules
 	covers *rangedel.List
 	cursor rangedel.Cursor // over covers, as the last snapshot sees them
 
 	key []byte
-	// cover is the newest range deletion over key that the last snapshot sees.
+	// cover is the newest range tombstone over key that the last snapshot sees.
 	cover base.SeqNum
-	// stripe is the first snapshot that sees the version judged last; older
-	// versions in the same stripe are hidden from it and all later ones.
+	// stripe is the index of the oldest snapshot that sees the last judged version.
+	// Older versions in the same stripe are hidden from it and all later snapshots.
 	stripe int
-	// spare is how many more versions stay by their number.
+	// spare is the number of further versions to keep because of Rules.Versions.
 	spare int
 }
 
-// NewRetain returns a Retain at no key. covers are the range deletions of all
-// that is merged.
+// NewRetain returns a Retain without a key. covers are the range tombstones of all inputs.
 func NewRetain(rules Rules, covers *rangedel.List) Retain {
-	invariant.Check(len(rules.Snapshots) > 0, "no snapshot, not even the present one")
+	invariant.Check(len(rules.Snapshots) > 0, "Rules have no snapshot")
 	invariant.Check(rules.Versions >= 1, "keeping %d versions", rules.Versions)
 	if invariant.Enabled {
 		for i := 1; i < len(rules.Snapshots); i++ {
@@ -94,8 +93,7 @@ func NewRetain(rules Rules, covers *rangedel.List) Retain {
 	return r
 }
 
-// Begin starts a key, which must stay as it is until its last version has
-// been judged.
+// Begin starts a key. The caller must not change it until its last version has been judged.
 func (r *Retain) Begin(key []byte) {
 	r.key, r.stripe, r.spare = key, len(r.rules.Snapshots), r.rules.Versions
 	if !r.cursor.Empty() {
@@ -103,7 +101,7 @@ func (r *Retain) Begin(key []byte) {
 	}
 }
 
-// Judge says what becomes of the key's next version.
+// Judge returns the verdict on the key's next version.
 func (r *Retain) Judge(seq base.SeqNum, m *base.Meta) Verdict {
 	deleted := !m.Live(r.rules.NowMs)
 	stripe := r.stripeOf(seq)
@@ -130,13 +128,13 @@ func (r *Retain) Judge(seq base.SeqNum, m *base.Meta) Verdict {
 		}
 	}
 	if deleted && m.Kind.HasValue() {
-		return Bury
+		return KeepTombstone
 	}
 	return Keep
 }
 
-// stripeOf returns the index of the oldest snapshot that sees seq, or their
-// count. Versions come newest first, so it never rises within a key.
+// stripeOf returns the index of the oldest snapshot that sees seq, or the number of
+// snapshots. Versions come newest first, so the result never rises within a key.
 func (r *Retain) stripeOf(seq base.SeqNum) int {
 	s := r.rules.Snapshots
 	if seq <= s[0] {
@@ -154,8 +152,8 @@ func (r *Retain) stripeOf(seq base.SeqNum) int {
 	return from
 }
 
-// covered reports whether a range deletion hides the version from every
-// snapshot that would see it. One hides it from the last, which ends the count
+// covered reports whether a range tombstone hides the version from every snapshot that would
+// see it. The caller knows that one hides it from the last snapshot, which ends the counting
 // of versions.
 func (r *Retain) covered(seq base.SeqNum, stripe int) bool {
 	r.spare = 0

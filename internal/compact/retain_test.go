@@ -29,7 +29,7 @@ func retained(rules Rules, covers *rangedel.List, versions []keyVersion) []keyVe
 			r.Begin([]byte(v.key))
 		}
 		switch r.Judge(v.seq, &v.meta) {
-		case Bury:
+		case KeepTombstone:
 			v.meta = base.Meta{Kind: base.KindDelete}
 			kept = append(kept, v)
 		case Keep:
@@ -39,9 +39,9 @@ func retained(rules Rules, covers *rangedel.List, versions []keyVersion) []keyVe
 	return kept
 }
 
-// TestRetainScripts runs the cases in testdata/retain. An entry is written
-// key#seq KIND, with @expiry behind it; deletions=lo-hi#seq,… are ranges.
-func TestRetainScripts(t *testing.T) {
+// The cases are in testdata/retain. An entry is written key#seq KIND, optionally with
+// @expiry; deletions=lo-hi#seq,… are range tombstones.
+func TestRetain_Scripts(t *testing.T) {
 	t.Parallel()
 	script.Run(t, "testdata/retain", func(*testing.T) script.Handler {
 		return func(t *testing.T, c *script.Command) string {
@@ -110,10 +110,9 @@ func mustVersion(t *testing.T, line string) keyVersion {
 	return v
 }
 
-// TestWhatSnapshotsSeeStaysTheSame compares, for random histories of a key,
-// what every snapshot sees before and after, now and later, with and without
-// older versions below.
-func TestWhatSnapshotsSeeStaysTheSame(t *testing.T) {
+// The test compares, for random histories of a key, what every snapshot sees before and after,
+// now and later, with and without older versions below.
+func TestRetain_KeepsWhatSnapshotsSee(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(6_000) {
 		h := randomHistory(rand.New(rand.NewPCG(seed, 1)))
@@ -163,7 +162,7 @@ func randomHistory(rng *rand.Rand) history {
 	return h
 }
 
-// difference says what tells the histories before and after apart.
+// difference describes how the histories before and after differ.
 func (h *history) difference(after []keyVersion) string {
 	deletionsAfter := h.covers.Retain(h.rules.Snapshots, h.rules.Bottom)
 	oldest, visible := h.rules.Snapshots[0], h.rules.Snapshots[len(h.rules.Snapshots)-1]
@@ -199,13 +198,13 @@ func seen(versions []keyVersion, covers *rangedel.List, at base.SeqNum, nowMs ui
 	return 0
 }
 
-// changedSince reports whether a transaction that read the key at a snapshot
-// has to learn of a later write.
+// changedSince reports whether a transaction that read the key at a snapshot must notice a
+// later write.
 func changedSince(versions []keyVersion, covers *rangedel.List, at base.SeqNum) bool {
 	return len(versions) > 0 && versions[0].seq > at || covers.Cover([]byte("k"), base.SeqNumMax) > at
 }
 
-// surplus names a value that stayed although nobody can see it.
+// surplus names a kept value that no reader can see.
 func (h *history) surplus(after []keyVersion) string {
 	snapshots := h.rules.Snapshots
 	last := snapshots[len(snapshots)-1]

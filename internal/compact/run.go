@@ -14,8 +14,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// stopEvery is after how much Stop is asked again: an entry counts 1, and
-// each valueUnit bytes of its value count 1 more.
+// stopEvery is the number of units between two calls of Stop. An entry counts as one unit,
+// and each valueUnit bytes of its value as one more.
 const (
 	stopEvery = 1024
 	valueUnit = 256
@@ -24,10 +24,10 @@ const (
 // Run merges the sources of a job into new tables.
 func Run(job Job) (Result, error) {
 	m := merge{
-		job:      &job,
-		retain:   NewRetain(job.Rules, job.Deletions),
-		out:      output{job: &job, from: job.From, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
-		patience: stopEvery,
+		job:       &job,
+		retain:    NewRetain(job.Rules, job.Deletions),
+		out:       output{job: &job, from: job.From, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
+		untilStop: stopEvery,
 	}
 	if err := m.guarded(); err != nil {
 		m.out.abandon()
@@ -36,8 +36,7 @@ func Run(job Job) (Result, error) {
 	return m.out.result, nil
 }
 
-// RunParts runs jobs that make the parts of one run, in the order of their keys,
-// side by side.
+// RunParts runs jobs concurrently. They make the parts of one run, in key order.
 func RunParts(jobs []Job) (all Result, err error) {
 	results, errs := make([]Result, len(jobs)), make([]error, len(jobs))
 	var running sync.WaitGroup
@@ -57,7 +56,7 @@ func RunParts(jobs []Job) (all Result, err error) {
 	return all, errors.Join(errs...)
 }
 
-// A merge is a job under way.
+// A merge is a job in progress.
 type merge struct {
 	job    *Job
 	all    iter.Visible
@@ -65,13 +64,12 @@ type merge struct {
 	out    output
 	// key is the key whose versions are being judged.
 	key []byte
-	// patience is how much may happen before Stop is asked.
-	patience int
+	// untilStop is the number of units until the next call of Stop.
+	untilStop int
 }
 
-// guarded does it all. Where the caller has made panics of faults, one in the
-// mapping of a source is an error here: what has been begun must be closed, and
-// the caller told of it.
+// guarded runs the job. If the caller has turned faults into panics, a fault in the mapping
+// of a source becomes an error: the job must close its files and the caller must know them.
 func (m *merge) guarded() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,7 +98,7 @@ func (m *merge) run() error {
 		}
 		read++
 		size += int64(len(e.Key)) + int64(len(e.Value))
-		if m.patience -= 1 + len(e.Value)/valueUnit; m.patience < 0 {
+		if m.untilStop -= 1 + len(e.Value)/valueUnit; m.untilStop < 0 {
 			if err := m.pause(); err != nil {
 				return err
 			}
@@ -121,7 +119,7 @@ func (m *merge) run() error {
 }
 
 func (m *merge) pause() error {
-	m.patience = stopEvery
+	m.untilStop = stopEvery
 	if m.job.Stop == nil {
 		return nil
 	}
@@ -133,10 +131,10 @@ func (m *merge) judge(e *base.Entry) error {
 	switch m.retain.Judge(e.Seq, &e.Meta) {
 	case Drop:
 		return nil
-	case Bury:
+	case KeepTombstone:
 		e.Value, e.Meta = nil, base.Meta{Kind: base.KindDelete}
 	case Keep:
-		// A deletion does not expire. Tables count on it: see Shape.dead.
+		// A tombstone does not expire. Shape.dead relies on that.
 		if e.Meta.Kind == base.KindDelete {
 			e.Meta.ExpiresAt = 0
 		}
@@ -156,11 +154,11 @@ func (m *merge) judge(e *base.Entry) error {
 	return m.out.add(e)
 }
 
-// describe returns what the manifest knows of a table.
+// describe returns the metadata of a table for the manifest.
 func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
 		Num: o.file.Num, Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
-		// Bounds of range deletions lie in the memory of the inputs.
+		// The bounds of range tombstones are in the memory of the inputs.
 		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,

@@ -22,12 +22,12 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// An entrySource is a forward iter.Source over entries. Its keys live until
-// the next Fill, as those of tables do.
+// An entrySource is a forward iter.Source over entries. Its keys are valid until the next
+// Fill, like those of tables.
 type entrySource struct {
 	entries []base.Entry
 	at      int
-	fail    error // of the Fill that would be the last
+	fail    error // returned by the last Fill
 	keys    []byte
 }
 
@@ -61,7 +61,7 @@ func compareEntries(a, b base.Entry) int {
 	return cmp.Or(bytes.Compare(a.Key, b.Key), cmp.Compare(b.Seq, a.Seq))
 }
 
-// randomEntries returns entries in order, and the same dealt out to sources.
+// randomEntries returns entries in order, and the same entries distributed to sources.
 func randomEntries(rng *rand.Rand, n, sources int) ([]base.Entry, []iter.Source) {
 	var all []base.Entry
 	parts := make([]entrySource, sources)
@@ -106,8 +106,7 @@ func (f *files) create() (NewFile, error) {
 	return NewFile{Num: n, File: file, Salt: uint64(n)}, err
 }
 
-// read returns the entries of tables, in order, and checks what the manifest
-// would know of them.
+// read returns the entries of tables in order, and checks the tables' metadata.
 func (f *files) read(t *testing.T, tables []*manifest.Table) []base.Entry {
 	t.Helper()
 	var all []base.Entry
@@ -189,14 +188,14 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 		}
 	}
 	if len(m.Values) > 1 {
-		want.Jumps = want.Pointers - 1 // what the tests place alternates
+		want.Jumps = want.Pointers - 1 // the tests place values in alternating files
 	}
 	if got := fmt.Sprintf("%+v", *m); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("table %s\nwant  %+v", got, want)
 	}
 }
 
-// parts cuts a job into as many, at keys drawn at random.
+// parts cuts a job into that many parts, at random keys.
 func parts(rng *rand.Rand, job Job, n, keys int) []Job {
 	jobs := []Job{job}
 	for from := 0; len(jobs) < n; {
@@ -213,9 +212,9 @@ func parts(rng *rand.Rand, job Job, n, keys int) []Job {
 	return jobs
 }
 
-// TestRunKeepsWhatTheRulesKeep merges random sources, as one job or in parts, and
-// compares the tables with the rules applied to all entries in order.
-func TestRunKeepsWhatTheRulesKeep(t *testing.T) {
+// The test merges random sources, as one job or in parts, and compares the tables with the
+// rules applied to all entries in order.
+func TestRun_KeepsWhatTheRulesKeep(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(150) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -268,8 +267,8 @@ func sameEntry(a, b base.Entry) bool {
 	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Seq == b.Seq && a.Meta == b.Meta
 }
 
-// randomDeletions returns a few range deletions, often none. Some reach beyond
-// all keys, and some have no end.
+// randomDeletions returns a few range tombstones, often none. Some extend beyond all keys, and
+// some have no end.
 func randomDeletions(rng *rand.Rand, n int) *rangedel.List {
 	var deletions []rangedel.Deletion
 	for range rng.IntN(2) * rng.IntN(6) {
@@ -295,7 +294,7 @@ func retainedEntries(rules Rules, all []base.Entry, deletions *rangedel.List) []
 		switch r.Judge(e.Seq, &e.Meta) {
 		case Keep:
 			kept = append(kept, e)
-		case Bury:
+		case KeepTombstone:
 			kept = append(kept, base.Entry{Key: e.Key, Seq: e.Seq, Meta: base.Meta{Kind: base.KindDelete}})
 		}
 	}
@@ -316,7 +315,7 @@ func manyEntries(n, valueSize int) []base.Entry {
 
 var seeAll = Rules{Versions: 1, Snapshots: []base.SeqNum{1 << 40}}
 
-func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
+func TestRun_OutputsEndAtSplits(t *testing.T) {
 	t.Parallel()
 	out := files{fs: memfs.New()}
 	splits := [][]byte{[]byte("key-000010"), []byte("key-001000"), []byte("key-0015"), []byte("key-003000"), []byte("x")}
@@ -336,9 +335,8 @@ func TestOutputsEndAtSplitsOnceTheyAreLargeEnough(t *testing.T) {
 	}
 }
 
-// What has no filter, as it was there when the database was opened, is mostly asked
-// in vain as well.
-func TestTheIndexesOfLevel0AreHalfEmpty(t *testing.T) {
+// Runs from before the last opening have no filter, and most searches in them find nothing.
+func TestRun_IndexesOfLevel0AreSparse(t *testing.T) {
 	t.Parallel()
 	const keys = 3000
 	size := func(level int) int64 {
@@ -356,7 +354,7 @@ func TestTheIndexesOfLevel0AreHalfEmpty(t *testing.T) {
 	}
 }
 
-func TestTheTablesOfARunShareAFilterOfAllTheirKeys(t *testing.T) {
+func TestRun_TablesOfARunShareAFilter(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 50)
 	out := files{fs: memfs.New()}
@@ -380,12 +378,12 @@ func TestTheTablesOfARunShareAFilterOfAllTheirKeys(t *testing.T) {
 			}
 		}
 		if m.Filter.May(base.Hash([]byte("no such key"), job.Writer.HashSeed)) {
-			t.Errorf("the filter of table %d holds what nobody added", m.Num)
+			t.Errorf("the filter of table %d holds a key that was not added", m.Num)
 		}
 	}
 }
 
-func TestVersionsOfOneKeyStayInOneTable(t *testing.T) {
+func TestRun_VersionsOfOneKeyStayInOneTable(t *testing.T) {
 	t.Parallel()
 	var all []base.Entry
 	for i := range 2000 {
@@ -407,8 +405,8 @@ func TestVersionsOfOneKeyStayInOneTable(t *testing.T) {
 	}
 }
 
-// TestPlaceTurnsValuesIntoPointers puts every third value into a file.
-func TestPlaceTurnsValuesIntoPointers(t *testing.T) {
+// The test puts every third value into a file.
+func TestRun_PlaceTurnsValuesIntoPointers(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 50)
 	all[1].Meta, all[1].Value = base.Meta{Kind: base.KindDelete, ExpiresAt: 5}, nil
@@ -447,7 +445,7 @@ func TestPlaceTurnsValuesIntoPointers(t *testing.T) {
 
 var errStop = errors.New("stop")
 
-func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
+func TestRun_StopEndsTheJobAndNamesItsFiles(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many entries": 10, "large values": 100_000} {
 		out := files{fs: memfs.New()}
@@ -475,7 +473,7 @@ func TestStopEndsTheJobAndNamesItsFiles(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfASourceEndsTheJob(t *testing.T) {
+func TestRun_ErrorOfASourceEndsTheJob(t *testing.T) {
 	t.Parallel()
 	out := files{fs: memfs.New()}
 	good := &entrySource{entries: manyEntries(500, 10)}
@@ -486,7 +484,7 @@ func TestAnErrorOfASourceEndsTheJob(t *testing.T) {
 	}
 }
 
-func TestNothingToKeepMakesNoTable(t *testing.T) {
+func TestRun_NothingToKeepMakesNoTable(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(100, 10)
 	for i := range all {
@@ -501,8 +499,8 @@ func TestNothingToKeepMakesNoTable(t *testing.T) {
 	}
 }
 
-// TestATableMayHoldNothingButRangeDeletions flushes one.
-func TestATableMayHoldNothingButRangeDeletions(t *testing.T) {
+// The test flushes one range tombstone.
+func TestRun_TableOfOnlyRangeTombstones(t *testing.T) {
 	t.Parallel()
 	out := files{fs: memfs.New()}
 	deletions := rangedel.Build([]rangedel.Deletion{{Lo: []byte("key-0"), Hi: []byte("key-1"), Seq: 1000}})
@@ -518,9 +516,9 @@ func TestATableMayHoldNothingButRangeDeletions(t *testing.T) {
 	}
 }
 
-// TestEveryFailingCallEndsTheJobCleanly fails the n-th call to the file
-// system, for every n: the job reports it, closes its files and names them.
-func TestEveryFailingCallEndsTheJobCleanly(t *testing.T) {
+// The n-th call to the file system fails, for every n: the job reports it, closes its files and
+// names them.
+func TestFaults_EveryFailingCallEndsTheJobCleanly(t *testing.T) {
 	t.Parallel()
 	all := manyEntries(3000, 100)
 	for n := int64(1); ; n++ {
@@ -545,7 +543,7 @@ func TestEveryFailingCallEndsTheJobCleanly(t *testing.T) {
 			}
 			return
 		}
-		hint := err == nil && len(result.Tables) > 0 // a failing hint is no error
+		hint := err == nil && len(result.Tables) > 0 // a failed hint is no error
 		if !hint && !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("call %d: error %v", n, err)
 		}
@@ -566,8 +564,8 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// What one of the parts could not read would be gone with the inputs.
-func TestARunOfPartsFailsWithAnyOfThem(t *testing.T) {
+// What an unreadable part did not write would be lost with the inputs.
+func TestRunParts_FailsWithAnyPart(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("lost")
 	middle := []byte("key-000500")

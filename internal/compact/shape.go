@@ -5,46 +5,45 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A Shape says what the tree should look like, and what time it is.
+// A Shape describes the desired tree and the present moment.
 type Shape struct {
-	// BaseSizeMin is the size in bytes below which a level above the last is
-	// not worth having, and to which level 0 may grow: about 8 memtables.
-	// Default: 512 MiB.
+	// BaseSizeMin is the size in bytes below which a level above the last is not worth
+	// having. It is also the limit of level 0: about 8 memtables. Default: 512 MiB.
 	BaseSizeMin int64
 	// TableSize is the size in bytes of a full table. Default: 32 MiB.
 	TableSize int64
-	// ValuesMin is how many bytes of values level 0 may refer to in any case.
-	// Beyond that it may refer to a sixteenth of all, since what is garbage among
-	// the rest is only known when level 0 has met it. Default: 64 MiB.
+	// ValuesMin is the number of bytes of values that level 0 may always refer to. Above
+	// it, level 0 may refer to a sixteenth of all values: what it replaced below is
+	// known to be garbage only after compaction. Default: 64 MiB.
 	ValuesMin int64
-	// Replacing is what part of the values of level 0 is taken to replace others.
-	// Where it is large, level 0 may refer to an eighth of ValuesMin in any case.
+	// Replacing is the estimated fraction of the values of level 0 that replace others.
+	// If it is large, the bound falls to an eighth of ValuesMin.
 	Replacing float64
-	// RunsMax is how many runs of level 0 may hold one key. Default: 12.
+	// RunsMax is the number of runs of level 0 that may hold one key. Default: 12.
 	RunsMax int
-	// InputMax bounds the bytes of the inputs of one plan, where something
-	// smaller can be done at all. Default: 256 MiB.
+	// InputMax bounds the bytes of the inputs of one plan, unless no smaller plan is
+	// possible. Default: 256 MiB.
 	InputMax int64
-	// OutputMax bounds the bytes that a merge of tables is expected to write:
-	// there is no room for more. 0 is no bound. One whose inputs come to no more
-	// needs no expectation. Of others Useless says that it is known to be wrong; nil
-	// knows none.
+	// OutputMax is the room in bytes for the output of a merge; 0 means no bound. A plan
+	// whose inputs are no larger always fits. For other plans the picker estimates the
+	// output. Useless reports that the estimate for a plan is known to be too low; it
+	// may be nil.
 	OutputMax int64
 	Useless   func(plan *Plan) bool
-	// DeletionAgeMs is how old deletions may grow before they are pushed to
-	// the bottom. Default: a day.
+	// DeletionAgeMs is the maximum age of tombstones in milliseconds. Older ones are
+	// pushed to the bottom. Default: a day.
 	DeletionAgeMs uint64
 
 	// Versions is Rules.Versions. Default: 1.
 	Versions int
-	// Damaged are the tables that cannot be read. What needs to read one is not
-	// picked, so that the others are worked on.
+	// Damaged are the tables that cannot be read. No plan reads them, so that work on the
+	// others continues.
 	Damaged map[base.FileNum]bool
-	// BadValues has the value files that cannot be read, by the numbers in their
-	// names. Their values stay where they are.
+	// BadValues holds the value files that cannot be read, by the numbers in their names.
+	// Their values stay where they are.
 	BadValues map[base.FileNum]error
 
-	// Idle says that nobody is waiting for the disk or the processors.
+	// Idle says that no foreground work needs the disk or the processors.
 	Idle bool
 	// NowMs is the time in Unix milliseconds, as in Rules.
 	NowMs uint64
@@ -76,8 +75,7 @@ func (s Shape) withDefaults() Shape {
 	return s
 }
 
-// targets are the sizes in bytes to which levels may grow. Levels above base
-// should be empty.
+// targets are the maximum sizes of the levels in bytes. Levels above base should be empty.
 type targets struct {
 	base  int
 	bytes [manifest.Levels]int64
@@ -97,9 +95,8 @@ func targetsOf(v *manifest.Version, s Shape) targets {
 	return t
 }
 
-// baseOf returns the level to which level 0 of v goes: that of the targets, or
-// a higher one that is not empty yet, because what is newer must not go below
-// what is older.
+// baseOf returns the level into which level 0 of v is compacted: that of the targets, or a
+// higher one that is not empty, because newer versions must not go below older ones.
 func baseOf(v *manifest.Version, t targets) int {
 	for level := 1; level < t.base; level++ {
 		if len(v.Levels[level]) > 0 {
@@ -109,19 +106,19 @@ func baseOf(v *manifest.Version, t targets) int {
 	return t.base
 }
 
-// Debt returns how many bytes must be written until level 0 and all levels are
-// back within their sizes, and value files are not too many: what writers are
-// slowed for. What is stuck over a damaged table is nobody's debt.
+// Debt returns how many bytes must be written until level 0 and all levels are within their
+// limits and value files are not too many. Backpressure depends on it. Tables stuck over
+// damage do not count.
 func Debt(v *manifest.Version, s Shape) int64 {
 	p := newPicker(v, s)
 	debt := int64(0)
-	level0 := p.free(0)
+	level0 := p.movableBytes(0)
 	if over := level0 - p.s.BaseSizeMin; over > 0 {
 		// Emptying level 0 rewrites the base once.
 		debt += over + int64(float64(over)*float64(v.Bytes(p.base))/float64(level0))
 	}
 	for level := 1; level < last; level++ {
-		if over := p.free(level) - p.target.bytes[level]; over > 0 {
+		if over := p.movableBytes(level) - p.target.bytes[level]; over > 0 {
 			debt += over * (fanout + 1) / 2
 		}
 	}

@@ -5,11 +5,10 @@ import (
 	"testing"
 )
 
-// TestLoadsStayWithinTheirBudgets feeds flushes of 32 MiB and picks after each
-// until nothing is due. The bytes written are those of the log, the flushes
-// and the merges, for each byte of the user; the depth is the number of runs
-// of level 0 that a key may be looked for in.
-func TestLoadsStayWithinTheirBudgets(t *testing.T) {
+// The test feeds flushes of 32 MiB and picks after each until nothing is due. The bytes written
+// are those of the log, the flushes and the merges, per user byte. The depth is the number of
+// runs of level 0 that may hold a key.
+func TestSimulation_LoadsStayWithinTheirBudgets(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name       string
@@ -68,7 +67,7 @@ func TestLoadsStayWithinTheirBudgets(t *testing.T) {
 	}
 }
 
-// seeds is how many random cases a test tries: n, or with -short a tenth.
+// seeds returns the number of random cases of a test: n, or a tenth with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return n / 10

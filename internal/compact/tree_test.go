@@ -13,16 +13,15 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A grain is an entry of a simulated table. It stands for grainBytes of the
-// tree.
+// A grain is an entry of a simulated table. It stands for grainBytes of the tree.
 type grain struct {
 	key  uint64
 	seq  base.SeqNum
 	meta base.Meta
 }
 
-// A tree simulates a tree without files: tables are lists of grains, and
-// plans are carried out on them with the real rules.
+// A tree simulates a tree without files: tables are lists of grains, and plans run on them with
+// the real rules.
 type tree struct {
 	v          *manifest.Version
 	s          Shape
@@ -36,7 +35,7 @@ type tree struct {
 	user, flushed, merged int64 // bytes
 	deepest, steps        int
 	tempMax               int64 // the largest input of a merge
-	quick                 bool  // check only now and then that it is valid
+	quick                 bool  // check validity only now and then
 	reasons               map[Reason]int
 }
 
@@ -104,8 +103,7 @@ func (t *tree) cut(grains []grain, level int, run, createdMs uint64, size int64,
 	return tables
 }
 
-// flush adds a run of grains, which may come in any order, and makes them
-// visible.
+// flush adds a run of grains, in any order, and makes them visible.
 func (t *tree) flush(grains []grain) {
 	slices.SortFunc(grains, compareGrains)
 	size := int64(len(grains)) * t.grainBytes
@@ -126,7 +124,7 @@ func (t *tree) advance(snapshots ...base.SeqNum) {
 	t.s.OldestSnapshot = t.rules.Snapshots[0]
 }
 
-// apply carries a plan out.
+// apply executes a plan.
 func (t *tree) apply(tb testing.TB, p Plan) {
 	tb.Helper()
 	t.mustBeInOrder(tb, &p)
@@ -164,8 +162,8 @@ func (t *tree) apply(tb testing.TB, p Plan) {
 	}
 }
 
-// mustBeInOrder demands that the inputs of a plan have the order of the
-// version: whoever reads them takes the tables of a run one after the other.
+// mustBeInOrder demands that the inputs of a plan have the order of the version: their reader
+// takes the tables of a run one after the other.
 func (t *tree) mustBeInOrder(tb testing.TB, p *Plan) {
 	tb.Helper()
 	for level, inputs := range p.Inputs {
@@ -197,7 +195,7 @@ func (t *tree) merge(p *Plan) []*manifest.Table {
 			r.Begin(nil)
 		}
 		switch r.Judge(g.seq, &g.meta) {
-		case Bury:
+		case KeepTombstone:
 			g.meta = base.Meta{Kind: base.KindDelete}
 			kept = append(kept, g)
 		case Keep:
@@ -207,12 +205,12 @@ func (t *tree) merge(p *Plan) []*manifest.Table {
 	t.merged += int64(len(kept)) * t.grainBytes
 	t.tempMax = max(t.tempMax, p.InputBytes())
 	var job Job
-	p.Apply(&job, t.s) // what a real job is told
+	p.Apply(&job, t.s) // as for a real job
 	return t.cut(kept, job.Level, job.Run, job.CreatedMs, job.TableSize, job.Splits, job.SplitMin)
 }
 
-// invalid says what is wrong with the tree, if anything is: tables of a run or
-// a level that overlap, or a version above a newer one.
+// invalid describes an error in the tree, if there is one: overlapping tables of a run or a
+// level, or a version above a newer one.
 func (t *tree) invalid() string {
 	newestBelow := map[uint64]base.SeqNum{}
 	lists := slices.Concat(runsOf(t.v), t.v.Levels[1:])
@@ -236,7 +234,7 @@ func (t *tree) invalid() string {
 	return ""
 }
 
-// settle picks until nothing is due, and fails if that does not come.
+// settle picks until nothing is due, and fails if that does not happen.
 func (t *tree) settle(tb testing.TB) {
 	tb.Helper()
 	for n := 0; ; n++ {

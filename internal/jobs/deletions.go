@@ -20,7 +20,7 @@ import (
 // tables. So the flusher looks up what they hide, and for enough of that it
 // flushes a memtable of any size, also beside commits. A queue whose jobs are
 // deleted before they come to tables is left alone: its deletions hide nothing
-// there. See decision 0028.
+// there. See decision 0021.
 
 const (
 	// deletionsEvery is how often the flusher looks at most what deletions hide, and

@@ -13,7 +13,7 @@ import (
 // files. A gathering is a merge of tables of the last level that also writes their
 // values anew, one after the other. What it leaves behind in the old files is
 // garbage like any other. It runs when no commit arrives, and ends early when one
-// does. See decision 0024.
+// does. See decision 0017.
 
 const (
 	// gatherShare is the share of jumps, from 0 to 1, of values that lie mixed in a

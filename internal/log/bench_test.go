@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// nullFS is a file system whose files take writes and syncs without doing
-// anything, to measure what the log itself costs.
+// nullFS is a file system whose files accept writes and syncs and do nothing.
+// It isolates the cost of the log itself.
 type nullFS struct{ vfs.FS }
 
 type nullFile struct{ vfs.File }
@@ -41,8 +41,8 @@ func benchWriter(b *testing.B, o Options) *Writer {
 	return w
 }
 
-// BenchmarkBuild is the cost of a group of one record up to the write: Reserve,
-// Begin, Write, End, Flush.
+// BenchmarkBuild measures a group of one record up to the write: Reserve, Begin,
+// Write, End, Flush.
 func BenchmarkBuild(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -73,7 +73,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkCopyAndChecksum is the least that BenchmarkBuild can cost.
+// BenchmarkCopyAndChecksum measures the lower bound for BenchmarkBuild.
 func BenchmarkCopyAndChecksum(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -92,9 +92,9 @@ func BenchmarkCopyAndChecksum(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit is one durable commit of a small record through the log, and
-// BenchmarkBareCommit the same bytes by pwrite and fdatasync on a file whose
-// blocks were written before.
+// BenchmarkCommit measures one durable commit of a small record through the log.
+// BenchmarkBareCommit measures the same bytes by pwrite and fdatasync on a file
+// with pre-written blocks.
 func BenchmarkCommit(b *testing.B) {
 	w := benchWriter(b, benchOptions(b, vfs.OS(), b.TempDir()))
 	p := make([]byte, 150)
@@ -140,7 +140,7 @@ func BenchmarkGrowingCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkTwoLanes is durable commits by two goroutines, whose syncs overlap.
+// BenchmarkTwoLanes measures durable commits by two goroutines whose syncs overlap.
 func BenchmarkTwoLanes(b *testing.B) {
 	w := benchWriter(b, benchOptions(b, vfs.OS(), b.TempDir()))
 	g := &groupCommitter{w: w}
@@ -155,7 +155,7 @@ func BenchmarkTwoLanes(b *testing.B) {
 	})
 }
 
-// BenchmarkOpen is Recover and Create after a clean close.
+// BenchmarkOpen measures Recover and Create after a clean close.
 func BenchmarkOpen(b *testing.B) {
 	o := benchOptions(b, vfs.OS(), b.TempDir())
 	w, spans, err := open(o, nil, nil)
@@ -172,7 +172,7 @@ func BenchmarkOpen(b *testing.B) {
 	must(b, w.Close())
 }
 
-// BenchmarkReplay is Recover of small transactions.
+// BenchmarkReplay measures Recover of small transactions.
 func BenchmarkReplay(b *testing.B) {
 	o := benchOptions(b, vfs.OS(), b.TempDir())
 	w, spans, err := open(o, nil, nil)

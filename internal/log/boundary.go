@@ -8,18 +8,18 @@ type boundary struct {
 	chain  uint64 // the checksum of the frame before it
 }
 
-// boundariesMax bounds the boundaries that are remembered.
+// boundariesMax is the largest number of boundaries remembered per segment.
 const boundariesMax = 1024
 
-// boundaries are places between records of one segment at which it could be
-// sealed, in ascending order. The first is the best one known to lie below
-// the durable mark, the others wait for the mark to pass them. When there are
-// too many, every second one is forgotten: the seal then lies a little
-// earlier than it could, and a little more is carried.
+// boundaries are places between records at which one segment could be sealed,
+// in ascending order. The first is the best one known to lie below the durable
+// offset. The others wait for the durable offset to pass them. When there are
+// too many, add drops every second one: the seal then lies a little earlier
+// and Create carries a little more.
 type boundaries []boundary
 
-// startBoundaries returns the boundaries of a segment of which nothing has
-// been read.
+// startBoundaries returns the boundaries of a segment before any record of it
+// is read.
 func startBoundaries(salt uint64) boundaries {
 	return boundaries{{offset: record.Start, chain: salt}}
 }

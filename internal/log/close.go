@@ -5,9 +5,9 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 )
 
-// Close makes everything durable and marks the log as closed in order. A
-// poisoned writer is closed without any of this. No other call may be running,
-// and none that writes to the log may follow.
+// Close makes everything durable and marks the log as closed in order. For a
+// poisoned writer it only closes the files. No other call may be running, and
+// no later call may write to the log.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	for w.mu.preparing || w.mu.seg.inUse() {

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A groupCommitter commits from many goroutines, in groups of which two may be
-// in their sync at once, as the database does.
+// A groupCommitter commits from many goroutines, in groups. Two groups may sync
+// at once, as in the database.
 type groupCommitter struct {
 	w  *Writer
 	mu sync.Mutex // the commit mutex
@@ -20,7 +20,7 @@ type groupCommitter struct {
 	built int // guarded by mu
 
 	ackMu sync.Mutex
-	acked int // transactions below it have been synced
+	acked int // number of synced transactions
 }
 
 // commit commits n transactions in one group.
@@ -54,7 +54,7 @@ func (g *groupCommitter) acknowledged() int {
 	return g.acked
 }
 
-func TestConcurrentGroupsLoseNothingInACrash(t *testing.T) {
+func TestCrash_ConcurrentGroupsLoseNothing(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	o := testOptions(newTestDisk(t), seed)
@@ -99,7 +99,7 @@ func TestConcurrentGroupsLoseNothingInACrash(t *testing.T) {
 	}
 }
 
-func TestAFailedSyncIsReportedByBothLanesWhoeverMeetsItFirst(t *testing.T) {
+func TestSync_BothLanesReportTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -124,7 +124,7 @@ func TestAFailedSyncIsReportedByBothLanesWhoeverMeetsItFirst(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// The sync that fails may be that of a segment in preparation.
+		// The failing sync may belong to a segment in preparation.
 		if w.Err() != nil {
 			poisoned++
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A workload drives a log with random steps and knows what must be there
-// after a crash. The manifest is the field spans: it changes at once and never
+// A workload runs random steps on a log and knows what must be there after a
+// crash. The field spans stands for the manifest: it changes at once and never
 // fails.
 type workload struct {
 	t    *testing.T
@@ -22,10 +22,10 @@ type workload struct {
 	w    *Writer
 
 	spans []base.LogSpan
-	// Transactions from first on are in the log; those below acked are known
-	// to be durable, those below flushed written, those below built begun.
+	// Transactions from first on are in the log. Those below acked are known to
+	// be durable, those below flushed are written, those below built are begun.
 	first, acked, flushed, built int
-	// starts is the first transaction in a segment, by the segment's number.
+	// starts is the first transaction of each segment, by segment number.
 	starts map[uint64]int
 	// inLane says that Sync is under way.
 	inLane bool
@@ -37,8 +37,8 @@ func newWorkload(t *testing.T, seed uint64) *workload {
 	return d
 }
 
-// open opens the log, with what recovery finds being at least what was
-// acknowledged.
+// open opens the log. It checks that recovery finds at least the acknowledged
+// transactions.
 func (d *workload) open() {
 	d.t.Helper()
 	next := d.first
@@ -56,7 +56,7 @@ func (d *workload) open() {
 	must(d.t, d.w.Release(d.spans[0].First.Number))
 }
 
-// step does one random thing.
+// step does one random action.
 func (d *workload) step() {
 	switch d.rng.IntN(20) {
 	case 0:
@@ -112,8 +112,8 @@ func (d *workload) sync() {
 	d.acked = max(d.acked, target)
 }
 
-// overlap does what another group of commits may do while a sync is running:
-// build, flush, and even be synced on the other lane before it.
+// overlap does what another commit group may do while a sync is running: build,
+// flush, and even finish a sync on the other lane first.
 func (d *workload) overlap() {
 	if !d.inLane {
 		return
@@ -140,7 +140,7 @@ func (d *workload) overlap() {
 	}
 }
 
-// release gives up what is before the current segment, as a flush does.
+// release frees what lies before the current segment, as a flush does.
 func (d *workload) release() {
 	at, known := d.starts[d.w.Segment()]
 	if !known {
@@ -152,7 +152,7 @@ func (d *workload) release() {
 	must(d.t, d.w.Release(d.w.Segment()))
 }
 
-// recovered returns how many transactions there are on disk after a crash.
+// recovered returns the number of transactions on disk after a crash.
 func (d *workload) recovered(disk *memfs.FS, spans []base.LogSpan) (int, Recovered, error) {
 	o := d.o
 	o.FS = disk
@@ -162,7 +162,7 @@ func (d *workload) recovered(disk *memfs.FS, spans []base.LogSpan) (int, Recover
 	return next, r, err
 }
 
-// checkCrash checks what recovery makes of a disk after a crash.
+// checkCrash checks what recovery finds on a disk after a crash.
 func (d *workload) checkCrash(disk *memfs.FS, what string) int {
 	d.t.Helper()
 	n, _, err := d.recovered(disk, d.spans)
@@ -175,7 +175,7 @@ func (d *workload) checkCrash(disk *memfs.FS, what string) int {
 	return n
 }
 
-func TestCrashAtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
+func TestCrash_AtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 300, 8000)
 	for states := 0; states < wanted; seed++ {
@@ -200,7 +200,7 @@ func TestCrashAtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
+func TestCrash_AgainDuringAndAfterRecovery(t *testing.T) {
 	t.Parallel()
 	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 50, 300)
 	for states := 0; states < wanted; seed++ {
@@ -210,7 +210,7 @@ func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
 		d.disk.SetHook(func(vfs.Op) {
 			if crash.IntN(4) == 0 {
 				states += 2
-				// A process that dies leaves what it wrote; a power cut does not.
+				// A killed process leaves what it wrote; a power cut does not.
 				d.checkReopening(d.disk.Clone(), crash)
 				d.checkReopening(d.disk.Crash(kinds[crash.IntN(len(kinds))], crash), crash)
 			}
@@ -226,8 +226,8 @@ func TestCrashAgainDuringAndAfterRecovery(t *testing.T) {
 	}
 }
 
-// checkReopening opens the log on a disk after a crash, with a second crash at
-// each boundary of that, and with a third one later.
+// checkReopening opens the log on a disk after a crash. It crashes a second time
+// at each boundary of the opening, and a third time later.
 func (d *workload) checkReopening(disk *memfs.FS, crash *rand.Rand) {
 	d.t.Helper()
 	n, r, err := d.recovered(disk, d.spans)

@@ -13,17 +13,17 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// firstSizeMax bounds the free file that a span starts with, in units of
-// SegmentSizeMin: a database that was busy once does not stay large.
+// firstSizeMax bounds the size of the free file that a span may start with, in
+// multiples of SegmentSizeMin. So a database that was once busy becomes small again.
 const firstSizeMax = 16
 
-// Create starts a new span, with a new segment that holds what r says is to be
-// carried. When it returns, the segment is durable. The caller then records in
-// the manifest, in one edit, r.Spans and behind them an open span that starts
-// with First, and may release the segments before the first of these.
+// Create starts a new span. Its first segment holds the records that r carries,
+// and is durable when Create returns. The caller then records in one manifest
+// edit r.Spans, followed by an open span that starts with First. After that
+// the caller may release the segments before the first of these spans.
 //
-// A failure, as with a full disk, leaves the log as recovery found it; Create
-// may be called again with the same r.
+// A failure, such as a full disk, leaves the log as recovery found it. The
+// caller may call Create again with the same r.
 func Create(o Options, r Recovered) (*Writer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -44,7 +44,7 @@ func Create(o Options, r Recovered) (*Writer, error) {
 	w.b.SetEarly(true)
 	w.enter(seg)
 	for _, f := range r.junk {
-		// What cannot be removed is junk at the next recovery, too.
+		// A file that cannot be removed is junk at the next recovery, too.
 		_ = o.FS.Remove(o.path(f.file))
 	}
 	if err := w.carry(r.carry); err != nil {
@@ -54,25 +54,25 @@ func Create(o Options, r Recovered) (*Writer, error) {
 	return w, nil
 }
 
-// Abandon undoes Create(o, r): it gives up a span that the manifest does not
-// know, and of which only the first segment was begun. The log is as recovery
-// found it, and Create may be called again with r. No other call may follow.
+// Abandon undoes Create(o, r). It gives up a span that the manifest does not
+// know and that has begun only its first segment. The log is then as recovery
+// found it, and the caller may call Create again with r. No other call may follow.
 func (w *Writer) Abandon(r Recovered) {
 	w.mu.seg.close()
-	// Nothing refers to the file. One that was free before is so again, for the
-	// next Create; a new one is removed, or else free as well.
+	// Nothing refers to the file. If r lists it as free, the next Create may
+	// take it again. Otherwise it is new: remove it, or else it is free as well.
 	if !slices.ContainsFunc(r.free, func(f segmentFile) bool { return f.file == w.first.File }) {
 		_ = w.o.FS.Remove(w.o.path(w.first.File))
 	}
 }
 
-// firstSegment makes the first segment of the span, with room for all that is
-// to be carried: only the first segment of a span may hold early records.
+// firstSegment makes the first segment of the span, with room for all carried
+// records: only the first segment of a span may hold early records.
 func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 	carried := int64(0)
 	if !r.carry.empty() {
-		// The records take what they took, but for the frames of a record
-		// that was split at another size.
+		// The records take as much as before. A record that was split at another
+		// frame size may need more frames.
 		n := r.carry.until - r.carry.from.offset
 		carried = n + n/int64(w.o.FrameSizeMax)*2*record.FrameHeaderSize
 	}
@@ -83,14 +83,14 @@ func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 		if err == nil {
 			return seg, nil
 		}
-		// The file may be beyond use: leave it to the next recovery.
+		// The file may be unusable: leave it to the next recovery.
 	}
 	seg, err := w.create(r.next, size, false)
 	if errors.Is(err, vfs.ErrNoSpace) {
 		seg, err = w.prepareFull(r.next, size, plan{need: carried}, false)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("log: no first segment: %w", err)
+		return nil, fmt.Errorf("log: prepare the first segment: %w", err)
 	}
 	return seg, nil
 }
@@ -128,7 +128,7 @@ func (w *Writer) copyRecords(t tail) error {
 			return nil
 		}
 		if err == io.EOF {
-			return base.Corrupt(reader.Offset(), "end of the records to carry", reader.Offset(), t.until)
+			return base.Corrupt(reader.Offset(), "end of the carried records", reader.Offset(), t.until)
 		}
 		if err != nil {
 			return err

@@ -12,16 +12,15 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A closedLog is a log that was closed in order, on a disk that tests damage
-// and repair.
+// A closedLog is a log closed in order, on a disk that tests damage and repair.
 type closedLog struct {
 	t     *testing.T
 	o     Options
 	spans []base.LogSpan
 	first int // transaction in the log
 	n     int // the number of all transactions
-	// files are the contents of the log files by number, older their contents
-	// at an earlier time, if they existed.
+	// files are the contents of the log files by number. older are their
+	// contents at an earlier time, if they existed.
 	files, older map[uint64][]byte
 }
 
@@ -88,8 +87,8 @@ func (c *closedLog) remove(file uint64) {
 	}
 }
 
-// check recovers and fails the test unless the damage is reported or did no
-// harm. It reports whether it was reported.
+// check recovers. It fails the test unless recovery reports the damage or the
+// damage did no harm. It returns whether recovery reported it.
 func (c *closedLog) check(what string, mustReport bool) bool {
 	c.t.Helper()
 	next := c.first
@@ -108,7 +107,7 @@ func (c *closedLog) check(what string, mustReport bool) bool {
 	return err != nil
 }
 
-// referenced returns the files that a span reaches.
+// referenced returns the files of all spans.
 func (c *closedLog) referenced() map[uint64]bool {
 	next := c.first
 	r, err := Recover(c.o, c.spans, collect(&next))
@@ -121,12 +120,12 @@ func (c *closedLog) referenced() map[uint64]bool {
 }
 
 // sample returns a function that is true for about n of many cases, or for all
-// if n is negative.
+// cases if n is negative.
 func sample(rng *rand.Rand, n, many int) func() bool {
 	return func() bool { return n < 0 || rng.IntN(many) < n }
 }
 
-func TestBitsOfAClosedLogFlipped(t *testing.T) {
+func TestDamage_FlippedBitsOfAClosedLog(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedLog(t, seed)
@@ -160,7 +159,7 @@ func TestBitsOfAClosedLogFlipped(t *testing.T) {
 	}
 }
 
-func TestBitsOfAClosedLogDamagedBySectors(t *testing.T) {
+func TestDamage_SectorsOfAClosedLog(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedLog(t, seed)
@@ -171,8 +170,8 @@ func TestBitsOfAClosedLogDamagedBySectors(t *testing.T) {
 	}
 }
 
-// damageSectors damages each sector of a file in turn, and exchanges it with
-// some others of the same file and of other files.
+// damageSectors damages each sector of a file in turn, and swaps it with some
+// others of the same file and of other files.
 func (c *closedLog) damageSectors(file uint64, rng *rand.Rand, swaps int) {
 	c.t.Helper()
 	const sector, page = 512, 4096
@@ -214,7 +213,7 @@ func (c *closedLog) damageSectors(file uint64, rng *rand.Rand, swaps int) {
 	}
 }
 
-func TestALogFileThatIsMissingShortOrExchangedIsReported(t *testing.T) {
+func TestDamage_MissingShortOrSwappedFileIsReported(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedLog(t, seed)
@@ -245,7 +244,7 @@ func TestALogFileThatIsMissingShortOrExchangedIsReported(t *testing.T) {
 	}
 }
 
-func TestASegmentThatTheManifestForgotIsCorruptionAndNotGarbage(t *testing.T) {
+func TestRecover_UnreferencedUsedSegmentIsCorruption(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -282,7 +281,7 @@ func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
 			recycled++
 		}
 		lives[now.File] = now.Number
-		// Behind the few frames of the new life are those of the old one.
+		// Behind the few new frames lie frames of the file's earlier segment.
 		d.checkCrash(d.disk.Clone(), "just recycled")
 		d.sync()
 		d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "just recycled")
@@ -291,8 +290,8 @@ func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
 	}
 }
 
-// A log that synced a segment only when it is told to would leave, after a
-// power cut, a newer segment that was synced behind an older one that was not.
+// A log that synced a segment only on request could leave, after a power cut, a
+// synced newer segment behind an unsynced older one.
 func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
@@ -300,7 +299,7 @@ func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
 	for d.w.Stats().Rotations < 4 {
 		before := d.w.Stats().Rotations
 		d.append()
-		must(t, d.w.Flush()) // nobody has asked for a sync
+		must(t, d.w.Flush()) // without a Sync
 		if d.w.Stats().Rotations == before {
 			continue
 		}
@@ -310,7 +309,7 @@ func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
 			}
 		}
 	}
-	// Only the newest segment is synced by name.
+	// Only the newest segment is synced explicitly.
 	d.sync()
 	for _, kind := range memfs.CrashKinds() {
 		d.checkCrash(d.disk.Crash(kind, d.rng), "synced, "+kind.String())

@@ -1,23 +1,24 @@
-// Package log is the commit log: the transactions in commit order, on
-// pre-written, recycled segments.
+// Package log is the write-ahead log: it holds the transactions in commit
+// order, in pre-written, recycled segments.
 //
 // # Segments
 //
-// A segment is a file of records (package record) of a fixed size, whose
-// blocks were written before it is used, so that the sync of a commit has no
-// metadata to write. Those of a segment of more than 256 KiB that is made while
-// much is written between two syncs, or for one large record, are only reserved,
-// if the system can do that. File names are physical (NNNNNN.log) and stay; the header
-// says which logical segment number the file holds now. When a segment is no
-// longer needed its file becomes free, and a later segment is made of it by a
-// new header with a new salt. Segments start small and double up to a maximum,
-// so that an idle database is small. A transaction larger than a segment gets
-// a segment of its size.
+// A segment is a file of records (package record) of fixed size. Its blocks are
+// written before its first use, so that syncing a commit writes no metadata.
+// Two kinds of segment only reserve their space, if the system can: those over
+// 256 KiB prepared while each sync covers much data, and those for one large record.
+//
+// A file name (NNNNNN.log) is physical and stays. The header says which
+// logical segment number the file holds now. When no reader or recovery needs a
+// segment any more, its file becomes free. A later segment reuses the file with a new
+// header and a new salt. Segments start small and double up to a maximum, so
+// that an idle database is small. A transaction larger than a segment gets a
+// segment of its size.
 //
 // A segment's header is durable before anything refers to it. The last frame
-// of a full segment names its successor (number, file, salt), and the full
-// segment is synced before the successor receives its first frame: so a hole
-// cannot arise, and a missing or broken successor is corruption.
+// of a full segment names its successor (number, file, salt). The full segment
+// is synced before the successor receives its first frame. So the log has no
+// holes, and a missing or broken successor is corruption.
 //
 // # Transactions
 //
@@ -26,38 +27,38 @@
 //
 // # Marks
 //
-// How far a segment is durable is said by the frames that follow. So the last
-// records of all have nobody to speak for them until the log is closed: Mark writes
-// a frame for that when nobody commits any more. It is not synced; it says what was
-// so before, and may be lost or torn without harm.
+// Each frame says how far its segment was durable before it. No frame says it
+// of the last records until the next commit or Close. Mark writes such a frame
+// when commits pause. The mark is not synced. It states what was already true,
+// so losing or tearing it does no harm.
 //
 // # Spans
 //
-// What one opening of the database writes is a span: a chain of segments. The
+// A span is the chain of segments that one opening of the database writes. The
 // manifest names the first segment of each span that is still needed, before
 // the first commit goes into it.
 //
 // # Recovery
 //
 // Recovery replays the spans and follows successors. It never appends to what
-// it has read. The newest span is sealed: it is said to end at the last
-// transaction that is proven to be on the device, because a later frame, or a
-// segment that was begun after it, says so. What follows, read perhaps from
-// the memory of the operating system only, is carried: written again at the
-// front of the new span, and synced, before the manifest learns of the seal
-// and of the new span in one edit. So nothing below a seal can go missing
-// without being corruption, not even after a sync that failed; and the old
-// tail stays as it is until the edit is durable.
+// it has read. Recovery seals the newest span: the span then ends at the last
+// transaction proven to be on the device. The proof is a later frame, or a
+// segment begun after it. Recovery carries the records behind the seal, which it may
+// have read only from the operating system's memory: Create writes them
+// again at the front of the new span and syncs them. Then one manifest edit
+// records the seal and the new span. So a loss below a seal is always
+// corruption, even after a failed sync. The old tail stays unchanged until
+// the edit is durable.
 //
-// Carried frames bear the early mark. A segment that holds other frames, and
-// that no span reaches although it is not older than all of them, proves that
-// a reference to it was lost: that is corruption, never garbage.
+// Carried frames bear the early mark. A segment with other frames is corruption
+// when no span reaches it and it is not older than all spans: a reference to
+// it was lost. Recovery never treats such a segment as free.
 //
-// # Who may call what
+// # Concurrency
 //
-// Reserve, Begin, Write, End, Flush and Shrink belong to the caller's commit
-// mutex, and so does Mark. Sync may run beside them and beside another Sync. Release,
-// Rest, Hold, Proven and Stats may be called at any time, Rest and Stats also after
+// The caller's commit mutex guards Reserve, Begin, Write, End, Flush, Shrink
+// and Mark. Sync may run beside them and beside another Sync. Release, Rest,
+// Hold, Proven and Stats may be called at any time, Rest and Stats even after
 // Close.
 //
 //	building --Flush--> flushed --Sync--> durable

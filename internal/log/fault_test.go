@@ -15,7 +15,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A faultRun writes a log while one call of the file system fails.
+// A faultRun writes a log while one file system call fails.
 type faultRun struct {
 	t      *testing.T
 	what   string
@@ -38,8 +38,8 @@ func newFaultRun(t *testing.T, what string, rule faultfs.Rule) *faultRun {
 	return r
 }
 
-// open opens the log, again if the fault hits it: an error of Recover or
-// Create leaves everything as it was.
+// open opens the log, and opens it again if the fault hits: an error of Recover
+// or Create changes nothing.
 func (r *faultRun) open() {
 	r.t.Helper()
 	for range 2 {
@@ -67,7 +67,7 @@ func (r *faultRun) open() {
 	r.t.Fatalf("%s: the log does not open", r.what)
 }
 
-// mustBeInjected fails the test for an error that no rule made, unless it is
+// mustBeInjected fails the test for an error that no rule made, except for
 // corruption that a short read feigned.
 func (r *faultRun) mustBeInjected(call string, err error) {
 	r.t.Helper()
@@ -115,7 +115,7 @@ func (r *faultRun) append() bool {
 	return false
 }
 
-// mark marks the log. That it cannot is nobody's loss.
+// mark marks the log. A failed mark loses nothing.
 func (r *faultRun) mark() {
 	r.t.Helper()
 	if err := r.w.Mark(); err != nil {
@@ -126,7 +126,7 @@ func (r *faultRun) mark() {
 	}
 }
 
-// checkPoisoned checks that a poisoned writer stays so, with its first error.
+// checkPoisoned checks that a poisoned writer keeps returning its first error.
 func (r *faultRun) checkPoisoned() {
 	r.t.Helper()
 	first := r.w.Err()
@@ -140,8 +140,8 @@ func (r *faultRun) checkPoisoned() {
 	}
 }
 
-// script is what every fault run does. It reports false if the writer was
-// poisoned on the way.
+// script is the body of every fault run. It reports false if the fault poisoned
+// the writer.
 func (r *faultRun) script() bool {
 	r.open()
 	for i := range 80 {
@@ -167,7 +167,7 @@ func (r *faultRun) script() bool {
 	return true
 }
 
-// release gives up what is before the current segment.
+// release frees what lies before the current segment.
 func (r *faultRun) release() {
 	at, known := r.starts[r.w.Segment()]
 	if !known {
@@ -179,8 +179,8 @@ func (r *faultRun) release() {
 	}
 }
 
-// checkAfter checks a power cut, and a restart on the same machine with a
-// power cut later, when the faults are over.
+// checkAfter checks, after the faults, a power cut, and a restart on the same
+// machine with a later power cut.
 func (r *faultRun) checkAfter(rng *rand.Rand) {
 	r.t.Helper()
 	o := r.o
@@ -212,7 +212,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	}
 }
 
-func TestFaultsOfAnyCallLoseNothingAcknowledged(t *testing.T) {
+func TestFaults_AnyCallLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	plain := newFaultRun(t, "no fault", faultfs.Rule{Nth: 1 << 40})
 	if !plain.script() {
@@ -271,7 +271,7 @@ func (r *faultRun) runForever(rng *rand.Rand) {
 	r.checkAfter(rng)
 }
 
-func TestFaultsOfAnyCallWhileATailIsCarriedLoseNothing(t *testing.T) {
+func TestFaults_AnyCallWhileCarryingATailLosesNothing(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, dose.Seed(t))
 	d.open()
@@ -327,11 +327,11 @@ func (d *workload) openWithFault(disk *memfs.FS, faults *faultfs.FS, what string
 	if err != nil || n != d.built {
 		d.t.Fatalf("%s: %d transactions after a crash, want %d: %v", what, n, d.built, err)
 	}
-	// An error of Close concerns the marks only, or files that nobody needs.
+	// An error of Close concerns only the marks, or files no longer needed.
 	_ = w.Close()
 }
 
-func TestAFullDiskDoesNotPoisonAndCommitsGoOnWhenThereIsSpace(t *testing.T) {
+func TestDiskFull_DoesNotPoisonAndCommitsResume(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -371,12 +371,11 @@ func TestAFullDiskDoesNotPoisonAndCommitsGoOnWhenThereIsSpace(t *testing.T) {
 	}
 }
 
-// What Reserve has promised must hold when somebody else fills the disk right
-// after it.
-func TestASegmentIsWrittenAheadWhereItsSpaceCannotBeReserved(t *testing.T) {
+// A promise of Reserve must hold even when another program fills the disk right after it.
+func TestReserve_WritesAheadWithoutPreallocation(t *testing.T) {
 	t.Parallel()
 	const room = 1 << 30
-	for _, size := range []int{100, 100_000, 3 << 20} { // small and bulk syncs, and segments for one record
+	for _, size := range []int{100, 100_000, 3 << 20} { // small syncs, bulk syncs, and segments for one record
 		disk := newTestDisk(t)
 		disk.SetReserves(false)
 		o := testOptions(disk, 1)
@@ -412,7 +411,7 @@ func TestASegmentIsWrittenAheadWhereItsSpaceCannotBeReserved(t *testing.T) {
 	}
 }
 
-func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T) {
+func TestDiskFull_CreateChangesNothingOrRecycles(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -431,7 +430,7 @@ func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T)
 	must(t, err)
 	d.w, d.spans = w, append(r.Spans, base.LogSpan{First: w.First()})
 
-	// With a free file, a full disk is no obstacle.
+	// With a free file, a full disk does no harm.
 	for d.w.Stats().FreeFiles == 0 {
 		d.append()
 		d.release()
@@ -442,7 +441,7 @@ func TestCreateOnAFullDiskFailsWithoutAChangeAndRecyclesWhatIsFree(t *testing.T)
 	d.sync()
 }
 
-func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
+func TestCreate_RetryAfterCarryIntoFreeFileFails(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -451,7 +450,7 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 		d.release()
 	}
 	d.append()
-	must(t, d.w.Flush()) // not synced: the next span has to carry it
+	must(t, d.w.Flush()) // not synced, so the next span must carry it
 	next := d.first
 	r, err := Recover(d.o, d.spans, collect(&next))
 	must(t, err)
@@ -461,7 +460,7 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 	faults := faultfs.New(d.disk)
 	o := d.o
 	o.FS = faults
-	// The first writes are of the blocks and of the header, the third one carries.
+	// The first two writes are the blocks and the header; the third carries.
 	faults.Add(faultfs.Rule{Op: vfs.OpWrite, Nth: 3, Err: vfs.ErrNoSpace, Forever: true})
 	d.disk.SetCapacity(d.disk.UsedBytes())
 	before, err := d.disk.List(d.o.Dir)
@@ -470,7 +469,7 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 		if _, err := Create(o, r); !errors.Is(err, vfs.ErrNoSpace) {
 			t.Fatalf("Create on a full disk: %v", err)
 		}
-		// The free file is what the next Create needs on a full disk.
+		// The next Create needs the free file on a full disk.
 		if after, err := d.disk.List(d.o.Dir); err != nil || !slices.Equal(after, before) {
 			t.Fatalf("the files were %v, and are %v after a failed Create: %v", before, after, err)
 		}
@@ -481,7 +480,7 @@ func TestCreateCanBeTriedAgainWhenCarryingFailsIntoAFreeFile(t *testing.T) {
 	must(t, w.Close())
 }
 
-func TestAFileThatWasRemovedThoughItWasReportedAsFailedIsNotMissed(t *testing.T) {
+func TestRelease_RemoveThatFailedButHappened(t *testing.T) {
 	t.Parallel()
 	faults := faultfs.New(newTestDisk(t))
 	o := Options{FS: faults, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}

@@ -12,13 +12,13 @@ import (
 
 const fileSuffix = ".log"
 
-// A segmentFile is what the directory knows of a segment.
+// A segmentFile describes the file of a segment in the directory.
 type segmentFile struct {
 	number uint64 // of the segment that it holds or last held; 0 if unknown
 	file   uint64
 	size   int64
-	// written says that all its blocks are known to have been written, and not
-	// only reserved. Recovery does not know it of any file, but see wholeSize.
+	// written says that all blocks are known to be written, not only reserved.
+	// Recovery cannot know it of any file; see wholeSize.
 	written bool
 }
 
@@ -40,7 +40,7 @@ func ParseFileName(name string) (file uint64, ok bool) {
 func (o *Options) path(file uint64) string { return o.FS.Join(o.Dir, FileName(file)) }
 
 // listFiles returns the log files of the directory in the order of their
-// numbers, without what only their headers say.
+// numbers. It reads no headers.
 func (o *Options) listFiles() ([]segmentFile, error) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -55,14 +55,13 @@ func (o *Options) listFiles() ([]segmentFile, error) {
 	return files, nil
 }
 
-// inFile says which file err is about, in a CorruptionError as a field and in
-// any other error in front.
+// inFile adds the file name to err: as a field of a CorruptionError, in front
+// of any other error.
 func (o *Options) inFile(err error, verb string, file uint64) error {
 	err = base.InFile(err, FileName(file))
 	return fmt.Errorf("log: %s %s: %w", verb, o.path(file), err)
 }
 
-// closeQuietly closes a file that was only read, or whose last sync has
-// already said what there is to know: the result of closing it says nothing
-// about the data.
+// closeQuietly closes a file that was only read, or whose last sync has already
+// reported any failure. The result of Close says nothing about the data.
 func closeQuietly(f vfs.File) { _ = f.Close() }

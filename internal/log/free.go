@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// freeMax is how many free files are kept for recycling.
+// freeMax is the number of free files kept for recycling.
 const freeMax = 2
 
 // takeFreeLocked takes the smallest free file with a size in [least, most].
@@ -27,9 +27,9 @@ func (w *Writer) takeFreeLocked(least, most int64) (segmentFile, bool) {
 	return f, true
 }
 
-// Release says that no segment with a smaller number than before is needed
-// any more, and that the manifest durably says so. Their files become free;
-// too many or too large ones are deleted. The current segment stays.
+// Release frees the files of all segments with a number below before. The
+// manifest must durably no longer need them. It deletes files that are too
+// many or too large. The current segment stays.
 func (w *Writer) Release(before uint64) error {
 	w.mu.Lock()
 	live, to := w.mu.live, &w.mu.free
@@ -45,20 +45,19 @@ func (w *Writer) Release(before uint64) error {
 	return w.trim(freeMax, w.o.SegmentSizeMax)
 }
 
-// Rest deletes the free files of a database that nobody writes to, or that is
-// closed, but one, which is small.
+// Rest deletes the free files of an idle or closed database, except one small
+// one.
 func (w *Writer) Rest() error { return w.trim(1, w.o.SegmentSizeMin) }
 
 // trim deletes free files until at most count are left, none larger than size.
-// The largest ones that may stay are kept: in a busy database all segments
-// become large.
+// It deletes the smallest first: in a busy database all segments become large.
 func (w *Writer) trim(count int, size int64) error {
 	for {
 		f, found := w.takeSurplus(count, size)
 		if !found {
 			return nil
 		}
-		// An attempt that was reported as failed may have removed it.
+		// An earlier attempt that reported a failure may have removed it.
 		if err := w.o.FS.Remove(w.o.path(f.file)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
 			w.giveBack(f)
 			return fmt.Errorf("log: remove %s: %w", w.o.path(f.file), err)
@@ -66,7 +65,7 @@ func (w *Writer) trim(count int, size int64) error {
 	}
 }
 
-// takeSurplus takes one file that trim is to delete.
+// takeSurplus takes one file for trim to delete.
 func (w *Writer) takeSurplus(count int, size int64) (segmentFile, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// fuzzSegment makes a segment of a script: each byte is a frame or a change of
-// the durable mark, so that all orders of frames, legal and not, come about.
+// fuzzSegment makes a segment from a script. Each byte is a frame or a change of
+// the durable offset, so that scripts cover all orders of frames, legal and not.
 func fuzzSegment(ref base.SegmentRef, script []byte) []byte {
 	b := record.NewBuilder(ref.Salt, record.MaxPayload)
 	durable := int64(0)
@@ -39,9 +39,9 @@ func fuzzSegment(ref base.SegmentRef, script []byte) []byte {
 	return append(append(file, frames...), make([]byte, 40)...)
 }
 
-// FuzzLogReplay recovers a log of two segments whose frames are valid and in
-// any order, with damage at one place: the result is corruption, or
-// transactions that a new span keeps and a second recovery finds again.
+// FuzzLogReplay recovers a log of two segments with valid frames in any order and
+// damage at one place. The result is corruption, or transactions that a new span
+// keeps and a second recovery finds again.
 func FuzzLogReplay(f *testing.F) {
 	whole, first, middle, last, mark, next := byte(0x31), byte(0x52), byte(0x53), byte(0x54), byte(5), byte(6)
 	f.Add([]byte{whole, whole, 0, whole, next}, []byte{whole, first, middle, last, mark, 7}, uint32(0), byte(0))
@@ -100,8 +100,8 @@ func FuzzLogReplay(f *testing.F) {
 	})
 }
 
-// FuzzFileName parses any name: it is refused, or is the one name that its
-// number has.
+// FuzzFileName parses any name. ParseFileName refuses it, or the name is the only
+// one for its number.
 func FuzzFileName(f *testing.F) {
 	for _, name := range []string{FileName(1), FileName(record.NumberMax), "1.log", "0000001.log", "000001.log.log", "٠٠٠٠٠١.log"} {
 		f.Add(name)

@@ -15,8 +15,8 @@ import (
 
 const testDir = "/db"
 
-// testOptions returns options with small segments and frames, whose
-// background jobs run at once in the caller's goroutine.
+// testOptions returns options with small segments and frames. Background jobs
+// run at once in the caller's goroutine.
 func testOptions(fs vfs.FS, seed uint64) Options {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return Options{
@@ -26,7 +26,7 @@ func testOptions(fs vfs.FS, seed uint64) Options {
 	}
 }
 
-// newTestDisk returns a disk with the directory of a database.
+// newTestDisk returns a disk with a database directory.
 func newTestDisk(t testing.TB) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
@@ -37,7 +37,7 @@ func newTestDisk(t testing.TB) *memfs.FS {
 }
 
 // testPayload returns the payload of transaction i: its number, and bytes that
-// depend on it, of a length that often needs several frames.
+// depend on it. Many payloads need several frames.
 func testPayload(i int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(i), 7))
 	n := rng.IntN(300)
@@ -50,8 +50,8 @@ func testPayload(i int) []byte {
 	return p
 }
 
-// collect returns an apply function that checks that transactions come in
-// order, from *next on, and counts them.
+// collect returns an apply function that checks that transactions come in order,
+// from *next on, and counts them.
 func collect(next *int) func([]byte) error {
 	return func(p []byte) error {
 		if want := testPayload(*next); !bytes.Equal(p, want) {
@@ -80,7 +80,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// open recovers and starts a new span. It returns what the manifest records.
+// open recovers and starts a new span. It returns the spans for the manifest.
 func open(o Options, spans []base.LogSpan, apply func([]byte) error) (*Writer, []base.LogSpan, error) {
 	r, err := Recover(o, spans, apply)
 	if err != nil {
@@ -93,7 +93,7 @@ func open(o Options, spans []base.LogSpan, apply func([]byte) error) (*Writer, [
 	return w, append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: w.First()}), nil
 }
 
-func TestWhatWasWrittenIsReplayedInOrderOverManyOpenings(t *testing.T) {
+func TestRecover_ReplaysInOrderOverManyOpenings(t *testing.T) {
 	t.Parallel()
 	o := testOptions(newTestDisk(t), 1)
 	var spans []base.LogSpan

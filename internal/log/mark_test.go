@@ -47,7 +47,7 @@ func (d *workload) flip(file uint64, offset int64, bit int) *memfs.FS {
 	})
 }
 
-func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
+func TestMark_DamageToTheLastTransactionIsReported(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 1)
 	for n := 1; n <= 3; n++ {
@@ -67,7 +67,7 @@ func TestDamageToTheLastTransactionOfAMarkedLogIsReported(t *testing.T) {
 	}
 }
 
-func TestAMarkThatIsTornIsNoMark(t *testing.T) {
+func TestMark_TornMarkIsIgnored(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	for n := range record.FrameHeaderSize {
@@ -79,9 +79,9 @@ func TestAMarkThatIsTornIsNoMark(t *testing.T) {
 	}
 }
 
-// The Next frame says how far all was durable before the segment was left, and not
-// that what the leaving synced is.
-func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
+// The Next frame says how far the segment was durable before the rotation, not
+// what the rotation's own sync made durable.
+func TestMark_InEmptySegmentProvesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -103,7 +103,7 @@ func TestAMarkInAnEmptySegmentSpeaksForTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
+func TestMark_ClaimsOnlySyncedData(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 2)
 	d.append()
@@ -112,14 +112,14 @@ func TestAMarkClaimsNothingThatWasOnlyWritten(t *testing.T) {
 	written := d.w.Stats().BytesWritten
 	must(t, d.w.Mark())
 	if n := d.w.Stats().BytesWritten - written; n != 0 {
-		t.Errorf("%d bytes were written to mark what nobody has synced", n)
+		t.Errorf("%d bytes were written to mark unsynced data", n)
 	}
 	if n := d.checkCrash(d.flip(d.w.Current().File, d.w.end.offset-1, 0), "damage to what was not synced"); n != 2 {
 		t.Errorf("%d transactions, want 2", n)
 	}
 }
 
-func TestASyncDoesNotWaitForAMark(t *testing.T) {
+func TestMark_SyncDoesNotWaitForIt(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 2)
 	before := d.w.Stats()
@@ -132,9 +132,9 @@ func TestASyncDoesNotWaitForAMark(t *testing.T) {
 	}
 }
 
-// A segment has room for a mark behind the last transaction that it takes, and for
-// what ends it behind that.
-func TestASegmentThatIsFullCanBeMarked(t *testing.T) {
+// Behind the last transaction, a segment has room for a mark and then for its
+// closing frames.
+func TestMark_FullSegmentHasRoom(t *testing.T) {
 	t.Parallel()
 	for room := range int64(12) {
 		d := newWorkload(t, 1)
@@ -162,9 +162,9 @@ func TestASegmentThatIsFullCanBeMarked(t *testing.T) {
 	}
 }
 
-// Recovery carries what is not proven. What is marked is, also when the mark is in
-// the memory of the system alone.
-func TestAMarkedLogHasNothingToCarry(t *testing.T) {
+// Recovery carries what is not proven. Marked transactions are proven, even if
+// the mark is only in the system's memory.
+func TestMark_NothingToCarry(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	_, r, err := d.recovered(d.disk.Clone(), d.spans)
@@ -177,7 +177,7 @@ func TestAMarkedLogHasNothingToCarry(t *testing.T) {
 	}
 }
 
-func TestAMarkThatCannotBeWrittenIsWrittenWithTheNextTransaction(t *testing.T) {
+func TestMark_FailedWriteGoesWithTheNextTransaction(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	faults := faultfs.New(disk)

@@ -13,7 +13,7 @@ import (
 type Options struct {
 	FS  vfs.FS
 	Dir string
-	// Random returns 64 random bits; the salts of segments come from it.
+	// Random returns 64 random bits. It supplies the salts of segments.
 	Random func() uint64
 
 	// SegmentSizeMin and SegmentSizeMax bound the size in bytes of a segment,
@@ -31,10 +31,10 @@ type Options struct {
 const (
 	segmentSizeMinDefault = 256 << 10
 	segmentSizeMaxDefault = 16 << 20
-	// segmentSizeLeast holds the header, a small record and the room that is
-	// kept for the last frames.
+	// segmentSizeLeast is the smallest allowed SegmentSizeMin in bytes. It holds
+	// the header, a small record and the room kept for the last frames.
 	segmentSizeLeast = 5 * sizeUnit
-	// sizeUnit divides the size of every segment.
+	// sizeUnit in bytes divides the size of every segment.
 	sizeUnit = 4096
 )
 

@@ -9,10 +9,10 @@ import (
 
 // Recovered is what Recover found.
 type Recovered struct {
-	// Spans are the spans the manifest is to record beside the new one: those
-	// given, all of them sealed, without leading ones that hold nothing.
+	// Spans are the spans that the manifest must record before the new one:
+	// those given, all sealed, without leading empty ones.
 	Spans []base.LogSpan
-	// Records and Bytes count what was replayed.
+	// Records and Bytes count the replayed transactions and their payload bytes.
 	Records, Bytes int64
 
 	next     uint64 // number of the next segment
@@ -23,31 +23,31 @@ type Recovered struct {
 	carry    tail
 }
 
-// Unproven reports whether transactions were replayed that are not known to be
-// durable: Create writes them again.
+// Unproven reports whether Recover replayed transactions that are not known to
+// be durable. Create writes them again.
 func (r *Recovered) Unproven() bool { return !r.carry.empty() }
 
-// A tail is a stretch of records at the end of the old log that is not proven
-// to be durable.
+// A tail is a range of records at the end of the old log that is not proven to
+// be durable.
 type tail struct {
 	ref   base.SegmentRef
 	size  int64 // of the segment
 	from  boundary
-	until int64 // offset; no tail if it is not beyond from
+	until int64 // end offset; the tail is empty if it is not beyond from
 }
 
 // empty reports whether there is nothing to carry.
 func (t tail) empty() bool { return t.until <= t.from.offset }
 
-// Recover calls apply for every transaction in the spans, in commit order.
-// The payload is borrowed for the call. Spans are in order, the newest last,
-// and all but the newest are sealed; the newest is sealed too if an earlier
-// recovery was recorded without a new span. Recover changes nothing on disk;
-// pass what it returns to Create.
+// Recover calls apply for every transaction in the spans, in commit order. The
+// payload is valid only during the call. Spans are in order, the newest last.
+// All but the newest are sealed. The newest is sealed too if an earlier recovery
+// was recorded without a new span. Recover changes nothing on disk; the caller passes
+// its result to Create.
 //
-// It fails with a base.CorruptionError when anything is missing or damaged
-// that was known to be durable, with the error of apply, and with that of a
-// file that cannot be read.
+// Recover fails with a base.CorruptionError when something known to be durable is
+// missing or damaged. It also returns the error of apply, and that of a file
+// that cannot be read.
 func Recover(o Options, spans []base.LogSpan, apply func(payload []byte) error) (Recovered, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -73,7 +73,7 @@ func Recover(o Options, spans []base.LogSpan, apply func(payload []byte) error) 
 }
 
 // dropEmpty returns spans without the leading ones that hold no frame below
-// their seal. Only leading ones may go: the number of the first span tells
+// their seal. It drops only leading ones: the number of the first span tells
 // which files are too old to matter.
 func dropEmpty(spans []base.LogSpan) []base.LogSpan {
 	for len(spans) > 0 {

@@ -15,38 +15,37 @@ import (
 type replay struct {
 	o     *Options
 	apply func(payload []byte) error
-	// bare says that apply gets no payloads, so that a transaction of any size
+	// noPayload says that apply gets no payloads. A transaction of any size then
 	// takes no more memory than a frame.
-	bare bool
-	r    Recovered
-	// torn says why the newest span ended where it did, when it did not end
-	// in order. It becomes the error if what it describes turns out to have
-	// been durable.
+	noPayload bool
+	r         Recovered
+	// torn says why the newest span did not end in order, or is nil. It becomes
+	// the error if the missing part turns out to have been durable.
 	torn error
 	// last is the number of the last segment of the newest span.
 	last uint64
 }
 
-// A stretch is what was found in one segment.
-type stretch struct {
+// A segmentReplay is what the replay found in one segment.
+type segmentReplay struct {
 	ref  base.SegmentRef
 	size int64
-	// bounds tells where the segment can be sealed.
+	// bounds are the places where the segment can be sealed.
 	bounds boundaries
-	// end is the place behind the last record.
+	// end lies behind the last record.
 	end boundary
-	// next is the successor that the segment names, if it does.
+	// next is the successor that the segment names, or nil.
 	next *base.SegmentRef
-	// begun says that any frame was found, be it behind a hole: then all that
-	// the segment before holds is durable.
+	// begun says that the segment holds any frame, even behind a hole. Then the
+	// whole segment before it is durable.
 	begun bool
-	// torn says why the frames ended, when they did not end in order.
+	// torn says why the frames did not end in order, or is nil.
 	torn error
 }
 
 // span replays one span and seals it if it is open.
 func (p *replay) span(s *base.LogSpan) error {
-	var before *stretch
+	var before *segmentReplay
 	for ref := s.First; ; {
 		limit := int64(-1)
 		if s.Sealed && ref.Number == s.EndNumber {
@@ -64,7 +63,7 @@ func (p *replay) span(s *base.LogSpan) error {
 		case st.next != nil:
 			before, ref = &st, *st.next
 		case s.Sealed:
-			return p.brokenOff(&st)
+			return p.endsEarly(&st)
 		default:
 			p.seal(s, before, &st)
 			return nil
@@ -72,34 +71,34 @@ func (p *replay) span(s *base.LogSpan) error {
 	}
 }
 
-// segment replays the segment that ref names up to limit, or to the end of its
-// frames if limit is negative.
-func (p *replay) segment(ref base.SegmentRef, limit int64) (stretch, error) {
+// segment replays the segment that ref names, up to limit. A negative limit
+// means the end of its frames.
+func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error) {
 	f, size, err := p.o.openSegment(ref)
 	if err != nil {
-		return stretch{}, err
+		return segmentReplay{}, err
 	}
 	defer closeQuietly(f)
-	st := stretch{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
+	st := segmentReplay{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
 	st.end = st.bounds[0]
 	if limit > size || (limit >= 0 && limit < record.Start) {
-		return stretch{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
+		return segmentReplay{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
 			fmt.Sprintf("%d to %d", record.Start, size)), "read", ref.File)
 	}
 	if limit < 0 {
 		limit = size
 	}
 	if err := p.records(record.NewReader(f, limit, ref.Salt), &st); err != nil {
-		return stretch{}, p.o.inFile(err, "read", ref.File)
+		return segmentReplay{}, p.o.inFile(err, "read", ref.File)
 	}
 	return st, nil
 }
 
 // records replays the records of r into st.
-func (p *replay) records(r *record.Reader, st *stretch) error {
+func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 	for {
 		next := r.NextRecord
-		if p.bare {
+		if p.noPayload {
 			next = r.PassRecord
 		}
 		rec, err := next()
@@ -134,10 +133,10 @@ func (p *replay) records(r *record.Reader, st *stretch) error {
 	}
 }
 
-// checkSeal compares the end of a sealed span with what was found there.
-func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
+// checkSeal compares the end of a sealed span with what the replay found there.
+func (p *replay) checkSeal(s *base.LogSpan, st *segmentReplay) error {
 	if st.end.offset != s.End {
-		return p.brokenOff(st)
+		return p.endsEarly(st)
 	}
 	if st.end.chain != s.EndChain && !mutant.On(mutant.IgnoreSeal) {
 		return p.o.inFile(base.Corrupt(s.End, "chain at the seal",
@@ -146,8 +145,8 @@ func (p *replay) checkSeal(s *base.LogSpan, st *stretch) error {
 	return nil
 }
 
-// brokenOff is the error for a segment that ends before its span does.
-func (p *replay) brokenOff(st *stretch) error {
+// endsEarly returns the error for a segment that ends before its span does.
+func (p *replay) endsEarly(st *segmentReplay) error {
 	if mutant.On(mutant.IgnoreSeal) {
 		return nil
 	}
@@ -158,10 +157,10 @@ func (p *replay) brokenOff(st *stretch) error {
 		"its last frame", "more frames before the seal"), "read", st.ref.File)
 }
 
-// seal ends the newest span at the last place that is proven to be durable,
-// and notes what is to be carried from there. When the last segment was not
-// begun, nothing proves that the one before it is durable to its end.
-func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
+// seal ends the newest span at the last place proven to be durable, and notes
+// the tail to carry from there. When the last segment is not begun, nothing
+// proves that the one before it is durable to its end.
+func (p *replay) seal(s *base.LogSpan, before, last *segmentReplay) {
 	p.torn, p.last = last.torn, last.ref.Number
 	end := last
 	if !last.begun && before != nil {
@@ -172,8 +171,8 @@ func (p *replay) seal(s *base.LogSpan, before, last *stretch) {
 	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset}
 }
 
-// unreferenced looks at the files that no span reached. They are free, unless
-// they prove that a span reached further once.
+// unreferenced inspects the files that no span reached. They are free, unless
+// they prove that a span once reached further.
 func (p *replay) unreferenced(files []segmentFile) error {
 	reached := make(map[uint64]bool, len(p.r.live))
 	for _, f := range p.r.live {
@@ -197,8 +196,8 @@ func (p *replay) unreferenced(files []segmentFile) error {
 	return nil
 }
 
-// inspect fills in what the header of an unreferenced file says, if it has one,
-// and fails if the file holds frames that something must have referred to.
+// inspect fills in what the header of an unreferenced file says, if it has one.
+// It fails if the file holds frames that a span must have referred to.
 func (p *replay) inspect(sf *segmentFile) error {
 	f, err := p.o.FS.Open(p.o.path(sf.file), vfs.CatLog)
 	if err != nil {
@@ -237,7 +236,7 @@ func (p *replay) inspect(sf *segmentFile) error {
 }
 
 // openSegment opens the segment that ref names for reading and returns its
-// size. Everything that ref and the header say must be so.
+// size. The header must match ref.
 func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, int64, error) {
 	f, err := o.FS.Open(o.path(ref.File), vfs.CatLog)
 	if errors.Is(err, vfs.ErrNotExist) {

@@ -10,36 +10,36 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// bulkSync is the mean number of bytes for each sync from which on the blocks of
-// segments are not written ahead, where the system can reserve them: that would
-// double the bytes written, to save metadata of syncs that are few.
+// bulkSync is a mean number of bytes per sync. Above it, new segments only
+// reserve their blocks, if the system can: writing them ahead would double the
+// bytes written and save the metadata of only a few syncs.
 const bulkSync = 64 << 10
 
-// wholeSize is the size of segments up to which all blocks are written ahead in
-// any case: it takes little. So recovery need not write those of a small file
-// again, only because it does not know what was done with them.
+// wholeSize is the segment size in bytes up to which all blocks are always
+// written ahead. It costs little. So recovery, which does not know what was
+// written, need not write the blocks of a small file again.
 const wholeSize = 256 << 10
 
-// createTries is how many taken file names are passed over. A name may be
-// taken by what a failed attempt could not remove.
+// createTries is the number of file names to try. A failed attempt may have
+// left a file that it could not remove.
 const createTries = 16
 
-// A plan says what the next segment is to be like.
+// A plan says what the next segment should be like. All sizes are in bytes.
 type plan struct {
-	need int64 // it must have room for records of this many bytes
-	size int64 // of a new file, if there is space for one
-	most int64 // a free file must not be larger
+	need int64 // room for records
+	size int64 // of a new file, if the disk has space for it
+	most int64 // the largest free file to take
 }
 
-// plan returns the plan for the segment that follows the current one: twice
-// as large, within the bounds, but in any case large enough for need.
+// plan returns the plan for the segment after the current one: twice as large,
+// within the bounds, but always large enough for need.
 func (w *Writer) plan(need int64) plan {
 	size := max(min(2*w.mu.seg.size, w.o.SegmentSizeMax), segmentSize(need))
 	return plan{need: need, size: size, most: max(size, w.o.SegmentSizeMax)}
 }
 
-// rotate moves to the next segment. Until the Next frame is begun, a failure
-// leaves everything as it was.
+// rotate moves to the next segment. A failure before the Next frame is begun
+// changes nothing.
 func (w *Writer) rotate(p plan) error {
 	next, err := w.takeNext(p)
 	if err != nil {
@@ -64,8 +64,7 @@ func (w *Writer) rotate(p plan) error {
 	return nil
 }
 
-// takeNext returns the prepared segment if it is large enough, else it makes
-// one.
+// takeNext returns the prepared segment if it fits p. Otherwise it makes one.
 func (w *Writer) takeNext(p plan) (*segment, error) {
 	w.mu.Lock()
 	for w.mu.preparing {
@@ -83,8 +82,8 @@ func (w *Writer) takeNext(p plan) (*segment, error) {
 	return w.prepare(p)
 }
 
-// prepareAhead starts to make the next segment, so that it is there when it is
-// needed. If that fails, the rotation tries again and reports it.
+// prepareAhead starts a background job that makes the next segment. If the job
+// fails, the rotation tries again and reports the error.
 func (w *Writer) prepareAhead() {
 	w.prepareAt = never
 	p := w.plan(0)
@@ -107,13 +106,13 @@ func (w *Writer) prepareAhead() {
 	})
 }
 
-// prepare makes the segment after the current one: of a free file, or of a new
-// one, which is as small as possible when the disk is too full for what was
-// planned. One prepare runs at a time.
+// prepare makes the segment after the current one, in a free file or in a new
+// one. If the disk is too full for the planned size, the new file is as small
+// as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
 	w.mu.Lock()
 	number := w.mu.seg.ref.Number + 1
-	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // for one record alone
+	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // the latter: for one large record
 	least := segmentSize(p.need)
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)
 	w.mu.Unlock()
@@ -122,20 +121,20 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 		if err == nil {
 			return seg, nil
 		}
-		// The file may be beyond use: leave it to the next recovery.
+		// The file may be unusable: leave it to the next recovery.
 	}
 	seg, err := w.create(number, p.size, sparse)
 	if errors.Is(err, vfs.ErrNoSpace) {
 		seg, err = w.prepareFull(number, max(least, w.o.SegmentSizeMin), p, sparse)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("log: no next segment: %w", err)
+		return nil, fmt.Errorf("log: prepare the next segment: %w", err)
 	}
 	return seg, nil
 }
 
-// prepareFull makes a segment when the disk is full: of any free file that is
-// large enough, or of a new file of the given size.
+// prepareFull makes a segment when the disk is full: in any free file that is
+// large enough, or in a new file of the given size.
 func (w *Writer) prepareFull(number uint64, size int64, p plan, sparse bool) (*segment, error) {
 	w.mu.Lock()
 	free, recycle := w.takeFreeLocked(segmentSize(p.need), never)
@@ -161,12 +160,12 @@ func (w *Writer) create(number uint64, size int64, sparse bool) (seg *segment, e
 	return seg, err
 }
 
-// newRef names a new life of a file.
+// newRef returns a reference to a segment in the given file, with a new salt.
 func (w *Writer) newRef(number, file uint64) base.SegmentRef {
 	return base.SegmentRef{Number: number, File: file, Salt: w.o.Random()}
 }
 
-// discard gives up a prepared segment. Its file is free.
+// discard gives up a prepared segment and frees its file.
 func (w *Writer) discard(seg *segment) {
 	seg.close()
 	w.giveBack(seg.inDirectory())
@@ -179,9 +178,8 @@ func (w *Writer) giveBack(f segmentFile) {
 	w.mu.free = append(w.mu.free, f)
 }
 
-// Shrink moves to a segment of the smallest size if the current one is larger,
-// so that, once Release and Close have let go of the rest, an idle database is
-// small.
+// Shrink moves to a segment of the smallest size if the current one is larger.
+// After Release and Close have freed the rest, an idle database is small.
 func (w *Writer) Shrink() error {
 	if err := w.Err(); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-func TestASealRecordedAtCloseTellsWhenTheLogIsAnOlderCopy(t *testing.T) {
+func TestSeal_RecordedAtCloseDetectsAnOlderCopy(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -33,7 +33,7 @@ func TestASealRecordedAtCloseTellsWhenTheLogIsAnOlderCopy(t *testing.T) {
 	}
 }
 
-func TestTheSealOfALogIsRightHoweverItEnds(t *testing.T) {
+func TestSeal_RightForEveryKindOfEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		d := newWorkload(t, seed)
@@ -47,7 +47,7 @@ func TestTheSealOfALogIsRightHoweverItEnds(t *testing.T) {
 		if err != nil || n != d.built || r.Unproven() {
 			t.Fatalf("seed %d: %d transactions, want %d: %v", seed, n, d.built, err)
 		}
-		// A new span goes on behind it.
+		// A new span continues behind it.
 		d.spans, d.acked = sealed, d.built
 		d.open()
 		d.append()
@@ -56,7 +56,7 @@ func TestTheSealOfALogIsRightHoweverItEnds(t *testing.T) {
 	}
 }
 
-func TestSyncTailMakesDurableWhatCannotBeCarried(t *testing.T) {
+func TestSyncTail_MakesTheTailDurable(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -85,14 +85,14 @@ func TestSyncTailMakesDurableWhatCannotBeCarried(t *testing.T) {
 	}
 }
 
-func TestTransactionsThatAreNotProvenAreCarriedIntoTheNewSpan(t *testing.T) {
+func TestCarry_UnprovenTransactionsIntoTheNewSpan(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
 	for range 5 {
 		d.append()
 	}
-	must(t, d.w.Flush()) // and no sync: the mark stays at the start
+	must(t, d.w.Flush()) // without a sync: the durable offset stays at the start
 	before := d.spans
 	d.open()
 	if d.built != 5 {
@@ -103,13 +103,13 @@ func TestTransactionsThatAreNotProvenAreCarriedIntoTheNewSpan(t *testing.T) {
 		t.Fatalf("spans %+v: the old one holds nothing that is proven", d.spans)
 	}
 	d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "carried")
-	// The file of the old span is free and is used again.
+	// The file of the old span is free, and the log reuses it.
 	if free := d.w.Stats().FreeFiles; free != 1 {
 		t.Fatalf("%d free files", free)
 	}
 }
 
-func TestALogOfALaterVersionIsNotCalledDamage(t *testing.T) {
+func TestVersion_LaterFormatIsNotCorruption(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -132,7 +132,7 @@ func TestALogOfALaterVersionIsNotCalledDamage(t *testing.T) {
 	}
 }
 
-func TestASuccessorThatIsNotTheNextSegmentIsReported(t *testing.T) {
+func TestDamage_WrongSuccessorIsReported(t *testing.T) {
 	t.Parallel()
 	good := base.SegmentRef{Number: 8, File: 3, Salt: 9}
 	p := appendSuccessor(nil, good)

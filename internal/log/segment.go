@@ -10,41 +10,44 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// lanes is how many syncs of one segment may run at once.
+// lanes is the number of syncs of one segment that may run at once.
 const lanes = 2
 
-// A segment is a segment that is, or is about to be, written.
+// A segment is a segment that is being written, or prepared for writing.
 type segment struct {
+	// Immutable once prepared.
+
 	ref     base.SegmentRef
 	size    int64
 	written bool // see segmentFile
-	// file is for writing, and for the sync of a segment that is full or
-	// closed.
+	// file is the handle for writing, and for the sync of a segment that is
+	// full or closed.
 	file vfs.File
-	// lanes are other handles of the same file, one for each Sync that may
-	// run. The error of a failed writeback is reported once for each handle
-	// that was open: were two syncs to share a handle, one of them could
-	// succeed although its data was lost. They are opened before the first
-	// frame is written.
+	// lanes are more handles of the same file, one for each concurrent Sync.
+	// The system reports a failed write-back once per handle that was open.
+	// If two syncs shared a handle, one of them could succeed although its data
+	// was lost. prepare opens them before the first frame is written.
 	lanes [lanes]vfs.File
-	// durable is the offset below which all is known to be on the device.
+
+	// durable is the offset below which everything is known to be on the device.
+	// It changes under Writer.mu.
 	durable atomic.Int64
 
-	// What follows is guarded by Writer.mu.
+	// Guarded by Writer.mu.
 
 	flushed reach    // what has been written
-	proven  boundary // behind the last record that is known to be on the device
+	proven  boundary // behind the last record known to be on the device
 	busy    [lanes]bool
 	retired bool // no more syncs will start; the last one closes the files
 }
 
-// A reach says how far a segment goes.
+// A reach says how far a segment is written or synced.
 type reach struct {
 	offset int64
 	end    boundary // behind the last record below offset
 }
 
-// syncedLocked notes that all of r is known to be on the device. Writer.mu is held.
+// syncedLocked notes that all of r is on the device. The caller holds Writer.mu.
 func (s *segment) syncedLocked(r reach) {
 	if r.offset > s.durable.Load() {
 		s.durable.Store(r.offset)
@@ -52,12 +55,12 @@ func (s *segment) syncedLocked(r reach) {
 	}
 }
 
-// inDirectory returns what the directory knows of the segment.
+// inDirectory returns the segment's file as a segmentFile.
 func (s *segment) inDirectory() segmentFile {
 	return segmentFile{number: s.ref.Number, file: s.ref.File, size: s.size, written: s.written}
 }
 
-// limit is the offset up to which records may go.
+// limit returns the offset at which the room for records ends.
 func (s *segment) limit() int64 { return s.size - tailRoom }
 
 // segmentSize returns the size of a segment for records that take n bytes.
@@ -66,10 +69,10 @@ func segmentSize(n int64) int64 {
 	return (n + sizeUnit - 1) / sizeUnit * sizeUnit
 }
 
-// newSegment makes a segment in a new file. It writes all its blocks, unless
-// sparse, when it is enough that their space is reserved. The name is durable
-// before there is a header: so a file with a header can be recycled, whatever
-// became of those who made it.
+// newSegment makes a segment in a new file. It writes all blocks, unless sparse
+// is set, their space is reserved and size exceeds wholeSize. The directory
+// entry is durable before the header. So any file with a header can be
+// recycled, even after a crash.
 func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*segment, error) {
 	path := o.path(ref.File)
 	f, err := o.FS.Create(path, vfs.CatLog)
@@ -89,8 +92,8 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 	}
 	if err != nil {
 		s.close()
-		// Nothing refers to the file. If it cannot be removed, the next
-		// recovery finds it free.
+		// Nothing refers to the file. If the removal fails, the next recovery
+		// finds the file free.
 		_ = o.FS.Remove(path)
 		return nil, o.inFile(err, "create", ref.File)
 	}
@@ -98,7 +101,7 @@ func (o *Options) newSegment(ref base.SegmentRef, size int64, sparse bool) (*seg
 }
 
 // recycleSegment makes a segment in a free file, whose length stays. Unless
-// sparse, it writes all its blocks, if nobody is known to have done that.
+// sparse is set, it writes all blocks if they are not known to be written.
 func (o *Options) recycleSegment(ref base.SegmentRef, free segmentFile, sparse bool) (*segment, error) {
 	f, err := o.FS.OpenReadWrite(o.path(ref.File), vfs.CatLog)
 	if err != nil {
@@ -112,8 +115,8 @@ func (o *Options) recycleSegment(ref base.SegmentRef, free segmentFile, sparse b
 	return s, nil
 }
 
-// prepare writes all blocks, unless sparse or they have been written, opens the
-// lanes, writes the header, and makes all of the file durable.
+// prepare writes all blocks, unless sparse is set or they are written already.
+// It then opens the lanes, writes the header, and makes the file durable.
 func (s *segment) prepare(o *Options, sparse bool) (err error) {
 	if !sparse && !s.written {
 		if err := writeZeros(s.file, record.Start, s.size); err != nil {
@@ -153,13 +156,14 @@ func (s *segment) close() {
 	}
 }
 
-// inUse reports whether a sync is running on a lane. Writer.mu is held.
+// inUse reports whether a sync is running on a lane. The caller holds Writer.mu.
 func (s *segment) inUse() bool { return s.busy != [lanes]bool{} }
 
 const (
+	// zeroWrite is the size in bytes of one write of zeros.
 	zeroWrite = 1 << 20
-	// zeroSync is how much is written between syncs, so that the commits
-	// that sync beside it never wait for more.
+	// zeroSync is the number of bytes of zeros between syncs. It bounds how
+	// long a commit that syncs at the same time waits.
 	zeroSync = 4 << 20
 )
 

@@ -3,16 +3,16 @@ package log
 // Stats describe a log.
 type Stats struct {
 	// Segments counts the segments that are still needed, the current one
-	// included; FreeFiles the files kept for recycling, or only held by a check.
+	// included. FreeFiles counts the files kept for recycling, prepared, or kept by Hold.
 	Segments, FreeFiles int
-	// BytesOnDisk is the size of all of these.
+	// BytesOnDisk is the size of all these files in bytes.
 	BytesOnDisk int64
-	// BytesWritten counts the bytes of frames that were written, Syncs the
-	// syncs of segments in use, and Rotations the moves to another segment.
+	// BytesWritten counts the bytes of written frames, Syncs the syncs of
+	// segments in use, and Rotations the moves to another segment.
 	BytesWritten, Syncs, Rotations int64
 }
 
-// Stats returns the figures of a log that is not written yet.
+// Stats returns the figures of a recovered log before Create.
 func (r *Recovered) Stats() Stats {
 	s := Stats{Segments: len(r.live), FreeFiles: len(r.free) + len(r.junk)}
 	for _, files := range [][]segmentFile{r.live, r.free, r.junk} {
@@ -45,9 +45,9 @@ func (w *Writer) Stats() Stats {
 	return s
 }
 
-// NeededBytes returns the size of the segments that are still needed, the current
-// one included: what a Release can let go of, but for that one. What is prepared
-// or free is not among them.
+// NeededBytes returns the size in bytes of the segments that are still needed.
+// Release can free all of them but the current one, which is included.
+// Prepared and free files do not count.
 func (w *Writer) NeededBytes() (bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 //	16      8     its salt
 const successorSize = 24
 
-// tailRoom is what records leave free at the end of a segment: a Mark, and
-// either a Next frame or, which is more, what ends a log in order.
+// tailRoom is the number of bytes that records leave free at the end of a
+// segment. It holds a Mark, and then a Next frame or the larger closing frames.
 const tailRoom = record.FrameHeaderSize + record.CloseRoom
 
 // appendSuccessor appends the encoding of ref to dst.

@@ -6,11 +6,11 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// Sync makes everything durable that was flushed before the call. Two may run
-// at once, and beside the building and flushing of the next group.
+// Sync makes everything durable that was flushed before the call. Two Syncs may
+// run at once, and beside the building and flushing of the next group.
 //
-// What syncs acknowledge is always a prefix of the log: once one has failed,
-// a later one returns that error even if its own sync of the file went well.
+// The synced transactions are always a prefix of the log: after one Sync has
+// failed, a later one returns that error even if its own sync of the file succeeds.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end reach) error {
 		seg.close()
 	}
 	if err != nil {
-		_ = w.failLocked(w.o.inFile(err, "sync", seg.ref.File)) // it is w.mu.err now
+		_ = w.failLocked(w.o.inFile(err, "sync", seg.ref.File)) // the error is in w.mu.err now
 	} else if w.mu.err == nil {
 		seg.syncedLocked(end)
 	}
@@ -55,7 +55,7 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end reach) error {
 	return w.mu.err
 }
 
-// noteSyncLocked counts a sync that begins.
+// noteSyncLocked counts a starting sync and updates the mean of bytes per sync.
 func (w *Writer) noteSyncLocked() {
 	w.mu.stats.Syncs++
 	if w.mu.meanSync == 0 {

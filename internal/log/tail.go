@@ -6,10 +6,10 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// SyncTail makes what r says is unproven durable where it lies. It is second
-// to Create, which writes it again: were the tail in memory only because an
-// earlier write-back of it failed, the system would not tell. It is for a disk
-// without room for another segment.
+// SyncTail syncs the unproven tail of r in place. Prefer Create, which writes
+// the tail again: if an earlier write-back failed and the tail is only in
+// memory, the sync would not report it. SyncTail is for a disk without room
+// for another segment.
 func SyncTail(o Options, r Recovered) error {
 	if r.carry.empty() {
 		return nil

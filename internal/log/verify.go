@@ -6,18 +6,18 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Verify reads spans, all of them sealed, and returns how many transactions are in
-// them. It calls pass before each, and ends with its error. Otherwise the error is a
-// base.CorruptionError, or that of a file that cannot be read. It holds no more
-// than a frame in memory.
+// Verify reads spans, which must be sealed, and returns the number of
+// transactions in them. It calls pass before each and stops at its error. Any
+// other error is a base.CorruptionError, or that of a file that cannot be
+// read. Verify holds no more than one frame in memory.
 //
-// Others may write to the log meanwhile, as long as what the spans have is neither
-// recycled nor deleted: see Writer.Hold and Writer.Proven.
+// A writer may write to the log meanwhile, if it neither recycles nor deletes
+// the segments of the spans: see Writer.Hold and Writer.Proven.
 func Verify(o Options, spans []base.LogSpan, pass func() error) (records int64, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return 0, err
 	}
-	p := replay{o: &o, apply: func([]byte) error { return pass() }, bare: true}
+	p := replay{o: &o, apply: func([]byte) error { return pass() }, noPayload: true}
 	for _, s := range slices.Clone(spans) {
 		if err := p.span(&s); err != nil {
 			return p.r.Records, err
@@ -26,9 +26,8 @@ func Verify(o Options, spans []base.LogSpan, pass func() error) (records int64, 
 	return p.r.Records, nil
 }
 
-// Proven returns the writer's span as if it ended behind the last transaction that
-// is known to be on the device. All of that stays readable, whatever becomes of the
-// writer.
+// Proven returns the writer's span, ended behind the last transaction known to
+// be on the device. That part stays readable even if the writer fails.
 func (w *Writer) Proven() base.LogSpan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,8 +36,8 @@ func (w *Writer) Proven() base.LogSpan {
 		EndNumber: seg.ref.Number, End: seg.proven.offset, EndChain: seg.proven.chain}
 }
 
-// Hold keeps the segments that a Release lets go of from then on as they are, until
-// letGo is called, which returns what Release would have.
+// Hold keeps all segments that Release frees from now on unchanged, until the
+// caller calls letGo. letGo returns the error that Release would have returned.
 func (w *Writer) Hold() (letGo func() error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// verify verifies the log of d as it is, on the given disk.
+// verify verifies the log of d on the given disk.
 func (d *workload) verify(disk vfs.FS) (int64, error) {
 	o, spans := d.o, append([]base.LogSpan(nil), d.spans...)
 	o.FS = disk
@@ -23,12 +23,12 @@ func (d *workload) verify(disk vfs.FS) (int64, error) {
 	return Verify(o, spans, func() error { return nil })
 }
 
-func TestVerifyFindsWhatIsDurableWheneverItLooks(t *testing.T) {
+func TestVerify_FindsWhatIsDurableAtAnyTime(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	check := func(what string) {
 		t.Helper()
-		// A power cut leaves no less than what is proven.
+		// A power cut leaves at least what is proven.
 		for _, disk := range []*memfs.FS{d.disk, d.disk.Crash(memfs.KeepNone, d.rng)} {
 			n, err := d.verify(disk)
 			if err != nil || int(n) < d.acked-d.first || int(n) > d.flushed-d.first {
@@ -43,7 +43,7 @@ func TestVerifyFindsWhatIsDurableWheneverItLooks(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsEveryByteThatIsChanged(t *testing.T) {
+func TestVerify_ReportsEveryChangedByte(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 40)
 	first, current, end := d.w.First().File, d.w.Current().File, d.w.Proven().End
@@ -62,7 +62,7 @@ func TestVerifyReportsEveryByteThatIsChanged(t *testing.T) {
 	}
 }
 
-func TestVerifyEndsWithAnErrorOfItsCaller(t *testing.T) {
+func TestVerify_ReturnsTheErrorOfPass(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
 	n, spans := 0, []base.LogSpan{d.w.Proven()}
@@ -77,7 +77,7 @@ func TestVerifyEndsWithAnErrorOfItsCaller(t *testing.T) {
 	}
 }
 
-func TestSegmentsThatAreHeldStayAsTheyAre(t *testing.T) {
+func TestHold_SegmentsStayUnchanged(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -92,7 +92,7 @@ func TestSegmentsThatAreHeldStayAsTheyAre(t *testing.T) {
 	letGo, second := d.w.Hold(), d.w.Hold()
 	fill(1)
 	must(t, d.w.Release(d.w.Segment()))
-	for range 8 { // which recycle what is free
+	for range 8 { // each iteration recycles free files
 		fill(1)
 		must(t, d.w.Release(d.w.Segment()))
 		if _, err := Verify(d.o, []base.LogSpan{span}, func() error { return nil }); err != nil {
@@ -105,7 +105,7 @@ func TestSegmentsThatAreHeldStayAsTheyAre(t *testing.T) {
 	}
 	must(t, second())
 	if s := d.w.Stats(); s.FreeFiles > freeMax+1 {
-		t.Errorf("%d files are kept when nobody holds them", s.FreeFiles)
+		t.Errorf("%d files are kept without a hold", s.FreeFiles)
 	}
 	must(t, d.w.Close())
 }

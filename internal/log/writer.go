@@ -14,28 +14,30 @@ import (
 )
 
 const (
-	// spillSize is how much is built before it is written out without
+	// spillSize is the number of built bytes that are written out without
 	// waiting for Flush.
 	spillSize = 1 << 20
-	// recordSizeMax bounds one transaction, so that no sum of sizes can
-	// overflow.
+	// recordSizeMax bounds one transaction in bytes, so that no sum of sizes
+	// overflows.
 	recordSizeMax = 1 << 48
 )
 
 // A Writer writes one span of the log.
 type Writer struct {
-	o     Options
-	first base.SegmentRef
-	span  base.LogSpan // sealed by Close
+	o     Options         // immutable
+	first base.SegmentRef // set by Create
+	span  base.LogSpan    // set by Close, sealed
 
 	// Guarded by the caller's commit mutex.
 
 	b         record.Builder
-	limit     int64    // of the current segment
-	end       boundary // behind the last record in it
+	limit     int64    // offset at which the room for records ends
+	end       boundary // behind the last record in the current segment
 	prepareAt int64    // offset at which the next segment is prepared
 
 	failed atomic.Bool // set after mu.err
+
+	// Guarded by mu itself.
 
 	mu struct {
 		sync.Mutex
@@ -44,7 +46,7 @@ type Writer struct {
 		changed *sync.Cond
 
 		err error
-		// seg is the current segment. It changes under the commit mutex and
+		// seg is the current segment. It changes under both the commit mutex and
 		// mu, so that either is enough to read it.
 		seg *segment
 
@@ -54,34 +56,33 @@ type Writer struct {
 
 		live  []segmentFile // ascending; the last one is seg
 		free  []segmentFile
-		held  []segmentFile // to be free when nobody holds them
+		held  []segmentFile // to become free when holds is 0
 		holds int
 
-		meanSync int64 // moving mean of bytes for each sync
+		meanSync int64 // moving mean of bytes per sync
 		unsynced int64 // bytes written since the last sync began
 		stats    Stats
 	}
 }
 
-// First names the first segment of the writer's span. The manifest must have
-// recorded the span, as its newest and open one, before any commit is
-// acknowledged; nothing but what recovery carried may be written before.
+// First names the first segment of the writer's span. The manifest must record
+// the span, as its newest and open one, before the first commit is
+// acknowledged. Until then only the carried records may be written.
 func (w *Writer) First() base.SegmentRef { return w.first }
 
 // Segment returns the number of the current segment.
 func (w *Writer) Segment() uint64 { return w.Current().Number }
 
-// Current names the current segment. Everything that is begun from now on
-// goes to it or to a later one, so a span may start with it once nothing
-// before it is needed.
+// Current names the current segment. Every later record goes to it or to a
+// later one. So a span may start with it once nothing before it is needed.
 func (w *Writer) Current() base.SegmentRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mu.seg.ref
 }
 
-// fail poisons the writer with err, unless it is poisoned already, and returns
-// the error that poisons it.
+// fail poisons the writer with err, unless it is poisoned already. It returns the
+// error that poisons it.
 func (w *Writer) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,17 +109,17 @@ func (w *Writer) Err() error {
 	return w.mu.err
 }
 
-// Reserve makes sure that one record of n payload bytes can be begun and ended
-// without a need for disk space or for another segment. It may move to the
-// next segment, after writing and syncing what was built before. An error that
-// is vfs.ErrNoSpace, or any other failure to make a segment, leaves the log
-// as it was, and a later Reserve may succeed.
+// Reserve makes sure that the caller can begin and end one record of n payload
+// bytes without more disk space and without another segment. It may move to
+// the next segment, after writing and syncing what was built before. If making
+// a segment fails, for example with vfs.ErrNoSpace, the log is unchanged and a later
+// Reserve may succeed.
 func (w *Writer) Reserve(n int64) error {
 	if w.failed.Load() {
 		return w.Err()
 	}
 	if n < 0 || n > recordSizeMax {
-		return fmt.Errorf("log: a record of %d bytes, want 0 to %d", n, int64(recordSizeMax))
+		return fmt.Errorf("log: the record is %d bytes, want 0 to %d", n, int64(recordSizeMax))
 	}
 	need := record.Size(n, w.o.FrameSizeMax)
 	at := w.b.Offset() + need
@@ -132,13 +133,13 @@ func (w *Writer) Reserve(n int64) error {
 	return w.rotate(w.plan(need))
 }
 
-// Begin starts the record of one transaction, for which Reserve has made room.
+// Begin starts the record of one transaction. The caller has reserved room for it.
 func (w *Writer) Begin() {
 	w.b.SetEarly(false)
 	w.b.Begin()
 }
 
-// Write appends p to the record. An error surfaces at Flush.
+// Write appends p to the record. Flush returns any error.
 func (w *Writer) Write(p []byte) {
 	for {
 		if p = w.b.Write(p, w.mu.seg.durable.Load()); len(p) == 0 {
@@ -155,7 +156,7 @@ func (w *Writer) End() {
 	w.spill()
 }
 
-// spill writes out what is built, if it is much. There is no open frame.
+// spill writes out what is built once it reaches spillSize. No frame is open.
 func (w *Writer) spill() {
 	if p, _ := w.b.Sealed(); len(p) >= spillSize {
 		// The error poisons the writer; Flush returns it.
@@ -171,8 +172,8 @@ func (w *Writer) Flush() error {
 	return w.writeOut()
 }
 
-// errOverrun says that a record was written for which there was no Reserve.
-var errOverrun = errors.New("log: record larger than what was reserved")
+// errOverrun says that the caller wrote a record without a Reserve for it.
+var errOverrun = errors.New("log: the record is larger than its reservation")
 
 // writeOut writes the finished frames to the current segment.
 func (w *Writer) writeOut() error {

@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestALargeTransactionStreamsInBoundedMemory(t *testing.T) {
+func TestWriter_LargeTransactionStreamsInBoundedMemory(t *testing.T) {
 	t.Parallel()
 	o := testOptions(newTestDisk(t), 1)
 	o.FrameSizeMax = 0
@@ -64,7 +64,7 @@ func TestATransactionWithoutItsLastFrameDoesNotExist(t *testing.T) {
 	must(t, d.w.Flush())
 	must(t, d.w.Sync())
 	d.checkCrash(d.disk.Clone(), "half a transaction on the device")
-	// It does not come back behind what is written next.
+	// It does not come back behind the next record.
 	d.built = d.acked
 	d.open()
 	d.append()
@@ -72,7 +72,7 @@ func TestATransactionWithoutItsLastFrameDoesNotExist(t *testing.T) {
 	d.checkCrash(d.disk.Clone(), "a transaction after it")
 }
 
-func TestAnIdleLogIsSmall(t *testing.T) {
+func TestIdle_LogIsSmall(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64}
@@ -93,7 +93,7 @@ func TestAnIdleLogIsSmall(t *testing.T) {
 	}
 }
 
-// fillAndShrink makes a log large, and lets go of all but a small segment.
+// fillAndShrink makes a log large, and then frees all but a small segment.
 func fillAndShrink(t *testing.T, w *Writer) {
 	t.Helper()
 	p := make([]byte, 100_000)
@@ -104,7 +104,7 @@ func fillAndShrink(t *testing.T, w *Writer) {
 	must(t, w.Release(w.Segment()))
 }
 
-func TestShrinkReleaseAndRestGiveBackTheDisk(t *testing.T) {
+func TestIdle_ShrinkReleaseAndRestFreeTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	o := Options{FS: disk, Dir: testDir, Random: rand.New(rand.NewPCG(1, 1)).Uint64, SegmentSizeMax: 4 << 20}
@@ -123,7 +123,7 @@ func TestShrinkReleaseAndRestGiveBackTheDisk(t *testing.T) {
 	}
 }
 
-func TestFilesAreRecycledSoThatTheirNumberStaysBounded(t *testing.T) {
+func TestRecycle_NumberOfFilesStaysBounded(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -142,7 +142,7 @@ func TestFilesAreRecycledSoThatTheirNumberStaysBounded(t *testing.T) {
 	}
 }
 
-func TestASmallFileIsWrittenInFullOnceAndForAll(t *testing.T) {
+func TestRecycle_SmallFileIsWrittenInFullOnlyOnce(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	o := testOptions(disk, 1)
@@ -160,7 +160,7 @@ func TestASmallFileIsWrittenInFullOnceAndForAll(t *testing.T) {
 			written += op.Len
 		}
 	})
-	must(t, w.Shrink()) // as is done when a load has ended
+	must(t, w.Shrink()) // as after a load
 	if written < wholeSize {
 		t.Errorf("%d bytes were written for a segment of %d", written, int64(wholeSize))
 	}
@@ -184,7 +184,7 @@ func TestASmallFileIsWrittenInFullOnceAndForAll(t *testing.T) {
 	must(t, w.Close())
 }
 
-// syncCounter counts what costs time on a device.
+// syncCounter counts the calls that cost time on a device.
 type syncCounter struct {
 	syncs, dirSyncs int
 }
@@ -198,7 +198,7 @@ func (c *syncCounter) count(op vfs.Op) {
 	}
 }
 
-func TestOpeningAndCommittingTakeFewSyncs(t *testing.T) {
+func TestSync_OpeningAndCommittingTakeFew(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	var c syncCounter
@@ -232,7 +232,7 @@ func TestOpeningAndCommittingTakeFewSyncs(t *testing.T) {
 	}
 }
 
-func TestNewSegmentsAreWrittenAheadUnlessSyncsAreLarge(t *testing.T) {
+func TestWriteAhead_UnlessSyncsAreLarge(t *testing.T) {
 	t.Parallel()
 	for _, bulk := range []bool{false, true} {
 		disk := newTestDisk(t)
@@ -263,7 +263,7 @@ func TestNewSegmentsAreWrittenAheadUnlessSyncsAreLarge(t *testing.T) {
 	}
 }
 
-func TestARecycledSegmentHasAllBlocksWrittenBeforeSmallCommitsUseIt(t *testing.T) {
+func TestWriteAhead_RecycledSegmentBeforeSmallCommits(t *testing.T) {
 	t.Parallel()
 	const size, block = 1 << 20, 4096
 	for _, killed := range []bool{false, true} {
@@ -300,7 +300,7 @@ func TestARecycledSegmentHasAllBlocksWrittenBeforeSmallCommitsUseIt(t *testing.T
 			must(t, w.Release(w.Segment()))
 		}
 		for w.Stats().Rotations < 6 {
-			commit(400 << 10) // two for a segment, the end of which stays as it was made
+			commit(400 << 10) // two per segment; its end stays as prepared
 		}
 		if killed {
 			small = true
@@ -314,7 +314,7 @@ func TestARecycledSegmentHasAllBlocksWrittenBeforeSmallCommitsUseIt(t *testing.T
 		for until := w.Stats().Rotations + 4; w.Stats().Rotations < until; {
 			commit(4000)
 		}
-		if headers < 3 { // one may have been prepared before
+		if headers < 3 { // one may have been prepared earlier
 			t.Errorf("killed %v: %d segments were begun", killed, headers)
 		}
 		disk.SetHook(nil)
@@ -322,7 +322,7 @@ func TestARecycledSegmentHasAllBlocksWrittenBeforeSmallCommitsUseIt(t *testing.T
 	}
 }
 
-func TestARecordWithoutReserveIsAnErrorAndNotAnOverrun(t *testing.T) {
+func TestReserve_MissingReserveIsAnError(t *testing.T) {
 	t.Parallel()
 	o := testOptions(newTestDisk(t), 1)
 	w, _, err := open(o, nil, nil)
@@ -344,7 +344,7 @@ func TestARecordWithoutReserveIsAnErrorAndNotAnOverrun(t *testing.T) {
 	}
 }
 
-func TestOptionsOutOfRangeAreNamed(t *testing.T) {
+func TestOptions_OutOfRangeAreNamed(t *testing.T) {
 	t.Parallel()
 	good := testOptions(newTestDisk(t), 1)
 	bad := map[string]func(o *Options){
@@ -364,7 +364,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 	}
 }
 
-func TestFileNamesAreParsedStrictly(t *testing.T) {
+func TestFileName_ParsedStrictly(t *testing.T) {
 	t.Parallel()
 	for _, file := range []uint64{0, 1, 999_999, 1_000_000, record.NumberMax} {
 		got, ok := ParseFileName(FileName(file))
@@ -380,7 +380,7 @@ func TestFileNamesAreParsedStrictly(t *testing.T) {
 	}
 }
 
-func TestBoundariesKeepOneBelowTheMarkHoweverManyThereAre(t *testing.T) {
+func TestBoundaries_KeepOneBelowTheDurableOffset(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	b := startBoundaries(1)
@@ -401,7 +401,7 @@ func TestBoundariesKeepOneBelowTheMarkHoweverManyThereAre(t *testing.T) {
 	}
 }
 
-func TestHostileSpansAreReportedAndNotFollowed(t *testing.T) {
+func TestRecover_HostileSpansAreReported(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -434,8 +434,8 @@ func TestHostileSpansAreReportedAndNotFollowed(t *testing.T) {
 	}
 }
 
-// Others wait meanwhile, and it has one sync.
-func TestTheSegmentOfATransactionLargerThanAnyIsNotWrittenAhead(t *testing.T) {
+// Other commits wait meanwhile, and it needs one sync.
+func TestWriteAhead_NotForOneLargeTransaction(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	o := testOptions(disk, 1)

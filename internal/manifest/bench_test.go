@@ -9,7 +9,7 @@ import (
 )
 
 // bigTree returns a state of n tables with keys of 22 bytes, nine tenths of
-// them in the last level, each with values in three of n/10 value files.
+// them in the last level. Each has values in three of n/10 value files.
 func bigTree(tb testing.TB, n int) State {
 	tb.Helper()
 	e := Edit{NextFile: Some(uint64(10 * n))}
@@ -35,8 +35,8 @@ func bigTree(tb testing.TB, n int) State {
 
 func bigKey(i int) string { return fmt.Sprintf("user:%017d", i) }
 
-// replaceOne returns the edit of a compaction that replaces five tables of
-// the last level by as many others with the same bounds.
+// replaceOne returns the edit of a compaction that replaces five tables of the
+// last level by five others with the same bounds.
 func replaceOne(s State, i int) Edit {
 	tables := s.Version.Levels[Levels-1]
 	at := i * 7919 % (len(tables) - 5)
@@ -62,8 +62,8 @@ func BenchmarkApplyToTenThousandTables(b *testing.B) {
 	}
 }
 
-// The disk is memory: what is measured is the work of the manifest, taking
-// over included, without the sync.
+// The disk is memory, so this measures the work of the manifest, takeovers
+// included, without the sync.
 func BenchmarkAppendToTenThousandTables(b *testing.B) {
 	fs := memfs.NewVolatile()
 	must(b, fs.MkdirAll(testDir))

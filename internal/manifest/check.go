@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// numberMax bounds numbers of which the next one is made by counting on, and
-	// what is added up.
+	// numberMax bounds numbers that are incremented and numbers that are summed,
+	// so that neither overflows.
 	numberMax = 1<<62 - 1
-	// fileSizeMax bounds the size of a table or a value file: more than any file
-	// system allows that a database would be on.
+	// fileSizeMax bounds the size of a table or a value file in bytes. Common
+	// file systems allow less.
 	fileSizeMax = 1 << 46
 )
 
-// check reports what cannot be said of any table.
+// check reports a table that cannot exist.
 func (t *Table) check() error {
 	c := bytes.Compare(t.Smallest, t.Largest)
 	largest := len(base.StoredBound(t.Largest))
@@ -32,7 +32,7 @@ func (t *Table) check() error {
 	case t.Size < 0 || t.Size > fileSizeMax:
 		what = fmt.Sprintf("has a size of %d", t.Size)
 	case max(t.Keys, t.Entries, t.Deletions, t.RangeDeletions, t.Expiring, t.Pointers, t.KeyBytes, t.ValueBytes, t.Jumps) > numberMax:
-		what = "counts more than can be"
+		what = "counts more than the limit"
 	case len(t.Smallest) == 0 || len(t.Smallest) > base.MaxKeySize || largest > base.MaxKeySize:
 		what = fmt.Sprintf("has bounds of %d and %d bytes", len(t.Smallest), len(t.Largest))
 	case largest == 0 && !t.LargestExclusive:
@@ -47,15 +47,15 @@ func (t *Table) check() error {
 	return fmt.Errorf("manifest: table %d %s", t.Num, what)
 }
 
-// checkValues reports references that are not in order, and those to nothing:
-// the sum of a value file is 0 if and only if no table refers to it.
+// checkValues reports references that are out of order or to 0 bytes: the sum
+// of a value file is 0 if and only if no table refers to it.
 func (t *Table) checkValues() error {
 	for i, r := range t.Values {
 		if i > 0 && t.Values[i-1].File >= r.File {
 			return fmt.Errorf("manifest: table %d refers to value file %d after %d", t.Num, r.File, t.Values[i-1].File)
 		}
 		if r.Bytes > numberMax {
-			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, which cannot be", t.Num, r.Bytes, r.File)
+			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, above the limit", t.Num, r.Bytes, r.File)
 		}
 		if r.Bytes == 0 {
 			return fmt.Errorf("manifest: table %d refers to 0 bytes of value file %d", t.Num, r.File)
@@ -64,7 +64,7 @@ func (t *Table) checkValues() error {
 	return nil
 }
 
-// check reports what cannot be said of any value file.
+// check reports a value file that cannot exist.
 func (f *ValueFile) check(nextFile uint64) error {
 	switch {
 	case uint64(max(f.Num, f.File)) >= nextFile:
@@ -72,14 +72,14 @@ func (f *ValueFile) check(nextFile uint64) error {
 	case f.Size < 0 || f.Size > fileSizeMax:
 		return fmt.Errorf("manifest: value file %d has a size of %d", f.Num, f.Size)
 	case max(f.Values, f.Bytes, f.ValueBytes) > numberMax:
-		return fmt.Errorf("manifest: value file %d counts more than can be", f.Num)
+		return fmt.Errorf("manifest: value file %d counts more than the limit", f.Num)
 	case f.FirstSeq > f.LastSeq || f.LastSeq > base.SeqNumMax:
 		return fmt.Errorf("manifest: value file %d begins at sequence number %d and ends at %d", f.Num, f.FirstSeq, f.LastSeq)
 	}
 	return nil
 }
 
-// checkSize reports files that are larger together than can be.
+// checkSize reports files whose total size exceeds numberMax.
 func (v *Version) checkSize() error {
 	sum := int64(0)
 	add := func(size int64) {
@@ -96,12 +96,12 @@ func (v *Version) checkSize() error {
 		add(f.Size)
 	}
 	if sum > numberMax {
-		return errors.New("manifest: tables and value files are larger together than can be")
+		return errors.New("manifest: the total size of tables and value files is above the limit")
 	}
 	return nil
 }
 
-// check looks at all of v, and counts anew what edits keep count of.
+// check checks all of v, and recomputes the sums that edits maintain.
 func (v *Version) check() error {
 	var errs []error
 	live := map[uint64]uint64{}

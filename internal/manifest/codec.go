@@ -9,17 +9,17 @@ import (
 
 // A tag names a field of an edit. The numbers are part of the format.
 //
-// An edit is the fields that are set, in ascending order of their tags, each
-// once:
+// An edit holds the fields that are set, in ascending order of their tags,
+// each once:
 //
 //	offset  size  field
 //	0       2     tag
 //	2       4     length of the value in bytes
 //	6       ...   value
 //
-// Tables and value files that come and go are fields of their own, each a
-// list of items (items.go), so that one edit makes all outputs of a job live
-// and all its inputs obsolete.
+// Added and dropped tables and value files are separate fields, each a list of
+// items (items.go). So one edit makes all outputs of a job live and all its
+// inputs obsolete.
 type tag uint16
 
 const (
@@ -44,11 +44,11 @@ var fieldSizes = map[tag]int{tagFormatVersion: 4, tagID: 16, tagHashSeed: 8,
 const (
 	fieldHeaderSize = 6
 
-	// spanSize is the size of an encoded base.LogSpan:
+	// spanSize is the size of an encoded base.LogSpan in bytes:
 	//
 	//	offset  size  field
 	//	0       24    first segment: number, file, salt
-	//	24      1     1 if sealed, else 0; if 0, what follows is 0
+	//	24      1     1 if sealed, else 0; if 0, the rest is 0
 	//	25      24    seal: segment number, offset, chain
 	spanSize = 49
 )
@@ -86,7 +86,7 @@ func appendField(dst []byte, t tag, n int) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(n))
 }
 
-// appendUint64 appends a field of 8 bytes, if it is set.
+// appendUint64 appends a field of 8 bytes if it is set.
 func appendUint64[T ~uint64](dst []byte, t tag, o Optional[T]) []byte {
 	if !o.Set {
 		return dst
@@ -112,7 +112,7 @@ func appendSpan(dst []byte, s base.LogSpan) []byte {
 }
 
 // DecodeEdit is the inverse of Edit.AppendTo. Offsets in its errors are
-// relative to p. It accepts nothing that AppendTo does not return.
+// relative to p. It accepts only what AppendTo returns.
 func DecodeEdit(p []byte) (Edit, error) {
 	var e Edit
 	last := tag(0)
@@ -139,8 +139,8 @@ func DecodeEdit(p []byte) (Edit, error) {
 	return e, nil
 }
 
-// decodeField decodes the value v, which stands at offset, into the field that
-// t names.
+// decodeField decodes the value v, which is at offset, into the field that t
+// names.
 func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	if size, fixed := fieldSizes[t]; fixed && len(v) != size {
 		return base.Corrupt(offset, fmt.Sprintf("size of field %d", t), len(v), size)
@@ -149,7 +149,7 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	case tagFormatVersion:
 		e.FormatVersion = Some(binary.LittleEndian.Uint32(v))
 		if got := e.FormatVersion.Value; got > FormatVersion {
-			return fmt.Errorf("%w: format version %d, this one knows %d", base.ErrVersion, got, FormatVersion)
+			return fmt.Errorf("%w: format version %d, this version knows %d", base.ErrVersion, got, FormatVersion)
 		}
 	case tagID:
 		e.ID = Some([16]byte(v))
@@ -174,7 +174,7 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	case tagAddValues:
 		e.AddValues, err = decodeItems(v, offset, decodeValueFile)
 	default:
-		err = fmt.Errorf("%w: manifest field with tag %d, this one knows format version %d",
+		err = fmt.Errorf("%w: manifest field with tag %d, this version knows format version %d",
 			base.ErrVersion, t, FormatVersion)
 	}
 	return err

@@ -13,12 +13,12 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A history is what a manifest went through, as far as a crash may go back.
+// A history is the part of a manifest's past to which a crash may return.
 type history struct {
 	t    *testing.T
 	disk *memfs.FS
-	// durable is the state that is certain, next the one that an Append under
-	// way leads to. created is false until the first state is certain.
+	// durable is the certain state, and next the result of an Append in
+	// progress. created is false until the first state is certain.
 	created       bool
 	durable, next State
 }
@@ -31,7 +31,7 @@ func (h *history) inspect(disk *memfs.FS, what string) {
 }
 
 // checkState checks what Load returned. It reports false if there is no
-// manifest, and need not be one.
+// manifest and none is required.
 func (h *history) checkState(got State, err error, what string) bool {
 	h.t.Helper()
 	if !h.created && errors.Is(err, vfs.ErrNotExist) {
@@ -46,8 +46,8 @@ func (h *history) checkState(got State, err error, what string) bool {
 	return true
 }
 
-// check loads the manifest of a disk after a crash, or makes it if the crash
-// was in Create, and returns its state.
+// check loads the manifest of a disk after a crash and returns its state. If the
+// crash was in Create, it creates the manifest.
 func (h *history) check(disk *memfs.FS, what string) (State, bool) {
 	h.t.Helper()
 	s, got, err := Load(disk, testDir, false, testRandom(3))
@@ -62,7 +62,7 @@ func (h *history) check(disk *memfs.FS, what string) (State, bool) {
 	return got, true
 }
 
-// goOn appends to what was loaded and loads it again.
+// goOn appends to the loaded manifest and loads it again.
 func goOn(t *testing.T, disk *memfs.FS, s *Store, loaded State, what string) {
 	t.Helper()
 	clock := loaded.ClockHighMs + 1
@@ -74,18 +74,18 @@ func goOn(t *testing.T, disk *memfs.FS, s *Store, loaded State, what string) {
 	}
 }
 
-// manyFrames is for how many spans an edit takes several frames.
+// manyFrames is a number of spans for which an edit takes several frames.
 const manyFrames = 40_000
 
-// A kill or a power cut may come in the middle of a write, and what follows is
-// zeros, as in all of a file that was not written yet.
-func TestAnEditOfManyFramesThatIsCutOffAnywhereIsAsIfItHadNotBeen(t *testing.T) {
+// A kill or a power cut may come in the middle of a write. The rest of the file
+// is then zeros.
+func TestCrash_CutOffEditOfManyFramesIsAbsent(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
 	s, err := Create(disk, testDir, firstState(), testRandom(1))
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 6))
-	must(t, s.Append(Edit{Spans: Some(testSpans(rng, manyFrames))})) // taken over: a file with room
+	must(t, s.Append(Edit{Spans: Some(testSpans(rng, manyFrames))})) // a takeover makes a file with room
 	must(t, s.Append(Edit{ClockHighMs: Some(uint64(7))}))
 	want, number, from := s.State(), s.mu.file.number, s.mu.file.b.Offset()
 	e := Edit{Spans: Some(testSpans(rng, manyFrames))}
@@ -129,8 +129,8 @@ func TestAnEditOfManyFramesThatIsCutOffAnywhereIsAsIfItHadNotBeen(t *testing.T) 
 	}
 }
 
-// run makes a manifest and appends to it, loading it anew now and then, while
-// more says so.
+// run makes a manifest and appends to it while more returns true. It loads the
+// manifest again now and then.
 func (h *history) run(seed uint64, more func() bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	h.next = firstState()
@@ -156,7 +156,7 @@ func (h *history) run(seed uint64, more func() bool) {
 	must(h.t, s.Close())
 }
 
-func TestCrashAtAnyBoundaryLosesNoEdit(t *testing.T) {
+func TestCrash_AtAnyBoundaryLosesNoEdit(t *testing.T) {
 	t.Parallel()
 	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 1000, 5000)
 	for states := 0; states < wanted; seed++ {
@@ -175,7 +175,7 @@ func TestCrashAtAnyBoundaryLosesNoEdit(t *testing.T) {
 	}
 }
 
-func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
+func TestCrash_AfterLoadLosesNothingLoaded(t *testing.T) {
 	t.Parallel()
 	seed, wanted, states := dose.Seed(t), dose.Size(t, dose.States, 20, 300), 0
 	h := &history{t: t, disk: newTestDisk(t)}
@@ -183,7 +183,7 @@ func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 	kinds := memfs.CrashKinds()
 	kind := func() memfs.CrashKind { return kinds[crash.IntN(len(kinds))] }
 	h.disk.SetHook(func(op vfs.Op) {
-		// A process that dies leaves what it wrote; a power cut does not.
+		// A killed process leaves what it wrote; a power cut does not.
 		for _, disk := range []*memfs.FS{h.disk.Clone(), h.disk.Crash(kind(), crash)} {
 			disk.SetHook(func(op vfs.Op) {
 				h.check(disk.Crash(kind(), crash), "crash in Load, before "+op.String())
@@ -206,7 +206,7 @@ func TestCrashAfterLoadLosesNothingLoaded(t *testing.T) {
 	h.disk.SetHook(nil)
 }
 
-func TestFaultsOfAnyCallLoseNoEdit(t *testing.T) {
+func TestFaults_AnyCallLosesNoEdit(t *testing.T) {
 	t.Parallel()
 	run := func(rule faultfs.Rule, what string) int64 {
 		disk := newTestDisk(t)

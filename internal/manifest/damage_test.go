@@ -14,7 +14,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A closedManifest is a manifest that was closed in order, as bytes.
+// A closedManifest holds the bytes of a manifest that was closed in order.
 type closedManifest struct {
 	t     *testing.T
 	fs    *memfs.FS
@@ -47,7 +47,7 @@ func newClosedManifest(t *testing.T, seed uint64) *closedManifest {
 	return c
 }
 
-// try loads the manifest with other bytes.
+// try loads the manifest from other bytes.
 func (c *closedManifest) try(b []byte, what string, mustReport bool) {
 	c.t.Helper()
 	must(c.t, c.fs.Remove(c.path))
@@ -59,7 +59,7 @@ func (c *closedManifest) try(b []byte, what string, mustReport bool) {
 	c.load(what, mustReport)
 }
 
-// load fails the test unless damage is reported or did no harm.
+// load fails the test unless Load reports the damage or the damage did no harm.
 func (c *closedManifest) load(what string, mustReport bool) {
 	c.t.Helper()
 	_, got, err := Load(c.fs, testDir, true, nil)
@@ -76,7 +76,7 @@ func (c *closedManifest) load(what string, mustReport bool) {
 	}
 }
 
-func TestBitsOfAClosedManifestFlipped(t *testing.T) {
+func TestDamage_FlippedBits(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedManifest(t, seed)
@@ -85,7 +85,7 @@ func TestBitsOfAClosedManifestFlipped(t *testing.T) {
 	must(t, err)
 	flips := dose.Size(t, dose.Flips, 1000, 4000)
 	for bit := range len(c.bytes) * 8 {
-		// Most of the file is room that was never used.
+		// Most of the file is unused room.
 		p := flips
 		if c.bytes[bit/8] == 0 {
 			p /= 10
@@ -102,7 +102,7 @@ func TestBitsOfAClosedManifestFlipped(t *testing.T) {
 	}
 }
 
-func TestBitsOfAClosedManifestDamagedBySectors(t *testing.T) {
+func TestDamage_Sectors(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedManifest(t, seed)
@@ -119,7 +119,7 @@ func TestBitsOfAClosedManifestDamagedBySectors(t *testing.T) {
 	for at := 0; at < len(c.bytes); at += sector {
 		used := !bytes.Equal(c.bytes[at:at+sector], zeros[:sector])
 		if !used && all > 0 && rng.IntN(16) > 0 {
-			continue // room that was never used
+			continue // unused room
 		}
 		for i := 0; i < sector; i += 8 {
 			binary.LittleEndian.PutUint64(garbage[i:], rng.Uint64())
@@ -143,7 +143,7 @@ func TestBitsOfAClosedManifestDamagedBySectors(t *testing.T) {
 	}
 }
 
-func TestAManifestOfAnotherLengthIsReported(t *testing.T) {
+func TestDamage_WrongLengthIsReported(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	c := newClosedManifest(t, seed)
@@ -157,7 +157,7 @@ func TestAManifestOfAnotherLengthIsReported(t *testing.T) {
 	c.try(append(append([]byte(nil), c.bytes...), 0), "lengthened", true)
 }
 
-func TestAManifestUnderTheNameOfAnotherIsReported(t *testing.T) {
+func TestDamage_WrongNameIsReported(t *testing.T) {
 	t.Parallel()
 	c := newClosedManifest(t, 1)
 	must(t, c.fs.Rename(c.path, c.fs.Join(testDir, FileName(77))))
@@ -166,8 +166,8 @@ func TestAManifestUnderTheNameOfAnotherIsReported(t *testing.T) {
 	}
 }
 
-// A reader that stops at the first record that is not right, as at the end of
-// a log, would go on with the files of an older state.
+// If Load took a damaged record for the end, as at the end of a log, it would
+// return an older state.
 func TestADamagedEditIsNeverTakenForTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newClosedManifest(t, 1)

@@ -8,31 +8,31 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// A draft is a version in the making. It begins as one that readers may hold,
-// and copies of it what an edit changes: the list of a level, the list of value
-// files. An edit happens in four steps, each on what the one before left:
+// A draft is a version in progress. It starts as a version that readers may
+// hold, and copies what an edit changes: the list of a level, or the list of
+// value files. An edit has four steps, each on the result of the one before:
 //
-//	tables dropped      what they keep alive in value files is subtracted
-//	value files dropped nothing may refer to them any more
-//	value files added   what refers to one that is replaced stays
-//	tables added        what they keep alive is added
+//	drop tables       subtract what they keep alive in value files
+//	drop value files  no table may refer to them any more
+//	add value files   references to a replaced one stay
+//	add tables        add what they keep alive
 //
-// After an error a draft is of no use.
+// After an error, the caller must discard the draft.
 type draft struct {
-	from *Version // as long as nothing has changed, or nil
+	from *Version // the unchanged version; nil after a change
 	v    Version
-	// named finds live tables by number: all that the edit names, or, in a
-	// draft of many edits, all.
+	// named finds live tables by number: all that the edit names, or all
+	// tables in a draft of many edits.
 	named map[base.FileNum]*Table
-	many  bool
-	// spare holds for each level the list before the present one, to be used
-	// again: a draft of many edits then copies, but does not allocate.
+	many  bool // the draft takes many edits
+	// spare holds each level's previous list for reuse, so that a draft of many
+	// edits copies without allocating.
 	spare [Levels][]*Table
-	// ownValues says that no version has the list of value files.
+	// ownValues says that no version shares the list of value files.
 	ownValues bool
 }
 
-// newDraft returns a draft that takes one edit of v; nil is an empty version.
+// newDraft returns a draft that takes one edit of v. A nil v is an empty version.
 func newDraft(v *Version) *draft {
 	if v == nil {
 		v = new(Version)
@@ -45,7 +45,7 @@ func newDraftOfMany() *draft {
 	return &draft{many: true, named: map[base.FileNum]*Table{}}
 }
 
-// version returns what the edits have made. The draft ends with it.
+// version returns the resulting version. The draft must not be used after it.
 func (d *draft) version() *Version {
 	if d.from != nil {
 		return d.from
@@ -58,7 +58,7 @@ func (d *draft) version() *Version {
 	return &v
 }
 
-// apply changes the draft as e says. Numbers of files are below nextFile.
+// apply applies e to the draft. All file numbers must be below nextFile.
 func (d *draft) apply(e *Edit, nextFile uint64) error {
 	if !e.changesTree() {
 		return nil
@@ -117,8 +117,8 @@ func (v *Version) named(e *Edit) map[base.FileNum]*Table {
 	return named
 }
 
-// dropTables takes tables out of the sums and out of named, and returns them
-// by level.
+// dropTables removes tables from the sums and from named, and returns them by
+// level.
 func (d *draft) dropTables(places []Place) (drops [Levels][]*Table, err error) {
 	for _, p := range places {
 		t := d.named[p.Num]
@@ -134,8 +134,7 @@ func (d *draft) dropTables(places []Place) (drops [Levels][]*Table, err error) {
 	return drops, nil
 }
 
-// addTables puts tables into the sums and into named, and returns them by
-// level.
+// addTables adds tables to the sums and to named, and returns them by level.
 func (d *draft) addTables(tables []*Table, nextFile uint64) (adds [Levels][]*Table, err error) {
 	for _, t := range tables {
 		if err := t.check(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// order compares the places of two tables in the list of their level. Below
+// order compares the positions of two tables in the list of their level. Below
 // level 0 all runs are 0.
 func order(a, b *Table) int {
 	if a.Run != b.Run {
@@ -18,8 +18,8 @@ func order(a, b *Table) int {
 	return bytes.Compare(a.Smallest, b.Smallest)
 }
 
-// merge makes the list of a level without drops and with adds, both of which
-// it sorts. What lies between two changes is copied in one piece.
+// merge makes the list of a level without drops and with adds. It sorts both.
+// It copies the tables between two changes in one piece.
 func (d *draft) merge(level int, drops, adds []*Table) error {
 	if len(drops)+len(adds) == 0 {
 		return nil
@@ -65,8 +65,8 @@ func (d *draft) merge(level int, drops, adds []*Table) error {
 }
 
 // checkAdded reports a table, among those at the indices added, that overlaps
-// with another one of its run. Since the others do not overlap, those beside
-// it tell.
+// another table of its run. The others do not overlap, so comparing neighbours
+// is enough.
 func checkAdded(level int, tables []*Table, added []int) error {
 	for _, i := range added {
 		for _, j := range [2]int{i, i + 1} {
@@ -81,8 +81,8 @@ func checkAdded(level int, tables []*Table, added []int) error {
 	return nil
 }
 
-// checkNeighbors reports tables that follow each other in the list of their
-// level and must not.
+// checkNeighbors reports an error if table a must not precede table b in the
+// list of their level.
 func checkNeighbors(level int, a, b *Table) error {
 	if a.Run > b.Run || a.Run == b.Run && a.EndsBefore(b.Smallest) {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// byNumber finds a value file in a list by its number.
+// byNumber compares a value file with a number, for binary search.
 func byNumber(v LiveValues, num base.FileNum) int { return cmp.Compare(v.Num, num) }
 
-// release subtracts from the value files what t kept alive in them.
+// release subtracts the bytes that t keeps alive from the sums of its value files.
 func (d *draft) release(t *Table) error {
 	for _, r := range t.Values {
 		i, ok := slices.BinarySearchFunc(d.v.Values, r.File, byNumber)
 		if !ok || d.v.Values[i].Live < r.Bytes {
-			return fmt.Errorf("manifest: the sum of value file %d lacks the %d bytes of table %d", r.File, r.Bytes, t.Num)
+			return fmt.Errorf("manifest: the sum of value file %d is less than the %d bytes of table %d", r.File, r.Bytes, t.Num)
 		}
 		d.takeValues()
 		d.v.Values[i].Live -= r.Bytes
@@ -24,7 +24,7 @@ func (d *draft) release(t *Table) error {
 	return nil
 }
 
-// keep adds to the value files what t keeps alive in them.
+// keep adds the bytes that t keeps alive to the sums of its value files.
 func (d *draft) keep(t *Table) error {
 	for _, r := range t.Values {
 		i, ok := slices.BinarySearchFunc(d.v.Values, r.File, byNumber)
@@ -34,14 +34,14 @@ func (d *draft) keep(t *Table) error {
 		d.takeValues()
 		sum := d.v.Values[i].Live + r.Bytes
 		if sum < r.Bytes {
-			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, which cannot be", t.Num, r.Bytes, r.File)
+			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, above the limit", t.Num, r.Bytes, r.File)
 		}
 		d.v.Values[i].Live = sum
 	}
 	return nil
 }
 
-// takeValues makes the list of value files the draft's own.
+// takeValues copies the list of value files unless the draft owns it.
 func (d *draft) takeValues() {
 	if !d.ownValues {
 		d.v.Values, d.ownValues = slices.Clone(d.v.Values), true
@@ -61,7 +61,7 @@ func (d *draft) dropValues(nums []base.FileNum) error {
 		case !ok:
 			return fmt.Errorf("manifest: drop of value file %d, which is not live", num)
 		case old[i].Live > 0:
-			return fmt.Errorf("manifest: drop of value file %d, to %d bytes of which tables refer", num, old[i].Live)
+			return fmt.Errorf("manifest: drop of value file %d, but tables refer to %d bytes of it", num, old[i].Live)
 		}
 		next, old = append(next, old[:i]...), old[i+1:]
 	}
@@ -69,7 +69,7 @@ func (d *draft) dropValues(nums []base.FileNum) error {
 	return nil
 }
 
-// addValues adds value files, or replaces those that have the same number.
+// addValues adds value files. A file replaces a live one with the same number.
 func (d *draft) addValues(files []*ValueFile, nextFile uint64) error {
 	if len(files) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func (d *draft) setValues(values []LiveValues) {
 	d.v.Values, d.ownValues = values, true
 }
 
-// checkNames reports value files that would have the same name as one of
-// those added.
+// checkNames reports value files that share a file name with one of those
+// added.
 func (v *Version) checkNames(added []*ValueFile) error {
 	names := make([]base.FileNum, len(added))
 	for i, f := range added {
@@ -121,7 +121,7 @@ func (v *Version) checkNames(added []*ValueFile) error {
 		}
 	}
 	if found != len(names) {
-		return fmt.Errorf("manifest: a value file is added in the file of another, of those from %s on", base.ValueName(names[0]))
+		return fmt.Errorf("manifest: an added value file has the file name of another one, %s or a later name", base.ValueName(names[0]))
 	}
 	return nil
 }

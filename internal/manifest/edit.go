@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// An Optional is a field of an edit: a value, or no change.
+// An Optional is a field of an edit: a value, or unset for no change.
 type Optional[T any] struct {
 	Value T
 	Set   bool
@@ -16,49 +16,49 @@ type Optional[T any] struct {
 // Some returns an Optional that is set.
 func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Set: true} }
 
-// into stores the value, if there is one, in dst.
+// into stores the value in dst if it is set.
 func (o Optional[T]) into(dst *T) {
 	if o.Set {
 		*dst = o.Value
 	}
 }
 
-// An Edit is a change of the state. Fields that are not set change nothing.
-// All of an edit happens, or nothing of it.
+// An Edit is a change of the state. Fields that are not set change nothing. An
+// edit is atomic.
 type Edit struct {
 	FormatVersion Optional[uint32]
 	ID            Optional[[16]byte]
 	HashSeed      Optional[uint64]
-	// Spans replaces all spans: they are few.
+	// Spans replaces all spans; there are few.
 	Spans       Optional[[]base.LogSpan]
 	LastSeq     Optional[base.SeqNum]
 	ClockHighMs Optional[uint64]
 	NextFile    Optional[uint64]
 	FlushedSeq  Optional[base.SeqNum]
 
-	// DropTables and DropValues happen before AddTables and AddValues: a
-	// table that moves is dropped from one level and added to another. A value
-	// file that is added under a live number takes the place of that one. What
-	// is added belongs to the manifest and never changes again.
+	// DropTables and DropValues happen before AddTables and AddValues: a moved
+	// table is dropped from one level and added to another. An added value file
+	// replaces a live one with the same number. Added tables and value files
+	// belong to the manifest, and the caller must not change them.
 	DropTables []Place
 	AddTables  []*Table
 	DropValues []base.FileNum
 	AddValues  []*ValueFile
 }
 
-// changesTree reports whether tables or value files come or go.
+// changesTree reports whether e adds or drops tables or value files.
 func (e *Edit) changesTree() bool {
 	return len(e.DropTables)+len(e.AddTables)+len(e.DropValues)+len(e.AddValues) > 0
 }
 
-var errFixed = errors.New("manifest: an edit changes what never changes")
+var errFixed = errors.New("manifest: an edit changes a fixed field")
 
-// check reports why e cannot follow s, if it cannot.
+// check reports why e cannot follow s, or returns nil.
 func (e Edit) check(s State) error {
 	fresh := s.FormatVersion == 0
 	switch {
 	case fresh && (!e.FormatVersion.Set || e.FormatVersion.Value == 0):
-		return errors.New("manifest: the first edit names no format version")
+		return errors.New("manifest: the first edit has no format version")
 	case !fresh && e.ID.Set && e.ID.Value != s.ID:
 		return fmt.Errorf("%w: ID %x to %x", errFixed, s.ID, e.ID.Value)
 	case !fresh && e.HashSeed.Set && e.HashSeed.Value != s.HashSeed:
@@ -87,7 +87,7 @@ func (e Edit) check(s State) error {
 	)
 }
 
-// checkRise reports a value that would go back.
+// checkRise reports a value that would decrease.
 func checkRise[T uint32 | uint64 | base.SeqNum](name string, old T, o Optional[T]) error {
 	if o.Set && o.Value < old {
 		return fmt.Errorf("manifest: %s goes back from %d to %d", name, old, o.Value)
@@ -95,8 +95,8 @@ func checkRise[T uint32 | uint64 | base.SeqNum](name string, old T, o Optional[T
 	return nil
 }
 
-// checkSpans reports spans that are not in order, or not sealed although
-// others follow.
+// checkSpans reports spans that are out of order, and unsealed spans before the
+// last one.
 func checkSpans(spans []base.LogSpan) error {
 	for i, s := range spans {
 		last := i == len(spans)-1

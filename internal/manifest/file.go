@@ -17,7 +17,7 @@ const (
 )
 
 // ErrMissing says that a directory holds files of a database but no manifest.
-// The errors that wrap it wrap base.ErrCorrupt too.
+// Errors that wrap it also wrap base.ErrCorrupt.
 var ErrMissing = errors.New("stoat: manifest missing")
 
 // FileName returns the base name of the manifest with the given number.
@@ -34,7 +34,7 @@ func ParseFileName(name string) (number uint64, ok bool) {
 	return number, err == nil && FileName(number) == name
 }
 
-// isTemp reports whether name is that of a manifest that was being made.
+// isTemp reports whether name is the name of an unfinished manifest.
 func isTemp(name string) bool {
 	final, ok := strings.CutSuffix(name, tempSuffix)
 	if !ok {
@@ -44,8 +44,8 @@ func isTemp(name string) bool {
 	return ok
 }
 
-// isData reports whether name looks like a numbered file of a database, of
-// whatever kind: digits, a dot, letters.
+// isData reports whether name looks like a numbered file of a database of any
+// kind: digits, a dot, letters.
 func isData(name string) bool {
 	number, kind, ok := strings.Cut(name, ".")
 	if !ok || number == "" || kind == "" {
@@ -55,14 +55,14 @@ func isData(name string) bool {
 	return err == nil && len(number) >= 6
 }
 
-// A listing is what a directory holds, as far as the manifest is concerned.
+// A listing is the part of a directory that concerns the manifest.
 type listing struct {
 	manifests []uint64 // ascending
 	temps     []string
 	data      string // the name of some numbered file, or empty
 }
 
-// list reads the directory. One that does not exist is empty.
+// list reads the directory. A missing directory counts as empty.
 func list(fs vfs.FS, dir string) (listing, error) {
 	var l listing
 	names, err := fs.List(dir)
@@ -85,7 +85,7 @@ func list(fs vfs.FS, dir string) (listing, error) {
 	return l, nil
 }
 
-// missing is the error for a directory without a manifest.
+// missing returns the error for a directory without a manifest.
 func (l listing) missing(dir string) error {
 	if l.data == "" {
 		return fmt.Errorf("manifest: none in %s: %w", dir, vfs.ErrNotExist)

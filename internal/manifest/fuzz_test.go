@@ -12,8 +12,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// FuzzManifestEdit decodes any bytes as an edit: an error, or an edit that
-// encodes to the same bytes.
+// FuzzManifestEdit decodes any bytes as an edit: the result is an error, or an
+// edit that encodes to the same bytes.
 func FuzzManifestEdit(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	f.Add(firstState().snapshot().AppendTo(nil))
@@ -44,8 +44,8 @@ func FuzzManifestEdit(f *testing.F) {
 	})
 }
 
-// FuzzManifestLoad loads a manifest whose records are any bytes, framed and
-// checksummed as they should be, and then damaged at one place.
+// FuzzManifestLoad loads a manifest whose records are any bytes, with valid
+// framing and checksums, and then damage at one place.
 func FuzzManifestLoad(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	snapshot := firstState().snapshot().AppendTo(nil)
@@ -80,7 +80,7 @@ func FuzzManifestLoad(f *testing.F) {
 		case err != nil:
 			t.Fatalf("%v is neither corruption nor unknown", err)
 		}
-		// What was loaded is loaded again, and is what the edits say.
+		// The loaded state loads again, and equals what the edits say.
 		_, again, err := Load(fs, testDir, false, testRandom(1))
 		if err != nil || !same(state, again) {
 			t.Fatalf("%+v, then %+v: %v", state, again, err)
@@ -99,8 +99,8 @@ func FuzzManifestLoad(f *testing.F) {
 	})
 }
 
-// FuzzFileName parses any name: it is refused, or is the one name that its
-// number has, and no name is of two kinds.
+// FuzzFileName parses any name. Parsing fails, or the name is the only one for its
+// number. No name is of two kinds.
 func FuzzFileName(f *testing.F) {
 	for _, name := range []string{FileName(1), FileName(1<<63 - 1), FileName(1) + tempSuffix, "MANIFEST-1", "MANIFEST-0000001", "000001.log", "000001.MANIFEST-000001"} {
 		f.Add(name)

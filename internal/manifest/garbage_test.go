@@ -8,15 +8,15 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
-// Lengths and counts are held against what is left of an edit before anything
-// is allocated for them.
+// The decoder compares lengths and counts with the rest of the edit before it
+// allocates.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	good := treeState(rand.New(rand.NewPCG(1, 1)), 40).snapshot().AppendTo(nil)
 	if _, err := DecodeEdit(good); err != nil {
 		t.Fatal(err)
 	}
 	err := hostile.Lengths(good, 1, []uint32{1 << 16, 1 << 30, math.MaxUint32}, 64<<10, nil,
-		func(b []byte) { _, _ = DecodeEdit(b) }) // some still are edits
+		func(b []byte) { _, _ = DecodeEdit(b) }) // some may still be valid edits
 	if err != nil {
 		t.Fatal(err)
 	}

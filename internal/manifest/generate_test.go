@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A generator makes the tree's part of an edit that can follow a state: what a
-// flush, a compaction, a move or a collection would ask for.
+// A generator makes tree changes that can follow a state: those of a flush, a
+// compaction, a move or a collection.
 type generator struct {
 	rng  *rand.Rand
 	v    *Version
@@ -19,7 +19,7 @@ type generator struct {
 	next base.FileNum
 }
 
-// addTreeEdit adds to e changes of the tables and value files of s.
+// addTreeEdit adds changes of the tables and value files of s to e.
 func addTreeEdit(rng *rand.Rand, s State, e *Edit) {
 	g := generator{rng: rng, v: s.Version, e: e, next: base.FileNum(max(1, s.NextFile))}
 	if g.v == nil {
@@ -38,7 +38,7 @@ func addTreeEdit(rng *rand.Rand, s State, e *Edit) {
 	e.NextFile = Some(uint64(g.next) + 1)
 }
 
-// treeState returns a state that some edits have made.
+// treeState returns a state after some edits.
 func treeState(rng *rand.Rand, edits int) State {
 	s := firstState()
 	for range edits {
@@ -58,7 +58,7 @@ func (g *generator) num() base.FileNum {
 	return g.next - 1
 }
 
-// table adds a table without bounds, perhaps with values.
+// table returns a new table without bounds, possibly with values.
 func (g *generator) table(level int, run uint64) *Table {
 	t := &Table{Num: g.num(), Level: level, Run: run, Size: g.rng.Int64N(1 << 30), Salt: g.rng.Uint64(),
 		SmallestSeq: 1, LargestSeq: 1 + base.SeqNum(g.rng.Uint64N(1000)),
@@ -93,7 +93,7 @@ func (g *generator) keys(n int) [][]byte {
 	return keys
 }
 
-// flush adds a run, and perhaps a value file to which it refers.
+// flush adds a run, and possibly a value file to which it refers.
 func (g *generator) flush() {
 	if g.rng.IntN(2) == 0 {
 		num := g.num()
@@ -111,7 +111,7 @@ func (g *generator) flush() {
 	}
 }
 
-// some returns a table, or nil if the level that it looks at is empty.
+// some returns a table of a random level, or nil if the level is empty.
 func (g *generator) some() *Table {
 	if tables := g.v.Levels[g.rng.IntN(Levels-1)]; len(tables) > 0 {
 		return tables[g.rng.IntN(len(tables))]
@@ -152,7 +152,7 @@ func (g *generator) compact() {
 	})
 }
 
-// move moves a table to the next level, if nothing is in the way.
+// move moves a table to the next level, unless it would overlap there.
 func (g *generator) move() {
 	t := g.some()
 	if t == nil || len(g.v.Overlapping(t.Level+1, t.Smallest, t.Largest, t.LargestExclusive)) > 0 {
@@ -164,7 +164,7 @@ func (g *generator) move() {
 	g.e.AddTables = []*Table{&moved}
 }
 
-// collect rewrites value files, or drops them when nothing refers to them.
+// collect rewrites value files, or drops them when no table refers to them.
 func (g *generator) collect() {
 	for _, v := range g.v.Values {
 		switch {

@@ -17,44 +17,43 @@ import (
 //	4       n     item
 
 const (
-	// placeSize is the size of an encoded Place: level (1), number (8).
+	// placeSize is the size of an encoded Place in bytes: level (1), number (8).
 	placeSize = 9
-	// fileNumSize is the size of an encoded file number.
+	// fileNumSize is the size of an encoded file number in bytes.
 	fileNumSize = 8
-	// valueFileSize is the size of an encoded ValueFile: 8 bytes for each
-	// number, as appendValueFile orders them. The last of them is left out if it
-	// is 0.
+	// valueFileSize is the size of an encoded ValueFile in bytes: 8 for each
+	// number, in the order of appendValueFile. An encoding without the last
+	// number, which is then 0, has valueFileSizeMin bytes.
 	valueFileSize    = 72
 	valueFileSizeMin = 64
-
-	// tableFixedSize is the size of what precedes the bounds in an encoded
-	// Table:
+	// tableFixedSize is the size in bytes of the part before the bounds in an
+	// encoded Table without a key count:
 	//
 	//	offset  size  field
 	//	0       1     level
-	//	1       1     1 if the largest bound is exclusive, else 0; and 2 if the
-	//	              keys are counted
-	//	2       128   8 for each number, as tableNumbers orders them
+	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
+	//	              are counted
+	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     ...   smallest bound, largest bound
-	//	...     16    for each value file referred to: number (8), bytes (8)
+	//	...     16    for each referenced value file: number (8), bytes (8)
 	//	...     8     jumps, left out if 0
 	tableFixedSize = 138
-	tableLengths   = 130 // where the lengths of the bounds are
+	tableLengths   = 130 // offset of the lengths of the bounds
 	tableKeysSize  = 8
 	valueRefSize   = 16
 	jumpsSize      = 8
 )
 
-// The bits of the second byte of an encoded Table.
+// The bits of byte 1 of an encoded Table.
 const (
 	boundExclusive = 1
 	keysCounted    = 2
 )
 
-// appendItems appends a field that is a list, unless the list is empty.
+// appendItems appends a list field, unless the list is empty.
 func appendItems[T any](dst []byte, t tag, items []T, appendItem func(dst []byte, item T) []byte) []byte {
 	if len(items) == 0 {
 		return dst
@@ -71,15 +70,15 @@ func appendItems[T any](dst []byte, t tag, items []T, appendItem func(dst []byte
 	return dst
 }
 
-// putLength stores how long dst is from start on in the 4 bytes before.
+// putLength stores the length of dst[start:] in the 4 bytes before start.
 func putLength(dst []byte, start int) {
 	n := len(dst) - start
 	invariant.Check(int64(n) <= math.MaxUint32, "a list of %d bytes in an edit", n)
 	binary.LittleEndian.PutUint32(dst[start-4:], uint32(n))
 }
 
-// decodeItems is the inverse of appendItems for the value v of the field,
-// which stands at offset. What it allocates is in proportion to v.
+// decodeItems is the inverse of appendItems for the field value v, which is at
+// offset. Its allocations are proportional to the length of v.
 func decodeItems[T any](v []byte, offset int64, decodeItem func(item []byte, offset int64) (T, error)) ([]T, error) {
 	if len(v) == 0 {
 		return nil, base.Corrupt(offset, "list in an edit", "no items", "one or more")
@@ -115,8 +114,7 @@ func decodePlace(v []byte, offset int64) (Place, error) {
 	return Place{Level: int(v[0]), Num: base.FileNum(binary.LittleEndian.Uint64(v[1:]))}, nil
 }
 
-// levelByte returns the encoding of a level. Which levels there are is for
-// Apply to check.
+// levelByte returns the encoding of a level. Apply checks that the level exists.
 func levelByte(level int) byte {
 	invariant.Check(level >= 0 && level <= math.MaxUint8, "level %d in an edit", level)
 	return byte(level)
@@ -200,7 +198,7 @@ func appendTable(dst []byte, t *Table) []byte {
 	return dst
 }
 
-// decodeTable is the inverse of appendTable. The table keeps nothing of v.
+// decodeTable is the inverse of appendTable. The table does not alias v.
 func decodeTable(v []byte, offset int64) (*Table, error) {
 	if len(v) < tableFixedSize {
 		return nil, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", tableFixedSize))
@@ -247,8 +245,8 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	}, nil
 }
 
-// decodeKeys returns the count of keys of an encoded table, which has the fixed
-// part, and where that ends.
+// decodeKeys returns the key count of an encoded table, and the size of the part
+// before its bounds. v has at least the fixed part.
 func decodeKeys(v []byte, offset int64) (keys uint64, fixed int64, err error) {
 	switch {
 	case v[1] > boundExclusive|keysCounted:
@@ -264,7 +262,7 @@ func decodeKeys(v []byte, offset int64) (keys uint64, fixed int64, err error) {
 	return keys, tableFixedSize + tableKeysSize, nil
 }
 
-// decodeValueRefs decodes references, of which v holds a whole number.
+// decodeValueRefs decodes references. v holds a whole number of them.
 func decodeValueRefs(v []byte) []ValueRef {
 	if len(v) == 0 {
 		return nil

@@ -11,16 +11,18 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Load opens the manifest of the database in dir. The error is vfs.ErrNotExist
-// when there is no database at all, ErrMissing when there is one without a
-// manifest, base.ErrVersion when a later version of stoat wrote it, and
-// base.ErrCorrupt when it is damaged.
+// Load opens the manifest of the database in dir. Its errors are:
 //
-// With readOnly, Load and the store change nothing on disk. Otherwise what
-// unfinished work has left is cleaned up, and the state that Load returns is
-// made durable: the caller may delete what it does not name. Where an end that is
-// not proven leaves no room for edits and the disk has none for a new file, what
-// is there is synced as it is, and edits fail until there is space.
+//   - vfs.ErrNotExist: there is no database;
+//   - ErrMissing: the database has no manifest;
+//   - base.ErrVersion: a later version of stoat wrote it;
+//   - base.ErrCorrupt: it is damaged.
+//
+// With readOnly, Load and the store change nothing on disk. Otherwise Load
+// cleans up after unfinished work, and makes the returned state durable. Then
+// the caller may delete files that the state does not name. If the end of the
+// file is not proven and the disk has no space for a new file, Load syncs the
+// file in place. Edits then fail until there is space.
 func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, State, error) {
 	l, err := list(fs, dir)
 	if err != nil {
@@ -45,15 +47,15 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, S
 		err = s.cleanUp(l, proven)
 	}
 	if err != nil {
-		_ = s.mu.file.file.Close() // it was only read
+		_ = s.mu.file.file.Close() // the file was only read
 		return nil, State{}, s.wrap("load", number, err)
 	}
 	return s, s.mu.state, nil
 }
 
-// read reads the manifest with the given number from f, which becomes the
-// file of the store. It reports whether all of it is known to be durable, its
-// name included, and nothing follows it, so that it can be appended to.
+// read reads the manifest with the given number from f, which becomes the file
+// of the store. It reports whether the store can append to f: all of f is known
+// to be durable, its name included, and only zeros follow.
 func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	j := &s.mu.file
 	*j = journal{number: number, file: f}
@@ -95,15 +97,15 @@ func readHeader(f vfs.File, number uint64) (record.Header, error) {
 		fmt.Sprintf("manifest %d of %d bytes", number, size))
 }
 
-// replay folds the records of r into the state. It reports whether there is a
-// mark behind the last edit, and not even the first frames of another: then all
-// is durable, and the file's name with it, since neither an edit nor a mark is
-// appended to the snapshot before that. The file has so many bytes.
+// replay folds the records of r into the state. size is the size of the file.
+// It reports whether a mark follows the last edit, without the first frames of
+// another one. Then everything is durable, and so is the file's name: the store
+// appends nothing behind the snapshot before its name is durable.
 func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
-	end, last := int64(0), int64(0) // of the last edit, and of the last edit or mark
+	end, last := int64(0), int64(0) // ends of the last edit, and of the last edit or mark
 	d := newDraftOfMany()
 	for first := true; ; first = false {
-		// A manifest never had its name before its snapshot was durable.
+		// The snapshot was durable before the manifest got its name.
 		r.Demand(first)
 		rec, err := r.NextRecord()
 		switch {
@@ -112,7 +114,7 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 		case err == io.EOF:
 			s.mu.state.Version = d.version()
 			if err := s.mu.state.Version.checkSize(); err != nil {
-				return false, base.Corrupt(end, "state", err, "one that can be")
+				return false, base.Corrupt(end, "state", err, "a valid state")
 			}
 			return marked && r.Offset() == last, nil
 		case err != nil:
@@ -121,8 +123,8 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 		switch last = rec.End; {
 		case rec.Kind == record.Mark && !first:
 			marked = rec.Durable >= end
-			// Not the mark itself, which was not synced: after a kill it may
-			// still be on its way.
+			// The mark itself is not included: it was not synced, and after a kill
+			// it may not be on the device yet.
 			s.mu.file.durable = rec.Durable
 			s.mu.file.marks++
 			continue
@@ -151,7 +153,7 @@ func (s *Store) replayEdit(rec record.Record, d *draft) error {
 	case err == nil, errors.Is(err, base.ErrVersion):
 		return err
 	default:
-		return base.Corrupt(rec.Offset, "edit", err, "one that can follow")
+		return base.Corrupt(rec.Offset, "edit", err, "an edit that can follow")
 	}
 }
 
@@ -163,7 +165,7 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 		if n, err := f.ReadAt(b, off); n < len(b) {
 			return false, err
 		}
-		// Each byte is as the one before it, and the first is zero.
+		// Each byte equals the one before it, and the first is zero.
 		if b[0] != 0 || !bytes.Equal(b[1:], b[:len(b)-1]) {
 			return false, nil
 		}
@@ -171,7 +173,7 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 	return true, nil
 }
 
-// syncAsItIs makes durable what was read, and the name of its file.
+// syncAsItIs syncs the file that was read, and the directory.
 func (s *Store) syncAsItIs() error {
 	if err := s.mu.file.file.SyncData(); err != nil {
 		return err
@@ -179,8 +181,8 @@ func (s *Store) syncAsItIs() error {
 	return s.fs.SyncDir(s.dir)
 }
 
-// cleanUp makes durable what is not proven to be, and removes what is left of
-// older manifests. They stay while the name of this one may still get lost.
+// cleanUp makes the state durable if it is not proven to be, and removes older
+// manifests. It keeps them while the name of this one may still get lost.
 func (s *Store) cleanUp(l listing, proven bool) error {
 	for _, name := range l.temps {
 		s.removeOld(s.fs.Join(s.dir, name))

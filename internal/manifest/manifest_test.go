@@ -78,7 +78,7 @@ func testEdit(rng *rand.Rand, s State) Edit {
 
 func same(a, b State) bool { return reflect.DeepEqual(a, b) }
 
-func TestAStateIsLoadedAsItWasLeft(t *testing.T) {
+func TestLoad_ReturnsTheLastState(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	fs := newTestDisk(t)
@@ -118,7 +118,7 @@ func TestAStateIsLoadedAsItWasLeft(t *testing.T) {
 	}
 }
 
-func TestOpeningAndClosingWithoutAnEditDoesNotGrow(t *testing.T) {
+func TestClose_WithoutAnEditDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -136,7 +136,7 @@ func TestOpeningAndClosingWithoutAnEditDoesNotGrow(t *testing.T) {
 }
 
 // A checkpoint is such a manifest.
-func TestASnapshotThatWasClosedInOrderIsBelieved(t *testing.T) {
+func TestLoad_TrustsAClosedSnapshot(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -164,7 +164,7 @@ func TestASnapshotThatWasClosedInOrderIsBelieved(t *testing.T) {
 	must(t, s.Close())
 }
 
-func TestACleanLoadTakesNoSyncAndAnAppendOne(t *testing.T) {
+func TestSync_NoneForACleanLoadOneForAnAppend(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -188,7 +188,7 @@ func TestACleanLoadTakesNoSyncAndAnAppendOne(t *testing.T) {
 	}
 }
 
-func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
+func TestAppend_RefusedEditChangesNothing(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	first := firstState()
@@ -231,7 +231,7 @@ func TestAnEditThatCannotFollowIsRefusedWithoutAChange(t *testing.T) {
 	must(t, s.Close())
 }
 
-func TestADirectoryWithoutAManifestIsNewOrDamaged(t *testing.T) {
+func TestLoad_WithoutAManifest(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	if _, _, err := Load(fs, "/nowhere", false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, ErrMissing) {
@@ -266,8 +266,8 @@ func TestADirectoryWithoutAManifestIsNewOrDamaged(t *testing.T) {
 	}
 }
 
-// What gives space back must get into the manifest first.
-func TestAnEditGetsIntoTheManifestWhereThereIsNoSpaceForTheUsualRoom(t *testing.T) {
+// The edits that free space must get into the manifest first.
+func TestDiskFull_AppendWithoutTheUsualRoom(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -299,8 +299,8 @@ func TestAnEditGetsIntoTheManifestWhereThereIsNoSpaceForTheUsualRoom(t *testing.
 	must(t, s.Close())
 }
 
-// A power cut leaves part of an edit, and what follows it needs a new file.
-func TestADatabaseOpensAfterAPowerCutWhereThereIsNoSpaceForTheUsualRoom(t *testing.T) {
+// A power cut leaves part of an edit, and the next append needs a new file.
+func TestDiskFull_LoadAfterAPowerCut(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -320,11 +320,11 @@ func TestADatabaseOpensAfterAPowerCutWhereThereIsNoSpaceForTheUsualRoom(t *testi
 	if state.LastSeq != 12 {
 		t.Errorf("opened at %d, want 12", state.LastSeq)
 	}
-	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(13))})) // as who opens a database does
+	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(13))})) // as opening a database does
 	must(t, s.Close())
 }
 
-func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
+func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	fs := newTestDisk(t)
@@ -352,7 +352,7 @@ func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 	if state.NextFile != want.NextFile+1 || !s.mu.unproven {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
 	}
-	// Who has loaded it may delete files by it, whatever happens next.
+	// The caller of Load may delete files by the state, whatever happens next.
 	left := fs.Crash(memfs.KeepNone, nil)
 	left.SetCapacity(1 << 30)
 	again, after, err := Load(left, testDir, false, testRandom(2))
@@ -373,7 +373,7 @@ func TestAFullDiskLeavesTheManifestUsable(t *testing.T) {
 	must(t, s.Append(Edit{LastSeq: Some(state.LastSeq + 1)}))
 }
 
-func TestWhatALaterVersionWroteIsNotCalledDamage(t *testing.T) {
+func TestVersion_LaterFormatIsNotCorruption(t *testing.T) {
 	t.Parallel()
 	fields := map[string][]byte{
 		"tag":     appendField(nil, 99, 0),

@@ -32,7 +32,7 @@ func loadFrames(t *testing.T, build func(b *record.Builder)) (State, error) {
 	return state, err
 }
 
-func TestRecordsThatMakeNoSenseAreReported(t *testing.T) {
+func TestDamage_InvalidRecordsAreReported(t *testing.T) {
 	t.Parallel()
 	snapshot := firstState().snapshot().AppendTo(nil)
 	state, err := loadFrames(t, func(b *record.Builder) { b.Record(snapshot, 0) })
@@ -78,7 +78,7 @@ func TestRecordsThatMakeNoSenseAreReported(t *testing.T) {
 	}
 }
 
-func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
+func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 	t.Parallel()
 	number := func(tag tag) []byte {
 		return binary.LittleEndian.AppendUint64(appendField(nil, tag, 8), 5)
@@ -99,7 +99,7 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 		p[at] = b
 		return p
 	}
-	// Bounds as they are given, where encoding would refuse them.
+	// Raw bounds, which the encoder would refuse.
 	withBounds := func(smallest, largest []byte, exclusive bool) []byte {
 		table := tableAt(1, 0, "a", "b")
 		table.LargestExclusive = exclusive
@@ -145,9 +145,9 @@ func TestEditsThatAreNotAsTheyAreWrittenAreReported(t *testing.T) {
 	}
 }
 
-// What an edit may not say is damage when a manifest says it, so that no later
-// edit is refused for it.
-func TestNumbersThatCannotBeAreDamage(t *testing.T) {
+// An invalid edit in a manifest is corruption, so that no later edit is refused
+// because of it.
+func TestDamage_NumbersAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]Edit{
 		"last sequence number":    {LastSeq: Some(base.SeqNumMax + 1)},
@@ -167,8 +167,8 @@ func TestNumbersThatCannotBeAreDamage(t *testing.T) {
 	}
 }
 
-// All sizes may be possible and their sum not, which others rely on.
-func TestFilesThatAreLargerTogetherThanCanBeAreDamage(t *testing.T) {
+// Every size may be valid while the sum is not. Callers rely on the sum.
+func TestDamage_TotalFileSizeAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	_, err := loadFrames(t, func(b *record.Builder) {
 		e := firstState().snapshot()
@@ -179,14 +179,13 @@ func TestFilesThatAreLargerTogetherThanCanBeAreDamage(t *testing.T) {
 		}
 		b.Record(e.AppendTo(nil), 0)
 	})
-	if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "larger together") {
+	if !errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), "total size") {
 		t.Errorf("%v, want %v", err, base.ErrCorrupt)
 	}
 }
 
-// A file that is nothing but long, which costs whoever makes it nothing, must not
-// keep who opens it.
-func TestAManifestThatIsOnlyLongIsRefusedAtOnce(t *testing.T) {
+// A file that is only long is cheap to make. It must not delay Open.
+func TestDamage_LongManifestIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 30
 	for name, broken := range map[string]bool{"behind a snapshot": false, "behind a broken snapshot": true} {
@@ -216,7 +215,7 @@ func TestAManifestThatIsOnlyLongIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestALargeStateTakesSeveralFrames(t *testing.T) {
+func TestSnapshot_LargeStateTakesSeveralFrames(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	state := firstState()
@@ -239,7 +238,7 @@ func TestALargeStateTakesSeveralFrames(t *testing.T) {
 	}
 }
 
-func TestAByteBehindTheEndIsSeenWhereverItIs(t *testing.T) {
+func TestLoad_SeesAnyByteBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	b := make([]byte, zeroWrite+100)
 	zero := func(off int) bool {
@@ -260,8 +259,8 @@ func TestAByteBehindTheEndIsSeenWhereverItIs(t *testing.T) {
 	}
 }
 
-// The bytes of an append that failed stay in the middle of the file. What comes
-// behind them must not be lost with them.
+// The bytes of a failed append stay in the middle of the file. Records behind
+// them must not be lost.
 func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 	t.Parallel()
 	next := func(s State) Edit { return Edit{NextFile: Some(s.NextFile + 1)} }
@@ -281,7 +280,7 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 			t.Fatalf("%+v: %v", rule, err)
 		}
 		faults.Clear()
-		// Later edits are refused, or they are kept.
+		// Later edits are refused or kept.
 		kept := before.NextFile
 		for range 3 {
 			if err := s.Append(next(s.State())); err == nil {
@@ -300,6 +299,6 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 				t.Errorf("%+v: one more edit, and %d after %d: %v", rule, again.NextFile, state.NextFile, err)
 			}
 		}
-		_ = s.Close() // it may say again what failed
+		_ = s.Close() // it may repeat the first error
 	}
 }

@@ -12,14 +12,14 @@ func tableAt(num base.FileNum, level int, lo, hi string, refs ...ValueRef) *Tabl
 	return &Table{Num: num, Level: level, Smallest: []byte(lo), Largest: []byte(hi), Values: refs}
 }
 
-// inRun returns t as one of a run.
+// inRun returns t with the given run.
 func inRun(t *Table, run uint64) *Table {
 	t.Run = run
 	return t
 }
 
-// smallTree returns a state with tables in levels 0 and 3 and value files 10,
-// to which table 5 refers, and 11, to which nothing does.
+// smallTree returns a state with tables in levels 0 and 3 and two value files:
+// 10, to which table 5 refers, and 11, to which no table refers.
 func smallTree(t *testing.T) State {
 	t.Helper()
 	s, err := firstState().Apply(Edit{
@@ -34,7 +34,7 @@ func smallTree(t *testing.T) State {
 	return s
 }
 
-func TestATreeThatCannotBeIsRefused(t *testing.T) {
+func TestApply_RefusesAnInvalidTree(t *testing.T) {
 	t.Parallel()
 	first := smallTree(t)
 	exclusive := tableAt(20, 2, "k", "k")
@@ -81,17 +81,17 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 		{"a negative size", add(negative), "size"},
 		{"a table larger than any file", add(huge), "size"},
 		{"a sequence number that is none", add(beyond), "begins at sequence number"},
-		{"more entries than can be", add(endless), "counts more than can be"},
+		{"more entries than can be", add(endless), "counts more than the limit"},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},
 		{"a pointer to nowhere", add(tableAt(20, 2, "k", "l", ValueRef{99, 1})), "not live"},
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},
 		{"a pointer to nothing", add(tableAt(20, 2, "k", "l", ValueRef{10, 0})), "0 bytes"},
 		{"pointers out of order", add(tableAt(20, 2, "k", "l", ValueRef{11, 1}, ValueRef{10, 1})), "after 11"},
-		{"pointers to more than there is", add(tableAt(20, 2, "k", "l", ValueRef{10, 1<<64 - 1})), "cannot be"},
+		{"pointers to more than there is", add(tableAt(20, 2, "k", "l", ValueRef{10, 1<<64 - 1})), "above the limit"},
 		{"a value file that is not there", Edit{DropValues: []base.FileNum{9}}, "not live"},
 		{"a value file dropped twice", Edit{DropValues: []base.FileNum{11, 11}}, "not live"},
-		{"a value file in use", Edit{DropValues: []base.FileNum{10}}, "5 bytes of which"},
-		{"a value file in use, and again", Edit{DropValues: []base.FileNum{10}, AddValues: []*ValueFile{{Num: 10, File: 12}}}, "5 bytes of which"},
+		{"a value file in use", Edit{DropValues: []base.FileNum{10}}, "refer to 5 bytes of it"},
+		{"a value file in use, and again", Edit{DropValues: []base.FileNum{10}, AddValues: []*ValueFile{{Num: 10, File: 12}}}, "refer to 5 bytes of it"},
 		{"a value file that a moving table uses", Edit{DropTables: []Place{{3, 5}}, DropValues: []base.FileNum{10},
 			AddTables: []*Table{tableAt(5, 4, "f", "h", ValueRef{10, 5})}}, "not live"},
 		{"a value file twice", values(&ValueFile{Num: 20, File: 20}, &ValueFile{Num: 20, File: 21}), "added twice"},
@@ -102,7 +102,7 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 		{"a value file of negative size", values(&ValueFile{Num: 20, File: 20, Size: -1}), "size"},
 		{"a value file larger than any", values(&ValueFile{Num: 20, File: 20, Size: fileSizeMax + 1}), "size"},
 		{"a value file of no sequence number", values(&ValueFile{Num: 20, File: 20, LastSeq: base.SeqNumMax + 1}), "begins at sequence number"},
-		{"a value file of too many values", values(&ValueFile{Num: 20, File: 20, Values: 1 << 62}), "counts more than can be"},
+		{"a value file of too many values", values(&ValueFile{Num: 20, File: 20, Values: 1 << 62}), "counts more than the limit"},
 		{"a value file backwards", values(&ValueFile{Num: 20, File: 20, FirstSeq: 1}), "begins at sequence number"},
 	} {
 		after, err := first.Apply(c.edit)
@@ -116,7 +116,7 @@ func TestATreeThatCannotBeIsRefused(t *testing.T) {
 	must(t, first.Version.check())
 }
 
-func TestATableMovesInOneEdit(t *testing.T) {
+func TestApply_TableMovesInOneEdit(t *testing.T) {
 	t.Parallel()
 	first := smallTree(t)
 	s, err := first.Apply(Edit{
@@ -135,7 +135,7 @@ func TestATableMovesInOneEdit(t *testing.T) {
 	}
 }
 
-func TestARewrittenValueFileKeepsWhatRefersToIt(t *testing.T) {
+func TestApply_RewrittenValueFileKeepsItsReferences(t *testing.T) {
 	t.Parallel()
 	s, err := smallTree(t).Apply(Edit{AddValues: []*ValueFile{{Num: 10, File: 30, Bytes: 5}}})
 	must(t, err)
@@ -149,7 +149,7 @@ func TestARewrittenValueFileKeepsWhatRefersToIt(t *testing.T) {
 	}
 }
 
-func TestAnEditWithoutTablesSharesTheVersion(t *testing.T) {
+func TestApply_EditWithoutTablesSharesTheVersion(t *testing.T) {
 	t.Parallel()
 	first := smallTree(t)
 	s, err := first.Apply(Edit{LastSeq: Some(base.SeqNum(5)), FlushedSeq: Some(base.SeqNum(4))})

@@ -2,41 +2,40 @@ package manifest
 
 import "github.com/stoatdb/stoat/internal/base"
 
-// FormatVersion is the version of the format of a database that this code
-// creates, and the latest that it understands.
+// FormatVersion is the format version of new databases, and the latest one that
+// this code understands.
 const FormatVersion = 1
 
-// A State is what the manifest says. It is a value: Apply returns a new one,
-// and nobody changes what Spans points to.
+// A State is the content of the manifest. It is a value: Apply returns a new
+// one. The elements of Spans are never changed.
 type State struct {
 	// FormatVersion is the version of the formats in the directory.
 	FormatVersion uint32
-	// ID tells databases apart. It never changes.
+	// ID identifies the database. It never changes.
 	ID [16]byte
 	// HashSeed is the seed of base.Hash. It never changes.
 	HashSeed uint64
-	// Spans are the parts of the log to replay, in order. All but the last
-	// are sealed. Without any it is nil.
+	// Spans are the parts of the log to replay, in order. All but the last are
+	// sealed. It is nil if there are none.
 	Spans []base.LogSpan
-	// LastSeq is a sequence number that was in use: what Open finds in the
-	// log may be higher, but a new transaction never gets this one or a lower
-	// one.
+	// LastSeq is a sequence number in use. Open may find a higher one in the
+	// log. Every new transaction gets a higher one.
 	LastSeq base.SeqNum
-	// ClockHighMs is a time, in milliseconds of Unix time, that was seen:
-	// the clock of the database never goes behind it.
+	// ClockHighMs is a past time in Unix milliseconds. The clock of the
+	// database never shows an earlier time.
 	ClockHighMs uint64
-	// NextFile is a file number above all that were used for tables and value
+	// NextFile is greater than every file number used for tables and value
 	// files.
 	NextFile uint64
-	// FlushedSeq is a sequence number up to which everything is in tables.
+	// FlushedSeq is a sequence number. Everything up to it is in tables.
 	FlushedSeq base.SeqNum
-	// Version is the tables and value files. Only in a State that was neither
-	// loaded nor made by Apply it may be nil, which stands for none.
+	// Version holds the tables and value files. It is nil, for none, only in a
+	// State that neither Load nor Apply made.
 	Version *Version
 }
 
-// Apply returns the state after e. It fails, without a change, when e is not
-// an edit that can follow s: the caller's mistake, or damage.
+// Apply returns the state after e. If e cannot follow s, it fails and changes
+// nothing: the cause is an error of the caller, or corruption.
 func (s State) Apply(e Edit) (State, error) {
 	d := newDraft(s.Version)
 	next, err := s.apply(&e, d)
@@ -47,8 +46,8 @@ func (s State) Apply(e Edit) (State, error) {
 	return next, nil
 }
 
-// apply is Apply for edits that follow one another: d carries the version from
-// one to the next. After an error d is of no use.
+// apply is Apply for a sequence of edits. d carries the version from one to the
+// next. After an error, the caller must discard d.
 func (s State) apply(e *Edit, d *draft) (State, error) {
 	if err := e.check(s); err != nil {
 		return s, err
@@ -66,7 +65,7 @@ func (s State) apply(e *Edit, d *draft) (State, error) {
 	return s, d.apply(e, s.NextFile)
 }
 
-// snapshot returns the edit that makes s of the empty state.
+// snapshot returns the edit that turns the empty state into s.
 func (s State) snapshot() Edit {
 	e := Edit{
 		FormatVersion: Some(s.FormatVersion),

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A Store is an open manifest. Its methods may be called from many goroutines.
+// A Store is an open manifest. Its methods are safe for concurrent use.
 type Store struct {
 	fs     vfs.FS
 	dir    string
@@ -19,11 +19,10 @@ type Store struct {
 
 	mu struct {
 		sync.Mutex
-		err   error // what every later call returns
+		err   error // what later appends return
 		state State
 		file  journal
-		// unproven says that the file must be taken over before anything is
-		// appended.
+		// unproven says that a new file must take over before the next append.
 		unproven bool
 	}
 }
@@ -34,15 +33,14 @@ type journal struct {
 	file   vfs.File
 	size   int64
 	b      record.Builder
-	// durable is the offset below which all is known to be on the device.
+	// durable is the offset below which everything is known to be on the device.
 	durable int64
-	// end is the offset behind the last edit, and chain the checksum of its last
+	// end is the offset behind the last edit; chain is the checksum of its last
 	// frame.
 	end   int64
 	chain uint64
-	// salt is the one of the header.
-	salt uint64
-	// marks counts the marks at the end.
+	salt  uint64 // the salt in the header
+	// marks counts the marks behind the last edit.
 	marks int
 }
 
@@ -51,9 +49,9 @@ var (
 	errClosed   = errors.New("manifest: closed")
 )
 
-// Create makes the manifest of a new database in dir, which exists, and makes
-// it durable. A crash before that leaves a directory without a manifest.
-// random returns 64 random bits.
+// Create makes the manifest of a new database in the existing directory dir. It
+// is durable when Create returns. A crash before that leaves a directory
+// without a manifest. random returns 64 random bits.
 func Create(fs vfs.FS, dir string, state State, random func() uint64) (*Store, error) {
 	l, err := list(fs, dir)
 	if err != nil {
@@ -87,20 +85,19 @@ func (s *Store) State() State {
 	return s.mu.state
 }
 
-// Err returns the error that every later Append returns, or nil. Once there is
-// one, nothing that the state before or after the failed edit refers to may be
-// deleted or written again.
+// Err returns the error that every later Append returns, or nil. After an error,
+// no file that the state before or after the failed edit refers to may be deleted
+// or overwritten.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.err
 }
 
-// Append makes e durable. When it fails after it began to write, nobody knows
-// whether the edit will be there after a crash: from then on every call
-// fails, and nothing that the state before or after the edit refers to may be
-// deleted. When it fails before that, because the edit cannot follow the state
-// or there is no space for it, nothing has changed.
+// Append makes e durable. If it fails after it began to write, a crash may keep
+// or lose the edit: then every later call fails, and no file that the state
+// before or after the edit refers to may be deleted. If it fails earlier,
+// because the edit cannot follow the state or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,15 +124,15 @@ func (s *Store) Append(e Edit) error {
 	return nil
 }
 
-// fits reports whether a record of n bytes and its mark have room, and what
-// Close writes behind them.
+// fits reports whether there is room for a record of n bytes, its mark, and the
+// frames that Close writes.
 func (j *journal) fits(n int) bool {
 	return j.b.Offset()+record.Size(int64(n), record.MaxPayload)+record.FrameSize(0)+record.CloseRoom <= j.size
 }
 
-// appendLocked writes a record, syncs it, and then marks it as durable. The
-// mark itself is not synced: it gets there with the next edit, with Close, or
-// in the course of time.
+// appendLocked writes a record, syncs it, and then marks it as durable. The mark
+// itself is not synced: it reaches the device with the next edit, with Close,
+// or when the system writes it back.
 func (s *Store) appendLocked(payload []byte) error {
 	j := &s.mu.file
 	j.b.Record(payload, j.durable)
@@ -143,7 +140,7 @@ func (s *Store) appendLocked(payload []byte) error {
 		return s.failLocked("write", err)
 	}
 	if mutant.On(mutant.NoManifestSync) {
-		// The edit is left to the system.
+		// The system writes the edit back.
 	} else if err := j.file.SyncData(); err != nil {
 		return s.failLocked("sync", err)
 	}
@@ -152,13 +149,13 @@ func (s *Store) appendLocked(payload []byte) error {
 	j.b.Frame(record.Mark, nil, j.durable)
 	j.marks = 1
 	if err := j.write(); err != nil {
-		// The edit is durable; only the next one has no place to go.
+		// The edit is durable, but the store cannot append another one.
 		_ = s.failLocked("write", err)
 	}
 	return nil
 }
 
-// write writes out what has been built.
+// write writes the built frames to the file.
 func (j *journal) write() error {
 	p, offset := j.b.Sealed()
 	j.b.Reset()
@@ -172,7 +169,7 @@ func (s *Store) failLocked(verb string, err error) error {
 	return s.mu.err
 }
 
-// wrap says what err happened to.
+// wrap adds the action and the file to err.
 func (s *Store) wrap(verb string, number uint64, err error) error {
 	err = base.InFile(err, FileName(number))
 	return fmt.Errorf("manifest: %s %s: %w", verb, s.path(number), err)
@@ -181,8 +178,8 @@ func (s *Store) wrap(verb string, number uint64, err error) error {
 // path returns the path of the manifest with the given number.
 func (s *Store) path(number uint64) string { return s.fs.Join(s.dir, FileName(number)) }
 
-// Close marks the end of the file, durably, and closes it. It returns the
-// error that poisoned the store, if one did.
+// Close durably marks the end of the file and closes it. It returns the error
+// that poisoned the store, if there is one.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +192,7 @@ func (s *Store) Close() error {
 		return f.Close()
 	}
 	if s.mu.err != nil {
-		_ = f.Close() // the error that is known says more
+		_ = f.Close() // the poisoning error says more
 		return s.mu.err
 	}
 	s.mu.err = errClosed
@@ -212,8 +209,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// finish marks the end of the file so that it survives damage, unless that has
-// been done since the last edit. The edits are durable already.
+// finish marks the end of the file so that it survives damage, unless the marks
+// are there already. The edits are durable before it.
 func (j *journal) finish(f vfs.File) error {
 	if j.marks >= record.FinishFrames || j.b.Offset()+record.CloseRoom > j.size {
 		return f.SyncData()

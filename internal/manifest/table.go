@@ -7,63 +7,61 @@ import (
 	"github.com/stoatdb/stoat/internal/filter"
 )
 
-// Levels is how many levels a version has.
+// Levels is the number of levels of a version.
 const Levels = 7
 
-// A Table is what the manifest knows of one table. It is immutable.
+// A Table is the metadata of one table. It is immutable.
 type Table struct {
 	Num  base.FileNum
 	Size int64
-	// Salt is the one in the table's footer: a file that took the place of
-	// another is told by it.
+	// Salt equals the salt in the table's footer. It detects a file that was
+	// replaced by another.
 	Salt uint64
 
-	// Level is where the table is. In level 0 tables of different runs
-	// overlap: those that one flush made share a Run, and a higher run is
-	// newer in all it holds. Below level 0 the run is 0 and no two tables of a
-	// level overlap.
+	// Level is the level of the table. In level 0, tables of different runs may
+	// overlap. The tables of one flush share a Run, and everything in a higher
+	// run is newer. Below level 0, Run is 0 and the tables of a level do not
+	// overlap.
 	Level int
 	Run   uint64
 
-	// Smallest and Largest bound the keys of the table, range deletions
-	// included. Both belong to it, unless LargestExclusive says that keys only
-	// come near to Largest: it is then the end of a range deletion,
-	// base.EndOfKeys of one without an end.
+	// Smallest and Largest bound the keys of the table, range tombstones
+	// included. Both bounds are inclusive, unless LargestExclusive is set. Largest
+	// is then the end of a range tombstone, base.EndOfKeys if it has no end.
 	Smallest, Largest []byte
 	LargestExclusive  bool
 
 	SmallestSeq, LargestSeq base.SeqNum
 
-	// Keys counts the keys that have versions in the table; 0 also when nobody
-	// counted.
+	// Keys counts the distinct keys in the table. It is 0 if they are not counted.
 	Keys uint64
-	// Entries counts all versions of keys, range deletions excluded;
-	// Deletions, Expiring and Pointers count entries of these kinds.
+	// Entries counts all versions of keys, without range tombstones. Deletions,
+	// Expiring and Pointers count the entries of these kinds.
 	Entries, Deletions, RangeDeletions, Expiring, Pointers uint64
-	// OldestExpiry and NewestExpiry bound the moments of expiry in Unix
-	// milliseconds; 0 when nothing expires.
+	// OldestExpiry and NewestExpiry bound the expiry times in Unix milliseconds.
+	// They are 0 if nothing expires.
 	OldestExpiry, NewestExpiry uint64
-	// KeyBytes and ValueBytes are the lengths of the keys and of the values
-	// that are in the table, pointers included.
+	// KeyBytes and ValueBytes are the total lengths of the keys and of the
+	// values in the table, pointers included.
 	KeyBytes, ValueBytes uint64
-	// CreatedMs is when the oldest deletion in the table was written at the
-	// latest, in Unix milliseconds: compaction carries it over, so that no
-	// deletion stays for ever.
+	// CreatedMs is a time in Unix milliseconds, not before the oldest tombstone
+	// in the table was written. Compaction keeps it, so that every tombstone
+	// is dropped some day.
 	CreatedMs uint64
-	// Values tells how many bytes of which value files the pointers of the
-	// table refer to, ascending by file.
+	// Values says how many bytes of which value files the table's pointers refer
+	// to, ascending by file.
 	Values []ValueRef
-	// Jumps counts the pointers that lead to another value file than the pointer
-	// before: what a walk through the table has to jump for. 0 also when nobody
-	// counted.
+	// Jumps counts the pointers whose value file differs from that of the
+	// previous pointer. A scan of the table changes files as often. It is 0 if
+	// jumps are not counted.
 	Jumps uint64
 
-	// Filter is of the keys of all tables of a run of level 0 that was made since
+	// Filter covers the keys of all tables of a level 0 run that was made since
 	// the database was opened. It is in memory only.
 	Filter filter.Filter
 }
 
-// Referred returns how many bytes of values the table refers to.
+// Referred returns the number of bytes of values that the table refers to.
 func (t *Table) Referred() uint64 {
 	sum := uint64(0)
 	for _, r := range t.Values {
@@ -90,28 +88,28 @@ func (t *Table) EndsBefore(key []byte) bool {
 // Contains reports whether key lies within the bounds of t.
 func (t *Table) Contains(key []byte) bool { return !t.StartsAfter(key) && !t.EndsBefore(key) }
 
-// Overlaps reports whether some key may lie in both t and u.
+// Overlaps reports whether a key may lie in both t and u.
 func (t *Table) Overlaps(u *Table) bool {
 	return !t.EndsBefore(u.Smallest) && !u.EndsBefore(t.Smallest)
 }
 
-// A ValueFile is what the manifest knows of one value file. It is immutable.
+// A ValueFile is the metadata of one value file. It is immutable.
 type ValueFile struct {
-	// Num is the identity: what pointers name. It stays when collection
+	// Num is the identity that pointers name. It stays when garbage collection
 	// rewrites the file.
 	Num base.FileNum
-	// File is the number in the name of the file that holds it now: Num, or
-	// that of the latest rewriting, which begins with a map from the offsets
-	// in pointers to offsets in the file.
+	// File is the number in the current file name: Num, or that of the latest
+	// rewrite. A rewritten file starts with a map from the offsets in pointers
+	// to offsets in the file.
 	File base.FileNum
 	Size int64
 	Salt uint64
-	// Values and Bytes count the values that the file holds and what they
-	// take in it. What tables do not refer to is garbage.
+	// Values counts the values in the file, and Bytes the bytes they take in
+	// it. Values that no table refers to are garbage.
 	Values, Bytes uint64
-	// ValueBytes is the sum of the lengths of the values, before compression; 0
-	// when nobody noted it.
+	// ValueBytes is the total length of the values before compression; 0 if
+	// unknown.
 	ValueBytes uint64
-	// FirstSeq and LastSeq bound the versions in the file.
+	// FirstSeq and LastSeq bound the sequence numbers in the file.
 	FirstSeq, LastSeq base.SeqNum
 }

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// roomMin is the least room for edits in a new file, in bytes. A file has
-	// room for twice its snapshot, so that snapshots are at most a third of
-	// what is written.
+	// roomMin is the least room for edits in a new file, in bytes. A file also
+	// has room for twice its snapshot, so that snapshots are at most a third
+	// of the written bytes.
 	roomMin = 128 << 10
-	// sizeUnit divides the size of every file.
+	// sizeUnit divides the size of every file, in bytes.
 	sizeUnit = 4096
-	// zeroWrite is how many bytes are written at once.
+	// zeroWrite is the size of one write of zeros, in bytes.
 	zeroWrite = 256 << 10
 )
 
-// sizeMax returns the largest size of a file whose snapshot ends at used. It is far
-// from the size that is chosen below: it keeps a reader from going through a file
-// that is nothing but long.
+// sizeMax returns the largest valid size of a file whose snapshot ends at used.
+// It is far above the sizes that fill chooses. It keeps Load from reading
+// through a file that is only long.
 func sizeMax(used int64) int64 { return used + max(16<<20, 16*(used-record.Start)) }
 
 // takeOverLocked makes state durable as the snapshot of a new file, which
-// takes the place of the current one. Until the new one is renamed, a failure
-// leaves everything as it was.
+// replaces the current one. A failure before the rename changes nothing.
 func (s *Store) takeOverLocked(state State) error {
 	old := s.mu.file
 	tmp, err := s.writeTemp(old.number+1, state)
@@ -38,21 +37,22 @@ func (s *Store) takeOverLocked(state State) error {
 		return err
 	}
 	s.mu.file, s.mu.unproven = tmp, false
-	_ = old.file.Close() // everything in it has been superseded
+	_ = old.file.Close() // the new file supersedes all of it
 	s.removeOld(s.path(old.number))
 	return nil
 }
 
-// removeOld removes a file that means nothing any more. Should it stay, or come
-// back after a crash, the next Load passes over it, and tries again.
+// removeOld removes an obsolete file. If the file stays, or reappears after a
+// crash, the next Load ignores it and tries again.
 func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
 
-// writeTemp writes the manifest with the given number and state as its
-// snapshot, under its temporary name, durable but for that name. It stays open:
-// once it has its final name, there is no way back.
+// writeTemp writes a manifest with the given number under its temporary name,
+// with state as its snapshot. Everything but that name is durable. The file stays
+// open: after the rename, a failure to open it again could not be undone.
 //
-// Where there is no space for the usual room, next to none has to do: what gives
-// space back must get into the manifest first. Then soon the next file is written.
+// If the disk lacks space for the usual room, writeTemp makes a file with almost
+// no room: the edits that free space must get into the manifest first. The next
+// file then follows soon.
 func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	j, err := s.writeTempWith(number, state, roomMin)
 	if errors.Is(err, vfs.ErrNoSpace) {
@@ -61,8 +61,8 @@ func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	return j, err
 }
 
-// writeTempWith is writeTemp for a file that has room for edits of so many bytes at
-// least, and for twice its snapshot unless that is 0.
+// writeTempWith is writeTemp for a file with room for at least that many bytes of
+// edits. Unless room is 0, the file has room for twice its snapshot, too.
 func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, error) {
 	j := journal{number: number}
 	temp := s.path(number) + tempSuffix
@@ -75,7 +75,7 @@ func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, 
 	}
 	if err := j.fill(f, state, s.random(), room); err != nil {
 		_ = f.Close()
-		// Loading ignores it, and removes it if this does not.
+		// Load ignores the file, and removes it if this fails.
 		_ = s.fs.Remove(temp)
 		return j, s.wrap("create", number, err)
 	}
@@ -83,7 +83,7 @@ func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, 
 	return j, nil
 }
 
-// fill writes header, snapshot and room, and syncs.
+// fill writes header, snapshot and zeros for the room, and syncs.
 func (j *journal) fill(f vfs.File, state State, salt uint64, room int64) error {
 	j.b = record.NewBuilder(salt, record.MaxPayload)
 	j.b.Record(state.snapshot().AppendTo(nil), 0)
@@ -101,7 +101,7 @@ func (j *journal) fill(f vfs.File, state State, salt uint64, room int64) error {
 	head = append(head, frames...)
 	j.b.Reset()
 
-	// All of it is written below, be it reserved or not.
+	// All blocks are written below, whether reserved or not.
 	if _, err := f.Preallocate(0, j.size); err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func (j *journal) fill(f vfs.File, state State, salt uint64, room int64) error {
 	return f.SyncData()
 }
 
-// adopt gives a written manifest its final name, durably. If it cannot, it
-// closes it.
+// adopt durably gives a written manifest its final name. If that fails, it closes
+// the file.
 func (s *Store) adopt(j journal) error {
 	path := s.path(j.number)
 	err := s.fs.Rename(path+tempSuffix, path)
@@ -127,7 +127,7 @@ func (s *Store) adopt(j journal) error {
 		err = s.fs.SyncDir(s.dir)
 	}
 	if err != nil {
-		_ = j.file.Close() // what is in it has been synced
+		_ = j.file.Close() // its content has been synced
 		return s.wrap("rename", j.number, err)
 	}
 	return nil

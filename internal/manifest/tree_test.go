@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
-// A naiveTree is the tables and value files as maps: it looks at everything
+// A naiveTree holds the tables and value files in maps. It checks everything
 // after every edit.
 type naiveTree struct {
 	tables map[base.FileNum]*Table
@@ -34,7 +34,7 @@ func naive(v *Version) naiveTree {
 
 var errNaive = errors.New("refused")
 
-// apply changes n as e says, or returns an error.
+// apply applies e to n, or returns an error.
 func (n naiveTree) apply(e Edit, nextFile uint64) error {
 	for _, p := range e.DropTables {
 		if t := n.tables[p.Num]; t == nil || t.Level != p.Level {
@@ -106,7 +106,7 @@ func (n naiveTree) check() error {
 	return nil
 }
 
-// version returns n as a version, with sums that are counted anew.
+// version returns n as a version, with recomputed sums.
 func (n naiveTree) version() *Version {
 	v := new(Version)
 	for _, t := range n.tables {
@@ -124,7 +124,7 @@ func (n naiveTree) version() *Version {
 	return v
 }
 
-// spoil changes something in e, which mostly makes it one that cannot follow s.
+// spoil changes something in e, so that e usually cannot follow s.
 func spoil(rng *rand.Rand, s State, e *Edit) {
 	some := func() base.FileNum { return base.FileNum(rng.Uint64N(s.NextFile + 4)) }
 	if len(e.AddTables) == 0 {
@@ -165,7 +165,7 @@ func spoil(rng *rand.Rand, s State, e *Edit) {
 	}
 }
 
-func TestTheTreeIsWhatTheEditsSay(t *testing.T) {
+func TestApply_TreeMatchesTheModel(t *testing.T) {
 	t.Parallel()
 	seed, edits := dose.Seed(t), dose.Size(t, dose.Ops, 600, 10_000)
 	var accepted, refused int

@@ -8,19 +8,19 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Verify reads the file again, as far as it was the manifest when Verify began, and
-// compares what it says with the state of that moment. The error is a
-// base.CorruptionError, or that of a file that cannot be read. Edits may be appended
+// Verify reads the manifest file again, up to its end at the time of the call,
+// and compares the result with the state at that time. The error is a
+// base.CorruptionError, or that of a file that cannot be read. Appends may run
 // meanwhile.
 func (s *Store) Verify() error {
 	s.mu.Lock()
 	j, state := s.mu.file, s.mu.state
-	// Whoever takes over later removes the name only.
+	// A later takeover removes only the name.
 	f, err := s.fs.Open(s.path(j.number), vfs.CatManifest)
 	s.mu.Unlock()
 	if err == nil {
 		err = j.verify(f, state)
-		_ = f.Close() // it was only read
+		_ = f.Close() // f was only read
 	}
 	if err != nil {
 		return s.wrap("verify", j.number, err)
@@ -28,7 +28,7 @@ func (s *Store) Verify() error {
 	return nil
 }
 
-// verify compares f with what j has written to it, which makes state.
+// verify compares f with what j has written to it. The edits must produce state.
 func (j *journal) verify(f vfs.File, state State) error {
 	h, err := readHeader(f, j.number)
 	if err != nil {
@@ -49,7 +49,7 @@ func (j *journal) verify(f vfs.File, state State) error {
 		return base.Corrupt(r.Offset(), "end of the edits", r.Offset(), j.end)
 	}
 	if !bytes.Equal(read.mu.state.snapshot().AppendTo(nil), state.snapshot().AppendTo(nil)) {
-		return base.Corrupt(j.end, "state that the edits make", "another", "the one in memory")
+		return base.Corrupt(j.end, "state after the edits", "a different state", "the state in memory")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestVerifyReportsEveryByteOfAnEditThatIsChanged(t *testing.T) {
+func TestVerify_ReportsEveryChangedByteOfAnEdit(t *testing.T) {
 	t.Parallel()
 	fs, rng := newTestDisk(t), rand.New(rand.NewPCG(1, 1))
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -41,12 +41,12 @@ func TestVerifyReportsEveryByteOfAnEditThatIsChanged(t *testing.T) {
 		}
 		flip(offset)
 	}
-	flip(s.mu.file.end) // of the mark, without which the edits are as well
+	flip(s.mu.file.end) // the mark, without which the edits stay the same
 	must(t, s.Verify())
 	must(t, s.Close())
 }
 
-func TestVerifyTellsAnOlderCopyOfTheManifest(t *testing.T) {
+func TestVerify_DetectsAnOlderCopy(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
 	s, err := Create(fs, testDir, firstState(), testRandom(1))
@@ -65,7 +65,7 @@ func TestVerifyTellsAnOlderCopyOfTheManifest(t *testing.T) {
 	}
 }
 
-func TestVerifyRunsBesideEditsAndTakeOvers(t *testing.T) {
+func TestVerify_RunsBesideEditsAndTakeovers(t *testing.T) {
 	t.Parallel()
 	fs, rng := newTestDisk(t), rand.New(rand.NewPCG(1, 1))
 	s, err := Create(fs, testDir, firstState(), testRandom(1))

@@ -8,20 +8,20 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A Version is the tables and value files that are live at one moment. It is
+// A Version holds the tables and value files that are live at one moment. It is
 // immutable: readers hold one, and an edit makes the next.
 type Version struct {
-	// Levels holds the tables. Level 0 is ordered by descending run, the
-	// newest first, and within a run by key; the others by key.
+	// Levels holds the tables. Level 0 is in descending order of runs, the newest
+	// first, and by key within a run. The other levels are in key order.
 	Levels [Levels][]*Table
-	// Values holds the value files, ascending by number, with what is live in
+	// Values holds the value files, ascending by number, with the live bytes of
 	// each.
 	Values []LiveValues
 }
 
-// LiveValues is a value file and how many of its bytes tables refer to. The
-// rest is garbage. The sum is kept by the edits that add and drop tables, so
-// that it is exact at any moment, and after any crash.
+// LiveValues is a value file with the number of its bytes that tables refer to.
+// The rest is garbage. Edits that add and drop tables maintain the sum, so
+// that it is always exact, even after a crash.
 type LiveValues struct {
 	*ValueFile
 	Live uint64
@@ -33,7 +33,7 @@ type Place struct {
 	Num   base.FileNum
 }
 
-// Tables returns how many tables there are.
+// Tables returns the number of tables.
 func (v *Version) Tables() int {
 	n := 0
 	for _, tables := range v.Levels {
@@ -42,7 +42,7 @@ func (v *Version) Tables() int {
 	return n
 }
 
-// Bytes returns the size of the tables of a level. Value files are not in it.
+// Bytes returns the size in bytes of a level's tables, without value files.
 func (v *Version) Bytes(level int) int64 {
 	n := int64(0)
 	for _, t := range v.Levels[level] {
@@ -60,7 +60,7 @@ func (v *Version) Value(num base.FileNum) (LiveValues, bool) {
 	return v.Values[i], true
 }
 
-// Runs returns how many runs level 0 has.
+// Runs returns the number of runs in level 0.
 func (v *Version) Runs() int {
 	n := 0
 	for i := 0; i < len(v.Levels[0]); i = v.runEnd(i) {
@@ -69,8 +69,8 @@ func (v *Version) Runs() int {
 	return n
 }
 
-// Run returns the tables of the i-th newest run of level 0, a part of the list
-// of the level. There are Runs of them.
+// Run returns the tables of the i-th newest run of level 0, as a slice of the
+// level's list. i is below Runs.
 func (v *Version) Run(i int) []*Table {
 	start := 0
 	for ; i > 0; i-- {
@@ -80,7 +80,7 @@ func (v *Version) Run(i int) []*Table {
 	return v.Levels[0][start:end:end]
 }
 
-// NextRun returns a number for a run that is newer than all of level 0.
+// NextRun returns a run number that is newer than all of level 0.
 func (v *Version) NextRun() uint64 {
 	if len(v.Levels[0]) == 0 {
 		return 1
@@ -88,16 +88,16 @@ func (v *Version) NextRun() uint64 {
 	return v.Levels[0][0].Run + 1
 }
 
-// runEnd returns the index behind the run that the table at index start is in.
+// runEnd returns the index behind the run of the table at index start.
 func (v *Version) runEnd(start int) int {
 	rest := v.Levels[0][start:]
 	return start + sort.Search(len(rest), func(i int) bool { return rest[i].Run < rest[0].Run })
 }
 
-// Overlapping returns the tables of a level that may hold keys from lo to hi;
-// hi itself belongs to that unless hiExclusive. A bound that is nil is none.
-// The result has the order of the level. Below level 0 it is a part of the
-// list of the level; in level 0 it is taken from all runs.
+// Overlapping returns the tables of a level that may hold keys from lo to hi. hi
+// is inclusive unless hiExclusive is set. A nil bound means no bound. The result
+// has the order of the level. Below level 0 it is a slice of the level's list;
+// in level 0 it comes from all runs.
 func (v *Version) Overlapping(level int, lo, hi []byte, hiExclusive bool) []*Table {
 	if lo != nil && hi != nil {
 		if c := bytes.Compare(lo, hi); c > 0 || c == 0 && hiExclusive {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// bound returns s as a bound of keys: "-" is none.
+// bound returns s as a key bound; "-" means no bound.
 func bound(s string) []byte {
 	if s == "-" {
 		return nil
@@ -17,7 +17,7 @@ func bound(s string) []byte {
 	return []byte(s)
 }
 
-func TestOverlappingFindsTheTablesOfARange(t *testing.T) {
+func TestOverlapping_FindsTheTablesOfARange(t *testing.T) {
 	t.Parallel()
 	ends := tableAt(3, 2, "p", "r")
 	ends.LargestExclusive = true
@@ -60,7 +60,7 @@ func TestOverlappingFindsTheTablesOfARange(t *testing.T) {
 }
 
 // Not parallel, because allocations are counted for the whole process.
-func TestOverlappingBelowLevelZeroDoesNotAllocate(t *testing.T) {
+func TestOverlapping_DoesNotAllocateBelowLevelZero(t *testing.T) {
 	v := smallTree(t).Version
 	lo, hi := []byte("c"), []byte("g")
 	if n := testing.AllocsPerRun(10, func() { v.Overlapping(3, lo, hi, true) }); n > 0 {
@@ -68,7 +68,7 @@ func TestOverlappingBelowLevelZeroDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestOverlappingIsWhatLookingAtEveryTableFinds(t *testing.T) {
+func TestOverlapping_MatchesAFullScan(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
@@ -93,7 +93,7 @@ func TestOverlappingIsWhatLookingAtEveryTableFinds(t *testing.T) {
 	}
 }
 
-func TestRunsAreTheNewestFirst(t *testing.T) {
+func TestRuns_NewestFirst(t *testing.T) {
 	t.Parallel()
 	v := new(Version)
 	if v.Runs() != 0 || v.NextRun() != 1 || v.Tables() != 0 || v.Bytes(0) != 0 {
@@ -112,7 +112,7 @@ func TestRunsAreTheNewestFirst(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfALevelIsThatOfItsTables(t *testing.T) {
+func TestBytes_SumOfTheTablesOfALevel(t *testing.T) {
 	t.Parallel()
 	v := &Version{}
 	v.Levels[1] = []*Table{{Size: 3}, {Size: 4}}
@@ -121,7 +121,7 @@ func TestTheSizeOfALevelIsThatOfItsTables(t *testing.T) {
 	}
 }
 
-func TestAValueFileIsFoundByItsNumber(t *testing.T) {
+func TestValue_FoundByNumber(t *testing.T) {
 	t.Parallel()
 	v := smallTree(t).Version
 	if f, ok := v.Value(10); !ok || f.Num != 10 || f.File != 12 || f.Live != 5 {
@@ -134,7 +134,7 @@ func TestAValueFileIsFoundByItsNumber(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAllKeysTakesNothingOfAnEdit(t *testing.T) {
+func TestEndOfKeys_TakesNoBytesInAnEdit(t *testing.T) {
 	t.Parallel()
 	table := tableAt(1, 0, "k", "")
 	table.Largest, table.LargestExclusive = bytes.Clone(base.EndOfKeys), true
@@ -152,7 +152,7 @@ func TestTheEndOfAllKeysTakesNothingOfAnEdit(t *testing.T) {
 	}
 }
 
-func TestATableOfTheLongestKeysIsLoadedAsItWas(t *testing.T) {
+func TestLoad_TableOfTheLongestKeys(t *testing.T) {
 	t.Parallel()
 	key := func(c byte) []byte { return bytes.Repeat([]byte{c}, base.MaxKeySize) }
 	fs := newTestDisk(t)

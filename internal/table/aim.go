@@ -4,14 +4,13 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A seek waits for memory again and again: for fences, for the directory's
-// entry of the block that they lead to, and then for the key part that the
-// entry leads to. Who seeks in several tables takes the steps of all of them in
-// turn, so that it waits for each kind once:
+// A seek waits for memory several times: for fences, for the directory entry of
+// the block found, and then for that block's key part. A seek in several tables
+// takes each step in all tables in turn, so that the waits of each step overlap:
 //
 //	Search  FenceSearch.Step until nothing is left  Aim  TouchEntry  Target  Settle
 //
-// Seek does without the two before the last, which change nothing.
+// Seek omits TouchEntry and Target, which change nothing.
 
 // Search begins a seek. The iterator has no position until Settle.
 func (it *Iter) Search(key []byte) FenceSearch {
@@ -24,7 +23,7 @@ func (it *Iter) Search(key []byte) FenceSearch {
 	return FenceSearch{}
 }
 
-// Aim goes on with a seek, with the fence that the search has found.
+// Aim continues a seek with the fence that the search has found.
 func (it *Iter) Aim(key []byte, s *FenceSearch) {
 	switch {
 	case key != nil:
@@ -37,8 +36,8 @@ func (it *Iter) Aim(key []byte, s *FenceSearch) {
 	}
 }
 
-// TouchEntry brings the directory's entry of the block aimed at into the
-// cache. What it returns has no meaning.
+// TouchEntry brings the directory entry of the target block into the cache. The
+// result has no meaning.
 func (it *Iter) TouchEntry() uint64 {
 	if !it.aimed {
 		return 0
@@ -46,9 +45,9 @@ func (it *Iter) TouchEntry() uint64 {
 	return uint64(it.r.directory[(it.block-1)*blockEntrySize])
 }
 
-// Target returns the key part of the block aimed at, for who wants to touch it
-// before Settle reads it: of many blocks at once, which is why it is not done
-// here. It is nil if it may not be in memory.
+// Target returns the key part of the target block, so that the caller can touch
+// many such parts before Settle reads them. It is nil if the part may not be in
+// memory.
 func (it *Iter) Target() []byte {
 	r, b := it.r, it.block-1
 	if !it.aimed || !r.keysOK.has(b) {

@@ -19,12 +19,12 @@ import (
 )
 
 // The benchmarks use keys of 22 bytes and values of 128 bytes that do not
-// compress. The key of number n exists in some table for every n; the absent
-// ones have another last byte.
+// compress. For every n, some table has the key of number n. Absent keys have
+// another last byte.
 const (
 	benchValueSize = 128
 	benchTableSize = 32 << 20
-	// distinct is how many keys the largest workload has.
+	// distinct is the number of keys in the largest workload.
 	distinct = 2_000_000
 )
 
@@ -37,8 +37,8 @@ func benchKey(dst []byte, n int) []byte {
 	return dst
 }
 
-// benchNumbers returns n numbers of keys, ascending, for table number part of
-// the workload: the workload's keys are dealt out at random.
+// benchNumbers returns n ascending key numbers for table number part of the
+// workload. The workload's keys are assigned to tables at random.
 func benchParts(sizes ...int) [][]int32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	order := make([]int32, distinct)
@@ -55,7 +55,7 @@ func benchParts(sizes ...int) [][]int32 {
 	return parts
 }
 
-// A source of random values that costs next to nothing.
+// A source of random values that costs almost nothing.
 var benchNoise = sync.OnceValue(func() []byte {
 	rng := rand.New(rand.NewPCG(3, 4))
 	return noise.Bytes(rng, 1<<20)
@@ -70,7 +70,7 @@ func benchEntry(key []byte, n int) base.Entry {
 	}
 }
 
-// A run is tables that do not overlap, ascending.
+// A run is a list of tables that do not overlap, ascending.
 type run []*Reader
 
 func (r run) find(key []byte) *Reader {
@@ -146,8 +146,8 @@ func (r run) warm(b testing.TB) {
 
 var benchSink uint64
 
-// A stopwatch times a benchmark in chunks of some operations and reports the
-// lower quartile, which other work on the machine disturbs less than the mean.
+// A stopwatch times a benchmark in chunks of operations and reports the lower
+// quartile, which other load on the machine disturbs less than the mean.
 type stopwatch struct {
 	every, n int
 	start    time.Time
@@ -177,8 +177,8 @@ func (s *stopwatch) report(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads random keys, each from the tables in turn until one has
-// it. The first and the last byte of a value are touched.
+// BenchmarkGet reads random keys, each from the tables in turn until one has it.
+// It touches the first and the last byte of the value.
 func BenchmarkGet(b *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -222,7 +222,7 @@ func benchGets(b *testing.B, runs []run, all []int32, hit bool) {
 	defer watch.report(b)
 	for b.Loop() {
 		watch.tick()
-		// Keys in a new order on each round, lest the branches are learnt.
+		// A new order of keys on each round, so that the CPU cannot learn the branches.
 		i = (i + 40503) & (1<<16 - 1)
 		key := keys[22*i : 22*i+22]
 		hash := hashOf(key)
@@ -374,7 +374,7 @@ func benchSeek(b *testing.B, runs []run) {
 		ok := v.Seek(key)
 		for range 10 {
 			if !ok {
-				break // the end of one table of the run
+				break // end of a table of the run
 			}
 			sum += uint64(v.Entry.Key[0]) + uint64(v.Entry.Value[0]) + uint64(v.Entry.Value[benchValueSize-1])
 			ok = v.Next()
@@ -429,8 +429,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge merges five tables and writes the result, as a compaction
-// does.
+// BenchmarkMerge merges five tables and writes the result, like a compaction.
 func BenchmarkMerge(b *testing.B) {
 	dir := b.TempDir()
 	fs := vfs.OS()

@@ -2,8 +2,8 @@ package table
 
 import "sync/atomic"
 
-// A bitmap remembers what has been verified. Any number of goroutines may use
-// it; two that verify the same thing at once only do the work twice.
+// A bitmap remembers what has been verified. It is safe for concurrent use: two
+// goroutines that verify the same part at once only repeat the work.
 type bitmap []atomic.Uint64
 
 func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }

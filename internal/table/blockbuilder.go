@@ -6,20 +6,20 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A blockBuilder gathers the entries of one block and lays out its key part.
+// A blockBuilder collects the entries of one block and lays out its key part.
 type blockBuilder struct {
 	keys   []byte // whole keys, one after the other
 	values []byte
-	// solo is the value of a block of one large value, which is not copied.
+	// solo is the value of a block with one large value. It is not copied.
 	solo []byte
 
 	kEnds []int // in keys
 	vEnds []int // in the values
 	seqs  []base.SeqNum
 	metas []base.Meta
-	// prefixLen is how many bytes all keys share.
+	// prefixLen is the number of bytes that all keys share.
 	prefixLen int
-	pointers  int // how many of the values are
+	pointers  int // number of values that are pointers
 }
 
 func (b *blockBuilder) count() int { return len(b.seqs) }
@@ -30,8 +30,8 @@ func (b *blockBuilder) reset() {
 	b.pointers = 0
 }
 
-// add appends an entry. shared is how many bytes its key shares with the key
-// before it; keys ascend, so the prefix that all share is the least of these.
+// add appends an entry. shared is the number of bytes that its key shares with
+// the previous key. Keys ascend, so the smallest of these is the common prefix.
 func (b *blockBuilder) add(e *base.Entry, shared int) {
 	if b.count() == 0 {
 		b.prefixLen = min(len(e.Key), 1<<16-1)
@@ -53,13 +53,13 @@ func (b *blockBuilder) add(e *base.Entry, shared int) {
 	}
 }
 
-// mostlyPointers reports whether most entries are pointers. A block of them
-// stays as it is: it would save a few bytes of a long value, and each read of
-// the value would have to decode the block first.
+// mostlyPointers reports whether most entries are pointers. Such a block is not
+// compressed: compression would save few bytes, and each read of a long value
+// would have to decode the block first.
 func (b *blockBuilder) mostlyPointers() bool { return 2*b.pointers > b.count() }
 
-// keySize estimates the key part of the block after one more key of n bytes
-// that shares so many with the last one.
+// keySize estimates the size of the key part after adding a key of n bytes that
+// shares that many bytes with the last one.
 func (b *blockBuilder) keySize(n, shared int) int {
 	prefix, count := min(b.prefixLen, shared), b.count()+1
 	return len(b.keys) + n - (count-1)*prefix + 3*count
@@ -75,7 +75,7 @@ func (b *blockBuilder) rawValues() []byte {
 	return b.values
 }
 
-// entry fills in what the directory says of the layout.
+// entry returns the directory entry, without offsets and stored lengths.
 func (b *blockBuilder) entry() blockEntry {
 	e := blockEntry{count: b.count(), prefixLen: uint16(b.prefixLen)}
 	b.layKeys(&e)
@@ -125,7 +125,7 @@ func (b *blockBuilder) layValues(e *blockEntry) {
 	}
 }
 
-// expiries returns the bounds of the expiries that there are.
+// expiries returns the smallest and the largest expiry time, or 0.
 func (b *blockBuilder) expiries() (least, most uint64) {
 	for _, m := range b.metas {
 		if x := m.ExpiresAt; x != 0 {
@@ -146,7 +146,7 @@ func flagsOf(m base.Meta) uint8 {
 	return f
 }
 
-// appendKeyPart appends the key part that a view of e reads.
+// appendKeyPart appends the key part in the layout of e; see view.
 func (b *blockBuilder) appendKeyPart(dst []byte, e *blockEntry) []byte {
 	least := b.seqs[0]
 	for _, s := range b.seqs {

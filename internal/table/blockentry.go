@@ -7,11 +7,10 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// A blockEntry is what the directory knows of one block: where its two parts
-// are and how the key part is laid out. A point read that knows the block's
-// number finds every column from the entry alone, so that the reads of key,
-// sequence number and value do not wait for each other. On disk it is 32
-// bytes, little-endian:
+// A blockEntry is the directory's entry of one block: where its two parts are and
+// how the key part is laid out. A point read computes the position of every column
+// from the entry alone. So the reads of key, sequence number and value do not
+// wait for each other. On disk it is 32 bytes, little-endian:
 //
 //	offset  size  field
 //	0       6     offset of the key part
@@ -48,9 +47,9 @@ type blockEntry struct {
 
 const (
 	blockEntrySize = 32
-	// blockEntriesMax is how many entries a block holds at most.
+	// blockEntriesMax is the maximum number of entries in a block.
 	blockEntriesMax = 256
-	// offsetMax bounds the offsets in a file.
+	// offsetMax is the largest offset in a file, in bytes.
 	offsetMax = 1<<48 - 1
 
 	shapeFlags    = 1 << 10
@@ -80,16 +79,16 @@ func (e *blockEntry) appendTo(dst []byte) []byte {
 	return le.AppendUint16(dst, shape)
 }
 
-// decodeBlockEntry is the inverse of blockEntry.appendTo. It makes sense of
-// any 32 bytes; check says whether they are any good.
+// decodeBlockEntry is the inverse of blockEntry.appendTo. It decodes any 32
+// bytes; check says whether the result is valid.
 func decodeBlockEntry(src []byte) blockEntry {
 	var e blockEntry
 	e.decode(src)
 	return e
 }
 
-// decode is decodeBlockEntry for who has a place for the entry: a point read
-// has no time to copy it about.
+// decode is decodeBlockEntry into an existing entry: it saves a point read the
+// copy.
 func (e *blockEntry) decode(src []byte) {
 	le := binary.LittleEndian
 	_ = src[blockEntrySize-1]
@@ -114,14 +113,14 @@ func (e *blockEntry) decode(src []byte) {
 	e.codec = codec.ID(shape >> 12 & 3)
 }
 
-// keyPartOf is as much of decodeBlockEntry as tells where the key part is.
+// keyPartOf decodes only the place of the key part.
 func keyPartOf(src []byte) (off, n int64) {
 	le := binary.LittleEndian
 	_ = src[blockEntrySize-1]
 	return int64(le.Uint64(src) & offsetMax), int64(le.Uint32(src[16:]))
 }
 
-// valuePartOf is keyPartOf for the value part.
+// valuePartOf decodes only the place of the value part.
 func valuePartOf(src []byte) (off, n int64) {
 	le := binary.LittleEndian
 	_ = src[blockEntrySize-1]
@@ -136,8 +135,8 @@ func (e *blockEntry) rawLen() int64 {
 	return int64(e.valueLen)
 }
 
-// check reports what makes e impossible in a table whose blocks end at
-// dataEnd. off is where e itself is in the file.
+// check reports why e is invalid in a table whose blocks end at dataEnd. off is
+// the offset of e itself in the file.
 func (e *blockEntry) check(src []byte, off, dataEnd int64) error {
 	shape := binary.LittleEndian.Uint16(src[30:])
 	switch {

@@ -2,8 +2,8 @@ package table
 
 import "encoding/binary"
 
-// A width says how many bytes each number of a column takes: 0, 1, 2, 4 or 8
-// for the codes 0 to 4. A column whose numbers are all zero takes no bytes.
+// A width codes the number of bytes of each number in a column: 0, 1, 2, 4 or 8
+// bytes for the codes 0 to 4. A column of zeros takes no bytes.
 type width uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	widths
 )
 
-// bytes returns the size of one number.
+// bytes returns the size of one number in bytes.
 func (w width) bytes() int { return 1 << w >> 1 }
 
 // widthFor returns the narrowest width that holds most.
@@ -33,7 +33,7 @@ func widthFor(most uint64) width {
 	return width8
 }
 
-// load returns number i of the column that begins at off in b.
+// load returns number i of the column that starts at off in b.
 func (w width) load(b []byte, off, i int) uint64 {
 	switch w {
 	case width1:
@@ -48,7 +48,7 @@ func (w width) load(b []byte, off, i int) uint64 {
 	return 0
 }
 
-// append appends n as a number of width w, which it must fit.
+// append appends n as a number of width w. It must fit.
 func (w width) append(dst []byte, n uint64) []byte {
 	switch w {
 	case width1:

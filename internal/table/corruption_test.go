@@ -12,8 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// smallTable returns a table of several blocks with all that the format
-// knows.
+// smallTable returns a table of several blocks with every feature of the format.
 func smallTable(t testing.TB, how codec.ID) ([]base.Entry, []byte) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	var entries []base.Entry
@@ -32,7 +31,7 @@ func smallTable(t testing.TB, how codec.ID) ([]base.Entry, []byte) {
 	return entries, data
 }
 
-// answers opens a table and reads everything in every way, as text.
+// answers opens a table and reads everything in every way. It returns text.
 func answers(t testing.TB, data []byte, entries []base.Entry) ([]string, error) {
 	r, err := openBytes(t, data, ReaderOptions{})
 	if err != nil {
@@ -64,7 +63,7 @@ func answers(t testing.TB, data []byte, entries []base.Entry) ([]string, error) 
 	return out, nil
 }
 
-func TestAnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
+func TestDamage_AnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, data := smallTable(t, how)
@@ -75,8 +74,8 @@ func TestAnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
 		refused := 0
 		pad := zeroPadding(t, data)
 		for bit := 0; bit < 8*len(data); bit++ {
-			// Compressed tables differ in the value parts alone: a sample will
-			// do; and one zero in the padding is like another.
+			// Compressed tables differ only in the value parts, so a sample is
+			// enough. All zeros in the padding are alike.
 			if how != codec.None && bit%13 != 0 || pad.from <= int64(bit/8) && int64(bit/8) < pad.to && bit%171 != 0 {
 				continue
 			}
@@ -107,7 +106,7 @@ func TestAnyFlippedBitIsAnErrorOrChangesNothing(t *testing.T) {
 	}
 }
 
-// zeroPadding returns where the zeros before the hash index are.
+// zeroPadding returns the place of the zeros before the hash index.
 func zeroPadding(t testing.TB, data []byte) span {
 	f, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
 	if err != nil {
@@ -116,7 +115,7 @@ func zeroPadding(t testing.TB, data []byte) span {
 	return span{f.dataEnd, f.hashOff()}
 }
 
-func TestATableCutShortOrLengthenedIsRefused(t *testing.T) {
+func TestOpen_WrongLengthIsRefused(t *testing.T) {
 	t.Parallel()
 	_, data := smallTable(t, codec.None)
 	for n := range data {
@@ -134,7 +133,7 @@ func TestATableCutShortOrLengthenedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileShorterThanTheCallerSaysIsCorrupt(t *testing.T) {
+func TestOpen_FileShorterThanTheCallerSaysIsCorrupt(t *testing.T) {
 	t.Parallel()
 	_, data := smallTable(t, codec.None)
 	r, err := openBytes(t, data, ReaderOptions{})
@@ -146,7 +145,7 @@ func TestAFileShorterThanTheCallerSaysIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheFileAndThePlace(t *testing.T) {
+func TestErrors_NameTheFileAndTheOffset(t *testing.T) {
 	t.Parallel()
 	_, data := smallTable(t, codec.None)
 	data[3] ^= 1 // in the first value part

@@ -6,13 +6,12 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// Blocks whose values are compressed are decoded into the arena of whoever
-// reads them. The cache saves the decoding where point reads and seeks come
-// again. A walk decodes a block for all of its entries, and leaves the cache
-// alone: it would push out what others need.
+// A reader decodes the compressed values of a block into its own arena. The block
+// cache saves repeated decoding for point reads and seeks. An iteration decodes a
+// block once for all its entries and bypasses the cache, so as not to evict what
+// other reads need.
 
-// decodedValue returns value i of block b, which v shows and which is
-// compressed.
+// decodedValue returns value i of the compressed block b. v is its view.
 func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, error) {
 	stored, err := r.stored(b, v)
 	if err != nil {
@@ -33,9 +32,9 @@ func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, er
 	return values[from:to:to], nil
 }
 
-// soughtValues returns the values of block b, which v shows and which is
-// compressed, to an iterator that was just positioned there.
-func (r *Reader) soughtValues(b int, v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
+// seekValues returns the values of the compressed block b, to an iterator that was
+// just positioned there. v is the block's view.
+func (r *Reader) seekValues(b int, v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
 	if r.caches(v) {
 		values := arena.Alloc(int(v.rawLen()))
 		cached := r.opts.Cache.Read(values, r.opts.CacheID, uint64(b), 0)
@@ -46,10 +45,10 @@ func (r *Reader) soughtValues(b int, v *view, stored []byte, arena *codec.Arena)
 	return r.decodeAndKeep(b, v, stored, arena)
 }
 
-// caches reports whether the block that v shows may be in the cache.
+// caches reports whether the cache may hold the block of v.
 func (r *Reader) caches(v *view) bool { return r.opts.Cache != nil && v.rawLen() <= cache.BlockMax }
 
-// decodeAndKeep decodes the values of block b, and offers them to the cache.
+// decodeAndKeep decodes the values of block b and puts them into the cache.
 func (r *Reader) decodeAndKeep(b int, v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
 	values, err := r.decodeInto(v, stored, arena)
 	if err == nil {
@@ -58,7 +57,7 @@ func (r *Reader) decodeAndKeep(b int, v *view, stored []byte, arena *codec.Arena
 	return values, err
 }
 
-// decodeInto decodes the values of the compressed block that v shows.
+// decodeInto decodes the values of the compressed block of v into the arena.
 func (r *Reader) decodeInto(v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
 	values := arena.Alloc(int(v.rawLen()))
 	err := r.decode(v, values, stored)
@@ -68,7 +67,7 @@ func (r *Reader) decodeInto(v *view, stored []byte, arena *codec.Arena) ([]byte,
 	return values, nil
 }
 
-// decode fills values, which are as many bytes as the view says.
+// decode decodes stored into values, whose length is v.rawLen().
 func (r *Reader) decode(v *view, values, stored []byte) error {
 	err := v.codec.Decode(values, stored)
 	if c, ok := err.(*base.CorruptionError); ok {

@@ -16,7 +16,7 @@ func deletionOf(lo, hi string, seq base.SeqNum) *rangedel.List {
 	return rangedel.Build([]rangedel.Deletion{{Lo: []byte(lo), Hi: []byte(hi), Seq: seq}})
 }
 
-func TestATableMayHoldRangeDeletionsAlone(t *testing.T) {
+func TestRangeTombstones_TableWithoutEntries(t *testing.T) {
 	t.Parallel()
 	data, props := mustBuildWith(t, nil, deletionOf("b", "m", 7), WriterOptions{Salt: 3})
 	if string(props.Smallest) != "b" || string(props.Largest) != "m" || !props.LargestExclusive ||
@@ -55,7 +55,7 @@ func TestATableMayHoldRangeDeletionsAlone(t *testing.T) {
 	}
 }
 
-func TestATableWithADeletionWithoutAnEndStoresNothingForIt(t *testing.T) {
+func TestRangeTombstones_NoEndTakesNoBytes(t *testing.T) {
 	t.Parallel()
 	last := bytes.Repeat([]byte{0xff}, base.MaxKeySize)
 	for name, entries := range map[string][]base.Entry{"alone": nil, "behind entries": {{Key: []byte("a"), Seq: 3, Meta: base.Meta{Kind: base.KindSet}}}} {
@@ -79,7 +79,7 @@ func TestATableWithADeletionWithoutAnEndStoresNothingForIt(t *testing.T) {
 	}
 }
 
-func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
+func TestAddDeletions_MergesListsAndRefusesInvalidOnes(t *testing.T) {
 	t.Parallel()
 	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestAddDeletionsGathersListsAndRefusesWhatATableCannotHold(t *testing.T) {
 	}
 }
 
-func TestARangeDeletionIsNoEntry(t *testing.T) {
+func TestAdd_RefusesARangeTombstone(t *testing.T) {
 	t.Parallel()
 	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {

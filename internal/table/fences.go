@@ -2,13 +2,13 @@ package table
 
 import "encoding/binary"
 
-// The fences are, for each block, the first 8 bytes of what its first key has
-// after the bytes that all keys of the table share, as a big-endian number
-// padded with zeros, stored little-endian. They order like the keys as far as
-// they differ; where they are equal the keys themselves decide.
+// The fences hold 8 bytes for each block: its first key, without the bytes that
+// all keys of the table share. Such a fence is a big-endian number padded with
+// zeros, stored little-endian. Fences order like the keys as far as they differ.
+// Where fences are equal, the keys themselves decide.
 
-// firstKeys gathers the first keys of blocks until the prefix that the table
-// shares is known.
+// firstKeys collects the first keys of blocks until the table's common prefix is
+// known.
 type firstKeys struct {
 	keys []byte
 	ends []int
@@ -19,7 +19,7 @@ func (f *firstKeys) add(key []byte) {
 	f.ends = append(f.ends, len(f.keys))
 }
 
-// fences returns the encoded fences of keys that share so many bytes.
+// fences returns the encoded fences. The keys share that many bytes.
 func (f *firstKeys) fences(shared int) []byte {
 	out := make([]byte, 0, fenceSize*len(f.ends))
 	from := 0

@@ -1,18 +1,18 @@
 package table
 
 const (
-	// fetchMin and fetchMax bound what one iterator fetches ahead at once. It
-	// starts small, as most ranges are short.
+	// fetchMin and fetchMax bound, in bytes, what one iterator reads ahead at
+	// once. It starts small because most ranges are short.
 	fetchMin = 32 << 10
 	fetchMax = 1 << 20
 )
 
-// A span is a part of the file that an iterator has fetched ahead.
+// A span is a part of the file that an iterator has read ahead.
 type span struct{ from, to int64 }
 
-// fetch makes sure that [off, off+n), which is about to be touched for the
-// first time, has been read from the file. An iterator that goes from block to
-// block reads ever more ahead: one system call for many blocks.
+// fetch makes sure that [off, off+n) has been read from the file before its first
+// access. An iterator that moves from block to block doubles its read-ahead: one
+// system call then covers many blocks.
 func (s *span) fetch(it *Iter, off, n int64) error {
 	if off >= s.from && off+n <= s.to {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A footer ends every table. Everything in front of it but the blocks is laid
-// out from what it says, without gaps, so that every byte of the file is
-// covered by a checksum or has to be zero:
+// A footer ends every table. It determines the layout of everything before it but
+// the blocks. There are no gaps: every byte of the file is covered by a checksum
+// or must be zero:
 //
 //	blocks       key parts and value parts
 //	zeros        to a multiple of 4096
@@ -19,7 +19,7 @@ import (
 //	             part, 8 for each page of the hash index
 //	fences       8 bytes for each block
 //	directory    32 bytes for each block
-//	deletions    range deletions, see rangedel.List.AppendTo
+//	deletions    range tombstones, see rangedel.List.AppendTo
 //	properties
 //	footer
 //
@@ -44,7 +44,7 @@ import (
 //	112     8     checksum of the properties
 //	120     8     checksum of the footer up to here
 //
-// A table of range deletions alone has no blocks.
+// A table of only range tombstones has no blocks.
 type footer struct {
 	salt, hashSeed     uint64
 	size, dataEnd      int64
@@ -74,8 +74,8 @@ func (f *footer) delsOff() int64      { return f.directoryOff() + blockEntrySize
 func (f *footer) propsOff() int64     { return f.delsOff() + f.delsLen }
 func (f *footer) footerOff() int64    { return f.propsOff() + f.propsLen }
 
-// sumOf is the checksum of b, which is at off. The offset is mixed in so that
-// bytes which moved do not verify.
+// sumOf returns the checksum of b, which is at off. The offset is mixed in, so
+// that moved bytes do not verify.
 func (f *footer) sumOf(b []byte, off int64) uint64 { return partSum(f.salt, b, off) }
 
 func partSum(salt uint64, b []byte, off int64) uint64 {
@@ -95,7 +95,7 @@ func (f *footer) append(dst []byte) []byte {
 	return le.AppendUint64(dst, f.sumOf(dst[start:], f.size-footerSize))
 }
 
-// decodeFooter reads the last bytes of a file of the given size.
+// decodeFooter decodes the last bytes of a file of the given size.
 func decodeFooter(src []byte, size int64) (footer, error) {
 	le := binary.LittleEndian
 	at := size - footerSize
@@ -121,8 +121,8 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	return f, f.check(size, src[15])
 }
 
-// check reports what makes the layout impossible. Each number is bounded
-// before it is used in a sum, so that nothing overflows.
+// check reports why the layout is invalid. It bounds each number before it adds
+// it, so that nothing overflows.
 func (f *footer) check(size int64, zero byte) error {
 	at := size - footerSize
 	h := &f.hash
@@ -130,29 +130,29 @@ func (f *footer) check(size int64, zero byte) error {
 	case f.size != size:
 		return base.Corrupt(at+24, "size of a table", size, f.size)
 	case size > math.MaxInt:
-		return base.Corrupt(at+24, "size of a table", size, "what this machine can address")
+		return base.Corrupt(at+24, "size of a table", size, "a size that this machine can address")
 	case zero != 0:
 		return base.Corrupt(at+15, "reserved byte of a table's footer", zero, 0)
 	case h.slotBytes != 4 && h.slotBytes != 8:
 		return base.Corrupt(at+12, "bytes of a slot", h.slotBytes, "4 or 8")
 	case h.posBits == 0 || h.posBits >= min(h.slotBytes*8, 48):
-		return base.Corrupt(at+13, "bits of a position", h.posBits, "fewer than a slot has")
+		return base.Corrupt(at+13, "bits of a position", h.posBits, "at least 1, fewer than in a slot")
 	case h.entryBits > 8 || h.entryBits > h.posBits:
 		return base.Corrupt(at+14, "bits of an entry", h.entryBits, "at most 8")
 	case f.dataEnd < 0 || f.dataEnd > size:
 		return base.Corrupt(at+40, "end of the blocks", f.dataEnd, "within the file")
 	case f.blocks < 0 || f.blocks > min(blocksMax, size/blockEntrySize):
-		return base.Corrupt(at+48, "count of blocks", f.blocks, "what fits the file")
+		return base.Corrupt(at+48, "count of blocks", f.blocks, "a number that fits the file")
 	case (f.blocks == 0) != (f.dataEnd == 0):
-		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("those of %d bytes", f.dataEnd))
+		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("the number for %d bytes of blocks", f.dataEnd))
 	case f.blocks == 0 && f.delsLen == 0:
 		return base.Corrupt(at+48, "count of blocks", 0, "blocks, or range deletions")
 	case h.slots <= 1 || h.slots > uint64(size/int64(h.slotBytes)):
-		return base.Corrupt(at+56, "count of slots", h.slots, "what fits the file")
+		return base.Corrupt(at+56, "count of slots", h.slots, "a number that fits the file")
 	case f.propsLen < 0 || f.propsLen > size:
-		return base.Corrupt(at+64, "length of the properties", f.propsLen, "what fits the file")
+		return base.Corrupt(at+64, "length of the properties", f.propsLen, "a number that fits the file")
 	case f.delsLen < 0 || f.delsLen > size:
-		return base.Corrupt(at+72, "length of the range deletions", f.delsLen, "what fits the file")
+		return base.Corrupt(at+72, "length of the range deletions", f.delsLen, "a number that fits the file")
 	case f.footerOff() != at:
 		return base.Corrupt(at, "end of the properties", f.footerOff(), at)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
-// reseal gives a damaged table checksums that fit, as somebody would who
-// wants to harm the reader. It reports false where the footer leads nowhere.
+// reseal gives a damaged table valid checksums, like an attacker. It reports false
+// if the footer is invalid.
 func reseal(data []byte) bool {
 	size := int64(len(data))
 	if size < footerSize {
@@ -54,9 +54,9 @@ func reseal(data []byte) bool {
 	return true
 }
 
-// exercise reads data as a table in every way. All that it demands is that
-// nothing panics, that errors are of the right kind, and that what is shown
-// is not more than the file can hold.
+// exercise reads data as a table in every way. It demands only that nothing panics,
+// that errors are of the right kind, and that the output is no larger than the file
+// allows.
 func exercise(t *testing.T, data []byte, entries []base.Entry) {
 	r, err := openBytes(t, data, ReaderOptions{})
 	if err != nil {
@@ -104,8 +104,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 	}
 }
 
-// FuzzTableOpen opens what the fuzzer makes of a table, with the checksums it
-// left or with ones that fit.
+// FuzzTableOpen opens a fuzzed table, with the fuzzed checksums or with valid ones.
 func FuzzTableOpen(f *testing.F) {
 	var entries []base.Entry
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
@@ -123,7 +122,7 @@ func FuzzTableOpen(f *testing.F) {
 	})
 }
 
-// FuzzBlockDecode checks a key part and, if it passes, reads all of it.
+// FuzzBlockDecode checks a key part and, if it is valid, reads all of it.
 func FuzzBlockDecode(f *testing.F) {
 	_, data := smallTable(f, codec.None)
 	foot, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
@@ -179,10 +178,9 @@ func readAll(t *testing.T, v *view) {
 	}
 }
 
-// TestHostileTablesAreErrors damages tables at random and gives them
-// checksums that fit, so that what lies behind the checksums is tested
-// without a fuzzer at work.
-func TestHostileTablesAreErrors(t *testing.T) {
+// TestHostile_DamagedTablesAreErrors damages tables at random and gives them valid
+// checksums. So it tests the code behind the checksums without a fuzzer.
+func TestHostile_DamagedTablesAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, data := smallTable(t, how)

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/hostile"
 )
 
-// Lengths, counts and offsets are held against the size of the file before
-// anything is allocated for them, also in a file that somebody prepared.
+// Open compares lengths, counts and offsets with the size of the file before it
+// allocates, even for a hostile file.
 func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, good := smallTable(t, how)

@@ -8,10 +8,10 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// Get returns the newest version of key whose sequence number is at most at.
-// hash is base.Hash of the key with the seed of the database. The value is
-// not a copy: it stays valid until the table is closed. A compressed one is
-// decoded into the arena, which may be nil.
+// Get returns the newest version of key whose sequence number is at most at. hash
+// is base.Hash of the key with the seed of the database. The value is not a copy:
+// it is valid until the table is closed. A compressed value is decoded into the
+// arena, which may be nil.
 func (r *Reader) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena) (value []byte, meta base.Meta, seq base.SeqNum, ok bool, err error) {
 	x := &r.shape
 	slot, tag := x.home(hash)
@@ -45,7 +45,7 @@ func (r *Reader) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena
 	return
 }
 
-// place returns the block and the entry that the low bits of a slot lead to.
+// place decodes the position in a slot into a block and an entry.
 func (r *Reader) place(pos uint64) (block, entry int, err error) {
 	pos--
 	b := pos >> r.hash.entryBits
@@ -55,11 +55,11 @@ func (r *Reader) place(pos uint64) (block, entry int, err error) {
 	return int(b), int(pos & (1<<r.hash.entryBits - 1)), nil
 }
 
-// try looks at the entry that a slot with the right tag leads to. done says
-// that it has the key.
+// try checks the entry that a slot with a matching tag points to. done says that
+// the entry has the key.
 func (r *Reader) try(pos uint64, key []byte, at base.SeqNum, arena *codec.Arena) (value []byte, meta base.Meta, seq base.SeqNum, ok, done bool, err error) {
-	// A table that is only ever asked in vain comes here as well, by the few
-	// tags that are right by chance.
+	// False tag matches touch the gauge even of a table that never has the
+	// sought key.
 	r.gauge.Touch()
 	b, i, err := r.place(pos)
 	if err != nil {
@@ -101,10 +101,10 @@ func (r *Reader) try(pos uint64, key []byte, at base.SeqNum, arena *codec.Arena)
 	return values[from:to:to], v.meta(i), seq, true, true, nil
 }
 
-// warmValue begins to load the value of entry i of block b, where the
-// directory alone tells where it is: the wait for it passes while the key is
-// waited for, which by the tag is the right one but once in hundreds of times.
-// The result has no meaning.
+// warmValue starts to load the value of entry i of block b, if the directory alone
+// tells where it is. That load overlaps with the load of the key. The tag
+// makes the key the right one in all but one of hundreds of cases. The result
+// has no meaning.
 func (r *Reader) warmValue(b, i int, v *view) byte {
 	if v.vEnds != width0 || v.valueLen == 0 || v.codec != codec.None || !r.valsOK.has(b) {
 		return 0
@@ -114,10 +114,10 @@ func (r *Reader) warmValue(b, i int, v *view) byte {
 	return value[0] + value[len(value)-1]
 }
 
-// older finds the newest version of key up to at, given a newer one in entry
-// i of block b. It leaves the view at the block it ends in.
+// older finds the newest version of key up to at. Entry i of block b is a newer
+// one. It leaves v at the block of the result.
 func (r *Reader) older(b, i int, v *view, key []byte, at base.SeqNum) (int, int, bool, error) {
-	// Most often it is one of the next few.
+	// It is usually one of the next few.
 	for j := i + 1; j < min(i+5, v.count); j++ {
 		if !v.same(i, j) {
 			return 0, 0, false, nil

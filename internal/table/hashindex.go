@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// The hash index is an open-addressing array of slots that leads from the
-// hash of a key to its newest version. It is filter and index in one: a key
-// that is not there meets an empty slot, nearly always in the first cache
-// line. A slot is
+// The hash index is an open-addressing array of slots. It maps the hash of a key
+// to the key's newest version. It serves as filter and index in one: the search for
+// an absent key meets an empty slot, nearly always in the first cache line.
+// A slot is
 //
 //	tag << posBits | position + 1
 //
-// little-endian, zero when empty. The position is block << entryBits | entry,
-// whose bits are as few as the table needs; the rest are a tag from the low
-// end of the hash. The high end of the hash chooses the slot where the search
-// begins, and the search goes on to the following slots, round the end.
+// little-endian, zero when empty. The position is block << entryBits | entry, in
+// as few bits as the table needs. The remaining bits are a tag from the low end
+// of the hash. The high end of the hash chooses the first slot of the search,
+// which continues with the following slots and wraps around.
 //
-// Slots come in two widths. A table of 32 MB needs about 20 bits for a
-// position, so that 32-bit slots have tags of 12 bits, and one absent key in
-// some 700 costs a look at a key in vain. 64-bit slots are for tables so large
-// that little would remain for the tag.
+// Slots have one of two widths. A table of 32 MB needs about 20 bits for a
+// position. So 32-bit slots have tags of 12 bits, and about one absent key in 700
+// costs a useless key comparison. 64-bit slots are for tables so large that few
+// bits would remain for the tag.
 type hashShape struct {
 	slots     uint64
 	slotBytes uint8
@@ -30,20 +30,19 @@ type hashShape struct {
 }
 
 const (
-	// pageSize is the unit in which the hash index is verified.
+	// pageSize is the unit in which the hash index is verified, in bytes.
 	pageSize = 1 << pageBits
 	pageBits = 12
-	// tagBitsMax keeps the tag clear of the bits that choose the slot.
+	// tagBitsMax keeps the tag apart from the bits that choose the slot.
 	tagBitsMax = 32
-	// tagBitsMin is the shortest tag that narrow slots are used with.
+	// tagBitsMin is the shortest tag for which IndexAuto uses narrow slots.
 	tagBitsMin = 8
 )
 
-// An IndexWidth says which slots a writer uses.
+// An IndexWidth is the choice of slot width for a writer.
 type IndexWidth uint8
 
-// The widths. The zero value uses the narrowest slots that leave 8 bits for
-// the tag.
+// The widths. IndexAuto uses the narrowest slots that leave 8 bits for the tag.
 const (
 	IndexAuto IndexWidth = iota
 	IndexNarrow
@@ -54,8 +53,8 @@ func (h *hashShape) tagBits() uint {
 	return min(tagBitsMax, uint(h.slotBytes)*8-uint(h.posBits))
 }
 
-// pageShift returns how many bits the number of a slot has beyond that of its
-// page.
+// pageShift returns the number of bits to shift a slot number right to get its
+// page number.
 func (h *hashShape) pageShift() uint {
 	if h.slotBytes == 4 {
 		return pageBits - 2
@@ -67,13 +66,13 @@ func (h *hashShape) bytes() int64 { return int64(h.slots) * int64(h.slotBytes) }
 
 func (h *hashShape) pages() int { return int((h.bytes() + pageSize - 1) / pageSize) }
 
-// home returns the slot at which the search for a hash begins, and the tag.
+// home returns the slot at which the search for a hash starts, and the tag.
 func (h *hashShape) home(hash uint64) (slot, tag uint64) {
 	slot, _ = bits.Mul64(hash, h.slots)
 	return slot, hash & (1<<h.tagBits() - 1)
 }
 
-// load returns a slot of the index, whose bytes are b.
+// load returns a slot of the index b.
 func (h *hashShape) load(b []byte, slot uint64) uint64 {
 	if h.slotBytes == 4 {
 		return uint64(binary.LittleEndian.Uint32(b[4*slot:]))
@@ -89,13 +88,13 @@ func (h *hashShape) store(b []byte, slot, x uint64) {
 	}
 }
 
-// A hashBuilder gathers the keys of a table until their number is known.
+// A hashBuilder collects the keys of a table until their number is known.
 type hashBuilder struct {
 	hashes []uint64
 	places []uint32 // block << 8 | entry
 }
 
-// blocksMax is how many blocks a table holds at most.
+// blocksMax is the maximum number of blocks in a table.
 const blocksMax = 1 << 24
 
 func (b *hashBuilder) add(hash uint64, block, entry int) {
@@ -103,8 +102,8 @@ func (b *hashBuilder) add(hash uint64, block, entry int) {
 	b.places = append(doubled(b.places), uint32(block)<<8|uint32(entry))
 }
 
-// doubled returns a with room for one more. A list of a million grows to twice its
-// length at once, where append would copy it four times.
+// doubled returns a with room for one more element. It doubles the capacity of
+// long lists, where append would grow them in smaller steps and copy more often.
 func doubled[T any](a []T) []T {
 	if len(a) < cap(a) {
 		return a
@@ -112,9 +111,9 @@ func doubled[T any](a []T) []T {
 	return slices.Grow(a, max(len(a), 64))
 }
 
-// shape chooses the form of the index for a table of so many blocks, the
-// fullest of which has so many entries. One without blocks has the index of
-// one with a block.
+// shape chooses the layout of the index. blocks is the number of blocks, fullest
+// the largest number of entries in one. A table without blocks has the index of a
+// table with one block.
 func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth, sparse bool) hashShape {
 	blocks, fullest = max(blocks, 1), max(fullest, 1)
 	h := hashShape{entryBits: uint8(bits.Len(uint(fullest - 1))), slotBytes: 4}
@@ -128,9 +127,9 @@ func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth, sparse bool) h
 	return h
 }
 
-// slotsFor returns how many slots there are for so many keys. Three quarters
-// full, a hit looks at two or three slots and a miss at eight; half full, at one
-// or two and at two or three.
+// slotsFor returns the number of slots for that many keys. Three quarters full, a
+// hit checks two or three slots and a miss eight. Half full (sparse), a hit checks
+// one or two and a miss two or three.
 func slotsFor(keys int, sparse bool) uint64 {
 	if sparse {
 		return uint64(keys)*2 + 2
@@ -138,7 +137,7 @@ func slotsFor(keys int, sparse bool) uint64 {
 	return uint64(keys)*4/3 + 2
 }
 
-// build returns the index.
+// build returns the encoded index.
 func (b *hashBuilder) build(h hashShape) []byte {
 	out := make([]byte, h.bytes())
 	for i, hash := range b.hashes {

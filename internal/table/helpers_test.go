@@ -20,7 +20,7 @@ const testSeed = 0x5eed
 
 func hashOf(key []byte) uint64 { return base.Hash(key, testSeed) }
 
-// sortEntries puts entries in the order of a table and drops repetitions.
+// sortEntries sorts entries in table order and drops duplicates.
 func sortEntries(entries []base.Entry) []base.Entry {
 	slices.SortFunc(entries, compareEntries)
 	return slices.CompactFunc(entries, func(a, b base.Entry) bool { return compareEntries(a, b) == 0 })
@@ -78,7 +78,7 @@ func build(f vfs.File, entries []base.Entry, deletions *rangedel.List, opts Writ
 	return w.Finish()
 }
 
-// openBytes opens a table that consists of data.
+// openBytes opens a table with the given bytes.
 func openBytes(t testing.TB, data []byte, opts ReaderOptions) (*Reader, error) {
 	t.Helper()
 	fs := memfs.NewVolatile()
@@ -119,8 +119,7 @@ func describe(e base.Entry) string {
 	return fmt.Sprintf("%.60q#%d %v %d:%.40s", e.Key, e.Seq, e.Meta, len(e.Value), v)
 }
 
-// drain reads the rest of a source in batches of random sizes, at most limit
-// entries.
+// drain reads the rest of a source in batches of random sizes, up to limit entries.
 func drain(s iter.Source, rng *rand.Rand, limit int) ([]base.Entry, error) {
 	var out []base.Entry
 	var b iter.Batch
@@ -139,7 +138,7 @@ func drain(s iter.Source, rng *rand.Rand, limit int) ([]base.Entry, error) {
 	return out[:min(len(out), limit)], nil
 }
 
-// A shapeOfData is a way to make entries.
+// A shapeOfData is a method to generate entries.
 type shapeOfData struct {
 	keys     func(rng *rand.Rand) []byte
 	values   func(rng *rand.Rand) []byte

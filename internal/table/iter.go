@@ -9,48 +9,45 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-// IterOptions say how a table is iterated over.
+// IterOptions say how an iterator reads a table.
 type IterOptions struct {
 	// Reverse iterates from the largest key down.
 	Reverse bool
-	// KeysOnly touches no memory of values but pointers: other values that are
-	// shown have the right lengths, and contents that nobody has verified.
+	// KeysOnly reads no values except pointers. Other values have the right
+	// lengths, but their contents are not verified.
 	KeysOnly bool
-	// Unmapped reads blocks by large reads into buffers of the iterator
-	// instead of through the mapping, so that a compaction does not push out
-	// what users read. Values stay valid until the second Fill after the one
-	// that showed them. It costs nothing but the copy; a seek still goes
-	// through the mapping. Why the page cache gets no advice is told in decision
-	// 0016.
+	// Unmapped reads blocks by large reads into the iterator's buffers instead
+	// of through the mapping, so that a compaction does not evict what users
+	// read. A value stays valid until the second Fill after its own. The only
+	// cost is the copy. A seek still uses the mapping. Decision 0012 says why
+	// the page cache gets no advice.
 	Unmapped bool
-	// Arena is where compressed values are decoded to, unless the iterator is
-	// Unmapped; they are valid until it is reset. With nil the garbage collector
-	// has them.
+	// Arena receives decoded values, unless the iterator is Unmapped. They are
+	// valid until its Reset. With nil they are on the Go heap.
 	Arena *codec.Arena
 }
 
-// An Iter shows the entries of a table in order; it implements iter.Source.
-// Keys are rebuilt in a buffer of the iterator and stay valid until the next
-// Fill; values are valid until the table is closed, unless IterOptions say
-// less. Its buffers are kept for the next Init. It must not be copied while
-// in use.
+// An Iter returns the entries of a table in order; it implements iter.Source.
+// Keys are rebuilt in a buffer of the iterator and are valid until the next Fill.
+// Values are valid until the table is closed, unless IterOptions say otherwise.
+// Init reuses the buffers. An Iter must not be copied while in use.
 type Iter struct {
 	r    *Reader
 	opts IterOptions
 	err  error
 
-	// The next entry is number at of block; backward, the one before it.
+	// The next entry is entry at of block; in reverse, the one before it.
 	block, at int
-	// v and values are of block when loaded is set.
+	// v and values belong to block if loaded is set.
 	v      view
 	values []byte
 	loaded bool
-	// aimed says that a seek is under way, which looks into the block before
-	// block; searched is the block that the last one has left in v, or -1.
+	// aimed says that a seek is in progress, whose target is the block before
+	// block. searched is the block that the last seek left in v, or -1.
 	aimed    bool
 	searched int
-	// inOrder counts the blocks since the last seek; fetched is how far ahead
-	// the file has been fetched for them.
+	// inOrder counts the blocks since the last seek. keysFetched and valsFetched
+	// are the parts of the file read ahead for them.
 	inOrder     int
 	keysFetched span
 	valsFetched span
@@ -61,15 +58,15 @@ type Iter struct {
 
 var _ iter.Source = (*Iter)(nil)
 
-// NewIter returns an iterator at no position.
+// NewIter returns an iterator without a position.
 func (r *Reader) NewIter(opts IterOptions) *Iter {
 	it := &Iter{}
 	it.Init(r, opts)
 	return it
 }
 
-// Init makes it an iterator over r at no position. What it has read of r by large
-// reads stays.
+// Init makes it an iterator over r without a position. It keeps what it has read
+// of r by large reads.
 func (it *Iter) Init(r *Reader, opts IterOptions) {
 	buf, w, before := it.buf, it.windows, it.r
 	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w, searched: -1}
@@ -85,7 +82,7 @@ func (it *Iter) Init(r *Reader, opts IterOptions) {
 	}
 }
 
-// Close lets go of the table and the arena. Only Init may follow.
+// Close releases the table and the arena. Only Init may follow.
 func (it *Iter) Close() {
 	it.r, it.v, it.values, it.opts.Arena, it.err = nil, view{}, nil, nil, nil
 }
@@ -103,7 +100,7 @@ func (it *Iter) Fill(b *iter.Batch) error {
 	want := min(b.Want, iter.BatchSize)
 	for b.N < want && it.settle() {
 		if it.opts.Unmapped && !it.loaded && b.N > 0 {
-			break // one block a Fill: see windows
+			break // one block per Fill: see windows
 		}
 		if !it.loaded {
 			if err := it.load(); err != nil {
@@ -141,7 +138,7 @@ func (it *Iter) settle() bool {
 	return it.block < int(it.r.blocks)
 }
 
-// load reads the block that the iterator is in.
+// load reads the current block.
 func (it *Iter) load() error {
 	var err error
 	if it.opts.Unmapped {
@@ -194,25 +191,25 @@ func (it *Iter) loadMapped() error {
 	return it.decode()
 }
 
-// decode replaces the values of a compressed block by what they are decoded to.
+// decode replaces the values of a compressed block by the decoded ones.
 func (it *Iter) decode() (err error) {
 	if it.inOrder == 0 {
-		it.values, err = it.r.soughtValues(it.block, &it.v, it.values, it.opts.Arena)
+		it.values, err = it.r.seekValues(it.block, &it.v, it.values, it.opts.Arena)
 	} else {
 		it.values, err = it.r.decodeInto(&it.v, it.values, it.opts.Arena)
 	}
 	return err
 }
 
-// fillForward shows the next n entries of the loaded block.
+// fillForward puts the next n entries of the loaded block into the batch.
 func (it *Iter) fillForward(b *iter.Batch, n int) {
 	it.show(b, b.N, it.at, n)
 	it.at += n
 	b.N += n
 }
 
-// fillBackward shows the n entries of the loaded block before the position,
-// the last one first. Showing them column by column and turning them round is
+// fillBackward puts the n entries of the loaded block before the position into the
+// batch, the last one first. Copying columns and then reversing the order is
 // faster than going entry by entry.
 func (it *Iter) fillBackward(b *iter.Batch, n int) {
 	it.at -= n
@@ -226,8 +223,8 @@ func (it *Iter) fillBackward(b *iter.Batch, n int) {
 	b.N += n
 }
 
-// show puts n entries of the loaded block, from entry at on, into the batch
-// from place i on.
+// show puts n entries of the loaded block, starting with entry at, into the batch
+// at index i.
 func (it *Iter) show(b *iter.Batch, i, at, n int) {
 	it.showKeys(b.Keys[i:i+n], at)
 	it.showValues(b.Vals[i:i+n], at)
@@ -265,8 +262,8 @@ func (it *Iter) showKeys(dst [][]byte, at int) {
 	}
 }
 
-// showShortKeys rebuilds keys by whole words: each key is written with what
-// happens to follow it in memory, which the next one then overwrites.
+// showShortKeys rebuilds keys by whole words. Each key is written together with
+// the bytes that follow it in memory; the next key overwrites those.
 func showShortKeys(dst [][]byte, buf, prefix, suffixes []byte, s int) {
 	p := len(prefix)
 	n := p + s
@@ -294,8 +291,8 @@ func showShortKeys(dst [][]byte, buf, prefix, suffixes []byte, s int) {
 	}
 }
 
-// grow lengthens b by n bytes whose contents do not matter. Bytes that are
-// outgrown stay as they are, for the keys in them.
+// grow lengthens b by n bytes with undefined contents. If it reallocates, the old
+// array stays unchanged, because keys refer to it.
 func grow(b []byte, n int) []byte {
 	if len(b)+n <= cap(b) {
 		return b[:len(b)+n]

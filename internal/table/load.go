@@ -1,19 +1,19 @@
 package table
 
-// loadStep is how much of a table is fetched by one system call: a goroutine
-// in a longer one would keep its processor from others.
+// loadStep is the number of bytes fetched by one system call. A longer call would
+// keep the processor from other goroutines.
 const loadStep = 4 << 20
 
-// Load fetches and verifies what the first reads of everything would fetch and
-// verify block by block, in a small part of the time. It is meant for a table
-// that was just written, whose pages the system still has in memory.
+// Load fetches and verifies the whole table, in a small part of the time that the
+// first reads would need block by block. It is for a table that was just written,
+// whose pages the system still has in memory.
 func (r *Reader) Load() error {
 	for from := int64(0); from < r.sumsOff(); from += loadStep {
 		if err := r.populate(from, min(loadStep, r.sumsOff()-from)); err != nil {
 			return err
 		}
 	}
-	// From here on the governor of memory has to know of it.
+	// From here on the memory governor must see the table as used.
 	r.gauge.Touch()
 	for b := range int(r.blocks) {
 		if err := r.loadBlock(b); err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// modelSeeds is how many random tables the model test makes.
+// modelSeeds is the number of random tables in the model test.
 const modelSeeds = 40
 
-func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
+func TestModel_TableMatchesSortedEntries(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(modelSeeds)
 	if invariant.Enabled {
-		seeds /= 4 // the checks of order cost more than the reading
+		seeds /= 4 // the order checks cost more than the reading
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -66,8 +66,8 @@ func TestATableAnswersAsTheSortedEntriesDo(t *testing.T) {
 
 type failer func(format string, args ...any)
 
-// randomDeletions returns range deletions among the keys of entries, most
-// often none.
+// randomDeletions returns range tombstones among the keys of entries, most often
+// none.
 func randomDeletions(rng *rand.Rand, entries []base.Entry) *rangedel.List {
 	var out []rangedel.Deletion
 	for range max(0, rng.IntN(40)-20) {
@@ -83,7 +83,7 @@ func randomDeletions(rng *rand.Rand, entries []base.Entry) *rangedel.List {
 	return rangedel.Build(out)
 }
 
-// checkBounds compares the bounds in the properties with what is in the table.
+// checkBounds compares the bounds in the properties with the contents of the table.
 func checkBounds(p Properties, entries []base.Entry, deletions *rangedel.List, fail failer) {
 	var want Properties
 	want.SmallestSeq = base.SeqNumMax
@@ -141,7 +141,7 @@ func checkGets(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 	}
 }
 
-// near returns a key that is close to key and probably not there.
+// near returns a key that is close to key and probably absent.
 func near(rng *rand.Rand, key []byte) []byte {
 	k := bytes.Clone(key)
 	switch rng.IntN(3) {
@@ -185,7 +185,7 @@ func checkScans(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 			if err != nil {
 				fail("%+v from %.60q: %v", o, key, err)
 			}
-			if o.KeysOnly { // of the values only the lengths can be relied upon
+			if o.KeysOnly { // only the lengths of the values are defined
 				for i := range got {
 					got[i].Value = make([]byte, len(got[i].Value))
 				}

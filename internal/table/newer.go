@@ -6,10 +6,10 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Newest reports whether the table has a key with this hash, base.Hash with
-// the seed of the database, that has a version newer than since. It is asked
-// for transactions that remember what they read as hashes; so only the hash
-// is compared, all 64 bits of it. Range deletions have no part in it.
+// Newest reports whether the table has a key with this hash (base.Hash with the
+// seed of the database) that has a version newer than since. Transactions that
+// remember their reads as hashes call it, so it compares only the 64-bit hash. It
+// ignores range tombstones.
 func (r *Reader) Newest(hash uint64, since base.SeqNum) (bool, error) {
 	if r.props.LargestSeq <= since {
 		return false, nil
@@ -40,10 +40,9 @@ func (r *Reader) Newest(hash uint64, since base.SeqNum) (bool, error) {
 	return false, nil
 }
 
-// tryNewer looks at the entry that a slot with the right tag leads to. done
-// says that its key has a newer version, or is the one with the hash: keys of
-// one database do not share all 64 bits, and if they did the transaction could
-// not tell them apart either.
+// tryNewer checks the entry that a slot with a matching tag points to. done says
+// that its key has the hash and a newer version. Keys of one database do not share
+// all 64 bits. If two did, the transaction could not tell them apart either.
 func (r *Reader) tryNewer(pos, hash uint64, since base.SeqNum) (newer, done bool, err error) {
 	b, i, err := r.place(pos)
 	if err != nil {
@@ -56,7 +55,7 @@ func (r *Reader) tryNewer(pos, hash uint64, since base.SeqNum) (newer, done bool
 	if i >= v.count {
 		return false, false, r.inFile(base.Corrupt(r.hashOff(), "entry in the hash index", i, fmt.Sprintf("below %d", v.count)))
 	}
-	// The index leads to the newest version. Most are old, and need no hash.
+	// The index points to the newest version. Most are old and need no hash.
 	if v.seq(i) <= since {
 		return false, false, nil
 	}
@@ -65,10 +64,9 @@ func (r *Reader) tryNewer(pos, hash uint64, since base.SeqNum) (newer, done bool
 	return found, found, nil
 }
 
-// RangeNewer reports whether a key of [lo, hi) has a version newer than since.
-// A nil lo is the first key, a nil hi has no end. Blocks whose numbers tell
-// that they are all older, or all newer, are not looked through. Range
-// deletions have no part in it.
+// RangeNewer reports whether a key of [lo, hi) has a version newer than since. A
+// nil lo is the first key; a nil hi means no end. It skips the entries of blocks
+// whose sequence numbers are all older or all newer. It ignores range tombstones.
 func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum) (bool, error) {
 	if r.props.LargestSeq <= since || r.blocks == 0 {
 		return false, nil
@@ -103,8 +101,7 @@ func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum) (bool, error) {
 	return false, nil
 }
 
-// anyNewer reports whether an entry from place from up to end is newer than
-// since.
+// anyNewer reports whether an entry in [from, end) is newer than since.
 func (v *view) anyNewer(from, end int, since base.SeqNum) bool {
 	least := v.seqLeast()
 	if from >= end || v.seqs < width8 && least+1<<(8*v.seqs.bytes())-1 <= uint64(since) {

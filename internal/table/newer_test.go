@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// checkNewer asks for newer versions of keys and ranges, and compares with
-// what a search through all entries says.
+// checkNewer asks for newer versions of keys and ranges, and compares the answers
+// with a search through all entries.
 func checkNewer(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 	if len(entries) == 0 {
 		return
@@ -46,10 +46,10 @@ func checkNewer(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 	}
 }
 
-func TestNewestComparesTheWholeHash(t *testing.T) {
+func TestNewest_ComparesTheWholeHash(t *testing.T) {
 	t.Parallel()
-	// Few slots and short tags, so that foreign hashes meet slots with their
-	// tag all the time.
+	// Few slots and short tags, so that foreign hashes often meet slots with their
+	// tag.
 	var entries []base.Entry
 	for i := range 3000 {
 		entries = append(entries, base.Entry{
@@ -75,7 +75,7 @@ func TestNewestComparesTheWholeHash(t *testing.T) {
 }
 
 // Not parallel: it counts allocations.
-func TestLookingForNewerVersionsAllocatesNothing(t *testing.T) {
+func TestNewest_AllocatesNothing(t *testing.T) {
 	_, data := smallTable(t, codec.None)
 	r := mustOpen(t, data, ReaderOptions{})
 	key := []byte("key-003")

@@ -5,28 +5,28 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// writeSize is the size of the writes that a table is made with.
+// writeSize is the size in bytes of the writes of a table.
 const writeSize = scratch.Size
 
-// An output appends to a file through a buffer. After an error it stays in
-// that error.
+// An output appends to a file through a buffer. After an error it writes nothing
+// more.
 type output struct {
 	file vfs.File
 	back vfs.WriteBack
 	buf  []byte
-	off  int64 // of buf in the file
+	off  int64 // file offset of buf
 	err  error
 }
 
-// newOutput leaves it to the bytes to say how large a buffer they need: most
-// tables of a small database have few.
+// newOutput returns an output without a buffer. The buffer grows with the data,
+// as most tables of a small database are small.
 func newOutput(file vfs.File) output {
 	return output{file: file, back: vfs.NewWriteBack(file)}
 }
 
 func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
 
-// write appends b. Long bytes go to the file without being copied.
+// write appends b. It writes long data to the file without copying it.
 func (o *output) write(b []byte) {
 	if len(o.buf)+len(b) <= writeSize {
 		o.buf = append(scratch.Grow(o.buf, len(b)), b...)
@@ -49,7 +49,7 @@ func (o *output) flush() {
 	o.buf = o.buf[:0]
 }
 
-// finish writes what is left. Nothing is appended after it.
+// finish writes the rest of the buffer. No write may follow.
 func (o *output) finish() {
 	o.flush()
 	scratch.Release(o.buf)

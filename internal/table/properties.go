@@ -10,41 +10,40 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// Properties tell what is in a table.
+// Properties describe the contents of a table.
 type Properties struct {
-	// Size is the length of the file, DataSize that of its blocks.
+	// Size is the size of the file, DataSize that of its blocks, in bytes.
 	Size, DataSize int64
-	// Salt names this table among all that were ever written; a file that
-	// took another's place is told by it.
+	// Salt identifies this table among all tables ever written. It detects a
+	// file that was replaced by another.
 	Salt uint64
 
-	// Smallest and Largest bound the keys of entries and range deletions. Both
-	// belong to the table, unless LargestExclusive says that keys only come
-	// near to Largest: it is then the end of a range deletion, base.EndOfKeys of
-	// one without an end.
+	// Smallest and Largest bound the keys of entries and range tombstones. Both
+	// bounds are inclusive, unless LargestExclusive is set. Largest is then the
+	// end of a range tombstone, base.EndOfKeys if it has no end.
 	Smallest, Largest       []byte
 	LargestExclusive        bool
 	SmallestSeq, LargestSeq base.SeqNum
 
-	// Entries counts all versions, Keys different keys.
+	// Entries counts all versions, Keys the distinct keys.
 	Entries, Keys uint64
 	// RangeDeletions counts the sequence numbers of the fragments of range
-	// deletions.
+	// tombstones.
 	RangeDeletions uint64
-	// Deletions, Expiring and Pointers count entries of these kinds.
+	// Deletions, Expiring and Pointers count the entries of these kinds.
 	Deletions, Expiring, Pointers uint64
-	// OldestExpiry and NewestExpiry bound the moments of expiry, in Unix
-	// milliseconds; 0 when nothing expires.
+	// OldestExpiry and NewestExpiry bound the expiry times in Unix milliseconds.
+	// They are 0 if nothing expires.
 	OldestExpiry, NewestExpiry uint64
 
 	Blocks uint64
-	// KeyBytes and ValueBytes are the sums of the lengths that went in;
-	// KeyPartBytes and ValuePartBytes what blocks store of them.
+	// KeyBytes and ValueBytes are the total lengths of the added keys and values.
+	// KeyPartBytes and ValuePartBytes are the stored sizes of the block parts.
 	KeyBytes, ValueBytes         uint64
 	KeyPartBytes, ValuePartBytes uint64
 
-	// ValueFiles tells how many bytes of which value files the pointers in
-	// the table refer to, ascending by file.
+	// ValueFiles says how many bytes of which value files the table's pointers
+	// refer to, ascending by file.
 	ValueFiles []ValueFileRef
 }
 
@@ -60,8 +59,8 @@ func (p *Properties) numbers() []*uint64 {
 		&p.KeyBytes, &p.ValueBytes, &p.KeyPartBytes, &p.ValuePartBytes}
 }
 
-// include widens p, which tells of the entries, by the range deletions of the
-// table. What is stored is without them: they tell of themselves.
+// include extends p, which covers the entries, by the range tombstones of the
+// table. The stored properties do not include them.
 func (p *Properties) include(l *rangedel.List) {
 	if l.Len() == 0 {
 		return
@@ -78,7 +77,7 @@ func (p *Properties) include(l *rangedel.List) {
 	p.RangeDeletions = uint64(l.Numbers())
 }
 
-// short returns p as error messages show it, with the beginnings of the bounds.
+// short returns p for error messages, with shortened bounds.
 func (p Properties) short() Properties {
 	const most = 80
 	p.Smallest, p.Largest = p.Smallest[:min(most, len(p.Smallest))], p.Largest[:min(most, len(p.Largest))]
@@ -103,8 +102,8 @@ func (p *Properties) append(dst []byte) []byte {
 	return dst
 }
 
-// decodeProperties is the inverse of Properties.append. src is at off in the
-// file.
+// decodeProperties is the inverse of Properties.append. off is the file offset of
+// src.
 func decodeProperties(src []byte, off int64) (Properties, error) {
 	var p Properties
 	le := binary.LittleEndian

@@ -9,16 +9,15 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// An entrySize is the lengths of keys and values in a benchmark of whole
-// tables.
+// An entrySize holds the lengths of keys and values in a benchmark of whole tables.
 type entrySize struct{ key, value int }
 
 func (s entrySize) String() string { return fmt.Sprintf("%d+%d", s.key, s.value) }
 
 var entrySizes = []entrySize{{16, 32}, {22, 128}}
 
-// writeSized makes a table of 32 MB of entries of one size and returns how
-// many there are.
+// writeSized makes a table of 32 MB with entries of one size and returns their
+// number.
 func writeSized(b *testing.B, f vfs.File, s entrySize) (Properties, int) {
 	w, err := NewWriter(f, WriterOptions{Salt: 1, HashSeed: testSeed})
 	if err != nil {
@@ -52,8 +51,8 @@ func writeSized(b *testing.B, f vfs.File, s entrySize) (Properties, int) {
 	return props, n
 }
 
-// BenchmarkRead reads all entries of a warm table, keys and values, through
-// the table's iterator alone. One operation is one entry.
+// BenchmarkRead reads all entries of a warm table, keys and values, through the
+// table's iterator alone. One operation is one entry.
 func BenchmarkRead(b *testing.B) {
 	dir, fs := b.TempDir(), vfs.OS()
 	for _, s := range entrySizes {

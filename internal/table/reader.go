@@ -13,42 +13,45 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// ReaderOptions say how a table is read.
+// ReaderOptions say how a reader reads a table.
 type ReaderOptions struct {
-	// Cache keeps decoded blocks. With nil, each read of a compressed block
-	// decodes it anew.
+	// Cache keeps decoded blocks. If it is nil, each read of a compressed block
+	// decodes it again.
 	Cache *cache.Cache
-	// CacheID names the table in the cache.
+	// CacheID identifies the table in the cache.
 	CacheID uint64
 	// MappedOnly closes the file once it is mapped, so that a database of many
-	// tables does not need as many descriptors. No iterator may be Unmapped.
+	// tables needs fewer file descriptors. Then no iterator may be Unmapped.
 	MappedOnly bool
-	// Used is called at the first use of the table in each round of the gauge;
-	// it may be nil, and returns at once.
+	// Used is called at the first use of the table in each round of the gauge. It
+	// must return at once. It may be nil.
 	Used func()
 }
 
-// A Reader reads a table. Any number of goroutines may use one.
+// A Reader reads a table. It is safe for concurrent use.
 //
-// Reads go through a read-only mapping and copy nothing. A part of the file
-// is verified when it is first touched, and fetched by a system call at that
-// moment, so that cold data costs a goroutine a system call and not the
-// processor a page fault.
+// Reads use a read-only mapping and copy nothing. The first access to a part of
+// the file fetches it by a system call and verifies it. So cold data costs a
+// system call, which blocks only the goroutine, and not a page fault, which blocks
+// the processor.
+//
+// All fields are immutable between Open and Close. The bitmaps and the gauge change
+// inside, by atomic operations.
 type Reader struct {
-	// A read of an absent key needs no more than these, which share a cache
-	// line: a point read asks several tables in vain before it finds its key.
+	// A read of an absent key needs only these, which share a cache line: a point
+	// read searches several tables before it finds its key.
 	index   []byte // the slots of the hash index
 	pagesOK bitmap
 	shape   hashShape // that of the footer
 
-	// A read of a present key needs these too.
+	// A read of a present key also needs these.
 	data           []byte // the mapping
 	directory      []byte
 	keysOK, valsOK bitmap
 	gauge          residency.Gauge
 	fences         []byte
-	// shared is how many bytes all keys of entries share; first is the first
-	// of them.
+	// shared is the number of bytes that all keys of entries share. first is
+	// the first of these keys.
 	shared int
 	first  []byte
 
@@ -57,14 +60,13 @@ type Reader struct {
 	deletions *rangedel.List
 	props     Properties
 	opts      ReaderOptions
-	file      vfs.File // nil once it is closed
+	file      vfs.File // nil once closed
 	m         vfs.Mapping
 	name      string
 }
 
-// Open opens the table in file, which has the given size, and takes over the
-// file: Close closes it, also after an error of Open. name is what errors
-// call the table.
+// Open opens the table in file, which has the given size. The reader takes over the
+// file: Close closes it, and so does a failed Open. Errors call the table name.
 func Open(file vfs.File, size int64, name string, opts ReaderOptions) (*Reader, error) {
 	r := &Reader{file: file, name: name, opts: opts}
 	r.gauge.Init(opts.Used)
@@ -73,7 +75,7 @@ func Open(file vfs.File, size int64, name string, opts ReaderOptions) (*Reader, 
 		err = r.closeFile()
 	}
 	if err != nil {
-		// The first error is the one that tells what happened.
+		// The first error says what happened.
 		_ = r.Close()
 		return nil, fmt.Errorf("open table: %w", base.InFile(err, name))
 	}
@@ -105,15 +107,15 @@ func (r *Reader) open(size int64) error {
 	return r.openSections()
 }
 
-// openSections takes what is read without being verified later.
+// openSections decodes the sections that Open verifies.
 func (r *Reader) openSections() error {
 	s, err := r.readSections()
 	if err != nil {
 		return err
 	}
 	r.sums, r.fences, r.directory = s[0], s[1], s[2]
-	// A copy: its keys are used without asking whether the mapping still has
-	// them.
+	// Decode a copy: its keys are used even after the mapping's pages are
+	// returned or the reader is closed.
 	if r.deletions, err = rangedel.Decode(slices.Clone(s[3]), r.delsOff()); err != nil {
 		return err
 	}
@@ -132,8 +134,8 @@ func (r *Reader) openSections() error {
 	return nil
 }
 
-// readSections returns the sums, the fences, the directory, the range
-// deletions and the properties, each verified.
+// readSections returns the sums, the fences, the directory, the range tombstones
+// and the properties, each verified.
 func (r *Reader) readSections() (s [5][]byte, err error) {
 	at := r.sumsOff()
 	for i, x := range []struct {
@@ -156,16 +158,16 @@ func (r *Reader) readSections() (s [5][]byte, err error) {
 	return s, nil
 }
 
-// Properties tells what is in the table. The slices in it are not to be
-// changed.
+// Properties describes the contents of the table. The caller must not change the
+// slices in it.
 func (r *Reader) Properties() Properties { return r.props }
 
-// Deletions returns the range deletions of the table, nil if it has none. They
-// outlive the reader.
+// Deletions returns the range tombstones of the table, nil if it has none. They
+// stay valid after Close.
 func (r *Reader) Deletions() *rangedel.List { return r.deletions }
 
-// Close ends all reading. Nothing that was read without a copy may be touched
-// afterwards.
+// Close closes the reader. After it the caller must not touch values that were
+// read without a copy.
 func (r *Reader) Close() error {
 	var err error
 	if r.m != nil {
@@ -175,7 +177,7 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.closeFile())
 }
 
-// closeFile closes the file, if it is open. The mapping stays.
+// closeFile closes the file if it is open. The mapping stays.
 func (r *Reader) closeFile() error {
 	if r.file == nil {
 		return nil

@@ -16,8 +16,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/noise"
 )
 
-// manyEntries returns entries whose keys are the numbers from 0 on, even ones
-// only.
+// manyEntries returns entries whose keys are the even numbers from 0 on.
 func manyEntries(n int) []base.Entry {
 	var out []base.Entry
 	for i := range n {
@@ -28,7 +27,7 @@ func manyEntries(n int) []base.Entry {
 	return out
 }
 
-func TestManyGoroutinesReadOneTable(t *testing.T) {
+func TestReader_ConcurrentUse(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(3000)
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
@@ -66,7 +65,7 @@ func TestManyGoroutinesReadOneTable(t *testing.T) {
 	}
 }
 
-func TestReadingAllocatesNothing(t *testing.T) {
+func TestReader_AllocatesNothing(t *testing.T) {
 	entries := manyEntries(3000)
 	data, _ := mustBuild(t, entries, WriterOptions{})
 	r := mustOpen(t, data, ReaderOptions{})
@@ -81,7 +80,7 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		if _, _, _, ok, err := r.Get(absent, hashOf(absent), 10, nil); ok || err != nil {
 			t.Fatal(ok, err)
 		}
-	}); got != 0 && !invariant.Enabled { // whose checks allocate
+	}); got != 0 && !invariant.Enabled { // invariant checks allocate
 		t.Errorf("a get allocates %v times", got)
 	}
 	for _, o := range []IterOptions{{}, {Reverse: true}, {KeysOnly: true}, {Unmapped: true}} {
@@ -106,8 +105,8 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Blocks of entries that are not all alike have a column of flags.
-func TestAKeyOnlyIteratorReadsNoValuesButOfBlocksWithPointers(t *testing.T) {
+// Blocks of entries with different flags have a column of flags.
+func TestKeysOnly_ReadsOnlyValuesOfBlocksWithPointers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(i int, e *base.Entry)
@@ -142,7 +141,7 @@ func TestAKeyOnlyIteratorReadsNoValuesButOfBlocksWithPointers(t *testing.T) {
 	}
 }
 
-// kindOneIn returns kind for the last of so many, and that of a value for others.
+// kindOneIn returns kind for the last entry of each group of that many, else KindSet.
 func kindOneIn(n, i int, kind base.Kind) base.Kind {
 	if i%n == n-1 {
 		return kind
@@ -150,7 +149,7 @@ func kindOneIn(n, i int, kind base.Kind) base.Kind {
 	return base.KindSet
 }
 
-// withBadValues returns a table whose values are damaged in each block.
+// withBadValues returns a table with damaged values in each block.
 func withBadValues(t *testing.T, entries []base.Entry) []byte {
 	t.Helper()
 	data, _ := mustBuild(t, entries, WriterOptions{})
@@ -165,8 +164,8 @@ func withBadValues(t *testing.T, entries []base.Entry) []byte {
 	return data
 }
 
-// TestUnmappedValuesSurviveTheNextFill holds what a merge relies on.
-func TestUnmappedValuesSurviveTheNextFill(t *testing.T) {
+// A merge relies on values that survive the next Fill.
+func TestUnmapped_ValuesSurviveTheNextFill(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 4))
 	var entries []base.Entry
@@ -205,7 +204,7 @@ func TestUnmappedValuesSurviveTheNextFill(t *testing.T) {
 	}
 }
 
-func TestEstimatesAscendFromNothingToEverything(t *testing.T) {
+func TestEstimateOffset_AscendsFromZeroToAll(t *testing.T) {
 	t.Parallel()
 	for _, valueSize := range []int{0, 500} {
 		entries := manyEntries(5000)
@@ -234,7 +233,7 @@ func TestEstimatesAscendFromNothingToEverything(t *testing.T) {
 	}
 }
 
-func TestACompressedBlockIsDecodedOnce(t *testing.T) {
+func TestCache_CompressedBlockIsDecodedOnce(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(200)
 	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
@@ -257,7 +256,7 @@ func TestACompressedBlockIsDecodedOnce(t *testing.T) {
 	}
 }
 
-func TestAWalkLeavesTheCacheAlone(t *testing.T) {
+func TestCache_IterationBypassesIt(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(3000)
 	data, _ := mustBuild(t, entries, WriterOptions{Compression: codec.S2})
@@ -278,7 +277,7 @@ func TestAWalkLeavesTheCacheAlone(t *testing.T) {
 	}
 }
 
-func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
+func TestCompression_ReadingAllocatesNothing(t *testing.T) {
 	entries := manyEntries(3000)
 	var arena codec.Arena
 	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
@@ -300,7 +299,7 @@ func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestRandomValuesAreStoredAsTheyAre(t *testing.T) {
+func TestCompression_RandomValuesStayUncompressed(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	entries := manyEntries(3000)

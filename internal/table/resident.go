@@ -5,17 +5,16 @@ import (
 	"github.com/stoatdb/stoat/internal/residency"
 )
 
-// keepAlign is a multiple of the page size of any system.
+// keepAlign is a multiple of the page size of every system, in bytes.
 const keepAlign = 64 << 10
 
-// Gauge tells about how much of the table is in memory, and whether it is in
-// use.
+// Gauge tells approximately how much of the table is in memory, and whether the
+// table is in use.
 func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 
-// GiveBack returns the memory of the table's pages to the system. What is
-// read later is fetched and verified again; what was borrowed before stays
-// valid. The directory and its like stay, which every read needs and nobody
-// fetches.
+// GiveBack returns the memory of the table's pages to the system. Later reads fetch
+// and verify them again. Borrowed values stay valid. The directory and the other
+// sections stay: every read needs them, and no read fetches them.
 func (r *Reader) GiveBack() error {
 	r.keysOK.clear()
 	r.valsOK.clear()
@@ -31,11 +30,11 @@ func (r *Reader) populate(off, n int64) error {
 	return err
 }
 
-// HeapBytes is about how much of the Go heap the reader takes.
+// HeapBytes returns the approximate size of the reader on the Go heap.
 func (r *Reader) HeapBytes() int64 {
 	words := len(r.keysOK) + len(r.valsOK) + len(r.pagesOK)
 	return int64(readerBytes + 8*words + len(r.first) + len(base.StoredBound(r.props.Largest)))
 }
 
-// readerBytes is about what a reader of an empty table takes.
+// readerBytes is the approximate heap size of a reader of an empty table.
 const readerBytes = 1 << 10

@@ -10,9 +10,9 @@ import (
 
 func (r *Reader) fence(b int) uint64 { return binary.LittleEndian.Uint64(r.fences[fenceSize*b:]) }
 
-// seek returns the first entry that does not come before (key, seq) in the
-// order of the table, keys ascending and sequence numbers descending. At the
-// end the block is the count of blocks.
+// seek returns the first entry that is not before (key, seq) in the order of the
+// table: keys ascending, sequence numbers descending. At the end, block is the
+// number of blocks.
 func (r *Reader) seek(key []byte, seq base.SeqNum) (block, entry int, err error) {
 	after, err := r.firstBlockFrom(key, seq)
 	if err != nil || after == 0 {
@@ -28,8 +28,7 @@ func (r *Reader) seek(key []byte, seq base.SeqNum) (block, entry int, err error)
 	return after, 0, nil
 }
 
-// firstBlockFrom returns the first block whose first entry does not come
-// before (key, seq).
+// firstBlockFrom returns the first block whose first entry is not before (key, seq).
 func (r *Reader) firstBlockFrom(key []byte, seq base.SeqNum) (int, error) {
 	s := r.searchFor(key)
 	for s.Left > 0 {
@@ -38,19 +37,18 @@ func (r *Reader) firstBlockFrom(key []byte, seq base.SeqNum) (int, error) {
 	return r.firstOfEqual(&s, key, seq)
 }
 
-// A FenceSearch looks for the first block whose fence is not less than that of
-// a key. It has no branches that depend on the fences, as nobody can predict
-// them; instead of guessing on, who searches several tables takes the steps of
-// all searches in turn.
+// A FenceSearch searches for the first block whose fence is not less than that of a
+// key. It has no branches that depend on the fences, because the processor
+// could not predict them. A search of several tables interleaves the steps of all.
 type FenceSearch struct {
-	// Left is how many fences are left to search among; none at the end.
+	// Left is the number of fences left to search; 0 at the end.
 	Left   int
 	from   int
 	want   uint64
 	fences []byte
 }
 
-// Step halves what is left, which must be something.
+// Step halves the rest, which must not be empty.
 func (s *FenceSearch) Step() {
 	half := (s.Left + 1) / 2
 	fence := binary.LittleEndian.Uint64(s.fences[fenceSize*(s.from+half-1):])
@@ -59,8 +57,8 @@ func (s *FenceSearch) Step() {
 	s.Left -= half
 }
 
-// searchFor begins the search for the fence of key. It has ended already for a
-// key that does not begin as all keys do.
+// searchFor starts the search for the fence of key. For a key without the common
+// prefix the search is already finished.
 func (r *Reader) searchFor(key []byte) FenceSearch {
 	n := min(r.shared, len(key))
 	switch c := bytes.Compare(key[:n], r.first[:n]); {
@@ -72,8 +70,8 @@ func (r *Reader) searchFor(key []byte) FenceSearch {
 	return FenceSearch{Left: int(r.blocks), want: fenceOf(key[n:]), fences: r.fences}
 }
 
-// firstOfEqual returns the first block whose first entry does not come before
-// (key, seq), given the first with a fence that is not less than that of key.
+// firstOfEqual returns the first block whose first entry is not before (key, seq).
+// s has found the first block whose fence is not less than that of key.
 func (r *Reader) firstOfEqual(s *FenceSearch, key []byte, seq base.SeqNum) (int, error) {
 	from, to := s.from, s.from
 	if s.fences != nil && from < int(r.blocks) && r.fence(from) == s.want {
@@ -94,8 +92,8 @@ func (r *Reader) firstOfEqual(s *FenceSearch, key []byte, seq base.SeqNum) (int,
 	return from, nil
 }
 
-// endOfEqual returns the first block from from on whose fence is not fence, or
-// the count of blocks.
+// endOfEqual returns the first block at or after from whose fence is not fence, or
+// the number of blocks.
 func (r *Reader) endOfEqual(from int, fence uint64) int {
 	if fence == ^uint64(0) {
 		return int(r.blocks)
@@ -107,9 +105,9 @@ func (r *Reader) endOfEqual(from int, fence uint64) int {
 	return s.from
 }
 
-// EstimateOffset returns about how many bytes of the table's blocks lie
-// before key; it is exact to the size of an extent of keys. It reads fences
-// and the directory alone, as far as the fences tell keys apart.
+// EstimateOffset returns approximately how many bytes of the table's blocks lie
+// before key. It is exact to the size of an extent of key parts. It reads only
+// fences and the directory, as far as the fences tell keys apart.
 func (r *Reader) EstimateOffset(key []byte) (int64, error) {
 	b, err := r.firstBlockFrom(key, base.SeqNumMax)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// inFile names the table in an error. That nothing is wrong costs nothing.
+// inFile adds the table's name to an error. A nil error costs nothing.
 func (r *Reader) inFile(err error) error {
 	if err == nil {
 		return nil
@@ -17,16 +17,16 @@ func (r *Reader) inFile(err error) error {
 	return base.InFile(err, r.name)
 }
 
-// entryOf returns the directory's entry of block b.
+// entryOf returns the directory entry of block b.
 func (r *Reader) entryOf(b int) blockEntry { return decodeBlockEntry(r.directory[b*blockEntrySize:]) }
 
-// checkEntry reports what makes the directory's entry of block b impossible.
+// checkEntry reports why the directory entry of block b is invalid.
 func (r *Reader) checkEntry(b int, e *blockEntry) error {
 	src := r.directory[b*blockEntrySize:]
 	return e.check(src, r.directoryOff()+int64(b)*blockEntrySize, r.dataEnd)
 }
 
-// sum returns number i of the checksums.
+// sum returns the i-th checksum.
 func (r *Reader) sum(i int) uint64 { return binary.LittleEndian.Uint64(r.sums[sumSize*i:]) }
 
 func (r *Reader) checkSum(b []byte, off int64, i int, what string) error {
@@ -52,8 +52,8 @@ func (r *Reader) viewVerified(b int) view {
 	return makeView(e, r.data[e.keyOff:e.keyOff+int64(e.keyLen)])
 }
 
-// verifyKeys verifies the key part of block b, after fetching it if fetch is
-// set. The directory's entry is checked first, as it leads there.
+// verifyKeys verifies the key part of block b. If fetch is set, it fetches the part
+// first. It checks the directory entry before it follows it.
 func (r *Reader) verifyKeys(b int, fetch bool) error {
 	e := r.entryOf(b)
 	if err := r.checkEntry(b, &e); err != nil {
@@ -71,7 +71,7 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 	return nil
 }
 
-// checkKeyPart checks part, which was read as the key part of block b.
+// checkKeyPart checks part as the key part of block b.
 func (r *Reader) checkKeyPart(b int, e blockEntry, part []byte) error {
 	if err := r.checkSum(part, e.keyOff, b, "checksum of a block's keys"); err != nil {
 		return r.inFile(err)
@@ -80,8 +80,8 @@ func (r *Reader) checkKeyPart(b int, e blockEntry, part []byte) error {
 	return r.inFile(v.check())
 }
 
-// values returns the values of the block that v shows, verified, and decoded
-// into the arena if they are compressed.
+// values returns the verified values of the block of v. If they are compressed,
+// it decodes them into the arena.
 func (r *Reader) values(b int, v *view, arena *codec.Arena) ([]byte, error) {
 	stored, err := r.stored(b, v)
 	if v.codec == codec.None || err != nil {
@@ -90,8 +90,7 @@ func (r *Reader) values(b int, v *view, arena *codec.Arena) ([]byte, error) {
 	return r.decodeInto(v, stored, arena)
 }
 
-// stored returns the values of the block that v shows as they are stored,
-// verified.
+// stored returns the verified values of the block of v as stored.
 func (r *Reader) stored(b int, v *view) ([]byte, error) {
 	if !r.valsOK.has(b) {
 		if err := r.verifyValues(b, v, true); err != nil {
@@ -101,8 +100,8 @@ func (r *Reader) stored(b int, v *view) ([]byte, error) {
 	return r.data[v.valOff : v.valOff+int64(v.valLen)], nil
 }
 
-// unread returns as many bytes as the values of the block of v have, for who
-// wants to know their lengths alone.
+// unread returns as many bytes as the block of v has values, for a caller that needs
+// only their lengths.
 func (r *Reader) unread(v *view) []byte {
 	if v.codec == codec.None {
 		return r.data[v.valOff : v.valOff+int64(v.valLen)]
@@ -110,7 +109,7 @@ func (r *Reader) unread(v *view) []byte {
 	return zeros()[:v.rawLen()]
 }
 
-// zeros stands in for the values of any compressed block.
+// zeros replaces the values of any compressed block.
 var zeros = sync.OnceValue(func() []byte { return make([]byte, codec.SizeMax) })
 
 func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
@@ -127,8 +126,8 @@ func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 	return nil
 }
 
-// verifyPage verifies one page of the hash index, after fetching it if fetch
-// is set.
+// verifyPage verifies one page of the hash index. If fetch is set, it fetches the
+// page first.
 func (r *Reader) verifyPage(p int, fetch bool) error {
 	from := p * pageSize
 	b := r.index[from:min(from+pageSize, len(r.index))]

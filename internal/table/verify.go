@@ -10,21 +10,21 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// A verifier reads a whole table and compares everything that is said twice.
+// A verifier reads a whole table and checks all redundant information.
 type verifier struct {
 	r    *Reader
 	seen Properties
 	last []byte
 	seq  base.SeqNum
-	// covered is how many bytes of the blocks belong to some part, and end
-	// the end of the value part seen last.
+	// covered is the number of block bytes that belong to some part. valEnd and
+	// keyEnd are the ends of the last value part and key part.
 	covered, valEnd, keyEnd int64
-	arena                   codec.Arena // of the block that is being verified
+	arena                   codec.Arena // of the current block
 }
 
-// Verify reads all of the table and returns the first thing that is not as
-// it should be: checksums, the order of entries, that the hash index leads to
-// every key and to nothing else, fences, counts and bounds.
+// Verify reads the whole table and returns the first error. It checks checksums, the
+// order of entries, fences, counts and bounds. It also checks that the hash index
+// points to every key and to nothing else.
 func (r *Reader) Verify() error {
 	c := verifier{r: r}
 	c.seen.SmallestSeq = base.SeqNumMax
@@ -39,7 +39,7 @@ func (r *Reader) Verify() error {
 
 func (c *verifier) verifyBlock(b int) error {
 	r := c.r
-	// Reading anew what was verified before is the point.
+	// Verify reads everything again, even if it was verified before.
 	if err := r.verifyKeys(b, true); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (c *verifier) verifyEntry(b, i int, v *view) error {
 	return nil
 }
 
-// leadsTo reports whether the search of the hash index for key meets entry i
-// of block b.
+// leadsTo reports whether the search for key in the hash index reaches entry i of
+// block b.
 func (c *verifier) leadsTo(key []byte, b, i int) (bool, error) {
 	x := &c.r.hash
 	slot, tag := x.home(base.Hash(key, c.r.hashSeed))
@@ -138,7 +138,7 @@ func (c *verifier) leadsTo(key []byte, b, i int) (bool, error) {
 	return false, nil
 }
 
-// verifyRest verifies what is not in blocks.
+// verifyRest verifies everything outside the blocks.
 func (c *verifier) verifyRest() error {
 	r := c.r
 	if c.covered != r.dataEnd {
@@ -168,7 +168,7 @@ func (c *verifier) verifyRest() error {
 		return err
 	}
 	c.seen.Size, c.seen.DataSize, c.seen.Salt = r.size, r.dataEnd, r.salt
-	c.seen.ValueFiles = r.props.ValueFiles // nothing else in the table tells them
+	c.seen.ValueFiles = r.props.ValueFiles // stored only in the properties
 	deletions, err := rangedel.Decode(sections[3], r.delsOff())
 	if err != nil {
 		return err
@@ -180,8 +180,7 @@ func (c *verifier) verifyRest() error {
 	return nil
 }
 
-// verifySections reads the sections again that were verified when the table
-// was opened.
+// verifySections verifies again the sections that Open verified.
 func (c *verifier) verifySections() (sections [5][]byte, err error) {
 	r := c.r
 	tail := r.data[r.footerOff():]

@@ -13,17 +13,17 @@ import (
 //
 //	size                field
 //	8                   least sequence number
-//	8, if it has them   least expiry
+//	8, if present       least expiry
 //	prefixLen           the prefix that all keys share
 //	count × kEnds       ends of suffixes, from the first suffix on
 //	count × vEnds       ends of values, from the start of the value part
 //	count × seqs        sequence numbers, less the least one
-//	count, if it has    flags: kind in bits 0-3, bit 4 for an expiry
+//	count, if present   flags: kind in bits 0-3, bit 4 for an expiry
 //	count × expiries    expiries, less the least one
-//	count, if it has    user bytes
+//	count, if present   user bytes
 //	the rest            suffixes
 //
-// A view holds offsets, not slices, as a point read uses few of them.
+// A view holds offsets, not slices, because a point read uses few of them.
 type view struct {
 	part []byte
 	blockEntry
@@ -36,15 +36,14 @@ const (
 	flagExpires = 0x10
 )
 
-// makeView computes the offsets. They are within part for a part that
-// view.check accepts.
+// makeView computes the offsets. They are within part if view.check accepts it.
 func makeView(e blockEntry, part []byte) view {
 	v := view{part: part, blockEntry: e}
 	v.lay()
 	return v
 }
 
-// lay computes the offsets from the directory's entry.
+// lay computes the offsets from the directory entry.
 func (v *view) lay() {
 	v.oPrefix = 8
 	if v.hasExpiries {
@@ -67,8 +66,8 @@ func (v *view) lay() {
 
 func (v *view) prefix() []byte { return v.part[v.oPrefix:v.oKEnds] }
 
-// span returns where item i lies among items whose ends are a column at off,
-// or which are all of length each.
+// span returns the place of item i. With width0, every item has length each;
+// otherwise the column at off holds the ends.
 func (v *view) span(w width, off, i int, each uint64) (from, to uint64) {
 	if w == width0 {
 		from = uint64(i) * each
@@ -85,7 +84,7 @@ func (v *view) suffix(i int) []byte {
 	return v.part[v.oSuffixes+int(from) : v.oSuffixes+int(to)]
 }
 
-// valueSpan returns where in the block's values the i-th one lies.
+// valueSpan returns the place of value i in the block's values.
 func (v *view) valueSpan(i int) (from, to int) {
 	f, t := v.span(v.vEnds, v.oVEnds, i, uint64(v.valueLen))
 	return int(f), int(t)
@@ -125,11 +124,11 @@ func (v *view) is(key []byte, i int) bool {
 	return string(key[p:]) == string(v.suffix(i)) && string(key[:p]) == string(v.prefix())
 }
 
-// same reports whether entries i and j have one key.
+// same reports whether entries i and j have the same key.
 func (v *view) same(i, j int) bool { return string(v.suffix(i)) == string(v.suffix(j)) }
 
-// before reports whether entry i comes before (key, seq) in the order of the
-// table: keys ascending, sequence numbers descending.
+// before reports whether entry i is before (key, seq) in the order of the table:
+// keys ascending, sequence numbers descending.
 func (v *view) before(i int, key []byte, seq base.SeqNum) bool {
 	p := min(int(v.prefixLen), len(key))
 	if c := bytes.Compare(v.prefix(), key[:p]); c != 0 {
@@ -138,15 +137,14 @@ func (v *view) before(i int, key []byte, seq base.SeqNum) bool {
 	return v.suffixBefore(i, key[p:], seq)
 }
 
-// suffixBefore is before for a key that starts with the prefix; rest is what
-// follows it.
+// suffixBefore is before for a key that starts with the prefix; rest is the rest of
+// the key.
 func (v *view) suffixBefore(i int, rest []byte, seq base.SeqNum) bool {
 	c := bytes.Compare(v.suffix(i), rest)
 	return c < 0 || c == 0 && v.seq(i) > seq
 }
 
-// search returns the first entry that does not come before (key, seq), or the
-// count.
+// search returns the first entry that is not before (key, seq), or the count.
 func (v *view) search(key []byte, seq base.SeqNum) int {
 	p := min(int(v.prefixLen), len(key))
 	if c := bytes.Compare(v.prefix(), key[:p]); c != 0 {
@@ -171,9 +169,9 @@ func (v *view) search(key []byte, seq base.SeqNum) int {
 	return from
 }
 
-// searchShort is search where all suffixes have one length, of 8 bytes at
-// most, for a key that starts with the prefix. It compares numbers, and has no
-// branches that depend on them: nobody can predict them.
+// searchShort is search for suffixes of one length of at most 8 bytes, and a key
+// that starts with the prefix. It compares numbers without branches that depend on
+// them, because the processor could not predict those.
 func (v *view) searchShort(rest []byte, seq base.SeqNum) int {
 	n := int(v.suffixLen)
 	want := fenceOf(rest[:min(n, len(rest))]) >> (64 - 8*uint(n))
@@ -184,7 +182,7 @@ func (v *view) searchShort(rest []byte, seq base.SeqNum) int {
 		from += half & -int(less)
 		count -= half
 	}
-	// Those that are equal so far come before a longer key, and after a shorter
+	// Entries that are equal so far come before a longer key, and after a shorter
 	// one.
 	for len(rest) >= n && from < v.count && v.shortSuffix(from) == want && (len(rest) > n || v.seq(from) > seq) {
 		from++
@@ -192,8 +190,8 @@ func (v *view) searchShort(rest []byte, seq base.SeqNum) int {
 	return from
 }
 
-// shortSuffix returns suffix i as a number: it ends a word, and a key part has
-// at least a word in front of its suffixes.
+// shortSuffix returns suffix i as a number. It loads the word that ends with the
+// suffix: a key part has at least one word before its suffixes.
 func (v *view) shortSuffix(i int) uint64 {
 	n := int(v.suffixLen)
 	end := v.oSuffixes + (i+1)*n
@@ -201,8 +199,8 @@ func (v *view) shortSuffix(i int) uint64 {
 	return word & (1<<(8*uint(n)) - 1)
 }
 
-// head returns the first 8 bytes, as a number, of what follows the first skip
-// bytes of the first key.
+// head returns the first 8 bytes of the first key after the first skip bytes, as a
+// number.
 func (v *view) head(skip int) uint64 {
 	var b [8]byte
 	n := 0
@@ -223,9 +221,9 @@ func (v *view) appendKey(dst []byte, i int) []byte {
 	return append(append(dst, v.prefix()...), v.suffix(i)...)
 }
 
-// check reports what makes the key part impossible, so that everything else
-// here can be used without asking. It does not judge the order of entries,
-// which only Verify does: a wrong order makes wrong answers, not a fault.
+// check reports why the key part is invalid. The other methods rely on it and check
+// nothing. It does not check the order of entries; only Verify does: a wrong order
+// causes wrong answers, not a fault.
 func (v *view) check() error {
 	suffixes := len(v.part) - v.oSuffixes
 	if suffixes < 0 {
@@ -260,7 +258,7 @@ func (v *view) checkSeqs() error {
 		return base.Corrupt(v.keyOff, "least sequence number", least, most)
 	}
 	if v.seqs <= width4 && least <= most-1<<32 {
-		return nil // no number of so few bytes passes the bound
+		return nil // numbers of so few bytes stay within the limit
 	}
 	for i := range v.count {
 		if s := v.seqs.load(v.part, v.oSeqs, i); s > most-least {
@@ -277,7 +275,7 @@ func (v *view) checkEnds(suffixes int) error {
 	}
 	n := v.count
 	if v.kEnds == width0 && v.vEnds == width0 {
-		n = 1 // the others are as long; rawLen is their sum by definition
+		n = 1 // the others have the same lengths; rawLen is their sum by definition
 	}
 	var kTo, vTo uint64
 	for i := range n {
@@ -312,6 +310,6 @@ func (v *view) points() bool {
 	if !v.hasFlags {
 		return v.flags&flagKind == pointer
 	}
-	flags := v.part[v.oFlags:v.oExpiries] // of the bits that view.check lets through
+	flags := v.part[v.oFlags:v.oExpiries] // only the bits that view.check accepts
 	return bytes.IndexByte(flags, pointer) >= 0 || bytes.IndexByte(flags, pointer|flagExpires) >= 0
 }

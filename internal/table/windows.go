@@ -8,7 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// windowSize is the size of a large read.
+// windowSize is the size of a large read in bytes.
 const windowSize = 512 << 10
 
 // A window is a part of the file in memory.
@@ -21,12 +21,11 @@ func (w *window) has(off, n int64) bool {
 	return off >= w.from && off+n <= w.from+int64(len(w.buf))
 }
 
-// windows are the buffers of an iterator that does not use the mapping. The
-// values that a Fill showed must survive the next Fill, since whoever merges
-// tables still shows the last of them then. A Fill shows one block at most and
-// so loads at most one window of values; two, used in turn, keep the promise.
-// The same holds for the two buffers of decoded values. Keys are copied
-// before they are shown and need one window.
+// windows are the buffers of an iterator that does not use the mapping. The values
+// of a Fill must survive the next Fill, because a merge still returns the last of
+// them then. A Fill covers at most one block and so loads at most one window of
+// values. So two windows used in turn are enough, and so are two buffers of decoded
+// values. Keys are copied and need one window.
 type windows struct {
 	keys  window
 	vals  [2]window
@@ -39,7 +38,7 @@ func (w *windows) reset() {
 	w.keys.buf, w.vals[0].buf, w.vals[1].buf = w.keys.buf[:0], w.vals[0].buf[:0], w.vals[1].buf[:0]
 }
 
-// load returns the key part and the values of block b, checked.
+// load returns the verified key part and values of block b.
 func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error) {
 	e := r.entryOf(b)
 	if err := r.checkEntry(b, &e); err != nil {
@@ -73,9 +72,8 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	return v, raw, r.decode(&v, raw, stored)
 }
 
-// read returns a part of block b, reading much more if it has to read: the same parts
-// of the blocks that follow, as far as they lie one behind the other, or backward
-// what comes before.
+// read returns a part of block b. If it must read, it reads much more: the adjacent
+// parts of the same kind that follow or, in reverse, what comes before.
 func (w *window) read(r *Reader, b int, part func(entry []byte) (off, n int64), reverse bool) ([]byte, error) {
 	off, n := part(r.directory[b*blockEntrySize:])
 	if !w.has(off, n) {
@@ -96,8 +94,8 @@ func (w *window) read(r *Reader, b int, part func(entry []byte) (off, n int64), 
 	return w.buf[off-w.from:][:n:n], nil
 }
 
-// endOfParts returns where the parts end that lie one behind the other, from that of
-// block b on, and are as long as a large read together.
+// endOfParts returns the end of a sequence of adjacent parts that starts with the
+// part of block b and is at most windowSize long.
 func (r *Reader) endOfParts(b int, part func(entry []byte) (off, n int64)) int64 {
 	off, n := part(r.directory[b*blockEntrySize:])
 	end, most := off+n, min(off+windowSize, r.dataEnd)

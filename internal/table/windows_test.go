@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// Who goes from place to place of a table in order comes back to what he has read.
-func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
+// An iterator that moves forward in a table returns to parts that it has read.
+func TestUnmapped_ReadsNothingTwiceThatItStillHas(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New(memfs.NewVolatile())
 	open := func(name string) *Reader {
@@ -70,9 +70,8 @@ func TestAnIteratorReadsNothingTwiceThatItStillHas(t *testing.T) {
 	}
 }
 
-// Keys and values lie in turns. A read of the ones leaves the others out, which
-// another read is for.
-func TestLargeReadsReadNoByteTwice(t *testing.T) {
+// Keys and values alternate in the file. A read of one kind omits the other.
+func TestUnmapped_LargeReadsReadNoByteTwice(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 16, 400, 100_000} { // a pointer has 16 bytes
 		disk := faultfs.New(memfs.NewVolatile())

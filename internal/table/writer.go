@@ -13,52 +13,52 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// WriterOptions say how a table is made.
+// WriterOptions say how a writer makes a table.
 type WriterOptions struct {
-	// Salt names the table; random, and different for every table.
+	// Salt identifies the table. It must be random and differ for every table.
 	Salt uint64
 	// HashSeed is the seed of the database's key hash.
 	HashSeed uint64
-	// BlockSize is the size in bytes to which the values of a block are
-	// gathered. Default: 4 KiB.
+	// BlockSize is the size in bytes at which the values of a block are
+	// complete. Default: 4 KiB.
 	BlockSize int
-	// Compression is what blocks of values are compressed with, where that
-	// saves an eighth. Default: codec.None.
+	// Compression is the codec for blocks of values. It is used where it saves
+	// an eighth. Default: codec.None.
 	Compression codec.ID
 	// Index chooses the slots of the hash index. Default: IndexAuto.
 	Index IndexWidth
-	// SparseIndex makes the hash index half full instead of three quarters: for
-	// tables of which a read asks many, mostly in vain.
+	// SparseIndex makes the hash index half full instead of three quarters. It
+	// is for tables that most reads search without finding their key.
 	SparseIndex bool
 }
 
 const (
 	blockSizeDefault = 4 << 10
-	// keyPartSize is the size at which a block ends although its values are
-	// few: a search within a block should touch few cache lines.
+	// keyPartSize is the size in bytes of a key part at which a block ends even
+	// with few value bytes. A search in a block should touch few cache lines.
 	keyPartSize = 1 << 10
-	// compressMin is the length from which the values of a block are
+	// compressMin is the length in bytes from which the values of a block are
 	// compressed.
 	compressMin = 64
-	// soloMin is the length above which a value that begins a block is
-	// written from the caller's memory.
+	// soloMin is a length in bytes. A longer value at the start of a block is
+	// written from the caller's memory, without a copy.
 	soloMin = 64 << 10
-	// extentSize is how many bytes of key parts are gathered before they go
-	// to the file, so that key parts lie next to each other and an iteration
-	// over keys alone reads nothing else.
+	// extentSize is the number of bytes of key parts that are collected before
+	// they are written. Key parts then lie next to each other, and an iteration
+	// over keys reads nothing else.
 	extentSize = 256 << 10
 )
 
-// ErrEmpty says that a table would have neither entries nor range deletions.
+// ErrEmpty says that a table would have neither entries nor range tombstones.
 var ErrEmpty = errors.New("table: no entries")
 
-// errTooLarge says that a table passes a limit of the format.
+// errTooLarge says that a table exceeds a limit of the format.
 var errTooLarge = errors.New("table: more blocks or bytes than a table can hold")
 
-// A Writer makes a table of entries that come in order, and range deletions. Its memory is bounded
-// by a few megabytes, what the directory takes (64 bytes a block) and 12 bytes
-// a key for the hash index. After an error every call returns that error, and
-// the file is of no use.
+// A Writer makes a table from ordered entries and range tombstones. Its memory is a
+// few megabytes at most, plus 64 bytes a block for the directory and 12 bytes a key
+// for the hash index. After an error every call returns that error, and the file
+// is invalid.
 type Writer struct {
 	out   output
 	opts  WriterOptions
@@ -73,8 +73,8 @@ type Writer struct {
 
 	deletions *rangedel.List
 
-	keyParts  []byte       // the extent being gathered
-	pending   []blockEntry // its blocks
+	keyParts  []byte       // the current extent
+	pending   []blockEntry // the blocks of the current extent
 	blocks    int
 	fullest   int
 	directory []byte
@@ -84,8 +84,8 @@ type Writer struct {
 	refs      map[uint64]uint64
 }
 
-// NewWriter returns a writer that appends a table to an empty file. The file
-// stays the caller's.
+// NewWriter returns a writer that appends a table to an empty file. The caller keeps
+// ownership of the file.
 func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.BlockSize == 0 {
 		opts.BlockSize = blockSizeDefault
@@ -108,8 +108,8 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	}, nil
 }
 
-// Add appends an entry: keys ascend and, within a key, sequence numbers
-// descend. Key and value may be reused after the call.
+// Add appends an entry. Keys must ascend and, within a key, sequence numbers must
+// descend. The caller may reuse key and value after the call.
 func (w *Writer) Add(e base.Entry) error {
 	if w.err != nil {
 		return w.err
@@ -133,15 +133,15 @@ func (w *Writer) Add(e base.Entry) error {
 	w.lastSeq = e.Seq
 	w.block.add(&e, shared)
 	w.count(&e)
-	// A borrowed value must be written before the call ends.
+	// A borrowed value must be written before Add returns.
 	if w.block.solo != nil || w.block.valueSize() >= w.opts.BlockSize || w.block.keySize(0, len(e.Key)) >= keyPartSize {
 		w.finishBlock()
 	}
 	return w.err
 }
 
-// AddPointer appends an entry of base.KindPointer, whose value refers to so many
-// bytes of a value file.
+// AddPointer appends an entry of base.KindPointer. ref is the part of a value file
+// that its value refers to.
 func (w *Writer) AddPointer(e base.Entry, ref ValueFileRef) error {
 	if w.err == nil && e.Meta.Kind != base.KindPointer {
 		w.err = fmt.Errorf("table: AddPointer of an entry of kind %s", e.Meta.Kind)
@@ -156,8 +156,8 @@ func (w *Writer) AddPointer(e base.Entry, ref ValueFileRef) error {
 	return nil
 }
 
-// AddDeletions adds range deletions to the table, at any time before Finish.
-// The keys are borrowed until then.
+// AddDeletions adds range tombstones, at any time before Finish. Their keys are
+// borrowed until then.
 func (w *Writer) AddDeletions(l *rangedel.List) error {
 	if w.err != nil {
 		return w.err
@@ -166,7 +166,7 @@ func (w *Writer) AddDeletions(l *rangedel.List) error {
 		f := l.At(i)
 		if len(f.Lo) == 0 || len(f.Lo) > base.MaxKeySize || len(base.StoredBound(f.Hi)) > base.MaxKeySize ||
 			f.Seqs[0] > base.SeqNumMax || f.Seqs[len(f.Seqs)-1] == 0 {
-			w.err = fmt.Errorf("table: range deletion from %.80q to %.80q at %d", f.Lo, f.Hi, f.Seqs)
+			w.err = fmt.Errorf("table: range tombstone from %.80q to %.80q at %d", f.Lo, f.Hi, f.Seqs)
 			return w.err
 		}
 	}
@@ -174,8 +174,8 @@ func (w *Writer) AddDeletions(l *rangedel.List) error {
 	return nil
 }
 
-// checkEntry refuses what the format cannot hold. shared is how many bytes
-// the key shares with the last one.
+// checkEntry refuses entries that the format cannot hold. shared is the number of
+// bytes that the key shares with the last one.
 func (w *Writer) checkEntry(e *base.Entry, shared int) error {
 	switch {
 	case len(e.Key) == 0 || len(e.Key) > base.MaxKeySize:
@@ -189,8 +189,8 @@ func (w *Writer) checkEntry(e *base.Entry, shared int) error {
 	case w.props.Entries == 0:
 		return nil
 	}
-	// The last key comes first if it ends where they differ, or has the
-	// smaller byte there.
+	// The last key is smaller if it is a prefix, or if its first different byte
+	// is smaller.
 	atEnd := shared == len(w.last)
 	switch {
 	case atEnd && shared == len(e.Key) && w.lastSeq > e.Seq:
@@ -203,7 +203,7 @@ func (w *Writer) checkEntry(e *base.Entry, shared int) error {
 	return fmt.Errorf("table: %q#%d added after %q#%d", e.Key, e.Seq, w.last, w.lastSeq)
 }
 
-// count brings the properties up to date.
+// count updates the properties.
 func (w *Writer) count(e *base.Entry) {
 	p := &w.props
 	p.Entries++
@@ -264,7 +264,7 @@ func (w *Writer) finishBlock() {
 	}
 }
 
-// finishExtent writes the key parts gathered so far.
+// finishExtent writes the collected key parts.
 func (w *Writer) finishExtent() {
 	at, parts := w.out.pos(), w.keyParts
 	for i := range w.pending {
@@ -279,16 +279,16 @@ func (w *Writer) finishExtent() {
 	w.keyParts, w.pending = w.keyParts[:0], w.pending[:0]
 }
 
-// EstimatedSize returns about how long the file would be if it were finished
-// now.
+// EstimatedSize returns the approximate size of the file in bytes if it were
+// finished now.
 func (w *Writer) EstimatedSize() int64 {
 	const perBlock = blockEntrySize + fenceSize + 2*sumSize
 	return w.out.pos() + int64(len(w.keyParts)) + int64(w.block.valueSize()) +
 		int64(len(w.block.keys)) + int64(w.blocks)*perBlock + int64(4*slotsFor(len(w.hash.hashes), w.opts.SparseIndex)) + pageSize
 }
 
-// Finish writes what remains and makes the contents durable. The name of the
-// file becomes durable by the caller's SyncDir.
+// Finish writes the rest and makes the contents durable. The caller's SyncDir makes
+// the file name durable.
 func (w *Writer) Finish() (Properties, error) {
 	if w.err == nil && w.props.Entries == 0 && w.deletions.Len() == 0 {
 		w.err = ErrEmpty
@@ -308,14 +308,14 @@ func (w *Writer) Finish() (Properties, error) {
 	if w.err = w.out.file.SyncData(); w.err != nil {
 		return Properties{}, w.err
 	}
-	w.err = errors.New("table: the writer has finished")
+	w.err = errors.New("table: the writer is finished")
 	return w.props, nil
 }
 
-// Hashes returns the hashes of the keys that were added, which are the writer's.
+// Hashes returns the hashes of the added keys. The writer owns the slice.
 func (w *Writer) Hashes() []uint64 { return w.hash.hashes }
 
-// finishIndex writes everything from the end of the blocks on.
+// finishIndex writes everything behind the blocks.
 func (w *Writer) finishIndex() {
 	p := &w.props
 	p.Largest, p.Blocks, p.DataSize = slices.Clone(w.last), uint64(w.blocks), w.out.pos()
@@ -353,7 +353,7 @@ func (w *Writer) finishIndex() {
 	f.propsSum = w.section(&f, props)
 	w.out.write(f.append(nil))
 	p.include(w.deletions)
-	// The bounds must outlive what they were borrowed from.
+	// The bounds must outlive the borrowed memory.
 	p.Smallest, p.Largest = slices.Clone(p.Smallest), base.CloneBound(p.Largest)
 }
 
@@ -364,7 +364,7 @@ func (w *Writer) section(f *footer, b []byte) uint64 {
 	return sum
 }
 
-// commonLen returns how many bytes a and b share at the front.
+// commonLen returns the length of the common prefix of a and b.
 func commonLen(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0

@@ -33,7 +33,7 @@ func newTestWriter(t *testing.T) *Writer {
 	return w
 }
 
-func TestTheWriterRefusesWhatIsNotInOrder(t *testing.T) {
+func TestWriter_RefusesEntriesOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]base.Entry{
 		{set("b", 1), set("a", 1)},
@@ -59,7 +59,7 @@ func TestTheWriterRefusesWhatIsNotInOrder(t *testing.T) {
 	}
 }
 
-func TestTheWriterRefusesWhatTheFormatCannotHold(t *testing.T) {
+func TestWriter_RefusesWhatTheFormatCannotHold(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]base.Entry{
 		"empty key":    set("", 1),
@@ -85,7 +85,7 @@ func TestTheWriterRefusesWhatTheFormatCannotHold(t *testing.T) {
 	}
 }
 
-func TestPointersAreCountedByValueFile(t *testing.T) {
+func TestWriter_CountsPointersByValueFile(t *testing.T) {
 	t.Parallel()
 	fs := memfs.New()
 	f, err := fs.Create("t", vfs.CatTable)
@@ -121,7 +121,7 @@ func TestPointersAreCountedByValueFile(t *testing.T) {
 	}
 }
 
-func TestAValueMayBeFarLargerThanATable(t *testing.T) {
+func TestWriter_ValueLargerThanATable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 9))
 	large := bytes.Repeat(noise.Bytes(rng, 1<<10), 5<<10) // 5 MiB
@@ -140,7 +140,7 @@ func TestAValueMayBeFarLargerThanATable(t *testing.T) {
 	}
 }
 
-func TestTheWriterKeepsNothingOfTheCallersMemory(t *testing.T) {
+func TestWriter_KeepsNoCallerMemory(t *testing.T) {
 	t.Parallel()
 	f, err := memfs.New().Create("t", vfs.CatTable)
 	if err != nil {
@@ -177,9 +177,9 @@ func TestTheWriterKeepsNothingOfTheCallersMemory(t *testing.T) {
 	}
 }
 
-// TestAWriterWhoseFileFailsSaysSo lets each call that the writer and then the
-// reader make fail once. A table that was finished all the same must be whole.
-func TestAWriterWhoseFileFailsSaysSo(t *testing.T) {
+// Each file system call of the writer and then of the reader fails once. A table
+// that is finished all the same must be whole.
+func TestWriter_FaultsAreReported(t *testing.T) {
 	t.Parallel()
 	var entries []base.Entry
 	for i := range 1500 {
@@ -216,7 +216,7 @@ func checkReadsUnderFault(t *testing.T, f vfs.File, props Properties, entries []
 		}
 		return
 	}
-	defer func() { _ = r.Close() }() // the fault may be in it
+	defer func() { _ = r.Close() }() // the fault may be in Close
 	for _, o := range []IterOptions{{}, {Unmapped: true}} {
 		it := r.NewIter(o)
 		it.Seek(nil)

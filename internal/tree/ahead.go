@@ -7,9 +7,9 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// Ahead looks for the values of several entries of base.KindPointer together,
-// see values.Ahead. It remembers the value file that it looked in last, as
-// neighbours often have their values in one. Its zero value is ready for Init.
+// Ahead reads the values of several entries of base.KindPointer together; see
+// values.Ahead. It remembers the last value file, because neighbouring entries
+// often share one. The zero value is ready for Init.
 type Ahead struct {
 	view   *View
 	num    base.FileNum
@@ -17,23 +17,23 @@ type Ahead struct {
 	values values.Ahead
 }
 
-// A round of an iterator can be looked for together.
+// All entries of one iterator round fit into one Ahead.
 var _ [values.AheadSize - iter.RoundMax]struct{}
 
-// Init makes it look in the value files of v.
+// Init makes it read from the value files of v.
 func (a *Ahead) Init(v *View) { a.view, a.reader = v, nil }
 
-// Clear lets go of the view.
+// Clear releases the view.
 func (a *Ahead) Clear() {
 	a.view, a.reader = nil, nil
 	a.values.Clear()
 }
 
-// Begin forgets the entries of before.
+// Begin forgets all entries.
 func (a *Ahead) Begin() { a.values.Begin() }
 
-// Add adds an entry. One of another kind than base.KindPointer has a nil
-// pointer. A pointer that is no good is left to View.Value to report.
+// Add adds an entry. The pointer is nil for an entry of another kind than
+// base.KindPointer. View.Value reports an invalid pointer.
 func (a *Ahead) Add(pointer []byte, keyLen int) {
 	if pointer == nil {
 		a.values.Add(nil, values.Pointer{}, keyLen)
@@ -55,11 +55,11 @@ func (a *Ahead) Add(pointer []byte, keyLen int) {
 	a.values.Add(a.reader, p, keyLen)
 }
 
-// Load looks for what was added; see values.Ahead.Load.
+// Load finds the added values; see values.Ahead.Load.
 func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
 
-// Get returns the value of the entry that was added as the i-th, whose key and
-// version are given, or false where View.Value has to be asked.
+// Get returns the value of the i-th added entry, which has this key and version. If
+// it returns false, the caller must use View.Value.
 func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
 	return a.values.Get(i, key, seq, arena)
 }

@@ -15,10 +15,9 @@ import (
 
 func isCorrupt(err error) bool { return errors.Is(err, base.ErrCorrupt) }
 
-// BenchmarkGet reads 22-byte keys with 128-byte values from a tree of 2 M keys:
-// a few runs of level 0 above a last level, or the last level alone. All is
-// loaded before. The keys lie one after the other, so that getting them costs
-// nothing that a read would be charged with.
+// BenchmarkGet reads 22-byte keys with 128-byte values from a tree of 2 M keys: a few
+// runs of level 0 above a last level, or the last level alone. Everything is loaded
+// before. The keys are contiguous, so that reading them costs nothing.
 func BenchmarkGet(b *testing.B) {
 	const keys = 2_000_000
 	for _, runs := range []int{0, 5, 11} {
@@ -70,7 +69,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// putBenchKey writes the key number i of the benchmarks, without allocating.
+// putBenchKey writes key number i of the benchmarks, without allocating.
 func putBenchKey(key []byte, i int) []byte {
 	key = append(key[:0], "vsz=00128-k=0000000000"...)
 	for at := len(key) - 1; i > 0; i /= 10 {
@@ -80,10 +79,10 @@ func putBenchKey(key []byte, i int) []byte {
 	return key
 }
 
-// BenchmarkSeek finds ten keys from a random one on, and looks at both ends of
-// their values, in a warm tree of 2 M keys of 22 bytes with values of 128: the
-// last level alone, or below so many runs of level 0 that have a twentieth of
-// all keys each, in as many tables as flushes would make.
+// BenchmarkSeek finds ten keys from a random one on, and reads both ends of their
+// values, in a warm tree of 2 M keys of 22 bytes with values of 128 bytes. The tree is
+// the last level alone, or has that many runs of level 0 above it. Each run has a
+// twentieth of all keys, in as many tables as flushes would make.
 func BenchmarkSeek(b *testing.B) {
 	const keys, tables = 2_000_000, 8
 	for _, runs := range []int{0, 1, 8} {

@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
-// Conflicts reports whether any table has a version newer than since of
-// something in reads, or a range deletion newer than since that covers some of
-// it. Tables that have nothing newer are not touched.
+// Conflicts reports whether a table has, newer than since, a version of a key in
+// reads, or a range tombstone that covers part of reads. It skips tables that have
+// nothing newer.
 func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 	for i := range v.levels {
 		for _, t := range v.levels[i].tables {

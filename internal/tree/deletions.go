@@ -7,16 +7,19 @@ import (
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
-// A levelDeletions is the range deletions of a level as one list, made when
-// an iterator first asks for it: tables of a level do not overlap, so that one
-// search finds what covers a key in any of them.
+// A levelDeletions holds the range tombstones of a level as one list, made when an
+// iterator first needs it. The tables of a level do not overlap, so one search
+// finds the range tombstones of any of them that cover a key.
 type levelDeletions struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+
+	// Guarded by mu.
+
 	made bool
 	list *rangedel.List
 }
 
-// get returns the list of l, whose deletions these are.
+// get returns the list of level l, to which d belongs.
 func (d *levelDeletions) get(l *level, files *Files) (*rangedel.List, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +41,8 @@ func (d *levelDeletions) get(l *level, files *Files) (*rangedel.List, error) {
 	return d.list, nil
 }
 
-// AddDeletions adds the range deletions that a snapshot at at sees to a cursor.
+// AddDeletions adds to c the range tombstones visible to a snapshot at sequence
+// number at.
 func (v *View) AddDeletions(c *rangedel.Cursor, at base.SeqNum) error {
 	for i := range v.levels {
 		if l := &v.levels[i]; l.deletions != nil {
@@ -52,7 +56,7 @@ func (v *View) AddDeletions(c *rangedel.Cursor, at base.SeqNum) error {
 	return nil
 }
 
-// Deletions returns the range deletions of all tables as one list.
+// Deletions returns the range tombstones of all tables as one list.
 func (v *View) Deletions() (*rangedel.List, error) {
 	var lists []*rangedel.List
 	for i := range v.levels {
@@ -67,9 +71,9 @@ func (v *View) Deletions() (*rangedel.List, error) {
 	return rangedel.Merge(lists...), nil
 }
 
-// hides reports whether what a table has of key is hidden by a range deletion
-// of the same table up to at: a version with the number seq, or, if there is
-// none, whatever older tables have.
+// hides reports whether a range tombstone of a table, up to at, hides the table's
+// result for key: a version with the number seq, or, if found is false, the versions
+// in older tables.
 func hides(l *rangedel.List, key []byte, at, seq base.SeqNum, found bool) bool {
 	cover := l.Cover(key, at)
 	return cover > seq || cover != 0 && !found

@@ -12,8 +12,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// addDeletion makes a table of sorted entries and a range deletion and puts it
-// at the end of its level.
+// addDeletion makes a table of sorted entries and a range tombstone, and appends it
+// to its level.
 func (x *testTree) addDeletion(t *testing.T, level int, run uint64, lo, hi string, seq base.SeqNum, entries ...base.Entry) {
 	t.Helper()
 	x.next++
@@ -40,7 +40,7 @@ func setAt(key string, seq base.SeqNum) base.Entry {
 	return base.Entry{Key: []byte(key), Value: []byte("value of " + key), Seq: seq, Meta: base.Meta{Kind: base.KindSet}}
 }
 
-// deletionsTree has in its levels, the newest first:
+// deletionsTree has these levels, the newest first:
 //
 //	run 2    [b, f) 30
 //	run 1    [c, e) 20, d 20
@@ -54,7 +54,7 @@ func deletionsTree(t *testing.T) *testTree {
 	return x
 }
 
-func TestGetFindsNothingUnderARangeDeletionThatTheSnapshotSees(t *testing.T) {
+func TestRangeTombstones_HideKeysFromGet(t *testing.T) {
 	t.Parallel()
 	x := deletionsTree(t)
 	files := New(x.options())
@@ -86,7 +86,7 @@ func TestGetFindsNothingUnderARangeDeletionThatTheSnapshotSees(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestACursorHasTheRangeDeletionsOfAllLevels(t *testing.T) {
+func TestRangeTombstones_CursorHasThoseOfAllLevels(t *testing.T) {
 	t.Parallel()
 	x := deletionsTree(t)
 	files := New(x.options())
@@ -119,7 +119,7 @@ func TestACursorHasTheRangeDeletionsOfAllLevels(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestARangeDeletionConflictsWithReadsInIt(t *testing.T) {
+func TestConflicts_RangeTombstoneCoversReads(t *testing.T) {
 	t.Parallel()
 	x := deletionsTree(t)
 	files := New(x.options())
@@ -142,7 +142,7 @@ func TestARangeDeletionConflictsWithReadsInIt(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestATableOfRangeDeletionsThatIsMissingIsCorruption(t *testing.T) {
+func TestRangeTombstones_MissingTableIsCorruption(t *testing.T) {
 	t.Parallel()
 	x := deletionsTree(t)
 	must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(2))))

@@ -1,11 +1,11 @@
-// Package tree reads the tables of a database: it keeps them open, finds the
-// one that a key is in, and iterates over a level as over one long table.
+// Package tree reads the tables of a database. It keeps them open, finds the one
+// that a key is in, and iterates over a level like over one long table.
 //
-// The manifest says which tables there are (manifest.Version, metadata alone);
-// a View is what readers use: the same tables with their readers, arranged for
-// searching. Both are immutable. Tables are opened when they are first read,
-// so that opening a database costs nothing for each of them.
+// The manifest lists the tables (manifest.Version, only metadata). A View holds the
+// same tables with their readers, arranged for searching. Both are immutable. A
+// table is opened at its first read, so opening a database opens no tables.
 //
-// Who replaces a View waits until nobody reads the old one before Files.Drop
-// ends the tables that the new one lacks; the package does not count readers.
+// The package does not count readers. The caller that replaces a View must wait
+// until no reader uses the old one. Then it may call Files.Drop for the tables that
+// the new View lacks.
 package tree

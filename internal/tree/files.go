@@ -15,32 +15,35 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Options say where tables are.
+// Options configure Files.
 type Options struct {
 	FS  vfs.FS
 	Dir string
 	// HashSeed is the seed of the database's key hash.
 	HashSeed uint64
-	// MappedOnly keeps no descriptors of files that are mapped: no iterator over
-	// tables may be Unmapped.
+	// MappedOnly closes files once they are mapped, to save descriptors. Then no
+	// iterator over tables may be Unmapped.
 	MappedOnly bool
 	// Cache keeps decoded blocks of tables; it may be nil.
 	Cache *cache.Cache
-	// Closed returns an error once the database is closed. What is found in its
-	// directory then may be somebody else's, and says nothing about it. It may be
-	// nil.
+	// Closed returns an error once the database is closed. Another process may
+	// then own the files in the directory, so their state means nothing. Closed
+	// may be nil.
 	Closed func() error
-	// Used is called when a file is used that was not in the last round; see
-	// Files.Residents. It may be nil, and returns at once.
+	// Used is called when a file is used that was not used in the last round;
+	// see Files.Residents. It must return at once. It may be nil.
 	Used func()
 }
 
-// Files is the tables and value files of a database that may be read. Its
-// methods may be called from many goroutines.
+// Files holds the readable tables and value files of a database. Its methods are safe
+// for concurrent use.
 type Files struct {
-	opts Options
+	opts Options // immutable
 
-	mu     sync.Mutex
+	mu sync.Mutex
+
+	// Guarded by mu.
+
 	tables map[base.FileNum]*tableHandle
 	values map[base.FileNum]*valueHandle // by the number in the file's name
 }
@@ -55,25 +58,25 @@ func New(opts Options) *Files {
 	return &Files{opts: opts, tables: map[base.FileNum]*tableHandle{}, values: map[base.FileNum]*valueHandle{}}
 }
 
-// A Table is a table that may be read: what the manifest says of it, and its
-// reader once somebody needed it.
+// A Table is a readable table: its metadata, and its reader once a read needed
+// it.
 type Table struct {
 	*manifest.Table
 	*tableHandle
 }
 
-// A handle is the reader of a file, made when it is first needed. A table that
-// moves to another level keeps it.
+// A handle holds the reader of a file, made when it is first needed. A table that
+// moves to another level keeps its handle.
 type handle[T any, P interface {
 	*T
 	io.Closer
 }] struct {
-	reader atomic.Pointer[T]
-	mu     sync.Mutex // held while the reader is made
-	closed bool       // guarded by mu
+	reader atomic.Pointer[T] // changes under mu
+	mu     sync.Mutex        // held while the reader is made
+	closed bool              // guarded by mu
 }
 
-// open returns the reader, and makes it by open if nobody has before.
+// open returns the reader. If there is none yet, it calls open to make it.
 func (h *handle[T, P]) open(name string, open func() (*T, error)) (*T, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +93,7 @@ func (h *handle[T, P]) open(name string, open func() (*T, error)) (*T, error) {
 	return r, err
 }
 
-// close ends the reading of the file for good.
+// close closes the reader. The handle cannot be opened again.
 func (h *handle[T, P]) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,7 +104,7 @@ func (h *handle[T, P]) close() error {
 	return nil
 }
 
-// reader returns the reader of t, and opens it if nobody has before.
+// reader returns the reader of t and opens it if needed.
 func (f *Files) reader(t *Table) (*table.Reader, error) {
 	if r := t.tableHandle.reader.Load(); r != nil {
 		return r, nil
@@ -112,9 +115,8 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 	})
 }
 
-// Open returns a reader of the table of its own, which the caller closes. A
-// file that is missing or that is another one than the manifest says is
-// corruption.
+// Open returns a separate reader of the table, which the caller must close. A
+// missing file, or one that does not match the manifest, is corruption.
 func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
 	return f.open(t, table.ReaderOptions{})
 }
@@ -131,7 +133,7 @@ func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (_ *table.Read
 		return nil, err
 	}
 	if got := r.Properties().Salt; got != t.Salt {
-		_ = r.Close() // it was only opened; the error that is known says more
+		_ = r.Close() // it was only opened; the mismatch says more
 		return nil, base.InFile(base.Corrupt(-1, "salt of a table", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", t.Salt)), name)
 	}
 	return r, nil
@@ -156,7 +158,7 @@ func (f *Files) closed() error {
 	return f.opts.Closed()
 }
 
-// orClosed makes an error say that the database is closed, if it is.
+// orClosed replaces an error by that of Options.Closed once the database is closed.
 func (f *Files) orClosed(err *error) {
 	if *err == nil {
 		return
@@ -166,7 +168,7 @@ func (f *Files) orClosed(err *error) {
 	}
 }
 
-// openMapped is OpenValues for the reader that users share.
+// openMapped is OpenValues for the shared reader.
 func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
 	if err := f.closed(); err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
 	return r, nil
 }
 
-// reopen opens a value file for a while.
+// reopen opens a value file again, temporarily.
 func (f *Files) reopen(v *manifest.ValueFile) (_ vfs.File, err error) {
 	if err := f.closed(); err != nil {
 		return nil, err
@@ -194,7 +196,7 @@ func (f *Files) reopen(v *manifest.ValueFile) (_ vfs.File, err error) {
 	return f.openFile(base.ValueName(v.File), v.Size, vfs.CatValue)
 }
 
-// openFile opens a file that should have so many bytes.
+// openFile opens a file that must have the given size in bytes.
 func (f *Files) openFile(name string, size int64, cat vfs.Category) (vfs.File, error) {
 	file, err := f.opts.FS.Open(f.opts.FS.Join(f.opts.Dir, name), cat)
 	if errors.Is(err, vfs.ErrNotExist) {
@@ -208,13 +210,13 @@ func (f *Files) openFile(name string, size int64, cat vfs.Category) (vfs.File, e
 		err = base.InFile(base.Corrupt(-1, "size of the file", got, size), name)
 	}
 	if err != nil {
-		_ = file.Close() // it was only opened; the error that is known says more
+		_ = file.Close() // it was only opened; the known error says more
 		return nil, err
 	}
 	return file, nil
 }
 
-// table returns what readers use of the table m. The caller holds mu.
+// table returns the readable table for m. The caller holds mu.
 func (f *Files) table(m *manifest.Table) *Table {
 	h := f.tables[m.Num]
 	if h == nil {
@@ -224,7 +226,7 @@ func (f *Files) table(m *manifest.Table) *Table {
 	return &Table{Table: m, tableHandle: h}
 }
 
-// valueFile returns what readers use of the value file m. The caller holds mu.
+// valueFile returns the readable value file for m. The caller holds mu.
 func (f *Files) valueFile(m *manifest.ValueFile) valueFile {
 	h := f.values[m.File]
 	if h == nil {
@@ -234,12 +236,11 @@ func (f *Files) valueFile(m *manifest.ValueFile) valueFile {
 	return valueFile{ValueFile: m, valueHandle: h}
 }
 
-// Drop ends the reading of tables that nobody can reach any more. The files
-// stay.
+// Drop closes the readers of tables that no reader can reach any more. It keeps the
+// files.
 func (f *Files) Drop(tables []base.FileNum) error { return drop(f, f.tables, tables) }
 
-// DropValues is Drop for value files, which are named by the numbers in their
-// names.
+// DropValues is Drop for value files, given by the numbers in their file names.
 func (f *Files) DropValues(files []base.FileNum) error { return drop(f, f.values, files) }
 
 func drop[T any, P interface {
@@ -259,7 +260,7 @@ func drop[T any, P interface {
 	return errors.Join(errs...)
 }
 
-// Close ends the reading of all files.
+// Close closes all readers.
 func (f *Files) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

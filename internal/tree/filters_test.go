@@ -9,7 +9,7 @@ import (
 )
 
 // filteredTree has a run of level 0 in two tables, b and f, above a last level of a
-// to g. The files of the run are missing: who looks into them is told.
+// to g. The files of the run are missing: a read of them fails.
 func filteredTree(t *testing.T) *testTree {
 	x := newTestTree(t)
 	x.add(t, 0, 1, []base.Entry{setAt("b", 20)})
@@ -25,7 +25,7 @@ func filteredTree(t *testing.T) *testTree {
 	return x
 }
 
-func TestAReadLooksOnlyIntoRunsWhoseFilterMayHoldItsKey(t *testing.T) {
+func TestFilters_GetSkipsRuns(t *testing.T) {
 	t.Parallel()
 	x := filteredTree(t)
 	files := New(x.options())
@@ -41,7 +41,7 @@ func TestAReadLooksOnlyIntoRunsWhoseFilterMayHoldItsKey(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestReadsAreOnlyLookedForInRunsWhoseFilterMayHoldThem(t *testing.T) {
+func TestFilters_ConflictsSkipRuns(t *testing.T) {
 	t.Parallel()
 	x := newTestTree(t)
 	x.add(t, 0, 1, []base.Entry{setAt("b", 20), setAt("f", 20)})
@@ -69,8 +69,8 @@ func TestReadsAreOnlyLookedForInRunsWhoseFilterMayHoldThem(t *testing.T) {
 	must(t, files.Close())
 }
 
-// What a filter says of keys, it does not say of ranges.
-func TestARangeDeletionHidesKeysThatAreNotInItsRun(t *testing.T) {
+// A filter of keys says nothing about ranges.
+func TestFilters_RangeTombstoneHidesKeysNotInItsRun(t *testing.T) {
 	t.Parallel()
 	x := newTestTree(t)
 	x.addDeletion(t, 0, 1, "b", "d", 30, setAt("z", 30))
@@ -87,7 +87,7 @@ func TestARangeDeletionHidesKeysThatAreNotInItsRun(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestFiltersCountAsMemory(t *testing.T) {
+func TestFilters_CountAsMemory(t *testing.T) {
 	t.Parallel()
 	x := filteredTree(t)
 	files := New(x.options())

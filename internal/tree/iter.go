@@ -6,29 +6,29 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// An Iter shows the entries of one level of a view, table after table; it
-// implements iter.Source. Its buffers are kept for the next Init. It must not
-// be copied while in use.
+// An Iter returns the entries of one level of a view, table after table; it
+// implements iter.Source. Init reuses its buffers. An Iter must not be copied while
+// in use.
 type Iter struct {
 	files *Files
 	level *level
 	opts  table.IterOptions
-	since base.SeqNum // tables that have nothing newer are passed over
-	at    int         // the table it is in, or outside of the level
-	in    table.Iter  // over that table, if positioned
+	since base.SeqNum // skip tables with nothing newer; 0 skips none
+	at    int         // index of the current table, or outside the level
+	in    table.Iter  // over the current table
 	err   error
 }
 
 var _ iter.Source = (*Iter)(nil)
 
 // Init makes it an iterator over the level of v with the given index, below
-// v.Depth(), at no position.
+// v.Depth(). It has no position.
 func (it *Iter) Init(v *View, level int, opts table.IterOptions) {
 	it.files, it.level, it.opts, it.since, it.err = v.files, &v.levels[level], opts, 0, nil
 	it.at = len(it.level.tables)
 }
 
-// Close lets go of the view, of the table it is in and of the arena.
+// Close releases the view, the table and the arena.
 func (it *Iter) Close() {
 	it.in.Close()
 	it.files, it.level, it.opts.Arena, it.err = nil, nil, nil, nil
@@ -41,8 +41,8 @@ func (it *Iter) Seek(key []byte) {
 	}
 }
 
-// enter finds the table that the key leads to, and reports whether there is
-// one to be read.
+// enter finds the table for a seek to key, and reports whether there is one that
+// could be opened.
 func (it *Iter) enter(key []byte) bool {
 	it.err = nil
 	if it.opts.Reverse {
@@ -56,7 +56,7 @@ func (it *Iter) enter(key []byte) bool {
 // inside reports whether the iterator is in a table.
 func (it *Iter) inside() bool { return it.at >= 0 && it.at < len(it.level.tables) }
 
-// reads reports whether the iterator is in a table that could be opened.
+// reads reports whether the iterator is in a table that it could open.
 func (it *Iter) reads() bool { return it.inside() && it.err == nil }
 
 // step moves to the next table.
@@ -68,8 +68,8 @@ func (it *Iter) step() {
 	}
 }
 
-// open makes the table it is in, or the next one that is not too old, the one
-// that is read, and reports whether there is one.
+// open opens the current table, or the next one that is new enough. It reports
+// whether it found one that could be opened.
 func (it *Iter) open() bool {
 	for it.since > 0 && it.inside() && it.level.tables[it.at].LargestSeq <= it.since {
 		it.step()

@@ -11,21 +11,21 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// A level is tables that do not overlap, in the order of their keys: one run
-// of level 0, or one of the levels below. Which of them may hold a key is
-// found by the 8 bytes that follow what all bounds share, mostly without
-// touching the bounds themselves.
+// A level is a list of tables that do not overlap, in key order: one run of level 0,
+// or one of the levels below. A search compares fences: the 8 bytes of a bound after
+// the prefix of all keys. It rarely reads the bounds themselves. A level is immutable,
+// except for readers.
 type level struct {
 	tables []*Table
-	prefix []byte   // what all keys of the level share
-	fences []uint64 // for each table, the bytes of its smallest key after that
-	ends   []uint64 // and those of its largest key
-	// readers are those of the tables, once a point read has asked for them:
-	// side by side, as a read of many levels meets a cache miss in each place
-	// that it has to look at.
+	prefix []byte   // the common prefix of all keys of the level
+	fences []uint64 // for each table, the fence of its smallest key
+	ends   []uint64 // for each table, the fence of its largest key
+	// readers holds each table's reader once a point read needed it. They are
+	// contiguous: a read of many levels has a cache miss for each place it
+	// loads.
 	readers []atomic.Pointer[table.Reader]
-	newest  base.SeqNum
-	// deletions are the range deletions of the tables, nil if there are none.
+	newest  base.SeqNum // no version in the level is newer
+	// deletions are the range tombstones of the tables, nil if there are none.
 	deletions *levelDeletions
 }
 
@@ -47,8 +47,8 @@ func newLevel(tables []*Table) level {
 	return l
 }
 
-// after returns the first table whose smallest key comes after key, or, with
-// orAt, does not come before it; the count of tables if there is none.
+// after returns the first table whose smallest key is greater than key or, with
+// orAt, not less. It returns the number of tables if there is none.
 func (l *level) after(key []byte, orAt bool) int {
 	n := min(len(l.prefix), len(key))
 	switch c := bytes.Compare(key[:n], l.prefix[:n]); {
@@ -74,9 +74,9 @@ func (l *level) after(key []byte, orAt bool) int {
 	return from
 }
 
-// lowerFence returns the first fence that is not less than fence, or their
-// count. It has no branches that depend on the fences: nobody can predict
-// them, and a read asks many levels.
+// lowerFence returns the index of the first fence that is not less than fence, or
+// the number of fences. It has no branches that depend on the fences, because the
+// processor could not predict them.
 func (l *level) lowerFence(fence uint64) int {
 	from, n := 0, len(l.fences)
 	for n > 1 {
@@ -109,7 +109,7 @@ func (l *level) reader(files *Files, key []byte, at base.SeqNum) (*table.Reader,
 	return r, err
 }
 
-// from returns the first table that has keys from key on; nil is the first.
+// from returns the first table with keys at or after key; nil is the first.
 func (l *level) from(key []byte) int {
 	if key == nil {
 		return 0
@@ -121,7 +121,7 @@ func (l *level) from(key []byte) int {
 	return i
 }
 
-// endsBefore reports whether table i has no key from key on.
+// endsBefore reports whether table i has no key at or after key.
 func (l *level) endsBefore(i int, key []byte) bool {
 	if bytes.HasPrefix(key, l.prefix) {
 		if fence := fenceOf(key[len(l.prefix):]); fence != l.ends[i] {
@@ -131,8 +131,8 @@ func (l *level) endsBefore(i int, key []byte) bool {
 	return l.tables[i].EndsBefore(key)
 }
 
-// before returns the last table that has keys before key, or -1; nil is the
-// last of all.
+// before returns the last table with keys before key, or -1. With nil it is the
+// last table.
 func (l *level) before(key []byte) int {
 	if key == nil {
 		return len(l.tables) - 1
@@ -149,7 +149,7 @@ func fenceOf(key []byte) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// commonLen returns how many bytes a and b share at the front.
+// commonLen returns the length of the common prefix of a and b.
 func commonLen(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for ; i+8 <= n; i += 8 {

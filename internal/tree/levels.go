@@ -6,21 +6,20 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// Levels iterates over the levels of a view, each of which is a source. They
-// are positioned together, as an iter.Group: what one level would wait for, the
-// others ask for at the same time. Its buffers are kept for the next Init. It
-// must not be copied while in use.
+// Levels iterates over the levels of a view. Each level is a source. A seek positions
+// all of them as an iter.Group, so that their waits for memory overlap. Init reuses
+// the buffers. Levels must not be copied while in use.
 type Levels struct {
 	iters []Iter
-	// touched has no meaning. It makes the loads happen.
+	// touched has no meaning. It keeps the compiler from removing the loads.
 	touched uint64
 }
 
 var _ iter.Group = (*Levels)(nil)
 
-// Init makes it an iterator over the levels of v, at no position. Levels and
-// tables that have nothing newer than since are left out, whatever else they have:
-// a reader that asks for what is newer need not wait for them.
+// Init makes it an iterator over the levels of v, without a position. It leaves out
+// levels and tables that have nothing newer than since. So a reader of newer
+// versions does not wait for them.
 func (l *Levels) Init(v *View, since base.SeqNum, opts table.IterOptions) {
 	if n := v.Depth(); cap(l.iters) < n {
 		l.iters = make([]Iter, n)
@@ -38,17 +37,17 @@ func (l *Levels) Init(v *View, since base.SeqNum, opts table.IterOptions) {
 	l.iters = l.iters[:n]
 }
 
-// Len returns the number of levels that are iterated over.
+// Len returns the number of levels in the iteration.
 func (l *Levels) Len() int { return len(l.iters) }
 
-// NewestSeq returns a sequence number that nothing in the source with the given
-// index is newer than.
+// NewestSeq returns a sequence number. Nothing in the source with the given index
+// is newer.
 func (l *Levels) NewestSeq(i int) base.SeqNum { return l.iters[i].level.newest }
 
-// Source returns what iterates over one level, by its index below Len.
+// Source returns the iterator over one level, by its index below Len.
 func (l *Levels) Source(i int) iter.Source { return &l.iters[i] }
 
-// Close lets go of the view.
+// Close releases the view.
 func (l *Levels) Close() {
 	for i := range l.iters {
 		l.iters[i].Close()
@@ -57,15 +56,15 @@ func (l *Levels) Close() {
 
 // Seek positions all levels as iter.Source says.
 func (l *Levels) Seek(key []byte) {
-	for from := 0; from < len(l.iters); from += together {
-		l.seek(key, l.iters[from:min(from+together, len(l.iters))])
+	for from := 0; from < len(l.iters); from += searchesMax {
+		l.seek(key, l.iters[from:min(from+searchesMax, len(l.iters))])
 	}
 }
 
-// seek positions some levels, see table.Iter.Search.
+// seek positions some levels; see table.Iter.Search.
 func (l *Levels) seek(key []byte, iters []Iter) {
-	var in [together]*table.Iter // of those that have a table to look into
-	var searches [together]table.FenceSearch
+	var in [searchesMax]*table.Iter // the table iterators of levels with a table to search
+	var searches [searchesMax]table.FenceSearch
 	n := 0
 	for i := range iters {
 		if it := &iters[i]; it.enter(key) {
@@ -91,16 +90,15 @@ func (l *Levels) seek(key []byte, iters []Iter) {
 	}
 }
 
-// touch loads what settling will read: first of all levels what leads to the
-// blocks, then the blocks. The processor has only so many instructions under
-// way, so that what is between the loads is kept short, and what it takes to
-// find their places is done before.
+// touch loads what Settle will read: first the directory entries of all levels, then
+// the blocks. The processor overlaps only nearby loads. So touch computes all
+// addresses first and keeps the code between the loads short.
 func (l *Levels) touch(in []*table.Iter) {
 	touched := l.touched
 	for _, it := range in {
 		touched += it.TouchEntry()
 	}
-	var room [together][]byte
+	var room [searchesMax][]byte
 	parts := room[:0]
 	for _, it := range in {
 		if keys := it.Target(); len(keys) > 0 {
@@ -117,7 +115,7 @@ func (l *Levels) touch(in []*table.Iter) {
 
 const (
 	cacheLine = 64
-	// touchMax is how much of a key part is worth being loaded before it is
-	// known which of it is needed.
+	// touchMax is the number of bytes of a key part to load before it is known
+	// which of them Settle needs.
 	touchMax = 5 * cacheLine
 )

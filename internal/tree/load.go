@@ -7,16 +7,15 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// Load opens tables that were just written, and fetches and verifies all of
-// them, as long as mapped files take no more than limit bytes with them, and
-// without those that are dropped. Before each it asks stop whether to leave it
-// at that. Otherwise the first reads of a new table would
-// each pay for the place that they touch; and after a burst of writes most of
-// what is read is new.
+// Load opens tables that were just written, and fetches and verifies all of them. It
+// stops when the mapped files, without those in drops, would hold more than limit
+// bytes in memory, or when stop returns true. Otherwise the first reads of a new table
+// would each pay for the parts they touch. After a burst of writes most reads are of
+// new tables.
 //
-// It only does early what reads do: errors are theirs to meet.
+// It only does early what reads would do. So it leaves errors to the reads.
 func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int64, stop func() bool) {
-	held := f.held(drops)
+	held := f.residentBytes(drops)
 	for _, m := range tables {
 		if held += m.Size; held > limit || stop() {
 			return
@@ -25,21 +24,21 @@ func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int
 		t := f.table(m)
 		f.mu.Unlock()
 		if t.tableHandle.reader.Load() != nil {
-			continue // it has only moved to another level
+			continue // it only moved to another level
 		}
 		r, err := f.reader(t)
 		if err != nil {
 			continue
 		}
-		_ = r.Load() // what it did not verify, a read will
+		_ = r.Load() // a read verifies the rest and reports the error
 	}
 }
 
-// LoadValues brings a value file that is to take the place of another into memory
-// before anybody reads it, if most of the other is there: or the first reads of each
-// of its places would have to fetch what they had a moment ago.
+// LoadValues loads a value file that will replace old into memory, before its first
+// read, if most of old is in memory. Otherwise the first read of each part would have
+// to fetch what was in memory before.
 //
-// Errors are for reads to meet.
+// It leaves errors to the reads.
 func (f *Files) LoadValues(fresh, old *manifest.ValueFile) {
 	f.mu.Lock()
 	handle := f.values[old.File]
@@ -58,9 +57,9 @@ func (f *Files) LoadValues(fresh, old *manifest.ValueFile) {
 	}
 }
 
-// held is about how much of the mapped files is in memory, but for the tables
-// in drops.
-func (f *Files) held(drops []manifest.Place) (bytes int64) {
+// residentBytes returns the approximate number of bytes of mapped files in memory, without
+// the tables in drops.
+func (f *Files) residentBytes(drops []manifest.Place) (bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for num, h := range f.tables {

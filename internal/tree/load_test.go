@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
-// loadTree makes a tree of tables whose pages can no longer be fetched once
-// stop has been called: what is then read was loaded before.
+// loadTree makes a tree of tables whose pages cannot be fetched after stop is called.
+// Everything that a later read finds was loaded before.
 func loadTree(t *testing.T) (x *testTree, files *Files, stop func()) {
 	x = randomTree(t, rand.New(rand.NewPCG(11, 12)), 400)
 	faults := faultfs.New(x.fs)
@@ -30,7 +30,7 @@ func (x *testTree) tables() (all []*manifest.Table) {
 	return all
 }
 
-// readable returns how many versions of the tree can be read.
+// readable returns the number of readable versions in the tree.
 func (x *testTree) readable(files *Files) (n int) {
 	v := files.View(&x.version, nil)
 	for _, e := range x.entries {
@@ -41,7 +41,7 @@ func (x *testTree) readable(files *Files) (n int) {
 	return n
 }
 
-func TestLoadedTablesAreReadWithoutFetchingAnything(t *testing.T) {
+func TestLoad_LaterReadsFetchNothing(t *testing.T) {
 	t.Parallel()
 	x, files, stop := loadTree(t)
 	files.Load(x.tables(), nil, 1<<30, never)
@@ -51,13 +51,13 @@ func TestLoadedTablesAreReadWithoutFetchingAnything(t *testing.T) {
 	}
 }
 
-func TestLoadKeepsToItsLimit(t *testing.T) {
+func TestLoad_KeepsToItsLimit(t *testing.T) {
 	t.Parallel()
 	x, files, stop := loadTree(t)
 	all := x.tables()
 	files.Load(all, nil, all[0].Size+all[1].Size, never)
 	stop()
-	if held := files.held(nil); held == 0 || held > all[0].Size+all[1].Size {
+	if held := files.residentBytes(nil); held == 0 || held > all[0].Size+all[1].Size {
 		t.Fatalf("%d bytes are in memory, want at most those of two tables", held)
 	}
 	for i, m := range all {
@@ -70,7 +70,7 @@ func TestLoadKeepsToItsLimit(t *testing.T) {
 	}
 }
 
-func TestLoadStopsBetweenTwoTables(t *testing.T) {
+func TestLoad_StopsBetweenTwoTables(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
@@ -81,7 +81,7 @@ func TestLoadStopsBetweenTwoTables(t *testing.T) {
 	}
 }
 
-func TestTablesThatAreDroppedLeaveTheirRoomToNewOnes(t *testing.T) {
+func TestLoad_DroppedTablesMakeRoom(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
@@ -98,7 +98,7 @@ func TestTablesThatAreDroppedLeaveTheirRoomToNewOnes(t *testing.T) {
 	}
 }
 
-func TestAReadReportsWhatLoadFoundDamaged(t *testing.T) {
+func TestLoad_ReadReportsDamage(t *testing.T) {
 	t.Parallel()
 	x, files, _ := loadTree(t)
 	all := x.tables()
@@ -123,6 +123,6 @@ func TestAReadReportsWhatLoadFoundDamaged(t *testing.T) {
 		}
 	}
 	if damaged == 0 {
-		t.Fatal("nobody was told of the damage")
+		t.Fatal("the damage was not reported")
 	}
 }

@@ -2,8 +2,8 @@ package tree
 
 import "github.com/stoatdb/stoat/internal/residency"
 
-// A Resident is an open table or value file, whose pages may be in memory.
-// What it stands for may be closed at any moment; then it has nothing left.
+// A Resident is an open table or value file whose pages may be in memory. The file
+// may be closed at any moment; the Resident is then empty.
 type Resident struct {
 	table  *tableHandle
 	values *valueHandle
@@ -26,7 +26,7 @@ func (f *Files) Residents(dst []Resident) []Resident {
 	return dst
 }
 
-// Kind says what the file holds.
+// Kind returns the kind of the file.
 func (r *Resident) Kind() residency.Kind {
 	if r.table != nil {
 		return residency.Tables
@@ -46,7 +46,7 @@ func (r *Resident) Gauge() *residency.Gauge {
 	return nil
 }
 
-// HeapBytes is about how much of the Go heap the file's reader takes.
+// HeapBytes returns the approximate size of the file's reader on the Go heap.
 func (r *Resident) HeapBytes() int64 {
 	if r.table != nil {
 		if t := r.table.reader.Load(); t != nil {
@@ -58,9 +58,8 @@ func (r *Resident) HeapBytes() int64 {
 	return 0
 }
 
-// GiveBack returns the memory of the file's pages to the system. The file is
-// kept from being closed meanwhile: its addresses may belong to somebody else
-// afterwards.
+// GiveBack returns the memory of the file's pages to the system. It keeps the file
+// from being closed meanwhile, because its addresses could then be reused.
 func (r *Resident) GiveBack() error {
 	if r.table != nil {
 		r.table.mu.Lock()

@@ -30,7 +30,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A testTree makes versions of tables with contents that it knows.
+// A testTree makes versions of tables with known contents.
 type testTree struct {
 	fs      vfs.FS
 	dir     string
@@ -48,7 +48,7 @@ func newTestTree(t testing.TB) *testTree {
 
 func (x *testTree) options() Options { return Options{FS: x.fs, Dir: x.dir, HashSeed: testSeed} }
 
-// add makes a table of sorted entries and puts it at the end of its level.
+// add makes a table of sorted entries and appends it to its level.
 func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry) {
 	t.Helper()
 	x.next++
@@ -70,8 +70,8 @@ func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry
 	x.entries = append(x.entries, entries...)
 }
 
-// put puts a table at the end of its level. All tables of a run of level 0 have
-// the filter of all their keys, which have these hashes in m.
+// put appends a table to its level. All tables of a run of level 0 get a filter of
+// all its keys. hashes are those of the keys in m.
 func (x *testTree) put(m *manifest.Table, hashes []uint64) {
 	tables := append(x.version.Levels[m.Level], m)
 	x.version.Levels[m.Level] = tables
@@ -92,8 +92,8 @@ func (x *testTree) put(m *manifest.Table, hashes []uint64) {
 
 func testKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
 
-// randomTree makes two runs of level 0 above two levels, in a few tables each,
-// of keys below space.
+// randomTree makes two runs of level 0 above two levels, each of a few tables, with
+// keys below space.
 func randomTree(t testing.TB, rng *rand.Rand, space int) *testTree {
 	x := newTestTree(t)
 	seq := base.SeqNum(1_000_000)
@@ -128,7 +128,7 @@ func randomTree(t testing.TB, rng *rand.Rand, space int) *testTree {
 	return x
 }
 
-func TestGetFindsTheNewestVersionThatASnapshotSees(t *testing.T) {
+func TestGet_FindsTheNewestVisibleVersion(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
@@ -155,7 +155,7 @@ func TestGetFindsTheNewestVersionThatASnapshotSees(t *testing.T) {
 	}
 }
 
-func TestLevelsAreIteratedAsOneLongTable(t *testing.T) {
+func TestIter_LevelIsLikeOneTable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
@@ -200,7 +200,7 @@ func TestLevelsAreIteratedAsOneLongTable(t *testing.T) {
 	}
 }
 
-func TestLevelsThatStayKeepTheirReaders(t *testing.T) {
+func TestView_UnchangedLevelsKeepTheirReaders(t *testing.T) {
 	t.Parallel()
 	x := randomTree(t, rand.New(rand.NewPCG(7, 8)), 50)
 	files := New(x.options())
@@ -234,7 +234,7 @@ func TestLevelsThatStayKeepTheirReaders(t *testing.T) {
 	must(t, files.Close())
 }
 
-func TestAFileThatIsMissingOrAnotherOneIsCorruption(t *testing.T) {
+func TestOpen_MissingOrWrongFileIsCorruption(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(x *testTree){
 		"missing": func(x *testTree) { must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(1)))) },
@@ -261,8 +261,8 @@ func TestAFileThatIsMissingOrAnotherOneIsCorruption(t *testing.T) {
 	}
 }
 
-// Iterators are kept for later use, by databases that may drop their tables.
-func TestAClosedIteratorKeepsNoTable(t *testing.T) {
+// Iterators are reused, by databases that may drop their tables.
+func TestIter_CloseReleasesTheTables(t *testing.T) {
 	t.Parallel()
 	x := randomTree(t, rand.New(rand.NewPCG(3, 4)), 200)
 	files := New(x.options())

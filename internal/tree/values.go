@@ -9,7 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// A valueFile is a value file that may be read.
+// A valueFile is a readable value file: its metadata and its handle.
 type valueFile struct {
 	*manifest.ValueFile
 	*valueHandle
@@ -27,14 +27,14 @@ func (v *View) Values(num base.FileNum) (*values.Reader, error) {
 	return v.files.valueReader(v.values[i])
 }
 
-// valueReader returns the reader of v, and opens it if nobody has before.
+// valueReader returns the reader of v and opens it if needed.
 func (f *Files) valueReader(v valueFile) (*values.Reader, error) {
 	return v.open(base.ValueName(v.File), func() (*values.Reader, error) { return f.openMapped(v.ValueFile) })
 }
 
-// valueFile returns the place of the first value file whose identity is not
-// less than num. The search has no branches that depend on the numbers: which
-// file a key's value is in, nobody can predict.
+// valueFile returns the index of the first value file whose identity is not less than
+// num. The search has no branches that depend on the numbers, because the processor
+// could not predict them.
 func (v *View) valueFile(num base.FileNum) int {
 	from, n := 0, len(v.numbers)
 	for n > 1 {

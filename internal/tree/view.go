@@ -11,24 +11,24 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// A View is the tables of one version, arranged for readers: the runs of
-// level 0 from the newest to the oldest, then the other levels that hold
-// anything. Whatever a level holds of a key is newer than what the next one
-// holds. It is immutable.
+// A View holds the tables of one version, arranged for readers: the runs of level 0
+// from newest to oldest, then the other non-empty levels. Every version of a key in a
+// level is newer than those in the next level. A View is immutable.
 type View struct {
 	Version *manifest.Version
 	files   *Files
 	levels  []level
-	// filters are those of the levels that have one: of runs of level 0 without
-	// range deletions, of which filters tell nothing. Others hold everything.
+	// filters holds, by level, the filters of the runs of level 0. A run with range
+	// tombstones gets an empty filter, which accepts every key: a filter says
+	// nothing about tombstones.
 	filters []filter.Filter
 	values  []valueFile // ascending by identity
-	// numbers are the identities of values, side by side: what a search loads.
+	// numbers are the identities of values, contiguous for the search.
 	numbers []base.FileNum
 }
 
-// View returns what readers use of v. Levels that old has too are shared with
-// it; old may be nil.
+// View returns the view of v. It shares unchanged levels with old, which may be
+// nil.
 func (f *Files) View(v *manifest.Version, old *View) *View {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,8 +52,8 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 	return view
 }
 
-// valueFiles returns what readers use of value files. Most are as in old: a
-// change of the version costs little for each of those. The caller holds mu.
+// valueFiles returns the readable value files. It copies unchanged ones from old,
+// which is cheap. The caller holds mu.
 func (f *Files) valueFiles(m []manifest.LiveValues, old *View) []valueFile {
 	var before []valueFile
 	if old != nil {
@@ -84,7 +84,7 @@ func filtersOf(runs []level) []filter.Filter {
 	return filters
 }
 
-// numbersOf returns the identities of files, those of old if they are the same.
+// numbersOf returns the identities of files. It returns those of old if equal.
 func numbersOf(files []valueFile, old *View) []base.FileNum {
 	if old != nil && slices.EqualFunc(files, old.numbers, func(f valueFile, n base.FileNum) bool { return f.Num == n }) {
 		return old.numbers
@@ -96,8 +96,8 @@ func numbersOf(files []valueFile, old *View) []base.FileNum {
 	return numbers
 }
 
-// level returns the level of the tables in m, that of old if it has the same.
-// The caller holds mu.
+// level returns the level of the tables in m. It returns that of old if it has the
+// same tables. The caller holds mu.
 func (f *Files) level(m []*manifest.Table, old *View) level {
 	if old != nil {
 		for i := range old.levels {
@@ -126,10 +126,10 @@ func (l *level) holds(m []*manifest.Table) bool {
 	return true
 }
 
-// Empty reports whether there is no table.
+// Empty reports whether the view has no table.
 func (v *View) Empty() bool { return len(v.levels) == 0 }
 
-// FilterBytes is how much memory filters take.
+// FilterBytes returns the size of all filters in memory, in bytes.
 func (v *View) FilterBytes() (bytes int64) {
 	for _, f := range v.filters {
 		bytes += f.Bytes()
@@ -137,26 +137,25 @@ func (v *View) FilterBytes() (bytes int64) {
 	return bytes
 }
 
-// Depth returns how many levels there are, each run of level 0 counted.
+// Depth returns the number of levels; each run of level 0 counts as one.
 func (v *View) Depth() int { return len(v.levels) }
 
-// together is how many tables a point read asks at once.
-const together = 12
+// searchesMax is the number of tables that a point read or a seek searches at once.
+const searchesMax = 12
 
-// Get returns the newest version of key whose sequence number is at most at,
-// unless a range deletion up to at hides it. hash is base.Hash of the key with
-// the seed of the database. The value is not a copy: it stays valid until the
-// table is dropped. A compressed one is decoded into the arena, which may be
-// nil.
+// Get returns the newest version of key whose sequence number is at most at, unless a
+// range tombstone up to at hides it. hash is base.Hash of the key with the seed of the
+// database. The value is not a copy: it is valid until the table is dropped. A
+// compressed value is decoded into the arena, which may be nil.
 //
-// In each table that may have the key, a read begins with a cache miss at a
-// random place. All of them are begun before the first is waited for.
+// The search in each table that may have the key starts with a cache miss at a random
+// address. Get starts all of these loads before it waits for the first.
 func (v *View) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
-	var ask [together]*table.Reader
-	deletions := false // in any of the levels that are asked
+	var ask [searchesMax]*table.Reader
+	deletions := false // whether any searched level has range tombstones
 	for from := 0; from < len(v.levels); {
 		n := 0
-		for ; from < len(v.levels) && n < together; from++ {
+		for ; from < len(v.levels) && n < searchesMax; from++ {
 			if from < len(v.filters) && !v.filters[from].May(hash) {
 				continue
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// BenchmarkViewBesideValueFiles makes the view of a version that has a value file
-// more than the last: once with that to go by, once without.
+// BenchmarkViewBesideValueFiles makes the view of a version that has one more value
+// file than the previous one: once given the old view, once without.
 func BenchmarkViewBesideValueFiles(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		var before, after manifest.Version

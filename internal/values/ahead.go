@@ -10,46 +10,44 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// AheadSize is how many values are looked for together at most.
+// AheadSize is the maximum number of values that an Ahead finds together.
 const AheadSize = 64
 
-// prefetchGap is how far apart two records may lie that are fetched by one
-// request. What lies between costs less than another request.
+// prefetchGap is the largest gap in bytes between two records that one request
+// fetches. Reading the gap costs less than another request.
 const prefetchGap = 16 << 10
 
-// Ahead looks for several values together, before anybody reads the first.
-// What leads to a value is a chain of cache misses, remap, mark, record, each
-// of which waits for the one before it. Here each step is done for all values
-// before the next step is, so that their misses overlap.
+// Ahead finds several values together, before the caller reads the first. A single
+// lookup is a chain of cache misses: remap, mark, record. Ahead does each step for
+// all values before the next step, so that their misses overlap.
 //
-// It is only ever about speed: a value that Get below does not have is to be
-// read by Reader.Get, which also says what is wrong with it. Its zero value is
-// empty. It is used by one goroutine at a time, and Clear lets go of the
-// readers.
+// It only improves speed. If Get returns false, the caller must use Reader.Get, which
+// also reports errors. The zero value is empty. One goroutine at a time may use an
+// Ahead. Clear releases the readers.
 type Ahead struct {
 	n     int
-	used  int // the most that n has been since Clear
+	used  int // largest n since Clear
 	reads [AheadSize]aheadRead
-	// touched has no meaning. It makes the loads happen.
+	// touched has no meaning. It keeps the compiler from removing the loads.
 	touched uint64
 }
 
 // An aheadRead is one value of an Ahead.
 type aheadRead struct {
 	v *view
-	// at is where the record is, 0 where the pointer leads nowhere.
+	// at is the offset of the record, 0 if the pointer is invalid.
 	at       int64
 	length   int64
-	off      int64 // that of the pointer
+	off      int64 // offset in the pointer
 	valueLen uint32
 	valueOff uint32 // from the start of the record
 	verified bool
 }
 
-// Begin forgets the values of before.
+// Begin forgets all values.
 func (a *Ahead) Begin() { a.n = 0 }
 
-// Clear lets go of the readers.
+// Clear releases the readers.
 func (a *Ahead) Clear() {
 	for i := range a.reads[:a.used] {
 		a.reads[i].v = nil
@@ -57,8 +55,8 @@ func (a *Ahead) Clear() {
 	a.n, a.used = 0, 0
 }
 
-// Add adds the value that p leads to in r, of a key of keyLen bytes. A nil r
-// stands for no value.
+// Add adds the value that p points to in r. Its key has keyLen bytes. A nil r means
+// no value.
 func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 	x := &a.reads[a.n]
 	a.n++
@@ -68,16 +66,15 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 	}
 	if x.v = r.v.Load(); x.v == nil {
 		if x.v, _ = r.mapped(); x.v == nil {
-			return // whoever reads the value is told
+			return // Reader.Get reports the error
 		}
 	}
 	r.gauge.Touch()
 	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length, p.ValueLen, uint32(headerSize+keyLen)
 }
 
-// Load looks for the values that were added. fetch is how many of those that
-// may not be in memory, counted from the first, it starts to read from the
-// file, without waiting for them.
+// Load finds the added values. Among the first fetch values it starts to read from the
+// file those that may not be in memory. It does not wait for them.
 func (a *Ahead) Load(fetch int) {
 	a.used = max(a.used, a.n)
 	a.placeAll()
@@ -104,7 +101,7 @@ func (a *Ahead) Load(fetch int) {
 	}
 }
 
-// placeAll finds where all records are.
+// placeAll finds the places of all records.
 func (a *Ahead) placeAll() {
 	var moved [AheadSize]uint8
 	n, sum := 0, uint32(0)
@@ -140,8 +137,8 @@ func (x *aheadRead) place(at int64) {
 	}
 }
 
-// fetch starts to read those of the first n records that were not verified,
-// in the order of their files. Neighbours are read by one request.
+// fetch starts to read the unverified among the first n records, in the order of
+// their files. One request reads neighbours.
 func (a *Ahead) fetch(n int) {
 	var room [AheadSize]*aheadRead
 	found := room[:0]
@@ -165,10 +162,9 @@ func (a *Ahead) fetch(n int) {
 	}
 }
 
-// advise starts to read [from, to). Where that goes on behind what was asked
-// for before, it asks for much more at once: a scan comes to all of it, round
-// after round, and each request is a system call, also for what is in memory.
-// Two goroutines that go through the file at once only ask more often.
+// advise starts to read [from, to). If that continues the last request, it asks for
+// much more at once: a scan will need it, and each request is a system call, even for
+// data in memory. Two goroutines that scan the file at once only make more requests.
 func (v *view) advise(from, to int64) {
 	start, before := v.advised.get()
 	if from >= start && to <= before {
@@ -178,13 +174,13 @@ func (v *view) advise(from, to int64) {
 		to = max(to, min(from+fetchAhead, v.end))
 	}
 	v.advised.set(from, to)
-	// It is a hint: who reads the value is told what is wrong.
+	// It is only a hint: a read of the value reports errors.
 	_ = v.m.WillNeed(from, to-from)
 }
 
-// An advice is a part of a file, in one word: with two, who reads them while
-// another writes would take for asked what nobody has asked for. It is kept in
-// pages, of which all are fetched that the part touches.
+// An advice is a range of a file in one atomic word. With two words, a concurrent
+// reader could combine the bounds of different ranges. It counts in pages and
+// includes every page that the range touches.
 type advice struct{ pages atomic.Uint64 }
 
 const (
@@ -198,15 +194,14 @@ func (a *advice) get() (from, to int64) {
 }
 
 func (a *advice) set(from, to int64) {
-	const last = 1<<adviceBits - 1 // of what would be a file of 16 TiB
+	const last = 1<<adviceBits - 1 // the last page of a 16 TiB file
 	first, end := uint64(from)>>adviceShift, (uint64(to)+1<<adviceShift-1)>>adviceShift
 	a.pages.Store(min(first, last)<<adviceBits | min(end, last))
 }
 
-// Get returns the value that was added as the i-th, which must be that of
-// version seq of key; the bytes are those of Reader.Get. It reports false
-// where that has to be asked: when the record was not verified before, and when
-// anything is wrong.
+// Get returns the i-th added value, which must be that of version seq of key. The bytes
+// are those of Reader.Get. It returns false if the record was not verified before, or
+// if anything is wrong; then the caller must use Reader.Get.
 func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
 	x := &a.reads[i]
 	if !x.verified {
@@ -216,8 +211,8 @@ func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]b
 	le := binary.LittleEndian
 	h := rec[:headerSize]
 	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
-	// The last eight bytes of a header say: so long a key, no codec. A chunked
-	// record has more behind its value, and is left to Reader.Get.
+	// The last eight bytes of a header hold the key length and no codec. A chunked
+	// record has more data behind its value; Reader.Get handles it.
 	if le.Uint64(h[8:]) != uint64(seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
 		le.Uint64(h[24:]) != uint64(len(key)) || int64(x.valueOff) != headerSize+int64(len(key)) || alignUp(to) != x.length {
 		return x.decode(rec, key, seq, arena)

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// mustLookAhead looks for all values together, in groups, and compares those
-// that are found with what they should be. It returns how many were found.
+// mustLookAhead finds values together, in groups, and compares the found ones with the
+// expected ones. It returns the number found.
 func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int) (found int) {
 	t.Helper()
 	for from := 0; from < len(values); from += AheadSize {
@@ -33,7 +33,7 @@ func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int
 	return found
 }
 
-// inOnePiece reports whether the value is stored in one piece.
+// inOnePiece reports whether the value is stored unchunked.
 func inOnePiece(t testing.TB, r *Reader, s stored) bool {
 	t.Helper()
 	vr, err := r.NewValueReader(s.p, s.key, s.seq)
@@ -43,7 +43,7 @@ func inOnePiece(t testing.TB, r *Reader, s stored) bool {
 	return !vr.h.chunked()
 }
 
-func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
+func TestAhead_FindsOnlyVerifiedValues(t *testing.T) {
 	t.Parallel()
 	var a Ahead
 	for seed := range uint64(4) {
@@ -65,7 +65,7 @@ func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
 		}
 		for i := range values {
 			one := values[i : i+1]
-			mustHave(t, r, one) // records that share a mark are forgotten for each other
+			mustHave(t, r, one) // a record displaces others that share its mark
 			if found := mustLookAhead(t, &a, r, one, 1) == 1; found != inOnePiece(t, r, one[0]) {
 				t.Fatalf("value %d was found: %t", i, found)
 			}
@@ -81,7 +81,7 @@ func TestLookingAheadFindsWhatWasVerifiedAndNothingElse(t *testing.T) {
 	a.Clear()
 }
 
-func TestLookingAheadForAnotherRecordFindsNothing(t *testing.T) {
+func TestAhead_WrongRecordFindsNothing(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(3, 6)), 40)
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
@@ -120,9 +120,8 @@ func TestLookingAheadForAnotherRecordFindsNothing(t *testing.T) {
 	}
 }
 
-// What was asked for is asked only once, so that nobody may take one part for
-// another.
-func TestWhatWasAskedForIsOnePartOfTheFileWhoeverAsks(t *testing.T) {
+// Each part is requested only once. So a reader must not mistake one part for another.
+func TestAdvice_IsOneRangeUnderConcurrentUse(t *testing.T) {
 	t.Parallel()
 	const page = 1 << adviceShift
 	var a advice

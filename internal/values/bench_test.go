@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// benchBytes is the size of the files that are measured.
+// benchBytes is the size of the measured files in bytes.
 const benchBytes = 64 << 20
 
 func benchValues(size int) []stored {
@@ -85,8 +85,8 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads verified values and touches their ends: at random, in the
-// order of the file, and at random from a file that was rewritten.
+// BenchmarkGet reads verified values and touches their ends: at random, in file order,
+// and at random from a rewritten file.
 func BenchmarkGet(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10} {
 		values := benchValues(size)
@@ -150,8 +150,7 @@ func benchGet(b *testing.B, r *Reader, values []stored) {
 	}
 }
 
-// BenchmarkFirstGet reads and verifies values that are in the page cache, in
-// the order of the file.
+// BenchmarkFirstGet reads and verifies values in the page cache, in file order.
 func BenchmarkFirstGet(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10} {
 		values := benchValues(size)
@@ -175,7 +174,7 @@ func BenchmarkFirstGet(b *testing.B) {
 	}
 }
 
-// BenchmarkRewrite collects a file of which every fourth value is dead.
+// BenchmarkRewrite collects a file with every fourth value dead.
 func BenchmarkRewrite(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10} {
 		values := benchValues(size)

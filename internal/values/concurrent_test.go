@@ -9,9 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// TestManyReadWhileMemoryIsGivenBack reads from several goroutines, some in
-// parts, while another gives the memory back.
-func TestManyReadWhileMemoryIsGivenBack(t *testing.T) {
+// Several goroutines read, some of them in parts, while another gives the memory back.
+func TestGiveBack_BesideConcurrentReads(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(1, 7)), 200)
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})

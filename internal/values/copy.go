@@ -2,32 +2,33 @@ package values
 
 import "io"
 
-// sequentialGap is how far behind the last record the next one may begin, to
-// be taken for the continuation of a walk in order.
+// sequentialGap is a distance in bytes. A record that begins within it behind the last
+// one continues a sequential copy.
 const sequentialGap = 64 << 10
 
-// A Copier copies records of one file into others. It reads them by reads of
-// its own, past the mapping, and verifies what it copies.
+// A Copier copies records of one file into others. It reads the file directly, not
+// through the mapping, and verifies what it copies.
 type Copier struct {
 	src *Reader
-	v   *view // finds records; it may have no mapping
+	v   *view // finds records; may lack a mapping
 	in  window
-	// ahead is how much is read at once in a walk in order, and last where the
-	// record ends that was copied last.
+	// ahead is the size in bytes of one read in a sequential copy. last is the
+	// end of the last copied record.
 	ahead, last int64
-	// Stop, if it is set, is asked at first and then now and again whether to give
-	// up, also within a long value. patience is how many bytes are copied before the
-	// next time.
-	Stop     func() error
-	patience int64
+	// Stop returns an error to end the copying, and nil to continue. The Copier
+	// calls it first and then after every stopEvery bytes, even within a long
+	// value. Stop may be nil. untilStop is the number of bytes to copy before the
+	// next call.
+	Stop      func() error
+	untilStop int64
 }
 
-// stopEvery is how many bytes are copied between two questions to Stop.
+// stopEvery is the number of bytes copied between two calls of Stop.
 const stopEvery = 1 << 20
 
-// NewCopier returns a Copier of the file of src, which stays the caller's. It
-// reads ahead bytes at once, at most a megabyte, where records are copied in
-// the order of the file, and keeps a buffer as large.
+// NewCopier returns a Copier of the file of src. The caller keeps ownership of src. In
+// a sequential copy it reads ahead bytes at once, at most a megabyte, into a buffer of
+// that size.
 func NewCopier(src *Reader, ahead int64) (*Copier, error) {
 	c := &Copier{src: src, v: &view{end: src.foot.recordsEnd}, in: window{file: src.file}, ahead: ahead}
 	if src.foot.remap.count == 0 {
@@ -38,9 +39,9 @@ func NewCopier(src *Reader, ahead int64) (*Copier, error) {
 	return c, err
 }
 
-// Copy appends the record that live leads to to the file of w, as it is but
-// for its version: that is the one of live even if it was not known when the
-// record was written.
+// Copy appends the record of live to the file of w. The copy is identical except for
+// the version: it gets that of live, even if the original was written before its
+// version was known.
 func (c *Copier) Copy(w *Writer, live Live) (Pointer, error) {
 	at, err := c.v.place(live.Pointer)
 	if err != nil {
@@ -50,8 +51,8 @@ func (c *Copier) Copy(w *Writer, live Live) (Pointer, error) {
 	return p, c.src.inFile(err)
 }
 
-// copyAt copies the record at offset at. The copy has the version of live if
-// named, or else that of the record.
+// copyAt copies the record at offset at. If named is set, the copy gets the version of
+// live. Otherwise it keeps that of the record.
 func (c *Copier) copyAt(w *Writer, live Live, at int64, named bool) (Pointer, error) {
 	p := live.Pointer
 	if p.Length > windowSize {
@@ -65,7 +66,7 @@ func (c *Copier) copyAt(w *Writer, live Live, at int64, named bool) (Pointer, er
 		ahead = c.ahead
 	}
 	in := &c.in
-	if p.Length > c.ahead { // there may be many Copiers, each with a long record once
+	if p.Length > c.ahead { // many Copiers may each meet one long record: share a window
 		in = &w.copied
 		in.file, in.buf = c.src.file, in.buf[:0]
 	}
@@ -93,7 +94,7 @@ func (c *Copier) copyAt(w *Writer, live Live, at int64, named bool) (Pointer, er
 	return w.appendRecord(h, live.Key, rec[h.valueOff():h.valueEnd()])
 }
 
-// copyLarge copies a chunked value without having all of it in memory.
+// copyLarge copies a chunked value without holding all of it in memory.
 func (c *Copier) copyLarge(w *Writer, live Live) (Pointer, error) {
 	in, err := c.src.NewValueReader(live.Pointer, live.Key, live.Seq)
 	if err != nil {
@@ -103,29 +104,29 @@ func (c *Copier) copyLarge(w *Writer, live Live) (Pointer, error) {
 	if err != nil {
 		return Pointer{}, err
 	}
-	if _, err := io.Copy(out, &pausing{in, c}); err != nil {
+	if _, err := io.Copy(out, &pausingReader{in, c}); err != nil {
 		out.Abort()
 		return Pointer{}, err
 	}
 	return out.Finish(live.Seq)
 }
 
-// pause asks Stop if enough has been copied, now that it is so many bytes more.
+// pause calls Stop if enough has been copied, including that many more bytes.
 func (c *Copier) pause(bytes int64) error {
-	if c.patience -= bytes; c.patience >= 0 || c.Stop == nil {
+	if c.untilStop -= bytes; c.untilStop >= 0 || c.Stop == nil {
 		return nil
 	}
-	c.patience = stopEvery
+	c.untilStop = stopEvery
 	return c.Stop()
 }
 
-// A pausing is a reader that pauses for what it reads.
-type pausing struct {
+// A pausingReader is a reader that calls pause for what it reads.
+type pausingReader struct {
 	in *ValueReader
 	c  *Copier
 }
 
-func (p *pausing) Read(b []byte) (int, error) {
+func (p *pausingReader) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
 	if err == nil {
 		err = p.c.pause(int64(n))
@@ -133,7 +134,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the reading of the file, for good.
+// Close closes the source file and its reader.
 func (c *Copier) Close() error {
 	c.in.release()
 	return c.src.Close()

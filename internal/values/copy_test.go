@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-func TestCopiesAreWhatWasStoredUnderTheVersionOfThePointer(t *testing.T) {
+func TestCopy_KeepsRecordsAndTakesTheVersion(t *testing.T) {
 	t.Parallel()
 	const ahead = 32 << 10
 	for seed := range uint64(4) {
@@ -22,7 +22,7 @@ func TestCopiesAreWhatWasStoredUnderTheVersionOfThePointer(t *testing.T) {
 		named := seed%2 == 0
 		for i := range vals {
 			if named {
-				vals[i].seq = 0 // nobody knew it when the value was written
+				vals[i].seq = 0 // version unknown when the value was written
 			}
 		}
 		data, props := mustWrite(t, vals, WriterOptions{Num: testNum, Salt: testSalt, Compression: codec.S2})
@@ -61,8 +61,8 @@ func TestCopiesAreWhatWasStoredUnderTheVersionOfThePointer(t *testing.T) {
 	}
 }
 
-// copyOf copies values out of a file that may be damaged, and returns the copy and
-// those of the values that came through. All others must be found to be damaged.
+// copyOf copies values out of a possibly damaged file. It returns the copy and the
+// copied values. All other values must be reported as damaged.
 func copyOf(t *testing.T, data []byte, vals []stored) (out []byte, copied []stored) {
 	t.Helper()
 	r, err := openBytes(t, data, testSalt)
@@ -70,7 +70,7 @@ func copyOf(t *testing.T, data []byte, vals []stored) (out []byte, copied []stor
 		mustBeCorrupt(t, err)
 		return nil, nil
 	}
-	defer func() { _ = r.Close() }() // what matters was read
+	defer func() { _ = r.Close() }() // all results have been read
 	c, err := NewCopier(r, 4<<10)
 	if err != nil {
 		mustBeCorrupt(t, err)
@@ -104,16 +104,15 @@ func mustCopyNothingWrong(t *testing.T, damaged []byte, vals []stored) {
 	if mustBeCorrupt(t, err); err != nil {
 		return
 	}
-	defer func() { _ = r.Close() }() // what matters was read
+	defer func() { _ = r.Close() }() // all results have been read
 	out, _, err := rewrite(t, r, liveOf(vals), testSalt+1)
 	if mustBeCorrupt(t, err); err == nil {
 		mustHave(t, mustOpen(t, out, testSalt+1), vals)
 	}
 }
 
-// A copy gets a checksum of its own, which would make a damaged value a good one for
-// ever.
-func TestWhatIsDamagedIsNeverCopied(t *testing.T) {
+// A copy gets a new checksum, which would make a damaged value look good for ever.
+func TestCopy_NeverCopiesDamage(t *testing.T) {
 	t.Parallel()
 	for _, remapped := range []bool{false, true} {
 		data, vals := smallFile(t, remapped)
@@ -128,7 +127,7 @@ func TestWhatIsDamagedIsNeverCopied(t *testing.T) {
 	}
 }
 
-func TestWhatIsDamagedOfALongValueIsNeverCopied(t *testing.T) {
+func TestCopy_NeverCopiesDamageOfALongValue(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 9))
 	for _, size := range []int{2*chunkSize + 9, windowSize + chunkSize} {
@@ -145,7 +144,7 @@ func TestWhatIsDamagedOfALongValueIsNeverCopied(t *testing.T) {
 	}
 }
 
-func TestCopyingAsksWithinALongValueWhetherToGiveUp(t *testing.T) {
+func TestCopy_StopWithinALongValue(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(8, 9))
 	enough := errors.New("enough")

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// smallFile returns a file with all that the format knows but chunks; it is
-// rewritten if remapped is set.
+// smallFile returns a file with every feature of the format but chunks. It is rewritten
+// if remapped is set.
 func smallFile(t testing.TB, remapped bool) ([]byte, []stored) {
 	t.Helper()
 	var values []stored
@@ -27,7 +27,7 @@ func smallFile(t testing.TB, remapped bool) ([]byte, []stored) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.Close() }() // what matters was read
+	defer func() { _ = r.Close() }() // all results have been read
 	values = append(values[5:6:6], values[1:4]...)
 	data, _, err = rewrite(t, r, liveOf(values), testSalt)
 	if err != nil {
@@ -36,8 +36,8 @@ func smallFile(t testing.TB, remapped bool) ([]byte, []stored) {
 	return data, values
 }
 
-// exercise reads data in every way. Every answer must be right or an error
-// that says corrupt. It returns how many errors there were.
+// exercise reads data in every way. Every answer must be right or a corruption error.
+// It returns the number of errors.
 func exercise(t *testing.T, data []byte, values []stored) int {
 	r, err := openBytes(t, data, testSalt)
 	if err != nil {
@@ -71,7 +71,7 @@ func exercise(t *testing.T, data []byte, values []stored) int {
 	return failed
 }
 
-func TestEveryFlippedByteIsAnErrorAndNeverAWrongValue(t *testing.T) {
+func TestDamage_EveryFlippedByteIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, remapped := range []bool{false, true} {
 		data, values := smallFile(t, remapped)
@@ -83,19 +83,19 @@ func TestEveryFlippedByteIsAnErrorAndNeverAWrongValue(t *testing.T) {
 				damaged := bytes.Clone(data)
 				damaged[i] ^= flip
 				if exercise(t, damaged, values) == 0 {
-					t.Fatalf("remapped=%v: nobody saw byte %d change", remapped, i)
+					t.Fatalf("remapped=%v: the change of byte %d was not reported", remapped, i)
 				}
 			}
 		}
 		for n := 0; n < len(data); n += step() {
 			if exercise(t, data[:n], values) == 0 {
-				t.Fatalf("nobody saw that %d bytes were cut", len(data)-n)
+				t.Fatalf("a cut of %d bytes was not reported", len(data)-n)
 			}
 		}
 	}
 }
 
-func TestEveryPartOfALargeValueIsChecked(t *testing.T) {
+func TestDamage_EveryPartOfALargeValueIsChecked(t *testing.T) {
 	t.Parallel()
 	values := largeValues(rand.New(rand.NewPCG(1, 5)))[4:9]
 	data, props := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
@@ -115,12 +115,11 @@ func mustSeeFlip(t *testing.T, data []byte, values []stored, at int64) {
 	damaged := bytes.Clone(data)
 	damaged[at] ^= 1
 	if exercise(t, damaged, values) == 0 {
-		t.Fatalf("nobody saw byte %d change", at)
+		t.Fatalf("the change of byte %d was not reported", at)
 	}
 }
 
-// step is how far apart the damage is that is tried, in short runs a part of
-// all places.
+// step is the distance between tested places of damage. Short runs test fewer places.
 func step() int {
 	if testing.Short() {
 		return 17
@@ -128,8 +127,7 @@ func step() int {
 	return 1
 }
 
-// reseal gives a damaged file checksums that fit, as somebody would who wants
-// to harm the reader.
+// reseal gives a damaged file valid checksums, like an attacker.
 func reseal(data []byte) {
 	le := binary.LittleEndian
 	size := int64(len(data))

@@ -1,40 +1,40 @@
-// Package values stores values apart from their keys, in files that tables
-// point into, and collects the garbage of those files.
+// Package values stores values apart from their keys, in value files that tables
+// point into. It also collects the garbage of those files.
 //
 // # The file
 //
-// A value file is a header, records one behind the other, and a footer; a file
-// that collection rewrote has a remap between records and footer.
+// A value file is a header, consecutive records, and a footer. A file that
+// garbage collection rewrote has a remap between records and footer.
 //
 //	header   40 bytes, see fileHeader
 //	records  see header: lengths, key, version and checksum beside each value
 //	remap    see remap; only in a rewritten file
 //	footer   120 bytes, see footer
 //
-// A Pointer names a record by the identity of the file and the offset at which
-// the record was written first. Key and version lie beside the value, so that
-// a pointer that leads elsewhere is an error and never a wrong answer.
-// docs/format-values.md has it all in one place.
+// A Pointer names a record by the identity of the file and the original offset of
+// the record. The record holds key and version beside the value. So a pointer
+// to a wrong record causes an error, never a wrong answer. docs/format-values.md
+// has the whole format.
 //
 // # The states of a file
 //
-//	writing    no footer. Nobody reads it; a crash makes it an orphan.
+//	writing    no footer. No reader opens it; a crash makes it an orphan.
 //	sealed     ends with a footer. Read by a Reader, never changed again.
 //	rewritten  sealed, with a remap. Same identity, another name, another salt.
 //
 //	writing --Finish--> sealed --Rewrite--> rewritten --Rewrite--> rewritten
 //
-// Only sealed files are ever a part of a database.
+// Only sealed files belong to a database.
 //
-// # What is verified when
+// # Verification
 //
-// Header and footer when the file is opened, the remap when it is mapped, a
-// record when it is first touched; a table of marks remembers. Behind a
-// checksum that fits, lengths are still held against the file, so that a
-// hostile file costs an error and not memory.
+// Open verifies header and footer. Mapping the file verifies the remap. The first
+// access verifies a record; marks remember it. A valid checksum is not trusted:
+// lengths are also checked against the size of the file, so that a hostile file
+// causes an error and not a large allocation.
 //
 // # Concurrency
 //
-// A Reader may be used by any number of goroutines; a Writer, a Stream and a
-// ValueReader by one at a time.
+// A Reader is safe for concurrent use. One goroutine at a time may use a Writer, a
+// Stream or a ValueReader.
 package values

@@ -18,7 +18,7 @@ const (
 	testSalt = 0x5a17
 )
 
-// A stored is a value that was appended, and where.
+// A stored is an appended value with its pointer.
 type stored struct {
 	p     Pointer
 	key   []byte
@@ -35,8 +35,8 @@ func mustCreate(t testing.TB, fs vfs.FS, name string) vfs.File {
 	return f
 }
 
-// mustWrite writes a file with the given values and returns its bytes, with
-// the pointers filled in.
+// mustWrite writes a file with the given values. It returns the file's bytes and fills in
+// the pointers.
 func mustWrite(t testing.TB, values []stored, opts WriterOptions) ([]byte, Properties) {
 	t.Helper()
 	f := mustCreate(t, memfs.NewVolatile(), "w")
@@ -111,8 +111,7 @@ func mustBeCorrupt(t testing.TB, err error) {
 	}
 }
 
-// randomValues returns values of many lengths, about half of which can be
-// compressed.
+// randomValues returns values of many lengths. About half are compressible.
 func randomValues(rng *rand.Rand, count int) []stored {
 	sizes := []int{0, 1, 7, 8, 100, 255, 256, 1000, 4096, 70_000}
 	out := make([]stored, count)
@@ -127,7 +126,7 @@ func randomValues(rng *rand.Rand, count int) []stored {
 	return out
 }
 
-// largeValues straddle the bounds of chunks and of buffers.
+// largeValues cross the bounds of chunks and of buffers.
 func largeValues(rng *rand.Rand) []stored {
 	var out []stored
 	for i, n := range []int{chunkSize - 1, chunkSize, chunkSize + 1, 2 * chunkSize, windowSize - 100, windowSize, 3*windowSize + 5} {

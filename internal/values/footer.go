@@ -29,8 +29,8 @@ import (
 //	104     8     remap: checksum
 //	112     8     checksum of the above
 //
-// Between the end of the records and the footer lies the remap and nothing
-// else, so that every byte of the file is covered by a checksum.
+// Only the remap lies between the end of the records and the footer. So a checksum
+// covers every byte of the file.
 type footer struct {
 	fileHeader
 	size, recordsEnd int64
@@ -62,7 +62,7 @@ func (f *footer) append(dst []byte) []byte {
 	return le.AppendUint64(dst, partSum(f.salt, dst[start:], f.size-footerSize))
 }
 
-// decodeFooter reads the last bytes of a file of the given size.
+// decodeFooter decodes the last bytes of a file of the given size.
 func decodeFooter(src []byte, size int64) (footer, error) {
 	le := binary.LittleEndian
 	at := size - footerSize
@@ -86,8 +86,8 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	return f, f.check(size, le.Uint32(src[12:])|le.Uint32(src[100:]))
 }
 
-// check reports what makes the layout impossible. Each number is bounded
-// before it is used in a sum, so that nothing overflows.
+// check reports why the layout is invalid. It bounds each number before it adds it,
+// so that nothing overflows.
 func (f *footer) check(size int64, zero uint32) error {
 	at := size - footerSize
 	switch {
@@ -98,9 +98,9 @@ func (f *footer) check(size int64, zero uint32) error {
 	case f.recordsEnd < fileHeaderSize || f.recordsEnd > at || f.recordsEnd%unit != 0:
 		return base.Corrupt(at+40, "end of the records", f.recordsEnd, "within the file")
 	case f.values > uint64(f.recordsEnd/recordMin):
-		return base.Corrupt(at+48, "count of records", f.values, "what fits the file")
+		return base.Corrupt(at+48, "count of records", f.values, "a number that fits the file")
 	case f.values > 0 && (f.shortest < recordMin || f.shortest > f.recordsEnd):
-		return base.Corrupt(at+64, "length of the shortest record", f.shortest, "that of a record")
+		return base.Corrupt(at+64, "length of the shortest record", f.shortest, "the length of a record")
 	case f.remap.count > 0 && uint64(f.remap.count) != f.values:
 		return base.Corrupt(at+88, "count of the remap's entries", f.remap.count, f.values)
 	}

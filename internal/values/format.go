@@ -57,8 +57,8 @@ func decodeFileHeader(src []byte) (fileHeader, error) {
 	return h, checkSum(le.Uint64(src[32:]), partSum(h.salt, src[:32], 0), 0, "checksum of a value file's header")
 }
 
-// checkFixed checks the magic and the version, with which both the header and
-// the footer begin.
+// checkFixed checks the magic and the version at the start of the header and of the
+// footer.
 func checkFixed(src []byte, at int64, magic uint64) error {
 	if m := binary.LittleEndian.Uint64(src); m != magic {
 		return base.Corrupt(at, "magic of a value file", fmt.Sprintf("%#x", m), fmt.Sprintf("%#x", magic))
@@ -69,7 +69,7 @@ func checkFixed(src []byte, at int64, magic uint64) error {
 	return nil
 }
 
-// check reports that the header is not that of the file that was expected.
+// check reports a header that differs from the expected one.
 func (h fileHeader) check(want fileHeader) error {
 	if h != want {
 		return base.Corrupt(16, "salt and number of a value file", fmt.Sprintf("%#x, %d", h.salt, h.num), fmt.Sprintf("%#x, %d", want.salt, want.num))
@@ -77,7 +77,7 @@ func (h fileHeader) check(want fileHeader) error {
 	return nil
 }
 
-// readHeader reads the header of file and holds it against what it should be.
+// readHeader reads the header of file and compares it with the expected one.
 func readHeader(file vfs.File, want fileHeader) error {
 	b := make([]byte, fileHeaderSize)
 	if err := readFull(file, b, 0); err != nil {
@@ -90,7 +90,7 @@ func readHeader(file vfs.File, want fileHeader) error {
 	return h.check(want)
 }
 
-// readFull fills b from offset at. A file that ends before is corrupt.
+// readFull fills b from offset at. If the file ends before, it is corrupt.
 func readFull(file vfs.File, b []byte, at int64) error {
 	n, err := file.ReadAt(b, at)
 	switch {

@@ -64,8 +64,8 @@ func FuzzFileHeader(f *testing.F) {
 	})
 }
 
-// FuzzFooter decodes a footer, with the checksum that the fuzzer left or one
-// that fits, and encodes it again.
+// FuzzFooter decodes a footer, with the fuzzed checksum or a valid one, and encodes it
+// again.
 func FuzzFooter(f *testing.F) {
 	for _, remapped := range []bool{false, true} {
 		data, _ := smallFile(f, remapped)
@@ -90,8 +90,8 @@ func FuzzFooter(f *testing.F) {
 	})
 }
 
-// FuzzRemap decodes a remap and, if it passes, looks up what it has: each
-// lookup ends and leads to within the records.
+// FuzzRemap decodes a remap. If it is valid, each lookup must end and stay within the
+// records.
 func FuzzRemap(f *testing.F) {
 	shape, section := buildRemap([]move{{40, 80}, {80, 40}, {800, 120}, {808, 200}, {9000, 400}})
 	f.Add(section, shape.count, shape.buckets, shape.shift)
@@ -116,8 +116,8 @@ func FuzzRemap(f *testing.F) {
 	})
 }
 
-// FuzzFile opens what the fuzzer makes of a file, with the checksums it left or
-// with ones that fit, reads it in every way, and recovers it.
+// FuzzFile opens a fuzzed file, with the fuzzed checksums or with valid ones, and reads
+// it in every way.
 func FuzzFile(f *testing.F) {
 	for _, remapped := range []bool{false, true} {
 		data, _ := smallFile(f, remapped)
@@ -137,8 +137,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// survive reads data, which may hold what somebody prepared: any value may be
-// shown, and nothing may panic.
+// survive reads data that may be hostile: any value is allowed, but no panic.
 func survive(t *testing.T, data []byte, values []stored) {
 	r, err := openBytes(t, data, testSalt)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/stoatdb/stoat/internal/codec"
 )
 
-// Get returns the value that p leads to, which must be that of version seq of
-// key. A value that is stored as it is is borrowed from the mapping and valid
-// until Close. A compressed one is decoded into the arena, which may be nil.
+// Get returns the value that p points to, which must be that of version seq of key. An
+// uncompressed value is borrowed from the mapping and valid until Close. A
+// compressed one is decoded into the arena, which may be nil.
 func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, error) {
 	v := r.v.Load()
 	if v == nil {
@@ -41,8 +41,8 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena)
 	return stored, nil
 }
 
-// decode returns the value that stored holds, in the record at offset at. Its
-// length has been held against compressMax.
+// decode returns the decoded value of stored, in the record at offset at. Its length
+// is at most compressMax.
 func (h *header) decode(stored []byte, at int64, arena *codec.Arena) ([]byte, error) {
 	value := arena.Alloc(int(h.valueLen))
 	err := h.codec.Decode(value, stored)
@@ -55,22 +55,22 @@ func (h *header) decode(stored []byte, at int64, arena *codec.Arena) ([]byte, er
 	return nil, err
 }
 
-// is reports whether the record is that of p, key and seq. rec has at least
-// the key. A record of version 0 was written before its version was known, to
-// a file that has its key once.
+// is reports whether the record matches p, key and seq. rec contains at least the key.
+// A record of version 0 was written before its version was known, to a file that holds
+// its key once.
 func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
 	return (h.seq == seq || h.seq == 0) && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
 }
 
-// mismatch says what a pointer led to. Keys are not shown: they are the
-// user's.
+// mismatch describes the record that a pointer led to. It does not show keys, which
+// belong to the user.
 func mismatch(at int64, h *header, p Pointer, seq base.SeqNum) error {
 	return base.Corrupt(at, "record that a pointer leads to",
 		fmt.Sprintf("version %d, %d bytes with a value of %d", h.seq, h.size(), h.valueLen),
 		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", seq, p.Length, p.ValueLen))
 }
 
-// verify fetches and verifies rec, which a pointer has at offset at.
+// verify fetches and verifies rec, the record at offset at.
 func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	if err := r.fetch(v, at, int64(len(rec))); err != nil {
 		return err
@@ -89,13 +89,13 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	return nil
 }
 
-// fetchAhead is what is fetched at once when records are touched in the order
-// of the file: one system call for many.
+// fetchAhead is the number of bytes fetched at once when records are read in file
+// order: one system call for many records.
 const fetchAhead = 128 << 10
 
-// fetch makes sure that [at, at+n), which is about to be touched for the first
-// time, has been read from the file. Two goroutines that go through the file at
-// once spoil each other's order, which costs them system calls.
+// fetch makes sure that [at, at+n) has been read from the file before its first access.
+// Two goroutines that scan the file at once disturb each other's sequence, which costs
+// them system calls.
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap

@@ -5,26 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// marks remember which records were verified. A mark never stands for bytes
-// that were not verified, also where a pointer is wrong or the footer lies
-// about the shortest record: then more is verified again.
+// marks remember which records were verified. A mark never stands for unverified
+// bytes, even if a pointer is wrong or the footer has a wrong shortest record. Such a
+// file only has its records verified again more often.
 //
-// Where no record is shorter than stretchMin, there is a mark of 4 bytes for
-// each stretch as long as the shortest record, with the exact offset of the
-// record in the stretch that was verified last. Otherwise there is a bit for
-// each offset that a record may have, a 64th of the file.
+// If no record is shorter than stretchMin, the file is divided into stretches. A stretch
+// is as long as the shortest record, rounded down to a power of two. It has a mark of 4
+// bytes: the exact offset of the last verified record in it. Otherwise each possible
+// offset of a record has a bit, which takes a 64th of the file's size.
 //
-// Any number of goroutines may use them; two that verify the same record at
-// once only do the work twice. The memory is taken with the first mark, and
-// clear lets go of it: a mark that somebody is about to set then may be lost.
+// marks are safe for concurrent use: two goroutines that verify the same record at
+// once only repeat the work. The first mark allocates the memory, and clear releases
+// it. A mark set during clear may be lost.
 type marks struct {
-	shift uint // of a stretch; 0 if there are bits
-	n     int  // how many words there are, when there are any
+	shift uint // log2 of the stretch size in bytes; 0 for bits
+	n     int  // length of words, once allocated
 	words atomic.Pointer[[]atomic.Uint32]
 }
 
-// The stretch of a mark is bounded so that marks take no more than a 128th of
-// the file, and an offset in it fits the mark.
+// Bounds on the size of a stretch. Marks then take at most a 128th of the file's size,
+// and an offset within a stretch fits the mark.
 const (
 	stretchMin     = 1 << 9
 	stretchMaxBits = 30
@@ -39,13 +39,13 @@ func (m *marks) init(shortest, recordsEnd int64) {
 	m.n = int(recordsEnd>>m.shift + 1)
 }
 
-// bit returns which word has the bit for the record at offset at, and the bit.
+// bit returns the word and the bit for the record at offset at.
 func (m *marks) bit(at int64) (word int64, bit uint32) {
 	return at / (32 * unit), 1 << (at / unit % 32)
 }
 
-// of returns which word is the mark for the record at offset at, and what it
-// says once that record is verified.
+// of returns the word that is the mark for the record at offset at, and the word's
+// value once that record is verified.
 func (m *marks) of(at int64) (word int64, verified uint32) {
 	return at >> m.shift, uint32(at&(1<<m.shift-1))/unit + 1
 }
@@ -64,7 +64,7 @@ func (m *marks) has(at int64) bool {
 	return (*words)[word].Load() == verified
 }
 
-// set notes that it was.
+// set marks the record at offset at as verified.
 func (m *marks) set(at int64) {
 	words := m.words.Load()
 	if words == nil {
@@ -86,7 +86,7 @@ func (m *marks) set(at int64) {
 
 func (m *marks) clear() { m.words.Store(nil) }
 
-// heapBytes is what the marks take.
+// heapBytes returns the size of the marks in bytes.
 func (m *marks) heapBytes() int64 {
 	if m.words.Load() == nil {
 		return 0

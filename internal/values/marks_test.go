@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestMarksStandForTheRecordsThatWereVerified(t *testing.T) {
+func TestMarks_StandForVerifiedRecords(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 9))
 	for _, shortest := range []int64{recordMin, 200, stretchMin - unit, stretchMin, 1000, 1 << 20} {

@@ -6,34 +6,34 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// writeSize is the size of the buffer that a file is written through.
+// writeSize is the size of the write buffer in bytes.
 const writeSize = scratch.Size
 
-// writeUnit is where writes end, but for the last: a page that two of them write
-// to goes to the device twice.
+// writeUnit is a size in bytes. Every write but the last ends at a multiple of it: a
+// page that two writes touch is written to the device twice.
 const writeUnit = 64 << 10
 
-// An output appends to a file through a buffer. After an error it stays in
-// that error.
+// An output appends to a file through a buffer. After an error it writes nothing
+// more.
 type output struct {
 	file vfs.File
 	back vfs.WriteBack
 	buf  []byte
-	off  int64 // of buf in the file
-	high int64 // what the file was ever written to
+	off  int64 // file offset of buf
+	high int64 // largest offset ever written to
 	err  error
 }
 
-// newOutput leaves it to the bytes to say how large a buffer they need: most
-// files of a small database have few.
+// newOutput returns an output without a buffer. The buffer grows with the data, as
+// most files of a small database are small.
 func newOutput(file vfs.File) output {
 	return output{file: file, back: vfs.NewWriteBack(file)}
 }
 
 func (o *output) pos() int64 { return o.off + int64(len(o.buf)) }
 
-// room makes sure that n more bytes fit the buffer, so that they lie in it as
-// one. n is at most writeSize.
+// room makes sure that n more bytes fit the buffer contiguously. n is at most
+// writeSize.
 func (o *output) room(n int) {
 	if len(o.buf)+n > writeSize {
 		whole := max(0, o.pos()&^(writeUnit-1)-o.off)
@@ -42,7 +42,7 @@ func (o *output) room(n int) {
 	}
 }
 
-// write appends b. Long bytes go to the file without being copied.
+// write appends b. It writes long data to the file without copying it.
 func (o *output) write(b []byte) {
 	o.room(min(len(b), writeSize))
 	if len(o.buf)+len(b) > writeSize {
@@ -60,8 +60,8 @@ func (o *output) flush() {
 	o.buf = o.buf[:0]
 }
 
-// put writes b at the end. After an error the position moves on all the same:
-// nothing more reaches the file.
+// put writes b at the end. After an error it still advances the position but writes
+// nothing.
 func (o *output) put(b []byte) {
 	if len(b) == 0 {
 		return
@@ -73,7 +73,7 @@ func (o *output) put(b []byte) {
 	}
 }
 
-// putAt writes b at off, past the buffer.
+// putAt writes b at off, bypassing the buffer.
 func (o *output) putAt(b []byte, off int64) {
 	if o.err != nil {
 		return
@@ -82,7 +82,7 @@ func (o *output) putAt(b []byte, off int64) {
 	o.high = max(o.high, off+int64(len(b)))
 }
 
-// rewind drops what was appended from off on.
+// rewind drops the data from off on.
 func (o *output) rewind(off int64) {
 	if off >= o.off {
 		o.buf = o.buf[:off-o.off]
@@ -92,8 +92,8 @@ func (o *output) rewind(off int64) {
 	o.back.Rewind(off)
 }
 
-// sync makes durable what was appended, and cuts what was taken back. Nothing is
-// appended after it.
+// sync makes the appended data durable and truncates the file behind it. No write may
+// follow.
 func (o *output) sync() error {
 	o.flush()
 	scratch.Release(o.buf)

@@ -8,53 +8,52 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A FileState is what the choice of a file to collect depends on.
+// A FileState is the input for the choice of a file to collect.
 type FileState struct {
 	Num base.FileNum
-	// Bytes is what the records of the file take, Live what of that tables
-	// refer to.
+	// Bytes is the total size of the file's records. Live is the part of it
+	// that tables refer to.
 	Bytes, Live uint64
-	// Held says that the file is being written or rewritten, or that
-	// memtables refer to it: what tables refer to is not all that is live.
+	// Held says that a job writes or rewrites the file, or that memtables refer
+	// to it. Then tables do not refer to everything that is live.
 	Held bool
 }
 
-// A Pressure says how much else there is to do.
+// A Pressure is the load beside garbage collection.
 type Pressure uint8
 
 // The pressures.
 const (
-	// Idle: nobody waits for the device.
+	// Idle: no foreground work needs the device.
 	Idle Pressure = iota
-	// Busy: foreground work is under way.
+	// Busy: foreground work is in progress.
 	Busy
-	// Strained: foreground work is slowed down for the sake of collection.
+	// Strained: foreground work is slowed down so that collection keeps up.
 	Strained
 )
 
-// garbageMin is the percentage of garbage, over all files, from which it is
-// collected. To rewrite a file costs the more, for what it gains, the less of it
-// is garbage; but what is garbage by the tables that are merged is not all:
-// level 0, the log and the copy under way come on top of it before the whole is
-// half as large again as what is live. See decision 0012.
+// garbageMin is the percentage of garbage, over all files, from which the collector
+// collects it. The less garbage a file has, the more a rewrite costs for its gain. But
+// all files together should stay below 1.5 times the live data. Level 0, the log and
+// the copy in progress take a part of that. See decision 0008.
 var garbageMin = [...]uint64{Idle: 5, Busy: 18, Strained: 14}
 
-// A Choice is what to do about garbage next.
+// A Choice is the next step against garbage.
 type Choice struct {
 	Num base.FileNum
-	// Drop says that nothing in the file is live: it goes unread.
+	// Drop says that nothing in the file is live: the file is dropped unread.
 	Drop bool
-	// Copy and Free are what a rewriting copies, and what it makes free.
+	// Copy and Free are the bytes that a rewrite copies, and the bytes it frees.
 	Copy, Free uint64
 }
 
-// PickCollection returns what to collect, the most urgent first, as long as there
-// is need. Files wholly dead go at once. Otherwise, while the garbage in all files
-// together is beyond what the pressure allows, it is the file with the largest part
-// of garbage, of those the one with the most, of those the oldest. It sorts files.
+// PickCollection returns the files to collect, the most urgent first, while there is
+// need. It drops wholly dead files at once. Then, while the garbage in all files
+// together exceeds the bound for the pressure, it picks the file with the largest
+// fraction of garbage. Ties go to the larger file, then to the older. It sorts files.
 //
-// The worst file has at least the average's part of garbage, so that each
-// rewriting pays, and the garbage falls with each, so that they come to an end.
+// The worst file has at least the average fraction of garbage, so every rewrite pays.
+// Each rewrite reduces the garbage, so the rewrites end.
 func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
 	return func(yield func(Choice) bool) {
 		var total, garbage uint64
@@ -90,14 +89,14 @@ func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
 	}
 }
 
-// garbage returns how much of the file nothing refers to. A sum of references
-// that exceeds the file is for a check of the database to report.
+// garbage returns the number of unreferenced bytes. It tolerates a sum of references
+// above the file's size: only a check of the database reports that.
 func (f *FileState) garbage() uint64 { return f.Bytes - min(f.Live, f.Bytes) }
 
-// part returns which part of the file is garbage.
+// part returns the fraction of the file that is garbage.
 func (f *FileState) part() float64 { return float64(f.garbage()) / float64(max(1, f.Bytes)) }
 
-// compare is negative if f is worse than g.
+// compare returns a negative number if f is worse than g.
 func (f *FileState) compare(g *FileState) int {
 	return cmp.Or(cmp.Compare(g.part(), f.part()), cmp.Compare(g.Bytes, f.Bytes), cmp.Compare(f.Num, g.Num))
 }

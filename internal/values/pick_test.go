@@ -11,9 +11,9 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/script"
 )
 
-// TestPickScripts runs the cases in testdata/pick. A line is a file: its
-// number, bytes, live bytes, and perhaps "held".
-func TestPickScripts(t *testing.T) {
+// The cases are in testdata/pick. A line is a file: its number, bytes, live bytes, and
+// optionally "held".
+func TestPick_Scripts(t *testing.T) {
 	t.Parallel()
 	script.Run(t, "testdata/pick", func(*testing.T) script.Handler {
 		return func(t *testing.T, c *script.Command) string {
@@ -49,8 +49,7 @@ func describeChoice(c Choice, ok bool) string {
 	return fmt.Sprintf("rewrite %d, copy %d, free %d", c.Num, c.Copy, c.Free)
 }
 
-// firstChoice returns what is to be collected first, or false when there is no
-// need.
+// firstChoice returns the first file to collect, or false if there is none.
 func firstChoice(files []FileState, pressure Pressure) (first Choice, due bool) {
 	for first = range PickCollection(slices.Clone(files), pressure) {
 		return first, true
@@ -58,10 +57,9 @@ func firstChoice(files []FileState, pressure Pressure) (first Choice, due bool) 
 	return first, false
 }
 
-// TestCollectionComesToAnEnd applies choices until there is none. Each is what
-// would be chosen if it were asked anew after the one before. In the end the
-// garbage is below the bound, and what was copied was worth it.
-func TestCollectionComesToAnEnd(t *testing.T) {
+// The test applies choices until there is none. Each choice must equal a new choice after
+// the previous one. In the end the garbage is below the bound, and the copying paid off.
+func TestPick_CollectionEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 6))
@@ -95,8 +93,8 @@ func TestCollectionComesToAnEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkPickCollection chooses among as many files as may be mapped, of which
-// every other one is dead.
+// BenchmarkPickCollection chooses among as many files as may be mapped. Every other one
+// is dead.
 func BenchmarkPickCollection(b *testing.B) {
 	files := make([]FileState, 65000)
 	for b.Loop() {

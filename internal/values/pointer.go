@@ -17,14 +17,14 @@ import (
 //	8       4     length of the record in units of 8 bytes
 //	12      4     length of the value, as the user gave it
 //
-// The offset is that of the file as it was written first: it stays when
-// collection rewrites the file. The length of the record is stored so that one
-// request fetches it, and so that who drops a pointer knows how much garbage
-// that makes without a look at the file.
+// The offset is that in the original file. It stays when garbage collection rewrites
+// the file. The length of the record is stored so that one request fetches the record.
+// A compaction that drops a pointer also learns the new garbage from it, without
+// reading the file.
 type Pointer struct {
 	File   base.FileNum
 	Offset int64
-	// Length is that of the whole record: header, key, value, padding.
+	// Length is the size of the whole record: header, key, value, padding.
 	Length int64
 	// ValueLen is the length of the value before compression.
 	ValueLen uint32
@@ -33,15 +33,15 @@ type Pointer struct {
 const (
 	// PointerSize is the encoded size of a Pointer.
 	PointerSize = 16
-	// unit is what records are aligned to.
+	// unit is the alignment of records in bytes.
 	unit = 8
-	// offsetMax bounds the offsets that a pointer can name, to 32 GiB. A file
-	// is closed at a fraction of that, or holds a single value.
+	// offsetMax is the largest offset in a pointer, just below 32 GiB. The
+	// writer closes a file far below that, or the file holds a single value.
 	offsetMax = int64(math.MaxUint32) * unit
 )
 
-// RefBytes returns how many bytes of the value file p keeps alive: those of
-// the whole record.
+// RefBytes returns the number of bytes of the value file that p keeps alive: the size
+// of the record.
 func RefBytes(p Pointer) uint64 { return uint64(p.Length) }
 
 // AppendTo appends the encoding of p to dst.
@@ -73,7 +73,7 @@ func DecodePointer(src []byte) (Pointer, error) {
 		return Pointer{}, base.Corrupt(-1, "offset in a value pointer", p.Offset, "behind the header")
 	}
 	if p.Length < recordMin || p.Length > recordMax {
-		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "that of a record")
+		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "the length of a record")
 	}
 	return p, nil
 }

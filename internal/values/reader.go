@@ -11,15 +11,15 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A source is what all ways of reading a file share.
+// A source is the common part of all ways to read a file.
 type source struct {
-	file   vfs.File                 // nil if it is opened for each use
-	reopen func() (vfs.File, error) // then
+	file   vfs.File                 // nil if each use opens the file
+	reopen func() (vfs.File, error) // set if file is nil
 	name   string
 	fileHeader
 }
 
-// use runs fn with the file.
+// use calls fn with the file.
 func (s *source) use(fn func(vfs.File) error) error {
 	if s.file != nil {
 		return fn(s.file)
@@ -31,12 +31,12 @@ func (s *source) use(fn func(vfs.File) error) error {
 	return errors.Join(fn(file), file.Close())
 }
 
-// read fills b with what lies at offset at.
+// read fills b from offset at.
 func (s *source) read(b []byte, at int64) error {
 	return s.use(func(f vfs.File) error { return readFull(f, b, at) })
 }
 
-// inFile names the file in an error. That nothing is wrong costs nothing.
+// inFile adds the file's name to an error. A nil error costs nothing.
 func (s *source) inFile(err error) error {
 	if err == nil {
 		return nil
@@ -44,24 +44,29 @@ func (s *source) inFile(err error) error {
 	return base.InFile(err, s.name)
 }
 
-// A Reader reads a sealed file. Any number of goroutines may use one.
+// A Reader reads a sealed file. It is safe for concurrent use.
 //
-// Reads go through a read-only mapping, which is made at the first of them,
-// and copy nothing. A record is verified when it is first touched, and fetched
-// by a system call at that moment, so that cold data costs a goroutine a
-// system call and not the processor a page fault.
+// Reads use a read-only mapping, made at the first read, and copy nothing. The first
+// access to a record fetches it by a system call and verifies it. So cold data costs a
+// system call, which blocks only the goroutine, and not a page fault, which blocks the
+// processor.
 type Reader struct {
-	v     atomic.Pointer[view]
+	v     atomic.Pointer[view] // set under mapping
 	gauge residency.Gauge
+
+	// Immutable once reading has begun.
+
 	source
 	foot footer
-	// next is where the record ends that was fetched last, and fetched what
-	// has been fetched with it.
+
+	// next is the end of the last fetched record. fetched is the end of what was
+	// fetched with it.
 	next, fetched atomic.Int64
-	mapping       sync.Mutex // held by who makes the mapping
+
+	mapping sync.Mutex // held while the mapping is made
 }
 
-// A view is the mapping of a file and what is known of it.
+// A view is the mapping of a file with the state of its records.
 type view struct {
 	data  []byte
 	end   int64 // of the records
@@ -69,17 +74,17 @@ type view struct {
 	marks marks
 	remap remap
 	m     vfs.Mapping
-	// advised is what Ahead asked for last.
+	// advised is the last request of Ahead.
 	advised advice
 }
 
-// Open opens the sealed file in file, which has the given size, and takes over
-// the file: Close closes it, also after an error of Open. num and salt are
-// what the file should have in its header; name is what errors call it.
+// Open opens the sealed file in file, which has the given size. The reader takes over
+// the file: Close closes it, and so does a failed Open. num and salt are the expected
+// ones of the header. Errors call the file name.
 func Open(file vfs.File, size int64, num base.FileNum, salt uint64, name string) (*Reader, error) {
 	r := &Reader{source: source{file: file, name: name, fileHeader: fileHeader{salt: salt, num: num}}}
 	if err := r.open(size); err != nil {
-		// The first error is the one that tells what happened.
+		// The first error says what happened.
 		_ = file.Close()
 		return nil, fmt.Errorf("open value file: %w", base.InFile(err, name))
 	}
@@ -101,14 +106,14 @@ func (r *Reader) open(size int64) error {
 	return r.foot.fileHeader.check(r.fileHeader)
 }
 
-// Properties tell what is in the file.
+// Properties describes the contents of the file.
 func (r *Reader) Properties() Properties { return r.foot.properties() }
 
-// firstRead is how much is read for the first key. Most are shorter.
+// firstRead is the number of bytes to read for the first key. Most keys are shorter.
 const firstRead = 256
 
-// FirstKey returns the key of the record that comes first in the file, by a read
-// of its own. It was not verified.
+// FirstKey returns the key of the first record in the file. It reads the file directly
+// and does not verify the key.
 func (r *Reader) FirstKey() ([]byte, error) {
 	const at = fileHeaderSize
 	b := make([]byte, min(firstRead, r.foot.recordsEnd-at))
@@ -127,7 +132,7 @@ func (r *Reader) FirstKey() ([]byte, error) {
 	return b[headerSize:h.valueOff()], nil
 }
 
-// mapped returns the view of the file, which it makes if there is none.
+// mapped returns the view of the file. It makes the view if there is none.
 func (r *Reader) mapped() (*view, error) {
 	if v := r.v.Load(); v != nil {
 		return v, nil
@@ -145,9 +150,9 @@ func (r *Reader) mapped() (*view, error) {
 	return v, nil
 }
 
-// MappedOnly makes the reader close the file, so that a database of many files
-// does not need as many descriptors. reopen opens it again for as long as it is
-// mapped or a part of a value is read. It is called before all reading.
+// MappedOnly makes the reader close the file, so that a database of many files needs
+// fewer descriptors. reopen opens the file again while it is being mapped or a part of
+// a value is read. The caller must call MappedOnly before the first read.
 func (r *Reader) MappedOnly(reopen func() (vfs.File, error)) error {
 	err := r.file.Close()
 	r.file, r.reopen = nil, reopen
@@ -175,7 +180,7 @@ func (r *Reader) mapFile() (*view, error) {
 	return v, nil
 }
 
-// open takes what of the mapping is verified as a whole.
+// open verifies and decodes the remap.
 func (v *view) open(f *footer) error {
 	if int64(len(v.data)) != f.size {
 		return base.Corrupt(0, "length of the mapping", len(v.data), f.size)
@@ -196,7 +201,7 @@ func (v *view) open(f *footer) error {
 	return err
 }
 
-// place returns where the record of p lies.
+// place returns the offset of the record of p.
 func (v *view) place(p Pointer) (int64, error) {
 	at := p.Offset
 	if v.remap.count > 0 {
@@ -212,13 +217,13 @@ func (v *view) place(p Pointer) (int64, error) {
 	return at, nil
 }
 
-// holds reports whether a record of so many bytes may be at offset at.
+// holds reports whether a record of that length may be at offset at.
 func (v *view) holds(at, length int64) bool {
 	return at >= fileHeaderSize && at <= v.end && at%unit == 0 && length >= recordMin && length <= v.end-at
 }
 
-// Close ends all reading. Nothing that was read without a copy may be touched
-// afterwards.
+// Close closes the reader. After it the caller must not touch values that were read
+// without a copy.
 func (r *Reader) Close() error {
 	var err error
 	if v := r.v.Swap(nil); v != nil {

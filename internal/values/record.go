@@ -19,14 +19,13 @@ import (
 //	28      1     codec of the value, see codec.ID
 //	29      3     zero
 //
-// Then come the key, the value as stored, and zeros to a multiple of 8. A
-// stored value longer than 256 KiB is a chunked one: behind the zeros there
-// are 8 bytes for each chunk of 256 KiB, its checksum. So a part of a large
-// value can be read and verified without the rest.
+// Then follow the key, the value as stored, and zeros to a multiple of 8. A stored
+// value longer than 256 KiB is chunked: behind the zeros are 8 bytes for each chunk of
+// 256 KiB, its checksum. So a part of a large value can be read and verified alone.
 //
-// The checksum of a record covers all of it that follows the checksum. In a
-// chunked record it covers the rest of the header and the key, seeded by the
-// checksum over what follows the value, which covers the chunks.
+// The checksum of a record covers everything behind it. In a chunked record it covers
+// the rest of the header and the key. Its seed is the checksum of the bytes behind the
+// value, which in turn cover the chunks.
 type header struct {
 	sum                         uint64
 	seq                         base.SeqNum
@@ -38,16 +37,16 @@ const (
 	headerSize = 32
 	chunkSize  = 256 << 10
 	sumSize    = 8
-	// recordMin is the size of the record of an empty value.
+	// recordMin is the size of the smallest record, that of an empty value.
 	recordMin = headerSize + unit
 	// recordMax is the size of the record of the largest key and value.
 	recordMax = headerSize + base.MaxKeySize + (base.MaxValueSize+1)/chunkSize*(chunkSize+sumSize)
 )
 
 const (
-	// compressMin is the length from which values are compressed, and
-	// compressMax the greatest: parts of a longer one can be read without the
-	// rest, and nobody can make a reader take more memory with a few bytes.
+	// compressMin and compressMax are the lengths in bytes of the shortest and
+	// the longest compressed value. Parts of a longer value can be read alone.
+	// The limit also bounds the memory that a small hostile record can cost.
 	compressMin = 256
 	compressMax = chunkSize
 )
@@ -60,7 +59,7 @@ func (h *header) valueEnd() int64  { return h.valueOff() + int64(h.storedLen) }
 func (h *header) chunked() bool    { return h.storedLen > chunkSize }
 func (h *header) compressed() bool { return h.codec != codec.None }
 
-// chunks returns how many checksums of chunks the record has.
+// chunks returns the number of checksums of chunks in the record.
 func (h *header) chunks() int64 {
 	if !h.chunked() {
 		return 0
@@ -71,7 +70,7 @@ func (h *header) chunks() int64 {
 // size returns the length of the record.
 func (h *header) size() int64 { return alignUp(h.valueEnd()) + sumSize*h.chunks() }
 
-// append appends the header, with the checksum that it has.
+// append appends the header, with its current checksum.
 func (h *header) append(dst []byte) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint64(dst, h.sum)
@@ -82,7 +81,7 @@ func (h *header) append(dst []byte) []byte {
 	return append(dst, byte(h.codec), 0, 0, 0)
 }
 
-// loadHeader reads a header without judging it.
+// loadHeader decodes a header without checking it.
 func loadHeader(src []byte) header {
 	le := binary.LittleEndian
 	return header{
@@ -92,8 +91,8 @@ func loadHeader(src []byte) header {
 	}
 }
 
-// decodeHeader reads the header of the record at offset at, which must not
-// reach beyond end.
+// decodeHeader decodes the header of the record at offset at, which must not extend
+// beyond end.
 func decodeHeader(src []byte, at, end int64) (header, error) {
 	if len(src) < headerSize {
 		return header{}, base.Corrupt(at, "length of a record's header", len(src), headerSize)
@@ -107,7 +106,7 @@ func decodeHeader(src []byte, at, end int64) (header, error) {
 	case h.codec > codec.Last || src[29]|src[30]|src[31] != 0:
 		return h, base.Corrupt(at+28, "codec of a record", fmt.Sprintf("%#x", src[28:32]), "a known one")
 	case h.compressed() && (h.storedLen >= h.valueLen || h.valueLen > compressMax):
-		return h, base.Corrupt(at+16, "length of a compressed value", h.valueLen, "more than stored, and little")
+		return h, base.Corrupt(at+16, "length of a compressed value", h.valueLen, fmt.Sprintf("above %d, at most %d", h.storedLen, compressMax))
 	case !h.compressed() && h.storedLen != h.valueLen:
 		return h, base.Corrupt(at+20, "stored length of a value", h.storedLen, h.valueLen)
 	case h.size() > end-at:
@@ -116,20 +115,19 @@ func decodeHeader(src []byte, at, end int64) (header, error) {
 	return h, nil
 }
 
-// seedAt is the seed of a checksum of bytes at off. The offset is mixed in so
-// that bytes which moved do not verify.
+// seedAt returns the seed for the checksum of bytes at off. The offset is mixed in, so
+// that moved bytes do not verify.
 func seedAt(salt uint64, off int64) uint64 { return salt ^ uint64(off)*0x9e3779b97f4a7c15 }
 
 func partSum(salt uint64, b []byte, off int64) uint64 { return base.Checksum(b, seedAt(salt, off)) }
 
-// headSum is the checksum of a chunked record at offset at: head is its header
-// and key, tail what follows its value.
+// headSum returns the checksum of a chunked record at offset at. head is its header and
+// key, tail is the part behind its value.
 func headSum(salt uint64, at int64, head, tail []byte, tailOff int64) uint64 {
 	return base.Checksum(head[sumSize:], seedAt(salt, at)^partSum(salt, tail, tailOff))
 }
 
-// recordSum is the checksum of rec, which is at offset at, as its header
-// should have it.
+// recordSum returns the correct checksum of rec, the record at offset at.
 func (h *header) recordSum(salt uint64, at int64, rec []byte) uint64 {
 	if !h.chunked() {
 		return partSum(salt, rec[sumSize:], at)
@@ -137,7 +135,7 @@ func (h *header) recordSum(salt uint64, at int64, rec []byte) uint64 {
 	return headSum(salt, at, rec[:h.valueOff()], rec[h.valueEnd():], at+h.valueEnd())
 }
 
-// checkRecord verifies rec, all of the record at offset at.
+// checkRecord verifies rec, the whole record at offset at.
 func (h *header) checkRecord(salt uint64, at int64, rec []byte) error {
 	if err := checkSum(h.recordSum(salt, at, rec), h.sum, at, "checksum of a value's record"); err != nil {
 		return err

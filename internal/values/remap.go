@@ -10,26 +10,25 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A remap leads from the offsets in pointers to offsets in a file that was
-// rewritten. Offsets are in units of 8 bytes, all numbers take 4 bytes, little-
-// endian:
+// A remap maps offsets in pointers to offsets in a rewritten file. Offsets are in units
+// of 8 bytes. All numbers take 4 bytes, little-endian:
 //
-//	buckets + 1   for each bucket, how many entries lie before it
+//	buckets + 1   for each bucket, the number of entries before it
 //	count         offsets in pointers, ascending
 //	count         offsets in the file
 //	0 or 4 bytes  zeros, to a multiple of 8
 //
-// Bucket b holds the offsets from b<<shift on. There is one for four to
+// Bucket b holds the offsets from b<<shift on. There is a bucket for every four to
 // eight entries, so that a lookup touches two or three cache lines.
 type remap struct {
 	remapShape
 	index, from, to []byte
 }
 
-// A remapShape is what the footer says of a remap.
+// A remapShape is the part of the footer that describes a remap.
 type remapShape struct{ count, buckets, shift uint32 }
 
-// perBucket is how many entries a bucket has on average, at least.
+// perBucket is the minimum mean number of entries in a bucket.
 const perBucket = 4
 
 func (s remapShape) size() int64 {
@@ -39,11 +38,11 @@ func (s remapShape) size() int64 {
 	return alignUp(4 * (int64(s.buckets) + 1 + 2*int64(s.count)))
 }
 
-// check reports a shape that does not take size bytes; at is where the footer
-// has it.
+// check reports an invalid shape, or one that does not take size bytes. at is the
+// shape's offset in the file.
 func (s remapShape) check(at, size int64) error {
 	if s.count == 0 && (s.buckets != 0 || s.shift != 0) || s.shift > 31 {
-		return base.Corrupt(at, "shape of a remap", s, "a possible one")
+		return base.Corrupt(at, "shape of a remap", s, "a valid one")
 	}
 	if s.size() != size {
 		return base.Corrupt(at, "size of a remap", s.size(), size)
@@ -54,7 +53,7 @@ func (s remapShape) check(at, size int64) error {
 // A move is one entry of a remap.
 type move struct{ from, to int64 }
 
-// buildRemap returns the encoding of moves, which it sorts.
+// buildRemap returns the encoding of moves. It sorts moves.
 func buildRemap(moves []move) (remapShape, []byte) {
 	slices.SortFunc(moves, func(a, b move) int { return cmp.Compare(a.from, b.from) })
 	last := uint32(moves[len(moves)-1].from / unit)
@@ -81,8 +80,8 @@ func buildRemap(moves []move) (remapShape, []byte) {
 	return s, section[:s.size()]
 }
 
-// decodeRemap takes section, which is at offset at and has the size of the
-// shape, as the remap of records that end at recordsEnd.
+// decodeRemap decodes section, which is at offset at, as the remap of records that end
+// at recordsEnd.
 func decodeRemap(s remapShape, section []byte, at, recordsEnd int64) (remap, error) {
 	if int64(len(section)) != s.size() {
 		return remap{}, base.Corrupt(at, "length of a remap", len(section), s.size())
@@ -103,7 +102,7 @@ func decodeRemap(s remapShape, section []byte, at, recordsEnd int64) (remap, err
 
 func load32(b []byte, i uint32) uint32 { return binary.LittleEndian.Uint32(b[4*int(i):]) }
 
-// check reports what would lead a lookup astray.
+// check reports entries that would mislead a lookup.
 func (m *remap) check(at, recordsEnd int64) error {
 	if load32(m.index, 0) != 0 || load32(m.index, m.buckets) != m.count {
 		return base.Corrupt(at, "bounds of a remap's index", load32(m.index, m.buckets), m.count)
@@ -119,14 +118,14 @@ func (m *remap) check(at, recordsEnd int64) error {
 				return base.Corrupt(at, "order of a remap", from, "ascending, in its bucket")
 			}
 			if off := int64(to) * unit; off < fileHeaderSize || off > recordsEnd-recordMin {
-				return base.Corrupt(at, "offset in a remap", off, "that of a record")
+				return base.Corrupt(at, "offset in a remap", off, "the offset of a record")
 			}
 		}
 	}
 	return nil
 }
 
-// find returns where the record is now that a pointer has at offset off.
+// find returns the current offset of the record whose pointer has offset off.
 func (m *remap) find(off int64) (int64, bool) {
 	want := uint32(off / unit)
 	b := want >> m.shift
@@ -134,7 +133,7 @@ func (m *remap) find(off int64) (int64, bool) {
 		return 0, false
 	}
 	lo, hi := load32(m.index, b), load32(m.index, b+1)
-	// What the search ends with is waited for together with what it reads.
+	// Load the result's cache line in parallel with the search.
 	runtime.KeepAlive(load32(m.to, min(lo, m.count-1)))
 	for hi-lo > 2*perBucket {
 		if mid := lo + (hi-lo)/2; load32(m.from, mid) <= want {
@@ -151,8 +150,8 @@ func (m *remap) find(off int64) (int64, bool) {
 	return 0, false
 }
 
-// touchIndex and touchEntries bring what find will read for off into the
-// cache, one step each. They return a number of no meaning.
+// touchIndex and touchEntries bring what find will read for off into the cache, one
+// step each. Their results have no meaning.
 func (m *remap) touchIndex(off int64) uint32 {
 	b := uint32(off/unit) >> m.shift
 	if b >= m.buckets {

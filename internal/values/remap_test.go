@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestARemapFindsItsEntriesAndNoOthers compares lookups with a map, over
-// offsets that lie evenly, in clusters, and alone.
-func TestARemapFindsItsEntriesAndNoOthers(t *testing.T) {
+// The test compares lookups with a map, over offsets spaced evenly, in clusters, and
+// alone.
+func TestRemap_FindsItsEntriesAndNoOthers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 4))
 	const end = 1 << 20

@@ -2,17 +2,17 @@ package values
 
 import "github.com/stoatdb/stoat/internal/residency"
 
-// Gauge tells about how much of the file's records is in memory, and whether
+// Gauge tells approximately how much of the file's records is in memory, and whether
 // they are in use.
 func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 
-// loadStep is how much of a file is fetched by one call: a goroutine in a longer one
-// would keep its processor from others.
+// loadStep is the number of bytes fetched by one call. A longer call would keep the
+// processor from other goroutines.
 const loadStep = 1 << 20
 
-// Load fetches what the first reads of everything would fetch piece by piece, in a
-// small part of the time. It is meant for a file that was just written, whose pages
-// the system still has in memory. Each record is verified when it is read.
+// Load fetches all records, in a small part of the time that the first reads would need
+// piece by piece. It is for a file that was just written, whose pages the system still
+// has in memory. A record is still verified at its first read.
 func (r *Reader) Load() error {
 	v, err := r.mapped()
 	if err != nil {
@@ -25,14 +25,13 @@ func (r *Reader) Load() error {
 		}
 		r.gauge.Add(brought, v.end)
 	}
-	// From here on the governor of memory has to know of it.
+	// From here on the memory governor must see the file as used.
 	r.gauge.Touch()
 	return nil
 }
 
-// GiveBack returns the memory of the file's records to the system. What is
-// read later is fetched and verified again. Values that were read before stay
-// valid.
+// GiveBack returns the memory of the file's records to the system. Later reads fetch and
+// verify them again. Borrowed values stay valid.
 func (r *Reader) GiveBack() error {
 	v := r.v.Load()
 	if v == nil {
@@ -45,7 +44,7 @@ func (r *Reader) GiveBack() error {
 	return v.m.DontNeed(0, v.end)
 }
 
-// HeapBytes is about how much of the Go heap the reader takes.
+// HeapBytes returns the approximate size of the reader on the Go heap.
 func (r *Reader) HeapBytes() int64 {
 	n := int64(readerBytes)
 	if v := r.v.Load(); v != nil {
@@ -54,5 +53,5 @@ func (r *Reader) HeapBytes() int64 {
 	return n
 }
 
-// readerBytes is about what a reader takes that nobody has read from.
+// readerBytes is the approximate heap size of a reader before its first read.
 const readerBytes = 512

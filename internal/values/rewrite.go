@@ -9,39 +9,39 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A Live is a record that something refers to.
+// A Live is a record that a table refers to.
 type Live struct {
 	Pointer Pointer
 	Key     []byte
 	Seq     base.SeqNum
 }
 
-// A RewriteJob says what is to be collected.
+// A RewriteJob describes the collection of one file.
 type RewriteJob struct {
-	// Source is the file with the garbage. It is read by large reads, past
-	// the mapping, and may be in use.
+	// Source is the file with the garbage. Rewrite reads it by large reads, not
+	// through the mapping. It may be in use.
 	Source *Reader
-	// Out is the new file, empty. Who created it closes it, and removes it
-	// after an error.
+	// Out is the new, empty file. The caller closes it, and removes it after an
+	// error.
 	Out vfs.File
-	// Salt is that of the new file.
+	// Salt is the salt of the new file.
 	Salt uint64
-	// Live is all that must stay, in the order in which it is to lie in the
-	// new file. The same record may come several times. The key is borrowed
-	// until the next.
+	// Live yields all records that must stay, in their order in the new file.
+	// It may yield the same record several times. A key is valid until the
+	// next.
 	Live iter.Seq2[Live, error]
 	// Stop is that of a Copier.
 	Stop func() error
 }
 
-// ErrNothingLive says that a file is to be dropped and not rewritten.
+// ErrNothingLive says that the caller must drop the file instead of rewriting it.
 var ErrNothingLive = errors.New("values: nothing in the file is live")
 
-// Rewrite copies what is live of a file into a new one, which takes the old
-// one's place: same identity, and a remap from the offsets in pointers. Keys,
-// versions and values are copied as they are, and verified on the way. The new
-// file is durable when Rewrite returns; its name is the caller's to sync, and
-// readers of the old one go on undisturbed.
+// Rewrite copies the live records of a file into a new one, which replaces the old
+// one. It has the same identity, and a remap from the offsets in pointers. Keys,
+// versions and values are copied unchanged and verified. The contents of the new file
+// are durable when Rewrite returns; the caller syncs its name. Readers of the old file
+// continue undisturbed.
 func Rewrite(job RewriteJob) (Properties, error) {
 	src := job.Source
 	w, err := NewWriter(job.Out, WriterOptions{Num: src.num, Salt: job.Salt})
@@ -54,25 +54,24 @@ func Rewrite(job RewriteJob) (Properties, error) {
 	}
 	defer from.in.release()
 	from.Stop = job.Stop
-	c := rewriting{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
+	c := rewriter{job: job, w: w, from: from, copied: make([]uint64, from.v.end/(64*unit)+1)}
 	if err := c.copyAll(); err != nil {
 		return Properties{}, fmt.Errorf("rewrite value file: %w", src.inFile(err))
 	}
 	return w.finish(c.moved)
 }
 
-// A rewriting is a Rewrite under way.
-type rewriting struct {
+// A rewriter is a running Rewrite.
+type rewriter struct {
 	job   RewriteJob
 	w     *Writer
 	from  *Copier
 	moved []move
-	// copied has a bit for each offset in the old file at which a record that
-	// was copied lies.
+	// copied has a bit for each offset of a copied record in the old file.
 	copied []uint64
 }
 
-func (c *rewriting) copyAll() error {
+func (c *rewriter) copyAll() error {
 	some := false
 	for live, err := range c.job.Live {
 		if err != nil {

@@ -34,7 +34,7 @@ func rewrite(t testing.TB, r *Reader, live iter.Seq2[Live, error], salt uint64) 
 	return mustRead(t, f, props.Size), props, nil
 }
 
-func TestRewritingKeepsWhatIsLiveUnderItsPointers(t *testing.T) {
+func TestRewrite_KeepsLiveValuesUnderTheirPointers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(dose.Short(3, 6)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -107,7 +107,7 @@ func mustStream(t *testing.T, r *Reader, s stored) {
 	}
 }
 
-func TestRewritingStopsAtWhatIsWrong(t *testing.T) {
+func TestRewrite_StopsAtErrors(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(4, 3)), 600)
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})

@@ -8,25 +8,24 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// A Stream is a value that is appended part by part, when its length or its
-// version is not known before its end. Parts of a chunk are all the memory it
-// takes. It is not compressed.
+// A Stream appends a value in parts, when its length or its version is not known
+// before its end. It takes the memory of one chunk. It does not compress the value.
 //
-// What makes the record a record, its header, is written last: a stream that a
-// crash cuts short is no record.
+// The header, which makes it a record, is written last. So a stream that a crash cuts
+// short is no record.
 type Stream struct {
 	w    *Writer
 	key  []byte
-	buf  []byte // the end, up to a byte more than a chunk
+	buf  []byte // the unwritten end, at most a chunk and a byte
 	h    header
-	at   int64 // of the record
+	at   int64 // offset of the record
 	sums []byte
-	n    int64 // bytes before buf
+	n    int64 // number of bytes before buf
 	err  error
 }
 
-// Stream begins a value. Until it ends by Finish or Abort nothing else is
-// appended to the file.
+// Stream begins a value. Nothing else may be appended to the file until Finish or
+// Abort.
 func (w *Writer) Stream(key []byte) (*Stream, error) {
 	if err := w.checkAppend(key, 0); err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return done, s.err
 }
 
-// ReadFrom appends what r gives, to its end.
+// ReadFrom appends everything that r returns, to its end.
 func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	start := s.n + int64(len(s.buf))
 	for s.err == nil {
@@ -72,8 +71,8 @@ func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
 	return s.n + int64(len(s.buf)) - start, s.err
 }
 
-// room returns how much the buffer takes, at least a byte. A chunk is written
-// when a byte more is there: a value of one chunk is not a chunked one.
+// room returns how many bytes fit the buffer, at least one. It writes a chunk only when
+// one more byte is there: a value of exactly one chunk is not chunked.
 func (s *Stream) room() int {
 	if len(s.buf) > chunkSize {
 		s.emit()
@@ -81,11 +80,11 @@ func (s *Stream) room() int {
 	return chunkSize + 1 - len(s.buf)
 }
 
-// emit writes the next chunk, and keeps what follows it in the buffer.
+// emit writes the next chunk and keeps the rest in the buffer.
 func (s *Stream) emit() {
 	out := &s.w.out
 	if s.n == 0 {
-		out.write(s.h.append(nil)) // its place is taken; the true one follows
+		out.write(s.h.append(nil)) // a placeholder; seal writes the final header
 		out.write(s.key)
 	}
 	chunk := s.buf[:min(len(s.buf), chunkSize)]
@@ -116,7 +115,7 @@ func (s *Stream) Finish(seq base.SeqNum) (Pointer, error) {
 	return s.seal()
 }
 
-// seal writes what follows a chunked value, and then its header.
+// seal writes the part behind a chunked value, and then its header.
 func (s *Stream) seal() (Pointer, error) {
 	out, h := &s.w.out, &s.h
 	tail := append(append([]byte(nil), zeros[:alignUp(h.valueEnd())-h.valueEnd()]...), s.sums...)
@@ -129,7 +128,7 @@ func (s *Stream) seal() (Pointer, error) {
 	return s.w.count(*h, s.at)
 }
 
-// Abort takes back what was written of the value.
+// Abort removes what was written of the value.
 func (s *Stream) Abort() {
 	if s.w.stream {
 		s.w.stream = false

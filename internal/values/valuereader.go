@@ -9,24 +9,24 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// A ValueReader reads one value part by part, through the file and not
-// through the mapping: a value of gigabytes takes a chunk of memory and its
-// checksums. Each chunk is verified before any of it is shown.
+// A ValueReader reads one value in parts, through the file and not through the mapping.
+// A value of gigabytes takes the memory of one chunk and of the checksums. Each chunk
+// is verified before any of it is returned.
 type ValueReader struct {
 	s    *source
 	h    header
-	at   int64  // of the record
+	at   int64  // offset of the record
 	head []byte // header and key
 	sums []byte
-	// chunk holds the bytes of the value from chunkOff on; a value that is not
-	// chunked lies in it as a whole.
+	// chunk holds the bytes of the value from chunkOff on. It holds the whole of a
+	// value that is not chunked.
 	chunk    []byte
 	chunkOff int64
 	pos      int64
 }
 
-// NewValueReader reads the value that p leads to, which must be that of
-// version seq of key.
+// NewValueReader reads the value that p points to, which must be that of version seq of
+// key.
 func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
 	v := &view{end: r.foot.recordsEnd}
 	if r.foot.remap.count > 0 {
@@ -49,8 +49,8 @@ func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueR
 	return vr, nil
 }
 
-// valueAt reads the record at offset at, which does not reach beyond end, all
-// but the chunks of a chunked value.
+// valueAt reads the record at offset at, which must not extend beyond end, except the
+// chunks of a chunked value.
 func (s *source) valueAt(at, end int64) (*ValueReader, error) {
 	if end-at < headerSize {
 		return nil, base.Corrupt(at, "length of a record's header", end-at, headerSize)
@@ -96,14 +96,14 @@ func (v *ValueReader) openChunked() error {
 		return err
 	}
 	v.head, v.sums = head, tail[alignUp(v.h.valueEnd())-v.h.valueEnd():]
-	v.chunkOff = v.Size() // no chunk is there yet
+	v.chunkOff = v.Size() // no chunk is loaded
 	return nil
 }
 
 // Size returns the length of the value.
 func (v *ValueReader) Size() int64 { return int64(v.h.valueLen) }
 
-// Read reads on from the position.
+// Read reads from the current position.
 func (v *ValueReader) Read(p []byte) (int, error) {
 	if v.pos >= v.Size() {
 		return 0, io.EOF
@@ -124,7 +124,7 @@ func (v *ValueReader) load(i int64) error {
 	if v.chunk == nil {
 		v.chunk = make([]byte, chunkSize)
 	}
-	// Until it is verified, the chunk stands for nothing.
+	// The chunk counts as not loaded until it is verified.
 	v.chunkOff = v.Size()
 	chunk := v.chunk[:cap(v.chunk)][:min(chunkSize, v.Size()-off)]
 	at := v.at + v.h.valueOff() + off
@@ -139,8 +139,8 @@ func (v *ValueReader) load(i int64) error {
 }
 
 var (
-	errSeek   = errors.New("values: seek to before the value")
-	errWhence = errors.New("values: seek from an unknown place")
+	errSeek   = errors.New("values: seek before the start of the value")
+	errWhence = errors.New("values: seek with an unknown whence")
 )
 
 // Seek sets the position.
@@ -161,11 +161,11 @@ func (v *ValueReader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// readRecord reads and verifies the record of length n at offset at. That it
-// lies within the file is known.
+// readRecord reads and verifies the record of length n at offset at. The caller has
+// checked that it lies within the file.
 func (s *source) readRecord(at, n int64) ([]byte, header, error) {
 	if n > math.MaxInt {
-		return nil, header{}, ErrTooLarge // for the memory of this machine
+		return nil, header{}, ErrTooLarge // larger than this machine can address
 	}
 	rec := make([]byte, n)
 	if err := s.read(rec, at); err != nil {

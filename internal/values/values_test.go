@@ -19,7 +19,7 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-func TestWhatWasAppendedIsRead(t *testing.T) {
+func TestGet_ReturnsAppendedValues(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -48,7 +48,7 @@ func TestWhatWasAppendedIsRead(t *testing.T) {
 	}
 }
 
-func TestTheFirstKeyIsThatOfTheRecordThatLiesFirst(t *testing.T) {
+func TestFirstKey_IsThatOfTheFirstRecord(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, firstRead - headerSize - 1, firstRead - headerSize, firstRead - headerSize + 1, base.MaxKeySize} {
 		for _, size := range []int{0, firstRead, 2 * chunkSize} {
@@ -77,7 +77,7 @@ func TestTheFirstKeyIsThatOfTheRecordThatLiesFirst(t *testing.T) {
 	}
 }
 
-func TestCompressionShrinksTheFile(t *testing.T) {
+func TestCompression_ShrinksTheFile(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("a value that repeats itself; "), 40)
 	for _, how := range []codec.ID{codec.S2, codec.Zstd} {
@@ -89,7 +89,7 @@ func TestCompressionShrinksTheFile(t *testing.T) {
 	}
 }
 
-func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
+func TestCompression_ReadingAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	values := make([]stored, AheadSize)
 	for i := range values {
@@ -116,17 +116,17 @@ func TestReadingCompressedValuesAllocatesNothing(t *testing.T) {
 			}
 		}
 	})
-	if got != 0 && !invariant.Enabled { // whose checks allocate
+	if got != 0 && !invariant.Enabled { // invariant checks allocate
 		t.Errorf("reads allocate %v times", got)
 	}
 }
 
-func TestAPointerToAnotherRecordIsAnError(t *testing.T) {
+func TestGet_PointerToAnotherRecordIsAnError(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(3, 1)), 20)
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
 	r := mustOpen(t, data, testSalt)
-	mustHave(t, r, values) // all is verified, so that no checksum helps
+	mustHave(t, r, values) // everything is verified, so checksums cannot help
 	for i, s := range values {
 		other := values[(i+1)%len(values)]
 		off, length, value := s.p, s.p, s.p
@@ -156,7 +156,7 @@ func TestAPointerToAnotherRecordIsAnError(t *testing.T) {
 	}
 }
 
-func TestStreamedValuesAreThoseThatWereAppended(t *testing.T) {
+func TestStream_SameAsAppend(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 1))
 	values := append(largeValues(rng), stored{key: []byte("empty"), seq: 3, value: []byte{}})
@@ -194,7 +194,7 @@ func TestStreamedValuesAreThoseThatWereAppended(t *testing.T) {
 	}
 }
 
-// mustAbort begins a stream with value and takes it back.
+// mustAbort begins a stream with value and aborts it.
 func mustAbort(t *testing.T, w *Writer, value []byte) {
 	t.Helper()
 	s, err := w.Stream([]byte("aborted"))
@@ -209,7 +209,7 @@ func mustAbort(t *testing.T, w *Writer, value []byte) {
 	}
 }
 
-func TestAValueIsReadInParts(t *testing.T) {
+func TestValueReader_ReadsInParts(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(10, 1))
 	values := append(largeValues(rng), randomValues(rng, 20)...)
@@ -239,8 +239,8 @@ func TestAValueIsReadInParts(t *testing.T) {
 	}
 }
 
-// TestRecordsLieBeyond4GiB puts records where no 32-bit number reaches, behind
-// a hole that the disk in memory does not store.
+// TestRecordsLieBeyond4GiB puts records at offsets above 32 bits, behind a hole that the
+// disk in memory does not store.
 func TestRecordsLieBeyond4GiB(t *testing.T) {
 	t.Parallel()
 	f := mustCreate(t, memfs.NewVolatile(), "w")
@@ -288,7 +288,7 @@ func TestRecordsLieBeyond4GiB(t *testing.T) {
 	}
 }
 
-func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
+func TestLimits_TooLargeValueIsRefused(t *testing.T) {
 	t.Parallel()
 	w, err := NewWriter(mustCreate(t, memfs.NewVolatile(), "w"), WriterOptions{Num: testNum})
 	if err != nil {
@@ -298,7 +298,7 @@ func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.n = base.MaxValueSize - 10 // as if that much had been written
+	s.n = base.MaxValueSize - 10 // as if that many bytes were written
 	if _, err := s.Write(make([]byte, 11)); err != ErrTooLarge {
 		t.Fatalf("more than the largest value: %v", err)
 	}
@@ -310,7 +310,7 @@ func TestALargeValueThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFailedWriteFailsTheFile(t *testing.T) {
+func TestFaults_FailedWriteFailsTheFile(t *testing.T) {
 	t.Parallel()
 	values := append(randomValues(rand.New(rand.NewPCG(5, 1)), 50), largeValues(rand.New(rand.NewPCG(5, 2)))...)
 	for n := int64(1); ; n += int64(dose.Short(5, 1)) {
@@ -324,7 +324,7 @@ func TestAFailedWriteFailsTheFile(t *testing.T) {
 			break
 		}
 		if err == nil {
-			t.Fatalf("call %d failed and nobody said so", n)
+			t.Fatalf("call %d failed without an error", n)
 		}
 	}
 }
@@ -367,8 +367,8 @@ func writeAndRead(fs vfs.FS, values []stored) error {
 	return r.Close()
 }
 
-// A file may have one value, of gigabytes.
-func TestVerifyCanBeEndedInTheMiddleOfALongValue(t *testing.T) {
+// A file may hold a single value of gigabytes.
+func TestVerify_StopWithinALongValue(t *testing.T) {
 	t.Parallel()
 	long := []stored{{key: []byte("key"), seq: 1, value: make([]byte, 40*chunkSize)}}
 	data, _ := mustWrite(t, long, WriterOptions{Num: testNum, Salt: testSalt})

@@ -6,9 +6,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-// Verify reads the whole file, past what was verified before, and checks all
-// that can be told from it alone. Before each record, and each part of a long
-// one, it asks stop, if that is not nil, whose error ends it.
+// Verify reads the whole file again and checks everything that the file alone can tell.
+// Before each record, and each part of a long one, it calls stop if it is not nil. An
+// error of stop ends it.
 func (r *Reader) Verify(stop func() error) error { return r.inFile(r.verifyAll(stop)) }
 
 func (r *Reader) verifyAll(stop func() error) error {
@@ -39,7 +39,7 @@ func (r *Reader) verifyAll(stop func() error) error {
 	return r.verifyRemap(starts)
 }
 
-// verifyRemap checks that the remap leads to each record once.
+// verifyRemap checks that the remap points to each record once.
 func (r *Reader) verifyRemap(starts map[int64]bool) error {
 	f := &r.foot
 	if f.remap.count == 0 {
@@ -59,7 +59,7 @@ func (r *Reader) verifyRemap(starts map[int64]bool) error {
 	for i := range m.count {
 		to := int64(load32(m.to, i)) * unit
 		if !starts[to] {
-			return base.Corrupt(f.recordsEnd, "offset in a remap", to, "that of a record, once")
+			return base.Corrupt(f.recordsEnd, "offset in a remap", to, "the offset of a record, once")
 		}
 		delete(starts, to)
 	}

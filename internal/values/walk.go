@@ -8,22 +8,21 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// windowSize is the size of the reads of who goes through a whole file. It
-// holds any record that is not chunked.
+// windowSize is the size in bytes of the reads of a scan. It holds any record that is
+// not chunked.
 const windowSize = scratch.Size
 
-// A window is the part of a file that was read last.
+// A window is the part of the file that was last read.
 type window struct {
 	file vfs.File
 	buf  []byte
 	off  int64
-	// arena has the compressed value that was looked at last.
+	// arena holds the last decoded value.
 	arena codec.Arena
 }
 
-// read returns [at, at+n), which lies before end, from the window, and moves
-// the window there if need be. How much is read ahead is up to ahead. The bytes
-// are valid until the next call.
+// read returns [at, at+n), which lies before end. If it must read the file, it reads up
+// to ahead bytes. The result is valid until the next call.
 func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 	if from := at - w.off; from >= 0 && from+n <= int64(len(w.buf)) {
 		return w.buf[from : from+n], nil
@@ -42,15 +41,15 @@ func (w *window) read(at, n, end, ahead int64) ([]byte, error) {
 	return w.buf[:n], nil
 }
 
-// release ends the use of the window, and of what was read from it.
+// release frees the buffer of the window.
 func (w *window) release() {
 	scratch.Release(w.buf)
 	w.buf = nil
 }
 
-// walk shows the records in [fileHeaderSize, end) in order, each verified, and
-// returns where it stopped: at end, or at the first record that is none, which
-// the error tells, or where stop returned one.
+// walk calls visit for the records in [fileHeaderSize, end) in order, each verified. It
+// returns where it stopped: at end, at the first invalid record, or where stop returned
+// an error.
 func (s *source) walk(end int64, stop func() error, visit func(at int64, h header)) (at int64, err error) {
 	at = fileHeaderSize
 	err = s.use(func(file vfs.File) error {
@@ -95,7 +94,7 @@ func (s *source) walkOne(w *window, at, end int64, stop func() error) (header, e
 	return h, err
 }
 
-// verifyChunked reads all of the chunked record at offset at.
+// verifyChunked reads and verifies the chunked record at offset at.
 func (s *source) verifyChunked(at, end int64, stop func() error) error {
 	v, err := s.valueAt(at, end)
 	if err != nil {

@@ -12,48 +12,47 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// ErrTooLarge says that a value, or a file, would become larger than the
-// format can say.
+// ErrTooLarge says that a value or a file would exceed a limit of the format.
 var ErrTooLarge = errors.New("values: larger than the format allows")
 
-// WriterOptions say how a value file is written.
+// WriterOptions configure a Writer.
 type WriterOptions struct {
-	// Num is the identity of the file: what pointers name. It fits 32 bits.
+	// Num is the identity of the file, which pointers name. It must fit 32 bits.
 	Num base.FileNum
-	// Salt is drawn at random for each file.
+	// Salt must be random for each file.
 	Salt uint64
-	// Compression is what values are compressed with, one by one, where that
-	// saves an eighth. Default: codec.None.
+	// Compression is the codec for each value, used where it saves an eighth.
+	// Default: codec.None.
 	Compression codec.ID
 }
 
-// Properties tell what is in a sealed file.
+// Properties describe a sealed file.
 type Properties struct {
 	Num  base.FileNum
 	Salt uint64
 	Size int64
-	// Values and Bytes count the values and the bytes of their records: the
-	// sum of RefBytes of all pointers into the file.
+	// Values counts the values, and Bytes the bytes of their records: the sum of
+	// RefBytes over all pointers into the file.
 	Values, Bytes uint64
-	// ValueBytes is the sum of the lengths of the values, before compression.
+	// ValueBytes is the total length of the values before compression.
 	ValueBytes        uint64
 	FirstSeq, LastSeq base.SeqNum
 }
 
-// A Writer writes a value file. It keeps a megabyte of buffer, another one where
-// long records are copied into it, and copies no value that is longer.
+// A Writer writes a value file. It has a buffer of one megabyte, and another one if a
+// Copier copies long records into it. It writes longer values without copying them.
 type Writer struct {
 	out    output
 	opts   WriterOptions
 	comp   *codec.Compressor
 	foot   footer
-	tail   []byte // of the chunked record that is being written
-	copied window // the record that a Copier read last, if it keeps none so long
+	tail   []byte // of the current chunked record
+	copied window // buffer for a Copier's long records
 	stream bool   // a Stream is open
 }
 
-// NewWriter begins a value file in file, which is empty. It does not take the
-// file over: who created it closes it.
+// NewWriter begins a value file in the empty file. The caller keeps ownership of the
+// file and closes it.
 func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.Num > 1<<32-1 {
 		return nil, fmt.Errorf("number of value file %d: %w", opts.Num, ErrTooLarge)
@@ -79,14 +78,13 @@ func newWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	}, nil
 }
 
-// Size returns how long the file is so far.
+// Size returns the current length of the file in bytes.
 func (w *Writer) Size() int64 { return w.out.pos() }
 
 // Empty reports whether no value has been appended.
 func (w *Writer) Empty() bool { return w.foot.values == 0 }
 
-// Append appends a value. The pointer may be used by a Reader after
-// Finish.
+// Append appends a value. A Reader can use the pointer after Finish.
 func (w *Writer) Append(key []byte, seq base.SeqNum, value []byte) (Pointer, error) {
 	h := header{seq: seq, valueLen: uint32(len(value)), keyLen: uint32(len(key))}
 	if err := w.checkAppend(key, int64(len(value))); err != nil {
@@ -97,7 +95,7 @@ func (w *Writer) Append(key []byte, seq base.SeqNum, value []byte) (Pointer, err
 	return w.appendRecord(h, key, value)
 }
 
-// checkAppend reports why a record cannot be begun.
+// checkAppend reports why a record cannot be appended.
 func (w *Writer) checkAppend(key []byte, valueLen int64) error {
 	invariant.Check(!w.stream, "nothing is appended while a stream is open")
 	invariant.Check(len(key) > 0, "a key is not empty")
@@ -108,7 +106,7 @@ func (w *Writer) checkAppend(key []byte, valueLen int64) error {
 	return w.out.err
 }
 
-// appendRecord appends a record of which all but the checksum is known.
+// appendRecord appends a record that lacks only its checksum.
 func (w *Writer) appendRecord(h header, key, stored []byte) (Pointer, error) {
 	at := w.out.pos()
 	if h.chunked() {
@@ -126,10 +124,10 @@ func (w *Writer) appendRecord(h header, key, stored []byte) (Pointer, error) {
 	return w.count(h, at)
 }
 
-// zeros are what a record is padded with.
+// zeros is the padding of records.
 var zeros [unit]byte
 
-// appendChunked appends a record of a value that lies in memory as one.
+// appendChunked appends a chunked record whose value is in memory.
 func (w *Writer) appendChunked(h header, key, stored []byte) {
 	at := w.out.pos()
 	tail := append(w.tail[:0], zeros[:alignUp(h.valueEnd())-h.valueEnd()]...)
@@ -146,7 +144,7 @@ func (w *Writer) appendChunked(h header, key, stored []byte) {
 	w.out.write(tail)
 }
 
-// count takes the record at offset at into the sums of the file.
+// count adds the record at offset at to the sums of the file.
 func (w *Writer) count(h header, at int64) (Pointer, error) {
 	invariant.Check(w.out.pos() == at+h.size(), "a record ends where its header says: %d, %d", w.out.pos(), at+h.size())
 	if w.out.err != nil {
@@ -156,7 +154,7 @@ func (w *Writer) count(h header, at int64) (Pointer, error) {
 	return Pointer{File: w.opts.Num, Offset: at, Length: h.size(), ValueLen: h.valueLen}, nil
 }
 
-// add takes a record into the sums.
+// add adds a record to the sums.
 func (f *footer) add(h header) {
 	if f.values == 0 {
 		f.shortest, f.firstSeq, f.lastSeq = h.size(), h.seq, h.seq
@@ -167,8 +165,8 @@ func (f *footer) add(h header) {
 	f.firstSeq, f.lastSeq = min(f.firstSeq, h.seq), max(f.lastSeq, h.seq)
 }
 
-// Finish seals the file and makes it durable; its name in the directory is
-// the caller's to sync.
+// Finish seals the file and makes its contents durable. The caller syncs its name in
+// the directory.
 func (w *Writer) Finish() (Properties, error) { return w.finish(nil) }
 
 func (w *Writer) finish(moves []move) (Properties, error) {

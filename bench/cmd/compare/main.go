@@ -1,14 +1,14 @@
-// Command compare measures stoat and its peers by the same workloads, each
-// pair of store and workload in a process of its own, and writes a report.
+// Command compare measures stoat and its peers with the same workloads, and
+// writes a report. Each pair of store and workload runs in its own process.
 //
-//	compare                     everything, within 85 minutes
-//	compare -quick              a first impression in ten minutes
-//	compare -smoke              whether everything runs and answers right
-//	compare -only stoat,lmdb,get,128
+//	compare                            the full comparison, within 85 minutes
+//	compare -quick                     a first impression, within ten minutes
+//	compare -smoke                     a correctness check, without useful figures
+//	compare -only stoat,lmdb,get,128   some stores, workloads and datasets
 //	compare -report results -docs ../docs/benchmarks.md
 //
-// What it has measured is kept line by line; run again with the same flags, by
-// the same revision on the same machine, it goes on where it was interrupted.
+// Each result is written to disk at once. An interrupted run resumes when it is
+// started again with the same flags, by the same revision on the same machine.
 package main
 
 import (
@@ -72,18 +72,22 @@ const (
 func parse(args []string) (flags, error) {
 	var f flags
 	set := flag.NewFlagSet("compare", flag.ContinueOnError)
-	set.StringVar(&f.only, "only", "", "compare only these stores, workloads and datasets, separated by commas (see -list)")
-	set.BoolVar(&f.quick, "quick", false, "a small scale, one repeat, short phases")
-	set.BoolVar(&f.smoke, "smoke", false, "see whether everything runs and answers right; the figures mean nothing")
-	set.IntVar(&f.repeats, "repeats", 0, "how often to measure everything; loads and other heavy workloads one time in three (default 2, quick 1)")
-	set.StringVar(&f.dir, "dir", "", "where the databases go (default a directory of the system's temporary one)")
-	set.Float64Var(&f.scale, "scale", 0, "share of the full number of keys (default 1, quick 0.03, smoke 0.01)")
-	set.StringVar(&f.out, "out", "", "path of the results without ending (default that of the run to go on with, or results/<date>; quick results/quick, smoke results/smoke)")
-	set.BoolVar(&f.fresh, "fresh", false, "begin anew instead of going on with earlier results")
-	set.DurationVar(&f.budget, "budget", 0, "end after this time, and leave what is missing for another run (default 85m, quick 9m)")
-	set.StringVar(&f.report, "report", "", "write the reports of this file of results, or of the newest in this directory, and measure nothing")
-	set.StringVar(&f.docs, "docs", "", "with -report: also put the tables between the marks of this document")
-	set.BoolVar(&f.list, "list", false, "list stores, workloads and datasets")
+	set.StringVar(&f.only, "only", "", "compare only these `names` of stores, workloads and datasets, separated by commas (see -list)")
+	set.BoolVar(&f.quick, "quick", false, "run at a small scale, once, with short phases")
+	set.BoolVar(&f.smoke, "smoke", false, "check that everything runs and answers correctly; the figures mean nothing")
+	set.IntVar(&f.repeats, "repeats", 0, "measure everything this `number` of times, but loads and other heavy workloads only one time in three (default 2, with -quick or -smoke 1)")
+	set.StringVar(&f.dir, "dir", "", "create the databases in this `directory` (default the system's temporary directory)")
+	set.Float64Var(&f.scale, "scale", 0, "use this `share` of the full number of keys (default 1, with -quick 0.03, with -smoke 0.01)")
+	set.StringVar(&f.out, "out", "", "write the results to this `path`, given without suffix (default the path of the run to resume, or results/<date>; with -quick results/quick, with -smoke results/smoke)")
+	set.BoolVar(&f.fresh, "fresh", false, "start a new run instead of resuming an earlier one")
+	set.DurationVar(&f.budget, "budget", 0, "end after this `time`; a later run can measure the rest (default 85m, with -quick or -smoke 9m)")
+	set.StringVar(&f.report, "report", "", "measure nothing; write the reports of this results `file`, or of the newest one in this directory")
+	set.StringVar(&f.docs, "docs", "", "with -report: also replace the figures between the marks of this `document`")
+	set.BoolVar(&f.list, "list", false, "list the stores, workloads and datasets, and exit")
+	set.Usage = func() {
+		fmt.Fprint(set.Output(), "Compare stoat with other embedded stores, and write the results and reports.\n\nUsage: compare [flags]\n\n")
+		set.PrintDefaults()
+	}
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
@@ -91,21 +95,21 @@ func parse(args []string) (flags, error) {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
 	if f.quick && f.smoke {
-		return f, errors.New("-quick and -smoke exclude each other")
+		return f, errors.New("use either -quick or -smoke, not both")
 	}
 	return f.withDefaults(), nil
 }
 
 func (f flags) withDefaults() flags {
-	d := f.dose()
+	p := f.profile()
 	if f.repeats == 0 {
-		f.repeats = d.repeats
+		f.repeats = p.repeats
 	}
 	if f.scale == 0 {
-		f.scale = d.scale
+		f.scale = p.scale
 	}
 	if f.budget == 0 {
-		f.budget = d.budget
+		f.budget = p.budget
 	}
 	if f.dir == "" {
 		f.dir = os.TempDir()
@@ -151,8 +155,8 @@ func compare(ctx context.Context, f flags) error {
 	if err != nil {
 		return err
 	}
-	d := f.dose()
-	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, d.pace
+	p := f.profile()
+	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, p.pace
 	plan.Dir = filepath.Join(f.dir, databasesDir)
 	for _, s := range plan.Stores {
 		if s.Open == nil {
@@ -164,7 +168,7 @@ func compare(ctx context.Context, f flags) error {
 		return err
 	}
 	runner := &comparison.Runner{
-		Plan: plan, Record: w, Progress: comparison.NewProgress(os.Stderr), JobLimit: d.jobLimit,
+		Plan: plan, Record: w, Progress: comparison.NewProgress(os.Stderr), JobLimit: p.jobLimit,
 		Deadline: time.Now().Add(f.budget),
 	}
 	left, err := runner.Run(ctx)
@@ -175,11 +179,11 @@ func compare(ctx context.Context, f flags) error {
 	return conclude(base, plan, w, left, err)
 }
 
-// errInterrupted says that the user ended the run.
+// errInterrupted says that a signal ended the run.
 var errInterrupted = errors.New("interrupted")
 
-// conclude writes the reports, also of a run that was interrupted, and says
-// what is missing or went wrong.
+// conclude writes the reports, even of an interrupted run, and reports missing
+// and failed jobs.
 func conclude(base string, plan comparison.Plan, w *comparison.Writer, left int, err error) error {
 	if closeErr := w.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
@@ -189,11 +193,11 @@ func conclude(base string, plan comparison.Plan, w *comparison.Writer, left int,
 	}
 	switch {
 	case errors.Is(err, errInterrupted):
-		return fmt.Errorf("%w; run it again with the same flags and -out %s to go on (databases are in %s)", err, base, plan.Dir)
+		return fmt.Errorf("%w; to resume, use the same flags and -out %s (the databases are in %s)", err, base, plan.Dir)
 	case err != nil:
 		return err
 	case left > 0:
-		fmt.Fprintf(os.Stderr, "%d jobs are left for lack of time; run it again with the same flags and -out %s to go on, or remove %s\n", left, base, plan.Dir)
+		fmt.Fprintf(os.Stderr, "the time is over and %d jobs are left; to resume, use the same flags and -out %s, otherwise remove %s\n", left, base, plan.Dir)
 	default:
 		if err := plan.Clean(); err != nil {
 			return err
@@ -202,7 +206,8 @@ func conclude(base string, plan comparison.Plan, w *comparison.Writer, left int,
 	return failures(w.Record)
 }
 
-// failures makes an error of what no store should do.
+// failures returns an error that lists the jobs that answered wrong, failed or
+// timed out.
 func failures(rec *comparison.Record) error {
 	var bad []string
 	for _, r := range rec.Results {
@@ -214,5 +219,5 @@ func failures(rec *comparison.Record) error {
 	if bad == nil {
 		return nil
 	}
-	return fmt.Errorf("%d jobs did not end well: %s", len(bad), strings.Join(bad, "; "))
+	return fmt.Errorf("%d jobs failed: %s", len(bad), strings.Join(bad, "; "))
 }

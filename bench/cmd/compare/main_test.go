@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/report"
+	"github.com/stoatdb/stoat/bench/internal/stores"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
@@ -21,29 +25,29 @@ func mustParse(t *testing.T, args ...string) flags {
 	return f
 }
 
-func TestDefaultsOfFullAndQuick(t *testing.T) {
+func TestFlags_DefaultsOfFullAndQuick(t *testing.T) {
 	t.Parallel()
 	full := mustParse(t)
-	if full.repeats != 2 || full.scale != 1 || full.budget >= 90*time.Minute || full.dose().passing {
+	if full.repeats != 2 || full.scale != 1 || full.budget >= 90*time.Minute || full.profile().transient {
 		t.Errorf("full run is %+v", full)
 	}
 	quick := mustParse(t, "-quick")
-	if quick.repeats != 1 || quick.scale != 0.03 || quick.budget >= 10*time.Minute || !quick.dose().passing {
+	if quick.repeats != 1 || quick.scale != 0.03 || quick.budget >= 10*time.Minute || !quick.profile().transient {
 		t.Errorf("quick run is %+v", quick)
 	}
 	if f := mustParse(t, "-quick", "-repeats", "2", "-scale", "0.5"); f.repeats != 2 || f.scale != 0.5 {
-		t.Errorf("what was asked for is not kept: %+v", f)
+		t.Errorf("the flags are not kept: %+v", f)
 	}
 }
 
-func TestStrayArgumentIsRefused(t *testing.T) {
+func TestFlags_StrayArgumentIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := parse([]string{"-quick", "pebble"}); err == nil || !strings.Contains(err.Error(), `"pebble"`) {
 		t.Errorf("%v, want the argument named", err)
 	}
 }
 
-// recordWith writes a record with one result of that status.
+// recordWith writes a record that has one result with the given status.
 func recordWith(t *testing.T, status workload.Status) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.jsonl")
@@ -64,7 +68,7 @@ func recordWith(t *testing.T, status workload.Status) string {
 	return path
 }
 
-func TestReportsAreWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
+func TestReport_IsWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
 	t.Parallel()
 	path := recordWith(t, workload.OK)
 	document := filepath.Join(filepath.Dir(path), "doc.md")
@@ -79,12 +83,16 @@ func TestReportsAreWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := strings.TrimSuffix(path, ".jsonl")
-	for _, name := range []string{base + ".md", base + ".html", document} {
+	for name, wants := range map[string][]string{
+		base + ".md":   {"1,234", note},
+		base + ".html": {"1,234", note},
+		document:       {"1,234", "](r.md)"},
+	} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"1,234", note} {
+		for _, want := range wants {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s lacks %q", filepath.Base(name), want)
 			}
@@ -92,23 +100,98 @@ func TestReportsAreWrittenBesideTheResultsAndIntoTheDocument(t *testing.T) {
 	}
 }
 
-func TestDocumentOfTheProjectHasAPlaceForResults(t *testing.T) {
-	t.Parallel()
-	path := recordWith(t, workload.OK)
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "benchmarks.md"))
+// benchmarksDocument is the project's page of benchmarks.
+var benchmarksDocument = filepath.Join("..", "..", "..", "docs", "benchmarks.md")
+
+func readBenchmarksDocument(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(benchmarksDocument)
 	if err != nil {
 		t.Fatal(err)
 	}
-	document := filepath.Join(filepath.Dir(path), "benchmarks.md")
-	if err := os.WriteFile(document, text, 0o600); err != nil {
+	return string(text)
+}
+
+// localLink matches the target of a Markdown link to a file of the repository.
+var localLink = regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`)
+
+func TestBenchmarksDocument_FiguresAreThoseOfTheRecordItLinksTo(t *testing.T) {
+	t.Parallel()
+	document := readBenchmarksDocument(t)
+	generated := between(t, document)
+	link := localLink.FindStringSubmatch(generated)
+	if link == nil {
+		t.Fatal("the figures have no link to their full report")
+	}
+	fullReport := filepath.Join(filepath.Dir(benchmarksDocument), filepath.FromSlash(link[1]))
+	rec, err := comparison.Read(strings.TrimSuffix(fullReport, markdownSuffix) + recordSuffix)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(context.Background(), []string{"-report", path, "-docs", document}); err != nil {
-		t.Error(err)
+	want, err := report.Splice([]byte(document), rec, link[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != document {
+		t.Error("the figures differ from those of the record: run `make docs`")
+	}
+	var full bytes.Buffer
+	if err := report.Markdown(&full, rec); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fullReport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if full.String() != string(text) {
+		t.Errorf("%s differs from its record: run `make docs`", filepath.Base(fullReport))
 	}
 }
 
-func TestWrongOrFailedStoreFailsTheCommand(t *testing.T) {
+// between returns the generated part of the document.
+func between(t *testing.T, document string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(document, "<!-- results: begin -->")
+	generated, _, closed := strings.Cut(rest, "<!-- results: end -->")
+	if !ok || !closed {
+		t.Fatal("the document lacks the marks for results")
+	}
+	return generated
+}
+
+func TestBenchmarksDocument_LinksLeadToFiles(t *testing.T) {
+	t.Parallel()
+	links := localLink.FindAllStringSubmatch(readBenchmarksDocument(t), -1)
+	for _, link := range links {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(benchmarksDocument), filepath.FromSlash(link[1]))); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(links) < 2 {
+		t.Errorf("the document has %d links, want the full report and the component benchmarks", len(links))
+	}
+}
+
+func TestBenchmarksDocument_IsShortAndNamesEveryStoreAndWorkload(t *testing.T) {
+	t.Parallel()
+	document := readBenchmarksDocument(t)
+	const most = 2000
+	if words := len(strings.Fields(document)); words > most {
+		t.Errorf("the document has %d words, want at most %d", words, most)
+	}
+	for _, w := range workload.All() {
+		if !strings.Contains(document, "`"+w.Name+"`") {
+			t.Errorf("the document does not name the workload %s", w.Name)
+		}
+	}
+	for _, s := range stores.All() {
+		if !strings.Contains(document, "`"+s.Name+"`") {
+			t.Errorf("the document does not name the store %s", s.Name)
+		}
+	}
+}
+
+func TestFailures_WrongOrFailedStoreFailsTheCommand(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[workload.Status]bool{
 		workload.OK: false, workload.Skipped: false, workload.Unavailable: false, workload.Killed: false,

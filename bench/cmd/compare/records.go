@@ -12,17 +12,17 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 )
 
-// recordEnding is that of the files of results.
-const recordEnding = ".jsonl"
+// recordSuffix ends the name of a file of results.
+const recordSuffix = ".jsonl"
 
-// openRecord opens the record of a run, an earlier one with which it goes on
-// or a new one, and returns the path of its results without the ending.
+// openRecord opens the record of a run: an unfinished one to resume, or a new
+// one. base is the path of its results without the suffix.
 func openRecord(f flags, plan comparison.Plan) (w *comparison.Writer, base string, err error) {
 	s := comparison.Settings{
 		Began: time.Now(), Scale: plan.Scale, Pace: plan.Pace, Machine: comparison.ThisMachine(f.dir),
 	}
 	base, replace := f.recordOf(plan, s)
-	path := base + recordEnding
+	path := base + recordSuffix
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, "", err
 	}
@@ -33,25 +33,25 @@ func openRecord(f flags, plan comparison.Plan) (w *comparison.Writer, base strin
 	}
 	w, err = comparison.Open(path, s)
 	if errors.Is(err, comparison.ErrOtherSettings) {
-		return nil, "", fmt.Errorf("%w; choose another -out, or -fresh to replace it", err)
+		return nil, "", fmt.Errorf("%w; choose another -out, or replace the results with -fresh", err)
 	}
 	if err == nil && len(w.Record.Results) > 0 {
-		fmt.Fprintf(os.Stderr, "going on with %s, which has %d results; -fresh begins anew\n", path, len(w.Record.Results))
+		fmt.Fprintf(os.Stderr, "resuming %s, which has %d results; -fresh starts a new run\n", path, len(w.Record.Results))
 	}
 	return w, base, err
 }
 
-// recordOf returns where the results of a run go, and whether what is there
-// is to be replaced. A run goes on with what it left unfinished; a full run,
-// which took its time, is never replaced unless that is asked for.
+// recordOf returns where the results of a run go, and whether the run replaces
+// the results there. A run resumes an unfinished one. It replaces a full run
+// only if both -out and -fresh ask for it.
 func (f flags) recordOf(plan comparison.Plan, s comparison.Settings) (base string, replace bool) {
-	d := f.dose()
+	p := f.profile()
 	switch {
 	case f.out != "":
 		return f.out, f.fresh
-	case d.passing:
-		base = filepath.Join(resultsDir, d.name)
-		rec, err := comparison.Read(base + recordEnding)
+	case p.transient:
+		base = filepath.Join(resultsDir, p.name)
+		rec, err := comparison.Read(base + recordSuffix)
 		return base, f.fresh || err != nil || !plan.GoesOnWith(rec, s)
 	}
 	if !f.fresh {
@@ -59,44 +59,41 @@ func (f flags) recordOf(plan comparison.Plan, s comparison.Settings) (base strin
 			return base, false
 		}
 	}
-	return freeName(filepath.Join(resultsDir, d.name)), false
+	return freeName(filepath.Join(resultsDir, p.name)), false
 }
 
-// unfinished returns the newest record of dir with which a run can go on, or
-// nothing.
+// unfinished returns the newest record in dir that the plan can resume, or "".
 func unfinished(dir string, plan comparison.Plan, s comparison.Settings) string {
 	return newest(dir, func(rec *comparison.Record) bool { return plan.GoesOnWith(rec, s) })
 }
 
-// newest returns the path, without ending, of the record in dir that began
-// last among those that suit, or nothing. The passing ones do not count, nor
-// does a file that cannot be read.
-func newest(dir string, suits func(*comparison.Record) bool) string {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+recordEnding))
+// newest returns the path, without suffix, of the matching record in dir that
+// began last, or "". It ignores transient results and unreadable files.
+func newest(dir string, matches func(*comparison.Record) bool) string {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
 	if err != nil {
 		return ""
 	}
 	var found string
 	var began time.Time
 	for _, path := range paths {
-		base := strings.TrimSuffix(path, recordEnding)
-		if slices.Contains(passingNames, filepath.Base(base)) {
+		base := strings.TrimSuffix(path, recordSuffix)
+		if slices.Contains(transientNames, filepath.Base(base)) {
 			continue
 		}
 		rec, err := comparison.Read(path)
-		if err == nil && suits(rec) && rec.Settings.Began.After(began) {
+		if err == nil && matches(rec) && rec.Settings.Began.After(began) {
 			found, began = base, rec.Settings.Began
 		}
 	}
 	return found
 }
 
-// freeName returns base, with a number behind it if there are results of that
-// name.
+// freeName returns base, or base with a number if results of that name exist.
 func freeName(base string) string {
 	name := base
 	for i := 2; ; i++ {
-		if _, err := os.Stat(name + recordEnding); err != nil {
+		if _, err := os.Stat(name + recordSuffix); err != nil {
 			return name
 		}
 		name = fmt.Sprintf("%s-%d", base, i)

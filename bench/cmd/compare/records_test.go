@@ -21,12 +21,12 @@ func recordOn(t *testing.T, path string, second int64) {
 	}
 }
 
-func TestNewestRecordIsTheOneThatBeganLast(t *testing.T) {
+func TestNewest_IsTheRecordThatBeganLast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	every := func(*comparison.Record) bool { return true }
 	if got := newest(dir, every); got != "" {
-		t.Errorf("the newest of none is %q", got)
+		t.Errorf("an empty directory has the newest record %q", got)
 	}
 	recordOn(t, filepath.Join(dir, "b.jsonl"), 20)
 	recordOn(t, filepath.Join(dir, "a.jsonl"), 30)
@@ -39,11 +39,11 @@ func TestNewestRecordIsTheOneThatBeganLast(t *testing.T) {
 	}
 	early := func(rec *comparison.Record) bool { return rec.Settings.Began.Unix() < 30 }
 	if got, want := newest(dir, early), filepath.Join(dir, "b"); got != want {
-		t.Errorf("the newest that suits is %q, want %q", got, want)
+		t.Errorf("the newest match is %q, want %q", got, want)
 	}
 }
 
-func TestNewRunDoesNotTouchTheResultsOfAnother(t *testing.T) {
+func TestFreeName_LeavesEarlierResultsAlone(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "day")
 	for _, want := range []string{base, base + "-2", base + "-3"} {
@@ -51,11 +51,11 @@ func TestNewRunDoesNotTouchTheResultsOfAnother(t *testing.T) {
 		if got != want {
 			t.Fatalf("free is %q, want %q", got, want)
 		}
-		recordOn(t, got+recordEnding, 1)
+		recordOn(t, got+recordSuffix, 1)
 	}
 }
 
-func TestUnfinishedRunIsFoundAgain(t *testing.T) {
+func TestUnfinished_FindsARunOfTheSameSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	recordOn(t, filepath.Join(dir, "a.jsonl"), 10)
@@ -65,14 +65,14 @@ func TestUnfinishedRunIsFoundAgain(t *testing.T) {
 	}
 	plan.Repeats, plan.Scale = 1, 1
 	if got, want := unfinished(dir, plan, comparison.Settings{Scale: 1}), filepath.Join(dir, "a"); got != want {
-		t.Errorf("%q goes on, want %q", got, want)
+		t.Errorf("%q is resumed, want %q", got, want)
 	}
 	if got := unfinished(dir, plan, comparison.Settings{Scale: 0.5}); got != "" {
-		t.Errorf("%q goes on at another scale", got)
+		t.Errorf("%q is resumed at another scale", got)
 	}
 }
 
-func TestReportOfADirectoryIsOfItsNewestResults(t *testing.T) {
+func TestReport_OfADirectoryTakesTheNewestResults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	recordOn(t, filepath.Join(dir, "old.jsonl"), 10)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
@@ -13,39 +14,67 @@ import (
 
 // reportOnly writes the reports of an earlier run.
 func reportOnly(f flags) error {
-	base := strings.TrimSuffix(f.report, recordEnding)
+	base := strings.TrimSuffix(f.report, recordSuffix)
 	if info, err := os.Stat(f.report); err == nil && info.IsDir() {
 		if base = newest(f.report, func(*comparison.Record) bool { return true }); base == "" {
 			return fmt.Errorf("there are no results in %s", f.report)
 		}
 	}
-	rec, err := comparison.Read(base + recordEnding)
+	rec, err := comparison.Read(base + recordSuffix)
 	if err != nil {
 		return err
 	}
 	if err := writeReports(base, rec); err != nil || f.docs == "" {
 		return err
 	}
-	document, err := os.ReadFile(f.docs)
+	return updateDocument(f.docs, base+markdownSuffix, rec)
+}
+
+// updateDocument puts the summary of rec into the document at path, with a
+// relative link to the full report.
+func updateDocument(path, fullReport string, rec *comparison.Record) error {
+	document, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if document, err = report.Splice(document, rec); err != nil {
-		return fmt.Errorf("%s: %w", f.docs, err)
+	link, err := relativeLink(path, fullReport)
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(f.docs, document, 0o644)
+	if document, err = report.Splice(document, rec, link); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, document, 0o644)
 }
 
-// writeReports writes both reports of a record beside its results.
+// relativeLink returns the link from the document at path to the file at
+// target.
+func relativeLink(path, target string) (string, error) {
+	from, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	to, err := filepath.Abs(target)
+	if err != nil {
+		return "", err
+	}
+	link, err := filepath.Rel(from, to)
+	return filepath.ToSlash(link), err
+}
+
+// markdownSuffix ends the name of a full report in Markdown.
+const markdownSuffix = ".md"
+
+// writeReports writes the Markdown and the HTML report beside the results.
 func writeReports(base string, rec *comparison.Record) error {
 	for _, r := range []struct {
-		ending string
+		suffix string
 		write  func(io.Writer, *comparison.Record) error
-	}{{".md", report.Markdown}, {".html", report.HTML}} {
-		if err := writeReport(base+r.ending, rec, r.write); err != nil {
+	}{{markdownSuffix, report.Markdown}, {".html", report.HTML}} {
+		if err := writeReport(base+r.suffix, rec, r.write); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "wrote %s\n", base+r.ending)
+		fmt.Fprintf(os.Stderr, "wrote %s\n", base+r.suffix)
 	}
 	return nil
 }

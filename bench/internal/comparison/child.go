@@ -16,8 +16,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// ChildCommand is the first argument of a child process; the second is the
-// file with its task, the third the file for its answer.
+// ChildCommand is the first argument of a child process. The second is the file
+// with its task, the third the file for its answer.
 const ChildCommand = "_job"
 
 // The files between parent and child, in the directory of the databases.
@@ -26,7 +26,7 @@ const (
 	answerName = "answer.json"
 )
 
-// A task is what a child does: a job, or the limits of the machine.
+// A task tells a child what to measure: a job, or the limits of the machine.
 type task struct {
 	Job    *workload.Job `json:"job,omitempty"`
 	Limits *limitsTask   `json:"limits,omitempty"`
@@ -41,7 +41,7 @@ type limitsTask struct {
 // RunChild is the main function of a child process.
 func RunChild(args []string) error {
 	if len(args) != 2 {
-		return fmt.Errorf("%s: %d arguments, want 2", ChildCommand, len(args))
+		return fmt.Errorf("%s: got %d arguments, want 2", ChildCommand, len(args))
 	}
 	text, err := os.ReadFile(args[0])
 	if err != nil {
@@ -58,7 +58,7 @@ func RunChild(args []string) error {
 	case t.Limits != nil:
 		answer, err = device.Limits(t.Limits.Dir, t.Limits.Length, t.Limits.SizeBytes)
 	default:
-		err = fmt.Errorf("%s: neither a job nor the limits", args[0])
+		err = fmt.Errorf("%s: the task is neither a job nor the limits", args[0])
 	}
 	if err != nil {
 		return err
@@ -69,14 +69,14 @@ func RunChild(args []string) error {
 	return os.WriteFile(args[1], text, 0o600)
 }
 
-// errTimeout is the cause of a kill by the parent.
+// errTimeout says that the parent ended the child.
 var errTimeout = errors.New("took too long")
 
-// A death is a child that ended without an answer.
+// A death is the error of a child that ended without an answer.
 type death struct {
 	err    error
-	killed bool   // by a signal that nobody can catch
-	output string // the end of what it said
+	killed bool   // SIGKILL ended the child
+	output string // the first and last part of the child's output
 }
 
 func (d *death) Error() string {
@@ -89,8 +89,8 @@ func (d *death) Error() string {
 
 func (d *death) Unwrap() error { return d.err }
 
-// runChild has a child process of this program do t within limit, and
-// decodes its answer.
+// runChild runs task t in a child process of this program within limit, and
+// decodes the answer.
 func runChild(ctx context.Context, dir string, t task, limit time.Duration, answer any) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -112,7 +112,7 @@ func runChild(ctx context.Context, dir string, t task, limit time.Duration, answ
 	var output tail
 	cmd := exec.CommandContext(ctx, self, ChildCommand, taskFile, answerFile)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	// A grandchild that keeps the pipe open must not keep us.
+	// A grandchild may keep the pipe open. Do not wait for it.
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -126,16 +126,17 @@ func runChild(ctx context.Context, dir string, t task, limit time.Duration, answ
 	return json.Unmarshal(text, answer)
 }
 
-// killedBySystem returns whether nobody but the system can have ended the
-// process: its exit status is that of a kill.
+// killedBySystem returns whether SIGKILL ended the process. The caller has ruled
+// out that the parent sent it.
 func killedBySystem(state *os.ProcessState) bool {
 	return state != nil && strings.Contains(state.String(), "signal: killed")
 }
 
-// A tail keeps the first and the last lines of a child's output: a crash
-// tells its reason first.
+// A tail keeps the first and the last part of a child's output. The first lines
+// of a crash have its reason.
 type tail struct{ head, end bytes.Buffer }
 
+// tailBytes is the size in bytes of each part.
 const tailBytes = 1500
 
 func (t *tail) Write(p []byte) (int, error) {

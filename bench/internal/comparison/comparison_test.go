@@ -14,7 +14,7 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// TestMain lets the test binary be its own child, as the command is.
+// TestMain lets the test binary run as its own child, as the command does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ChildCommand {
 		if err := RunChild(os.Args[2:]); err != nil {
@@ -55,7 +55,7 @@ func testRunner(t *testing.T, p Plan, path string) *Runner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = null.Close() })
-	// To measure the machine takes longer than these tests.
+	// Measuring the machine takes longer than these tests.
 	if len(w.Record.Limits) == 0 {
 		if err := w.AddLimits(map[string]float64{"none": 0}); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func statuses(rec *Record) []string {
 	return all
 }
 
-func TestStoresTakeTurnsAtEachWorkload(t *testing.T) {
+func TestRun_StoresTakeTurnsAtEachWorkload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	p := testPlan(t, "bbolt,goleveldb,populate,open,128")
 	r := testRunner(t, p, path)
@@ -98,7 +98,7 @@ func TestStoresTakeTurnsAtEachWorkload(t *testing.T) {
 	}
 }
 
-func TestMachineIsMeasuredOnceInARun(t *testing.T) {
+func TestRun_MeasuresTheMachineOnce(t *testing.T) {
 	r := testRunner(t, testPlan(t, "bbolt,open,128"), filepath.Join(t.TempDir(), "r.jsonl"))
 	r.Plan.Workloads = nil
 	r.Record.Record.Limits = nil
@@ -110,13 +110,13 @@ func TestMachineIsMeasuredOnceInARun(t *testing.T) {
 	}
 }
 
-func TestInterruptedRunGoesOnWithWhatIsMissing(t *testing.T) {
+func TestRun_ResumesAfterAnInterruption(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	p := testPlan(t, "bbolt,goleveldb,populate,open,128")
 	r := testRunner(t, p, path)
 	run(t, r)
 
-	// Half a line, as a killed run leaves it, and the last result gone.
+	// A killed run leaves half a line. The last result is lost.
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestInterruptedRunGoesOnWithWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestRecordDoesNotSayWhereItsDatabasesWere(t *testing.T) {
+func TestRecord_HasNoNamesOfDirectories(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	w, err := Open(path, Settings{Scale: 1})
@@ -159,7 +159,7 @@ func TestRecordDoesNotSayWhereItsDatabasesWere(t *testing.T) {
 	}
 }
 
-func TestOtherSettingsDoNotMixWithARecord(t *testing.T) {
+func TestRecord_RefusesOtherSettings(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	w, err := Open(path, Settings{Scale: 1})
@@ -174,7 +174,7 @@ func TestOtherSettingsDoNotMixWithARecord(t *testing.T) {
 	}
 }
 
-func TestAnotherRevisionThatGoesOnIsNoted(t *testing.T) {
+func TestRecord_NotesAnotherRevision(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	for _, revision := range []string{"a", "a", "b", "b", "a"} {
@@ -195,7 +195,7 @@ func TestAnotherRevisionThatGoesOnIsNoted(t *testing.T) {
 	}
 }
 
-func TestDeadlineLeavesStepsForLater(t *testing.T) {
+func TestDeadline_LeavesStepsForLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	r := testRunner(t, testPlan(t, "bbolt,populate,open,128"), path)
 	r.Deadline = time.Now().Add(-time.Second)
@@ -208,7 +208,7 @@ func TestDeadlineLeavesStepsForLater(t *testing.T) {
 	}
 }
 
-func TestJobAtWorkAtTheDeadlineIsLeftForLater(t *testing.T) {
+func TestDeadline_LeavesTheJobAtWorkForLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	r := testRunner(t, testPlan(t, "bbolt,commit"), path)
 	r.Deadline = time.Now().Add(20 * time.Millisecond)
@@ -217,7 +217,7 @@ func TestJobAtWorkAtTheDeadlineIsLeftForLater(t *testing.T) {
 	}
 }
 
-func TestRunGoesOnOnlyWithWhatItWouldHaveMeasured(t *testing.T) {
+func TestGoesOnWith_OnlyTheSamePlanAndMachine(t *testing.T) {
 	t.Parallel()
 	p := testPlan(t, "bbolt,open,128")
 	s := Settings{Scale: p.Scale, Pace: p.Pace, Machine: Machine{Processors: 2, Revision: "a"}}
@@ -238,12 +238,12 @@ func TestRunGoesOnOnlyWithWhatItWouldHaveMeasured(t *testing.T) {
 		rec := &Record{Settings: s}
 		c.change(rec)
 		if got := p.GoesOnWith(rec, s); got != c.want {
-			t.Errorf("%s: goes on is %t, want %t", c.name, got, c.want)
+			t.Errorf("%s: resumes is %t, want %t", c.name, got, c.want)
 		}
 	}
 }
 
-func TestRecordTellsHowItsStoresWereConfigured(t *testing.T) {
+func TestRecord_HasTheConfigurationOfItsStores(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	for range 2 {
 		r := testRunner(t, testPlan(t, "bbolt,open,128"), path)
@@ -260,7 +260,7 @@ func TestRecordTellsHowItsStoresWereConfigured(t *testing.T) {
 	}
 }
 
-func TestStoreThatIsNotBuiltInIsReported(t *testing.T) {
+func TestStep_StoreThatIsNotBuiltInIsReported(t *testing.T) {
 	p := testPlan(t, "bbolt,open,128")
 	p.Stores = []stores.Info{{Name: "elsewhere", Missing: "not built in: needs a library"}}
 	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
@@ -271,9 +271,9 @@ func TestStoreThatIsNotBuiltInIsReported(t *testing.T) {
 	}
 }
 
-func TestVariantIsNotRunOnValuesThatItTreatsAlike(t *testing.T) {
+func TestStep_VariantSkipsDataThatItTreatsLikeThePlainStore(t *testing.T) {
 	for only, want := range map[string]string{
-		"pebble-blob,populate,128": "not separated", "stoat-fast,populate,128": "do not compress",
+		"pebble-blob,populate,128": "does not separate", "stoat-fast,populate,128": "do not compress",
 	} {
 		r := testRunner(t, testPlan(t, only), filepath.Join(t.TempDir(), "r.jsonl"))
 		run(t, r)
@@ -284,7 +284,7 @@ func TestVariantIsNotRunOnValuesThatItTreatsAlike(t *testing.T) {
 	}
 }
 
-func TestJobThatTakesTooLongIsEnded(t *testing.T) {
+func TestChild_ThatTakesTooLongIsEnded(t *testing.T) {
 	r := testRunner(t, testPlan(t, "bbolt,commit"), filepath.Join(t.TempDir(), "r.jsonl"))
 	r.JobLimit = time.Millisecond
 	run(t, r)
@@ -294,7 +294,7 @@ func TestJobThatTakesTooLongIsEnded(t *testing.T) {
 	}
 }
 
-func TestCrashOfAStoreIsAResult(t *testing.T) {
+func TestChild_CrashOfAStoreIsAResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// A task that is neither a job nor the limits ends the child with an
@@ -312,7 +312,7 @@ func TestCrashOfAStoreIsAResult(t *testing.T) {
 	}
 }
 
-func TestMemoryLimitOfALoadIsKept(t *testing.T) {
+func TestMemoryLimit_OfALoadIsKept(t *testing.T) {
 	p := testPlan(t, "bbolt,limited-load,limited-read")
 	p.Scale = 0.0001
 	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
@@ -333,7 +333,7 @@ func TestMemoryLimitOfALoadIsKept(t *testing.T) {
 	}
 }
 
-func TestHeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
+func TestSteps_HeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("bbolt", false)
 	if err != nil {
@@ -354,7 +354,7 @@ func TestHeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
 	}
 }
 
-func TestEverythingRunsOnceBeforeAnythingRunsTwice(t *testing.T) {
+func TestSteps_EverythingRunsOnceBeforeAnythingRunsTwice(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("bbolt,lmdb", false)
 	if err != nil {
@@ -370,7 +370,7 @@ func TestEverythingRunsOnceBeforeAnythingRunsTwice(t *testing.T) {
 	}
 }
 
-func TestSlowStoresComeLastUnderTheLimit(t *testing.T) {
+func TestSteps_SlowStoresComeLastUnderTheLimit(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("badger,pebble,bbolt,lmdb,goleveldb,limited-load,limited-read", false)
 	if err != nil {
@@ -390,7 +390,7 @@ func TestSlowStoresComeLastUnderTheLimit(t *testing.T) {
 	}
 }
 
-func TestNamedWorkloadsRunInTheirOwnOrder(t *testing.T) {
+func TestPlan_NamedWorkloadsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("mixed-50,mixed-95,populate,lmdb,bbolt", true)
 	if err != nil {
@@ -405,7 +405,7 @@ func TestNamedWorkloadsRunInTheirOwnOrder(t *testing.T) {
 	}
 }
 
-func TestRepeatsReadWhatTheFirstLoaded(t *testing.T) {
+func TestRun_RepeatsReadWhatTheFirstLoaded(t *testing.T) {
 	p := testPlan(t, "bbolt,1k,populate,open,mixed-95,mixed-50")
 	p.Repeats = 2
 	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
@@ -422,11 +422,11 @@ func TestRepeatsReadWhatTheFirstLoaded(t *testing.T) {
 	}
 }
 
-func TestDatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
+func TestRun_DatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 	p := testPlan(t, "bbolt,populate,128")
 	p.Scale = 0.003
 	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
-	// A run that is not complete leaves its database behind.
+	// An incomplete run leaves its database.
 	steps := p.Steps()
 	steps[0].Frees = nil
 	r.Progress.begin(steps)
@@ -442,7 +442,7 @@ func TestDatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 	}
 }
 
-func TestUnknownNameListsTheKnownOnes(t *testing.T) {
+func TestPlan_UnknownNameListsTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	_, err := NewPlan("bbolt,gte", true)
 	if err == nil || !strings.Contains(err.Error(), `"gte"`) || !strings.Contains(err.Error(), "seek") {

@@ -1,9 +1,9 @@
-// Package comparison plans the jobs of a run, has a child process execute
-// each of them, and keeps what they measured in a file of JSON lines, from
-// which an interrupted run goes on.
+// Package comparison plans the jobs of a run, executes each in a child process,
+// and appends the results to a file of JSON lines. An interrupted run resumes
+// from that file.
 //
-// The jobs are ordered so that the stores take turns: a store's neighbours in
-// time are the other stores with the same workload, and a machine that gets
-// slower in the afternoon gets slower for all. The first store of a turn is
-// another one in every repeat.
+// The stores take turns: all run one workload before any runs the next. A
+// machine that becomes slower thus becomes slower for all of them. Another store
+// begins the turn in every repeat. Only the limited workloads run store by store,
+// to keep one of their large databases at a time.
 package comparison

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Machine is where a run took place, as a reader of the report needs it.
+// A Machine describes the machine of a run for the report.
 type Machine struct {
 	System     string `json:"system"` // operating system, architecture, kernel
 	Processor  string `json:"processor"`
@@ -17,11 +17,11 @@ type Machine struct {
 	Memory     string `json:"memory"`
 	FileSystem string `json:"file_system"`
 	Go         string `json:"go"`
-	Revision   string `json:"revision"` // of the tree this program was built from
+	Revision   string `json:"revision"` // of the source tree of this program
 }
 
-// ThisMachine describes the machine, with the file system of dir. What the
-// system does not tell stays empty.
+// ThisMachine describes this machine, with the file system of dir. A field that
+// the system does not report is empty.
 func ThisMachine(dir string) Machine {
 	m := Machine{
 		System:     runtime.GOOS + "/" + runtime.GOARCH,
@@ -38,7 +38,7 @@ func ThisMachine(dir string) Machine {
 	return m
 }
 
-// procField returns what stands behind the first "name:" of a file.
+// procField returns the text after the first "name:" of a file.
 func procField(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -78,17 +78,17 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// changedSuffix ends the revision of a tree with changes that are in no commit.
+// changedSuffix ends the revision of a tree with uncommitted changes.
 const changedSuffix = " with changes"
 
-// commitOf returns the commit of a revision. To a program that was built without
-// the Makefile the results of a run are changes of the tree: whoever goes on with
-// them must not be taken for another.
+// commitOf returns the commit of a revision without changedSuffix. A program
+// built without the Makefile counts the results of its own run as changes, and
+// must still be able to resume that run.
 func commitOf(revision string) string { return strings.TrimSuffix(revision, changedSuffix) }
 
-// treeRevision is what the Makefile knows of the tree, which does not count the
-// results of runs among the changes. It is empty in a program that was built
-// without it.
+// treeRevision is the revision that the Makefile sets. It does not count the
+// results of runs as changes. It is empty in a program built without the
+// Makefile.
 var treeRevision string
 
 func revision() string {

@@ -11,7 +11,7 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// A Plan says what is compared.
+// A Plan is the set of stores, workloads and datasets of a run.
 type Plan struct {
 	Stores    []stores.Info
 	Workloads []workload.Workload
@@ -20,13 +20,13 @@ type Plan struct {
 	Repeats int
 	Scale   float64
 	Pace    workload.Pace
-	Dir     string // for the databases
+	Dir     string // the directory of the databases
 }
 
-// NewPlan returns the plan of everything, or of what only names: stores,
-// workloads and datasets, separated by commas. Naming some of a kind leaves
-// out the others of that kind. The limited workloads, which take long at any
-// scale, are left out of a quick plan unless they are named.
+// NewPlan returns the plan of all stores, workloads and datasets, or of those
+// that only names, separated by commas. Naming some of a kind excludes the
+// others of that kind. A quick plan excludes the limited workloads, which take
+// long at any scale, unless only names one.
 func NewPlan(only string, quick bool) (Plan, error) {
 	p := Plan{Stores: stores.All(), Workloads: workload.All()}
 	for _, d := range workload.Datasets {
@@ -59,7 +59,7 @@ func (p Plan) restrict(names []string) (Plan, error) {
 		case slices.Contains(p.Data, name):
 			d = append(d, name)
 		default:
-			return Plan{}, fmt.Errorf("%q is none of the stores (%s), workloads (%s) or datasets (%s)",
+			return Plan{}, fmt.Errorf("%q is not one of the stores (%s), workloads (%s) or datasets (%s)",
 				name, strings.Join(storeNames(p.Stores), ", "), strings.Join(workloadNames(p.Workloads), ", "),
 				strings.Join(p.Data, ", "))
 		}
@@ -70,8 +70,8 @@ func (p Plan) restrict(names []string) (Plan, error) {
 	return p, nil
 }
 
-// chosen returns those of all that were named, or all if none was, in the
-// order of all: a workload may rest on what the one before it left.
+// chosen returns the named elements of all, or all if none is named. It keeps
+// the order of all, because a workload may read what an earlier one loaded.
 func chosen[T any](all, named []T, name func(T) string) []T {
 	if named == nil {
 		return all
@@ -108,16 +108,16 @@ type Step struct {
 	Frees []string
 }
 
-// Key names a step among those of all repeats.
+// Key identifies a step among those of all repeats.
 func (s Step) Key() string { return key(s.Job) }
 
 func key(j workload.Job) string {
 	return fmt.Sprintf("%s %s %s %d", j.Store, j.Workload, j.Data, j.Repeat)
 }
 
-// Steps lists the jobs in their order: by repeat, by dataset, by workload, and
-// the stores in turn. So a run cut short has everything once before it has
-// anything twice.
+// Steps lists the jobs in order: by repeat, dataset and workload, and the stores
+// in turn. A run cut short thus has everything once before it has anything
+// twice.
 func (p Plan) Steps() []Step {
 	var steps []Step
 	for repeat := 1; repeat <= p.Repeats; repeat++ {
@@ -132,9 +132,9 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
-// findLastUses notes for each directory at the last step that uses it that it
-// is then free. A copy, which is made anew in each repeat, is another one each
-// time, and whoever uses it uses its original too.
+// findLastUses sets Frees of each step to the directories that it uses last. A
+// copy is made again in each repeat, so each repeat frees its own. A step that
+// uses a copy also uses the original.
 func findLastUses(steps []Step) {
 	seen := map[string]bool{}
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -167,34 +167,34 @@ func (p Plan) Missing(rec *Record) int {
 	return missing
 }
 
-// GoesOnWith returns whether a run with those settings may go on with a record
-// without being asked to: it lacks some of the plan, and the same machine
-// measured the rest of it, with the same revision of stoat.
+// GoesOnWith returns whether a run with settings s resumes the record by itself.
+// The record must lack a part of the plan, and the same machine must have
+// measured the rest with the same revision of stoat.
 func (p Plan) GoesOnWith(rec *Record, s Settings) bool {
 	then, now := rec.Settings.Machine, s.Machine
 	then.Revision, now.Revision = commitOf(rec.lastRevision()), commitOf(now.Revision)
 	return then == now && rec.Settings.Scale == s.Scale && rec.Settings.Pace == s.Pace && p.Missing(rec) > 0
 }
 
-// heavyEvery is the number of repeats of which one has the heavy workloads.
+// heavyEvery: the heavy workloads run in one of heavyEvery repeats.
 const heavyEvery = 3
 
-// A chain is a dataset with the workloads that read what one of them loaded,
-// one after the other. Workloads with a directory of their own are a chain
-// each.
+// A chain is a dataset with the workloads that share one directory: one loads
+// it, the others read it. A workload with its own directory is a chain by
+// itself.
 type chain struct {
 	data      string
 	workloads []workload.Workload
-	byStore   bool // one store after the other, to have one database at a time
+	byStore   bool // run all workloads of a store before the next store, to keep one database at a time
 	limited   bool
 }
 
-// slowUnderLimit are the stores that take many times longer than the others for
-// the load under a memory limit, with how many times. They come last of all, so
-// that a run out of time lacks as few stores as possible.
+// slowUnderLimit maps a store to how many times longer than the others its load
+// under a memory limit takes. These stores come last, so that a run out of time
+// lacks as few stores as possible.
 var slowUnderLimit = map[string]float64{"badger": 6, "bbolt": 5, "lmdb": 4}
 
-// chains lists the chains, those that take longest at the end.
+// chains lists the chains. Those that take longest come last.
 func (p Plan) chains() []chain {
 	var shared, own, limited []chain
 	for _, data := range p.Data {
@@ -247,7 +247,7 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 	return steps
 }
 
-// copySuffix ends the name of the copy of a database that workloads change.
+// copySuffix ends the name of a database copy, which workloads may change.
 const copySuffix = "-copy"
 
 func (p Plan) step(c chain, w workload.Workload, info stores.Info, repeat int) Step {

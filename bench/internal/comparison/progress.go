@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// A Progress shows how far a run is: a bar that is redrawn on a terminal, a
-// line for each job elsewhere.
+// A Progress shows the progress of a run: as a bar on a terminal, otherwise as
+// one line per job.
 type Progress struct {
 	out      io.Writer
 	terminal bool
@@ -20,7 +20,7 @@ type Progress struct {
 	steps       int
 	number      int
 	total, done float64 // weights
-	earlier     float64 // of them, done by a run before this one
+	earlier     float64 // the part of done that an earlier run measured
 }
 
 // NewProgress writes to out.
@@ -29,7 +29,7 @@ func NewProgress(out *os.File) *Progress {
 	return &Progress{out: out, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-// say tells what is done before the first step.
+// say writes a line about work before the first step.
 func (p *Progress) say(text string) {
 	if p.terminal {
 		text = "\r\x1b[K" + text
@@ -46,7 +46,7 @@ func (p *Progress) begin(steps []Step) {
 	}
 }
 
-// weight is the time a step is expected to take, in proportion.
+// weight returns the expected time of a step, relative to other steps.
 func weight(s Step) float64 {
 	switch {
 	case s.Info.Open == nil, needless(s) != "":
@@ -81,7 +81,8 @@ func (p *Progress) start(s Step) {
 		p.number, p.steps, p.remaining(), s.Job.Store, s.Job.Workload, s.Job.Data)
 }
 
-// remaining estimates the time to the end, when there is something to go by.
+// remaining estimates the time to the end. It is empty before the first
+// measurement.
 func (p *Progress) remaining() string {
 	measured := p.done - p.earlier
 	if measured <= 0 {

@@ -14,28 +14,28 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// A Record is everything one run measured. It is a file of JSON lines: the
-// settings first, then a line for each thing measured, as it comes.
+// A Record is everything one run measured. Its file has JSON lines: first the
+// settings, then one line per measurement in order of time.
 type Record struct {
 	Settings Settings
 	Limits   []map[string]float64
 	Results  []workload.Result
 
-	// Stores are those that the run had built in, as they were configured. A
-	// report may be made by a program that has others.
+	// Stores are the stores of the program that ran, with their configuration.
+	// The program that writes a report may have others.
 	Stores []StoreNote
 
-	// Note is what a person has to say of the run, as Markdown; it lies in a
+	// Note is a handwritten remark on the run, as Markdown. It is read from a
 	// file beside the record.
 	Note string
 
-	// LaterRevisions are those of the programs with which the run went on, if
-	// they are not the one it began with: its figures are not all of one stoat.
+	// LaterRevisions are the other revisions of stoat that resumed the run. The
+	// figures then mix revisions.
 	LaterRevisions []string
 }
 
-// Settings are what a run began with. A run goes on only under the same
-// scale and pace.
+// Settings are the settings at the start of a run. A run resumes only with the
+// same scale and pace.
 type Settings struct {
 	Began   time.Time     `json:"began"`
 	Scale   float64       `json:"scale"`
@@ -43,14 +43,14 @@ type Settings struct {
 	Machine Machine       `json:"machine"`
 }
 
-// A StoreNote is what a report says of a store.
+// A StoreNote describes a store in a report.
 type StoreNote struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Options string `json:"options"`
 }
 
-// A line is one entry of the file; one of its fields is there.
+// A line is one entry of the file. Exactly one of its fields is set.
 type line struct {
 	Settings *Settings          `json:"settings,omitempty"`
 	Revision string             `json:"revision,omitempty"`
@@ -59,8 +59,9 @@ type line struct {
 	Result   *workload.Result   `json:"result,omitempty"`
 }
 
-// ErrOtherSettings says that the file belongs to a run of another kind.
-var ErrOtherSettings = errors.New("the file has the results of other settings")
+// ErrOtherSettings says that the file has the results of a run with other
+// settings.
+var ErrOtherSettings = errors.New("the file has results of other settings")
 
 // Read reads the record at path, and its note, if there is one.
 func Read(path string) (*Record, error) {
@@ -68,19 +69,19 @@ func Read(path string) (*Record, error) {
 	return rec, err
 }
 
-// noteEnding takes the place of a record's ending in the name of its note.
-const noteEnding = ".note.md"
+// noteSuffix replaces the suffix of a record in the name of its note.
+const noteSuffix = ".note.md"
 
 func readNote(path string) (string, error) {
-	note, err := os.ReadFile(strings.TrimSuffix(path, ".jsonl") + noteEnding)
+	note, err := os.ReadFile(strings.TrimSuffix(path, ".jsonl") + noteSuffix)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(note)), err
 }
 
-// read also returns how many bytes of the file are whole lines. What comes
-// after them was being written when its run was killed.
+// read also returns how many bytes of the file are whole lines. The rest is a
+// line that a killed run did not finish.
 func read(path string) (rec *Record, whole int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -109,7 +110,7 @@ func read(path string) (rec *Record, whole int64, err error) {
 	}
 }
 
-// done names the jobs that have a result.
+// done returns the keys of the jobs that have a result.
 func (rec *Record) done() map[string]bool {
 	done := map[string]bool{}
 	for _, r := range rec.Results {
@@ -139,8 +140,8 @@ type Writer struct {
 	file   *os.File
 }
 
-// Open opens the record at path, or begins one with those settings. That
-// another revision goes on with it is noted.
+// Open opens the record at path, or creates one with settings s. It appends the
+// revision of s if another revision measured before.
 func Open(path string, s Settings) (*Writer, error) {
 	rec, whole, err := read(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && whole == 0 {
@@ -169,7 +170,7 @@ func Open(path string, s Settings) (*Writer, error) {
 	return w, nil
 }
 
-// lastRevision is that of the program that measured last.
+// lastRevision returns the revision that measured last.
 func (rec *Record) lastRevision() string {
 	if n := len(rec.LaterRevisions); n > 0 {
 		return rec.LaterRevisions[n-1]
@@ -194,8 +195,8 @@ func create(path string, s Settings) (*Writer, error) {
 	return w, nil
 }
 
-// AddResult appends what a job measured. Records are shown to others, whom the
-// directories of this machine tell nothing: they are left out.
+// AddResult appends the result of a job. It removes the names of directories,
+// because records are published.
 func (w *Writer) AddResult(r workload.Result) error {
 	if dir := r.Job.Dir; dir != "" {
 		r.Detail, r.Stats = strings.ReplaceAll(r.Detail, dir, "."), strings.ReplaceAll(r.Stats, dir, ".")
@@ -204,7 +205,7 @@ func (w *Writer) AddResult(r workload.Result) error {
 	return w.append(line{Result: &r})
 }
 
-// NoteStore notes how a store is configured, unless it says so already.
+// NoteStore appends the configuration of a store, unless the record has it.
 func (w *Writer) NoteStore(n StoreNote) error {
 	if slices.Contains(w.Record.Stores, n) {
 		return nil
@@ -212,7 +213,7 @@ func (w *Writer) NoteStore(n StoreNote) error {
 	return w.append(line{Store: &n})
 }
 
-// AddLimits appends what the machine can do.
+// AddLimits appends the limits of the machine.
 func (w *Writer) AddLimits(limits map[string]float64) error { return w.append(line{Limits: limits}) }
 
 func (w *Writer) append(l line) error {

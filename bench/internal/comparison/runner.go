@@ -22,17 +22,16 @@ type Runner struct {
 	// JobLimit is the longest time for one job.
 	JobLimit time.Duration
 
-	// Deadline is when the run ends, zero for when everything is measured. The
-	// job then at work is broken off, and whatever is missing can be measured by
-	// going on later.
+	// Deadline is when the run ends; zero means no deadline. The job at work is
+	// then ended without a result. A later run can measure the rest.
 	Deadline time.Time
 }
 
-// errLate ends a run at its deadline.
+// errLate says that the deadline ended the run.
 var errLate = errors.New("out of time")
 
-// Run executes what the record does not have yet. It returns how many steps
-// the deadline left out.
+// Run executes the steps that the record lacks. It returns how many steps are
+// left after the deadline.
 func (r *Runner) Run(ctx context.Context) (left int, err error) {
 	if err := os.MkdirAll(r.Plan.Dir, 0o755); err != nil {
 		return 0, err
@@ -49,7 +48,7 @@ func (r *Runner) Run(ctx context.Context) (left int, err error) {
 	return 0, err
 }
 
-// all measures the machine and takes every step that is not done.
+// all measures the machine and runs every step that is not done.
 func (r *Runner) all(ctx context.Context) error {
 	done := r.Record.Record.done()
 	if err := r.describe(); err != nil {
@@ -75,7 +74,7 @@ func (r *Runner) all(ctx context.Context) error {
 	return nil
 }
 
-// describe notes how the stores of this run are configured.
+// describe records the configuration of the stores of this run.
 func (r *Runner) describe() error {
 	for _, s := range r.Plan.Stores {
 		if s.Open == nil {
@@ -88,8 +87,8 @@ func (r *Runner) describe() error {
 	return nil
 }
 
-// take runs one step, records it, and removes the database that nobody needs
-// any more.
+// take runs one step, records it, and removes the databases that no later step
+// uses.
 func (r *Runner) take(ctx context.Context, s Step) error {
 	r.Progress.start(s)
 	result, err := r.step(ctx, s)
@@ -106,7 +105,7 @@ func (r *Runner) take(ctx context.Context, s Step) error {
 	return err
 }
 
-// limits measures the machine once in a run.
+// limits measures the machine, once in a run.
 func (r *Runner) limits(ctx context.Context) error {
 	if len(r.Record.Record.Limits) > 0 {
 		return nil
@@ -124,8 +123,8 @@ func (r *Runner) limits(ctx context.Context) error {
 	return r.Record.AddLimits(limits)
 }
 
-// step runs one step with what it needs before it. The error is not the
-// store's: it ends the run.
+// step prepares and runs one step. A failure of the store is part of the result;
+// an error ends the run.
 func (r *Runner) step(ctx context.Context, s Step) (workload.Result, error) {
 	result := workload.Result{Job: s.Job, Version: s.Info.Version, Began: time.Now(), Status: workload.Skipped}
 	if s.Info.Open == nil {
@@ -162,23 +161,23 @@ func (r *Runner) step(ctx context.Context, s Step) (workload.Result, error) {
 	return result, err
 }
 
-// needless says why a variant of a store has no figures of its own for data
-// that it treats like the plain store.
+// needless returns why a step is skipped: a variant treats this dataset like the
+// plain store. It is empty for all other steps.
 func needless(s Step) string {
 	for _, d := range workload.Datasets {
 		switch {
 		case d.Name != s.Job.Data:
 		case d.Values.Size < s.Info.SmallestValue:
-			return fmt.Sprintf("values below %d bytes are not separated: same as the plain store", s.Info.SmallestValue)
+			return fmt.Sprintf("the variant does not separate values below %d bytes: same as the plain store", s.Info.SmallestValue)
 		case s.Info.TextOnly && !d.Values.JSON:
-			return "values that do not compress: same as the plain store"
+			return "the values do not compress: same as the plain store"
 		}
 	}
 	return ""
 }
 
-// spaceFactor is how much more than its data a store may need at its worst,
-// among those compared.
+// spaceFactor is the most disk space that any of the stores needs, as a multiple
+// of its data.
 const spaceFactor = 6
 
 func (r *Runner) enoughSpace(s Step) error {
@@ -198,10 +197,10 @@ func (r *Runner) enoughSpace(s Step) error {
 	return nil
 }
 
-// ensureLoaded sees to it that the directory holds what a workload of this
-// dataset loaded, and loads again, off the record, what is not there: after
-// an interruption, or without the limit where a store did not survive it. The
-// reason is not empty if the data cannot be had.
+// ensureLoaded makes sure that the directory of s holds its dataset. If not, it
+// loads the dataset without recording a result: after an interruption, or
+// without the memory limit if the store did not survive the load under it. A
+// non-empty reason says why that is not possible.
 func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason string, err error) {
 	if loaded(s.Job) {
 		return "", nil
@@ -237,7 +236,7 @@ func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason
 	return "", nil
 }
 
-// loader returns the step that loads what s reads.
+// loader returns the step that loads the dataset of s.
 func (r *Runner) loader(s Step) (Step, bool) {
 	for _, w := range workload.All() {
 		for _, data := range w.Data {
@@ -251,8 +250,8 @@ func (r *Runner) loader(s Step) (Step, bool) {
 	return Step{}, false
 }
 
-// loadResult returns how the newest load like s ended, in this repeat or in
-// one before: loads are not repeated every time.
+// loadResult returns the newest result of step s in any repeat, because loads
+// do not run in every repeat.
 func (r *Runner) loadResult(s Step) (last workload.Result, ok bool) {
 	for _, result := range r.Record.Record.Results {
 		j := result.Job
@@ -263,8 +262,8 @@ func (r *Runner) loadResult(s Step) (last workload.Result, ok bool) {
 	return last, ok
 }
 
-// execute runs the job of s in a child process, under the memory limit if
-// asked, and keeps the mark of a loaded directory up to date.
+// execute runs the job of s in a child process, if limited under the memory
+// limit, and updates the mark of a loaded directory.
 func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result workload.Result, err error) {
 	job := s.Job
 	result = workload.Result{Job: job, Version: s.Info.Version, Began: time.Now()}
@@ -291,7 +290,7 @@ func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result work
 	if err != nil {
 		result.Status, result.Detail = judge(err), err.Error()
 		if group != nil && group.Killed() {
-			result.Detail = fmt.Sprintf("needs more than the %d MB of the limit", job.MemoryBytes/1e6)
+			result.Detail = fmt.Sprintf("needs more memory than the limit of %d MB", job.MemoryBytes/1e6)
 		}
 		result.Seconds = time.Since(result.Began).Seconds()
 		return result, nil
@@ -302,7 +301,7 @@ func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result work
 	return result, nil
 }
 
-// judge tells how a job ended that gave no answer.
+// judge returns the status of a job that gave no answer.
 func judge(err error) workload.Status {
 	var d *death
 	switch {
@@ -314,8 +313,8 @@ func judge(err error) workload.Status {
 	return workload.Failed
 }
 
-// A directory with a mark beside it holds the whole of its dataset, at the
-// scale that the mark tells.
+// A mark is a file beside a directory. It says that the directory holds its
+// whole dataset, at the scale in the mark.
 
 func markOf(dir string) string { return dir + ".loaded" }
 
@@ -340,8 +339,8 @@ func removeDatabase(dir string) error {
 	return errors.Join(unmark(dir), os.RemoveAll(dir))
 }
 
-// copyDatabase copies a closed database into the directory of a job that would
-// spoil it for others.
+// copyDatabase copies a closed database into the directory of a job that changes
+// it.
 func copyDatabase(to workload.Job, from string) error {
 	if err := removeDatabase(to.Dir); err != nil {
 		return err
@@ -352,7 +351,7 @@ func copyDatabase(to workload.Job, from string) error {
 	return mark(to)
 }
 
-// Clean removes what a complete run may have left behind.
+// Clean removes the files and databases of a complete run.
 func (p Plan) Clean() error {
 	var err error
 	for _, s := range p.Steps() {

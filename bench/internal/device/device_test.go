@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestLimitsAreMeasuredAndLeaveNothingBehind(t *testing.T) {
+func TestLimits_AreMeasuredAndLeaveNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	limits, err := Limits(dir, 5*time.Millisecond, 4<<20)
 	if err != nil {
@@ -21,7 +21,7 @@ func TestLimitsAreMeasuredAndLeaveNothingBehind(t *testing.T) {
 	}
 	for _, name := range want {
 		if limits[name] <= 0 {
-			t.Errorf("%s is %v, want it measured", name, limits[name])
+			t.Errorf("%s is %v, want a figure", name, limits[name])
 		}
 	}
 	entries, err := os.ReadDir(dir)

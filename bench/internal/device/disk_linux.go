@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeChunk is the size of a sequential write.
+// writeChunk is the size in bytes of a sequential write.
 const writeChunk = 1 << 20
 
-// disk measures the device behind dir.
+// disk measures the device of dir.
 func disk(limits map[string]float64, dir string, length time.Duration, size int64) error {
-	// Direct access wants aligned memory, which a mapping is.
+	// Direct access needs aligned memory, as a mapping provides.
 	chunk, err := measure.OffHeap(writeChunk)
 	if err != nil {
 		return err
@@ -43,16 +43,16 @@ func disk(limits map[string]float64, dir string, length time.Duration, size int6
 	return errors.Join(os.Remove(path), os.Remove(path+"-sync"))
 }
 
-// unsupported returns whether a file system has no direct access; the figures
-// that need it are then absent.
+// unsupported returns whether the file system lacks direct access. The figures
+// of direct access are then absent.
 func unsupported(err error) bool { return errors.Is(err, unix.EINVAL) }
 
-// sequentialWrites measures writing a new file and writing it once more in
-// place. The new file needs blocks of the file system and, if buffered, pages
-// of memory, which a virtual machine may have to ask its host for; in place
-// everything is there, and what is left is the copy and the device.
+// sequentialWrites measures writing a new file and overwriting it in place. The
+// new file needs blocks and, if buffered, memory pages, which a virtual machine
+// may have to request from its host. The overwrite needs only the copy and the
+// device.
 func sequentialWrites(limits map[string]float64, path, name string, flag int, chunk []byte, size int64) (err error) {
-	// Nothing that others left unwritten shall be charged to these writes.
+	// Earlier dirty pages must not count as part of these writes.
 	if err := measure.FlushFileSystem(filepath.Dir(path)); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func sequentialWrites(limits map[string]float64, path, name string, flag int, ch
 	return err
 }
 
-// sequentialWrite writes size bytes from the beginning of f on, syncs them,
-// and returns the rate of both together.
+// sequentialWrite writes size bytes at the start of f, syncs them, and returns
+// the rate of both together.
 func sequentialWrite(f *os.File, chunk []byte, size int64) (megabytesPerSecond float64, err error) {
 	began := time.Now()
 	for at := int64(0); at < size; at += writeChunk {
@@ -86,8 +86,8 @@ func sequentialWrite(f *os.File, chunk []byte, size int64) (megabytesPerSecond f
 	return float64(size) / time.Since(began).Seconds() / 1e6, nil
 }
 
-// syncLatency measures the sync of a block behind a write that makes the file
-// longer, and behind one into blocks that are there.
+// syncLatency measures the sync after a write that extends the file, and after
+// a write into existing blocks.
 func syncLatency(limits map[string]float64, path string, block []byte, length time.Duration) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -102,8 +102,8 @@ func syncLatency(limits map[string]float64, path string, block []byte, length ti
 	return err
 }
 
-// timeSyncs writes and syncs blocks one after the other for a length of time,
-// from the beginning again behind wrap, and returns where it ended.
+// timeSyncs writes and syncs blocks in sequence for the given time. It starts
+// again at offset 0 when it reaches wrap, and returns the bytes written.
 func timeSyncs(limits map[string]float64, name string, f *os.File, block []byte, wrap int64, length time.Duration) (int64, error) {
 	var h measure.Histogram
 	var at int64

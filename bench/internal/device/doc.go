@@ -1,14 +1,13 @@
-// Package device measures the limits of the machine that the stores run on,
-// so that their figures can be held against what is possible: sequential
-// writing, random reading, the latency of a sync, memory, and what the
-// harness itself costs.
+// Package device measures the limits of the machine, to compare the figures of
+// the stores with them: sequential writes, random reads, the latency of a sync,
+// memory, and the cost of the harness itself.
 package device
 
 import "time"
 
-// Limits measures the machine in dir and returns the figures by name. Those
-// that the system has no means for are absent. Each measurement lasts about
-// length; the file, and the memory touched, have size bytes.
+// Limits measures the machine and returns the figures by name. A figure that the
+// system cannot provide is absent. Each measurement takes about length. The file
+// in dir, and the memory touched, have size bytes.
 func Limits(dir string, length time.Duration, size int64) (map[string]float64, error) {
 	limits := map[string]float64{}
 	if err := memory(limits, length, size); err != nil {

@@ -9,12 +9,11 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// blockSize is the size of a page, of a random read and of an append, and the
-// alignment that direct access asks for.
+// blockSize is the size in bytes of a page, of a random read and of an append.
+// It is also the alignment of direct access.
 const blockSize = 4096
 
-// memory measures getting memory from the system, copying, and accesses that
-// each wait for the one before.
+// memory measures the first touch of new memory, copies, and dependent accesses.
 func memory(limits map[string]float64, length time.Duration, size int64) error {
 	var err error
 	if limits["memory_touch_gb_per_s"], err = firstTouch(min(size, 512<<20)); err != nil {
@@ -37,10 +36,9 @@ func memory(limits map[string]float64, length time.Duration, size int64) error {
 	return nil
 }
 
-// firstTouch writes to each page of size bytes of memory that the program
-// never had. On a virtual machine that gives free memory back, its host has to
-// find a page for each of them, and every buffer, cache and file page of a
-// store costs that.
+// firstTouch writes to each page of size bytes of new memory. On a virtual
+// machine that returns free memory, the host must provide each page. Every new
+// buffer, cache and file page of a store has that cost.
 func firstTouch(size int64) (gigabytesPerSecond float64, err error) {
 	fresh, err := measure.OffHeap(int(size))
 	if err != nil {
@@ -54,7 +52,7 @@ func firstTouch(size int64) (gigabytesPerSecond float64, err error) {
 }
 
 // dependentAccess follows a cycle through memory far larger than the caches,
-// one hop in each cache line.
+// with one hop per cache line. It returns nanoseconds per hop.
 func dependentAccess(length time.Duration) float64 {
 	const line, lines = 64 / 4, 256 << 20 / 64
 	next := make([]uint32, lines*line)
@@ -77,11 +75,11 @@ func dependentAccess(length time.Duration) float64 {
 		hops += burst
 	}
 	elapsed := time.Since(began)
-	runtime.KeepAlive(at) // or the compiler might leave the hops out
+	runtime.KeepAlive(at) // otherwise the compiler might remove the hops
 	return float64(elapsed) / float64(hops)
 }
 
-// harness measures what reads cost beside what the store does.
+// harness measures the harness's share of reads.
 func harness(limits map[string]float64, length time.Duration) error {
 	cost, err := workload.MeasureHarness(length)
 	limits["harness_read_ns"] = cost.GetNanos

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// randomReads reads blocks at random with 1, 16 and 32 reads under way.
+// randomReads measures random reads of blocks with 1, 16 and 32 concurrent
+// reads.
 func randomReads(limits map[string]float64, path, name string, flag int, length time.Duration) (err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|flag, 0)
 	if unsupported(err) {
@@ -28,8 +29,7 @@ func randomReads(limits map[string]float64, path, name string, flag int, length 
 		return err
 	}
 	for _, depth := range []int{1, 16, 32} {
-		// Buffered reads shall not find the pages that were written or read
-		// before, nor fetch more than they ask for.
+		// Buffered reads must neither find cached pages nor read ahead.
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 			return fmt.Errorf("fadvise: %w", err)
 		}
@@ -45,8 +45,8 @@ func randomReads(limits map[string]float64, path, name string, flag int, length 
 	return nil
 }
 
-// readAtDepth reads each block at most about once: it ends early when a
-// quarter of the file has been read, so that cached blocks do not count.
+// readAtDepth returns the reads per second. It ends early after reading a
+// quarter of the file, so that few reads hit a cached block.
 func readAtDepth(f *os.File, blocks int64, depth int, length time.Duration) (float64, error) {
 	buffers, err := measure.OffHeap(depth * blockSize)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package lmdb binds as much of LMDB as a comparison needs: one database, write
-// transactions, and readers that are reset between queries. It is built with
-// the tag lmdb, where LMDB's development files are installed.
+// Package lmdb binds the part of LMDB that the comparison needs: one database,
+// write transactions, and readers that are reset between queries. It needs the
+// build tag lmdb and LMDB's development files.
 package lmdb

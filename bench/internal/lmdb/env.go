@@ -19,13 +19,13 @@ import (
 	"unsafe"
 )
 
-// Version is that of the header files.
+// Version is the version of the header files.
 var Version = fmt.Sprintf("%d.%d.%d", C.MDB_VERSION_MAJOR, C.MDB_VERSION_MINOR, C.MDB_VERSION_PATCH)
 
-// Options are what LMDB has to know beforehand.
+// Options are the settings of an environment.
 type Options struct {
-	MapBytes int // must exceed the database for all time
-	Readers  int // slots for readers
+	MapBytes int // the size of the map; the database cannot grow beyond it
+	Readers  int // the most open readers
 	NoSync   bool
 }
 
@@ -42,7 +42,7 @@ func asError(what string, rc C.int) error {
 	return fmt.Errorf("lmdb: %s: %s", what, C.GoString(C.mdb_strerror(rc)))
 }
 
-// Open opens or makes the environment in dir.
+// Open opens or creates the environment in dir.
 func Open(dir string, o Options) (*Env, error) {
 	e := new(Env)
 	if err := asError("create environment", C.mdb_env_create(&e.env)); err != nil {
@@ -58,7 +58,7 @@ func Open(dir string, o Options) (*Env, error) {
 func (e *Env) open(dir string, o Options) error {
 	C.mdb_env_set_mapsize(e.env, C.size_t(o.MapBytes))
 	C.mdb_env_set_maxreaders(e.env, C.uint(o.Readers))
-	// Goroutines change threads, so readers must not be tied to one.
+	// A goroutine may change threads, so a reader must not belong to one.
 	flags := C.uint(C.MDB_NOTLS | C.MDB_NORDAHEAD)
 	if o.NoSync {
 		flags |= C.MDB_NOSYNC
@@ -76,10 +76,10 @@ func (e *Env) open(dir string, o Options) error {
 // Sync makes everything committed durable.
 func (e *Env) Sync() error { return asError("sync", C.mdb_env_sync(e.env, 1)) }
 
-// Close closes the environment. All readers are closed before.
+// Close closes the environment. The caller has closed all readers.
 func (e *Env) Close() { C.mdb_env_close(e.env) }
 
-// Stats is what LMDB tells of the database.
+// Stats returns LMDB's statistics of the database.
 func (e *Env) Stats() string {
 	var st C.MDB_stat
 	var info C.MDB_envinfo
@@ -117,15 +117,14 @@ func (tx Txn) Put(key, value []byte) error {
 	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn))
 }
 
-// Delete deletes key, which need not be there.
+// Delete deletes key, which need not exist.
 func (tx Txn) Delete(key []byte) error {
 	k, kn := lent(key)
 	return asError("delete", C.lmdb_del(tx.txn, tx.dbi, k, kn))
 }
 
-// lent passes b to a call that only reads it while it runs. The pointer is one
-// to characters, so that the check of cgo need not look for pointers in
-// whatever b is a part of.
+// lent passes b to a C call that reads it only during the call. The pointer is a
+// *C.char, so that cgo does not search the memory around b for Go pointers.
 func lent(b []byte) (*C.char, C.size_t) {
 	return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), C.size_t(len(b))
 }

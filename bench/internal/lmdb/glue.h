@@ -1,7 +1,7 @@
 //go:build lmdb
 
-// What the adapter needs of LMDB beside its own interface, in calls coarse
-// enough that a query costs few crossings between Go and C.
+// Functions on top of LMDB's interface. Each does much in one call, so that a
+// query needs few calls from Go into C.
 
 #ifndef STOAT_LMDB_GLUE_H
 #define STOAT_LMDB_GLUE_H
@@ -9,9 +9,9 @@
 #include <lmdb.h>
 #include <stdlib.h>
 
-// A reader is one goroutine's read transaction, reset between queries, with
-// a cursor and the entry it stands on. It lives in C memory, so that a call
-// passes one pointer.
+// A lmdb_reader is the read transaction of one goroutine, reset between queries,
+// with a cursor and the current entry. It is in C memory, so that a call passes
+// one pointer.
 typedef struct {
 	MDB_txn *txn;
 	MDB_cursor *cursor;
@@ -22,8 +22,8 @@ typedef struct {
 int lmdb_reader_open(MDB_env *env, MDB_dbi dbi, lmdb_reader *r);
 void lmdb_reader_close(lmdb_reader *r);
 
-// lmdb_reader_get and lmdb_reader_seek begin a query, which ends with
-// lmdb_reader_end. They return LMDB's codes; MDB_NOTFOUND is one.
+// lmdb_reader_get and lmdb_reader_seek begin a query, and lmdb_reader_end ends
+// it. They return LMDB's codes, such as MDB_NOTFOUND.
 int lmdb_reader_get(lmdb_reader *r, const char *key, size_t n);
 int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n);
 int lmdb_reader_next(lmdb_reader *r);
@@ -31,7 +31,7 @@ void lmdb_reader_end(lmdb_reader *r);
 
 int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn);
 
-// lmdb_del deletes a key, which need not be there.
+// lmdb_del deletes a key, which need not exist.
 int lmdb_del(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn);
 
 #endif

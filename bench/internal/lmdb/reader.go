@@ -16,11 +16,11 @@ import "C"
 
 import "unsafe"
 
-// A Reader is one goroutine's read transaction. Get and Seek begin a query of
-// the newest state, and End ends it; what they found is borrowed until then.
+// A Reader is the read transaction of one goroutine. Get and Seek begin a query
+// of the newest state, and End ends it. Keys and values are borrowed until End.
 type Reader struct{ c *C.lmdb_reader }
 
-// NewReader takes a slot for a reader.
+// NewReader opens a reader, which takes one of Options.Readers.
 func (e *Env) NewReader() (Reader, error) {
 	r := (*C.lmdb_reader)(C.calloc(1, C.sizeof_lmdb_reader))
 	if err := asError("begin reading", C.lmdb_reader_open(e.env, e.dbi, r)); err != nil {
@@ -30,23 +30,23 @@ func (e *Env) NewReader() (Reader, error) {
 	return Reader{r}, nil
 }
 
-// Close gives the slot back.
+// Close closes the reader.
 func (r Reader) Close() { C.lmdb_reader_close(r.c) }
 
-// Get looks for key, and returns whether it is there.
+// Get finds key, and returns whether it exists.
 func (r Reader) Get(key []byte) (bool, error) {
 	k, n := lent(key)
 	return found("get", C.lmdb_reader_get(r.c, k, n))
 }
 
-// Seek goes to the first entry from key on, of all if key is empty, and
-// returns whether there is one.
+// Seek moves to the first entry at or after key, and returns whether there is
+// one. An empty key means the first entry of all.
 func (r Reader) Seek(key []byte) (bool, error) {
 	k, n := lent(key)
 	return found("seek", C.lmdb_reader_seek(r.c, k, n))
 }
 
-// Next goes to the next entry, and returns whether there is one.
+// Next moves to the next entry, and returns whether there is one.
 func (r Reader) Next() (bool, error) { return found("next", C.lmdb_reader_next(r.c)) }
 
 // End ends a query.
@@ -59,11 +59,11 @@ func found(what string, rc C.int) (bool, error) {
 	return rc == 0, asError(what, rc)
 }
 
-// Key is the key that the query stands on.
+// Key returns the key of the current entry.
 func (r Reader) Key() []byte { return borrowed(r.c.key) }
 
-// Value is the value that the query found.
+// Value returns the value of the current entry.
 func (r Reader) Value() []byte { return borrowed(r.c.val) }
 
-// borrowed makes a slice of bytes in the map.
+// borrowed returns a slice of bytes in the map.
 func borrowed(v C.MDB_val) []byte { return unsafe.Slice((*byte)(v.mv_data), int(v.mv_size)) }

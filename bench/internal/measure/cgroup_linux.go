@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// ErrNoMemoryLimit says that this process may not limit the memory of
-// another; the text says why.
-var ErrNoMemoryLimit = errors.New("no memory limit possible")
+// ErrNoMemoryLimit says that this process cannot limit the memory of another.
+// The wrapping error says why.
+var ErrNoMemoryLimit = errors.New("cannot set a memory limit")
 
-// cgroupRoot is where the system shows its control groups: version 2 right
-// there, version 1 in a directory for each controller.
+// cgroupRoot is the directory of the control groups: version 2 directly,
+// version 1 with a directory per controller.
 const cgroupRoot = "/sys/fs/cgroup"
 
 // A MemoryLimit is a control group whose processes share a limited amount of
@@ -27,8 +27,8 @@ type MemoryLimit struct {
 	kills string // the file that counts the processes killed
 }
 
-// NewMemoryLimit makes a control group of that name and size. The error is
-// ErrNoMemoryLimit if the system or its permissions do not let it.
+// NewMemoryLimit creates a control group with that name and limit in bytes. It
+// returns ErrNoMemoryLimit if the system or the permissions do not allow that.
 func NewMemoryLimit(name string, sizeBytes int64) (*MemoryLimit, error) {
 	return newMemoryLimit(cgroupRoot, name, sizeBytes)
 }
@@ -38,7 +38,7 @@ func newMemoryLimit(root, name string, sizeBytes int64) (*MemoryLimit, error) {
 	if _, err := os.Stat(filepath.Join(parent, limit)); err != nil {
 		parent, limit, kills = root, "memory.max", "memory.events"
 		if err := delegateMemory(root); err != nil {
-			return nil, fmt.Errorf("%w: no memory controller of control groups: %w", ErrNoMemoryLimit, err)
+			return nil, fmt.Errorf("%w: control groups have no memory controller: %w", ErrNoMemoryLimit, err)
 		}
 	}
 	m := &MemoryLimit{dir: filepath.Join(parent, name), kills: kills}
@@ -51,7 +51,8 @@ func newMemoryLimit(root, name string, sizeBytes int64) (*MemoryLimit, error) {
 	return m, nil
 }
 
-// delegateMemory has version 2 give the groups below root a memory controller.
+// delegateMemory enables the memory controller of version 2 for the groups
+// below root.
 func delegateMemory(root string) error {
 	control := filepath.Join(root, "cgroup.subtree_control")
 	given, err := os.ReadFile(control)
@@ -65,23 +66,23 @@ func (m *MemoryLimit) write(file string, value int64) error {
 	return os.WriteFile(filepath.Join(m.dir, file), []byte(strconv.FormatInt(value, 10)), 0o600)
 }
 
-// Path names the group for JoinMemoryLimit in another process.
+// Path returns the argument for JoinMemoryLimit in another process.
 func (m *MemoryLimit) Path() string { return m.dir }
 
-// Killed returns whether a process of the group was killed for want of
+// Killed returns whether the system killed a process of the group for lack of
 // memory.
 func (m *MemoryLimit) Killed() bool {
 	text, err := os.ReadFile(filepath.Join(m.dir, m.kills))
 	return err == nil && field(text, "oom_kill ") > 0
 }
 
-// Close gives back the pages charged to the group and removes it. A process
-// that has just ended may still be on its way out of it.
+// Close releases the pages charged to the group and removes it. It retries while
+// a process that has just ended still belongs to the group.
 func (m *MemoryLimit) Close() error {
 	var err error
 	for range 50 {
-		// Version 1 is told to drop the pages; what cannot be dropped, and all
-		// of version 2, moves to the parent.
+		// Version 1 drops the pages on request. Pages that it cannot drop, and
+		// all pages of version 2, move to the parent.
 		_ = m.write("memory.force_empty", 0)
 		if err = os.Remove(m.dir); !errors.Is(err, syscall.EBUSY) {
 			return err

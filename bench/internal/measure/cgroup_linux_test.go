@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// writeFiles writes files below dir, each under its path.
+// writeFiles writes files below dir, by their paths.
 func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -21,7 +21,7 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestMemoryIsLimitedByEitherVersionOfControlGroups(t *testing.T) {
+func TestMemoryLimit_EitherVersionOfControlGroups(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		system map[string]string // before
@@ -52,11 +52,11 @@ func TestMemoryIsLimitedByEitherVersionOfControlGroups(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if m.Killed() {
-			t.Errorf("%s: a process is said to be killed", name)
+			t.Errorf("%s: a killed process is reported", name)
 		}
 		writeFiles(t, m.Path(), c.kills)
 		if !m.Killed() {
-			t.Errorf("%s: a killed process is not seen", name)
+			t.Errorf("%s: a killed process is not reported", name)
 		}
 		wants := map[string]string{filepath.Join(c.group, c.limit): "1073741824"}
 		for file, text := range c.want {
@@ -70,7 +70,7 @@ func TestMemoryIsLimitedByEitherVersionOfControlGroups(t *testing.T) {
 	}
 }
 
-func TestSystemWithoutControlGroupsSaysSo(t *testing.T) {
+func TestMemoryLimit_SystemWithoutControlGroups(t *testing.T) {
 	t.Parallel()
 	if _, err := newMemoryLimit(t.TempDir(), "g", 1<<30); !errors.Is(err, ErrNoMemoryLimit) {
 		t.Errorf("%v, want ErrNoMemoryLimit", err)

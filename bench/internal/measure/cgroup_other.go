@@ -5,7 +5,7 @@ package measure
 import "errors"
 
 // ErrNoMemoryLimit says that memory cannot be limited on this system.
-var ErrNoMemoryLimit = errors.New("no memory limit possible: control groups are Linux's")
+var ErrNoMemoryLimit = errors.New("cannot set a memory limit: only Linux has control groups")
 
 // A MemoryLimit does not exist on this system.
 type MemoryLimit struct{}

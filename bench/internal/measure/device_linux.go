@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeviceWritten returns how many bytes the device below dir has been given to
-// write since the system started, by anybody, and false where that is not
-// known, as for a file system in memory.
+// DeviceWritten returns how many bytes all processes have written to the device
+// of dir since the system started. It returns false where that is unknown, as
+// for a file system in memory.
 func DeviceWritten(dir string) (int64, bool) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil {
@@ -21,7 +21,7 @@ func DeviceWritten(dir string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	// The seventh number is that of the sectors written, of 512 bytes each.
+	// The seventh number counts the sectors written, of 512 bytes each.
 	numbers := strings.Fields(string(text))
 	if len(numbers) < 7 {
 		return 0, false
@@ -30,8 +30,8 @@ func DeviceWritten(dir string) (int64, bool) {
 	return sectors * 512, err == nil
 }
 
-// FlushFileSystem writes out everything that the file system below dir holds
-// in memory, so that DeviceWritten has counted it.
+// FlushFileSystem writes the dirty pages of dir's file system to the device, so
+// that DeviceWritten includes them.
 func FlushFileSystem(dir string) (err error) {
 	f, err := os.Open(dir)
 	if err != nil {

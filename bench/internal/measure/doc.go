@@ -1,6 +1,6 @@
-// Package measure counts what a workload takes: time by percentile, memory,
-// processor, bytes to the device and space in the file system.
+// Package measure measures what a workload uses: time by percentile, memory,
+// processor time, bytes written to the device, and space in the file system.
 //
-// What a process does is read from /proc, so those figures exist on Linux
-// only. Elsewhere they are absent from the results, not zero.
+// The figures of a process come from /proc, so they exist only on Linux. On
+// other systems they are absent from the results, not zero.
 package measure

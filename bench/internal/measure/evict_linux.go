@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Evict drops the cached pages of every file in dir, after writing out the
-// dirty ones, so that the next read of them goes to the device.
+// Evict writes the dirty pages of every file in dir and then drops its cached
+// pages, so that the next read goes to the device.
 func Evict(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

@@ -4,7 +4,7 @@ package measure
 
 import "golang.org/x/sys/unix"
 
-// FreeSpace returns the bytes that this user can still write below dir.
+// FreeSpace returns the free bytes that this user can write in dir.
 func FreeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

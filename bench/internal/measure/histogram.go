@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets whose width grows with the
-// duration: 32 buckets for every power of two, so that a percentile is at
-// most about 3 % too large. It belongs to one goroutine; the goroutines'
-// histograms are merged afterwards.
+// A Histogram counts durations in buckets whose width grows with the duration.
+// It has 32 buckets for every power of two, so a percentile is at most about 3 %
+// too large. A Histogram is for one goroutine; Merge combines several.
 type Histogram struct {
 	counts  [bucketGroups * bucketsPerGroup]uint64
 	total   uint64
@@ -21,9 +20,9 @@ const (
 	bucketGroups    = 64 - bucketBits
 )
 
-// bucket returns the index for a duration of ns nanoseconds. Durations below
-// bucketsPerGroup have a bucket each; above, the leading bucketBits+1 bits
-// choose it.
+// bucket returns the index for a duration of ns nanoseconds. Each duration below
+// bucketsPerGroup has its own bucket. The leading bucketBits+1 bits of a longer
+// one select its bucket.
 func bucket(ns uint64) int {
 	if ns < bucketsPerGroup {
 		return int(ns)
@@ -32,7 +31,7 @@ func bucket(ns uint64) int {
 	return (shift+1)<<bucketBits + int(ns>>shift) - bucketsPerGroup
 }
 
-// upper returns the longest duration that falls into bucket i.
+// upper returns the longest duration of bucket i.
 func upper(i int) time.Duration {
 	if i < bucketsPerGroup {
 		return time.Duration(i)
@@ -64,8 +63,8 @@ func (h *Histogram) Count() uint64 { return h.total }
 // Max returns the longest duration recorded, exactly.
 func (h *Histogram) Max() time.Duration { return h.largest }
 
-// Quantile returns the duration that the share q of the recorded ones does
-// not exceed; 0 if there are none.
+// Quantile returns the duration that a share q of the recorded durations does
+// not exceed, and 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.total == 0 {
 		return 0

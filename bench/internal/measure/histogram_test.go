@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestBucketsCoverDurationsInOrder(t *testing.T) {
+func TestHistogram_BucketsCoverDurationsInOrder(t *testing.T) {
 	t.Parallel()
 	last := -1
 	for _, ns := range []uint64{0, 1, 31, 32, 33, 63, 64, 66, 127, 128, 1000, 1 << 20, 1<<20 + 1<<15, 1 << 40, 1<<63 - 1} {
@@ -25,7 +25,7 @@ func TestBucketsCoverDurationsInOrder(t *testing.T) {
 	}
 }
 
-func TestQuantileIsWithinThreePercent(t *testing.T) {
+func TestHistogram_QuantileIsWithinThreePercent(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	var h, half Histogram
@@ -53,7 +53,7 @@ func TestQuantileIsWithinThreePercent(t *testing.T) {
 	}
 }
 
-func TestEmptyHistogramHasNoQuantile(t *testing.T) {
+func TestHistogram_EmptyHasNoQuantile(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	if q := h.Quantile(0.99); q != 0 {

@@ -2,20 +2,18 @@ package measure
 
 import "time"
 
-// idleCPUShare is the part of an interval that a process may compute and
-// still count as idle: the harness itself wakes up to look, and so do the
-// stores.
+// idleCPUShare is the share of an interval that an idle process may use a
+// processor, because the harness and the stores wake up to check for work.
 const idleCPUShare = 0.10
 
-// idleInterval is how long to wait between two looks: a part of the quiet that
-// is waited for, so that not much more than that passes.
+// idleInterval returns the time between two checks: a part of quiet, so that
+// WaitIdle waits little longer than quiet.
 func idleInterval(quiet time.Duration) time.Duration { return min(quiet/4, 100*time.Millisecond) }
 
-// WaitIdle waits until for quiet the process has not computed, no byte was
-// written and the size of dir stood still, which means that the background
-// work is done, and returns the time until that quiet began. It gives up after
-// limit and returns false. Where the system does not tell what a process uses,
-// the directory alone counts.
+// WaitIdle waits until this process has been idle for the time quiet: it did not
+// compute, wrote nothing, and the size of dir did not change. It returns the
+// time until the idle time began. After limit it gives up and returns false.
+// Where the usage of a process is unknown, only the directory counts.
 func WaitIdle(dir string, quiet, limit time.Duration) (time.Duration, bool) {
 	began, interval := time.Now(), idleInterval(quiet)
 	busyUntil := began
@@ -36,15 +34,15 @@ func WaitIdle(dir string, quiet, limit time.Duration) (time.Duration, bool) {
 	}
 }
 
-// isBusy returns whether a process used that much in an interval because it
-// was at work. A file that is removed before it was written out takes back
-// what was written: less than nothing is work too.
+// isBusy returns whether the usage in an interval means that the process worked.
+// WrittenBytes is negative after the removal of a file with dirty pages, which
+// is work too.
 func isBusy(used Usage, interval time.Duration) bool {
 	return used.Known && (used.WrittenBytes != 0 || used.CPUSeconds > idleCPUShare*interval.Seconds())
 }
 
-// spaceNow measures dir. While a store works in it a walk may fail; that
-// counts as an empty directory, and the next walk as a change.
+// spaceNow measures dir. A walk may fail beside a working store. It then returns
+// an empty Space, so that the next walk shows a change.
 func spaceNow(dir string) Space {
 	space, err := DirSpace(dir)
 	if err != nil {

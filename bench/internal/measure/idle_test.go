@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-func TestQuietDirectoryAndProcessAreIdle(t *testing.T) {
+func TestIdle_QuietDirectoryAndProcess(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
 	if isBusy(Usage{Known: true}, interval) || isBusy(Usage{Known: true, CPUSeconds: 0.001}, interval) {
-		t.Error("a process that only looked is said to be busy")
+		t.Error("an almost idle process is reported as busy")
 	}
 	for _, used := range []Usage{{Known: true, WrittenBytes: 1}, {Known: true, WrittenBytes: -4096}, {Known: true, CPUSeconds: 0.05}} {
 		if !isBusy(used, interval) {
-			t.Errorf("%+v is said to be idle", used)
+			t.Errorf("%+v is reported as idle", used)
 		}
 	}
 }
 
-func TestDirectoryThatChangesIsNotSettled(t *testing.T) {
+func TestIdle_ChangingDirectoryIsNotSettled(t *testing.T) {
 	dir := t.TempDir()
 	stop := make(chan struct{})
 	done := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestDirSpaceCountsLengthsAndBlocks(t *testing.T) {
+func TestDirSpace_CountsLengthsAndBlocks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
@@ -37,7 +37,7 @@ func TestDirSpaceCountsLengthsAndBlocks(t *testing.T) {
 	}
 }
 
-func TestUsageCountsWrittenBytes(t *testing.T) {
+func TestUsage_CountsWrittenBytes(t *testing.T) {
 	before := ProcessUsage()
 	if !before.Known {
 		t.Skip("this system does not tell what a process uses")
@@ -53,13 +53,13 @@ func TestUsageCountsWrittenBytes(t *testing.T) {
 	if err := f.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	// A file system in memory counts nothing; a device never less than this.
+	// A file system in memory counts nothing. A device counts at least this.
 	if got := ProcessUsage().Sub(before).WrittenBytes; got != 0 && got < 1<<20 {
 		t.Errorf("%d bytes written, want at least %d", got, 1<<20)
 	}
 }
 
-func TestSamplerSeesThePeakAndTheCurve(t *testing.T) {
+func TestSampler_SeesThePeakAndTheCurve(t *testing.T) {
 	if !ProcessMemory().Known {
 		t.Skip("this system does not tell what a process occupies")
 	}
@@ -85,7 +85,7 @@ func TestSamplerSeesThePeakAndTheCurve(t *testing.T) {
 	runtime.KeepAlive(buf)
 }
 
-func TestThinKeepsTheLastPoint(t *testing.T) {
+func TestThin_KeepsTheLastPoint(t *testing.T) {
 	t.Parallel()
 	for n := range 50 {
 		var points []Point
@@ -102,7 +102,7 @@ func TestThinKeepsTheLastPoint(t *testing.T) {
 	}
 }
 
-func TestMemoryLimitIsMadeOrRefusedWithAReason(t *testing.T) {
+func TestMemoryLimit_IsCreatedOrRefusedWithAReason(t *testing.T) {
 	m, err := NewMemoryLimit(fmt.Sprintf("stoat-bench-test-%d", os.Getpid()), 256<<20)
 	if errors.Is(err, ErrNoMemoryLimit) {
 		t.Skip(err)
@@ -117,6 +117,6 @@ func TestMemoryLimitIsMadeOrRefusedWithAReason(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(m.Path()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the group is still there: %v", err)
+		t.Errorf("the group still exists: %v", err)
 	}
 }

@@ -1,14 +1,14 @@
 package measure
 
-// Usage is what the process has used since it began.
+// Usage is the resources that the process has used since it started.
 type Usage struct {
 	CPUSeconds   float64
-	WrittenBytes int64 // handed to the device, or dirtied and on the way to it
-	ReadBytes    int64 // fetched from the device
-	Known        bool  // false where the system does not tell
+	WrittenBytes int64 // written to the device, or dirty and not written yet
+	ReadBytes    int64 // read from the device
+	Known        bool  // false where the system does not report usage
 }
 
-// Sub returns what was used between before and u.
+// Sub returns the usage between before and u.
 func (u Usage) Sub(before Usage) Usage {
 	return Usage{
 		CPUSeconds:   u.CPUSeconds - before.CPUSeconds,
@@ -18,9 +18,9 @@ func (u Usage) Sub(before Usage) Usage {
 	}
 }
 
-// Memory is what the process occupies now.
+// Memory is the memory that the process occupies now.
 type Memory struct {
-	AnonymousBytes int64 // heap, stacks, and memory obtained outside the heap
+	AnonymousBytes int64 // heap, stacks, and memory outside the Go heap
 	FileBytes      int64 // mapped file pages, which the system can take back
 	PeakBytes      int64 // the highest sum of both so far
 	Known          bool

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessUsage returns what this process has used so far.
+// ProcessUsage returns the usage of this process so far.
 func ProcessUsage() Usage {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &ru) != nil {
@@ -26,7 +26,7 @@ func ProcessUsage() Usage {
 	}
 }
 
-// ProcessMemory returns what this process occupies.
+// ProcessMemory returns the memory of this process.
 func ProcessMemory() Memory {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -40,8 +40,8 @@ func ProcessMemory() Memory {
 	}
 }
 
-// field returns the number behind a name at the start of a line, 0 if the
-// name or the number is absent.
+// field returns the number after a name at the start of a line, or 0 if the name
+// or the number is absent.
 func field(text []byte, name string) int64 {
 	for line := range bytes.Lines(text) {
 		rest, ok := bytes.CutPrefix(line, []byte(name))

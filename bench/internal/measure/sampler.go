@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Point is a value at a time since the sampler began.
+// A Point is a value at a time, in seconds since the sampler started.
 type Point struct {
 	Seconds float64 `json:"s"`
 	Value   float64 `json:"v"`
@@ -19,9 +19,8 @@ type Peaks struct {
 	SpaceBytes     int64 // allocated in the directory
 }
 
-// A Sampler watches memory, space and progress while a workload runs. Memory
-// is sampled often, because it is cheap to read; the directory, which has to
-// be walked, at a tenth of that.
+// A Sampler samples memory, space and progress while a workload runs. It samples
+// the directory less often than memory, because it must walk the directory.
 type Sampler struct {
 	began    time.Time
 	dir      string
@@ -37,14 +36,14 @@ type Sampler struct {
 }
 
 const (
-	memoryInterval = 20 * time.Millisecond
-	curveEvery     = 5  // memory samples
-	spaceEvery     = 10 // memory samples
-	curvePointsMax = 400
+	memoryInterval = 20 * time.Millisecond // the time between memory samples
+	curveEvery     = 5                     // memory samples per point of the curve
+	spaceEvery     = 10                    // memory samples per walk of the directory
+	curvePointsMax = 400                   // the most points of a curve
 )
 
-// StartSampler watches dir and, if progress is not nil, its value over time.
-// Stop ends it.
+// StartSampler samples dir and, if progress is not nil, its value over time,
+// until Stop.
 func StartSampler(dir string, progress func() float64) *Sampler {
 	s := &Sampler{began: time.Now(), dir: dir, progress: progress, stop: make(chan struct{})}
 	s.done.Go(s.run)
@@ -69,8 +68,8 @@ func (s *Sampler) sample(withSpace, withCurve bool) {
 	m := ProcessMemory()
 	var space Space
 	if withSpace {
-		// A directory that cannot be walked now is walked next time; the
-		// size after the workload is taken apart, with its error.
+		// A failed walk leaves the space zero, and the next walk tries again.
+		// The final size is measured elsewhere, with its error.
 		space, _ = DirSpace(s.dir)
 	}
 	s.mu.Lock()
@@ -91,15 +90,15 @@ func (s *Sampler) Peaks() Peaks {
 	return s.mu.peaks
 }
 
-// Stop ends the sampling and returns what it saw, the curve thinned out to
-// what a chart can show.
+// Stop ends the sampling and returns the peaks and the curve, reduced to
+// curvePointsMax points.
 func (s *Sampler) Stop() (Peaks, []Point) {
 	close(s.stop)
 	s.done.Wait()
 	return s.mu.peaks, thin(s.mu.curve, curvePointsMax)
 }
 
-// thin keeps at most limit points, evenly chosen, the last one included.
+// thin keeps at most limit evenly chosen points, including the last one.
 func thin(points []Point, limit int) []Point {
 	if len(points) <= limit {
 		return points

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Space is the size of a directory with all that is in it.
+// Space is the size of all files below a directory.
 type Space struct {
 	ApparentBytes  int64 // the lengths of the files
-	AllocatedBytes int64 // the blocks behind them; less in sparse files
+	AllocatedBytes int64 // the allocated blocks; fewer in sparse files
 	Files          int
 }
 
-// DirSpace measures dir. Files that vanish meanwhile, as they do under a
-// store at work, do not count.
+// DirSpace measures dir. A file that a working store removes during the walk
+// does not count.
 func DirSpace(dir string) (Space, error) {
 	var s Space
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -4,5 +4,5 @@ package measure
 
 import "os"
 
-// allocated takes the length for the blocks, which this system does not tell.
+// allocated returns the length of a file; this system does not report its blocks.
 func allocated(info os.FileInfo) int64 { return info.Size() }

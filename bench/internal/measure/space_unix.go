@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// allocated returns the bytes of the blocks behind a file.
+// allocated returns the bytes of the blocks of a file.
 func allocated(info os.FileInfo) int64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// A behindLine is a line in which a peer does better than we do.
+// A behindLine is a line in which a peer does better than stoat.
 type behindLine struct {
 	Line
 	Section string
 	Ours    Cell
-	Reason  string // empty where nobody has said why
+	Reason  string // empty where no reason is recorded
 }
 
-// slight returns whether the difference may be the noise of the machine.
+// slight returns whether the difference may be noise.
 func (l behindLine) slight() bool { return factor(l.Line) < behindFrom }
 
 // worseText writes how many times better the best peer is.
@@ -28,8 +28,7 @@ func (l behindLine) worseText() string {
 	}
 }
 
-// behindFrom is the factor from which a difference is more than the noise of
-// a machine.
+// behindFrom is the factor from which a difference is more than noise.
 const behindFrom = 1.1
 
 // behind lists every line in which a peer does better, the largest factor
@@ -47,8 +46,8 @@ func behind(tables []Table) []behindLine {
 	return all
 }
 
-// byReason puts lines together that have the same reason, those with the worst
-// line first, and those that have none at the end.
+// byReason groups lines by their reason, the group with the worst line first.
+// The lines without a reason are the last group.
 func byReason(lines []behindLine) [][]behindLine {
 	var groups [][]behindLine
 	var unexplained []behindLine
@@ -72,8 +71,8 @@ func byReason(lines []behindLine) [][]behindLine {
 	return groups
 }
 
-// standing says in how many of the lines that have a peer we are first, and in
-// how many of the others by less than noise.
+// standing says in how many of the compared lines stoat is not first, and how
+// many of those differences may be noise.
 func standing(tables []Table, lines []behindLine) string {
 	compared, slight := 0, 0
 	for _, t := range tables {
@@ -88,8 +87,8 @@ func standing(tables []Table, lines []behindLine) string {
 			slight++
 		}
 	}
-	return fmt.Sprintf("Of %d rows with a figure of stoat and of a peer, stoat is not first in %d, in %d of these by less than a tenth, "+
-		"which may be the noise of the machine. The worst are first, with the reasons that lie in the design and not in a day.", compared, len(lines), slight)
+	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference is less than a tenth, "+
+		"which may be noise.", compared, len(lines), slight)
 }
 
 // oursOf returns our cell of a line.
@@ -101,8 +100,8 @@ func oursOf(l Line) Cell {
 	return l.Cells[i]
 }
 
-// factor is how many times better the best peer is: endlessly where we have no
-// figure because we failed, and 0 if that is not known.
+// factor is how many times better the best peer is. It is infinite where stoat
+// failed, and 0 where it is not known.
 func factor(l Line) float64 {
 	switch {
 	case l.Lost:
@@ -110,7 +109,7 @@ func factor(l Line) float64 {
 	case l.Best < 0:
 		return 0
 	case l.Cells[l.Best].Median == 0 && !l.Higher && oursOf(l).ok() && oursOf(l).text() != number(0):
-		// Nothing is better than nothing by no factor; it is listed last.
+		// The peer's figure is zero, so there is no factor: list the line last.
 		return behindFrom
 	case math.IsNaN(l.Ratio) || l.Ratio == 0:
 		return 0

@@ -14,9 +14,9 @@ import (
 type bar struct {
 	store string
 	value float64
-	low   float64 // of the repeats
-	high  float64
-	note  string // in place of a value
+	low   float64 // the lowest of the repeats
+	high  float64 // the highest of the repeats
+	note  string  // in place of a value
 }
 
 const (
@@ -26,9 +26,9 @@ const (
 	barWidth  = 388
 )
 
-// barChart draws a row: a bar for each store, with the range of its repeats.
-// The best peer's name is bold. Where the figures lie far apart the axis is
-// logarithmic; the hint to be shown with the chart says so.
+// barChart draws a line: a bar for each store, with the range of its repeats.
+// The best peer's name is bold. The axis is logarithmic where the figures are
+// far apart. The hint, to be shown with the chart, says so.
 func barChart(l Line) (chart template.HTML, hint string) {
 	bars := barsOf(l)
 	s := newSVG(barWidth, float64(len(bars)*barHeight)+4)
@@ -76,7 +76,8 @@ func barsOf(l Line) []bar {
 	return bars
 }
 
-// farApart is the ratio of figures from which a linear axis hides the small.
+// farApart is the ratio of the largest to the smallest figure from which the
+// axis is logarithmic.
 const farApart = 60
 
 func barAxis(bars []bar) axis {
@@ -140,7 +141,7 @@ func lineChart(title, xUnit, yUnit string, all []series) template.HTML {
 	return s.done(title)
 }
 
-// line draws a store's line: ours is thicker, and variants are dashed.
+// line draws a store's line. stoat's line is thicker; variants are dashed.
 func (s *svg) line(one series, x, y axis) {
 	class := "line"
 	switch {
@@ -156,7 +157,7 @@ func (s *svg) line(one series, x, y axis) {
 	s.add(`"><title>%s</title></path>`, template.HTMLEscapeString(one.store))
 }
 
-// oursLast puts our line above the others.
+// oursLast moves stoat to the end, so that its line is drawn above the others.
 func oursLast(all []series) []series {
 	isOurs := func(one series) bool { return one.store == ours }
 	i := slices.IndexFunc(all, isOurs)
@@ -173,7 +174,7 @@ func pathVerb(i int) string {
 	return "L"
 }
 
-// quantileLabels are the places of a percentile chart, evenly spaced: each is
+// quantileLabels are the evenly spaced positions of a percentile chart. Each is
 // about ten times rarer than the one before.
 var quantileLabels = []string{"p50", "p90", "p99", "p999", "max"}
 

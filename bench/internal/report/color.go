@@ -2,8 +2,8 @@ package report
 
 import "strings"
 
-// storeColors give every store its color in all charts; variants share a hue
-// with their plain store.
+// storeColors gives every store one color for all charts. A variant shares the
+// hue of its plain store.
 var storeColors = map[string]string{
 	"stoat":          "#d6336c",
 	"stoat-fast":     "#f08fb0",
@@ -26,7 +26,7 @@ func colorOf(store string) string {
 	return "#adb5bd"
 }
 
-// isOurs returns whether a store is ours, with whatever options: it is no peer.
+// isOurs returns whether a store is stoat or a variant of it, and so no peer.
 func isOurs(store string) bool { return store == ours || strings.HasPrefix(store, ours+"-") }
 
 // isVariant returns whether a store is another one with other options.

@@ -1,7 +1,7 @@
-// Package report turns a record into tables and charts: a Markdown table, and
-// a page of HTML that needs nothing but itself.
+// Package report turns a record into a full report in Markdown, a summary for a
+// document, and a self-contained HTML page with charts.
 //
 // A figure is the median of a store's repeats. The best peer of a row is the
-// best of the other stores in the same run, and it is the ratio to that peer
-// that targets speak of: absolute figures belong to a machine and a day.
+// best of the other stores in the same run. Most targets are ratios to that
+// peer, because absolute figures depend on the machine and the day.
 package report

@@ -9,7 +9,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// number writes v with three significant digits, and groups thousands.
+// number writes v with three digits, or all digits before the point, and groups
+// thousands.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -37,7 +38,7 @@ func group(digits string) string {
 	return sign + digits
 }
 
-// text writes a cell: its median, or why it has none.
+// text writes the median of a cell, or why it has none.
 func (c Cell) text() string {
 	switch {
 	case c.ok():
@@ -50,7 +51,7 @@ func (c Cell) text() string {
 	return "–"
 }
 
-// spreadText writes how far the repeats lie apart.
+// spreadText writes the range of the repeats.
 func (c Cell) spreadText() string {
 	if !c.ok() {
 		return c.Detail

@@ -14,7 +14,7 @@ const (
 	glanceTop    = 16
 )
 
-// glances are a chart for each table, of how our figures stand to those of the
+// glances returns a chart for each table: stoat's figures against those of the
 // best peers.
 func glances(tables []Table) []picture {
 	var all []picture
@@ -26,9 +26,9 @@ func glances(tables []Table) []picture {
 	return all
 }
 
-// glanceChart draws a bar for each line with a target: to the right as many
-// times as we are better than the best peer, to the left as many times as we
-// are worse. It is empty if no line can be drawn.
+// glanceChart draws a bar for each line with a target. A bar to the right shows
+// how many times better stoat is than the best peer, a bar to the left how many
+// times worse. The chart is empty if no line can be drawn.
 func glanceChart(t Table) template.HTML {
 	var lines []Line
 	most := 4.0

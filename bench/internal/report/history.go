@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// A historicTable is a table of the past, at another scale and on another
-// machine. It is shown as it was and never held against our figures.
+// A historicTable holds published figures of earlier years, at another scale
+// and on another machine. The report shows them as published and never compares
+// them with the figures of a run.
 type historicTable struct {
 	Title string
 	Rows  [][]string // the first is the head
@@ -15,10 +16,10 @@ type historicTable struct {
 
 const historyTitle = "For reference: 2017 to 2020"
 
-const historyNote = "Badger and its peers as they were measured in 2017 by Badger's authors, on an AWS i3.large with 2 cores, 15 GB of memory " +
-	"and a local SSD of 475 GB (about 93 k random 4 KiB reads/s), Go 1.8, keys of 22 bytes of which 63 % exist, random values, " +
-	"batches of 1,000, GOMAXPROCS 128. Another machine, another scale, other versions: these figures are here for their shape, " +
-	"and are not to be compared with those above."
+const historyNote = "Badger's authors measured Badger and its peers in 2017, on an AWS i3.large with 2 cores, 15 GB of memory " +
+	"and a local SSD of 475 GB (about 93 k random 4 KiB reads/s). They used Go 1.8, keys of 22 bytes of which 63 % exist, random values, " +
+	"batches of 1,000, and GOMAXPROCS 128. The machine, the scale and the versions differ, so these figures show only an order of magnitude. " +
+	"Do not compare them with the figures above."
 
 var history = []historicTable{
 	{Title: "Load: time, memory, size on disk", Rows: [][]string{

@@ -16,7 +16,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// pageData is what the page shows.
+// pageData is the input of the page template.
 type pageData struct {
 	Title    string
 	Headline string
@@ -25,7 +25,7 @@ type pageData struct {
 	Glances  []picture
 	Tables   []pageTable
 	Behind   []pageBehind
-	Standing string // what the list of these is of
+	Standing string // how many rows Behind lists
 	Costs    []picture
 	Pictures []picture
 	Limits   []pageLimit
@@ -55,14 +55,15 @@ type pageLine struct {
 	Label                          string
 	Cells                          []pageCell
 	Ratio, Spread, Target, Verdict string
-	RatioClass                     string // whether we are better than the best peer
+	RatioClass                     string // gain, loss or empty
 	Chart                          template.HTML
 	Hint                           string // how to read the chart
 }
 
 type pageCell struct{ Text, Hint, Class string }
 
-// HTML writes a page with the tables, charts and history of a record.
+// HTML writes a self-contained page with the tables, charts and history of a
+// record.
 func HTML(out io.Writer, rec *comparison.Record) error {
 	names := storeNames(rec)
 	d := pageData{
@@ -115,8 +116,8 @@ func pageTableOf(t Table) pageTable {
 	return p
 }
 
-// ratioClass tells the page whether a ratio is a gain or a loss, beyond what is
-// the noise of a machine.
+// ratioClass returns the CSS class of a ratio: gain, loss, or empty where the
+// difference may be noise.
 func ratioClass(l Line) string {
 	switch f := factor(l); {
 	case f >= behindFrom:

@@ -13,7 +13,7 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// Markdown writes the tables of a record.
+// Markdown writes the full report of a record as Markdown.
 func Markdown(out io.Writer, rec *comparison.Record) error {
 	w := bufio.NewWriter(out)
 	names := storeNames(rec)
@@ -37,7 +37,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	return w.Flush()
 }
 
-// headline says where, when and at what scale.
+// headline names the machine, the scale, the revision and the targets met.
 func headline(rec *comparison.Record) string {
 	m := rec.Settings.Machine
 	repeats := 0
@@ -57,12 +57,12 @@ func headline(rec *comparison.Record) string {
 		text += fmt.Sprintf(" stoat meets %d of %d targets.", met, judged)
 	}
 	if rec.Settings.Scale < 1 {
-		text += " The targets are meant for the full scale; at this one they only show that they are judged."
+		text += " The targets are for the full scale; at this scale the verdicts mean nothing."
 	}
 	return text
 }
 
-// memoryText writes an amount of memory, which Linux tells in kB that are KiB.
+// memoryText writes an amount of memory. Linux writes kB and means KiB.
 func memoryText(memory string) string {
 	var kib float64
 	if _, err := fmt.Sscanf(memory, "%f kB", &kib); err != nil {
@@ -71,6 +71,7 @@ func memoryText(memory string) string {
 	return fmt.Sprintf("%.1f GiB", kib/(1<<20))
 }
 
+// score counts the targets that were judged and those that stoat met.
 func score(rec *comparison.Record) (met, judged int) {
 	for _, t := range Tables(rec, storeNames(rec)) {
 		for _, l := range t.Lines {
@@ -85,7 +86,7 @@ func score(rec *comparison.Record) (met, judged int) {
 	return met, judged
 }
 
-// storeNames lists the stores that tried anything, ours first.
+// storeNames lists the stores that ran at least one job, ours first.
 func storeNames(rec *comparison.Record) []string {
 	ran := map[string]bool{}
 	for _, r := range rec.Results {
@@ -100,8 +101,8 @@ func storeNames(rec *comparison.Record) []string {
 	return names
 }
 
-// storesOf describes the stores of a record: as it says itself, or, if it does
-// not, with the versions of its results and the options of this program.
+// storesOf describes the stores of a record. A record without descriptions gets
+// the versions of its results and the options of this program.
 func storesOf(rec *comparison.Record) []stores.Info {
 	names := storeNames(rec)
 	var infos []stores.Info
@@ -148,17 +149,17 @@ func markdownRow(w io.Writer, cells []string) {
 	fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// markdownBehind lists where another store does better, the worst first.
+// markdownBehind lists the rows in which a peer does better, the worst first.
 func markdownBehind(w io.Writer, tables []Table) {
 	lines := behind(tables)
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "## Where stoat is not first\n\n%s\n\n", standing(tables, lines))
+	fmt.Fprintf(w, "## Where stoat is not first\n\n%s The reasons are those in the design. The worst row is first.\n\n", standing(tables, lines))
 	for _, group := range byReason(lines) {
 		reason := group[0].Reason
 		if reason == "" {
-			reason = "No reason is written down for these."
+			reason = "No reason is recorded for these rows."
 		}
 		fmt.Fprintf(w, "%s\n\n", reason)
 		for _, l := range group {
@@ -173,9 +174,9 @@ type limitLabel struct{ name, label string }
 
 var limitLabels = []limitLabel{
 	{"write_buffered_mb_per_s", "sequential write of a new file and one sync, buffered, MB/s"},
-	{"rewrite_buffered_mb_per_s", "the same once more in place, buffered, MB/s"},
+	{"rewrite_buffered_mb_per_s", "sequential overwrite in place and one sync, buffered, MB/s"},
 	{"write_direct_mb_per_s", "sequential write of a new file and one sync, direct, MB/s"},
-	{"rewrite_direct_mb_per_s", "the same once more in place, direct, MB/s"},
+	{"rewrite_direct_mb_per_s", "sequential overwrite in place and one sync, direct, MB/s"},
 	{"read_buffered_depth_1_per_s", "4 KiB random reads/s, buffered, depth 1"},
 	{"read_buffered_depth_16_per_s", "4 KiB random reads/s, buffered, depth 16"},
 	{"read_buffered_depth_32_per_s", "4 KiB random reads/s, buffered, depth 32"},
@@ -187,16 +188,16 @@ var limitLabels = []limitLabel{
 	{"sync_overwrite_p50_us", "fdatasync of a 4 KiB overwrite, p50, µs"},
 	{"sync_overwrite_p99_us", "fdatasync of a 4 KiB overwrite, p99, µs"},
 	{"memory_copy_gb_per_s", "memory copy, GB/s"},
-	{"memory_touch_gb_per_s", "first touch of memory from the system, GB/s"},
+	{"memory_touch_gb_per_s", "first touch of new memory, GB/s"},
 	{"memory_access_ns", "dependent memory access, ns"},
-	{"harness_read_ns", "the harness's own part of a get, ns"},
-	{"harness_scan_ns", "the harness's own part of a scan with values, ns a key"},
-	{"harness_keys_ns", "the harness's own part of a scan of keys, ns a key"},
+	{"harness_read_ns", "the harness's share of a get, ns"},
+	{"harness_scan_ns", "the harness's share of a scan with values, ns per key"},
+	{"harness_keys_ns", "the harness's share of a scan of keys, ns per key"},
 }
 
 func markdownLimits(w io.Writer, rec *comparison.Record) {
 	limits := medianLimits(rec.Limits)
-	fmt.Fprint(w, "## The machine's own limits, in the same run\n\n")
+	fmt.Fprint(w, "## Limits of the machine, measured in the same run\n\n")
 	markdownRow(w, []string{"", ""})
 	markdownRow(w, []string{"---", "---"})
 	for _, l := range limitLabels {
@@ -207,13 +208,13 @@ func markdownLimits(w io.Writer, rec *comparison.Record) {
 	fmt.Fprintln(w)
 }
 
-// markdownTroubles lists what has no figure although it was tried.
+// markdownTroubles lists the jobs that have no figure or a remark.
 func markdownTroubles(w io.Writer, rec *comparison.Record) {
 	troubles := troubles(rec)
 	if len(troubles) == 0 {
 		return
 	}
-	fmt.Fprint(w, "## What did not run, or ran otherwise\n\n")
+	fmt.Fprint(w, "## Jobs that did not run, or ran with a remark\n\n")
 	for _, r := range troubles {
 		detail, _, _ := strings.Cut(r.Detail, "\n")
 		fmt.Fprintf(w, "- %s, %s %s: %s: %s\n", r.Job.Store, r.Job.Workload, r.Job.Data, r.Status, detail)
@@ -221,7 +222,7 @@ func markdownTroubles(w io.Writer, rec *comparison.Record) {
 	fmt.Fprintln(w)
 }
 
-// troubles returns the results with something to say, each once.
+// troubles returns the results that have a detail, without repetitions.
 func troubles(rec *comparison.Record) []workload.Result {
 	var found []workload.Result
 	seen := map[string]bool{}
@@ -231,7 +232,7 @@ func troubles(rec *comparison.Record) []workload.Result {
 		case workload.Unavailable:
 			id = r.Job.Store
 		case workload.Skipped:
-			// The same reason holds for many of its jobs.
+			// Many jobs of a store share one reason.
 			id = r.Job.Store + r.Detail
 		}
 		if r.Detail == "" || seen[id] {

@@ -11,20 +11,20 @@ import (
 // A picture is a chart over all stores, with its heading.
 type picture struct {
 	Title string
-	Hint  string // how to read the chart, if that needs words
+	Hint  string // how to read the chart; may be empty
 	Chart template.HTML
 }
 
-// costMetrics are those whose bars are always to be seen: size, memory and bytes
-// written.
+// costMetrics are the metrics whose bars the page always shows: size, memory and
+// bytes written.
 var costMetrics = []string{
 	"size_mb", "size_per_live_byte", "space_peak_per_live_byte",
 	"load_peak_anon_mb", "peak_anon_mb",
 	"settled_written_per_user_byte", "written_per_user_byte",
 }
 
-// costs are the bars of what the stores take in space, memory and writes, the
-// same cost of all tables side by side.
+// costs returns the bar charts of space, memory and bytes written. The charts of
+// one metric are side by side.
 func costs(tables []Table) []picture {
 	var all []picture
 	for _, metric := range costMetrics {
@@ -40,7 +40,7 @@ func costs(tables []Table) []picture {
 	return all
 }
 
-// pictures are the charts that no single row holds: loads over time, and
+// pictures returns the charts that span several rows: loads over time, and
 // latencies by percentile.
 func pictures(rec *comparison.Record, stores []string) []picture {
 	c := collect(rec, stores)
@@ -72,7 +72,8 @@ func pictures(rec *comparison.Record, stores []string) []picture {
 	return all
 }
 
-// appendCurve adds the chart of a curve, by store that of its first good run.
+// appendCurve adds a line chart with the curve of each store's first successful
+// run.
 func (c results) appendCurve(all []picture, title, work, data, name string) []picture {
 	var lines []series
 	for _, store := range c.stores {

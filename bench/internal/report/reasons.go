@@ -1,7 +1,7 @@
 package report
 
-// reasonOf returns why another store is ahead in a row, in two lines, as far as
-// that lies in the design and not in a day. It is empty where nobody has said.
+// reasonOf returns why another store does better in a row, as far as the cause
+// is in the design. It is empty where no reason is recorded.
 func reasonOf(row Row) string {
 	if reason, ok := reasons[reasonKey{row.Workload, row.Metric, row.Data}]; ok {
 		return reason
@@ -9,58 +9,59 @@ func reasonOf(row Row) string {
 	return reasons[reasonKey{row.Workload, row.Metric, ""}]
 }
 
-// A reasonKey names a row, or, without a dataset, those of all sizes of values
-// that have no reason of their own.
+// A reasonKey names a row. An empty dataset stands for every dataset that has
+// no reason of its own.
 type reasonKey struct{ workload, metric, data string }
 
 const (
-	unmergedReason = "Until the merges that the load left are done, a read looks into each run of the tree, and verifies each part of a file that it is the first to touch. " +
-		"A B+tree is in order at any time, for tens of bytes written for each of the user's."
-	mixedGetReason = "Four busy goroutines and the merges share two processors, and a read waits for its turn. " +
-		"The writers of LMDB and bbolt stand in line for one lock, asleep, and leave the processors to the readers."
-	mixedPutReason = "A put waits for a processor while flushes and merges have both. " +
-		"Stores that do no work in the background pay more for each put, and the same for all."
-	slowBatchReason = "stoat merges and collects while it loads, and slows its writers down rather than let debt and garbage grow. " +
-		"Stores that leave that for later make nobody wait for it now."
-	mappedReason = "Tables and value files are read through mappings, and what reads and merges have touched counts. These are clean pages that the system takes back; " +
-		"stores that copy blocks into a cache of their own show them as anonymous memory."
-	memtableReason = "Recent writes are held in memtables, within one budget of 256 MiB, so that they are written in order and few times. " +
-		"LMDB and bbolt hold the pages of one transaction, and leave the rest to the page cache."
-	twiceReason = "A value is written to the log and once more by the flush; merges and the collection that keeps space near what is live write a part again. " +
-		"Stores that keep their garbage, or are not yet done with their merges, have written less."
-	pointerReason = "A value of 512 B or more lies in a file of values: a read finds its pointer in the tree, and then the value, which is one more access to memory that no cache holds. " +
-		"LMDB, bbolt and Pebble have it beside its key."
-	garbageReason = "At rest 5 % of garbage is left lying, because to collect it costs more writes than it frees; " +
-		"others end lower where they are asked to merge everything at once."
-	coldReason = "Nothing is cached at the start, so that a read fetches parts of a table, its index and its keys, before the value, one after the other. " +
+	unmergedReason = "The load leaves runs that are not compacted yet. Until they are, a read searches each run and verifies each part of a file at its first use. " +
+		"A B+tree is always in order, and writes tens of bytes for each user byte to stay so."
+	mixedGetReason = "Four busy goroutines and the compactions share two processors, so a read waits for its turn. " +
+		"The writers of LMDB and bbolt sleep on one lock and leave the processors to the readers."
+	mixedPutReason = "A put waits for a processor while flushes and compactions use both. " +
+		"Stores without background jobs pay more for each put, but the same for all."
+	slowBatchReason = "stoat compacts and collects garbage during the load, and throttles its writers to bound debt and garbage. " +
+		"Stores that postpone this work do not delay their writers now."
+	mappedReason = "stoat reads tables and value files through mappings, and the pages that reads and compactions touched count. They are clean pages that the system can take back. " +
+		"Stores that copy blocks into their own cache show them as anonymous memory."
+	memtableReason = "stoat holds recent writes in memtables, within one budget of 256 MiB, to write them in order and few times. " +
+		"LMDB and bbolt hold the pages of one transaction and leave the rest to the page cache."
+	twiceReason = "stoat writes a value to the log and again in the flush. Compaction and garbage collection write a part once more. " +
+		"Stores that keep their garbage, or have compactions left to do, have written less."
+	pointerReason = "stoat stores a value of 512 B or more in a value file. A read finds the pointer in the tree and then fetches the value: one more access to memory that no processor cache holds. " +
+		"LMDB, bbolt and Pebble store the value beside its key."
+	garbageReason = "At rest stoat leaves 5 % of garbage, because collecting it costs more writes than it frees. " +
+		"Other stores end lower when the benchmark asks them to compact everything."
+	coldReason = "Nothing is cached at the start. A read fetches the index of a table, then its keys, then the value, one after the other. " +
 		"A B+tree of 4 KiB pages has its inner pages in memory after a few hundred reads."
-	aheadReason   = "Segments of the log are written ahead, so that a commit need not wait for the file system to note a new length: those bytes count twice."
-	slowestReason = "Who meets the change to a new segment, or a sync that the device takes long for, waits, and all commits of that group with it."
-	idleReason    = "An empty database keeps a manifest and the first segment of its log, written ahead: 0.4 MB, whatever it held."
+	aheadReason   = "stoat writes log segments ahead, so that a commit need not wait for the file system to record a new length. Those bytes count twice."
+	slowestReason = "A switch to a new log segment, or one slow sync of the device, delays every commit of that group."
+	idleReason    = "An empty database keeps a manifest and the first log segment, which stoat writes ahead: 0.4 MB in all."
 )
 
+// reasons holds the recorded reasons by row.
 var reasons = map[reasonKey]string{
 	{"populate", "load_batch_p99_ms", ""}:             slowBatchReason,
 	{"populate", "load_batch_max_ms", ""}:             slowBatchReason,
 	{"populate", "settled_written_per_user_byte", ""}: twiceReason,
-	{"populate", "settled_written_per_user_byte", "16k"}: "Values of 16 KiB are written once. A third of them are overwritten in the load, and what it costs to collect those counts here; " +
-		"Badger leaves them until it is told to collect.",
+	{"populate", "settled_written_per_user_byte", "16k"}: "stoat writes values of 16 KiB once. The load overwrites a third of them, and collecting those counts here. " +
+		"Badger keeps them until it is told to collect.",
 	{"populate", "load_peak_anon_mb", ""}: memtableReason,
 	{"populate", "load_peak_file_mb", ""}: mappedReason,
-	{"populate", "settle_s", ""}: "These seconds are for the merges that a load leaves for later. " +
-		"A store that is done at once has paid for it while loading, or leaves it undone.",
+	{"populate", "settle_s", ""}: "These seconds finish the compactions that a load leaves for later. " +
+		"A store that needs none has paid for it during the load, or leaves it undone.",
 	{"populate", "fresh_get_1_ns", ""}:  unmergedReason,
 	{"populate", "fresh_get_16_ns", ""}: unmergedReason,
 	{"populate", "fresh_scan_ns", ""}:   unmergedReason,
 	{"populate", "fresh_seek_1_ns", ""}: unmergedReason,
-	{"populate", "settled_cpu_s", "16k"}: "A third of the values are overwritten in the load, and collecting them is among these seconds; " +
-		"Badger leaves them until it is told to collect.",
-	{"open", "open_ms", ""}: "LMDB maps its file, and is open. " +
-		"stoat reads and verifies its manifest, opens its files, and looks what the log holds beyond the last flush.",
+	{"populate", "settled_cpu_s", "16k"}: "The load overwrites a third of the values, and collecting them is part of these seconds. " +
+		"Badger keeps them until it is told to collect.",
+	{"open", "open_ms", ""}: "LMDB opens by mapping its file. " +
+		"stoat reads and verifies its manifest, opens its files, and reads the log beyond the last flush.",
 	{"open", "first_get_ms", ""}: "The first read of a part of a file fetches it and verifies its checksum. " +
-		"LMDB and bbolt verify nothing, and find their pages in the mapping.",
-	{"open", "close_ms", ""}: "LMDB takes its mapping away, and is closed. " +
-		"stoat ends its background work in order, and makes durable what is not yet.",
+		"LMDB and bbolt verify nothing and find their pages in the mapping.",
+	{"open", "close_ms", ""}: "LMDB closes by removing its mapping. " +
+		"stoat stops its background jobs in order and syncs what is not durable yet.",
 	{"get", "get_1_ns", "1k"}:                             pointerReason,
 	{"get", "get_16_ns", "1k"}:                            pointerReason,
 	{"get", "hit_1_ns", "1k"}:                             pointerReason,
@@ -81,8 +82,8 @@ var reasons = map[reasonKey]string{
 	{"churn", "peak_anon_mb", ""}:                         memtableReason,
 	{"churn", "overwrite_batch_p99_ms", ""}:               slowBatchReason,
 	{"churn", "overwrite_batch_max_ms", ""}:               slowBatchReason,
-	{"churn", "total_s", ""}:                              "The garbage is collected in this time, to 14 % of all values while writers are slowed down for it, and to 5 % when they have ended. Stores that let it lie, or grow to three times what is live meanwhile, write less.",
-	{"churn", "written_per_user_byte", ""}:                "The less garbage is tolerated, the more is rewritten. stoat collects from 18 % of garbage on while others write, from 14 % when it slows them down for that, and from 5 % when nobody writes.",
+	{"churn", "total_s", ""}:                              "stoat collects garbage in this time: down to 14 % of all values while it throttles the writers, and to 5 % when they have ended. Stores that keep garbage, or grow to three times the live data, write less.",
+	{"churn", "written_per_user_byte", ""}:                "Less garbage costs more rewriting. stoat collects from 18 % of garbage on beside writers, from 14 % when it throttles them, and from 5 % when the database is idle.",
 	{"churn", "space_idle_per_live_byte", ""}:             garbageReason,
 	{"churn", "space_end_per_live_byte", ""}:              garbageReason,
 	{"commit", "commit_1_written_per_user_byte", ""}:      aheadReason,
@@ -104,8 +105,8 @@ var reasons = map[reasonKey]string{
 	{"limited-read", "cold_1_p99_us", ""}:                 coldReason,
 	{"limited-load", "load_peak_anon_mb", ""}:             memtableReason,
 	{"sorted", "settled_written_per_user_byte", ""}:       twiceReason,
-	{"json", "load_keys_per_s", ""}:                       "The default compresses nothing, and writes the whole text; stores that compress write a third of it.",
-	{"json", "size_per_live_byte", ""}:                    "The default compresses nothing. CompressionFast is one option away; the column of stoat-fast says what it gains.",
+	{"json", "load_keys_per_s", ""}:                       "The default compresses nothing and writes the whole text. Stores that compress write a third of it.",
+	{"json", "size_per_live_byte", ""}:                    "The default compresses nothing. The column of stoat-fast shows the same database with CompressionFast.",
 	{"delete", "space_loaded_mb", ""}:                     garbageReason,
 	{"delete", "space_idle_mb", ""}:                       idleReason,
 	{"delete", "space_collected_mb", ""}:                  idleReason,

@@ -53,7 +53,7 @@ func gets(store string, ns ...float64) []workload.Result {
 	return all
 }
 
-func TestRatioIsOfMediansToTheBestPeer(t *testing.T) {
+func TestRatio_IsOfMediansToTheBestPeer(t *testing.T) {
 	t.Parallel()
 	var all []workload.Result
 	all = append(all, gets("stoat", 500, 400, 900)...)
@@ -74,7 +74,7 @@ func TestRatioIsOfMediansToTheBestPeer(t *testing.T) {
 	}
 }
 
-func TestHigherIsBetterWhereItIs(t *testing.T) {
+func TestRatio_OfARowInWhichHigherIsBetter(t *testing.T) {
 	t.Parallel()
 	rate := func(store string, v float64) workload.Result {
 		return result(store, "populate", "128", workload.OK, map[string]float64{"load_keys_per_s": v})
@@ -88,7 +88,7 @@ func TestHigherIsBetterWhereItIs(t *testing.T) {
 	}
 }
 
-func TestWrongAnswerSpoilsAllRepeats(t *testing.T) {
+func TestCell_WrongAnswerSpoilsAllRepeats(t *testing.T) {
 	t.Parallel()
 	all := append(gets("stoat", 500), gets("lmdb", 1000, 1000)...)
 	all = append(all, result("lmdb", "get", "128", workload.Wrong, nil))
@@ -106,16 +106,16 @@ func TestWrongAnswerSpoilsAllRepeats(t *testing.T) {
 	}
 }
 
-func TestFailureLeavesTheOtherRepeats(t *testing.T) {
+func TestCell_FailureLeavesTheOtherRepeats(t *testing.T) {
 	t.Parallel()
 	all := append(gets("stoat", 500), result("stoat", "get", "128", workload.TimedOut, nil))
 	l := lineOf(t, record(append(all, gets("lmdb", 1000)...)...), "get", "128", "get_1_ns")
 	if c := l.Cells[0]; !c.ok() || c.Repeats != 1 || c.Median != 500 {
-		t.Errorf("cell %+v, want the repeat that went well", c)
+		t.Errorf("cell %+v, want the successful repeat", c)
 	}
 }
 
-func TestShareOfTheDeviceAndTargetsOfOurOwn(t *testing.T) {
+func TestTargets_ShareOfTheDeviceAndOwnFigures(t *testing.T) {
 	t.Parallel()
 	fresh := map[string]float64{"fresh_get_1_ns": 700, "load_peak_anon_mb": 170}
 	rec := record(
@@ -141,7 +141,7 @@ func TestShareOfTheDeviceAndTargetsOfOurOwn(t *testing.T) {
 	}
 }
 
-func TestLossesAreListedWorstFirst(t *testing.T) {
+func TestBehind_WorstFirst(t *testing.T) {
 	t.Parallel()
 	var all []workload.Result
 	for store, f := range map[string]float64{"stoat": 1, "lmdb": 0.5} {
@@ -159,7 +159,7 @@ func TestLossesAreListedWorstFirst(t *testing.T) {
 	}
 }
 
-func TestOurOwnFailureIsALossAndMissesTheTarget(t *testing.T) {
+func TestBehind_OurFailureIsALossAndMissesTheTarget(t *testing.T) {
 	t.Parallel()
 	for _, status := range []workload.Status{workload.Wrong, workload.Failed, workload.Killed, workload.TimedOut} {
 		rec := record(append(gets("lmdb", 1000), result("stoat", "get", "128", status, nil))...)
@@ -168,7 +168,7 @@ func TestOurOwnFailureIsALossAndMissesTheTarget(t *testing.T) {
 			t.Errorf("%s: judged %t, met %t, want the target to be missed", status, l.Judged, l.Met)
 		}
 		if lines := behind(Tables(rec, storeNames(rec))); len(lines) == 0 || lines[0].Metric != "get_1_ns" {
-			t.Errorf("%s: behind in %+v, want what we failed at", status, lines)
+			t.Errorf("%s: behind in %+v, want the failed row", status, lines)
 		}
 		if chart := glanceChart(Tables(rec, storeNames(rec))[0]); !strings.Contains(string(chart), oursOf(l).text()) {
 			t.Errorf("%s: the glance does not show it", status)
@@ -176,7 +176,7 @@ func TestOurOwnFailureIsALossAndMissesTheTarget(t *testing.T) {
 	}
 }
 
-func TestTableHasTheStoresThatTriedAndOurVariantIsNoPeer(t *testing.T) {
+func TestTables_HaveTheStoresThatRanAndOurVariantIsNoPeer(t *testing.T) {
 	t.Parallel()
 	text := func(store string, size float64) workload.Result {
 		return result(store, "json", "json", workload.OK, map[string]float64{"size_per_live_byte": size})
@@ -200,7 +200,7 @@ func TestTableHasTheStoresThatTriedAndOurVariantIsNoPeer(t *testing.T) {
 	t.Error("no table of the text")
 }
 
-func TestSomethingAgainstNothingIsALoss(t *testing.T) {
+func TestBehind_AFigureAgainstZeroIsALoss(t *testing.T) {
 	t.Parallel()
 	settle := func(store string, seconds float64) workload.Result {
 		return result(store, "populate", "128", workload.OK, map[string]float64{"settle_s": seconds})
@@ -213,7 +213,7 @@ func TestSomethingAgainstNothingIsALoss(t *testing.T) {
 	}
 }
 
-func TestEveryRowNamesAMetricOfItsWorkload(t *testing.T) {
+func TestSections_EveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 	t.Parallel()
 	seen := map[Row]bool{}
 	for _, s := range Sections() {
@@ -223,17 +223,17 @@ func TestEveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 				t.Errorf("%s, %s: no workload %s on %s", s.Title, row.Label, row.Workload, row.Data)
 			}
 			if seen[row] {
-				t.Errorf("%s, %s: the row is there twice", s.Title, row.Label)
+				t.Errorf("%s, %s: the row is listed twice", s.Title, row.Label)
 			}
 			seen[row] = true
 			if row.Target.Kind == Settled && settledRow[row.Metric].Metric == "" {
-				t.Errorf("%s: no settled figure to hold it against", row.Label)
+				t.Errorf("%s: no settled figure to compare it with", row.Label)
 			}
 		}
 	}
 }
 
-func TestEveryReasonIsOfARow(t *testing.T) {
+func TestReasons_EachIsOfARow(t *testing.T) {
 	t.Parallel()
 	rows := map[reasonKey]bool{}
 	for _, s := range Sections() {
@@ -249,7 +249,7 @@ func TestEveryReasonIsOfARow(t *testing.T) {
 	}
 }
 
-func TestReportEndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
+func TestMarkdown_EndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 	t.Parallel()
 	metrics := func(first, second float64) map[string]float64 {
 		return map[string]float64{"open_ms": first, "close_ms": second, "first_get_ms": 1}
@@ -266,7 +266,7 @@ func TestReportEndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 		t.Fatal("the report does not end with the list")
 	}
 	for _, want := range []string{
-		"Of 3 rows with a figure of stoat and of a peer, stoat is not first in 2, in 1 of these",
+		"Of 3 rows that compare stoat with a peer, stoat is not first in 2. In 1 of these",
 		reasons[reasonKey{"open", "close_ms", ""}] + "\n\n- 1 KiB × 1 M: close, ms. 30.0 against lmdb 10.0 (3.00 ×).",
 		"open after clean close, ms. 1.02 against lmdb 1.00 (1.02 ×).",
 	} {
@@ -295,7 +295,7 @@ func fullRecord() *comparison.Record {
 	return rec
 }
 
-func TestPageNeedsNothingButItself(t *testing.T) {
+func TestHTML_PageIsSelfContained(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	if err := HTML(&out, fullRecord()); err != nil {
@@ -313,7 +313,7 @@ func TestPageNeedsNothingButItself(t *testing.T) {
 	}
 }
 
-func TestPicturesAreXMLWithoutInfinities(t *testing.T) {
+func TestHTML_PicturesAreXMLWithoutInfinities(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	if err := HTML(&out, fullRecord()); err != nil {
@@ -325,20 +325,20 @@ func TestPicturesAreXMLWithoutInfinities(t *testing.T) {
 	}
 	for _, p := range pictures {
 		if strings.Contains(p, "NaN") || strings.Contains(p, "Inf") {
-			t.Errorf("a picture has a place that is no number: %.200s", p)
+			t.Errorf("a picture has a position that is not a number: %.200s", p)
 		}
 		d := xml.NewDecoder(strings.NewReader(p))
 		for {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
-				t.Fatalf("a picture is no XML: %v: %.200s", err, p)
+				t.Fatalf("a picture is not XML: %v: %.200s", err, p)
 			}
 		}
 	}
 }
 
-func TestTicksAreRoundAndFew(t *testing.T) {
+func TestTicks_AreRoundAndFew(t *testing.T) {
 	t.Parallel()
 	for _, a := range []axis{
 		{from: 0, to: 1}, {from: 0, to: 7.3}, {from: 0, to: 2e6}, {from: 0, to: 0.004},
@@ -356,7 +356,7 @@ func TestTicksAreRoundAndFew(t *testing.T) {
 	}
 }
 
-func TestNumbersHaveThreeDigitsOrGroups(t *testing.T) {
+func TestNumber_HasThreeDigitsOrGroups(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{
 		0: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567", math.NaN(): "–",

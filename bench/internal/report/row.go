@@ -8,33 +8,33 @@ type Row struct {
 	Workload string
 	Data     string
 	Metric   string
-	Factor   float64 // from the metric's unit to the label's; 0 is 1
-	Higher   bool    // more is better
+	Factor   float64 // converts the metric's unit to the label's; 0 means 1
+	Higher   bool    // a higher figure is better
 	Target   Target
 
-	// PerLimit names a limit of the machine; the figure is then the metric's
-	// share of it.
+	// PerLimit names a limit of the machine. The figure is then the metric
+	// divided by that limit.
 	PerLimit string
 }
 
-// A Target is what stoat is to reach in a row.
+// A Target is the figure that stoat should reach in a row.
 type Target struct {
 	Kind  TargetKind
 	Bound float64
 }
 
-// TargetKind says what the bound of a target is held against.
+// TargetKind says which figure the bound of a target limits.
 type TargetKind uint8
 
 const (
-	// NoTarget: the row is for information.
+	// NoTarget: the row has no target.
 	NoTarget TargetKind = iota
 	// Ratio: stoat's figure divided by the best peer's.
 	Ratio
 	// Absolute: stoat's figure.
 	Absolute
-	// Settled: stoat's figure divided by its own in the row of the same
-	// metric after idling.
+	// Settled: stoat's figure right after the load, divided by its own figure
+	// of the same metric once the store is settled.
 	Settled
 )
 
@@ -72,7 +72,7 @@ type bounds struct {
 	get1, get16, scan, keys, seek1, seek Target
 }
 
-// Sections are the rows of every report, with the targets of the project.
+// Sections returns the rows of every report, with the targets of the project.
 func Sections() []Section {
 	sections := []Section{
 		sizedSection("128", "128 B × 2 M", bounds{
@@ -97,11 +97,11 @@ func sizedSection(data, title string, b bounds) Section {
 	}
 	load := row("load, k keys/s", "populate", "load_keys_per_s", b.loadRate)
 	load.Factor, load.Higher = 1e-3, true
-	// The size of small values is held against the best peer's, that of the
-	// larger ones against the live data itself.
+	// The target for the size of small values is a ratio to the best peer. The
+	// target for larger values is a ratio to the live data.
 	size := row("settled size, MB", "populate", "size_mb", b.size)
 	if b.size.Kind == NoTarget {
-		size.Label, size.Metric, size.Target = "settled size, bytes a live byte", "size_per_live_byte", absolute(1.15)
+		size.Label, size.Metric, size.Target = "settled size, bytes per live byte", "size_per_live_byte", absolute(1.15)
 	}
 	return Section{Title: title, Note: sizedNote, Rows: []Row{
 		load,
@@ -119,8 +119,8 @@ func sizedSection(data, title string, b bounds) Section {
 		row("close, ms", "open", "close_ms", Target{}),
 		row("get, 1 goroutine, ns (63 % hits)", "get", "get_1_ns", b.get1),
 		row("get, 16 goroutines, ns", "get", "get_16_ns", b.get16),
-		row("get at once after the load, 1 goroutine, ns", "populate", "fresh_get_1_ns", settled()),
-		row("get at once after the load, 16 goroutines, ns", "populate", "fresh_get_16_ns", settled()),
+		row("get right after the load, 1 goroutine, ns", "populate", "fresh_get_1_ns", settled()),
+		row("get right after the load, 16 goroutines, ns", "populate", "fresh_get_16_ns", settled()),
 		row("get of present keys, 1 goroutine, ns", "get", "hit_1_ns", Target{}),
 		row("get of present keys, 16 goroutines, ns", "get", "hit_16_ns", Target{}),
 		row("get of absent keys, 1 goroutine, ns", "get", "miss_1_ns", Target{}),
@@ -129,19 +129,19 @@ func sizedSection(data, title string, b bounds) Section {
 		row("get, whole value read, 16 goroutines, ns", "get", "whole_16_ns", Target{}),
 		row("get, p99 of 1 goroutine, µs", "get", "get_1_p99_us", Target{}),
 		row("get, objects allocated", "get", "get_allocations", absolute(0)),
-		row("scan with values, ns a key", "scan", "scan_ns", b.scan),
-		row("scan keys only, ns a key", "scan", "keys_ns", b.keys),
-		row("scan, whole values read, ns a key", "scan", "scan_whole_ns", Target{}),
-		row("scan at once after the load, ns a key", "populate", "fresh_scan_ns", settled()),
+		row("scan with values, ns per key", "scan", "scan_ns", b.scan),
+		row("scan keys only, ns per key", "scan", "keys_ns", b.keys),
+		row("scan, whole values read, ns per key", "scan", "scan_whole_ns", Target{}),
+		row("scan right after the load, ns per key", "populate", "fresh_scan_ns", settled()),
 		row("seek + 10, 1 goroutine, ns", "seek", "seek_1_ns", b.seek1),
 		row("seek + 10, 16 goroutines, ns", "seek", "seek_16_ns", b.seek),
-		row("seek + 10 at once after the load, 1 goroutine, ns", "populate", "fresh_seek_1_ns", settled()),
+		row("seek + 10 right after the load, 1 goroutine, ns", "populate", "fresh_seek_1_ns", settled()),
 	}}
 }
 
-const sizedNote = "Keys drawn uniformly, 63 % exist; incompressible values; loaded by 8 goroutines in synced batches of 1,000. " +
-	"Reads look at the first and last 8 bytes of a value, unless whole values are said to be read. " +
-	"Reads with more goroutines than processors are given as time by read, the inverse of the throughput."
+const sizedNote = "Eight goroutines load uniformly drawn keys, of which 63 % exist, with incompressible values in synced batches of 1,000. " +
+	"Reads check the first and last 8 bytes of a value; the rows of whole values check every byte. " +
+	"With more goroutines than processors, ns is the time per read: the inverse of the throughput."
 
 func churnSection() Section {
 	row := func(label, metric string, t Target) Row {
@@ -149,13 +149,13 @@ func churnSection() Section {
 	}
 	return Section{
 		Title: "1 KiB × 1 M overwritten three times",
-		Note: "Every key once, then three times as many writes to random keys, 8 goroutines, batches of 1,000, no syncs. " +
-			"Then idle, then the calls that the store has for collecting garbage.",
+		Note: "Eight goroutines write every key once, then three times as many random keys, in batches of 1,000 without syncs. " +
+			"Then the store idles, and then the benchmark makes the store's own calls for garbage collection.",
 		Rows: []Row{
 			row("writes and collection, s", "total_s", ratio(0.5)),
 			row("collection alone, s", "collect_s", Target{}),
 			row("highest space per live byte", "space_peak_per_live_byte", absolute(1.5)),
-			row("space per live byte after idling, nothing called", "space_idle_per_live_byte", absolute(1.15)),
+			row("space per live byte after idling, before any call", "space_idle_per_live_byte", absolute(1.15)),
 			row("space per live byte at the end", "space_end_per_live_byte", absolute(1.15)),
 			row("bytes written per user byte", "written_per_user_byte", absolute(4)),
 			row("p99 of an overwriting batch, ms", "overwrite_batch_p99_ms", ratio(0.5)),
@@ -194,8 +194,8 @@ func mixedSection() Section {
 		return r
 	}
 	return Section{
-		Title: "Gets and puts at once",
-		Note:  "Zipf's law with a skew of 0.99 over 1 M keys of 1 KiB, 4 goroutines, no syncs.",
+		Title: "Mixed gets and puts",
+		Note:  "Four goroutines draw 1 M keys of 1 KiB from a Zipf distribution with a skew of 0.99, without syncs.",
 		Rows: []Row{
 			rate("50/50, k operations/s", "mixed-50", ratio(2)),
 			rate("95/5, k operations/s", "mixed-95", ratio(2.5)),
@@ -221,13 +221,14 @@ func limitedSection() Section {
 	row := func(label, workload, metric string, higher bool, t Target) Row {
 		return Row{Label: label, Workload: workload, Data: "limited", Metric: metric, Higher: higher, Target: t}
 	}
-	// The device at that depth is the better of its buffered and direct reads.
-	share := row("cold reads, 16 goroutines, share of the device's", "limited-read", "cold_16_per_s", true, absolute(0.8))
+	// The limit of the device is the better of its buffered and direct reads at
+	// that depth.
+	share := row("cold reads, 16 goroutines, as a share of the device's", "limited-read", "cold_16_per_s", true, absolute(0.8))
 	share.PerLimit = "read_depth_16_per_s"
 	return Section{
 		Title: "1 KiB × 4 M under 1 GiB of memory",
-		Note: "A control group limits heap, mappings and cached file pages together. Reads are of keys that exist, with nothing cached at the start. " +
-			"The share of the device's is of its 4 KiB reads at depth 16.",
+		Note: "A control group limits heap, mappings and cached file pages together. Reads ask for present keys, with nothing cached at the start. " +
+			"The device's figure is its 4 KiB reads at depth 16.",
 		Rows: []Row{
 			row("load, k keys/s", "limited-load", "load_keys_per_s", true, ratio(1.5)).scaled(1e-3),
 			row("load, peak anonymous MB", "limited-load", "load_peak_anon_mb", false, absolute(256)),
@@ -245,14 +246,14 @@ func loadsSection() Section {
 		return Row{Label: label, Workload: workload, Data: data, Metric: metric, Higher: higher}
 	}
 	newKeys := func(label, metric string, higher bool, target Target) Row {
-		return Row{Label: "new keys alone, 16 KiB × 100 k: " + label, Workload: "unique", Data: "16k", Metric: metric, Higher: higher, Target: target}
+		return Row{Label: "new keys only, 16 KiB × 100 k: " + label, Workload: "unique", Data: "16k", Metric: metric, Higher: higher, Target: target}
 	}
-	share := newKeys("share of the device's sequential write", "load_mb_per_s", true, absolute(0.5))
+	share := newKeys("as a share of the device's sequential write", "load_mb_per_s", true, absolute(0.5))
 	share.PerLimit = "write_direct_mb_per_s"
 	return Section{
 		Title: "Other loads",
-		Note: "New keys alone are loaded like the datasets above, each of them once. The share of the device's is of writing a new file directly. " +
-			"Ascending keys come from one goroutine. The text compresses to about a third.",
+		Note: "The load of new keys writes each key once, otherwise as for the datasets above. The device's figure is a direct write of a new file. " +
+			"One goroutine writes the sorted keys in ascending order. The text compresses to about a third.",
 		Rows: []Row{
 			newKeys("k keys/s", "load_keys_per_s", true, ratio(3)).scaled(1e-3),
 			share,
@@ -262,9 +263,9 @@ func loadsSection() Section {
 			row("sorted: bytes written per user byte, settled", "sorted", "128", "settled_written_per_user_byte", false),
 			row("sorted: settled size, MB", "sorted", "128", "size_mb", false),
 			row("text, 1 KiB × 250 k: k keys/s", "json", "json", "load_keys_per_s", true).scaled(1e-3),
-			row("text: settled size, bytes a live byte", "json", "json", "size_per_live_byte", false),
+			row("text: settled size, bytes per live byte", "json", "json", "size_per_live_byte", false),
 			row("text: get, whole value read, 1 goroutine, ns", "json", "json", "whole_1_ns", false),
-			row("text: scan with values, ns a key", "json", "json", "scan_ns", false),
+			row("text: scan with values, ns per key", "json", "json", "scan_ns", false),
 		},
 	}
 }
@@ -278,10 +279,10 @@ func deleteSection() Section {
 		Rows: []Row{
 			row("k deletions/s, no syncs", "delete_keys_per_s", true).scaled(1e-3),
 			row("space before, MB", "space_loaded_mb", false),
-			row("space after idling, nothing called, MB", "space_idle_mb", false),
+			row("space after idling, before any call, MB", "space_idle_mb", false),
 			row("space after the store's own calls, MB", "space_collected_mb", false),
 			row("space after the close, MB", "allocated_mb", false),
-			row("scan that finds nothing, ms", "empty_scan_ms", false),
+			row("scan of the empty store, ms", "empty_scan_ms", false),
 		},
 	}
 }

@@ -8,35 +8,28 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 )
 
-// The marks in a document between which the tables of a run stand.
+// The figures of a run stand between these marks of a document.
 const (
 	spliceBegin = "<!-- results: begin -->"
 	spliceEnd   = "<!-- results: end -->"
 )
 
-// ErrNoMarks says that a document has no place for results.
-var ErrNoMarks = errors.New("no place for results")
+// ErrNoMarks says that a document lacks the marks for the figures.
+var ErrNoMarks = errors.New("the document lacks the marks for results")
 
-// Splice returns document with the tables of rec in place of what stands
-// between its marks. The headings go down by a level.
-func Splice(document []byte, rec *comparison.Record) ([]byte, error) {
+// Splice replaces the text between the marks of document by the summary of
+// rec. fullReport is the link to the full report.
+func Splice(document []byte, rec *comparison.Record, fullReport string) ([]byte, error) {
 	before, rest, ok := bytes.Cut(document, []byte(spliceBegin))
 	_, after, closed := bytes.Cut(rest, []byte(spliceEnd))
 	if !ok || !closed {
 		return nil, fmt.Errorf("%w: want %s and %s", ErrNoMarks, spliceBegin, spliceEnd)
 	}
-	var tables bytes.Buffer
-	if err := Markdown(&tables, rec); err != nil {
-		return nil, err
-	}
 	var out bytes.Buffer
 	out.Write(before)
 	out.WriteString(spliceBegin + "\n\n")
-	for line := range bytes.Lines(tables.Bytes()) {
-		if bytes.HasPrefix(line, []byte("#")) {
-			out.WriteByte('#')
-		}
-		out.Write(line)
+	if err := Summary(&out, rec, fullReport); err != nil {
+		return nil, err
 	}
 	out.WriteString(spliceEnd)
 	out.Write(after)

@@ -17,25 +17,24 @@ func newSVG(width, height float64) *svg { return &svg{width: width, height: heig
 
 func (s *svg) add(format string, args ...any) { fmt.Fprintf(&s.text, format, args...) }
 
-// label writes text at a place; anchor is start, middle or end.
+// label writes text at a position; anchor is start, middle or end.
 func (s *svg) label(x, y float64, anchor, class, text string) {
 	s.add(`<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`,
 		x, y, anchor, class, template.HTMLEscapeString(text))
 }
 
-// done returns the picture, with a title that is read out and shown.
+// done returns the picture, with a title for tooltips and screen readers.
 func (s *svg) done(title string) template.HTML {
-	// Every text inside went through HTMLEscapeString; the rest are numbers
-	// and our own words.
+	// Every text passed HTMLEscapeString; the rest is numbers and constants.
 	return template.HTML(fmt.Sprintf(
 		`<svg viewBox="0 0 %.0f %.0f" width="%.0f" role="img"><title>%s</title>%s</svg>`,
 		s.width, s.height, s.width, template.HTMLEscapeString(title), s.text.String()))
 }
 
-// An axis maps values to places.
+// An axis maps values to positions.
 type axis struct {
 	from, to   float64 // values
-	start, end float64 // places
+	start, end float64 // positions
 	log        bool
 }
 
@@ -50,8 +49,8 @@ func (a axis) at(v float64) float64 {
 	return a.start + (v-from)/(to-from)*(a.end-a.start)
 }
 
-// ticks returns round values on the axis: powers of ten, or steps of 1, 2 or
-// 5 times one.
+// ticks returns round values on the axis: powers of ten, or multiples of 1, 2 or
+// 5 times a power of ten.
 func (a axis) ticks() []float64 {
 	if a.log {
 		return a.logTicks()
@@ -74,8 +73,8 @@ func (a axis) ticks() []float64 {
 	return t
 }
 
-// logTicks returns powers of ten, and their double and fivefold where the axis
-// has few of them.
+// logTicks returns powers of ten. A short axis also has their multiples by 2
+// and 5.
 func (a axis) logTicks() []float64 {
 	steps := []float64{1}
 	if a.to < a.from*200 {
@@ -92,7 +91,7 @@ func (a axis) logTicks() []float64 {
 	return t
 }
 
-// short writes a tick's value in few characters.
+// short writes a tick's value with a unit of M or k.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e6:

@@ -8,10 +8,10 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// ours is the store whose ratio to the best of the others is asked for.
+// ours is the store that the report compares with the best of the others.
 const ours = "stoat"
 
-// A Cell is what one store reached in one row.
+// A Cell is the figure of one store in one row.
 type Cell struct {
 	Store            string
 	Status           workload.Status // empty if the job has not run
@@ -23,7 +23,7 @@ type Cell struct {
 // ok returns whether the cell has a figure.
 func (c Cell) ok() bool { return c.Status == workload.OK && c.Repeats > 0 }
 
-// failed returns whether the store was tried and did not do it.
+// failed returns whether the store's job ran and did not end well.
 func (c Cell) failed() bool {
 	switch c.Status {
 	case workload.Wrong, workload.Failed, workload.Killed, workload.TimedOut:
@@ -52,9 +52,8 @@ type Table struct {
 	Lines  []Line
 }
 
-// Tables computes all tables of a record. Lines that nobody has run are left
-// out, sections without lines, and of each section the stores that did not
-// even try.
+// Tables computes all tables of a record. It leaves out lines without a figure,
+// sections without lines, and in each section the stores that ran no job of it.
 func Tables(rec *comparison.Record, stores []string) []Table {
 	c := collect(rec, stores)
 	var tables []Table
@@ -72,7 +71,7 @@ func Tables(rec *comparison.Record, stores []string) []Table {
 	return tables
 }
 
-// withoutAbsent takes out the cells of the stores that have nothing to show in
+// withoutAbsent removes the stores that have neither a figure nor a failure in
 // any line.
 func (t Table) withoutAbsent(stores []string) Table {
 	hasCell := func(i int) bool {
@@ -97,7 +96,7 @@ func (t Table) withoutAbsent(stores []string) Table {
 	return t
 }
 
-// results are those of a record by store, workload and dataset.
+// results holds the results of a record by store, workload and dataset.
 type results struct {
 	stores []string
 	byJob  map[jobName][]workload.Result
@@ -138,8 +137,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// cell gathers the repeats of one store. A wrong answer in any of them spoils
-// the cell; of other failures, the repeats that went well still count.
+// cell gathers the repeats of one store. A wrong answer in any repeat spoils the
+// cell. After any other failure the successful repeats still count.
 func (c results) cell(row Row, store string) Cell {
 	cell := Cell{Store: store}
 	var values []float64
@@ -213,8 +212,8 @@ func better(row Row, a, b float64) bool {
 	return a < b
 }
 
-// settledRow is where a figure taken at once after a load is found again
-// after idling.
+// settledRow maps a metric measured right after a load to the row of the same
+// metric in a settled store.
 var settledRow = map[string]Row{
 	"fresh_get_1_ns":  {Workload: "get", Metric: "get_1_ns"},
 	"fresh_get_16_ns": {Workload: "get", Metric: "get_16_ns"},
@@ -222,8 +221,8 @@ var settledRow = map[string]Row{
 	"fresh_seek_1_ns": {Workload: "seek", Metric: "seek_1_ns"},
 }
 
-// judge holds our figure against the target of the row. Where we failed, the
-// target is missed.
+// judge compares stoat's figure with the target of the row. Where stoat failed,
+// it misses the target.
 func (c results) judge(l *Line, mine Cell) {
 	if mine.failed() && l.Target.Kind != NoTarget {
 		l.Judged = true

@@ -18,21 +18,21 @@ import (
 	"unsafe"
 )
 
-// Version is that of the header files.
+// Version is the version of the header files.
 var Version = C.GoString(C.rocks_version())
 
-// Options are those that the workloads set.
+// Options are the settings that differ between workloads.
 type Options struct {
 	CacheBytes    int64
 	MemtableBytes int64
-	SmallestBlob  int // size of the smallest value in a blob file; 0 for none
+	SmallestBlob  int // size in bytes of the smallest value in a blob file; 0 for no blob files
 	Sync          bool
 }
 
 // A DB is an open database.
 type DB struct{ c *C.rocks_store }
 
-// takeError takes over the message that a call left in text.
+// takeError returns the error message in text and frees it.
 func takeError(text *C.char) error {
 	if text == nil {
 		return nil
@@ -41,7 +41,7 @@ func takeError(text *C.char) error {
 	return errors.New("rocksdb: " + C.GoString(text))
 }
 
-// Open opens or makes the database in dir.
+// Open opens or creates the database in dir.
 func Open(dir string, o Options) (DB, error) {
 	config := C.rocks_config{
 		cache_bytes:    C.size_t(o.CacheBytes),
@@ -58,10 +58,10 @@ func Open(dir string, o Options) (DB, error) {
 	return DB{c}, takeError(text)
 }
 
-// Close closes the database. All readers are closed before.
+// Close closes the database. The caller has closed all readers.
 func (db DB) Close() { C.rocks_close(db.c) }
 
-// CompactRange compacts everything.
+// CompactRange compacts all keys.
 func (db DB) CompactRange() { C.rocks_compact(db.c) }
 
 // SyncLog makes everything written durable.
@@ -71,7 +71,7 @@ func (db DB) SyncLog() error {
 	return takeError(text)
 }
 
-// Stats is what RocksDB tells of itself.
+// Stats returns RocksDB's own statistics.
 func (db DB) Stats() string {
 	name := C.CString("rocksdb.stats")
 	defer C.free(unsafe.Pointer(name))
@@ -80,10 +80,10 @@ func (db DB) Stats() string {
 	return C.GoString(text)
 }
 
-// A Batch gathers writes.
+// A Batch is a list of writes.
 type Batch struct{ c *C.rocksdb_writebatch_t }
 
-// NewBatch returns an empty batch, to be destroyed.
+// NewBatch returns an empty batch. The caller must call Destroy.
 func NewBatch() Batch { return Batch{C.rocksdb_writebatch_create()} }
 
 // Destroy frees the batch.
@@ -109,7 +109,7 @@ func (db DB) Write(b Batch) error {
 	return takeError(text)
 }
 
-// lent passes b to a call that only reads it while it runs.
+// lent passes b to a C call that reads it only during the call.
 func lent(b []byte) (*C.char, C.size_t) {
 	return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), C.size_t(len(b))
 }

@@ -1,4 +1,4 @@
-// Package rocksdb binds as much of RocksDB as a comparison needs: batches,
-// pinned reads and iterators. It is built with the tag rocksdb, where RocksDB's
-// development files are installed.
+// Package rocksdb binds the part of RocksDB that the comparison needs: batches,
+// pinned reads and iterators. It needs the build tag rocksdb and RocksDB's
+// development files.
 package rocksdb

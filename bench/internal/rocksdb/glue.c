@@ -2,7 +2,7 @@
 
 #include "glue.h"
 
-// table_options are those of RocksDB's page "Setup Options and Basic
+// table_options sets the options of RocksDB's page "Setup Options and Basic
 // Tuning", with the cache and the filters that all stores get.
 static void table_options(rocks_store *s, rocks_config c) {
 	s->cache = rocksdb_cache_create_lru(c.cache_bytes);
@@ -15,8 +15,8 @@ static void table_options(rocks_store *s, rocks_config c) {
 	rocksdb_block_based_options_set_filter_policy(s->table, rocksdb_filterpolicy_create_bloom_full(10));
 }
 
-// blob_options store values from a size on apart, and let them share the
-// block cache.
+// blob_options stores values from smallest_blob bytes in blob files, which share
+// the block cache.
 static void blob_options(rocks_store *s, rocks_config c) {
 	rocksdb_options_set_enable_blob_files(s->options, 1);
 	rocksdb_options_set_min_blob_size(s->options, c.smallest_blob);

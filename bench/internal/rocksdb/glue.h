@@ -1,7 +1,7 @@
 //go:build rocksdb
 
-// What the adapter needs of RocksDB's C interface, in calls coarse enough
-// that a query costs few crossings between Go and C.
+// Functions on top of RocksDB's C interface. Each does much in one call, so that
+// a query needs few calls from Go into C.
 
 #ifndef STOAT_ROCKSDB_GLUE_H
 #define STOAT_ROCKSDB_GLUE_H
@@ -12,7 +12,7 @@
 typedef struct {
 	size_t cache_bytes;
 	size_t memtable_bytes;
-	size_t smallest_blob; // 0: values stay in the tables
+	size_t smallest_blob; // bytes; 0 keeps all values in the tables
 	int sync;
 } rocks_config;
 
@@ -25,7 +25,7 @@ typedef struct {
 	rocksdb_readoptions_t *read;
 } rocks_store;
 
-// A reader holds what its last call found; the bytes belong to RocksDB.
+// A rocks_reader holds the result of its last call. RocksDB owns the bytes.
 typedef struct {
 	rocks_store *store;
 	rocksdb_pinnableslice_t *slice;
@@ -39,11 +39,11 @@ rocks_store *rocks_open(const char *dir, rocks_config c, char **error);
 void rocks_close(rocks_store *s);
 void rocks_compact(rocks_store *s);
 
-// rocks_get returns whether the key was found; rocks_get_end lets go of it.
+// rocks_get returns whether the key exists. rocks_get_end releases its value.
 int rocks_get(rocks_reader *r, const char *key, size_t n);
 void rocks_get_end(rocks_reader *r);
 
-// rocks_seek and rocks_next return whether the iterator stands on an entry.
+// rocks_seek and rocks_next return whether the iterator is on an entry.
 int rocks_seek(rocks_reader *r, const char *key, size_t n, int with_value);
 int rocks_next(rocks_reader *r, int with_value);
 void rocks_seek_end(rocks_reader *r);

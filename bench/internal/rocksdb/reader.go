@@ -17,8 +17,8 @@ import "C"
 
 import "unsafe"
 
-// A Reader is for one goroutine, and for one query at a time. What a query
-// found is borrowed until its end.
+// A Reader is for one goroutine and one query at a time. Keys and values are
+// borrowed until the end of the query.
 type Reader struct{ c *C.rocks_reader }
 
 // NewReader returns a reader.
@@ -31,7 +31,8 @@ func (db DB) NewReader() Reader {
 // Close frees the reader.
 func (r Reader) Close() { C.free(unsafe.Pointer(r.c)) }
 
-// Get looks for key. If it is found, GetEnd lets go of the value.
+// Get finds key and returns whether it exists. If it does, the caller must call
+// GetEnd.
 func (r Reader) Get(key []byte) (bool, error) {
 	k, n := lent(key)
 	if C.rocks_get(r.c, k, n) == 0 {
@@ -40,17 +41,18 @@ func (r Reader) Get(key []byte) (bool, error) {
 	return true, nil
 }
 
-// GetEnd lets go of the value that Get found.
+// GetEnd releases the value that Get found.
 func (r Reader) GetEnd() { C.rocks_get_end(r.c) }
 
-// Seek makes an iterator on the first entry from key on, with its value if
-// asked, and returns whether there is one. SeekEnd destroys it.
+// Seek creates an iterator on the first entry at or after key, and returns
+// whether there is one. It fetches the value only if withValue. SeekEnd destroys
+// the iterator.
 func (r Reader) Seek(key []byte, withValue bool) bool {
 	k, n := lent(key)
 	return C.rocks_seek(r.c, k, n, flag(withValue)) != 0
 }
 
-// Next goes to the next entry, and returns whether there is one.
+// Next moves to the next entry, and returns whether there is one.
 func (r Reader) Next(withValue bool) bool { return C.rocks_next(r.c, flag(withValue)) != 0 }
 
 // SeekEnd destroys the iterator.
@@ -70,13 +72,13 @@ func (r Reader) Err() error {
 	return takeError(text)
 }
 
-// Key is the key that the iterator stands on.
+// Key returns the key of the current entry.
 func (r Reader) Key() []byte { return borrowed(r.c.key, r.c.key_length) }
 
-// Value is the value that the query found.
+// Value returns the value of the current entry.
 func (r Reader) Value() []byte { return borrowed(r.c.value, r.c.value_length) }
 
-// borrowed makes a slice of RocksDB's bytes.
+// borrowed returns a slice of RocksDB's bytes.
 func borrowed(p *C.char, n C.size_t) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n))
 }

@@ -1,6 +1,6 @@
 //go:build rocksdb
 
-// The version is only in a header of the C++ interface.
+// Only a header of the C++ interface has the version.
 
 #include <rocksdb/version.h>
 

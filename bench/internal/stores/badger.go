@@ -12,9 +12,9 @@ func badgerInfo() Info {
 	return Info{
 		Name:    "badger",
 		Version: moduleVersion("github.com/dgraph-io/badger/v4"),
-		Options: "DefaultOptions, SyncWrites as the workload asks, block cache and memtable as for the others; " +
-			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation asks; " +
-			"to collect, closed and opened with CompactL0OnClose, closed and opened, Flatten, RunValueLogGC(0.5)",
+		Options: "DefaultOptions, SyncWrites if the workload syncs, block cache and memtable of the common sizes; " +
+			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation recommends; " +
+			"garbage collection: close and open with CompactL0OnClose, close and open, Flatten, RunValueLogGC(0.5)",
 		Open: func(c Config) (Store, error) { return openBadger(c, badger.DefaultOptions(c.Dir)) },
 	}
 }
@@ -22,14 +22,14 @@ func badgerInfo() Info {
 func badgerWisckeyInfo() Info {
 	info := badgerInfo()
 	info.Name = "badger-wisckey"
-	info.Options += "; ValueThreshold 32 B, so that every value lies in the value log"
+	info.Options += "; ValueThreshold 32 B, so that every value is in the value log"
 	info.Open = func(c Config) (Store, error) {
 		return openBadger(c, badger.DefaultOptions(c.Dir).WithValueThreshold(32))
 	}
 	return info
 }
 
-// A badgerStore has another DB after collecting, which its readers follow.
+// A badgerStore opens another DB in Collect. Its readers use the current one.
 type badgerStore struct {
 	db      *badger.DB
 	options badger.Options
@@ -38,8 +38,8 @@ type badgerStore struct {
 func openBadger(c Config, o badger.Options) (Store, error) {
 	if c.Cold {
 		// Badger reads through mappings, and a page fault blocks a Go
-		// processor: "we highly recommend setting a high number for
-		// GOMAXPROCS", says its documentation, and names 128.
+		// processor. Its documentation says "we highly recommend setting a high
+		// number for GOMAXPROCS", and names 128.
 		runtime.GOMAXPROCS(128)
 	}
 	o = o.WithSyncWrites(c.Sync).WithLogger(nil).
@@ -51,9 +51,9 @@ func openBadger(c Config, o badger.Options) (Store, error) {
 	return s, nil
 }
 
-// Apply uses a transaction for one key and a WriteBatch for more: a
-// transaction is limited to a fraction of the memtable, and the batch, which
-// splits where it must, is what the documentation gives for bulk writes.
+// Apply uses a transaction for one key and a WriteBatch for more. A transaction
+// is limited to a fraction of the memtable. A WriteBatch splits where necessary,
+// and is what Badger's documentation recommends for bulk writes.
 func (s *badgerStore) Apply(b *Batch) error {
 	if b.Len() == 1 {
 		return s.db.Update(func(tx *badger.Txn) error { return badgerWrite(tx.Set, tx.Delete, b.At(0)) })
@@ -68,8 +68,8 @@ func (s *badgerStore) Apply(b *Batch) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	// Merges drop what no transaction sees that has begun since the last reading one
-	// ended. Without any, as batches are none, they would keep all versions.
+	// A compaction keeps all versions newer than the last read transaction that
+	// has ended. A WriteBatch is none, so run an empty one.
 	return s.db.View(func(*badger.Txn) error { return nil })
 }
 
@@ -82,11 +82,11 @@ func badgerWrite(set func(k, v []byte) error, del func(k []byte) error, op Op) e
 
 func (s *badgerStore) NewReader() (Reader, error) { return badgerReader{s}, nil }
 
-// Collect has everything merged, because only that finds out which values are
-// garbage, and then rewrites value log files while one of them is at least half
-// garbage. Flatten leaves memtables alone, and level 0 while it has fewer than
-// five tables and all others are in one level; closing flushes those, and merges
-// these if opened with CompactL0OnClose.
+// Collect compacts everything, because only a compaction finds the garbage
+// values. Then it rewrites value log files until none of them is half garbage.
+// Flatten skips memtables. It also skips level 0 while it has fewer than five
+// tables and all others are in one level. A close flushes the memtables, and with
+// CompactL0OnClose it compacts level 0.
 func (s *badgerStore) Collect() error {
 	for _, o := range []badger.Options{s.options.WithCompactL0OnClose(true), s.options} {
 		if err := errors.Join(s.db.Close(), s.reopen(o)); err != nil {
@@ -107,7 +107,7 @@ func (s *badgerStore) Collect() error {
 	}
 }
 
-// reopen opens the database, if it can.
+// reopen opens the database. On an error the store keeps its old DB.
 func (s *badgerStore) reopen(o badger.Options) error {
 	db, err := badger.Open(o)
 	if err == nil {

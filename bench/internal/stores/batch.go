@@ -1,15 +1,15 @@
 package stores
 
-// A Batch is a list of writes for Apply, in one buffer that the workload
-// brings along and uses again and again. The buffer lies outside the Go heap
-// in large loads: on it, it would raise the garbage collector's goal and with
-// it the memory of the very stores whose memory is measured.
+// A Batch is a list of writes for Apply. Its bytes are in one buffer, which the
+// workload provides and reuses. Large loads use a buffer outside the Go heap. On
+// the heap it would raise the garbage collector's goal, and with it the measured
+// memory of the store.
 type Batch struct {
 	buf []byte
 	ops []span
 }
 
-// An Op is one write. Its slices are valid until the batch is reset.
+// An Op is one write. Its slices are valid until Reset.
 type Op struct {
 	Key, Value []byte
 	Delete     bool
@@ -20,8 +20,8 @@ type span struct {
 	isDelete           bool
 }
 
-// NewBatch returns an empty batch that uses buf for keys and values, and
-// grows onto the heap only past its capacity.
+// NewBatch returns an empty batch that stores keys and values in buf. It
+// allocates on the heap only beyond the capacity of buf.
 func NewBatch(buf []byte) *Batch { return &Batch{buf: buf[:0]} }
 
 // Reset empties the batch.
@@ -40,11 +40,11 @@ func (b *Batch) At(i int) Op {
 	}
 }
 
-// Set appends a write of value under key.
+// Set appends a write of key and value.
 func (b *Batch) Set(key, value []byte) { copy(b.Reserve(key, len(value)), value) }
 
-// Reserve appends a write under key of a value of size bytes, which the
-// caller fills in before it adds the next operation.
+// Reserve appends a write of key with a value of size bytes, and returns the
+// value. The caller fills it before it adds the next operation.
 func (b *Batch) Reserve(key []byte, size int) []byte {
 	start := len(b.buf)
 	b.buf = append(b.buf, key...)
@@ -61,7 +61,7 @@ func (b *Batch) Delete(key []byte) {
 	b.ops = append(b.ops, span{start: start, keyEnd: len(b.buf), end: len(b.buf), isDelete: true})
 }
 
-// grow lengthens buf by n bytes of any content.
+// grow extends buf by n bytes of arbitrary content.
 func grow(buf []byte, n int) []byte {
 	if free := cap(buf) - len(buf); free >= n {
 		return buf[:len(buf)+n]

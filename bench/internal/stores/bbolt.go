@@ -13,7 +13,7 @@ func bboltInfo() Info {
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
 		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer and for batches, " +
-			"Batch for single keys of many writers; no call gives space back while the database is open",
+			"Batch for single keys of many writers; no call returns space while the database is open",
 		Open: openBbolt,
 	}
 }
@@ -25,9 +25,9 @@ type bboltStore struct {
 
 var bboltBucket = []byte("b")
 
-// bboltMapBytes is the address space mapped at the start, so that a growing
-// file does not make writers wait for readers: 10 GiB, less where addresses
-// are short.
+// bboltMapBytes is the address space mapped at the open, in bytes, so that a
+// growing file does not make writers wait for readers. It is 10 GiB, or less on
+// a 32-bit system.
 const bboltMapBytes = min(10<<30, math.MaxInt/4)
 
 func openBbolt(c Config) (Store, error) {
@@ -40,8 +40,8 @@ func openBbolt(c Config) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A call of Batch waits for more calls until the batch is full. It is
-	// full when every writer is in it.
+	// Batch waits for more calls until the batch is full: when it holds a call
+	// of every writer.
 	db.MaxBatchSize = max(c.Writers, 1)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(bboltBucket)

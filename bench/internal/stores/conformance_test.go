@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// TestEveryStoreAnswersAlike is the ground of the comparison: what one store
-// answers, all answer.
-func TestEveryStoreAnswersAlike(t *testing.T) {
+// The comparison is fair only if all stores give the same answers.
+func TestStores_AllAnswerAlike(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name string
@@ -30,13 +29,13 @@ func TestEveryStoreAnswersAlike(t *testing.T) {
 		{"scan stops at its limit", scanLimit},
 		{"scan of keys gives no values", scanKeys},
 		{"scan of an empty store visits nothing", scanEmpty},
-		{"error of the callback comes back", callbackError},
-		{"store keeps its data over a reopen", reopen},
-		{"unsynced writes are there after a sync and a reopen", reopenUnsynced},
-		{"batch's bytes are not kept", batchReused},
+		{"error of the callback is returned", callbackError},
+		{"store keeps its data after a reopen", reopen},
+		{"unsynced writes survive a sync and a reopen", reopenUnsynced},
+		{"the store does not keep the bytes of a batch", batchReused},
 		{"key may be a part of something larger", keyInside},
-		{"collect keeps what is live", collectKeeps},
-		{"large value comes back whole", largeValue},
+		{"collect keeps live data", collectKeeps},
+		{"large value is returned whole", largeValue},
 		{"large batch is applied whole", largeBatch},
 		{"scan sees one snapshot while writes go on", scanSnapshot},
 		{"random operations agree with a map", randomOperations},
@@ -59,7 +58,7 @@ func TestEveryStoreAnswersAlike(t *testing.T) {
 	}
 }
 
-// A harness is one open store with the shorthand the cases need.
+// A harness is one open store with helpers for the cases.
 type harness struct {
 	t      *testing.T
 	info   Info
@@ -249,7 +248,7 @@ func scanKeys(t *testing.T, h *harness) {
 	h.wantScan(ScanOptions{KeysOnly: true, From: []byte("b")}, "b=", "c=")
 	h.must(h.reader.Scan(ScanOptions{KeysOnly: true}, func(k, v []byte) error {
 		if v != nil {
-			t.Errorf("a scan of keys gives %q a value of %d bytes", k, len(v))
+			t.Errorf("a scan of keys returns %q a value of %d bytes", k, len(v))
 		}
 		return nil
 	}))
@@ -313,8 +312,8 @@ func batchReused(t *testing.T, h *harness) {
 	}
 }
 
-// keyInside reads by a key whose memory also holds pointers, which a call
-// into C must not be given to see.
+// keyInside reads a key whose memory also holds Go pointers. A call into C must
+// not receive them.
 func keyInside(t *testing.T, h *harness) {
 	h.set("a", "1", "b", "2")
 	whole := &struct {
@@ -368,7 +367,7 @@ func largeValue(t *testing.T, h *harness) {
 	h.wantScan(ScanOptions{}, "a=1", "b="+large, "c=3")
 }
 
-// largeBatch writes more than a memtable of this configuration holds.
+// largeBatch writes more bytes than the configured memtable holds.
 func largeBatch(t *testing.T, h *harness) {
 	const n = 1500
 	h.apply(func(b *Batch) {

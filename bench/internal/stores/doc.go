@@ -1,11 +1,10 @@
-// Package stores shows stoat and its peers to the workloads through one small
-// interface, and says with which options each of them runs.
+// Package stores adapts stoat and its peers to one small interface for the
+// workloads, and states the options of each store.
 //
-// An adapter does what a careful user of that store would do after reading
-// its documentation, and nothing else: no workload is known here, and no
-// store is known to the workloads. Where a store can lend its bytes instead
-// of copying them, its adapter lends them.
+// An adapter uses its store as the store's documentation recommends. Adapters do
+// not know the workloads, and workloads do not know the stores. An adapter lends
+// the store's bytes instead of copying them where the store allows it.
 //
-// Stores written in C are behind the build tags lmdb and rocksdb. Without the
-// tag a store stays in the list, so that a report can say why it is absent.
+// Stores written in C need the build tags lmdb and rocksdb. Without its tag a
+// store stays in the list, so that a report can say why it is absent.
 package stores

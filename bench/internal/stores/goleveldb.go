@@ -13,7 +13,7 @@ func goleveldbInfo() Info {
 	return Info{
 		Name:    "goleveldb",
 		Version: moduleVersion("github.com/syndtr/goleveldb"),
-		Options: "bloom filters of 10 bits, Snappy, CompactRange to collect; the rest as it comes",
+		Options: "bloom filters of 10 bits, Snappy; garbage collection: CompactRange; otherwise the defaults",
 		Open:    openGoleveldb,
 	}
 }
@@ -52,8 +52,8 @@ func (s *goleveldbStore) NewReader() (Reader, error) { return goleveldbReader{s.
 
 func (s *goleveldbStore) Collect() error { return s.db.CompactRange(util.Range{}) }
 
-// Sync deletes, synced, a key that no workload uses: the log is synced with
-// it, and the store has no call for that alone.
+// Sync deletes a key that no workload uses, with a sync, which also syncs the
+// log. The store has no call that only syncs.
 func (s *goleveldbStore) Sync() error {
 	return s.db.Delete([]byte{0}, &opt.WriteOptions{Sync: true})
 }
@@ -72,7 +72,7 @@ type goleveldbReader struct{ db *leveldb.DB }
 
 func (r goleveldbReader) Close() error { return nil }
 
-// Get hands on the copy that the store makes; it has no borrowing read.
+// Get passes a copy to fn, because the store has no borrowing read.
 func (r goleveldbReader) Get(key []byte, fn func([]byte) error) (bool, error) {
 	value, err := r.db.Get(key, nil)
 	if errors.Is(err, leveldb.ErrNotFound) {

@@ -12,15 +12,15 @@ func lmdbInfo() Info {
 	return Info{
 		Name:    "lmdb",
 		Version: lmdb.Version,
-		Options: "map of 256 GiB, 1024 readers, NOTLS, NORDAHEAD as its documentation advises for data larger than memory, " +
-			"NOSYNC where the workload does not sync; a reset read transaction per reader; one cgo call per entry of a scan; " +
-			"no call gives space back while the database is open",
+		Options: "map of 256 GiB, 1024 readers, NOTLS, NORDAHEAD as its documentation recommends for data larger than memory, " +
+			"NOSYNC if the workload does not sync; a reset read transaction per reader; one cgo call per entry of a scan; " +
+			"no call returns space while the database is open",
 		Open: openLmdb,
 	}
 }
 
-// lmdbMapBytes is the size of the map: 256 GiB, less where addresses are
-// short.
+// lmdbMapBytes is the size of the map in bytes: 256 GiB, or less on a 32-bit
+// system.
 const lmdbMapBytes = min(256<<30, math.MaxInt/4)
 
 type lmdbStore struct{ env *lmdb.Env }

@@ -3,5 +3,5 @@
 package stores
 
 func lmdbInfo() Info {
-	return Info{Name: "lmdb", Missing: "not built in: needs LMDB's development files (Debian: liblmdb-dev), cgo and -tags lmdb"}
+	return Info{Name: "lmdb", Missing: "not built in: install LMDB's development files (Debian: liblmdb-dev), and build with cgo and -tags lmdb"}
 }

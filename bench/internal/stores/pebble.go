@@ -18,8 +18,8 @@ func pebbleInfo() Info {
 	}
 }
 
-// pebbleBlobSize is the size from which values are separated, CockroachDB's
-// own choice.
+// pebbleBlobSize is the size in bytes from which values are separated. It is
+// CockroachDB's choice.
 const pebbleBlobSize = 256
 
 func pebbleBlobInfo() Info {
@@ -81,12 +81,12 @@ func pebbleWrite(w *pebble.Batch, op Op) error {
 
 func (s *pebbleStore) NewReader() (Reader, error) { return pebbleReader{s.db}, nil }
 
-// Collect compacts the whole range of keys.
+// Collect compacts all keys.
 func (s *pebbleStore) Collect() error {
 	return s.db.Compact(context.Background(), []byte{0}, []byte{0xff}, true)
 }
 
-// Sync syncs the log by a record without data.
+// Sync writes an empty log record and syncs it.
 func (s *pebbleStore) Sync() error   { return s.db.LogData(nil, pebble.Sync) }
 func (s *pebbleStore) Close() error  { return s.db.Close() }
 func (s *pebbleStore) Stats() string { return s.db.Metrics().String() }

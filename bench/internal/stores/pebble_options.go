@@ -7,7 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// pebbleOptions are those of CockroachDB, with the sizes that all stores get.
+// pebbleOptions returns CockroachDB's options, with the sizes that all stores
+// get.
 func pebbleOptions(c Config) *pebble.Options {
 	o := &pebble.Options{
 		CacheSize:                   c.CacheBytes,
@@ -33,7 +34,7 @@ func pebbleOptions(c Config) *pebble.Options {
 	return o
 }
 
-// pebbleSilence drops the log, except for what ends the program.
+// pebbleSilence drops log messages. A fatal one panics.
 type pebbleSilence struct{}
 
 func (pebbleSilence) Infof(string, ...any)  {}

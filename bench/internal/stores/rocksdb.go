@@ -8,20 +8,20 @@ func rocksdbInfo() Info {
 	return Info{
 		Name:    "rocksdb",
 		Version: rocksdb.Version,
-		Options: "its page on basic tuning: dynamic level sizes, six background jobs, blocks of 16 KiB, format 5, " +
-			"index and filters in the cache; bloom filters of 10 bits, Snappy; CompactRange to collect",
+		Options: "as its page on basic tuning recommends: dynamic level sizes, six background jobs, blocks of 16 KiB, format 5, " +
+			"index and filters in the cache; bloom filters of 10 bits, Snappy; garbage collection: CompactRange",
 		Open: func(c Config) (Store, error) { return openRocksdb(c, 0) },
 	}
 }
 
-// rocksdbBlobSize is the size from which values go to blob files.
+// rocksdbBlobSize is the size in bytes from which values go to blob files.
 const rocksdbBlobSize = 256
 
 func rocksdbBlobInfo() Info {
 	info := rocksdbInfo()
 	info.Name = "rocksdb-blob"
 	info.SmallestValue = rocksdbBlobSize
-	info.Options += "; blob files from 256 B with garbage collection of the oldest quarter, its default, and the block cache for blobs too"
+	info.Options += "; blob files from 256 B, collected with the default age cutoff (the oldest quarter), which share the block cache"
 	info.Open = func(c Config) (Store, error) { return openRocksdb(c, rocksdbBlobSize) }
 	return info
 }

@@ -11,7 +11,7 @@ func stoatInfo() Info {
 	return Info{
 		Name:    "stoat",
 		Version: "this tree",
-		Options: "default options, which compress no values; Buffered where the workload does not sync",
+		Options: "default options, which compress no values; Buffered if the workload does not sync",
 		Open:    func(c Config) (Store, error) { return openStoat(c, stoat.CompressionNone) },
 	}
 }
@@ -20,7 +20,7 @@ func stoatFastInfo() Info {
 	return Info{
 		Name:     "stoat-fast",
 		Version:  "this tree",
-		Options:  "as stoat, with CompressionFast; only for values that compress",
+		Options:  "like stoat with CompressionFast; only for values that compress",
 		TextOnly: true,
 		Open:     func(c Config) (Store, error) { return openStoat(c, stoat.CompressionFast) },
 	}
@@ -28,8 +28,8 @@ func stoatFastInfo() Info {
 
 type stoatStore struct{ db *stoat.DB }
 
-// openStoat ignores the sizes of the configuration: stoat is measured as it
-// runs for a user who sets nothing.
+// openStoat ignores the sizes of the configuration: the comparison measures
+// stoat with its defaults.
 func openStoat(c Config, compression stoat.Compression) (Store, error) {
 	o := &stoat.Options{Durability: stoat.Buffered, Compression: compression}
 	if c.Sync {
@@ -62,8 +62,8 @@ func stoatWrite(tx *stoat.Txn, op Op) error {
 
 func (s *stoatStore) NewReader() (Reader, error) { return stoatReader{s.db}, nil }
 
-// Collect does nothing: stoat reclaims space by itself, and is measured by
-// what it reclaims without its call for the rest.
+// Collect does nothing: stoat reclaims space by itself, and the comparison
+// measures that.
 func (s *stoatStore) Collect() error { return nil }
 
 func (s *stoatStore) Sync() error   { return s.db.Sync() }

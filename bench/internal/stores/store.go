@@ -1,59 +1,60 @@
 package stores
 
-// A Store is one open database. Apply, NewReader and Sync, and what readers do,
-// may be called by any number of goroutines at once, while nobody calls Collect.
+// A Store is one open database. Goroutines may call Apply, NewReader, Sync and
+// the methods of readers concurrently. Collect must run alone.
 type Store interface {
-	// Apply writes the operations of b in their order, and returns when they
-	// are as durable as Config.Sync asks for. The store must not keep the
-	// batch's bytes after it returns.
+	// Apply writes the operations of b in order, and returns when they are as
+	// durable as Config.Sync requires. The store must not keep the batch's
+	// bytes after Apply returns.
 	Apply(b *Batch) error
 
-	// NewReader returns a reader for the use of one goroutine at a time.
+	// NewReader returns a reader for one goroutine at a time.
 	NewReader() (Reader, error)
 
-	// Collect makes the calls by which the store's documentation tells its
-	// users to get back the space of overwritten and deleted values. It does
-	// nothing where the store needs or offers no such call.
+	// Collect makes the calls that the store documents for reclaiming the space
+	// of overwritten and deleted values. It does nothing if the store needs or
+	// offers no such call.
 	Collect() error
 
-	// Sync makes everything applied so far durable.
+	// Sync makes all applied batches durable.
 	Sync() error
 
-	// Stats is what the store tells of itself, as text for the record.
+	// Stats returns the store's own statistics as text.
 	Stats() string
 
-	// Close closes the store. All readers are closed before.
+	// Close closes the store. The caller has closed all readers.
 	Close() error
 }
 
-// A Reader reads the newest applied state; every call takes a snapshot of its
-// own, as independent queries do.
+// A Reader reads the newest applied state. Every call is an independent query
+// with its own snapshot.
 type Reader interface {
-	// Get calls fn with the value of key and returns true, or returns false
-	// if there is none. The value is borrowed until fn returns.
+	// Get calls fn with the value of key and returns true. It returns false if
+	// the key does not exist. The value is borrowed until fn returns.
 	Get(key []byte, fn func(value []byte) error) (bool, error)
 
-	// Scan calls fn with the entries from o.From on, in ascending order of
-	// the keys. Both slices are borrowed until fn returns; the value is nil
-	// if o.KeysOnly.
+	// Scan calls fn with the entries at or after o.From, in ascending order of
+	// the keys. Both slices are borrowed until fn returns. The value is nil if
+	// o.KeysOnly.
 	Scan(o ScanOptions, fn func(key, value []byte) error) error
 
 	Close() error
 }
 
-// ScanOptions say what a scan visits.
+// ScanOptions select the entries of a scan.
 type ScanOptions struct {
-	From     []byte // the first key visited, if there; nil for the first of all
-	Limit    int    // entries to visit; 0 for all
-	KeysOnly bool   // the values are not wanted
+	From     []byte // the scan begins at the first key >= From; nil means the first key
+	Limit    int    // the most entries; 0 means all
+	KeysOnly bool   // the scan needs no values
 }
 
-// Config is what a workload asks of the store it opens.
+// Config is the configuration that a workload requires of a store.
 type Config struct {
-	// Dir exists. It is empty or holds what an earlier open left there.
+	// Dir is an existing directory: empty, or with the database of an earlier
+	// open.
 	Dir string
 
-	// Sync asks for a device sync before Apply returns.
+	// Sync requires a device sync before Apply returns.
 	Sync bool
 
 	// CacheBytes and MemtableBytes size the block cache and the write buffer
@@ -61,23 +62,23 @@ type Config struct {
 	CacheBytes    int64
 	MemtableBytes int64
 
-	// Writers is how many goroutines will call Apply at once, for the stores
-	// that want to know.
+	// Writers is the number of goroutines that call Apply concurrently. Some
+	// stores use it as a hint.
 	Writers int
 
-	// Cold says that the data will not be in memory when it is read.
+	// Cold says that reads will find most data outside of memory.
 	Cold bool
 }
 
-// The sizes of caches and write buffers when nothing limits memory.
+// The sizes in bytes of caches and write buffers without a memory limit.
 const (
 	CacheBytesDefault    = 512 << 20
 	MemtableBytesDefault = 64 << 20
 )
 
-// MemtableBytesMin is the smallest write buffer that all stores accept: a
-// value below Badger's threshold of 1 MiB must fit into a transaction, which
-// may take 15 % of it.
+// MemtableBytesMin is the size in bytes of the smallest write buffer that all
+// stores accept. In Badger a value below its threshold of 1 MiB must fit into a
+// transaction, which may take 15 % of the buffer.
 const MemtableBytesMin = 8 << 20
 
 // Info describes a store before it is opened.
@@ -88,17 +89,17 @@ type Info struct {
 	// Options states in one line how the store is configured.
 	Options string
 
-	// SmallestValue is, for a variant that stores large values apart, the
-	// size in bytes from which it differs from the plain store. Smaller
-	// values are not worth a run of their own.
+	// SmallestValue is the size in bytes from which a variant separates values.
+	// Datasets with smaller values skip the variant, which would equal the plain
+	// store.
 	SmallestValue int
 
-	// TextOnly marks a variant that compresses, of a store that does not:
-	// only on values that compress does it have figures of its own.
+	// TextOnly marks a variant that differs from the plain store only by
+	// compression. It runs only on values that compress.
 	TextOnly bool
 
-	// Open is nil if the store is not in this program; Missing then says how
-	// to build it in.
+	// Open is nil if this program was built without the store. Missing then
+	// says how to include it.
 	Open    func(Config) (Store, error)
 	Missing string
 }
@@ -116,7 +117,7 @@ func All() []Info {
 	}
 }
 
-// Find returns the store of that name.
+// Find returns the store with the given name.
 func Find(name string) (Info, bool) {
 	for _, info := range All() {
 		if info.Name == name {

@@ -9,20 +9,18 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// The reads whose allocations are counted: in bursts short enough that
-// goroutines in the background seldom allocate beside one, and as many of them
-// as two phases have time for.
+// Allocations are counted in bursts of reads. A burst is short, so that few
+// bursts overlap allocations of background goroutines.
 const (
-	allocationBursts    = 99
-	allocationBurstsMin = 3
-	allocationReads     = 1000
+	allocationBursts    = 99   // the most bursts; fewer if two phases are too short
+	allocationBurstsMin = 3    // the fewest bursts
+	allocationReads     = 1000 // reads in a burst
 )
 
-// countAllocations notes how many objects of the Go heap a read takes: the
-// median of many bursts, each in a goroutine that does nothing else. The
-// runtime counts for the whole process, so a mean would charge the reads with
-// whatever the store or the runtime does meanwhile. What a store in C
-// allocates is not counted.
+// countAllocations records how many objects of the Go heap a read allocates:
+// the median of the bursts. The runtime counts for the whole process, so a mean
+// would include allocations of background goroutines. Allocations in C do not
+// count.
 func (r *Run) countAllocations(s stores.Store, present *Bitset) error {
 	p, err := r.newProbe(s, false)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // churnTimes is how often the whole amount of data is overwritten.
 const churnTimes = 3
 
-// runChurn writes every key once, then three times as many writes to keys
-// drawn at random, without syncs, and lets the store collect its garbage.
-// Space counts in proportion to what is live.
+// runChurn writes every key once, overwrites three times as many randomly drawn
+// keys without syncs, and then lets the store collect its garbage. Space is
+// recorded as a ratio to the live data.
 func runChurn(r *Run) error {
 	s, err := r.open(r.config(false, loadWriters))
 	if err != nil {
@@ -31,8 +31,8 @@ func runChurn(r *Run) error {
 	return nil
 }
 
-// A churn knows the version that every key must have in the end: a key is
-// overwritten by one writer only.
+// A churn knows the final version of every key, because only one writer
+// overwrites a key.
 type churn struct {
 	run      *Run
 	store    stores.Store
@@ -41,7 +41,7 @@ type churn struct {
 
 func (c *churn) measure() error {
 	r := c.run
-	before, err := r.startToll()
+	before, err := r.startCost()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *churn) firstLoad() (*load, error) {
 	return c.run.sequenceLoad(c.store, loadWriters, count, func(i uint64) (key, version uint64) { return order.At(i), 0 })
 }
 
-// overwrite draws keys at random, from those that belong to the writer.
+// overwrite writes randomly drawn keys; each writer draws from its own keys.
 func (c *churn) overwrite(buffers []*stores.Batch) *load {
 	p := &c.run.population
 	ops, total := batchOps(p.Count), churnTimes*p.Count

@@ -10,13 +10,13 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// commitKeys is how many key numbers the commits have to themselves; they
-// take them in an order that looks random to a store.
+// commitKeys is the number of key numbers that commits draw from, each once, in
+// an order that looks random to a store.
 const commitKeys = 1 << 23
 
-// runCommit commits single keys durably from 1, 16 and 64 goroutines, each
-// number on a store opened anew, and checks at last that every acknowledged
-// key is there.
+// runCommit commits single keys durably from 1, 16 and 64 goroutines, and opens
+// the store again for each number of goroutines. At the end it checks that every
+// acknowledged key is present.
 func runCommit(r *Run) error {
 	order, present := NewPermutation(commitKeys), NewBitset(commitKeys)
 	for _, writers := range []int{1, 16, 64} {
@@ -44,14 +44,14 @@ func runCommit(r *Run) error {
 	return errors.Join(r.verify(s, present, nil), s.Close())
 }
 
-// commits writes the keys of the given order from first on, and returns how
-// many.
+// commits writes the keys of order, beginning at position first, and returns
+// how many it wrote.
 func (r *Run) commits(s stores.Store, writers int, first uint64, order Permutation) (uint64, error) {
 	p := &r.population
 	var next atomic.Uint64
 	next.Store(first)
 	histograms := make([]measure.Histogram, writers)
-	before, err := r.startToll()
+	before, err := r.startCost()
 	if err != nil {
 		return 0, err
 	}

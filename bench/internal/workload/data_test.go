@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestKeyIsTheDocumentedText(t *testing.T) {
+func TestKeys_TextIsTheDocumentedOne(t *testing.T) {
 	t.Parallel()
 	for _, n := range []uint64{0, 7, 1999999, 9999999999} {
 		keys := NewKeys(1024)
@@ -24,7 +24,7 @@ func TestKeyIsTheDocumentedText(t *testing.T) {
 	}
 }
 
-func TestForeignKeyHasNoNumber(t *testing.T) {
+func TestKeys_ForeignKeyHasNoNumber(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys(1024)
 	for _, key := range []string{"", "vsz=01024-k=000000000", "vsz=00128-k=0000000001", "vsz=01024-k=00000000x1", "vsz=01024-k=x000000001",
@@ -39,7 +39,7 @@ func allValues() []Values {
 	return []Values{{Size: 16}, {Size: 128}, {Size: 1024}, {Size: 16 << 10}, {Size: 64 << 10}, {Size: 1024, JSON: true}}
 }
 
-func TestValueTellsItsVersion(t *testing.T) {
+func TestValues_TellTheirVersion(t *testing.T) {
 	t.Parallel()
 	for _, v := range allValues() {
 		value, scratch := make([]byte, v.Size), make([]byte, v.Size)
@@ -55,7 +55,7 @@ func TestValueTellsItsVersion(t *testing.T) {
 	}
 }
 
-func TestChangedValueIsWrong(t *testing.T) {
+func TestValues_ChangedValueIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, v := range allValues() {
 		value, scratch := make([]byte, v.Size), make([]byte, v.Size)
@@ -79,7 +79,7 @@ func TestChangedValueIsWrong(t *testing.T) {
 	}
 }
 
-func TestValueOfAnotherKeyHasNoPlausibleVersion(t *testing.T) {
+func TestValues_OfAnotherKeyHaveNoPlausibleVersion(t *testing.T) {
 	t.Parallel()
 	v := Values{Size: 128}
 	value := make([]byte, v.Size)
@@ -89,7 +89,7 @@ func TestValueOfAnotherKeyHasNoPlausibleVersion(t *testing.T) {
 	}
 }
 
-// compressedShare compresses 200 values in sequence.
+// compressedShare returns the compressed share of 200 values in sequence.
 func compressedShare(t *testing.T, v Values) float64 {
 	t.Helper()
 	var out bytes.Buffer
@@ -110,7 +110,7 @@ func compressedShare(t *testing.T, v Values) float64 {
 	return float64(out.Len()) / float64(200*v.Size)
 }
 
-func TestRandomValuesDoNotCompressAndTextDoes(t *testing.T) {
+func TestValues_RandomOnesDoNotCompressAndTextDoes(t *testing.T) {
 	t.Parallel()
 	for _, v := range allValues() {
 		share := compressedShare(t, v)
@@ -123,7 +123,7 @@ func TestRandomValuesDoNotCompressAndTextDoes(t *testing.T) {
 	}
 }
 
-func TestTextIsJSON(t *testing.T) {
+func TestValues_TextIsJSON(t *testing.T) {
 	t.Parallel()
 	v := Values{Size: 1024, JSON: true}
 	value := make([]byte, v.Size)
@@ -135,7 +135,7 @@ func TestTextIsJSON(t *testing.T) {
 	}
 }
 
-func TestAboutTwoThirdsOfAPopulationExist(t *testing.T) {
+func TestPopulation_AboutTwoThirdsExist(t *testing.T) {
 	t.Parallel()
 	p := NewPopulation(200000, Values{Size: 128})
 	present := p.Present()
@@ -154,7 +154,7 @@ func TestAboutTwoThirdsOfAPopulationExist(t *testing.T) {
 	}
 }
 
-func TestPermutationVisitsEachNumberOnce(t *testing.T) {
+func TestPermutation_VisitsEachNumberOnce(t *testing.T) {
 	t.Parallel()
 	for _, count := range []uint64{1, 2, 3, 10, 1000, 65536, 99999} {
 		p, seen := NewPermutation(count), NewBitset(count)
@@ -167,7 +167,7 @@ func TestPermutationVisitsEachNumberOnce(t *testing.T) {
 	}
 }
 
-func TestZipfFollowsItsLaw(t *testing.T) {
+func TestZipf_FollowsItsLaw(t *testing.T) {
 	t.Parallel()
 	const n, draws = 100000, 400000
 	z, r := newZipf(n), newRandom(3)

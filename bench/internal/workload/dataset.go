@@ -2,13 +2,13 @@ package workload
 
 import "fmt"
 
-// A Dataset is what a database holds while several workloads read it.
+// A Dataset describes the keys and values of a database.
 type Dataset struct {
 	Name     string
 	Title    string
 	Values   Values
 	Count    uint64 // draws at full scale
-	Smallest uint64 // draws at any scale
+	Smallest uint64 // the fewest draws at any scale
 }
 
 // Datasets are the kinds of data the workloads run on.
@@ -21,7 +21,7 @@ var Datasets = []Dataset{
 	{Name: "limited", Title: "1 KiB × 4 M under 1 GiB of memory", Values: Values{Size: 1 << 10}, Count: 4_000_000, Smallest: 20_000},
 }
 
-// findDataset returns the dataset of that name.
+// findDataset returns the dataset with the given name.
 func findDataset(name string) (Dataset, error) {
 	for _, d := range Datasets {
 		if d.Name == name {
@@ -31,11 +31,11 @@ func findDataset(name string) (Dataset, error) {
 	return Dataset{}, fmt.Errorf("no dataset %q", name)
 }
 
-// Scaled returns the number of draws at that scale.
+// Scaled returns the number of draws at a scale.
 func (d Dataset) Scaled(scale float64) uint64 {
 	return max(uint64(float64(d.Count)*scale), d.Smallest)
 }
 
-// batchOps is the number of writes in a batch of a load: 1,000, fewer where
-// there would be too few batches to speak of.
+// batchOps returns the number of writes in a batch of a load: 1,000, or fewer
+// for a small dataset, which would otherwise have too few batches.
 func batchOps(count uint64) uint64 { return min(1000, max(count/32, 20)) }

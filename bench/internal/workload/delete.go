@@ -8,9 +8,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// runDelete loads, deletes every key, and looks how much of the space comes
-// back: by itself, after the calls that the store has for it, and at the
-// close.
+// runDelete loads, deletes every key, and measures how much space comes back:
+// while the store idles, after the store's own calls, and at the close.
 func runDelete(r *Run) error {
 	s, err := r.open(r.config(false, loadWriters))
 	if err != nil {
@@ -54,7 +53,7 @@ func (r *Run) loadAndDelete(s stores.Store) error {
 	if err := r.noteSpace("space_collected_mb"); err != nil {
 		return err
 	}
-	return r.scanNothing(s)
+	return r.scanEmpty(s)
 }
 
 func (r *Run) noteLoaded(s stores.Store) error {
@@ -65,11 +64,12 @@ func (r *Run) noteLoaded(s stores.Store) error {
 	if err := r.noteSpace("space_loaded_mb"); err != nil {
 		return err
 	}
-	// A store that had lost the load would have its space back already.
+	// A store that lost its load would show little space afterwards.
 	return r.verify(s, Full(r.population.Count), nil)
 }
 
-// deletion deletes all keys in an order, with the buffers of their load.
+// deletion returns a load that deletes all keys in the given order. It reuses
+// the buffers of loaded.
 func (r *Run) deletion(loaded *load, order Permutation) *load {
 	p := &r.population
 	ops := batchOps(p.Count)
@@ -84,8 +84,8 @@ func (r *Run) deletion(loaded *load, order Permutation) *load {
 	return l
 }
 
-// scanNothing notes how long it takes to find out that nothing is left.
-func (r *Run) scanNothing(s stores.Store) error {
+// scanEmpty records the time of a scan of the emptied store.
+func (r *Run) scanEmpty(s stores.Store) error {
 	began := time.Now()
 	if err := r.verify(s, NewBitset(r.population.Count), nil); err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Package workload has the loads, reads and mixes that the stores are
-// compared by, and checks every answer a store gives.
+// Package workload has the loads, reads and mixtures of the comparison, and
+// checks every answer of a store.
 //
-// Keys are numbers in a text of 22 bytes; a value can be computed from the
-// number of its key and the version of its write. So a reader knows of each
-// key whether it must be there, and of each value whether it is the one last
-// written, and nothing has to be remembered but a bit or a version per key.
+// A key is a number in a text of 22 bytes. A value follows from the number of
+// its key and the version of its write. A reader therefore knows whether a key
+// must exist and whether a value is the last one written. The harness stores
+// only a bit or a version per key.
 //
-// A workload runs in a process of its own: Execute runs one and returns what
-// it measured.
+// Each workload runs in its own process: Execute runs one and returns its
+// result.
 package workload

@@ -15,11 +15,11 @@ const (
 	manyReaders = 16
 )
 
-// latencyEvery is how many reads share one measured latency, so that the
-// clock does not weigh on the rest.
+// latencyEvery is the number of reads per measured latency. Reading the clock
+// for every read would slow the reads down.
 const latencyEvery = 64
 
-// A choice draws the next key to read and says whether it must be there.
+// A choice draws the next key to read and tells whether it must exist.
 type choice func(rng *random) (number uint64, present bool)
 
 // anyKey draws from all numbers, of which about 63 % exist.
@@ -46,13 +46,13 @@ type getPhase struct {
 	name    string
 	readers int
 	choose  choice
-	whole   bool // read every byte of the values
+	whole   bool // check every byte of the values
 	seed    uint64
 	length  time.Duration
-	every   uint64 // reads for one measured latency
+	every   uint64 // reads per measured latency
 }
 
-// gets runs a phase and notes time by read and its percentiles.
+// gets runs a phase and records the time per read and its percentiles.
 func (r *Run) gets(s stores.Store, phase getPhase) error {
 	probes, err := r.newProbes(s, phase)
 	if err != nil {
@@ -113,8 +113,8 @@ func closeProbes(probes []*probe) error {
 	return err
 }
 
-// warm reads everything once, in order and then at random, so that mappings
-// and caches are as they are in a store that has run for a while.
+// warm reads everything once in order, and then keys at random, to fill the
+// mappings and caches.
 func (r *Run) warm(s stores.Store, present *Bitset) error {
 	w, err := r.newWalk(s, present)
 	if err != nil {
@@ -129,8 +129,8 @@ func (r *Run) warm(s stores.Store, present *Bitset) error {
 	})
 }
 
-// reading opens the store, warms it, measures read, calls count, if any, with
-// nothing of the harness running beside it, and closes the store again.
+// reading opens the store, warms it up, measures read, calls count and closes
+// the store. No goroutine of the harness runs beside count, which may be nil.
 func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bitset) error) error {
 	present := r.population.Present()
 	s, err := r.open(r.config(false, readers))
@@ -140,9 +140,8 @@ func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bit
 	if err := r.warm(s, present); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	// What the store began to do when it was opened should not go on beside
-	// the reads. It was closed with nothing left to do, so a part of the quiet
-	// is enough to see that.
+	// Background work that the open started must not run beside the reads. The
+	// store was settled when it was closed, so a part of Quiet is enough.
 	measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, nil)
@@ -153,7 +152,7 @@ func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bit
 	}
 	r.setUsage("", before, 0)
 	r.setMemory("", peaks)
-	// The sampler allocates, so what reads allocate is counted without it.
+	// The sampler allocates, so count runs without it.
 	if count != nil {
 		if err := count(s, present); err != nil {
 			return errors.Join(err, s.Close())

@@ -6,36 +6,37 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// nothing is a store that finds without looking: one value for every get, and
-// a few entries, in the cache of the processor, for every scan.
-type nothing struct {
+// A nullStore returns prepared answers: one value for every get, and for every
+// scan a few entries that stay in the processor's cache. It shows what the
+// harness itself costs.
+type nullStore struct {
 	value []byte
 	keys  []Key
 	all   [][]byte // the values of the keys
 }
 
-// nothingKeys is how many entries it scans.
-const nothingKeys = 128
+// nullStoreKeys is the number of entries of a nullStore.
+const nullStoreKeys = 128
 
-func newNothing(p *Population) *nothing {
-	n := &nothing{keys: make([]Key, nothingKeys)}
+func newNullStore(p *Population) *nullStore {
+	n := &nullStore{keys: make([]Key, nullStoreKeys)}
 	for i := range n.keys {
 		p.Keys.Put(&n.keys[i], uint64(i))
 		value := make([]byte, p.Values.Size)
 		p.Values.Fill(value, uint64(i), 0)
 		n.all = append(n.all, value)
 	}
-	n.value = n.all[nothingKey]
+	n.value = n.all[nullStoreKey]
 	return n
 }
 
-// nothingKey is the key whose value every get finds.
-const nothingKey = 42
+// nullStoreKey is the number of the key whose value every get returns.
+const nullStoreKey = 42
 
-func (n *nothing) Get(_ []byte, fn func([]byte) error) (bool, error) { return true, fn(n.value) }
-func (n *nothing) Close() error                                      { return nil }
+func (n *nullStore) Get(_ []byte, fn func([]byte) error) (bool, error) { return true, fn(n.value) }
+func (n *nullStore) Close() error                                      { return nil }
 
-func (n *nothing) Scan(o stores.ScanOptions, fn func(key, value []byte) error) error {
+func (n *nullStore) Scan(o stores.ScanOptions, fn func(key, value []byte) error) error {
 	for i := range n.keys {
 		var value []byte
 		if !o.KeysOnly {
@@ -48,17 +49,17 @@ func (n *nothing) Scan(o stores.ScanOptions, fn func(key, value []byte) error) e
 	return nil
 }
 
-// HarnessCost is what the workloads cost without a store.
+// HarnessCost is the time of the harness itself, in nanoseconds per operation.
 type HarnessCost struct {
-	GetNanos  float64 // drawing a key, writing it, and checking the ends of a value in the cache
-	ScanNanos float64 // reading a key, looking whether it is the next, and checking the ends of its value
-	KeysNanos float64 // the same without the value
+	GetNanos  float64 // drawing a key, writing it, and checking the ends of a cached value
+	ScanNanos float64 // parsing a key, checking its order, and checking the ends of its value
+	KeysNanos float64 // the same as ScanNanos without the value
 }
 
-// MeasureHarness measures each cost for that long.
+// MeasureHarness measures each cost for the given time.
 func MeasureHarness(length time.Duration) (HarnessCost, error) {
-	p := NewPopulation(nothingKeys, Values{Size: 128})
-	n := newNothing(&p)
+	p := NewPopulation(nullStoreKeys, Values{Size: 128})
+	n := newNullStore(&p)
 	var c HarnessCost
 	var err error
 	if c.GetNanos, err = getCost(&p, n, length); err != nil {
@@ -71,10 +72,10 @@ func MeasureHarness(length time.Duration) (HarnessCost, error) {
 	return c, err
 }
 
-func getCost(p *Population, n *nothing, length time.Duration) (float64, error) {
+func getCost(p *Population, n *nullStore, length time.Duration) (float64, error) {
 	one := &probe{reader: n, keys: p.Keys, values: p.Values}
 	one.callback = func(value []byte) (err error) {
-		one.version, err = one.values.Check(value, nothingKey)
+		one.version, err = one.values.Check(value, nullStoreKey)
 		return err
 	}
 	rng := newRandom(5)
@@ -89,8 +90,8 @@ func getCost(p *Population, n *nothing, length time.Duration) (float64, error) {
 	return nanosPerOp(ops, elapsed), err
 }
 
-func scanCost(p *Population, n *nothing, keysOnly bool, length time.Duration) (float64, error) {
-	w := &walk{reader: n, keys: p.Keys, values: p.Values, present: Full(nothingKeys)}
+func scanCost(p *Population, n *nullStore, keysOnly bool, length time.Duration) (float64, error) {
+	w := &walk{reader: n, keys: p.Keys, values: p.Values, present: Full(nullStoreKeys)}
 	w.callback = w.entry
 	scans, elapsed, err := timed(1, length, func(worker *worker) error {
 		for worker.running() {
@@ -100,5 +101,5 @@ func scanCost(p *Population, n *nothing, keysOnly bool, length time.Duration) (f
 		}
 		return nil
 	})
-	return nanosPerOp(scans*nothingKeys, elapsed), err
+	return nanosPerOp(scans*nullStoreKeys, elapsed), err
 }

@@ -16,40 +16,39 @@ type Job struct {
 	Scale    float64 `json:"scale"`  // 1 is the full size
 	Pace     Pace    `json:"pace"`
 
-	// Dir holds the database. A record of results does not say where that was.
+	// Dir holds the database. Records of results omit it.
 	Dir string `json:"dir,omitempty"`
 
-	// MemoryGroup is the control group to join, empty for none, and
-	// MemoryBytes its limit.
+	// MemoryGroup is the control group to join, empty for none. MemoryBytes is
+	// its limit.
 	MemoryGroup string `json:"memory_group,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes,omitempty"`
 }
 
 // Pace is how long the timed phases last.
 type Pace struct {
-	Warm  time.Duration `json:"warm"`  // reading before the clock starts
+	Warm  time.Duration `json:"warm"`  // reads before the clock starts
 	Phase time.Duration `json:"phase"` // a measured phase
-	Quiet time.Duration `json:"quiet"` // without work, until a store counts as settled
-	Limit time.Duration `json:"limit"` // the longest wait for that
+	Quiet time.Duration `json:"quiet"` // idle time after which a store counts as settled
+	Limit time.Duration `json:"limit"` // the longest wait for a store to settle
 }
 
-// idlePause is the longest pause among the stores before one of them begins
-// work that it keeps for idle times: stoat's. A store that was quiet for a
-// shorter time is not known to be settled.
+// idlePause is the longest time that any of the stores waits before it begins
+// idle work. It is stoat's. A store that was quiet for less may not be settled.
 const idlePause = time.Second
 
-// FullPace is that of the full comparison.
+// FullPace is the pace of the full comparison.
 func FullPace() Pace {
 	return Pace{Warm: 500 * time.Millisecond, Phase: 750 * time.Millisecond, Quiet: 2 * idlePause, Limit: time.Minute}
 }
 
-// QuickPace gives a first impression.
+// QuickPace is the pace of a first impression.
 func QuickPace() Pace {
 	return Pace{Warm: 50 * time.Millisecond, Phase: 150 * time.Millisecond, Quiet: idlePause * 5 / 4, Limit: 10 * time.Second}
 }
 
-// SmokePace shows whether everything runs, and measures nothing: its quiet is
-// shorter than the pause of a store that has work left.
+// SmokePace is the pace of a correctness check. Its Quiet is shorter than
+// idlePause, so a store may not be settled.
 func SmokePace() Pace {
 	return Pace{Warm: 5 * time.Millisecond, Phase: 20 * time.Millisecond, Quiet: 200 * time.Millisecond, Limit: 2 * time.Second}
 }
@@ -57,15 +56,15 @@ func SmokePace() Pace {
 // A Status says how a job ended.
 type Status string
 
-// The ends of a job. Only OK has figures to compare; Wrong is the worst.
+// The ways a job ends. Only an OK result has figures to compare.
 const (
 	OK          Status = "ok"
 	Wrong       Status = "wrong"       // the store gave a wrong answer
 	Failed      Status = "failed"      // an error or a crash
-	Killed      Status = "killed"      // by the system, for want of memory
-	TimedOut    Status = "timeout"     // by the parent
+	Killed      Status = "killed"      // the system killed the process, for lack of memory
+	TimedOut    Status = "timeout"     // the parent ended the process
 	Skipped     Status = "skipped"     // not possible or not meaningful here
-	Unavailable Status = "unavailable" // the store is not in this program
+	Unavailable Status = "unavailable" // the program was built without the store
 )
 
 // A Result is what a job measured.
@@ -78,5 +77,5 @@ type Result struct {
 	Seconds float64                    `json:"seconds"` // of the whole process
 	Metrics map[string]float64         `json:"metrics,omitempty"`
 	Curves  map[string][]measure.Point `json:"curves,omitempty"`
-	Stats   string                     `json:"stats,omitempty"` // what the store tells of itself
+	Stats   string                     `json:"stats,omitempty"` // the store's own statistics
 }

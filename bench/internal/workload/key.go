@@ -8,25 +8,25 @@ import (
 // KeySize is the length of every key.
 const KeySize = 22
 
-// keyPrefixSize is the part of a key before its number.
+// keyPrefixSize is the length in bytes of the part before a key's number.
 const keyPrefixSize = len("vsz=00000-k=")
 
-// Keys makes and reads the keys of one population: the text
-// "vsz=%05d-k=%010d" with the size of its values and the key's number.
+// Keys formats and parses the keys of one population. A key is the text
+// "vsz=%05d-k=%010d" with the size of the values and the key's number.
 type Keys struct{ prefix [keyPrefixSize]byte }
 
-// NewKeys returns the keys for values of that many bytes.
+// NewKeys returns the keys for values of valueSize bytes.
 func NewKeys(valueSize int) Keys {
 	var k Keys
 	copy(k.prefix[:], fmt.Sprintf("vsz=%05d-k=", valueSize))
 	return k
 }
 
-// A Key is the text of one key in a buffer that Keys.Put writes.
+// A Key is a buffer for the text of one key.
 type Key [KeySize]byte
 
-// Put writes the key of number n. It is on the path of every measured read,
-// so it divides by constants and allocates nothing.
+// Put writes the key of number n. Every measured read calls it, so it divides
+// by a constant and allocates nothing.
 func (k *Keys) Put(dst *Key, n uint64) {
 	copy(dst[:], k.prefix[:])
 	for i := KeySize - 1; i >= keyPrefixSize; i-- {
@@ -37,8 +37,7 @@ func (k *Keys) Put(dst *Key, n uint64) {
 }
 
 // Number returns the number of a key, and false if it is not a key of this
-// population. Every key of a scan goes through it, so it looks at eight bytes
-// at a time.
+// population. Every key of a scan calls it, so it reads eight bytes at a time.
 func (k *Keys) Number(key []byte) (uint64, bool) {
 	if len(key) != KeySize {
 		return 0, false
@@ -47,8 +46,7 @@ func (k *Keys) Number(key []byte) (uint64, bool) {
 	// The two words of the prefix overlap.
 	const second = keyPrefixSize - 8
 	strange := (le.Uint64(key) ^ le.Uint64(k.prefix[:])) | (le.Uint64(key[second:]) ^ le.Uint64(k.prefix[second:]))
-	// A digit is an upper half of 3 and a lower half to which 6 can be added
-	// without a carry.
+	// The upper half of a digit is 3. Adding 6 to its lower half does not carry.
 	digits := le.Uint64(key[keyPrefixSize:])
 	strange |= (digits&0xf0f0f0f0f0f0f0f0 | (digits+0x0606060606060606)&0xf0f0f0f0f0f0f0f0>>4) ^ 0x3333333333333333
 	tens, ones := uint64(key[KeySize-2]-'0'), uint64(key[KeySize-1]-'0')

@@ -8,19 +8,19 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// LimitedBytes is the memory of the limited workloads at that scale. Below a
-// certain size no store with its caches, and no Go program, could be at home.
+// LimitedBytes returns the memory limit of the limited workloads at a scale. It
+// has a minimum, below which a Go program with its caches cannot run.
 func LimitedBytes(scale float64) int64 {
 	return max(int64(scale*(1<<30)), 192<<20)
 }
 
-// runLimitedLoad loads more than the memory allows.
+// runLimitedLoad loads more data than the memory limit holds.
 func runLimitedLoad(r *Run) error {
 	return r.loading(loadWriters, r.drawLoad, r.population.Present().Count(), nil)
 }
 
-// runLimitedRead reads keys that exist, at random, from a store that is
-// mostly not in memory.
+// runLimitedRead reads existing keys at random from a store that is mostly not
+// in memory.
 func runLimitedRead(r *Run) error {
 	if err := measure.Evict(r.job.Dir); err != nil {
 		return fmt.Errorf("%w: %w", errSkipped, err)

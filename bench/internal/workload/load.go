@@ -20,14 +20,14 @@ type load struct {
 	writers int
 	batches uint64
 
-	// fill puts the operations of one batch into b, on behalf of a writer.
+	// fill puts the operations of one batch of a writer into b.
 	fill func(b *stores.Batch, writer int, batch uint64)
 
 	buffers []*stores.Batch // one per writer
 	written atomic.Uint64   // operations acknowledged
 }
 
-// newLoad prepares the writers' buffers for batches of that many operations.
+// newLoad prepares the writers' buffers for batches of ops operations.
 func (r *Run) newLoad(s stores.Store, writers int, ops uint64) (*load, error) {
 	l := &load{store: s, writers: writers}
 	for range writers {
@@ -41,8 +41,8 @@ func (r *Run) newLoad(s stores.Store, writers int, ops uint64) (*load, error) {
 	return l, nil
 }
 
-// run writes all batches and returns how long each took. The writers take
-// the batches in turn, so that none waits for the slowest.
+// run writes all batches and returns how long each took. Each writer takes the
+// next batch when it is free, so no writer waits for the slowest.
 func (l *load) run() (*measure.Histogram, error) {
 	var next atomic.Uint64
 	var wg sync.WaitGroup
@@ -78,15 +78,15 @@ func (l *load) writeBatch(w int, batch uint64, h *measure.Histogram) error {
 	return nil
 }
 
-// ranges calls op for the operations of a batch: those from batch*ops on,
-// up to total.
+// ranges calls op for each operation of a batch. Each batch has ops operations;
+// the last one ends at total.
 func ranges(batch, ops, total uint64, op func(i uint64)) {
 	for i := batch * ops; i < min((batch+1)*ops, total); i++ {
 		op(i)
 	}
 }
 
-// measured runs l, and notes rate, latencies, peaks and usage under prefix.
+// measured runs l, and records rate, latencies, peaks and usage under prefix.
 func (r *Run) measured(l *load, prefix string) (time.Duration, error) {
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, func() float64 { return float64(l.written.Load()) })
@@ -116,14 +116,15 @@ func (r *Run) curve(name string, points []measure.Point) {
 	r.result.Curves[name] = points
 }
 
-// drawLoad is the load of the population's draws in random order, all values
-// of version 0.
+// drawLoad returns the load of the population's draws in random order, with
+// version 0 for all values.
 func (r *Run) drawLoad(s stores.Store, writers int) (*load, error) {
 	p := &r.population
 	return r.sequenceLoad(s, writers, p.Count, func(i uint64) (key, version uint64) { return p.Draw(i), 0 })
 }
 
-// sequenceLoad writes count entries, the i-th as entry tells.
+// sequenceLoad returns a load of count entries. entry returns the key and the
+// version of the i-th.
 func (r *Run) sequenceLoad(s stores.Store, writers int, count uint64, entry func(i uint64) (key, version uint64)) (*load, error) {
 	p := &r.population
 	ops := batchOps(p.Count)

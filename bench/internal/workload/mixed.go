@@ -11,25 +11,25 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// mixedWorkers is the number of goroutines that read and write at once.
+// mixedWorkers is the number of goroutines that read and write.
 const mixedWorkers = 4
 
 func runMixed95(r *Run) error { return runMixed(r, 95, 1) }
 func runMixed50(r *Run) error { return runMixed(r, 50, 2) }
 
-// A mixture is reads and writes of single keys at once, with Zipf's skew and
-// without syncs.
+// A mixture reads and writes single keys with a Zipf distribution and without
+// syncs.
 //
-// A key is written by one goroutine only, in ascending versions: its epoch in
-// the upper half, a count in the lower one. A reader knows the last version
-// acknowledged before it read and the last begun before it ended, and what it
-// reads must be from the one to the other.
+// Only one goroutine writes a key, in ascending versions. A version has the
+// epoch in its upper half and a count in its lower half. A read must return a
+// version between the last one acknowledged before the read began and the last
+// one begun before the read ended.
 type mixture struct {
 	run      *Run
 	store    stores.Store
 	epoch    uint64
-	part     uint64 // warming up, or measured; each draws keys of its own
-	reads    uint64 // of 100 operations
+	part     uint64 // 0 warms up, 1 is measured; each draws different keys
+	reads    uint64 // reads per 100 operations
 	zipf     *zipf
 	present  *Bitset // before this epoch's first write
 	begun    []atomic.Uint32
@@ -83,8 +83,9 @@ func (m *mixture) measure() error {
 	return nil
 }
 
-// slowestQuantile returns a quantile, in microseconds, of the goroutine that
-// has the longest: a store that starves one of them hides it among all.
+// slowestQuantile returns the highest of the goroutines' quantiles, in
+// microseconds. A quantile over all goroutines would hide that a store starves
+// one of them.
 func slowestQuantile(histograms []measure.Histogram, q float64) float64 {
 	var slowest time.Duration
 	for i := range histograms {
@@ -151,8 +152,8 @@ func (m *mixture) get(p *probe, number uint64, h *measure.Histogram) error {
 	return m.judge(number, version, found, least, m.begun[number].Load())
 }
 
-// judge tells whether an answer was possible at any time from the beginning
-// of the read to its end.
+// judge returns an error if an answer was not possible at any time between the
+// start and the end of the read.
 func (m *mixture) judge(number, version uint64, found bool, least, most uint32) error {
 	epoch, count := version>>32, uint32(version&math.MaxUint32)
 	switch {

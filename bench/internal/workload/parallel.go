@@ -11,7 +11,7 @@ import (
 type worker struct {
 	index int
 	stop  *atomic.Bool
-	ops   uint64 // what it has done
+	ops   uint64 // operations begun
 }
 
 // running returns whether the phase goes on, and counts an operation if so.
@@ -23,9 +23,9 @@ func (w *worker) running() bool {
 	return true
 }
 
-// timed runs body in n goroutines for about d, and returns how many
-// operations they did together, and how long the last of them took to end. An
-// error ends the phase.
+// timed runs body in n goroutines for about d. It returns the number of all
+// operations, and the time until the last goroutine ended. An error ends the
+// phase.
 func timed(n int, d time.Duration, body func(w *worker) error) (ops uint64, elapsed time.Duration, err error) {
 	var stop atomic.Bool
 	workers := make([]worker, n)
@@ -37,7 +37,7 @@ func timed(n int, d time.Duration, body func(w *worker) error) (ops uint64, elap
 	for i := range workers {
 		workers[i] = worker{index: i, stop: &stop}
 		wg.Go(func() {
-			// A copy of its own keeps the goroutines' counters apart.
+			// A local copy keeps the counters off a shared cache line.
 			own := workers[i]
 			if errs[i] = body(&own); errs[i] != nil {
 				stop.Store(true)
@@ -53,8 +53,8 @@ func timed(n int, d time.Duration, body func(w *worker) error) (ops uint64, elap
 	return ops, elapsed, errors.Join(errs...)
 }
 
-// nanosPerOp is the time of the phase by operation: with more goroutines than
-// processors it is the inverse of the throughput, not a latency.
+// nanosPerOp returns the time of the phase divided by the operations. With more
+// goroutines than processors it is the inverse of the throughput, not a latency.
 func nanosPerOp(ops uint64, elapsed time.Duration) float64 {
 	return float64(elapsed) / float64(max(ops, 1))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// runPopulate loads in synced batches, reads at once, while the store may
-// still have work to do, waits until it has none, and closes it.
+// runPopulate loads in synced batches, reads while the store may still have
+// background work, waits until the store is settled, and closes it.
 func runPopulate(r *Run) error {
 	present := r.population.Present()
 	return r.loading(loadWriters, r.drawLoad, present.Count(), func(s stores.Store) error {
@@ -18,14 +18,14 @@ func runPopulate(r *Run) error {
 	})
 }
 
-// loading opens a store, measures the load of it in synced batches, has then,
-// if any, do what belongs to the loaded store, and finishes the load.
+// loading opens a store, measures a load in synced batches, calls then on the
+// loaded store, and finishes the load. then may be nil.
 func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*load, error), liveKeys uint64, then func(s stores.Store) error) error {
 	s, err := r.open(r.config(true, writers))
 	if err != nil {
 		return err
 	}
-	before, err := r.startToll()
+	before, err := r.startCost()
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -44,8 +44,8 @@ func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*l
 	return r.finishLoad(s, before, liveKeys)
 }
 
-// readFresh measures reads right after a load, in the order in which the
-// unfinished work hurts most.
+// readFresh measures reads right after a load. The reads that suffer most from
+// unfinished work come first.
 func (r *Run) readFresh(s stores.Store, present *Bitset) error {
 	length := r.job.Pace.Phase / 2
 	for _, readers := range []int{oneReader, manyReaders} {
@@ -63,15 +63,15 @@ func (r *Run) readFresh(s stores.Store, present *Bitset) error {
 	return r.scans(s, present, scanPhase{name: "fresh_scan", length: length})
 }
 
-// finishLoad waits for the background work of a load, closes the store and
-// notes what the load cost in all, in the end.
-func (r *Run) finishLoad(s stores.Store, before toll, liveKeys uint64) error {
+// finishLoad waits until the store is settled, closes it, and records the total
+// cost of the load.
+func (r *Run) finishLoad(s stores.Store, before cost, liveKeys uint64) error {
 	r.settle("settle")
 	if err := r.close(s); err != nil {
 		return err
 	}
 	if w, ok := Find(r.job.Workload); ok && w.Keeps {
-		if err := r.workOff(); err != nil {
+		if err := r.finishLeftWork(); err != nil {
 			return err
 		}
 	}
@@ -84,10 +84,10 @@ func (r *Run) finishLoad(s stores.Store, before toll, liveKeys uint64) error {
 	return nil
 }
 
-// workOff opens the store again and lets it do what its close left behind: the
-// merge of a last flush, or the replay of its log. Otherwise that would go on
-// beside the reads that others measure on this database.
-func (r *Run) workOff() error {
+// finishLeftWork opens the store again and waits for work that its close left:
+// the compaction of a last flush, or the replay of its log. Otherwise that work
+// would run beside the reads of later workloads.
+func (r *Run) finishLeftWork() error {
 	s, err := r.info.Open(r.config(true, loadWriters))
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
@@ -107,8 +107,8 @@ func runSorted(r *Run) error {
 	})
 }
 
-// runUnique loads each key once, in an order of no meaning: nothing is overwritten,
-// so that what is written beyond the user's bytes is the store's own doing.
+// runUnique loads each key once in a scattered order. Nothing is overwritten, so
+// the store alone causes every byte written beyond the user's.
 func runUnique(r *Run) error {
 	count := r.population.Count
 	order := NewPermutation(count)
@@ -120,7 +120,7 @@ func runUnique(r *Run) error {
 	})
 }
 
-// runJSON loads text that compresses to a third, and reads it whole.
+// runJSON loads text that compresses to a third, and reads it.
 func runJSON(r *Run) error {
 	present := r.population.Present()
 	if err := r.loading(loadWriters, r.drawLoad, present.Count(), nil); err != nil {
@@ -156,7 +156,7 @@ func (r *Run) readText(s stores.Store, present *Bitset) error {
 	return r.scans(s, present, scanPhase{name: "scan", length: r.job.Pace.Phase})
 }
 
-// verify scans everything once and checks it.
+// verify checks every entry in one scan.
 func (r *Run) verify(s stores.Store, present *Bitset, versions []uint32) error {
 	w, err := r.newWalk(s, present)
 	if err != nil {
@@ -167,7 +167,8 @@ func (r *Run) verify(s stores.Store, present *Bitset, versions []uint32) error {
 	return errors.Join(err, w.close())
 }
 
-// runOpen opens and closes several times; the medians count, and the first.
+// runOpen opens and closes the store several times, and records the medians and
+// the first open.
 func runOpen(r *Run) error {
 	const rounds = 7
 	present := r.population.Present()

@@ -2,8 +2,8 @@ package workload
 
 import "math/bits"
 
-// A Population is a set of keys drawn at random: as many draws as there are
-// key numbers, uniform, so that about 63 % of the numbers exist.
+// A Population is a set of randomly drawn keys. It has as many uniform draws as
+// key numbers, so about 63 % of the numbers exist.
 type Population struct {
 	Count  uint64 // key numbers, and draws
 	Keys   Keys
@@ -14,7 +14,7 @@ type Population struct {
 // populationSeed makes every process draw the same keys.
 const populationSeed = 20170514
 
-// NewPopulation returns the population of that many draws.
+// NewPopulation returns the population of count draws.
 func NewPopulation(count uint64, values Values) Population {
 	return Population{
 		Count: count, Keys: NewKeys(values.Size), Values: values,
@@ -25,7 +25,7 @@ func NewPopulation(count uint64, values Values) Population {
 // Draw returns the key number of the i-th draw.
 func (p *Population) Draw(i uint64) uint64 { return scale(mix(p.seed+i*gamma), p.Count) }
 
-// Present returns which numbers the draws hit.
+// Present returns the set of numbers that the draws hit.
 func (p *Population) Present() *Bitset {
 	b := NewBitset(p.Count)
 	for i := range p.Count {
@@ -34,7 +34,7 @@ func (p *Population) Present() *Bitset {
 	return b
 }
 
-// UserBytes is what n writes of this population bring in keys and values.
+// UserBytes returns the bytes of the keys and values of n writes.
 func (p *Population) UserBytes(n uint64) float64 { return float64(n) * float64(KeySize+p.Values.Size) }
 
 // A Permutation visits every number below a count once, in an order that
@@ -44,7 +44,8 @@ type Permutation struct{ count, step, start uint64 }
 // NewPermutation returns an order of the numbers below count, which is below
 // 2^32.
 func NewPermutation(count uint64) Permutation {
-	// Near the golden section of the count, successive numbers lie far apart.
+	// A step near the golden section of the count puts successive numbers far
+	// apart.
 	step := max(uint64(float64(count)*0.6180339887), 1)
 	for gcd(step, count) != 1 {
 		step++

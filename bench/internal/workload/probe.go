@@ -6,13 +6,13 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// A probe reads single keys for one goroutine and checks what it gets. The
-// callback is made once, so that the harness allocates nothing per read.
+// A probe reads single keys for one goroutine and checks the answers. It has one
+// callback for all reads, so that the harness does not allocate per read.
 type probe struct {
 	reader  stores.Reader
 	keys    Keys
 	values  Values
-	scratch []byte // for whole values; nil to look at their ends only
+	scratch []byte // for checks of whole values; nil checks only their ends
 
 	text     Key
 	number   uint64
@@ -42,7 +42,7 @@ func (p *probe) check(value []byte) (err error) {
 	return err
 }
 
-// get reads the key of that number and returns the version of its value.
+// get reads the key with the given number and returns the version of its value.
 func (p *probe) get(number uint64) (version uint64, found bool, err error) {
 	p.number = number
 	p.keys.Put(&p.text, number)
@@ -50,7 +50,7 @@ func (p *probe) get(number uint64) (version uint64, found bool, err error) {
 	return p.version, found, err
 }
 
-// getOriginal reads a key that was written once, or never.
+// getOriginal reads a key that was written at most once.
 func (p *probe) getOriginal(number uint64, present bool) error {
 	version, found, err := p.get(number)
 	if err != nil {

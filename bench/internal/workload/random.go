@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// mix scrambles x so that every bit of the result depends on every bit of x;
-// it is a bijection (the finalizer of splitmix64).
+// mix is the finalizer of splitmix64, a bijection. Every bit of the result
+// depends on every bit of x.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -15,10 +15,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// gamma steps the state of a generator over all values of 64 bits.
+// gamma is the increment of a generator's state. It is odd, so that the state
+// visits all 64-bit values.
 const gamma = 0x9e3779b97f4a7c15
 
-// A random is a small generator for the measured loops; it costs about a
+// A random is a generator for the measured loops. A number costs about a
 // nanosecond.
 type random struct{ state uint64 }
 
@@ -38,9 +39,9 @@ func scale(x, n uint64) uint64 {
 	return hi
 }
 
-// A zipf draws ranks below n, rank r with a probability in proportion to
-// 1/(r+1)^theta, by the method of Gray and others ("Quickly generating
-// billion-record synthetic databases", 1994), which YCSB uses as well.
+// A zipf draws ranks below n. The probability of rank r is proportional to
+// 1/(r+1)^theta. The method is that of Gray and others ("Quickly generating
+// billion-record synthetic databases", 1994), which YCSB also uses.
 type zipf struct {
 	n                uint64
 	alpha, eta, zeta float64
@@ -79,6 +80,6 @@ func (z *zipf) rank(r *random) uint64 {
 	return min(rank, z.n-1)
 }
 
-// key draws a key: the ranks are spread over the key space, so that the
-// popular keys are not neighbours.
+// key draws a key. Ranks are spread over the key space, so that popular keys are
+// not neighbours.
 func (z *zipf) key(r *random) uint64 { return scale(mix(z.rank(r)+gamma), z.n) }

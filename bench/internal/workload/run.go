@@ -10,27 +10,27 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// A Run is a job at work: the store's description, its data, and the result
-// as it grows.
+// A Run is a job in progress: the store's description, its data, and the result
+// so far.
 type Run struct {
 	job        Job
 	info       stores.Info
 	population Population
 	result     Result
 
-	// harnessBytes is the memory of the harness's own buffers, which the
-	// store is not charged with.
+	// harnessBytes is the memory of the harness's own buffers. It is subtracted
+	// from the store's memory.
 	harnessBytes int64
 
-	// programBytes is what the program itself has mapped before the store is
-	// opened.
+	// programBytes is the memory that the program has mapped before the store
+	// is opened.
 	programBytes int64
 }
 
 // megabyte is the unit of the sizes in results.
 const megabyte = 1e6
 
-// Execute runs one job and returns its result, whatever its end.
+// Execute runs one job and returns its result, even if the job fails.
 func Execute(job Job) Result {
 	r := &Run{job: job, result: Result{Job: job, Began: time.Now(), Metrics: map[string]float64{}}}
 	err := r.execute()
@@ -42,7 +42,7 @@ func Execute(job Job) Result {
 	return r.result
 }
 
-// statusOf tells how a workload ended.
+// statusOf returns the status for the error of a workload.
 func statusOf(err error) Status {
 	switch {
 	case err == nil:
@@ -55,7 +55,7 @@ func statusOf(err error) Status {
 	return Failed
 }
 
-// errSkipped says that a workload cannot run here; the text says why.
+// errSkipped says that a workload cannot run here. The wrapping error says why.
 var errSkipped = errors.New("skipped")
 
 func (r *Run) execute() error {
@@ -93,7 +93,7 @@ func (r *Run) prepare() error {
 	return os.MkdirAll(r.job.Dir, 0o755)
 }
 
-// config is what this job asks of the store.
+// config returns the configuration of the store for this job.
 func (r *Run) config(sync bool, writers int) stores.Config {
 	c := stores.Config{
 		Dir:           r.job.Dir,
@@ -109,7 +109,7 @@ func (r *Run) config(sync bool, writers int) stores.Config {
 	return c
 }
 
-// open opens the store and notes how long that took.
+// open opens the store and records how long that took.
 func (r *Run) open(c stores.Config) (stores.Store, error) {
 	began := time.Now()
 	s, err := r.info.Open(c)
@@ -120,9 +120,9 @@ func (r *Run) open(c stores.Config) (stores.Store, error) {
 	return s, nil
 }
 
-// close closes the store and notes its size, by the lengths of its files and
-// by the blocks behind them: some stores reserve blocks beyond the end, some
-// leave holes.
+// close closes the store and records its size, both as the lengths of its files
+// and as their allocated blocks. Some stores reserve blocks beyond the end of a
+// file; some leave holes.
 func (r *Run) close(s stores.Store) error {
 	r.result.Stats = s.Stats()
 	began := time.Now()
@@ -144,8 +144,8 @@ func (r *Run) set(name string, value float64) { r.result.Metrics[name] = value }
 
 func (r *Run) setMillis(name string, d time.Duration) { r.set(name, float64(d)/1e6) }
 
-// setQuantiles notes the distribution of durations under a name that ends in
-// its unit, as in "batch", "ms".
+// setQuantiles records the quantiles of durations in the given unit: ns, us or
+// ms. The unit ends the names of the metrics.
 func (r *Run) setQuantiles(name, unit string, h *measure.Histogram) {
 	scale := map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6}[unit]
 	for _, q := range []struct {
@@ -157,9 +157,9 @@ func (r *Run) setQuantiles(name, unit string, h *measure.Histogram) {
 	r.set(name+"_max_"+unit, float64(h.Max())/scale)
 }
 
-// setMemory notes peaks: the store's anonymous memory without the harness's
-// buffers, its mapped file pages without the program's own, and the highest
-// sum the system counted, of everything.
+// setMemory records peaks: the anonymous memory without the harness's buffers,
+// the mapped file pages without the program's own, and the highest resident size
+// that the system counted.
 func (r *Run) setMemory(prefix string, p measure.Peaks) {
 	m := measure.ProcessMemory()
 	if !m.Known {
@@ -171,8 +171,7 @@ func (r *Run) setMemory(prefix string, p measure.Peaks) {
 	r.set("harness_mb", float64(r.harnessBytes)/megabyte)
 }
 
-// setUsage notes what was used since before, with the bytes written in
-// proportion to those of the user.
+// setUsage records the usage since before, and the bytes written per user byte.
 func (r *Run) setUsage(prefix string, before measure.Usage, userBytes float64) {
 	used := measure.ProcessUsage().Sub(before)
 	if !used.Known {
@@ -190,8 +189,7 @@ func (r *Run) setWritten(prefix string, bytes, userBytes float64) {
 	}
 }
 
-// settle waits until the store's background work is done and notes how long
-// that took.
+// settle waits until the store is settled and records how long that took.
 func (r *Run) settle(name string) {
 	took, quiet := measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet, r.job.Pace.Limit)
 	r.set(name+"_s", took.Seconds())

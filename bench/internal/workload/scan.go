@@ -8,7 +8,7 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// A scanPhase is full scans, one after the other, for about a length of time.
+// A scanPhase repeats full scans for about the given length of time.
 type scanPhase struct {
 	name     string
 	keysOnly bool
@@ -16,7 +16,8 @@ type scanPhase struct {
 	length   time.Duration
 }
 
-// scans runs a phase and notes the time by key: of the first scan, and of all.
+// scans runs a phase and records the time per key of the first scan and of all
+// scans.
 func (r *Run) scans(s stores.Store, present *Bitset, phase scanPhase) error {
 	w, err := r.newWalk(s, present)
 	if err != nil {
@@ -55,11 +56,11 @@ func runScan(r *Run) error {
 	})
 }
 
-// seekEntries is how many entries are read after a seek.
+// seekEntries is the number of entries read after a seek.
 const seekEntries = 10
 
-// seeks reads ten entries from random places on, in a number of goroutines,
-// each time as a query of its own.
+// seeks reads seekEntries entries from random positions in several goroutines.
+// Each seek is a separate query.
 func (r *Run) seeks(s stores.Store, present *Bitset, name string, readers int, length time.Duration) error {
 	var walks []*walk
 	closeAll := func() (err error) {

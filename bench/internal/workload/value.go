@@ -13,20 +13,21 @@ var ErrWrong = errors.New("wrong answer")
 
 // Values makes and checks the values of one population.
 //
-// A value's first 8 bytes hold its version, masked by a hash of its key; its
-// last 8 bytes are a hash of the first. Whoever reads both ends learns the
-// version and knows that key, version and value belong together. The bytes
-// between follow from the last 8 too, and no two values have a run of bytes
-// in common that a compressor could find.
+// A value's first 8 bytes hold its version, masked by a hash of its key. Its
+// last 8 bytes are a hash of the first 8. Both ends together give the version
+// and prove that key and value belong together. The bytes between them follow
+// from the last 8. No two values share a run of bytes that a compressor could
+// find.
 type Values struct {
 	Size int
 
-	// JSON makes text of about a third of its size when compressed, with the
-	// ends in hexadecimal.
+	// JSON makes text that compresses to about a third, with the ends in
+	// hexadecimal.
 	JSON bool
 }
 
-// ValueSizeMin is the smallest value that holds both ends.
+// ValueSizeMin is the size in bytes of the smallest value, which has both ends
+// and nothing between them.
 const ValueSizeMin = 16
 
 // poolWords is the number of random words that fill values, each masked by a
@@ -50,8 +51,8 @@ func (v Values) ends(key, version uint64) (first, last uint64) {
 	return first, mix(first ^ gamma)
 }
 
-// Fill writes the value of that key and version over dst, whose length is
-// the size of the values.
+// Fill writes the value of a key and version over dst. The length of dst is the
+// size of the values.
 func (v Values) Fill(dst []byte, key, version uint64) {
 	if v.JSON {
 		v.fillJSON(dst, key, version)
@@ -105,8 +106,8 @@ func (v Values) CheckWhole(value []byte, key uint64, scratch []byte) (version ui
 	return version, nil
 }
 
-// checkMiddle gathers the differences of all words between the ends, without
-// writing the value that it compares with.
+// checkMiddle compares all words between the ends, without creating the expected
+// value.
 func (v Values) checkMiddle(value []byte, key uint64) error {
 	n := len(value)
 	mask := bits.RotateLeft64(binary.LittleEndian.Uint64(value[n-8:]), 32)
@@ -129,15 +130,15 @@ const (
 	hexSize  = 16
 )
 
-// jsonWords are what the text is made of.
+// jsonWords are the parts of the text.
 var jsonWords = [...]string{
 	`","name":"`, `","city":"`, `","state":"active`, `","tags":"red,green,blue`, `","count":"`,
 	"river ", "stone ", "market ", "window ", "letter ", "garden ", "silver ", "winter ", "morning ", "northern ",
 	"the ", "of ", "and ", "with ", "under ", "between ",
 }
 
-// fillJSON writes a record: its identity, words and numbers chosen by the
-// identity, and a checksum, both in hexadecimal.
+// fillJSON writes a JSON record: the first word in hexadecimal, text that
+// follows from the last word, and the last word in hexadecimal.
 func (v Values) fillJSON(dst []byte, key, version uint64) {
 	first, last := v.ends(key, version)
 	out := append(dst[:0], jsonHead...)
@@ -168,8 +169,8 @@ func appendHex(dst []byte, x uint64) []byte {
 	return dst
 }
 
-// jsonEnds reads identity and checksum of a record; anything else yields
-// numbers that do not belong together.
+// jsonEnds reads the first and the last word of a JSON record. Other input
+// yields words that do not belong together.
 func jsonEnds(value []byte) (first, last uint64) {
 	if len(value) < len(jsonHead)+2*hexSize+len(jsonTail) {
 		return 0, 0

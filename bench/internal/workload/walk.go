@@ -6,18 +6,18 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// A walk scans for one goroutine and checks that exactly the present keys
-// come, in order, each with its value.
+// A walk scans for one goroutine. It checks that a scan returns exactly the
+// present keys, in order, each with its value.
 type walk struct {
 	reader   stores.Reader
 	keys     Keys
 	values   Values
 	present  *Bitset
-	versions []uint32 // by key; nil where all are 0
-	scratch  []byte   // for whole values; nil to look at their ends only
+	versions []uint32 // by key; nil if all are 0
+	scratch  []byte   // for checks of whole values; nil checks only their ends
 
 	keysOnly bool
-	next     uint64 // the smallest number that may come
+	next     uint64 // the smallest number that the scan may return next
 	visited  uint64
 	text     Key
 	callback func(key, value []byte) error
@@ -38,10 +38,10 @@ func (w *walk) close() error { return w.reader.Close() }
 func (w *walk) entry(key, value []byte) error {
 	number, ok := w.keys.Number(key)
 	if !ok {
-		return fmt.Errorf("%w: key %q is none of ours", ErrWrong, key)
+		return fmt.Errorf("%w: key %q was never written", ErrWrong, key)
 	}
 	if want, ok := w.present.Next(w.next); !ok || number != want {
-		return fmt.Errorf("%w: key %d comes, want %d (there is one: %t)", ErrWrong, number, want, ok)
+		return fmt.Errorf("%w: the scan returns key %d, want %d (exists: %t)", ErrWrong, number, want, ok)
 	}
 	w.next = number + 1
 	w.visited++
@@ -84,7 +84,7 @@ func (w *walk) all(keysOnly bool) (uint64, error) {
 	return w.visited, nil
 }
 
-// some scans up to limit entries from the key of that number on.
+// some scans up to limit entries, beginning at the key with number from.
 func (w *walk) some(from uint64, limit int) error {
 	w.keysOnly, w.next, w.visited = false, from, 0
 	w.keys.Put(&w.text, from)

@@ -2,7 +2,7 @@ package workload
 
 import "slices"
 
-// A Workload is something to measure of a store.
+// A Workload is one measurement of a store.
 type Workload struct {
 	Name  string
 	Title string
@@ -10,22 +10,22 @@ type Workload struct {
 	// Data are the datasets it runs on.
 	Data []string
 
-	// Fresh asks for an empty directory, which the workload fills. Keeps says
-	// that others read afterwards what it filled. A workload that is not
-	// Fresh finds what a Keeps workload left, or, if it Changes the data, a
-	// copy of that, which those of one repeat share.
+	// Fresh: the workload loads an empty directory. Keeps: later workloads read
+	// the directory. A workload that is not Fresh uses the directory of a Keeps
+	// workload. If it Changes the data, it uses a copy, which the workloads of
+	// one repeat share.
 	Fresh, Keeps, Changes bool
 
-	// Heavy workloads run fewer times than the others.
+	// Heavy workloads run in fewer repeats than the others.
 	Heavy bool
 
-	// Limited workloads need a limit on memory.
+	// Limited workloads run under a memory limit.
 	Limited bool
 
 	run func(r *Run) error
 }
 
-// sized are the datasets of the three sizes of values.
+// sized are the datasets with the three sizes of values.
 var sized = []string{"128", "1k", "16k"}
 
 // All lists the workloads in the order in which they run on one dataset.
@@ -49,7 +49,7 @@ func All() []Workload {
 	}
 }
 
-// Find returns the workload of that name.
+// Find returns the workload with the given name.
 func Find(name string) (Workload, bool) {
 	all := All()
 	i := slices.IndexFunc(all, func(w Workload) bool { return w.Name == name })

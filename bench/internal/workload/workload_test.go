@@ -12,14 +12,14 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// testPace is as short as a phase can be.
+// testPace has the shortest phases.
 func testPace() Pace {
 	return Pace{Warm: time.Millisecond, Phase: 10 * time.Millisecond, Quiet: 100 * time.Millisecond, Limit: time.Second}
 }
 
-// TestEveryWorkloadRunsOnAPeer runs each workload, small, on bbolt, which is
-// always built in, and looks for the figures that the reports rest on.
-func TestEveryWorkloadRunsOnAPeer(t *testing.T) {
+// This test runs each workload at a small scale on bbolt, which is always built
+// in, and checks that the results have the metrics that the reports need.
+func TestWorkloads_AllRunOnAPeer(t *testing.T) {
 	t.Parallel()
 	wants := map[string][]string{
 		"populate":     {"load_keys_per_s", "load_batch_p99_ms", "settled_written_per_user_byte", "size_mb", "fresh_get_1_ns", "fresh_scan_ns"},
@@ -42,7 +42,7 @@ func TestEveryWorkloadRunsOnAPeer(t *testing.T) {
 	for _, w := range All() {
 		for _, data := range w.Data {
 			if data == "limited" {
-				continue // its data is too large for a test; the command's smoke has it
+				continue // its data is too large for a test; make smoke runs it
 			}
 			if w.Fresh {
 				dirs[data] = t.TempDir()
@@ -64,7 +64,7 @@ func TestEveryWorkloadRunsOnAPeer(t *testing.T) {
 	}
 }
 
-// A liar is a store in memory that answers wrong in one way.
+// A liar is a store in memory that gives one kind of wrong answer.
 type liar struct {
 	mu    sync.Mutex
 	data  map[string][]byte
@@ -156,7 +156,7 @@ func (l *liar) Scan(o stores.ScanOptions, fn func(key, value []byte) error) erro
 	return nil
 }
 
-// liarRun is a run of a store that is wrong in one way.
+// liarRun returns a run of a store with one kind of wrong answer.
 func liarRun(t *testing.T, wrong string) *Run {
 	t.Helper()
 	store := &liar{data: map[string][]byte{}, wrong: wrong}
@@ -168,7 +168,7 @@ func liarRun(t *testing.T, wrong string) *Run {
 	}
 }
 
-// fill writes what the reading workloads expect.
+// fill writes the data that the reading workloads expect.
 func fill(r *Run) error {
 	s, err := r.open(stores.Config{})
 	if err != nil {
@@ -187,8 +187,8 @@ func filled(work func(*Run) error) func(*Run) error {
 	return func(r *Run) error { return errors.Join(fill(r), work(r)) }
 }
 
-// liesFound are the lies that each workload must find by itself, but for the
-// limited load, which reads nothing: its cold reads do that.
+// liesFound lists the wrong answers that each workload must detect. The limited
+// load reads nothing, so the limited reads detect its wrong answers.
 var liesFound = map[string]struct {
 	run  func(*Run) error
 	lies []string
@@ -219,7 +219,7 @@ var liesFound = map[string]struct {
 	"limited-read": {filled(runLimitedRead), []string{"loses a key", "turns a bit of the end"}},
 }
 
-func TestEveryWorkloadFindsWrongAnswers(t *testing.T) {
+func TestWorkloads_AllFindWrongAnswers(t *testing.T) {
 	t.Parallel()
 	for _, w := range All() {
 		c, ok := liesFound[w.Name]
@@ -236,7 +236,7 @@ func TestEveryWorkloadFindsWrongAnswers(t *testing.T) {
 	}
 }
 
-// wantJudged fails if the end of a workload does not tell a liar.
+// wantJudged fails the test if the workload does not detect the liar.
 func wantJudged(t *testing.T, wrong string, err error) {
 	t.Helper()
 	want := OK
@@ -248,7 +248,7 @@ func wantJudged(t *testing.T, wrong string, err error) {
 	}
 }
 
-func TestStaleAnswersOfAMixtureAreFound(t *testing.T) {
+func TestMixture_StaleAnswersAreFound(t *testing.T) {
 	t.Parallel()
 	m := &mixture{epoch: 2, present: NewBitset(10)}
 	m.present.Set(1)
@@ -262,12 +262,12 @@ func TestStaleAnswersOfAMixtureAreFound(t *testing.T) {
 		{1, 2<<32 | 6, true, 5, 6, true},
 		{1, 2<<32 | 4, true, 5, 6, false}, // older than acknowledged
 		{1, 2<<32 | 7, true, 5, 6, false}, // not yet written
-		{1, 0, true, 0, 1, true},          // of the load
-		{1, 0, true, 1, 1, false},         // of the load, after a write
-		{1, 1<<32 | 9, true, 0, 0, true},  // of the mixture before
-		{1, 3<<32 | 1, true, 0, 0, false}, // of none
+		{1, 0, true, 0, 1, true},          // version of the load
+		{1, 0, true, 1, 1, false},         // version of the load, after a write
+		{1, 1<<32 | 9, true, 0, 0, true},  // version of the mixture before
+		{1, 3<<32 | 1, true, 0, 0, false}, // version of no mixture
 		{1, 0, false, 0, 0, false},        // lost
-		{2, 0, false, 0, 3, true},         // not yet there
+		{2, 0, false, 0, 3, true},         // not yet written
 		{2, 0, false, 1, 3, false},        // lost
 	}
 	for _, c := range cases {
@@ -277,7 +277,7 @@ func TestStaleAnswersOfAMixtureAreFound(t *testing.T) {
 	}
 }
 
-func TestUnknownJobsFailWithAReason(t *testing.T) {
+func TestExecute_UnknownJobsFailWithAReason(t *testing.T) {
 	t.Parallel()
 	for _, job := range []Job{
 		{Store: "nosuch", Workload: "get", Data: "1k"},

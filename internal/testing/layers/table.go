@@ -16,12 +16,15 @@ var Stoat = Shape{
 	Module: Module,
 
 	Floors: map[string]int{
+		"internal/event":           0,
 		"internal/invariant":       0,
+		"internal/lock":            0,
 		"internal/testing/dose":    0,
 		"internal/testing/hostile": 0,
 		"internal/testing/layers":  0,
 		"internal/mutant":          0,
 		"internal/testing/noise":   0,
+		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
 		"internal/base":         1,
@@ -43,6 +46,7 @@ var Stoat = Shape{
 		"internal/residency":         2,
 		"internal/testing/vfstest":   2,
 		"internal/txn":               2,
+		"internal/work":              2,
 		"vfs/faultfs":                2,
 		"vfs/memfs":                  2,
 
@@ -55,29 +59,45 @@ var Stoat = Shape{
 		"internal/tree":    4,
 		"internal/compact": 4,
 
-		".": 5,
+		"internal/quarantine": 4,
+		"internal/state":      5,
+		"internal/space":      5,
 
-		"internal/testing/testkit": 6,
+		"internal/governor":   6,
+		"internal/checkpoint": 6,
+		"internal/place":      6,
+		"internal/throttle":   6,
 
-		"cmd/stoat/internal/bench": 6,
+		"internal/commit": 7,
 
-		"cmd/stoat": 7,
+		"internal/collect": 8,
+		"internal/jobs":    8,
 
-		"tests/behaviour":  8,
-		"tests/benchmarks": 8,
-		"tests/bits":       8,
-		"tests/crash":      8,
-		"tests/diskfull":   8,
-		"tests/faults":     8,
-		"tests/golden":     8,
-		"tests/isolation":  8,
-		"tests/kill":       8,
-		"tests/model":      8,
-		"tests/mount":      8,
-		"tests/mutants":    8,
-		"tests/powercut":   8,
-		"tests/scripts":    8,
-		"tests/stress":     8,
+		"internal/manual": 9,
+
+		".": 10,
+
+		"internal/testing/testkit": 11,
+
+		"cmd/stoat/internal/bench": 11,
+
+		"cmd/stoat": 12,
+
+		"tests/behaviour":  13,
+		"tests/benchmarks": 13,
+		"tests/bits":       13,
+		"tests/crash":      13,
+		"tests/diskfull":   13,
+		"tests/faults":     13,
+		"tests/golden":     13,
+		"tests/isolation":  13,
+		"tests/kill":       13,
+		"tests/model":      13,
+		"tests/mount":      13,
+		"tests/mutants":    13,
+		"tests/powercut":   13,
+		"tests/scripts":    13,
+		"tests/stress":     13,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
@@ -95,6 +115,7 @@ var Stoat = Shape{
 		"internal/testing/layers",
 		"internal/testing/model",
 		"internal/testing/noise",
+		"internal/testing/prose",
 		"internal/testing/script",
 		"internal/testing/testkit",
 		"internal/testing/vfstest",
@@ -141,9 +162,9 @@ var Stoat = Shape{
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
 		"syscall":       {".", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
 	},

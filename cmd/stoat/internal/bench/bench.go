@@ -12,55 +12,55 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// Config says what to run. Every field must be set.
+// Config is the configuration of a run. Every field must be set.
 type Config struct {
-	// Parent is the directory in which the database gets a directory of its
-	// own; empty means the system's for temporary files.
+	// Parent is the directory in which Run creates the directory of the
+	// database. Empty means the system's temporary directory.
 	Parent string
-	// Keep leaves the database there.
+	// Keep keeps the database after the run.
 	Keep bool
 
-	Keys      int // loaded
-	ValueSize int // bytes
-	Batch     int // keys in a transaction of the load
-	Writers   int // goroutines that load
-	Buffered  bool
+	Keys      int  // keys to load
+	ValueSize int  // bytes
+	Batch     int  // keys per transaction of the load
+	Writers   int  // goroutines that load
+	Buffered  bool // load without syncs
 	Seed      uint64
-	// Overwrite makes another benchmark of it: after the load, so many times
-	// as many writes to keys drawn at random, and then rest. 0: none.
+	// Overwrite replaces the read benchmarks by a churn: after the load, it
+	// overwrites this many times the number of keys at random, and then idles.
+	// 0 means no churn.
 	Overwrite int
-	// Zipf is the skew of what is overwritten, less than 1; 0 is none.
+	// Zipf is the skew of the overwritten keys, less than 1. 0 means uniform.
 	Zipf float64
-	// Readers is how many goroutines read beside.
+	// Readers is the number of goroutines that read beside the writers of a
+	// churn.
 	Readers int
-	// RestMax bounds the rest.
+	// RestMax is the longest idle time at the end of a churn.
 	RestMax time.Duration
-	// Compact merges everything after the load, so that what is measured
-	// then is the database at rest.
+	// Compact compacts the database after the load.
 	Compact bool
-	// Settle leaves the database alone after the load until it has nothing more
-	// to do, so that what is measured then is a database that has come to rest.
+	// Settle idles after the load until the background jobs have ended.
 	Settle bool
-	// ValueThreshold and LargeValueThreshold are options of the database; 0
-	// leaves them to it.
+	// ValueThreshold and LargeValueThreshold are options of the database. 0
+	// means its default.
 	ValueThreshold, LargeValueThreshold int64
-	// Compression is that of the database.
+	// Compression is an option of the database.
 	Compression stoat.Compression
-	// Text makes values that can be compressed.
+	// Text makes compressible values.
 	Text bool
 
-	// ReadDuration is how long each read is measured, CommitDuration each
-	// kind of commit.
+	// ReadDuration is the time to measure each kind of read. CommitDuration is
+	// the time to measure each kind of commit.
 	ReadDuration   time.Duration
 	CommitDuration time.Duration
 
-	// Out receives the report, Progress what is only of interest meanwhile.
+	// Out receives the report. Progress receives lines about the progress.
 	Out, Progress io.Writer
 	// Terminal says that Progress is a terminal.
 	Terminal bool
 }
 
-// Validate names the first field that is out of range.
+// Validate returns an error that names the first field out of range.
 func (c *Config) Validate() error {
 	const keysMax = 4_000_000_000
 	for _, f := range []struct {
@@ -72,17 +72,26 @@ func (c *Config) Validate() error {
 		{"value-size", int64(c.ValueSize), 0, 1 << 30},
 		{"batch", int64(c.Batch), 1, keysMax},
 		{"writers", int64(c.Writers), 1, 10_000},
-		{"read-duration", int64(c.ReadDuration), 1, int64(time.Hour)},
-		{"commit-duration", int64(c.CommitDuration), 1, int64(time.Hour)},
 		{"overwrite", int64(c.Overwrite), 0, 1000},
 		{"readers", int64(c.Readers), 0, 10_000},
-		{"rest", int64(c.RestMax), 0, int64(restFor)},
 	} {
 		if f.value < f.low || f.value > f.high {
 			return fmt.Errorf("%s is %d, want %d to %d", f.name, f.value, f.low, f.high)
 		}
 	}
-	if !(c.Zipf >= 0 && c.Zipf < 1) { // nor is it no number
+	for _, f := range []struct {
+		name             string
+		value, low, high time.Duration
+	}{
+		{"read-duration", c.ReadDuration, 1, time.Hour},
+		{"commit-duration", c.CommitDuration, 1, time.Hour},
+		{"rest", c.RestMax, 0, restFor},
+	} {
+		if f.value < f.low || f.value > f.high {
+			return fmt.Errorf("%s is %v, want %v to %v", f.name, f.value, f.low, f.high)
+		}
+	}
+	if !(c.Zipf >= 0 && c.Zipf < 1) { // refuses NaN too
 		return fmt.Errorf("zipf is %v, want 0 or more and less than 1", c.Zipf)
 	}
 	return nil
@@ -99,13 +108,13 @@ type Bench struct {
 	report   *report
 	memory   *memoryWatch
 
-	verified uint64 // values compared byte by byte
-	checked  uint64 // reads compared by their ends, or found rightly absent
+	verified uint64 // values with every byte verified
+	checked  uint64 // reads with the ends of the value verified, or correctly absent
 }
 
-// Run runs the benchmark. It returns an error that is ErrWrong when the
-// database gave a wrong answer, and the error of ctx when that ended first.
-// The database is removed in every case, unless it is to be kept.
+// Run runs the benchmark. It returns ErrWrong if the database gave a wrong
+// answer, and the error of ctx if ctx ended first. Unless Config.Keep is set, it
+// removes the database in every case.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -136,7 +145,7 @@ func newBench(cfg Config, dir string) *Bench {
 	return b
 }
 
-// phases runs one phase after the other.
+// phases runs the phases in sequence.
 func (b *Bench) phases(ctx context.Context) error {
 	all := b.everything()
 	if b.cfg.Overwrite > 0 {
@@ -156,7 +165,7 @@ func (b *Bench) phases(ctx context.Context) error {
 
 type phase = func(context.Context) error
 
-// everything is the phases of a load and of all that can be done with it.
+// everything returns the phases of a run without a churn.
 func (b *Bench) everything() []phase {
 	return []phase{
 		b.create,
@@ -178,7 +187,7 @@ func (b *Bench) everything() []phase {
 	}
 }
 
-// overwriting is the phases of a churn.
+// overwriting returns the phases of a run with a churn.
 func (b *Bench) overwriting() []phase {
 	return []phase{
 		b.create,
@@ -190,7 +199,7 @@ func (b *Bench) overwriting() []phase {
 	}
 }
 
-// options are the options of the database.
+// options returns the options of the database.
 func (b *Bench) options() *stoat.Options {
 	o := &stoat.Options{ValueThreshold: b.cfg.ValueThreshold, LargeValueThreshold: b.cfg.LargeValueThreshold,
 		Compression: b.cfg.Compression}
@@ -200,13 +209,13 @@ func (b *Bench) options() *stoat.Options {
 	return o
 }
 
-// create makes the database.
+// create opens the database, or creates it.
 func (b *Bench) create(context.Context) (err error) {
 	b.db, err = stoat.Open(b.dir, b.options())
 	return err
 }
 
-// compact is the phase that merges everything, if that is wanted.
+// compact is the phase that compacts the database, if Config.Compact is set.
 func (b *Bench) compact(ctx context.Context) error {
 	if !b.cfg.Compact {
 		return nil
@@ -214,9 +223,9 @@ func (b *Bench) compact(ctx context.Context) error {
 	return b.once("compact", func() error { return b.db.Compact(ctx, stoat.CompactOptions{}) })(ctx)
 }
 
-// settle is the phase that leaves the database alone until it writes nothing any
-// more, if that is wanted. What it reports is when the last of that was done; what it
-// wrote counts as the load's.
+// settle is the phase that idles until the background jobs write nothing more, if
+// Config.Settle is set. It reports the time of the last write. The bytes written
+// count as part of the load.
 func (b *Bench) settle(ctx context.Context) error {
 	if !b.cfg.Settle {
 		return nil
@@ -224,14 +233,14 @@ func (b *Bench) settle(ctx context.Context) error {
 	defer b.progress.watch("settle", nil)()
 	written, counted := deviceBytesWritten()
 	began := time.Now()
-	last, at := behind(b.db), began
+	last, at := backgroundBytes(b.db), began
 	for time.Since(at) < stillFor {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(settleStep):
 		}
-		if now := behind(b.db); now != last {
+		if now := backgroundBytes(b.db); now != last {
 			last, at = now, time.Now()
 		}
 	}
@@ -242,15 +251,16 @@ func (b *Bench) settle(ctx context.Context) error {
 	return nil
 }
 
-// A database that has written nothing for stillFor has come to rest: what it puts
-// off until nobody works, it begins after a second.
 const (
-	stillFor   = 5 * time.Second
+	// stillFor is the time without background writes after which a database is
+	// settled. Idle work begins after one second.
+	stillFor = 5 * time.Second
+	// settleStep is the time between two checks.
 	settleStep = 20 * time.Millisecond
 )
 
-// behind returns how many bytes a database has written that nobody waits for.
-func behind(db *stoat.DB) int64 {
+// backgroundBytes returns how many bytes the background jobs have written.
+func backgroundBytes(db *stoat.DB) int64 {
 	s := db.Stats()
 	return s.FlushedBytes + s.CompactedBytes + s.CollectedBytes + s.GatheredBytes
 }
@@ -271,7 +281,7 @@ func (b *Bench) open(name string) func(context.Context) error {
 	return b.once(name, func() error { return b.create(context.Background()) })
 }
 
-// once returns a phase that does something one time.
+// once returns a phase that calls do once and reports how long it took.
 func (b *Bench) once(name string, do func() error) func(context.Context) error {
 	return func(context.Context) error {
 		stop := b.progress.watch(name, nil)
@@ -286,14 +296,14 @@ func (b *Bench) once(name string, do func() error) func(context.Context) error {
 	}
 }
 
-// cleanUp closes what is open and removes what was made.
+// cleanUp closes and removes the database.
 func (b *Bench) cleanUp(parent string) error {
 	var err error
 	if b.db != nil {
 		err = b.db.Close()
 	}
 	if b.cfg.Keep {
-		fmt.Fprintf(b.cfg.Out, "\nThe database is kept in %s\n", b.dir)
+		fmt.Fprintf(b.cfg.Out, "\nThe database is in %s\n", b.dir)
 		return err
 	}
 	return errors.Join(err, os.RemoveAll(parent))

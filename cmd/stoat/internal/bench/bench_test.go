@@ -14,7 +14,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// smallConfig is a run of a fraction of a second.
+// smallConfig returns the configuration of a run that takes a fraction of a second.
 func smallConfig(t *testing.T) Config {
 	return Config{
 		Parent: t.TempDir(),
@@ -24,7 +24,7 @@ func smallConfig(t *testing.T) Config {
 	}
 }
 
-func TestRunReportsEveryPhaseAndCleansUp(t *testing.T) {
+func TestRun_ReportsEveryPhaseAndCleansUp(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)
 	var out bytes.Buffer
@@ -52,7 +52,7 @@ func TestRunReportsEveryPhaseAndCleansUp(t *testing.T) {
 		"loaded by the user     244 kB",
 		"on disk at the end",
 		"peak memory",
-		"right answers          all: ",
+		"correct answers        all: ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
@@ -64,7 +64,7 @@ func TestRunReportsEveryPhaseAndCleansUp(t *testing.T) {
 	expectEmpty(t, cfg.Parent)
 }
 
-func TestRunWithTheSmallestSizes(t *testing.T) {
+func TestRun_WithTheSmallestSizes(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)
 	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers, cfg.Buffered = 1, 0, 1, 1, true
@@ -73,10 +73,10 @@ func TestRunWithTheSmallestSizes(t *testing.T) {
 	}
 }
 
-func TestARunThatSettlesMeasuresADatabaseThatHasComeToRest(t *testing.T) {
+func TestSettle_MeasuresASettledDatabase(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)
-	cfg.Settle, cfg.Keys = true, 20_000 // so many that they are worth a table
+	cfg.Settle, cfg.Keys = true, 20_000 // enough for a table
 	var out bytes.Buffer
 	cfg.Out = &out
 	b := newBench(cfg, filepath.Join(cfg.Parent, "db"))
@@ -89,14 +89,14 @@ func TestARunThatSettlesMeasuresADatabaseThatHasComeToRest(t *testing.T) {
 		t.Errorf("%d bytes were flushed, and %d tables are in level 0", s.FlushedBytes, s.Levels[0].Tables)
 	}
 	if !strings.Contains(out.String(), "\n  settle ") && !strings.HasPrefix(out.String(), "  settle ") {
-		t.Errorf("the report lacks how long it took:\n%s", out.String())
+		t.Errorf("the report lacks the time to settle:\n%s", out.String())
 	}
 	if err := b.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestRunKeepsTheDatabaseWhenAsked(t *testing.T) {
+func TestRun_KeepsTheDatabaseWithKeep(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)
 	cfg.Keep = true
@@ -116,11 +116,12 @@ func TestRunKeepsTheDatabaseWhenAsked(t *testing.T) {
 	}
 }
 
-func TestRunCleansUpWhenInterrupted(t *testing.T) {
+func TestRun_CleansUpWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	cfg := smallConfig(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	// The report's first row is the load's: the interrupt comes in the middle.
+	// The first row of the report is that of the load, so the run is interrupted in
+	// the middle.
 	cfg.Out = writerFunc(func(p []byte) (int, error) {
 		if bytes.Contains(p, []byte("load, ")) {
 			cancel()
@@ -133,7 +134,7 @@ func TestRunCleansUpWhenInterrupted(t *testing.T) {
 	expectEmpty(t, cfg.Parent)
 }
 
-func TestRunRefusesWhatIsOutOfRange(t *testing.T) {
+func TestRun_RefusesValuesOutOfRange(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*Config){
 		"keys":            func(c *Config) { c.Keys = 0 },
@@ -151,10 +152,9 @@ func TestRunRefusesWhatIsOutOfRange(t *testing.T) {
 	}
 }
 
-// TestWrongAnswersAreFound spoils a loaded database behind the back of the
-// oracle, in each way there is, and demands that the phases which can see it
-// do so.
-func TestWrongAnswersAreFound(t *testing.T) {
+// This test changes a loaded database without the oracle, in several ways. The
+// phases that can detect the change must do so.
+func TestWrongAnswers_OfScansAreFound(t *testing.T) {
 	t.Parallel()
 	spoils := map[string]func(b *Bench, tx *stoat.Txn, key []byte) error{
 		"a lost key":      func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Delete(key) },
@@ -165,7 +165,7 @@ func TestWrongAnswersAreFound(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			b.oracle.versions[n]++ // the database did not see this write
+			b.oracle.versions[n]++ // a write that the database did not get
 			return nil
 		},
 		"a foreign key": func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Set(append(key, 'x'), nil) },
@@ -201,8 +201,8 @@ func TestWrongAnswersAreFound(t *testing.T) {
 	}
 }
 
-// TestWrongReadsAreFound spoils every key, so that any single read is wrong.
-func TestWrongReadsAreFound(t *testing.T) {
+// This test changes every key, so that every read is wrong.
+func TestWrongAnswers_OfReadsAreFound(t *testing.T) {
 	t.Parallel()
 	b := loaded(t)
 	for n := range b.oracle.versions {
@@ -220,11 +220,11 @@ func TestWrongReadsAreFound(t *testing.T) {
 		t.Errorf("seeks among keys that should be absent: error %v, want ErrWrong", err)
 	}
 	if err := b.gets(t.Context()); !errors.Is(err, ErrWrong) {
-		t.Errorf("gets of what should be absent: error %v, want ErrWrong", err)
+		t.Errorf("gets of keys that should be absent: error %v, want ErrWrong", err)
 	}
 }
 
-func TestGapsAreChecked(t *testing.T) {
+func TestCheckGap_FindsMissingKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(smallConfig(t), "")
 	b.oracle.versions[20] = 1
@@ -238,7 +238,7 @@ func TestGapsAreChecked(t *testing.T) {
 	}
 }
 
-// loaded returns a bench whose database is loaded and passes.
+// loaded returns a bench with a loaded database that passes all checks.
 func loaded(t *testing.T) *Bench {
 	t.Helper()
 	cfg := smallConfig(t)
@@ -256,7 +256,7 @@ func loaded(t *testing.T) *Bench {
 	return b
 }
 
-// expectEmpty fails when anything is left in dir.
+// expectEmpty fails the test if dir is not empty.
 func expectEmpty(t *testing.T, dir string) {
 	t.Helper()
 	left, err := os.ReadDir(dir)
@@ -268,7 +268,7 @@ func expectEmpty(t *testing.T, dir string) {
 	}
 }
 
-// A writerFunc is a function that is a writer.
+// A writerFunc is an io.Writer made of a function.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -12,21 +12,21 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// A churn writes every key once, then as many times as many to keys drawn at
-// random, and reads beside it. Each key is written by one goroutine only, so
-// that the version it must show lies between the last that was acknowledged
-// before the read and the last that was begun when it ended.
+// A churn writes every key once, then overwrites randomly drawn keys, and reads
+// beside the writers. Only one goroutine writes a key. A read must therefore
+// return a version between the last one acknowledged before the read began and
+// the last one begun before it ended.
 type churn struct {
 	b             *Bench
 	begun, acked  []atomic.Uint32 // versions, by number of the key
 	space         *spaceWatch
-	user, written int64 // bytes of keys and values; bytes that went to devices, as of the start
+	user, written int64 // bytes of keys and values so far; bytes written to devices before the churn
 }
 
-// restFor is how long the database is left alone after the overwriting.
+// restFor is the longest idle time after the overwriting.
 const restFor = time.Minute
 
-// churn is the phase of that name.
+// churn is the phase that runs a churn.
 func (b *Bench) churn(ctx context.Context) error {
 	c := &churn{b: b, begun: make([]atomic.Uint32, b.work.space), acked: make([]atomic.Uint32, b.work.space)}
 	began := time.Now()
@@ -52,7 +52,8 @@ func (b *Bench) churn(ctx context.Context) error {
 	return c.rest(ctx, took)
 }
 
-// shown is the version of a value as the values are computed from.
+// shown maps the count of a key's writes to the version of its value: 1 to 255,
+// then 1 again.
 func shown(n uint32) uint8 {
 	if n == 0 {
 		return 0
@@ -60,12 +61,11 @@ func shown(n uint32) uint8 {
 	return uint8((n-1)%255 + 1)
 }
 
-// A filler names the number of the key that a writer writes next. The i-th
-// write of all is its.
+// A filler returns the number of the key for the i-th write, which writer does.
 type filler func(r *rand.Rand, writer, i int) (number uint64)
 
-// fillers are those of the load and of the overwriting. A drawn key becomes
-// the nearest one that the writer owns.
+// fillers returns the fillers of the load and of the overwriting. The latter
+// replaces a drawn key by a near one that the writer owns.
 func (c *churn) fillers() (load, again filler) {
 	w, keys, writers := &c.b.work, uint64(c.b.cfg.Keys), uint64(c.b.cfg.Writers)
 	draw := func(r *rand.Rand) uint64 { return r.Uint64N(keys) }
@@ -84,7 +84,7 @@ func (c *churn) fillers() (load, again filler) {
 	return load, again
 }
 
-// write commits total writes in batches, with readers beside.
+// write commits total writes in batches, beside readers.
 func (c *churn) write(ctx context.Context, name string, total int, next filler) error {
 	b, cfg := c.b, &c.b.cfg
 	var at atomic.Int64
@@ -156,17 +156,16 @@ func (c *churn) writer(w int, at *atomic.Int64, total int, next filler) op {
 	}
 }
 
-// Readers beside writers pause after every besideBurst reads, so that they take
-// a part of the processors and not all. A read that is timed is never one with
-// a pause, which is the last of a burst.
+// Readers beside writers pause after every burst, so that they leave processor
+// time to the writers. The pause is in the last read of a burst, which is never
+// a timed one.
 const (
-	besideBurst  = 64
-	besideSample = 4
+	besideBurst  = 64 // reads between two pauses
+	besideSample = 4  // reads per timed read
 	besidePause  = time.Millisecond
 )
 
-// reader returns the operation that reads one key, and checks that it is of a
-// version that it may be of.
+// reader returns the operation that reads one key and checks its version.
 func (c *churn) reader(w int) op {
 	r := rand.New(rand.NewPCG(c.b.cfg.Seed, 1<<32+uint64(w)))
 	work := &c.b.work
@@ -178,7 +177,7 @@ func (c *churn) reader(w int) op {
 		}
 		number := work.permute(r.Uint64N(uint64(c.b.cfg.Keys)))
 		work.putKey(key, number)
-		least := c.acked[number].Load() // before there is a snapshot
+		least := c.acked[number].Load() // load it before the snapshot
 		return c.b.db.View(func(tx *stoat.Txn) error {
 			value, err := tx.Get(key)
 			most := c.begun[number].Load()
@@ -186,20 +185,19 @@ func (c *churn) reader(w int) op {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("key number %d of version %d or more: %w", number, least, err)
+				return fmt.Errorf("key number %d, version %d or newer: %w", number, least, err)
 			}
 			for v := least; v <= most; v++ {
 				if v > 0 && len(value) == work.valueSize && ends(value) == work.wantEnds(number, shown(v)) {
 					return nil
 				}
 			}
-			return wrongf("key number %d shows none of the versions %d to %d", number, least, most)
+			return wrongf("key number %d has none of the versions %d to %d", number, least, most)
 		})
 	}
 }
 
-// rest leaves the database alone, and reports what it took before and takes
-// after.
+// rest idles, and records the space before and after.
 func (c *churn) rest(ctx context.Context, took time.Duration) error {
 	b := c.b
 	c.space.stop()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestOverwritingReportsSpaceAndReadsBesideIt(t *testing.T) {
+func TestChurn_ReportsSpaceAndReads(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []float64{0, 0.99} {
 		cfg := smallConfig(t)
@@ -22,20 +22,20 @@ func TestOverwritingReportsSpaceAndReadsBesideIt(t *testing.T) {
 		for _, want := range []string{
 			"load, 3 writers, batches of 100 ", "get beside the load, 2 goroutines",
 			"overwrite, 3 writers, batches of 100 ", "get beside the overwrite, 2 goroutines",
-			"space at the peak ", "space at rest ", "work behind ", "2,000 values compared",
+			"space at the peak ", "space at rest ", "background jobs ", "2,000 values compared",
 		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the report lacks %q:\n%s", want, out.String())
 			}
 		}
 		if strings.Contains(out.String(), "load: 0.00 B anonymous") {
-			t.Errorf("the report says that the load took no memory:\n%s", out.String())
+			t.Errorf("the report says that the load used no memory:\n%s", out.String())
 		}
 		expectEmpty(t, cfg.Parent)
 	}
 }
 
-func TestZipfDrawsInProportionToTheRank(t *testing.T) {
+func TestZipf_DrawsInProportionToTheRank(t *testing.T) {
 	t.Parallel()
 	const n, draws, skew = 1000, 200_000, 0.99
 	z := newZipf(n, skew)
@@ -44,7 +44,7 @@ func TestZipfDrawsInProportionToTheRank(t *testing.T) {
 	for range draws {
 		seen[z.draw(r)]++
 	}
-	// The method is exact for the first two, and near it for groups of others.
+	// The method is exact for the first two ranks and approximate for the others.
 	for _, g := range []struct {
 		from, to int
 		within   float64

@@ -8,8 +8,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// commits measures transactions of one key that are on the device when they
-// return.
+// commits measures durable transactions of one key.
 func (b *Bench) commits(ctx context.Context) error {
 	for _, workers := range []int{1, 16, 64} {
 		name := fmt.Sprintf("durable commit of one key, %s", many(workers, "goroutine"))

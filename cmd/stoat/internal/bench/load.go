@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// load fills the database in batches, by several goroutines that take the
-// next batch in turn.
+// load fills the database in batches. Each writer takes the next batch when it is
+// free.
 func (b *Bench) load(ctx context.Context) error {
 	var next atomic.Int64 // the first key of the next batch
 	keys := int64(b.cfg.Keys)
@@ -36,7 +36,7 @@ func (b *Bench) load(ctx context.Context) error {
 	if err := b.db.Sync(); err != nil {
 		return err
 	}
-	r.elapsed += time.Since(began) // what buffered batches still owe
+	r.elapsed += time.Since(began) // the sync of buffered batches
 	if now, ok := deviceBytesWritten(); ok && counted {
 		b.report.loadWritten = now - written
 	}
@@ -45,7 +45,7 @@ func (b *Bench) load(ctx context.Context) error {
 	return nil
 }
 
-// noteLoadPeak notes, at the end of the load, what memory it took at most.
+// noteLoadPeak records the peak memory of the load at its end.
 func (b *Bench) noteLoadPeak() {
 	if b.memory != nil {
 		b.report.loadPeak = b.memory.peak()
@@ -60,7 +60,8 @@ func (b *Bench) kindOfBatch() string {
 	return "synced batches"
 }
 
-// batchWriter returns the operation that writes one batch, which take names.
+// batchWriter returns the operation that writes one batch. take returns the keys
+// of the batch.
 func (b *Bench) batchWriter(take func() (from, to int64)) op {
 	key := b.work.newKey()
 	var value []byte

@@ -11,39 +11,38 @@ import (
 	"github.com/stoatdb/stoat/internal/histogram"
 )
 
-// errDone ends a worker that has nothing left to do.
+// errDone ends a worker.
 var errDone = errors.New("done")
 
-// An op is one operation of one worker, measured.
+// An op is one measured operation of one worker.
 type op func() error
 
-// A job is a number of workers that repeat an operation.
+// A job is a set of workers that repeat an operation.
 type job struct {
 	name    string
 	workers int
-	// limit ends the job; 0: when every worker is done.
+	// limit is the time of the job; 0 means until every worker returns errDone.
 	limit time.Duration
-	// sampleEvery is how many operations there are for each that is timed by
-	// itself. Looking at the clock costs as much as a third of a read.
+	// sampleEvery is the number of operations per timed operation. Reading the
+	// clock costs up to a third of a read.
 	sampleEvery int
 	// worker returns the operation of the w-th worker.
 	worker func(w int) op
-	// progress tells how far a job without limit is, from 0 to 1.
+	// progress returns the progress of a job without limit, from 0 to 1.
 	progress func() float64
 }
 
-// A result is what a job did.
+// A result is the measurement of a job.
 type result struct {
 	ops     uint64
 	elapsed time.Duration
 	allocs  uint64
-	// latency is that of the operations that were timed, shared by all the
-	// workers of a job.
+	// latency has the timed operations. All workers of a job share it.
 	latency *histogram.Histogram
 }
 
-// measure runs a job. The first error of a worker, or the end of ctx, stops
-// them all.
+// measure runs a job. The first error of a worker, or the end of ctx, stops all
+// workers.
 func (b *Bench) measure(ctx context.Context, j job) (*result, error) {
 	var stop atomic.Bool
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -80,7 +79,8 @@ func (b *Bench) measure(ctx context.Context, j job) (*result, error) {
 	return total, context.Cause(ctx)
 }
 
-// repeat runs do until it is done, fails, or stop is set.
+// repeat calls do until it returns an error or stop is set. errDone is no
+// failure.
 func (r *result) repeat(do op, sampleEvery int, stop *atomic.Bool) error {
 	for !stop.Load() {
 		var err error
@@ -104,7 +104,7 @@ func (r *result) repeat(do op, sampleEvery int, stop *atomic.Bool) error {
 	return nil
 }
 
-// mallocs returns how many objects were allocated so far.
+// mallocs returns the number of objects allocated so far.
 func mallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// memoryEvery is how often the memory of the process is looked at. A look is
-// one small read.
+// memoryEvery is the time between two samples of the process's memory.
 const memoryEvery = 50 * time.Millisecond
 
-// A footprint is the resident memory of the process in bytes, by what backs
-// it: anonymous memory has to be kept, mapped files can be read again.
+// A footprint is the resident memory of the process in bytes: anonymous memory,
+// and mapped file pages, which the system can drop and read again.
 type footprint struct{ anonymous, mapped int64 }
 
 // A memoryWatch keeps the peaks of the footprint.
@@ -27,7 +26,8 @@ type memoryWatch struct {
 	}
 }
 
-// watchMemory starts a watch. It returns nil where the system does not tell.
+// watchMemory starts a watch. It returns nil where the system does not report
+// the footprint.
 func watchMemory() *memoryWatch {
 	if _, ok := readFootprint(); !ok {
 		return nil
@@ -41,15 +41,15 @@ func watchMemory() *memoryWatch {
 			case <-m.quit:
 				return
 			case <-ticker.C:
-				m.look()
+				m.sample()
 			}
 		}
 	})
 	return m
 }
 
-// look raises the peaks to the present footprint.
-func (m *memoryWatch) look() {
+// sample raises the peaks to the current footprint.
+func (m *memoryWatch) sample() {
 	f, _ := readFootprint()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *memoryWatch) look() {
 
 // peak returns the peaks so far.
 func (m *memoryWatch) peak() footprint {
-	m.look()
+	m.sample()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.peak
@@ -73,7 +73,7 @@ func (m *memoryWatch) stop() {
 	}
 }
 
-// readFootprint reads the footprint where Linux shows it.
+// readFootprint reads the footprint, which only Linux reports.
 func readFootprint() (footprint, bool) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -82,7 +82,7 @@ func readFootprint() (footprint, bool) {
 	return parseFootprint(string(status))
 }
 
-// parseFootprint finds the lines of the footprint, which count in KiB.
+// parseFootprint parses the lines of the footprint, whose unit is KiB.
 func parseFootprint(status string) (footprint, bool) {
 	fields := colonFields(status)
 	anonymous, ok1 := fields["RssAnon"]
@@ -90,8 +90,8 @@ func parseFootprint(status string) (footprint, bool) {
 	return footprint{anonymous << 10, mapped << 10}, ok1 && ok2
 }
 
-// deviceBytesWritten returns how many bytes this process has caused to be
-// written to devices, where Linux counts them.
+// deviceBytesWritten returns how many bytes this process has written to devices,
+// which only Linux reports.
 func deviceBytesWritten() (int64, bool) {
 	counts, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -2,7 +2,7 @@ package bench
 
 import "testing"
 
-func TestFootprintIsReadFromTheStatusOfTheProcess(t *testing.T) {
+func TestFootprint_IsParsedFromTheStatusOfTheProcess(t *testing.T) {
 	t.Parallel()
 	got, ok := parseFootprint("Name:\tstoat\nVmRSS:\t  300 kB\nRssAnon:\t     100 kB\nRssFile:\t     200 kB\nThreads:\t9\n")
 	if want := (footprint{anonymous: 100 << 10, mapped: 200 << 10}); !ok || got != want {
@@ -13,7 +13,7 @@ func TestFootprintIsReadFromTheStatusOfTheProcess(t *testing.T) {
 	}
 }
 
-func TestMemoryWatchKeepsThePeak(t *testing.T) {
+func TestMemoryWatch_KeepsThePeak(t *testing.T) {
 	t.Parallel()
 	m := watchMemory()
 	if m == nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrWrong marks an answer of the database that is not what was written.
+// ErrWrong says that the database gave a wrong answer.
 var ErrWrong = errors.New("WRONG ANSWER")
 
 // wrongf returns an ErrWrong with details.
@@ -13,14 +13,13 @@ func wrongf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrWrong, fmt.Sprintf(format, args...))
 }
 
-// An oracle knows which version every key must show. Version 0 is "absent".
-// Goroutines may write to different keys at the same time.
+// An oracle holds the current version of every key. Version 0 means that the key
+// is absent. Goroutines may update different keys concurrently.
 type oracle struct{ versions []uint8 }
 
 func newOracle(space uint64) *oracle { return &oracle{versions: make([]uint8, space)} }
 
-// next returns the version that follows the one of a key. It comes back to 1
-// after 255, never to 0.
+// next returns the next version of a key: 1 after 255, never 0.
 func (o *oracle) next(number uint64) uint8 {
 	if v := o.versions[number] + 1; v != 0 {
 		return v
@@ -28,14 +27,14 @@ func (o *oracle) next(number uint64) uint8 {
 	return 1
 }
 
-// totals are what a complete scan must add up to.
+// totals are the sums of a complete scan.
 type totals struct {
 	keys    int
 	keySum  uint64 // of the last 8 bytes of the keys
 	endsSum uint64 // of the ends of the values
 }
 
-// totals adds up what a scan must show.
+// totals returns the correct sums of a complete scan.
 func (o *oracle) totals(w *workload) totals {
 	var t totals
 	key := w.newKey()

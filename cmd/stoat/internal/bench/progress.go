@@ -19,15 +19,15 @@ const (
 	unknownShare = -1
 )
 
-// progress shows what runs and how far it is: on a terminal a bar that is
-// redrawn and vanishes at the end, elsewhere a plain line now and then.
+// progress shows the current phase: on a terminal as a bar that is cleared at the
+// end, elsewhere as a plain line every plainEvery.
 type progress struct {
 	w        io.Writer
 	terminal bool
 }
 
-// watch shows a phase until the returned function is called. share tells how
-// far it is, from 0 to 1; nil means that nobody knows.
+// watch shows a phase until the returned function is called. share returns the
+// progress from 0 to 1; nil means that it is unknown.
 func (p *progress) watch(name string, share func() float64) (stop func()) {
 	if share == nil {
 		share = func() float64 { return unknownShare }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestProgressOnATerminalDrawsABarAndClearsIt(t *testing.T) {
+func TestProgress_OnATerminalDrawsABarAndClearsIt(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	p := &progress{w: &out, terminal: true}
@@ -23,7 +23,7 @@ func TestProgressOnATerminalDrawsABarAndClearsIt(t *testing.T) {
 	}
 }
 
-func TestProgressElsewhereIsPlain(t *testing.T) {
+func TestProgress_ElsewhereIsPlain(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	p := &progress{w: &out}
@@ -38,7 +38,7 @@ func TestProgressElsewhereIsPlain(t *testing.T) {
 	}
 }
 
-func TestProgressNeverLeavesTheBar(t *testing.T) {
+func TestProgress_NeverLeavesTheBar(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{-0.5, 0, 1, 1.7} {
 		var out bytes.Buffer

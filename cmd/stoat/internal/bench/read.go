@@ -15,7 +15,7 @@ import (
 // manyReaders is the larger number of goroutines that read.
 const manyReaders = 16
 
-// seekLength is how many keys a short scan reads.
+// seekLength is the number of keys that a short scan reads.
 const seekLength = 10
 
 // views measures transactions that do nothing.
@@ -26,7 +26,7 @@ func (b *Bench) views(ctx context.Context) error {
 	})
 }
 
-// gets measures point reads, each in a transaction of its own.
+// gets measures point reads, each in its own transaction.
 func (b *Bench) gets(ctx context.Context) error {
 	anywhere := func(r *rand.Rand) uint64 { return r.Uint64N(b.work.space) }
 	for _, g := range []struct {
@@ -47,8 +47,7 @@ func (b *Bench) gets(ctx context.Context) error {
 	return nil
 }
 
-// drawn returns a function that draws a key which exists, or one which does
-// not.
+// drawn returns a function that draws an existing or an absent key.
 func (b *Bench) drawn(exists bool) func(*rand.Rand) uint64 {
 	return func(r *rand.Rand) uint64 {
 		for {
@@ -75,8 +74,8 @@ func (b *Bench) getter(r *rand.Rand, draw func(*rand.Rand) uint64) op {
 }
 
 // ownCost returns the nanoseconds that a measured read spends outside the
-// database: drawing a number, making its key and computing what its value
-// must be. It is the best of a few rounds: what disturbs one only adds to it.
+// database: drawing a number, making its key and computing the correct value. It
+// is the minimum of several rounds.
 func (b *Bench) ownCost() float64 {
 	const rounds, draws = 8, 20_000
 	r := rand.New(rand.NewPCG(b.cfg.Seed, 0))
@@ -98,7 +97,7 @@ func (b *Bench) ownCost() float64 {
 	return float64(best) / draws
 }
 
-// checkGet compares the answer of a Get with the oracle's.
+// checkGet compares the answer of a Get with the oracle.
 func (b *Bench) checkGet(value []byte, err error, number uint64) error {
 	version := b.oracle.versions[number]
 	switch {
@@ -114,7 +113,7 @@ func (b *Bench) checkGet(value []byte, err error, number uint64) error {
 	return nil
 }
 
-// seeks measures short scans that begin anywhere.
+// seeks measures short scans from random keys.
 func (b *Bench) seeks(ctx context.Context) error {
 	name := fmt.Sprintf("seek, then read %d with values", seekLength)
 	for _, workers := range []int{1, manyReaders} {
@@ -125,15 +124,15 @@ func (b *Bench) seeks(ctx context.Context) error {
 	return nil
 }
 
-// seeker returns the operation that reads a few keys in order. It compares
-// the values, and that no key was left out.
+// seeker returns the operation that reads a few keys in order. It checks the
+// values, and that no key is missing.
 func (b *Bench) seeker(r *rand.Rand) op {
 	key := b.work.newKey()
 	var from uint64
 	scan := func(tx *stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
-		next := from // the smallest number that may come
+		next := from // the smallest number that may follow
 		ok := it.Seek(key)
 		for n := 0; ok && n < seekLength; n++ {
 			number, err := b.work.number(it.Key())
@@ -161,21 +160,21 @@ func (b *Bench) seeker(r *rand.Rand) op {
 	}
 }
 
-// checkGap demands that to does not come before from, and that no key between
-// them exists.
+// checkGap returns ErrWrong if to is less than from, or if a key from from up to
+// to exists.
 func (b *Bench) checkGap(from, to uint64) error {
 	if to < from {
-		return wrongf("an iterator shows key number %d where %d or more must come", to, from)
+		return wrongf("an iterator returned key number %d, want %d or more", to, from)
 	}
 	for number, version := range b.oracle.versions[from:to] {
 		if version != 0 {
-			return wrongf("an iterator left out key number %d", from+uint64(number))
+			return wrongf("an iterator skipped key number %d", from+uint64(number))
 		}
 	}
 	return nil
 }
 
-// readSample is how many reads there are for each whose latency is taken.
+// readSample is the number of reads per timed read.
 const readSample = 16
 
 // read measures one kind of read and reports it.
@@ -198,7 +197,7 @@ func (b *Bench) read(ctx context.Context, name string, workers int, worker func(
 	return nil
 }
 
-// many names a number of things.
+// many formats a number of things.
 func many(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -9,11 +9,12 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// ctxEvery is how many keys a scan reads between two looks at its context.
+// ctxEvery is the number of keys that a scan reads between two checks of its
+// context.
 const ctxEvery = 4096
 
-// verify reads the whole database in order and compares every key and every
-// byte of every value with what they must be.
+// verify reads the whole database in order, and compares every key and every byte
+// of every value with the correct ones.
 func (b *Bench) verify(ctx context.Context) error {
 	const name = "verify every byte of every value"
 	want := b.oracle.totals(&b.work).keys
@@ -27,20 +28,21 @@ func (b *Bench) verify(ctx context.Context) error {
 		return err
 	}
 	if seen != want {
-		return wrongf("a scan shows %d keys, want %d", seen, want)
+		return wrongf("a scan returned %d keys, want %d", seen, want)
 	}
 	b.verified += uint64(seen)
 	b.report.verified(name, seen, took)
 	return nil
 }
 
-// verifyAll returns how many keys there are, all of them right.
+// verifyAll returns the number of keys. It returns ErrWrong at the first wrong
+// one.
 func (b *Bench) verifyAll(ctx context.Context, shown *atomic.Int64) (seen int, err error) {
 	err = b.db.View(func(tx *stoat.Txn) error {
 		var last []byte
 		for key, value := range tx.All() {
 			if bytes.Compare(key, last) <= 0 {
-				return wrongf("a scan shows %q after %q", key, last)
+				return wrongf("a scan returned %q after %q", key, last)
 			}
 			last = append(last[:0], key...)
 			number, err := b.work.number(key)
@@ -49,7 +51,7 @@ func (b *Bench) verifyAll(ctx context.Context, shown *atomic.Int64) (seen int, e
 			}
 			version := b.oracle.versions[number]
 			if version == 0 {
-				return wrongf("a scan shows %q, which was never written", key)
+				return wrongf("a scan returned %q, which was never written", key)
 			}
 			if err := b.work.checkAll(value, number, version); err != nil {
 				return err
@@ -94,8 +96,8 @@ func (b *Bench) scans(ctx context.Context) error {
 	return nil
 }
 
-// scan reads all keys once. It adds up the ends of what it sees, rather than
-// to compute what each must be, so that little but the database is measured.
+// scan reads all keys once. It compares only the sums of the keys and values, to
+// measure little besides the database.
 func (b *Bench) scan(ctx context.Context, o stoat.IterOptions, want totals) error {
 	if o.KeysOnly {
 		want.endsSum = 0
@@ -107,7 +109,7 @@ func (b *Bench) scan(ctx context.Context, o stoat.IterOptions, want totals) erro
 		for it.First(); it.Valid(); it.Next() {
 			key := it.Key()
 			if len(key) < digits {
-				return wrongf("a scan shows the key %q, which was never written", key)
+				return wrongf("a scan returned %q, which was never written", key)
 			}
 			got.keySum += keyEnd(key)
 			if !o.KeysOnly {
@@ -120,7 +122,7 @@ func (b *Bench) scan(ctx context.Context, o stoat.IterOptions, want totals) erro
 		return it.Err()
 	})
 	if err == nil && got != want {
-		err = wrongf("a scan (%+v) adds up to %+v, want %+v", o, got, want)
+		err = wrongf("a scan (%+v) has the totals %+v, want %+v", o, got, want)
 	}
 	return err
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// spaceEvery is how often the size of the directory is looked at.
+// spaceEvery is the time between two samples of the directory's size.
 const spaceEvery = 50 * time.Millisecond
 
-// A spaceUse is what a database takes, and what of it is what.
+// A spaceUse is the space of a database and its statistics at that time.
 type spaceUse struct {
-	bytes int64 // allocated, of all files
+	bytes int64 // allocated by all files
 	stats stoat.Stats
 }
 
@@ -40,16 +40,16 @@ func watchSpace(db *stoat.DB, dir string) *spaceWatch {
 			case <-s.quit:
 				return
 			case <-ticker.C:
-				s.look()
+				s.sample()
 			}
 		}
 	})
 	return s
 }
 
-// look raises the peak to the present size. A file that is deleted meanwhile
-// makes the look fail: the next one will do.
-func (s *spaceWatch) look() {
+// sample raises the peak to the current size. It does nothing if a file is
+// deleted during the sample.
+func (s *spaceWatch) sample() {
 	if _, bytes, err := diskUsage(s.dir); err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *spaceWatch) look() {
 	}
 }
 
-// restart forgets the peak.
+// restart resets the peak.
 func (s *spaceWatch) restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,17 +70,17 @@ func (s *spaceWatch) stop() {
 	s.once.Do(func() { close(s.quit); s.wg.Wait() })
 }
 
-// churned is what a churn has found out.
+// churned is the result of a churn.
 type churned struct {
 	took          time.Duration
-	live          int64 // bytes of keys and values that exist
-	user, written int64 // bytes that were committed, and that went to devices
+	live          int64 // bytes of existing keys and values
+	user, written int64 // bytes committed, and bytes written to devices
 	peak          spaceUse
 	atRest        int64
 	stats         stoat.Stats
 }
 
-// print reports it, in parts of what is live.
+// print prints the result. Space is a multiple of the live data.
 func (c *churned) print(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-22s %s\n", name, fmt.Sprintf(format, args...))
@@ -88,20 +88,21 @@ func (c *churned) print(w io.Writer) {
 	part := func(n int64) string { return three(float64(n) / float64(c.live)) }
 	p := &c.peak.stats
 	line("load and overwriting", "%s", duration(float64(c.took)))
-	line("live", "%s", size(c.live))
-	line("space at the peak", "%s × live: value files %s with known garbage %s, tables %s, log %s, files that are replaced %s, the rest under way",
+	line("live data", "%s", size(c.live))
+	line("space at the peak", "%s × live: value files %s with known garbage %s, tables %s, log %s, obsolete files %s, the rest unfinished files",
 		part(c.peak.bytes), part(p.ValueBytes), part(p.ValueGarbage), part(p.TableBytes), part(p.Log.BytesOnDisk), part(p.GarbageBytes))
 	line("space at rest", "%s × live: value files %s with known garbage %s, tables %s, log %s",
 		part(c.atRest), part(c.stats.ValueBytes), part(c.stats.ValueGarbage), part(c.stats.TableBytes), part(c.stats.Log.BytesOnDisk))
-	line("written", "%s bytes for each of the user's: log %s, apart %s, flushes %s, merges %s, collection %s, gathering %s",
+	line("written", "%s bytes per user byte: log %s, commits to value files %s, flushes %s, compaction %s, garbage collection %s, gathering %s",
 		three(float64(c.written)/float64(c.user)), c.each(c.stats.Log.BytesWritten), c.each(c.stats.ApartBytes),
 		c.each(c.stats.FlushedBytes), c.each(c.stats.CompactedBytes), c.each(c.stats.CollectedBytes),
 		c.each(c.stats.GatheredBytes))
 	l := &c.stats.Latencies
-	line("work behind", "%s flushes in %s, %s merges in %s, %s collections of %s files in %s",
+	line("background jobs", "%s flushes in %s, %s compactions in %s, %s collections of %s files in %s",
 		count(l.Flush.Count), duration(float64(l.Flush.Total)), count(l.Compaction.Count), duration(float64(l.Compaction.Total)),
 		count(l.Collection.Count), count(c.stats.Collections), duration(float64(l.Collection.Total)))
-	line("waits", "%s, %s in all", count(c.stats.Waits), duration(float64(c.stats.WaitTime)))
+	line("waits of commits", "%s, for %s in total", count(c.stats.Waits), duration(float64(c.stats.WaitTime)))
 }
 
+// each formats n as bytes per user byte.
 func (c *churned) each(n int64) string { return three(float64(n) / float64(c.user)) }

@@ -18,8 +18,8 @@ func three(v float64) string {
 	}
 }
 
-// scaled formats v with the largest unit of which there is at least one; each
-// unit is a thousand of the one before it.
+// scaled formats v with the largest unit that gives at least one. Each unit is a
+// thousand times the previous one.
 func scaled(v float64, units ...string) string {
 	i := 0
 	for v >= 999.5 && i < len(units)-1 {

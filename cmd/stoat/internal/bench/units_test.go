@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestUnits(t *testing.T) {
+func TestUnits_Formats(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want string }{
 		{duration(0), "0.00 ns"},

@@ -8,20 +8,21 @@ import (
 	"strconv"
 )
 
-// A workload names the keys and computes the values.
+// A workload computes the keys and values.
 type workload struct {
 	prefix    string // of every key
-	valueSize int
-	space     uint64 // numbers of keys are below it
+	valueSize int    // bytes
+	space     uint64 // the numbers of keys are below space
 	seed      uint64
-	text      bool // values can be compressed, to about two fifths
+	text      bool // values compress to about two fifths
 }
 
-// digits is how many the number in a key has. They suffice for the space of
-// the most keys that Config allows.
+// digits is the number of digits of a key's number, enough for the most keys that
+// Config allows.
 const digits = 10
 
-// newWorkload returns a workload with a space of which keys are loaded.
+// newWorkload returns a workload for loading keys keys, which are 63.2 % of its
+// space.
 func newWorkload(keys, valueSize int, seed uint64) workload {
 	return workload{
 		prefix:    fmt.Sprintf("vsz=%05d-k=", valueSize),
@@ -34,8 +35,7 @@ func newWorkload(keys, valueSize int, seed uint64) workload {
 // keySize is the length of every key.
 func (w *workload) keySize() int { return len(w.prefix) + digits }
 
-// putKey writes the key of a number into key, which has keySize bytes and was
-// made by newKey.
+// putKey writes the key of a number into key, which newKey has returned.
 func (w *workload) putKey(key []byte, number uint64) {
 	tail := key[len(w.prefix):]
 	for i := digits - 2; i >= 0; i -= 2 {
@@ -45,7 +45,7 @@ func (w *workload) putKey(key []byte, number uint64) {
 	}
 }
 
-// newKey returns the memory of a key, for putKey to fill in the number.
+// newKey returns a key without its number, for putKey.
 func (w *workload) newKey() []byte {
 	return append([]byte(w.prefix), make([]byte, digits)...)
 }
@@ -70,9 +70,9 @@ var digitPairs = func() (s [200]byte) {
 	return s
 }()
 
-// permute maps i, below the space, to a number below the space, one to one,
-// in an order that looks random. It is a Feistel network over the next power
-// of four, walked until it lands in the space.
+// permute is a bijection of the numbers below space, in an order that looks
+// random. It is a Feistel network over the next power of four, applied until the
+// result is below space.
 func (w *workload) permute(i uint64) uint64 {
 	half := (bits.Len64(w.space-1) + 1) / 2
 	mask := uint64(1)<<half - 1
@@ -95,17 +95,16 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// golden is 2^64 divided by the golden ratio: multiples of it are spread
-// evenly.
+// golden is 2^64 divided by the golden ratio. Its multiples are evenly spread.
 const golden = 0x9e3779b97f4a7c15
 
-// origin is where the stream of a value starts.
+// origin returns the start of the stream of a value.
 func (w *workload) origin(number uint64, version uint8) uint64 {
 	return mix(w.seed ^ mix(number*256+uint64(version)+golden))
 }
 
-// word is the i-th word of the stream from origin. Text consists of a few
-// phrases, but for its first word, so that each value begins in its own way.
+// word returns the i-th word of the stream from origin. All words of text but the
+// first come from phrases, so that each value has its own beginning.
 func (w *workload) word(origin uint64, i int) uint64 {
 	if !w.text || i == 0 {
 		return mix(origin + uint64(i+1)*golden)
@@ -114,11 +113,9 @@ func (w *workload) word(origin uint64, i int) uint64 {
 	return mix(phrase*phraseWords+uint64(i%phraseWords))&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
 }
 
-// phrases is how many different phrases text consists of, phraseWords how many
-// words of 8 letters each of them has.
 const (
-	phrases     = 16
-	phraseWords = 3
+	phrases     = 16 // different phrases of text
+	phraseWords = 3  // words of 8 letters per phrase
 )
 
 // value appends the value of a key at a version to dst.
@@ -132,8 +129,8 @@ func (w *workload) value(dst []byte, number uint64, version uint8) []byte {
 	return dst[:n+w.valueSize]
 }
 
-// ends sums the first and last 8 bytes of a value. Shorter values are summed
-// as if zeros followed.
+// ends returns the sum of the first and the last 8 bytes of a value. A shorter
+// value is padded with zeros.
 func ends(value []byte) uint64 {
 	if len(value) < 8 {
 		var b [8]byte
@@ -146,7 +143,7 @@ func ends(value []byte) uint64 {
 // keyEnd returns the last 8 bytes of a key as a number.
 func keyEnd(key []byte) uint64 { return binary.LittleEndian.Uint64(key[len(key)-8:]) }
 
-// wantEnds computes the ends of a value without the rest of it.
+// wantEnds computes the ends of the correct value without the rest of it.
 func (w *workload) wantEnds(number uint64, version uint8) uint64 {
 	origin := w.origin(number, version)
 	first := w.word(origin, 0)

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// sizes are value sizes around the word, where the code has cases.
+// sizes are value sizes around multiples of the word size.
 var sizes = []int{0, 1, 7, 8, 9, 12, 15, 16, 17, 100, 128}
 
-func TestKeysAreFormattedAndParsed(t *testing.T) {
+func TestKeys_AreFormattedAndParsed(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 128, 99999, 1 << 20} {
 		w := newWorkload(1000, size, 1)
@@ -32,7 +32,7 @@ func TestKeysAreFormattedAndParsed(t *testing.T) {
 	}
 }
 
-func TestForeignKeysAreWrong(t *testing.T) {
+func TestKeys_ForeignKeysAreWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(1000, 128, 1)
 	for _, key := range []string{
@@ -45,7 +45,7 @@ func TestForeignKeysAreWrong(t *testing.T) {
 	}
 }
 
-func TestPermuteHitsEachNumberOnce(t *testing.T) {
+func TestPermute_HitsEachNumberOnce(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{1, 2, 3, 10, 632, 1000, 40_001} {
 		w := newWorkload(keys, 8, 7)
@@ -55,7 +55,7 @@ func TestPermuteHitsEachNumberOnce(t *testing.T) {
 		for i := range w.space {
 			n := w.permute(i)
 			if n >= w.space || seen[n] {
-				t.Fatalf("keys=%d: permute(%d) = %d is out of space or double", keys, i, n)
+				t.Fatalf("keys=%d: permute(%d) = %d is out of range or a duplicate", keys, i, n)
 			}
 			seen[n] = true
 			if n > last {
@@ -64,19 +64,19 @@ func TestPermuteHitsEachNumberOnce(t *testing.T) {
 			last = n
 		}
 		if keys >= 632 && (rising < int(w.space)*4/10 || rising > int(w.space)*6/10) {
-			t.Errorf("keys=%d: %d of %d steps rise, which is no random order", keys, rising, w.space)
+			t.Errorf("keys=%d: %d of %d steps rise, which is not a random order", keys, rising, w.space)
 		}
 	}
 }
 
-func TestValuesCheckAgainstThemselvesOnly(t *testing.T) {
+func TestValues_CheckAgainstThemselvesOnly(t *testing.T) {
 	t.Parallel()
 	for i, size := range append(sizes, sizes...) {
 		w := newWorkload(1000, size, 3)
 		w.text = i >= len(sizes)
 		v := w.value([]byte("before"), 5, 2)
 		if string(v[:6]) != "before" {
-			t.Fatalf("size %d: value spoiled what was there", size)
+			t.Fatalf("size %d: value changed earlier bytes of dst", size)
 		}
 		v = v[6:]
 		if len(v) != size {
@@ -92,13 +92,13 @@ func TestValuesCheckAgainstThemselvesOnly(t *testing.T) {
 			t.Errorf("size %d: ends are %x, want %x", size, got, want)
 		}
 		if err := w.checkEnds(append(v, 0), 5, 2); !errors.Is(err, ErrWrong) {
-			t.Errorf("size %d: a byte more passed", size)
+			t.Errorf("size %d: one byte more passed", size)
 		}
 		if size == 0 {
 			continue
 		}
 		if err := w.checkEnds(v[:size-1], 5, 2); !errors.Is(err, ErrWrong) {
-			t.Errorf("size %d: a byte less passed", size)
+			t.Errorf("size %d: one byte less passed", size)
 		}
 		for at := range v {
 			v[at] ^= 0x10
@@ -113,7 +113,7 @@ func TestValuesCheckAgainstThemselvesOnly(t *testing.T) {
 	}
 }
 
-func TestValuesDifferByKeyVersionAndSeed(t *testing.T) {
+func TestValues_DifferByKeyVersionAndSeed(t *testing.T) {
 	t.Parallel()
 	w, other := newWorkload(1000, 16, 3), newWorkload(1000, 16, 4)
 	v := w.value(nil, 5, 2)
@@ -128,7 +128,7 @@ func TestValuesDifferByKeyVersionAndSeed(t *testing.T) {
 	}
 }
 
-func TestOracleVersionsNeverComeBackToAbsent(t *testing.T) {
+func TestOracle_VersionsNeverReturnToAbsent(t *testing.T) {
 	t.Parallel()
 	o := newOracle(1)
 	for range 600 {
@@ -139,7 +139,7 @@ func TestOracleVersionsNeverComeBackToAbsent(t *testing.T) {
 	}
 }
 
-func TestOracleTotalsCountOnlyWhatExists(t *testing.T) {
+func TestOracle_TotalsCountOnlyExistingKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(1000, 24, 3)
 	o := newOracle(w.space)

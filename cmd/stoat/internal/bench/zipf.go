@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// A zipf draws numbers below n, each k with a probability in proportion to
-// 1/(k+1)^s, by the method of Gray et al. (SIGMOD 1994). The generator of the
-// standard library takes no s below 1.
+// A zipf draws numbers below n. The probability of k is proportional to
+// 1/(k+1)^s. The method is that of Gray et al. (SIGMOD 1994). The generator of
+// the standard library does not support s below 1.
 type zipf struct {
 	n               float64
 	s, zeta, eta, a float64
 }
 
-// newZipf wants s between 0 and 1, both excluded.
+// newZipf returns a zipf. s must be greater than 0 and less than 1.
 func newZipf(n uint64, s float64) *zipf {
 	z := &zipf{n: float64(n), s: s, a: 1 / (1 - s)}
 	for k := range n {

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+)
+
+// A metricKey names a metric of a workload, whatever the dataset.
+type metricKey struct{ workload, metric string }
+
+// headlineMetrics are the rows of the summary. The full report has all rows.
+var headlineMetrics = map[metricKey]bool{
+	{"populate", "load_keys_per_s"}:               true,
+	{"populate", "settled_written_per_user_byte"}: true,
+	{"populate", "load_peak_anon_mb"}:             true,
+	{"open", "open_ms"}:                           true,
+	{"get", "get_1_ns"}:                           true,
+	{"scan", "scan_ns"}:                           true,
+	{"seek", "seek_1_ns"}:                         true,
+	{"churn", "total_s"}:                          true,
+	{"churn", "space_peak_per_live_byte"}:         true,
+	{"churn", "written_per_user_byte"}:            true,
+	{"commit", "commit_1_per_s"}:                  true,
+	{"commit", "commit_64_per_s"}:                 true,
+	{"commit", "commit_64_p99_us"}:                true,
+	{"mixed-50", "mixed_per_s"}:                   true,
+	{"mixed-95", "mixed_per_s"}:                   true,
+	{"mixed-50", "mixed_get_p999_us"}:             true,
+	{"mixed-95", "mixed_get_p999_us"}:             true,
+	{"limited-load", "load_keys_per_s"}:           true,
+	{"limited-read", "cold_1_per_s"}:              true,
+	{"limited-read", "cold_16_per_s"}:             true,
+	{"unique", "load_keys_per_s"}:                 true,
+	{"sorted", "load_keys_per_s"}:                 true,
+	{"json", "size_per_live_byte"}:                true,
+	{"delete", "delete_keys_per_s"}:               true,
+	{"delete", "space_idle_mb"}:                   true,
+}
+
+// summaryLosses is how many reasons for a loss the summary gives, the worst
+// first.
+const summaryLosses = 6
+
+// Summary writes the headline rows of a record as Markdown, each with the best
+// peer, and the worst losses. fullReport is the link to the full report.
+func Summary(out io.Writer, rec *comparison.Record, fullReport string) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "Recorded on %s. %s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
+	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run.\n\n", fullReport)
+	tables := Tables(rec, storeNames(rec))
+	summaryTable(w, tables)
+	summaryBehind(w, tables)
+	return w.Flush()
+}
+
+func isHeadline(row Row) bool {
+	return row.PerLimit == "" && headlineMetrics[metricKey{row.Workload, row.Metric}]
+}
+
+// summaryTable writes the headline rows of all tables as one table, in which
+// each section begins with its title.
+func summaryTable(w io.Writer, tables []Table) {
+	markdownRow(w, []string{"", "stoat", "best peer", "stoat is"})
+	markdownRow(w, []string{"---", "--:", "--:", "--:"})
+	for _, t := range tables {
+		begun := false
+		for _, l := range t.Lines {
+			if !isHeadline(l.Row) {
+				continue
+			}
+			if !begun {
+				markdownRow(w, []string{"**" + t.Title + "**", "", "", ""})
+				begun = true
+			}
+			markdownRow(w, []string{l.Label, oursOf(l).text(), l.bestText(), l.standingText()})
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// standingText writes how many times better or worse our figure is than the
+// best peer's.
+func (l Line) standingText() string {
+	f := factor(l)
+	switch {
+	case l.Lost, math.IsNaN(l.Ratio), f == 0:
+		return "–"
+	case number(f) == number(1):
+		return "equal"
+	case f > 1:
+		return number(f) + " × worse"
+	}
+	return number(1/f) + " × better"
+}
+
+// summaryBehind writes the worst losses, one row for each reason. Rows without
+// a reason are left to the full report.
+func summaryBehind(w io.Writer, tables []Table) {
+	lines := behind(tables)
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows, one for each reason:\n\n", standing(tables, lines))
+	for i, group := range byReason(lines) {
+		if worst := group[0]; i < summaryLosses && worst.Reason != "" {
+			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",
+				worst.Section, worst.Label, worst.Ours.text(), worst.bestText(), worst.worseText(), worst.Reason)
+		}
+	}
+	fmt.Fprintln(w)
+}

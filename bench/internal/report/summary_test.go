@@ -1,0 +1,86 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+func summaryOf(t *testing.T, results ...workload.Result) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Summary(&out, record(results...), "full.md"); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestSummary_HasHeadlineRowsWithTheBestPeer(t *testing.T) {
+	t.Parallel()
+	metrics := func(f float64) map[string]float64 {
+		return map[string]float64{"get_1_ns": 1000 * f, "hit_1_ns": 2000 * f}
+	}
+	text := summaryOf(t,
+		result("stoat", "get", "128", workload.OK, metrics(1)),
+		result("lmdb", "get", "128", workload.OK, metrics(2)),
+		result("bbolt", "get", "128", workload.OK, metrics(3)))
+	for _, want := range []string{
+		"|  | stoat | best peer | stoat is |",
+		"| **128 B × 2 M** |  |  |  |",
+		"| get, 1 goroutine, ns (63 % hits) | 1,000 | lmdb 2,000 | 2.00 × better |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "present keys") || strings.Contains(text, "not first") {
+		t.Errorf("the summary has a row that is no headline, or a loss where there is none:\n%s", text)
+	}
+}
+
+func TestSummary_HasTheWorstLossOfEachReason(t *testing.T) {
+	t.Parallel()
+	metrics := func(open, first float64) map[string]float64 {
+		return map[string]float64{"open_ms": open, "first_get_ms": first}
+	}
+	var all []workload.Result
+	for i, data := range []string{"128", "1k", "16k"} {
+		all = append(all,
+			result("stoat", "open", data, workload.OK, metrics(float64(2+i), 1)),
+			result("lmdb", "open", data, workload.OK, metrics(1, 1)))
+	}
+	text := summaryOf(t, all...)
+	_, list, _ := strings.Cut(text, "### Where stoat is not first\n")
+	want := "- 16 KiB × 100 k: open after clean close, ms. 4.00 against lmdb 1.00 (4.00 ×). " + reasons[reasonKey{"open", "open_ms", ""}]
+	if !strings.Contains(list, want) || strings.Count(list, "\n- ") != 1 {
+		t.Errorf("want %q alone in the list:\n%s", want, list)
+	}
+}
+
+func TestSummary_SaysEqualAndNothingOfAFailure(t *testing.T) {
+	t.Parallel()
+	for ours, want := range map[workload.Status]string{workload.OK: "equal", workload.Failed: "–"} {
+		text := summaryOf(t, result("stoat", "open", "128", ours, map[string]float64{"open_ms": 1}), result("lmdb", "open", "128", workload.OK, map[string]float64{"open_ms": 1}))
+		if want := fmt.Sprintf("| lmdb 1.00 | %s |", want); !strings.Contains(text, want) {
+			t.Errorf("status %s: no %q in:\n%s", ours, want, text)
+		}
+	}
+}
+
+func TestSummary_EveryHeadlineIsARow(t *testing.T) {
+	t.Parallel()
+	rows := map[metricKey]bool{}
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			rows[metricKey{row.Workload, row.Metric}] = true
+		}
+	}
+	for key := range headlineMetrics {
+		if !rows[key] {
+			t.Errorf("%+v is a headline and no row", key)
+		}
+	}
+}
