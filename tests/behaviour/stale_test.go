@@ -1,4 +1,4 @@
-package stoat_test
+package behaviour
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // A kept is what a caller has kept beyond the end of its View: handles of a value
@@ -28,12 +29,12 @@ var staleKeys = []string{"apart", "memtable", "table"}
 // openStale opens a database that has staleKeys.
 func openStale(t *testing.T) *stoat.DB {
 	t.Helper()
-	db := openMem(t)
-	must(t, db.Update(func(tx *stoat.Txn) error {
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
 		return errors.Join(tx.Set([]byte("table"), []byte("value")), tx.Set([]byte("apart"), make([]byte, 100_000)))
 	}))
-	must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("memtable"), []byte("value")) }))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("memtable"), []byte("value")) }))
 	return db
 }
 
@@ -41,7 +42,7 @@ func openStale(t *testing.T) *stoat.DB {
 func keep(t *testing.T, db *stoat.DB) kept {
 	t.Helper()
 	var k kept
-	must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 		k = kept{tx: tx, version: tx.ReadVersion(), loop: tx.All()}
 		k.open, k.closed = tx.Iterator(stoat.IterOptions{}), tx.Iterator(stoat.IterOptions{})
 		for k.closed.Next() {
@@ -50,9 +51,9 @@ func keep(t *testing.T, db *stoat.DB) kept {
 		k.closed.Close()
 		for _, key := range staleKeys {
 			i, err := tx.GetItem([]byte(key))
-			must(t, err)
+			testkit.Must(t, err)
 			r, err := i.Reader()
-			must(t, err)
+			testkit.Must(t, err)
 			k.items, k.readers = append(k.items, i), append(k.readers, r)
 		}
 		if len(k.items) < 2*len(staleKeys) || !k.open.First() {
@@ -68,39 +69,39 @@ func (k *kept) refused(t *testing.T) {
 	t.Helper()
 	tx, key, done := k.tx, []byte("table"), stoat.ErrTxnDone
 	_, err := tx.Get(key)
-	wantError(t, "Get", err, done)
+	testkit.WantError(t, "Get", err, done)
 	_, err = tx.GetCopy(key, nil)
-	wantError(t, "GetCopy", err, done)
+	testkit.WantError(t, "GetCopy", err, done)
 	_, err = tx.GetItem(key)
-	wantError(t, "GetItem", err, done)
+	testkit.WantError(t, "GetItem", err, done)
 	_, err = tx.Has(key)
-	wantError(t, "Has", err, done)
-	wantError(t, "Set", tx.Set(key, key), done)
-	wantError(t, "Set with TTL", tx.Set(key, key, stoat.TTL(1)), done)
-	wantError(t, "SetReader", tx.SetReader(key, bytes.NewReader(key)), done)
-	wantError(t, "Delete", tx.Delete(key), done)
-	wantError(t, "DeleteRange", tx.DeleteRange(nil, nil), done)
-	wantError(t, "Err", tx.Err(), done)
+	testkit.WantError(t, "Has", err, done)
+	testkit.WantError(t, "Set", tx.Set(key, key), done)
+	testkit.WantError(t, "Set with TTL", tx.Set(key, key, stoat.TTL(1)), done)
+	testkit.WantError(t, "SetReader", tx.SetReader(key, bytes.NewReader(key)), done)
+	testkit.WantError(t, "Delete", tx.Delete(key), done)
+	testkit.WantError(t, "DeleteRange", tx.DeleteRange(nil, nil), done)
+	testkit.WantError(t, "Err", tx.Err(), done)
 	for range k.loop {
 		t.Error("a loop of before shows something")
 	}
 	for range tx.Prefix(key) {
 		t.Error("a loop shows something")
 	}
-	wantError(t, "Err after loops", tx.Err(), done)
+	testkit.WantError(t, "Err after loops", tx.Err(), done)
 	if v := tx.ReadVersion(); v != k.version {
 		t.Errorf("ReadVersion is %d, was %d", v, k.version)
 	}
 	if v := tx.CommitVersion(); v != 0 {
 		t.Errorf("CommitVersion is %d", v)
 	}
-	wantError(t, "Commit", tx.Commit(), done)
+	testkit.WantError(t, "Commit", tx.Commit(), done)
 	committed := make(chan error, 1)
 	tx.CommitAsync(func(err error) { committed <- err })
-	wantError(t, "CommitAsync", <-committed, done)
+	testkit.WantError(t, "CommitAsync", <-committed, done)
 	tx.Discard()
 
-	wantError(t, "Err of an iterator left open", k.open.Err(), done)
+	testkit.WantError(t, "Err of an iterator left open", k.open.Err(), done)
 	for _, it := range []*stoat.Iterator{k.open, k.closed, tx.Iterator(stoat.IterOptions{})} {
 		if it.Valid() || it.Key() != nil || it.Value() != nil {
 			t.Errorf("an iterator is at %q", it.Key())
@@ -111,17 +112,17 @@ func (k *kept) refused(t *testing.T) {
 		if it.First() || it.Next() || it.Seek(key) {
 			t.Error("an iterator moves")
 		}
-		wantError(t, "Err of an iterator", it.Err(), done)
+		testkit.WantError(t, "Err of an iterator", it.Err(), done)
 		it.Close()
-		wantError(t, "Err of a closed iterator", it.Err(), done)
+		testkit.WantError(t, "Err of a closed iterator", it.Err(), done)
 	}
 	for _, i := range k.items {
 		_, err := i.Value()
-		wantError(t, "Item.Value", err, done)
+		testkit.WantError(t, "Item.Value", err, done)
 		_, err = i.ValueCopy(nil)
-		wantError(t, "Item.ValueCopy", err, done)
+		testkit.WantError(t, "Item.ValueCopy", err, done)
 		_, err = i.Reader()
-		wantError(t, "Item.Reader", err, done)
+		testkit.WantError(t, "Item.Reader", err, done)
 		if n := i.ValueSize(); n != 0 {
 			t.Errorf("Item.ValueSize is %d", n)
 		}
@@ -131,9 +132,9 @@ func (k *kept) refused(t *testing.T) {
 	}
 	for _, r := range k.readers {
 		_, err := r.Read(make([]byte, 1))
-		wantError(t, "Read", err, done)
+		testkit.WantError(t, "Read", err, done)
 		_, err = r.Seek(0, io.SeekStart)
-		wantError(t, "Seek", err, done)
+		testkit.WantError(t, "Seek", err, done)
 	}
 }
 
@@ -190,7 +191,7 @@ func TestStaleHandles_NeverActForALaterView(t *testing.T) {
 	k := keep(t, db)
 	for n := range 300 {
 		fresh := keep(t, db)
-		must(t, viewAll(db, func() { k.refused(t); fresh.refused(t) }))
+		testkit.Must(t, viewAll(db, func() { k.refused(t); fresh.refused(t) }))
 		if t.Failed() {
 			t.Fatalf("in View %d after the one that they are of", n)
 		}
@@ -245,7 +246,7 @@ func TestStaleHandles_AViewThatIsEndedTwiceLeavesLaterViewsAlone(t *testing.T) {
 	for range 300 {
 		var k kept
 		var group sync.WaitGroup
-		must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
 			k.tx = tx
 			tx.Iterator(stoat.IterOptions{})
 			for range 2 {
@@ -254,7 +255,7 @@ func TestStaleHandles_AViewThatIsEndedTwiceLeavesLaterViewsAlone(t *testing.T) {
 			return nil
 		}))
 		for range 3 {
-			must(t, viewAll(db, func() { wantError(t, "Err", k.tx.Err(), stoat.ErrTxnDone) }))
+			testkit.Must(t, viewAll(db, func() { testkit.WantError(t, "Err", k.tx.Err(), stoat.ErrTxnDone) }))
 		}
 		group.Wait()
 	}
@@ -264,14 +265,14 @@ func TestStaleHandles_AViewThatIsEndedTwiceLeavesLaterViewsAlone(t *testing.T) {
 func TestStaleHandles_OfBeginAndUpdate(t *testing.T) {
 	t.Parallel()
 	db := openStale(t)
-	tx := begin(t, db, stoat.ReadOnly)
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	it := tx.Iterator(stoat.IterOptions{})
 	tx.Discard()
 	var updated *stoat.Txn
-	must(t, db.Update(func(tx *stoat.Txn) error { updated = tx; return nil }))
-	must(t, viewAll(db, func() {
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { updated = tx; return nil }))
+	testkit.Must(t, viewAll(db, func() {
 		useAll(t, "Begin", tx, stoat.ErrTxnDone)
 		useAll(t, "Update", updated, stoat.ErrTxnDone)
-		wantError(t, "Iterator", it.Err(), stoat.ErrTxnDone)
+		testkit.WantError(t, "Iterator", it.Err(), stoat.ErrTxnDone)
 	}))
 }
