@@ -22,7 +22,7 @@ func cutOff(t *testing.T, what string, disk *memfs.FS, items map[string]string) 
 	t.Helper()
 	disk = disk.Clone()
 	rng := rand.New(rand.NewPCG(1, 2))
-	var mu sync.Mutex // work behind changes the disk, too
+	var mu sync.Mutex // background jobs change the disk, too
 	cuts := 0
 	committed := false
 	look := func(when string, left *memfs.FS, killed bool) {
@@ -62,16 +62,22 @@ func cutOff(t *testing.T, what string, disk *memfs.FS, items map[string]string) 
 		testkit.Must(t, db.Close())
 	}
 	disk.SetHook(func(op vfs.Op) {
-		mu.Lock()
-		defer mu.Unlock()
-		look(fmt.Sprintf("killed before %v", op), disk.Clone(), true)
-		kinds := memfs.CrashKinds()
-		if testing.Short() { // one after the other
-			kinds = kinds[cuts%len(kinds):][:1]
-		}
-		for _, kind := range kinds {
-			look(fmt.Sprintf("power cut (%s) before %v", kind, op), disk.Crash(kind, rng), false)
-		}
+		// The hook runs under locks of the database. Lock ranks are checked for each
+		// goroutine, so another goroutine opens the copies.
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			look(fmt.Sprintf("killed before %v", op), disk.Clone(), true)
+			kinds := memfs.CrashKinds()
+			if testing.Short() { // one after the other
+				kinds = kinds[cuts%len(kinds):][:1]
+			}
+			for _, kind := range kinds {
+				look(fmt.Sprintf("power cut (%s) before %v", kind, op), disk.Crash(kind, rng), false)
+			}
+		})
+		looking.Wait()
 	})
 	db := testkit.OpenOn(t, disk, nil)
 	mu.Lock()
