@@ -189,13 +189,19 @@ func TestFullDisk_StatsChangeNothing(t *testing.T) {
 		jobs := l.jobs.Load()
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
 		for range 3 {
-			if s := c.db.Stats(); !s.DiskLow || s.DiskFree > 64<<10 {
-				t.Errorf("the disk is full, and Stats say low %t, %d bytes free", s.DiskLow, s.DiskFree)
+			if s := c.db.Stats(); s.DiskLow || s.DiskFree <= 64<<10 {
+				t.Errorf("Stats look at the disk themselves: low %t, %d bytes free", s.DiskLow, s.DiskFree)
 			}
 		}
 		synctest.Wait()
 		if l.low.Load() > 0 || l.jobs.Load() > jobs {
 			t.Errorf("asking made the disk low %d times, and %d jobs", l.low.Load(), l.jobs.Load()-jobs)
+		}
+		if err := c.set(c.keys, 1000); !errors.Is(err, stoat.ErrNoSpace) {
+			t.Errorf("adding to a full disk: %v", err)
+		}
+		if s := c.db.Stats(); !s.DiskLow || s.DiskFree > 64<<10 {
+			t.Errorf("a transaction found the disk full, and Stats say low %t, %d bytes free", s.DiskLow, s.DiskFree)
 		}
 	})
 }
