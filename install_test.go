@@ -44,22 +44,22 @@ func TestInstall_OthersInstallWhileNewTablesAreLoaded(t *testing.T) {
 	}
 }
 
-// openFiles returns how many tables and value files are open.
-func openFiles(db *DB) int { return len(db.store.Files().Residents(nil)) }
+// openReaders returns how many readers of tables and value files are open.
+func openReaders(db *DB) int { return len(db.store.Files().Residents(nil)) }
 
 func TestInstall_ATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
 	flushSome(t, db)
-	before := openFiles(db)
+	before := openReaders(db)
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
 	setValue(t, db, "key", "value")
 	mustOK(t, db.commits.Rotate(true))
 	if _, err := db.jobs.FlushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the flush did not fail: %v", err)
 	}
-	if after := openFiles(db); after != before {
+	if after := openReaders(db); after != before {
 		t.Errorf("%d tables are open, want %d", after, before)
 	}
 }
@@ -81,7 +81,7 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 		}))
 	}
 	readAll()
-	before := openFiles(db)
+	before := openReaders(db)
 	var populated atomic.Int64
 	disk.Observe(func(op vfs.Op) {
 		if op.Category == vfs.CatValue && op.Kind == vfs.OpPopulate {
@@ -95,7 +95,7 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	if populated.Load() == 0 {
 		t.Fatal("the new file was not brought into memory")
 	}
-	if after := openFiles(db); after != before {
+	if after := openReaders(db); after != before {
 		t.Errorf("%d files are open, want %d", after, before)
 	}
 	disk.Observe(nil)
@@ -116,7 +116,7 @@ func TestInstall_MemoryOfReadersIsNotForThePagesOfNewTables(t *testing.T) {
 			t.Fatalf("the memory is %+v, and was %+v with a larger budget", got, measured)
 		}
 		f.flush()
-		if after := openFiles(f.db); after > 1 != room.loaded {
+		if after := openReaders(f.db); after > 1 != room.loaded {
 			t.Errorf("%d tables are open with a budget for %d times what readers take", after, room.part)
 		}
 	}
