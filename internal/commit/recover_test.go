@@ -1,17 +1,19 @@
-package stoat
+package commit
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
-// Numbers may be missing in the log as far as what they stood for is in
-// tables, and nowhere else.
-func TestReplayAcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
+// Numbers may be missing in the log up to what is in tables, and not beyond.
+func TestReplay_AcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what    string
@@ -34,10 +36,10 @@ func TestReplayAcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
 		{"one comes late", 9, []base.SeqNum{3, 4, 2}, false},
 		{"number 0", 9, []base.SeqNum{0}, false},
 	} {
-		d := &DB{opts: (*Options)(nil).withDefaults()}
-		d.memory.init(d.opts.MemtableSize)
-		r := replay{db: d, flushed: c.flushed, active: d.memory.newTable(0)}
-		d.view.Store(&view{tables: []*memtable.Table{r.active}})
+		store := newStore()
+		defer store.Abandon()
+		active := store.View().Memtables[0]
+		r := replay{c: New(Options{Store: store, MemtableSize: storeMemtable}), flushed: c.flushed, active: active}
 		var err error
 		for _, seq := range c.seqs {
 			payload := txn.Header{Seq: seq, TimeMs: 1, Count: 1}.AppendTo(nil)
@@ -46,7 +48,7 @@ func TestReplayAcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
 				break
 			}
 		}
-		if c.sound != (err == nil) || err != nil && !errors.Is(err, ErrCorrupt) {
+		if c.sound != (err == nil) || err != nil && !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s (%v, tables up to %d): error %v", c.what, c.seqs, c.flushed, err)
 		}
 		want := 0
@@ -55,9 +57,22 @@ func TestReplayAcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
 				want++
 			}
 		}
-		if c.sound && r.active.Len() != want {
-			t.Errorf("%s: %d versions were replayed, want %d", c.what, r.active.Len(), want)
+		if c.sound && active.Len() != want {
+			t.Errorf("%s: %d versions were replayed, want %d", c.what, active.Len(), want)
 		}
-		r.active.Release()
 	}
+}
+
+// storeMemtable is the size in bytes of the memtables of newStore.
+const storeMemtable = 1 << 20
+
+// newStore returns the store of a database without files.
+func newStore() *state.Store {
+	return state.New(state.Options{
+		Clock: base.SystemClock{}, Executor: &work.Executor{Manual: true}, Report: func(any) {},
+		MemtableSize: storeMemtable, MemoryBudget: 1 << 24,
+		State: manifest.State{Version: new(manifest.Version)},
+		Files: func(func() bool) *tree.Files { return tree.New(tree.Options{}) },
+		Freed: func() {},
+	})
 }

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// scarce is memory of which there may be none.
+// scarce is memory that gives nothing while none is set.
 type scarce struct {
 	memtable.Memory
 	none atomic.Bool
@@ -25,7 +26,7 @@ func (s *scarce) Alloc(n int) ([]byte, error) {
 	return s.Memory.Alloc(n)
 }
 
-func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
+func TestCommit_WithoutMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
 	t.Parallel()
 	fs := memfs.New()
 	db := openStillOn(t, fs)
@@ -33,15 +34,18 @@ func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T
 		return db.Update(func(tx *Txn) error { return tx.Set([]byte(key), make([]byte, 1000)) })
 	}
 	mustOK(t, set("before"))
-	memory := &scarce{Memory: &offHeap{}}
-	db.memory.tables = memtable.NewPool(memory, 0)
-	mustOK(t, db.rotate()) // the next memtable is of that memory
+	memory := &scarce{Memory: memtable.Heap()}
+	active := memtable.New(memtable.Options{Memory: memory, ChunkSize: 64 << 10})
+	db.store.AddMemtables(db.commits.Log().Current(), active)
 	memory.none.Store(true)
 	if err := set("none"); !errors.Is(err, errScarce) {
 		t.Fatalf("%v, want %v", err, errScarce)
 	}
 	memory.none.Store(false)
 	mustOK(t, set("after"))
+	if active.Len() != 1 {
+		t.Fatalf("the memtable without memory has %d entries", active.Len())
+	}
 	mustOK(t, db.Close())
 
 	db = openStillOn(t, fs)
@@ -55,11 +59,11 @@ func TestACommitForWhichThereIsNoMemoryLeavesNoTraceAndStopsNoOther(t *testing.T
 	}))
 }
 
-// What is counted decides when a memtable is flushed so that collection learns
-// what its values replaced.
-func TestValuesWrittenApartCountForTheMemtableThatRefersToThem(t *testing.T) {
+// The count decides when a memtable is flushed, so that compaction learns what its
+// values replaced.
+func TestMemtable_ValuesWrittenApartCountForTheOneThatRefersToThem(t *testing.T) {
 	t.Parallel()
-	db, err := openDriven("/db", &Options{FS: memfs.New(), MemtableSize: 1 << 20}, still{})
+	db, err := openWith("/db", &Options{FS: memfs.New(), MemtableSize: 1 << 20}, work.Executor{Manual: true})
 	mustOK(t, err)
 	set := func(entries, size int) {
 		mustOK(t, db.Update(func(tx *Txn) error {
@@ -73,10 +77,10 @@ func TestValuesWrittenApartCountForTheMemtableThatRefersToThem(t *testing.T) {
 	}
 	want := func(what string, tables int, apart int64) {
 		t.Helper()
-		if n := len(db.view.Load().tables); n != tables {
+		if n := len(db.store.View().Memtables); n != tables {
 			t.Errorf("%s: %d memtables, want %d", what, n, tables)
 		}
-		if got := db.commits.apart.Load() >> 20; got != apart {
+		if got := db.commits.HeldByActive() >> 20; got != apart {
 			t.Errorf("%s: %d MiB apart, want %d", what, got, apart)
 		}
 	}

@@ -3,16 +3,19 @@ package stoat
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-func TestAFileThatCannotBeReadDoesNotKeepCollectionFromTheOthers(t *testing.T) {
+func TestCollection_AFileThatCannotBeReadDoesNotKeepItFromTheOthers(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(t *testing.T, disk *faultfs.FS, path string){
 		"the device fails": func(_ *testing.T, disk *faultfs.FS, path string) {
@@ -51,16 +54,16 @@ func TestAFileThatCannotBeReadDoesNotKeepCollectionFromTheOthers(t *testing.T) {
 }
 
 // collectBesideBad collects the garbage of three value files, while the file of the
-// given name is spoiled which the first of them depends on.
+// given name is spoiled, on which the first of them depends.
 func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, path string), name func(*manifest.Version) string) {
 	t.Helper()
 	disk := faultfs.New(memfs.New())
 	failures := 0
-	db, err := openDriven("/db", &Options{FS: disk, Events: func(e Event) {
+	db, err := openWith("/db", &Options{FS: disk, Events: func(e Event) {
 		if _, ok := e.(BackgroundError); ok {
 			failures++
 		}
-	}}, still{})
+	}}, work.Executor{Manual: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,19 +72,19 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 			t.Fatal(err)
 		}
 	}
-	bad := db.manifest.State().Version.Values[0]
+	bad := db.store.Version().Values[0]
 	if bad.Live == 0 || bad.Live == bad.Bytes {
 		t.Fatalf("%d of %d bytes are live", bad.Live, bad.Bytes)
 	}
-	spoil(t, disk, disk.Join("/db", name(db.manifest.State().Version)))
+	spoil(t, disk, disk.Join("/db", name(db.store.Version())))
 	for range 3 {
 		collectAllDue(t, db)
 	}
 	if got, want := db.Stats().ValueGarbage, int64(bad.Bytes-bad.Live); got != want {
 		t.Errorf("%d bytes of garbage are left, want %d of the file that is bad", got, want)
 	}
-	if u := db.spaceUse(db.manifest.State().Version, base.SeqNumMax); u.garbage != 0 {
-		t.Errorf("writing is slowed down for %d bytes of garbage that stay", u.garbage)
+	if u := db.jobs.Use(db.store.Version(), base.SeqNumMax, db.store.Horizon()); u.Garbage != 0 {
+		t.Errorf("commits are slowed down for %d bytes of garbage that stay", u.Garbage)
 	}
 	err = db.Collect(t.Context())
 	if !errors.Is(err, vfs.ErrIO) && !errors.Is(err, ErrCorrupt) {
@@ -89,10 +92,10 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 	}
 	err = db.Update(func(tx *Txn) error { return tx.DeleteRange(nil, nil) })
 	if err == nil {
-		err = db.rotate()
+		err = db.commits.Rotate(true)
 	}
 	if err == nil {
-		_, err = db.flushNext()
+		_, err = db.jobs.FlushNext()
 	}
 	if err == nil {
 		err = db.Compact(t.Context(), CompactOptions{})
@@ -115,7 +118,7 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 func collectAllDue(t *testing.T, db *DB) {
 	t.Helper()
 	for n := 0; ; n++ {
-		due, err := db.tidyValues(true, new(survey))
+		due, err := db.collector.Tidy(true, new(collect.Survey))
 		if err != nil || n == 20 {
 			t.Fatalf("after %d collections: %v", n, err)
 		}
@@ -125,28 +128,26 @@ func collectAllDue(t *testing.T, db *DB) {
 	}
 }
 
-func TestACallerOfCollectIsToldThatTheDatabaseIsBeingClosed(t *testing.T) {
+func TestCollection_ACallerOfCollectIsToldOfClose(t *testing.T) {
 	t.Parallel()
-	closing := &interposer{point: pointPicked}
-	db, err := openDriven("/db", &Options{FS: memfs.New()}, closing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leaveGarbage(db, "key"); err != nil {
-		t.Fatal(err)
-	}
-	closed := make(chan error, 1)
-	closing.do = func() {
-		if closing.times > 1 {
-			return
+	picked := func() {}
+	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: func(p work.Point) {
+		if p == work.PointPicked {
+			picked()
 		}
-		go func() { closed <- db.Close() }()
-		<-db.background.stopped.Done() // by then it refuses transactions
+	}})
+	mustOK(t, err)
+	mustOK(t, leaveGarbage(db, "key"))
+	closed := make(chan error, 1)
+	var once sync.Once
+	picked = func() {
+		once.Do(func() {
+			go func() { closed <- db.Close() }()
+			<-db.group.Stopped().Done() // by then it refuses transactions
+		})
 	}
 	if err := db.Collect(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Collect says %v, want %v", err, ErrClosed)
 	}
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, <-closed)
 }
