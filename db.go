@@ -3,12 +3,14 @@ package stoat
 import (
 	"context"
 	"io"
+	"runtime/debug"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/jobs"
@@ -132,6 +134,26 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...
 		return err
 	}
 	return tx.Commit(opts...)
+}
+
+// View and Update guard the whole of the caller's function against faults in
+// mapped files, on the goroutine that runs it; see package fault. Begin has no
+// function, and other goroutines may use a transaction. So each method that reads
+// mapped bytes guards itself, too.
+
+// guardRead runs fn in tx.
+func guardRead(tx *Txn, fn func(tx *Txn) error) (err error) {
+	if fn == nil {
+		return errNoFunction
+	}
+	was := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(was)
+		if p := recover(); p != nil {
+			err = fault.Of(p)
+		}
+	}()
+	return fn(tx)
 }
 
 // Mode says what a transaction may do.

@@ -1,11 +1,11 @@
 package stoat
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/state"
 )
@@ -55,7 +56,7 @@ type txnState struct {
 
 // An openState is what the end of a transaction closes, and empties.
 type openState struct {
-	sync.Mutex
+	lock.Mutex[lock.Transaction]
 	iterators []*Iterator
 	lent      [][]byte // spoiled at the end, with invariants only
 	loops     int      // how many of All, Prefix and Range are under way
@@ -84,6 +85,10 @@ func (tx *Txn) begin(d *DB, slot *state.Slot) {
 	}
 	tx.view = d.store.Begin(slot)
 }
+
+// Discard ends the transaction without writing anything. After Commit or
+// another Discard it does nothing.
+func (tx *Txn) Discard() { tx.end() }
 
 // end lets go of everything the transaction holds, unless another call has done so
 // or is about to. It reports whether its state is empty for sure, so that another
@@ -161,6 +166,13 @@ func (tx *Txn) lend(b []byte) []byte {
 		tx.state.open.lent = append(tx.state.open.lent, c)
 	}
 	return c
+}
+
+// copyBorrowed appends borrowed bytes to dst.
+func copyBorrowed(dst, borrowed []byte) (all []byte, err error) {
+	defer fault.Enter().Leave(&err)
+	all = dst // what is returned after a fault
+	return append(all, borrowed...), nil
 }
 
 // check reports why the transaction can not be used.
@@ -326,6 +338,20 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	return tx.show(v, m, seq)
 }
 
+// get looks key up in the tree of v. In a View, which is guarded already, it does
+// without the deferred call, which would be five percent of a Get.
+func (tx *Txn) get(v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	if scope := fault.Enter(); scope {
+		return tx.getGuarded(scope, v, key, hash)
+	}
+	return v.Tree.Get(key, hash, tx.seq, &tx.state.decoded)
+}
+
+func (tx *Txn) getGuarded(scope fault.Scope, v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	defer scope.Leave(&err)
+	return v.Tree.Get(key, hash, tx.seq, &tx.state.decoded)
+}
+
 func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Meta, base.SeqNum, error) {
 	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
 		m.ExpiresAt++
@@ -443,6 +469,45 @@ func (tx *Txn) Delete(key []byte) error {
 	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
 }
 
+// DeleteRange removes the values of all keys from lo, inclusive, to hi,
+// exclusive. A nil lo is the first key, a nil hi has no end. It takes the same
+// short time however many keys there are, and reads none of them: what others
+// write there meanwhile is no conflict, and whoever commits later prevails. For
+// those who have read, it is a write of every key in the range, there or not.
+//
+// What the transaction itself has set in the range before is gone, what it
+// sets afterwards stays. Iterators that are open go on as if nothing had
+// happened until they are positioned anew.
+func (tx *Txn) DeleteRange(lo, hi []byte) error {
+	if err := tx.checkWrite(); err != nil {
+		return err
+	}
+	for _, bound := range [][]byte{lo, hi} {
+		if len(bound) > MaxKeySize {
+			return checkKey(bound)
+		}
+	}
+	if len(lo) == 0 {
+		lo = base.FirstKey
+	}
+	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+		return nil // and never a hi of no bytes, which has a meaning below
+	}
+	m := base.Meta{Kind: base.KindDeleteRange}
+	return tx.state.writes.Pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
+}
+
+// checkWrite reports why the transaction cannot write.
+func (tx *Txn) checkWrite() error {
+	if err := tx.check(); err != nil {
+		return err
+	}
+	if tx.state.writes == nil {
+		return ErrReadOnly
+	}
+	return nil
+}
+
 // writable reports why key can not be written.
 func (tx *Txn) writable(key []byte) error {
 	if err := tx.check(); err != nil {
@@ -466,122 +531,4 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 		tx.state.writes.Large += int64(len(value))
 	}
 	return tx.state.writes.Pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
-}
-
-// Discard ends the transaction without writing anything. After Commit or
-// another Discard it does nothing.
-func (tx *Txn) Discard() { tx.end() }
-
-// A CommitOption changes one commit.
-type CommitOption struct {
-	durability Durability
-}
-
-// WithDurability makes a commit wait for d instead of what the database's
-// options say; 0 is what they say. A commit with what is no Durability fails with
-// ErrInvalid and writes nothing.
-func WithDurability(d Durability) CommitOption { return CommitOption{d} }
-
-// Commit validates what the transaction read and makes its writes durable and
-// visible, all or none, and ends it. ErrConflict means that nothing was
-// written because another transaction changed what this one had read. A
-// transaction without writes has nothing to do and never conflicts.
-//
-// After any other error nothing was written either, except after ErrFailed: then
-// the transaction may be there, as a whole, when the database is opened again.
-func (tx *Txn) Commit(opts ...CommitOption) error {
-	if tx.ended() {
-		return ErrTxnDone
-	}
-	defer tx.end()
-	r, err := tx.request(opts)
-	if r == nil || err != nil {
-		return err
-	}
-	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
-	r.TakeSlot(&tx.state.slot)
-	w := tx.state.writes
-	w.Commits++
-	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
-	if measured {
-		started = time.Now()
-	}
-	if err := tx.db.commits.Submit(tx.context(), r); err != nil {
-		return err
-	}
-	if measured {
-		tx.db.committed(time.Since(started), r.Sync())
-	}
-	tx.state.commitSeq = r.Seq()
-	return nil
-}
-
-// CommitAsync is Commit without the wait for others and for the device: it ends
-// the transaction for the caller and calls done, which may be nil, exactly once
-// with what Commit would have returned, possibly before CommitAsync returns, and
-// never on the caller's goroutine: who holds a lock that done takes as well does
-// not wait for himself. done should be brief, and must not close the database,
-// which waits for it. CommitVersion goes on to return 0.
-//
-// Before it returns, CommitAsync looks for conflicts, which may read files. Values
-// of Options.LargeValueThreshold or more that make two megabytes together it writes to
-// a file, and makes that durable. It waits while 64 MiB of other commits wait, for
-// a second at most while the disk is nearly full, and as long as Commit does before
-// it writes such values. A context of the transaction ends this with its error, and
-// has no part in what comes after.
-func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
-	if done == nil {
-		done = func(error) {}
-	}
-	if tx.ended() {
-		tx.db.commits.Tell(done, ErrTxnDone)
-		return
-	}
-	r, err := tx.request(opts)
-	if r == nil || err != nil {
-		tx.end()
-		tx.db.commits.Tell(done, err)
-		return
-	}
-	// The request goes on as a transaction of its own, so that this one is
-	// ended for its holder whatever the pipeline is doing.
-	s := tx.state
-	s.closeAll()
-	s.decoded.Reset()
-	r.TakeSlot(&s.slot)
-	ctx := tx.context()
-	own := newTxn()
-	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
-	own.state.slot, own.state.writes = s.slot, s.writes
-	tx.status.Store(txnEnded)
-	tx.view, s.slot, s.ctx, s.writes = nil, nil, nil, nil
-	tx.db.commits.SubmitAsync(ctx, r, func(err error) {
-		own.end()
-		done(err)
-	})
-}
-
-// request prepares the commit, or returns nil when there is nothing to write.
-func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
-	if err := tx.check(); err != nil {
-		return nil, err
-	}
-	durability := tx.db.opts.Durability
-	for _, o := range opts {
-		switch o.durability {
-		case 0: // as the database
-		case Synced, Buffered:
-			durability = o.durability
-		default:
-			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
-		}
-	}
-	w := tx.state.writes
-	if w == nil || w.Pending.Len() == 0 {
-		return nil, nil
-	}
-	if w.Pending.HasDeletions() {
-		w.Pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
-	}
-	return w.Request(tx.seq, durability != Buffered), nil
 }

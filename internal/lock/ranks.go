@@ -11,6 +11,8 @@ type Ranked interface {
 // docs/architecture.md has the same table with what each lock guards; a test
 // compares the two.
 type (
+	// Transaction guards the open iterators, loops and lent copies of a transaction.
+	Transaction struct{}
 	// Iterator is held while an iterator reads the snapshot.
 	Iterator struct{}
 	// Checkpointing is held by the one Checkpoint that runs.
@@ -21,6 +23,8 @@ type (
 	Collecting struct{}
 	// Build is held by the leader that builds a group of commits.
 	Build struct{}
+	// Governor is held during a round of the memory governor.
+	Governor struct{}
 	// Shutting is held to give memory back after Close.
 	Shutting struct{}
 	// Sweeping is held to delete obsolete files and memtables.
@@ -49,15 +53,14 @@ type (
 	Quarantine struct{}
 	// Copies guards the queue of one collection.
 	Copies struct{}
-	// Governor is held during a round of the memory governor.
-	Governor struct{}
 	// Ending is held to start a goroutine, and to stop all.
 	Ending struct{}
-	// Transaction guards the open iterators of a transaction.
-	Transaction struct{}
 	// Events guards the queue of events.
 	Events struct{}
 )
+
+// Rank implements Ranked.
+func (Transaction) Rank() (int, string) { return 5, "transaction" }
 
 // Rank implements Ranked.
 func (Iterator) Rank() (int, string) { return 10, "iterator" }
@@ -118,9 +121,6 @@ func (Quarantine) Rank() (int, string) { return 170, "quarantine" }
 
 // Rank implements Ranked.
 func (Copies) Rank() (int, string) { return 180, "copies" }
-
-// Rank implements Ranked.
-func (Transaction) Rank() (int, string) { return 190, "transaction" }
 
 // Rank implements Ranked.
 func (Ending) Rank() (int, string) { return 200, "ending" }
