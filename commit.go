@@ -11,18 +11,20 @@ type CommitOption struct {
 	durability Durability
 }
 
-// WithDurability makes a commit wait for d instead of what the database's
-// options say; 0 is what they say. A commit with what is no Durability fails with
-// ErrInvalid and writes nothing.
+// WithDurability makes a commit wait for d instead of Options.Durability. A d of 0
+// means Options.Durability. With any other unknown d, the commit writes nothing and
+// returns ErrInvalid.
 func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 
-// Commit validates what the transaction read and makes its writes durable and
-// visible, all or none, and ends it. ErrConflict means that nothing was
-// written because another transaction changed what this one had read. A
-// transaction without writes has nothing to do and never conflicts.
+// Commit ends the transaction. It validates what the transaction read, and makes
+// all its writes durable and visible, or none. A transaction without writes needs
+// no validation and never conflicts.
 //
-// After any other error nothing was written either, except after ErrFailed: then
-// the transaction may be there, as a whole, when the database is opened again.
+// ErrConflict means that another transaction changed something that this
+// transaction read. Commit has then written nothing.
+//
+// After any other error Commit has written nothing either, except after ErrFailed.
+// After ErrFailed, the next Open may find the whole transaction or nothing of it.
 func (tx *Txn) Commit(opts ...CommitOption) error {
 	if tx.ended() {
 		return ErrTxnDone
@@ -32,7 +34,7 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
+	tx.state.closeAll() // records the ranges that iterators read; the pipeline may replace Pending, which they read
 	r.TakeSlot(&tx.state.slot)
 	w := tx.state.writes
 	w.Commits++
@@ -50,19 +52,22 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	return nil
 }
 
-// CommitAsync is Commit without the wait for others and for the device: it ends
-// the transaction for the caller and calls done, which may be nil, exactly once
-// with what Commit would have returned, possibly before CommitAsync returns, and
-// never on the caller's goroutine: who holds a lock that done takes as well does
-// not wait for himself. done should be brief, and must not close the database,
-// which waits for it. CommitVersion goes on to return 0.
+// CommitAsync is Commit without the wait for other commits and for the device. It
+// ends the transaction for the caller. It calls done, which may be nil, exactly
+// once with the error that Commit would have returned. CommitVersion stays 0.
 //
-// Before it returns, CommitAsync looks for conflicts, which may read files. Values
-// of Options.LargeValueThreshold or more that make two megabytes together it writes to
-// a file, and makes that durable. It waits while 64 MiB of other commits wait, for
-// a second at most while the disk is nearly full, and as long as Commit does before
-// it writes such values. A context of the transaction ends this with its error, and
-// has no part in what comes after.
+// The call of done may come before CommitAsync returns, and never on the caller's
+// goroutine. So the caller may hold a lock that done takes. done should be brief.
+// It must not close the database, because Close waits for done.
+//
+// Before it returns, CommitAsync looks for conflicts, which may read files. If the
+// transaction has two megabytes of values of Options.LargeValueThreshold or more,
+// CommitAsync writes these values to a file and makes the file durable.
+//
+// CommitAsync waits while 64 MiB of other commits wait. It waits for at most a
+// second while the disk is nearly full. Before it writes large values, it waits as
+// long as Commit does. A context of the transaction ends these waits with its
+// error. Later, the context has no effect.
 func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if done == nil {
 		done = func(error) {}
@@ -77,8 +82,8 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 		tx.db.commits.Tell(done, err)
 		return
 	}
-	// The request goes on as a transaction of its own, so that this one is
-	// ended for its holder whatever the pipeline is doing.
+	// The request continues as its own transaction, so that this one has ended
+	// for the caller, whatever the pipeline does.
 	s := tx.state
 	s.closeAll()
 	s.decoded.Reset()
@@ -95,7 +100,7 @@ func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	})
 }
 
-// request prepares the commit, or returns nil when there is nothing to write.
+// request prepares the commit. It returns nil if there is nothing to write.
 func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
@@ -103,7 +108,7 @@ func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 	durability := tx.db.opts.Durability
 	for _, o := range opts {
 		switch o.durability {
-		case 0: // as the database
+		case 0: // the option of the database
 		case Synced, Buffered:
 			durability = o.durability
 		default:
@@ -115,7 +120,7 @@ func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 		return nil, nil
 	}
 	if w.Pending.HasDeletions() {
-		w.Pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
+		w.Pending.LiveLen() // finds what the tombstones hide now, before the pipeline takes its locks
 	}
 	return w.Request(tx.seq, durability != Buffered), nil
 }

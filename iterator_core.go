@@ -16,22 +16,20 @@ import (
 	"github.com/stoatdb/stoat/internal/tree"
 )
 
-// An iteratorCore is what an open iterator works with. It is reused by later
-// iterators.
+// An iteratorCore is the state of an open iterator. Later iterators reuse it.
 type iteratorCore struct {
 	visible   iter.Visible
-	memtables []*memtable.Table // those that are iterated over
-	sources   []memtable.Iter   // of the memtables, and of the pending writes
+	memtables []*memtable.Table // the memtables of the snapshot
+	sources   []memtable.Iter   // the memtables, and then the pending writes
 	levels    tree.Levels
 	inputs    []iter.Input
-	// deletions are the range deletions that the snapshot and the transaction
-	// see. The latter are those among the first own pending writes.
+	// deletions has the range tombstones that the snapshot and the transaction see.
+	// Those of the transaction are among its first own pending writes.
 	deletions rangedel.Cursor
 	own       int
 	snapshot  iter.Snapshot
 
-	// ahead has the values of the entries of one round of visible, those from
-	// number aheadFrom on.
+	// ahead has the values of one round of visible, from entry number aheadFrom on.
 	ahead      tree.Ahead
 	aheadRound uint64
 	aheadFrom  int
@@ -39,28 +37,27 @@ type iteratorCore struct {
 
 	tx   *Txn
 	view *state.View // of tx
-	// The end of the transaction closes the iterator, so that only these two
-	// can stop it: the end of the database, and a context, which a transaction
-	// that is free does not have.
+	// The end of the transaction closes the iterator. So only the end of the
+	// database and a context can stop it. A free transaction has no context.
 	closed *atomic.Bool
 	free   bool
 
 	keysOnly     bool
 	reverse      bool
-	lower, upper []byte // effective bounds, in memory of bounds
+	lower, upper []byte // effective bounds, slices of bounds
 	bounds       []byte
 
-	// For a read-write transaction: where the range that is being read
-	// begins in the direction of iteration, nil for the very end of it.
+	// For a read-write transaction: whether a range is being read, and where it
+	// begins in the direction of iteration. A nil start is the very end.
 	reading  bool
-	start    []byte // nil, or startBuf
+	start    []byte // nil, or a slice of startBuf
 	startBuf []byte
 
-	lentKey []byte // the key as shown, with invariants only
+	lentKey []byte // the copy of the key that the caller has, with invariants only
 	seekKey []byte
 }
 
-// open is init, guarded.
+// open is init with a guard against faults.
 func (c *iteratorCore) open(tx *Txn, o *IterOptions) (err error) {
 	defer fault.Enter().Leave(&err)
 	return c.init(tx, o)
@@ -73,13 +70,13 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.prefetch = prefetchDefault
 	}
 	if c.view = tx.view; c.view == nil {
-		return ErrTxnDone // it has just ended, under somebody's hands
+		return ErrTxnDone // the transaction ended just now, on another goroutine
 	}
 	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)
 	c.memtables = c.view.Memtables
 	if c.memtables[0].Len() == 0 {
-		c.memtables = c.memtables[1:] // what comes into it, the snapshot does not see
+		c.memtables = c.memtables[1:] // the snapshot does not see later writes
 	}
 	since := base.SeqNum(o.Since)
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
@@ -115,13 +112,13 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	return nil
 }
 
-// begin makes what is visible out of the inputs, at no position.
+// begin merges the inputs into what the snapshot sees, at no position.
 func (c *iteratorCore) begin() {
 	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
 	c.visible.Together(&c.levels)
 }
 
-// resize returns s with n elements, whatever they are.
+// resize returns s with n elements of any content.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -129,17 +126,20 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// Ended tells why the iteration can not go on, if it can not.
+// Ended returns why the iteration cannot go on, or nil. It implements
+// iter.Snapshot.Ends.
 func (c *iteratorCore) Ended() error { return c.tx.check() }
 
-// Expired reports whether something has expired at the transaction's time.
+// Expired reports whether an entry has expired at the time of the transaction. It
+// implements iter.Snapshot.Clock.
 func (c *iteratorCore) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }
 
-// setBounds makes one pair of bounds of the options, in memory of its own.
+// setBounds combines the bounds and the prefix of the options into one pair of
+// bounds, in memory of its own.
 func (c *iteratorCore) setBounds(o *IterOptions) {
 	lower, upper := o.Lower, o.Upper
 	if c.bounds == nil {
-		c.bounds = make([]byte, 0, 64) // so that an empty bound is not none
+		c.bounds = make([]byte, 0, 64) // so that an empty bound is not nil
 	}
 	c.bounds = c.bounds[:0]
 	if len(o.Prefix) > 0 {
@@ -162,8 +162,8 @@ func (c *iteratorCore) setBounds(o *IterOptions) {
 	}
 }
 
-// prefixEnd turns a prefix, in place, into the first key after all those that
-// start with it, or returns nil when there is none.
+// prefixEnd turns a prefix, in place, into the first key after all keys that start
+// with it. It returns nil if there is no such key.
 func prefixEnd(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i]++; prefix[i] != 0 {
@@ -173,8 +173,8 @@ func prefixEnd(prefix []byte) []byte {
 	return nil
 }
 
-// cover tells the iterator to be what range deletions hide. Where there are
-// none it costs a look at each structure, and nothing for each key.
+// cover collects the range tombstones that hide keys from the iterator. Without
+// range tombstones it costs one look at each structure, and nothing for each key.
 func (c *iteratorCore) cover() error {
 	c.deletions.Init(c.reverse)
 	at := c.tx.seq
@@ -196,8 +196,9 @@ func (c *iteratorCore) cover() error {
 	return nil
 }
 
-// setAges lets structures that are older than a range deletion be passed over
-// where it covers them. The memtable that takes the writes grows newer.
+// setAges tells the newest sequence number of each input. The iterator skips an
+// input that is older than a range tombstone where the tombstone covers it. The
+// active memtable gets no number, because it still takes writes.
 func (c *iteratorCore) setAges() {
 	for i, t := range c.memtables {
 		if t != c.view.Memtables[0] {
@@ -209,8 +210,8 @@ func (c *iteratorCore) setAges() {
 	}
 }
 
-// coverAnew is cover for an iterator that is about to be positioned after its
-// transaction has deleted ranges.
+// coverAnew is cover before a new positioning, after the transaction has deleted
+// ranges.
 func (c *iteratorCore) coverAnew() error {
 	if err := c.cover(); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (c *iteratorCore) coverAnew() error {
 	return nil
 }
 
-// clear lets go of the transaction.
+// clear releases everything that belongs to the transaction.
 func (c *iteratorCore) clear() {
 	invariant.Mangle(c.lentKey)
 	c.visible.Clear()
@@ -234,7 +235,8 @@ func (c *iteratorCore) clear() {
 	c.tx, c.view, c.memtables, c.lower, c.upper = nil, nil, nil, nil, nil
 }
 
-// showKey lends the key under invariants and spoils the one lent before.
+// showKey copies the key for the caller, and mangles the copy before it. It does so
+// with invariants only.
 func (c *iteratorCore) showKey() {
 	if invariant.Enabled {
 		invariant.Mangle(c.lentKey)
@@ -242,7 +244,7 @@ func (c *iteratorCore) showKey() {
 	}
 }
 
-// shownKey returns the key of the entry that it is at, as it is lent.
+// shownKey returns the key of the current entry, as the caller gets it.
 func (c *iteratorCore) shownKey() []byte {
 	if invariant.Enabled {
 		return c.lentKey
@@ -250,7 +252,7 @@ func (c *iteratorCore) shownKey() []byte {
 	return c.visible.Entry.Key
 }
 
-// beginRange notes where a positioning began to look.
+// beginRange notes where a positioning began to read.
 func (c *iteratorCore) beginRange(from []byte) {
 	c.reading = true
 	if c.tx.state.writes == nil {
@@ -273,10 +275,10 @@ func (c *iteratorCore) beginRange(from []byte) {
 	}
 }
 
-// noteRange adds what was passed over since the last positioning to what the
-// transaction has read: from where it began to look to the entry it is at, or
-// to the bound if it found no more. Items need not have been looked at: that
-// there was nothing between them has been seen.
+// noteRange records the range that the iterator passed over since its last
+// positioning. The range goes from where that began to the current entry, or to the
+// bound if there was no further entry. It does not matter which items the caller
+// looked at: the iterator has seen that there was nothing between them.
 func (c *iteratorCore) noteRange() {
 	if !c.reading {
 		return
