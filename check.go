@@ -24,7 +24,7 @@ type (
 	//	LogRecords        int64         // transactions in the log
 	//	Problems          []error       // each with its file and, if known, its offset
 	//	Warnings          []string      // oddities that do no harm
-	//	Took              time.Duration
+	//	Took              time.Duration // duration of the check
 	//
 	// and its method Err returns all problems as one error.
 	CheckReport = check.Report

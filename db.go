@@ -27,11 +27,11 @@ import (
 
 // DB is an open database. Any goroutine may call its methods. A nil context is a
 // context that is never done.
-//
-// A DB holds the parts of the engine and connects them; docs/architecture.md
-// describes the parts. All fields are immutable after Open, except for the
-// iterators and closing, which lock themselves.
 type DB struct {
+	// A DB holds the parts of the engine and connects them; docs/architecture.md
+	// describes the parts. All fields are immutable after Open, except iterators
+	// and closing, which lock themselves.
+
 	opts     Options
 	dir      string
 	hashSeed uint64
@@ -170,11 +170,11 @@ const (
 // Several goroutines may use a read-only transaction at once. Only one goroutine at
 // a time may use a read-write transaction.
 //
-// Bytes that the transaction lends may lie in mapped files. If the device is lost,
-// reading such bytes is a fault. View and Update turn the fault into an error. With
-// Begin, only the methods of the transaction do, those that copy included. A caller
-// that reads borrowed bytes itself, and must survive the fault, reads copies
-// instead.
+// Bytes that the transaction lends may lie in mapped files. If the device is lost, a
+// read of such bytes is a memory fault. View and Update turn that fault into an
+// error, also when fn itself reads the bytes. With Begin, only the methods of the
+// transaction do. A caller whose own reads must survive the fault uses methods that
+// copy, such as GetCopy.
 func (d *DB) Begin(mode Mode) (*Txn, error) {
 	return d.BeginContext(context.Background(), mode)
 }

@@ -24,8 +24,8 @@
 //
 // A changed stored byte is an error, ErrCorrupt, never an answer. One exception:
 // damage to the last commits can look like a torn write. They are then missing. It
-// needs a process that died within a second of them, or a power cut before the
-// system had written back the end of the log.
+// needs a process that died within a second of them, or a power cut. The power cut
+// must come before the system has written back the end of the log.
 //
 // A failing or full disk is an error, never a panic and never a false success.
 //
@@ -55,7 +55,7 @@
 // returned ErrFailed is then there as a whole or not at all.
 //
 // After any other error of a commit, nothing was written. The caller can run the
-// transaction again; after ErrNoSpace, once the disk has space.
+// transaction again; after ErrNoSpace, once the disk has space again.
 //
 // # Deleting much
 //
@@ -66,8 +66,11 @@
 //
 // A key has 1 byte to 64 KiB. A value has up to 4 GiB less one byte. A transaction
 // keeps its writes in memory until the commit, except values that SetReader streams
-// to a file. Options.MemoryBudget bounds the other memory of a database. It is
-// 256 MiB by default.
+// to a file.
+//
+// Options.MemoryBudget, 256 MiB by default, bounds the other memory of a database.
+// It does not include the memtables that open transactions began with. Mapped pages
+// may exceed the budget while the machine has memory to spare.
 //
 // # Operation
 //

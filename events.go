@@ -29,6 +29,7 @@ type Event interface {
 type FlushDone struct {
 	// Memtables is how many memtables were flushed. Tables and Values count the
 	// tables and value files that the flush made. Bytes is the size of these files.
+	// Took is the duration of the flush.
 	Memtables, Tables, Values int
 	Bytes                     int64
 	Took                      time.Duration
@@ -40,6 +41,7 @@ type CompactionDone struct {
 	Plan string
 	// Level is the level of the outputs. InputBytes is the size of the tables that
 	// took part. OutputBytes is what the compaction wrote, 0 for a move.
+	// Took is the duration of the compaction.
 	Level                   int
 	InputBytes, OutputBytes int64
 	Took                    time.Duration
@@ -49,27 +51,28 @@ type CompactionDone struct {
 type CollectionDone struct {
 	// Files is how many value files were collected, and InputBytes their size.
 	// OutputBytes is the size of the files that replace them. A file without live
-	// values has no replacement.
+	// values has no replacement. Took is the duration of the collection.
 	Files                   int
 	InputBytes, OutputBytes int64
 	Took                    time.Duration
 }
 
 type (
-	// FileCreated says that a table or a value file became part of the database.
-	// Size is in bytes.
+	// FileCreated says that the table or value file Name became part of the database.
+	// Size is its length in bytes.
 	FileCreated struct {
 		Name string
 		Size int64
 	}
-	// FileDeleted says that the database deleted an obsolete table or value file.
+	// FileDeleted says that the database deleted the obsolete table or value file
+	// Name.
 	FileDeleted struct{ Name string }
 )
 
 type (
 	// StallBegin says that commits have begun to wait because the memory for
 	// memtables is used up. The short delays that keep writes at the speed of
-	// compaction are no stalls; Stats counts them.
+	// compaction are no stalls; Stats.Waits counts them.
 	StallBegin struct{}
 	// StallEnd says that commits no longer wait. Took is the length of the stall.
 	StallEnd struct{ Took time.Duration }
@@ -84,9 +87,10 @@ type (
 	SpaceRegained struct{ Free int64 }
 )
 
-// CheckpointDone says that DB.Checkpoint made a copy in Dir. The copy has that many
-// files, of that many bytes in all.
+// CheckpointDone says that DB.Checkpoint made a copy.
 type CheckpointDone struct {
+	// Dir is the directory of the copy. Files counts the files of the copy, and
+	// Bytes is their total size. Took is the duration of the checkpoint.
 	Dir   string
 	Files int
 	Bytes int64
@@ -94,14 +98,14 @@ type CheckpointDone struct {
 }
 
 // Warning says that an action failed that the database can do without, such as the
-// deletion of an unreferenced file.
+// deletion of an unreferenced file. What names the action, and Err is its error.
 type Warning struct {
 	What string
 	Err  error
 }
 
 // BackgroundError says that a background job failed. The database retries the job,
-// unless the manifest failed, which ends all commits.
+// unless the manifest failed, which ends all commits. Err is the error of the job.
 type BackgroundError struct{ Err error }
 
 // Record returns the event as a log record.

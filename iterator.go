@@ -54,13 +54,16 @@ const prefetchDefault = 32
 //
 // A key is valid until the iterator moves, a value until the transaction ends.
 type Iterator struct {
-	tx   *Txn
-	core *iteratorCore // nil once closed
-	err  error         // why core is nil, or must not be used
+	tx *Txn
+	// err is why core is nil, or must not be used. It belongs to the goroutine that
+	// uses the iterator; the end of the transaction sets it under working.
+	err error
 	// working is held to read the snapshot through core, and to take core away. So
 	// the end of the transaction waits for a goroutine that outlives it and reads
 	// the snapshot. Next shows entries that were read before without the lock.
 	working lock.Mutex[lock.Iterator]
+	// core is set under working. It is nil once the iterator is closed.
+	core *iteratorCore
 }
 
 // Iterator returns an iterator before its first entry. Err returns the error, if

@@ -69,8 +69,8 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 //     begins with a copy of that end. Otherwise the first commit starts the new log.
 //  7. It starts the workers.
 //
-// A database that is only read therefore changes nothing on the disk except the
-// time in the manifest, until idle jobs do what the last opening left.
+// So reading a database changes nothing on the disk except the time in the manifest.
+// When the database is idle, jobs do what the last opening left to do.
 //
 // On a full disk, open leaves step 6 to the first commit too. The caller can then
 // read, and write as soon as the disk has space. A read-only open creates nothing

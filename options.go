@@ -57,12 +57,13 @@ type Options struct {
 	LargeValueThreshold int64
 
 	// Compression says how the database compresses values. It always stores keys
-	// without what they share with their neighbours. Default: CompressionNone.
+	// without the prefix that they share with their neighbours. Default:
+	// CompressionNone.
 	//
 	// A database opens with any setting, whatever setting wrote it. The setting
-	// applies to later writes. In value files, the database does not compress
-	// values of less than 256 bytes or more than 256 KiB, nor values with a file of
-	// their own from SetReader.
+	// applies to later writes. Values in value files stay uncompressed if they have
+	// less than 256 bytes or more than 256 KiB. So do values with their own file
+	// from SetReader.
 	Compression Compression
 
 	// NumVersions is how many versions of a key the database keeps at least, for
@@ -76,8 +77,8 @@ type Options struct {
 	// Writes return ErrReadOnly. Open keeps the transactions of the log in memory.
 	//
 	// Any number of read-only opens may share a database, in one process or in
-	// several. The file LOCK keeps writers out meanwhile. A copy that Checkpoint
-	// did not make may lack that file.
+	// several. The file LOCK keeps writers out meanwhile. A copy that Checkpoint did
+	// not make may lack that file; then nothing keeps writers out.
 	ReadOnly bool
 
 	// FS is the file system of the database. Default: the files of the operating

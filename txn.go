@@ -22,7 +22,8 @@ import (
 // A Txn is a transaction. It reads a snapshot. In ReadWrite mode it also collects
 // writes: Commit makes them visible in one step, and Discard drops them.
 //
-// A Txn value is never reused. After its end, its methods return ErrTxnDone.
+// A Txn value is never reused. After its end, its operations return
+// ErrTxnDone.
 type Txn struct {
 	// A View allocates only the Txn, 48 bytes. The rest of the transaction is the
 	// txnState in the slot, which successive Views reuse.
