@@ -34,7 +34,9 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	tx.state.closeAll() // records the ranges that iterators read; the pipeline may replace Pending, which they read
+	// Closing iterators records the ranges that they read. They read Pending, which
+	// the pipeline may replace.
+	tx.state.closeAll()
 	r.TakeSlot(&tx.state.slot)
 	w := tx.state.writes
 	w.Commits++

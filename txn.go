@@ -31,7 +31,7 @@ type Txn struct {
 	state  *txnState
 	view   *state.View   // nil once the transaction has ended
 	seq    base.SeqNum   // of the snapshot
-	now    atomic.Uint64 // the time of the transaction, in milliseconds of Unix time; 0 until nowMs sets it
+	now    atomic.Uint64 // milliseconds of Unix time, or 0; see nowMs
 	status atomic.Uint32 // txnOpen, txnLending or txnEnded
 }
 

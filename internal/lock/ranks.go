@@ -25,7 +25,7 @@ type (
 	Build struct{}
 	// Governor is held during a round of the memory governor.
 	Governor struct{}
-	// Shutting is held to give memory back after Close.
+	// Shutting is held to free memory and files after Close.
 	Shutting struct{}
 	// Sweeping is held to delete obsolete files and memtables.
 	Sweeping struct{}
