@@ -11,16 +11,17 @@ type Ranked interface {
 // docs/architecture.md has the same table with what each lock guards; a test
 // compares the two.
 type (
-	// Transaction guards the open iterators, loops and lent copies of a transaction.
-	Transaction struct{}
-	// Iterator is held while an iterator reads the snapshot.
-	Iterator struct{}
 	// Checkpointing is held by the one Checkpoint that runs.
 	Checkpointing struct{}
 	// Compacting is held from the choice of a compaction to its end.
 	Compacting struct{}
 	// Collecting is held from the choice of a collection to its end.
 	Collecting struct{}
+	// Transaction guards the open iterators, loops and lent copies of a transaction.
+	// CompactOptions.Progress may use transactions while Compacting is held.
+	Transaction struct{}
+	// Iterator is held while an iterator reads the snapshot.
+	Iterator struct{}
 	// Build is held by the leader that builds a group of commits.
 	Build struct{}
 	// Governor is held during a round of the memory governor.
@@ -60,12 +61,6 @@ type (
 )
 
 // Rank implements Ranked.
-func (Transaction) Rank() (int, string) { return 5, "transaction" }
-
-// Rank implements Ranked.
-func (Iterator) Rank() (int, string) { return 10, "iterator" }
-
-// Rank implements Ranked.
 func (Checkpointing) Rank() (int, string) { return 20, "checkpointing" }
 
 // Rank implements Ranked.
@@ -73,6 +68,12 @@ func (Compacting) Rank() (int, string) { return 30, "compacting" }
 
 // Rank implements Ranked.
 func (Collecting) Rank() (int, string) { return 40, "collecting" }
+
+// Rank implements Ranked.
+func (Transaction) Rank() (int, string) { return 44, "transaction" }
+
+// Rank implements Ranked.
+func (Iterator) Rank() (int, string) { return 46, "iterator" }
 
 // Rank implements Ranked.
 func (Build) Rank() (int, string) { return 50, "build" }
