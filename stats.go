@@ -93,7 +93,8 @@ type Stats struct {
 	// DiskFree is the free space of the disk. DiskReserve is the part of it that is
 	// reserved for jobs that free space. DiskLow says that less than the reserve is
 	// free. Commits that add anything then return ErrNoSpace until the disk has
-	// enough space. Refused counts those commits.
+	// enough space. Refused counts those commits. A read-only
+	// database leaves all four 0.
 	DiskFree, DiskReserve int64
 	DiskLow               bool
 	Refused               int64
