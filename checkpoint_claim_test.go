@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -23,11 +24,11 @@ func wantCheckpointOf(t *testing.T, disk vfs.FS, dir, key string) {
 	mustOK(t, db.Close())
 }
 
-func TestTwoDatabasesThatCopyThemselvesToOneNameAreNotMixed(t *testing.T) {
+func TestCheckpoint_TwoDatabasesThatCopyThemselvesToOneNameAreNotMixed(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
-	between := &interposer{point: pointCopy}
-	first, err := openDriven("/first", &Options{FS: disk}, between)
+	between := &interposer{point: work.PointCopy}
+	first, err := openWith("/first", &Options{FS: disk}, work.Executor{Manual: true, Reach: between.at})
 	mustOK(t, err)
 	flushKey(t, first, "first")
 	second := openStillOn(t, disk)
@@ -64,9 +65,9 @@ func (f *creatingFS) Create(name string, cat vfs.Category) (vfs.File, error) {
 	return f.FS.Create(name, cat)
 }
 
-// A copy gets the file by which it is known as a database when it has its name. What
-// if that is the one under which another copy would be made?
-func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
+// A copy gets its lock file after it got its name. That name may be the one under
+// which another copy would be made.
+func TestCheckpoint_ACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	second := openStillOn(t, disk)
@@ -95,15 +96,15 @@ func TestACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.T) {
 	mustOK(t, first.Close())
 }
 
-func TestACopyDoesNotReplaceWhatHasGotItsNameMeanwhile(t *testing.T) {
+func TestCheckpoint_ACopyDoesNotReplaceWhatHasGotItsNameMeanwhile(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
-	between := &interposer{point: pointCopy, do: func() { mustOK(t, disk.MkdirAll("/copy")) }}
-	db, err := openDriven("/db", &Options{FS: disk}, between)
+	between := &interposer{point: work.PointCopy, do: func() { mustOK(t, disk.MkdirAll("/copy")) }}
+	db, err := openWith("/db", &Options{FS: disk}, work.Executor{Manual: true, Reach: between.at})
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	if err := db.Checkpoint(t.Context(), "/copy"); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("somebody has made this directory, and the copy ends with %v, want ErrExist", err)
+		t.Errorf("another program has made this directory, and the copy ends with %v, want ErrExist", err)
 	}
 	if _, err := disk.Stat("/copy.tmp"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a copy that has failed this is left: %v", err)

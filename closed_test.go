@@ -13,48 +13,67 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// An askedFS counts how often somebody asks how much of the disk is free.
+// An askedFS counts how often the database asks how much of the disk is free. It
+// calls asking, if that is set, before it answers.
 type askedFS struct {
 	vfs.FS
-	asked atomic.Int64
+	asked  atomic.Int64
+	asking func()
 }
 
 func (f *askedFS) Free(dir string) (uint64, error) {
 	f.asked.Add(1)
+	if f.asking != nil {
+		f.asking()
+	}
 	return f.FS.Free(dir)
 }
 
-// Who looks for room asks how much memory the memtables hold, as a reader. When
-// Close comes meanwhile, that reader may be the last one, which gives everything
-// back, and must not look for room itself.
-func TestTheLastReaderMayEndWhileSomebodyLooksForRoom(t *testing.T) {
+// A commit may still look for room when Close has ended and the last reader ends,
+// which gives everything back. That reader must not look for room itself, nor wait
+// for the commit.
+func TestClose_TheLastReaderMayEndWhileACommitLooksForRoom(t *testing.T) {
 	t.Parallel()
-	disk := &askedFS{FS: memfs.New()}
+	inner := memfs.New()
+	disk := &askedFS{FS: inner}
 	db := openStillOn(t, disk)
-	slot, err := db.acquire()
+	flushKey(t, db, "key")
+	tx, err := db.Begin(ReadOnly)
 	mustOK(t, err)
+	flushKey(t, db, "key") // the reader keeps a memtable
+	inner.SetCapacity(inner.UsedBytes() + 64<<10)
+	if db.space.Look(); !db.space.Scarce() {
+		t.Fatal("the disk is not low")
+	}
 	mustOK(t, db.Close())
+	looking, look := make(chan bool), make(chan bool)
+	disk.asking = func() { looking <- true; <-look }
+	looked := make(chan bool)
+	go func() { db.space.Look(); close(looked) }()
+	<-looking
 	asked := disk.asked.Load()
-	db.room.waiting.Store(1)
-	db.room.looking.Lock()
 	done := make(chan bool)
-	go func() { db.release(slot); close(done) }()
+	go func() { tx.Discard(); close(done) }()
 	select {
 	case <-done:
+	case <-looking:
+		t.Error("a database that is closed asks how much of the disk is free")
+		look <- true
 	case <-time.After(time.Minute):
 		t.Error("it hangs")
 	}
-	db.room.looking.Unlock()
+	look <- true
+	<-looked
 	<-done
-	if !db.reaping.done {
-		t.Error("the memory has not been given back")
+	if n := db.store.Memory.Taken(); n != 0 {
+		t.Errorf("%d bytes of memory have not been given back", n)
 	}
 	if n := disk.asked.Load() - asked; n != 0 {
 		t.Errorf("a database that is closed asked %d times how much of the disk is free", n)
 	}
 }
 
-func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
+func TestClose_NoEventComesAfterIt(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	var closed atomic.Bool
@@ -67,20 +86,20 @@ func TestNoEventComesAfterCloseHasReturned(t *testing.T) {
 	tx, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
-	if db.room.look(); !db.room.low.Load() {
+	if db.space.Look(); !db.space.Scarce() {
 		t.Fatal("the disk is not low")
 	}
 	mustOK(t, db.Close())
 	closed.Store(true)
 	disk.SetCapacity(1 << 40)
 	tx.Discard()
-	db.room.look() // as a commit does that was waiting for room
+	db.space.Look() // as a commit does that was waiting for room
 	db.events.end()
 }
 
 // A long value is read by parts, each from the file. When the database is closed,
-// that may be gone, or be somebody else's.
-func TestAReaderOfAValueEndsWithErrClosedWhenTheDatabaseIsClosed(t *testing.T) {
+// that may be gone, or belong to another database.
+func TestClose_AReaderOfAValueEndsWithErrClosed(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
 		disk := memfs.New()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -24,13 +23,11 @@ func setFlushed(t *testing.T, db *DB, keys ...string) {
 		}
 		return nil
 	}))
-	mustOK(t, db.rotate())
-	_, err := db.flushNext()
-	mustOK(t, err)
+	rotateAndFlush(t, db)
 }
 
-// Who follows the changes asks again and again, and mostly there are none.
-func TestAnIteratorSinceAVersionReadsNoTableThatIsOlder(t *testing.T) {
+// A program that follows the changes asks again and again, and mostly there are none.
+func TestIteratorSince_ReadsNoTableThatIsOlder(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := openStillOn(t, disk)
@@ -38,8 +35,7 @@ func TestAnIteratorSinceAVersionReadsNoTableThatIsOlder(t *testing.T) {
 	for i, keys := range written {
 		setFlushed(t, db, keys...)
 		if i < 3 { // side by side in the last level, the newest in the middle
-			c := compaction{db: db, stop: db.stopped, upTo: base.SeqNumMax}
-			mustOK(t, c.each(&db.compacting, c.sink))
+			mustMergeAll(t, db)
 		}
 	}
 	mustOK(t, db.Close())
@@ -108,7 +104,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-func TestNextEndsWithItsContextInALongRunOfExpiredKeys(t *testing.T) {
+func TestIterator_NextEndsWithItsContextInALongRunOfExpiredKeys(t *testing.T) {
 	t.Parallel()
 	db := openStill(t)
 	mustOK(t, db.Update(func(tx *Txn) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -35,7 +36,7 @@ func wantOnly(t *testing.T, db *DB, when string, keys ...string) {
 
 // After the last version there is none: the next commit is refused, and what
 // was committed stays, in the log and in tables.
-func TestTheLastVersionIsTheLast(t *testing.T) {
+func TestLimits_TheLastVersionIsTheLast(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := openStillOn(t, disk)
@@ -56,18 +57,13 @@ func TestTheLastVersionIsTheLast(t *testing.T) {
 	for round := range 3 {
 		when := fmt.Sprint("round ", round)
 		for range 2 {
-			if err := setOne(db, "c", 10); !errors.Is(err, errVersionsSpent) {
+			if err := setOne(db, "c", 10); !errors.Is(err, commit.ErrVersionsSpent) {
 				t.Errorf("%s: a commit after the last: %v", when, err)
 			}
 		}
 		wantOnly(t, db, when, "a", "b")
 		if round == 1 {
-			if err := db.rotate(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.flushNext(); err != nil {
-				t.Fatal(err)
-			}
+			rotateAndFlush(t, db)
 			wantOnly(t, db, "flushed", "a", "b")
 		}
 		if err := db.Close(); err != nil {
@@ -83,7 +79,7 @@ func TestTheLastVersionIsTheLast(t *testing.T) {
 
 // A pointer has 32 bits for the number of its value file. There are no more
 // value files after that, rather than one with the number of another.
-func TestValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
+func TestLimits_ValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := openStillOn(t, disk)
@@ -91,17 +87,19 @@ func TestValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 		if err := setOne(db, key, 5000); err != nil {
 			return err
 		}
-		if err := db.rotate(); err != nil {
+		if err := db.commits.Rotate(true); err != nil {
 			return err
 		}
-		_, err := db.flushNext()
+		_, err := db.jobs.FlushNext()
 		return err
 	}
 	if err := flushOne("first"); err != nil {
 		t.Fatal(err)
 	}
 	// The table of a flush is begun after its value file.
-	db.nextFile.Store(math.MaxUint32)
+	mustOK(t, db.manifest.Append(manifest.Edit{NextFile: manifest.Some(uint64(math.MaxUint32))}))
+	mustOK(t, db.Close())
+	db = openStillOn(t, disk)
 	if err := flushOne("last"); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +107,7 @@ func TestValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 		t.Error("there is a value file with a number that no pointer holds")
 	}
 	if err := db.Update(func(tx *Txn) error {
-		return tx.SetReader([]byte("reader"), strings.NewReader(strings.Repeat("v", apartMin)))
+		return tx.SetReader([]byte("reader"), strings.NewReader(strings.Repeat("v", int(commit.ApartMin(db.opts.MemtableSize)))))
 	}); err == nil {
 		t.Error("there is a value file of a reader with a number that no pointer holds")
 	}

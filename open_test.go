@@ -12,7 +12,7 @@ import (
 )
 
 // The disk has room for a log, and none for a larger manifest to name it.
-func TestALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
+func TestOpen_ALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	fs := faultfs.New(memfs.New())
 	set := func(db *DB) error {

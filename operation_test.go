@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -25,13 +26,13 @@ func (r endlessReader) Read(b []byte) (int, error) {
 // calls back calls during.
 type operation func(ctx context.Context, db *DB, during func()) error
 
-// waiting are the operations that wait for others, DropAll for a flush and the
-// rest for their turn, and calling those that call back.
+// waiting are the operations that wait for others, DropAll for a flush and the rest
+// for their turn. calling are those that call back.
 var (
 	waiting = map[string]operation{
 		"Compact":    func(ctx context.Context, db *DB, _ func()) error { return db.Compact(ctx, CompactOptions{}) },
 		"Collect":    func(ctx context.Context, db *DB, _ func()) error { return db.Collect(ctx) },
-		"collectDue": func(ctx context.Context, db *DB, _ func()) error { return db.collectDue(ctx) },
+		"Free":       func(ctx context.Context, db *DB, _ func()) error { return db.manual.Free(ctx, nil, nil) },
 		"Checkpoint": func(ctx context.Context, db *DB, _ func()) error { return db.Checkpoint(ctx, "/copy") },
 		"DropAll":    func(ctx context.Context, db *DB, _ func()) error { return db.DropAll(ctx) },
 	}
@@ -48,46 +49,65 @@ var (
 	}
 )
 
-// endEach begins each operation in a database of its own where somebody else is at
-// work. It calls end when the operation waits or calls back, and said with what the
+// endEach begins each operation in databases of its own where other operations are
+// at work: in one a merge, a collection and a checkpoint, in another only the latter
+// two. It calls end when the operation waits or calls back, and said with what the
 // operation returns then.
 func endEach(t *testing.T, operations map[string]operation, end func(*DB, context.CancelCauseFunc), said func(name string, err error)) {
 	for name, op := range operations {
-		synctest.Test(t, func(t *testing.T) {
-			db := openStill(t)
-			for range 2 {
-				mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
-				mustOK(t, db.rotate())
-				_, err := db.flushNext()
-				mustOK(t, err)
-			}
-			turns := []*turn{&db.compacting, &db.collecting, &db.checkpointing}
-			for _, turn := range turns {
-				turn.Lock()
-			}
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			got := make(chan error, 1)
-			go func() { got <- op(ctx, db, func() { end(db, cancel) }) }()
-			synctest.Wait()
-			end(db, cancel)
-			synctest.Wait()
-			select {
-			case err := <-got:
-				said(name, err)
-			default:
-				t.Errorf("%s goes on", name)
-			}
-			for _, turn := range turns {
-				turn.Unlock()
-			}
-		})
+		for _, merging := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) { endOne(t, name, op, merging, end, said) })
+		}
 	}
+}
+
+// endOne is endEach for one operation in one database.
+func endOne(t *testing.T, name string, op operation, merging bool, end func(*DB, context.CancelCauseFunc), said func(name string, err error)) {
+	copying := &interposer{point: work.PointCopy}
+	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: copying.at})
+	mustOK(t, err)
+	for range 2 {
+		flushKey(t, db, "key")
+	}
+	copied, goOn := make(chan error, 1), make(chan bool)
+	copying.do = func() {
+		copying.do = nil
+		<-goOn
+	}
+	go func() { copied <- db.Checkpoint(context.Background(), "/other") }()
+	synctest.Wait()
+	if merging {
+		db.jobs.Compacting.Lock()
+	}
+	db.collector.Collecting.Lock()
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	got := make(chan error, 1)
+	go func() { got <- op(ctx, db, func() { end(db, cancel) }) }()
+	synctest.Wait()
+	end(db, cancel)
+	synctest.Wait()
+	select {
+	case err := <-got:
+		said(name, err)
+	default:
+		t.Errorf("%s goes on", name)
+	}
+	db.collector.Collecting.Unlock()
+	if merging {
+		db.jobs.Compacting.Unlock()
+	}
+	goOn <- true
+	if err := <-copied; err != nil && !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	mustOK(t, db.Close())
 }
 
 // An errgroup ends the contexts of all with the error of one of them as the cause.
 // It tells the others nothing about their own databases.
-func TestAnOperationThatIsCancelledWithACauseReturnsTheErrorOfItsContext(t *testing.T) {
+func TestOperation_CancelledWithACauseReturnsTheErrorOfItsContext(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{ErrCorrupt, ErrClosed, ErrConflict} {
 		cancelling := func(_ *DB, cancel context.CancelCauseFunc) { cancel(cause) }
@@ -101,7 +121,7 @@ func TestAnOperationThatIsCancelledWithACauseReturnsTheErrorOfItsContext(t *test
 	}
 }
 
-func TestAnOperationThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
+func TestOperation_ThatWaitsForOthersEndsWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	closing := func(db *DB, _ context.CancelCauseFunc) {
 		go db.Close() // it waits for the operation; its error is looked at when the test ends
@@ -128,9 +148,9 @@ func openFlushingSlowly(t *testing.T) *DB {
 	return db
 }
 
-// Nobody is told of the failure of a flush that had begun before he asked: its reason
-// may be over.
-func TestAFlushUnderWayThatFailsIsNotTheErrorOfWhoAsksMeanwhile(t *testing.T) {
+// A caller is not told of the failure of a flush that began before the call: the
+// reason may be over.
+func TestFlush_UnderWayThatFailsIsNotTheErrorOfALaterCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := openFlushingSlowly(t)
@@ -140,13 +160,13 @@ func TestAFlushUnderWayThatFailsIsNotTheErrorOfWhoAsksMeanwhile(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		mustOK(t, db.Compact(t.Context(), CompactOptions{}))
 		if err := <-first; !errors.Is(err, ErrNoSpace) {
-			t.Errorf("who asked before is told %v, want %v", err, ErrNoSpace)
+			t.Errorf("the caller that asked before is told %v, want %v", err, ErrNoSpace)
 		}
 		mustOK(t, db.Close())
 	})
 }
 
-func TestAFlushUnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *testing.T) {
+func TestFlush_UnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := openFlushingSlowly(t)
@@ -156,7 +176,7 @@ func TestAFlushUnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *test
 				synctest.Wait() // more than a memtable is there, and the flush has begun
 			}
 		}
-		if db.admission.waits.Load() == 0 {
+		if waits, _ := db.throttle.Waits(); waits == 0 {
 			t.Error("no commit has waited")
 		}
 		mustOK(t, db.Close())

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -15,32 +17,34 @@ import (
 // flushKey commits a key and flushes it to a table of its own.
 func flushKey(t *testing.T, db *DB, key string) {
 	t.Helper()
-	if err := db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte("value")) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.flushNext(); err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte("value")) }))
+	rotateAndFlush(t, db)
 }
 
-// mergeAll merges all tables into one level.
-func mergeAll(t *testing.T, db *DB) {
+// rotateAndFlush flushes what was committed, once.
+func rotateAndFlush(t *testing.T, db *DB) {
 	t.Helper()
-	c := compaction{db: db, stop: db.stopped, upTo: base.SeqNumMax}
-	if err := c.each(&db.compacting, c.sink); err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, db.commits.Rotate(true))
+	_, err := db.jobs.FlushNext()
+	mustOK(t, err)
 }
 
-// tablesKept returns the tables that are garbage and that readers keep.
-func tablesKept(db *DB) (kept []base.FileNum) {
-	db.sweep()
-	for _, r := range db.garbage.heap {
-		if r.memtable == nil {
-			kept = append(kept, r.file)
+// mustMergeAll merges all tables into one level.
+func mustMergeAll(t *testing.T, db *DB) {
+	t.Helper()
+	mustOK(t, mergeAll(db))
+}
+
+// tablesKept returns the obsolete tables that readers keep: after a sweep the
+// manifest does not know them, and the directory has them.
+func tablesKept(t *testing.T, db *DB) (kept []base.FileNum) {
+	t.Helper()
+	db.store.Sweep()
+	names, err := db.store.Orphans()
+	mustOK(t, err)
+	for _, name := range names {
+		if num, ok := base.ParseTableName(name); ok {
+			kept = append(kept, num)
 		}
 	}
 	return kept
@@ -48,21 +52,21 @@ func tablesKept(db *DB) (kept []base.FileNum) {
 
 // Each of two transactions keeps what it began with, and lets go of it when it
 // ends, though the other goes on.
-func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
+func TestReader_ATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 	t.Parallel()
 	for _, firstEnds := range []bool{false, true} {
 		db := openStill(t)
 		var readers [2]*Txn
 		for i := range readers {
 			flushKey(t, db, "key")
-			mergeAll(t, db)
+			mustMergeAll(t, db)
 			var err error
 			if readers[i], err = db.Begin(ReadOnly); err != nil {
 				t.Fatal(err)
 			}
 			flushKey(t, db, "key")
-			mergeAll(t, db)
-			if n := len(tablesKept(db)); n != i+1 {
+			mustMergeAll(t, db)
+			if n := len(tablesKept(t, db)); n != i+1 {
 				t.Errorf("%d tables are kept for %d transactions, which began with one each", n, i+1)
 			}
 		}
@@ -70,62 +74,58 @@ func TestATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 		if !firstEnds {
 			first, second = second, first
 		}
-		<-db.background.sweeper.wakes(first.Discard)
-		if n := len(tablesKept(db)); n != 1 {
+		db.sweeper.Woken()
+		if first.Discard(); !db.sweeper.Woken() {
+			t.Error("a transaction has ended, and the sweeper is not woken")
+		}
+		if n := len(tablesKept(t, db)); n != 1 {
 			t.Errorf("%d tables are kept for the other transaction", n)
 		}
-		<-db.background.sweeper.wakes(second.Discard)
-		if db.sweep(); len(db.garbage.heap) != 0 {
-			t.Errorf("%d relics are kept for nobody", len(db.garbage.heap))
+		db.sweeper.Woken()
+		if second.Discard(); !db.sweeper.Woken() {
+			t.Error("the other transaction has ended, and the sweeper is not woken")
+		}
+		if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+			t.Error("something obsolete is kept for no reader")
 		}
 	}
 }
 
-// The mark of the holder before keeps what that one had, until the next holder
-// stores its own. That may be open for long, and nobody else may ever sweep.
-func TestATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T) {
+// The mark of the last holder keeps what that one had, until the next holder stores
+// its own. The next may stay open for long, and no other event may start a sweep.
+func TestReader_ATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *testing.T) {
 	t.Parallel()
-	loaded := &interposer{point: pointLoaded}
-	db, err := openDriven("/db", &Options{FS: memfs.New()}, loaded)
+	loaded := &interposer{point: work.PointLoaded}
+	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: loaded.at})
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	flushKey(t, db, "key")
-	mergeAll(t, db)
+	mustMergeAll(t, db)
 	slot := before.state.slot
 	before.Discard()
 	loaded.do = func() {
-		if len(tablesKept(db)) == 0 {
+		if len(tablesKept(t, db)) == 0 {
 			t.Error("the mark of the holder before keeps nothing")
 		}
 	}
 	var next *Txn
-	woken := db.background.sweeper.wakes(func() { next, err = db.Begin(ReadOnly) })
+	db.sweeper.Woken()
+	next, err = db.Begin(ReadOnly)
 	mustOK(t, err)
+	woken := db.sweeper.Woken()
 	if next.state.slot != slot {
 		t.Fatal("it has another slot")
 	}
-	select {
-	case <-woken:
-	default:
-		t.Error("nobody is told that it does not keep what the holder before had")
+	if !woken {
+		t.Error("the sweeper is not told that it does not keep what the holder before had")
 	}
-	if db.sweep(); len(db.garbage.heap) != 0 {
-		t.Errorf("%d relics are kept for a transaction that does not have them", len(db.garbage.heap))
+	if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+		t.Error("something obsolete is kept for a transaction that does not have it")
 	}
 	next.Discard()
 	mustOK(t, db.Close())
-}
-
-// wakes returns the tokens of a worker, of which do should leave one.
-func (w *worker) wakes(do func()) <-chan struct{} {
-	select {
-	case <-w.work:
-	default:
-	}
-	do()
-	return w.work
 }
 
 // An openingFS tells before it opens a file.
@@ -143,30 +143,33 @@ func (f *openingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
 
 // A transaction reads an old view, and its commit looks for conflicts in the
 // newest. That must stay, too, until the look has ended.
-func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
+func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	t.Parallel()
 	disk := &openingFS{FS: memfs.New()}
-	db := openStillOn(t, disk)
-	db.opts.MemoryBudget = 0 // so that a table is opened when it is first read
+	// The budget has no room for the tables: each is opened when it is first read.
+	db := openStillWith(t, &Options{FS: disk, MemoryBudget: memoryBudgetMin, MemtableSize: 1 << 20})
 	tx, err := db.Begin(ReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, err)
 	if _, err := tx.Get([]byte("key")); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
 	}
-	if err := tx.Set([]byte("other"), nil); err != nil {
-		t.Fatal(err)
-	}
-	// Somebody else leaves a slot with the mark of a view that has no tables.
+	mustOK(t, tx.Set([]byte("other"), nil))
+	// Other transactions leave a slot with the mark of a view without the last table.
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	slot := before.state.slot
-	stale := slot.Data.reads.Load()
 	before.Discard()
-	flushKey(t, db, "key")
-	flushKey(t, db, "key")
-	slot.Data.reads.Store(stale) // as if none of these had taken the slot
+	for range 2 {
+		mustOK(t, db.Update(func(tx *Txn) error {
+			for i := range 1500 {
+				if err := tx.Set(memoryKey(i), make([]byte, 300)); err != nil {
+					return err
+				}
+			}
+			return tx.Set([]byte("key"), nil)
+		}))
+		rotateAndFlush(t, db)
+	}
 	replaced := false
 	disk.opens = func(name string) {
 		if !strings.HasSuffix(name, ".table") || replaced {
@@ -176,35 +179,37 @@ func TestALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 		if !slot.Held() {
 			t.Error("the look for conflicts has another slot")
 		}
-		db.garbage.sweeping.Lock() // what is let go of is only looked at here
-		defer db.garbage.sweeping.Unlock()
-		mergeAll(t, db)
-		for _, r := range db.garbage.takeUnread(db.readers) {
-			if r.memtable == nil {
-				t.Errorf("table %d is let go of while somebody looks into it", r.file)
-			}
+		merged := make(chan error, 1)
+		go func() { merged <- mergeAll(db) }()
+		select {
+		case err := <-merged:
+			mustOK(t, err)
+		case <-time.After(10 * time.Second):
+			t.Error("a table is let go of, which waits for the commit that opens it")
+			return
+		}
+		if kept := tablesKept(t, db); len(kept) != 2 {
+			t.Errorf("tables %d are kept while a commit looks into two", kept)
 		}
 	}
-	// Commit looks for room before, and may leave that slot with the newest mark.
-	if hit, err := db.conflicts(&tx.state.writes.reads, tx.seq); !hit || err != nil {
-		t.Errorf("a conflict: %t, %v", hit, err)
+	if err := tx.Commit(); !errors.Is(err, ErrConflict) {
+		t.Errorf("commit: %v, want %v", err, ErrConflict)
 	}
-	tx.Discard()
 	if !replaced {
-		t.Error("nobody looked into a table")
+		t.Error("the commit looked into no table")
 	}
-	if kept := tablesKept(db); len(kept) != 0 {
-		t.Errorf("tables %d are kept for nobody", kept)
+	if kept := tablesKept(t, db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for no reader", kept)
 	}
 }
 
 // holdTables returns the tables of a state that the slot keeps.
-func holdTables(t *testing.T, db *DB) (*readerSlot, []base.FileNum) {
+func holdTables(t *testing.T, db *DB) (*state.Slot, []base.FileNum) {
 	t.Helper()
-	slot, state, err := db.holdState()
+	slot, held, err := db.store.HoldFiles()
 	mustOK(t, err)
 	var nums []base.FileNum
-	for _, tables := range state.Version.Levels {
+	for _, tables := range held.Version.Levels {
 		for _, table := range tables {
 			nums = append(nums, table.Num)
 		}
@@ -214,29 +219,29 @@ func holdTables(t *testing.T, db *DB) (*readerSlot, []base.FileNum) {
 
 // Between an edit of the manifest and the view that follows it, the state has a
 // table that no view has had yet.
-func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
+func TestReader_AStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	t.Parallel()
-	between := &interposer{point: pointEdited}
-	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
+	between := &interposer{point: work.PointEdited}
+	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: between.at})
 	if err != nil {
 		t.Fatal(err)
 	}
 	flushKey(t, db, "key")
-	var slot *readerSlot
-	var state []base.FileNum
+	var slot *state.Slot
+	var nums []base.FileNum
 	between.do = func() {
 		between.do = nil
-		slot, state = holdTables(t, db)
+		slot, nums = holdTables(t, db)
 	}
 	flushKey(t, db, "key")
 	flushKey(t, db, "key")
-	mergeAll(t, db)
-	if kept := tablesKept(db); len(state) != 2 || len(kept) != 2 || kept[0]+kept[1] != state[0]+state[1] {
-		t.Errorf("tables %d are kept for who has a state with %d", kept, state)
+	mustMergeAll(t, db)
+	if kept := tablesKept(t, db); len(nums) != 2 || len(kept) != 2 || kept[0]+kept[1] != nums[0]+nums[1] {
+		t.Errorf("tables %d are kept for a reader that has a state with %d", kept, nums)
 	}
-	db.release(slot)
-	if kept := tablesKept(db); len(kept) != 0 {
-		t.Errorf("tables %d are kept for nobody", kept)
+	db.store.Release(slot)
+	if kept := tablesKept(t, db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for no reader", kept)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -245,10 +250,10 @@ func TestAStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 
 // While the state is loaded, only the first of the two marks can keep its files:
 // that of the holder before does not know of those that were made since.
-func TestAStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
+func TestReader_AStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	t.Parallel()
-	between := &interposer{point: pointStated}
-	db, err := openDriven("/db", &Options{FS: memfs.New()}, between)
+	between := &interposer{point: work.PointStated}
+	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: between.at})
 	mustOK(t, err)
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
@@ -257,18 +262,18 @@ func TestAStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	before.Discard()
 	between.do = func() {
 		flushKey(t, db, "key")
-		mergeAll(t, db)
+		mustMergeAll(t, db)
 	}
-	slot, state := holdTables(t, db)
+	slot, nums := holdTables(t, db)
 	if slot != slotBefore {
 		t.Fatal("it has another slot")
 	}
-	if kept := tablesKept(db); len(state) != 1 || !slices.Contains(kept, state[0]) {
-		t.Errorf("tables %d are kept for who has a state with %d", kept, state)
+	if kept := tablesKept(t, db); len(nums) != 1 || !slices.Contains(kept, nums[0]) {
+		t.Errorf("tables %d are kept for a reader that has a state with %d", kept, nums)
 	}
-	db.release(slot)
-	if kept := tablesKept(db); len(kept) != 0 {
-		t.Errorf("tables %d are kept for nobody", kept)
+	db.store.Release(slot)
+	if kept := tablesKept(t, db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for no reader", kept)
 	}
 	mustOK(t, db.Close())
 }
@@ -288,7 +293,7 @@ func checkBeside(t *testing.T, db *DB, do func()) {
 func wantEntries(t *testing.T, db *DB, want uint64) {
 	t.Helper()
 	got := uint64(0)
-	for _, tables := range db.manifest.State().Version.Levels {
+	for _, tables := range db.store.Version().Levels {
 		for _, table := range tables {
 			got += table.Entries
 		}
@@ -298,41 +303,39 @@ func wantEntries(t *testing.T, db *DB, want uint64) {
 	}
 }
 
-// To check a large database takes long, and needs its files alone.
-func TestACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
+// Checking a large database takes long, and needs its files alone.
+func TestReader_ACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
 	t.Parallel()
 	db := openStill(t)
 	flushKey(t, db, "key")
 	checkBeside(t, db, func() {
 		flushKey(t, db, "key")
-		mergeAll(t, db)
+		mustMergeAll(t, db)
 		wantEntries(t, db, 1)
-		if kept := tablesKept(db); len(kept) != 1 {
+		if kept := tablesKept(t, db); len(kept) != 1 {
 			t.Errorf("tables %d are kept, want the one that is checked", kept)
 		}
-		if kept := db.garbage.memtableBytes.Load(); kept != 0 {
+		if kept := db.store.ObsoleteMemtableBytes(); kept != 0 {
 			t.Errorf("%d bytes of memtables are kept", kept)
 		}
 	})
-	if kept := tablesKept(db); len(kept) != 0 {
-		t.Errorf("tables %d are kept for nobody", kept)
+	if kept := tablesKept(t, db); len(kept) != 0 {
+		t.Errorf("tables %d are kept for no reader", kept)
 	}
 }
 
-func TestValuesExpireBesideACheck(t *testing.T) {
+func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
 	db := openStillWith(t, &Options{FS: memfs.New(), Clock: clock})
 	mustOK(t, db.Update(func(tx *Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
-	mustOK(t, db.rotate())
-	_, err := db.flushNext()
-	mustOK(t, err)
+	rotateAndFlush(t, db)
 	checkBeside(t, db, func() {
 		clock.ms.Store(3000)
 		flushKey(t, db, "other")
-		mergeAll(t, db)
+		mustMergeAll(t, db)
 		wantEntries(t, db, 1)
 	})
 }
@@ -359,17 +362,17 @@ func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T
 	}
 }
 
-// Nobody may open it for writing again, and so delete what it has left.
-func TestCloseDeletesWhatItsLastReadersKept(t *testing.T) {
+// The database may never be opened for writing again, which would delete leftovers.
+func TestReader_CloseDeletesWhatItsLastReadersKept(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
-	db, err := openDriven("/db", &Options{FS: disk}, still{}) // nobody sweeps
+	db, err := openWith("/db", &Options{FS: disk}, work.Executor{Manual: true}) // no goroutine sweeps
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	reader, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	flushKey(t, db, "key")
-	mergeAll(t, db)
+	mustMergeAll(t, db)
 	reader.Discard()
 	mustOK(t, db.Close())
 	copied, err := Open("/db", &Options{FS: disk, ReadOnly: true})

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// keepGarbage returns a database that nobody drives, and a transaction that keeps
+// keepGarbage returns a database without goroutines, and a transaction that keeps
 // a memtable and a table from going.
 func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
 	t.Helper()
@@ -23,12 +26,7 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
 		if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.rotate(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.flushNext(); err != nil {
-			t.Fatal(err)
-		}
+		rotateAndFlush(t, db)
 	}
 	flush()
 	tx, err := db.Begin(ReadOnly)
@@ -37,50 +35,42 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
 	}
 	flush()
 	for due := true; due; {
-		if due, err = db.tidy(idling); err != nil {
+		if due, err = db.jobs.Tidy(work.Idle); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(db.garbage.heap); n != 2 {
-		t.Fatalf("%d relics are kept, want a memtable and a table", n)
+	if tables, memtables := len(tablesKept(t, db)), db.store.ObsoleteMemtableBytes(); tables != 1 || memtables == 0 {
+		t.Fatalf("%d tables and %d bytes of memtables are kept, want a table and a memtable", tables, memtables)
 	}
 	return db, tx
 }
 
 // A long transaction keeps garbage. Those that begin and end beside it are not
 // the ones that the sweeper waits for.
-func TestOnlyATransactionThatKeepsGarbageWakesTheSweeper(t *testing.T) {
+func TestSweep_OnlyATransactionThatKeepsGarbageWakesTheSweeper(t *testing.T) {
 	t.Parallel()
 	db, long := keepGarbage(t, memfs.New())
-	woken := func() bool {
-		select {
-		case <-db.background.sweeper.work:
-			return true
-		default:
-			return false
-		}
-	}
-	woken()
+	db.sweeper.Woken()
 	for range 100 {
 		if err := db.View(func(*Txn) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if woken() {
+	if db.sweeper.Woken() {
 		t.Error("transactions that keep nothing wake the sweeper")
 	}
 	long.Discard()
-	if !woken() {
-		t.Error("the transaction that kept garbage has ended, and nobody is told")
+	if !db.sweeper.Woken() {
+		t.Error("the transaction that kept garbage has ended, and the sweeper is not told")
 	}
-	if db.sweep(); len(db.garbage.heap) != 0 {
-		t.Errorf("%d pieces of garbage are left", len(db.garbage.heap))
+	if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+		t.Error("something obsolete is left")
 	}
 }
 
 // Of several transactions that keep the same garbage one after the other is
 // waited for, in whichever order they end.
-func TestGarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
+func TestSweep_GarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		db := openStill(t)
@@ -94,32 +84,24 @@ func TestGarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := db.rotate(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.flushNext(); err != nil {
-			t.Fatal(err)
-		}
+		rotateAndFlush(t, db)
 		for n, i := range order {
-			if len(db.garbage.heap) == 0 {
+			if db.store.ObsoleteEmpty() {
 				t.Errorf("order %d: it is gone when %d transactions of 3 have ended", order, n)
 			}
 			readers[i].Discard()
-			select {
-			case <-db.background.sweeper.work:
-				db.sweep()
-			default:
+			if db.sweeper.Woken() {
+				db.store.Sweep()
 			}
 		}
-		if len(db.garbage.heap) != 0 {
+		if !db.store.ObsoleteEmpty() {
 			t.Errorf("order %d: it is left when all transactions have ended", order)
 		}
 	}
 }
 
-// To delete a large file may take a device long. Nobody waits for that but who
-// does it.
-func TestNeitherStatsNorFlushesWaitForTheDeletionOfFiles(t *testing.T) {
+// Deleting a large file may take a device long. Only the sweeper waits for that.
+func TestSweep_NeitherStatsNorFlushesWaitForTheDeletionOfFiles(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db, tx := keepGarbage(t, disk)
@@ -131,10 +113,10 @@ func TestNeitherStatsNorFlushesWaitForTheDeletionOfFiles(t *testing.T) {
 		}
 	})
 	tx.Discard()
-	go func() { db.sweep(); close(done) }()
+	go func() { db.store.Sweep(); close(done) }()
 	<-deleting
 	db.Stats()
-	db.discard(nil) // as a flush does
+	db.store.Discard(nil) // as a flush does
 	disk.SetHook(nil)
 	close(goOn)
 	<-done
@@ -151,7 +133,7 @@ func (a asking) Enabled(context.Context, slog.Level) bool {
 	return false
 }
 
-func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
+func TestLogger_MayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 	t.Parallel()
 	var db *DB
 	opened, asked := make(chan bool), make(chan bool, 1000)
@@ -160,7 +142,7 @@ func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 		<-opened
 		db.Stats()
 		if err := db.Update(func(tx *Txn) error {
-			return tx.SetReader([]byte("asked"), strings.NewReader(strings.Repeat("x", apartMin)))
+			return tx.SetReader([]byte("asked"), strings.NewReader(strings.Repeat("x", int(commit.ApartMin(db.opts.MemtableSize)))))
 		}); err == nil {
 			asked <- true
 		}
@@ -170,7 +152,7 @@ func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 	}
 	close(opened)
 	if err := db.Update(func(tx *Txn) error {
-		return tx.SetReader([]byte("key"), strings.NewReader(strings.Repeat("x", apartMin)))
+		return tx.SetReader([]byte("key"), strings.NewReader(strings.Repeat("x", int(commit.ApartMin(db.opts.MemtableSize)))))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -186,20 +168,20 @@ func TestALoggerMayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 
 // A job keeps all files that it knows from its begin on, also those that are dropped
 // meanwhile.
-func TestWhoGivesSpaceBackWaitsForJobsThatKeepIt(t *testing.T) {
+func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 	t.Parallel()
-	for name, giveBack := range map[string]func(db *DB, begin func(*turn) (end func())) error{
-		"DropPrefix, a merge": func(db *DB, begin func(*turn) (end func())) error {
-			collected := begin(&db.collecting)
+	for name, giveBack := range map[string]func(db *DB, begin func(sync.Locker) (end func())) error{
+		"DropPrefix, a merge": func(db *DB, begin func(sync.Locker) (end func())) error {
+			collected := begin(db.collector.Collecting)
 			time.AfterFunc(time.Second, func() {
-				merged := begin(&db.compacting)
+				merged := begin(db.jobs.Compacting)
 				collected()
 				time.AfterFunc(time.Second, merged)
 			})
 			return db.DropPrefix(context.Background(), []byte("1"))
 		},
-		"Compact, a collection": func(db *DB, begin func(*turn) (end func())) error {
-			time.AfterFunc(time.Second, begin(&db.collecting))
+		"Compact, a collection": func(db *DB, begin func(sync.Locker) (end func())) error {
+			time.AfterFunc(time.Second, begin(db.collector.Collecting))
 			return db.Compact(context.Background(), CompactOptions{Lower: []byte("1"), Upper: []byte("2")})
 		},
 	} {
@@ -213,17 +195,17 @@ func TestWhoGivesSpaceBackWaitsForJobsThatKeepIt(t *testing.T) {
 				for range 2 { // the second hides the first
 					if err := errors.Join(db.Update(func(tx *Txn) error {
 						return errors.Join(tx.Set([]byte("1"), make([]byte, 40<<10)), tx.Set([]byte("2"), make([]byte, 40<<10)))
-					}), db.flushAll(t.Context())); err != nil {
+					}), db.commits.FlushAll(t.Context())); err != nil {
 						t.Fatal(err)
 					}
 				}
-				err = giveBack(db, func(job *turn) func() {
+				err = giveBack(db, func(job sync.Locker) func() {
 					job.Lock()
-					slot, _, err := db.holdState()
+					slot, _, err := db.store.HoldFiles()
 					if err != nil {
 						panic(err)
 					}
-					return func() { db.release(slot); job.Unlock() }
+					return func() { db.store.Release(slot); job.Unlock() }
 				})
 				if err != nil {
 					t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/txn"
 )
 
-// errVersionsSpent is for commits after the one that got the last number.
-var errVersionsSpent = errors.New("stoat: no version is left to commit as")
+// ErrVersionsSpent is for commits after the one that got the last number.
+var ErrVersionsSpent = errors.New("stoat: no version is left to commit as")
 
 // buildGroup validates, numbers, applies and encodes the members of g and writes
 // them to the log. The caller holds build.
@@ -56,7 +56,7 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 		return g.refused
 	}
 	if c.lastSeq == base.SeqNumMax {
-		return errVersionsSpent
+		return ErrVersionsSpent
 	}
 	if err := c.reserve(r.size()); err != nil {
 		c.o.Space.FailedBy(err)

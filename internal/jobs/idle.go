@@ -140,7 +140,7 @@ func (j *Jobs) idleFlush() (again time.Duration, err error) {
 // falls, again in how much time deletions are worth another look.
 func (j *Jobs) idleInputs() (in idleInputs, falls, again time.Duration) {
 	active, l := j.store.View().Memtables[0], j.commits.Log()
-	in = idleInputs{scarce: j.space.Scarce(), log: l != nil, empty: active.Len() == 0, mergesRest: j.space.MergesRest()}
+	in = idleInputs{scarce: j.space.Scarce(), log: l != nil, empty: active.Len() == 0, mergesRest: j.space.Resting(space.Merges)}
 	in.load, falls = j.o.Activity.Load()
 	in.deletions, again = j.deletionsDue(in.load == work.Idle || in.scarce)
 	if l != nil {

@@ -179,8 +179,8 @@ func (r *Reserve) Rests(job Job) {
 	}
 }
 
-// MergesRest reports whether merges have found nothing to do.
-func (r *Reserve) MergesRest() bool { return Job(r.resting.Load())&Merges != 0 }
+// Resting reports whether a kind of job has found nothing to do.
+func (r *Reserve) Resting(job Job) bool { return Job(r.resting.Load())&job != 0 }
 
 // Look measures how much is free.
 func (r *Reserve) Look() {

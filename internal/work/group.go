@@ -45,6 +45,18 @@ func (w *Worker) Wake() {
 	}
 }
 
+// Woken takes the wake-up of a worker that no goroutine runs, and reports whether
+// there was one. The owner of a database with a manual executor asks it whether to
+// call the step.
+func (w *Worker) Woken() bool {
+	select {
+	case <-w.token:
+		return true
+	default:
+		return false
+	}
+}
+
 // A Group is the goroutines of one database that end with it.
 type Group struct {
 	exec    *Executor

@@ -1,4 +1,4 @@
-package stoat
+package state
 
 import (
 	"math/rand/v2"
@@ -8,7 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestTheAgeOfASnapshotIsNeverToldTooLongAndLittleTooShort(t *testing.T) {
+func TestPublications_AgeOfASnapshotIsNeverTooLongAndLittleTooShort(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -16,7 +16,7 @@ func TestTheAgeOfASnapshotIsNeverToldTooLongAndLittleTooShort(t *testing.T) {
 		after := []int64{0} // [seq] is when the version after seq became visible
 		now := int64(1)
 		for range 3000 {
-			// From many in a second to one in a day, and for long nothing but one kind.
+			// From many in a second to one in a day, a run of one kind at a time.
 			kind := int64(time.Microsecond) << (rng.IntN(4) + 5*rng.IntN(8))
 			for range rng.IntN(20) {
 				now += 1 + rng.Int64N(kind)
