@@ -244,6 +244,7 @@ func (d *DB) Close() error {
 
 func (d *DB) close() error {
 	d.store.Closing()
+	d.group.Refuse()
 	d.commits.Drain()
 	d.group.End()
 	err := d.commits.Failed()

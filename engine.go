@@ -37,6 +37,7 @@ func (d *DB) assemble(s manifest.State) {
 	d.group = work.NewGroup(d.exec)
 	d.flusher, d.sweeper = work.NewWorker(work.RetryAfter), work.NewWorker(work.RetryAfter)
 	d.compactor, d.collectorWorker = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
+	d.collectorWorker.Patient = true // every flush and compaction wakes it
 	d.governorWorker = work.NewWorker(work.RetryMax)
 	flush, compact, collectGarbage := d.flusher.Wake, d.compactor.Wake, d.collectorWorker.Wake
 	d.unmapped = tree.Options{FS: o.FS, Dir: d.dir, HashSeed: d.hashSeed}
@@ -122,7 +123,7 @@ func (o *Options) segmentSizes() (least, most int64) {
 // manual. Close ends a worker between two steps, and interrupts long jobs.
 func (d *DB) startWorkers() {
 	d.group.Run(d.governorWorker, 0, d.governor.Step)
-	if d.opts.ReadOnly {
+	if d.opts.ReadOnly || d.exec.Manual {
 		return
 	}
 	d.activity.Note() // a program that opens a database will soon use it

@@ -102,6 +102,7 @@ func (d *DB) open() (err error) {
 	if err = d.commits.Recover(&state); err != nil {
 		return err
 	}
+	d.throttle.NoteDebt(d.jobs.Debt(state.Version))
 	if !d.opts.ReadOnly {
 		d.space.Edited(d.jobs.Need(state.Version, d.store.Horizon()))
 		if err = d.commits.Prove(); err != nil {
