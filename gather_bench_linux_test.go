@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // BenchmarkScanOfScatteredValues walks over values of a kilobyte that lie mixed
-// in some files, and over the same ones after they were gathered: from memory,
-// and from the device, with the system's cache empty and the database just
+// in some files, and over the same values after they were gathered. It does so from
+// memory, and from the device with the system's cache empty and the database just
 // opened. The operation is one key.
 func BenchmarkScanOfScatteredValues(b *testing.B) {
 	for _, files := range []int{4, 16, 64} {
@@ -26,14 +28,14 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 			db := scatter(b, dir, files)
 			benchScans(b, &db, dir, "scattered")
 			for {
-				plan, due := db.pickGathering(true)
+				plan, due := db.jobs.PickGathering(true)
 				if !due {
 					break
 				}
-				if err := db.compact(plan, db.stopped); err != nil {
+				if err := db.jobs.Run(plan, db.group.Err, nil); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := db.tidyValues(true, new(survey)); err != nil {
+				if _, err := db.collector.Tidy(true, new(collect.Survey)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -70,19 +72,19 @@ func scatter(b *testing.B, dir string, files int) *DB {
 			}
 			keys = keys[n:]
 		}
-		if err := db.rotate(); err != nil {
+		if err := db.commits.Rotate(true); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := db.flushNext(); err != nil {
+		if _, err := db.jobs.FlushNext(); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for {
-		plan, due := compact.PickRange(db.manifest.State().Version, db.shape(busy), compact.Range{UpTo: base.SeqNumMax})
+		plan, due := compact.PickRange(db.store.Version(), db.jobs.Shape(work.Busy, db.store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
 		if !due {
 			return db
 		}
-		if err := db.compact(plan, db.stopped); err != nil {
+		if err := db.jobs.Run(plan, db.group.Err, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -90,15 +92,15 @@ func scatter(b *testing.B, dir string, files int) *DB {
 
 func openToScatter(b *testing.B, dir string) *DB {
 	b.Helper()
-	db, err := openDriven(dir, &Options{Durability: Buffered, MemtableSize: 256 << 20}, still{})
+	db, err := openWith(dir, &Options{Durability: Buffered, MemtableSize: 256 << 20}, work.Executor{Manual: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	return db
 }
 
-// benchScans measures a whole walk, where the operation is a key, and ranges of
-// rangeKeys from random keys on, where it is a range.
+// benchScans measures a whole walk, where the operation is a key. It also measures
+// ranges of rangeKeys keys from random keys on, where the operation is a range.
 func benchScans(b *testing.B, db **DB, dir, how string) {
 	s := (*db).Stats()
 	walk := func(b *testing.B, from, keys int) {
@@ -108,7 +110,7 @@ func benchScans(b *testing.B, db **DB, dir, how string) {
 			defer it.Close()
 			for ok := it.Seek(scatteredKey(from)); ok && left > 0; ok = it.Next() {
 				if it.Value()[0]+it.Value()[len(it.Value())-1] == 1 {
-					left++ // values are looked at
+					left++ // touch the value
 				}
 				left--
 			}

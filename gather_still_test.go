@@ -7,8 +7,12 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -19,7 +23,7 @@ const (
 	gatherFiles = 8
 )
 
-// A gatherScene is a database in which nothing happens by itself, with one
+// A gatherScene is a database whose background jobs only the test runs. It has one
 // table or two, whose values lie mixed in some files.
 type gatherScene struct {
 	*testing.T
@@ -70,7 +74,7 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 }
 
 // scatter writes keys, each with its value in another file than the one before.
-// Of those of a file it writes only one in so many.
+// It writes one in every of the keys of a file.
 func (s *gatherScene) scatter(files, every int) {
 	s.Helper()
 	for file := range files {
@@ -82,8 +86,8 @@ func (s *gatherScene) scatter(files, every int) {
 			}
 			return nil
 		}))
-		s.must(s.db.rotate())
-		_, err := s.db.flushNext()
+		s.must(s.db.commits.Rotate(true))
+		_, err := s.db.jobs.FlushNext()
 		s.must(err)
 		if file%gatherFiles == gatherFiles-1 {
 			s.sink() // each look at level 0 takes as long as there are runs in it
@@ -96,11 +100,11 @@ func (s *gatherScene) scatter(files, every int) {
 func (s *gatherScene) sink() {
 	s.Helper()
 	for {
-		plan, due := compact.PickRange(s.db.manifest.State().Version, s.db.shape(busy), compact.Range{UpTo: base.SeqNumMax})
+		plan, due := compact.PickRange(s.db.store.Version(), s.db.jobs.Shape(work.Busy, s.db.store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
 		if !due {
 			return
 		}
-		s.must(s.db.compact(plan, s.db.stopped))
+		s.must(s.db.jobs.Run(plan, s.db.group.Err, nil))
 	}
 }
 
@@ -120,29 +124,30 @@ func (s *gatherScene) open() {
 	var err error
 	opts := s.opts
 	opts.FS, opts.Durability = s.faults, Buffered
-	s.db, err = openDriven("/db", &opts, still{})
+	s.db, err = openWith("/db", &opts, work.Executor{Manual: true})
 	s.must(err)
 }
 
-// gather moves so many bytes at most, all if there is nobody to be waited for.
+// gather moves about so many bytes at most. What a caller waits for does not end
+// when commits arrive.
 func (s *gatherScene) gather(bytes uint64, reason compact.Reason) error {
-	plan, due := s.db.pickGathering(true)
+	plan, due := s.db.jobs.PickGathering(true)
 	if !due {
 		s.Fatal("there is nothing to gather")
 	}
 	plan.Gather, plan.Reason = bytes, reason
-	return s.db.compact(plan, s.db.stopped)
+	return s.db.jobs.Run(plan, s.db.group.Err, nil)
 }
 
 // join moves the values of so many files.
 func (s *gatherScene) join(files int) error {
-	v := s.db.manifest.State().Version
+	v := s.db.store.Version()
 	plan := compact.Plan{Reason: compact.ReasonFiles, OutputLevel: manifest.Levels - 1, Bottom: true}
 	plan.Inputs[plan.OutputLevel] = v.Levels[plan.OutputLevel]
 	for _, f := range v.Values[:files] {
 		plan.Join = append(plan.Join, f.Num)
 	}
-	return s.db.compact(plan, s.db.stopped)
+	return s.db.jobs.Run(plan, s.db.group.Err, nil)
 }
 
 // mustHaveAll reads all values, and checks the files.
@@ -167,12 +172,12 @@ func (s *gatherScene) read(tx *Txn) error {
 	return tx.Err()
 }
 
-func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
+func TestGathering_MovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
 	jumps := int64(gatherKeys)
 	for steps := 0; ; steps++ {
-		if _, due := s.db.pickGathering(true); !due {
+		if _, due := s.db.jobs.PickGathering(true); !due {
 			break
 		}
 		s.must(s.gather(100_000, compact.ReasonManual))
@@ -187,13 +192,13 @@ func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 		t.Errorf("%d jumps are left", jumps)
 	}
 	for {
-		due, err := s.db.tidyValues(true, new(survey))
+		due, err := s.db.collector.Tidy(true, new(collect.Survey))
 		s.must(err)
 		if !due {
 			break
 		}
 	}
-	s.db.sweep()
+	s.db.store.Sweep()
 	s.mustHaveAll()
 	s.must(s.db.Close())
 	s.open()
@@ -201,8 +206,8 @@ func TestGatheringMovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-// Garbage takes the room that a gathering needs until it is collected.
-func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
+// Until garbage is collected it takes the room that a gathering needs.
+func TestCompact_GathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	t.Parallel()
 	s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: memfs.New()}, opts: Options{MemtableSize: 64 << 10}}
 	s.open()
@@ -211,7 +216,7 @@ func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	if before := s.db.Stats(); before.ValueJumps < gatherKeys-2 || before.ValueGarbage == 0 {
 		t.Fatalf("%d jumps, %d bytes of garbage", before.ValueJumps, before.ValueGarbage)
 	}
-	if _, due := s.db.pickGathering(true); due {
+	if _, due := s.db.jobs.PickGathering(true); due {
 		t.Fatal("there is room for a gathering at once")
 	}
 	s.must(s.db.Compact(t.Context(), CompactOptions{}))
@@ -223,7 +228,7 @@ func TestCompactGathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-func TestCompactTellsOfTheValuesThatItMovesBeforeAndMeanwhile(t *testing.T) {
+func TestCompactProgress_CountsMovedValuesBeforeAndDuringAStep(t *testing.T) {
 	t.Parallel()
 	const keys = 10_000 // more than one report within a step
 	for what, garbage := range map[string]bool{"in a step": false, "with garbage": true} {
@@ -246,12 +251,12 @@ func TestCompactTellsOfTheValuesThatItMovesBeforeAndMeanwhile(t *testing.T) {
 	}
 }
 
-func TestCompactTellsOfTheTablesThatItMeetsBelow(t *testing.T) {
+func TestCompactProgress_CountsTheTablesBelow(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
 	s.must(s.db.Update(func(tx *Txn) error { return tx.Set(gatherKey(0), gatherValue(0)) }))
-	s.must(s.db.rotate())
-	_, err := s.db.flushNext()
+	s.must(s.db.commits.Rotate(true))
+	_, err := s.db.jobs.FlushNext()
 	s.must(err)
 	var told []CompactProgress
 	o := CompactOptions{Lower: []byte("a"), Progress: func(p CompactProgress) { told = append(told, p) }}
@@ -260,12 +265,12 @@ func TestCompactTellsOfTheTablesThatItMeetsBelow(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-// mustBeGoodProgress checks that a bar of it would be a help.
+// mustBeGoodProgress demands estimates that are good enough for a progress bar.
 func (s *gatherScene) mustBeGoodProgress(told []CompactProgress) {
 	s.Helper()
 	last, before := told[len(told)-1], int64(0)
 	for _, p := range told {
-		if p.Done < before || p.Done-before > max(reportEvery*5/4, last.Done*2/3) || p.Total < p.Done ||
+		if p.Done < before || p.Done-before > max(manual.ReportEvery*5/4, last.Done*2/3) || p.Total < p.Done ||
 			p.Total < last.Done*3/4 || p.Total > last.Done*5/4 {
 			s.Errorf("%+v after %d is a bad estimate of %d", p, before, last.Done)
 		}
@@ -276,19 +281,19 @@ func (s *gatherScene) mustBeGoodProgress(told []CompactProgress) {
 	}
 }
 
-func TestGatheringEndsEarlyWhenSomebodyCommits(t *testing.T) {
+func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.background.quiet.stir()
+	s.db.activity.Note()
 	s.must(s.gather(1<<40, compact.ReasonScattered))
-	if got := s.db.Stats(); got.GatheredBytes > moveStep+4096 || got.ValueJumps < gatherKeys/4 {
+	if got := s.db.Stats(); got.GatheredBytes > jobs.MoveStep+4096 || got.ValueJumps < gatherKeys/4 {
 		t.Errorf("%d bytes were moved, %d jumps are left", got.GatheredBytes, got.ValueJumps)
 	}
 	s.mustHaveAll()
 	s.must(s.db.Close())
 }
 
-func TestASnapshotKeepsItsValuesWhileTheyAreGathered(t *testing.T) {
+func TestGathering_ASnapshotKeepsItsValues(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
 	tx, err := s.db.Begin(ReadOnly)
@@ -297,16 +302,16 @@ func TestASnapshotKeepsItsValuesWhileTheyAreGathered(t *testing.T) {
 	it.Next()
 	first := it.Value()
 	s.must(s.gather(1<<40, compact.ReasonManual))
-	_, err = s.db.tidyValues(true, new(survey))
+	_, err = s.db.collector.Tidy(true, new(collect.Survey))
 	s.must(err)
-	s.db.sweep()
+	s.db.store.Sweep()
 	if !bytes.Equal(first, gatherValue(0)) {
 		t.Error("a value has changed under an iterator")
 	}
 	s.must(s.read(tx))
 	it.Close()
 	tx.Discard()
-	s.db.sweep()
+	s.db.store.Sweep()
 	if got := s.db.Stats(); got.Values != 1 || got.ValueJumps != 0 || got.GarbageFiles != 0 {
 		t.Errorf("%d value files, %d jumps, %d files wait to be deleted", got.Values, got.ValueJumps, got.GarbageFiles)
 	}
@@ -314,12 +319,12 @@ func TestASnapshotKeepsItsValuesWhileTheyAreGathered(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-func TestAJoiningMovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
+func TestJoining_MovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.background.quiet.stir() // which is no matter to it
+	s.db.activity.Note() // a joining goes on beside commits
 	s.must(s.join(3))
-	version := s.db.manifest.State().Version
+	version := s.db.store.Version()
 	if moved := version.Values[gatherFiles]; moved.Values != 3*gatherKeys/gatherFiles || moved.Live != moved.Bytes {
 		t.Errorf("%d values were moved, of which %d of %d bytes are live", moved.Values, moved.Live, moved.Bytes)
 	}
@@ -335,14 +340,14 @@ func TestAJoiningMovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-func TestValuesAreMovedOutOfMoreFilesThanMayBeOpen(t *testing.T) {
+func TestGathering_MovesValuesOutOfMoreFilesThanMayBeOpen(t *testing.T) {
 	t.Parallel()
-	const files = moveReaders + 20
+	const files = jobs.MoveFiles + 20
 	s := newGatherSceneOf(t, 2*files, files)
 	s.disk.most = 0
 	before := s.disk.now
 	s.must(s.gather(1<<40, compact.ReasonManual))
-	if most := s.disk.most - before; most != moveReaders || s.disk.now != before {
+	if most := s.disk.most - before; most != jobs.MoveFiles || s.disk.now != before {
 		t.Errorf("%d old files were open at once and %d stay so", most, s.disk.now-before)
 	}
 	if jumps := s.db.Stats().ValueJumps; jumps != 0 {
@@ -361,7 +366,7 @@ func (s *gatherScene) damage(f *manifest.ValueFile) {
 	s.must(errors.Join(err, file.Close()))
 }
 
-func TestADamagedValueStaysWithTheRestOfItsFileAndAllOthersAreMoved(t *testing.T) {
+func TestMovingValues_ADamagedValueStaysWithTheRestOfItsFile(t *testing.T) {
 	t.Parallel()
 	for what, move := range map[string]func(s *gatherScene) error{
 		"gathering": func(s *gatherScene) error { return s.gather(1<<40, compact.ReasonManual) },
@@ -370,23 +375,23 @@ func TestADamagedValueStaysWithTheRestOfItsFileAndAllOthersAreMoved(t *testing.T
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newGatherScene(t)
-			bad := s.db.manifest.State().Version.Values[gatherFiles-1]
+			bad := s.db.store.Version().Values[gatherFiles-1]
 			s.damage(bad.ValueFile)
 			s.must(move(s))
-			for _, f := range s.db.manifest.State().Version.Values {
+			for _, f := range s.db.store.Version().Values {
 				stays := f.Num == bad.Num
 				if stays && (f.Live < f.Bytes/3 || f.Live > f.Bytes*2/3) || !stays && f.Live != 0 && f.Live != f.Bytes {
 					t.Errorf("of file %d, bad %t, %d of %d bytes are live", f.Num, stays, f.Live, f.Bytes)
 				}
 			}
-			if known := s.db.bad.all(); len(known) != 1 || !errors.Is(known[bad.File], ErrCorrupt) {
-				t.Errorf("files known to be bad: %v", known)
+			if known := s.db.quarantine.Values(); len(known) != 1 || !errors.Is(known[bad.File], ErrCorrupt) {
+				t.Errorf("value files in quarantine: %v", known)
 			}
-			if known := s.db.damaged.all(); len(known) > 0 {
-				t.Errorf("tables %v are taken to be damaged", known)
+			if known := s.db.quarantine.Tables(); len(known) > 0 {
+				t.Errorf("tables %v are in quarantine", known)
 			}
-			s.db.sweep()
-			if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
+			s.db.store.Sweep()
+			if orphans, err := s.db.store.Orphans(); err != nil || len(orphans) > 0 {
 				t.Errorf("there are %v, %v", orphans, err)
 			}
 			s.must(s.db.Close())
@@ -394,15 +399,15 @@ func TestADamagedValueStaysWithTheRestOfItsFileAndAllOthersAreMoved(t *testing.T
 	}
 }
 
-// Where half of the values lie in a file that cannot be read, each of the others is a
+// Half of the values lie in a file that cannot be read. So each of the others is a
 // jump away from the next, before and after a gathering.
-func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) {
+func TestGathering_ValuesThatCannotBeMovedDoNotKeepItGoing(t *testing.T) {
 	t.Parallel()
 	s := newGatherSceneOf(t, gatherKeys, 2)
-	bad := s.db.manifest.State().Version.Values[1]
+	bad := s.db.store.Version().Values[1]
 	s.faults.Add(faultfs.Rule{Op: vfs.OpRead, Path: s.disk.Join("/db", base.ValueName(bad.File)), Forever: true})
 	for n := 0; ; n++ {
-		due, err := s.db.gatherIdle()
+		due, err := s.db.jobs.GatherIdle()
 		s.must(err)
 		if !due {
 			break
@@ -412,7 +417,7 @@ func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) 
 		}
 	}
 	if jumps := s.db.Stats().ValueJumps; jumps < gatherKeys*9/10 {
-		t.Errorf("%d jumps between %d values: there is no reason to gather any more", jumps, gatherKeys)
+		t.Errorf("%d jumps between %d values: want nearly as many as values", jumps, gatherKeys)
 	}
 	if err := s.db.Compact(t.Context(), CompactOptions{}); !errors.Is(err, vfs.ErrIO) {
 		t.Errorf("Compact says %v of a file that cannot be read", err)
@@ -423,27 +428,27 @@ func TestValuesThatCannotBeMovedAreNoReasonToMoveTheOthersForEver(t *testing.T) 
 	s.must(s.db.Close())
 }
 
-// The first of the values is damaged, so that of its file there is nothing to move:
-// no empty file is made for it.
-func TestOneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
+// The first of the values is damaged, so its file has nothing to move, and the joining
+// makes no empty file for it.
+func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	t.Parallel()
 	const files, valueSize = 300, 17 << 10 // a file for each commit
 	s := &gatherScene{T: t, disk: &openCount{FS: memfs.New()}}
 	s.faults = faultfs.New(s.disk)
-	db, err := openDriven("/db", &Options{FS: s.faults, MemtableSize: 64 << 10, Durability: Buffered}, still{})
+	db, err := openWith("/db", &Options{FS: s.faults, MemtableSize: 64 << 10, Durability: Buffered}, work.Executor{Manual: true})
 	s.must(err)
 	s.db = db
 	write := func(from int) {
 		for k := from; k < from+files; k++ {
 			s.must(db.Update(func(tx *Txn) error { return tx.Set(gatherKey(k), bytes.Repeat([]byte{byte(k)}, valueSize)) }))
-			s.must(db.rotate())
-			_, err := db.flushNext()
+			s.must(db.commits.Rotate(true))
+			_, err := db.jobs.FlushNext()
 			s.must(err)
 		}
 	}
 	settle := func() {
 		for n := 0; ; n++ {
-			due, err := db.tidy(busy)
+			due, err := db.jobs.Tidy(work.Busy)
 			s.must(err)
 			if !due {
 				break
@@ -454,15 +459,15 @@ func TestOneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 		}
 	}
 	write(0)
-	if n := len(db.manifest.State().Version.Values); n != files {
+	if n := len(db.store.Version().Values); n != files {
 		t.Fatalf("%d value files of %d commits", n, files)
 	}
-	s.damage(db.manifest.State().Version.Values[0].ValueFile)
+	s.damage(db.store.Version().Values[0].ValueFile)
 	settle()
 	write(files)
 	settle()
 	left := 0
-	for _, f := range db.manifest.State().Version.Values {
+	for _, f := range db.store.Version().Values {
 		if f.Live > 0 {
 			left++
 		}
@@ -498,30 +503,30 @@ func TestOneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	s.must(db.Close())
 }
 
-func TestNothingIsMovedInADatabaseThatIsBeingClosed(t *testing.T) {
+func TestJoining_MovesNothingInADatabaseThatIsBeingClosed(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.closed.Store(true)
+	s.db.store.ClosedFlag().Store(true)
 	if err := s.join(gatherFiles); !errors.Is(err, ErrClosed) {
 		t.Errorf("a joining says %v", err)
 	}
-	s.db.closed.Store(false)
+	s.db.store.ClosedFlag().Store(false)
 	s.mustHaveAll()
 	s.must(s.db.Close())
 }
 
-func TestAFailedGatheringLeavesNothingBehind(t *testing.T) {
+func TestGathering_LeavesNothingBehindWhenItFails(t *testing.T) {
 	t.Parallel()
 	failMoving(t, func(s *gatherScene) error { return s.gather(1<<40, compact.ReasonManual) })
 }
 
-func TestAFailedJoiningLeavesNothingBehind(t *testing.T) {
+func TestJoining_LeavesNothingBehindWhenItFails(t *testing.T) {
 	t.Parallel()
 	failMoving(t, func(s *gatherScene) error { return s.join(gatherFiles) })
 }
 
-// failMoving makes each call of what moves values fail, one after the other,
-// until it comes through.
+// failMoving makes each call to the file system of a move fail, one after the other,
+// until the move makes fewer calls.
 func failMoving(t *testing.T, move func(s *gatherScene) error) {
 	t.Helper()
 	every := int64(1)
@@ -544,11 +549,11 @@ func failMoving(t *testing.T, move func(s *gatherScene) error) {
 		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("call %d: %v", nth, err)
 		}
-		failed := s.db.manifest.Err() != nil
+		failed := s.db.store.ManifestErr() != nil
 		s.mustHaveAll()
 		if !failed && err != nil {
-			s.db.sweep()
-			if orphans, err := s.db.orphans(); err != nil || len(orphans) > 0 {
+			s.db.store.Sweep()
+			if orphans, err := s.db.store.Orphans(); err != nil || len(orphans) > 0 {
 				t.Fatalf("call %d leaves %v, %v", nth, orphans, err)
 			}
 			// A folder that could not be synced is not synced again.

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // scenarios are the meetings of collection, deletion, compaction, snapshots and
-// iterators that have gone wrong elsewhere.
+// iterators that went wrong in other databases.
 var scenarios = []scenario{
 	{
 		fault:   "a deleted key comes back by a collection beside a compaction",
-		points:  []point{pointCreate, pointInstall, pointReplaced},
+		points:  []work.Point{work.PointCreate, work.PointInstall, work.PointReplaced},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("compactor", w.mergeAll, w.collectAll)
@@ -23,7 +23,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a collection beside a flush and a merge shows an iterator what was deleted, or not what it began with",
-		points:  []point{pointInstall},
+		points:  []work.Point{work.PointInstall},
 		furnish: withBothGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("collector", w.collectAll)
@@ -37,7 +37,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a collection and a merge give back at the same time what a snapshot has not read yet",
-		points:  []point{pointReplaced, pointDiscarded},
+		points:  []work.Point{work.PointReplaced, work.PointDiscarded},
 		furnish: withBothGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("collector", w.collectAll)
@@ -48,7 +48,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:  "a deleted key comes back because a compaction passed over a level",
-		points: []point{pointInstall},
+		points: []work.Point{work.PointInstall},
 		furnish: func(w *scheduleWorld) error {
 			return inTurn(w.setting(long, "a", "b"), w.rotateAndFlush, w.sinkAll,
 				w.setting(long, "a"), w.rotateAndFlush, w.mergeOnce, w.setting(long, "a"), w.rotateAndFlush)
@@ -62,7 +62,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a pointer leads to a value file that was removed",
-		points:  []point{pointCreate, pointEdited, pointReplaced, pointDiscarded},
+		points:  []work.Point{work.PointCreate, work.PointEdited, work.PointReplaced, work.PointDiscarded},
 		furnish: withKnownGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("compactor", w.collectAll)
@@ -73,7 +73,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a value file is removed under an open iterator",
-		points:  []point{pointReplaced, pointDiscarded},
+		points:  []work.Point{work.PointReplaced, work.PointDiscarded},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.add("iterator", w.walks)
@@ -82,8 +82,8 @@ var scenarios = []scenario{
 		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.collections > 0 },
 	},
 	{
-		fault:   "a reader loads what is replaced before it can tell that it reads it",
-		points:  []point{pointLoaded, pointEdited, pointDiscarded},
+		fault:   "a reader loads what is replaced before it can announce that it reads it",
+		points:  []work.Point{work.PointLoaded, work.PointEdited, work.PointDiscarded},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.reads("reader", "a")
@@ -93,8 +93,8 @@ var scenarios = []scenario{
 		comesTo: func(did scheduleCounts) bool { return did.merges > 0 && did.flushes > 0 },
 	},
 	{
-		fault:   "a state is loaded with a file that is removed before anybody can know who reads it",
-		points:  []point{pointStated, pointEdited},
+		fault:   "a state is loaded with a file that is removed before the reader has announced it",
+		points:  []work.Point{work.PointStated, work.PointEdited},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("checker", w.check)
@@ -104,7 +104,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:  "a range deletion hides keys from a snapshot taken before it",
-		points: []point{pointApplied, pointInstall},
+		points: []work.Point{work.PointApplied, work.PointInstall},
 		furnish: func(w *scheduleWorld) error {
 			return inTurn(w.setting(long, "a", "b"), w.rotateAndFlush, w.setting(short, "b", "c"), w.rotateAndFlush)
 		},
@@ -117,7 +117,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:  "a flush takes away what a snapshot has not looked up yet",
-		points: []point{pointApplied, pointCreate, pointEdited},
+		points: []work.Point{work.PointApplied, work.PointCreate, work.PointEdited},
 		furnish: func(w *scheduleWorld) error {
 			return inTurn(w.setting(long, "a"), w.setting(short, "b"))
 		},
@@ -130,7 +130,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a value file is collected before its transaction is in tables",
-		points:  []point{pointCreate, pointEdited, pointApplied},
+		points:  []work.Point{work.PointCreate, work.PointEdited, work.PointApplied},
 		furnish: withKnownGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("writer", w.settingApart("e"))
@@ -141,7 +141,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a crash in a merge or a collection loses what is garbage, or a file",
-		points:  []point{pointPicked, pointCreate, pointInstall, pointEdited, pointReplaced, pointDiscarded},
+		points:  []work.Point{work.PointPicked, work.PointCreate, work.PointInstall, work.PointEdited, work.PointReplaced, work.PointDiscarded},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("compactor", w.mergeAll, w.collectAll, w.collectAll)
@@ -151,7 +151,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a crash between a value file, its commit and its flush",
-		points:  []point{pointCreate, pointInstall, pointEdited, pointApplied, pointReplaced},
+		points:  []work.Point{work.PointCreate, work.PointInstall, work.PointEdited, work.PointApplied, work.PointReplaced},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("writer", w.settingApart("e"), w.deleting("a"), w.rotateAndFlush)
@@ -161,7 +161,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "a checkpoint lacks a file that a job has replaced",
-		points:  []point{pointCopy, pointEdited, pointDiscarded},
+		points:  []work.Point{work.PointCopy, work.PointEdited, work.PointDiscarded},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.add("checkpointer", w.checkpoint)
@@ -171,7 +171,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:  "a part of a transaction is seen",
-		points: []point{pointApplied},
+		points: []work.Point{work.PointApplied},
 		furnish: func(w *scheduleWorld) error {
 			return inTurn(w.setting(short, "a", "b"), w.rotateAndFlush)
 		},
@@ -184,8 +184,8 @@ var scenarios = []scenario{
 		comesTo: func(did scheduleCounts) bool { return did.commits > 0 },
 	},
 	{
-		fault:  "a flush takes what nobody may see yet",
-		points: []point{pointApplied, pointPicked},
+		fault:  "a flush takes what no reader may see yet",
+		points: []work.Point{work.PointApplied, work.PointPicked},
 		furnish: func(w *scheduleWorld) error {
 			return inTurn(w.setting(long, "a"), w.setting(short, "b", "c"))
 		},
@@ -199,7 +199,7 @@ var scenarios = []scenario{
 	},
 	{
 		fault:   "what was deleted, and set again while it was merged, is gone",
-		points:  []point{pointCreate, pointInstall, pointEdited},
+		points:  []work.Point{work.PointCreate, work.PointInstall, work.PointEdited},
 		furnish: withGarbage,
 		cast: func(w *scheduleWorld) {
 			w.script("compactor", w.mergeAll)
@@ -210,27 +210,27 @@ var scenarios = []scenario{
 }
 
 // withGarbage makes two value files and two runs of tables. What the newer run
-// has replaced is garbage that nobody knows of yet.
+// has replaced is garbage, and no merge has found it yet.
 func withGarbage(w *scheduleWorld) error {
 	return inTurn(w.setting(long, "a", "b", "c"), w.rotateAndFlush, w.sinkAll,
 		w.setting(long, "b", "c"), w.deleting("d"), w.rotateAndFlush)
 }
 
-// withKnownGarbage makes value files with garbage, for all to see.
+// withKnownGarbage makes value files with garbage that a merge has found.
 func withKnownGarbage(w *scheduleWorld) error {
 	return inTurn(func() error { return withGarbage(w) }, w.sinkAll)
 }
 
-// withBothGarbage makes a value file with garbage for all to see, and a run of tables
-// that has replaced more of it, of which nobody knows yet: there is something to
-// collect and something to merge.
+// withBothGarbage makes a value file with garbage that a merge has found, and a run of
+// tables that has replaced more of it. So there is something to collect and something
+// to merge.
 func withBothGarbage(w *scheduleWorld) error {
 	return inTurn(w.setting(long, "a", "b", "c"), w.rotateAndFlush, w.sinkAll,
 		w.deleting("b"), w.rotateAndFlush, w.sinkAll,
 		w.setting(short, "c"), w.rotateAndFlush)
 }
 
-// inTurn does one thing after the other.
+// inTurn does one deed after the other.
 func inTurn(deeds ...func() error) error {
 	for _, do := range deeds {
 		if err := do(); err != nil {
@@ -240,8 +240,8 @@ func inTurn(deeds ...func() error) error {
 	return nil
 }
 
-// script adds an actor that does one thing after the other, with a point before
-// each.
+// script adds an actor that does one deed after the other, with a point between
+// two.
 func (w *scheduleWorld) script(name string, deeds ...func() error) {
 	w.add(name, func(a *actor) error {
 		for i, do := range deeds {
@@ -258,7 +258,7 @@ func (w *scheduleWorld) script(name string, deeds ...func() error) {
 	})
 }
 
-// writing returns a deed: a transaction of whoever runs.
+// writing returns a deed: a transaction of the running actor.
 func (w *scheduleWorld) writing(write func(t *scheduleTxn) error) func() error {
 	return func() error { return w.update(w.running, true, write) }
 }
@@ -290,8 +290,8 @@ func (t *scheduleTxn) each(keys []string, do func(key string) error) error {
 	return nil
 }
 
-// reads adds a reader of some keys. Between the first and the second half of its
-// beginning, and before each key but the first, others may come in.
+// reads adds a reader of some keys, with a point between the two halves of its
+// beginning and before each key but the first.
 func (w *scheduleWorld) reads(name string, keys ...string) {
 	w.add(name, func(a *actor) error {
 		return w.read(a, func(t *scheduleTxn) error {
@@ -310,7 +310,7 @@ func (w *scheduleWorld) reads(name string, keys ...string) {
 	})
 }
 
-// readsValueLater looks a key up and asks for its value later.
+// readsValueLater looks a key up, and asks for its value after a point.
 func (w *scheduleWorld) readsValueLater(a *actor) error {
 	return w.read(a, func(t *scheduleTxn) error {
 		item, err := t.tx.GetItem([]byte("a"))
@@ -363,15 +363,14 @@ func (w *scheduleWorld) walksInTwo(a *actor) error {
 	})
 }
 
-func (w *scheduleWorld) sweeping() error { w.db.sweep(); return nil }
+func (w *scheduleWorld) sweeping() error { w.db.store.Sweep(); return nil }
 
-// mergeOnce does what is most due in a tree of a small shape.
+// mergeOnce does the most urgent merge of a tree of a small shape.
 func (w *scheduleWorld) mergeOnce() error { return w.compact(true) }
 
 // mergeAll merges level 0 with what lies below it.
 func (w *scheduleWorld) mergeAll() error {
-	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax}
-	did, err := c.inTurn(&w.db.compacting, c.sink)
+	did, err := w.sink(0)
 	if did {
 		w.did.merges++
 	}
@@ -380,8 +379,11 @@ func (w *scheduleWorld) mergeAll() error {
 
 // sinkAll brings everything to the last level.
 func (w *scheduleWorld) sinkAll() error {
-	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax}
-	return c.each(&w.db.compacting, c.sink)
+	for {
+		if did, err := w.sink(0); !did || err != nil {
+			return err
+		}
+	}
 }
 
 // collectAll rewrites every value file that has garbage.
@@ -390,8 +392,8 @@ func (w *scheduleWorld) collectAll() error { return w.collect(true) }
 // collectDueFiles does what an idle database does about garbage.
 func (w *scheduleWorld) collectDueFiles() error { return w.collect(false) }
 
-// cutsInAllWays cuts the power in all ways, one after the other, of copies of the
-// disk, and kills the process.
+// cutsInAllWays cuts the power of copies of the disk in all ways, one after the
+// other, and kills the process.
 func (w *scheduleWorld) cutsInAllWays() error {
 	rng := rand.New(rand.NewPCG(uint64(len(w.story)), 7))
 	for _, kind := range memfs.CrashKinds() {

@@ -4,30 +4,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/work"
 )
 
-// A scenario is a few actors with a few steps each, small enough that all
-// orders of their steps can be gone through.
+// A scenario is a few actors with a few steps each. It is small enough to play all
+// orders of the steps.
 type scenario struct {
-	// fault is the one of other databases' histories that it is about.
+	// fault names what went wrong in another database.
 	fault string
-	// points are those inside of jobs and commits where others may come in.
-	points []point
-	// furnish makes the database that each run begins with.
+	// points are where jobs and commits stop, so that other actors may run.
+	points []work.Point
+	// furnish makes the database that each order begins with.
 	furnish func(w *scheduleWorld) error
 	// cast adds the actors.
 	cast func(w *scheduleWorld)
-	// comesTo reports whether the orders together came to what they are about.
+	// comesTo reports whether the orders together did what the fault needs.
 	comesTo func(did scheduleCounts) bool
 }
 
-// shortOrders is how many orders of each scenario are played, at random, when
-// there is no time for all.
+// shortOrders is how many random orders of each scenario a short test plays.
 const shortOrders = 30
 
-// TestInterleavings goes through all orders of the steps of each scenario. After
-// each, nobody has seen what he should not have, and the database holds what it
-// should, before and after another opening.
+// TestInterleavings plays all orders of the steps of each scenario. In each order all
+// actors see what the model shows, and the database holds what it should, before and
+// after another opening.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	for i := range scenarios {
@@ -56,7 +57,7 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// prepared returns the world that each run begins with a copy of.
+// prepared returns the world of which each order begins with a copy.
 func (s *scenario) prepared() (*scheduleWorld, error) {
 	w := newScheduleWorld(nil, 1)
 	err := w.open(0)
@@ -69,8 +70,8 @@ func (s *scenario) prepared() (*scheduleWorld, error) {
 	return w, err
 }
 
-// playAll plays every order of the steps. It returns how many there were, and
-// what they did.
+// playAll plays every order of the steps. It returns how many there are, and what
+// they did.
 func (s *scenario) playAll(begin *scheduleWorld) (n int, did scheduleCounts, err error) {
 	var o orders
 	for first := true; err == nil && (first || o.next()); first = false {
@@ -80,7 +81,7 @@ func (s *scenario) playAll(begin *scheduleWorld) (n int, did scheduleCounts, err
 	return n, did, err
 }
 
-// playSome plays some orders.
+// playSome plays some random orders.
 func (s *scenario) playSome(begin *scheduleWorld, some int) (n int, did scheduleCounts, err error) {
 	for ; err == nil && n < some; n++ {
 		err = s.play(begin.copied(byHaste(rand.New(rand.NewPCG(uint64(n), 2)))), &did)
@@ -88,7 +89,7 @@ func (s *scenario) playSome(begin *scheduleWorld, some int) (n int, did schedule
 	return n, did, err
 }
 
-// play plays one order, which the schedule of w chooses.
+// play plays the order that the schedule of w chooses.
 func (s *scenario) play(w *scheduleWorld, did *scheduleCounts) error {
 	err := panicsAsErrors(func() error { return s.playIn(w) })
 	if err != nil {
@@ -99,6 +100,7 @@ func (s *scenario) play(w *scheduleWorld, did *scheduleCounts) error {
 	return nil
 }
 
+// playIn is play without what an error needs.
 func (s *scenario) playIn(w *scheduleWorld) error {
 	if err := s.playTurns(w); err != nil {
 		return err
@@ -106,10 +108,10 @@ func (s *scenario) playIn(w *scheduleWorld) error {
 	return w.end()
 }
 
-// playTurns is playIn without the end.
+// playTurns plays until all actors have ended.
 func (s *scenario) playTurns(w *scheduleWorld) error {
-	w.skipped = map[point]bool{}
-	for p := pointPicked; p <= pointStated; p++ {
+	w.skipped = map[work.Point]bool{}
+	for p := work.PointPicked; p <= work.PointStated; p++ {
 		w.skipped[p] = true
 	}
 	for _, p := range s.points {
@@ -132,13 +134,13 @@ func (w *scheduleWorld) playOut() error {
 	}
 }
 
-// orders goes through all lists of choices, the last one first.
+// orders goes through all lists of choices. The last choice changes first.
 type orders struct {
-	path, widths []int // what was chosen at each fork, out of how many
+	path, widths []int // the choice at each fork, and out of how many
 	at           int
 }
 
-// choose follows the list, and beyond its end takes the first.
+// choose follows the list. Beyond its end it takes the first actor.
 func (o *orders) choose(able []*actor) *actor {
 	if len(able) == 1 {
 		return able[0]
@@ -162,7 +164,7 @@ func (o *orders) next() bool {
 	return false
 }
 
-func TestOrdersAreAllThatThereAre(t *testing.T) {
+func TestInterleavings_OrdersAreAllThatThereAre(t *testing.T) {
 	t.Parallel()
 	// Three and two steps in all orders: 5!/(3! 2!).
 	var o orders

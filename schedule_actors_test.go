@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,10 +11,11 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// The deeds of actors. Each is done once by one call, with points in between;
+// The deeds of actors. One call does a deed once, with points in between.
 // errAbandoned and every other error end it.
 
 // A scheduleTxn is a transaction of the database and that of the model.
@@ -25,17 +25,17 @@ type scheduleTxn struct {
 	mt *model.Txn
 }
 
-// openTxn begins a transaction, with a point between its two halves: the
-// snapshot is taken, then the structures that hold it are looked up.
+// openTxn begins a transaction, with a point between its two halves: it takes the
+// snapshot, and then loads the view that holds it.
 func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 	floor := w.known
-	slot, err := w.db.acquire()
+	slot, err := w.db.store.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	if a != nil {
 		if err := a.stop(pointBetween); err != nil {
-			w.db.release(slot)
+			w.db.store.Release(slot)
 			return nil, err
 		}
 	}
@@ -47,7 +47,7 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 		return nil, errAbandoned
 	}
 	if write {
-		tx.state.writes = w.db.newWriteSet()
+		tx.state.writes = w.db.commits.NewWriteSet()
 	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
 	t.mt.NowMs = tx.nowMs()
@@ -71,7 +71,7 @@ func (t *scheduleTxn) set(key string, size int) error {
 	return t.tx.Set([]byte(key), []byte(v))
 }
 
-// setForAWhile sets a value that expires after some turns.
+// setForAWhile sets a value that expires after ms milliseconds: some turns.
 func (t *scheduleTxn) setForAWhile(key string, size int, ms uint64) error {
 	v, at := t.w.value(key, size), t.w.clock.ms.Load()+ms
 	t.mt.Write(key, model.Version{Value: v, ExpiresAt: at})
@@ -95,7 +95,7 @@ func (t *scheduleTxn) deleteRange(lo, hi string) error {
 	return t.tx.DeleteRange([]byte(lo), []byte(hi))
 }
 
-// value returns a value that is like no other, of about the given length.
+// value returns a unique value of about the given length.
 func (w *scheduleWorld) value(key string, size int) string {
 	w.values++
 	v := fmt.Sprintf("%s=%d;", key, w.values)
@@ -115,14 +115,15 @@ func (w *scheduleWorld) update(a *actor, synced bool, write func(t *scheduleTxn)
 	return w.commit(a, t.tx, t.mt, synced)
 }
 
-// short and long are lengths of values beside their keys and apart from them.
+// short and long are lengths in bytes of values beside their keys and apart from
+// them.
 const (
 	short = 12
 	long  = 120
 )
 
-// lengths are those that random values have. Among the long ones are some that
-// make merges and collections worth their while.
+// lengths are those of random values, in bytes. The longest make merges and
+// collections worth while.
 var lengths = []int{short, short, 40, long, long, long, 700, 3000}
 
 // scheduleKeys are all keys of random schedules.
@@ -171,8 +172,8 @@ func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
 	return t.get(key)
 }
 
-// furnish makes a tree of a few tables and value files, so that a schedule does
-// not begin with nothing.
+// furnish makes a tree of a few tables and value files for a schedule to begin
+// with.
 func (w *scheduleWorld) furnish(rng *rand.Rand) error {
 	for range rng.IntN(6) {
 		err := w.update(nil, false, func(t *scheduleTxn) error {
@@ -280,7 +281,7 @@ func (it *scheduleIterator) seek(key string) error {
 	return it.compare(it.of.Seek([]byte(key)), it.twin.Seek(key))
 }
 
-// compare holds what the iterator has moved to against the model.
+// compare compares what the iterator has moved to with the model.
 func (it *scheduleIterator) compare(ok, want bool) error {
 	var got model.Item
 	if ok {
@@ -302,27 +303,27 @@ func (it *scheduleIterator) compare(ok, want bool) error {
 	return nil
 }
 
-// memtablesMost is how many memtables actors let wait.
+// memtablesMost is how many memtables there may be before actors stop rotating.
 const memtablesMost = 4
 
-// rotate makes what was committed flushable.
+// rotate lets a flush take what was committed.
 func (w *scheduleWorld) rotate() error {
-	if len(w.db.view.Load().tables) > memtablesMost {
+	if len(w.db.store.View().Memtables) > memtablesMost {
 		return nil
 	}
-	return w.db.rotate()
+	return w.db.commits.Rotate(true)
 }
 
 // flush does what the flusher does.
 func (w *scheduleWorld) flush() error {
-	did, err := w.db.flushNext()
+	did, err := w.db.jobs.FlushNext()
 	if did {
 		w.did.flushes++
 	}
 	return err
 }
 
-// rotateAndFlush brings what is committed to the tables.
+// rotateAndFlush flushes what was committed.
 func (w *scheduleWorld) rotateAndFlush() error {
 	if err := w.rotate(); err != nil {
 		return err
@@ -330,11 +331,11 @@ func (w *scheduleWorld) rotateAndFlush() error {
 	return w.flush()
 }
 
-// compactSomething does one job of the compactor, of whatever kind.
+// compactSomething does one job of the compactor, of a random kind.
 func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
 	switch rng.IntN(8) {
 	case 0:
-		_, err := w.db.tidy(calm(rng.IntN(3)))
+		_, err := w.db.jobs.Tidy(work.Load(rng.IntN(3)))
 		return err
 	case 1:
 		return w.compactManually()
@@ -344,19 +345,19 @@ func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
 	return w.compact(rng.IntN(3) > 0)
 }
 
-// compact does what a tree of a small shape is due.
+// compact does the most urgent compaction of a tree of a small shape.
 func (w *scheduleWorld) compact(idle bool) error {
 	d := w.db
-	d.compacting.Lock()
-	defer d.compacting.Unlock()
-	plan, due := compact.Pick(d.manifest.State().Version, w.smallShape(idle))
+	d.jobs.Compacting.Lock()
+	defer d.jobs.Compacting.Unlock()
+	plan, due := compact.Pick(d.store.Version(), w.smallShape(idle))
 	if !due {
 		return nil
 	}
 	return w.carryOut(plan)
 }
 
-// carryOut carries a plan out. The caller holds compacting.
+// carryOut carries a plan out. The caller holds Compacting.
 func (w *scheduleWorld) carryOut(plan compact.Plan) error {
 	switch {
 	case plan.Drop:
@@ -366,56 +367,67 @@ func (w *scheduleWorld) carryOut(plan compact.Plan) error {
 	default:
 		w.did.merges++
 	}
-	return w.db.compact(plan, w.db.stopped)
+	return w.db.jobs.Run(plan, w.db.group.Err, nil)
 }
 
 // compactManually does a job of DB.Compact.
 func (w *scheduleWorld) compactManually() error {
-	c := compaction{db: w.db, stop: w.db.stopped, upTo: base.SeqNumMax, next: 1 << 40}
-	_, err := c.inTurn(&w.db.compacting, c.sink)
+	_, err := w.sink(1 << 40)
 	return err
+}
+
+// sink does the next step of taking all keys to the last level, as DB.Compact does. It
+// reports whether there was one. Tables of the last level from next on stay.
+func (w *scheduleWorld) sink(next base.FileNum) (did bool, err error) {
+	d := w.db
+	d.jobs.Compacting.Lock()
+	defer d.jobs.Compacting.Unlock()
+	plan, due := compact.PickRange(d.store.Version(), d.jobs.Shape(work.Busy, d.store.Horizon()),
+		compact.Range{UpTo: base.SeqNumMax, Next: next})
+	if !due {
+		return false, nil
+	}
+	return true, d.jobs.Run(plan, d.group.Err, nil)
 }
 
 // gather brings some values into the order of their keys.
 func (w *scheduleWorld) gather(rng *rand.Rand) error {
 	d := w.db
-	d.compacting.Lock()
-	defer d.compacting.Unlock()
-	plan, due := compact.PickGathering(d.manifest.State().Version, w.smallShape(true),
+	d.jobs.Compacting.Lock()
+	defer d.jobs.Compacting.Unlock()
+	plan, due := compact.PickGathering(d.store.Version(), w.smallShape(true),
 		compact.Gathering{Share: rng.Float64(), RecordMax: 4 << 10, Bytes: 1 + rng.Uint64N(4<<10)})
 	if !due {
 		return nil
 	}
-	plan.Reason = compact.ReasonManual // what is a rest is for the clock to say
+	plan.Reason = compact.ReasonManual // the clock must not decide when it ends
 	w.did.gatherings++
-	return d.compact(plan, d.stopped)
+	return d.jobs.Run(plan, d.group.Err, nil)
 }
 
-// collect rewrites all that has garbage, or one of the files that are worth it, in
-// which case it finds what is live in the others as well.
+// collect rewrites all files with garbage, or the one that is most worth it. In the
+// second case it looks for what is live in the others as well.
 func (w *scheduleWorld) collect(all bool) error {
 	d := w.db
-	d.collecting.Lock()
-	defer d.collecting.Unlock()
 	if all {
-		c := compaction{db: d, stop: d.stopped, upTo: base.SeqNumMax, next: 1 << 40}
-		did, err := c.collect()
+		did, err := d.manual.CollectStep()
 		if did {
 			w.did.collections++
 		}
 		return err
 	}
-	h := d.pickCollection(d.pressure(true))
-	if len(h.now) == 0 {
+	d.collector.Collecting.Lock()
+	defer d.collector.Collecting.Unlock()
+	b := d.collector.Pick(values.Idle)
+	if b.Empty() {
 		return nil
 	}
-	rest := slices.IndexFunc(h.now, func(c values.Choice) bool { return !c.Drop }) + 1
-	h.now, h.next = h.now[:max(rest, 1)], append(h.now[max(rest, 1):], h.next...)
+	b.Shorten()
 	w.did.collections++
-	return d.collect(h, &w.live, d.stopped)
+	return d.collector.Run(b, &w.live, d.group.Err)
 }
 
-// checkpoint makes a copy of the database and looks at it. It may begin when
+// checkpoint makes a copy of the database and verifies it. It may begin when
 // everything is flushed: see mayBegin.
 func (w *scheduleWorld) checkpoint(a *actor) error {
 	floor := w.known
@@ -436,11 +448,11 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 	for _, disk := range []*memfs.FS{w.fs.Clone(), w.fs.Crash(memfs.KeepNone, nil)} {
 		opts := w.opts
 		opts.FS = disk
-		d, err := openDriven(dir, &opts, newSchedule(nil))
+		d, err := openWith(dir, &opts, work.Executor{Manual: true})
 		if err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		version := uint64(d.lastVersion())
+		version := uint64(d.store.Visible())
 		if version < floor || version > w.m.Last() {
 			return fmt.Errorf("checkpoint of commit %d, want %d to %d", version, floor, w.m.Last())
 		}
@@ -458,9 +470,9 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 	return nil
 }
 
-// flushed reports whether everything visible is in tables, so that a
-// checkpoint has nothing to wait for.
+// flushed reports whether everything visible is in tables. Then a checkpoint does not
+// wait.
 func (w *scheduleWorld) flushed() bool {
-	v := w.db.view.Load()
-	return w.db.manifest.State().FlushedSeq >= w.db.lastVersion() || len(v.tables) == 1 && v.tables[0].Len() == 0
+	v := w.db.store.View()
+	return w.db.store.State().FlushedSeq >= w.db.store.Visible() || len(v.Memtables) == 1 && v.Memtables[0].Len() == 0
 }

@@ -2,16 +2,16 @@ package stoat
 
 import "github.com/stoatdb/stoat/internal/testing/model"
 
-// RunSchedule plays one random schedule, for the tests outside of the package.
+// RunSchedule plays one random schedule, for tests outside of the package.
 func RunSchedule(seed uint64) error {
 	_, err := runSchedule(seed)
 	return err
 }
 
 // ResurrectedKey plays all orders of a collection beside a merge and a deletion, until
-// a key that is deleted is there. That is what comes of a collection that writes
-// values back through the write path. The schedules notice such a commit as soon as
-// it is made, which says nothing of what it does; here it passes.
+// a deleted key can be read. A collection that writes values back through the write
+// path brings that about. Schedules notice such a commit when it is made, before it
+// does any harm. Here it passes.
 func ResurrectedKey() error {
 	s := &scenarios[0]
 	begin, err := s.prepared()

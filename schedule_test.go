@@ -12,14 +12,14 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/dose"
 )
 
-// scheduleTurns is how many turns one schedule has at most, before everybody
-// finishes what he is at.
+// scheduleTurns is how many turns one schedule has at most. After them each actor
+// finishes its deed.
 const scheduleTurns = 120
 
 // TestSchedules lets writers, deleters, readers, iterators, the flusher, the
 // compactor, collections, checkpoints and crashes take turns in the middle of
-// what they do, in an order that follows from the seed alone, and holds all
-// that they see against a model with versions.
+// what they do. The order follows from the seed alone. All that they see must agree
+// with a model with versions.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
@@ -60,8 +60,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestOneSeedIsOneSchedule runs schedules twice and demands the same turns.
-func TestOneSeedIsOneSchedule(t *testing.T) {
+// TestSchedules_OneSeedIsOneOrder plays schedules twice and demands the same turns.
+func TestSchedules_OneSeedIsOneOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		var stories [2]string
@@ -145,17 +145,16 @@ func (w *scheduleWorld) cast(rng *rand.Rand) {
 		}
 		return w.checkpoint(a)
 	})
-	repeat("sweeper", func(*actor, *rand.Rand) error { w.db.sweep(); return nil })
+	repeat("sweeper", func(*actor, *rand.Rand) error { w.db.store.Sweep(); return nil })
 }
 
-// mayBegin reports whether an actor may have its turn now: a checkpoint waits
-// for what is committed to be flushed, and would do so without giving the turn
-// back.
+// mayBegin reports whether an actor may have its turn now. A checkpoint waits for a
+// flush of what was committed, and would not give the turn back meanwhile.
 func (w *scheduleWorld) mayBegin(a *actor) bool {
 	return a.name != "checkpointer" || a.at != pointIdle || w.flushed()
 }
 
-// turnOfEvents lets something happen to the whole, seldom.
+// turnOfEvents seldom lets something happen to the whole database.
 func (w *scheduleWorld) turnOfEvents(rng *rand.Rand) error {
 	w.clock.ms.Add(rng.Uint64N(2))
 	var err error
@@ -175,7 +174,7 @@ func (w *scheduleWorld) turnOfEvents(rng *rand.Rand) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	w.story = append(w.story, fmt.Sprintf("%s(at commit %d)", what, w.db.lastVersion()))
+	w.story = append(w.story, fmt.Sprintf("%s(at commit %d)", what, w.db.store.Visible()))
 	if len(w.actors) == 0 {
 		w.cast(rng)
 	}

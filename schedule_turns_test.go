@@ -8,43 +8,44 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/stoatdb/stoat/internal/work"
 )
 
-// A schedule lets several actors use one database as if at the same time,
-// while exactly one of them runs at any moment: each runs until it comes to a
-// point and waits there for its next turn. Who gets it is chosen by a function,
-// from a seed or from a list of all choices, and nothing else is left to chance.
+// A schedule lets several actors use one database as if at the same time, while
+// exactly one of them runs at any moment. Each actor runs until it reaches a point,
+// and waits there for its next turn. A function chooses the next actor, from a seed
+// or from a list of all choices. Nothing else is left to chance.
 //
-// It is the driver of the database: besides the points of the actors' own, which
-// lie between their calls, there are those inside commits, flushes, compactions
-// and collections.
+// Its method at is the Reach of a manual executor. So actors stop inside commits,
+// flushes, compactions and collections as well as between their calls.
 type schedule struct {
 	choose func(able []*actor) *actor
-	// blocked reports whether the actor cannot go on from where it is before
-	// another one has: it would wait for a lock or for a flush.
+	// blocked reports whether the actor would wait for a lock that another actor
+	// holds at its point.
 	blocked func(a *actor) bool
-	// skipped has the points at which nobody stops unless he must.
-	skipped map[point]bool
-	// applied is called at pointApplied by who has come there.
+	// skipped has the points at which actors stop only if they are blocked.
+	skipped map[work.Point]bool
+	// applied is called at work.PointApplied with the actor that has reached it.
 	applied func(a *actor)
 
 	actors  []*actor
 	running *actor
 	parked  chan struct{}
 	patient *time.Timer
-	fault   error // what nobody could return
-	// abandoned lets everybody run to the end at once, and nobody believes
-	// what they see.
+	fault   error // an error that no actor could return
+	// abandoned lets all actors run to the end at once. The test ignores what they
+	// see.
 	abandoned atomic.Bool
-	hangs     bool     // somebody does not give the turn back
-	story     []string // who got each turn, and where that led to
+	hangs     bool     // an actor does not give the turn back
+	story     []string // for each turn the actor, and the point that it led to
 }
 
 // An actor is a goroutine that runs when it has the turn.
 type actor struct {
 	name  string
 	act   func(a *actor) error
-	at    point
+	at    work.Point
 	turn  chan struct{}
 	haste int // see byHaste
 	err   error
@@ -53,32 +54,32 @@ type actor struct {
 	pend *pendingCommit // what it is committing
 }
 
-// Points of the actors' own.
+// Points between the calls of actors.
 const (
-	pointIdle    point = 100 + iota // before its next deed
-	pointBetween                    // between two calls of one deed
-	pointEnd                        // its goroutine has ended
+	pointIdle    work.Point = 100 + iota // before its next deed
+	pointBetween                         // between two calls of one deed
+	pointEnd                             // its goroutine has ended
 )
 
-var pointNames = map[point]string{
-	pointPicked: "picked", pointCreate: "create", pointInstall: "install", pointEdited: "edited",
-	pointReplaced: "replaced", pointDiscarded: "discarded", pointApplied: "applied", pointCopy: "copy", pointLoaded: "loaded", pointStated: "stated",
+var pointNames = map[work.Point]string{
+	work.PointPicked: "picked", work.PointCreate: "create", work.PointInstall: "install", work.PointEdited: "edited",
+	work.PointReplaced: "replaced", work.PointDiscarded: "discarded", work.PointApplied: "applied", work.PointCopy: "copy", work.PointLoaded: "loaded", work.PointStated: "stated",
 	pointIdle: "idle", pointBetween: "between", pointEnd: "end",
 }
 
-// errAbandoned ends an actor whose database nobody looks at any more.
+// errAbandoned ends an actor of an abandoned schedule.
 var errAbandoned = errors.New("the schedule was abandoned")
 
-// turnPatience is how long a turn may take before it counts as a deadlock. Some
-// open many databases, beside whatever else the machine does.
+// turnPatience is how long a turn may take before it counts as a deadlock. Some turns
+// open many databases, and the machine may be busy.
 const turnPatience = time.Minute
 
 func newSchedule(choose func(able []*actor) *actor) *schedule {
 	return &schedule{choose: choose, parked: make(chan struct{}), patient: time.NewTimer(turnPatience)}
 }
 
-// add gives the schedule another actor. act calls a.stop where others may come
-// in between.
+// add gives the schedule another actor. act calls a.stop where other actors may
+// run.
 func (s *schedule) add(name string, act func(a *actor) error) {
 	a := &actor{name: name, act: act, at: pointIdle, turn: make(chan struct{}), s: s}
 	s.actors = append(s.actors, a)
@@ -93,12 +94,12 @@ func (s *schedule) add(name string, act func(a *actor) error) {
 }
 
 // at stops the running actor at a point of the database.
-func (s *schedule) at(p point) {
+func (s *schedule) at(p work.Point) {
 	a := s.running
 	if a == nil || s.abandoned.Load() {
-		return // the thread that sets the scene
+		return // the goroutine that sets the scene
 	}
-	if p == pointApplied && s.applied != nil {
+	if p == work.PointApplied && s.applied != nil {
 		s.applied(a)
 	}
 	if a.at = p; !s.skipped[p] || s.blocked(a) {
@@ -106,9 +107,9 @@ func (s *schedule) at(p point) {
 	}
 }
 
-// stop is a point of the actor's own. It returns an error when the actor is to
-// end without a further look at what the schedule knows.
-func (a *actor) stop(p point) error {
+// stop is a point between calls of the actor. It returns an error when the actor must
+// end without another look at what the schedule knows.
+func (a *actor) stop(p work.Point) error {
 	a.park(p)
 	return a.gone()
 }
@@ -120,7 +121,7 @@ func (a *actor) gone() error {
 	return nil
 }
 
-func (a *actor) park(p point) {
+func (a *actor) park(p work.Point) {
 	if a.s.abandoned.Load() {
 		return
 	}
@@ -160,10 +161,10 @@ func (s *schedule) next(ready func(a *actor) bool) (bool, error) {
 	return true, nil
 }
 
-// byHaste chooses actors at random. How soon one of them goes on from a point is
-// drawn when he comes there, and some rest for a hundred times as long as
-// others: what goes wrong when somebody rests at a bad place, while the others
-// do much, would not show where all are equally fast.
+// byHaste chooses actors at random. It draws how soon an actor goes on from a point
+// when the actor reaches the point. Some actors rest a hundred times as long as
+// others, because some faults show only while one actor rests at a bad place and the
+// others do much.
 func byHaste(rng *rand.Rand) func(able []*actor) *actor {
 	return func(able []*actor) *actor {
 		total := 0
@@ -203,9 +204,9 @@ func (s *schedule) finish() error {
 	return nil
 }
 
-// abandon ends all actors. Those that are in the middle of something run to
-// its end at the same time, as in any database. Whoever hangs is left to do so, and
-// the others with him.
+// abandon ends all actors. Those in the middle of a deed run to its end at the same
+// time, as in any database. If an actor hangs, abandon leaves it and all others
+// alone.
 func (s *schedule) abandon() {
 	s.abandoned.Store(true)
 	if s.hangs {

@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -23,25 +25,25 @@ type scheduleWorld struct {
 	opts Options
 	db   *DB
 	m    *model.Map
-	// clock goes on between turns, and is never behind what somebody has seen.
+	// clock goes on between turns, and never goes back.
 	clock *scheduleClock
 
-	// known is the newest commit that was acknowledged, durable the newest that
-	// no power cut may take.
+	// known is the newest commit that was acknowledged, durable the newest that no
+	// power cut may lose.
 	known, durable uint64
 	values         int
-	openings       int // each writes by another compression than the one before
+	openings       int // each has another compression than the one before
 	checkpoints    int
-	live           survey   // of the collections since the opening
-	order          []*actor // who has applied and not published, in order
-	// writeBacks lets commits pass that nobody has asked for, as if they wrote
-	// nothing: see ResurrectedKey.
+	live           collect.Survey // of the collections since the opening
+	order          []*actor       // those that have applied and not published, in order
+	// writeBacks lets commits pass that no actor has asked for, as if they wrote
+	// nothing. See ResurrectedKey.
 	writeBacks bool
 	did        scheduleCounts
 }
 
-// scheduleCounts say what schedules have come to, so that a test can tell
-// whether they come to anything.
+// scheduleCounts count what schedules did, so that a test can tell whether they do
+// everything.
 type scheduleCounts struct {
 	turns, commits, conflicts, flushes, merges, moves, drops, collections, gatherings int
 	reads, iterators, checkpoints, crashes, closings                                  int
@@ -70,10 +72,10 @@ func (c *scheduleCounts) add(o scheduleCounts) {
 
 const (
 	scheduleDir = "/db"
-	// scheduleMemtable is small for the sake of the memory, and never full:
-	// actors rotate.
+	// scheduleMemtable is the size of memtables in bytes. It is small to save memory.
+	// They never become full, because actors rotate.
 	scheduleMemtable = 256 << 10
-	// scheduleApart is the length from which values lie in value files.
+	// scheduleApart is the length in bytes from which values lie in value files.
 	scheduleApart = valueThresholdMin
 )
 
@@ -104,32 +106,32 @@ func (w *scheduleWorld) copied(choose func(able []*actor) *actor) *scheduleWorld
 	return c
 }
 
-// open opens the database, which must hold the state after a commit from
-// floor on, and goes on from there.
+// open opens the database and goes on from its state, which must be that after the
+// commit floor or a later one.
 func (w *scheduleWorld) open(floor uint64) (err error) {
 	w.opts.FS = w.fs
 	w.opts.Compression = []Compression{CompressionNone, CompressionFast, CompressionSmall}[w.openings%3]
 	w.openings++
-	if w.db, err = openDriven(scheduleDir, &w.opts, w.schedule); err != nil {
+	if w.db, err = openWith(scheduleDir, &w.opts, work.Executor{Manual: true, Reach: w.schedule.at}); err != nil {
 		return err
 	}
-	w.live = survey{}
-	version := uint64(w.db.lastVersion())
+	w.live = collect.Survey{}
+	version := uint64(w.db.store.Visible())
 	if version < floor || version > w.m.Last() {
 		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())
 	}
 	w.m.Truncate(version)
-	w.known, w.durable = version, version // somebody has seen it
+	w.known, w.durable = version, version // a reader may have seen it
 	return nil
 }
 
-// isBlocked is schedule.blocked: see the points for the locks that are held. No
-// commit waits for a flush, because no memtable that takes the writes is full.
+// isBlocked is schedule.blocked. The points say which locks are held there. No commit
+// waits for a flush, because the active memtable is never full.
 func (w *scheduleWorld) isBlocked(a *actor) bool {
 	switch a.at {
-	case pointInstall:
-		return slices.ContainsFunc(w.actors, func(o *actor) bool { return o.at == pointEdited })
-	case pointApplied:
+	case work.PointInstall:
+		return slices.ContainsFunc(w.actors, func(o *actor) bool { return o.at == work.PointEdited })
+	case work.PointApplied:
 		return len(w.order) > 0 && w.order[0] != a // groups are published in order
 	}
 	return false
@@ -149,18 +151,18 @@ type pendingCommit struct {
 	refused bool // by the model
 }
 
-// noteApplied gives the commit of a its number in the model, too.
+// noteApplied gives the commit of a its number in the model as well.
 func (w *scheduleWorld) noteApplied(a *actor) {
 	if a.pend == nil && w.writeBacks {
 		w.m.Commit(nil)
 		return
 	}
 	if a.pend == nil {
-		w.fault = errors.New("a commit of somebody who has not asked for one")
+		w.fault = errors.New("a commit of an actor that has not asked for one")
 		a.pend = &pendingCommit{model: w.m.Begin(w.m.Last(), true)}
 	}
 	w.order = append(w.order, a)
-	if uint64(w.db.commits.lastSeq) > w.m.Last() {
+	if uint64(w.db.commits.LastSeq()) > w.m.Last() {
 		seq, ok := a.pend.model.Commit()
 		a.pend.seq, a.pend.refused = seq, !ok
 	}
@@ -204,7 +206,7 @@ func (w *scheduleWorld) commit(a *actor, tx *Txn, mt *model.Txn, synced bool) er
 	return nil
 }
 
-// committed is the end of a commit of the thread that sets the scene.
+// committed is the end of a commit of the goroutine that sets the scene.
 func (w *scheduleWorld) committed(tx *Txn, mt *model.Txn, synced bool, err error) error {
 	if err != nil {
 		return err
@@ -225,17 +227,16 @@ func (w *scheduleWorld) acknowledge(seq uint64, synced bool) {
 	}
 }
 
-// leave ends the database without waiting for anything, as the end of its
-// process would, and its actors.
+// leave ends the database and its actors without waiting for anything, as the end of
+// the process would.
 func (w *scheduleWorld) leave() {
 	if w.db != nil {
-		// Nobody is left to flush, so that a commit must not wait for it.
-		w.db.commits.fail(errAbandoned)
-		w.db.admission.interrupt()
+		// No actor will flush any more, so no commit must wait for that.
+		_ = w.db.commits.Fail(errAbandoned)
 	}
 	w.abandon()
 	if w.db != nil && !w.hangs {
-		_ = w.db.Close() // nobody looks at this disk again
+		_ = w.db.Close() // this disk is not used again
 	}
 	w.db = nil
 }
@@ -259,14 +260,13 @@ func (w *scheduleWorld) crashed(rng *rand.Rand) (*memfs.FS, uint64) {
 	return w.fs.Crash(kinds[rng.IntN(len(kinds))], rng), w.durable
 }
 
-// tryCrash looks at what a crash would leave, and goes on as if there had been
-// none.
+// tryCrash checks what a crash would leave, and goes on as if there had been none.
 func (w *scheduleWorld) tryCrash(rng *rand.Rand) error {
 	return w.tryDisk(w.crashed(rng))
 }
 
-// tryDisk looks at what is left of a disk, which must be the state after some
-// commit from floor on.
+// tryDisk checks what is left of a disk, which must be the state after the commit
+// floor or a later one.
 func (w *scheduleWorld) tryDisk(disk *memfs.FS, floor uint64) error {
 	w.did.crashes++
 	c := w.copied(nil)
@@ -280,7 +280,7 @@ func (w *scheduleWorld) tryDisk(disk *memfs.FS, floor uint64) error {
 	return c.close()
 }
 
-// close ends the database, whose actors are idle or have ended, in order.
+// close closes the database. Its actors are idle or have ended.
 func (w *scheduleWorld) close() error {
 	w.did.closings++
 	w.abandon()
@@ -304,7 +304,7 @@ func (w *scheduleWorld) reopen() error {
 	return w.open(w.m.Last())
 }
 
-// check verifies every file, whatever the actors are in the middle of.
+// check verifies every file, in the middle of what actors do.
 func (w *scheduleWorld) check() error {
 	_, err := w.db.Check(context.Background(), CheckOptions{})
 	return err
@@ -322,17 +322,17 @@ func (w *scheduleWorld) verify() error {
 	return w.check()
 }
 
-// end ends the schedule: with everybody idle, nothing is lost, nothing is left
-// over, and so it is after another opening.
+// end ends the schedule. When all actors are idle, nothing may be lost and nothing
+// left over. The same holds after another opening.
 func (w *scheduleWorld) end() error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	w.db.sweep()
-	if n := w.db.readers.Active(); n != 0 {
+	w.db.store.Sweep()
+	if n := w.db.store.Readers(); n != 0 {
 		return fmt.Errorf("%d readers are left", n)
 	}
-	orphans, err := w.db.orphans()
+	orphans, err := w.db.store.Orphans()
 	if err != nil || len(orphans) > 0 {
 		return fmt.Errorf("files that nothing refers to: %v, %v", orphans, err)
 	}
@@ -378,7 +378,7 @@ func compareWith(tx *Txn, m *model.Map, seq, nowMs uint64) error {
 	return nil
 }
 
-// compareKey looks a key up, which must show what want says if ok, or nothing.
+// compareKey looks a key up. It must be as want says if ok, and not found otherwise.
 func compareKey(tx *Txn, key string, want model.Version, ok bool) error {
 	got, err := tx.Get([]byte(key))
 	switch {
@@ -410,7 +410,7 @@ func itemOf(it *Iterator) model.Item {
 
 // between returns 1 if there are tables between level 0 and the last level.
 func (w *scheduleWorld) between() int {
-	v := w.db.manifest.State().Version
+	v := w.db.store.Version()
 	for level := 1; level < manifest.Levels-1; level++ {
 		if len(v.Levels[level]) > 0 {
 			return 1
@@ -421,7 +421,7 @@ func (w *scheduleWorld) between() int {
 
 // smallShape is a tree of many levels for a few kilobytes.
 func (w *scheduleWorld) smallShape(idle bool) compact.Shape {
-	s := w.db.shape(busy)
+	s := w.db.jobs.Shape(work.Busy, w.db.store.Horizon())
 	s.Idle = idle
 	s.BaseSizeMin, s.RunsMax, s.ValuesMin, s.TableSize = 256, 2, 512, 4<<10
 	return s

@@ -21,7 +21,7 @@ func touch(b []byte) (sum uint64) {
 
 var touched uint64
 
-// valuesDB makes a database of values of one length, merged and in the order of the
+// valuesDB makes a merged database of values of one length, in the order of the
 // keys.
 func valuesDB(b *testing.B, keys, size int) *DB {
 	b.Helper()
@@ -67,9 +67,9 @@ func writeValues(b *testing.B, db *DB, keys, size int, pick func(i int) bool) {
 	}
 }
 
-// BenchmarkWarmReadsOfValues reads random values that lie apart from their keys and
-// all of their bytes, and in turns the same keys with 128 bytes beside them, and as
-// many bytes of memory in another place. It tells how many times as long the first
+// BenchmarkWarmReadsOfValues reads all bytes of random values that lie apart from
+// their keys. In turns it reads the same keys with values of 128 bytes beside them,
+// and as many bytes of memory elsewhere. It reports how many times as long the first
 // takes. The operation is one read of the first kind.
 func BenchmarkWarmReadsOfValues(b *testing.B) {
 	for _, c := range []struct{ size, keys int }{{1 << 10, 64 << 10}, {16 << 10, 8 << 10}} {
@@ -142,7 +142,7 @@ func BenchmarkWarmReadsOfValues(b *testing.B) {
 }
 
 // BenchmarkReadsWhileCollecting reads random values of a kilobyte, in turns while half
-// of all are collected and while nothing is done, and tells how many times as long the
+// of all are collected and while no job runs. It reports how many times as long the
 // slowest thousandth takes. The operation is one collection.
 func BenchmarkReadsWhileCollecting(b *testing.B) {
 	const keys, size = 128 << 10, 1 << 10
@@ -164,13 +164,16 @@ func BenchmarkReadsWhileCollecting(b *testing.B) {
 	}
 	var quiet, collecting []time.Duration
 	for range b.N {
-		db.collecting.Lock() // or most of the garbage would be gone before the reads
+		db.collector.Collecting.Lock() // or the collector would free most of the garbage before the reads
 		writeValues(b, db, keys, size, func(int) bool { return rng.IntN(2) == 0 })
-		// To compact a range merges, and leaves the garbage.
-		if err := db.Compact(context.Background(), CompactOptions{Lower: []byte("k")}); err != nil {
+		// To compact a range merges, and leaves the garbage. Lock ranks count per
+		// goroutine.
+		merged := make(chan error)
+		go func() { merged <- db.Compact(context.Background(), CompactOptions{Lower: []byte("k")}) }()
+		if err := <-merged; err != nil {
 			b.Fatal(err)
 		}
-		db.collecting.Unlock()
+		db.collector.Collecting.Unlock()
 		done := make(chan error, 1)
 		var failed error
 		go func() { done <- db.Collect(context.Background()) }()

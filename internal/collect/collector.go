@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -173,6 +174,14 @@ func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
 	}
 	b.memory += uint64(float64(f.Values) * float64(choice.Copy) / float64(max(f.Bytes, 1)) * liveEstimate)
 	return now
+}
+
+// Shorten makes all files follow later behind the first one that is rewritten. So a
+// manual executor needs little garbage to come to files that follow.
+func (b *Batch) Shorten() {
+	first := slices.IndexFunc(b.now, func(c values.Choice) bool { return !c.Drop })
+	n := min(max(first+1, 1), len(b.now))
+	b.now, b.next = b.now[:n:n], slices.Concat(b.now[n:], b.next)
 }
 
 // Empty reports whether nothing is collected now.

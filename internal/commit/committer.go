@@ -145,6 +145,14 @@ func (c *Committer) JobFailed(err error) {
 func (c *Committer) Doze()  { c.dozing.Store(true) }
 func (c *Committer) Awake() { c.dozing.Store(false) }
 
+// LastSeq returns the number of the newest commit in the log, which readers may not
+// see yet.
+func (c *Committer) LastSeq() base.SeqNum {
+	c.build.Lock()
+	defer c.build.Unlock()
+	return c.lastSeq
+}
+
 // Drain refuses new requests and waits for those under way, callbacks included.
 func (c *Committer) Drain() {
 	c.mu.Lock()

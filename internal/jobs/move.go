@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// moveFiles bounds how many old files are open at once. Where values lie mixed in
+	// MoveFiles bounds how many old files are open at once. Where values lie mixed in
 	// more, most are read from a file that is opened for them.
-	moveFiles = 512
+	MoveFiles = 512
 	// moveBuffers bounds the bytes that are read ahead in all of those together.
 	moveBuffers = 16 << 20
 	// moveAheadMax bounds the bytes that are read ahead in one of them.
 	moveAheadMax = 1 << 20
-	// moveStep is after how many bytes the mover looks whether to go on.
-	moveStep = 256 << 10
+	// MoveStep is after how many bytes the mover looks whether to go on.
+	MoveStep = 256 << 10
 )
 
 // A mover is where the values of a merge go that are written anew: those of some
@@ -73,7 +73,7 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 		return err
 	}
 	m.slot, m.version, m.of, m.stop = slot, s.Version, plan.Join, stop
-	m.left, m.unlooked, m.patient = int64(plan.Gather), moveStep, plan.Reason != compact.ReasonScattered
+	m.left, m.unlooked, m.patient = int64(plan.Gather), MoveStep, plan.Reason != compact.ReasonScattered
 	if m.of != nil {
 		m.left = math.MaxInt64
 	}
@@ -91,7 +91,7 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 			}
 		}
 	}
-	m.ahead = min(moveAheadMax, moveBuffers/int64(max(1, min(len(files), moveFiles))))
+	m.ahead = min(moveAheadMax, moveBuffers/int64(max(1, min(len(files), MoveFiles))))
 	m.from = map[base.FileNum]*moveSource{}
 	return nil
 }
@@ -170,9 +170,9 @@ func (m *mover) look(bytes int64) error {
 		return nil
 	}
 	if m.tell != nil {
-		m.tell(moveStep - m.unlooked)
+		m.tell(MoveStep - m.unlooked)
 	}
-	m.unlooked = moveStep
+	m.unlooked = MoveStep
 	if now, _ := m.jobs.o.Activity.Load(); now != work.Idle && !m.patient {
 		m.left = 0
 	}
@@ -208,7 +208,7 @@ func (m *mover) source(num base.FileNum) (*values.Copier, error) {
 // open opens an old file. If there are too many, it closes the least recently used
 // one.
 func (m *mover) open(num base.FileNum) (*values.Copier, error) {
-	if len(m.from) >= moveFiles {
+	if len(m.from) >= MoveFiles {
 		if err := m.closeOldest(); err != nil {
 			return nil, err
 		}

@@ -5,8 +5,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// reportEvery is after how many bytes a long step reports progress.
-const reportEvery = 4 << 20
+// ReportEvery is after how many bytes a long step reports progress.
+const ReportEvery = 4 << 20
 
 // report reports progress before a step.
 func (j *job) report() {
@@ -24,7 +24,7 @@ func (j *job) reportWithin() func(moved int64) {
 	}
 	done, told := j.done, j.done
 	return func(moved int64) {
-		if done += moved; done < told+reportEvery {
+		if done += moved; done < told+ReportEvery {
 			return
 		}
 		told = done
