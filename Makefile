@@ -70,12 +70,15 @@ test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 race: ## all tests under the race detector, short: SEED
 	$(tests) -race -short -timeout 30m
 
-# randomized runs the tests of the root package whose whole names match $(1),
-# with the flags $(2). It fails when there is no such test.
+# WHITEBOX is the package whose tests drive the engine from within.
+WHITEBOX = .
+
+# randomized runs the tests of the package $(1) whose whole names match $(2), with
+# the flags $(3). It fails when the package has no such test.
 define randomized
-	@$(GO) test -tags "$(TAGS)" -list '^($(1))$$' . | grep -q '^Test' || \
-		{ echo "there is no test $(1)"; exit 1; }
-	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout $(TIMEOUT) -run '^($(1))$$' . -args -stoat.seed=$(SEED) $(2)
+	@$(GO) test -tags "$(TAGS)" -list '^($(2))$$' $(1) | grep -q '^Test' || \
+		{ echo "$(1) has no test $(2)"; exit 1; }
+	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout $(TIMEOUT) -run '^($(2))$$' $(1) -args -stoat.seed=$(SEED) $(3)
 endef
 
 # The sizes below are the dose of a change; docs/testing.md has those of a
@@ -83,59 +86,60 @@ endef
 
 crash: STATES ?= 20000
 crash: ## power cuts at every boundary: SEED, STATES
-	$(call randomized,TestCrash,-stoat.states=$(STATES))
+	$(call randomized,./tests/crash,TestCrash,-stoat.states=$(STATES))
 
 crash-twice: STATES ?= 2000
 crash-twice: ## power cuts while opening after a power cut: SEED, STATES
-	$(call randomized,TestCrashTwice,-stoat.states=$(STATES))
+	$(call randomized,./tests/crash,TestCrashTwice,-stoat.states=$(STATES))
 
 faults: STATES ?= 20000
 faults: ## failing calls of the file system, once and for good: SEED, STATES (-1: each call once)
-	$(call randomized,TestFaults.*,-stoat.states=$(STATES))
+	$(call randomized,./tests/faults,TestFaults,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
 bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
-	$(call randomized,TestBits.*,-stoat.flips=$(FLIPS))
+	$(call randomized,./tests/bits,TestBits,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS
-	$(call randomized,TestKill,-stoat.kills=$(KILLS))
+	$(call randomized,./tests/kill,TestKill,-stoat.kills=$(KILLS))
 
 # These say what this machine made them skip.
 powercut diskfull: VERBOSE = -v
 
 powercut: CUTS ?= 20
 powercut: ## power cuts of ext4 and XFS on loop devices, as root: SEED, CUTS
-	$(call randomized,TestPowerCut.*,-stoat.cuts=$(CUTS))
+	$(call randomized,./tests/powercut,TestPowerCut,-stoat.cuts=$(CUTS))
 
 diskfull: SIZES ?= 3
 diskfull: ## disks that are really full, as root: SEED, SIZES
-	$(call randomized,TestDiskFull,-stoat.sizes=$(SIZES))
+	$(call randomized,./tests/diskfull,TestDiskFull,-stoat.sizes=$(SIZES))
 
 model: OPS ?= 1000000
 model: ## random operations against a sorted map: SEED, OPS
-	$(call randomized,TestModel.*,-stoat.ops=$(OPS))
+	$(call randomized,./tests/model,TestModel,-stoat.ops=$(OPS))
 
 isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
-	$(call randomized,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
+	$(call randomized,./tests/isolation,TestIsolation|TestApplications,-stoat.histories=$(HISTORIES))
 
 schedules: SCHEDULES ?= 2000
 schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED, SCHEDULES
-	$(call randomized,TestSchedules,-stoat.schedules=$(SCHEDULES))
+	$(call randomized,$(WHITEBOX),TestSchedules,-stoat.schedules=$(SCHEDULES))
 
 stress: RACE = -race
 stress: DURATION ?= 10s
 stress: ## writers, readers and reopening under the race detector: SEED, DURATION
-	$(call randomized,TestStress.*,-stoat.duration=$(DURATION))
+	$(call randomized,./tests/stress,TestStress,-stoat.duration=$(DURATION))
 
 # It takes no seed: nothing in it is drawn.
 large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
-	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestAVeryLargeValue|^TestTransactionsLarger' . -args -stoat.large
+	$(GO) test -v -count=1 -timeout $(TIMEOUT) -run '^TestLargeValue_|^TestLargeTransactions_' ./tests/behaviour -args -stoat.large
 
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice
-	$(call randomized,TestMutants)
+	$(call randomized,./tests/mutants,TestMutants)
+	$(call randomized,$(WHITEBOX),TestMutants)
 
 # fuzz runs every fuzz target of the module for DURATION. What it finds to fail
 # is kept in testdata/fuzz by go test itself; with KEEP=1 so are the inputs

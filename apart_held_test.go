@@ -1,13 +1,17 @@
 package stoat
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// setApart commits ten values that a file of their own is written for.
+// setApart commits ten values, which the commit writes to a value file.
 func setApart(t *testing.T, db *DB) {
 	t.Helper()
 	if err := db.Update(func(tx *Txn) error {
@@ -22,53 +26,44 @@ func setApart(t *testing.T, db *DB) {
 	}
 }
 
-// mustFlush flushes what is in memory.
-func mustFlush(t *testing.T, db *DB) {
-	t.Helper()
-	if err := db.rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.flushNext(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func openApart(t *testing.T) *DB {
 	t.Helper()
 	return openStillWith(t, &Options{FS: memfs.New(), MemtableSize: 1 << 20})
 }
 
-// What is to be collected is chosen by a state that others may have left behind
-// already. By the state before a flush nothing in the file is live, and it is held;
-// that somebody has looked at the one after the flush changes nothing about that.
-func TestAFileWrittenApartIsHeldForWhoeverLooksAtTheStateBeforeTheFlush(t *testing.T) {
+// The collector chooses files by a state that a flush may have left behind. By the
+// state before the flush nothing in the file is live, and the file is held. That
+// another job has looked at the state after the flush changes nothing about that.
+func TestHeld_AFileStaysHeldInTheStateBeforeTheFlush(t *testing.T) {
 	t.Parallel()
 	db := openApart(t)
 	setApart(t, db)
-	before := db.manifest.State()
+	before := db.store.State()
 	mustFlush(t, db)
-	after := db.manifest.State()
+	after := db.store.State()
 	if len(before.Version.Values) != 1 {
 		t.Fatalf("%d value files", len(before.Version.Values))
 	}
 	f := before.Version.Values[0]
 	for range 2 {
-		if db.valuesHeld(f.ValueFile, after.FlushedSeq) {
+		if db.commits.Held.Holds(f.ValueFile, after.FlushedSeq) {
 			t.Error("the file is held although tables tell what is live")
 		}
-		if f.Live == 0 && !db.valuesHeld(f.ValueFile, before.FlushedSeq) {
+		if f.Live == 0 && !db.commits.Held.Holds(f.ValueFile, before.FlushedSeq) {
 			t.Error("the file would be dropped")
 		}
 	}
 }
 
-func TestAFileWrittenApartIsForgottenWhenItIsDropped(t *testing.T) {
+func TestHeld_AFileIsForgottenWhenItIsDropped(t *testing.T) {
 	t.Parallel()
 	db := openApart(t)
 	setApart(t, db)
-	if err := db.Update(func(tx *Txn) error { return tx.DeleteRange(nil, nil) }); err != nil {
-		t.Fatal(err)
+	file := db.store.Version().Values[0].ValueFile
+	if file.LastSeq != 0 || !db.commits.Held.Holds(file, 0) {
+		t.Fatalf("file %d, with versions up to %d, is not remembered", file.Num, file.LastSeq)
 	}
+	mustOK(t, db.Update(func(tx *Txn) error { return tx.DeleteRange(nil, nil) }))
 	mustFlush(t, db)
 	if err := db.Compact(t.Context(), CompactOptions{}); err != nil {
 		t.Fatal(err)
@@ -76,12 +71,12 @@ func TestAFileWrittenApartIsForgottenWhenItIsDropped(t *testing.T) {
 	if n := db.Stats().Values; n != 0 {
 		t.Fatalf("%d value files", n)
 	}
-	if n := len(db.apart.files); n != 0 {
-		t.Errorf("%d files are remembered", n)
+	if db.commits.Held.Holds(file, 0) {
+		t.Errorf("file %d is remembered", file.Num)
 	}
 }
 
-func TestStatsCountNoGarbageOfWhatOnlyMemtablesReferTo(t *testing.T) {
+func TestStats_CountNoGarbageOfWhatOnlyMemtablesReferTo(t *testing.T) {
 	t.Parallel()
 	db := openApart(t)
 	setApart(t, db)
@@ -93,4 +88,41 @@ func TestStatsCountNoGarbageOfWhatOnlyMemtablesReferTo(t *testing.T) {
 	if s := db.Stats(); s.ValueGarbage < s.ValueBytes/3 {
 		t.Errorf("of %d bytes, half of which were overwritten, %d are garbage", s.ValueBytes, s.ValueGarbage)
 	}
+}
+
+// Nothing refers to the values that a transaction wrote apart before a conflict was
+// found. Their space comes back although nothing else happens.
+func TestConflict_ValuesWrittenApartAreGivenBackAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db, err := Open("/db", &Options{FS: disk, MemtableSize: 1 << 20})
+		mustOK(t, err)
+		tx, err := db.Begin(ReadWrite)
+		mustOK(t, err)
+		if _, err := tx.Get([]byte("k")); !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		mustOK(t, tx.Set([]byte("large"), make([]byte, 1<<20)))
+		var once sync.Once
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind != vfs.OpCreate || op.Category != vfs.CatValue {
+				return
+			}
+			once.Do(func() { // after its first look for conflicts, before the second
+				if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) }); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		if err := tx.Commit(); !errors.Is(err, ErrConflict) {
+			t.Fatalf("Commit says %v", err)
+		}
+		disk.SetHook(nil)
+		synctest.Wait()
+		if s := db.Stats(); s.ApartBytes == 0 || s.Values != 0 {
+			t.Errorf("%d bytes were written apart, %d files of them are there", s.ApartBytes, s.Values)
+		}
+		mustOK(t, db.Close())
+	})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// The device does both in the time of one. What the manifest tells of must be
-// durable before it is told.
-func TestAFileWrittenApartAndItsNameAreSyncedSideBySideBeforeTheManifestHasThem(t *testing.T) {
+// The device does both in the time of one. A file and its name must be durable before
+// the manifest has the file.
+func TestApart_FileAndNameAreSyncedSideBySideBeforeTheManifestHasThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := memfs.New()
@@ -29,7 +29,7 @@ func TestAFileWrittenApartAndItsNameAreSyncedSideBySideBeforeTheManifestHasThem(
 		synctest.Wait()
 		data, name := make(chan bool), make(chan bool)
 		var durable atomic.Int64
-		// together waits for the beginning of the other sync, but not for ever.
+		// together waits for the beginning of the other sync, but not forever.
 		together := func(mine, other chan bool) {
 			close(mine)
 			select {

@@ -15,46 +15,49 @@ import (
 )
 
 type (
-	// CheckReport says what DB.Check looked at and what it found. Its fields are
+	// CheckReport is the result of DB.Check. Its fields are
 	//
-	//	Tables, Values    int           // tables and value files,
-	//	Bytes             int64         // and their size
-	//	Entries, Pointers uint64        // versions of keys, and how many values lie apart
-	//	Jumps             uint64        // from one value file to another along the tables
+	//	Tables, Values    int           // how many tables and value files
+	//	Bytes             int64         // their total size
+	//	Entries, Pointers uint64        // versions of keys, and those with a value in a value file
+	//	Jumps             uint64        // pointers to another value file than the pointer before
 	//	LogRecords        int64         // transactions in the log
-	//	Problems          []error       // each with its file and, if there is one, offset
-	//	Warnings          []string      // what is strange but harmless
-	//	Took              time.Duration
+	//	Problems          []error       // each with its file and, if known, its offset
+	//	Warnings          []string      // oddities that do no harm
+	//	Took              time.Duration // duration of the check
 	//
-	// and its method Err returns the problems as one error.
+	// and its method Err returns all problems as one error.
 	CheckReport = check.Report
-	// CheckProgress says how far DB.Check has come: Done of Total bytes of files.
+	// CheckProgress is the progress of DB.Check: Done of Total bytes of files.
 	CheckProgress = check.Progress
-	// CheckOptions say more about a check.
+	// CheckOptions are the options of DB.Check.
 	CheckOptions struct {
-		// Progress, if it is set, is called after each file by the goroutine
-		// that called Check. It must not call DB.Close, which would wait for
-		// Check and so for itself.
+		// Progress, if it is set, is called after each file, by the goroutine that
+		// called Check. It must not call DB.Close, which would wait for Check.
 		Progress func(CheckProgress)
 	}
 )
 
-// Check reads every table and value file and verifies all that can be: every
-// checksum, the order of keys, the search structures, that counts and bounds
-// are those of the manifest, that levels lie in the order of time, that every
-// pointer leads to its value, and that the manifest's counts of garbage are
-// exact. It reads the manifest again, which has to say what is known, and the log, as
-// far as both are known to be on the device. In a read-only database it also decodes
-// what is in the log, and looks for files that nothing refers to.
+// Check reads every table and value file, and verifies
 //
-// The report lists all problems. The error has them too, joined, each with the
-// name of its file and ErrCorrupt; or it is that of ctx or of the device.
+//   - every checksum, the order of keys and the search structures;
+//   - that counts and bounds agree with the manifest;
+//   - that the levels are in the order of time;
+//   - that every pointer leads to its value;
+//   - that the manifest's counts of garbage are exact.
 //
-// Others may use the database meanwhile. What the check looks at is the state
-// at its beginning: files of it that are replaced stay until the check ends. Beyond
-// these it keeps nothing, unlike a transaction, neither memory nor what is overwritten
-// meanwhile. It reads through handles of its own and leaves the cache of the
-// database alone.
+// Check also reads the manifest again, which must agree with the state in memory,
+// and the log. It reads the part of both that is known to be on the device. In a
+// read-only database, Check also decodes the transactions in the log and looks for
+// unreferenced files.
+//
+// The report lists all problems. The returned error joins them; each names its file
+// and is ErrCorrupt. Otherwise the error is that of ctx or of the device.
+//
+// Transactions may go on meanwhile. Check verifies the state at its beginning:
+// files that other jobs replace stay until Check ends. Unlike a transaction, Check
+// keeps no memory and no overwritten versions. It reads through its own handles,
+// and leaves the cache of the database alone.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	ctx, end, err := d.group.Begin(ctx)
 	if err != nil {
@@ -85,8 +88,8 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	return report, report.Err()
 }
 
-// checkRecords checks what an opening begins with: the manifest and the log. In one
-// that writes nobody knows of damage to them before the next.
+// checkRecords checks the manifest and the log. No other code of a writing database
+// reads them again before the next Open.
 func (d *DB) checkRecords(ctx context.Context, report *CheckReport) error {
 	if err := noteDamage(report, d.manifest.Verify()); err != nil {
 		return err
@@ -99,8 +102,8 @@ func (d *DB) checkRecords(ctx context.Context, report *CheckReport) error {
 	return noteDamage(report, err)
 }
 
-// noteDamage adds err to the report if it says that a file is damaged, and returns any
-// other.
+// noteDamage adds err to the report if err says that a file is damaged. It returns
+// any other error.
 func noteDamage(report *CheckReport, err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		report.Problems = append(report.Problems, err)
@@ -109,7 +112,8 @@ func noteDamage(report *CheckReport, err error) error {
 	return err
 }
 
-// checkRest checks what stands still only in a read-only database.
+// checkRest checks the log and the files of a read-only database. In a writing
+// database both change meanwhile.
 func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
 	r, err := log.Recover(d.commits.LogOptions(), d.store.State().Spans, func(payload []byte) error {
 		if err := work.Interrupted(ctx); err != nil {
@@ -124,7 +128,7 @@ func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
 	}
 	orphans, err := d.store.Orphans()
 	for _, name := range orphans {
-		report.Warnings = append(report.Warnings, name+" belongs to nothing; the next Open that may write deletes it")
+		report.Warnings = append(report.Warnings, name+" is unreferenced; the next Open for writing deletes it")
 	}
 	return err
 }

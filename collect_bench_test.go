@@ -7,14 +7,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 )
 
-// BenchmarkCollect gives an eighth of the values back that lie in eight files, in the
-// order of their keys or mixed, and tells what it reads of tables, in parts of their
-// size, and of value files, in parts of what is live. One operation is all of it.
+// BenchmarkCollect collects an eighth of the values in eight files, which lie in the
+// order of their keys or mixed. It reports what the collection reads of tables, in
+// parts of their size, and of value files, in parts of what is live. One operation is
+// all of that.
 func BenchmarkCollect(b *testing.B) {
 	for _, mixed := range []bool{false, true} {
 		b.Run(fmt.Sprintf("mixed=%v", mixed), func(b *testing.B) {
@@ -38,8 +39,8 @@ const (
 // benchCollect makes a database and collects its garbage while the timer runs.
 func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 	disk := faultfs.New(vfs.OS())
-	db, err := openDriven(filepath.Join(b.TempDir(), "db"),
-		&Options{FS: disk, Durability: Buffered, MemtableSize: 256 << 20}, still{})
+	db, err := openWith(filepath.Join(b.TempDir(), "db"),
+		&Options{FS: disk, Durability: Buffered, MemtableSize: 256 << 20}, work.Executor{Manual: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,10 +64,10 @@ func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 				b.Fatal(err)
 			}
 		}
-		if err := db.rotate(); err != nil {
+		if err := db.commits.Rotate(true); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := db.flushNext(); err != nil {
+		if _, err := db.jobs.FlushNext(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -75,8 +76,7 @@ func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 			func(tx *Txn, key []byte) error { return tx.Set(key, value) })
 	}
 	update(rng.Perm(collectKeys)[:collectKeys/8], func(tx *Txn, key []byte) error { return tx.Delete(key) })
-	sink := compaction{db: db, stop: db.stopped, upTo: base.SeqNumMax}
-	if err := sink.each(&db.compacting, sink.sink); err != nil {
+	if err := mergeAll(db); err != nil {
 		b.Fatal(err)
 	}
 	before := db.Stats()

@@ -6,27 +6,28 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// What is only worth collecting in idleness may have begun when users come back. It
-// goes on in small pieces, unless somebody waits for it, or there is so much garbage
-// that it would be collected beside users anyway.
-func TestACollectionOfIdlenessMakesWayForUsersWhoComeBack(t *testing.T) {
+// A collection that is only worth it in idleness may be under way when commits arrive.
+// It goes on in small pieces, unless a caller of Collect waits for it, or there is so
+// much garbage that it would be collected beside commits anyway.
+func TestCollection_OfIdlenessYieldsToCommits(t *testing.T) {
 	t.Parallel()
 	const values, size = 128, 64 << 10
 	for _, c := range []struct {
 		what    string
-		deleted int // of the values
-		come    bool
-		asked   bool // somebody calls Collect
+		deleted int  // of the values
+		come    bool // commits arrive
+		asked   bool // Collect is called
 		waits   bool
 	}{
-		{"nobody comes", values / 8, false, false, false},
-		{"users come", values / 8, true, false, true},
-		{"users come, and one asks for it", values / 8, true, true, false},
-		{"users come, and there is much garbage", values / 4, true, false, false},
+		{"no commits", values / 7, false, false, false},
+		{"commits", values / 7, true, false, true},
+		{"commits, and a call of Collect", values / 7, true, true, false},
+		{"commits, and much garbage", values / 4, true, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			disk := memfs.New()
@@ -63,7 +64,7 @@ func TestACollectionOfIdlenessMakesWayForUsersWhoComeBack(t *testing.T) {
 					if c.asked {
 						<-asked
 						go func() { asked <- db.Collect(t.Context()) }()
-						for !db.collecting.awaited() {
+						for !db.collector.Collecting.Contended() {
 							time.Sleep(time.Millisecond)
 						}
 						begun = time.Now()
@@ -84,10 +85,10 @@ func TestACollectionOfIdlenessMakesWayForUsersWhoComeBack(t *testing.T) {
 				t.Errorf("%s: %d files were collected, %d bytes of garbage are left", c.what, s.Collections, s.ValueGarbage)
 			}
 			pieces := time.Duration((values-c.deleted)*size>>20) - 2 // the first and the last are begun at once
-			if took := last.Sub(begun); c.waits && took < pieces*collectNap || !c.waits && took > 0 {
+			if took := last.Sub(begun); c.waits && took < pieces*collect.IdleRest || !c.waits && took > 0 {
 				t.Errorf("%s: the copy took %v", c.what, took)
 			}
-			if ns := db.admission.freeNsPerKiB.Load(); c.waits && ns != 0 {
+			if ns := db.throttle.FreeNsPerKiB(); c.waits && ns != 0 {
 				t.Errorf("%s: it is taken for all that collection can do, %d ns a KiB", c.what, ns)
 			}
 			if err := db.Close(); err != nil {

@@ -3,12 +3,14 @@ package stoat
 import (
 	"context"
 	"io"
+	"runtime/debug"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/jobs"
@@ -23,20 +25,20 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// DB is an open database. Any goroutine may call its methods. Where they take a
-// context, nil is one that is never done.
-//
-// A DB holds the parts of the engine and connects them; docs/architecture.md
-// describes the parts. All fields are immutable after Open, except for the
-// iterators and closing, which lock themselves.
+// DB is an open database. Any goroutine may call its methods. A nil context is a
+// context that is never done.
 type DB struct {
+	// A DB holds the parts of the engine and connects them; docs/architecture.md
+	// describes the parts. All fields are immutable after Open, except iterators
+	// and closing, which lock themselves.
+
 	opts     Options
 	dir      string
 	hashSeed uint64
 	lock     io.Closer // the lock of the directory
 	manifest *manifest.Store
-	decoded  *cache.Cache // blocks of compressed tables
-	unmapped tree.Options // for reading tables past the mappings
+	decoded  *cache.Cache // decoded blocks of compressed tables
+	unmapped tree.Options // for jobs, which read files without mappings
 
 	exec     *work.Executor
 	group    *work.Group
@@ -57,8 +59,8 @@ type DB struct {
 
 	flusher, compactor, collectorWorker, sweeper, governorWorker *work.Worker
 
-	commitTime histogram.Histogram // of Commit and Update
-	iterators  sync.Pool           // of *iteratorCore
+	commitTime histogram.Histogram // durations of Commit and Update
+	iterators  sync.Pool           // of *iteratorCore, for later iterators
 
 	closing struct {
 		once sync.Once
@@ -66,21 +68,20 @@ type DB struct {
 	}
 }
 
-// View runs fn in a read-only transaction: a snapshot of everything committed
-// before it began. It returns what fn returns. The transaction, its iterators
-// and the bytes it lent end with fn and must not be used after it.
+// View runs fn in a read-only transaction, and returns what fn returns. The
+// transaction reads a snapshot of everything committed before View began.
 //
-// A transaction or an iterator used after its View has ended answers ErrTxnDone,
-// and so does an Item.
+// The transaction, its iterators and the bytes that they lent are valid until fn
+// returns. A transaction, an iterator or an Item returns ErrTxnDone after that.
 //
-// A read-only transaction may be used by several goroutines at once, as long
-// as they end before fn returns.
+// Several goroutines may use the transaction at once, if they end before fn
+// returns.
 func (d *DB) View(fn func(tx *Txn) error) error {
 	slot, err := d.store.Acquire()
 	if err != nil {
 		return err
 	}
-	own, _ := slot.Data.Attached.(*txnState) // what Views that hold the slot use one after the other
+	own, _ := slot.Data.Attached.(*txnState) // successive Views with this slot reuse it
 	if own == nil {
 		own = new(txnState)
 		slot.Data.Attached = own
@@ -94,14 +95,14 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 // endView ends the transaction of a View, and then releases its slot.
 func (d *DB) endView(tx *Txn, slot *state.Slot) {
 	if !tx.end() {
-		// A goroutine that fn should have waited for may still use the state.
+		// A goroutine that outlived fn may still use the state.
 		slot.Data.Attached = nil
 	}
 	d.store.Release(slot)
 }
 
-// ViewContext is View with a context: once ctx is done, the transaction's
-// methods return its error.
+// ViewContext is View with a context. Once ctx is done, the methods of the
+// transaction return the error of ctx.
 func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
 	tx, err := d.BeginContext(ctx, ReadOnly)
 	if err != nil {
@@ -111,17 +112,18 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
 	return guardRead(tx, fn)
 }
 
-// Update runs fn in a read-write transaction and commits it if fn returns
-// nil; otherwise nothing is written and the error of fn is returned. When the
-// commit meets a conflict, ErrConflict is returned and the caller may run the
-// update again.
+// Update runs fn in a read-write transaction, and commits the transaction if fn
+// returns nil. If fn returns an error, Update writes nothing and returns that
+// error.
+//
+// Update returns ErrConflict when the commit meets a conflict. The caller may then
+// run the update again.
 func (d *DB) Update(fn func(tx *Txn) error, opts ...CommitOption) error {
 	return d.UpdateContext(context.Background(), fn, opts...)
 }
 
-// UpdateContext is Update with a context: once ctx is done, the transaction's
-// methods return its error, and so does a commit that has not begun to be
-// written.
+// UpdateContext is Update with a context. Once ctx is done, the methods of the
+// transaction return the error of ctx. So does a commit whose write has not begun.
 func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...CommitOption) error {
 	tx, err := d.BeginContext(ctx, ReadWrite)
 	if err != nil {
@@ -134,31 +136,51 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...
 	return tx.Commit(opts...)
 }
 
+// View and Update guard the whole function of the caller against faults in mapped
+// files, on the goroutine that runs it; see package fault. Begin takes no function,
+// and several goroutines may use a transaction. So each method that reads mapped
+// bytes also guards itself.
+
+// guardRead runs fn in tx, and turns a fault in a mapped file into an error.
+func guardRead(tx *Txn, fn func(tx *Txn) error) (err error) {
+	if fn == nil {
+		return errNoFunction
+	}
+	was := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(was)
+		if p := recover(); p != nil {
+			err = fault.Of(p)
+		}
+	}()
+	return fn(tx)
+}
+
 // Mode says what a transaction may do.
 type Mode uint8
 
 const (
-	// ReadOnly transactions read a snapshot and cost writers nothing.
+	// ReadOnly transactions read a snapshot. They cost writers nothing.
 	ReadOnly Mode = iota + 1
-	// ReadWrite transactions also write, and what they read is validated
-	// when they commit.
+	// ReadWrite transactions read and write. Their commit validates what they read.
 	ReadWrite
 )
 
-// Begin starts a transaction, which the caller must end with Commit or
-// Discard. A read-only one may be used by several goroutines at once, a
-// read-write one by one at a time.
+// Begin starts a transaction. The caller must end it with Commit or Discard.
+// Several goroutines may use a read-only transaction at once. Only one goroutine at
+// a time may use a read-write transaction.
 //
-// Bytes that it lends may lie in mapped files. A device that is lost makes a look
-// at them a fault, of which View and Update make an error. Here that is so for
-// all methods of the transaction, also for those that copy, but not for the
-// caller's own look: who has to live on without the device copies.
+// Bytes that the transaction lends may lie in mapped files. If the device is lost, a
+// read of such bytes is a memory fault. View and Update turn that fault into an
+// error, also when fn itself reads the bytes. With Begin, only the methods of the
+// transaction do. A caller whose own reads must survive the fault uses methods that
+// copy, such as GetCopy.
 func (d *DB) Begin(mode Mode) (*Txn, error) {
 	return d.BeginContext(context.Background(), mode)
 }
 
-// BeginContext is Begin with a context: once ctx is done, the transaction's
-// methods return its error.
+// BeginContext is Begin with a context. Once ctx is done, the methods of the
+// transaction return the error of ctx.
 func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	if mode != ReadOnly && mode != ReadWrite {
 		return nil, invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
@@ -186,16 +208,16 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
 	return tx, nil
 }
 
-// Sync returns nil when everything committed before the call is on the
-// device, buffered commits included.
+// Sync returns nil when everything committed before the call is on the device,
+// buffered commits included.
 //
-// A read-only database cannot see to that. When its writer did not live to close
-// it, the last commits may be in the memory of the system alone: Sync is
-// ErrReadOnly then.
+// A read-only database cannot write to the device. If its last writer died before
+// it closed the database, the last commits may be only in the memory of the system.
+// Sync then returns ErrReadOnly.
 func (d *DB) Sync() error { return d.SyncContext(context.Background()) }
 
-// SyncContext is Sync with a context: once ctx is done it returns its error, unless
-// what it waits for is being written already.
+// SyncContext is Sync with a context. Once ctx is done, it returns the error of
+// ctx, unless the write that it waits for has begun.
 func (d *DB) SyncContext(ctx context.Context) error {
 	ctx = work.Given(ctx)
 	if err := ctx.Err(); err != nil {
@@ -210,10 +232,11 @@ func (d *DB) SyncContext(ctx context.Context) error {
 	return d.commits.Submit(ctx, commit.SyncRequest())
 }
 
-// Close ends the database: it refuses new transactions, waits for commits
-// that are under way, and makes everything committed durable. Transactions
-// that are still open get ErrClosed from their next operation; bytes they
-// borrowed stay valid until they are discarded.
+// Close closes the database. It refuses new transactions, waits for commits under
+// way, and makes everything committed durable.
+//
+// Operations of transactions that are still open return ErrClosed from then on. The
+// bytes that such a transaction borrowed stay valid until the caller discards it.
 func (d *DB) Close() error {
 	d.closing.once.Do(func() { d.closing.err = d.close() })
 	return d.closing.err
@@ -221,12 +244,13 @@ func (d *DB) Close() error {
 
 func (d *DB) close() error {
 	d.store.Closing()
+	d.group.Refuse()
 	d.commits.Drain()
 	d.group.End()
 	err := d.commits.Failed()
 	if !d.opts.ReadOnly {
 		err = d.persist(err)
-		d.store.Sweep() // later, nothing is deleted any more
+		d.store.Sweep() // the last deletion of obsolete files
 	}
 	if e := d.manifest.Close(); err == nil {
 		err = e
@@ -239,8 +263,9 @@ func (d *DB) close() error {
 	return err
 }
 
-// persist leaves the disk so that the next Open has little to do. failed is what
-// ended the commits before, or nil; it comes before an error of persist's own.
+// persist leaves the disk so that the next Open has little to do. failed is the
+// error that ended the commits before, or nil. It takes precedence over an error of
+// persist itself.
 func (d *DB) persist(failed error) error {
 	if failed == nil {
 		d.jobs.FinalFlush()

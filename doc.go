@@ -1,7 +1,8 @@
 // Package stoat is an embedded, persistent, transactional key-value store.
 //
-// A database is a directory. One process opens it at a time, and any number
-// of its goroutines use it; with Options.ReadOnly several may read it together.
+// A database is a directory. One process opens it at a time, and all goroutines of
+// the process may use it. With Options.ReadOnly, several processes may read it at
+// the same time.
 //
 //	db, err := stoat.Open(dir, nil)
 //	err = db.Update(func(tx *stoat.Txn) error {
@@ -14,18 +15,30 @@
 //
 // # Promises
 //
-// Transactions are serializable. A commit that returned nil survives a crash
-// of the process and, unless the database or the commit asked for buffered
-// durability, of the machine. A transaction is there whole or not at all.
-// Readers see a snapshot and never make writers wait. To look for a key never waits
-// for a commit; an iterator that begins may wait for who is sorting what was
-// written since the last one began, at most a memtable of it; and who is the first
-// to miss an expired key may wait for a sync, so that the key stays missing. A
-// stored byte that changed is an error, never an answer.
+// A commit that returned nil survives a crash of the process and a power cut. With
+// Buffered it survives a crash of the process.
 //
-// Conflicts show as ErrConflict from Commit or Update: another transaction
-// committed a change under something this one read, a key (present or
-// absent) or a range it iterated over. Run the transaction again:
+// A transaction is there whole or not at all.
+//
+// Transactions are serializable: no lost updates, no write skew, no phantoms.
+//
+// A changed stored byte is an error, ErrCorrupt, never an answer. One exception:
+// damage to the last commits can look like a torn write. They are then missing. It
+// needs a process that died within a second of them, or a power cut. The power cut
+// must come before the system has written back the end of the log.
+//
+// A failing or full disk is an error, never a panic and never a false success.
+//
+// Get never waits for a commit, and no reader makes a commit wait. The first
+// iterator after a burst of writes may wait while those writes, at most a memtable
+// of them, are sorted. The first read that finds a key expired may wait for a sync,
+// so that the key stays expired.
+//
+// # Conflicts
+//
+// Commit and Update return ErrConflict when another transaction committed a change
+// to something that this transaction read. That may be a key, present or absent, or
+// a range that an iterator passed over. The caller runs the transaction again:
 //
 //	for {
 //		err := db.Update(fn)
@@ -34,47 +47,55 @@
 //		}
 //	}
 //
-// When a write to the log or the manifest has failed, nobody knows what of it is on
-// the disk. Then the database takes no more writes: commits return ErrFailed until
-// it is closed and opened again. A transaction whose commit got ErrFailed may be
-// there then, or not. After any other error of a commit nothing was written, and
-// the transaction can be run again; after ErrNoSpace once there is space.
+// # Failed writes
 //
-// Txn.DeleteRange deletes all keys of a range at one stroke, whatever their
-// number. DB.DropPrefix and DB.DropAll do the same and give the space back before
-// they return.
+// After a failed write to the log or the manifest, the contents of the disk are
+// unknown. The database then refuses further writes: commits return ErrFailed until
+// the caller closes the database and opens it again. A transaction whose commit
+// returned ErrFailed is then there as a whole or not at all.
+//
+// After any other error of a commit, nothing was written. The caller can run the
+// transaction again; after ErrNoSpace, once the disk has space again.
+//
+// # Deleting much
+//
+// Txn.DeleteRange deletes all keys of a range with one write, however many keys
+// there are. DB.DropPrefix and DB.DropAll also free the space before they return.
 //
 // # Limits
 //
-// Keys have 1 byte to 64 KiB, values up to 4 GiB less one byte. A transaction has
-// its writes in memory, but for values that SetReader streams to a file. The
-// memory that a database takes beside that is Options.MemoryBudget, 256 MiB unless
-// set.
+// A key has 1 byte to 64 KiB. A value has up to 4 GiB less one byte. A transaction
+// keeps its writes in memory until the commit, except values that SetReader streams
+// to a file.
+//
+// Options.MemoryBudget, 256 MiB by default, bounds the other memory of a database.
+// It does not include the memtables that open transactions began with. Mapped pages
+// may exceed the budget while the machine has memory to spare.
 //
 // # Operation
 //
-// DB.Check verifies every byte of a database, in use or not; DB.Checkpoint makes
-// a copy of one in use; DB.Compact gives all space of deleted data back at once,
-// which otherwise happens in time. Options.ReadOnly opens a database without
-// changing anything on the disk. DB.Stats counts, and Options.Events tells what
-// happens in the background.
+// DB.Check verifies every byte of a database that is in use. DB.Checkpoint makes a
+// copy of it. DB.Compact frees all space of deleted data at once; background jobs
+// otherwise free it over time. Options.ReadOnly opens a database without changing
+// the disk. DB.Stats returns counts, and Options.Events reports background jobs.
 //
-// # Mistakes
+// # Misuse
 //
-// What cannot be done is an error to ask for by errors.Is, and never a panic: an
-// empty key is ErrEmptyKey, an argument that means nothing is ErrInvalid, and a
-// transaction or an iterator that has ended answers ErrTxnDone.
+// Misuse returns an error that errors.Is recognises, and never panics. An empty key
+// returns ErrEmptyKey, and an argument without meaning returns ErrInvalid. A
+// transaction or an iterator that has ended returns ErrTxnDone.
 //
-// A transaction must not end while other goroutines use it. Iterators that these
-// open and close are closed with it or refused, but what they are about to look at
-// may be gone; the race detector finds such a use.
+// The caller must not end a transaction while other goroutines use it. The end
+// closes or refuses the iterators that those goroutines open. The memory that they
+// are about to read may be gone, and the race detector reports such a use.
 //
 // # Borrowed bytes
 //
-// Slices that Get and iterators return point into the database's own memory
-// and must not be changed. Values are valid until the transaction ends, keys
-// of an iterator until it moves. GetCopy, Item.KeyCopy and Item.ValueCopy
-// return bytes that the caller owns. With the build tag "invariants" borrowed
-// bytes are spoiled when their time is over, so that a slice kept too long
-// shows in tests.
+// Get and iterators return slices of the database's own memory, and the caller must
+// not change them. A value is valid until the transaction ends, the key of an
+// iterator until the iterator moves. GetCopy, Item.KeyCopy and Item.ValueCopy
+// return bytes that the caller owns.
+//
+// With the build tag "invariants", the database overwrites borrowed bytes when
+// their time is over. A slice that the caller kept too long then fails tests.
 package stoat

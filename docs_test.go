@@ -5,12 +5,15 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // docs/testing.md names a test for each fault that other stores had. These
@@ -19,13 +22,14 @@ import (
 const faultsHeading = "## Faults that other stores had"
 
 // faultRow is a row of the table: the fault, tests in backticks, and the
-// directory of their package in backticks.
-var faultRow = regexp.MustCompile("^\\| ([^|]+) \\| ((?:`[^`]+`(?:, )?)+) \\| `([^`]+)` \\|$")
+// directories of their packages in backticks.
+var faultRow = regexp.MustCompile("^\\| ([^|]+) \\| ((?:`[^`]+`(?:, )?)+) \\| ((?:`[^`]+`(?:, )?)+) \\|$")
 
 // brokenRows returns what is not true of the table in a document: a row that
-// cannot be read, a fault that is named twice, and a test that does not exist.
-// Behind a slash in the name of a test there is the name of a part of it, which
-// stands in one of the package's tests as it is. rows counts what was looked at.
+// cannot be read, a fault that is named twice, a test that no package of its row
+// has, and a package that has no test of its row. Behind a slash in the name of a
+// test there is the name of a part of it, which stands in one of the package's tests
+// as it is. rows is the number of rows that were read.
 func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 	_, section, found := strings.Cut(document, faultsHeading+"\n")
 	if !found {
@@ -48,18 +52,36 @@ func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 			broken = append(broken, "twice: "+row[1])
 		}
 		seen[row[1]] = true
-		if _, read := packages[row[3]]; !read {
-			packages[row[3]] = testsOf(module, row[3])
+		for dir := range listed(row[3]) {
+			if _, read := packages[dir]; !read {
+				packages[dir] = testsOf(module, dir)
+			}
 		}
-		p := packages[row[3]]
-		for name := range strings.SplitSeq(strings.Trim(row[2], "`"), "`, `") {
-			name, part, _ := strings.Cut(name, "/")
-			if !p.tests[name] || part != "" && !strings.Contains(p.text, `"`+part+`"`) {
-				broken = append(broken, "no test "+name+" "+part+" in "+row[3]+", for: "+row[1])
+		missing, used := 0, map[string]bool{}
+		for name := range listed(row[2]) {
+			found := false
+			for dir := range listed(row[3]) {
+				if packages[dir].has(name) {
+					found, used[dir] = true, true
+				}
+			}
+			if !found {
+				missing++
+				broken = append(broken, "no test "+name+" in "+row[3]+", for: "+row[1])
+			}
+		}
+		for dir := range listed(row[3]) {
+			if missing == 0 && !used[dir] {
+				broken = append(broken, "none of these tests is in "+dir+", for: "+row[1])
 			}
 		}
 	}
 	return broken, rows
+}
+
+// listed returns the words of a list in backticks.
+func listed(cell string) iter.Seq[string] {
+	return strings.SplitSeq(strings.Trim(cell, "`"), "`, `")
 }
 
 // A testPackage is the test functions of a package, and the text of all its test
@@ -67,6 +89,12 @@ func brokenRows(module fs.FS, document string) (broken []string, rows int) {
 type testPackage struct {
 	tests map[string]bool
 	text  string
+}
+
+// has reports whether the package has a test, or a part of one behind a slash.
+func (p testPackage) has(name string) bool {
+	name, part, _ := strings.Cut(name, "/")
+	return p.tests[name] && (part == "" || strings.Contains(p.text, `"`+part+`"`))
 }
 
 func testsOf(module fs.FS, dir string) testPackage {
@@ -91,10 +119,10 @@ func testsOf(module fs.FS, dir string) testPackage {
 	return p
 }
 
-func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
+func TestDocs_EachFaultOfOtherStoresNamesATestThatExists(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("docs/testing.md")
-	must(t, err)
+	testkit.Must(t, err)
 	broken, rows := brokenRows(os.DirFS("."), string(document))
 	for _, b := range broken {
 		t.Error(b)
@@ -104,15 +132,19 @@ func TestEachFaultThatOtherStoresHadNamesATestThatExists(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotTrueAreFound(t *testing.T) {
+func TestDocs_UntrueRowsAreFound(t *testing.T) {
 	t.Parallel()
 	module := fstest.MapFS{
 		"a/a_test.go": {Data: []byte("package a\n\nfunc TestOne(t *testing.T) { t.Run(\"a part\", nil) }\n\nfunc (x) TestMethod() {}\n\n// func TestGone() {}\n")},
 		"a/a.go":      {Data: []byte("package a\n\nfunc TestOutside() {}\n")},
+		"c/c_test.go": {Data: []byte("package c\n\nfunc TestTwo() {}\n")},
 	}
 	for row, want := range map[string]int{
 		"| a fault | `TestOne` | `a` |":                                      0,
 		"| a fault | `TestOne/a part`, `TestOne` | `a` |":                    0,
+		"| a fault | `TestOne/a part`, `TestTwo` | `a`, `c` |":               0,
+		"| a fault | `TestOne` | `a`, `c` |":                                 1,
+		"| a fault | `TestOne`, `TestGone` | `a`, `c` |":                     1,
 		"| a fault | `TestOne/another part` | `a` |":                         1,
 		"| a fault | `TestGone` | `a` |":                                     1,
 		"| a fault | `TestMethod`, `TestOutside` | `a` |":                    2,
@@ -133,17 +165,17 @@ func TestRowsThatAreNotTrueAreFound(t *testing.T) {
 }
 
 // The program of README is that of ExampleDB, which runs.
-func TestTheProgramOfTheReadmeIsTheExample(t *testing.T) {
+func TestDocs_ProgramOfTheReadmeIsTheExample(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
-	must(t, err)
+	testkit.Must(t, err)
 	_, program, found := strings.Cut(string(readme), "```go\n")
 	program, _, closed := strings.Cut(program, "```\n")
 	if !found || !closed {
 		t.Fatal("README has no program")
 	}
 	example, err := os.ReadFile("example_test.go")
-	must(t, err)
+	testkit.Must(t, err)
 	var indented strings.Builder
 	for line := range strings.Lines(program) {
 		if line != "\n" {

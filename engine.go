@@ -24,19 +24,20 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// decodedShare bounds the cache of decoded blocks, to one of so many parts of the
-// memory budget.
+// decodedShare is the part of the memory budget that the cache of decoded blocks
+// may use: the budget divided by decodedShare.
 const decodedShare = 8
 
 // assemble makes the parts of the engine, from the lowest to the highest, and
-// connects them. State flows between them as values, a wake-up as a function. No
-// part knows the database.
+// connects them. A part gets state as values, and wakes another part through a
+// function. No part knows the DB.
 func (d *DB) assemble(s manifest.State) {
 	o := &d.opts
 	d.hashSeed = s.HashSeed
 	d.group = work.NewGroup(d.exec)
 	d.flusher, d.sweeper = work.NewWorker(work.RetryAfter), work.NewWorker(work.RetryAfter)
 	d.compactor, d.collectorWorker = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
+	d.collectorWorker.Patient = true // every flush and compaction wakes it
 	d.governorWorker = work.NewWorker(work.RetryMax)
 	flush, compact, collectGarbage := d.flusher.Wake, d.compactor.Wake, d.collectorWorker.Wake
 	d.unmapped = tree.Options{FS: o.FS, Dir: d.dir, HashSeed: d.hashSeed}
@@ -87,7 +88,7 @@ func (d *DB) assemble(s manifest.State) {
 	d.governor = governor.New(d.store, d.emit)
 }
 
-// mappedFiles returns the files that users read, through mappings alone.
+// mappedFiles returns the files that callers read, through mappings only.
 func (d *DB) mappedFiles(closed func() bool) *tree.Files {
 	o := d.unmapped
 	o.MappedOnly, o.Used, o.Cache = true, d.governorWorker.Wake, d.decoded
@@ -108,8 +109,9 @@ func (d *DB) logOptions(segmentMin, segmentMax int64) log.Options {
 	return o
 }
 
-// segmentSizes bound the segments of the log. Some are kept beyond what the
-// memtables need, so that a database of small memtables has small ones.
+// segmentSizes returns the smallest and the largest size of a log segment, in
+// bytes. The log keeps spare segments, so a database with small memtables has small
+// segments.
 func (o *Options) segmentSizes() (least, most int64) {
 	const page = 4 << 10
 	least = min(max(o.MemtableSize/4, 32<<10), 256<<10) / page * page
@@ -118,20 +120,20 @@ func (o *Options) segmentSizes() (least, most int64) {
 }
 
 // startWorkers starts the goroutines of background jobs, unless the executor is
-// manual. Close ends them between two steps, and stops long jobs in the middle.
+// manual. Close ends a worker between two steps, and interrupts long jobs.
 func (d *DB) startWorkers() {
 	d.group.Run(d.governorWorker, 0, d.governor.Step)
-	if d.opts.ReadOnly {
+	if d.opts.ReadOnly || d.exec.Manual {
 		return
 	}
-	d.activity.Note() // a program that opens a database is about to use it
+	d.activity.Note() // a program that opens a database will soon use it
 	d.group.Run(d.flusher, work.IdleAfter, d.jobs.FlushStep)
 	d.group.Run(d.compactor, 0, d.jobs.CompactStep)
 	d.group.Run(d.collectorWorker, 0, d.collector.Step)
 	d.group.Run(d.sweeper, 0, func() (time.Duration, error) { d.store.Sweep(); return 0, nil })
 }
 
-// writeBack writes values through the write path, for a mutant that does so.
+// writeBack writes values through the write path. Only a mutant calls it.
 func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
 	return d.Update(func(tx *Txn) error {
 		for l := range live {

@@ -11,175 +11,190 @@ import (
 	"github.com/stoatdb/stoat/internal/lock"
 )
 
-// An Event is something that happened in a database beside what its callers
-// asked for. It is one of FlushDone, CompactionDone, CollectionDone,
-// FileCreated, FileDeleted, StallBegin, StallEnd, SpaceLow, SpaceRegained,
-// CheckpointDone, Warning and BackgroundError; later versions may have more, so that a switch over the
-// types should pass over what it does not know.
+// An Event reports something that the database did in the background. Its type is
+// one of the structs below:
+//
+//   - FlushDone, CompactionDone, CollectionDone, CheckpointDone
+//   - FileCreated, FileDeleted
+//   - StallBegin, StallEnd, SpaceLow, SpaceRegained
+//   - Warning, BackgroundError
+//
+// Later versions may add types, so a type switch should ignore unknown ones.
 type Event interface {
-	// Record returns the event as it is logged.
+	// Record returns the event as a log record.
 	Record() (level slog.Level, message string, attrs []slog.Attr)
 }
 
 // FlushDone says that memtables became tables.
 type FlushDone struct {
-	// Memtables is how many there were, Tables and Values how many files of
-	// these kinds were made, and Bytes what was written.
+	// Memtables is how many memtables were flushed. Tables and Values count the
+	// tables and value files that the flush made. Bytes is the size of these files.
+	// Took is the duration of the flush.
 	Memtables, Tables, Values int
 	Bytes                     int64
 	Took                      time.Duration
 }
 
-// CompactionDone says that tables were merged, moved or dropped.
+// CompactionDone says that a compaction merged, moved or dropped tables.
 type CompactionDone struct {
-	// Plan tells in words what was done and why.
+	// Plan describes the compaction and its reason in words.
 	Plan string
-	// Level is where the outputs are. InputBytes is the size of the tables
-	// that took part, OutputBytes what was written; of a move that is nothing.
+	// Level is the level of the outputs. InputBytes is the size of the tables that
+	// took part. OutputBytes is what the compaction wrote, 0 for a move.
+	// Took is the duration of the compaction.
 	Level                   int
 	InputBytes, OutputBytes int64
 	Took                    time.Duration
 }
 
-// CollectionDone says that the garbage of value files was given back.
+// CollectionDone says that a collection freed the garbage of value files.
 type CollectionDone struct {
-	// Files is how many there were, InputBytes their size, and OutputBytes that
-	// of those in their places; of one with nothing live there is none.
+	// Files is how many value files were collected, and InputBytes their size.
+	// OutputBytes is the size of the files that replace them. A file without live
+	// values has no replacement. Took is the duration of the collection.
 	Files                   int
 	InputBytes, OutputBytes int64
 	Took                    time.Duration
 }
 
-// FileCreated says that a table or a value file became a part of the
-// database, and FileDeleted that one that was none any more was deleted.
 type (
+	// FileCreated says that the table or value file Name became part of the database.
+	// Size is its length in bytes.
 	FileCreated struct {
 		Name string
 		Size int64
 	}
+	// FileDeleted says that the database deleted the obsolete table or value file
+	// Name.
 	FileDeleted struct{ Name string }
 )
 
-// StallBegin says that commits have begun to wait because memory for them is
-// used up, and StallEnd for how long they did. The short delays by which
-// writing is kept to the speed of compaction are no stalls; Stats has them.
 type (
+	// StallBegin says that commits have begun to wait because the memory for
+	// memtables is used up. The short delays that keep writes at the speed of
+	// compaction are no stalls; Stats.Waits counts them.
 	StallBegin struct{}
-	StallEnd   struct{ Took time.Duration }
+	// StallEnd says that commits no longer wait. Took is the length of the stall.
+	StallEnd struct{ Took time.Duration }
 )
 
-// SpaceLow says that so little of the disk is free that transactions which add
-// anything are refused with ErrNoSpace: Free bytes, less than the Reserve that it
-// takes to give space back. SpaceRegained says that it is enough again.
 type (
-	SpaceLow      struct{ Free, Reserve int64 }
+	// SpaceLow says that the disk has only Free bytes left, less than the Reserve
+	// that jobs need to free space. From now on, commits that add anything return
+	// ErrNoSpace.
+	SpaceLow struct{ Free, Reserve int64 }
+	// SpaceRegained says that the disk has enough free space again: Free bytes.
 	SpaceRegained struct{ Free int64 }
 )
 
 // CheckpointDone says that DB.Checkpoint made a copy.
 type CheckpointDone struct {
+	// Dir is the directory of the copy. Files counts the files of the copy, and
+	// Bytes is their total size. Took is the duration of the checkpoint.
 	Dir   string
 	Files int
 	Bytes int64
 	Took  time.Duration
 }
 
-// Warning says that something could not be done which the database can do
-// without, such as to delete a file that nothing refers to.
+// Warning says that an action failed that the database can do without, such as the
+// deletion of an unreferenced file. What names the action, and Err is its error.
 type Warning struct {
 	What string
 	Err  error
 }
 
-// BackgroundError says that work which nobody waits for has failed. It is
-// tried again, unless the manifest failed, which ends all commits.
+// BackgroundError says that a background job failed. The database retries the job,
+// unless the manifest failed, which ends all commits. Err is the error of the job.
 type BackgroundError struct{ Err error }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e FlushDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelDebug, "stoat: flushed", []slog.Attr{slog.Int("memtables", e.Memtables), slog.Int("tables", e.Tables),
 		slog.Int("values", e.Values), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e CompactionDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelDebug, "stoat: compacted", []slog.Attr{slog.String("plan", e.Plan),
 		slog.Int64("in", e.InputBytes), slog.Int64("out", e.OutputBytes), slog.Duration("took", e.Took)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e CollectionDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelDebug, "stoat: values collected", []slog.Attr{slog.Int("files", e.Files),
 		slog.Int64("in", e.InputBytes), slog.Int64("out", e.OutputBytes), slog.Duration("took", e.Took)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e FileCreated) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelDebug, "stoat: file created", []slog.Attr{slog.String("file", e.Name), slog.Int64("bytes", e.Size)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e FileDeleted) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelDebug, "stoat: file deleted", []slog.Attr{slog.String("file", e.Name)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (StallBegin) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelWarn, "stoat: commits wait for a flush", nil
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e StallEnd) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelInfo, "stoat: commits go on", []slog.Attr{slog.Duration("waited", e.Took)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e SpaceLow) Record() (slog.Level, string, []slog.Attr) {
-	return slog.LevelError, "stoat: the disk is almost full, only deleting is possible",
+	return slog.LevelError, "stoat: the disk is almost full, only deletions are possible",
 		[]slog.Attr{slog.Int64("free", e.Free), slog.Int64("reserve", e.Reserve)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e SpaceRegained) Record() (slog.Level, string, []slog.Attr) {
-	return slog.LevelInfo, "stoat: the disk has room again", []slog.Attr{slog.Int64("free", e.Free)}
+	return slog.LevelInfo, "stoat: the disk has enough free space again", []slog.Attr{slog.Int64("free", e.Free)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e CheckpointDone) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelInfo, "stoat: checkpoint made", []slog.Attr{slog.String("dir", e.Dir),
 		slog.Int("files", e.Files), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e Warning) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelWarn, "stoat: " + e.What, []slog.Attr{slog.Any("error", e.Err)}
 }
 
-// Record returns the event as it is logged.
+// Record returns the event as a log record.
 func (e BackgroundError) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelError, "stoat: background work failed", []slog.Attr{slog.Any("error", e.Err)}
 }
 
-// eventsMax is how many events may wait for a callback. It is never reached
-// but by one that hangs; what comes then is counted and forgotten.
+// eventsMax is how many events may wait for a callback. Only a callback that hangs
+// lets the queue grow so far. The queue counts and drops further events.
 const eventsMax = 4096
 
-// An eventQueue hands events to who wants them, one at a time and in order, on
-// a goroutine of its own: whoever emits one may hold locks, and is not held up.
+// An eventQueue delivers events one at a time and in order, on its own goroutine.
+// The emitter may hold locks, and does not wait.
 type eventQueue struct {
-	mu         lock.Mutex[lock.Events]
+	mu lock.Mutex[lock.Events]
+	// Guarded by mu.
 	waiting    []Event
 	delivering bool
-	ended      bool // Close has returned, or is about to
+	ended      bool // Close has returned or will return at once
 	dropped    uint64
-	idle       sync.Cond // delivering has become false
+	idle       sync.Cond // signals that delivering became false
 }
 
 func (q *eventQueue) init() { q.idle.L = &q.mu }
 
-// emit hands an event of the engine to Options.Events and Options.Logger, if the
-// caller wants events. It only queues the event: its callers may hold locks. After
-// Close there are no more events, though a transaction that ends may come here.
+// emit queues an event of the engine for Options.Events and Options.Logger, if the
+// caller set one of them. It only queues the event, because its callers may hold
+// locks. After Close it drops events, which the end of a late transaction may still
+// emit.
 func (d *DB) emit(e any) {
 	if d.opts.Events == nil && d.opts.Logger.Handler() == slog.DiscardHandler {
 		return
@@ -232,8 +247,8 @@ func publicEvent(e any) Event {
 	panic(fmt.Sprintf("stoat: event %T has no public form", e))
 }
 
-// deliver delivers events until there is none. One goroutine does at a time;
-// it ends by itself, and Close waits for it.
+// deliver delivers events until the queue is empty. One goroutine at a time does
+// so. It ends by itself, and Close waits for it.
 func (q *eventQueue) deliver(logger *slog.Logger, callback func(Event)) {
 	for {
 		q.mu.Lock()
@@ -256,14 +271,14 @@ func (q *eventQueue) deliver(logger *slog.Logger, callback func(Event)) {
 	}
 }
 
-// lost returns how many events came to nobody.
+// lost returns how many events were dropped.
 func (q *eventQueue) lost() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
 }
 
-// end waits until all events have been delivered, and lets none come after them.
+// end waits until all events have been delivered. The queue drops later events.
 func (q *eventQueue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,14 +6,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stoatdb/stoat/internal/collect"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// Commits that write values apart, flushes and Close wait for who installs.
-func TestNobodyWaitsWhileNewTablesAreLoaded(t *testing.T) {
+// Commits that write values apart, flushes and Close wait for a job that installs.
+func TestInstall_OthersInstallWhileNewTablesAreLoaded(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
@@ -23,59 +26,62 @@ func TestNobodyWaitsWhileNewTablesAreLoaded(t *testing.T) {
 			return
 		}
 		loads.Add(1)
-		if !db.installing.TryLock() {
+		installed := make(chan error, 1)
+		go func() { installed <- db.store.Install(manifest.Edit{}, nil) }()
+		select {
+		case err := <-installed:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
 			held.Add(1)
-			return
 		}
-		db.installing.Unlock()
 	})
 	flushSome(t, db)
+	disk.Observe(nil)
 	if loads.Load() == 0 || held.Load() > 0 {
 		t.Errorf("of %d accesses to a new table %d were made while an edit was being installed", loads.Load(), held.Load())
 	}
 }
 
-func TestATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
+// openReaders returns how many readers of tables and value files are open.
+func openReaders(db *DB) int { return len(db.store.Files().Residents(nil)) }
+
+func TestInstall_ATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
 	flushSome(t, db)
-	before := len(db.tables.Residents(nil))
+	before := openReaders(db)
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
-	set(t, db, "key", "value")
-	if err := db.rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.flushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	setValue(t, db, "key", "value")
+	mustOK(t, db.commits.Rotate(true))
+	if _, err := db.jobs.FlushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the flush did not fail: %v", err)
 	}
-	if after := len(db.tables.Residents(nil)); after != before {
+	if after := openReaders(db); after != before {
 		t.Errorf("%d tables are open, want %d", after, before)
 	}
 }
 
-func TestAValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
+func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New(memfs.New())
 	db := openStillOn(t, disk)
-	if err := leaveGarbage(db, "key"); err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, leaveGarbage(db, "key"))
 	readAll := func() {
 		t.Helper()
-		if err := db.View(func(tx *Txn) error {
+		mustOK(t, db.View(func(tx *Txn) error {
 			for n := range 40 {
 				if _, err := tx.Get(fmt.Appendf(nil, "key-%02d", n)); err != nil {
 					return err
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	readAll()
-	before := len(db.tables.Residents(nil))
+	before := openReaders(db)
 	var populated atomic.Int64
 	disk.Observe(func(op vfs.Op) {
 		if op.Category == vfs.CatValue && op.Kind == vfs.OpPopulate {
@@ -83,60 +89,92 @@ func TestAValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 		}
 	})
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
-	if err := db.collectStep(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	if _, err := db.collector.Tidy(false, new(collect.Survey)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the collection did not fail: %v", err)
 	}
 	if populated.Load() == 0 {
 		t.Fatal("the new file was not brought into memory")
 	}
-	if after := len(db.tables.Residents(nil)); after != before {
+	if after := openReaders(db); after != before {
 		t.Errorf("%d files are open, want %d", after, before)
 	}
 	disk.Observe(nil)
 	readAll()
 }
 
-func TestWhatReadersTakeOfTheBudgetIsNotForThePagesOfNewTables(t *testing.T) {
+func TestInstall_MemoryOfReadersIsNotForThePagesOfNewTables(t *testing.T) {
 	t.Parallel()
+	measured := openBeforeFlush(t, 256<<20).memory()
 	for _, room := range []struct {
 		part   int64 // of what readers take, in the budget
 		loaded bool
 	}{{2, true}, {0, false}} {
-		db := openStill(t)
-		// Tables that are large enough beside memtables for a quarter of the
-		// budget, which pages have in any case, to be too little.
-		fill := func() {
-			for i := range 400 {
-				set(t, db, fmt.Sprintf("key%d", i), strings.Repeat("v", 400))
-			}
-			if err := db.rotate(); err != nil {
-				t.Fatal(err)
-			}
+		// A quarter of it, which pages have in any case, is too little for both tables.
+		budget := measured.pages + measured.memtables + room.part*measured.readers
+		f := openBeforeFlush(t, budget)
+		if got := f.memory(); got != measured {
+			t.Fatalf("the memory is %+v, and was %+v with a larger budget", got, measured)
 		}
-		fill()
-		if due, err := db.flushNext(); err != nil || !due {
-			t.Fatal(due, err)
-		}
-		before := db.tables.Residents(nil)
-		if len(before) != 1 || db.readersBytes() < 64 {
-			t.Fatalf("%d tables are open, and their readers take %d bytes", len(before), db.readersBytes())
-		}
-		fill()
-		pages := before[0].Gauge().Bytes() + db.manifest.State().Version.Levels[0][0].Size
-		db.opts.MemoryBudget = pages + room.part*db.readersBytes() + db.memtableBytes() + db.memory.idle()
-		if due, err := db.flushNext(); err != nil || !due {
-			t.Fatal(due, err)
-		}
-		if after := len(db.tables.Residents(nil)); after > 1 != room.loaded {
+		f.flush()
+		if after := openReaders(f.db); after > 1 != room.loaded {
 			t.Errorf("%d tables are open with a budget for %d times what readers take", after, room.part)
 		}
 	}
 }
 
-// set commits one value.
-func set(t *testing.T, db *DB, key, value string) {
+// A beforeFlush is a database with one table in memory, and a memtable that waits to
+// become another of the same size.
+type beforeFlush struct {
+	t  *testing.T
+	db *DB
+}
+
+func openBeforeFlush(t *testing.T, budget int64) *beforeFlush {
 	t.Helper()
-	if err := db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte(value)) }); err != nil {
-		t.Fatal(err)
+	f := &beforeFlush{t, openStillWith(t, &Options{FS: memfs.New(), MemtableSize: 32 << 20, MemoryBudget: budget})}
+	f.fill()
+	f.flush()
+	f.fill()
+	return f
+}
+
+func (f *beforeFlush) fill() {
+	f.t.Helper()
+	mustOK(f.t, f.db.Update(func(tx *Txn) (err error) {
+		for i := 0; i < 1500 && err == nil; i++ {
+			err = tx.Set(fmt.Appendf(nil, "key%d", i), []byte(strings.Repeat("v", 400)))
+		}
+		return err
+	}))
+	mustOK(f.t, f.db.commits.Rotate(true))
+}
+
+func (f *beforeFlush) flush() {
+	f.t.Helper()
+	due, err := f.db.jobs.FlushNext()
+	if mustOK(f.t, err); !due {
+		f.t.Fatal("nothing was flushed")
 	}
+}
+
+// A memoryUse is what a database takes of its budget, in bytes: memtables and what
+// is kept for them, readers, and the pages of the table and of the next one.
+type memoryUse struct{ memtables, readers, pages int64 }
+
+func (f *beforeFlush) memory() memoryUse {
+	f.t.Helper()
+	s := f.db.store
+	open := s.Files().Residents(nil)
+	m := memoryUse{memtables: s.MemtableBytes() + s.ObsoleteMemtableBytes() + s.Memory.Kept(), readers: s.ReaderBytes(nil)}
+	if len(open) != 1 || m.readers < 64 {
+		f.t.Fatalf("%d tables are open, and their readers take %d bytes", len(open), m.readers)
+	}
+	m.pages = open[0].Gauge().Bytes() + s.Version().Levels[0][0].Size
+	return m
+}
+
+// setValue commits one value.
+func setValue(t *testing.T, db *DB, key, value string) {
+	t.Helper()
+	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte(value)) }))
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// An Item is one version of one key. It is borrowed: valid until the iterator
-// it came from moves, or for GetItem until the transaction ends.
+// An Item is one version of one key. It is borrowed. An Item of an iterator is
+// valid until the iterator moves, an Item of GetItem until the transaction ends.
 type Item struct {
 	tx       *Txn
 	entry    base.Entry
-	keysOnly bool // the value was left alone: its bytes mean nothing
+	keysOnly bool // the value was not read: its bytes mean nothing
 }
 
 // Key returns the key, or nil once the transaction has ended.
@@ -24,13 +24,14 @@ func (i Item) Key() []byte {
 	return i.entry.Key
 }
 
-// KeyCopy appends the key to dst.
+// KeyCopy appends the key to dst and returns the result.
 func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.Key()...) }
 
-// ended reports whether another transaction may have the memory of the item.
+// ended reports whether the transaction has ended. Another transaction may then use
+// the memory of the item.
 func (i Item) ended() bool { return i.tx != nil && i.tx.ended() }
 
-// check reports why nothing can be read for the item.
+// check returns the error of reads of the item, or nil if the item can be read.
 func (i Item) check() error {
 	switch {
 	case i.tx == nil:
@@ -41,8 +42,8 @@ func (i Item) check() error {
 	return i.tx.check()
 }
 
-// Value returns the value, borrowed until the transaction ends. It is nil when
-// the item comes from an iterator over keys only.
+// Value returns the value, which is valid until the transaction ends. It returns
+// nil if the item comes from an iterator with KeysOnly.
 func (i Item) Value() ([]byte, error) {
 	if i.ended() {
 		return nil, ErrTxnDone
@@ -60,7 +61,7 @@ func (i Item) Value() ([]byte, error) {
 	return i.entry.Value, nil
 }
 
-// ValueCopy appends the value to dst.
+// ValueCopy appends the value to dst and returns the result.
 func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	v, err := i.Value()
 	if err != nil {
@@ -69,8 +70,8 @@ func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	return copyBorrowed(dst, v)
 }
 
-// ValueSize returns the length of the value in bytes, or 0 once the transaction
-// has ended. It reads no value.
+// ValueSize returns the length of the value in bytes, without reading the value.
+// Once the transaction has ended, it returns 0.
 func (i Item) ValueSize() int64 {
 	if i.ended() {
 		return 0
@@ -80,7 +81,7 @@ func (i Item) ValueSize() int64 {
 	}
 	p, err := decodePointer(i.entry.Value)
 	if err != nil {
-		return 0 // whoever reads the value is told
+		return 0 // Value returns the error
 	}
 	return int64(p.ValueLen)
 }
@@ -91,8 +92,8 @@ func decodePointer(borrowed []byte) (p values.Pointer, err error) {
 	return values.DecodePointer(borrowed)
 }
 
-// Version returns the version of the transaction that wrote the item, or 0
-// for a write of the transaction that is reading.
+// Version returns the version of the transaction that wrote the item. It returns 0
+// for a write of the reading transaction itself.
 func (i Item) Version() uint64 {
 	if i.entry.Seq > base.SeqNumMax {
 		return 0
@@ -100,7 +101,8 @@ func (i Item) Version() uint64 {
 	return uint64(i.entry.Seq)
 }
 
-// ExpiresAt returns when the item expires, or the zero time for never.
+// ExpiresAt returns the time when the item expires, or the zero time if it never
+// does.
 func (i Item) ExpiresAt() time.Time {
 	if i.entry.Meta.ExpiresAt == 0 {
 		return time.Time{}
@@ -108,10 +110,10 @@ func (i Item) ExpiresAt() time.Time {
 	return time.UnixMilli(int64(i.entry.Meta.ExpiresAt))
 }
 
-// UserMeta returns the byte that was attached with UserMeta, or 0.
+// UserMeta returns the byte that the option UserMeta attached to the value, or 0.
 func (i Item) UserMeta() byte { return i.entry.Meta.User }
 
-// Deleted reports whether the item marks a deletion by Delete, or that a value was
-// there which has expired, of which nothing else may be left. Only iterators over
-// all versions show such items.
+// Deleted reports whether the item marks a deletion by Delete, or a value that has
+// expired. Nothing else of the expired value may be left. Only iterators with
+// AllVersions show such items.
 func (i Item) Deleted() bool { return i.entry.Meta.Kind == base.KindDelete }

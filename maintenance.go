@@ -8,37 +8,40 @@ import (
 	"github.com/stoatdb/stoat/internal/manual"
 )
 
-// CompactOptions say what DB.Compact is to compact.
+// CompactOptions say what DB.Compact compacts.
 type CompactOptions struct {
-	// Lower and Upper bound the keys: from Lower, inclusive, to Upper, exclusive. nil
-	// is no bound.
+	// Lower (inclusive) and Upper (exclusive) bound the keys. nil is no bound.
 	Lower, Upper []byte
-	// Progress, if it is set, is called before each step, and now and then in a long
-	// one, by the goroutine that called Compact. It should be brief: the job waits for
-	// it. It must not call DB.Close, nor Compact, Collect, DropPrefix or DropAll, which
-	// would wait for themselves.
+	// Progress, if it is set, reports progress before each step, and now and then
+	// during a long step. The goroutine that called Compact calls it, and the job
+	// waits for it, so it should be brief. It must not call DB.Close, Compact,
+	// Collect, DropPrefix or DropAll: they would wait for the job that waits for
+	// Progress.
 	Progress func(CompactProgress)
 }
 
-// CompactProgress says how far a call of DB.Compact has come.
+// CompactProgress is the progress of a call of DB.Compact.
 type CompactProgress struct {
-	// Done is how many bytes of tables and value files the call has gone through, and
-	// Total an estimate of what that will be in the end. The estimate changes: only a
-	// merge finds out how much is garbage.
+	// Done is how many bytes of tables and value files the call has processed.
+	// Total estimates what Done will be at the end, in bytes. The estimate changes,
+	// because only a merge finds out how much is garbage.
 	Done, Total int64
 }
 
-// Compact brings all keys of a range to the last level of the tree. It frees the
-// space of everything in the range that is deleted, overwritten or expired, except
-// what open transactions still see. It is never needed: the database does in time
-// by itself what is worth its cost. It makes a database that will only be read as
-// small and fast as it can be.
+// Compact moves all keys of a range to the last level of the tree. It frees the
+// space of all deleted, overwritten and expired data in the range, except what open
+// transactions still see.
 //
-// When Lower and Upper are nil, Compact also collects the garbage of value files,
-// and brings scattered values into the order of their keys. Values of a file that
-// cannot be read stay where they are. When all else is done, an error tells of them.
+// No database needs the call: background jobs do the same work where it is worth
+// its cost. Compact makes a database that will only be read as small and fast as
+// possible.
 //
-// When ctx is done, Compact ends soon with its error. What was done until then stays
+// When Lower and Upper are nil, Compact also collects the garbage of value files
+// and orders scattered values by their keys. Values of a file that cannot be read
+// stay where they are. Compact does all other work first, and then returns an error
+// about them.
+//
+// When ctx is done, Compact soon returns the error of ctx. Finished work stays
 // done.
 func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if d.opts.ReadOnly {
@@ -54,15 +57,15 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	return d.manual.Compact(ctx, m)
 }
 
-// Collect frees the garbage of all value files, however little it is. It is never
-// needed: the database collects by itself what is worth its cost. Keys that were
-// overwritten or deleted lately may keep their values until a merge finds out;
-// Compact merges first.
+// Collect frees all garbage of value files, even small amounts. No database needs
+// the call: background jobs collect what is worth its cost. Values of keys that
+// were overwritten or deleted lately may stay until a merge finds them; Compact
+// merges first.
 //
-// The garbage of a file that cannot be read stays. When that of all others has been
-// freed, an error tells of it.
+// The garbage of a file that cannot be read stays. Collect frees all other garbage
+// first, and then returns an error about that file.
 //
-// When ctx is done, Collect ends soon with its error. What was done until then stays
+// When ctx is done, Collect soon returns the error of ctx. Finished work stays
 // done.
 func (d *DB) Collect(ctx context.Context) error {
 	if d.opts.ReadOnly {
@@ -71,19 +74,20 @@ func (d *DB) Collect(ctx context.Context) error {
 	return d.manual.Collect(ctx)
 }
 
-// DropPrefix deletes all keys that start with prefix, and frees the space that they
-// take before it returns, except what open transactions still see. That follows by
-// itself when they have ended. Other transactions go on. A key that is set while
-// DropPrefix runs is deleted or not, whichever was committed later.
+// DropPrefix deletes all keys that start with prefix. It frees their space before
+// it returns, except what open transactions still see. Background jobs free the
+// rest when those transactions have ended. Other transactions go on. A key that is
+// set while DropPrefix runs is deleted only if its commit came first.
 //
-// One commit deletes the keys, with the durability that Options say. An error after
-// it, as when ctx is done, leaves them deleted, and background jobs free the space.
+// One commit deletes the keys, with the durability of Options. After an error that
+// follows the commit, such as that of ctx, the keys stay deleted. Background jobs
+// then free the space.
 func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error {
 	return d.drop(ctx, bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
 }
 
 // DropAll is DropPrefix for all keys. It takes about the time of a commit and a
-// flush: files that hold nothing else are not read.
+// flush, because it reads no file that holds nothing else.
 func (d *DB) DropAll(ctx context.Context) error { return d.drop(ctx, nil, nil) }
 
 func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
@@ -95,27 +99,27 @@ func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
 		return err
 	}
 	if len(lo) == 0 {
-		lo = nil // no bound, so that the values go with the keys
+		lo = nil // no bound, so that Free frees the values with the keys
 	}
 	return d.manual.Free(ctx, lo, hi)
 }
 
-// Checkpoint makes a copy of the database in dir, which must not exist: otherwise
-// the error is fs.ErrExist of package io/fs. The copy is a database of its own. It
-// has exactly the commits up to some moment during the call, and so all that were
+// Checkpoint makes a copy of the database in dir. If dir exists, the error is
+// fs.ErrExist of package io/fs. The copy is an independent database. It has exactly
+// the commits up to some moment during the call, so it has all commits that were
 // acknowledged before the call.
 //
-// Files of the database never change, so the copy shares them by hard links. That
-// takes little time and no space at first, and other transactions go on. On another
-// file system Checkpoint copies the files.
+// The copy shares files with the database by hard links, because files never
+// change. That takes little time and at first no space, and other transactions go
+// on. When dir is on another file system, Checkpoint copies the files.
 //
-// Checkpoint makes the copy under the name dir.tmp and renames it when it is whole
-// and durable. So a crash leaves all of it in dir or nothing. The next Checkpoint to
-// dir removes what a crash left in dir.tmp. The error is ErrLocked while another
-// Checkpoint, of this database or of another, makes a copy there.
+// Checkpoint builds the copy in dir.tmp, and renames dir.tmp once it is complete
+// and durable. After a crash, dir has the whole copy or does not exist. The next
+// Checkpoint to dir removes what a crash left in dir.tmp. The error is ErrLocked
+// while another Checkpoint, of any database, makes a copy there.
 //
-// What is only in the log has to be written to tables of the database before, so a
-// database opened with Options.ReadOnly returns ErrReadOnly.
+// Checkpoint first writes the transactions of the log to tables of the database. A
+// database opened with Options.ReadOnly therefore returns ErrReadOnly.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
@@ -126,7 +130,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	}
 	defer end()
 	fs, named := d.opts.FS, dir
-	if dir, err = absolute(fs, fs.Join(dir)); err != nil { // without a separator at its end
+	if dir, err = absolute(fs, fs.Join(dir)); err != nil { // Join drops a trailing separator
 		return fmt.Errorf("checkpoint %s: %w", named, err)
 	}
 	if err := d.checkpoints.Make(ctx, dir); err != nil {

@@ -3,220 +3,27 @@
 package stoat_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/internal/testing/isolation"
-	"github.com/stoatdb/stoat/vfs"
-	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/internal/testing/hunt"
 )
 
-// mutantEnv names the guarantee that a hunting process is to do without.
-const mutantEnv = "STOAT_TEST_MUTANT"
-
-// mutantPatience is how long one hunt may take. A hunt that finds nothing is
-// over long before, so one that is not has met a database that hangs.
-const mutantPatience = 20 * time.Minute
-
-// TestMutants removes one guarantee of the engine at a time and demands that
-// some harness notices. Each hunt has a process of its own, because a mutant
-// may panic in a goroutine of the database or hang.
-func TestMutants(t *testing.T) {
-	seed := dose.Seed(t)
-	dose.Reproduce(t, "mutants")
-	for _, name := range append([]mutant.Name{""}, mutant.Names...) {
-		label := string(name)
-		if name == "" {
-			label = "none"
-		}
-		t.Run(label, func(t *testing.T) {
-			started := time.Now()
-			caught, how := hunt(t, name, seed)
-			switch {
-			case name == "" && caught:
-				t.Errorf("the harness sees a bug where none was seeded:\n%s", how)
-			case name != "" && !caught:
-				t.Errorf("nobody noticed:\n%s", how)
-			default:
-				t.Logf("%.1f s: %.500s", time.Since(started).Seconds(), how)
-			}
-		})
-	}
-}
-
-// onlyBy names the harness that alone is asked about a mutant: it was made to
-// notice such a thing, and must do so without the help of the others. It also
-// spares those that come before it, which notice nothing of it for a long time.
-var onlyBy = map[mutant.Name]string{
-	mutant.NoPoison: "faults", mutant.RetrySync: "faults", mutant.SwallowFlushError: "faults",
-	mutant.IgnoreDurableMark: "bits", mutant.IgnoreSeal: "bits", mutant.IgnoreUnreferenced: "bits",
-	mutant.NoBarrier: "schedules", mutant.UnconfirmedView: "schedules", mutant.UntoldState: "schedules", mutant.WriteBack: resurrection, mutant.ForgetSnapshots: "schedules",
-	mutant.FlushUnpublished: "schedules", mutant.CollectHeld: "schedules", mutant.EarlyDiscard: "schedules",
-}
-
-// hunt runs TestMutantHunt in another process and reports whether it failed.
-func hunt(t *testing.T, name mutant.Name, seed uint64) (caught bool, how string) {
-	t.Helper()
-	exe, err := os.Executable()
-	must(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), mutantPatience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "-test.run=^TestMutantHunt$", "-test.v", fmt.Sprintf("-stoat.seed=%d", seed))
-	cmd.Env = append(os.Environ(), mutantEnv+"="+string(name)+".")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		return true, "hangs"
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), noHook) {
-		t.Errorf("the engine never asked for %s", name)
-	}
-	return err != nil, out.String()
-}
-
-const noHook = "the engine never came to where this mutant lives"
-
-// TestMutantHunt is one hunt: it fails when a harness notices.
-func TestMutantHunt(t *testing.T) {
-	name, hunting := strings.CutSuffix(os.Getenv(mutantEnv), ".")
-	if !hunting {
-		t.Skip("TestMutants runs this in a process of its own")
-	}
-	seed := dose.Seed(t)
-	only := onlyBy[mutant.Name(name)]
-	restore, rounds := func() int64 { return 1 }, 1
-	if name != "" {
-		restore, rounds = mutant.Enable(mutant.Name(name)), 3
-	}
-	if only == "schedules" {
-		rounds = 6 // they are quick, and some mutants need a rare one
-	}
-	var images []*bitsImage
-	var scenes []*faultScene
-	if only == "" || only == "bits" {
-		images = bitsImages(t)
-	}
-	if only == "" || only == "faults" {
-		scenes = faultScenes(t)
-	}
-	for round := range rounds {
-		for _, h := range harnesses(images, scenes, 1<<round) {
-			if only != h.name && (only != "" || h.asked && name != "") {
-				continue
-			}
-			if err := guarded(func() error { return h.run(seed + uint64(round)) }); err != nil {
-				t.Fatalf("%s, round %d: %v", h.name, round, err)
-			}
-		}
-	}
-	if restore() == 0 {
-		t.Fatal(noHook)
-	}
-}
-
-// A harness is a small dose of one of the tests of this package.
-type harness struct {
-	name  string
-	run   func(seed uint64) error
-	asked bool // only onlyBy sends mutants to it
-}
-
-// resurrection is the harness that must see a deleted key again.
-const resurrection = "resurrected keys"
-
-// harnesses returns all of them, with doses that grow with scale.
-func harnesses(images []*bitsImage, scenes []*faultScene, scale int) []harness {
-	return []harness{
-		{name: "schedules", run: func(seed uint64) error {
-			return times(60*scale, func(i int) error { return stoat.RunSchedule(seed<<16 + uint64(i)) })
-		}},
-		{name: "model", run: func(seed uint64) error {
-			return times(2*scale, func(i int) error {
-				life := seed + uint64(i)
-				_, _, err := runModel(randomShape(life), randomOps(life, modelLifeOps), nil)
+// whiteBoxHarnesses drive the engine from within. tests/mutants has all others.
+var whiteBoxHarnesses = []hunt.Harness{
+	{Name: hunt.Schedules, Run: func(seed uint64, scale int) error {
+		for i := range uint64(60 * scale) {
+			if err := stoat.RunSchedule(seed<<16 + i); err != nil {
 				return err
-			})
-		}},
-		{name: "isolation", run: func(seed uint64) error {
-			return times(scale, func(i int) error {
-				return historiesOf(seed+uint64(10*i), historiesPerDisk, new(isolationTally))
-			})
-		}},
-		{name: "applications", run: func(seed uint64) error {
-			return times(len(isolation.Applications()), func(i int) error {
-				_, err := playOnce(i, seed)
-				return err
-			})
-		}},
-		{name: "crash", run: func(seed uint64) error { return someCrashes(seed, 8*scale, checkCrash) }},
-		{name: "crash twice", run: func(seed uint64) error { return someCrashes(seed, 2*scale, checkSecondCrash) }},
-		{name: "bits", run: func(seed uint64) error { return someDamage(images, seed, 40*scale) }},
-		{name: "faults", run: func(seed uint64) error { return someFaults(scenes, seed, 4*scale) }},
-		{name: resurrection, run: func(uint64) error { return stoat.ResurrectedKey() }, asked: true},
-	}
-}
-
-func someCrashes(seed uint64, n int, check crashCheck) error {
-	return times(len(crashWorkloads), func(i int) error {
-		err := crashRound(crashWorkloads[i], seed, n, new(workTally), check)
-		if err != nil {
-			err = fmt.Errorf("workload %q: %w", crashWorkloads[i].name, err)
-		}
-		return err
-	})
-}
-
-func someDamage(images []*bitsImage, seed uint64, n int) error {
-	var tally bitsTally
-	for _, img := range images {
-		damages := img.flips(n, seed)
-		if img.unclosed {
-			damages = append(damages, img.flipsAtEnd()...)
-		} else {
-			damages = append(damages, img.sectors(n, seed)...)
-			damages = append(damages, img.wholeFiles()...)
-		}
-		for _, d := range damages {
-			if err := img.try(d, &tally); err != nil {
-				return fmt.Errorf("image %q, %s: %w", img.name, d.name, err)
 			}
 		}
-	}
-	return nil
+		return nil
+	}},
+	{Name: hunt.Resurrection, Run: func(uint64, int) error { return stoat.ResurrectedKey() }, Asked: true},
 }
 
-// someFaults makes the first n syncs of the log fail, each in turn, in each
-// way, and the first of the tables.
-func someFaults(scenes []*faultScene, seed uint64, n int) error {
-	for _, scene := range scenes {
-		rules := []faultfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
-		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
-			for nth := range int64(n) {
-				rules = append(rules, faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})
-			}
-		}
-		for _, rule := range rules {
-			rule.Seed = seed
-			c := &faultCase{scene: scene, what: "a failing sync", rule: rule}
-			if err := c.run(seed); err != nil {
-				return fmt.Errorf("%v: %w", c, err)
-			}
-		}
-	}
-	return nil
-}
+// TestMutants removes the guarantees that only white-box harnesses can miss.
+func TestMutants(t *testing.T) { hunt.All(t, "TestMutants_Hunt", false, whiteBoxHarnesses) }
+
+// TestMutants_Hunt is one hunt of TestMutants.
+func TestMutants_Hunt(t *testing.T) { hunt.One(t, whiteBoxHarnesses) }

@@ -16,18 +16,19 @@ import (
 // lockName is the name of the lock file in the directory of a database.
 const lockName = "LOCK"
 
-// NewMemFS returns a file system in memory, for databases that live as long as
-// the process. Give it as Options.FS.
+// NewMemFS returns a file system in memory, for Options.FS. Its databases live as
+// long as the process.
 func NewMemFS() FS { return memfs.NewVolatile() }
 
-// Open opens the database in the directory dir, and creates both if they do not
-// exist. A relative dir is resolved once: the working directory of the process may
-// change afterwards. opts may be nil. The caller must Close the database.
+// Open opens the database in the directory dir. It creates the directory and the
+// database if they do not exist. opts may be nil. The caller must Close the
+// database. Open resolves a relative dir once: the working directory of the process
+// may change later.
 //
-// Open returns ErrLocked when another open holds the database, ErrCorrupt when a
-// file is not what was written, and ErrVersion when a later version of stoat wrote
-// it. With Options.ReadOnly it returns fs.ErrNotExist of package io/fs when there is
-// no database.
+// Open returns ErrLocked while another open holds the database. It returns
+// ErrCorrupt when a file differs from what was written. It returns ErrVersion when
+// a later version of stoat wrote the database. With Options.ReadOnly and without a
+// database, it returns fs.ErrNotExist of package io/fs.
 func Open(dir string, opts *Options) (*DB, error) { return openWith(dir, opts, work.Executor{}) }
 
 // openWith is Open with an executor of background jobs.
@@ -47,9 +48,9 @@ func openWith(dir string, opts *Options, exec work.Executor) (*DB, error) {
 	return d, nil
 }
 
-// absolute returns a directory that the caller has named, by a name that stays
-// true. An empty name would mean the working directory, where a program that forgot
-// to set its path wants no database.
+// absolute returns the absolute path of a directory that the caller named. It
+// refuses an empty name, which would mean the working directory: the program
+// probably forgot to set its path.
 func absolute(fs vfs.FS, dir string) (string, error) {
 	if dir == "" {
 		return "", errNoName
@@ -57,22 +58,23 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 	return fs.Abs(dir)
 }
 
-// open brings the database to life:
+// open makes the database ready for use:
 //
-//  1. create the directory and take its lock;
-//  2. load the manifest, or write the first one;
-//  3. assemble the engine;
-//  4. delete the files that unfinished jobs left;
-//  5. replay the log into memtables;
-//  6. if the end of the log is not known to be durable, start a new log, which
-//     begins with a copy of that end. Otherwise the first commit does that: a
-//     database that is only read changes nothing on the disk but the time that the
-//     manifest keeps, until it has been idle and does what the last opening left;
-//  7. start the workers.
+//  1. It creates the directory and takes its lock.
+//  2. It loads the manifest, or writes the first one.
+//  3. It assembles the engine.
+//  4. It deletes the files that unfinished jobs left.
+//  5. It replays the log into memtables.
+//  6. It starts a new log if the end of the old log may not be durable. The new log
+//     begins with a copy of that end. Otherwise the first commit starts the new log.
+//  7. It starts the workers.
 //
-// On a full disk 6 is left to the first commit as well, so that the database can be
-// read, and written as soon as there is space. A read-only database creates nothing
-// in 1 and 2, leaves out 4 and 6, and starts only the governor.
+// So reading a database changes nothing on the disk except the time in the manifest.
+// When the database is idle, jobs do what the last opening left to do.
+//
+// On a full disk, open leaves step 6 to the first commit too. The caller can then
+// read, and write as soon as the disk has space. A read-only open creates nothing
+// in steps 1 and 2, leaves out 4 and 6, and starts only the governor.
 func (d *DB) open() (err error) {
 	d.events.init()
 	takeLock, load := d.lockToWrite, d.loadManifest
@@ -100,6 +102,7 @@ func (d *DB) open() (err error) {
 	if err = d.commits.Recover(&state); err != nil {
 		return err
 	}
+	d.throttle.NoteDebt(d.jobs.Debt(state.Version))
 	if !d.opts.ReadOnly {
 		d.space.Edited(d.jobs.Need(state.Version, d.store.Horizon()))
 		if err = d.commits.Prove(); err != nil {
@@ -110,8 +113,8 @@ func (d *DB) open() (err error) {
 	return nil
 }
 
-// abandon undoes what open has done so far in memory. The database was never handed
-// out, so the error that stopped Open is the one to tell.
+// abandon releases what a failed open has acquired. It drops its own errors: the
+// error that stopped Open is the one to report.
 func (d *DB) abandon() {
 	if d.store != nil {
 		d.group.End()
@@ -146,13 +149,14 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 	return d.manifest.State(), nil
 }
 
-// readManifest loads the manifest of a database that exists.
+// readManifest loads the manifest of an existing database.
 func (d *DB) readManifest() (state manifest.State, err error) {
 	d.manifest, state, err = manifest.Load(d.opts.FS, d.dir, true, nil)
 	return state, err
 }
 
-// lockToWrite creates the directory, if there is none, and takes its lock.
+// lockToWrite takes the exclusive lock of the directory. It creates the directory
+// if there is none.
 func (d *DB) lockToWrite() (err error) {
 	fs := d.opts.FS
 	name := fs.Join(d.dir, lockName)
@@ -166,9 +170,9 @@ func (d *DB) lockToWrite() (err error) {
 	return err
 }
 
-// lockToRead takes the lock of the directory together with other readers, and does
-// not create its file. Where there is none, no writer has been there yet that could
-// keep readers out; one that comes later is not kept out.
+// lockToRead takes the shared lock of the directory, without creating the lock
+// file. Without that file no writer excludes readers yet. A writer that comes later
+// is not excluded.
 func (d *DB) lockToRead() error {
 	lock, err := d.opts.FS.LockShared(d.opts.FS.Join(d.dir, lockName))
 	switch {

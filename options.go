@@ -15,117 +15,130 @@ type Durability uint8
 const (
 	// Synced commits return when the transaction is on the device.
 	Synced Durability = iota + 1
-	// Buffered commits return when the transaction has been handed to the
-	// operating system. It survives a crash of the process; a power cut may
-	// lose the last of them, never one before another that it keeps.
+	// Buffered commits return when the operating system has the transaction. It
+	// then survives a crash of the process. A power cut may lose the newest
+	// buffered commits. It never loses a commit and keeps a later one.
 	Buffered
 )
 
 // Options tune a database. The zero value of every field means its default.
 type Options struct {
-	// Durability of commits that do not choose their own. Default: Synced.
+	// Durability is the durability of commits without their own. Default: Synced.
 	Durability Durability
 
-	// MemoryBudget is how many bytes of memory the database takes: memtables,
-	// what it knows of open files, and the mapped pages of files. Mapped pages
-	// that are in use may be more as long as the machine has memory, since the
-	// kernel takes them back by itself when somebody needs them; idle ones are
-	// given back. Default: 256 MiB. Range: 1 MiB to 1 TiB.
+	// MemoryBudget is the memory of the database in bytes: memtables, data about
+	// open files, and mapped pages of files. Default: 256 MiB. Range: 1 MiB to 1
+	// TiB.
+	//
+	// Mapped pages in use may exceed the budget while the machine has memory to
+	// spare, because the kernel reclaims them on demand. The database gives idle
+	// pages back.
 	MemoryBudget int64
 
-	// MemtableSize is the size in bytes at which a memtable is full and the
-	// next one begins. Up to three of them are held, also where that is more than
+	// MemtableSize is the size in bytes at which a memtable is full and the next
+	// one begins. The database holds up to three memtables, even if they exceed
 	// MemoryBudget. Default: an eighth of MemoryBudget. Range: 64 KiB to 4 GiB.
 	MemtableSize int64
 
-	// ValueThreshold is the length in bytes from which values are kept apart
-	// from their keys, in value files. Default: 512. Range: 64 to 1 MiB.
+	// ValueThreshold is the length in bytes from which the database stores values
+	// in value files, apart from their keys. Default: 512. Range: 64 to 1 MiB.
 	ValueThreshold int64
 
-	// LargeValueThreshold is the length in bytes from which the values of a
-	// transaction that has two megabytes of them, or a quarter of MemtableSize if
-	// that is less, are written once, straight to value files, instead of to the
-	// log first. They lie in the order of the commits, and values of 4 KiB and more
-	// stay so until DB.Compact brings those of up to 64 KiB into the order of their
-	// keys. Default: 4 KiB. Range: from ValueThreshold to 1 GiB.
+	// LargeValueThreshold is the length in bytes from which a value is large.
+	// Default: 4 KiB. Range: from ValueThreshold to 1 GiB.
+	//
+	// A commit with two megabytes of large values, or a quarter of MemtableSize if
+	// that is less, writes them once, straight to value files. Other commits write
+	// their values to the log first.
+	//
+	// Values that a commit wrote straight to value files lie there in the order of
+	// the commits. Those of 4 KiB and more stay in that order until DB.Compact,
+	// which orders values of up to 64 KiB by their keys.
 	LargeValueThreshold int64
 
-	// Compression of values on the disk; keys are stored without what their
-	// neighbours have in common in any case. A database written with one setting
-	// may be opened with any other, which holds for what is written from then
-	// on. Values apart of less than 256 bytes or more than 256 KiB, and those given
-	// to SetReader that have a file of their own, are not compressed.
-	// Default: CompressionNone.
+	// Compression says how the database compresses values. It always stores keys
+	// without the prefix that they share with their neighbours. Default:
+	// CompressionNone.
+	//
+	// A database opens with any setting, whatever setting wrote it. The setting
+	// applies to later writes. Values in value files stay uncompressed if they have
+	// less than 256 bytes or more than 256 KiB. So do values with their own file
+	// from SetReader.
 	Compression Compression
 
-	// NumVersions is how many versions of a key are kept at least, for
-	// iterators over all versions: the newest ones, as far back as the newest
-	// deletion or expired value. Versions that an open transaction sees are kept
-	// in any case. Default: 1.
+	// NumVersions is how many versions of a key the database keeps at least, for
+	// iterators with AllVersions. It keeps the newest versions, back to the newest
+	// deletion or expired value. It always keeps versions that an open transaction
+	// sees. Default: 1.
 	NumVersions int
 
-	// ReadOnly opens a database that exists to be read, without changing a
-	// byte on the disk: it may lie on a read-only medium, or not have been
-	// closed in order. Writing returns ErrReadOnly. What is in the log is held
-	// in memory. Any number may have the database open in this way at the same
-	// time, in one process or in several, and nobody beside them who writes:
-	// that takes the file LOCK, which a copy made by other means than Checkpoint
-	// may lack.
+	// ReadOnly opens an existing database without changing a byte on the disk. The
+	// database may lie on a read-only medium, and its last writer may have died.
+	// Writes return ErrReadOnly. Open keeps the transactions of the log in memory.
+	//
+	// Any number of read-only opens may share a database, in one process or in
+	// several. The file LOCK keeps writers out meanwhile. A copy that Checkpoint did
+	// not make may lack that file; then nothing keeps writers out.
 	ReadOnly bool
 
-	// FS is where the database lives. Default: the operating system's files.
-	// NewMemFS makes one in memory.
+	// FS is the file system of the database. Default: the files of the operating
+	// system. NewMemFS makes a file system in memory.
 	FS FS
 
-	// Clock tells the time for expiry. Default: the machine's.
+	// Clock tells the time for expiry. Default: the clock of the machine.
 	Clock Clock
 
-	// Events is called with what happens in the background, one event after
-	// the other, on a goroutine of the database that holds no lock. A slow
-	// callback delays the events after it and nothing else. It may use the
-	// database, but must not close it: Close waits for the last event, and there
-	// are none after it.
+	// Events receives events from the background, one after the other, on a
+	// goroutine of the database that holds no lock. A slow callback delays only
+	// later events. The callback may use the database. It must not close the
+	// database: Close waits for the last event. No event follows Close.
 	Events func(Event)
 
-	// Logger receives what an operator should know, events included; quiet by
-	// default.
+	// Logger receives what an operator should know, events included. Default: no
+	// logging.
 	Logger *slog.Logger
 }
 
-// FS is the file system that a database runs on: the operating system's unless
-// Options say otherwise, or one in memory, which NewMemFS makes. Its methods are
-// Create, Open, OpenReadWrite, Rename, Link, Remove, List, MkdirAll, SyncDir, Stat,
-// Lock, LockShared, LockDir, Free, Abs, Join, Base and Dir; they take and return types that
-// only this module can name. Who wants to change one of them embeds an FS.
+// FS is the file system of a database: that of the operating system, or one in
+// memory from NewMemFS. Its methods are
+//
+//	Create, Open, OpenReadWrite, Rename, Link, Remove, List, MkdirAll, SyncDir,
+//	Stat, Lock, LockShared, LockDir, Free, Abs, Join, Base, Dir
+//
+// Package vfs declares them and their types. To change one method, embed an FS.
 type FS = vfs.FS
 
 // A Clock tells the time by its only method,
 //
 //	Now() time.Time
 //
-// which is called from many goroutines. It may go back: what has expired stays
-// expired.
+// Many goroutines call it. It may go back: expired values stay expired.
 type Clock = base.Clock
 
 const (
+	// Bounds and default of Options.MemoryBudget, in bytes.
 	memoryBudgetDefault = 256 << 20
 	memoryBudgetMin     = 1 << 20
 	memoryBudgetMax     = 1 << 40
 
-	memtableShare   = 8 // of the budget, one of so many parts
+	// The default of Options.MemtableSize is MemoryBudget divided by memtableShare.
+	// Its bounds are in bytes.
+	memtableShare   = 8
 	memtableSizeMin = 64 << 10
 	memtableSizeMax = 4 << 30
 
+	// Bounds and default of Options.ValueThreshold, in bytes.
 	valueThresholdDefault = 512
 	valueThresholdMin     = 64
 	valueThresholdMax     = 1 << 20
 
+	// Bounds and default of Options.LargeValueThreshold, in bytes. The lower bound
+	// is ValueThreshold.
 	largeValueThresholdDefault = 4 << 10
 	largeValueThresholdMax     = 1 << 30
 )
 
-// withDefaults returns a copy of o, which may be nil, with every field
-// filled in.
+// withDefaults returns a copy of o with every field set. o may be nil.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -164,7 +177,7 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// validate names the first field out of range.
+// validate returns an error about the first field out of range.
 func (o *Options) validate() error {
 	if o.Durability != Synced && o.Durability != Buffered {
 		return invalid("Options.Durability is %d, want Synced or Buffered", o.Durability)
@@ -193,24 +206,24 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Compression says how values are compressed on the disk. What does not become
-// smaller by an eighth stays as it is, whatever is said here.
+// Compression says how the database compresses values on the disk. With any
+// setting, it stores data uncompressed that would not shrink by an eighth.
 type Compression uint8
 
 const (
-	// CompressionNone stores values as they are. They are read without a copy.
+	// CompressionNone stores values as they are. Reads do not copy them.
 	CompressionNone Compression = iota + 1
-	// CompressionFast takes about a microsecond for each kilobyte, read or
-	// written. Text shrinks to a half or less.
+	// CompressionFast takes about a microsecond for each kilobyte, read or written.
+	// Text shrinks to a half or less.
 	CompressionFast
-	// CompressionSmall makes that about a quarter smaller still. It takes four
-	// times as long to read values that are kept apart or seldom change, and ten
-	// times as long to write them.
+	// CompressionSmall makes values about a quarter smaller than CompressionFast.
+	// Values in value files, and values that seldom change, take four times as long
+	// to read and ten times as long to write.
 	CompressionSmall
 )
 
-// ofValues returns the codec of values in value files. Where they were written
-// first, there they stay.
+// ofValues returns the codec of values in value files. Values stay in the value
+// file that they were first written to, so they use the final codec at once.
 func (c Compression) ofValues() codec.ID {
 	switch c {
 	case CompressionFast:
@@ -221,8 +234,8 @@ func (c Compression) ofValues() codec.ID {
 	return codec.None
 }
 
-// ofTables returns the codec of values in tables of a level. What lies above
-// the last one is soon written again.
+// ofTables returns the codec of values in tables of a level. Merges soon rewrite
+// tables above the last level, so those use the fast codec.
 func (c Compression) ofTables(level int) codec.ID {
 	if c == CompressionSmall && level < manifest.Levels-1 {
 		return codec.S2

@@ -2,15 +2,17 @@ package stoat
 
 import (
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // The pages of a table that was read before are lost. A flush that looks there,
-// for what its values replace, ends well, and so does the process.
-func TestALostPageIsNothingToAFlushThatSamplesIt(t *testing.T) {
+// for what its values replace, succeeds, and the process lives on.
+func TestFlush_SurvivesALostPageThatItSamples(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	dir := t.TempDir()
-	db, err := openDriven(dir, &Options{}, still{})
+	db, err := openWith(dir, &Options{}, work.Executor{Manual: true})
 	if err != nil {
 		t.Fatal(err)
 	}

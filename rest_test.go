@@ -5,10 +5,13 @@ import (
 	"math"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -16,128 +19,108 @@ import (
 
 // The pointers to large values are few bytes, and what the values replaced is
 // known to be garbage only when they are in tables.
-func TestAnIdleDatabaseFlushesAFewPointersToLargeValues(t *testing.T) {
+func TestIdle_FlushesAFewPointersToLargeValues(t *testing.T) {
 	t.Parallel()
-	db := openStill(t)
-	for _, apart := range []bool{false, true} {
-		if err := db.Update(func(tx *Txn) error {
-			if !apart {
-				return tx.Set([]byte("key"), []byte("value"))
-			}
-			for i := range 4 {
-				if err := tx.Set(fmt.Appendf(nil, "%d", i), make([]byte, db.opts.apartMin())); err != nil {
-					return err
+	synctest.Test(t, func(t *testing.T) {
+		db := openStill(t)
+		for _, apart := range []bool{false, true} {
+			mustOK(t, db.Update(func(tx *Txn) error {
+				if !apart {
+					return tx.Set([]byte("key"), []byte("value"))
 				}
+				for i := range 4 {
+					if err := tx.Set(fmt.Appendf(nil, "%d", i), make([]byte, commit.ApartMin(db.opts.MemtableSize))); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			time.Sleep(work.IdleAfter)
+			if _, err := db.jobs.FlushStep(); err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
+			if waits := len(db.store.View().Memtables) > 1; waits != apart {
+				t.Errorf("large values %t: there is something to flush: %t", apart, waits)
+			}
 		}
-		db.background.quiet.from.Store(0) // as if it were long ago
-		if _, err := db.idleFlush(); err != nil {
-			t.Fatal(err)
-		}
-		if waits := len(db.view.Load().tables) > 1; waits != apart {
-			t.Errorf("large values %t: there is something to flush: %t", apart, waits)
-		}
-	}
+	})
 }
 
-func TestALoadAfterDropAllIsNotTakenToReplaceAnything(t *testing.T) {
-	t.Parallel()
-	var g spaceGauge
-	g.learn(0.9)
-	g.surplus(spaceUse{garbage: 90, all: 1000})
-	if g.replacing() < 0.8 {
-		t.Fatalf("a part of %v of the new values replaced others", g.replacing())
-	}
-	g.surplus(spaceUse{garbage: 1000, all: 1000})
-	if g.replacing() != 0 {
-		t.Errorf("nothing is live, and a part of %v of what is new is taken to replace it", g.replacing())
-	}
-}
-
-// Collection cannot free it, and it does not grow with what is written.
-func TestWritersAreNotSlowedDownForWhatAnOpenTransactionKeeps(t *testing.T) {
+// Collection cannot free what a transaction keeps, and that does not grow with what
+// is written.
+func TestThrottle_CommitsAreNotSlowedDownForWhatATransactionKeeps(t *testing.T) {
 	t.Parallel()
 	db := openStill(t)
 	exchange := func() {
 		t.Helper()
-		if err := db.install(manifest.Edit{}, nil); err != nil {
-			t.Fatal(err)
-		}
+		mustOK(t, db.store.Install(manifest.Edit{}, nil))
 	}
-	file := db.nextFile.Add(1) - 1
+	num, file, err := db.store.NewValueFile()
+	mustOK(t, err)
+	mustOK(t, file.Close())
 	exchange()
 	tx, err := db.Begin(ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, err)
 	defer tx.Discard()
 	exchange()
-	db.discard([]relic{{file: base.FileNum(file), values: true, bytes: 1 << 40}})
+	db.store.Discard([]state.Obsolete{state.ObsoleteValues(&manifest.ValueFile{File: num, Size: 1 << 40})})
 	exchange()
-	if kept := db.garbage.valueBytes.Load(); kept != 1<<40 {
+	if kept := db.store.ObsoleteValueBytes(); kept != 1<<40 {
 		t.Errorf("%d bytes of values are kept for the transaction", kept)
 	}
-	if ns := db.admission.nsPerKiB.Load(); ns != 0 || db.admission.gauge.over.Load() {
-		t.Errorf("a KiB has to wait for %d ns", ns)
+	db.throttle.Charge(1 << 40)
+	mustOK(t, db.throttle.Admit(t.Context(), 1))
+	if waits, took := db.throttle.Waits(); waits > 0 || db.throttle.Collecting() {
+		t.Errorf("a commit after a large one has to wait for %v", took)
 	}
 }
 
-// Close keeps the time for the last time. Who is still reading is told of none
-// that comes after it.
-func TestAReaderBesideCloseIsToldOfNoTimeThatNobodyKeeps(t *testing.T) {
+// Close saves the time for the last time. A transaction that goes on reading sees no
+// later one.
+func TestClock_AReaderBesideCloseSeesNoTimeThatIsNotSaved(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
-	disk := memfs.New()
-	db, err := Open("/db", &Options{FS: disk, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(func(tx *Txn) error {
+	db, err := Open("/db", &Options{FS: memfs.New(), Clock: clock})
+	mustOK(t, err)
+	mustOK(t, db.Update(func(tx *Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	tx, err := db.Begin(ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, err)
 	defer tx.Discard()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, db.Close())
 	clock.ms.Store(3000)
 	if tx.expired(2000, false) {
 		t.Error("the key has expired, says a reader, at a time that the next opening does not know")
 	}
-	if db.nowMs() != 1000 {
-		t.Errorf("it is %d after Close at 1000", db.nowMs())
+	if db.store.Now() != 1000 {
+		t.Errorf("it is %d after Close at 1000", db.store.Now())
 	}
 }
 
-// What is left of the manifest's room is for the edits that give space back.
-func TestReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
+// The rest of the manifest's room is for edits that free space.
+func TestClock_ReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
 	disk := memfs.New()
 	faults := faultfs.New(disk)
 	db, err := Open("/db", &Options{FS: faults, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const keys = 10
-	if err := db.Update(func(tx *Txn) error {
+	mustOK(t, err)
+	const (
+		keys = 10
+		// step is the time in milliseconds from one expiry to the next: longer than
+		// readers wait after a failure before they try again.
+		step = 2000
+	)
+	expiry := func(i int) int64 { return int64(2000 + i*step) }
+	mustOK(t, db.Update(func(tx *Txn) error {
 		for i := range keys {
-			if err := tx.Set(fmt.Appendf(nil, "%d", i), nil, ExpiresAt(time.UnixMilli(int64(2000+i*2*keepRetryMs)))); err != nil {
+			if err := tx.Set(fmt.Appendf(nil, "%d", i), nil, ExpiresAt(time.UnixMilli(expiry(i)))); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var written atomic.Int64
 	faults.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
@@ -151,27 +134,29 @@ func TestReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 			if free > 0 {
 				i += keys / 2
 			}
-			clock.ms.Store(uint64(2000 + i*2*keepRetryMs))
-			if err := db.View(func(tx *Txn) error {
+			clock.ms.Store(uint64(expiry(i)))
+			mustOK(t, db.View(func(tx *Txn) error {
 				if ok, err := tx.Has(fmt.Appendf(nil, "%d", i)); ok || err != nil {
 					t.Errorf("key %d: %t, %v", i, ok, err)
 				}
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if wrote := written.Load() > before; wrote != (free > 0) {
 			t.Errorf("with %d bytes free the manifest was written: %t", free, wrote)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustOK(t, db.Close())
 }
 
-func clockAt(ms uint64) *scheduleClock {
-	c := new(scheduleClock)
+// A setClock shows the time that a test has set, in milliseconds of Unix time.
+type setClock struct{ ms atomic.Uint64 }
+
+// Now returns the time.
+func (c *setClock) Now() time.Time { return time.UnixMilli(int64(c.ms.Load())) }
+
+func clockAt(ms uint64) *setClock {
+	c := new(setClock)
 	c.ms.Store(ms)
 	return c
 }

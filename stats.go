@@ -8,104 +8,116 @@ import (
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/vfs"
 )
 
-// Stats says how a database is doing. Counts are since Open.
+// Stats describes the state of a database. Counts are since Open; sizes are in
+// bytes.
 type Stats struct {
 	// Version is the newest version that readers see.
 	Version uint64
-	// Commits counts transactions that wrote, Conflicts those that met
-	// ErrConflict, Groups how many writes to the log carried them, and Syncs
-	// how many of those were synced.
+	// Commits counts transactions that wrote. Conflicts counts those that got
+	// ErrConflict. Groups counts the writes to the log that carried the commits.
+	// Syncs counts the groups that were synced.
 	Commits, Conflicts, Groups, Syncs uint64
-	// CommittedBytes is the size of the keys and values that were committed.
+	// CommittedBytes is the size of all committed keys and values.
 	CommittedBytes int64
-	// Readers is how many snapshots are held: by open transactions, by commits that
-	// look for conflicts, and by work that reads a state of the database to its end.
-	// A commit of a transaction that has read nothing holds none. OldestVersion is
-	// the oldest among them, or Version. OldestAge is for how long at least there has
-	// been a newer version, so that something may be kept for the oldest alone; it is
-	// told at most an eighth and a second too short, and is 0 where there is none.
+	// Readers counts the held snapshots: of open transactions, of commits that look
+	// for conflicts, and of jobs that read one state of the database. A commit of a
+	// transaction that has read nothing holds none.
+	//
+	// OldestVersion is the oldest of these snapshots, or Version if there is none.
+	//
+	// OldestAge is how long there has been a newer version than OldestVersion, so
+	// that files or memory may be kept for the oldest snapshot alone. It may be too
+	// short by an eighth of itself and a second. It is 0 if there is no newer
+	// version.
 	Readers       int
 	OldestVersion uint64
 	OldestAge     time.Duration
-	// Memtables is how many there are, MemtableBytes the memory they hold, and
+	// Memtables counts the memtables, MemtableBytes their memory, and
 	// MemtableEntries the versions in them.
 	Memtables       int
 	MemtableBytes   int64
 	MemtableEntries int64
-	// Tables is how many there are, TableBytes their size, TableContent the
-	// length of the keys and values in them before compression, and Levels what
-	// each of the 7 levels holds of them.
+	// Tables counts the tables, and TableBytes is their size. TableContent is the
+	// length of their keys and values before compression. Levels has the figures of
+	// each of the 7 levels.
 	Tables                   int
 	TableBytes, TableContent int64
 	Levels                   [manifest.Levels]LevelStats
-	// Flushes and Compactions count what was done in the background, and
-	// FlushedBytes, CompactedBytes what they wrote.
+	// Flushes and Compactions count the background jobs of these kinds.
+	// FlushedBytes and CompactedBytes are what they wrote.
 	Flushes, Compactions         int64
 	FlushedBytes, CompactedBytes int64
-	// Values is how many value files there are, ValueBytes their size,
-	// ValueContent the length of the values in them before compression,
-	// ValueGarbage how much of the size nothing refers to, neither tables nor
-	// memtables, Collections how many of them were rewritten or dropped, and
-	// CollectedBytes what that wrote.
+	// Values counts the value files, and ValueBytes is their size. ValueContent is
+	// the length of their values before compression. ValueGarbage is the part of
+	// ValueBytes that neither tables nor memtables refer to.
+	//
+	// Collections counts the value files that the collector rewrote or dropped.
+	// CollectedBytes is what it wrote.
 	Values                      int
 	ValueBytes, ValueContent    int64
 	ValueGarbage                int64
 	Collections, CollectedBytes int64
-	// ValueJumps is how often, in walks through the levels in the order of the
-	// keys, the next value lies in another value file than the one before.
-	// GatheredBytes is what was written of values for the sake of that order.
+	// ValueJumps counts how often, in a walk through each level in key order, the
+	// next value lies in another value file than the one before. GatheredBytes is
+	// what jobs wrote to bring values into key order.
 	ValueJumps, GatheredBytes int64
-	// ApartBytes is what commits wrote straight into value files.
+	// ApartBytes is what commits wrote straight to value files.
 	ApartBytes int64
-	// Waits is how often commits waited for background work, and WaitTime for
-	// how long in all. Debt is how many bytes must be written until the tree is
-	// in shape; commits are slowed down in proportion to it.
+	// Waits counts how often commits waited for background jobs, and WaitTime is
+	// how long they waited in all. Debt is how many bytes compactions must write
+	// until the tree is in shape. Commits slow down in proportion to it.
 	Waits    int64
 	WaitTime time.Duration
 	Debt     int64
-	// GarbageFiles is how many files were replaced and wait to be deleted until
-	// the transactions that may read them have ended, GarbageBytes their size,
-	// and GarbageAge for how long the oldest of these files has waited, which is less
-	// than the age of the transaction it waits for. That is not all that is kept for
-	// open transactions: SnapshotBytes is beside it, in files that are in use.
+	// GarbageFiles counts obsolete files that cannot be deleted yet, because open
+	// transactions may read them. GarbageBytes is their size. GarbageAge is how
+	// long the oldest of them has been waiting, which is less than the age of the
+	// transaction that it waits for. SnapshotBytes has what else the database keeps
+	// for open transactions.
 	GarbageFiles int
 	GarbageBytes int64
 	GarbageAge   time.Duration
-	// SnapshotBytes is about how much of the tables and the value files is versions
-	// of keys beyond NumVersions that merges and flushes have met and kept, for
-	// transactions that were open then. When these have ended, the next merges drop
-	// them. It is reckoned by the number of versions, as if all in a table were
-	// equally long. Versions in different tables, which have not met yet, are not in
-	// it.
+	// SnapshotBytes estimates the size of versions beyond NumVersions in tables and
+	// value files that are in use. Flushes and merges kept these versions for
+	// transactions that were open then. The next merges after the end of those
+	// transactions drop them.
+	//
+	// The estimate goes by the number of versions, as if all versions in a table
+	// had the same length. It leaves out versions in different tables that no merge
+	// has brought together yet.
 	SnapshotBytes int64
-	// DiskFree is how much of the disk is left, and DiskReserve how much of that is
-	// kept for work that gives space back. DiskLow says that it is less: then
-	// transactions that add anything are refused with ErrNoSpace, until deleting
-	// or others have made room. Refused counts them.
+	// DiskFree is the free space of the disk. DiskReserve is the part of it that is
+	// reserved for jobs that free space. DiskLow says that less than the reserve is
+	// free. Commits that add anything then return ErrNoSpace until the disk has
+	// enough space. Refused counts those commits. A read-only
+	// database leaves all four 0.
 	DiskFree, DiskReserve int64
 	DiskLow               bool
 	Refused               int64
-	// Memory says where memory goes.
+	// Memory has the memory of the database, by use.
 	Memory MemoryStats
-	// Latencies tell how long things took.
+	// Latencies has the durations of commits, syncs and background jobs.
 	Latencies Latencies
-	// EventsDropped counts events that Options.Events was too slow for.
+	// EventsDropped counts events that were dropped because Options.Events was too
+	// slow.
 	EventsDropped uint64
-	// Log describes the commit log. Until the first commit it is what Open has
-	// found of it.
+	// Log describes the log. Before the first commit it describes the log that Open
+	// found.
 	Log LogStats
 }
 
 // DiskBytes returns the size of the tables, the value files, the log and the
-// garbage.
+// obsolete files.
 func (s Stats) DiskBytes() int64 {
 	return s.TableBytes + s.ValueBytes + s.Log.BytesOnDisk + s.GarbageBytes
 }
 
-// WriteAmplification returns how many bytes were written for one that was
-// committed, since Open. It is 0 before the first commit.
+// WriteAmplification returns how many bytes the database wrote for one committed
+// byte, since Open. It is 0 before the first commit.
 func (s Stats) WriteAmplification() float64 {
 	if s.CommittedBytes == 0 {
 		return 0
@@ -114,40 +126,87 @@ func (s Stats) WriteAmplification() float64 {
 	return float64(written) / float64(s.CommittedBytes)
 }
 
-// Latencies tell how long things took since Open.
+// MemoryStats has the memory of a database by use, in bytes.
+type MemoryStats struct {
+	// Budget is Options.MemoryBudget.
+	Budget int64
+	// Memtables is the memory of the memtables. It lies outside the Go heap, except
+	// range tombstones.
+	Memtables int64
+	// FlushedMemtables is the memory of flushed memtables that transactions still
+	// read.
+	FlushedMemtables int64
+	// Prepared is other memory for writes outside the Go heap:
+	//
+	//   - what memtables have not filled yet;
+	//   - what is kept for the next memtables;
+	//   - the writes of large open transactions.
+	Prepared int64
+	// OffHeap is all memory outside the Go heap, of all databases of the process:
+	//
+	//   - memtables, including those that transactions still read;
+	//   - the writes of large open transactions, and what is kept for the next ones;
+	//   - decoded blocks.
+	OffHeap int64
+	// FileHeap estimates the Go heap of open tables and value files: bounds,
+	// filters, range tombstones, and what has been verified.
+	FileHeap int64
+	// Decoded is the memory of decoded blocks of compressed tables, outside the Go
+	// heap. It is an eighth of the budget at most. DecodedHits counts the reads
+	// since Open that found their block there, and DecodedMisses the others.
+	Decoded                    int64
+	DecodedHits, DecodedMisses uint64
+	// TablePages and ValuePages estimate the mapped pages in memory: those that
+	// were read and not given back since. The kernel may have reclaimed some of
+	// them, and reclaims more on demand.
+	TablePages, ValuePages int64
+	// OpenTables and OpenValues count the mapped tables and value files.
+	OpenTables, OpenValues int
+	// GivenBack is how many bytes of mapped pages the database has given back since
+	// Open.
+	GivenBack int64
+}
+
+// Total returns the memory without mapped pages as own, and with them as all.
+func (m MemoryStats) Total() (own, all int64) {
+	own = m.Memtables + m.FlushedMemtables + m.Prepared + m.FileHeap + m.Decoded
+	return own, own + m.TablePages + m.ValuePages
+}
+
+// Latencies has the distributions of durations since Open.
 type Latencies struct {
-	// Commit is that of calls of Commit and Update that wrote. Of commits that
-	// did not wait for the device only some are measured, and count for more.
-	// CommitAsync is not in it.
+	// Commit is the duration of Commit and Update calls that wrote. Of commits that
+	// did not wait for the device, the database measures only some, and gives those
+	// more weight. CommitAsync is not included.
 	Commit LatencyStats
-	// Sync is that of the log's syncs, which groups of commits share.
+	// Sync is the duration of syncs of the log, which groups of commits share.
 	Sync LatencyStats
-	// Flush, Compaction and Collection are those of background jobs.
+	// Flush, Compaction and Collection are the durations of background jobs.
 	Flush, Compaction, Collection LatencyStats
 }
 
-// LatencyStats tell how long something took each time. Their fields are
+// LatencyStats is a distribution of durations. Its fields are
 //
-//	Count                uint64        // how many times
+//	Count                uint64        // number of durations
 //	Total, Max           time.Duration // their sum, and the longest
 //	P50, P90, P99, P999  time.Duration // quantiles, at most an eighth too high
 //
-// and their method Mean returns the mean.
+// and its method Mean returns the mean.
 type LatencyStats = histogram.Summary
 
 // LevelStats describes a level of the tree.
 type LevelStats struct {
-	// Tables is how many there are, Runs how many of them may have to be
-	// looked into for one key, and Bytes their size.
+	// Tables counts the tables. Runs counts the runs: a lookup of one key may read
+	// one table of each run. Bytes is the size of the tables.
 	Tables, Runs int
 	Bytes        int64
 }
 
-// sampleBuffered is of how many commits that do not wait for the device one is
-// measured: to look at the clock twice costs as much as a tenth of the commit.
+// sampleBuffered: of so many commits that do not wait for the device, one is
+// measured. Reading the clock twice takes a tenth of the time of such a commit.
 const sampleBuffered = 16
 
-// committed counts a commit that took so long.
+// committed counts a commit with its duration.
 func (d *DB) committed(took time.Duration, sync bool) {
 	of := uint64(sampleBuffered)
 	if sync {
@@ -156,16 +215,16 @@ func (d *DB) committed(took time.Duration, sync bool) {
 	d.commitTime.AddMany(took, of)
 }
 
-// LogStats describes the commit log. Its fields are
+// LogStats describes the write-ahead log. Its fields are
 //
-//	Segments, FreeFiles int   // files that are needed, and that are kept to be used again
-//	BytesOnDisk         int64 // the size of all of these
+//	Segments, FreeFiles int   // files that are needed, and spare files for reuse
+//	BytesOnDisk         int64 // the size of all these files
 //	BytesWritten        int64 // since Open
-//	Syncs, Rotations    int64 // syncs of files in use, and moves to another one
+//	Syncs, Rotations    int64 // syncs of segments in use, and changes of segment
 type LogStats = log.Stats
 
-// Stats returns how the database is doing. It is cheap: it makes no system call, and
-// decides nothing.
+// Stats returns the state of the database. It is cheap: it makes no system call and
+// starts no job.
 func (d *DB) Stats() Stats {
 	c, j, g := &d.commits.Counts, &d.jobs.Counts, &d.collector.Counts
 	s := Stats{
@@ -198,10 +257,12 @@ func (d *DB) Stats() Stats {
 	use := d.jobs.Garbage(state.Version, state.FlushedSeq)
 	s.ValueGarbage = int64(use.Garbage + use.Stuck)
 	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.store.ObsoleteFiles()
-	s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	if !d.opts.ReadOnly {
+		s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	}
 	slot, err := d.store.Acquire()
 	if err != nil {
-		return s // closed: the memory is gone or going
+		return s // closed: the memory is released, or will be
 	}
 	defer d.store.Release(slot)
 	for _, t := range d.store.Pin(slot).Memtables {
@@ -213,8 +274,7 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// addTables describes the tables and value files of v, of a database that keeps so
-// many versions of a key.
+// addTables adds the tables and value files of v. versions is Options.NumVersions.
 func (s *Stats) addTables(v *manifest.Version, versions int) {
 	for _, f := range v.Values {
 		s.Values++
@@ -239,4 +299,31 @@ func (s *Stats) addTables(v *manifest.Version, versions int) {
 		s.Tables += l.Tables
 		s.TableBytes += l.Bytes
 	}
+}
+
+// memoryStats returns the memory by use. memtables is the memory of the memtables
+// in bytes. The caller holds a reader's slot.
+func (d *DB) memoryStats(memtables int64) MemoryStats {
+	m := MemoryStats{Budget: d.opts.MemoryBudget, Memtables: memtables, OffHeap: vfs.AllocatedBytes()}
+	m.FileHeap = d.store.View().Tree.FilterBytes()
+	for _, r := range d.store.Files().Residents(nil) {
+		gauge := r.Gauge()
+		if gauge == nil {
+			continue
+		}
+		m.FileHeap += r.HeapBytes()
+		if r.Kind() == residency.Tables {
+			m.OpenTables++
+			m.TablePages += gauge.Bytes()
+		} else {
+			m.OpenValues++
+			m.ValuePages += gauge.Bytes()
+		}
+	}
+	m.FlushedMemtables = d.store.ObsoleteMemtableBytes()
+	m.Prepared = max(0, d.store.Memory.Taken()-m.Memtables-m.FlushedMemtables)
+	decoded := d.decoded.Stats()
+	m.Decoded, m.DecodedHits, m.DecodedMisses = decoded.Bytes, decoded.Hits, decoded.Misses
+	m.GivenBack = d.governor.GaveBack()
+	return m
 }

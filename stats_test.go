@@ -6,28 +6,29 @@ import (
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-func TestStatsTellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
+func TestStats_TellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
 	t.Parallel()
-	disk := newCheckedDisk(t)
-	names, err := disk.List(dbDir)
-	must(t, err)
+	disk := testkit.NewSampleDisk(t)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
 	onDisk := int64(0)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".log") {
-			f, err := disk.Open(disk.Join(dbDir, name), vfs.CatLog)
-			must(t, err)
+			f, err := disk.Open(disk.Join(testkit.Dir, name), vfs.CatLog)
+			testkit.Must(t, err)
 			size, err := f.Size()
-			must(t, err)
-			must(t, f.Close())
+			testkit.Must(t, err)
+			testkit.Must(t, f.Close())
 			onDisk += size
 		}
 	}
 	synctest.Test(t, func(t *testing.T) { // where it does not become idle
 		for _, readOnly := range []bool{true, false} {
-			db := openOn(t, disk, func(o *stoat.Options) { o.ReadOnly = readOnly })
+			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = readOnly })
 			s := db.Stats()
 			if onDisk == 0 || s.Log.BytesOnDisk != onDisk || s.Log.Segments == 0 || s.Log.BytesWritten != 0 {
 				t.Errorf("read-only %t: %+v, and %d bytes of logs are on the disk", readOnly, s.Log, onDisk)
@@ -35,7 +36,7 @@ func TestStatsTellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
 			if got := db.Stats().DiskBytes(); got != s.TableBytes+s.ValueBytes+onDisk {
 				t.Errorf("read-only %t: %d bytes on the disk, want %d, %d and %d", readOnly, got, s.TableBytes, s.ValueBytes, onDisk)
 			}
-			must(t, db.Close())
+			testkit.Must(t, db.Close())
 		}
 	})
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// SetReader gives key the value that r reads to its end, at most MaxValueSize
-// bytes, without holding all of it in memory: it goes straight to a file, which
-// is removed again if the transaction does not commit. It suits values of many
-// megabytes; Item.Reader reads them in the same way. One that ends within two
-// megabytes or less is not worth a file, and is kept in memory like those of Set.
+// SetReader gives key the value that r returns until its end, at most MaxValueSize
+// bytes. It streams the value to a file instead of holding it in memory. If the
+// transaction does not commit, stoat removes that file.
+//
+// SetReader suits values of many megabytes; Item.Reader reads them in the same way.
+// SetReader keeps a value of less than two megabytes in memory, as Set does. That
+// limit is lower if MemtableSize is small or the transaction already holds much.
 func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	if err := tx.writable(key); err != nil {
 		return err
@@ -26,9 +28,9 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	}
 	var begun bytes.Buffer
 	atMost := tx.streamedFrom()
-	r = &givenReader{r: r, tx: tx}
+	r = &callerReader{r: r, tx: tx}
 	switch n, err := io.CopyN(&begun, r, atMost); {
-	case err == io.EOF && n < atMost: // an error that wraps it is a failure of the reader
+	case err == io.EOF && n < atMost: // an error that wraps io.EOF is a failure of r
 		return tx.write(key, begun.Bytes(), tx.metaOf(opts))
 	case err != nil:
 		return fmt.Errorf("stream a value: %w", err)
@@ -36,38 +38,42 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	return tx.setStream(key, io.MultiReader(&begun, r), tx.metaOf(opts))
 }
 
-// emptyReadsMax is how many times in a row a reader may give nothing.
+// emptyReadsMax is the number of empty reads in a row after which a callerReader
+// fails.
 const emptyReadsMax = 100
 
-// A givenReader is a reader that SetReader was given. It ends with an error when
-// the transaction can not be used any more, which may be its own doing, when it
-// gives nothing again and again, and when it gives what no reader can.
-type givenReader struct {
+// A callerReader wraps the reader that the caller gave to SetReader. Its Read fails
+// when
+//
+//   - the transaction can no longer be used, perhaps because the reader ended it;
+//   - the reader returned no bytes emptyReadsMax times in a row;
+//   - the reader returned an impossible count of bytes.
+type callerReader struct {
 	r     io.Reader
 	tx    *Txn
 	empty int
 }
 
-func (g *givenReader) Read(b []byte) (int, error) {
-	if err := g.tx.check(); err != nil {
+func (c *callerReader) Read(b []byte) (int, error) {
+	if err := c.tx.check(); err != nil {
 		return 0, err
 	}
-	n, err := g.r.Read(b)
+	n, err := c.r.Read(b)
 	if n < 0 || n > len(b) {
-		return 0, invalid("the reader says that it has read %d bytes of %d", n, len(b))
+		return 0, invalid("the reader returned %d bytes for a buffer of %d", n, len(b))
 	}
-	if g.empty++; n > 0 {
-		g.empty = 0
+	if c.empty++; n > 0 {
+		c.empty = 0
 	}
-	if err == nil && g.empty == emptyReadsMax {
+	if err == nil && c.empty == emptyReadsMax {
 		err = io.ErrNoProgress
 	}
 	return n, err
 }
 
-// streamedFrom is the length from which on a value that is given as a reader
-// gets a file of its own. A transaction that has much in memory already takes
-// only short values there as well.
+// streamedFrom returns the length in bytes from which a value of SetReader gets its
+// own file. When the transaction already holds many large values in memory, that
+// length is smaller.
 func (tx *Txn) streamedFrom() int64 {
 	if o := &tx.db.opts; tx.state.writes.Large < o.MemtableSize {
 		return commit.ApartMin(o.MemtableSize)
@@ -75,7 +81,7 @@ func (tx *Txn) streamedFrom() int64 {
 	return min(tx.db.opts.LargeValueThreshold, commit.ApartMin(tx.db.opts.MemtableSize))
 }
 
-// setStream gives key the value that r reads, in a file of its own.
+// setStream writes the value that r returns to its own file, and gives it to key.
 func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	m.Kind = base.KindPointer
 	fitting := tx.db.space.NewReader(tx.context(), r)
@@ -87,7 +93,7 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.writable(key); err != nil { // the reader has ended the transaction
+	if err := tx.writable(key); err != nil { // the caller's reader ended the transaction
 		tx.db.streams.Remove(s.File.File)
 		return err
 	}
@@ -96,7 +102,8 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	return tx.state.writes.Pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
 }
 
-// valueReader returns the reader of the file that a pointer leads to.
+// valueReader returns the reader of the value file that a pointer refers to, and
+// the decoded pointer.
 func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, values.Pointer, error) {
 	p, err := values.DecodePointer(pointer)
 	if err != nil {
@@ -115,9 +122,10 @@ func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, val
 	return r, p, err
 }
 
-// Reader returns a reader of the value, which needs little memory however long
-// the value is. Once the transaction has ended it answers ErrTxnDone, and once the
-// database or the transaction's context has, what the transaction answers.
+// Reader returns a reader of the value, which needs little memory for any length of
+// the value. After the end of the transaction, the reader returns ErrTxnDone. After
+// the end of the database or of the transaction's context, it returns the error
+// that the transaction returns.
 func (i Item) Reader() (io.ReadSeeker, error) {
 	r, err := i.reader()
 	if err != nil {
@@ -139,8 +147,8 @@ func (i Item) reader() (value io.ReadSeeker, err error) {
 	return r.NewValueReader(p, i.entry.Key, i.entry.Seq)
 }
 
-// An itemReader reads the value of an item for as long as the transaction is open.
-// After that the file may be gone, and would seem to be damaged.
+// An itemReader reads the value of an item while the transaction is open. After
+// that the file may be gone, and reading it would look like damage.
 type itemReader struct {
 	item  Item
 	value io.ReadSeeker

@@ -1,11 +1,11 @@
 package stoat
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,55 +14,58 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/state"
 )
 
-// A Txn is a transaction: a snapshot to read, and in ReadWrite mode a set of
-// writes that Commit makes visible to others in one step, or Discard forgets.
+// A Txn is a transaction. It reads a snapshot. In ReadWrite mode it also collects
+// writes: Commit makes them visible in one step, and Discard drops them.
 //
-// A Txn belongs to one transaction for good: once that has ended, the Txn answers
-// ErrTxnDone. So a View allocates a Txn, which has 48 bytes, and takes the rest of
-// what a transaction needs from its slot.
+// A Txn value is never reused. After its end, its operations return
+// ErrTxnDone.
 type Txn struct {
+	// A View allocates only the Txn, 48 bytes. The rest of the transaction is the
+	// txnState in the slot, which successive Views reuse.
 	db     *DB
 	state  *txnState
 	view   *state.View   // nil once the transaction has ended
-	seq    base.SeqNum   // the snapshot
-	now    atomic.Uint64 // the transaction's time in milliseconds, 0 until it is asked for
+	seq    base.SeqNum   // of the snapshot
+	now    atomic.Uint64 // milliseconds of Unix time, or 0; see nowMs
 	status atomic.Uint32 // txnOpen, txnLending or txnEnded
 }
 
 // The status of a transaction only grows.
 const (
-	txnOpen    = iota
-	txnLending // and has opened an iterator, begun a loop, or lent a copy
+	txnOpen    = iota // has lent nothing
+	txnLending        // has opened an iterator, begun a loop, or lent a copy
 	txnEnded
 )
 
-// A txnState is what a transaction has beside its Txn. Transactions of Begin have
-// their own. Those of Views use that of their slot, one after the other, so that
-// only a transaction that has not ended may look at it.
+// A txnState is the part of a transaction beside its Txn. A transaction of Begin
+// has its own. Successive Views with one slot share the txnState of the slot, so
+// only a transaction that has not ended may use it.
 type txnState struct {
-	slot      *state.Slot // released at the end; nil in a View, which does that itself
+	slot      *state.Slot // released by end; nil in a View, which releases its slot itself
 	ctx       context.Context
 	writes    *commit.WriteSet // nil in a read-only transaction
 	commitSeq base.SeqNum
-	decoded   codec.Arena // what was compressed
+	decoded   codec.Arena // memory of decompressed values
 
 	open openState
 }
 
-// An openState is what the end of a transaction closes, and empties.
+// An openState holds what the end of a transaction closes and empties. Its lock
+// guards all fields.
 type openState struct {
-	sync.Mutex
+	lock.Mutex[lock.Transaction]
 	iterators []*Iterator
-	lent      [][]byte // spoiled at the end, with invariants only
-	loops     int      // how many of All, Prefix and Range are under way
-	loopErr   error
+	lent      [][]byte // mangled at the end, with invariants only
+	loops     int      // the number of running loops over All, Prefix and Range
+	loopErr   error    // the first error of the loops, for Err
 }
 
-// newTxn returns a transaction that has its own state.
+// newTxn returns a transaction with its own state.
 func newTxn() *Txn {
 	both := new(struct {
 		tx    Txn
@@ -72,7 +75,7 @@ func newTxn() *Txn {
 	return &both.tx
 }
 
-// begin gives the transaction the snapshot of slot. Its state has been set.
+// begin gives the transaction the snapshot of slot. The caller has set tx.state.
 func (tx *Txn) begin(d *DB, slot *state.Slot) {
 	tx.db = d
 	tx.seq = slot.Seq()
@@ -85,9 +88,13 @@ func (tx *Txn) begin(d *DB, slot *state.Slot) {
 	tx.view = d.store.Begin(slot)
 }
 
-// end lets go of everything the transaction holds, unless another call has done so
-// or is about to. It reports whether its state is empty for sure, so that another
-// transaction may have it.
+// Discard ends the transaction without writing anything. After Commit or another
+// Discard it does nothing.
+func (tx *Txn) Discard() { tx.end() }
+
+// end releases everything that the transaction holds, unless another call has done
+// so or is about to. It reports whether the state is surely empty, so that another
+// transaction may reuse it.
 func (tx *Txn) end() bool {
 	was := tx.status.Swap(txnEnded)
 	if was == txnEnded {
@@ -110,13 +117,14 @@ func (tx *Txn) end() bool {
 	return empty
 }
 
-// ended reports whether the transaction has ended. Then nothing of its state is
-// its own.
+// ended reports whether the transaction has ended. Its state may then belong to
+// another transaction.
 func (tx *Txn) ended() bool { return tx.status.Load() == txnEnded }
 
-// lockOpen locks what the end of the transaction closes, and reports true, unless
-// the transaction has ended. A goroutine that should have ended before may call it
-// at any time: the end either waits for its Unlock, or it is refused.
+// lockOpen locks tx.state.open and reports true. If the transaction has ended, it
+// locks nothing and reports false. A goroutine that outlives the transaction may
+// call it at any time: either the end waits for the unlock, or lockOpen reports
+// false.
 func (tx *Txn) lockOpen() bool {
 	open := &tx.state.open
 	open.Lock()
@@ -128,7 +136,7 @@ func (tx *Txn) lockOpen() bool {
 	return true
 }
 
-// closeAll closes the open iterators, and ends what was lent and the loops.
+// closeAll closes the open iterators, mangles lent copies, and ends the loops.
 func (s *txnState) closeAll() {
 	open := &s.open
 	open.Lock()
@@ -146,15 +154,15 @@ func (s *txnState) closeAll() {
 	}
 }
 
-// lend returns b, which the user may look at until the transaction ends. With
-// invariants it is a copy that is spoiled then.
+// lend returns b, which the caller may read until the transaction ends. With
+// invariants it returns a copy, which the end of the transaction mangles.
 func (tx *Txn) lend(b []byte) []byte {
 	if !invariant.Enabled || b == nil {
 		return b
 	}
 	c, err := copyBorrowed(make([]byte, 0, len(b)), b)
 	if err != nil {
-		return b // who looks at it meets the fault
+		return b // the caller's own read meets the fault
 	}
 	if tx.lockOpen() {
 		defer tx.state.open.Unlock()
@@ -163,7 +171,15 @@ func (tx *Txn) lend(b []byte) []byte {
 	return c
 }
 
-// check reports why the transaction can not be used.
+// copyBorrowed appends borrowed bytes to dst. A fault in a mapped file is an error.
+func copyBorrowed(dst, borrowed []byte) (all []byte, err error) {
+	defer fault.Enter().Leave(&err)
+	all = dst // the result after a fault
+	return append(all, borrowed...), nil
+}
+
+// check returns the error of operations of the transaction, or nil if they can go
+// on.
 func (tx *Txn) check() error {
 	switch {
 	case tx.ended():
@@ -184,8 +200,8 @@ func (tx *Txn) context() context.Context {
 	return tx.state.ctx
 }
 
-// nowMs is the time by which this transaction judges expiry, the same from
-// its first look to its end.
+// nowMs returns the time by which this transaction judges expiry, in milliseconds
+// of Unix time. The first call sets it, and it stays the same until the end.
 func (tx *Txn) nowMs() uint64 {
 	if now := tx.now.Load(); now != 0 {
 		return now
@@ -197,14 +213,14 @@ func (tx *Txn) nowMs() uint64 {
 // ReadVersion returns the version of the snapshot that the transaction reads.
 func (tx *Txn) ReadVersion() uint64 { return uint64(tx.seq) }
 
-// CommitVersion returns the version of the transaction's writes after a
-// successful Commit, and 0 before that, if nothing was written, and after
+// CommitVersion returns the version of the transaction's writes after a successful
+// Commit. It returns 0 before that, after a commit without writes, and after
 // CommitAsync.
 func (tx *Txn) CommitVersion() uint64 { return uint64(tx.state.commitSeq) }
 
-// Err returns the error that ended the last loop over All, Prefix or Range
-// early, or nil. Of loops that run at once, it is the first error of any. Once the
-// transaction has ended, Err returns ErrTxnDone.
+// Err returns the error that ended the last loop over All, Prefix or Range early,
+// or nil. Of loops that run at the same time, it returns the first error. Once the
+// transaction has ended, it returns ErrTxnDone.
 func (tx *Txn) Err() error {
 	if !tx.lockOpen() {
 		return ErrTxnDone
@@ -213,10 +229,10 @@ func (tx *Txn) Err() error {
 	return tx.state.open.loopErr
 }
 
-// Get returns the value of key, or ErrNotFound. The bytes are borrowed until
-// the transaction ends.
+// Get returns the value of key, or ErrNotFound. The value is valid until the
+// transaction ends.
 func (tx *Txn) Get(key []byte) ([]byte, error) {
-	v, m, seq, err := tx.look(key)
+	v, m, seq, err := tx.lookup(key)
 	if err == nil && m.Kind == base.KindPointer {
 		v, err = tx.fetch(v, key, seq)
 	}
@@ -226,9 +242,9 @@ func (tx *Txn) Get(key []byte) ([]byte, error) {
 	return tx.lend(v), nil
 }
 
-// GetCopy appends the value of key to dst, or returns ErrNotFound.
+// GetCopy appends the value of key to dst and returns the result, or ErrNotFound.
 func (tx *Txn) GetCopy(key, dst []byte) ([]byte, error) {
-	v, m, seq, err := tx.look(key)
+	v, m, seq, err := tx.lookup(key)
 	if err == nil && m.Kind == base.KindPointer {
 		v, err = tx.fetch(v, key, seq)
 	}
@@ -238,10 +254,9 @@ func (tx *Txn) GetCopy(key, dst []byte) ([]byte, error) {
 	return copyBorrowed(dst, v)
 }
 
-// GetItem returns the value of key with all that is known of it, or
-// ErrNotFound.
+// GetItem returns the value of key with its metadata, or ErrNotFound.
 func (tx *Txn) GetItem(key []byte) (Item, error) {
-	v, m, seq, err := tx.look(key)
+	v, m, seq, err := tx.lookup(key)
 	if err != nil {
 		return Item{}, err
 	}
@@ -253,7 +268,7 @@ func (tx *Txn) GetItem(key []byte) (Item, error) {
 
 // fetch returns the value of an entry of base.KindPointer.
 func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
-	defer fault.Enter().Leave(&err) // the pointer is borrowed, too
+	defer fault.Enter().Leave(&err) // the pointer may lie in a mapped file
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err
@@ -263,18 +278,17 @@ func (tx *Txn) fetch(pointer, key []byte, seq base.SeqNum) (value []byte, err er
 
 // Has reports whether key has a value.
 func (tx *Txn) Has(key []byte) (bool, error) {
-	_, _, _, err := tx.look(key)
+	_, _, _, err := tx.lookup(key)
 	if err == ErrNotFound {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// look looks key up: first among the transaction's own writes, then in the
-// snapshot. A look into the snapshot is a read that Commit validates, whether
-// it found something or not. The results come one by one because then they
-// fit the registers, which a whole entry does not.
-func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err error) {
+// lookup finds key among the transaction's own writes, then in the snapshot. Commit
+// validates a lookup in the snapshot, whether it found a value or not. The results
+// are separate values because these fit into registers; a base.Entry does not.
+func (tx *Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err error) {
 	if err := tx.check(); err != nil {
 		return nil, base.Meta{}, 0, err
 	}
@@ -283,16 +297,16 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	}
 	view := tx.view
 	if view == nil {
-		return nil, base.Meta{}, 0, ErrTxnDone // it has just ended, under somebody's hands
+		return nil, base.Meta{}, 0, ErrTxnDone // the transaction ended just now, on another goroutine
 	}
 	hash := base.Hash(key, tx.db.hashSeed)
 	if w := tx.state.writes; w != nil {
 		if w.Pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax); ok {
-				return tx.show(v, m, 0) // by which show knows it
+				return tx.show(v, m, 0) // sequence number 0: an own write
 			}
 			if w.Pending.HasDeletions() && w.Pending.Cover(key, tx.seq) != 0 {
-				return nil, base.Meta{}, 0, ErrNotFound // by its own doing
+				return nil, base.Meta{}, 0, ErrNotFound // the transaction itself deleted the range
 			}
 		}
 		if !mutant.On(mutant.SkipPointCheck) {
@@ -308,7 +322,7 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	}
 	for _, t := range view.Memtables {
 		v, m, seq, ok := t.Get(key, hash, tx.seq)
-		// What a range deletion hides here, it hides in all that is older.
+		// A range tombstone that hides the key here also hides it in all older parts.
 		if t.HasDeletions() && t.Cover(key, tx.seq) > seq {
 			return nil, base.Meta{}, 0, ErrNotFound
 		}
@@ -326,6 +340,22 @@ func (tx *Txn) look(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err
 	return tx.show(v, m, seq)
 }
 
+// get finds key in the tree of v. In a View, which guards itself already, it avoids
+// the deferred call, which would take five percent of a Get.
+func (tx *Txn) get(v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	if scope := fault.Enter(); scope {
+		return tx.getGuarded(scope, v, key, hash)
+	}
+	return v.Tree.Get(key, hash, tx.seq, &tx.state.decoded)
+}
+
+func (tx *Txn) getGuarded(scope fault.Scope, v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	defer scope.Leave(&err)
+	return v.Tree.Get(key, hash, tx.seq, &tx.state.decoded)
+}
+
+// show returns an entry that was found, or ErrNotFound if it is a tombstone or has
+// expired.
 func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Meta, base.SeqNum, error) {
 	if mutant.On(mutant.ExpiryOffByOne) && m.ExpiresAt != 0 {
 		m.ExpiresAt++
@@ -336,9 +366,9 @@ func (tx *Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Me
 	return value, m, seq, nil
 }
 
-// expired reports whether a value that expires at a time has done so for the
-// transaction. If so, that time is made durable first, so that a crash does not bring
-// the value back. The commit of a write of its own will carry the time.
+// expired reports whether a value with the expiry time at has expired for the
+// transaction. If so, it first makes that time durable, so that a crash does not
+// bring the value back. For an own write, the commit makes the time durable.
 func (tx *Txn) expired(at uint64, own bool) bool {
 	if tx.nowMs() < at {
 		return false
@@ -359,7 +389,7 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// A SetOption says more about one value.
+// A SetOption adds metadata to one value.
 type SetOption struct {
 	kind  setOptionKind
 	value int64
@@ -374,18 +404,20 @@ const (
 	setUserMeta
 )
 
-// TTL lets the value expire when d has passed, at once if d is 0 or less. A part of a millisecond counts
-// as a whole one. What a reader has missed stays expired after a crash, also if
-// the clock goes back: the first who misses it may wait for a sync.
+// TTL lets the value expire when d has passed, or at once if d is 0 or less. It
+// rounds d up to whole milliseconds.
+//
+// A value that a reader found expired stays expired after a crash, even if the
+// clock goes back. The first read that finds it expired may wait for a sync.
 func TTL(d time.Duration) SetOption { return SetOption{setTTL, int64(d)} }
 
-// ExpiresAt lets the value expire at t, or never if t is the zero time, as
-// Item.ExpiresAt tells it. A part of a millisecond counts as a whole one.
+// ExpiresAt lets the value expire at t. It rounds t up to whole milliseconds. A
+// zero t means never, as it does for Item.ExpiresAt.
 func ExpiresAt(t time.Time) SetOption {
 	if t.IsZero() {
 		return SetOption{setNoExpiry, 0}
 	}
-	// UnixMilli counts only what fits in an int64.
+	// UnixMilli overflows outside of these bounds.
 	switch {
 	case t.Before(time.UnixMilli(1)):
 		return SetOption{setExpiry, 1}
@@ -399,16 +431,16 @@ func ExpiresAt(t time.Time) SetOption {
 	return SetOption{setExpiry, ms}
 }
 
-// UserMeta attaches a byte to the value that Item.UserMeta returns.
+// UserMeta attaches a byte to the value. Item.UserMeta returns the byte.
 func UserMeta(b byte) SetOption { return SetOption{setUserMeta, int64(b)} }
 
-// Set gives key a value. Both are copied; the caller may reuse them at once.
-// Options that an earlier Set of the key gave do not carry over.
+// Set gives key a value. It copies both, so the caller may reuse them at once.
+// Options of an earlier Set of the key do not carry over.
 func (tx *Txn) Set(key, value []byte, opts ...SetOption) error {
 	return tx.write(key, value, tx.metaOf(opts))
 }
 
-// metaOf returns what options say of a value.
+// metaOf returns the metadata that the options of a Set describe.
 func (tx *Txn) metaOf(opts []SetOption) base.Meta {
 	m := base.Meta{Kind: base.KindSet}
 	for _, o := range opts {
@@ -426,10 +458,11 @@ func (tx *Txn) metaOf(opts []SetOption) base.Meta {
 	return m
 }
 
-// expiryAfter is the time when a duration in nanoseconds from now has passed.
+// expiryAfter returns the time at which ns nanoseconds from now have passed, in
+// milliseconds of Unix time.
 func expiryAfter(tx *Txn, ns int64) uint64 {
 	if tx.check() != nil {
-		return 1 // the write is about to be refused
+		return 1 // the write will be refused
 	}
 	ms := ns / int64(time.Millisecond)
 	if ns > ms*int64(time.Millisecond) {
@@ -443,7 +476,50 @@ func (tx *Txn) Delete(key []byte) error {
 	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
 }
 
-// writable reports why key can not be written.
+// DeleteRange removes the values of all keys from lo (inclusive) to hi (exclusive).
+// A nil lo is the first key. A nil hi is no bound.
+//
+// DeleteRange takes the same short time for any number of keys, because it reads
+// none of them. Writes of other transactions in the range are therefore no
+// conflict; the later commit prevails. For a transaction that read a key of the
+// range, present or absent, the deletion is a write of that key.
+//
+// DeleteRange removes what the transaction itself has set in the range before. What
+// the transaction sets later stays. Open iterators ignore the deletion until the
+// caller positions them again.
+func (tx *Txn) DeleteRange(lo, hi []byte) error {
+	if err := tx.checkWrite(); err != nil {
+		return err
+	}
+	for _, bound := range [][]byte{lo, hi} {
+		if len(bound) > MaxKeySize {
+			return checkKey(bound)
+		}
+	}
+	if len(lo) == 0 {
+		lo = base.FirstKey
+	}
+	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+		return nil // an empty hi, which means no bound below, ends here too
+	}
+	m := base.Meta{Kind: base.KindDeleteRange}
+	return tx.state.writes.Pending.Set(lo, hi, base.Hash(lo, tx.db.hashSeed), m, 0)
+}
+
+// checkWrite returns the error of writes of the transaction, or nil if it can
+// write.
+func (tx *Txn) checkWrite() error {
+	if err := tx.check(); err != nil {
+		return err
+	}
+	if tx.state.writes == nil {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// writable returns the error of a write of key, or nil if the transaction can write
+// it.
 func (tx *Txn) writable(key []byte) error {
 	if err := tx.check(); err != nil {
 		return err
@@ -466,122 +542,4 @@ func (tx *Txn) write(key, value []byte, m base.Meta) error {
 		tx.state.writes.Large += int64(len(value))
 	}
 	return tx.state.writes.Pending.Set(key, value, base.Hash(key, tx.db.hashSeed), m, 0)
-}
-
-// Discard ends the transaction without writing anything. After Commit or
-// another Discard it does nothing.
-func (tx *Txn) Discard() { tx.end() }
-
-// A CommitOption changes one commit.
-type CommitOption struct {
-	durability Durability
-}
-
-// WithDurability makes a commit wait for d instead of what the database's
-// options say; 0 is what they say. A commit with what is no Durability fails with
-// ErrInvalid and writes nothing.
-func WithDurability(d Durability) CommitOption { return CommitOption{d} }
-
-// Commit validates what the transaction read and makes its writes durable and
-// visible, all or none, and ends it. ErrConflict means that nothing was
-// written because another transaction changed what this one had read. A
-// transaction without writes has nothing to do and never conflicts.
-//
-// After any other error nothing was written either, except after ErrFailed: then
-// the transaction may be there, as a whole, when the database is opened again.
-func (tx *Txn) Commit(opts ...CommitOption) error {
-	if tx.ended() {
-		return ErrTxnDone
-	}
-	defer tx.end()
-	r, err := tx.request(opts)
-	if r == nil || err != nil {
-		return err
-	}
-	tx.state.closeAll() // iterators tell what they have read, which the pipeline may replace
-	r.TakeSlot(&tx.state.slot)
-	w := tx.state.writes
-	w.Commits++
-	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
-	if measured {
-		started = time.Now()
-	}
-	if err := tx.db.commits.Submit(tx.context(), r); err != nil {
-		return err
-	}
-	if measured {
-		tx.db.committed(time.Since(started), r.Sync())
-	}
-	tx.state.commitSeq = r.Seq()
-	return nil
-}
-
-// CommitAsync is Commit without the wait for others and for the device: it ends
-// the transaction for the caller and calls done, which may be nil, exactly once
-// with what Commit would have returned, possibly before CommitAsync returns, and
-// never on the caller's goroutine: who holds a lock that done takes as well does
-// not wait for himself. done should be brief, and must not close the database,
-// which waits for it. CommitVersion goes on to return 0.
-//
-// Before it returns, CommitAsync looks for conflicts, which may read files. Values
-// of Options.LargeValueThreshold or more that make two megabytes together it writes to
-// a file, and makes that durable. It waits while 64 MiB of other commits wait, for
-// a second at most while the disk is nearly full, and as long as Commit does before
-// it writes such values. A context of the transaction ends this with its error, and
-// has no part in what comes after.
-func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
-	if done == nil {
-		done = func(error) {}
-	}
-	if tx.ended() {
-		tx.db.commits.Tell(done, ErrTxnDone)
-		return
-	}
-	r, err := tx.request(opts)
-	if r == nil || err != nil {
-		tx.end()
-		tx.db.commits.Tell(done, err)
-		return
-	}
-	// The request goes on as a transaction of its own, so that this one is
-	// ended for its holder whatever the pipeline is doing.
-	s := tx.state
-	s.closeAll()
-	s.decoded.Reset()
-	r.TakeSlot(&s.slot)
-	ctx := tx.context()
-	own := newTxn()
-	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
-	own.state.slot, own.state.writes = s.slot, s.writes
-	tx.status.Store(txnEnded)
-	tx.view, s.slot, s.ctx, s.writes = nil, nil, nil, nil
-	tx.db.commits.SubmitAsync(ctx, r, func(err error) {
-		own.end()
-		done(err)
-	})
-}
-
-// request prepares the commit, or returns nil when there is nothing to write.
-func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
-	if err := tx.check(); err != nil {
-		return nil, err
-	}
-	durability := tx.db.opts.Durability
-	for _, o := range opts {
-		switch o.durability {
-		case 0: // as the database
-		case Synced, Buffered:
-			durability = o.durability
-		default:
-			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
-		}
-	}
-	w := tx.state.writes
-	if w == nil || w.Pending.Len() == 0 {
-		return nil, nil
-	}
-	if w.Pending.HasDeletions() {
-		w.Pending.LiveLen() // what they kill is found here, not under the locks of the pipeline
-	}
-	return w.Request(tx.seq, durability != Buffered), nil
 }

@@ -61,10 +61,10 @@ func (a *Arena) Filled(n int) {
 // goroutine that should have ended before may still write to a piece: its chunk is
 // left to the garbage collector then, so that no other arena gets it.
 func (a *Arena) Reset() bool {
-	return a.chunk == nil || a.giveBack()
+	return a.chunk == nil || a.recycle()
 }
 
-func (a *Arena) giveBack() bool {
+func (a *Arena) recycle() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	chunk, used := a.chunk, a.used

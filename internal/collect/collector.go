@@ -80,7 +80,7 @@ func (c *Collector) Step() (again time.Duration, err error) {
 			c.o.Space.Rests(space.Collections)
 			c.o.Commits.JobFailed(err)
 			if errors.Is(err, vfs.ErrNoSpace) {
-				return work.RetryAfter, nil // the next copy is a smaller one
+				return work.RetryAfter, err // the next copy is a smaller one
 			}
 			return 0, err
 		}

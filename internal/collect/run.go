@@ -110,9 +110,9 @@ func (r *run) collect(b *Batch) error {
 	return r.failed
 }
 
-// idleRest is for how long a collection that can wait rests after each megabyte of
+// IdleRest is for how long a collection that can wait rests after each megabyte of
 // copies, while commits arrive.
-const idleRest = 100 * time.Millisecond
+const IdleRest = 100 * time.Millisecond
 
 // yielding returns stop, which then also rests when commits arrive. The copy under
 // way goes on slowly instead of being given up: a program that commits every few
@@ -123,7 +123,7 @@ func (r *run) yielding(stop func() error) func() error {
 			return err
 		}
 		r.rested.Store(true)
-		_ = r.c.o.Group.Sleep(r.c.o.Group.Stopped(), idleRest) // stop tells of the end
+		_ = r.c.o.Group.Sleep(r.c.o.Group.Stopped(), IdleRest) // stop tells of the end
 		return stop()
 	}
 }

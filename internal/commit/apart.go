@@ -104,21 +104,20 @@ func (h *Held) holds(n base.FileNum, flushed base.SeqNum) bool {
 
 // checks is what a request needs before it joins the queue.
 type checks struct {
-	admit    int64 // bytes of the disk, if it adds anything
-	adds     bool
-	yields   bool // it only deletes: background jobs may go first
-	validate bool // other transactions have committed since its snapshot
-	apart    bool // it has values for value files
+	admit     int64 // bytes of the disk, if it adds anything
+	adds      bool
+	yields    bool // it only deletes: background jobs may go first
+	validates bool // what it read must not have been written since
+	apart     bool // it has values for value files
 }
 
-// checksOf decides what a request needs, when readers see everything up to
-// visible.
-func checksOf(r *Request, visible base.SeqNum, apartMin int64) checks {
+// checksOf decides what a request needs.
+func checksOf(r *Request, apartMin int64) checks {
 	w := r.writes
 	if w == nil {
 		return checks{}
 	}
-	n := checks{adds: w.Adds, yields: !w.Adds, validate: visible > r.since}
+	n := checks{adds: w.Adds, yields: !w.Adds, validates: !w.Reads.Empty()}
 	if n.adds {
 		n.admit = r.takes(apartMin)
 	}
@@ -134,8 +133,7 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 		return err
 	}
 	least := ApartMin(c.o.MemtableSize)
-	upTo := c.store.Visible()
-	n := checksOf(r, upTo, least)
+	n := checksOf(r, least)
 	if n.adds {
 		if err := c.o.Space.Admit(ctx, n.admit); err != nil {
 			return err
@@ -152,7 +150,9 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 			return err
 		}
 	}
-	if n.validate {
+	// The wait for room may have been long. A conflict with a commit of that time is
+	// found here, before values are written to value files.
+	if upTo := c.store.Visible(); n.validates && upTo > r.since {
 		if err := c.validate(r); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func (c *Committer) releaseLog(l *log.Writer, before uint64) { c.warnOf(l.Releas
 // TrimLog deletes the segments that the log keeps for times with more to write.
 func (c *Committer) TrimLog() {
 	if l := c.log.Load(); l != nil {
-		c.warnOf(l.Rest())
+		c.warnOf(l.Trim())
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 const (
 	// roundEvery is how long a round is.
 	roundEvery = time.Second
-	// restMin is for how many rounds a file must not have been used for its pages to
+	// idleMin is for how many rounds a file must have been unused for its pages to
 	// be given back when the budget is passed.
-	restMin = 10
+	idleMin = 10
 	// machineSpare is the share of the machine's memory, or of what its control group
 	// allows, below which memory is short.
 	machineSpare = 1.0 / 8
@@ -98,15 +98,15 @@ func (g *Governor) roundLocked(strict bool) (more bool, err error) {
 		r := &g.residents[i]
 		f := residency.File{Kind: r.Kind()}
 		if gauge := r.Gauge(); gauge != nil {
-			f.Bytes, f.Rest = gauge.Bytes(), gauge.Turn()
+			f.Bytes, f.IdleRounds = gauge.Bytes(), gauge.NextRound()
 		}
 		g.files = append(g.files, f)
 		left += f.Bytes
 	}
-	limit := residency.Limit{Bytes: g.store.PagesBudget(g.store.ReaderBytes(g.residents)), RestMin: restMin, Strict: strict}
+	limit := residency.Limit{Bytes: g.store.PagesBudget(g.store.ReaderBytes(g.residents)), IdleMin: idleMin, Strict: strict}
 	var errs []error
 	for _, i := range residency.Choose(g.files, limit) {
-		errs = append(errs, g.residents[i].GiveBack())
+		errs = append(errs, g.residents[i].DropPages())
 		g.gaveBack.Add(g.files[i].Bytes)
 		left -= g.files[i].Bytes
 	}

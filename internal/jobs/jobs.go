@@ -103,7 +103,7 @@ func (j *Jobs) Swept(freed bool) {
 	if freed {
 		j.o.Compact()
 	}
-	if j.space.Scarce() {
+	if freed || j.space.Scarce() {
 		j.space.Look()
 	}
 }

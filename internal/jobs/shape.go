@@ -72,6 +72,11 @@ func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
 	return n
 }
 
+// Debt returns how far compaction is behind on v, in bytes.
+func (j *Jobs) Debt(v *manifest.Version) int64 {
+	return compact.Debt(v, j.Shape(work.Busy, j.store.Horizon()))
+}
+
 // Use returns how the value files of v are used.
 func (j *Jobs) Use(v *manifest.Version, flushed base.SeqNum, horizon uint64) throttle.Use {
 	u := j.Garbage(v, flushed)

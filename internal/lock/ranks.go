@@ -11,17 +11,22 @@ type Ranked interface {
 // docs/architecture.md has the same table with what each lock guards; a test
 // compares the two.
 type (
-	// Iterator is held while an iterator reads the snapshot.
-	Iterator struct{}
 	// Checkpointing is held by the one Checkpoint that runs.
 	Checkpointing struct{}
 	// Compacting is held from the choice of a compaction to its end.
 	Compacting struct{}
 	// Collecting is held from the choice of a collection to its end.
 	Collecting struct{}
+	// Transaction guards the open iterators, loops and lent copies of a transaction.
+	// CompactOptions.Progress may use transactions while Compacting is held.
+	Transaction struct{}
+	// Iterator is held while an iterator reads the snapshot.
+	Iterator struct{}
 	// Build is held by the leader that builds a group of commits.
 	Build struct{}
-	// Shutting is held to give memory back after Close.
+	// Governor is held during a round of the memory governor.
+	Governor struct{}
+	// Shutting is held to free memory and files after Close.
 	Shutting struct{}
 	// Sweeping is held to delete obsolete files and memtables.
 	Sweeping struct{}
@@ -49,18 +54,11 @@ type (
 	Quarantine struct{}
 	// Copies guards the queue of one collection.
 	Copies struct{}
-	// Governor is held during a round of the memory governor.
-	Governor struct{}
 	// Ending is held to start a goroutine, and to stop all.
 	Ending struct{}
-	// Transaction guards the open iterators of a transaction.
-	Transaction struct{}
 	// Events guards the queue of events.
 	Events struct{}
 )
-
-// Rank implements Ranked.
-func (Iterator) Rank() (int, string) { return 10, "iterator" }
 
 // Rank implements Ranked.
 func (Checkpointing) Rank() (int, string) { return 20, "checkpointing" }
@@ -70,6 +68,12 @@ func (Compacting) Rank() (int, string) { return 30, "compacting" }
 
 // Rank implements Ranked.
 func (Collecting) Rank() (int, string) { return 40, "collecting" }
+
+// Rank implements Ranked.
+func (Transaction) Rank() (int, string) { return 44, "transaction" }
+
+// Rank implements Ranked.
+func (Iterator) Rank() (int, string) { return 46, "iterator" }
 
 // Rank implements Ranked.
 func (Build) Rank() (int, string) { return 50, "build" }
@@ -118,9 +122,6 @@ func (Quarantine) Rank() (int, string) { return 170, "quarantine" }
 
 // Rank implements Ranked.
 func (Copies) Rank() (int, string) { return 180, "copies" }
-
-// Rank implements Ranked.
-func (Transaction) Rank() (int, string) { return 190, "transaction" }
 
 // Rank implements Ranked.
 func (Ending) Rank() (int, string) { return 200, "ending" }

@@ -57,8 +57,8 @@
 // # Concurrency
 //
 // The caller's commit mutex guards Reserve, Begin, Write, End, Flush, Shrink
-// and Mark. Sync may run beside them and beside another Sync. Release, Rest,
-// Hold, Proven and Stats may be called at any time, Rest and Stats even after
+// and Mark. Sync may run beside them and beside another Sync. Release, Trim,
+// Hold, Proven and Stats may be called at any time, Trim and Stats even after
 // Close.
 //
 //	building --Flush--> flushed --Sync--> durable

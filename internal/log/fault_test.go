@@ -488,7 +488,7 @@ func TestRelease_RemoveThatFailedButHappened(t *testing.T) {
 	must(t, err)
 	fillAndShrink(t, w)
 	faults.Add(faultfs.Rule{Op: vfs.OpRemove, Done: true, Err: vfs.ErrIO})
-	if err := w.Rest(); !errors.Is(err, vfs.ErrIO) {
+	if err := w.Trim(); !errors.Is(err, vfs.ErrIO) {
 		t.Fatalf("a removal failed, and Rest returned %v", err)
 	}
 	must(t, w.Close())

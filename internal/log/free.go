@@ -42,16 +42,16 @@ func (w *Writer) Release(before uint64) error {
 	}
 	w.mu.live = append([]segmentFile(nil), live...)
 	w.mu.Unlock()
-	return w.trim(freeMax, w.o.SegmentSizeMax)
+	return w.trimFree(freeMax, w.o.SegmentSizeMax)
 }
 
-// Rest deletes the free files of an idle or closed database, except one small
+// Trim deletes the free files of an idle or closed database, except one small
 // one.
-func (w *Writer) Rest() error { return w.trim(1, w.o.SegmentSizeMin) }
+func (w *Writer) Trim() error { return w.trimFree(1, w.o.SegmentSizeMin) }
 
-// trim deletes free files until at most count are left, none larger than size.
+// trimFree deletes free files until at most count are left, none larger than size.
 // It deletes the smallest first: in a busy database all segments become large.
-func (w *Writer) trim(count int, size int64) error {
+func (w *Writer) trimFree(count int, size int64) error {
 	for {
 		f, found := w.takeSurplus(count, size)
 		if !found {
@@ -59,7 +59,7 @@ func (w *Writer) trim(count int, size int64) error {
 		}
 		// An earlier attempt that reported a failure may have removed it.
 		if err := w.o.FS.Remove(w.o.path(f.file)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
-			w.giveBack(f)
+			w.keepFree(f)
 			return fmt.Errorf("log: remove %s: %w", w.o.path(f.file), err)
 		}
 	}

@@ -168,11 +168,11 @@ func (w *Writer) newRef(number, file uint64) base.SegmentRef {
 // discard gives up a prepared segment and frees its file.
 func (w *Writer) discard(seg *segment) {
 	seg.close()
-	w.giveBack(seg.inDirectory())
+	w.keepFree(seg.inDirectory())
 }
 
-// giveBack returns a file to the free ones.
-func (w *Writer) giveBack(f segmentFile) {
+// keepFree returns a file to the free ones.
+func (w *Writer) keepFree(f segmentFile) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.free = append(w.mu.free, f)

@@ -49,6 +49,6 @@ func (w *Writer) Hold() (letGo func() error) {
 			w.mu.held = nil
 		}
 		w.mu.Unlock()
-		return w.trim(freeMax, w.o.SegmentSizeMax)
+		return w.trimFree(freeMax, w.o.SegmentSizeMax)
 	}
 }

@@ -113,7 +113,7 @@ func TestIdle_ShrinkReleaseAndRestFreeTheDisk(t *testing.T) {
 	fillAndShrink(t, w)
 	spans := []base.LogSpan{{First: w.Current()}}
 	must(t, w.Close())
-	must(t, w.Rest())
+	must(t, w.Trim())
 	if used := disk.UsedBytes(); used > 1<<20 {
 		t.Fatalf("%d bytes of an empty log", used)
 	}
@@ -168,7 +168,7 @@ func TestRecycle_SmallFileIsWrittenInFullOnlyOnce(t *testing.T) {
 	for range 3 { // the last one finds a free file
 		must(t, w.Release(w.Segment()))
 		must(t, w.Close())
-		must(t, w.Rest())
+		must(t, w.Trim())
 		span := w.Span()
 		span.First = first
 		r, err := Recover(o, []base.LogSpan{span}, nil)

@@ -32,7 +32,7 @@ func TestPool_ReusesBlocksUpToItsLimit(t *testing.T) {
 	if pool.Idle() != poolMin {
 		t.Fatalf("the pool keeps %d bytes, want %d", pool.Idle(), poolMin)
 	}
-	pool.Rest()
+	pool.Trim()
 	pool.Free(b)
 	if pool.Idle() != 0 || mem.held() != 0 {
 		t.Fatalf("the pool at rest keeps %d bytes, %d are out", pool.Idle(), mem.held())
@@ -71,7 +71,7 @@ func TestPool_TablesAllocateNothingInTheSteadyState(t *testing.T) {
 		}
 	}
 	mem.failWhen(nil)
-	pool.Rest()
+	pool.Trim()
 	if mem.held() != 0 {
 		t.Fatalf("%d bytes are out", mem.held())
 	}

@@ -91,8 +91,8 @@ func (p *Pool) Idle() int64 {
 	return p.mu.bytes
 }
 
-// Rest frees all kept blocks. The pool rests from then on.
-func (p *Pool) Rest() {
+// Trim frees all kept blocks. The pool keeps none until the next Alloc.
+func (p *Pool) Trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.resting = true
@@ -110,5 +110,5 @@ func (p *Pool) Close() {
 	p.mu.Lock()
 	p.mu.closed = true
 	p.mu.Unlock()
-	p.Rest()
+	p.Trim()
 }

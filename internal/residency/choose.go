@@ -17,16 +17,16 @@ const (
 
 // A File is a mapped file as Choose sees it.
 type File struct {
-	Kind  Kind
-	Bytes int64 // bytes in memory
-	Rest  int32 // rounds without a use
+	Kind       Kind
+	Bytes      int64 // bytes in memory
+	IdleRounds int32 // rounds without a use
 }
 
 // A Limit bounds the memory of mapped files.
 type Limit struct {
 	Bytes int64
-	// RestMin is the number of rounds without a use after which a file is idle.
-	RestMin int32
+	// IdleMin is the number of rounds without a use after which a file is idle.
+	IdleMin int32
 	// Strict takes memory from files in use as well.
 	Strict bool
 }
@@ -40,7 +40,7 @@ func Choose(files []File, limit Limit) []int {
 	var may []int
 	for i := range files {
 		over += files[i].Bytes
-		if files[i].Bytes > 0 && (limit.Strict || files[i].Rest >= limit.RestMin) {
+		if files[i].Bytes > 0 && (limit.Strict || files[i].IdleRounds >= limit.IdleMin) {
 			may = append(may, i)
 		}
 	}
@@ -49,7 +49,7 @@ func Choose(files []File, limit Limit) []int {
 	}
 	slices.SortStableFunc(may, func(i, j int) int {
 		a, b := &files[i], &files[j]
-		return cmp.Or(cmp.Compare(b.Rest, a.Rest), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Bytes, a.Bytes))
+		return cmp.Or(cmp.Compare(b.IdleRounds, a.IdleRounds), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Bytes, a.Bytes))
 	})
 	n := 0
 	for ; n < len(may) && over > 0; n++ {

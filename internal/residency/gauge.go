@@ -44,9 +44,9 @@ func (g *Gauge) Clear() { g.bytes.Store(0) }
 // Bytes returns how much was added since Clear.
 func (g *Gauge) Bytes() int64 { return g.bytes.Load() }
 
-// Turn begins a new round. It returns for how many whole rounds no reader has
+// NextRound begins a new round. It returns for how many whole rounds no reader has
 // used the file.
-func (g *Gauge) Turn() int32 {
+func (g *Gauge) NextRound() int32 {
 	if g.used.Swap(false) {
 		g.rest.Store(0)
 		return 0

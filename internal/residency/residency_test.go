@@ -17,13 +17,13 @@ func TestChoose_Scripts(t *testing.T) {
 			if c.Name != "choose" {
 				c.Unknown(t)
 			}
-			limit := Limit{Bytes: c.Int(t, "limit", 0), RestMin: 10, Strict: c.Has("strict")}
+			limit := Limit{Bytes: c.Int(t, "limit", 0), IdleMin: 10, Strict: c.Has("strict")}
 			var files []File
 			var names []string
 			for _, line := range c.Lines() {
 				var f File
 				var name, kind string
-				if n, err := fmt.Sscan(line, &name, &kind, &f.Bytes, &f.Rest); n < 4 {
+				if n, err := fmt.Sscan(line, &name, &kind, &f.Bytes, &f.IdleRounds); n < 4 {
 					t.Fatalf("%s: %q: %v", c.Pos, line, err)
 				}
 				if kind == "table" {
@@ -47,16 +47,16 @@ func TestGauge_WakesOnceARound(t *testing.T) {
 	g.Init(func() { woken++ })
 	g.Touch()
 	g.Touch()
-	if rest := g.Turn(); woken != 1 || rest != 0 {
+	if rest := g.NextRound(); woken != 1 || rest != 0 {
 		t.Fatalf("woken %d times, %d rounds of rest after two uses, want 1 and 0", woken, rest)
 	}
 	for want := range int32(3) {
-		if rest := g.Turn(); rest != want+1 {
+		if rest := g.NextRound(); rest != want+1 {
 			t.Fatalf("%d rounds of rest, want %d", rest, want+1)
 		}
 	}
 	g.Touch()
-	if rest := g.Turn(); woken != 2 || rest != 0 {
+	if rest := g.NextRound(); woken != 2 || rest != 0 {
 		t.Fatalf("woken %d times, %d rounds of rest after a use, want 2 and 0", woken, rest)
 	}
 }

@@ -37,7 +37,7 @@ type found struct {
 // is to be kept alone: transactions that ask for more or less must not make it
 // seem low and not low by turns.
 func look(m measures, before sight) found {
-	reserve := m.first + m.jobs.Merge + m.jobs.Copy
+	reserve := m.first + m.jobs.sum()
 	return found{
 		reserve:    reserve,
 		room:       m.free - reserve - m.promised,

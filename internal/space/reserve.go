@@ -76,6 +76,8 @@ type Need struct {
 	Copy  int64 // of the largest value file
 }
 
+func (n Need) sum() int64 { return n.Merge + n.Copy }
+
 // A Job is a kind of background job, as a bit.
 type Job uint32
 
@@ -252,8 +254,11 @@ func (r *Reserve) freeBytes() int64 {
 // all that is in memory.
 func (r *Reserve) firstNeed() int64 { return 2*r.o.SegmentBytes + r.o.MemtableBytes() }
 
-// Usage says how much of the disk is free and kept, as of the last look, and how
-// many transactions were refused.
+// Usage says how much of the disk was free at the last look, how much is to be kept
+// now, whether that is less, and how many transactions were refused. It makes no
+// system call.
 func (r *Reserve) Usage() (free, reserve int64, low bool, refused int64) {
-	return r.free.Load(), r.reserve.Load(), r.low.Load(), r.refused.Load()
+	free = r.free.Load()
+	reserve = r.firstNeed() + r.jobs.Load().sum()
+	return free, reserve, free < reserve, r.refused.Load()
 }

@@ -44,8 +44,8 @@ func (m *Memory) Taken() int64 { return m.system.out.Load() }
 
 // Trim gives back what is kept, until the next write.
 func (m *Memory) Trim() {
-	m.tables.Rest()
-	m.pending.Rest()
+	m.tables.Trim()
+	m.pending.Trim()
 }
 
 // close gives back what is kept, for good.

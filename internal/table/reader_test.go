@@ -52,7 +52,7 @@ func TestReader_ConcurrentUse(t *testing.T) {
 					t.Errorf("%d entries, %v", len(got), err)
 				}
 				if g == 5 {
-					if err := r.GiveBack(); err != nil {
+					if err := r.DropPages(); err != nil {
 						t.Error(err)
 					}
 				}

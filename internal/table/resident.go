@@ -12,10 +12,10 @@ const keepAlign = 64 << 10
 // table is in use.
 func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 
-// GiveBack returns the memory of the table's pages to the system. Later reads fetch
+// DropPages returns the memory of the table's pages to the system. Later reads fetch
 // and verify them again. Borrowed values stay valid. The directory and the other
 // sections stay: every read needs them, and no read fetches them.
-func (r *Reader) GiveBack() error {
+func (r *Reader) DropPages() error {
 	r.keysOK.clear()
 	r.valsOK.clear()
 	r.pagesOK.clear()

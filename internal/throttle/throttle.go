@@ -86,6 +86,10 @@ func (t *Throttle) Waits() (int64, time.Duration) {
 	return t.waits.Load(), time.Duration(t.waited.Load())
 }
 
+// NoteDebt says how far compaction was behind at Open, in bytes. It slows no commit
+// down: the first edit does that.
+func (t *Throttle) NoteDebt(debt int64) { t.debt.Store(debt) }
+
 // Debt returns how far compaction was behind after the last edit, in bytes.
 func (t *Throttle) Debt() int64 { return t.debt.Load() }
 

@@ -58,21 +58,21 @@ func (r *Resident) HeapBytes() int64 {
 	return 0
 }
 
-// GiveBack returns the memory of the file's pages to the system. It keeps the file
+// DropPages returns the memory of the file's pages to the system. It keeps the file
 // from being closed meanwhile, because its addresses could then be reused.
-func (r *Resident) GiveBack() error {
+func (r *Resident) DropPages() error {
 	if r.table != nil {
 		r.table.mu.Lock()
 		defer r.table.mu.Unlock()
 		if t := r.table.reader.Load(); t != nil {
-			return t.GiveBack()
+			return t.DropPages()
 		}
 		return nil
 	}
 	r.values.mu.Lock()
 	defer r.values.mu.Unlock()
 	if v := r.values.reader.Load(); v != nil {
-		return v.GiveBack()
+		return v.DropPages()
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestAhead_FindsOnlyVerifiedValues(t *testing.T) {
 			}
 		}
 		mustLookAhead(t, &a, r, values, 1)
-		if err := r.GiveBack(); err != nil {
+		if err := r.DropPages(); err != nil {
 			t.Fatal(err)
 		}
 		if n := mustLookAhead(t, &a, r, values, AheadSize); n > 0 {

@@ -160,7 +160,7 @@ func BenchmarkFirstGet(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				if i == len(values) {
-					if err := r.GiveBack(); err != nil {
+					if err := r.DropPages(); err != nil {
 						b.Fatal(err)
 					}
 					i = 0

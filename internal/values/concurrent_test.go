@@ -34,7 +34,7 @@ func TestGiveBack_BesideConcurrentReads(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 50 {
-			if err := r.GiveBack(); err != nil {
+			if err := r.DropPages(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -30,9 +30,9 @@ func (r *Reader) Load() error {
 	return nil
 }
 
-// GiveBack returns the memory of the file's records to the system. Later reads fetch and
+// DropPages returns the memory of the file's records to the system. Later reads fetch and
 // verify them again. Borrowed values stay valid.
-func (r *Reader) GiveBack() error {
+func (r *Reader) DropPages() error {
 	v := r.v.Load()
 	if v == nil {
 		return nil

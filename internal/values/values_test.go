@@ -30,7 +30,7 @@ func TestGet_ReturnsAppendedValues(t *testing.T) {
 		if r.Gauge().Bytes() == 0 || r.Gauge().Bytes() > props.Size {
 			t.Fatalf("%d bytes in memory of %d", r.Gauge().Bytes(), props.Size)
 		}
-		if err := r.GiveBack(); err != nil || r.Gauge().Bytes() != 0 {
+		if err := r.DropPages(); err != nil || r.Gauge().Bytes() != 0 {
 			t.Fatalf("after giving back, %d bytes are in memory (%v)", r.Gauge().Bytes(), err)
 		}
 		mustHave(t, r, values)

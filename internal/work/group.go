@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/lock"
@@ -22,14 +23,16 @@ const (
 )
 
 // A Step does what is due and returns after how long it wants to be called
-// again although nothing wakes its worker; 0 is never. It reports its own errors:
-// the worker only calls it again after a while.
+// again although nothing wakes its worker; 0 is never. It reports its own errors.
+// With an error, again is how long the worker waits; 0 leaves that to the worker.
 type Step func() (again time.Duration, err error)
 
 // A Worker is a goroutine that does its step whenever it is woken.
 type Worker struct {
 	token    chan struct{} // has an element when there may be work
 	retryMax time.Duration // the longest wait after errors
+	// Patient: after an error no wake-up ends the wait. Set it before the start.
+	Patient bool
 }
 
 // NewWorker returns a worker that waits at most retryMax after errors.
@@ -65,7 +68,8 @@ type Group struct {
 	stop    context.CancelFunc
 	// ending is held to add to running, and to stop. So End waits for all that
 	// Enter has let in.
-	ending lock.Mutex[lock.Ending]
+	ending  lock.Mutex[lock.Ending]
+	refuses atomic.Bool // no operation begins any more
 }
 
 // NewGroup returns a group without goroutines.
@@ -88,19 +92,22 @@ func (g *Group) Run(w *Worker, first time.Duration, step Step) {
 		if first == 0 {
 			timer.Stop()
 		}
-		retry := RetryAfter
+		retry, token := RetryAfter, w.token
 		for {
 			select {
 			case <-g.stopped.Done():
 				return
-			case <-w.token:
+			case <-token:
 			case <-timer.C:
 			}
 			again, err := step()
-			if err != nil {
+			if err != nil && again == 0 {
 				again, retry = retry, min(2*retry, w.retryMax)
 			} else {
 				retry = RetryAfter
+			}
+			if token = w.token; err != nil && w.Patient {
+				token = nil
 			}
 			if timer.Stop(); again > 0 {
 				timer.Reset(again)
@@ -126,6 +133,10 @@ func (g *Group) Enter() bool {
 
 // Leave ends what Enter began.
 func (g *Group) Leave() { g.running.Done() }
+
+// Refuse makes Begin refuse operations. Close calls it before it waits for commits,
+// which may still Enter.
+func (g *Group) Refuse() { g.refuses.Store(true) }
 
 // Stopped returns a context that is done when Close wants the end.
 func (g *Group) Stopped() context.Context { return g.stopped }

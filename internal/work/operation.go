@@ -9,13 +9,14 @@ import (
 
 // Begin begins long work that a caller waits for, such as a manual compaction.
 // The context that it returns is done when the caller's is, or when Close wants
-// the end; Interrupted tells which. Close waits until end has been called.
+// the end; Interrupted tells which. Close waits until end has been called. After
+// Refuse the error is ErrClosed.
 func (g *Group) Begin(ctx context.Context) (_ context.Context, end func(), err error) {
 	ctx = Given(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if !g.Enter() {
+	if g.refuses.Load() || !g.Enter() {
 		return nil, nil, base.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -32,7 +32,8 @@ type Shape struct {
 	// import from outside the module and the standard library needs a row.
 	Guarded map[string][]string
 	// GuardedInTests lists the packages whose test files may import a guarded
-	// path, in addition to the packages in Guarded.
+	// path, in addition to the packages in Guarded. In a package of TestSupport
+	// every file counts as a test file.
 	GuardedInTests map[string][]string
 }
 
@@ -198,7 +199,7 @@ func (c *checker) judgeGuarded(im importer, imported string) string {
 			return ""
 		}
 	}
-	if im.test && slices.Contains(c.GuardedInTests[guard], im.pkg) {
+	if (im.test || slices.Contains(c.TestSupport, im.pkg)) && slices.Contains(c.GuardedInTests[guard], im.pkg) {
 		c.inTests[grant{guard, im.pkg}] = true
 		return ""
 	}

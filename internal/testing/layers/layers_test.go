@@ -248,6 +248,20 @@ func importing(imported string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("package p\n\nimport \"" + imported + "\"\n")}
 }
 
+// In a package of test support every file may import what test files may.
+func TestCheck_FilesOfTestSupportCountAsTests(t *testing.T) {
+	t.Parallel()
+	shape := small
+	shape.GuardedInTests = map[string][]string{"os": {"kit"}}
+	c := newChecker(&shape, treeOf(map[string]string{"kit/a.go": "os"}))
+	if err := c.walk(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.violations) != 0 {
+		t.Errorf("got %q, want nothing", c.violations)
+	}
+}
+
 // check builds a tree of files with one import each, and of empty files. It
 // returns what breaks the small shape there, without stale rows.
 func check(t *testing.T, imports map[string]string, empty ...string) []string {

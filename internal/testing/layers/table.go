@@ -27,9 +27,10 @@ var Stoat = Shape{
 		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
-		"internal/base":    1,
-		"internal/scratch": 1,
-		"vfs":              1,
+		"internal/base":         1,
+		"internal/testing/hunt": 1,
+		"internal/scratch":      1,
+		"vfs":                   1,
 
 		"internal/cache":             2,
 		"internal/codec":             2,
@@ -76,9 +77,27 @@ var Stoat = Shape{
 
 		".": 10,
 
+		"internal/testing/testkit": 11,
+
 		"cmd/stoat/internal/bench": 11,
 
 		"cmd/stoat": 12,
+
+		"tests/behaviour":  13,
+		"tests/benchmarks": 13,
+		"tests/bits":       13,
+		"tests/crash":      13,
+		"tests/diskfull":   13,
+		"tests/faults":     13,
+		"tests/golden":     13,
+		"tests/isolation":  13,
+		"tests/kill":       13,
+		"tests/model":      13,
+		"tests/mount":      13,
+		"tests/mutants":    13,
+		"tests/powercut":   13,
+		"tests/scripts":    13,
+		"tests/stress":     13,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
@@ -91,13 +110,30 @@ var Stoat = Shape{
 	TestSupport: []string{
 		"internal/testing/dose",
 		"internal/testing/hostile",
+		"internal/testing/hunt",
 		"internal/testing/isolation",
 		"internal/testing/layers",
 		"internal/testing/model",
 		"internal/testing/noise",
 		"internal/testing/prose",
 		"internal/testing/script",
+		"internal/testing/testkit",
 		"internal/testing/vfstest",
+		"tests/behaviour",
+		"tests/benchmarks",
+		"tests/bits",
+		"tests/crash",
+		"tests/diskfull",
+		"tests/faults",
+		"tests/golden",
+		"tests/isolation",
+		"tests/kill",
+		"tests/model",
+		"tests/mount",
+		"tests/mutants",
+		"tests/powercut",
+		"tests/scripts",
+		"tests/stress",
 	},
 
 	// All file access goes through vfs, so that tests can make it fail and
@@ -126,10 +162,10 @@ var Stoat = Shape{
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/layers", "internal/testing/prose"},
-		"os/exec":       {".", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose"},
-		"syscall":       {"."},
-		"unsafe":        {"."},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
+		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"syscall":       {".", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"unsafe":        {"tests/powercut"},
 	},
 }

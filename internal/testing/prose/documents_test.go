@@ -126,3 +126,40 @@ func TestDocuments_FaultsAreFound(t *testing.T) {
 		t.Errorf("references: %q, %v", references, err)
 	}
 }
+
+var (
+	rankInCode     = regexp.MustCompile(`return (\d+), "([a-z]+)"`)
+	rankInDocument = regexp.MustCompile(`(?m)^\| (\d+) \| ([a-z]+) \|`)
+)
+
+// TestDocuments_LockTableHasTheRanksOfTheCode compares the table of locks in the
+// architecture with internal/lock.
+func TestDocuments_LockTableHasTheRanksOfTheCode(t *testing.T) {
+	t.Parallel()
+	tree := os.DirFS(filepath.Join("..", "..", ".."))
+	read := func(name string, row *regexp.Regexp) map[string]string {
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks := map[string]string{}
+		for _, match := range row.FindAllStringSubmatch(string(src), -1) {
+			ranks[match[2]] = match[1]
+		}
+		return ranks
+	}
+	code, document := read("internal/lock/ranks.go", rankInCode), read("docs/architecture.md", rankInDocument)
+	if len(code) == 0 {
+		t.Fatal("no ranks in internal/lock/ranks.go")
+	}
+	for name, rank := range code {
+		if document[name] != rank {
+			t.Errorf("docs/architecture.md gives %s the rank %q, the code %s", name, document[name], rank)
+		}
+	}
+	for name := range document {
+		if code[name] == "" {
+			t.Errorf("docs/architecture.md has a lock %s that the code does not have", name)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+//go:build mutants
+
+package hunt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+)
+
+// A Harness is a small dose of one campaign.
+type Harness struct {
+	Name string
+	// Run returns an error when it notices that a guarantee is missing. Its dose
+	// grows with scale, which doubles from round to round.
+	Run func(seed uint64, scale int) error
+	// Asked: the harness hunts only the mutants that onlyBy gives to it.
+	Asked bool
+}
+
+// The names of the harnesses that onlyBy gives mutants to.
+const (
+	Bits      = "bits"
+	Faults    = "faults"
+	Schedules = "schedules"
+	// Resurrection is the harness that must see a deleted key again.
+	Resurrection = "resurrected keys"
+)
+
+// onlyBy names the one harness that hunts a mutant. That harness was made to notice
+// such a mutant, and must do so without the help of the others. The others would
+// only take time before it. A mutant without an entry is hunted by all harnesses of
+// tests/mutants in turn.
+var onlyBy = map[mutant.Name]string{
+	mutant.NoPoison:          Faults,
+	mutant.RetrySync:         Faults,
+	mutant.SwallowFlushError: Faults,
+
+	mutant.IgnoreDurableMark:  Bits,
+	mutant.IgnoreSeal:         Bits,
+	mutant.IgnoreUnreferenced: Bits,
+
+	mutant.NoBarrier:        Schedules,
+	mutant.UnconfirmedView:  Schedules,
+	mutant.UntoldState:      Schedules,
+	mutant.ForgetSnapshots:  Schedules,
+	mutant.FlushUnpublished: Schedules,
+	mutant.CollectHeld:      Schedules,
+	mutant.EarlyDiscard:     Schedules,
+
+	mutant.WriteBack: Resurrection,
+}
+
+// env names the guarantee that a hunting process is to do without.
+const env = "STOAT_TEST_MUTANT"
+
+// patience is how long one hunt may take. A hunt that notices nothing ends long
+// before, so a hunt that does not end has met a database that hangs.
+const patience = 20 * time.Minute
+
+// notReached is in the output of a hunt whose mutant was never asked for.
+const notReached = "the engine never came to where this mutant lives"
+
+// All hunts the mutants that onlyBy gives to these harnesses, each in a process of
+// its own that runs the test named child, because a mutant may panic in a goroutine
+// of the database or hang. A process without a mutant must notice nothing. With
+// rest, All also hunts the mutants that onlyBy gives to no white-box harness.
+func All(t *testing.T, child string, rest bool, harnesses []Harness) {
+	seed := dose.Seed(t)
+	dose.Reproduce(t, "mutants")
+	names := []mutant.Name{""}
+	for _, name := range mutant.Names {
+		only := onlyBy[name]
+		switch {
+		case hunts(harnesses, only):
+			names = append(names, name)
+		case rest && only == "":
+			names = append(names, name)
+		case rest && only != Schedules && only != Resurrection:
+			t.Errorf("%s is for the harness %q, which does not exist", name, only)
+		}
+	}
+	for _, name := range names {
+		label := string(name)
+		if name == "" {
+			label = "none"
+		}
+		t.Run(label, func(t *testing.T) {
+			started := time.Now()
+			noticed, how := inProcess(t, child, name, seed)
+			switch {
+			case name == "" && noticed:
+				t.Errorf("a harness sees a bug where none was seeded:\n%s", how)
+			case name != "" && !noticed:
+				t.Errorf("no harness noticed:\n%s", how)
+			default:
+				t.Logf("%.1f s: %.500s", time.Since(started).Seconds(), how)
+			}
+		})
+	}
+}
+
+func hunts(harnesses []Harness, only string) bool {
+	return slices.ContainsFunc(harnesses, func(h Harness) bool { return h.Name == only })
+}
+
+// inProcess runs the test child in another process and reports whether it failed.
+func inProcess(t *testing.T, child string, name mutant.Name, seed uint64) (noticed bool, how string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "-test.run=^"+child+"$", "-test.v", fmt.Sprintf("-stoat.seed=%d", seed))
+	cmd.Env = append(os.Environ(), env+"="+string(name)+".")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return true, "hangs"
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), notReached) {
+		t.Errorf("the engine never asked for %s", name)
+	}
+	return err != nil, out.String()
+}
+
+// One is the body of the test that All runs in processes of its own. It fails when a
+// harness notices.
+func One(t *testing.T, harnesses []Harness) {
+	name, hunting := strings.CutSuffix(os.Getenv(env), ".")
+	if !hunting {
+		t.Skip("TestMutants runs this in a process of its own")
+	}
+	seed := dose.Seed(t)
+	only := onlyBy[mutant.Name(name)]
+	restore, rounds := func() int64 { return 1 }, 1
+	if name != "" {
+		restore, rounds = mutant.Enable(mutant.Name(name)), 3
+	}
+	if only == Schedules {
+		rounds = 6 // they are quick, and some mutants need a rare one
+	}
+	for round := range rounds {
+		for _, h := range harnesses {
+			if only != h.Name && (only != "" || h.Asked && name != "") {
+				continue
+			}
+			if err := run(h, seed+uint64(round), 1<<round); err != nil {
+				t.Fatalf("%s, round %d: %v", h.Name, round, err)
+			}
+		}
+	}
+	if restore() == 0 {
+		t.Fatal(notReached)
+	}
+}
+
+// run turns a panic of a harness into an error.
+func run(h Harness, seed uint64, scale int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := make([]byte, 16<<10)
+			err = fmt.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
+		}
+	}()
+	return h.Run(seed, scale)
+}

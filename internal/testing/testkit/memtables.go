@@ -1,0 +1,12 @@
+package testkit
+
+// StreamedFrom is the length, in bytes, from which on a value given as a reader gets
+// a file of its own in a database with SmallMemtable.
+const StreamedFrom = SmallMemtable / 4
+
+// Sizes of memtables, in bytes. Databases with the small one flush and merge all the
+// time; those with the large one keep a test in memory.
+const (
+	SmallMemtable = 64 << 10
+	LargeMemtable = 64 << 20
+)

@@ -1,0 +1,79 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// newThrottle returns the throttle of a database with empty memtables.
+func newThrottle() *Throttle {
+	return New(Options{
+		MemtableSize: 1 << 20, Group: work.NewGroup(&work.Executor{Manual: true}), Report: func(any) {},
+		Fill:   func() state.Fill { return state.Fill{} },
+		Failed: func() error { return nil }, Flush: func() {},
+	})
+}
+
+func TestDebt_WhatCommitsOweIsBoundedAndForgiven(t *testing.T) {
+	t.Parallel()
+	x := newThrottle()
+	for range 100 {
+		x.owe(int64(time.Hour))
+	}
+	if owed := x.owed(); owed <= 0 || owed > owedMax {
+		t.Errorf("%v are owed, want up to %v", owed, owedMax)
+	}
+	x.forgive()
+	if owed := x.owed(); owed > 0 {
+		t.Errorf("%v are owed for a delay that jobs have made up for", owed)
+	}
+}
+
+// A collection of files with little garbage says nothing of how fast collection can
+// free space when it has to.
+func TestDebt_CollectionInIdlenessIsNotTakenForItsRate(t *testing.T) {
+	t.Parallel()
+	x := newThrottle()
+	x.Collected(3<<20, 64<<20, time.Now().Add(-time.Second))
+	if ns := x.freeNsPerKiB.Load(); ns != 0 {
+		t.Errorf("%d ns a KiB", ns)
+	}
+	x.Collected(32<<20, 64<<20, time.Now().Add(-time.Second))
+	if x.freeNsPerKiB.Load() == 0 {
+		t.Error("a collection that freed half of what it read says nothing")
+	}
+}
+
+func TestDebt_ACancelledWaitOfValuesWrittenApartChargesNothing(t *testing.T) {
+	t.Parallel()
+	x := newThrottle()
+	x.nsPerKiB.Store(1e6)
+	x.owe(int64(owedMax / 2))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := x.AdmitApart(ctx, 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+	if owed := x.owed(); owed > owedMax/2 {
+		t.Errorf("%v are owed, want %v", owed, owedMax/2)
+	}
+}
+
+func TestDebt_ALoadAfterDropAllReplacesNothing(t *testing.T) {
+	t.Parallel()
+	x := newThrottle()
+	x.LearnReplacing(0.9)
+	x.SetDebt(0, Use{Garbage: 90, All: 1000})
+	if x.Replacing() < 0.8 {
+		t.Fatalf("a part of %v of the new values replaced others", x.Replacing())
+	}
+	x.SetDebt(0, Use{Garbage: 1000, All: 1000})
+	if x.Replacing() != 0 {
+		t.Errorf("nothing is live, and a part of %v of new values is taken to replace others", x.Replacing())
+	}
+}

@@ -1,0 +1,139 @@
+package behaviour
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
+	t.Parallel()
+	large := make([]byte, 2<<20) // goes to a value file, which the manifest gets to know
+	for name, c := range map[string]struct {
+		rule  faultfs.Rule
+		value []byte
+		first bool // the commit that makes the log
+	}{
+		"sync of the log":                     {rule: faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}},
+		"write of the log":                    {rule: faultfs.Rule{Op: vfs.OpWrite, Path: "000001.log"}},
+		"manifest of a new log":               {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, first: true},
+		"manifest of values that lie apart":   {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, value: large},
+		"sync of the log, for a large commit": {rule: faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}, value: large},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faults := faultfs.New(memfs.New())
+			opts := &stoat.Options{FS: faults}
+			db, err := stoat.Open(testkit.Dir, opts)
+			testkit.Must(t, err)
+			set := func(key string, value []byte) error {
+				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), value) })
+			}
+			if !c.first {
+				testkit.Must(t, set("before", nil))
+			}
+			rule := faults.Add(c.rule)
+			failed := func(what string, err error) {
+				t.Helper()
+				testkit.WantError(t, what, err, stoat.ErrFailed)
+				testkit.WantError(t, what, err, vfs.ErrIO) // why
+			}
+			failed("the commit that failed", set("meanwhile", c.value))
+			if rule.Fired() != 1 {
+				t.Fatalf("%d calls failed, want 1", rule.Fired())
+			}
+			failed("the next commit", set("after", nil))
+			failed("a deletion", db.Update(func(tx *stoat.Txn) error { return tx.Delete([]byte("before")) }))
+			failed("Sync", db.Sync())
+			if !c.first { // there is something to flush
+				failed("Checkpoint", db.Checkpoint(t.Context(), testkit.CopyDir))
+			}
+			has := func(key string) (ok bool) {
+				testkit.Must(t, db.View(func(tx *stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
+				return ok
+			}
+			if has("before") == c.first || has("meanwhile") || has("after") {
+				t.Error("readers do not see what was committed before, or see more")
+			}
+			failed("Close", db.Close())
+
+			db, err = stoat.Open(testkit.Dir, opts)
+			testkit.Must(t, err)
+			if has("before") == c.first || has("after") {
+				t.Error("what was committed before is gone, or what was refused is there")
+			}
+			testkit.Must(t, set("after", nil))
+			testkit.Must(t, db.Close())
+		})
+	}
+}
+
+func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
+	t.Parallel()
+	faults := faultfs.New(memfs.New())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
+	set := func() error {
+		return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
+	}
+	testkit.Must(t, set())
+	faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})
+	err = set()
+	testkit.WantError(t, "a commit whose value file cannot be made", err, vfs.ErrIO)
+	if errors.Is(err, stoat.ErrFailed) {
+		t.Errorf("it is said to end all writing: %v", err)
+	}
+	testkit.Must(t, set())
+	testkit.Must(t, db.Close())
+}
+
+func TestErrVersion_LaterFormatIsNoDamage(t *testing.T) {
+	t.Parallel()
+	for name, prefix := range map[string]string{"manifest": "MANIFEST-", "log": ".log"} {
+		disk := testkit.NewSampleDisk(t)
+		names, err := disk.List(testkit.Dir)
+		testkit.Must(t, err)
+		found := 0
+		for _, file := range names {
+			if strings.Contains(file, prefix) {
+				found++
+				raiseVersion(t, disk, disk.Join(testkit.Dir, file))
+			}
+		}
+		if found == 0 {
+			t.Fatalf("no file is a %s: %q", name, names)
+		}
+		for _, readOnly := range []bool{false, true} {
+			_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk, ReadOnly: readOnly})
+			testkit.WantError(t, name, err, stoat.ErrVersion)
+			if errors.Is(err, stoat.ErrCorrupt) {
+				t.Errorf("%s: a later version is taken for damage: %v", name, err)
+			}
+		}
+	}
+}
+
+// raiseVersion raises the format version in both headers of a file of records.
+func raiseVersion(t *testing.T, disk *memfs.FS, path string) {
+	t.Helper()
+	f, err := disk.OpenReadWrite(path, vfs.CatNone)
+	testkit.Must(t, err)
+	for _, at := range []int64{0, 4096} {
+		header := make([]byte, 56)
+		_, err := f.ReadAt(header, at)
+		testkit.Must(t, err)
+		header[8]++
+		binary.LittleEndian.PutUint64(header[48:], base.Checksum(header[:48], uint64(at)))
+		_, err = f.WriteAt(header, at)
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, f.Close())
+}

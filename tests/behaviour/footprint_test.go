@@ -1,0 +1,183 @@
+package behaviour
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// footprint is what a process has of what a database may take.
+type footprint struct {
+	goroutines int
+	heap       uint64
+	offHeap    int64
+}
+
+func measureFootprint() footprint {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return footprint{runtime.NumGoroutine(), m.HeapAlloc, vfs.AllocatedBytes()}
+}
+
+// Not parallel: it looks at the whole process.
+func TestFootprint_IdleEmptyDatabaseIsSmall(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	before := measureFootprint()
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := measureFootprint()
+	if n := after.goroutines - before.goroutines; n > 5 {
+		t.Errorf("%d goroutines, want at most 5", n)
+	}
+	memory := int64(after.heap) - int64(before.heap) + after.offHeap - before.offHeap
+	if memory > 8<<20 {
+		t.Errorf("%d bytes of memory, want less than 8 MiB", memory)
+	}
+	if size := directorySize(t, dir); size > 8<<20 {
+		t.Errorf("%d bytes of disk, want at most 8 MiB", size)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("idle: %d goroutines, %d bytes of memory, %d of disk", after.goroutines-before.goroutines, memory, directorySize(t, dir))
+	end := measureFootprint()
+	if end.offHeap != before.offHeap {
+		t.Errorf("%d bytes outside the heap are left after Close", end.offHeap-before.offHeap)
+	}
+	if n := end.goroutines - before.goroutines; n > 0 {
+		t.Errorf("%d goroutines are left after Close", n)
+	}
+}
+
+func directorySize(t *testing.T, dir string) (size int64) {
+	t.Helper()
+	fs := vfs.OS()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := fs.Stat(fs.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Allocated
+	}
+	return size
+}
+
+// The limit is five milliseconds on a quiet machine; the best of many is what
+// this one can say on a busy one.
+func TestFootprint_OpeningAnEmptyDatabaseTakesMilliseconds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	const limit = 5 * time.Millisecond
+	best := time.Hour
+	// On a machine that does other things as well, the best of many counts.
+	for tries := 0; tries < 10 || tries < 200 && best > limit; tries++ {
+		start := time.Now()
+		db, err := stoat.Open(dir, nil)
+		best = min(best, time.Since(start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if best > limit {
+		t.Errorf("opening took %v, want less than %v", best, limit)
+	}
+}
+
+// A transaction as large as many memtables is whole, before and after reopening,
+// and visible in one step: through the log, in a segment that grows for it, and with
+// the values straight to value files. `make large` lets it be a gigabyte.
+func TestLargeTransactions_CommitWhole(t *testing.T) {
+	total := 128 << 20
+	switch {
+	case *largeValues:
+		total = 1 << 30
+	case testing.Short():
+		total = 16 << 20
+	}
+	const memtable = 4 << 20
+	for _, way := range []struct {
+		name      string
+		valueSize int
+		opts      stoat.Options
+	}{
+		{"through the log", 2 << 10, stoat.Options{MemtableSize: memtable, LargeValueThreshold: 1 << 30}},
+		{"short values through the log", 100, stoat.Options{MemtableSize: memtable}},
+		{"to value files", 1 << 20, stoat.Options{MemtableSize: memtable}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			commitLarge(t, &way.opts, total/(way.valueSize+len(largeTxnKey(0))), way.valueSize)
+		})
+	}
+}
+
+func largeTxnKey(i int) []byte { return fmt.Appendf(nil, "key-%08d", i) }
+
+// commitLarge commits n values in one transaction and looks for them.
+func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := stoat.Open(dir, opts)
+	testkit.Must(t, err)
+	value := bytes.Repeat([]byte{7}, valueSize)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		for i := range n {
+			binary.BigEndian.PutUint64(value, uint64(i))
+			if err := tx.Set(largeTxnKey(i), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	total := int64(n) * int64(valueSize)
+	if s := db.Stats(); opts.LargeValueThreshold > 0 || valueSize < 4<<10 {
+		if s.Log.BytesWritten < total {
+			t.Errorf("%d bytes of the %d went through the log", s.Log.BytesWritten, total)
+		}
+	} else if s.ApartBytes < total {
+		t.Errorf("%d bytes of the %d went to value files", s.ApartBytes, total)
+	}
+	check := func(db *stoat.DB) {
+		t.Helper()
+		seen := 0
+		err := db.View(func(tx *stoat.Txn) error {
+			for k, v := range tx.All() {
+				binary.BigEndian.PutUint64(value, uint64(seen))
+				if !bytes.Equal(k, largeTxnKey(seen)) || !bytes.Equal(v, value) {
+					return fmt.Errorf("entry %d is %q with %d bytes", seen, k, len(v))
+				}
+				seen++
+			}
+			return tx.Err()
+		})
+		if err != nil || seen != n {
+			t.Fatalf("%d of %d entries: %v", seen, n, err)
+		}
+	}
+	check(db)
+	testkit.Must(t, db.Close())
+	db, err = stoat.Open(dir, opts)
+	testkit.Must(t, err)
+	check(db)
+	testkit.Must(t, db.Close())
+	if _, err := db.Begin(stoat.ReadOnly); !errors.Is(err, stoat.ErrClosed) {
+		t.Errorf("a closed database began a transaction: %v", err)
+	}
+}

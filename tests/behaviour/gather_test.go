@@ -1,0 +1,51 @@
+package behaviour
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// churnJumpsMax is how often a scan may go on in another file when nearly every
+// key did so before. What is left of a table behind a gathering is a table of some
+// thousand keys; where collection has put small files together meanwhile, it may have
+// a few jumps less than is worth another.
+const churnJumpsMax = churnKeys / 6
+
+func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
+	inChurn(t, func(c *churn) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		c.load(rng)
+		for range 3 * churnKeys / churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+			synctest.Wait() // each memtable is flushed by itself
+		}
+		before := c.db.Stats()
+		worst := 0.0
+		for range 120 {
+			time.Sleep(500 * time.Millisecond)
+			worst = max(worst, c.share())
+		}
+		synctest.Wait()
+		after := c.db.Stats()
+		t.Logf("%d jumps between %d files, then %d between %d; %d gathered, %d collected for %d of values; at most %.2f of what is live, then %.2f",
+			before.ValueJumps, before.Values, after.ValueJumps, after.Values, after.GatheredBytes,
+			after.CollectedBytes-before.CollectedBytes, after.ValueBytes, worst, c.share())
+		if after.ValueJumps > churnJumpsMax {
+			t.Errorf("a scan jumps %d times between %d value files", after.ValueJumps, after.Values)
+		}
+		if now := c.share(); now > 1.18 {
+			t.Errorf("the directory takes %.3f of what is live", now)
+		}
+		if worst > 1.6 {
+			t.Errorf("gathering took the directory to %.2f of what is live", worst)
+		}
+		// From then on there is nothing to do.
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if last := c.db.Stats(); last.GatheredBytes != after.GatheredBytes || last.CollectedBytes != after.CollectedBytes || last.CompactedBytes != after.CompactedBytes {
+			t.Errorf("at rest it goes on writing: %+v, before %+v", last, after)
+		}
+	})
+}

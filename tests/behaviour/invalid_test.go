@@ -1,0 +1,202 @@
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// calledWithNothing is what each exported method says to nil and zero for every
+// argument. A nil context is one that is never done.
+var calledWithNothing = map[string]map[string]error{
+	"DB": {
+		"Begin": stoat.ErrInvalid, "BeginContext": stoat.ErrInvalid,
+		"View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid,
+		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
+		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
+		"DropAll": nil, "DropPrefix": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+	},
+	"Txn": {
+		"Get": stoat.ErrEmptyKey, "GetCopy": stoat.ErrEmptyKey, "GetItem": stoat.ErrEmptyKey, "Has": stoat.ErrEmptyKey,
+		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil,
+		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Err": nil,
+		"ReadVersion": nil, "CommitVersion": nil, "Commit": nil, "CommitAsync": nil, "Discard": nil,
+	},
+	"Iterator": {
+		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
+	},
+	"Item": {
+		"Key": nil, "KeyCopy": nil, "Value": nil, "ValueCopy": nil, "ValueSize": nil, "Reader": nil,
+		"Version": nil, "ExpiresAt": nil, "UserMeta": nil, "Deleted": nil,
+	},
+	"Stats": {"DiskBytes": nil, "WriteAmplification": nil}, "MemoryStats": {"Total": nil},
+}
+
+func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	for _, owner := range []struct {
+		of  any
+		new func() (of any, done func())
+	}{
+		{(*stoat.DB)(nil), func() (any, func()) {
+			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
+			testkit.Must(t, err)
+			return db, func() { testkit.Must(t, db.Close()) }
+		}},
+		{(*stoat.Txn)(nil), func() (any, func()) {
+			tx := testkit.Begin(t, db, stoat.ReadWrite)
+			return tx, tx.Discard
+		}},
+		{(*stoat.Iterator)(nil), func() (any, func()) {
+			tx := testkit.Begin(t, db, stoat.ReadOnly)
+			return tx.Iterator(stoat.IterOptions{}), tx.Discard
+		}},
+		{stoat.Item{}, func() (any, func()) { return stoat.Item{}, func() {} }},
+		{stoat.Stats{}, func() (any, func()) { return stoat.Stats{}, func() {} }},
+		{stoat.MemoryStats{}, func() (any, func()) { return stoat.MemoryStats{}, func() {} }},
+	} {
+		typ := reflect.TypeOf(owner.of)
+		for m := range typ.NumMethod() {
+			method := typ.Method(m).Name
+			name := reflect.Indirect(reflect.New(typ)).Type().String() + "." + method
+			bare := typ
+			if typ.Kind() == reflect.Pointer {
+				bare = typ.Elem()
+			}
+			want, known := calledWithNothing[bare.Name()][method]
+			if !known {
+				t.Errorf("%s: it is not in the table of this test", name)
+				continue
+			}
+			of, done := owner.new()
+			err := callWithNothing(reflect.ValueOf(of).Method(m))
+			if want != nil {
+				testkit.WantError(t, name, err, want)
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			done()
+		}
+	}
+}
+
+// callWithNothing calls a method with zero arguments and returns its error.
+func callWithNothing(method reflect.Value) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	var args []reflect.Value
+	for i := range method.Type().NumIn() {
+		if in := method.Type().In(i); !method.Type().IsVariadic() || i < method.Type().NumIn()-1 {
+			args = append(args, reflect.Zero(in))
+		}
+	}
+	for _, out := range method.Call(args) {
+		if e, ok := out.Interface().(error); ok {
+			err = e
+		}
+	}
+	return err
+}
+
+// A miscounting reader says that it has read so many bytes more than there is
+// room for, or fewer than none, once it has given some.
+type miscounting struct {
+	given int
+	wrong int
+}
+
+func (r *miscounting) Read(b []byte) (int, error) {
+	if n := min(len(b), r.given); n > 0 {
+		r.given -= n
+		return n, nil
+	}
+	if r.wrong < 0 {
+		return r.wrong, nil
+	}
+	return len(b) + r.wrong, nil
+}
+
+func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	inUpdate := func(fn func(tx *stoat.Txn) error) func() error {
+		return func() error { return db.Update(fn) }
+	}
+	setReader := func(r io.Reader) func() error {
+		return inUpdate(func(tx *stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
+	}
+	begun := func(mode stoat.Mode) func() error {
+		return func() error { _, err := db.Begin(mode); return err }
+	}
+	opened := func(dir string, o stoat.Options) func() error {
+		o.FS = memfs.New()
+		return func() error { _, err := stoat.Open(dir, &o); return err }
+	}
+	for what, call := range map[string]func() error{
+		"mode 0":        begun(0),
+		"mode 3":        begun(3),
+		"durability 77": func() error { return db.Update(setOne, stoat.WithDurability(77)) },
+		"durability 77 of an async commit": func() error {
+			tx, done := testkit.Begin(t, db, stoat.ReadWrite), make(chan error, 1)
+			testkit.Must(t, setOne(tx))
+			tx.CommitAsync(func(err error) { done <- err }, stoat.WithDurability(77))
+			return <-done
+		},
+		"no reader":                         setReader(nil),
+		"a reader of less than nothing":     setReader(&miscounting{0, -1}),
+		"a reader of more than asked":       setReader(&miscounting{10, 1}),
+		"a long value of less than nothing": setReader(&miscounting{3 << 20, -1}),
+		"a long value of more than asked":   setReader(&miscounting{3 << 20, 1}),
+		"bounds the wrong way round":        func() error { return db.Compact(t.Context(), inverted) },
+		"a checkpoint without a name":       func() error { return db.Checkpoint(t.Context(), "") },
+		"a database without a name":         opened("", stoat.Options{}),
+		"Options.Durability":                opened(testkit.Dir, stoat.Options{Durability: 77}),
+		"Options.MemoryBudget":              opened(testkit.Dir, stoat.Options{MemoryBudget: -1}),
+		"Options.MemtableSize":              opened(testkit.Dir, stoat.Options{MemtableSize: 1}),
+		"Options.ValueThreshold":            opened(testkit.Dir, stoat.Options{ValueThreshold: 1}),
+		"Options.LargeValueThreshold":       opened(testkit.Dir, stoat.Options{LargeValueThreshold: 1}),
+		"Options.Compression":               opened(testkit.Dir, stoat.Options{Compression: 77}),
+		"Options.NumVersions":               opened(testkit.Dir, stoat.Options{NumVersions: -1}),
+		"no function in an UpdateContext":   func() error { return db.UpdateContext(t.Context(), nil) },
+		"no function in a ViewContext":      func() error { return db.ViewContext(t.Context(), nil) },
+		"no mode in a BeginContext":         func() error { _, err := db.BeginContext(t.Context(), 0); return err },
+	} {
+		testkit.WantError(t, what, callWithNothing(reflect.ValueOf(call)), stoat.ErrInvalid)
+	}
+	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		if ok, err := tx.Has([]byte("k")); ok || err != nil {
+			t.Errorf("something of a refused call was committed, or an error: %v", err)
+		}
+		return nil
+	}))
+}
+
+var inverted = stoat.CompactOptions{Lower: []byte("b"), Upper: []byte("a")}
+
+func setOne(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }
+
+func TestInvalid_NilContextEndsNothingEarly(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	var none context.Context
+	testkit.Must(t, db.UpdateContext(none, setOne))
+	testkit.Must(t, db.ViewContext(none, func(tx *stoat.Txn) error { _, err := tx.Get([]byte("k")); return err }))
+	tx, err := db.BeginContext(none, stoat.ReadWrite)
+	testkit.Must(t, err)
+	testkit.Must(t, tx.Delete([]byte("k")))
+	testkit.Must(t, tx.Commit())
+	testkit.Must(t, db.Checkpoint(none, testkit.Dir+"-copy"))
+	testkit.Must(t, db.DropPrefix(none, []byte("k")))
+	testkit.Must(t, db.SyncContext(none))
+}

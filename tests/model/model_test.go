@@ -1,0 +1,47 @@
+package model
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+)
+
+// TestModel runs random operations on databases with random options and on
+// the model, and demands the same answers. A run that fails is shortened
+// until every operation that is left is needed, and told as a list.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	calls := int64(dose.Size(t, dose.Ops, 10_000, 200_000))
+	dose.Reproduce(t, "model")
+	var next, done atomic.Int64
+	var tally testkit.WorkTally
+	var failed testkit.FirstError
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.Get() == nil && done.Load() < calls {
+				w, err := checkLife(seed + uint64(next.Add(1)-1))
+				done.Add(w.calls)
+				tally.Add(w.Tally)
+				failed.Set(err)
+			}
+		})
+	}
+	workers.Wait()
+	if err := failed.Get(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d calls in %d lives: %v", done.Load(), next.Load(), &tally)
+	wanted := []testkit.Work{testkit.Flushes, testkit.Merges}
+	if calls >= callsMin {
+		wanted = testkit.AllWork
+	}
+	if err := tally.Lacks(wanted...); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,60 @@
+//go:build mutants
+
+package mutants
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/testing/hunt"
+	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/tests/bits"
+	"github.com/stoatdb/stoat/tests/crash"
+	"github.com/stoatdb/stoat/tests/faults"
+	isolationtest "github.com/stoatdb/stoat/tests/isolation"
+	modeltest "github.com/stoatdb/stoat/tests/model"
+)
+
+// TestMutants removes one guarantee of the engine at a time and demands that some
+// campaign notices.
+func TestMutants(t *testing.T) { hunt.All(t, "TestMutants_Hunt", true, harnesses(t)) }
+
+// TestMutants_Hunt is one hunt of TestMutants.
+func TestMutants_Hunt(t *testing.T) { hunt.One(t, harnesses(t)) }
+
+// harnesses returns a small dose of each campaign.
+func harnesses(t *testing.T) []hunt.Harness {
+	// The images and the scenes are made when they are needed, and then without the
+	// guarantee as well.
+	images := sync.OnceValue(func() []*bits.Image { return bits.Images(t) })
+	scenes := sync.OnceValue(func() []*faults.Scene { return faults.Scenes(t) })
+	return []hunt.Harness{
+		{Name: "model", Run: func(seed uint64, scale int) error {
+			return testkit.Times(2*scale, func(i int) error { return modeltest.RunLife(seed + uint64(i)) })
+		}},
+		{Name: "isolation", Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error {
+				return isolationtest.RunHistories(seed + uint64(10*i))
+			})
+		}},
+		{Name: "applications", Run: func(seed uint64, _ int) error {
+			return testkit.Times(len(isolation.Applications()), func(i int) error {
+				_, err := isolationtest.PlayApplication(i, seed)
+				return err
+			})
+		}},
+		{Name: "crash", Run: func(seed uint64, scale int) error {
+			return crash.CheckSome(seed, 8*scale, crash.CheckOnce)
+		}},
+		{Name: "crash twice", Run: func(seed uint64, scale int) error {
+			return crash.CheckSome(seed, 2*scale, crash.CheckTwice)
+		}},
+		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
+			return bits.DamageSome(images(), seed, 40*scale)
+		}},
+		{Name: hunt.Faults, Run: func(seed uint64, scale int) error {
+			return faults.FailSome(scenes(), seed, 4*scale)
+		}},
+	}
+}

@@ -1,0 +1,2 @@
+// Package scripts tests the scripts of .ci.
+package scripts
