@@ -11,15 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// A file that somebody cuts is what a lost device looks like to a mapping.
-func TestALostPageIsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
+// A file that is cut looks to a mapping like a lost device.
+func TestLostPage_IsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
 	t.Parallel()
 	const values = 2000
 	dir := t.TempDir()
@@ -56,7 +59,7 @@ func TestALostPageIsAnErrorAndNotTheEndOfTheProcess(t *testing.T) {
 }
 
 // Whatever a method of a transaction touches, and on whatever goroutine.
-func TestALostPageIsAnErrorWhicheverWayATransactionIsUsed(t *testing.T) {
+func TestLostPage_IsAnErrorWhicheverWayATransactionIsUsed(t *testing.T) {
 	t.Parallel()
 	const values = 2000
 	inView := func(do func(tx *Txn) error) func(*DB) error {
@@ -178,7 +181,7 @@ func mustCut(t *testing.T, dir string, size int64, endings ...string) {
 	}
 }
 
-func TestMappedFilesKeepNoDescriptors(t *testing.T) {
+func TestMemory_MappedFilesKeepNoDescriptors(t *testing.T) {
 	t.Parallel()
 	const values = 2000
 	dir := t.TempDir()
@@ -241,7 +244,7 @@ func descriptorsIn(t *testing.T, dir string) (names []string) {
 }
 
 // The pointer to a value is borrowed, too.
-func TestALostPageBehindAnItemIsAnErrorWhenItIsUsed(t *testing.T) {
+func TestLostPage_BehindAnItemIsAnErrorWhenItIsUsed(t *testing.T) {
 	t.Parallel()
 	const values = 200
 	dir := t.TempDir()
@@ -313,7 +316,7 @@ func lostPage(t *testing.T) (touch func()) {
 
 // What a method is asked to call is on its goroutine, and so is what it reads
 // itself.
-func TestALostPageIsAnErrorInTheWorkThatAUserAsksFor(t *testing.T) {
+func TestLostPage_IsAnErrorInTheWorkThatAUserAsksFor(t *testing.T) {
 	t.Parallel()
 	db := memoryDB(t, nil, t.TempDir(), 200)
 	defer db.Close()
@@ -336,9 +339,9 @@ func TestALostPageIsAnErrorInTheWorkThatAUserAsksFor(t *testing.T) {
 	}
 }
 
-// After a fault nobody knows how far the iterator had come: everything up to its
+// After a fault it is unknown how far the iterator had come: everything up to its
 // bound counts as read.
-func TestAnIterationThatALostPageEndsHasReadUpToItsBound(t *testing.T) {
+func TestLostPage_AnIterationThatItEndsHasReadUpToItsBound(t *testing.T) {
 	t.Parallel()
 	const keys = 2000
 	for _, reverse := range []bool{false, true} {
@@ -405,13 +408,12 @@ func openWithTable(t *testing.T, dir string, values int) *DB {
 }
 
 // A job that meets a lost page in the middle of its output has made nothing.
-func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
+func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	db, err := openDriven(dir, nil, still{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	creating := false // a collection has begun a file
+	db, err := openWith(dir, nil, work.Executor{Manual: true, Reach: func(p work.Point) { creating = creating || p == work.PointCreate }})
+	mustOK(t, err)
 	defer db.Close()
 	for from := 0; from < 10_000; from += 1000 {
 		if err := db.Update(func(tx *Txn) error {
@@ -429,27 +431,28 @@ func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(db.rotate(), flushedNext(db)); err != nil {
-		t.Fatal(err)
-	}
+	rotateAndFlush(t, db)
 	before := openFiles(t, dir)
 	touch := lostPage(t)
 	stop := func() error { touch(); return nil }
-	v := db.manifest.State().Version
+	v := db.store.Version()
 	plan := compact.Plan{Reason: compact.ReasonManual, OutputLevel: manifest.Levels - 1, Bottom: true}
 	plan.Inputs[0] = v.Levels[0]
 	plan.Gather = 1 << 30
 	for what, job := range map[string]func() error{
-		"merge":     func() error { plan := plan; plan.Gather = 0; return db.compact(plan, stop) },
-		"gathering": func() error { return db.compact(plan, stop) },
-		"rewriting": func() error {
-			files := []*manifest.ValueFile{v.Values[0].ValueFile}
-			live, err := db.liveIn(files, liveBytes, db.stopped)
-			if err != nil {
-				return err
-			}
-			_, err = db.rewriteFile(files[0], live[files[0].Num], stop)
-			return err
+		"merge":     func() error { plan := plan; plan.Gather = 0; return db.jobs.Run(plan, stop, nil) },
+		"gathering": func() error { return db.jobs.Run(plan, stop, nil) },
+		"collection": func() error {
+			f := v.Values[0]
+			var batch collect.Batch
+			batch.Add(values.Choice{Num: f.Num, Copy: f.Live}, f)
+			creating = false
+			return db.collector.Run(batch, new(collect.Survey), func() error {
+				if creating {
+					touch()
+				}
+				return nil
+			})
 		},
 	} {
 		if err := fault.Guard(job); !errors.Is(err, vfs.ErrIO) {
@@ -459,11 +462,6 @@ func TestALostPageLeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 			t.Errorf("after a %s: %s, want %s", what, after, before)
 		}
 	}
-}
-
-func flushedNext(db *DB) error {
-	_, err := db.flushNext()
-	return err
 }
 
 // openFiles tells which tables and value files there are, and how many of them

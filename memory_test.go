@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -68,16 +70,22 @@ func readMemory(t *testing.T, db *DB, values int) {
 	}
 }
 
+// stillMemoryDB is memoryDB without goroutines: the test does the rounds of the
+// governor.
+func stillMemoryDB(t *testing.T, values int) *DB {
+	t.Helper()
+	disk := NewMemFS()
+	mustOK(t, memoryDB(t, disk, "db", values).Close())
+	db, err := openWith("db", &Options{FS: disk, MemoryBudget: 1 << 20, Durability: Buffered}, work.Executor{Manual: true})
+	mustOK(t, err)
+	return db
+}
+
 // mustRound is a round of the governor.
 func mustRound(t *testing.T, db *DB, strict bool) (more bool) {
 	t.Helper()
-	db.governor.mu.Lock()
-	defer db.governor.mu.Unlock()
-	db.governor.last = time.Now().Add(time.Hour) // the goroutine has no turn
-	more, err := db.governRound(strict)
-	if err != nil {
-		t.Fatal(err)
-	}
+	more, err := db.governor.Round(strict)
+	mustOK(t, err)
 	return more
 }
 
@@ -86,10 +94,10 @@ func pagesOf(db *DB) int64 {
 	return m.TablePages + m.ValuePages
 }
 
-func TestMappedPagesAreGivenBackOnceTheyAreIdleAndBeyondTheBudget(t *testing.T) {
+func TestGovernor_PagesAreGivenBackOnceTheyAreIdleAndBeyondTheBudget(t *testing.T) {
 	t.Parallel()
 	const values = 6000
-	db := memoryDB(t, NewMemFS(), "db", values)
+	db := stillMemoryDB(t, values)
 	defer db.Close()
 	mustRound(t, db, false)
 	readMemory(t, db, values)
@@ -100,8 +108,9 @@ func TestMappedPagesAreGivenBackOnceTheyAreIdleAndBeyondTheBudget(t *testing.T) 
 	if more := mustRound(t, db, false); !more || pagesOf(db) != before {
 		t.Fatalf("pages in use went back: %d bytes of %d left, more to do: %v", pagesOf(db), before, more)
 	}
+	// A file has not been used for ten rounds before it is given back.
 	more := true
-	for range restMin {
+	for range 10 {
 		more = mustRound(t, db, false)
 	}
 	m := db.Stats().Memory
@@ -114,10 +123,10 @@ func TestMappedPagesAreGivenBackOnceTheyAreIdleAndBeyondTheBudget(t *testing.T) 
 	readMemory(t, db, values)
 }
 
-func TestTheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
+func TestGovernor_TheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	const values = 6000
-	db := memoryDB(t, NewMemFS(), "db", values)
+	db := stillMemoryDB(t, values)
 	defer db.Close()
 	readMemory(t, db, values)
 	if err := db.View(func(tx *Txn) error {
@@ -138,57 +147,141 @@ func TestTheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
-func TestStatsDoNotWaitForARoundOfTheGovernor(t *testing.T) {
-	t.Parallel()
-	db := openStill(t)
-	db.governor.mu.Lock()
-	defer db.governor.mu.Unlock()
-	if got := db.Stats().Memory.GivenBack; got != 0 {
-		t.Errorf("%d bytes have been given back", got)
-	}
+// A blockingFS has mappings that tell before they give pages back.
+type blockingFS struct {
+	vfs.FS
+	givesBack func()
 }
 
-func TestTheGovernorSleepsWhileNobodyReads(t *testing.T) {
+func (f *blockingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
+	file, err := f.FS.Open(name, cat)
+	if err != nil {
+		return nil, err
+	}
+	return &blockingFile{file, f}, nil
+}
+
+type blockingFile struct {
+	vfs.File
+	fs *blockingFS
+}
+
+func (f *blockingFile) Map(size int64) (vfs.Mapping, error) {
+	m, err := f.File.Map(size)
+	if err != nil {
+		return nil, err
+	}
+	return &blockingMapping{m, f.fs}, nil
+}
+
+type blockingMapping struct {
+	vfs.Mapping
+	fs *blockingFS
+}
+
+func (m *blockingMapping) DontNeed(off, n int64) error {
+	m.fs.givesBack()
+	return m.Mapping.DontNeed(off, n)
+}
+
+func TestGovernor_StatsDoNotWaitForARound(t *testing.T) {
 	t.Parallel()
-	db := memoryDB(t, NewMemFS(), "db", 500)
+	const values = 6000
+	disk := NewMemFS()
+	mustOK(t, memoryDB(t, disk, "db", values).Close())
+	blocking := &blockingFS{FS: disk}
+	db, err := openWith("db", &Options{FS: blocking, MemoryBudget: 1 << 20}, work.Executor{Manual: true})
+	mustOK(t, err)
+	readMemory(t, db, values)
+	working, goOn := make(chan bool), make(chan bool)
+	var once sync.Once
+	blocking.givesBack = func() {
+		once.Do(func() {
+			working <- true
+			<-goOn
+		})
+	}
+	done := make(chan error)
+	go func() {
+		_, err := db.governor.Round(true)
+		done <- err
+	}()
+	<-working
+	told := make(chan int64)
+	go func() { told <- db.Stats().Memory.GivenBack }()
+	select {
+	case got := <-told:
+		if got != 0 {
+			t.Errorf("%d bytes have been given back", got)
+		}
+		close(goOn)
+	case <-time.After(time.Minute):
+		t.Error("Stats waits for a round of the governor")
+		close(goOn)
+		<-told
+	}
+	mustOK(t, <-done)
+	if db.Stats().Memory.GivenBack == 0 {
+		t.Error("nothing has been given back")
+	}
+	mustOK(t, db.Close())
+}
+
+func TestGovernor_SleepsWhileNoReaderComes(t *testing.T) {
+	t.Parallel()
+	db := stillMemoryDB(t, 500)
 	defer db.Close()
 	readMemory(t, db, 500)
 	if mustRound(t, db, false) {
 		t.Fatal("there is more to do within the budget")
 	}
-	select {
-	case <-db.governor.work:
-	default:
-	}
-	db.Stats()
-	select {
-	case <-db.governor.work:
+	db.governorWorker.Woken()
+	if db.Stats(); db.governorWorker.Woken() {
 		t.Fatal("woken without a read")
-	default:
 	}
-	readMemory(t, db, 500)
-	if len(db.governor.work) == 0 && time.Until(db.governor.last) < 0 {
+	if readMemory(t, db, 500); !db.governorWorker.Woken() {
 		t.Fatal("not woken by a read")
 	}
 }
 
-func TestMemoryIsShortWhenAnEighthIsLeft(t *testing.T) {
+func TestMemory_TheTotalHasWhatIsPendingAndWhatIsKeptForMemtables(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		m    vfs.MachineMemory
-		want bool
-	}{
-		{vfs.MachineMemory{Total: 800, Available: 100}, false},
-		{vfs.MachineMemory{Total: 800, Available: 99}, true},
-		{vfs.MachineMemory{}, false},
-	} {
-		if got := shortOf(c.m); got != c.want {
-			t.Errorf("%+v: short is %v", c.m, got)
+	db := openStill(t)
+	tx, err := db.Begin(ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := make([]byte, 512)
+	want := func(when string, least int64) {
+		t.Helper()
+		m := db.Stats().Memory
+		if own, _ := m.Total(); own < least || own != m.Memtables+m.FlushedMemtables+m.Prepared+m.FileHeap+m.Decoded {
+			t.Errorf("%s: %d bytes in all, of at least %d: %+v", when, own, least, m)
 		}
+	}
+	for i := range 4000 {
+		if err := tx.Set(fmt.Append(nil, i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("before the commit", 4000*512)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	want("after the commit", 4000*512)
+	rotateAndFlush(t, db)
+	kept := db.store.Memory.Kept()
+	if kept == 0 {
+		t.Fatal("nothing is kept for the next memtable")
+	}
+	want("after the flush", kept)
+	db.store.Memory.Trim()
+	if m := db.Stats().Memory; m.Prepared >= kept {
+		t.Errorf("%d bytes are prepared when %d have been given back", m.Prepared, kept)
 	}
 }
 
-func TestMemtablesTakeTheirShareOfTheBudget(t *testing.T) {
+func TestOptions_MemtablesTakeTheirShareOfTheBudget(t *testing.T) {
 	t.Parallel()
 	for budget, want := range map[int64]int64{0: 32 << 20, 64 << 20: 8 << 20, 1 << 20: 128 << 10, 1 << 40: memtableSizeMax} {
 		if o := (&Options{MemoryBudget: budget}).withDefaults(); o.MemtableSize != want {
@@ -203,7 +296,7 @@ func TestMemtablesTakeTheirShareOfTheBudget(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheUserPassesThroughView(t *testing.T) {
+func TestView_APanicOfTheUserPassesThrough(t *testing.T) {
 	t.Parallel()
 	db := memoryDB(t, NewMemFS(), "db", 500)
 	defer db.Close()
@@ -211,7 +304,7 @@ func TestAPanicOfTheUserPassesThroughView(t *testing.T) {
 		if p := recover(); p != "mine" {
 			t.Fatalf("recovered %v", p)
 		}
-		if n := db.readers.Active(); n != 0 {
+		if n := db.store.Readers(); n != 0 {
 			t.Fatalf("%d readers after a panic", n)
 		}
 	}()
