@@ -243,8 +243,8 @@ func (d *DB) Close() error {
 }
 
 func (d *DB) close() error {
-	d.store.Closing()
 	d.group.Refuse()
+	d.store.Closing()
 	d.commits.Drain()
 	d.group.End()
 	err := d.commits.Failed()

@@ -189,7 +189,7 @@ func TestHalve_TheHalvesMeet(t *testing.T) {
 				t.Errorf("%s: from %q to %q, and from %q to %q", c.name, jobs[0].From, jobs[0].To, jobs[1].From, jobs[1].To)
 			}
 		}
-		if at != c.at || jobs[0].Run != 7 || jobs[len(jobs)-1].Run != 7 {
+		if (len(jobs) == 2) != (c.at != "") || at != c.at || jobs[0].Run != 7 || jobs[len(jobs)-1].Run != 7 {
 			t.Errorf("%s: %d jobs, cut at %q, want %q", c.name, len(jobs), at, c.at)
 		}
 	}

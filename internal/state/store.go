@@ -152,21 +152,23 @@ func (s *Store) reap() {
 	}
 	s.shutting.done = true
 	s.Sweep()
-	s.free()
+	if err := s.free(); err != nil {
+		s.report(event.Warning{What: "a table could not be closed", Err: err})
+	}
 }
 
-// Abandon gives everything back after an Open that failed. No reader exists.
-func (s *Store) Abandon() { s.free() }
+// Abandon gives everything back after an Open that failed. No reader exists. The
+// error of Open is the one to report.
+func (s *Store) Abandon() { _ = s.free() }
 
-func (s *Store) free() {
+func (s *Store) free() error {
 	for _, t := range s.view.Load().Memtables {
 		t.Release()
 	}
 	s.Memory.close()
-	if err := s.files.Close(); err != nil {
-		s.report(event.Warning{What: "a table could not be closed", Err: err})
-	}
+	err := s.files.Close()
 	s.o.Freed()
+	return err
 }
 
 func (s *Store) report(e any) { s.o.Report(e) }
