@@ -170,7 +170,7 @@ func TestLogger_MayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 // meanwhile.
 func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 	t.Parallel()
-	for name, giveBack := range map[string]func(db *DB, begin func(sync.Locker) (end func())) error{
+	for name, free := range map[string]func(db *DB, begin func(sync.Locker) (end func())) error{
 		"DropPrefix, a merge": func(db *DB, begin func(sync.Locker) (end func())) error {
 			collected := begin(db.collector.Collecting)
 			time.AfterFunc(time.Second, func() {
@@ -199,14 +199,7 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				err = giveBack(db, func(job sync.Locker) func() {
-					job.Lock()
-					slot, _, err := db.store.HoldFiles()
-					if err != nil {
-						panic(err)
-					}
-					return func() { db.store.Release(slot); job.Unlock() }
-				})
+				err = free(db, func(job sync.Locker) func() { return beginJob(db, job) })
 				if err != nil {
 					t.Error(err)
 				}
@@ -219,4 +212,24 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// beginJob begins a job that keeps the files of this moment until end is called. It
+// has a goroutine of its own, because locks are ranked by goroutine.
+func beginJob(db *DB, job sync.Locker) (end func()) {
+	begun, ending, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		job.Lock()
+		defer job.Unlock()
+		slot, _, err := db.store.HoldFiles()
+		if err != nil {
+			panic(err)
+		}
+		defer db.store.Release(slot)
+		close(begun)
+		<-ending
+	}()
+	<-begun
+	return func() { close(ending); <-ended }
 }
