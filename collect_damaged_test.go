@@ -118,7 +118,7 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 func collectAllDue(t *testing.T, db *DB) {
 	t.Helper()
 	for n := 0; ; n++ {
-		due, err := db.collector.Tidy(true, new(collect.Survey))
+		due, err := db.collector.Tidy(true, new(collect.LiveSet))
 		if err != nil || n == 20 {
 			t.Fatalf("after %d collections: %v", n, err)
 		}

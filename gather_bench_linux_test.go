@@ -35,7 +35,7 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 				if err := db.jobs.Run(plan, db.group.Err, nil); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := db.collector.Tidy(true, new(collect.Survey)); err != nil {
+				if _, err := db.collector.Tidy(true, new(collect.LiveSet)); err != nil {
 					b.Fatal(err)
 				}
 			}

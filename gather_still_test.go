@@ -192,7 +192,7 @@ func TestGathering_MovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 		t.Errorf("%d jumps are left", jumps)
 	}
 	for {
-		due, err := s.db.collector.Tidy(true, new(collect.Survey))
+		due, err := s.db.collector.Tidy(true, new(collect.LiveSet))
 		s.must(err)
 		if !due {
 			break
@@ -302,7 +302,7 @@ func TestGathering_ASnapshotKeepsItsValues(t *testing.T) {
 	it.Next()
 	first := it.Value()
 	s.must(s.gather(1<<40, compact.ReasonManual))
-	_, err = s.db.collector.Tidy(true, new(collect.Survey))
+	_, err = s.db.collector.Tidy(true, new(collect.LiveSet))
 	s.must(err)
 	s.db.store.Sweep()
 	if !bytes.Equal(first, gatherValue(0)) {

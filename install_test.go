@@ -89,7 +89,7 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 		}
 	})
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
-	if _, err := db.collector.Tidy(false, new(collect.Survey)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	if _, err := db.collector.Tidy(false, new(collect.LiveSet)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the collection did not fail: %v", err)
 	}
 	if populated.Load() == 0 {

@@ -447,7 +447,7 @@ func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 			var batch collect.Batch
 			batch.Add(values.Choice{Num: f.Num, Copy: f.Live}, f)
 			creating = false
-			return db.collector.Run(batch, new(collect.Survey), func() error {
+			return db.collector.Run(batch, new(collect.LiveSet), func() error {
 				if creating {
 					touch()
 				}

@@ -34,8 +34,8 @@ type scheduleWorld struct {
 	values         int
 	openings       int // each has another compression than the one before
 	checkpoints    int
-	live           collect.Survey // of the collections since the opening
-	order          []*actor       // those that have applied and not published, in order
+	live           collect.LiveSet // of the collections since the opening
+	order          []*actor        // those that have applied and not published, in order
 	// writeBacks lets commits pass that no actor has asked for, as if they wrote
 	// nothing. See ResurrectedKey.
 	writeBacks bool
@@ -115,7 +115,7 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	if w.db, err = openWith(scheduleDir, &w.opts, work.Executor{Manual: true, Reach: w.schedule.at}); err != nil {
 		return err
 	}
-	w.live = collect.Survey{}
+	w.live = collect.LiveSet{}
 	version := uint64(w.db.store.Visible())
 	if version < floor || version > w.m.Last() {
 		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())

@@ -97,8 +97,8 @@ func (c *checkpoint) make() error {
 		return err
 	}
 	if err := fs.SyncDir(fs.Dir(c.dir)); err != nil {
-		// Which name a crash would leave is not known: under each of them the
-		// copy must be whole, and so nothing in it is removed now.
+		// It is unknown which name a crash would leave. Under each of them the copy
+		// must be whole, so nothing in it is removed now.
 		_ = fs.Rename(c.dir, c.temp)
 		return err
 	}
@@ -106,9 +106,9 @@ func (c *checkpoint) make() error {
 	return nil
 }
 
-// claim makes the directory of the copy, unless a crash has left one, and keeps out
-// others who would make another one there. It stays the directory's when that gets
-// its name.
+// claim creates the directory of the copy, unless a crash left one, and locks it
+// against other checkpoints. The lock stays with the directory when that gets its
+// name.
 func (c *checkpoint) claim() (io.Closer, error) {
 	fs := c.fs
 	for {
@@ -120,7 +120,7 @@ func (c *checkpoint) claim() (io.Closer, error) {
 		}
 		claim, err := fs.LockDir(c.temp)
 		if errors.Is(err, vfs.ErrNotExist) {
-			continue // somebody else has just ended there
+			continue // another checkpoint has just removed it
 		}
 		return claim, err
 	}
@@ -135,8 +135,8 @@ func (c *checkpoint) rename() error {
 	return fs.Rename(c.temp, c.dir)
 }
 
-// makeLock gives the copy the file by which those who read it keep out who
-// writes. It comes last, since empty takes a directory that has one for somebody's
+// makeLock creates the lock file of the copy, by which its readers keep a writer
+// out. It comes last, because empty takes a directory with a lock file for a
 // database. The copy is whole without it.
 func (c *checkpoint) makeLock() {
 	fs := c.fs
@@ -147,8 +147,8 @@ func (c *checkpoint) makeLock() {
 	if err == nil {
 		err = fs.SyncDir(c.dir)
 	}
-	if err != nil && !errors.Is(err, vfs.ErrExist) { // somebody may have opened it already
-		c.o.Report(event.Warning{What: "a checkpoint has no lock file, readers of it keep nobody out", Err: err})
+	if err != nil && !errors.Is(err, vfs.ErrExist) { // a process may have opened the copy already
+		c.o.Report(event.Warning{What: "a checkpoint has no lock file, its readers keep no writer out", Err: err})
 	}
 }
 

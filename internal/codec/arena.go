@@ -7,14 +7,13 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// An Arena is where decoded values live while somebody borrows them. Its zero
-// value is empty. It may be used by many goroutines. Reset is called by one.
+// An Arena is the memory that decoded values live in while a caller borrows them.
+// Its zero value is ready for use. Goroutines may share it.
 //
-// It holds one chunk of memory and hands out pieces of it. A chunk that is used
-// up belongs to who borrowed from it: the garbage collector takes it when
-// nobody has a piece any more. So a walk over any number of values takes no
-// more memory than the values that its user holds on to, and who reads a few
-// takes none at all, as the last chunk is used again after Reset.
+// A full chunk belongs to its borrowers: the Go garbage collector takes it when no
+// piece is in use. So a walk over any number of values takes no more memory than
+// the values that its caller keeps. A few reads take none: the last chunk is used
+// again after Reset.
 type Arena struct {
 	mu     sync.Mutex
 	chunk  *[chunkSize]byte
@@ -58,8 +57,8 @@ func (a *Arena) Filled(n int) {
 }
 
 // Reset ends the borrowing of all that Alloc returned. It reports false if a
-// goroutine that should have ended before may still write to a piece: its chunk is
-// left to the garbage collector then, so that no other arena gets it.
+// goroutine that should have ended may still write to a piece. Its chunk is then
+// left to the Go garbage collector, so that no other arena gets it.
 func (a *Arena) Reset() bool {
 	return a.chunk == nil || a.recycle()
 }

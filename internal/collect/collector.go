@@ -73,7 +73,7 @@ func New(o Options) *Collector {
 // Step is the step of the collector: it collects as long as there is enough
 // garbage.
 func (c *Collector) Step() (again time.Duration, err error) {
-	var known Survey
+	var known LiveSet
 	for did := false; ; did = true {
 		now, _ := c.o.Load()
 		var due bool
@@ -97,7 +97,7 @@ func (c *Collector) Step() (again time.Duration, err error) {
 
 // Tidy collects what is most worth it, and reports whether anything was. What is
 // known from one call is of use to the next.
-func (c *Collector) Tidy(idle bool, known *Survey) (due bool, err error) {
+func (c *Collector) Tidy(idle bool, known *LiveSet) (due bool, err error) {
 	c.Collecting.Lock()
 	defer c.Collecting.Unlock()
 	pressure := c.pressure(idle && !c.o.GatheringDue())

@@ -5,7 +5,7 @@
 // the write path, so no collection can bring a deleted key back.
 //
 // Collection and compaction go on side by side. What a collection finds to be live
-// can only become less: a compaction takes references along or away, and no flush
-// adds any, because files that memtables refer to are left alone. What was copied
+// can only become less. A compaction takes references along or away. No flush adds
+// any, because the collector leaves files alone to which memtables refer. What was copied
 // and is garbage when the file is exchanged counts as garbage of the new one.
 package collect

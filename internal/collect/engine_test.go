@@ -227,7 +227,7 @@ func (e *engine) check() {
 func (e *engine) version() *manifest.Version { return e.store.Version() }
 
 // collect runs a collection.
-func (e *engine) collect(b Batch, known *Survey) {
+func (e *engine) collect(b Batch, known *LiveSet) {
 	e.t.Helper()
 	e.collector.Collecting.Lock()
 	defer e.collector.Collecting.Unlock()

@@ -27,7 +27,7 @@ import (
 //
 // Each file is exchanged as soon as its copy is durable, so a collection of many
 // needs no more space than one of few.
-func (c *Collector) Run(b Batch, known *Survey, stop func() error) error {
+func (c *Collector) Run(b Batch, known *LiveSet, stop func() error) error {
 	r := run{c: c, known: known, stop: stop, started: time.Now()}
 	if b.idle {
 		r.stop = r.yielding(stop)
@@ -53,7 +53,7 @@ func (c *Collector) Run(b Batch, known *Survey, stop func() error) error {
 // A run is a collection under way.
 type run struct {
 	c       *Collector
-	known   *Survey
+	known   *LiveSet
 	stop    func() error
 	started time.Time
 	rested  atomic.Bool // it rested for the sake of commits

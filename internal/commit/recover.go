@@ -24,9 +24,9 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 	return nil
 }
 
-// Prove makes durable what recovery found at the end of the log, if it is not
-// known to be so: it starts a new log with a copy of that end. On a full disk it
-// syncs the old log, and the first commit starts the new one.
+// Prove makes durable what recovery found at the end of the log, if that is
+// needed: it starts a new log with a copy of that end. On a full disk it syncs the
+// old log, and the first commit starts the new one.
 func (c *Committer) Prove() error {
 	if !c.recovered.Unproven() {
 		return nil

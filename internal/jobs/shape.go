@@ -51,7 +51,7 @@ func (j *Jobs) Load() (now work.Load, falls time.Duration) {
 }
 
 // Need returns how much space the next jobs need on v, in bytes. The next merge
-// is what it would be with plenty of room: on a disk that fills up, merges become
+// is what it would be with plenty of room. On a disk that fills up, merges become
 // smaller and smaller, and would leave less and less for the next ones.
 func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
 	all, next := int64(0), int64(0)

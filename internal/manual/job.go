@@ -54,7 +54,7 @@ type job struct {
 	// commits arrive.
 	upTo base.SeqNum
 	next base.FileNum
-	live collect.Survey // what is known since collecting began
+	live collect.LiveSet // what is known since collecting began
 	// gathered is how many bytes of values were brought into the order of their keys,
 	// gatherMax how many there were when that began.
 	gathered, gatherMax int64
@@ -213,7 +213,7 @@ func (j *job) gatherAll() error {
 
 // collectAll frees the garbage of all files that exist now.
 func (j *job) collectAll() error {
-	j.next, j.live = j.Store.NextFile(), collect.Survey{}
+	j.next, j.live = j.Store.NextFile(), collect.LiveSet{}
 	return j.collectEach(j.collect)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // A Memory gives memtables and the writes of transactions their memory outside
 // the Go heap. It keeps some of what they give back for the next ones, until the
-// database is idle: taking pages from the system and returning them costs a large
+// database is idle. Taking pages from the system and returning them costs a large
 // transaction more than filling them.
 type Memory struct {
 	system          offHeap

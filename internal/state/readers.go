@@ -32,7 +32,7 @@ import (
 //
 // The mark stays in the slot from one holder to the next. The view is mostly the
 // same, so beginning to read stores only the slot. The mark of the last holder
-// keeps too much until the new holder stores its own, and never too little: a
+// keeps too much until the new holder stores its own. It never keeps too little: a
 // reader that has not announced a view does not use one.
 type Reader struct {
 	reads atomic.Pointer[mark]

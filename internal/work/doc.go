@@ -1,6 +1,6 @@
-// Package work runs background jobs: workers that wait for work, an executor
-// that decides how jobs run, a lock that is fair between jobs, and a gauge of
-// how busy the database is.
+// Package work runs background jobs. It has workers that wait for work, an executor
+// that decides how jobs run, a lock that is fair between jobs, and the load of the
+// database.
 //
 // It knows nothing of what the jobs do.
 package work

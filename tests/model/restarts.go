@@ -24,8 +24,8 @@ func opClockBack(r *Run, rng *rand.Rand) error {
 	if r.still {
 		return nil
 	}
-	// Somebody in the background may have been shown the time and not have
-	// told the database yet.
+	// A background job may have loaded the time and not have told the database
+	// yet.
 	if err := r.lookAtClock(); err != nil {
 		return err
 	}

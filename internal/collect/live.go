@@ -16,22 +16,22 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// A Survey is what tables refer to in some value files. A walk over the tables
+// A LiveSet is what tables refer to in some value files. A walk over the tables
 // finds that. It costs the same for one file as for many, where each has values of
 // keys from everywhere. So a walk looks for what is live in as many files as there
-// is memory for, and a collector that collects one batch after the other keeps what
-// it has found. The zero value knows nothing.
+// is memory for. A collector that collects one batch after the other keeps what it
+// has found. The zero value knows nothing.
 //
 // What was found can only become less until the file is rewritten; see the package
 // comment.
-type Survey struct{ live map[base.FileNum]*liveValues }
+type LiveSet struct{ live map[base.FileNum]*liveValues }
 
-// surveyLoss bounds how much of what was found to be live in a file may be garbage
+// staleShare bounds how much of what was found to be live in a file may be garbage
 // by now, to one of so many parts. Beyond that another walk looks again.
-const surveyLoss = 32
+const staleShare = 32
 
 // of returns those of some files of v of which it is known what is live in them.
-func (s *Survey) of(files []*manifest.ValueFile, v *manifest.Version) (known []*manifest.ValueFile) {
+func (s *LiveSet) of(files []*manifest.ValueFile, v *manifest.Version) (known []*manifest.ValueFile) {
 	for _, f := range files {
 		l := s.live[f.Num]
 		now, ok := v.Value(f.Num)
@@ -39,7 +39,7 @@ func (s *Survey) of(files []*manifest.ValueFile, v *manifest.Version) (known []*
 			continue
 		}
 		invariant.Check(l.found >= now.Live, "tables have come to refer to %d bytes of value file %d, from %d", now.Live, f.Num, l.found)
-		if l.found <= now.Live+now.Live/surveyLoss {
+		if l.found <= now.Live+now.Live/staleShare {
 			known = append(known, f)
 		}
 	}
@@ -47,7 +47,7 @@ func (s *Survey) of(files []*manifest.ValueFile, v *manifest.Version) (known []*
 }
 
 // forget lets go of what is known of files that are rewritten.
-func (s *Survey) forget(files []*manifest.ValueFile) {
+func (s *LiveSet) forget(files []*manifest.ValueFile) {
 	for _, f := range files {
 		delete(s.live, f.Num)
 	}

@@ -85,7 +85,7 @@ func batchOf(now, next []manifest.LiveValues) (b Batch) {
 }
 
 // collectRead collects some files and returns how many bytes of tables it reads.
-func (w *walkScene) collectRead(b Batch, known *Survey) (read int64) {
+func (w *walkScene) collectRead(b Batch, known *LiveSet) (read int64) {
 	w.t.Helper()
 	w.disk.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpRead && op.Category == vfs.CatTable {
@@ -123,7 +123,7 @@ func TestSurvey_OneWalkServesFilesCollectedOneByOne(t *testing.T) {
 	const files = 8
 	w := newWalkScene(t, files, mixed)
 	read := int64(0)
-	var known Survey
+	var known LiveSet
 	for i, all := 0, w.files(); i < files; i++ {
 		read += w.collectRead(batchOf(all[i:i+1], all[i+1:]), &known)
 	}
@@ -152,7 +152,7 @@ func TestSurvey_AWalkReadsWhatLiesBetweenTheKeysOfAFile(t *testing.T) {
 		{all[15], all[5]},
 		all[7:11],
 	} {
-		read := w.collectRead(batchOf(now, nil), new(Survey))
+		read := w.collectRead(batchOf(now, nil), new(LiveSet))
 		// Keys and pointers are read by half a megabyte at once.
 		most := int64(len(now))*walkTree/8 + 2<<20
 		if t.Logf("%d bytes of tables were read for %d files", read, len(now)); read > most {
@@ -199,7 +199,7 @@ func TestSurvey_AFileOutOfTheOrderOfItsKeysIsFoundWhole(t *testing.T) {
 			t.Errorf("%d values are live, want %d", found, n-1)
 		}
 	}
-	e.collect(batchOf([]manifest.LiveValues{f}, nil), new(Survey))
+	e.collect(batchOf([]manifest.LiveValues{f}, nil), new(LiveSet))
 	if now := e.version().Values[0]; now.File == f.File || now.Live != now.Bytes {
 		t.Errorf("file %d has become %d, of which %d of %d bytes are live", f.File, now.File, now.Live, now.Bytes)
 	}
@@ -215,8 +215,8 @@ func mixed(file, i int) int { return i*walkKeys/walkValues + file }
 
 // newSurveyedScene returns a scene of mixed files of which the first one has been
 // collected, and what is known of the others since.
-func newSurveyedScene(t *testing.T, files int) (*walkScene, *Survey) {
-	w, known := newWalkScene(t, files, mixed), new(Survey)
+func newSurveyedScene(t *testing.T, files int) (*walkScene, *LiveSet) {
+	w, known := newWalkScene(t, files, mixed), new(LiveSet)
 	all := w.files()
 	w.collectRead(batchOf(all[:1], all[1:]), known)
 	return w, known
@@ -251,7 +251,7 @@ func TestSurvey_WhatIsKnownOfAFileEndsWithItsRewriting(t *testing.T) {
 	t.Parallel()
 	w, known := newSurveyedScene(t, 2)
 	all := w.files()
-	w.collectRead(batchOf(all[1:], nil), new(Survey)) // another collection
+	w.collectRead(batchOf(all[1:], nil), new(LiveSet)) // another collection
 	if n := len(known.of([]*manifest.ValueFile{all[1].ValueFile}, w.version())); n != 0 {
 		t.Errorf("it is still known what is live in the file that was replaced")
 	}
