@@ -23,7 +23,7 @@ func setFlushed(t *testing.T, db *DB, keys ...string) {
 		}
 		return nil
 	}))
-	rotateAndFlush(t, db)
+	mustFlush(t, db)
 }
 
 // A program that follows the changes asks again and again, and mostly there are none.

@@ -431,7 +431,7 @@ func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rotateAndFlush(t, db)
+	mustFlush(t, db)
 	before := openFiles(t, dir)
 	touch := lostPage(t)
 	stop := func() error { touch(); return nil }

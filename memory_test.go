@@ -269,7 +269,7 @@ func TestMemory_TheTotalHasWhatIsPendingAndWhatIsKeptForMemtables(t *testing.T) 
 		t.Fatal(err)
 	}
 	want("after the commit", 4000*512)
-	rotateAndFlush(t, db)
+	mustFlush(t, db)
 	kept := db.store.Memory.Kept()
 	if kept == 0 {
 		t.Fatal("nothing is kept for the next memtable")

@@ -18,15 +18,7 @@ import (
 func flushKey(t *testing.T, db *DB, key string) {
 	t.Helper()
 	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte("value")) }))
-	rotateAndFlush(t, db)
-}
-
-// rotateAndFlush flushes what was committed, once.
-func rotateAndFlush(t *testing.T, db *DB) {
-	t.Helper()
-	mustOK(t, db.commits.Rotate(true))
-	_, err := db.jobs.FlushNext()
-	mustOK(t, err)
+	mustFlush(t, db)
 }
 
 // mustMergeAll merges all tables into one level.
@@ -168,7 +160,7 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 			}
 			return tx.Set([]byte("key"), nil)
 		}))
-		rotateAndFlush(t, db)
+		mustFlush(t, db)
 	}
 	replaced := false
 	disk.opens = func(name string) {
@@ -331,7 +323,7 @@ func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 	mustOK(t, db.Update(func(tx *Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
-	rotateAndFlush(t, db)
+	mustFlush(t, db)
 	checkBeside(t, db, func() {
 		clock.ms.Store(3000)
 		flushKey(t, db, "other")

@@ -26,7 +26,7 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
 		if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
 			t.Fatal(err)
 		}
-		rotateAndFlush(t, db)
+		mustFlush(t, db)
 	}
 	flush()
 	tx, err := db.Begin(ReadOnly)
@@ -84,7 +84,7 @@ func TestSweep_GarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rotateAndFlush(t, db)
+		mustFlush(t, db)
 		for n, i := range order {
 			if db.store.ObsoleteEmpty() {
 				t.Errorf("order %d: it is gone when %d transactions of 3 have ended", order, n)
