@@ -9,22 +9,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// What went on would write to a directory whose lock has been given back, and on a
-// disk on which there is hardly any space.
-func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
+// A job that went on would write to a directory whose lock has been given back, and
+// on a disk on which there is hardly any space.
+func TestLowDisk_AnOpeningThatFailsLeavesNoJobsBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := memfs.New()
-		db, err := openDriven("/db", &Options{FS: disk, Durability: Buffered}, still{})
+		db, err := openWith("/db", &Options{FS: disk, Durability: Buffered}, work.Executor{Manual: true})
 		mustOK(t, err)
 		mustOK(t, leaveGarbage(db, "key"))
 		setSome(t, db)
-		killed := disk.Clone() // nobody knows whether the end of the log is durable
+		killed := disk.Clone() // it is unknown whether the end of the log is durable
 		mustOK(t, db.Close())
 
 		killed.SetCapacity(killed.UsedBytes() + 64<<10)
@@ -55,7 +58,7 @@ func TestAnOpeningThatFailsOnALowDiskLeavesNoWorkBehind(t *testing.T) {
 func leftGarbage(t *testing.T) *memfs.FS {
 	t.Helper()
 	disk := memfs.New()
-	db, err := openDriven("/db", &Options{FS: disk}, still{})
+	db, err := openWith("/db", &Options{FS: disk}, work.Executor{Manual: true})
 	mustOK(t, err)
 	for i := range 3 {
 		mustOK(t, leaveGarbage(db, fmt.Sprint(i)))
@@ -65,7 +68,7 @@ func leftGarbage(t *testing.T) *memfs.FS {
 }
 
 // A copy that fails has written until then, and is worth nothing.
-func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
+func TestLowDisk_ACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
@@ -81,22 +84,22 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 				writes := faults.Add(faultfs.Rule{Category: vfs.CatValue, Op: vfs.OpWrite, Forever: true, Err: c.err})
 				db, err := Open("/db", &Options{FS: faults})
 				mustOK(t, err)
-				time.Sleep(shortMax / 2)
+				time.Sleep(space.RetryMax / 2)
 				synctest.Wait()
 				if n := writes.Fired(); n == 0 || n > c.most {
 					t.Errorf("%d writes were tried in half an hour, want 1 to %d", n, c.most)
 				}
 				faults.Clear()
-				time.Sleep(patientRetryMax)
+				time.Sleep(work.RetryMax)
 				synctest.Wait()
 				full := errors.Is(c.err, ErrNoSpace)
 				if s := db.Stats(); s.ValueGarbage > 0 != full {
 					t.Errorf("a minute after the last failure %d bytes of garbage are left", s.ValueGarbage)
 				}
-				// Who asks for it is not kept from trying.
+				// Collect tries all the same.
 				mustOK(t, db.Collect(t.Context()))
-				if s := db.Stats(); s.ValueGarbage > 0 || db.room.shortCopy.Load() != nil {
-					t.Errorf("%d bytes of garbage are left by who asked, short %v", s.ValueGarbage, db.room.shortCopy.Load())
+				if s := db.Stats(); s.ValueGarbage > 0 || db.space.Lacking() {
+					t.Errorf("%d bytes of garbage are left by Collect, space is lacking: %t", s.ValueGarbage, db.space.Lacking())
 				}
 				mustOK(t, db.Close())
 			})
@@ -104,27 +107,25 @@ func TestACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 	}
 }
 
-// Who waits for room waits as long as some work does not say that it rests.
-func TestAFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
+// A transaction that waits for room waits until all jobs say that they rest.
+func TestLowDisk_AFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := openStillOn(t, disk)
 	flushSome(t, db)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
-	db.room.look()
-	db.commits.apart.Store(db.flushMin()) // there is something to flush, it seems
-	for range 2 {
-		if _, err := db.flushStep(); err != nil {
-			t.Fatal(err)
-		}
+	db.space.Look()
+	for range 2 { // the first may leave the log behind
+		_, err := db.jobs.FlushStep()
+		mustOK(t, err)
 	}
-	if db.room.rested.Load()&flushRests == 0 || !db.room.low.Load() {
-		t.Errorf("it does not rest, low %t", db.room.low.Load())
+	if !db.space.Resting(space.Flushes) || !db.space.Scarce() {
+		t.Errorf("it does not rest, low %t", db.space.Scarce())
 	}
 	disk.SetCapacity(1 << 40)
 }
 
-func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
+func TestLowDisk_CompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 	t.Parallel()
 	const files, each = 16, 4
 	disk := memfs.New()
@@ -133,7 +134,7 @@ func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 		t.Helper()
 		mustOK(t, db.Update(func(tx *Txn) error {
 			for i := range each {
-				if err := tx.Set([]byte(key(i)), make([]byte, db.opts.apartMin()/each)); err != nil {
+				if err := tx.Set([]byte(key(i)), make([]byte, commit.ApartMin(db.opts.MemtableSize)/each)); err != nil {
 					return err
 				}
 			}
@@ -146,9 +147,7 @@ func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 	for from := 0; from < files; from += each {
 		set(func(i int) string { return fmt.Sprintf("%02d-0", from+i) }) // one of each file
 	}
-	mustOK(t, db.rotate())
-	_, err := db.flushNext()
-	mustOK(t, err)
+	mustFlush(t, db)
 	disk.SetCapacity(disk.UsedBytes() + 4<<20)
 	if err := db.Compact(t.Context(), CompactOptions{}); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("Compact says %v", err)
@@ -166,8 +165,8 @@ func TestCompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing.T) {
 	}
 }
 
-// A database that is only read has nobody else to look.
-func TestRoomThatOthersMakeIsNoticedByItself(t *testing.T) {
+// In a database that is only read, no commit looks.
+func TestLowDisk_RoomThatOthersMakeIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := memfs.New()
@@ -183,43 +182,23 @@ func TestRoomThatOthersMakeIsNoticedByItself(t *testing.T) {
 		mustOK(t, err)
 		setSome(t, db)
 		disk.SetCapacity(disk.UsedBytes() + 64<<10)
-		db.room.look()
+		db.space.Look()
 		time.Sleep(10 * time.Minute)
 		if low.Load() != 1 || regained.Load() != 0 {
 			t.Fatalf("on a full disk it was low %d times, and not any more %d times", low.Load(), regained.Load())
 		}
 		disk.SetCapacity(1 << 40)
-		time.Sleep(2 * agingCheck)
+		time.Sleep(time.Minute) // the compactor looks twice as often
 		synctest.Wait()
 		if regained.Load() != 1 {
-			t.Error("nobody has noticed that there is room again")
+			t.Error("the database has not noticed that there is room again")
 		}
 		mustOK(t, db.Close())
 	})
 }
 
-func TestAMergeThatWaitsForRoomIsTriedAgainWhenThereIsSome(t *testing.T) {
-	t.Parallel()
-	disk := memfs.New()
-	disk.SetCapacity(1 << 30)
-	db := openStillOn(t, disk)
-	db.room.look()
-	db.room.short.Store(&shortMerge{bytes: 1, free: db.room.free.Load(), at: monotonic()})
-	woken := db.background.compactor.work
-	for _, some := range []int64{1, 2} {
-		for len(woken) > 0 {
-			<-woken
-		}
-		disk.SetCapacity(some << 30)
-		db.room.look()
-		if told := len(woken) > 0; told != (some > 1) {
-			t.Errorf("the disk is %d times as large: the compactor is woken: %t", some, told)
-		}
-	}
-}
-
 // Where it is a quota that is full, what is free does not tell when it is not.
-func TestACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
+func TestLowDisk_ACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := faultfs.New(leftGarbage(t))
@@ -231,7 +210,7 @@ func TestACollectionThatFoundNoRoomIsTriedAgainInTheEnd(t *testing.T) {
 			t.Fatal("nothing was collected")
 		}
 		faults.Clear()
-		time.Sleep(shortMax)
+		time.Sleep(space.RetryMax)
 		synctest.Wait()
 		if s := db.Stats(); s.ValueGarbage > 0 {
 			t.Errorf("%d bytes of garbage are left", s.ValueGarbage)
