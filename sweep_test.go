@@ -200,12 +200,20 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 					}
 				}
 				err = giveBack(db, func(job sync.Locker) func() {
-					job.Lock()
-					slot, _, err := db.store.HoldFiles()
-					if err != nil {
-						panic(err)
-					}
-					return func() { db.store.Release(slot); job.Unlock() }
+					began, end := make(chan bool), make(chan bool)
+					go func() { // a job has a goroutine of its own, which holds its lock
+						job.Lock()
+						slot, _, err := db.store.HoldFiles()
+						if err != nil {
+							panic(err)
+						}
+						began <- true
+						<-end
+						db.store.Release(slot)
+						job.Unlock()
+					}()
+					<-began
+					return func() { end <- true }
 				})
 				if err != nil {
 					t.Error(err)
