@@ -224,12 +224,6 @@ func runFullDisk(seed uint64) (err error) {
 		}
 	}
 	if s := f.db.Stats(); s.DiskFree < f.size*9/10 {
-		names, _ := f.disk.List("/db")
-		for _, n := range names {
-			st, _ := f.disk.Stat("/db/" + n)
-			fmt.Println(n, st)
-		}
-		fmt.Println(f.disk.UsedBytes(), f.disk)
 		return fmt.Errorf("all is deleted, and %d of %d bytes are free: low %t, reserve %d, tables %d, values %d, log %d, memtables %d, %d jobs failed",
 			s.DiskFree, f.size, s.DiskLow, s.DiskReserve, s.TableBytes, s.ValueBytes, s.Log.BytesOnDisk, s.MemtableBytes, f.failed)
 	}
