@@ -87,7 +87,7 @@ func TestAssemble_CloseRefusesOperationsWhileItWaits(t *testing.T) {
 		for !d.store.Closed() {
 			runtime.Gosched()
 		}
-		got <- d.Compact(nil, CompactOptions{})
+		got <- d.Compact(t.Context(), CompactOptions{})
 	})
 	<-called
 	closed := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 )
 
 // A fullDisk is a database on a small disk on which nothing happens by itself: the
-// seed decides who does what when.
+// seed decides which step runs when.
 type fullDisk struct {
 	db     *DB
 	disk   *memfs.FS

@@ -53,7 +53,7 @@ func TestOrder_GoroutinesAreToldApart(t *testing.T) {
 	inner.Lock()
 	defer inner.Unlock()
 	done := make(chan string)
-	go func() { done <- panics(func() { outer.Lock(); outer.Unlock() }) }()
+	go func() { done <- panics(func() { outer.Lock(); defer outer.Unlock() }) }()
 	if text := <-done; text != "" {
 		t.Error(text)
 	}

@@ -100,7 +100,7 @@ func TestOperation_InterruptedTellsWhy(t *testing.T) {
 			t.Errorf("begin with a context that is done: %v", err)
 		}
 
-		ctx, end, err = g.Begin(nil)
+		ctx, end, err = g.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestOperation_InterruptedTellsWhy(t *testing.T) {
 		}
 		end()
 		<-ended
-		if _, _, err := g.Begin(nil); !errors.Is(err, base.ErrClosed) {
+		if _, _, err := g.Begin(t.Context()); !errors.Is(err, base.ErrClosed) {
 			t.Errorf("begin after the end: %v, want ErrClosed", err)
 		}
 	})
@@ -128,7 +128,7 @@ func TestOperation_InterruptedTellsWhy(t *testing.T) {
 func TestOperation_RefusedBeforeTheEnd(t *testing.T) {
 	inGroup(t, func(t *testing.T, g *Group) {
 		g.Refuse()
-		if _, _, err := g.Begin(nil); !errors.Is(err, base.ErrClosed) {
+		if _, _, err := g.Begin(t.Context()); !errors.Is(err, base.ErrClosed) {
 			t.Errorf("begin: %v, want ErrClosed", err)
 		}
 		if !g.Enter() {

@@ -74,5 +74,5 @@ func TestLock_GivingUpHoldsNoRank(t *testing.T) {
 		t.Fatal("a waiter that gave up has the lock")
 	}
 	lower.Lock()
-	lower.Unlock()
+	defer lower.Unlock()
 }
