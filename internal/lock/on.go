@@ -3,10 +3,7 @@
 package lock
 
 import (
-	"bytes"
 	"fmt"
-	"runtime"
-	"strconv"
 	"sync"
 )
 
@@ -28,7 +25,10 @@ func (m *Mutex[R]) TryLock() bool {
 	}
 	var r R
 	rank, name := r.Rank()
-	note(rank, name)
+	own := ofGoroutine()
+	own.Lock()
+	defer own.Unlock()
+	own.add(holding{rank, name})
 	return true
 }
 
@@ -44,67 +44,66 @@ type holding struct {
 	name string
 }
 
-// held has the locks of each goroutine, the first taken first.
-var held = struct {
+// A shard has the locks of some goroutines, of each the first taken first.
+type shard struct {
 	sync.Mutex
-	by map[int64][]holding
-}{by: map[int64][]holding{}}
+	by map[uintptr][]holding
+}
+
+// A view is a shard as one goroutine sees it.
+type view struct {
+	*shard
+	id uintptr
+}
+
+const shards = 64
+
+var held = func() (all [shards]*shard) {
+	for i := range all {
+		all[i] = &shard{by: map[uintptr][]holding{}}
+	}
+	return all
+}()
+
+func ofGoroutine() view {
+	id := goroutine()
+	return view{held[id>>8%shards], id}
+}
+
+func (v view) add(h holding) { v.by[v.id] = append(v.by[v.id], h) }
 
 // Acquired notes that this goroutine takes a lock of rank R, and panics if it
 // holds a lock of the same or a higher rank.
 func Acquired[R Ranked]() {
 	var r R
 	rank, name := r.Rank()
-	id := goroutine()
-	held.Lock()
-	defer held.Unlock()
-	for _, h := range held.by[id] {
+	own := ofGoroutine()
+	own.Lock()
+	defer own.Unlock()
+	for _, h := range own.by[own.id] {
 		if h.rank >= rank {
 			panic(fmt.Sprintf("lock order: %s (rank %d) is taken while %s (rank %d) is held", name, rank, h.name, h.rank))
 		}
 	}
-	held.by[id] = append(held.by[id], holding{rank, name})
-}
-
-// note notes a lock without a check.
-func note(rank int, name string) {
-	id := goroutine()
-	held.Lock()
-	defer held.Unlock()
-	held.by[id] = append(held.by[id], holding{rank, name})
+	own.add(holding{rank, name})
 }
 
 // Released notes that this goroutine gave a lock of rank R back.
 func Released[R Ranked]() {
 	var r R
 	rank, name := r.Rank()
-	id := goroutine()
-	held.Lock()
-	defer held.Unlock()
-	locks := held.by[id]
+	own := ofGoroutine()
+	own.Lock()
+	defer own.Unlock()
+	locks := own.by[own.id]
 	for i := len(locks) - 1; i >= 0; i-- {
 		if locks[i].rank == rank {
 			locks = append(locks[:i], locks[i+1:]...)
-			if held.by[id] = locks; len(locks) == 0 {
-				delete(held.by, id)
+			if own.by[own.id] = locks; len(locks) == 0 {
+				delete(own.by, own.id)
 			}
 			return
 		}
 	}
 	panic(fmt.Sprintf("lock order: %s is given back by a goroutine that does not hold it", name))
-}
-
-// goroutine returns the number of this goroutine, from its stack trace.
-func goroutine() int64 {
-	var buf [64]byte
-	text := buf[:runtime.Stack(buf[:], false)]
-	text = bytes.TrimPrefix(text, []byte("goroutine "))
-	if end := bytes.IndexByte(text, ' '); end >= 0 {
-		text = text[:end]
-	}
-	id, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		panic("lock order: no goroutine number in " + string(buf[:]))
-	}
-	return id
 }

@@ -212,7 +212,7 @@ func TestCompression_DecodedValuesStayUntilTheTransactionEnds(t *testing.T) {
 }
 
 // Not parallel: it counts allocations.
-func TestCompression_ReadingDecodedValuesAllocatesNothing(t *testing.T) {
+func TestCompression_ReadingDecodedValuesAllocatesOnlyTheHandleOfItsView(t *testing.T) {
 	const n = 2000
 	db := openRecords(t, n)
 	i := 0
@@ -236,7 +236,7 @@ func TestCompression_ReadingDecodedValuesAllocatesNothing(t *testing.T) {
 		}
 		key = keys[i]
 		testkit.Must(t, db.View(get))
-	}); allocs != 0 && !invariant.Enabled { // which copy what is lent
+	}); allocs > 1 && !invariant.Enabled { // which copy what is lent
 		t.Errorf("a read allocates %v times", allocs)
 	}
 	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
