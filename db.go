@@ -86,7 +86,7 @@ func (d *DB) View(fn func(tx *Txn) error) error {
 		own = new(txnState)
 		slot.Data.Attached = own
 	}
-	tx := &Txn{state: own}
+	tx := own.newHandle()
 	tx.begin(d, slot)
 	defer d.endView(tx, slot)
 	return guardRead(tx, fn)

@@ -90,7 +90,8 @@ func (tx *Txn) lendIterator() (*Iterator, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
-	it := &Iterator{tx: tx}
+	it := tx.state.newIteratorLocked()
+	it.tx = tx
 	it.working.Lock()
 	open.iterators = append(open.iterators, it)
 	return it, nil

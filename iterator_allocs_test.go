@@ -12,7 +12,7 @@ import (
 
 // AllocsPerRun counts the allocations of all goroutines, so this test runs alone. Under the
 // race detector pools forget at random, and invariants copy what is lent.
-func TestView_AllocatesAHandleForItselfAndForEachIterator(t *testing.T) {
+func TestView_AllocatesOnlyHandles(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	for i := range 100 {

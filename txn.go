@@ -25,7 +25,7 @@ import (
 // A Txn value is never reused. After its end, its operations return
 // ErrTxnDone.
 type Txn struct {
-	// A View allocates only the Txn, 48 bytes. The rest of the transaction is the
+	// A View needs only a Txn of its own, 48 bytes. The rest of the transaction is the
 	// txnState in the slot, which successive Views reuse.
 	db     *DB
 	state  *txnState
@@ -52,7 +52,40 @@ type txnState struct {
 	commitSeq base.SeqNum
 	decoded   codec.Arena // memory of decompressed values
 
+	// Txns and Iterators of later Views. Each serves one View for good. They are
+	// allocated in groups, because an allocation costs half of an empty View.
+	spareTxns []Txn
+	spare     []Iterator // guarded by open
+
 	open openState
+}
+
+// handlesEach is how many Txns or Iterators of Views are allocated together: ten of 48
+// bytes fill a size class of the Go heap.
+const handlesEach = 10
+
+// newHandle returns a Txn for the View that holds the slot of s.
+func (s *txnState) newHandle() *Txn {
+	if len(s.spareTxns) == 0 {
+		s.spareTxns = make([]Txn, handlesEach)
+	}
+	tx := &s.spareTxns[0]
+	s.spareTxns = s.spareTxns[1:]
+	tx.state = s
+	return tx
+}
+
+// newIteratorLocked returns a new Iterator. The caller holds open.
+func (s *txnState) newIteratorLocked() *Iterator {
+	if s.slot != nil { // the state is not a View's, and serves one transaction
+		return new(Iterator)
+	}
+	if len(s.spare) == 0 {
+		s.spare = make([]Iterator, handlesEach)
+	}
+	it := &s.spare[0]
+	s.spare = s.spare[1:]
+	return it
 }
 
 // An openState holds what the end of a transaction closes and empties. Its lock
