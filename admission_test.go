@@ -35,7 +35,7 @@ func TestStall_ACommitThatWaitsForMemoryEndsWithItsContext(t *testing.T) {
 	for ; err == nil; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		waits.Store(&cancel)
-		err = db.UpdateContext(ctx, func(tx *Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, 1000)) })
+		err = db.UpdateContext(ctx, func(tx Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, 1000)) })
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("commit %d: %v, want %v", n, err, context.Canceled)
@@ -49,7 +49,7 @@ func TestStall_ACommitThatWaitsForMemoryEndsWithItsContext(t *testing.T) {
 	cancel := context.CancelFunc(nothing)
 	waits.Store(&cancel)
 	close(release)
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		if _, err := tx.Get(fmt.Append(nil, n-1)); err != ErrNotFound {
 			return fmt.Errorf("what was given up: %w", err)
 		}
@@ -74,7 +74,7 @@ func TestStall_MemtablesStayWithinTheirMemoryWhenFlushesFail(t *testing.T) {
 		fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
 		n := 0
 		for ; err == nil; n++ {
-			err = db.Update(func(tx *Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, bytes)) })
+			err = db.Update(func(tx Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, bytes)) })
 		}
 		if !errors.Is(err, ErrNoSpace) || n == 1 {
 			t.Errorf("commit %d of %d bytes: %v", n, bytes, err)
@@ -83,7 +83,7 @@ func TestStall_MemtablesStayWithinTheirMemoryWhenFlushesFail(t *testing.T) {
 			t.Errorf("%d commits of %d bytes hold %d bytes of memory, want up to %d", n, bytes, held, most)
 		}
 		fs.Clear()
-		mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("again"), make([]byte, bytes)) }))
+		mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte("again"), make([]byte, bytes)) }))
 		mustOK(t, db.Close())
 	}
 }
@@ -113,7 +113,7 @@ func TestStall_LargeTransactionsAdmittedTogetherGetInOneByOne(t *testing.T) {
 	done := make(chan error, 2)
 	for i := range 2 {
 		go func() {
-			done <- db.Update(func(tx *Txn) error { return tx.Set(fmt.Append(nil, i), make([]byte, 9<<20)) })
+			done <- db.Update(func(tx Txn) error { return tx.Set(fmt.Append(nil, i), make([]byte, 9<<20)) })
 		}()
 	}
 	for groups := 0; groups < 2; time.Sleep(time.Millisecond) {
@@ -125,7 +125,7 @@ func TestStall_LargeTransactionsAdmittedTogetherGetInOneByOne(t *testing.T) {
 		t.Errorf("the two ended with %v and %v", first, second)
 	}
 	// There is room for a small one beside it.
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("small"), nil) }))
+	mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte("small"), nil) }))
 	fs.Clear()
 	mustOK(t, db.Close())
 }

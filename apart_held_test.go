@@ -14,7 +14,7 @@ import (
 // setApart commits ten values, which the commit writes to a value file.
 func setApart(t *testing.T, db *DB) {
 	t.Helper()
-	if err := db.Update(func(tx *Txn) error {
+	if err := db.Update(func(tx Txn) error {
 		for i := range 10 {
 			if err := tx.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 64<<10)); err != nil {
 				return err
@@ -63,7 +63,7 @@ func TestHeld_AFileIsForgottenWhenItIsDropped(t *testing.T) {
 	if file.LastSeq != 0 || !db.commits.Held.Holds(file, 0) {
 		t.Fatalf("file %d, with versions up to %d, is not remembered", file.Num, file.LastSeq)
 	}
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.DeleteRange(nil, nil) }))
+	mustOK(t, db.Update(func(tx Txn) error { return tx.DeleteRange(nil, nil) }))
 	mustFlush(t, db)
 	if err := db.Compact(t.Context(), CompactOptions{}); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestConflict_ValuesWrittenApartAreGivenBackAtOnce(t *testing.T) {
 				return
 			}
 			once.Do(func() { // after its first look for conflicts, before the second
-				if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) }); err != nil {
+				if err := db.Update(func(tx Txn) error { return tx.Set([]byte("k"), []byte("v")) }); err != nil {
 					t.Error(err)
 				}
 			})

@@ -21,7 +21,7 @@ func TestApart_FileAndNameAreSyncedSideBySideBeforeTheManifestHasThem(t *testing
 			t.Fatal(err)
 		}
 		set := func(bytes int) {
-			if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), make([]byte, bytes)) }); err != nil {
+			if err := db.Update(func(tx Txn) error { return tx.Set([]byte("key"), make([]byte, bytes)) }); err != nil {
 				t.Error(err)
 			}
 		}

@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // openAssembled opens a database whose jobs run only when a test calls their steps.
-func openAssembled(t *testing.T, fs FS) *DB {
+func openAssembled(t *testing.T, fs vfs.FS) *DB {
 	t.Helper()
 	d, err := openWith("/db", &Options{FS: fs, MemtableSize: 1 << 20}, work.Executor{Manual: true})
 	if err != nil {
@@ -21,10 +23,10 @@ func openAssembled(t *testing.T, fs FS) *DB {
 
 func TestAssemble_DebtIsKnownAfterOpen(t *testing.T) {
 	t.Parallel()
-	fs := NewMemFS()
+	fs := memfs.NewVolatile()
 	d := openAssembled(t, fs)
 	for round := range 24 {
-		err := d.Update(func(tx *Txn) error {
+		err := d.Update(func(tx Txn) error {
 			for i := range 6000 {
 				if err := tx.Set(fmt.Appendf(nil, "%04d.%d", i, round), make([]byte, 100)); err != nil {
 					return err
@@ -59,7 +61,7 @@ func TestAssemble_DebtIsKnownAfterOpen(t *testing.T) {
 // No commit has arrived, so one seed of a test is one history.
 func TestAssemble_AManualDatabaseOpensIdle(t *testing.T) {
 	t.Parallel()
-	d := openAssembled(t, NewMemFS())
+	d := openAssembled(t, memfs.NewVolatile())
 	defer d.Close()
 	if now, _ := d.activity.Load(); now != work.Idle {
 		t.Errorf("load %d after Open, want idle", now)
@@ -69,7 +71,7 @@ func TestAssemble_AManualDatabaseOpensIdle(t *testing.T) {
 // Close waits for the callback, which must not begin a long job meanwhile.
 func TestAssemble_CloseRefusesOperationsWhileItWaits(t *testing.T) {
 	t.Parallel()
-	d, err := Open("/db", &Options{FS: NewMemFS()})
+	d, err := Open("/db", &Options{FS: memfs.NewVolatile()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
@@ -14,29 +15,45 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-type (
-	// CheckReport is the result of DB.Check. Its fields are
-	//
-	//	Tables, Values    int           // how many tables and value files
-	//	Bytes             int64         // their total size
-	//	Entries, Pointers uint64        // versions of keys, and those with a value in a value file
-	//	Jumps             uint64        // pointers to another value file than the pointer before
-	//	LogRecords        int64         // transactions in the log
-	//	Problems          []error       // each with its file and, if known, its offset
-	//	Warnings          []string      // oddities that do no harm
-	//	Took              time.Duration // duration of the check
-	//
-	// and its method Err returns all problems as one error.
-	CheckReport = check.Report
-	// CheckProgress is the progress of DB.Check: Done of Total bytes of files.
-	CheckProgress = check.Progress
-	// CheckOptions are the options of DB.Check.
-	CheckOptions struct {
-		// Progress, if it is set, is called after each file, by the goroutine that
-		// called Check. It must not call DB.Close, which would wait for Check.
-		Progress func(CheckProgress)
-	}
-)
+// CheckReport is the result of DB.Check.
+type CheckReport struct {
+	// Tables and Values count the tables and the value files. Bytes is their total
+	// size.
+	Tables, Values int
+	Bytes          int64
+	// Entries counts the versions of keys in tables. Pointers counts those whose
+	// value lies in a value file.
+	Entries, Pointers uint64
+	// Jumps counts the pointers whose value file differs from that of the previous
+	// pointer in the table.
+	Jumps uint64
+	// LogRecords counts the transactions in the log.
+	LogRecords int64
+	// Problems has an error for each difference from what was written. Each error
+	// names the file and, if known, the offset.
+	Problems []error
+	// Warnings are oddities that do no harm, such as unreferenced files.
+	Warnings []string
+	// Took is the duration of the check.
+	Took time.Duration
+}
+
+// Err returns all problems as one error, or nil if there is none.
+func (r *CheckReport) Err() error { return (*check.Report)(r).Err() }
+
+// CheckProgress is the progress of a call of DB.Check.
+type CheckProgress struct {
+	// Done is how many bytes of tables and value files the call has read. Total is
+	// the size of all of them.
+	Done, Total int64
+}
+
+// CheckOptions are the options of DB.Check.
+type CheckOptions struct {
+	// Progress, if it is set, is called after each file, by the goroutine that
+	// called Check. It must not call DB.Close, which would wait for Check.
+	Progress func(CheckProgress)
+}
 
 // Check reads every table and value file, and verifies
 //
@@ -70,13 +87,15 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	}
 	defer d.store.Release(slot)
 	files := tree.New(d.unmapped)
+	options := check.Options{State: state, OpenTable: files.Open, OpenValues: files.OpenValues,
+		Stop: func() error { return work.Interrupted(ctx) }}
+	if o.Progress != nil {
+		options.Progress = func(p check.Progress) { o.Progress(CheckProgress(p)) }
+	}
 	report := new(CheckReport)
-	err = fault.Guard(func() (err error) {
-		report, err = check.Run(check.Options{
-			State:     state,
-			OpenTable: files.Open, OpenValues: files.OpenValues,
-			Progress: o.Progress, Stop: func() error { return work.Interrupted(ctx) },
-		})
+	err = fault.Guard(func() error {
+		r, err := check.Run(options)
+		report = (*CheckReport)(r)
 		return err
 	})
 	if err == nil {

@@ -17,7 +17,7 @@ func wantCheckpointOf(t *testing.T, disk vfs.FS, dir, key string) {
 	mustOK(t, err)
 	_, err = db.Check(t.Context(), CheckOptions{})
 	mustOK(t, err)
-	mustOK(t, db.View(func(tx *Txn) error {
+	mustOK(t, db.View(func(tx Txn) error {
 		_, err := tx.Get([]byte(key))
 		return err
 	}))
@@ -92,7 +92,7 @@ func TestCheckpoint_ACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.
 	}}
 	first, err := Open("/first", &Options{FS: between})
 	mustOK(t, err)
-	mustOK(t, first.Update(func(tx *Txn) error { return tx.Set([]byte("first"), nil) }))
+	mustOK(t, first.Update(func(tx Txn) error { return tx.Set([]byte("first"), nil) }))
 	mustOK(t, first.Checkpoint(t.Context(), "/copy.tmp"))
 	if !met {
 		t.Error("the copy has no lock file")

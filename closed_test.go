@@ -82,7 +82,7 @@ func TestClose_NoEventComesAfterIt(t *testing.T) {
 			t.Errorf("%T after Close", e)
 		}
 	}})
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	tx, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
@@ -104,7 +104,7 @@ func TestClose_AReaderOfAValueEndsWithErrClosed(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		disk := memfs.New()
 		db := openStillOn(t, disk)
-		mustOK(t, db.Update(func(tx *Txn) error {
+		mustOK(t, db.Update(func(tx Txn) error {
 			for _, key := range []string{"read", "unread"} {
 				if err := tx.SetReader([]byte(key), strings.NewReader(strings.Repeat("x", 4<<20))); err != nil {
 					return err

@@ -51,9 +51,9 @@ func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 			order[i] = i
 		}
 	}
-	update := func(keys []int, write func(tx *Txn, key []byte) error) {
+	update := func(keys []int, write func(tx Txn, key []byte) error) {
 		for ; len(keys) > 0; keys = keys[min(len(keys), 1000):] {
-			if err := db.Update(func(tx *Txn) error {
+			if err := db.Update(func(tx Txn) error {
 				for _, k := range keys[:min(len(keys), 1000)] {
 					if err := write(tx, fmt.Appendf(nil, "key-%012d", k)); err != nil {
 						return err
@@ -73,9 +73,9 @@ func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 	}
 	for part := range collectFiles {
 		update(order[part*collectKeys/collectFiles:(part+1)*collectKeys/collectFiles],
-			func(tx *Txn, key []byte) error { return tx.Set(key, value) })
+			func(tx Txn, key []byte) error { return tx.Set(key, value) })
 	}
-	update(rng.Perm(collectKeys)[:collectKeys/8], func(tx *Txn, key []byte) error { return tx.Delete(key) })
+	update(rng.Perm(collectKeys)[:collectKeys/8], func(tx Txn, key []byte) error { return tx.Delete(key) })
 	if err := mergeAll(db); err != nil {
 		b.Fatal(err)
 	}

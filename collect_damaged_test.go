@@ -90,7 +90,7 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 	if !errors.Is(err, vfs.ErrIO) && !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Collect says %v", err)
 	}
-	err = db.Update(func(tx *Txn) error { return tx.DeleteRange(nil, nil) })
+	err = db.Update(func(tx Txn) error { return tx.DeleteRange(nil, nil) })
 	if err == nil {
 		err = db.commits.Rotate(true)
 	}

@@ -31,9 +31,9 @@ func newLongWalk(t *testing.T) *longWalk {
 	var err error
 	w.db, err = openWith("/db", &Options{FS: w.disk}, work.Executor{Manual: true})
 	mustOK(t, err)
-	update := func(n int, write func(tx *Txn, i int) error) {
+	update := func(n int, write func(tx Txn, i int) error) {
 		t.Helper()
-		mustOK(t, w.db.Update(func(tx *Txn) (err error) {
+		mustOK(t, w.db.Update(func(tx Txn) (err error) {
 			for i := 0; i < n && err == nil; i++ {
 				err = write(tx, i)
 			}
@@ -42,11 +42,11 @@ func newLongWalk(t *testing.T) *longWalk {
 		mustFlush(t, w.db)
 	}
 	apart := func(i int) []byte { return fmt.Appendf(nil, "%06d.0", i*keys/values) }
-	update(keys, func(tx *Txn, i int) error {
+	update(keys, func(tx Txn, i int) error {
 		return tx.Set(fmt.Appendf(nil, "%06d-%0*d", i, keyLen, i), []byte("in the table"))
 	})
-	update(values, func(tx *Txn, i int) error { return tx.Set(apart(i), bytes.Repeat([]byte{byte(i)}, 1000)) })
-	update(values/2, func(tx *Txn, i int) error { return tx.Delete(apart(2*i + 1)) })
+	update(values, func(tx Txn, i int) error { return tx.Set(apart(i), bytes.Repeat([]byte{byte(i)}, 1000)) })
+	update(values/2, func(tx Txn, i int) error { return tx.Delete(apart(2*i + 1)) })
 	mustOK(t, mergeAll(w.db))
 	if n := len(w.db.store.Version().Values); n != 1 {
 		t.Fatalf("%d value files, want 1", n)

@@ -23,9 +23,12 @@ func WithDurability(d Durability) CommitOption { return CommitOption{d} }
 // ErrConflict means that another transaction changed something that this
 // transaction read. Commit has then written nothing.
 //
+// If a read of the transaction failed, Commit returns the error of the first such
+// read and writes nothing. So a loop that an error cut short decides nothing.
+//
 // After any other error Commit has written nothing either, except after ErrFailed.
 // After ErrFailed, the next Open may find the whole transaction or nothing of it.
-func (tx *Txn) Commit(opts ...CommitOption) error {
+func (tx Txn) Commit(opts ...CommitOption) error {
 	if tx.ended() {
 		return ErrTxnDone
 	}
@@ -34,23 +37,20 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 	if r == nil || err != nil {
 		return err
 	}
-	// Closing iterators records the ranges that they read. They read Pending, which
-	// the pipeline may replace.
-	tx.state.closeAll()
-	r.TakeSlot(&tx.state.slot)
-	w := tx.state.writes
+	r.TakeSlot(&tx.s.slot)
+	w := tx.s.writes
 	w.Commits++
 	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
 	if measured {
 		started = time.Now()
 	}
-	if err := tx.db.commits.Submit(tx.context(), r); err != nil {
+	if err := tx.s.db.commits.Submit(tx.context(), r); err != nil {
 		return err
 	}
 	if measured {
-		tx.db.committed(time.Since(started), r.Sync())
+		tx.s.db.committed(time.Since(started), r.Sync())
 	}
-	tx.state.commitSeq = r.Seq()
+	tx.s.commitSeq = r.Seq()
 	return nil
 }
 
@@ -70,44 +70,45 @@ func (tx *Txn) Commit(opts ...CommitOption) error {
 // second while the disk is nearly full. Before it writes large values, it waits as
 // long as Commit does. A context of the transaction ends these waits with its
 // error. Later, the context has no effect.
-func (tx *Txn) CommitAsync(done func(error), opts ...CommitOption) {
+func (tx Txn) CommitAsync(done func(error), opts ...CommitOption) {
 	if done == nil {
 		done = func(error) {}
 	}
+	if tx.s == nil {
+		go done(ErrTxnDone)
+		return
+	}
 	if tx.ended() {
-		tx.db.commits.Tell(done, ErrTxnDone)
+		tx.s.db.commits.Tell(done, ErrTxnDone)
 		return
 	}
 	r, err := tx.request(opts)
 	if r == nil || err != nil {
 		tx.end()
-		tx.db.commits.Tell(done, err)
+		tx.s.db.commits.Tell(done, err)
 		return
 	}
-	// The request continues as its own transaction, so that this one has ended
-	// for the caller, whatever the pipeline does.
-	s := tx.state
-	s.closeAll()
+	// The request continues as the next generation of the state. So the transaction
+	// has ended for the caller, whatever the pipeline does.
+	s := tx.s
 	s.decoded.Reset()
 	r.TakeSlot(&s.slot)
 	ctx := tx.context()
-	own := newTxn()
-	own.db, own.view, own.seq = tx.db, tx.view, tx.seq
-	own.state.slot, own.state.writes = s.slot, s.writes
-	tx.status.Store(txnEnded)
-	tx.view, s.slot, s.ctx, s.writes = nil, nil, nil, nil
-	tx.db.commits.SubmitAsync(ctx, r, func(err error) {
+	s.ctx = nil
+	tx.finish()
+	own := Txn{s: s, gen: tx.gen + genStep}
+	s.db.commits.SubmitAsync(ctx, r, func(err error) {
 		own.end()
 		done(err)
 	})
 }
 
 // request prepares the commit. It returns nil if there is nothing to write.
-func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
+func (tx Txn) request(opts []CommitOption) (*commit.Request, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
-	durability := tx.db.opts.Durability
+	durability := tx.s.db.opts.Durability
 	for _, o := range opts {
 		switch o.durability {
 		case 0: // the option of the database
@@ -117,12 +118,21 @@ func (tx *Txn) request(opts []CommitOption) (*commit.Request, error) {
 			return nil, invalid("WithDurability(%d), want Synced or Buffered", o.durability)
 		}
 	}
-	w := tx.state.writes
-	if w == nil || w.Pending.Len() == 0 {
+	w := tx.s.writes
+	if w == nil {
+		return nil, nil
+	}
+	// Closing the iterators records the ranges that they read, and their errors. They
+	// read Pending, which the pipeline may replace.
+	tx.s.closeAll()
+	if tx.s.readErr != nil {
+		return nil, tx.s.readErr
+	}
+	if w.Pending.Len() == 0 {
 		return nil, nil
 	}
 	if w.Pending.HasDeletions() {
 		w.Pending.LiveLen() // finds what the tombstones hide now, before the pipeline takes its locks
 	}
-	return w.Request(tx.seq, durability != Buffered), nil
+	return w.Request(tx.s.seq, durability != Buffered), nil
 }

@@ -16,9 +16,13 @@ import (
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/quarantine"
+	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/spaces"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -32,13 +36,18 @@ type DB struct {
 	// describes the parts. All fields are immutable after Open, except iterators
 	// and closing, which lock themselves.
 
-	opts     Options
-	dir      string
-	hashSeed uint64
-	lock     io.Closer // the lock of the directory
-	manifest *manifest.Store
-	decoded  *cache.Cache // decoded blocks of compressed tables
-	unmapped tree.Options // for jobs, which read files without mappings
+	opts      Options
+	dir       string
+	hashSeed  uint64
+	functions *partial.Functions
+	lock      io.Closer  // the lock of the directory
+	keys      *seal.Keys // nil if the database is not encrypted
+	manifest  *manifest.Store
+	settings  settings.Table // of the keyspaces
+	decoded   *cache.Cache   // decoded blocks of compressed tables
+	unmapped  tree.Options   // for jobs, which read files without mappings
+
+	upgrade *UpgradeReport // of the Upgrade that opened the database, or nil
 
 	exec     *work.Executor
 	group    *work.Group
@@ -54,10 +63,13 @@ type DB struct {
 	jobs        *jobs.Jobs
 	collector   *collect.Collector
 	manual      manual.Engine
+	spaces      *spaces.Registry
 	checkpoints *checkpoint.Maker
 	governor    *governor.Governor
 
-	flusher, compactor, collectorWorker, sweeper, governorWorker *work.Worker
+	flusher, compactor, collectorWorker, sweeper, governorWorker, dropper *work.Worker
+
+	dropperStart sync.Once
 
 	commitTime histogram.Histogram // durations of Commit and Update
 	iterators  sync.Pool           // of *iteratorCore, for later iterators
@@ -76,34 +88,34 @@ type DB struct {
 //
 // Several goroutines may use the transaction at once, if they end before fn
 // returns.
-func (d *DB) View(fn func(tx *Txn) error) error {
+func (d *DB) View(fn func(tx Txn) error) error {
 	slot, err := d.store.Acquire()
 	if err != nil {
 		return err
 	}
 	own, _ := slot.Data.Attached.(*txnState) // successive Views with this slot reuse it
 	if own == nil {
-		own = new(txnState)
+		own = &txnState{shared: true}
 		slot.Data.Attached = own
 	}
-	tx := own.newHandle()
-	tx.begin(d, slot)
-	defer d.endView(tx, slot)
+	tx := own.begin(d, slot)
+	defer endView(tx, slot)
 	return guardRead(tx, fn)
 }
 
 // endView ends the transaction of a View, and then releases its slot.
-func (d *DB) endView(tx *Txn, slot *state.Slot) {
+func endView(tx Txn, slot *state.Slot) {
+	store := tx.s.db.store
 	if !tx.end() {
 		// A goroutine that outlived fn may still use the state.
 		slot.Data.Attached = nil
 	}
-	d.store.Release(slot)
+	store.Release(slot)
 }
 
 // ViewContext is View with a context. Once ctx is done, the methods of the
 // transaction return the error of ctx.
-func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
+func (d *DB) ViewContext(ctx context.Context, fn func(tx Txn) error) error {
 	tx, err := d.BeginContext(ctx, ReadOnly)
 	if err != nil {
 		return err
@@ -118,13 +130,13 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx *Txn) error) error {
 //
 // Update returns ErrConflict when the commit meets a conflict. The caller may then
 // run the update again.
-func (d *DB) Update(fn func(tx *Txn) error, opts ...CommitOption) error {
+func (d *DB) Update(fn func(tx Txn) error, opts ...CommitOption) error {
 	return d.UpdateContext(context.Background(), fn, opts...)
 }
 
 // UpdateContext is Update with a context. Once ctx is done, the methods of the
 // transaction return the error of ctx. So does a commit whose write has not begun.
-func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...CommitOption) error {
+func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...CommitOption) error {
 	tx, err := d.BeginContext(ctx, ReadWrite)
 	if err != nil {
 		return err
@@ -142,7 +154,7 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx *Txn) error, opts ...
 // bytes also guards itself.
 
 // guardRead runs fn in tx, and turns a fault in a mapped file into an error.
-func guardRead(tx *Txn, fn func(tx *Txn) error) (err error) {
+func guardRead(tx Txn, fn func(tx Txn) error) (err error) {
 	if fn == nil {
 		return errNoFunction
 	}
@@ -175,37 +187,35 @@ const (
 // error, also when fn itself reads the bytes. With Begin, only the methods of the
 // transaction do. A caller whose own reads must survive the fault uses methods that
 // copy, such as GetCopy.
-func (d *DB) Begin(mode Mode) (*Txn, error) {
+func (d *DB) Begin(mode Mode) (Txn, error) {
 	return d.BeginContext(context.Background(), mode)
 }
 
 // BeginContext is Begin with a context. Once ctx is done, the methods of the
 // transaction return the error of ctx.
-func (d *DB) BeginContext(ctx context.Context, mode Mode) (*Txn, error) {
+func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 	if mode != ReadOnly && mode != ReadWrite {
-		return nil, invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
+		return Txn{}, invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
 	}
 	if mode == ReadWrite && d.opts.ReadOnly {
-		return nil, ErrReadOnly
+		return Txn{}, ErrReadOnly
 	}
 	ctx = work.Given(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return Txn{}, err
 	}
 	slot, err := d.store.Acquire()
 	if err != nil {
-		return nil, err
+		return Txn{}, err
 	}
-	tx := newTxn()
-	tx.state.slot = slot
-	tx.begin(d, slot)
+	s := &txnState{slot: slot}
 	if ctx.Done() != nil {
-		tx.state.ctx = ctx
+		s.ctx = ctx
 	}
 	if mode == ReadWrite {
-		tx.state.writes = d.commits.NewWriteSet()
+		s.writes = d.commits.NewWriteSet()
 	}
-	return tx, nil
+	return s.begin(d, slot), nil
 }
 
 // Sync returns nil when everything committed before the call is on the device,

@@ -5,10 +5,10 @@
 // the same time.
 //
 //	db, err := stoat.Open(dir, nil)
-//	err = db.Update(func(tx *stoat.Txn) error {
+//	err = db.Update(func(tx stoat.Txn) error {
 //		return tx.Set([]byte("answer"), []byte("42"))
 //	})
-//	err = db.View(func(tx *stoat.Txn) error {
+//	err = db.View(func(tx stoat.Txn) error {
 //		v, err := tx.Get([]byte("answer"))
 //		…
 //	})
@@ -47,6 +47,37 @@
 //		}
 //	}
 //
+// # Keyspaces
+//
+// A database has a default keyspace, and any number of others that have names. Keys of
+// different keyspaces never meet. DB.Keyspace opens or creates a keyspace. Txn.In
+// returns the same transaction in a keyspace, so one transaction may read and write
+// many, and commits to all or to none:
+//
+//	users, err := db.Keyspace("users", nil)
+//	err = db.Update(func(tx stoat.Txn) error {
+//		return tx.In(users).Set([]byte("ann"), profile)
+//	})
+//
+// Each keyspace has its own settings, which the database stores: KeyspaceOptions change
+// them. All keyspaces share one log, one tree and the memory of the database. So a
+// thousand of them cost little.
+//
+// DB.DropKeyspace deletes a keyspace in constant time, and background jobs free its
+// space. Older transactions still see it.
+//
+// # Timestamps
+//
+// In a keyspace that was created with KeyspaceOptions.Timestamps, the caller chooses
+// the timestamp of each version. Txn.At reads and writes at a timestamp. Versions may
+// arrive in any order. Keyspace.DiscardBelow lets the database drop old ones.
+//
+// With TimestampsChecked, a read at a timestamp conflicts only with a commit that
+// changes what the timestamp shows. A layer that reads at one timestamp and commits at
+// a later one reads again at the later one before its commit. If Item.Timestamp is
+// above the first timestamp, another commit came between. Otherwise, the second read
+// makes all later commits of this kind a conflict.
+//
 // # Failed writes
 //
 // After a failed write to the log or the manifest, the contents of the disk are
@@ -61,6 +92,16 @@
 //
 // Txn.DeleteRange deletes all keys of a range with one write, however many keys
 // there are. DB.DropPrefix and DB.DropAll also free the space before they return.
+// DB.DropPrefix is for the default keyspace, DB.DropAll for all keyspaces. Keyspace
+// has the same methods for one.
+//
+// # Merging, renewing, filtering
+//
+// Txn.Merge writes an operand, such as "add 1", without reading the key. Operands of
+// several transactions are no conflict. Options.MergeFunction names the function that
+// makes a value of them; package merge has counters, sets and lists. Txn.Renew gives a
+// value a new time of expiry without writing it again. A Filter drops or rewrites values
+// when compactions pass over them.
 //
 // # Limits
 //
@@ -72,12 +113,24 @@
 // It does not include the memtables that open transactions began with. Mapped pages
 // may exceed the budget while the machine has memory to spare.
 //
+// # Encryption
+//
+// With Options.Keys, a new database is encrypted: no file has a key or a value in
+// plain text. A KeyProvider supplies master keys; StaticKeys and KeyFile are simple
+// ones. DB.RotateMasterKey protects the database with another master key.
+//
 // # Operation
 //
 // DB.Check verifies every byte of a database that is in use. DB.Checkpoint makes a
 // copy of it. DB.Compact frees all space of deleted data at once; background jobs
 // otherwise free it over time. Options.ReadOnly opens a database without changing
 // the disk. DB.Stats returns counts, and Options.Events reports background jobs.
+//
+// # Testing a program
+//
+// Options.FS takes any file system of package vfs. Package vfs/memfs keeps a database
+// in memory and simulates power cuts. Package vfs/faultfs makes chosen calls fail.
+// Options.Clock lets a test set the time of expiry.
 //
 // # Misuse
 //

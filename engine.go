@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/codec"
@@ -16,7 +17,9 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
 	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/spaces"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -33,14 +36,14 @@ const decodedShare = 8
 // function. No part knows the DB.
 func (d *DB) assemble(s manifest.State) {
 	o := &d.opts
-	d.hashSeed = s.HashSeed
+	d.hashSeed, d.functions = s.HashSeed, d.functionsOf()
 	d.group = work.NewGroup(d.exec)
 	d.flusher, d.sweeper = work.NewWorker(work.RetryAfter), work.NewWorker(work.RetryAfter)
 	d.compactor, d.collectorWorker = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
 	d.collectorWorker.Patient = true // every flush and compaction wakes it
-	d.governorWorker = work.NewWorker(work.RetryMax)
+	d.governorWorker, d.dropper = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
 	flush, compact, collectGarbage := d.flusher.Wake, d.compactor.Wake, d.collectorWorker.Wake
-	d.unmapped = tree.Options{FS: o.FS, Dir: d.dir, HashSeed: d.hashSeed}
+	d.unmapped = tree.Options{FS: o.FS, Dir: d.dir, HashSeed: d.hashSeed, Sealed: d.keys != nil}
 	d.decoded = cache.New(o.MemoryBudget / decodedShare)
 
 	d.store = state.New(state.Options{
@@ -55,11 +58,11 @@ func (d *DB) assemble(s manifest.State) {
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
 	d.streams = &place.Streams{Group: d.group, Options: place.Options{
-		Store: d.store, Threshold: o.ValueThreshold, Codec: o.Compression.ofValues()}}
+		Store: d.store, Settings: d.settings.Of}}
 	d.commits = commit.New(commit.Options{
 		Store: d.store, Space: d.space, Group: d.group, Executor: d.exec, Activity: &d.activity, Streams: d.streams,
 		Log: d.logOptions(segmentMin, segmentMax), Report: d.emit, HashSeed: d.hashSeed,
-		MemtableSize: o.MemtableSize, LargeValueThreshold: o.LargeValueThreshold,
+		Functions: d.functions, MemtableSize: o.MemtableSize, Settings: d.settings.Of,
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
 	d.throttle = throttle.New(throttle.Options{
@@ -70,8 +73,9 @@ func (d *DB) assemble(s manifest.State) {
 	d.jobs = jobs.New(jobs.Options{
 		Store: d.store, Commits: d.commits, Throttle: d.throttle, Space: d.space, Quarantine: &d.quarantine,
 		Group: d.group, Executor: d.exec, Activity: &d.activity, Place: &d.streams.Options, Report: d.emit,
-		Unmapped: d.unmapped, Codec: o.Compression.ofTables, HashSeed: d.hashSeed,
-		MemtableSize: o.MemtableSize, NumVersions: o.NumVersions,
+		Unmapped: d.unmapped, HashSeed: d.hashSeed,
+		MemtableSize: o.MemtableSize, Settings: d.settings.Of, VersionsMax: d.settings.VersionsMax,
+		Raises: raises{d}, Functions: d.functions, Screen: d.screenOf(),
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
 	d.collector = collect.New(collect.Options{
@@ -83,9 +87,15 @@ func (d *DB) assemble(s manifest.State) {
 		Installed: d.jobs.Installed, Sweep: d.sweeper.Wake, Swept: d.jobs.Swept, Failed: d.commits.JobFailed})
 	d.manual = manual.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Collector: d.collector,
 		Space: d.space, Quarantine: &d.quarantine, Group: d.group}
+	d.spaces = spaces.New(spaces.Options{Store: d.store, Commits: d.commits, Group: d.group, HashSeed: d.hashSeed,
+		Free: d.manual.Free, Changed: d.settings.Set, Dropped: d.wakeDropper})
 	d.checkpoints = checkpoint.New(checkpoint.Options{Store: d.store, Executor: d.exec, Report: d.emit,
-		Flush: d.commits.FlushAll, LockName: lockName})
-	d.governor = governor.New(d.store, d.emit)
+		Flush: d.commits.FlushAll, LockName: lockName, Keys: d.keys})
+	var decrypted *seal.Memory
+	if d.keys != nil {
+		decrypted = &d.keys.Memory
+	}
+	d.governor = governor.New(d.store, d.emit, decrypted)
 }
 
 // mappedFiles returns the files that callers read, through mappings only.
@@ -102,11 +112,8 @@ func (d *DB) mappedFiles(closed func() bool) *tree.Files {
 }
 
 func (d *DB) logOptions(segmentMin, segmentMax int64) log.Options {
-	o := log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax}
-	if d.exec.Manual {
-		o.Go = func(job func()) { job() }
-	}
-	return o
+	return log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, Seal: d.sealer(), Go: d.exec.Go,
+		SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax}
 }
 
 // segmentSizes returns the smallest and the largest size of a log segment, in
@@ -130,21 +137,31 @@ func (d *DB) startWorkers() {
 	d.group.Run(d.flusher, work.IdleAfter, d.jobs.FlushStep)
 	d.group.Run(d.compactor, 0, d.jobs.CompactStep)
 	d.group.Run(d.collectorWorker, 0, d.collector.Step)
+	if d.spaces.Dropping() { // the last opening has not freed all that it dropped
+		d.wakeDropper()
+	}
 	d.group.Run(d.sweeper, 0, func() (time.Duration, error) { d.store.Sweep(); return 0, nil })
+}
+
+// wakeDropper wakes the dropper, and starts its goroutine the first time: most
+// databases drop no keyspace. The caller is Open or an operation of the group.
+func (d *DB) wakeDropper() {
+	d.dropperStart.Do(func() { d.group.Run(d.dropper, 0, d.spaces.Step) })
+	d.dropper.Wake()
 }
 
 // writeBack writes values through the write path. Only a mutant calls it.
 func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
-	return d.Update(func(tx *Txn) error {
+	return d.Update(func(tx Txn) error {
 		for l := range live {
-			r, err := tx.view.Tree.Values(l.Pointer.File)
+			r, err := tx.s.view.Tree.Values(l.Pointer.File)
 			if err != nil {
 				return err
 			}
 			var arena codec.Arena
 			value, err := r.Get(l.Pointer, l.Key, l.Seq, &arena)
 			if err == nil {
-				err = tx.Set(l.Key, value)
+				err = tx.setStored(l.Key, value, base.Meta{Kind: base.KindSet})
 			}
 			if err != nil {
 				return err
@@ -152,4 +169,15 @@ func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
 		}
 		return nil
 	})
+}
+
+// raises is jobs.Raises. The registry of keyspaces is made after the jobs.
+type raises struct{ d *DB }
+
+func (r raises) SettledBelow(number uint32, before base.SeqNum) uint64 {
+	return r.d.spaces.SettledBelow(number, before)
+}
+
+func (r raises) LastRaise(number uint32) (last base.SeqNum, next base.FileNum, rose bool) {
+	return r.d.spaces.LastRaise(number)
 }

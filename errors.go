@@ -53,13 +53,21 @@ var (
 	ErrFailed = base.ErrFailed
 
 	// ErrVersion says that a later version of stoat wrote the database, in a format
-	// that this version does not know.
+	// or with a feature that this version does not know. The text names it. Nothing
+	// is damaged.
 	ErrVersion = base.ErrVersion
 
 	// ErrInvalid says that an argument or an option has no meaning, such as a nil
 	// function, an unknown mode, or a size out of range. The text names it. Nothing
 	// was done.
 	ErrInvalid = errors.New("stoat: invalid argument")
+
+	// ErrNoKeyspace says that the keyspace does not exist, or was dropped.
+	ErrNoKeyspace = base.ErrNoKeyspace
+
+	// ErrTimestampDiscarded says that a read or a write names a timestamp below the
+	// one that Keyspace.DiscardBelow was given.
+	ErrTimestampDiscarded = base.ErrTimestampDiscarded
 
 	// ErrEmptyKey says that the key is empty.
 	ErrEmptyKey = errors.New("stoat: empty key")
@@ -90,7 +98,7 @@ func invalid(format string, args ...any) error {
 const (
 	// MaxKeySize is the length of the longest key in bytes: 65,536, which is 64 KiB.
 	// The shortest key has one byte.
-	MaxKeySize = base.MaxKeySize
+	MaxKeySize = base.UserKeyMax
 	// MaxValueSize is the length of the longest value in bytes: 4,294,967,295, which
 	// is 4 GiB less one byte.
 	MaxValueSize = base.MaxValueSize

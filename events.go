@@ -17,7 +17,7 @@ import (
 //   - FlushDone, CompactionDone, CollectionDone, CheckpointDone
 //   - FileCreated, FileDeleted
 //   - StallBegin, StallEnd, SpaceLow, SpaceRegained
-//   - Warning, BackgroundError
+//   - SettingsChanged, Warning, BackgroundError
 //
 // Later versions may add types, so a type switch should ignore unknown ones.
 type Event interface {
@@ -219,6 +219,8 @@ func (d *DB) emit(e any) {
 // publicEvent returns the public form of an event of the engine.
 func publicEvent(e any) Event {
 	switch e := e.(type) {
+	case SettingsChanged:
+		return e
 	case event.FlushDone:
 		return FlushDone(e)
 	case event.CompactionDone:

@@ -78,7 +78,7 @@ func TestEvents_CallbacksMayUseTheDatabase(t *testing.T) {
 		o.Events = func(e stoat.Event) {
 			<-opened
 			compacted.Do(func() {
-				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("event"), fmt.Append(nil, e)) }))
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("event"), fmt.Append(nil, e)) }))
 				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			})
 		}
@@ -99,7 +99,7 @@ func TestEvents_TellStallsAndErrorsOfBackgroundJobs(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	testkit.Must(t, err)
 	for err == nil {
-		err = db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 10<<10)) })
+		err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 10<<10)) })
 	}
 	testkit.WantError(t, "commit without memory", err, stoat.ErrNoSpace)
 	testkit.Must(t, db.Close())
@@ -123,7 +123,7 @@ func TestStats_TellLatenciesAndWrites(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), nil)
 	for i := range 40 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 8<<10)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 8<<10)) }))
 	}
 	testkit.SetKeys(t, db, 100, 1000, 300, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))

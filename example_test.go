@@ -4,11 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/merge"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
+
+func ExampleTxn_Merge() {
+	db, err := stoat.Open("/counters", &stoat.Options{
+		FS: memfs.New(), MergeFunction: merge.Counter.Name(), MergeFunctions: []stoat.MergeFunction{merge.Counter},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	for range 3 {
+		if err := db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("visits"), merge.Add(1)) }); err != nil {
+			panic(err)
+		}
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		v, err := tx.Get([]byte("visits"))
+		if err != nil {
+			return err
+		}
+		n, err := merge.Count(v)
+		fmt.Println(n)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	// Output: 3
+}
 
 func ExampleDB() {
 	dir, err := os.MkdirTemp("", "stoat-example-")
@@ -24,7 +57,7 @@ func ExampleDB() {
 	defer db.Close()
 
 	// A transaction: everything in it happens, or nothing.
-	err = db.Update(func(tx *stoat.Txn) error {
+	err = db.Update(func(tx stoat.Txn) error {
 		if err := tx.Set([]byte("user:ann"), []byte("Ann")); err != nil {
 			return err
 		}
@@ -38,7 +71,7 @@ func ExampleDB() {
 	}
 
 	// A snapshot: it never blocks and is never blocked.
-	err = db.View(func(tx *stoat.Txn) error {
+	err = db.View(func(tx stoat.Txn) error {
 		name, err := tx.Get([]byte("user:ann"))
 		if err != nil {
 			return err
@@ -61,4 +94,151 @@ func ExampleDB() {
 	// no carol: true
 	// user:ann = Ann
 	// user:bob = Bob
+}
+
+// A database in memory lives as long as its file system. A test needs no directory for
+// it.
+func ExampleOptions_memory() {
+	disk := memfs.NewVolatile()
+	for _, name := range []string{"Ann", "Bob"} {
+		db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+		if err != nil {
+			log.Fatal(err)
+		}
+		err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(name), nil) })
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(db.Stats().Version)
+		if err := db.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 1
+	// 2
+}
+
+// A test of a program cuts the power of a simulated disk. Then it opens the database on
+// what the disk has kept.
+func Example_powerCut() {
+	disk := memfs.New()
+	db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set := func(key string, durability stoat.Durability) {
+		write := func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("value")) }
+		if err := db.Update(write, stoat.WithDurability(durability)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	set("synced", stoat.Synced)
+	set("buffered", stoat.Buffered)
+
+	// KeepNone loses everything that no sync has covered. memfs has many more kinds.
+	after := disk.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 1)))
+	if err := db.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	db, err = stoat.Open("/db", &stoat.Options{FS: after})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx stoat.Txn) error {
+		for key := range tx.All() {
+			fmt.Printf("%s\n", key)
+		}
+		return tx.Err()
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: synced
+}
+
+// A test of a program makes a write to the log fail.
+func Example_failingWrite() {
+	disk := faultfs.New(memfs.New())
+	db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	set := func(key string) error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("value")) })
+	}
+	fmt.Println("first:", set("first"))
+
+	disk.Add(faultfs.Rule{Op: vfs.OpWrite, Category: vfs.CatLog})
+	err = set("second")
+	fmt.Println("second:", errors.Is(err, stoat.ErrFailed), errors.Is(err, faultfs.ErrInjected))
+	err = set("third")
+	fmt.Println("third:", errors.Is(err, stoat.ErrFailed))
+	err = db.View(func(tx stoat.Txn) error {
+		_, err := tx.Get([]byte("first"))
+		return err
+	})
+	fmt.Println("reads go on:", err == nil)
+	// Output:
+	// first: <nil>
+	// second: true true
+	// third: true
+	// reads go on: true
+}
+
+// A transaction moves an order from one keyspace to another.
+func ExampleTxn_In() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	pending, err := db.Keyspace("orders: pending", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	history, err := db.Keyspace("orders: history", &stoat.KeyspaceOptions{
+		Compression: stoat.CompressionSmall,
+		DefaultTTL:  10 * 365 * 24 * time.Hour,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	order := []byte("order 17")
+	err = db.Update(func(tx stoat.Txn) error { return tx.In(pending).Set(order, []byte("3 apples")) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.Update(func(tx stoat.Txn) error {
+		what, err := tx.In(pending).Get(order)
+		if err != nil {
+			return err
+		}
+		if err := tx.In(history).Set(order, what); err != nil {
+			return err
+		}
+		return tx.In(pending).Delete(order)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		for _, ks := range []*stoat.Keyspace{pending, history} {
+			ok, err := tx.In(ks).Has(order)
+			if err != nil {
+				return err
+			}
+			fmt.Println(ks.Name(), ok)
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// orders: pending false
+	// orders: history true
 }

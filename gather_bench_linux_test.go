@@ -59,7 +59,7 @@ func scatter(b *testing.B, dir string, files int) *DB {
 		keys := order[part*scatteredKeys/files : (part+1)*scatteredKeys/files]
 		for len(keys) > 0 {
 			n := min(len(keys), 1000)
-			if err := db.Update(func(tx *Txn) error {
+			if err := db.Update(func(tx Txn) error {
 				for _, k := range keys[:n] {
 					noise.Fill(rng, value)
 					if err := tx.Set(scatteredKey(k), value); err != nil {
@@ -105,7 +105,7 @@ func benchScans(b *testing.B, db **DB, dir, how string) {
 	s := (*db).Stats()
 	walk := func(b *testing.B, from, keys int) {
 		left := keys
-		if err := (*db).View(func(tx *Txn) error {
+		if err := (*db).View(func(tx Txn) error {
 			it := tx.Iterator(IterOptions{})
 			defer it.Close()
 			for ok := it.Seek(scatteredKey(from)); ok && left > 0; ok = it.Next() {

@@ -78,7 +78,7 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 func (s *gatherScene) scatter(files, every int) {
 	s.Helper()
 	for file := range files {
-		s.must(s.db.Update(func(tx *Txn) error {
+		s.must(s.db.Update(func(tx Txn) error {
 			for k := file; k < s.keys; k += files * every {
 				if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
 					return err
@@ -158,7 +158,7 @@ func (s *gatherScene) mustHaveAll() {
 	s.must(err)
 }
 
-func (s *gatherScene) read(tx *Txn) error {
+func (s *gatherScene) read(tx Txn) error {
 	n := 0
 	for k, v := range tx.All() {
 		if !bytes.Equal(k, gatherKey(n)) || !bytes.Equal(v, gatherValue(n)) {
@@ -254,7 +254,7 @@ func TestCompactProgress_CountsMovedValuesBeforeAndDuringAStep(t *testing.T) {
 func TestCompactProgress_CountsTheTablesBelow(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.must(s.db.Update(func(tx *Txn) error { return tx.Set(gatherKey(0), gatherValue(0)) }))
+	s.must(s.db.Update(func(tx Txn) error { return tx.Set(gatherKey(0), gatherValue(0)) }))
 	s.must(s.db.commits.Rotate(true))
 	_, err := s.db.jobs.FlushNext()
 	s.must(err)
@@ -440,7 +440,7 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	s.db = db
 	write := func(from int) {
 		for k := from; k < from+files; k++ {
-			s.must(db.Update(func(tx *Txn) error { return tx.Set(gatherKey(k), bytes.Repeat([]byte{byte(k)}, valueSize)) }))
+			s.must(db.Update(func(tx Txn) error { return tx.Set(gatherKey(k), bytes.Repeat([]byte{byte(k)}, valueSize)) }))
 			s.must(db.commits.Rotate(true))
 			_, err := db.jobs.FlushNext()
 			s.must(err)
@@ -487,7 +487,7 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	if n := db.Stats().Values; n > 4 {
 		t.Errorf("%d value files after Compact", n)
 	}
-	s.must(db.View(func(tx *Txn) error {
+	s.must(db.View(func(tx Txn) error {
 		for k := range 2 * files {
 			v, err := tx.Get(gatherKey(k))
 			if k == 0 {

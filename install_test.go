@@ -71,7 +71,7 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	mustOK(t, leaveGarbage(db, "key"))
 	readAll := func() {
 		t.Helper()
-		mustOK(t, db.View(func(tx *Txn) error {
+		mustOK(t, db.View(func(tx Txn) error {
 			for n := range 40 {
 				if _, err := tx.Get(fmt.Appendf(nil, "key-%02d", n)); err != nil {
 					return err
@@ -140,7 +140,7 @@ func openBeforeFlush(t *testing.T, budget int64) *beforeFlush {
 
 func (f *beforeFlush) fill() {
 	f.t.Helper()
-	mustOK(f.t, f.db.Update(func(tx *Txn) (err error) {
+	mustOK(f.t, f.db.Update(func(tx Txn) (err error) {
 		for i := 0; i < 1500 && err == nil; i++ {
 			err = tx.Set(fmt.Appendf(nil, "key%d", i), []byte(strings.Repeat("v", 400)))
 		}
@@ -176,5 +176,5 @@ func (f *beforeFlush) memory() memoryUse {
 // setValue commits one value.
 func setValue(t *testing.T, db *DB, key, value string) {
 	t.Helper()
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte(value)) }))
+	mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte(key), []byte(value)) }))
 }

@@ -5,15 +5,18 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
 // An Item is one version of one key. It is borrowed. An Item of an iterator is
 // valid until the iterator moves, an Item of GetItem until the transaction ends.
 type Item struct {
-	tx       *Txn
+	tx       Txn
 	entry    base.Entry
-	keysOnly bool // the value was not read: its bytes mean nothing
+	skip     uint8 // the length of the prefix of entry.Key, which is a stored key
+	keysOnly bool  // the value was not read: its bytes mean nothing
+	timed    bool  // the key is encoded with a timestamp, by package stamp
 }
 
 // Key returns the key, or nil once the transaction has ended.
@@ -21,7 +24,21 @@ func (i Item) Key() []byte {
 	if i.ended() {
 		return nil
 	}
-	return i.entry.Key
+	if i.timed {
+		key, _, _ := stamp.Decode(i.entry.Key[i.skip:], nil)
+		return key
+	}
+	return i.entry.Key[i.skip:]
+}
+
+// Timestamp returns the timestamp of the version, if the item is of a keyspace with
+// timestamps. Otherwise, and once the transaction has ended, it returns 0.
+func (i Item) Timestamp() uint64 {
+	if !i.timed || i.ended() {
+		return 0
+	}
+	at, _ := stamp.Of(i.entry.Key)
+	return at
 }
 
 // KeyCopy appends the key to dst and returns the result.
@@ -29,12 +46,12 @@ func (i Item) KeyCopy(dst []byte) []byte { return append(dst, i.Key()...) }
 
 // ended reports whether the transaction has ended. Another transaction may then use
 // the memory of the item.
-func (i Item) ended() bool { return i.tx != nil && i.tx.ended() }
+func (i Item) ended() bool { return i.tx.s != nil && i.tx.ended() }
 
 // check returns the error of reads of the item, or nil if the item can be read.
 func (i Item) check() error {
 	switch {
-	case i.tx == nil:
+	case i.tx.s == nil:
 		return nil
 	case i.ended():
 		return ErrTxnDone
@@ -67,7 +84,8 @@ func (i Item) ValueCopy(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return copyBorrowed(dst, v)
+	all, err := copyBorrowed(dst, v)
+	return all, i.tx.noteRead(err)
 }
 
 // ValueSize returns the length of the value in bytes, without reading the value.

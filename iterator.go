@@ -6,7 +6,6 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
-	"github.com/stoatdb/stoat/internal/lock"
 )
 
 // IterOptions choose what an iterator shows.
@@ -53,157 +52,141 @@ const prefetchDefault = 32
 // may use it. The caller must close it; the end of the transaction closes it too.
 //
 // A key is valid until the iterator moves, a value until the transaction ends.
+//
+// An Iterator is a small value, and copies of it are the same iterator. A closed
+// iterator has no entries, and its Err returns ErrTxnDone. So does the zero Iterator.
 type Iterator struct {
-	tx *Txn
-	// err is why core is nil, or must not be used. It belongs to the goroutine that
-	// uses the iterator; the end of the transaction sets it under working.
-	err error
-	// working is held to read the snapshot through core, and to take core away. So
-	// the end of the transaction waits for a goroutine that outlives it and reads
-	// the snapshot. Next shows entries that were read before without the lock.
-	working lock.Mutex[lock.Iterator]
-	// core is set under working. It is nil once the iterator is closed.
-	core *iteratorCore
+	c   *iteratorCore
+	gen uint64 // the generation of c that this iterator is
 }
 
 // Iterator returns an iterator before its first entry. Err returns the error, if
 // there is one.
-func (tx *Txn) Iterator(o IterOptions) *Iterator {
+func (tx Txn) Iterator(o IterOptions) Iterator {
 	it, err := tx.lendIterator()
 	if err != nil {
-		return &Iterator{tx: tx, err: err}
+		return Iterator{c: &iteratorCore{err: err}}
 	}
-	if err := it.open(&o); err != nil {
+	if err := it.c.open(tx, &o); err != nil {
 		tx.forget(it)
+		tx.noteRead(err)
 	}
 	return it
 }
 
-// lendIterator returns an iterator that ends with the transaction. It has no core
-// yet, and working is held. An Iterator value is never reused; only its core is.
-func (tx *Txn) lendIterator() (*Iterator, error) {
+// lendIterator returns an iterator that ends with the transaction. Its core is not
+// open yet, and working is held.
+func (tx Txn) lendIterator() (Iterator, error) {
 	if !tx.lockOpen() {
-		return nil, ErrTxnDone
+		return Iterator{}, ErrTxnDone
 	}
-	open := &tx.state.open
+	open := &tx.s.open
 	defer open.Unlock()
 	if err := tx.check(); err != nil {
-		return nil, err
+		return Iterator{}, err
 	}
-	it := tx.state.newIteratorLocked()
-	it.tx = tx
-	it.working.Lock()
+	c, _ := tx.s.db.iterators.Get().(*iteratorCore)
+	if c == nil {
+		c = new(iteratorCore)
+	}
+	c.working.Lock()
+	it := Iterator{c, c.gen.Load()}
 	open.iterators = append(open.iterators, it)
 	return it, nil
 }
 
 // forget removes it from the open iterators.
-func (tx *Txn) forget(it *Iterator) {
-	open := &tx.state.open
+func (tx Txn) forget(it Iterator) {
+	open := &tx.s.open
 	open.Lock()
 	defer open.Unlock()
 	for i, other := range open.iterators {
 		if other == it {
 			last := len(open.iterators) - 1
-			open.iterators[i], open.iterators[last] = open.iterators[last], nil
+			open.iterators[i], open.iterators[last] = open.iterators[last], Iterator{}
 			open.iterators = open.iterators[:last]
 			break
 		}
 	}
 }
 
-// open gives an iterator of lendIterator its core, and unlocks working.
-func (it *Iterator) open(o *IterOptions) error {
-	defer it.working.Unlock()
-	pool := &it.tx.db.iterators
-	c, _ := pool.Get().(*iteratorCore)
-	if c == nil {
-		c = new(iteratorCore)
-	}
-	if it.err = c.open(it.tx, o); it.err != nil {
-		c.clear()
-		pool.Put(c)
-		return it.err
-	}
-	it.core = c
-	return nil
-}
+// closed reports whether the iterator was closed. Its core may then belong to another
+// iterator.
+func (it Iterator) closed() bool { return it.c == nil || it.c.gen.Load() != it.gen }
 
 // ready reports whether the iterator can move. If not, it sets the error.
-func (it *Iterator) ready() bool { return it.steady() || it.allowed() }
+func (it Iterator) ready() bool { return it.steady() || it.allowed() }
 
 // steady is ready for the usual case, without a call, because each entry asks it.
-func (it *Iterator) steady() bool {
-	c := it.core
-	return c != nil && it.err == nil && c.free && !c.closed.Load()
+func (it Iterator) steady() bool {
+	c := it.c
+	return c != nil && c.gen.Load() == it.gen && c.err == nil && c.free && !c.ended.Load()
 }
 
 // allowed is ready for all cases: it also asks the transaction.
-func (it *Iterator) allowed() bool {
-	if it.core == nil {
-		if it.err == nil {
-			it.err = ErrTxnDone
-		}
+func (it Iterator) allowed() bool {
+	if it.closed() || it.c.err != nil {
 		return false
 	}
-	if err := it.tx.check(); err != nil {
-		it.err = err
-		return false
-	}
-	return it.err == nil
+	it.c.err = it.c.tx.check()
+	return it.c.err == nil
 }
 
 // First moves to the first entry in the direction of iteration. It reports whether
 // there is one.
-func (it *Iterator) First() bool { return it.seek(nil) }
+func (it Iterator) First() bool { return it.seek(nil) }
 
 // Seek moves to the first entry with a key >= key. With Reverse it moves to the
 // last entry with a key <= key. It reports whether there is one.
-func (it *Iterator) Seek(key []byte) bool {
+func (it Iterator) Seek(key []byte) bool {
 	if key == nil {
 		key = []byte{}
 	}
 	return it.seek(key)
 }
 
-func (it *Iterator) seek(key []byte) (ok bool) {
-	it.working.Lock()
-	defer it.working.Unlock()
+func (it Iterator) seek(key []byte) (ok bool) { return it.move(key, true) }
+
+// move is seek. With anew it makes the transaction's own writes until now visible.
+func (it Iterator) move(key []byte, anew bool) (ok bool) {
+	if it.c == nil {
+		return false
+	}
+	it.c.working.Lock()
+	defer it.c.working.Unlock()
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.err)
-	c := it.core
+	defer fault.Enter().Leave(&it.c.err)
+	c := it.c
 	if key != nil {
 		// The key may be the iterator's own, which the search overwrites.
-		c.seekKey = append(c.seekKey[:0], key...)
+		c.seekKey = c.tx.space().Append(c.seekKey[:0], key)
 		if c.reverse {
 			c.seekKey = append(c.seekKey, 0) // the first key after key
 		}
 		key = c.seekKey
 	}
 	c.noteRange()
-	if w := it.tx.state.writes; w != nil {
-		c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
-		if w.Pending.HasDeletions() && w.Pending.Len() != c.own {
-			if it.err = c.coverAnew(); it.err != nil {
-				return false
-			}
+	if anew {
+		if it.c.err = c.renew(); it.c.err != nil {
+			return false
 		}
 	}
 	ok = c.visible.Seek(key)
 	c.beginRange(key)
+	c.beginRound()
 	c.showKey()
 	return ok
 }
 
 // Next moves to the next entry. If the iterator has no position yet, Next moves to
 // the first entry. It reports whether there is one.
-func (it *Iterator) Next() bool {
-	c := it.core // one load: another goroutine may close the iterator
+func (it Iterator) Next() bool {
 	if !it.ready() {
 		return false
 	}
+	c := it.c
 	if !c.reading {
 		return it.seek(nil)
 	}
@@ -217,25 +200,26 @@ func (it *Iterator) Next() bool {
 
 // nextRound is Next when it must read entries. The other entries of a round are in
 // the iterator's own memory.
-func (it *Iterator) nextRound() (ok bool) {
-	it.working.Lock()
-	defer it.working.Unlock()
+func (it Iterator) nextRound() (ok bool) {
+	it.c.working.Lock()
+	defer it.c.working.Unlock()
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.err)
-	ok = it.core.visible.Next()
-	it.core.showKey()
+	defer fault.Enter().Leave(&it.c.err)
+	ok = it.c.visible.Next()
+	it.c.beginRound()
+	it.c.showKey()
 	return ok
 }
 
 // Valid reports whether the iterator is at an entry.
-func (it *Iterator) Valid() bool { return it.at() != nil }
+func (it Iterator) Valid() bool { return it.at() != nil }
 
 // at returns the core if the iterator is at an entry, and nil otherwise. A method
 // calls it only once, because another goroutine may close the iterator meanwhile.
-func (it *Iterator) at() *iteratorCore {
-	if c := it.core; c != nil && it.err == nil && c.visible.Valid() {
+func (it Iterator) at() *iteratorCore {
+	if c := it.c; c != nil && c.gen.Load() == it.gen && c.err == nil && c.visible.Valid() {
 		return c
 	}
 	return nil
@@ -243,7 +227,7 @@ func (it *Iterator) at() *iteratorCore {
 
 // Key returns the key, which is valid until the iterator moves. It returns nil when
 // the iterator is not at an entry.
-func (it *Iterator) Key() []byte {
+func (it Iterator) Key() []byte {
 	c := it.at()
 	if c == nil {
 		return nil
@@ -254,7 +238,7 @@ func (it *Iterator) Key() []byte {
 // Value returns the value, which is valid until the transaction ends. It returns
 // nil when the iterator is not at an entry, and with KeysOnly. If the value cannot
 // be read, Value returns nil, the iteration ends, and Err returns the error.
-func (it *Iterator) Value() []byte {
+func (it Iterator) Value() []byte {
 	c := it.at()
 	if c == nil || c.keysOnly {
 		return nil
@@ -263,37 +247,37 @@ func (it *Iterator) Value() []byte {
 	if e.Meta.Kind == base.KindPointer {
 		return it.valueFromFile(c, e)
 	}
-	return it.tx.lend(e.Value)
+	return c.tx.lend(e.Value)
 }
 
 // valueFromFile is Value for a value in a value file.
-func (it *Iterator) valueFromFile(c *iteratorCore, e *base.Entry) (value []byte) {
-	defer fault.Enter().Leave(&it.err)
+func (it Iterator) valueFromFile(c *iteratorCore, e *base.Entry) (value []byte) {
+	defer fault.Enter().Leave(&c.err)
 	v, ok := it.lookAhead(c, e)
 	if !ok {
-		if v, it.err = it.tx.fetch(e.Value, e.Key, e.Seq); it.err != nil {
+		if v, c.err = c.tx.fetch(e.Value, e.Key, e.Seq); c.err != nil {
 			return nil
 		}
 	}
-	return it.tx.lend(v)
+	return c.tx.lend(v)
 }
 
 // lookAhead returns the value of the current entry if it is in memory. Its first
 // call in a round loads the values of all remaining entries of the round.
-func (it *Iterator) lookAhead(c *iteratorCore, e *base.Entry) ([]byte, bool) {
+func (it Iterator) lookAhead(c *iteratorCore, e *base.Entry) ([]byte, bool) {
 	round, at, n := c.visible.Round()
 	if at < 0 || round != c.aheadRound && !it.loadAhead(c, round, at, n) {
 		return nil, false
 	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &it.tx.state.decoded)
+	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.tx.s.decoded)
 }
 
 // loadAhead loads the values of a round from entry number at on. It reports whether
 // the iterator is still open.
-func (it *Iterator) loadAhead(c *iteratorCore, round uint64, at, n int) bool {
-	it.working.Lock()
-	defer it.working.Unlock()
-	if it.core != c {
+func (it Iterator) loadAhead(c *iteratorCore, round uint64, at, n int) bool {
+	it.c.working.Lock()
+	defer it.c.working.Unlock()
+	if it.closed() {
 		return false
 	}
 	c.aheadRound, c.aheadFrom = round, at
@@ -311,124 +295,129 @@ func (it *Iterator) loadAhead(c *iteratorCore, round uint64, at, n int) bool {
 
 // Item returns the entry with its metadata. It returns the zero Item when the
 // iterator is not at an entry.
-func (it *Iterator) Item() Item {
+func (it Iterator) Item() Item {
 	c := it.at()
 	if c == nil {
 		return Item{}
 	}
 	e := c.visible.Entry
-	e.Key = c.shownKey()
-	if invariant.Enabled && !c.keysOnly {
-		e.Value = it.tx.lend(e.Value)
+	if invariant.Enabled {
+		e.Key = c.lentKey
 	}
-	return Item{tx: it.tx, entry: e, keysOnly: c.keysOnly}
+	if invariant.Enabled && !c.keysOnly {
+		e.Value = c.tx.lend(e.Value)
+	}
+	return Item{tx: c.tx, entry: e, skip: c.skip, keysOnly: c.keysOnly}
 }
 
 // Err returns the error that ended the iteration, if there is one. The caller
 // checks it when Valid reports false. Without such an error, Err returns ErrTxnDone
-// once the transaction has ended.
-func (it *Iterator) Err() error {
-	c := it.core
+// once the iterator is closed.
+func (it Iterator) Err() error {
 	switch {
-	case it.err != nil:
-		return it.err
-	case c != nil:
-		return c.visible.Err()
-	case it.tx.ended():
+	case it.closed():
 		return ErrTxnDone
+	case it.c.err != nil:
+		return it.c.err
 	}
-	return nil
+	return it.c.visible.Err()
 }
 
-// Close closes the iterator. Later calls do nothing. The end of the transaction
-// also closes its iterators.
-func (it *Iterator) Close() {
-	if c := it.stop(); c != nil {
-		it.tx.forget(it)
-		it.tx.db.iterators.Put(c)
+// Close closes the iterator. It returns the error that ended the iteration, if there
+// is one. Later calls return what Err returns. The end of the transaction also closes
+// its iterators.
+func (it Iterator) Close() error {
+	if it.closed() {
+		return ErrTxnDone
 	}
+	tx := it.c.tx
+	stopped, err := it.stop()
+	if stopped && tx.s != nil {
+		tx.forget(it)
+		tx.s.db.iterators.Put(it.c)
+	}
+	return err
 }
 
 // closeAtEnd is Close for the end of the transaction, which has emptied its list of
 // iterators.
-func (it *Iterator) closeAtEnd() {
+func (it Iterator) closeAtEnd() {
 	// Several goroutines may use a read-only transaction. One of them may still be
 	// at an entry of an iterator that this one left open. No later iterator may then
 	// reuse the core.
-	if c := it.stop(); c != nil && it.tx.state.writes != nil {
-		it.tx.db.iterators.Put(c)
+	s := it.c.tx.s
+	if stopped, _ := it.stop(); stopped && s.writes != nil {
+		s.db.iterators.Put(it.c)
 	}
 }
 
-// stop takes the core away, so that the iterator returns ErrTxnDone. It returns the
-// core, or nil if an earlier call took it.
-func (it *Iterator) stop() *iteratorCore {
-	it.working.Lock()
-	defer it.working.Unlock()
-	c := it.core
-	if c == nil {
-		return nil
+// stop closes the iterator, and returns the error that ended the iteration. It reports
+// false if an earlier call has closed the iterator.
+func (it Iterator) stop() (stopped bool, err error) {
+	c := it.c
+	c.working.Lock()
+	defer c.working.Unlock()
+	if it.closed() {
+		return false, ErrTxnDone
 	}
-	if it.err == nil {
-		it.err = c.visible.Err()
+	if err = c.err; err == nil {
+		err = c.visible.Err()
 	}
 	c.noteRange()
-	it.core = nil
+	c.tx.noteRead(err)
+	c.gen.Add(1)
 	c.clear()
-	return c
+	return true, err
 }
 
 // All loops over all keys and their values in order. As for Prefix and Range, a key
 // is valid until the next turn of the loop, a value until the transaction ends. An
 // error ends the loop, and Err of the transaction returns it.
-func (tx *Txn) All() stditer.Seq2[[]byte, []byte] { return tx.loop(IterOptions{}) }
+func (tx Txn) All() stditer.Seq2[[]byte, []byte] { return tx.loop(IterOptions{}) }
 
 // Prefix loops over the keys that start with prefix, and their values. See All.
-func (tx *Txn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
+func (tx Txn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
 	return tx.loop(IterOptions{Prefix: prefix})
 }
 
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their
 // values. nil is no bound. See All.
-func (tx *Txn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
+func (tx Txn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
 	return tx.loop(IterOptions{Lower: lo, Upper: hi})
 }
 
 // loop turns an iterator into a function for range loops.
-func (tx *Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
+func (tx Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := tx.Iterator(o)
 		tx.beginLoop()
-		defer func() {
-			it.Close()
-			tx.endLoop(it.Err())
-		}()
+		defer func() { tx.endLoop(it.Close()) }()
 		for it.Next() {
 			value := it.Value()
-			if it.err != nil || !yield(it.Key(), value) {
+			if it.c.err != nil || !yield(it.Key(), value) {
 				return
 			}
 		}
 	}
 }
 
-func (tx *Txn) beginLoop() {
+func (tx Txn) beginLoop() {
 	if !tx.lockOpen() {
 		return
 	}
-	defer tx.state.open.Unlock()
-	if tx.state.open.loops++; tx.state.open.loops == 1 {
-		tx.state.open.loopErr = nil
+	defer tx.s.open.Unlock()
+	if tx.s.open.loops++; tx.s.open.loops == 1 {
+		tx.s.open.loopErr = nil
 	}
 }
 
-func (tx *Txn) endLoop(err error) {
+func (tx Txn) endLoop(err error) {
 	if !tx.lockOpen() {
 		return
 	}
-	defer tx.state.open.Unlock()
-	tx.state.open.loops--
-	if tx.state.open.loopErr == nil {
-		tx.state.open.loopErr = err
+	defer tx.s.open.Unlock()
+	tx.s.open.loops--
+	if tx.s.open.loopErr == nil {
+		tx.s.open.loopErr = err
 	}
 }

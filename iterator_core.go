@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -18,6 +19,16 @@ import (
 
 // An iteratorCore is the state of an open iterator. Later iterators reuse it.
 type iteratorCore struct {
+	// gen is the generation of the open iterator. It grows when the iterator closes.
+	gen atomic.Uint64
+	// err is the error that ended the iteration. It belongs to the goroutine that uses
+	// the iterator.
+	err error
+	// working is held to read the snapshot, and to close the iterator. So the end of
+	// the transaction waits for a goroutine that outlives it and reads the snapshot.
+	// Next shows entries that were read before without the lock.
+	working lock.Mutex[lock.Iterator]
+
 	visible   iter.Visible
 	memtables []*memtable.Table // the memtables of the snapshot
 	sources   []memtable.Iter   // the memtables, and then the pending writes
@@ -35,17 +46,24 @@ type iteratorCore struct {
 	aheadFrom  int
 	prefetch   int
 
-	tx   *Txn
+	tx   Txn
 	view *state.View // of tx
 	// The end of the transaction closes the iterator. So only the end of the
 	// database and a context can stop it. A free transaction has no context.
-	closed *atomic.Bool
-	free   bool
+	ended *atomic.Bool
+	free  bool
 
-	keysOnly     bool
-	reverse      bool
-	lower, upper []byte // effective bounds, slices of bounds
-	bounds       []byte
+	keysOnly  bool
+	reverse   bool
+	bounds    translated // effective bounds
+	prefixEnd []byte     // memory for the end of a prefix
+	// skip is the length of what precedes the user's key in the current key. escapes
+	// says that it differs within the round.
+	skip    uint8
+	escapes bool
+
+	// timed says how versions with timestamps are read.
+	timed timedReads
 
 	// For a read-write transaction: whether a range is being read, and where it
 	// begins in the direction of iteration. A nil start is the very end.
@@ -57,21 +75,33 @@ type iteratorCore struct {
 	seekKey []byte
 }
 
-// open is init with a guard against faults.
-func (c *iteratorCore) open(tx *Txn, o *IterOptions) (err error) {
+// open gives the iterator its snapshot and bounds, and unlocks working.
+func (c *iteratorCore) open(tx Txn, o *IterOptions) error {
+	defer c.working.Unlock()
+	c.err = c.guardedInit(tx, o)
+	return c.err
+}
+
+func (c *iteratorCore) guardedInit(tx Txn, o *IterOptions) (err error) {
 	defer fault.Enter().Leave(&err)
 	return c.init(tx, o)
 }
 
-func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
-	c.tx, c.keysOnly, c.reverse, c.reading = tx, o.KeysOnly, o.Reverse, false
-	c.closed, c.free = tx.db.store.ClosedFlag(), tx.state.ctx == nil
+func (c *iteratorCore) init(tx Txn, o *IterOptions) error {
+	c.tx, c.keysOnly, c.reverse, c.reading, c.timed = tx, o.KeysOnly, o.Reverse, false, timedReads{}
+	c.ended, c.free = tx.s.db.store.ClosedFlag(), tx.s.ctx == nil
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}
-	if c.view = tx.view; c.view == nil {
+	if c.view = tx.s.view; c.view == nil {
 		return ErrTxnDone // the transaction ended just now, on another goroutine
 	}
+	if tx.in != nil {
+		if err := tx.in.readable(tx); err != nil {
+			return err
+		}
+	}
+	c.skip, c.escapes = tx.skip(nil), false
 	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)
 	c.memtables = c.view.Memtables
@@ -82,9 +112,9 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
 		c.memtables = c.memtables[:n-1]
 	}
-	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.state.decoded})
+	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.s.decoded})
 	n, depth := len(c.memtables), c.levels.Len()
-	if tx.state.writes != nil {
+	if tx.s.writes != nil {
 		n++
 	}
 	c.sources, c.inputs = resize(c.sources, n), resize(c.inputs, n+depth)
@@ -92,15 +122,15 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 		c.sources[i].Init(t, c.reverse)
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
-	if tx.state.writes != nil {
-		c.sources[n-1].Init(tx.state.writes.Pending, c.reverse)
+	if tx.s.writes != nil {
+		c.sources[n-1].Init(tx.s.writes.Pending, c.reverse)
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}
 	for i := range depth {
 		c.inputs[n+i] = iter.Input{Source: c.levels.Source(i), Grouped: true}
 	}
 	c.snapshot = iter.Snapshot{
-		At: tx.seq, Since: since, Clock: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
+		At: tx.s.seq, Since: since, Clock: c, Fold: c, AllVersions: o.AllVersions, Values: !o.KeysOnly,
 	}
 	if !c.free {
 		c.snapshot.Ends = c
@@ -114,7 +144,7 @@ func (c *iteratorCore) init(tx *Txn, o *IterOptions) error {
 
 // begin merges the inputs into what the snapshot sees, at no position.
 func (c *iteratorCore) begin() {
-	c.visible.Init(c.inputs, c.reverse, c.lower, c.upper, c.snapshot)
+	c.visible.Init(c.inputs, c.reverse, c.bounds.lower, c.bounds.upper, c.snapshot)
 	c.visible.Together(&c.levels)
 }
 
@@ -138,28 +168,16 @@ func (c *iteratorCore) Expired(at uint64, own bool) bool { return c.tx.expired(a
 // bounds, in memory of its own.
 func (c *iteratorCore) setBounds(o *IterOptions) {
 	lower, upper := o.Lower, o.Upper
-	if c.bounds == nil {
-		c.bounds = make([]byte, 0, 64) // so that an empty bound is not nil
-	}
-	c.bounds = c.bounds[:0]
 	if len(o.Prefix) > 0 {
 		if bytes.Compare(o.Prefix, lower) > 0 {
 			lower = o.Prefix
 		}
-		c.bounds = append(c.bounds, o.Prefix...)
-		if end := prefixEnd(c.bounds); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
+		c.prefixEnd = append(c.prefixEnd[:0], o.Prefix...)
+		if end := prefixEnd(c.prefixEnd); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
 			upper = end
 		}
 	}
-	n := len(c.bounds)
-	c.bounds = append(append(c.bounds, lower...), upper...)
-	c.lower, c.upper = nil, nil
-	if lower != nil {
-		c.lower = c.bounds[n : n+len(lower)]
-	}
-	if upper != nil {
-		c.upper = c.bounds[n+len(lower):]
-	}
+	c.bounds.set(c.tx.space(), lower, upper)
 }
 
 // prefixEnd turns a prefix, in place, into the first key after all keys that start
@@ -177,12 +195,12 @@ func prefixEnd(prefix []byte) []byte {
 // range tombstones it costs one look at each structure, and nothing for each key.
 func (c *iteratorCore) cover() error {
 	c.deletions.Init(c.reverse)
-	at := c.tx.seq
+	at := c.tx.s.seq
 	for _, t := range c.view.Memtables {
 		t.AddDeletions(&c.deletions, at)
 	}
 	c.own = 0
-	if w := c.tx.state.writes; w != nil {
+	if w := c.tx.s.writes; w != nil {
 		c.own = w.Pending.Len()
 		w.Pending.AddDeletions(&c.deletions, at)
 	}
@@ -210,6 +228,19 @@ func (c *iteratorCore) setAges() {
 	}
 }
 
+// renew makes the transaction's own writes until now visible, before a positioning.
+func (c *iteratorCore) renew() error {
+	w := c.tx.s.writes
+	if w == nil {
+		return nil
+	}
+	c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
+	if w.Pending.HasDeletions() && w.Pending.Len() != c.own {
+		return c.coverAnew()
+	}
+	return nil
+}
+
 // coverAnew is cover before a new positioning, after the transaction has deleted
 // ranges.
 func (c *iteratorCore) coverAnew() error {
@@ -220,7 +251,8 @@ func (c *iteratorCore) coverAnew() error {
 	return nil
 }
 
-// clear releases everything that belongs to the transaction.
+// clear releases everything that belongs to the transaction, except tx: a goroutine
+// that outlives the transaction may still ask it.
 func (c *iteratorCore) clear() {
 	invariant.Mangle(c.lentKey)
 	c.visible.Clear()
@@ -232,12 +264,15 @@ func (c *iteratorCore) clear() {
 	c.levels.Close()
 	c.deletions.Init(false)
 	c.snapshot = iter.Snapshot{}
-	c.tx, c.view, c.memtables, c.lower, c.upper = nil, nil, nil, nil, nil
+	c.view, c.memtables, c.bounds.lower, c.bounds.upper = nil, nil, nil, nil
 }
 
-// showKey copies the key for the caller, and mangles the copy before it. It does so
-// with invariants only.
+// showKey prepares the key of the current entry for the caller. With invariants it
+// copies the key, and mangles the copy before it.
 func (c *iteratorCore) showKey() {
+	if c.escapes {
+		c.setSkip()
+	}
 	if invariant.Enabled {
 		invariant.Mangle(c.lentKey)
 		c.lentKey = append([]byte(nil), c.visible.Entry.Key...)
@@ -247,23 +282,47 @@ func (c *iteratorCore) showKey() {
 // shownKey returns the key of the current entry, as the caller gets it.
 func (c *iteratorCore) shownKey() []byte {
 	if invariant.Enabled {
-		return c.lentKey
+		return c.lentKey[c.skip:]
 	}
-	return c.visible.Entry.Key
+	return c.visible.Entry.Key[c.skip:]
+}
+
+// beginRound looks for escaped keys in a new round. All keys of another keyspace than
+// the default one have the same prefix.
+func (c *iteratorCore) beginRound() {
+	c.escapes = false
+	if c.tx.in != nil || !c.visible.Valid() {
+		return
+	}
+	c.skip = 0
+	first := c.visible.Entry.Key
+	last := first
+	if _, at, n := c.visible.Round(); at >= 0 {
+		last, _, _ = c.visible.InRound(n - 1)
+	}
+	c.escapes = !c.tx.plain(first) || !c.tx.plain(last)
+}
+
+// setSkip sets skip in a round with escaped keys.
+func (c *iteratorCore) setSkip() {
+	defer fault.Enter().Leave(&c.err)
+	if c.visible.Valid() {
+		c.skip = c.tx.skip(c.visible.Entry.Key)
+	}
 }
 
 // beginRange notes where a positioning began to read.
 func (c *iteratorCore) beginRange(from []byte) {
 	c.reading = true
-	if c.tx.state.writes == nil {
+	if c.tx.s.writes == nil {
 		return
 	}
 	if c.reverse {
-		if from == nil || (c.upper != nil && bytes.Compare(from, c.upper) > 0) {
-			from = c.upper
+		if from == nil || (c.bounds.upper != nil && bytes.Compare(from, c.bounds.upper) > 0) {
+			from = c.bounds.upper
 		}
-	} else if bytes.Compare(from, c.lower) < 0 {
-		from = c.lower
+	} else if bytes.Compare(from, c.bounds.lower) < 0 {
+		from = c.bounds.lower
 	}
 	c.start = nil
 	if from != nil {
@@ -284,8 +343,12 @@ func (c *iteratorCore) noteRange() {
 		return
 	}
 	c.reading = false
-	w := c.tx.state.writes
+	w := c.tx.s.writes
 	if w == nil || mutant.On(mutant.SkipRangeCheck) || c.keysOnly && mutant.On(mutant.KeyOnlyUnread) {
+		return
+	}
+	if c.timed.kind != timedRanges {
+		c.noteVersions(&w.Reads)
 		return
 	}
 	key := c.visible.Entry.Key
@@ -295,10 +358,10 @@ func (c *iteratorCore) noteRange() {
 	case !c.reverse && mutant.On(mutant.SkipPhantomTail):
 		w.Reads.AddRangeThrough(c.start, key)
 	case !c.reverse:
-		w.Reads.AddRange(c.start, c.upper)
+		w.Reads.AddRange(c.start, c.bounds.upper)
 	case valid:
 		w.Reads.AddRange(key, c.start)
 	default:
-		w.Reads.AddRange(c.lower, c.start)
+		w.Reads.AddRange(c.bounds.lower, c.start)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // setFlushed sets keys and makes a table of them.
 func setFlushed(t *testing.T, db *DB, keys ...string) {
 	t.Helper()
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		for _, key := range keys {
 			if err := tx.Set([]byte(key), []byte("value")); err != nil {
 				return err
@@ -59,7 +59,7 @@ func TestIteratorSince_ReadsNoTableThatIsOlder(t *testing.T) {
 			want = slices.Compact(want)
 		}
 		for _, reverse := range []bool{false, true} {
-			mustOK(t, db.View(func(tx *Txn) error {
+			mustOK(t, db.View(func(tx Txn) error {
 				it := tx.Iterator(IterOptions{Since: uint64(since), Reverse: reverse})
 				defer it.Close()
 				var got []string
@@ -107,7 +107,7 @@ func (c *countdown) Err() error {
 func TestIterator_NextEndsWithItsContextInALongRunOfExpiredKeys(t *testing.T) {
 	t.Parallel()
 	db := openStill(t)
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		for i := range 10_000 {
 			if err := tx.Set(fmt.Appendf(nil, "%05d", i), nil, TTL(-1)); err != nil {
 				return err
@@ -118,7 +118,7 @@ func TestIterator_NextEndsWithItsContextInALongRunOfExpiredKeys(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, reverse := range []bool{false, true} {
-		err := db.ViewContext(&countdown{ctx, 20}, func(tx *Txn) error {
+		err := db.ViewContext(&countdown{ctx, 20}, func(tx Txn) error {
 			it := tx.Iterator(IterOptions{Reverse: reverse})
 			defer it.Close()
 			if it.Next() {

@@ -18,9 +18,9 @@ func TestIterator_SharesNothingWithOthersOfItsTransaction(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	for i := range 10 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), nil) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), nil) }))
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		first, second := tx.Iterator(stoat.IterOptions{}), tx.Iterator(stoat.IterOptions{})
 		first.Seek(testkit.Key(1))
 		second.Seek(testkit.Key(2))
@@ -30,7 +30,7 @@ func TestIterator_SharesNothingWithOthersOfItsTransaction(t *testing.T) {
 		if first.Valid() || first.Next() {
 			t.Error("a closed iterator moves")
 		}
-		for i, it := range []*stoat.Iterator{second, third} {
+		for i, it := range []stoat.Iterator{second, third} {
 			if !it.Valid() || string(it.Key()) != string(testkit.Key(2+i)) {
 				t.Errorf("iterator %d is at %q", 1+i, it.Key())
 			}
@@ -69,7 +69,7 @@ func TestIterator_EmptyUpperBoundLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), nil)
 	testkit.SetKeys(t, db, 0, 3, 10, 1)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		if it := tx.Iterator(stoat.IterOptions{Upper: []byte{}}); it.Next() {
 			t.Errorf("%q is less than the empty key", it.Key())
 		}
@@ -83,7 +83,7 @@ func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 	t.Parallel()
 	disk, value := memfs.New(), bytes.Repeat([]byte("x"), 5000)
 	db := testkit.OpenOn(t, disk, nil)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for i := range 300 {
 			if err := tx.Set(testkit.Key(i), value); err != nil {
 				return err
@@ -113,7 +113,7 @@ func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 		t.Fatal("no values are kept apart")
 	}
 	db = testkit.OpenOn(t, disk, nil)
-	err = db.View(func(tx *stoat.Txn) error {
+	err = db.View(func(tx stoat.Txn) error {
 		for key, got := range tx.All() {
 			if !bytes.Equal(got, value) {
 				t.Errorf("%q is shown with %d bytes", key, len(got))
@@ -122,7 +122,7 @@ func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 		return tx.Err()
 	})
 	testkit.WantError(t, "the loop", err, stoat.ErrCorrupt)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for range tx.Range(testkit.Key(0), testkit.Key(2)) {
 			for range tx.All() {
 			}
@@ -141,7 +141,7 @@ func TestIterator_LoopDoesNotShowAnUnreadableValue(t *testing.T) {
 func TestIterator_LoopsOfOneTransactionMayRunAtOnce(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	defer tx.Discard()
 	var all sync.WaitGroup

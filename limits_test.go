@@ -16,14 +16,14 @@ import (
 // Counters that have come to their ends.
 
 func setOne(db *DB, key string, size int) error {
-	return db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte(strings.Repeat("v", size))) })
+	return db.Update(func(tx Txn) error { return tx.Set([]byte(key), []byte(strings.Repeat("v", size))) })
 }
 
 // wantOnly demands that the keys are there, and no others.
 func wantOnly(t *testing.T, db *DB, when string, keys ...string) {
 	t.Helper()
 	var got []string
-	err := db.View(func(tx *Txn) error {
+	err := db.View(func(tx Txn) error {
 		for k := range tx.All() {
 			got = append(got, string(k))
 		}
@@ -106,7 +106,7 @@ func TestLimits_ValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 	if err := flushOne("none"); err == nil {
 		t.Error("there is a value file with a number that no pointer holds")
 	}
-	if err := db.Update(func(tx *Txn) error {
+	if err := db.Update(func(tx Txn) error {
 		return tx.SetReader([]byte("reader"), strings.NewReader(strings.Repeat("v", int(commit.ApartMin(db.opts.MemtableSize)))))
 	}); err == nil {
 		t.Error("there is a value file of a reader with a number that no pointer holds")

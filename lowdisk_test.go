@@ -132,7 +132,7 @@ func TestLowDisk_CompactGivesGarbageBackWhereThereIsNoRoomToJoinFiles(t *testing
 	db := openStillWith(t, &Options{FS: disk, MemtableSize: 4 << 20})
 	set := func(key func(i int) string) {
 		t.Helper()
-		mustOK(t, db.Update(func(tx *Txn) error {
+		mustOK(t, db.Update(func(tx Txn) error {
 			for i := range each {
 				if err := tx.Set([]byte(key(i)), make([]byte, commit.ApartMin(db.opts.MemtableSize)/each)); err != nil {
 					return err

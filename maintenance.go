@@ -10,6 +10,9 @@ import (
 
 // CompactOptions say what DB.Compact compacts.
 type CompactOptions struct {
+	// Keyspace is the keyspace to compact. With nil, Compact compacts the default
+	// keyspace, or all keyspaces if Lower and Upper are nil, too.
+	Keyspace *Keyspace
 	// Lower (inclusive) and Upper (exclusive) bound the keys. nil is no bound.
 	Lower, Upper []byte
 	// Progress, if it is set, reports progress before each step, and now and then
@@ -36,7 +39,7 @@ type CompactProgress struct {
 // its cost. Compact makes a database that will only be read as small and fast as
 // possible.
 //
-// When Lower and Upper are nil, Compact also collects the garbage of value files
+// Without Keyspace, Lower and Upper, Compact also collects the garbage of value files
 // and orders scattered values by their keys. Values of a file that cannot be read
 // stay where they are. Compact does all other work first, and then returns an error
 // about them.
@@ -50,7 +53,21 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
 		return invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
-	m := manual.Options{Lower: o.Lower, Upper: o.Upper}
+	if k := o.Keyspace; k != nil {
+		if err := k.of(d); err != nil {
+			return err
+		}
+		if k.handle.Gate.IsShut() {
+			return k.gone()
+		}
+	}
+	var m manual.Options
+	if o.Keyspace != nil || o.Lower != nil || o.Upper != nil {
+		var b translated
+		lower, upper := o.Keyspace.encoded(o.Lower, o.Upper)
+		b.set(o.Keyspace.translation(), lower, upper)
+		m.Lower, m.Upper = b.lower, b.upper
+	}
 	if o.Progress != nil {
 		m.Progress = func(done, total int64) { o.Progress(CompactProgress{Done: done, Total: total}) }
 	}
@@ -74,27 +91,46 @@ func (d *DB) Collect(ctx context.Context) error {
 	return d.manual.Collect(ctx)
 }
 
-// DropPrefix deletes all keys that start with prefix. It frees their space before
-// it returns, except what open transactions still see. Background jobs free the
-// rest when those transactions have ended. Other transactions go on. A key that is
-// set while DropPrefix runs is deleted only if its commit came first.
+// DropPrefix deletes all keys of the default keyspace that start with prefix. It
+// frees their space before it returns, except what open transactions still see.
+// Background jobs free the rest when those transactions have ended. Other
+// transactions go on. A key that is set while DropPrefix runs is deleted only if its
+// commit came first.
 //
 // One commit deletes the keys, with the durability of Options. After an error that
 // follows the commit, such as that of ctx, the keys stay deleted. Background jobs
 // then free the space.
-func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error {
-	return d.drop(ctx, bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
+func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error { return d.drop(ctx, nil, prefix) }
+
+// DropAll is DropPrefix for all keys of all keyspaces. The keyspaces stay, with their
+// settings. DropAll takes about the time of a commit and a flush, because it reads no
+// file that holds nothing else.
+func (d *DB) DropAll(ctx context.Context) error {
+	return d.dropRange(ctx, func(Txn) error { return nil }, nil, nil)
 }
 
-// DropAll is DropPrefix for all keys. It takes about the time of a commit and a
-// flush, because it reads no file that holds nothing else.
-func (d *DB) DropAll(ctx context.Context) error { return d.drop(ctx, nil, nil) }
+// drop drops the keys of a keyspace that start with prefix.
+func (d *DB) drop(ctx context.Context, ks *Keyspace, prefix []byte) error {
+	var b translated
+	lower, upper := ks.encoded(bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
+	b.set(ks.translation(), lower, upper)
+	if ks != nil && ks.versions != nil {
+		ks = ks.versions
+	}
+	return d.dropRange(ctx, func(tx Txn) error { return tx.In(ks).checkWrite() }, b.lower, b.upper)
+}
 
-func (d *DB) drop(ctx context.Context, lo, hi []byte) error {
+// dropRange drops a range of stored keys, in a transaction that begin lets write.
+func (d *DB) dropRange(ctx context.Context, begin func(Txn) error, lo, hi []byte) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	err := d.UpdateContext(ctx, func(tx *Txn) error { return tx.DeleteRange(lo, hi) })
+	err := d.UpdateContext(ctx, func(tx Txn) error {
+		if err := begin(tx); err != nil {
+			return err
+		}
+		return tx.deleteStored(lo, hi)
+	})
 	if err != nil {
 		return err
 	}

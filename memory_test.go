@@ -12,11 +12,12 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // memoryDB makes a database with everything in tables and value files, small
 // enough to be quick.
-func memoryDB(t *testing.T, fs FS, dir string, values int) *DB {
+func memoryDB(t *testing.T, fs vfs.FS, dir string, values int) *DB {
 	t.Helper()
 	opts := &Options{FS: fs, MemoryBudget: 1 << 20, Durability: Buffered}
 	db, err := Open(dir, opts)
@@ -24,7 +25,7 @@ func memoryDB(t *testing.T, fs FS, dir string, values int) *DB {
 		t.Fatal(err)
 	}
 	for from := 0; from < values; from += 500 {
-		if err := db.Update(func(tx *Txn) error {
+		if err := db.Update(func(tx Txn) error {
 			for i := from; i < from+500; i++ {
 				if err := tx.Set(memoryKey(i), memoryValue(i)); err != nil {
 					return err
@@ -54,7 +55,7 @@ func memoryValue(i int) []byte {
 // readMemory reads every value.
 func readMemory(t *testing.T, db *DB, values int) {
 	t.Helper()
-	if err := db.View(func(tx *Txn) error {
+	if err := db.View(func(tx Txn) error {
 		for i := range values {
 			v, err := tx.Get(memoryKey(i))
 			if err == nil && string(v) != string(memoryValue(i)) {
@@ -74,7 +75,7 @@ func readMemory(t *testing.T, db *DB, values int) {
 // governor.
 func stillMemoryDB(t *testing.T, values int) *DB {
 	t.Helper()
-	disk := NewMemFS()
+	disk := memfs.NewVolatile()
 	mustOK(t, memoryDB(t, disk, "db", values).Close())
 	db, err := openWith("db", &Options{FS: disk, MemoryBudget: 1 << 20, Durability: Buffered}, work.Executor{Manual: true})
 	mustOK(t, err)
@@ -129,7 +130,7 @@ func TestGovernor_TheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
 	db := stillMemoryDB(t, values)
 	defer db.Close()
 	readMemory(t, db, values)
-	if err := db.View(func(tx *Txn) error {
+	if err := db.View(func(tx Txn) error {
 		borrowed, err := tx.Get(memoryKey(1))
 		if err != nil {
 			return err
@@ -187,7 +188,7 @@ func (m *blockingMapping) DontNeed(off, n int64) error {
 func TestGovernor_StatsDoNotWaitForARound(t *testing.T) {
 	t.Parallel()
 	const values = 6000
-	disk := NewMemFS()
+	disk := memfs.NewVolatile()
 	mustOK(t, memoryDB(t, disk, "db", values).Close())
 	blocking := &blockingFS{FS: disk}
 	db, err := openWith("db", &Options{FS: blocking, MemoryBudget: 1 << 20}, work.Executor{Manual: true})
@@ -298,7 +299,7 @@ func TestOptions_MemtablesTakeTheirShareOfTheBudget(t *testing.T) {
 
 func TestView_APanicOfTheUserPassesThrough(t *testing.T) {
 	t.Parallel()
-	db := memoryDB(t, NewMemFS(), "db", 500)
+	db := memoryDB(t, memfs.NewVolatile(), "db", 500)
 	defer db.Close()
 	defer func() {
 		if p := recover(); p != "mine" {
@@ -308,12 +309,12 @@ func TestView_APanicOfTheUserPassesThrough(t *testing.T) {
 			t.Fatalf("%d readers after a panic", n)
 		}
 	}()
-	_ = db.View(func(*Txn) error { panic("mine") })
+	_ = db.View(func(Txn) error { panic("mine") })
 }
 
 // manyTables writes the manifest of a database of so many tables, whose files
 // do not exist: Open needs none of them.
-func manyTables(tb testing.TB, fs FS, dir string, tables int) {
+func manyTables(tb testing.TB, fs vfs.FS, dir string, tables int) {
 	tb.Helper()
 	db, err := Open(dir, &Options{FS: fs})
 	if err != nil {

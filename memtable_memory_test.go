@@ -31,7 +31,7 @@ func TestCommit_WithoutMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
 	fs := memfs.New()
 	db := openStillOn(t, fs)
 	set := func(key string) error {
-		return db.Update(func(tx *Txn) error { return tx.Set([]byte(key), make([]byte, 1000)) })
+		return db.Update(func(tx Txn) error { return tx.Set([]byte(key), make([]byte, 1000)) })
 	}
 	mustOK(t, set("before"))
 	memory := &scarce{Memory: memtable.Heap()}
@@ -49,7 +49,7 @@ func TestCommit_WithoutMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
 	mustOK(t, db.Close())
 
 	db = openStillOn(t, fs)
-	mustOK(t, db.View(func(tx *Txn) error {
+	mustOK(t, db.View(func(tx Txn) error {
 		for key, want := range map[string]error{"before": nil, "none": ErrNotFound, "after": nil} {
 			if _, err := tx.Get([]byte(key)); err != want {
 				t.Errorf("%s: %v, want %v", key, err, want)
@@ -66,7 +66,7 @@ func TestMemtable_ValuesWrittenApartCountForTheOneThatRefersToThem(t *testing.T)
 	db, err := openWith("/db", &Options{FS: memfs.New(), MemtableSize: 1 << 20}, work.Executor{Manual: true})
 	mustOK(t, err)
 	set := func(entries, size int) {
-		mustOK(t, db.Update(func(tx *Txn) error {
+		mustOK(t, db.Update(func(tx Txn) error {
 			for i := range entries {
 				if err := tx.Set(fmt.Append(nil, i), make([]byte, size)); err != nil {
 					return err

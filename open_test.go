@@ -16,7 +16,7 @@ func TestOpen_ALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	fs := faultfs.New(memfs.New())
 	set := func(db *DB) error {
-		return db.Update(func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) })
+		return db.Update(func(tx Txn) error { return tx.Set([]byte("k"), []byte("v")) })
 	}
 	db := openStillOn(t, fs)
 	mustOK(t, set(db))

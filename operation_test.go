@@ -42,7 +42,7 @@ var (
 			return err
 		},
 		"SetReader": func(ctx context.Context, db *DB, during func()) error {
-			return db.UpdateContext(ctx, func(tx *Txn) error {
+			return db.UpdateContext(ctx, func(tx Txn) error {
 				return tx.SetReader([]byte("key"), endlessReader{during})
 			})
 		},
@@ -154,7 +154,7 @@ func TestFlush_UnderWayThatFailsIsNotTheErrorOfALaterCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := openFlushingSlowly(t)
-		mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), nil) }))
+		mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte("key"), nil) }))
 		first := make(chan error)
 		go func() { first <- db.Compact(t.Context(), CompactOptions{}) }()
 		time.Sleep(time.Second / 2)
@@ -171,7 +171,7 @@ func TestFlush_UnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *test
 	synctest.Test(t, func(t *testing.T) {
 		db := openFlushingSlowly(t)
 		for n := range 2000 {
-			mustOK(t, db.Update(func(tx *Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, 1000)) }))
+			mustOK(t, db.Update(func(tx Txn) error { return tx.Set(fmt.Append(nil, n), make([]byte, 1000)) }))
 			if n == 300 {
 				synctest.Wait() // more than a memtable is there, and the flush has begun
 			}

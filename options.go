@@ -1,11 +1,11 @@
 package stoat
 
 import (
+	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/codec"
-	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -22,6 +22,11 @@ const (
 )
 
 // Options tune a database. The zero value of every field means its default.
+//
+// The database stores some of the options as its Settings: ValueThreshold,
+// LargeValueThreshold, Compression, NumVersions, MergeFunction and Filter. Their defaults are those of a
+// new database. For an existing database, the zero value leaves the stored setting
+// as it is, and another value changes it.
 type Options struct {
 	// Durability is the durability of commits without their own. Default: Synced.
 	Durability Durability
@@ -45,7 +50,8 @@ type Options struct {
 	ValueThreshold int64
 
 	// LargeValueThreshold is the length in bytes from which a value is large.
-	// Default: 4 KiB. Range: from ValueThreshold to 1 GiB.
+	// Default: 4 KiB. Range: from ValueThreshold to 1 GiB. To raise ValueThreshold
+	// above the stored threshold for large values, set both.
 	//
 	// A commit with two megabytes of large values, or a quarter of MemtableSize if
 	// that is less, writes them once, straight to value files. Other commits write
@@ -60,8 +66,7 @@ type Options struct {
 	// without the prefix that they share with their neighbours. Default:
 	// CompressionNone.
 	//
-	// A database opens with any setting, whatever setting wrote it. The setting
-	// applies to later writes. Values in value files stay uncompressed if they have
+	// A changed setting applies to later writes, and to what compactions write. Values in value files stay uncompressed if they have
 	// less than 256 bytes or more than 256 KiB. So do values with their own file
 	// from SetReader.
 	Compression Compression
@@ -70,11 +75,40 @@ type Options struct {
 	// iterators with AllVersions. It keeps the newest versions, back to the newest
 	// deletion or expired value. It always keeps versions that an open transaction
 	// sees. Default: 1.
+	//
+	// After a change to a lower number, flushes and compactions drop the surplus. A
+	// change to a higher number brings nothing back.
 	NumVersions int
+
+	// MergeFunction names the merge function of the database, which must be one of
+	// MergeFunctions for Txn.Merge and for reads of what it wrote. Operands that are not
+	// merged yet get the function of the new name. Default: none.
+	MergeFunction string
+
+	// MergeFunctions are the merge functions that the program has. See Txn.Merge.
+	MergeFunctions []MergeFunction
+
+	// Filter names the filter of compactions, which is one of Filters. Without that
+	// filter, compactions keep all values. Default: none.
+	Filter string
+
+	// Filters are the filters that the program has.
+	Filters []Filter
+
+	// MustExist makes Open return fs.ErrNotExist of package io/fs when the directory
+	// holds no database. Open then creates neither a directory nor a file. Without
+	// MustExist, Open creates a database. ReadOnly implies MustExist.
+	MustExist bool
+
+	// DefaultTTL is how long a value lives if its Set names no time of expiry, rounded
+	// up to whole milliseconds. It applies to later calls of Set. A negative DefaultTTL
+	// means forever. Default: forever.
+	DefaultTTL time.Duration
 
 	// ReadOnly opens an existing database without changing a byte on the disk. The
 	// database may lie on a read-only medium, and its last writer may have died.
-	// Writes return ErrReadOnly. Open keeps the transactions of the log in memory.
+	// Writes return ErrReadOnly. Open keeps the transactions of the log in memory. The
+	// stored settings hold. Open ignores options that differ from them.
 	//
 	// Any number of read-only opens may share a database, in one process or in
 	// several. The file LOCK keeps writers out meanwhile. A copy that Checkpoint did
@@ -82,11 +116,26 @@ type Options struct {
 	ReadOnly bool
 
 	// FS is the file system of the database. Default: the files of the operating
-	// system. NewMemFS makes a file system in memory.
-	FS FS
+	// system, vfs.OS. Package vfs/memfs has a file system in memory, and vfs/faultfs
+	// one that fails on demand.
+	FS vfs.FS
 
-	// Clock tells the time for expiry. Default: the clock of the machine.
+	// Clock tells the time for expiry, and the age of data keys. Default: the clock of
+	// the machine.
 	Clock Clock
+
+	// Keys supplies the master keys of an encrypted database. A new database becomes
+	// encrypted if Keys is set, and stays so. Its files then have neither keys nor
+	// values in plain text. An encrypted database opens only with Keys, another one
+	// only without; otherwise Open returns ErrKey. Default: nil.
+	//
+	// Decrypted pages are memory of the process, and stay within MemoryBudget. Reads
+	// are as fast as without encryption while the data in use fits.
+	Keys KeyProvider
+
+	// DataKeyAge is the age from which new files get a new data key. Default: 30 days.
+	// Range: 1 second or more.
+	DataKeyAge time.Duration
 
 	// Events receives events from the background, one after the other, on a
 	// goroutine of the database that holds no lock. A slow callback delays only
@@ -99,21 +148,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// FS is the file system of a database: that of the operating system, or one in
-// memory from NewMemFS. Its methods are
-//
-//	Create, Open, OpenReadWrite, Rename, Link, Remove, List, MkdirAll, SyncDir,
-//	Stat, Lock, LockShared, LockDir, Free, Abs, Join, Base, Dir
-//
-// Package vfs declares them and their types. To change one method, embed an FS.
-type FS = vfs.FS
-
-// A Clock tells the time by its only method,
-//
-//	Now() time.Time
-//
-// Many goroutines call it. It may go back: expired values stay expired.
-type Clock = base.Clock
+// A Clock tells the time for expiry.
+type Clock interface {
+	// Now returns the time. Several goroutines may call it at the same time. The
+	// time may go back: expired values stay expired.
+	Now() time.Time
+}
 
 const (
 	// Bounds and default of Options.MemoryBudget, in bytes.
@@ -132,13 +172,14 @@ const (
 	valueThresholdMin     = 64
 	valueThresholdMax     = 1 << 20
 
-	// Bounds and default of Options.LargeValueThreshold, in bytes. The lower bound
-	// is ValueThreshold.
+	// Upper bound and default of Options.LargeValueThreshold, in bytes. The lower
+	// bound is ValueThreshold.
 	largeValueThresholdDefault = 4 << 10
 	largeValueThresholdMax     = 1 << 30
 )
 
-// withDefaults returns a copy of o with every field set. o may be nil.
+// withDefaults returns a copy of o with every field set, but for the settings, whose
+// zero value leaves the stored one alone. o may be nil.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -153,23 +194,14 @@ func (o *Options) withDefaults() Options {
 	if c.MemtableSize == 0 {
 		c.MemtableSize = min(max(c.MemoryBudget/memtableShare, memtableSizeMin), memtableSizeMax)
 	}
-	if c.ValueThreshold == 0 {
-		c.ValueThreshold = valueThresholdDefault
-	}
-	if c.LargeValueThreshold == 0 {
-		c.LargeValueThreshold = max(largeValueThresholdDefault, c.ValueThreshold)
-	}
-	if c.Compression == 0 {
-		c.Compression = CompressionNone
-	}
-	if c.NumVersions == 0 {
-		c.NumVersions = 1
-	}
 	if c.FS == nil {
 		c.FS = vfs.OS()
 	}
 	if c.Clock == nil {
 		c.Clock = base.SystemClock{}
+	}
+	if c.DataKeyAge == 0 {
+		c.DataKeyAge = dataKeyAgeDefault
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -190,20 +222,17 @@ func (o *Options) validate() error {
 		return invalid("Options.MemtableSize is %d, want %d to %d",
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
 	}
-	if o.ValueThreshold < valueThresholdMin || o.ValueThreshold > valueThresholdMax {
-		return invalid("Options.ValueThreshold is %d, want %d to %d", o.ValueThreshold, valueThresholdMin, valueThresholdMax)
+	if err := o.checkFunctions(); err != nil {
+		return err
 	}
-	if o.LargeValueThreshold < o.ValueThreshold || o.LargeValueThreshold > largeValueThresholdMax {
-		return invalid("Options.LargeValueThreshold is %d, want %d to %d",
-			o.LargeValueThreshold, o.ValueThreshold, int64(largeValueThresholdMax))
+	if err := o.checkFilters(); err != nil {
+		return err
 	}
-	if o.Compression < CompressionNone || o.Compression > CompressionSmall {
-		return invalid("Options.Compression is %d, want CompressionNone, CompressionFast or CompressionSmall", o.Compression)
+	if o.DataKeyAge < dataKeyAgeMin {
+		return invalid("Options.DataKeyAge is %v, want %v or more", o.DataKeyAge, dataKeyAgeMin)
 	}
-	if o.NumVersions < 1 {
-		return invalid("Options.NumVersions is %d, want 1 or more", o.NumVersions)
-	}
-	return nil
+	given := o.settings()
+	return given.validate("Options")
 }
 
 // Compression says how the database compresses values on the disk. With any
@@ -222,23 +251,15 @@ const (
 	CompressionSmall
 )
 
-// ofValues returns the codec of values in value files. Values stay in the value
-// file that they were first written to, so they use the final codec at once.
-func (c Compression) ofValues() codec.ID {
+// String returns "none", "fast" or "small".
+func (c Compression) String() string {
 	switch c {
+	case CompressionNone:
+		return "none"
 	case CompressionFast:
-		return codec.S2
+		return "fast"
 	case CompressionSmall:
-		return codec.Zstd
+		return "small"
 	}
-	return codec.None
-}
-
-// ofTables returns the codec of values in tables of a level. Merges soon rewrite
-// tables above the last level, so those use the fast codec.
-func (c Compression) ofTables(level int) codec.ID {
-	if c == CompressionSmall && level < manifest.Levels-1 {
-		return codec.S2
-	}
-	return c.ofValues()
+	return fmt.Sprintf("Compression(%d)", uint8(c))
 }

@@ -17,7 +17,7 @@ import (
 // flushKey commits a key and flushes it to a table of its own.
 func flushKey(t *testing.T, db *DB, key string) {
 	t.Helper()
-	mustOK(t, db.Update(func(tx *Txn) error { return tx.Set([]byte(key), []byte("value")) }))
+	mustOK(t, db.Update(func(tx Txn) error { return tx.Set([]byte(key), []byte("value")) }))
 	mustRotateAndFlush(t, db)
 }
 
@@ -54,7 +54,7 @@ func TestReader_ATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 	t.Parallel()
 	for _, firstEnds := range []bool{false, true} {
 		db := openStill(t)
-		var readers [2]*Txn
+		var readers [2]Txn
 		for i := range readers {
 			flushKey(t, db, "key")
 			mustMergeAll(t, db)
@@ -101,19 +101,19 @@ func TestReader_ATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *tes
 	mustOK(t, err)
 	flushKey(t, db, "key")
 	mustMergeAll(t, db)
-	slot := before.state.slot
+	slot := before.s.slot
 	before.Discard()
 	loaded.do = func() {
 		if len(tablesKept(t, db)) == 0 {
 			t.Error("the mark of the holder before keeps nothing")
 		}
 	}
-	var next *Txn
+	var next Txn
 	db.sweeper.Woken()
 	next, err = db.Begin(ReadOnly)
 	mustOK(t, err)
 	woken := db.sweeper.Woken()
-	if next.state.slot != slot {
+	if next.s.slot != slot {
 		t.Fatal("it has another slot")
 	}
 	if !woken {
@@ -155,10 +155,10 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	// Other transactions leave a slot with the mark of a view without the last table.
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
-	slot := before.state.slot
+	slot := before.s.slot
 	before.Discard()
 	for range 2 {
-		mustOK(t, db.Update(func(tx *Txn) error {
+		mustOK(t, db.Update(func(tx Txn) error {
 			for i := range 1500 {
 				if err := tx.Set(memoryKey(i), make([]byte, 300)); err != nil {
 					return err
@@ -255,7 +255,7 @@ func TestReader_AStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	mustOK(t, err)
 	before, err := db.Begin(ReadOnly)
 	mustOK(t, err)
-	slotBefore := before.state.slot
+	slotBefore := before.s.slot
 	flushKey(t, db, "key")
 	before.Discard()
 	between.do = func() {
@@ -326,7 +326,7 @@ func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1000)
 	db := openStillWith(t, &Options{FS: memfs.New(), Clock: clock})
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
 	mustRotateAndFlush(t, db)
@@ -343,18 +343,18 @@ func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T) {
 	t.Parallel()
 	db := openStill(t) // all Views on one goroutine have the same slot
-	state := func(fn func(tx *Txn)) (s *txnState) {
-		mustOK(t, db.View(func(tx *Txn) error {
-			s = tx.state
+	state := func(fn func(tx Txn)) (s *txnState) {
+		mustOK(t, db.View(func(tx Txn) error {
+			s = tx.s
 			fn(tx)
 			return nil
 		}))
 		return s
 	}
-	first := state(func(*Txn) {})
-	ended := state((*Txn).Discard)
-	written := state(func(tx *Txn) { tx.state.decoded.Alloc(1) })
-	last := state(func(*Txn) {})
+	first := state(func(Txn) {})
+	ended := state((Txn).Discard)
+	written := state(func(tx Txn) { tx.s.decoded.Alloc(1) })
+	last := state(func(Txn) {})
 	if first != ended || ended == written || written == last {
 		t.Errorf("states %p, %p, %p and %p: want three, the first one twice", first, ended, written, last)
 	}

@@ -18,7 +18,7 @@ func TestFlush_SurvivesALostPageThatItSamples(t *testing.T) {
 	}
 	set := func() {
 		t.Helper()
-		if err := db.Update(func(tx *Txn) error {
+		if err := db.Update(func(tx Txn) error {
 			for i := range n {
 				if err := tx.Set(memoryKey(i), make([]byte, 1<<10)); err != nil {
 					return err
@@ -32,7 +32,7 @@ func TestFlush_SurvivesALostPageThatItSamples(t *testing.T) {
 	set()
 	mustFlush(t, db)
 	lookUp := func(key []byte) error {
-		return db.View(func(tx *Txn) error {
+		return db.View(func(tx Txn) error {
 			_, err := tx.Get(key)
 			return err
 		})

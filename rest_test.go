@@ -24,7 +24,7 @@ func TestIdle_FlushesAFewPointersToLargeValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openStill(t)
 		for _, apart := range []bool{false, true} {
-			mustOK(t, db.Update(func(tx *Txn) error {
+			mustOK(t, db.Update(func(tx Txn) error {
 				if !apart {
 					return tx.Set([]byte("key"), []byte("value"))
 				}
@@ -82,7 +82,7 @@ func TestClock_AReaderBesideCloseSeesNoTimeThatIsNotSaved(t *testing.T) {
 	clock := clockAt(1000)
 	db, err := Open("/db", &Options{FS: memfs.New(), Clock: clock})
 	mustOK(t, err)
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		return tx.Set([]byte("key"), nil, ExpiresAt(time.UnixMilli(2000)))
 	}))
 	tx, err := db.Begin(ReadOnly)
@@ -113,7 +113,7 @@ func TestClock_ReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 		step = 2000
 	)
 	expiry := func(i int) int64 { return int64(2000 + i*step) }
-	mustOK(t, db.Update(func(tx *Txn) error {
+	mustOK(t, db.Update(func(tx Txn) error {
 		for i := range keys {
 			if err := tx.Set(fmt.Appendf(nil, "%d", i), nil, ExpiresAt(time.UnixMilli(expiry(i)))); err != nil {
 				return err
@@ -135,7 +135,7 @@ func TestClock_ReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 				i += keys / 2
 			}
 			clock.ms.Store(uint64(expiry(i)))
-			mustOK(t, db.View(func(tx *Txn) error {
+			mustOK(t, db.View(func(tx Txn) error {
 				if ok, err := tx.Has(fmt.Appendf(nil, "%d", i)); ok || err != nil {
 					t.Errorf("key %d: %t, %v", i, ok, err)
 				}

@@ -43,7 +43,7 @@ func (f *fullDisk) key(i int) []byte { return fmt.Appendf(nil, "%08x", uint32(i)
 
 // set adds n keys from the one given on.
 func (f *fullDisk) set(from, n int) error {
-	return f.db.Update(func(tx *Txn) error {
+	return f.db.Update(func(tx Txn) error {
 		for i := range n {
 			if err := tx.Set(f.key(from+i), f.random()); err != nil {
 				return err
@@ -178,7 +178,7 @@ func (f *fullDisk) remove(part float64) error {
 	each := 1 + f.rng.IntN(200)
 	for from := 0; from < f.keys; from += each {
 		tx := func() error {
-			return f.db.Update(func(tx *Txn) error {
+			return f.db.Update(func(tx Txn) error {
 				for i := from; i < min(from+each, f.keys); i++ {
 					if part < 1 && f.rng.Float64() >= part {
 						continue
@@ -262,7 +262,7 @@ func TestLowDisk_AFewDeletionsAreFlushedWhenMergesHaveComeToRest(t *testing.T) {
 		flushSome(t, db)
 		disk.SetCapacity(disk.UsedBytes() + 500<<10)
 		db.space.Look()
-		mustOK(t, db.Update(func(tx *Txn) error { return tx.Delete([]byte("key")) }))
+		mustOK(t, db.Update(func(tx Txn) error { return tx.Delete([]byte("key")) }))
 		time.Sleep(work.IdleAfter)
 		flushed := func() bool {
 			t.Helper()

@@ -21,7 +21,7 @@ import (
 // A scheduleTxn is a transaction of the database and that of the model.
 type scheduleTxn struct {
 	w  *scheduleWorld
-	tx *Txn
+	tx Txn
 	mt *model.Txn
 }
 
@@ -39,15 +39,13 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 			return nil, err
 		}
 	}
-	tx := newTxn()
-	tx.state.slot = slot
-	tx.begin(w.db, slot)
+	tx := (&txnState{slot: slot}).begin(w.db, slot).In(w.in)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
 	}
 	if write {
-		tx.state.writes = w.db.commits.NewWriteSet()
+		tx.s.writes = w.db.commits.NewWriteSet()
 	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
 	t.mt.NowMs = tx.nowMs()
@@ -83,6 +81,24 @@ func (t *scheduleTxn) setApart(key string, size int) error {
 	v := t.w.value(key, size)
 	t.mt.Write(key, model.Version{Value: v})
 	return t.tx.setStream([]byte(key), strings.NewReader(v), base.Meta{})
+}
+
+// merge appends to a value.
+func (t *scheduleTxn) merge(key string, size int) error {
+	v := t.w.value(key, size)
+	t.mt.Step(key, model.Step{Operand: v, Tail: scheduleTail})
+	return t.tx.Merge([]byte(key), []byte(v))
+}
+
+// renew gives a value another time of expiry: ms milliseconds from now, or never for 0.
+func (t *scheduleTxn) renew(key string, ms uint64) error {
+	expiry, at := time.Time{}, uint64(0)
+	if ms > 0 {
+		at = t.w.clock.ms.Load() + ms
+		expiry = time.UnixMilli(int64(at))
+	}
+	t.mt.Step(key, model.Step{Renew: true, ExpiresAt: at})
+	return t.tx.Renew([]byte(key), ExpiresAt(expiry))
 }
 
 func (t *scheduleTxn) delete(key string) error {
@@ -157,7 +173,7 @@ func (w *scheduleWorld) writeSomething(a *actor, rng *rand.Rand) error {
 // doSomething does one thing to a random key.
 func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
 	key := anyKey(rng)
-	switch n := rng.IntN(12); {
+	switch n := rng.IntN(16); {
 	case n < 5:
 		return t.set(key, anyLength(rng))
 	case n < 6:
@@ -168,6 +184,10 @@ func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
 		return t.deleteRange(key, anyKey(rng)+"x")
 	case n < 11:
 		return t.setApart(key, anyLength(rng))
+	case n < 13:
+		return t.merge(key, anyLength(rng))
+	case n < 15:
+		return t.renew(key, rng.Uint64N(20))
 	}
 	return t.get(key)
 }
@@ -257,7 +277,7 @@ func (w *scheduleWorld) iterateSomewhere(a *actor, rng *rand.Rand) error {
 // A scheduleIterator is an iterator and that of the model.
 type scheduleIterator struct {
 	w    *scheduleWorld
-	of   *Iterator
+	of   Iterator
 	twin *model.Iterator
 	all  bool // versions
 }
@@ -422,7 +442,6 @@ func (w *scheduleWorld) collect(all bool) error {
 	if b.Empty() {
 		return nil
 	}
-	b.Shorten()
 	w.did.collections++
 	return d.collector.Run(b, &w.live, d.group.Err)
 }
@@ -456,7 +475,11 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 		if version < floor || version > w.m.Last() {
 			return fmt.Errorf("checkpoint of commit %d, want %d to %d", version, floor, w.m.Last())
 		}
-		err = d.View(func(tx *Txn) error { return compareWith(tx, w.m, version, tx.nowMs()) })
+		in, err := w.homeOf(d)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+		err = d.View(func(tx Txn) error { return compareWith(tx.In(in), w.m, version, tx.nowMs()) })
 		if err == nil {
 			_, err = d.Check(context.Background(), CheckOptions{})
 		}

@@ -32,7 +32,7 @@ func ResurrectedKey() error {
 
 // noneIsBack returns an error if a key can be read that is deleted.
 func (w *scheduleWorld) noneIsBack() error {
-	return w.db.View(func(tx *Txn) error {
+	return w.db.View(func(tx Txn) error {
 		for _, key := range w.m.Keys() {
 			if _, ok := w.m.Get(key, w.m.Last(), tx.nowMs()); ok {
 				continue

@@ -93,7 +93,7 @@ func runSchedule(seed uint64) (scheduleCounts, error) {
 // playSeed plays the schedule of a seed to its end.
 func (w *scheduleWorld) playSeed(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0x5c4e))
-	w.choose = byHaste(rng)
+	w.choose, w.home = byHaste(rng), rng.IntN(3) == 0
 	if err := w.open(0); err != nil {
 		return err
 	}

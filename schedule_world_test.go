@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -25,6 +26,10 @@ type scheduleWorld struct {
 	opts Options
 	db   *DB
 	m    *model.Map
+	// home says that all keys are of a keyspace, which is in. Otherwise they are of the
+	// default keyspace, and in is nil.
+	home bool
+	in   *Keyspace
 	// clock goes on between turns, and never goes back.
 	clock *scheduleClock
 
@@ -79,11 +84,15 @@ const (
 	scheduleApart = valueThresholdMin
 )
 
+// scheduleTail is the merge function of schedules.
+var scheduleTail = model.Tail{Keep: 400}
+
 func newScheduleWorld(choose func(able []*actor) *actor, versions int) *scheduleWorld {
 	w := &scheduleWorld{fs: memfs.New(), m: model.NewMap(), clock: new(scheduleClock)}
 	w.clock.ms.Store(1_000_000)
 	w.m.Versions = versions
-	w.opts = Options{Clock: w.clock, MemtableSize: scheduleMemtable, ValueThreshold: scheduleApart, NumVersions: versions, Durability: Buffered}
+	w.opts = Options{Clock: w.clock, MemtableSize: scheduleMemtable, ValueThreshold: scheduleApart, NumVersions: versions, Durability: Buffered,
+		MergeFunction: scheduleTail.Name(), MergeFunctions: []MergeFunction{model.CombiningTail{Tail: scheduleTail}}}
 	w.begin(choose)
 	return w
 }
@@ -101,7 +110,7 @@ func (w *scheduleWorld) begin(choose func(able []*actor) *actor) {
 
 // copied returns the same world apart from this one.
 func (w *scheduleWorld) copied(choose func(able []*actor) *actor) *scheduleWorld {
-	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), known: w.known, durable: w.durable, values: w.values}
+	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), home: w.home, known: w.known, durable: w.durable, values: w.values}
 	c.begin(choose)
 	return c
 }
@@ -112,10 +121,13 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	w.opts.FS = w.fs
 	w.opts.Compression = []Compression{CompressionNone, CompressionFast, CompressionSmall}[w.openings%3]
 	w.openings++
-	if w.db, err = openWith(scheduleDir, &w.opts, work.Executor{Manual: true, Reach: w.schedule.at}); err != nil {
+	if w.db, err = openWith(scheduleDir, &w.opts, work.Executor{Manual: true, StepBytes: 1, Reach: w.schedule.at}); err != nil {
 		return err
 	}
 	w.live = collect.LiveSet{}
+	if w.in, err = w.homeOf(w.db); err != nil {
+		return err
+	}
 	version := uint64(w.db.store.Visible())
 	if version < floor || version > w.m.Last() {
 		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())
@@ -123,6 +135,15 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	w.m.Truncate(version)
 	w.known, w.durable = version, version // a reader may have seen it
 	return nil
+}
+
+// homeOf returns the keyspace of all keys in a database. It creates the keyspace.
+func (w *scheduleWorld) homeOf(d *DB) (*Keyspace, error) {
+	if !w.home {
+		return nil, nil
+	}
+	return d.Keyspace("home", &KeyspaceOptions{NumVersions: w.m.Versions, ValueThreshold: scheduleApart, Compression: w.opts.Compression,
+		MergeFunction: w.opts.MergeFunction})
 }
 
 // isBlocked is schedule.blocked. The points say which locks are held there. No commit
@@ -162,15 +183,25 @@ func (w *scheduleWorld) noteApplied(a *actor) {
 		a.pend = &pendingCommit{model: w.m.Begin(w.m.Last(), true)}
 	}
 	w.order = append(w.order, a)
-	if uint64(w.db.commits.LastSeq()) > w.m.Last() {
+	if w.newestInMemory() > w.m.Last() {
 		seq, ok := a.pend.model.Commit()
 		a.pend.seq, a.pend.refused = seq, !ok
 	}
 }
 
+// newestInMemory returns the version of the newest commit in the memtables, which
+// readers may not see yet.
+func (w *scheduleWorld) newestInMemory() uint64 {
+	newest := base.SeqNum(0)
+	for _, t := range w.db.store.View().Memtables {
+		newest = max(newest, t.LastSeq())
+	}
+	return uint64(newest)
+}
+
 // commit commits a transaction beside that of the model. Both must agree on
 // whether it may.
-func (w *scheduleWorld) commit(a *actor, tx *Txn, mt *model.Txn, synced bool) error {
+func (w *scheduleWorld) commit(a *actor, tx Txn, mt *model.Txn, synced bool) error {
 	if !mt.Dirty() {
 		return tx.Commit()
 	}
@@ -207,7 +238,7 @@ func (w *scheduleWorld) commit(a *actor, tx *Txn, mt *model.Txn, synced bool) er
 }
 
 // committed is the end of a commit of the goroutine that sets the scene.
-func (w *scheduleWorld) committed(tx *Txn, mt *model.Txn, synced bool, err error) error {
+func (w *scheduleWorld) committed(tx Txn, mt *model.Txn, synced bool, err error) error {
 	if err != nil {
 		return err
 	}
@@ -313,8 +344,8 @@ func (w *scheduleWorld) check() error {
 // verify compares all that a new snapshot shows with the model, and checks the
 // files.
 func (w *scheduleWorld) verify() error {
-	err := w.db.View(func(tx *Txn) error {
-		return compareWith(tx, w.m, tx.ReadVersion(), tx.nowMs())
+	err := w.db.View(func(tx Txn) error {
+		return compareWith(tx.In(w.in), w.m, tx.ReadVersion(), tx.nowMs())
 	})
 	if err != nil {
 		return err
@@ -351,7 +382,7 @@ func (w *scheduleWorld) end() error {
 }
 
 // compareWith compares scans in both directions and lookups with the model.
-func compareWith(tx *Txn, m *model.Map, seq, nowMs uint64) error {
+func compareWith(tx Txn, m *model.Map, seq, nowMs uint64) error {
 	want := m.Scan(seq, nowMs)
 	for _, reverse := range []bool{false, true} {
 		var got []model.Item
@@ -359,8 +390,8 @@ func compareWith(tx *Txn, m *model.Map, seq, nowMs uint64) error {
 		for it.Next() {
 			got = append(got, itemOf(it))
 		}
-		if it.Close(); it.Err() != nil {
-			return it.Err()
+		if err := it.Close(); err != nil {
+			return err
 		}
 		if reverse {
 			slices.Reverse(got)
@@ -379,7 +410,7 @@ func compareWith(tx *Txn, m *model.Map, seq, nowMs uint64) error {
 }
 
 // compareKey looks a key up. It must be as want says if ok, and not found otherwise.
-func compareKey(tx *Txn, key string, want model.Version, ok bool) error {
+func compareKey(tx Txn, key string, want model.Version, ok bool) error {
 	got, err := tx.Get([]byte(key))
 	switch {
 	case errors.Is(err, ErrNotFound) && !ok:
@@ -395,7 +426,7 @@ func compareKey(tx *Txn, key string, want model.Version, ok bool) error {
 }
 
 // itemOf returns what an iterator shows.
-func itemOf(it *Iterator) model.Item {
+func itemOf(it Iterator) model.Item {
 	i := it.Item()
 	item := model.Item{Key: string(it.Key())}
 	item.Seq, item.Deleted = i.Version(), i.Deleted()

@@ -6,7 +6,6 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/histogram"
-	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/vfs"
@@ -46,7 +45,7 @@ type Stats struct {
 	// each of the 7 levels.
 	Tables                   int
 	TableBytes, TableContent int64
-	Levels                   [manifest.Levels]LevelStats
+	Levels                   [7]LevelStats
 	// Flushes and Compactions count the background jobs of these kinds.
 	// FlushedBytes and CompactedBytes are what they wrote.
 	Flushes, Compactions         int64
@@ -147,6 +146,8 @@ type MemoryStats struct {
 	//   - memtables, including those that transactions still read;
 	//   - the writes of large open transactions, and what is kept for the next ones;
 	//   - decoded blocks.
+	//
+	// It does not include decrypted pages.
 	OffHeap int64
 	// FileHeap estimates the Go heap of open tables and value files: bounds,
 	// filters, range tombstones, and what has been verified.
@@ -158,7 +159,8 @@ type MemoryStats struct {
 	DecodedHits, DecodedMisses uint64
 	// TablePages and ValuePages estimate the mapped pages in memory: those that
 	// were read and not given back since. The kernel may have reclaimed some of
-	// them, and reclaims more on demand.
+	// them, and reclaims more on demand. In an encrypted database they are the
+	// decrypted pages, which only the database gives back.
 	TablePages, ValuePages int64
 	// OpenTables and OpenValues count the mapped tables and value files.
 	OpenTables, OpenValues int
@@ -185,14 +187,18 @@ type Latencies struct {
 	Flush, Compaction, Collection LatencyStats
 }
 
-// LatencyStats is a distribution of durations. Its fields are
-//
-//	Count                uint64        // number of durations
-//	Total, Max           time.Duration // their sum, and the longest
-//	P50, P90, P99, P999  time.Duration // quantiles, at most an eighth too high
-//
-// and its method Mean returns the mean.
-type LatencyStats = histogram.Summary
+// LatencyStats is a distribution of durations.
+type LatencyStats struct {
+	// Count is the number of durations, Total their sum and Max the longest.
+	Count      uint64
+	Total, Max time.Duration
+	// P50, P90, P99 and P999 are quantiles: 50, 90, 99 and 99.9 percent of the
+	// durations did not exceed them. A quantile is at most an eighth too high.
+	P50, P90, P99, P999 time.Duration
+}
+
+// Mean returns the mean duration, or 0 if there is none.
+func (s LatencyStats) Mean() time.Duration { return histogram.Summary(s).Mean() }
 
 // LevelStats describes a level of the tree.
 type LevelStats struct {
@@ -215,13 +221,16 @@ func (d *DB) committed(took time.Duration, sync bool) {
 	d.commitTime.AddMany(took, of)
 }
 
-// LogStats describes the write-ahead log. Its fields are
-//
-//	Segments, FreeFiles int   // files that are needed, and spare files for reuse
-//	BytesOnDisk         int64 // the size of all these files
-//	BytesWritten        int64 // since Open
-//	Syncs, Rotations    int64 // syncs of segments in use, and changes of segment
-type LogStats = log.Stats
+// LogStats describes the write-ahead log.
+type LogStats struct {
+	// Segments counts the files that are needed, and FreeFiles the spare files for
+	// reuse. BytesOnDisk is the size of all these files.
+	Segments, FreeFiles int
+	BytesOnDisk         int64
+	// BytesWritten is how much was written to the log since Open. Syncs counts the
+	// syncs of files in use. Rotations counts the moves to another file.
+	BytesWritten, Syncs, Rotations int64
+}
 
 // Stats returns the state of the database. It is cheap: it makes no system call and
 // starts no job.
@@ -246,14 +255,15 @@ func (d *DB) Stats() Stats {
 		CollectedBytes: g.CollectedBytes.Load(),
 		Debt:           d.throttle.Debt(),
 		EventsDropped:  d.events.lost(),
-		Log:            d.commits.LogStats(),
+		Log:            LogStats(d.commits.LogStats()),
 	}
-	s.Latencies = Latencies{Commit: d.commitTime.Summary(), Sync: c.SyncTime.Summary(),
-		Flush: j.FlushTime.Summary(), Compaction: j.CompactTime.Summary(), Collection: g.Time.Summary()}
+	s.Latencies = Latencies{Commit: LatencyStats(d.commitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),
+		Flush: LatencyStats(j.FlushTime.Summary()), Compaction: LatencyStats(j.CompactTime.Summary()),
+		Collection: LatencyStats(g.Time.Summary())}
 	s.Waits, s.WaitTime = d.throttle.Waits()
 	s.OldestAge = d.store.OutdatedFor(base.SeqNum(s.OldestVersion))
 	state := d.store.State()
-	s.addTables(state.Version, d.opts.NumVersions)
+	s.addTables(state.Version, d.settings.Of(0).NumVersions)
 	use := d.jobs.Garbage(state.Version, state.FlushedSeq)
 	s.ValueGarbage = int64(use.Garbage + use.Stuck)
 	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.store.ObsoleteFiles()
@@ -274,7 +284,10 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// addTables adds the tables and value files of v. versions is Options.NumVersions.
+// Stats.Levels has every level of a tree.
+var _ = [manifest.Levels]LevelStats(Stats{}.Levels)
+
+// addTables adds the tables and value files of v. versions is Settings.NumVersions.
 func (s *Stats) addTables(v *manifest.Version, versions int) {
 	for _, f := range v.Values {
 		s.Values++
@@ -307,17 +320,16 @@ func (d *DB) memoryStats(memtables int64) MemoryStats {
 	m := MemoryStats{Budget: d.opts.MemoryBudget, Memtables: memtables, OffHeap: vfs.AllocatedBytes()}
 	m.FileHeap = d.store.View().Tree.FilterBytes()
 	for _, r := range d.store.Files().Residents(nil) {
-		gauge := r.Gauge()
-		if gauge == nil {
+		if r.Gauge() == nil {
 			continue
 		}
 		m.FileHeap += r.HeapBytes()
 		if r.Kind() == residency.Tables {
 			m.OpenTables++
-			m.TablePages += gauge.Bytes()
+			m.TablePages += r.PageBytes()
 		} else {
 			m.OpenValues++
-			m.ValuePages += gauge.Bytes()
+			m.ValuePages += r.PageBytes()
 		}
 	}
 	m.FlushedMemtables = d.store.ObsoleteMemtableBytes()

@@ -57,7 +57,7 @@ func (i *interposer) at(p work.Point) {
 // setSome commits the same keys each time.
 func setSome(t *testing.T, db *DB) {
 	t.Helper()
-	if err := db.Update(func(tx *Txn) error {
+	if err := db.Update(func(tx Txn) error {
 		for i := range 10 {
 			if err := tx.Set(fmt.Appendf(nil, "%d", i), []byte("value")); err != nil {
 				return err
@@ -90,9 +90,9 @@ func rotateAndFlush(db *DB) error {
 // leaveGarbage makes a value file that is half garbage, and known to be.
 func leaveGarbage(db *DB, keys string) error {
 	for _, step := range []int{1, 2} {
-		err := db.Update(func(tx *Txn) error {
+		err := db.Update(func(tx Txn) error {
 			for n := 0; n < 40; n += step {
-				value := strings.Repeat(fmt.Sprint(step), int(db.opts.ValueThreshold))
+				value := strings.Repeat(fmt.Sprint(step), int(db.Settings().ValueThreshold))
 				if err := tx.Set(fmt.Appendf(nil, "%s-%02d", keys, n), []byte(value)); err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -19,7 +20,12 @@ import (
 // SetReader suits values of many megabytes; Item.Reader reads them in the same way.
 // SetReader keeps a value of less than two megabytes in memory, as Set does. That
 // limit is lower if MemtableSize is small or the transaction already holds much.
-func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
+func (tx Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
+	return tx.setReader(key, r, func() base.Meta { return tx.metaOf(opts) })
+}
+
+// setReader is SetReader with what gives the metadata once the value was read.
+func (tx Txn) setReader(key []byte, r io.Reader, meta func() base.Meta) error {
 	if err := tx.writable(key); err != nil {
 		return err
 	}
@@ -31,11 +37,11 @@ func (tx *Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 	r = &callerReader{r: r, tx: tx}
 	switch n, err := io.CopyN(&begun, r, atMost); {
 	case err == io.EOF && n < atMost: // an error that wraps io.EOF is a failure of r
-		return tx.write(key, begun.Bytes(), tx.metaOf(opts))
+		return tx.write(key, begun.Bytes(), meta())
 	case err != nil:
 		return fmt.Errorf("stream a value: %w", err)
 	}
-	return tx.setStream(key, io.MultiReader(&begun, r), tx.metaOf(opts))
+	return tx.setStream(key, io.MultiReader(&begun, r), meta())
 }
 
 // emptyReadsMax is the number of empty reads in a row after which a callerReader
@@ -50,7 +56,7 @@ const emptyReadsMax = 100
 //   - the reader returned an impossible count of bytes.
 type callerReader struct {
 	r     io.Reader
-	tx    *Txn
+	tx    Txn
 	empty int
 }
 
@@ -74,19 +80,20 @@ func (c *callerReader) Read(b []byte) (int, error) {
 // streamedFrom returns the length in bytes from which a value of SetReader gets its
 // own file. When the transaction already holds many large values in memory, that
 // length is smaller.
-func (tx *Txn) streamedFrom() int64 {
-	if o := &tx.db.opts; tx.state.writes.Large < o.MemtableSize {
+func (tx Txn) streamedFrom() int64 {
+	if o := &tx.s.db.opts; tx.s.writes.Large < o.MemtableSize {
 		return commit.ApartMin(o.MemtableSize)
 	}
-	return min(tx.db.opts.LargeValueThreshold, commit.ApartMin(tx.db.opts.MemtableSize))
+	return min(tx.settings().LargeValueThreshold, commit.ApartMin(tx.s.db.opts.MemtableSize))
 }
 
 // setStream writes the value that r returns to its own file, and gives it to key.
-func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
+func (tx Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 	m.Kind = base.KindPointer
-	fitting := tx.db.space.NewReader(tx.context(), r)
+	fitting := tx.s.db.space.NewReader(tx.context(), r)
 	defer fitting.Close()
-	s, pointer, err := tx.db.streams.Write(key, fitting)
+	stored := bytes.Clone(tx.keyToWrite(key)) // the caller's reader may write, too
+	s, pointer, err := tx.s.db.streams.Write(stored, fitting)
 	if errors.Is(err, values.ErrTooLarge) {
 		err = fmt.Errorf("stream a value: %w", ErrValueTooLarge)
 	}
@@ -94,26 +101,26 @@ func (tx *Txn) setStream(key []byte, r io.Reader, m base.Meta) error {
 		return err
 	}
 	if err := tx.writable(key); err != nil { // the caller's reader ended the transaction
-		tx.db.streams.Remove(s.File.File)
+		tx.s.db.streams.Remove(s.File.File)
 		return err
 	}
-	tx.state.writes.Adds = true
-	tx.state.writes.Streams = append(tx.state.writes.Streams, s)
-	return tx.state.writes.Pending.Set(key, pointer.AppendTo(nil), base.Hash(key, tx.db.hashSeed), m, 0)
+	tx.s.writes.Adds = true
+	tx.s.writes.Streams = append(tx.s.writes.Streams, s)
+	return tx.setStored(stored, pointer.AppendTo(nil), m)
 }
 
 // valueReader returns the reader of the value file that a pointer refers to, and
 // the decoded pointer.
-func (tx *Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, values.Pointer, error) {
+func (tx Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, values.Pointer, error) {
 	p, err := values.DecodePointer(pointer)
 	if err != nil {
 		return nil, p, err
 	}
 	var r *values.Reader
-	view := tx.view
+	view := tx.s.view
 	switch own := seq == 0 || seq > base.SeqNumMax; {
-	case own && tx.state.writes != nil:
-		r, err = tx.db.streams.Reader(tx.state.writes.Streams, p)
+	case own && tx.s.writes != nil && place.Streamed(tx.s.writes.Streams, p):
+		r, err = tx.s.db.streams.Reader(tx.s.writes.Streams, p)
 	case view != nil:
 		r, err = view.Tree.Values(p.File)
 	default:
@@ -158,7 +165,11 @@ func (r itemReader) Read(b []byte) (int, error) {
 	if err := r.item.check(); err != nil {
 		return 0, err
 	}
-	return r.value.Read(b)
+	n, err := r.value.Read(b)
+	if err != nil && err != io.EOF {
+		r.item.tx.noteRead(err)
+	}
+	return n, err
 }
 
 func (r itemReader) Seek(offset int64, whence int) (int64, error) {

@@ -18,12 +18,12 @@ import (
 
 // keepGarbage returns a database without goroutines, and a transaction that keeps
 // a memtable and a table from going.
-func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, *Txn) {
+func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, Txn) {
 	t.Helper()
 	db := openStillOn(t, disk)
 	flush := func() {
 		t.Helper()
-		if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
+		if err := db.Update(func(tx Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
 			t.Fatal(err)
 		}
 		mustRotateAndFlush(t, db)
@@ -52,7 +52,7 @@ func TestSweep_OnlyATransactionThatKeepsGarbageWakesTheSweeper(t *testing.T) {
 	db, long := keepGarbage(t, memfs.New())
 	db.sweeper.Woken()
 	for range 100 {
-		if err := db.View(func(*Txn) error { return nil }); err != nil {
+		if err := db.View(func(Txn) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,10 +74,10 @@ func TestSweep_GarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		db := openStill(t)
-		if err := db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), nil) }); err != nil {
+		if err := db.Update(func(tx Txn) error { return tx.Set([]byte("key"), nil) }); err != nil {
 			t.Fatal(err)
 		}
-		var readers [3]*Txn
+		var readers [3]Txn
 		for i := range readers {
 			var err error
 			if readers[i], err = db.Begin(ReadOnly); err != nil {
@@ -141,7 +141,7 @@ func TestLogger_MayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 	db, err = Open("/db", &Options{FS: memfs.New(), Logger: slog.New(asking{slog.DiscardHandler, func() {
 		<-opened
 		db.Stats()
-		if err := db.Update(func(tx *Txn) error {
+		if err := db.Update(func(tx Txn) error {
 			return tx.SetReader([]byte("asked"), strings.NewReader(strings.Repeat("x", int(commit.ApartMin(db.opts.MemtableSize)))))
 		}); err == nil {
 			asked <- true
@@ -151,7 +151,7 @@ func TestLogger_MayUseTheDatabaseWhenItIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(opened)
-	if err := db.Update(func(tx *Txn) error {
+	if err := db.Update(func(tx Txn) error {
 		return tx.SetReader([]byte("key"), strings.NewReader(strings.Repeat("x", int(commit.ApartMin(db.opts.MemtableSize)))))
 	}); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range 2 { // the second hides the first
-					if err := errors.Join(db.Update(func(tx *Txn) error {
+					if err := errors.Join(db.Update(func(tx Txn) error {
 						return errors.Join(tx.Set([]byte("1"), make([]byte, 40<<10)), tx.Set([]byte("2"), make([]byte, 40<<10)))
 					}), db.commits.FlushAll(t.Context())); err != nil {
 						t.Fatal(err)

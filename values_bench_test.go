@@ -48,7 +48,7 @@ func writeValues(b *testing.B, db *DB, keys, size int, pick func(i int) bool) {
 	b.Helper()
 	value := make([]byte, size)
 	for from := 0; from < keys; from += 1000 {
-		if err := db.Update(func(tx *Txn) error {
+		if err := db.Update(func(tx Txn) error {
 			for i := from; i < min(from+1000, keys); i++ {
 				if !pick(i) {
 					continue
@@ -85,7 +85,7 @@ func BenchmarkWarmReadsOfValues(b *testing.B) {
 			}
 			read := func(db *DB, order []int, do func(i int, v []byte)) time.Duration {
 				began := time.Now()
-				if err := db.View(func(tx *Txn) error {
+				if err := db.View(func(tx Txn) error {
 					for _, i := range order {
 						v, err := tx.Get(names[i])
 						if err != nil {
@@ -151,7 +151,7 @@ func BenchmarkReadsWhileCollecting(b *testing.B) {
 	read := func(until func() bool) (took []time.Duration) {
 		for !until() {
 			began := time.Now()
-			if err := db.View(func(tx *Txn) error {
+			if err := db.View(func(tx Txn) error {
 				v, err := tx.Get(valuesKey(rng.IntN(keys)))
 				touched += touch(v)
 				return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,48 +56,39 @@ func (g *gated) open(t *testing.T, opts *Options) *DB {
 	return db
 }
 
-// awaitFlight waits until so many groups are in flight and so many commits in the
-// queue.
-func awaitFlight(db *DB, groups, queued int) {
-	for {
-		if g, q := db.commits.InFlight(); g == groups && q == queued {
-			return
-		}
-		runtime.Gosched()
-	}
-}
-
 func TestWaiting_OnlyATransactionThatReadHoldsASnapshot(t *testing.T) {
 	t.Parallel()
-	set := func(tx *Txn) error { return tx.Set([]byte("k"), []byte("v")) }
-	for holds, fn := range []func(tx *Txn) error{
+	set := func(tx Txn) error { return tx.Set([]byte("k"), []byte("v")) }
+	for holds, fn := range []func(tx Txn) error{
 		set,
-		func(tx *Txn) error {
+		func(tx Txn) error {
 			if _, err := tx.Get([]byte("k")); !errors.Is(err, ErrNotFound) {
 				return err
 			}
 			return tx.Set([]byte("other"), []byte("w"))
 		},
 	} {
-		gate := newGated(2)
-		db := gate.open(t, &Options{FS: memfs.New()})
-		done := make(chan error, 3)
-		for range gate.gates {
-			go func() { done <- db.Update(func(tx *Txn) error { return tx.Set([]byte("first"), nil) }) }()
-			<-gate.arrived
-		}
-		go func() { done <- db.Update(fn) }()
-		awaitFlight(db, 2, 1) // no other group may be built
-		if got := db.store.Readers(); got != holds {
-			t.Errorf("the transaction held %d snapshots, want %d", got, holds)
-		}
-		for _, g := range gate.gates {
-			close(g)
-		}
-		for range cap(done) {
-			mustOK(t, <-done)
-		}
-		mustOK(t, db.Close())
+		synctest.Test(t, func(t *testing.T) {
+			gate := newGated(2)
+			db := gate.open(t, &Options{FS: memfs.New()})
+			done := make(chan error, 3)
+			for range gate.gates {
+				go func() { done <- db.Update(func(tx Txn) error { return tx.Set([]byte("first"), nil) }) }()
+				<-gate.arrived
+			}
+			go func() { done <- db.Update(fn) }()
+			synctest.Wait() // two groups are in flight, so no other may be built
+			if got := db.store.Readers(); got != holds {
+				t.Errorf("the transaction held %d snapshots, want %d", got, holds)
+			}
+			for _, g := range gate.gates {
+				close(g)
+			}
+			for range cap(done) {
+				mustOK(t, <-done)
+			}
+			mustOK(t, db.Close())
+		})
 	}
 }
 
@@ -136,7 +126,7 @@ func TestWaiting_CommitAsyncOfLargeValuesEndsWithItsContext(t *testing.T) {
 		}
 		db.throttle.SetDebt(0, throttle.Use{})
 		<-returned
-		mustOK(t, db.View(func(tx *Txn) error {
+		mustOK(t, db.View(func(tx Txn) error {
 			if ok, err := tx.Has([]byte("k")); ok || err != nil {
 				t.Errorf("the key is there: %t, %v", ok, err)
 			}
@@ -150,6 +140,10 @@ func TestWaiting_CommitAsyncOfLargeValuesEndsWithItsContext(t *testing.T) {
 // that a leader has already.
 func TestWaiting_AnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, leadAnotherGroup)
+}
+
+func leadAnotherGroup(t *testing.T) {
 	gate := newGated(3)
 	db := gate.open(t, &Options{FS: memfs.New(), Durability: Buffered, LargeValueThreshold: 64 << 20})
 	done := make(chan error, 8)
@@ -171,19 +165,18 @@ func TestWaiting_AnAsyncCommitThatItsOwnLeaderLeavesBehindIsLedByAnother(t *test
 	close(gate.gates[0])
 	<-gate.arrived
 	close(gate.gates[1])
-	awaitFlight(db, 1, 0)
+	synctest.Wait() // one group is in flight, and the queue is empty
 
 	commit("not worth leading", 3<<20)
 	commit("worth leading", 3<<20)
-	awaitFlight(db, 2, 1)
+	synctest.Wait() // two groups are in flight, and a commit waits
 	close(gate.gates[2])
 	for range 8 {
 		select {
 		case err := <-done:
 			mustOK(t, err)
 		case <-time.After(time.Minute):
-			groups, queued := db.commits.InFlight()
-			t.Fatalf("%d commits wait, and %d groups are led", queued, groups)
+			t.Fatal("a commit waits for a leader that never comes")
 		}
 	}
 	mustOK(t, db.Close())
@@ -197,7 +190,7 @@ func TestWaiting_TheFlusherWaitsForAGroupThatIsOnItsWay(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		// As much in the log as is worth a flush in idleness.
-		done <- db.Update(func(tx *Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
+		done <- db.Update(func(tx Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
 	}()
 	<-gate.arrived
 	for range 2 { // the first puts the memtable aside

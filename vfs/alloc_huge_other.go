@@ -9,3 +9,8 @@ import "math"
 const hugePageMin = math.MaxInt
 
 func adviseHugePages([]byte) {}
+
+// sparseFlags are the further flags of a sparse mapping.
+const sparseFlags = 0
+
+func adviseSmallPages([]byte) {}

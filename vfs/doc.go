@@ -7,7 +7,8 @@
 //   - Package vfs/memfs is a simulated disk in memory that can lose power.
 //   - Package vfs/faultfs wraps another FS and injects faults.
 //
-// An application can also implement FS itself.
+// An application can also implement FS itself. To change some methods of an FS, embed
+// it in a struct and declare these methods.
 //
 // # Implementing FS
 //

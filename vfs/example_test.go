@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -40,4 +41,33 @@ func Example() {
 	}
 	fmt.Printf("%s\n", p)
 	// Output: hello
+}
+
+// A countingFS counts the directories that it syncs. All other methods are those of the
+// embedded file system.
+type countingFS struct {
+	vfs.FS
+	syncs atomic.Int64
+}
+
+func (c *countingFS) SyncDir(dir string) error {
+	c.syncs.Add(1)
+	return c.FS.SyncDir(dir)
+}
+
+// Embeds a file system to change one of its methods.
+func ExampleFS() {
+	dir, err := os.MkdirTemp("", "vfs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	fs := &countingFS{FS: vfs.OS()}
+	var _ vfs.FS = fs // stoat.Options.FS takes it
+	if err := fs.SyncDir(dir); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(fs.syncs.Load(), "sync")
+	// Output: 1 sync
 }

@@ -5,38 +5,38 @@ import "strconv"
 // An OpKind is a method of FS, File or Mapping that accesses the file system.
 type OpKind uint8
 
-// The operations. Each is the method of the same name, unless noted.
+// The operations.
 const (
-	OpAny OpKind = iota // no operation; in a fault rule, every operation
-	OpCreate
-	OpOpen
-	OpOpenReadWrite
-	OpRename
-	OpLink
-	OpRemove
-	OpList
-	OpMkdir // FS.MkdirAll
-	OpSyncDir
-	OpStat
-	OpLock
-	OpLockShared
-	OpLockDir
-	OpFree
-	OpRead  // File.ReadAt
-	OpWrite // File.WriteAt
-	OpSize
-	OpTruncate
-	OpPreallocate
-	OpSyncRange
-	OpWaitRange
-	OpSyncData
-	OpSync
-	OpMap
-	OpWillNeed
-	OpPopulate
-	OpDontNeed
-	OpUnmap // Mapping.Close
-	OpClose // File.Close
+	OpAny           OpKind = iota // no operation; in a fault rule, every operation
+	OpCreate                      // FS.Create
+	OpOpen                        // FS.Open
+	OpOpenReadWrite               // FS.OpenReadWrite
+	OpRename                      // FS.Rename
+	OpLink                        // FS.Link
+	OpRemove                      // FS.Remove
+	OpList                        // FS.List
+	OpMkdir                       // FS.MkdirAll
+	OpSyncDir                     // FS.SyncDir
+	OpStat                        // FS.Stat
+	OpLock                        // FS.Lock
+	OpLockShared                  // FS.LockShared
+	OpLockDir                     // FS.LockDir
+	OpFree                        // FS.Free
+	OpRead                        // File.ReadAt
+	OpWrite                       // File.WriteAt
+	OpSize                        // File.Size
+	OpTruncate                    // File.Truncate
+	OpPreallocate                 // File.Preallocate
+	OpSyncRange                   // File.SyncRange
+	OpWaitRange                   // File.WaitRange
+	OpSyncData                    // File.SyncData
+	OpSync                        // File.Sync
+	OpMap                         // File.Map
+	OpWillNeed                    // Mapping.WillNeed
+	OpPopulate                    // Mapping.Populate
+	OpDontNeed                    // Mapping.DontNeed
+	OpUnmap                       // Mapping.Close
+	OpClose                       // File.Close
 	opCount
 )
 

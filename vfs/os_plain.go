@@ -13,24 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// The modes of new files and directories, on systems that have modes.
-const (
-	fileMode = 0o600
-	dirMode  = 0o700
-)
-
-// osFS uses package os and a few functions that each system implements: openFile,
-// openLock, lockFile, unlockFile, syncDir, freeBytes, isNoSpace and isNotEmpty.
-type osFS struct{}
-
-// OS returns the file system of the operating system.
-func OS() FS { return osFS{} }
-
-func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
-
-func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
-func (osFS) Base(name string) string    { return filepath.Base(name) }
-func (osFS) Dir(name string) string     { return filepath.Dir(name) }
+// The methods of osFS in this file use package os and a few functions that each system
+// implements: openFile, openLock, lockFile, unlockFile, isNoSpace and isNotEmpty.
 
 func (osFS) Create(name string, _ Category) (File, error) {
 	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -88,20 +72,6 @@ func (osFS) Remove(name string) error {
 	return WrapError(OpRemove, name, causeOf(os.Remove(name)))
 }
 
-func (osFS) List(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, WrapError(OpList, dir, causeOf(err))
-	}
-	names, err := d.Readdirnames(-1)
-	_ = d.Close() // opened for reading
-	if err != nil {
-		return nil, WrapError(OpList, dir, causeOf(err))
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
 // MkdirAll creates one level at a time and syncs its parent before the next level. It
 // also syncs the parent of the deepest level that existed.
 func (f osFS) MkdirAll(dir string) error {
@@ -136,8 +106,6 @@ func (f osFS) MkdirAll(dir string) error {
 	}
 	return nil
 }
-
-func (osFS) SyncDir(dir string) error { return WrapError(OpSyncDir, dir, syncDir(dir)) }
 
 func (osFS) Stat(name string) (Info, error) {
 	info, err := os.Stat(name)
@@ -201,29 +169,6 @@ func (l *lock) Close() error {
 		return ErrClosed
 	}
 	return errors.Join(unlockFile(l.file), l.file.Close())
-}
-
-func (osFS) Free(dir string) (uint64, error) {
-	n, err := freeBytes(dir)
-	return n, WrapError(OpFree, dir, err)
-}
-
-// causeOf removes the operation and the path from an error of package os. WrapError
-// adds them in the form of this package.
-func causeOf(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	var l *os.LinkError
-	if errors.As(err, &l) {
-		return l.Err
-	}
-	var s *os.SyscallError
-	if errors.As(err, &s) {
-		return s.Err
-	}
-	return err
 }
 
 // classify maps a cause to the error of this package that callers branch on, or nil.

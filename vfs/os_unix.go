@@ -5,34 +5,14 @@ package vfs
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
-)
-
-// The modes of new files and directories. Only the owner may access them.
-const (
-	fileMode = 0o600
-	dirMode  = 0o700
 )
 
 // openFlags are used by every open. O_NOFOLLOW keeps a symbolic link in the directory
 // from redirecting reads and writes. O_NONBLOCK keeps a FIFO in the directory from
 // blocking the open; regular files ignore it.
 const openFlags = unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
-
-type osFS struct{}
-
-// OS returns the file system of the operating system.
-func OS() FS { return osFS{} }
-
-func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
-
-func (osFS) Join(elem ...string) string { return filepath.Join(elem...) }
-func (osFS) Base(name string) string    { return filepath.Base(name) }
-func (osFS) Dir(name string) string     { return filepath.Dir(name) }
 
 func (osFS) Create(name string, _ Category) (File, error) {
 	fd, err := createExclusive(name)
@@ -134,34 +114,6 @@ func (osFS) Remove(name string) error {
 	return WrapError(OpRemove, name, err)
 }
 
-func (osFS) List(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, WrapError(OpList, dir, causeOf(err))
-	}
-	names, err := d.Readdirnames(-1)
-	_ = d.Close() // opened for reading
-	if err != nil {
-		return nil, WrapError(OpList, dir, causeOf(err))
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// causeOf removes the operation and the path from an error of package os. WrapError
-// adds them in the form of this package.
-func causeOf(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	var s *os.SyscallError
-	if errors.As(err, &s) {
-		return s.Err
-	}
-	return err
-}
-
 func (osFS) Stat(name string) (Info, error) {
 	var st unix.Stat_t
 	err := retryEINTR(func() error { return unix.Stat(name, &st) })
@@ -173,10 +125,6 @@ func (osFS) Stat(name string) (Info, error) {
 		Allocated: int64(st.Blocks) * 512,
 		Dir:       uint32(st.Mode)&unix.S_IFMT == unix.S_IFDIR,
 	}, nil
-}
-
-func (osFS) SyncDir(dir string) error {
-	return WrapError(OpSyncDir, dir, syncDir(dir))
 }
 
 func syncDir(dir string) error {
@@ -192,11 +140,6 @@ func syncDir(dir string) error {
 		return nil
 	}
 	return err
-}
-
-func (osFS) Free(dir string) (uint64, error) {
-	n, err := freeBytes(dir)
-	return n, WrapError(OpFree, dir, err)
 }
 
 // retryEINTR repeats f while signals interrupt it. This is common on file systems that

@@ -92,7 +92,7 @@ func childFileSizeLimit(args []string) error {
 	return errors.Join(err, f.Close())
 }
 
-func TestFileSizeLimitIsErrNoSpaceNotDeath(t *testing.T) {
+func TestFileSizeLimit_IsErrNoSpace(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "fsize", t.TempDir())
 	for range 3 {

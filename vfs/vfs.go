@@ -15,6 +15,7 @@ const (
 	CatValue                    // value file
 	CatLock                     // lock file
 	CatTemp                     // temporary file
+	CatKeys                     // file of wrapped data keys
 )
 
 // FS is a file system. Its methods may be called from several goroutines at the

@@ -6,49 +6,77 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
 )
 
-// openExisting opens the database in dir. It never creates one, because a
-// mistyped path must not leave a new directory.
-func openExisting(dir string) (*stoat.DB, error) { return openExistingWith(dir, nil) }
-
-// openExistingWith is like openExisting, with options.
-func openExistingWith(dir string, opts *stoat.Options) (*stoat.DB, error) {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no directory %s", dir)
-	case err != nil:
-		return nil, err
-	case !slices.ContainsFunc(entries, isManifest):
-		return nil, fmt.Errorf("there is no database in %s: no file begins with %s", dir, manifestPrefix)
-	}
-	return open(dir, opts)
+// openToWrite opens the database in dir. It never creates one, because a mistyped
+// path must not leave a new directory.
+func (c *call) openToWrite(dir string) (*stoat.DB, error) {
+	return c.open(dir, &stoat.Options{MustExist: true})
 }
-
-// manifestPrefix begins the name of a manifest. Every database has one.
-const manifestPrefix = "MANIFEST-"
-
-func isManifest(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), manifestPrefix) }
 
 // openToRead opens the database in dir read-only.
-func openToRead(dir string) (*stoat.DB, error) {
-	return openExistingWith(dir, &stoat.Options{ReadOnly: true})
+func (c *call) openToRead(dir string) (*stoat.DB, error) {
+	return c.open(dir, &stoat.Options{ReadOnly: true})
 }
 
-// open opens the database in dir, or creates one.
-func open(dir string, opts *stoat.Options) (*stoat.DB, error) {
-	db, err := stoat.Open(dir, opts)
-	if errors.Is(err, stoat.ErrLocked) {
-		return nil, fmt.Errorf("another process uses the database in %s: %w", dir, err)
+// open opens the database in dir and explains why it cannot.
+func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
+	db, err := stoat.Open(dir, c.withKeys(opts))
+	if err != nil {
+		return nil, c.unopened(dir, err)
 	}
-	return db, err
+	return db, nil
+}
+
+// withKeys gives the options the keys of the key file, if there is one.
+func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
+	if c.keyFile != "" {
+		opts.Keys = stoat.KeyFile(c.keyFile)
+	}
+	return opts
+}
+
+// unopened explains why the database in dir cannot be opened.
+func (c *call) unopened(dir string, err error) error {
+	switch {
+	case errors.Is(err, stoat.ErrLocked):
+		return fmt.Errorf("another process uses the database in %s: %w", dir, err)
+	case errors.Is(err, stoat.ErrKey) && c.keyFile == "":
+		return fmt.Errorf("the database in %s needs the flag -key-file: %w", dir, err)
+	case errors.Is(err, stoat.ErrKey):
+		return fmt.Errorf("the key file %s: %w", c.keyFile, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return noDatabaseError(dir)
+	}
+	return err
+}
+
+// A noDatabaseError names a directory that holds no database.
+type noDatabaseError string
+
+func (dir noDatabaseError) Error() string {
+	return fmt.Sprintf("there is no database in %s; 'stoat create' makes one", string(dir))
+}
+
+// runCreate creates an empty database.
+func runCreate(_ context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	dir := rest[0]
+	db, err := c.openToRead(dir)
+	if err == nil {
+		return errors.Join(fmt.Errorf("there is a database in %s already", dir), db.Close())
+	}
+	if _, none := err.(noDatabaseError); !none {
+		return err
+	}
+	db, err = c.open(dir, &stoat.Options{})
+	return with(db, err, func(*stoat.DB) error { return nil })
 }
 
 // with runs fn on an open database and closes it. err is the error of the open.
@@ -59,9 +87,22 @@ func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
 	return errors.Join(fn(db), db.Close())
 }
 
+// runRekey protects a database with the current master key of the key file.
+func runRekey(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if c.keyFile == "" {
+		return c.usagef("needs the flag -key-file")
+	}
+	db, err := c.openToWrite(rest[0])
+	return with(db, err, func(db *stoat.DB) error { return db.RotateMasterKey(ctx) })
+}
+
 // runGet prints the bytes of a value, or with -hex a line.
 func runGet(ctx context.Context, c *call, args []string) error {
-	text := textFlag(c)
+	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "read at")
 	rest, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
@@ -70,10 +111,10 @@ func runGet(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return c.usagef("KEY: %v", err)
 	}
-	db, err := openToRead(rest[0])
+	db, err := c.openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
-			value, err := tx.Get(key)
+		return space.view(ctx, db, func(tx stoat.Txn) error {
+			value, err := when.of(tx).Get(key)
 			if errors.Is(err, stoat.ErrNotFound) {
 				return fmt.Errorf("there is no key %s", rest[1])
 			}
@@ -91,7 +132,7 @@ func runGet(ctx context.Context, c *call, args []string) error {
 
 // runSet stores a value.
 func runSet(ctx context.Context, c *call, args []string) error {
-	text := textFlag(c)
+	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "write at")
 	var ttl time.Duration
 	c.flags.DurationVar(&ttl, "ttl", 0, "let the value expire after this `time`, such as 90s or 24h")
 	rest, err := c.parse(args, 3, 3)
@@ -113,9 +154,9 @@ func runSet(ctx context.Context, c *call, args []string) error {
 	if ttl > 0 {
 		options = append(options, stoat.TTL(ttl))
 	}
-	db, err := open(rest[0], nil)
+	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.Set(key, value, options...) })
+		return space.update(ctx, db, func(tx stoat.Txn) error { return when.of(tx).Set(key, value, options...) })
 	})
 }
 
@@ -139,7 +180,7 @@ func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
 // runDel deletes keys in one transaction, all keys with a prefix, or a range. A
 // key that does not exist is no error.
 func runDel(ctx context.Context, c *call, args []string) error {
-	text := textFlag(c)
+	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "delete from")
 	var prefix, span bool
 	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that begin with a KEY, and reclaim their space")
 	c.flags.BoolVar(&span, "range", false, "delete the keys from the first KEY up to, not including, the second; '' means no bound")
@@ -161,25 +202,27 @@ func runDel(ctx context.Context, c *call, args []string) error {
 	switch {
 	case prefix && span:
 		return c.usagef("use either -prefix or -range, not both")
+	case when.set && (prefix || span):
+		return c.usagef("-at goes with neither -prefix nor -range")
 	case span && len(keys) != 2:
 		return c.usagef("-range takes two keys, got %d", len(keys))
 	}
-	db, err := openExisting(rest[0])
+	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		switch {
 		case prefix:
-			return dropPrefixes(ctx, db, keys)
+			return dropPrefixes(ctx, db, space, keys)
 		case span:
-			return deleteRange(ctx, db, keys[0], keys[1])
+			return deleteRange(ctx, db, space, keys[0], keys[1])
 		}
-		return deleteKeys(ctx, db, keys)
+		return deleteKeys(ctx, db, space, when, keys)
 	})
 }
 
-func deleteKeys(ctx context.Context, db *stoat.DB, keys [][]byte) error {
-	return db.UpdateContext(ctx, func(tx *stoat.Txn) error {
+func deleteKeys(ctx context.Context, db *stoat.DB, space *keyspaceName, when *moment, keys [][]byte) error {
+	return space.update(ctx, db, func(tx stoat.Txn) error {
 		for _, key := range keys {
-			if err := tx.Delete(key); err != nil {
+			if err := when.of(tx).Delete(key); err != nil {
 				return err
 			}
 		}
@@ -187,18 +230,26 @@ func deleteKeys(ctx context.Context, db *stoat.DB, keys [][]byte) error {
 	})
 }
 
-func dropPrefixes(ctx context.Context, db *stoat.DB, prefixes [][]byte) error {
+func dropPrefixes(ctx context.Context, db *stoat.DB, space *keyspaceName, prefixes [][]byte) error {
+	ks, err := space.of(db)
+	if err != nil {
+		return err
+	}
+	drop := db.DropPrefix
+	if ks != nil {
+		drop = ks.DropPrefix
+	}
 	for _, prefix := range prefixes {
-		if err := db.DropPrefix(ctx, prefix); err != nil {
+		if err := drop(ctx, prefix); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func deleteRange(ctx context.Context, db *stoat.DB, lo, hi []byte) error {
+func deleteRange(ctx context.Context, db *stoat.DB, space *keyspaceName, lo, hi []byte) error {
 	if len(hi) == 0 {
 		hi = nil
 	}
-	return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.DeleteRange(lo, hi) })
+	return space.update(ctx, db, func(tx stoat.Txn) error { return tx.DeleteRange(lo, hi) })
 }

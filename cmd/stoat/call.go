@@ -12,12 +12,18 @@ type call struct {
 	command
 	console
 	flags *flag.FlagSet
+	// keyFile is the value of -key-file, empty if the database is not encrypted.
+	keyFile string
 }
 
 func newCall(cmd command, con console) *call {
 	flags := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse prints the errors
-	return &call{command: cmd, console: con, flags: flags}
+	c := &call{command: cmd, console: con, flags: flags}
+	if strings.HasPrefix(cmd.args, "DIR") {
+		flags.StringVar(&c.keyFile, "key-file", "", "read the master keys of an encrypted database from this `file`")
+	}
+	return c
 }
 
 // A usageError says that the arguments of a command are wrong.

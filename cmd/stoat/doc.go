@@ -1,15 +1,19 @@
 // Command stoat reads, changes, verifies and measures stoat databases.
 //
 //	stoat bench                 fill a temporary database and measure it
+//	stoat create DIR            create an empty database
 //	stoat get DIR KEY           print the value of a key
 //	stoat set DIR KEY VALUE     store a value
 //	stoat del DIR KEY...        delete keys, prefixes or a range
 //	stoat scan DIR              print keys and values in order
+//	stoat keyspaces DIR         list, create or delete keyspaces
 //	stoat stats DIR             print the size and structure of a database
 //	stoat check DIR             verify every byte of a database
 //	stoat checkpoint DIR TO     copy a database
 //	stoat compact DIR           reclaim the space of all deleted data
 //	stoat collect DIR           reclaim the space of unused values
+//	stoat rekey DIR             protect a database with another master key
+//	stoat upgrade DIR           bring a database to the newest format
 //	stoat version               print the version
 //	stoat help [COMMAND]        explain a command
 //
@@ -19,7 +23,10 @@
 // The exit code is 0 after success, 1 after an error or if a key does not exist,
 // 2 after a wrong call, and 130 after SIGINT or SIGTERM.
 //
-// get, scan, stats and check open the database read-only and never change it.
+// Only create and bench create a database. The other commands refuse a directory
+// without one, so a mistyped path leaves nothing behind.
+//
+// get, scan, keyspaces, stats and check open the database read-only and never change it.
 // They run beside other readers. The other commands need the database for
 // themselves.
 package main

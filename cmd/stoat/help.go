@@ -43,7 +43,14 @@ func printHelp(w io.Writer) {
 DIR is the directory of a database. Flags precede DIR. Write -- before DIR if
 a KEY or VALUE looks like a flag. 'stoat help COMMAND' lists the flags.
 
-get, scan, stats and check open the database read-only and run beside other
+Only create and bench create a database. The other commands refuse a DIR without
+one.
+
+An encrypted database needs the flag -key-file. Each line of the file is the ID
+of a master key, a space, and the key as 64 hexadecimal digits. The first line
+is the current key.
+
+get, scan, keyspaces, stats and check open the database read-only and run beside other
 readers. The other commands need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.

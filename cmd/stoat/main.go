@@ -53,13 +53,17 @@ func commands() []command {
 	return []command{
 		{"bench", "", "fill a temporary database and measure it", `It verifies every answer of the database and removes the database at the end.
 With -overwrite it measures space and reads beside overwrites instead.`, runBench},
+		{"create", "DIR", "create an empty database", `It also creates DIR and its missing parents. It is an error if DIR holds a
+database already. With -key-file the database is encrypted.`, runCreate},
 		{"get", "DIR KEY", "print the value of a key", `It prints the bytes of the value and adds no newline. With -hex it prints the
 value in hexadecimal, as a line.`, runGet},
-		{"set", "DIR KEY VALUE", "store a value", `It creates the database if there is none. A VALUE of - means standard input.`, runSet},
+		{"set", "DIR KEY VALUE", "store a value", `A VALUE of - means standard input.`, runSet},
 		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.
 With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
 		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
+		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
+instead, and needs the database for itself.`, runKeyspaces},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.`, runCheck},
@@ -71,6 +75,10 @@ Before the copy, data that is only in the log is flushed to tables of DIR.`, run
 cost by itself, so this is useful mainly before a database is only read.`, runCompact},
 		{"collect", "DIR", "reclaim the space of unused values", `It rewrites value files without the values that no table refers to. Keys deleted
 recently may keep their values until a compaction; the command compact does both.`, runCollect},
+		{"rekey", "DIR", "protect a database with another master key", `The first key of the key file becomes the master key. The file must also have the
+master key of now. No data is rewritten.`, runRekey},
+		{"upgrade", "DIR", "bring a database to the newest format", `Other commands and programs open old formats too, and change none. After the
+upgrade, an older stoat may be unable to open the database.`, runUpgrade},
 		{"version", "", "print the version", "", runVersion},
 		{"help", "[COMMAND]", "explain a command", "", runHelp},
 	}

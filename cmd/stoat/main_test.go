@@ -54,7 +54,7 @@ func fail(t *testing.T, code int, want string, args ...string) {
 
 func TestCommands_SetGetDelScan(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "new")
+	dir := create(t)
 	expect(t, "", "set", dir, "ann", "1")
 	expect(t, "", "set", dir, "bob", "2")
 	expect(t, "", "set", dir, "bus", "3")
@@ -73,7 +73,7 @@ func TestCommands_SetGetDelScan(t *testing.T) {
 
 func TestDel_PrefixesAndRanges(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	for _, key := range []string{"ann", "bob", "bus", "cat", "dog", "eel"} {
 		expect(t, "", "set", dir, key, "1")
 	}
@@ -90,7 +90,7 @@ func TestDel_PrefixesAndRanges(t *testing.T) {
 
 func TestFlags_AfterTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	for _, key := range []string{"a", "b", "user:", "user:1", "-hex"} {
 		expect(t, "", "set", "--", dir, key, "1")
 	}
@@ -120,7 +120,7 @@ func TestFlags_AfterTheDirectoryAreRefusedAndDeleteNothing(t *testing.T) {
 
 func TestHex_IsForAllBytes(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	expect(t, "", "set", "-hex", dir, "00ff", "0a5c09")
 	expect(t, "0a5c09\n", "get", "-hex", dir, "00ff")
 	expect(t, "00ff\t0a5c09\n", "scan", "-hex", dir)
@@ -135,7 +135,7 @@ func TestHex_IsForAllBytes(t *testing.T) {
 
 func TestSet_ValueFromStandardInputIsUnchanged(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	const value = "two\nlines \x00 and a zero\n"
 	if _, errOut, code := stoatCommand(t.Context(), value, "set", dir, "k", "-"); code != exitOK {
 		t.Fatalf("exit code %d, errors %q", code, errOut)
@@ -166,7 +166,7 @@ func TestScan_PrintedTextIsUnambiguous(t *testing.T) {
 
 func TestSet_TTLExpires(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	expect(t, "", "set", "-ttl", "24h", dir, "k", "v")
 	expect(t, "v", "get", dir, "k")
 	expect(t, "", "set", "-ttl", "20ms", dir, "gone", "v")
@@ -177,19 +177,39 @@ func TestSet_TTLExpires(t *testing.T) {
 	fail(t, exitUsage, "-ttl is -1s", "set", "-ttl", "-1s", dir, "k", "v")
 }
 
-func TestOpen_ReadingNeverCreatesADatabase(t *testing.T) {
+// create makes a database in a directory that does not exist yet.
+func create(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "db")
+	expect(t, "", "create", dir)
+	return dir
+}
+
+func TestCreate_MakesAnEmptyDatabaseOnce(t *testing.T) {
+	t.Parallel()
+	dir := create(t)
+	expect(t, "", "scan", dir)
+	expect(t, "", "set", dir, "k", "v")
+	fail(t, exitError, "stoat: there is a database in "+dir+" already\n", "create", dir)
+	expect(t, "v", "get", dir, "k")
+}
+
+func TestOpen_OnlyCreateMakesADatabase(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	missing := filepath.Join(empty, "missing")
-	for _, args := range [][]string{{"get", missing, "k"}, {"scan", missing}, {"del", missing, "k"}} {
-		fail(t, exitError, "stoat: there is no directory "+missing, args...)
+	onDatabase := func(dir string) [][]string {
+		return [][]string{
+			{"get", dir, "k"}, {"set", dir, "k", "v"}, {"scan", dir}, {"del", dir, "k"}, {"compact", dir}, {"collect", dir},
+			{"check", dir}, {"stats", dir}, {"checkpoint", dir, missing + "2"},
+		}
+	}
+	for _, args := range onDatabase(missing) {
+		fail(t, exitError, "stoat: there is no database in "+missing+"; 'stoat create' makes one\n", args...)
 	}
 	for _, files := range []int{0, 1} { // files that are not of a database
-		for _, args := range [][]string{
-			{"get", empty, "k"}, {"scan", empty}, {"del", empty, "k"}, {"compact", empty}, {"collect", empty},
-			{"check", empty}, {"stats", empty}, {"checkpoint", empty, missing},
-		} {
-			fail(t, exitError, "there is no database in "+empty, args...)
+		for _, args := range onDatabase(empty) {
+			fail(t, exitError, "stoat: there is no database in "+empty+"; 'stoat create' makes one\n", args...)
 		}
 		if left, err := os.ReadDir(empty); err != nil || len(left) != files {
 			t.Errorf("left behind: %v, %v", left, err)
@@ -230,7 +250,7 @@ func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	fail(t, exitUsage, "zipf is NaN", "bench", "-overwrite", "1", "-zipf", "NaN")
 	fail(t, exitUsage, `takes no arguments, got ["now"]`, "bench", "now")
 	fail(t, exitUsage, `there is no command "x"`, "help", "x")
-	fail(t, exitError, "empty key", "set", filepath.Join(t.TempDir(), "db"), "", "v")
+	fail(t, exitError, "empty key", "set", create(t), "", "v")
 }
 
 func TestHelp_ListsAndExplainsAllCommands(t *testing.T) {
@@ -386,7 +406,7 @@ func (fullOutput) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestOutput_FailedWriteIsAnError(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "db")
+	dir := create(t)
 	succeed(t, "set", dir, "key", "value")
 	for _, args := range [][]string{
 		{"get", dir, "key"}, {"scan", dir}, {"stats", dir}, {"check", dir}, {"compact", dir}, {"collect", dir},

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -17,7 +19,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := openToRead(rest[0])
+	db, err := c.openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		line := c.newLine(quiet)
 		report, err := db.Check(ctx, stoat.CheckOptions{Progress: func(p stoat.CheckProgress) {
@@ -51,8 +53,46 @@ func runCheckpoint(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := openExisting(rest[0])
+	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error { return db.Checkpoint(ctx, rest[1]) })
+}
+
+// runUpgrade brings a database to the newest format of this program.
+func runUpgrade(_ context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	report, err := stoat.Upgrade(rest[0], c.withKeys(&stoat.Options{}))
+	if err != nil {
+		return c.unopened(rest[0], err)
+	}
+	if was, now := report.Was.Version, report.Now.Version; was == now {
+		fmt.Fprintf(c.out, "already at format %d\n", now)
+	} else {
+		fmt.Fprintf(c.out, "upgraded from format %d to format %d\n", was, now)
+	}
+	if report.StoredSettings {
+		fmt.Fprintln(c.out, "stored the settings in the database")
+	}
+	printFeatures(c.out, report.Now)
+	return nil
+}
+
+// printFeatures prints the features of a database, or that it uses none.
+func printFeatures(out io.Writer, f stoat.Format) {
+	fmt.Fprintf(out, "features\t%s\n", listOf(f.RequiredFeatures))
+	if len(f.OptionalFeatures) > 0 {
+		fmt.Fprintf(out, "optional features\t%s\n", listOf(f.OptionalFeatures))
+	}
+}
+
+// listOf returns names with commas, or "none".
+func listOf(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 // runCompact reclaims the space of all deleted data.
@@ -66,18 +106,11 @@ func runCompact(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, bound := range []struct {
-		name, arg string
-		to        *[]byte
-	}{{"from", from, &o.Lower}, {"to", to, &o.Upper}} {
-		if bound.arg == "" {
-			continue
-		}
-		if *bound.to, err = text.decode(bound.arg); err != nil {
-			return c.usagef("-%s: %v", bound.name, err)
-		}
+	err = c.decodeFlags(text, keyFlag{"from", from, &o.Lower}, keyFlag{"to", to, &o.Upper})
+	if err != nil {
+		return err
 	}
-	db, err := openExisting(rest[0])
+	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		line := c.newLine(false)
 		o.Progress = func(p stoat.CompactProgress) { line.show("compacted", p.Done, p.Total) }
@@ -94,7 +127,7 @@ func runCollect(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := openExisting(rest[0])
+	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return c.shrink(db, func() error { return db.Collect(ctx) })
 	})

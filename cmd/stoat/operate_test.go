@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // fill creates a database with tables, value files and a log.
@@ -17,7 +19,7 @@ func fill(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for i := range 200 {
-		if err := db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte{'k', byte(i % 100)}, make([]byte, 10*i)) }); err != nil {
+		if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte{'k', byte(i % 100)}, make([]byte, 10*i)) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,25 +110,106 @@ func TestCompact_PrintsTheSizes(t *testing.T) {
 	succeed(t, "check", dir)
 }
 
+// Every command that writes keeps the settings of the database.
+func TestSettings_CommandsKeepThem(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := stoat.Open(dir, &stoat.Options{NumVersions: 10, Compression: stoat.CompressionFast})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte{byte(i)}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	succeed(t, "set", dir, "other", "value")
+	succeed(t, "compact", dir)
+	succeed(t, "collect", dir)
+	succeed(t, "del", dir, "other")
+	succeed(t, "checkpoint", dir, copied)
+	succeed(t, "compact", copied)
+	for _, dir := range []string{dir, copied} {
+		db, err := stoat.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err = db.View(func(tx stoat.Txn) error {
+			it := tx.Iterator(stoat.IterOptions{AllVersions: true, Prefix: []byte("k")})
+			defer it.Close()
+			for it.Next() {
+				n++
+			}
+			return it.Err()
+		})
+		if err != nil || n != 10 {
+			t.Errorf("%s: %d versions are left, want 10: %v", dir, n, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestStats_PrintsSizeAndStructure(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
 	fill(t, dir)
 	out := succeed(t, "stats", dir)
-	for _, want := range []string{"version", "size on disk", "tables", "level", "value files", "only in the log"} {
+	for _, want := range []string{"format", "features", "settings\n", "compression", "none", "version", "size on disk", "tables", "level", "value files", "only in the log"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("stats lacks %q:\n%s", want, out)
 		}
 	}
 }
 
-func TestOperations_CreateNoDatabase(t *testing.T) {
+func TestUpgrade_SaysWhatThereIsToDo(t *testing.T) {
 	t.Parallel()
-	missing := filepath.Join(t.TempDir(), "missing")
-	for _, command := range []string{"check", "stats", "compact"} {
-		fail(t, exitError, "there is no directory "+missing, command, missing)
+	dir := filepath.Join(t.TempDir(), "db")
+	fail(t, exitError, "there is no database in "+dir, "upgrade", dir)
+	fill(t, dir)
+	expect(t, "already at format 1\nfeatures\tnone\n", "upgrade", dir)
+	fail(t, exitUsage, "takes DIR", "upgrade")
+	succeed(t, "check", dir)
+
+	// Without settings, as an early stoat wrote it.
+	bare := filepath.Join(t.TempDir(), "bare")
+	if err := os.Mkdir(bare, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	fail(t, exitError, "there is no directory "+missing, "checkpoint", missing, missing+"2")
+	m, err := manifest.Create(vfs.OS(), bare, manifest.State{FormatVersion: manifest.FormatVersion}, func() uint64 { return 2 }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "already at format 1\nstored the settings in the database\nfeatures\tnone\n", "upgrade", bare)
+	expect(t, "already at format 1\nfeatures\tnone\n", "upgrade", bare)
+}
+
+// A database with a feature of a later stoat.
+func TestUpgrade_NamesAFeatureThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	dir := create(t)
+	m, _, err := manifest.Load(vfs.OS(), dir, false, func() uint64 { return 2 }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Append(manifest.Edit{RequiredFeatures: []string{"teleport"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"upgrade", "stats", "check", "compact"} {
+		fail(t, exitError, `the feature "teleport", which this version does not know`, command, dir)
+	}
 }
 
 func TestBytesText_Units(t *testing.T) {

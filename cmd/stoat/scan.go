@@ -10,7 +10,7 @@ import (
 
 // runScan prints a line for each key: the key, a tab and the value.
 func runScan(ctx context.Context, c *call, args []string) error {
-	text := textFlag(c)
+	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "print what keys have at")
 	var (
 		o                stoat.IterOptions
 		prefix, from, to string
@@ -26,27 +26,20 @@ func runScan(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, bound := range []struct {
-		name, arg string
-		to        *[]byte
-	}{{"prefix", prefix, &o.Prefix}, {"from", from, &o.Lower}, {"to", to, &o.Upper}} {
-		if bound.arg == "" {
-			continue
-		}
-		if *bound.to, err = text.decode(bound.arg); err != nil {
-			return c.usagef("-%s: %v", bound.name, err)
-		}
+	err = c.decodeFlags(text, keyFlag{"prefix", prefix, &o.Prefix}, keyFlag{"from", from, &o.Lower}, keyFlag{"to", to, &o.Upper})
+	if err != nil {
+		return err
 	}
-	db, err := openToRead(rest[0])
+	db, err := c.openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		return db.ViewContext(ctx, func(tx *stoat.Txn) error {
-			return printEntries(c, tx.Iterator(o), text, o.KeysOnly, int(limit))
+		return space.view(ctx, db, func(tx stoat.Txn) error {
+			return printEntries(c, when.iterate(tx, o), text, o.KeysOnly, int(limit))
 		})
 	})
 }
 
 // printEntries prints the entries of an iterator and closes it.
-func printEntries(c *call, it *stoat.Iterator, text *textFormat, keysOnly bool, limit int) error {
+func printEntries(c *call, it cursor, text *textFormat, keysOnly bool, limit int) error {
 	defer it.Close()
 	out := bufio.NewWriter(c.out)
 	var line []byte

@@ -16,14 +16,17 @@ func runStats(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := openToRead(rest[0])
+	db, err := c.openToRead(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		s := db.Stats()
 		onDisk, err := sizeOf(rest[0])
 		if err != nil {
 			return err
 		}
-		return printStats(c.out, &s, onDisk)
+		if err := printStats(c.out, &s, onDisk); err != nil {
+			return err
+		}
+		return printSettings(c.out, db)
 	})
 }
 
@@ -60,5 +63,19 @@ func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
 	}
 	fmt.Fprintf(w, "only in the log\t%d versions\t%s in memory\n", s.MemtableEntries, bytesText(s.MemtableBytes))
 	fmt.Fprintf(w, "compaction debt\t%s\n", bytesText(s.Debt))
+	return w.Flush()
+}
+
+// printSettings prints the format and the stored settings of a database.
+func printSettings(out io.Writer, db *stoat.DB) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	f, s := db.Format(), db.Settings()
+	fmt.Fprintf(w, "format\t%d\n", f.Version)
+	printFeatures(w, f)
+	fmt.Fprintf(w, "settings\n")
+	fmt.Fprintf(w, "  versions\t%d\tkept of each key\n", s.NumVersions)
+	fmt.Fprintf(w, "  compression\t%v\n", s.Compression)
+	fmt.Fprintf(w, "  value threshold\t%d\tbytes and more lie in value files\n", s.ValueThreshold)
+	fmt.Fprintf(w, "  large values\t%d\tbytes and more may skip the log\n", s.LargeValueThreshold)
 	return w.Flush()
 }

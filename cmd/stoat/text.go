@@ -34,3 +34,22 @@ func (t *textFormat) encode(dst, b []byte) []byte {
 	quoted := strconv.Quote(string(b))
 	return append(dst, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)...)
 }
+
+// A keyFlag is a flag whose argument is a key. to receives the bytes.
+type keyFlag struct {
+	name, arg string
+	to        *[]byte
+}
+
+// decodeFlags decodes the arguments of flags. A flag without an argument stays nil.
+func (c *call) decodeFlags(text *textFormat, flags ...keyFlag) (err error) {
+	for _, f := range flags {
+		if f.arg == "" {
+			continue
+		}
+		if *f.to, err = text.decode(f.arg); err != nil {
+			return c.usagef("-%s: %v", f.name, err)
+		}
+	}
+	return nil
+}

@@ -13,6 +13,10 @@ var ErrCorrupt = errors.New("stoat: corrupt data")
 // file, in a format that this version does not know. The file is not damaged.
 var ErrVersion = errors.New("stoat: database of a later version")
 
+// ErrKey marks every error that says that the keys of the program and the database
+// do not fit: a key is missing or wrong, or the database is not encrypted.
+var ErrKey = errors.New("stoat: encryption key")
+
 // A CorruptionError tells where stored bytes are wrong. errors.Is(err,
 // ErrCorrupt) holds for it.
 type CorruptionError struct {
@@ -62,3 +66,10 @@ func InFile(err error, name string) error {
 	}
 	return err
 }
+
+// ErrTimestampDiscarded says that a timestamp is below the discard point of its
+// keyspace.
+var ErrTimestampDiscarded = errors.New("stoat: timestamp was discarded")
+
+// ErrNoKeyspace says that a keyspace does not exist, or not any more.
+var ErrNoKeyspace = errors.New("stoat: no such keyspace")

@@ -99,7 +99,7 @@ func TestCache_DoesNotKeepBlocksThatAreTooLong(t *testing.T) {
 
 // The index stores offsets as 32 bits, and on 32-bit systems so is the length of
 // a slice.
-func TestShardsOfTheLargestCacheKeepTo32Bits(t *testing.T) {
+func TestCache_LargestShardsKeepTo32Bits(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{0, 1, shardSizeMin, 32 << 20, shardsMax<<31 - 1, shardsMax << 31, 1 << 40, math.MaxInt64} {
 		c := New(size)

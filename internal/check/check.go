@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -49,7 +50,8 @@ type checker struct {
 	open     []*valueFile                // those with a reader
 	uses     uint64                      // counts calls of reader
 	progress Progress
-	arena    codec.Arena // of the current value
+	arena    codec.Arena    // of the current value
+	steps    []partial.Step // of the current entry
 	// incomplete says that a table could not be read to its end, so that the
 	// sums over all tables are too small.
 	incomplete bool
@@ -62,6 +64,7 @@ type valueFile struct {
 	used    uint64         // the checker's uses at the last use of r
 	damaged bool           // pointers into it cannot be read
 	live    uint64         // bytes that tables refer to
+	renewed uint64         // the part of live of renewed entries; others may refer to the same
 }
 
 // openMax is the maximum number of value files that a check keeps open. Each takes a
@@ -197,8 +200,8 @@ func (c *checker) checkSums() {
 		if f.live != m.Live {
 			c.report.mismatch(name, "bytes that tables refer to", f.live, m.Live)
 		}
-		if f.live > m.Bytes {
-			c.report.add(base.InFile(base.Corrupt(-1, "bytes that tables refer to", f.live, fmt.Sprintf("%d at most", m.Bytes)), name))
+		if once := f.live - f.renewed; once > m.Bytes {
+			c.report.add(base.InFile(base.Corrupt(-1, "bytes that tables refer to", once, fmt.Sprintf("%d at most", m.Bytes)), name))
 		}
 	}
 }

@@ -2,11 +2,14 @@ package check
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -40,7 +43,7 @@ func (c *checker) checkTable(m *manifest.Table) error {
 	if err = r.Verify(); err == nil {
 		p := r.Properties()
 		c.compare(m, &p)
-		err = c.checkPointers(m, r)
+		err = errors.Join(c.checkKeyspaces(name, r), c.checkEntries(m, r))
 	}
 	c.incomplete = c.incomplete || err != nil
 	err = c.damage(err)
@@ -48,6 +51,33 @@ func (c *checker) checkTable(m *manifest.Table) error {
 		err = e
 	}
 	return err
+}
+
+// checkKeyspaces checks that the keys of a table are of keyspaces that the manifest
+// knows. It looks at one key of each keyspace.
+func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
+	it := r.NewIter(table.IterOptions{Unmapped: true, KeysOnly: true})
+	var b iter.Batch
+	for from := []byte(nil); ; {
+		it.Seek(from)
+		b.Want = 1
+		if err := it.Fill(&b); err != nil || b.N == 0 {
+			return err
+		}
+		number, err := keyspace.NumberOf(b.Keys[0])
+		if err != nil {
+			c.report.add(base.InFile(base.Corrupt(-1, "stored key", fmt.Sprintf("%.40q", b.Keys[0]), "a key of some keyspace"), name))
+			return nil
+		}
+		if _, known := c.o.State.Keyspace(number); !known && number > 0 {
+			c.report.add(base.InFile(base.Corrupt(-1, "keyspace of a key", number, "a keyspace of the manifest"), name))
+		}
+		if number > 0 || b.Keys[0][0] == keyspace.Escape {
+			_, from = keyspace.Bounds(number)
+		} else {
+			from = []byte{keyspace.Escape}
+		}
+	}
 }
 
 // compare compares the properties of a table with the manifest.
@@ -65,6 +95,7 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 		{"count of range deletions", p.RangeDeletions, m.RangeDeletions},
 		{"count of expiring entries", p.Expiring, m.Expiring},
 		{"count of pointers", p.Pointers, m.Pointers},
+		{"count of partial entries", p.Partials, m.Partials},
 		{"earliest expiry", p.OldestExpiry, m.OldestExpiry},
 		{"latest expiry", p.NewestExpiry, m.NewestExpiry},
 		{"bytes of keys", p.KeyBytes, m.KeyBytes},
@@ -95,11 +126,11 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	}
 }
 
-// checkPointers follows the pointers of a table. Each must lead to the value of its
+// checkEntries follows the pointers of a table. Each must lead to the value of its
 // key and version. Together they must refer to as many bytes of each value file as
-// the table says.
-func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
-	if m.Pointers == 0 && r.Properties().Pointers == 0 {
+// the table says. It decodes partial entries, for which it needs no merge function.
+func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
+	if p := r.Properties(); m.Pointers+m.Partials == 0 && p.Pointers+p.Partials == 0 {
 		return nil
 	}
 	refs := make(map[base.FileNum]uint64)
@@ -119,10 +150,13 @@ func (c *checker) checkPointers(m *manifest.Table, r *table.Reader) error {
 		}
 		for i := range b.N {
 			e := base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
-			if e.Meta.Kind != base.KindPointer {
-				continue
+			err := error(nil)
+			switch {
+			case e.Meta.Kind == base.KindPointer:
+				err = c.follow(&e, refs, &walk)
+			case e.Meta.Kind.Partial():
+				c.steps, err = partial.Decode(c.steps[:0], e.Meta.Kind, e.Value)
 			}
-			err := c.follow(&e, refs, &walk)
 			if err == nil {
 				continue
 			}
@@ -179,6 +213,9 @@ func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64, walk *jump
 		return base.Corrupt(-1, "value file of a pointer", uint64(p.File), "a live one")
 	}
 	f.live += values.RefBytes(p)
+	if p.Version != 0 {
+		f.renewed += values.RefBytes(p)
+	}
 	if f.damaged {
 		return nil // reported by checkValues
 	}

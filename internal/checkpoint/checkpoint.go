@@ -16,6 +16,8 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -33,6 +35,8 @@ type Options struct {
 	Flush func(ctx context.Context) error
 	// LockName is the name of the lock file of a database.
 	LockName string
+	// Keys are those of an encrypted database, nil otherwise.
+	Keys *seal.Keys
 }
 
 // A Maker makes checkpoints, one at a time.
@@ -177,6 +181,12 @@ func (c *checkpoint) fill() error {
 			return err
 		}
 	}
+	// The keys come last: a data key may be made while files are copied.
+	if c.o.Keys != nil {
+		if err := c.o.Keys.CopyTo(c.temp); err != nil {
+			return err
+		}
+	}
 	return c.fs.SyncDir(c.temp)
 }
 
@@ -199,7 +209,11 @@ func (c *checkpoint) writeManifest(s manifest.State) error {
 	binary.LittleEndian.PutUint64(s.ID[8:], rand.Uint64())
 	s.Spans, s.LastSeq = nil, s.FlushedSeq
 	s.ClockHighMs = max(s.ClockHighMs, c.o.Store.Now())
-	m, err := manifest.Create(c.fs, c.temp, s, rand.Uint64)
+	var sealer record.Sealer
+	if c.o.Keys != nil {
+		sealer = c.o.Keys
+	}
+	m, err := manifest.Create(c.fs, c.temp, s, rand.Uint64, sealer)
 	if err != nil {
 		return err
 	}
@@ -303,5 +317,5 @@ func ofCheckpoint(name string) bool {
 	_, isTable := base.ParseTableName(name)
 	_, isValues := base.ParseValueName(name)
 	_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
-	return isTable || isValues || isManifest
+	return isTable || isValues || isManifest || name == seal.KeysName
 }

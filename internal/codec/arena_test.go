@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
+func TestArena_KeepsWhatItGaveUntilReset(t *testing.T) {
 	t.Parallel()
 	var a Arena
 	for round := range 3 {
@@ -41,7 +41,7 @@ func TestWhatAnArenaGaveStaysUntilItIsReset(t *testing.T) {
 	}
 }
 
-func TestANilArenaGivesMemoryForGood(t *testing.T) {
+func TestArena_NilGivesMemoryForGood(t *testing.T) {
 	t.Parallel()
 	var a *Arena
 	if b := a.Alloc(10); len(b) != 10 {
@@ -76,7 +76,7 @@ func TestArena_ResetKeepsAChunkThatIsWrittenTo(t *testing.T) {
 	none.Filled(1000)
 }
 
-func TestManyMayUseAnArenaAtOnce(t *testing.T) {
+func TestArena_ServesManyGoroutines(t *testing.T) {
 	t.Parallel()
 	var a Arena
 	var all sync.WaitGroup

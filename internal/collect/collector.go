@@ -3,7 +3,6 @@ package collect
 import (
 	"errors"
 	"iter"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -100,12 +99,10 @@ func (c *Collector) Step() (again time.Duration, err error) {
 func (c *Collector) Tidy(idle bool, known *LiveSet) (due bool, err error) {
 	c.Collecting.Lock()
 	defer c.Collecting.Unlock()
-	pressure := c.pressure(idle && !c.o.GatheringDue())
-	b := c.Pick(pressure)
+	b := c.Pick(c.pressure(idle && !c.o.GatheringDue()))
 	if len(b.now) == 0 {
 		return false, nil
 	}
-	b.idle = pressure == values.Idle
 	return true, c.Run(b, known, c.o.Space.Sparing(c.o.Group.Err))
 }
 
@@ -131,7 +128,7 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,
 			Held: c.o.Commits.Held.Holds(v.ValueFile, s.FlushedSeq) || v.Live > 0 && c.o.Quarantine.HasValues(v.ValueFile)})
 	}
-	var b Batch
+	b := Batch{copyMax: uint64(c.o.Executor.StepBytes)}
 	most := c.LiveMax()
 	for choice := range values.PickCollection(files, pressure) {
 		f, _ := s.Version.Value(choice.Num)
@@ -147,8 +144,8 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 type Batch struct {
 	now, next []values.Choice
 	copied    uint64 // bytes, by those of now
+	copyMax   uint64 // about how many bytes those of now may copy; 0 is batchBytes
 	memory    uint64 // about the bytes it takes to know what is live in all of them
-	idle      bool   // it is worth doing only while no commit arrives
 }
 
 const (
@@ -161,12 +158,12 @@ const (
 // Full reports whether there are enough, with so many bytes of memory for what is
 // live.
 func (b *Batch) Full(most int) bool {
-	return b.copied >= batchBytes && (b.memory >= uint64(most) || len(b.next) >= nextFiles)
+	return !b.copiesMore() && (b.memory >= uint64(most) || len(b.next) >= nextFiles)
 }
 
 // Add adds a file. It reports whether that is collected now.
 func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
-	if now = b.copied < batchBytes; now {
+	if now = b.copiesMore(); now {
 		b.now = append(b.now, choice)
 		b.copied += choice.Copy
 	} else {
@@ -176,12 +173,13 @@ func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
 	return now
 }
 
-// Shorten makes all files follow later behind the first one that is rewritten. So a
-// manual executor needs little garbage to come to files that follow.
-func (b *Batch) Shorten() {
-	first := slices.IndexFunc(b.now, func(c values.Choice) bool { return !c.Drop })
-	n := min(max(first+1, 1), len(b.now))
-	b.now, b.next = b.now[:n:n], slices.Concat(b.now[n:], b.next)
+// copiesMore reports whether another file is collected now.
+func (b *Batch) copiesMore() bool {
+	most := b.copyMax
+	if most == 0 {
+		most = batchBytes
+	}
+	return b.copied < most
 }
 
 // Empty reports whether nothing is collected now.

@@ -57,7 +57,7 @@ func (s *LiveSet) forget(files []*manifest.ValueFile) {
 type liveValues struct {
 	file base.FileNum // the number in its name when that was found
 	// entries are the values in the order of their keys. Of each there is the
-	// pointer as in the table, and then, as varints, its version, how many bytes its
+	// pointer without a version, and then, as varints, the version of the record, how many bytes its
 	// key shares with the one before it and how many more it has, and those.
 	entries []byte
 	last    []byte // the key of the last of them
@@ -95,7 +95,7 @@ func (l *liveValues) add(p values.Pointer, pointer, key []byte, seq base.SeqNum)
 	shared := 0
 	for n := min(len(key), len(l.last)); shared < n && key[shared] == l.last[shared]; shared++ {
 	}
-	b := append(l.entries, pointer...)
+	b := append(l.entries, pointer[:values.PointerSize]...)
 	b = binary.AppendUvarint(b, uint64(seq))
 	b = binary.AppendUvarint(b, uint64(shared))
 	b = binary.AppendUvarint(b, uint64(len(key)-shared))
@@ -277,7 +277,7 @@ func (w *walk) note(e *base.Entry) error {
 		return nil
 	}
 	before := l.bytes()
-	l.add(p, e.Value, e.Key, e.Seq)
+	l.add(p, e.Value, e.Key, p.Of(e.Seq))
 	w.memory += l.bytes() - before
 	w.setOpen(l, l.open && l.lacks())
 	for w.memory > w.most && len(w.of) > 1 {

@@ -63,9 +63,9 @@ func walkKeyOf(behind, file int) []byte { return fmt.Appendf(nil, "%06d.%d", beh
 func walkValue(file, i int) []byte { return bytes.Repeat([]byte{byte(file), byte(i)}, 500) }
 
 func (w *walkScene) updateAndFlush(write func(transaction)) {
-	w.t.Helper()
+	w.T.Helper()
 	w.update(write)
-	w.flush()
+	w.Flush()
 }
 
 func (w *walkScene) files() []manifest.LiveValues { return w.version().Values }
@@ -86,7 +86,7 @@ func batchOf(now, next []manifest.LiveValues) (b Batch) {
 
 // collectRead collects some files and returns how many bytes of tables it reads.
 func (w *walkScene) collectRead(b Batch, known *LiveSet) (read int64) {
-	w.t.Helper()
+	w.T.Helper()
 	w.disk.Observe(func(op vfs.Op) {
 		if op.Kind == vfs.OpRead && op.Category == vfs.CatTable {
 			read += op.Len
@@ -96,7 +96,7 @@ func (w *walkScene) collectRead(b Batch, known *LiveSet) (read int64) {
 	w.disk.Observe(nil)
 	for _, choice := range b.now {
 		if f, ok := w.version().Value(choice.Num); ok && f.Live < f.Bytes {
-			w.t.Errorf("%d of %d bytes of file %d are garbage", f.Bytes-f.Live, f.Bytes, f.Num)
+			w.T.Errorf("%d of %d bytes of file %d are garbage", f.Bytes-f.Live, f.Bytes, f.Num)
 		}
 	}
 	return read
@@ -104,17 +104,17 @@ func (w *walkScene) collectRead(b Batch, known *LiveSet) (read int64) {
 
 // end closes the database, which must have all that was not deleted.
 func (w *walkScene) end(files int, at func(file, i int) int) {
-	w.t.Helper()
+	w.T.Helper()
 	for file := range files {
 		for i := range walkValues {
 			got, ok := w.get(walkKeyOf(at(file, i), file))
 			if ok != (i%2 == 0) || ok && !bytes.Equal(got, walkValue(file, i)) {
-				w.t.Errorf("value %d of file %d is %d bytes, there: %t", i, file, len(got), ok)
+				w.T.Errorf("value %d of file %d is %d bytes, there: %t", i, file, len(got), ok)
 			}
 		}
 	}
 	w.check()
-	w.close()
+	w.Close()
 }
 
 // Files that flushes have written each have values of keys from everywhere.
@@ -175,9 +175,9 @@ func TestSurvey_AFileOutOfTheOrderOfItsKeysIsFoundWhole(t *testing.T) {
 			tx.set(key(i), value(i))
 		}
 	})
-	e.flush()
+	e.Flush()
 	e.update(func(tx transaction) { tx.delete(key(1)) })
-	e.flush()
+	e.Flush()
 	e.sink()
 	f := e.version().Values[0]
 	if got := e.collector.firstKey(f.ValueFile); f.FirstSeq != 0 || got != nil {
@@ -189,8 +189,8 @@ func TestSurvey_AFileOutOfTheOrderOfItsKeysIsFoundWhole(t *testing.T) {
 		t.Fatalf("the first record is that of %q", got)
 	}
 	for _, f := range []*manifest.ValueFile{f.ValueFile, &ordered} {
-		live, err := e.collector.liveIn([]*manifest.ValueFile{f}, liveBytes, e.group.Err)
-		e.must(err)
+		live, err := e.collector.liveIn([]*manifest.ValueFile{f}, liveBytes, e.Group.Err)
+		e.Must(err)
 		found := 0
 		for range live[f.Num].all() {
 			found++
@@ -300,13 +300,13 @@ func TestSurvey_TakesNoMoreFilesThanItHasMemoryFor(t *testing.T) {
 			files = append(files, f.ValueFile)
 		}
 	}
-	all, err := e.collector.liveIn(files, liveBytes, e.group.Err)
+	all, err := e.collector.liveIn(files, liveBytes, e.Group.Err)
 	if err != nil || len(all) != len(files) || len(files) < 3 {
 		t.Fatalf("%d of %d files, %v", len(all), len(files), err)
 	}
 	two := all[files[0].Num].bytes() + all[files[1].Num].bytes()
 	for most, want := range map[int]int{two: 2, two - 1: 1, 1: 1} {
-		some, err := e.collector.liveIn(files, most, e.group.Err)
+		some, err := e.collector.liveIn(files, most, e.Group.Err)
 		if err != nil || len(some) != want {
 			t.Errorf("in %d bytes: %d files, want %d, %v", most, len(some), want, err)
 		}
@@ -327,8 +327,8 @@ func TestSurvey_AFileOfWhichNotAllThatIsLiveWasFoundStays(t *testing.T) {
 	file := all[1].ValueFile
 	known.live[file.Num].live++ // as if one byte had not been found
 	w.collect(batchOf(all[1:], nil), known)
-	if now := w.files()[1]; now.File != file.File || !w.quarantine.HasValues(file) {
-		t.Errorf("file %d was rewritten as %d; it is known to be damaged: %t", file.File, now.File, w.quarantine.HasValues(file))
+	if now := w.files()[1]; now.File != file.File || !w.Quarantine.HasValues(file) {
+		t.Errorf("file %d was rewritten as %d; it is known to be damaged: %t", file.File, now.File, w.Quarantine.HasValues(file))
 	}
 	w.check()
 }

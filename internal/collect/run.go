@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -29,9 +28,6 @@ import (
 // needs no more space than one of few.
 func (c *Collector) Run(b Batch, known *LiveSet, stop func() error) error {
 	r := run{c: c, known: known, stop: stop, started: time.Now()}
-	if b.idle {
-		r.stop = r.yielding(stop)
-	}
 	c.o.Executor.At(work.PointPicked)
 	err := r.collect(&b)
 	if r.done.Files > 0 {
@@ -39,9 +35,7 @@ func (c *Collector) Run(b Batch, known *LiveSet, stop func() error) error {
 		c.Counts.Collections.Add(int64(r.done.Files))
 		c.Counts.CollectedBytes.Add(r.done.OutputBytes)
 		c.Counts.Time.Add(r.done.Took)
-		if !r.rested.Load() { // or it says nothing of how fast garbage can be collected
-			c.o.Throttle.Collected(r.done.InputBytes-r.done.OutputBytes, r.done.InputBytes, r.started)
-		}
+		c.o.Throttle.Collected(r.done.InputBytes-r.done.OutputBytes, r.done.InputBytes, r.started)
 		c.o.Report(r.done)
 	}
 	if err != nil {
@@ -56,7 +50,6 @@ type run struct {
 	known   *LiveSet
 	stop    func() error
 	started time.Time
-	rested  atomic.Bool // it rested for the sake of commits
 
 	mu lock.Mutex[lock.Copies]
 	// Guarded by mu.
@@ -108,35 +101,6 @@ func (r *run) collect(b *Batch) error {
 	defer r.known.forget(r.queue)
 	r.c.o.Executor.Parallel(slices.Repeat([]func(){r.rewriteFiles}, max(1, min(r.c.width(), len(r.queue))))...)
 	return r.failed
-}
-
-// IdleRest is for how long a collection that can wait rests after each megabyte of
-// copies, while commits arrive.
-const IdleRest = 100 * time.Millisecond
-
-// yielding returns stop, which then also rests when commits arrive. The copy under
-// way goes on slowly instead of being given up: a program that commits every few
-// seconds would have the same copies begun over and over.
-func (r *run) yielding(stop func() error) func() error {
-	return func() error {
-		if err := stop(); err != nil || !r.canWait() {
-			return err
-		}
-		r.rested.Store(true)
-		_ = r.c.o.Group.Sleep(r.c.o.Group.Stopped(), IdleRest) // stop tells of the end
-		return stop()
-	}
-}
-
-// canWait reports whether users come first: commits arrive, no caller waits for the
-// collection, and a busy database would have nothing to collect.
-func (r *run) canWait() bool {
-	c := r.c
-	if now, _ := c.o.Load(); now == work.Idle || !c.o.Group.Works() || c.Collecting.Contended() {
-		return false
-	}
-	b := c.Pick(c.pressure(false))
-	return b.Empty()
 }
 
 // findLive makes known what is live in the files of the queue. If that is known of
@@ -220,7 +184,7 @@ func (r *run) rewrite(old *manifest.ValueFile) error {
 	if err != nil {
 		return err
 	}
-	r.c.store.Files().LoadValues(made, old)
+	r.c.store.LoadValues(made, old)
 	if err = r.exchange(manifest.Edit{AddValues: []*manifest.ValueFile{made}}, gone); err != nil {
 		r.c.store.DeleteValues(made.File)
 	} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/settings"
 )
 
 const (
@@ -225,8 +226,9 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtable.Table, error) {
 	var err error
 	pending := c.store.Memory.NewPending()
+	rules := settings.Walk{Of: c.o.Settings}
 	for e := range old.Entries {
-		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= c.o.LargeValueThreshold {
+		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= rules.At(e.Key).LargeValueThreshold {
 			// The version is not known yet. A file of one transaction has each key once,
 			// so the key identifies the record.
 			_, err = out.Append(&e, 0)

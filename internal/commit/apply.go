@@ -55,6 +55,9 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 	if g.refused != nil {
 		return g.refused
 	}
+	if err := w.admitted(); err != nil {
+		return err
+	}
 	if c.lastSeq == base.SeqNumMax {
 		return ErrVersionsSpent
 	}
@@ -118,7 +121,7 @@ func (c *Committer) apply(r *Request, seq base.SeqNum) error {
 		c.store.AddMemtables(from, active)
 		c.heldByActive.Store(0)
 	}
-	if err := active.AppendTable(w.Pending, seq); err != nil {
+	if err := active.AppendTable(w.Pending, seq, c.foldOnApply); err != nil {
 		return err
 	}
 	c.heldByActive.Add(r.apartBytes)

@@ -12,7 +12,9 @@ import (
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
@@ -41,10 +43,12 @@ type Options struct {
 	Log      log.Options
 	Report   event.Sink
 
-	HashSeed uint64
-	// MemtableSize and LargeValueThreshold are the options of the database, in
-	// bytes.
-	MemtableSize, LargeValueThreshold int64
+	// Functions are the registered merge functions, nil for none.
+	Functions *partial.Functions
+
+	HashSeed     uint64
+	MemtableSize int64 // bytes
+	Settings     settings.Of
 
 	// Flush wakes the flusher, Compact the compactor, Collect the collector.
 	Flush, Compact, Collect func()
@@ -144,14 +148,6 @@ func (c *Committer) JobFailed(err error) {
 // Awake ends that.
 func (c *Committer) Doze()  { c.dozing.Store(true) }
 func (c *Committer) Awake() { c.dozing.Store(false) }
-
-// LastSeq returns the number of the newest commit in the log, which readers may not
-// see yet.
-func (c *Committer) LastSeq() base.SeqNum {
-	c.build.Lock()
-	defer c.build.Unlock()
-	return c.lastSeq
-}
 
 // Drain refuses new requests and waits for those under way, callbacks included.
 func (c *Committer) Drain() {
@@ -297,4 +293,12 @@ func (c *Committer) withdraw(r *Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !r.leading && c.removeLocked(r)
+}
+
+// LastSeq returns the number of the newest commit in the log, which readers may not
+// see yet.
+func (c *Committer) LastSeq() base.SeqNum {
+	c.build.Lock()
+	defer c.build.Unlock()
+	return c.lastSeq
 }

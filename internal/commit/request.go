@@ -1,10 +1,13 @@
 package commit
 
 import (
+	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/txn"
@@ -15,12 +18,70 @@ import (
 type WriteSet struct {
 	Pending *memtable.Table // the writes, under sequence number 0
 	Adds    bool            // the transaction does not only delete
+	Partial bool            // the transaction has written partial entries
 	Large   int64           // bytes of values that may be written to value files
 	Streams []*place.Stream // values that were given as readers
 	Reads   txn.ReadSet
-	Commits uint // counts commits, to measure some
+	Commits uint   // counts commits, to measure some
+	Key     []byte // memory for the stored form of a key
+	// Passages has what the transaction writes to each keyspace, but the default one.
+	Passages []passage
 
 	request Request
+}
+
+// A Gate admits commits until it is shut. After Shut returns, every commit through it
+// fails, or comes before all commits that join the queue later. In the same way it
+// refuses commits with timestamps below its floor, after Raise.
+type Gate struct {
+	shut  atomic.Bool
+	floor atomic.Uint64
+}
+
+// A passage is the way of a commit through a gate.
+type passage struct {
+	gate  *Gate
+	least uint64 // the smallest timestamp that the commit writes
+}
+
+// Shut ends commits through the gate, with ErrNoKeyspace.
+func (g *Gate) Shut() { g.shut.Store(true) }
+
+// IsShut reports whether the gate is shut.
+func (g *Gate) IsShut() bool { return g.shut.Load() }
+
+// Raise makes the gate refuse timestamps below floor, with ErrTimestampDiscarded. It
+// returns the floor before.
+func (g *Gate) Raise(floor uint64) uint64 { return g.floor.Swap(floor) }
+
+// Floor returns the smallest timestamp that the gate admits.
+func (g *Gate) Floor() uint64 { return g.floor.Load() }
+
+// Pass makes the commit of w go through g.
+func (w *WriteSet) Pass(g *Gate) { w.PassAt(g, math.MaxUint64) }
+
+// PassAt makes the commit of w go through g with a version at a timestamp.
+func (w *WriteSet) PassAt(g *Gate, at uint64) {
+	for i := range w.Passages {
+		if p := &w.Passages[i]; p.gate == g {
+			p.least = min(p.least, at)
+			return
+		}
+	}
+	w.Passages = append(w.Passages, passage{g, at})
+}
+
+// admitted returns an error if a gate of w is shut. The leader asks it under build.
+func (w *WriteSet) admitted() error {
+	for _, p := range w.Passages {
+		if p.gate.IsShut() && !mutant.On(mutant.WriteIntoDropped) {
+			return base.ErrNoKeyspace
+		}
+		if p.least < p.gate.Floor() && !mutant.On(mutant.StampWriteDiscarded) {
+			return base.ErrTimestampDiscarded
+		}
+	}
+	return nil
 }
 
 // NewWriteSet returns an empty write set.
@@ -42,7 +103,12 @@ func (c *Committer) FreeWriteSet(w *WriteSet) {
 		w.Pending.Reset()
 	}
 	w.Reads.Reset()
-	w.Large, w.Adds = 0, false
+	w.Large, w.Adds, w.Partial = 0, false, false
+	clear(w.Passages)
+	w.Passages = w.Passages[:0]
+	if cap(w.Key) > 1<<10 {
+		w.Key = nil
+	}
 	c.o.Streams.Drop(w.Streams)
 	clear(w.Streams)
 	w.Streams = w.Streams[:0]
@@ -105,9 +171,11 @@ func (r *Request) Seq() base.SeqNum { return r.seq }
 func (r *Request) Sync() bool { return r.sync }
 
 // TakeSlot takes over the slot of the transaction if the transaction read nothing:
-// then no conflict check asks what was written since.
+// then no conflict check asks what was written since. Partial entries bear the time of
+// the transaction, and so they need its slot until they are in a memtable: the expiry
+// horizon must not pass that time before.
 func (r *Request) TakeSlot(slot **state.Slot) {
-	if r.writes.Reads.Empty() {
+	if r.writes.Reads.Empty() && !r.writes.Partial {
 		r.slot, *slot = *slot, nil
 	}
 }

@@ -37,7 +37,7 @@ func Columns(v *manifest.Version, s Shape) []Plan {
 		if p.s.OutputMax == 0 || reads <= p.s.OutputMax || p.anyDamaged(all) || !slices.ContainsFunc(all, deletes) {
 			continue
 		}
-		if least := plan.leastLeft(p.s); least <= p.s.OutputMax && WorthColumn(reads, least) {
+		if least := plan.leastLeft(p.s); least <= p.s.OutputMax && least <= reads-reads/columnPart {
 			choices = append(choices, choice{plan.finish(v, p.s), float64(least) / float64(reads)})
 		}
 	}
@@ -51,11 +51,7 @@ func Columns(v *manifest.Version, s Shape) []Plan {
 	return plans
 }
 
-// WorthColumn reports whether a column of reads bytes is worth merging if left bytes
-// remain.
-func WorthColumn(reads, left int64) bool { return left <= reads-reads/columnPart }
-
-// columnPart is a divisor: a merge must remove 1/columnPart of a column.
+// columnPart is a divisor: a merge must be able to remove 1/columnPart of a column.
 const columnPart = 8
 
 func deletes(t *manifest.Table) bool { return t.Deletions+t.RangeDeletions > 0 }

@@ -1,6 +1,11 @@
 package compact
 
-import "github.com/stoatdb/stoat/internal/manifest"
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
 
 // removable returns how many entries of t a rewrite of t at the bottom surely removes.
 // If it is 0, rewriting t for its garbage alone might change nothing, again and again.
@@ -9,10 +14,16 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 		return 0 // a snapshot may still need any of the entries
 	}
 	n := t.Deletions + t.RangeDeletions + s.surplus(t)
-	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs {
+	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs && !s.shielded[t] {
 		n += max(1, s.expired(t))
 	}
 	return n
+}
+
+// shrinks reports whether a rewrite of t, of the given level, at the bottom may remove
+// entries. Picking still ends: the output of the rewrite is not discardable.
+func (s Shape) shrinks(t *manifest.Table, level int) bool {
+	return s.removable(t) > 0 || s.Discardable != nil && s.Discardable(t, level)
 }
 
 // surplus returns how many entries of t surely exceed the number of versions to keep.
@@ -22,7 +33,22 @@ func (s Shape) surplus(t *manifest.Table) uint64 {
 	if t.LargestSeq > s.OldestSnapshot {
 		return 0
 	}
-	return Surplus(t, s.Versions)
+	return Surplus(t, s.versionsIn(t))
+}
+
+// versionsIn returns how many versions of a key of t stay at most. It asks for the
+// setting of the keyspace of t, if all keys of t are of one keyspace.
+func (s Shape) versionsIn(t *manifest.Table) int {
+	if s.VersionsOf == nil {
+		return s.Versions
+	}
+	var w keyspace.Walk
+	first := w.Number(t.Smallest)
+	_, end := keyspace.Bounds(first)
+	if order := bytes.Compare(t.Largest, end); order > 0 || order == 0 && !t.LargestExclusive {
+		return s.Versions
+	}
+	return s.VersionsOf(first)
 }
 
 // Surplus returns how many entries of t surely exceed the number of versions to keep per
@@ -31,14 +57,14 @@ func Surplus(t *manifest.Table, versions int) uint64 {
 	if t.Keys == 0 {
 		return 0
 	}
-	return t.Entries - min(t.Entries, t.Keys*uint64(max(versions, 1)))
+	return t.Entries - min(t.Entries, t.Keys*uint64(max(versions, 1))+t.Partials)
 }
 
 // expired estimates how many entries of t have expired, assuming that the expiry times
 // are spread evenly.
 func (s Shape) expired(t *manifest.Table) uint64 {
 	switch {
-	case t.Expiring == 0 || s.NowMs < t.OldestExpiry:
+	case t.Expiring == 0 || s.NowMs < t.OldestExpiry || s.shielded[t]:
 		return 0
 	case s.NowMs >= t.NewestExpiry:
 		return t.Expiring

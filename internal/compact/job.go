@@ -2,9 +2,11 @@ package compact
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/vfs"
@@ -40,12 +42,29 @@ type Job struct {
 	NewFile func() (NewFile, error)
 	// Writer configures the outputs. Their salt is that of NewFile.
 	Writer table.WriterOptions
+	// Codec returns the codec for values of a keyspace. If it is nil, that of Writer
+	// holds for all.
+	Codec func(keyspace uint32) codec.ID
 	// Place decides where the value of an entry goes. It is called for every entry
 	// with a value, pointers included. If the value goes to a value file, Place turns
 	// e into an entry of base.KindPointer. The pointer in e is valid until the next
 	// call. ref is the part of the file that the pointer keeps alive. If Place is
 	// nil, all values stay in the tables.
 	Place func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
+	// PlaceNew is Place for values that the job itself made, by a fold or a filter. If
+	// it is nil, they stay in the tables.
+	PlaceNew func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
+	// Functions folds partial entries. nil joins them, and loses none.
+	Functions *partial.Functions
+	// Value returns the value that an entry of base.KindPointer points to, until the
+	// next call. With an error the job folds nothing onto it. If it is nil, the job
+	// folds onto no pointer.
+	Value func(e *base.Entry) ([]byte, error)
+	// Screen asks the compaction filter about the newest version of a key, which only
+	// the present snapshot sees. nil keeps all.
+	Screen func(e *base.Entry) (Decision, []byte)
+	// Discard says what may be dropped of a keyspace. nil drops nothing.
+	Discard func(number uint32) Discard
 	// Cut reports whether the current output should end before the next key. It is
 	// called before each key but the first of an output. It may be nil.
 	Cut func() bool
@@ -53,6 +72,16 @@ type Job struct {
 	// error ends the job. It may wait, to limit the rate. It may be nil.
 	Stop func() error
 }
+
+// A Decision is the answer of a compaction filter.
+type Decision uint8
+
+// The decisions: the filter keeps a value, deletes it, or replaces it by another one.
+const (
+	ScreenKeep Decision = iota
+	ScreenDrop
+	ScreenRewrite
+)
 
 // A NewFile is an empty file for a table, with a random salt that no other table has.
 type NewFile struct {

@@ -255,12 +255,15 @@ func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 // base. It moves as many as do not overlap each other, without rewriting them.
 func (p *picker) pickMove() (Plan, bool) {
 	plan := Plan{Reason: ReasonMove, OutputLevel: p.base}
+	if p.s.Screens {
+		return plan, false
+	}
 	for i := len(p.runs) - 1; i >= 0; i-- {
 		for _, t := range p.runs[i] {
 			if !p.nothingOlder(i, t) || len(within(p.v.Levels[p.base], rangeOf(t))) > 0 {
 				continue
 			}
-			if p.s.removable(t) > 0 && nothingBelow(p.v, p.base, rangeOf(t)) {
+			if p.s.shrinks(t, 0) && nothingBelow(p.v, p.base, rangeOf(t)) {
 				continue
 			}
 			plan.Inputs[0] = append(plan.Inputs[0], t)

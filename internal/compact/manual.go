@@ -47,7 +47,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		}
 	}
 	for _, t := range within(v.Levels[last], keys) {
-		if t.Num < r.Next && p.s.removable(t) > 0 {
+		if t.Num < r.Next && p.s.shrinks(t, last) {
 			return p.down(t, last, ReasonManual), true
 		}
 	}
@@ -62,6 +62,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 // that go down, those that they overlap there, and those of the last level with removable
 // garbage.
 func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
+	s.shield(v)
 	met := map[base.FileNum]bool{}
 	for level := range last {
 		for _, t := range v.Overlapping(level, r.Lo, r.Hi, true) {
@@ -80,7 +81,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 		}
 	}
 	for _, t := range v.Overlapping(last, r.Lo, r.Hi, true) {
-		if !met[t.Num] && t.Num < r.Next && s.removable(t) > 0 {
+		if !met[t.Num] && t.Num < r.Next && s.shrinks(t, last) {
 			bytes += t.Size
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Keys grow in several places. Each flush has a few keys of one place.
-func TestSmallFlushesOfGrowingKeysEndInFewTables(t *testing.T) {
+func TestNeighbours_SmallFlushesOfGrowingKeysEndInFewTables(t *testing.T) {
 	t.Parallel()
 	const grain = 64 << 10
 	for _, c := range []struct {

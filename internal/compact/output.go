@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
@@ -27,7 +28,9 @@ type output struct {
 	valuesIn base.FileNum
 	points   bool
 	splits   int // number of splits passed
-	unread   int // entries and value units since the last check of the size
+	spaces   keyspace.Walk
+	space    uint32 // the keyspace of the next entry
+	unread   int    // entries and value units since the last check of the size
 }
 
 // sizeEvery is the number of entries between two checks of a table's size. Each valueUnit
@@ -41,21 +44,42 @@ func (o *output) beginKey(key []byte) error {
 		o.splits++
 		atSplit = true
 	}
-	if o.writer == nil {
-		return nil
+	crossed, err := o.enter(key)
+	if o.writer == nil || err != nil {
+		return err
 	}
 	if o.job.Cut != nil && o.job.Cut() {
 		return o.finish(key)
 	}
-	if !atSplit && o.unread < sizeEvery {
+	if !atSplit && !crossed && o.unread < sizeEvery {
 		return nil
 	}
 	o.unread = 0
 	size := o.writer.EstimatedSize()
-	if size >= o.job.TableSize || atSplit && size >= o.job.SplitMin {
+	if size >= o.job.TableSize || atSplit && size >= o.job.SplitMin ||
+		crossed && size >= max(o.job.SplitMin, o.job.TableSize/borderPart) {
 		return o.finish(key)
 	}
 	return nil
+}
+
+// borderPart is a divisor: an output ends between two keyspaces if it has at least
+// TableSize/borderPart bytes. So dropping a large keyspace rewrites little, and many
+// small keyspaces share a table.
+const borderPart = 4
+
+// enter notes the keyspace of the next key, and sets the codec for its values. It
+// reports whether the keyspace differs from that of the last key.
+func (o *output) enter(key []byte) (crossed bool, err error) {
+	n := o.spaces.Number(key)
+	if n == o.space {
+		return false, nil
+	}
+	o.space = n
+	if o.writer != nil && o.job.Codec != nil {
+		err = o.writer.SetCompression(o.job.Codec(n))
+	}
+	return true, err
 }
 
 func (o *output) add(e *base.Entry) error {
@@ -96,6 +120,9 @@ func (o *output) create() error {
 	o.jumps, o.points = 0, false
 	opts := o.job.Writer
 	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
+	if o.job.Codec != nil {
+		opts.Compression = o.job.Codec(o.space)
+	}
 	if o.writer, err = table.NewWriter(o.file.File, opts); err != nil {
 		return errors.Join(err, o.file.File.Close())
 	}

@@ -14,6 +14,7 @@ type picker struct {
 
 func newPicker(v *manifest.Version, s Shape) *picker {
 	p := &picker{v: v, s: s.withDefaults(), runs: runsOf(v)}
+	p.s.shield(v)
 	p.target = targetsOf(v, p.s)
 	p.base = baseOf(v, p.target)
 	p.findStuck()

@@ -279,9 +279,9 @@ func TestPick_Level0GoesToTheHighestLevelInUse(t *testing.T) {
 	}
 }
 
-// TestDeletionsStayAboveAnOlderRun has a run of only deletions over a run that they hide, and
+// TestRetain_DeletionsStayAboveAnOlderRun has a run of only deletions over a run that they hide, and
 // nothing below.
-func TestDeletionsStayAboveAnOlderRun(t *testing.T) {
+func TestRetain_DeletionsStayAboveAnOlderRun(t *testing.T) {
 	t.Parallel()
 	deletions := &manifest.Table{Run: 2, Smallest: []byte("a"), Largest: []byte("m"), Size: 1000, Deletions: 100, LargestSeq: 9}
 	hidden := &manifest.Table{Run: 1, Smallest: []byte("k"), Largest: []byte("z"), Size: 1000, LargestSeq: 5}

@@ -252,11 +252,11 @@ func (p *Plan) movable(inputs []*manifest.Table, s Shape) bool {
 	for len(p.Inputs[from]) == 0 {
 		from++
 	}
-	if from == p.OutputLevel || len(p.Inputs[from]) < len(inputs) {
+	if s.Screens || from == p.OutputLevel || len(p.Inputs[from]) < len(inputs) {
 		return false
 	}
 	for i, t := range inputs {
-		if p.Bottom && s.removable(t) > 0 {
+		if p.Bottom && s.shrinks(t, from) {
 			return false
 		}
 		for _, u := range inputs[:i] {

@@ -3,6 +3,8 @@ package compact
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
 
@@ -14,11 +16,17 @@ type Rules struct {
 	// Versions is the number of versions of a key, at least 1, that are kept even if no
 	// snapshot needs them.
 	Versions int
+	// VersionsOf returns Versions for a keyspace. If it is nil, Versions holds for all.
+	VersionsOf func(keyspace uint32) int
 	// NowMs is a time in Unix milliseconds that no reader's clock is before. Entries
 	// expired by then count as deleted. 0 expires nothing.
 	NowMs uint64
 	// Bottom says that no older versions of the keys exist anywhere else.
 	Bottom bool
+	// Above reports whether a newer partial entry of the key may exist elsewhere. It
+	// refers to the newest version here, which is then kept although it has expired.
+	// Above is called after NowMs was read. nil means never.
+	Above func(key []byte) bool
 }
 
 // A Verdict says what happens to a version.
@@ -69,6 +77,10 @@ type Retain struct {
 	cursor rangedel.Cursor // over covers, as the last snapshot sees them
 
 	key []byte
+	// versions is the number of versions to keep in the keyspace of the last key.
+	versions int
+	spaces   keyspace.Walk
+	space    uint32
 	// cover is the newest range tombstone over key that the last snapshot sees.
 	cover base.SeqNum
 	// stripe is the index of the oldest snapshot that sees the last judged version.
@@ -76,6 +88,8 @@ type Retain struct {
 	stripe int
 	// spare is the number of further versions to keep because of Rules.Versions.
 	spare int
+	// newest says that no version of the key has been judged yet.
+	newest bool
 }
 
 // NewRetain returns a Retain without a key. covers are the range tombstones of all inputs.
@@ -87,7 +101,10 @@ func NewRetain(rules Rules, covers *rangedel.List) Retain {
 			invariant.Check(rules.Snapshots[i-1] < rules.Snapshots[i], "snapshots out of order: %v", rules.Snapshots)
 		}
 	}
-	r := Retain{rules: rules, covers: covers}
+	r := Retain{rules: rules, covers: covers, versions: rules.Versions}
+	if rules.VersionsOf != nil {
+		r.versions = rules.VersionsOf(0)
+	}
 	r.cursor.Init(false)
 	r.cursor.Add(covers, rules.Snapshots[len(rules.Snapshots)-1], 0)
 	return r
@@ -95,18 +112,41 @@ func NewRetain(rules Rules, covers *rangedel.List) Retain {
 
 // Begin starts a key. The caller must not change it until its last version has been judged.
 func (r *Retain) Begin(key []byte) {
-	r.key, r.stripe, r.spare = key, len(r.rules.Snapshots), r.rules.Versions
+	if n := r.spaces.Number(key); n != r.space && r.rules.VersionsOf != nil {
+		r.space, r.versions = n, r.rules.VersionsOf(n)
+	}
+	r.key, r.stripe, r.spare, r.newest = key, len(r.rules.Snapshots), r.versions, true
 	if !r.cursor.Empty() {
 		r.cover, _ = r.cursor.At(key)
 	}
 }
 
-// Judge returns the verdict on the key's next version.
+// Judge returns the verdict on the key's next version, if it is a whole entry.
 func (r *Retain) Judge(seq base.SeqNum, m *base.Meta) Verdict {
-	deleted := !m.Live(r.rules.NowMs)
+	return r.judge(seq, m.Kind.HasValue(), r.gone(m))
+}
+
+// Link returns the verdict on the key's next version, if it is partial. A version that is
+// dropped in a chain of partial entries is a part of the next newer one.
+func (r *Retain) Link(seq base.SeqNum) Verdict { return r.judge(seq, false, false) }
+
+// gone reports whether the key's next version counts as a tombstone.
+func (r *Retain) gone(m *base.Meta) bool {
+	if m.Live(r.rules.NowMs) {
+		return false
+	}
+	return !r.newest || !m.Kind.HasValue() || !r.needed()
+}
+
+// needed reports whether a newer partial entry elsewhere may need the newest version.
+func (r *Retain) needed() bool {
+	return r.rules.Above != nil && !mutant.On(mutant.DropNeededBase) && r.rules.Above(r.key)
+}
+
+func (r *Retain) judge(seq base.SeqNum, hasValue, deleted bool) Verdict {
 	stripe := r.stripeOf(seq)
 	newest := stripe < r.stripe
-	r.stripe = stripe
+	r.stripe, r.newest = stripe, false
 	switch {
 	case stripe == len(r.rules.Snapshots):
 		// Not visible yet.
@@ -127,10 +167,27 @@ func (r *Retain) Judge(seq base.SeqNum, m *base.Meta) Verdict {
 			return Drop
 		}
 	}
-	if deleted && m.Kind.HasValue() {
+	if deleted && hasValue {
 		return KeepTombstone
 	}
 	return Keep
+}
+
+// splits reports whether a range tombstone lies between two neighbouring versions of the
+// key, so that the older one is no base of the newer one.
+func (r *Retain) splits(newer, older base.SeqNum) bool {
+	return r.covers.Len() > 0 && r.covers.Cover(r.key, newer) > older
+}
+
+// seenByAll reports whether all snapshots see a version.
+func (r *Retain) seenByAll(seq base.SeqNum) bool { return seq <= r.rules.Snapshots[0] }
+
+// current reports whether only the last snapshot sees a version that is the newest of
+// the key, so that a filter may change it.
+func (r *Retain) current(seq base.SeqNum) bool {
+	last := len(r.rules.Snapshots) - 1
+	s := r.rules.Snapshots
+	return r.newest && seq <= s[last] && (last == 0 || seq > s[last-1]) && !r.needed()
 }
 
 // stripeOf returns the index of the oldest snapshot that sees seq, or the number of

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -28,6 +29,7 @@ func Run(job Job) (Result, error) {
 		retain:    NewRetain(job.Rules, job.Deletions),
 		out:       output{job: &job, from: job.From, deletions: job.Deletions.Retain(job.Rules.Snapshots, job.Rules.Bottom)},
 		untilStop: stopEvery,
+		discard:   discarder{of: job.Discard, rules: &job.Rules},
 	}
 	if err := m.guarded(); err != nil {
 		m.out.abandon()
@@ -63,7 +65,9 @@ type merge struct {
 	retain Retain
 	out    output
 	// key is the key whose versions are being judged.
-	key []byte
+	key     []byte
+	chain   chain // partial entries of key, of which the base is not known yet
+	discard discarder
 	// untilStop is the number of units until the next call of Stop.
 	untilStop int
 }
@@ -94,6 +98,11 @@ func (m *merge) run() error {
 	for ok := m.all.Seek(m.job.From); ok; ok = m.all.Next() {
 		e := &m.all.Entry
 		if m.job.To != nil && bytes.Compare(e.Key, m.job.To) >= 0 {
+			if m.discard.straddles(e.Key) {
+				if err := m.release(); err != nil {
+					return err
+				}
+			}
 			break
 		}
 		read++
@@ -104,15 +113,23 @@ func (m *merge) run() error {
 			}
 		}
 		if !bytes.Equal(e.Key, m.key) || read == 1 {
-			m.key = append(m.key[:0], e.Key...)
-			m.retain.Begin(m.key)
-			if err := m.out.beginKey(m.key); err != nil {
+			if err := m.endChain(nil); err != nil {
 				return err
 			}
+			m.key = append(m.key[:0], e.Key...)
+			m.retain.Begin(m.key)
+			if !m.discard.begin(m.key) {
+				if err := m.out.beginKey(m.key); err != nil {
+					return err
+				}
+			}
 		}
-		if err := m.judge(e); err != nil {
+		if err := m.meet(e); err != nil {
 			return err
 		}
+	}
+	if err := m.endChain(nil); err != nil {
+		return err
 	}
 	m.out.result.EntriesRead, m.out.result.BytesRead = read, size
 	return m.all.Err()
@@ -126,23 +143,42 @@ func (m *merge) pause() error {
 	return m.job.Stop()
 }
 
-// judge drops an entry or adds it to the output.
+// judge drops a whole entry or adds it to the output.
 func (m *merge) judge(e *base.Entry) error {
+	place := m.job.Place
+	if m.screen(e) {
+		place = m.job.PlaceNew
+	}
 	switch m.retain.Judge(e.Seq, &e.Meta) {
 	case Drop:
 		return nil
 	case KeepTombstone:
-		e.Value, e.Meta = nil, base.Meta{Kind: base.KindDelete}
+		tombstone(e)
 	case Keep:
-		// A tombstone does not expire. Shape.dead relies on that.
-		if e.Meta.Kind == base.KindDelete {
-			e.Meta.ExpiresAt = 0
+		if e.Meta.Kind == base.KindDelete && mutant.On(mutant.FilterUncovers) && e.Meta.User == screened {
+			return nil
+		}
+		if m.discard.judge(e) {
+			return nil
+		}
+		if err := m.release(); err != nil {
+			return err
 		}
 	}
-	if !e.Meta.Kind.HasValue() || m.job.Place == nil {
+	return m.add(e, place)
+}
+
+func tombstone(e *base.Entry) { e.Value, e.Meta = nil, base.Meta{Kind: base.KindDelete} }
+
+// add adds an entry to the output. place, which may be nil, says where its value goes.
+func (m *merge) add(e *base.Entry, place func(e *base.Entry) (manifest.ValueRef, bool, error)) error {
+	if e.Meta.Kind == base.KindDelete {
+		e.Meta.ExpiresAt = 0 // a tombstone does not expire; Shape.dead relies on that
+	}
+	if !e.Meta.Kind.HasValue() || place == nil {
 		return m.out.add(e)
 	}
-	ref, inFile, err := m.job.Place(e)
+	ref, inFile, err := place(e)
 	if err != nil {
 		return err
 	}
@@ -154,6 +190,14 @@ func (m *merge) judge(e *base.Entry) error {
 	return m.out.add(e)
 }
 
+// release adds the deletion that the discarder holds to the output.
+func (m *merge) release() error {
+	if e, held := m.discard.release(); held {
+		return m.out.add(e)
+	}
+	return nil
+}
+
 // describe returns the metadata of a table for the manifest.
 func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
@@ -162,7 +206,7 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
-		Expiring: p.Expiring, Pointers: p.Pointers,
+		Expiring: p.Expiring, Pointers: p.Pointers, Partials: p.Partials,
 		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
 		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.job.CreatedMs,
 	}

@@ -178,6 +178,8 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 			want.Deletions++
 		case base.KindPointer:
 			want.Pointers++
+		case base.KindMerge, base.KindRenew:
+			want.Partials++
 		}
 		if x := e.Meta.ExpiresAt; x != 0 {
 			want.Expiring++

@@ -34,8 +34,14 @@ type Shape struct {
 	// pushed to the bottom. Default: a day.
 	DeletionAgeMs uint64
 
-	// Versions is Rules.Versions. Default: 1.
+	// Versions is Rules.Versions, and the greatest of all keyspaces. Default: 1.
 	Versions int
+	// VersionsOf is Rules.VersionsOf.
+	VersionsOf func(keyspace uint32) int
+	// Discardable reports whether a table may hold versions with timestamps that no
+	// reader can find any more. Versions that a job at the bottom has judged since the
+	// discard point rose do not count. It may be nil.
+	Discardable func(t *manifest.Table, level int) bool
 	// Damaged are the tables that cannot be read. No plan reads them, so that work on the
 	// others continues.
 	Damaged map[base.FileNum]bool
@@ -43,12 +49,68 @@ type Shape struct {
 	// Their values stay where they are.
 	BadValues map[base.FileNum]error
 
+	// Partials bound the keys of the partial entries in memory. What expired below them
+	// may still be needed.
+	Partials []Span
+
+	// Screens says that a compaction filter is registered. Then no table moves to another
+	// level unchanged, so that the filter sees each value on its way down.
+	Screens bool
+
 	// Idle says that no foreground work needs the disk or the processors.
 	Idle bool
 	// NowMs is the time in Unix milliseconds, as in Rules.
 	NowMs uint64
 	// OldestSnapshot is the first of Rules.Snapshots.
 	OldestSnapshot base.SeqNum
+
+	// shielded are the tables over which there are partial entries, see shield.
+	shielded map[*manifest.Table]bool
+}
+
+// A Span is a range of keys, both bounds inclusive.
+type Span struct{ Lo, Hi []byte }
+
+// shield finds the tables whose expired values a merge may have to keep, because newer
+// partial entries of the same keys may refer to them. Such tables count as if nothing in
+// them had expired, so that no merge is done again and again for it.
+func (s *Shape) shield(v *manifest.Version) {
+	var above []*manifest.Table // those with partial entries, from higher levels
+	for level := range v.Levels {
+		for _, t := range v.Levels[level] {
+			if t.Partials > 0 {
+				above = append(above, t)
+			}
+		}
+	}
+	s.shielded = nil
+	if len(above)+len(s.Partials) == 0 {
+		return
+	}
+	s.shielded = map[*manifest.Table]bool{}
+	for level := range v.Levels {
+		for _, t := range v.Levels[level] {
+			if t.Expiring > 0 && s.under(t, above) {
+				s.shielded[t] = true
+			}
+		}
+	}
+}
+
+// under reports whether partial entries lie in memory or in one of some tables, over t
+// or in it.
+func (s *Shape) under(t *manifest.Table, above []*manifest.Table) bool {
+	for _, span := range s.Partials {
+		if !t.EndsBefore(span.Lo) && !t.StartsAfter(span.Hi) {
+			return true
+		}
+	}
+	for _, u := range above {
+		if (u == t || u.Level < t.Level || u.Level == 0 && t.Level == 0 && u.Run > t.Run) && u.Overlaps(t) {
+			return true
+		}
+	}
+	return false
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/vfs"
@@ -31,6 +32,8 @@ const (
 type Governor struct {
 	store  *state.Store
 	report event.Sink
+	// memory counts the decrypted pages of sealed files; it is nil without encryption.
+	memory *seal.Memory
 
 	mu lock.Mutex[lock.Governor] // held during a round
 	// Guarded by mu.
@@ -41,9 +44,9 @@ type Governor struct {
 	gaveBack atomic.Int64 // bytes, since Open
 }
 
-// New returns the governor of a database.
-func New(store *state.Store, report event.Sink) *Governor {
-	return &Governor{store: store, report: report}
+// New returns the governor of a database. memory is that of an encrypted one, or nil.
+func New(store *state.Store, report event.Sink, memory *seal.Memory) *Governor {
+	return &Governor{store: store, report: report, memory: memory}
 }
 
 // GaveBack returns how many bytes of mapped pages were given back, since Open.
@@ -92,6 +95,9 @@ func shortOf(m vfs.MachineMemory) bool {
 // if no reader comes until then: when files that are not idle yet pass the budget.
 // The caller holds mu.
 func (g *Governor) roundLocked(strict bool) (more bool, err error) {
+	if g.memory != nil {
+		return g.roundSealedLocked()
+	}
 	g.residents, g.files = g.store.Files().Residents(g.residents[:0]), g.files[:0]
 	left := int64(0)
 	for i := range g.residents {

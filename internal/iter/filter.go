@@ -18,10 +18,20 @@ func (v *Visible) live(key []byte, m *base.Meta, seq base.SeqNum) bool {
 
 // stands is live without the check of the time.
 func (v *Visible) stands(key []byte, m *base.Meta, seq base.SeqNum) bool {
-	if !m.Kind.HasValue() || seq <= v.snap.Since {
+	if !m.Kind.HasValue() && !v.isPartial(m.Kind) || seq <= v.snap.Since {
 		return false
 	}
 	return v.merged.cover.by == nil || !v.merged.cover.hides(key, seq)
+}
+
+// isPartial reports whether an entry of kind k, which has no value of its own, is partial,
+// and notes that the round has one.
+func (v *Visible) isPartial(k base.Kind) bool {
+	if k.Partial() {
+		v.partials = true
+		return true
+	}
+	return false
 }
 
 // same reports whether two keys are equal. Most neighbours differ, and most of
@@ -78,7 +88,7 @@ func (v *Visible) filterPiece() {
 		}
 		last, seen = key, first+ref(i)
 		meta := &metas[i]
-		if !meta.Kind.HasValue() || seq <= since || (covered || meta.ExpiresAt != 0) && !v.live(key, meta, seq) {
+		if !meta.Kind.HasValue() && !v.isPartial(meta.Kind) || seq <= since || (covered || meta.ExpiresAt != 0) && !v.live(key, meta, seq) {
 			continue
 		}
 		m.refs[n] = seen
@@ -106,11 +116,13 @@ func (v *Visible) filterBackward() {
 		if v.shows && !same(key, last) && v.lasts() {
 			m.refs[n] = v.last // safe: n is at most the index of r
 			n++
+			v.partials = v.partials || v.partial
 		}
 		last = key
 		v.last = r
 		v.shows = v.stands(key, &b.Metas[i], seq)
 		v.expiresAt, v.pending = b.Metas[i].ExpiresAt, seq == PendingSeq
+		v.partial = b.Metas[i].Kind.Partial()
 	}
 	v.n = n
 }
@@ -128,6 +140,7 @@ func (v *Visible) filterVersions() {
 	for _, r := range m.refs[:m.n] {
 		b, i := m.batch(r)
 		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since {
+			v.partials = v.partials || b.Metas[i].Kind.Partial()
 			m.refs[n] = r
 			n++
 		}

@@ -29,6 +29,11 @@ type Snapshot struct {
 	// values after a seek into the processor's cache together. The processor
 	// prefetches later ones itself.
 	Values bool
+	// Fold makes a whole entry of the partial version e of a key, and reports false if
+	// that is a deletion. If it is nil, partial entries are shown as they are.
+	Fold interface {
+		Fold(e *base.Entry) (ok bool, err error)
+	}
 	// Cover tells which versions range tombstones hide; nil if there are none.
 	Cover Cover
 }
@@ -59,6 +64,9 @@ type Visible struct {
 	shows     bool
 	expiresAt uint64
 	pending   bool
+	partial   bool
+	// partials says that the round may show partial entries.
+	partials bool
 
 	// cold is the number of remaining rounds whose values touchValues loads.
 	// touched has no meaning; it keeps the compiler from removing the loads.
@@ -82,12 +90,15 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 	v.begin()
 }
 
+// Within changes the bounds of Init. The caller must call Seek next.
+func (v *Visible) Within(lower, upper []byte) { v.merged.lim = bounds{lower, upper} }
+
 // Together makes g position the grouped inputs, until the next Init.
 func (v *Visible) Together(g Group) { v.merged.group = g }
 
 // begin drops the state of earlier rounds.
 func (v *Visible) begin() {
-	v.last, v.shows, v.key = carriedRef, false, v.key[:0]
+	v.last, v.shows, v.key, v.partials = carriedRef, false, v.key[:0], false
 	v.carried = base.Entry{}
 }
 
@@ -160,11 +171,7 @@ func (v *Visible) find() bool {
 			}
 		}
 		if !v.merged.next() {
-			v.valid = v.merged.reverse && v.merged.err == nil && v.shows && v.lasts()
-			if v.valid {
-				v.Entry, v.shows = v.carried, false
-			}
-			return v.valid
+			return v.showCarried()
 		}
 		switch {
 		case v.snap.AllVersions:
@@ -174,6 +181,9 @@ func (v *Visible) find() bool {
 		default:
 			v.filterForward()
 		}
+		if v.partials && !v.fold() {
+			return false
+		}
 	}
 	v.valid = true
 	if v.cold > 0 {
@@ -181,6 +191,65 @@ func (v *Visible) find() bool {
 		v.touchValues()
 	}
 	v.show()
+	return true
+}
+
+// showCarried makes the very last entry, going backward, the current one.
+func (v *Visible) showCarried() bool {
+	if !v.merged.reverse || v.merged.err != nil || !v.shows || !v.lasts() {
+		return false
+	}
+	v.shows = false
+	if v.partial && v.snap.Fold != nil {
+		ok, err := v.snap.Fold.Fold(&v.carried)
+		if err != nil {
+			v.merged.fail(err)
+		}
+		if !ok || err != nil {
+			return false
+		}
+	}
+	v.Entry, v.valid = v.carried, true
+	return true
+}
+
+// fold makes whole entries of the partial ones of the round, in the batches. It leaves
+// out those that are deletions, except with AllVersions. It reports false after an
+// error.
+func (v *Visible) fold() bool {
+	v.partials = false
+	if v.snap.Fold == nil {
+		return true
+	}
+	n := 0
+	for _, r := range v.merged.refs[:v.n] {
+		e := v.carried
+		var b *Batch
+		var i int
+		if r != carriedRef {
+			b, i = v.merged.batch(r)
+			e = base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
+		}
+		if e.Meta.Kind.Partial() {
+			ok, err := v.snap.Fold.Fold(&e)
+			if err != nil {
+				v.merged.fail(err)
+				v.n = 0
+				return false
+			}
+			if !ok && !v.snap.AllVersions {
+				continue
+			}
+			if r == carriedRef {
+				v.carried = e
+			} else {
+				b.Vals[i], b.Metas[i] = e.Value, e.Meta
+			}
+		}
+		v.merged.refs[n] = r
+		n++
+	}
+	v.n = n
 	return true
 }
 

@@ -256,7 +256,7 @@ func TestVisible_IsAtNoEntryAfterAFaultInASource(t *testing.T) {
 	}
 }
 
-func TestVisibleShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
+func TestVisible_ShowsNoOldVersionWhenTheNewestCannotBeRead(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	var entries []base.Entry

@@ -49,7 +49,7 @@ func (j *Jobs) CompactStep() (again time.Duration, err error) {
 		if !due {
 			j.space.Rests(space.Merges)
 			j.o.Collect()
-			in := lookInputs{falls: falls, lacking: j.lacking(), pause: j.measured.pause()}
+			in := lookInputs{falls: falls, lacking: j.lacking()}
 			in.tables, in.aging = tablesAge(j.store.Version())
 			return nextLook(in), nil
 		}
@@ -69,7 +69,7 @@ func (j *Jobs) compactOnce(now work.Load) (due bool, err error) {
 }
 
 // lacking reports whether a job waits for more space.
-func (j *Jobs) lacking() bool { return j.space.Lacking() || j.measured.some.Load() }
+func (j *Jobs) lacking() bool { return j.space.Lacking() || j.attempts.some.Load() }
 
 // lookInputs is what the compactor knows when no job is due.
 type lookInputs struct {
@@ -77,7 +77,6 @@ type lookInputs struct {
 	aging   bool          // some have expiring values or deletions
 	falls   time.Duration // in how much time the load falls, 0 if it cannot
 	lacking bool          // a job waits for more space
-	pause   time.Duration // in how much time it may measure merges again
 }
 
 // nextLook returns when the compactor looks again although nothing changes; 0 is
@@ -93,9 +92,6 @@ func nextLook(in lookInputs) (again time.Duration) {
 	}
 	if again == 0 && in.lacking {
 		again = agingCheck
-	}
-	if in.pause > 0 && (again == 0 || in.pause < again) {
-		again = in.pause
 	}
 	return again
 }
@@ -119,22 +115,22 @@ func (j *Jobs) Tidy(now work.Load) (due bool, err error) {
 	j.Compacting.Lock()
 	defer j.Compacting.Unlock()
 	v, s := j.store.Version(), j.Shape(now, j.store.Horizon())
-	j.measured.forget(v)
-	s.Useless = func(plan *compact.Plan) bool { return j.measured.useless(plan, &s) }
+	j.attempts.denied = false
+	s.Useless = func(plan *compact.Plan) bool { return j.attempts.useless(plan, &s) }
 	plan, due := compact.Pick(v, s)
 	switch {
 	case !due || plan.ForFewerFiles() && !j.fewerFiles(&plan, now):
 		if now != work.Idle {
 			return false, nil
 		}
-		return j.tidyColumn(v, &s)
+		return j.attemptColumn(v, &s)
 	case len(plan.Join) > 0:
 		if err = j.Run(plan, j.space.Sparing(j.stopped), nil); err != nil {
 			j.joinFailed.Store(uint64(j.flushedSeq()))
 		}
 		return true, err
 	}
-	return true, j.mergeWhereItFits(&plan, &s, func(int64) bool { return true })
+	return true, j.attempt(&plan, &s)
 }
 
 // fewerFiles reports whether the compactor may run a plan that only makes fewer
@@ -149,20 +145,6 @@ func (j *Jobs) fewerFiles(plan *compact.Plan, now work.Load) bool {
 		return true
 	}
 	return !(now == work.Idle && j.GatheringDue()) && j.joinFailed.Load() != uint64(j.flushedSeq())
-}
-
-// tidyColumn merges a whole column of tables, if nothing else frees what its
-// deletions hide. It reports whether there was one to be looked at. The caller
-// holds Compacting.
-func (j *Jobs) tidyColumn(v *manifest.Version, s *compact.Shape) (due bool, err error) {
-	for _, plan := range compact.Columns(v, *s) {
-		if !j.measured.useless(&plan, s) {
-			return true, j.mergeWhereItFits(&plan, s, func(writes int64) bool {
-				return compact.WorthColumn(plan.InputBytes(), writes)
-			})
-		}
-	}
-	return false, nil
 }
 
 // Run carries out a plan, unless stop returns an error. tell, if it is set, is
@@ -279,11 +261,16 @@ func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error)
 		job.Sources[i] = &levels[i]
 	}
 	plan.Apply(&job, j.Shape(work.Busy, job.Rules.NowMs))
+	job.Discard = j.discards(plan)
 	if job.Level == 0 {
 		job.Filter = filter.NewBuilder(plan.InputEntries())
 	}
-	job.Writer.Compression = j.o.Codec(job.Level)
-	job.Place, job.Stop, job.NewFile = place.PointerRef, stop, newFile
+	job.Codec = j.codecs(job.Level)
+	job.Place, job.PlaceNew, job.Stop, job.NewFile = place.PointerRef, m.out.Place, stop, newFile
+	job.Rules.Above = j.partialAbove(plan)
+	if j.o.Screen != nil {
+		job.Screen = j.screen
+	}
 	if plan.Moves() {
 		if err := m.begin(plan, stop); err != nil {
 			return result, err

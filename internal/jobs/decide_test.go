@@ -59,13 +59,35 @@ func TestIdle_Scripts(t *testing.T) {
 	}}))
 }
 
+func TestLeaving_OnlyWhatTheManifestStillNames(t *testing.T) {
+	t.Parallel()
+	old, now := base.SegmentRef{File: 1, Number: 1}, base.SegmentRef{File: 2, Number: 2}
+	for _, c := range []struct {
+		name  string
+		first base.SegmentRef
+		spans []base.LogSpan
+		want  bool
+	}{
+		{"older segments are named", now, []base.LogSpan{{First: old}}, true},
+		{"another log before it is named", now, []base.LogSpan{{First: old}, {First: now}}, true},
+		{"no log is named", now, nil, true},
+		{"the log begins there already", now, []base.LogSpan{{First: now}}, false},
+		{"the file is the same and its use another", base.SegmentRef{File: 1, Number: 3}, []base.LogSpan{{First: old}}, true},
+		{"memory holds what recovery found", base.SegmentRef{}, []base.LogSpan{{First: old}}, false},
+	} {
+		if got := decideLeaving(c.first, c.spans); got != c.want {
+			t.Errorf("%s: leaves the log: %t", c.name, got)
+		}
+	}
+}
+
 // TestNextLook_Scripts runs the cases in testdata/next.
 func TestNextLook_Scripts(t *testing.T) {
 	t.Parallel()
 	script.Run(t, "testdata/next", handle(map[string]script.Handler{
 		"look": func(t *testing.T, c *script.Command) string {
 			again := nextLook(lookInputs{tables: c.Has("tables"), aging: c.Has("aging"), lacking: c.Has("lacking"),
-				falls: mustDuration(t, c, "falls"), pause: mustDuration(t, c, "pause")})
+				falls: mustDuration(t, c, "falls")})
 			if again == 0 {
 				return "never"
 			}
@@ -124,7 +146,7 @@ func TestEdit_Scripts(t *testing.T) {
 			table.Level = level
 			plan.Inputs[level] = append(plan.Inputs[level], table)
 		}
-		out := output{values: place.NewWriter(nil)}
+		out := output{values: place.NewWriter(new(place.Options))}
 		for _, n := range numbers(t, c, "made") {
 			out.result.Tables = append(out.result.Tables, &manifest.Table{Num: n})
 		}

@@ -195,7 +195,7 @@ func (j *Jobs) writeRun(memtables []*memtable.Table) (run, error) {
 		return out, err
 	}
 	for i := range jobs {
-		jobs[i].Place = parts[i].Place
+		jobs[i].Place, jobs[i].PlaceNew = parts[i].Place, parts[i].Place
 		for _, t := range memtables {
 			it := new(memtable.Iter)
 			it.Init(t, false)
@@ -225,10 +225,11 @@ func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.Flush
 	if s := job.Rules.Snapshots; mutant.On(mutant.FlushUnpublished) {
 		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
 	}
+	job.Rules.Above = j.partialAbove(nil)
 	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
 	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), j.store.Now()
 	job.Filter = filter.NewBuilder(uint64(entriesOf(memtables)))
-	job.Writer.Compression = j.o.Codec(0)
+	job.Codec = j.codecs(0)
 	cuts := compact.CutsOfFlush(version, j.Shape(work.Busy, j.store.Horizon()), dataOf(memtables))
 	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin
 	return job, cuts

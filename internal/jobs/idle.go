@@ -206,17 +206,23 @@ func (j *Jobs) trim() {
 	j.store.Memory.Trim()
 }
 
+// decideLeaving decides whether the log is left up to the segment first, when all
+// that was committed before it is in tables. spans is the log that the manifest names.
+func decideLeaving(first base.SegmentRef, spans []base.LogSpan) bool {
+	if first == (base.SegmentRef{}) {
+		return false // what recovery found is not in tables
+	}
+	return len(spans) != 1 || spans[0].First != first // or that was done before
+}
+
 // leaveLog gives up the segments before the one that Rotate moved to, although
 // there was nothing to flush: all that was committed before is in tables. It
 // reports whether there were any.
 func (j *Jobs) leaveLog() (did bool, err error) {
 	v, s := j.store.View(), j.store.State()
 	first := v.LogFrom[len(v.LogFrom)-1]
-	if first == (base.SegmentRef{}) {
-		return false, nil // what recovery found is not in tables
-	}
-	if len(s.Spans) == 1 && s.Spans[0].First == first {
-		return false, nil // that was done before
+	if !decideLeaving(first, s.Spans) {
+		return false, nil
 	}
 	edit := manifest.Edit{
 		LastSeq: manifest.Some(s.FlushedSeq),

@@ -13,8 +13,10 @@ import (
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/quarantine"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/table"
@@ -39,12 +41,20 @@ type Options struct {
 	// Unmapped are the options for reading tables past the mappings: what users have
 	// in memory stays there.
 	Unmapped tree.Options
-	// Codec returns the codec of tables of a level.
-	Codec func(level int) codec.ID
+	// Functions are the registered merge functions, nil for none.
+	Functions *partial.Functions
+	// Screen asks the compaction filter of a key about a value, which it can read; nil
+	// if no filter is registered.
+	Screen func(e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte)
+	// Raises tells about discard points; nil is for a database without keyspaces.
+	Raises Raises
 
 	HashSeed     uint64
 	MemtableSize int64 // bytes
-	NumVersions  int
+	Settings     settings.Of
+	// VersionsMax returns the greatest NumVersions of all keyspaces. Default: that of
+	// the default keyspace, for databases without others.
+	VersionsMax func() int
 
 	// Flush, Compact and Collect wake the workers.
 	Flush, Compact, Collect func()
@@ -61,7 +71,7 @@ type Jobs struct {
 
 	// Compacting is held from the choice of a compaction to the end of its job.
 	Compacting *work.Lock[lock.Compacting]
-	measured   measurements // guarded by Compacting, but for its atomics
+	attempts   attempts // guarded by Compacting, except its atomic
 
 	// Owned by the flusher.
 	deletions deletionsSeen
@@ -84,6 +94,9 @@ type Counts struct {
 
 // New returns the jobs of a database.
 func New(o Options) *Jobs {
+	if o.VersionsMax == nil {
+		o.VersionsMax = func() int { return o.Settings(0).NumVersions }
+	}
 	return &Jobs{o: o, store: o.Store, commits: o.Commits, throttle: o.Throttle, space: o.Space,
 		quarantine: o.Quarantine, Compacting: work.NewLock[lock.Compacting]()}
 }
@@ -125,16 +138,28 @@ func (j *Jobs) newJob(sources []iter.Source) compact.Job {
 		snapshots = snapshots[len(snapshots)-1:]
 	}
 	return compact.Job{
-		Sources: sources,
+		Sources:   sources,
+		Functions: j.o.Functions,
+		Value:     j.value,
 		Rules: compact.Rules{
-			Snapshots: snapshots,
-			Versions:  j.o.NumVersions,
-			NowMs:     j.store.Horizon(),
-			Bottom:    mutant.On(mutant.DropDeletions), // a plan says it for itself
+			Snapshots:  snapshots,
+			Versions:   j.o.Settings(0).NumVersions,
+			VersionsOf: j.versionsOf,
+			NowMs:      j.store.Horizon(),
+			Bottom:     mutant.On(mutant.DropDeletions), // a plan says it for itself
 		},
+		Discard: j.discards(nil),
 		Writer:  table.WriterOptions{HashSeed: j.o.HashSeed},
 		NewFile: j.newTableFile,
 	}
+}
+
+// versionsOf returns how many versions of its keys a keyspace keeps at least.
+func (j *Jobs) versionsOf(keyspace uint32) int { return j.o.Settings(keyspace).NumVersions }
+
+// codecs returns compact.Job.Codec for tables of a level.
+func (j *Jobs) codecs(level int) func(keyspace uint32) codec.ID {
+	return func(keyspace uint32) codec.ID { return j.o.Settings(keyspace).Compression.OfTables(level) }
 }
 
 // newTableFile creates the file of a new table.

@@ -31,8 +31,16 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 		NowMs:          horizon,
 		Damaged:        j.quarantine.Tables(),
 		BadValues:      j.quarantine.Values(),
-		Versions:       j.o.NumVersions,
+		Versions:       j.o.VersionsMax(),
+		VersionsOf:     j.versionsOf,
 		OldestSnapshot: j.store.OldestSnapshot(),
+		Discardable:    j.discardable(),
+	}
+	s.Screens = j.o.Screen != nil
+	for _, t := range j.store.View().Memtables {
+		if lo, hi, some := t.Partials(); some {
+			s.Partials = append(s.Partials, compact.Span{Lo: lo, Hi: hi})
+		}
 	}
 	s.InputMax, s.OutputMax = j.space.Merge()
 	if load != work.Busy {

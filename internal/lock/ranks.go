@@ -17,6 +17,8 @@ type (
 	Compacting struct{}
 	// Collecting is held from the choice of a collection to its end.
 	Collecting struct{}
+	// Defining is held to open, create or drop a keyspace.
+	Defining struct{}
 	// Transaction guards the open iterators, loops and lent copies of a transaction.
 	// CompactOptions.Progress may use transactions while Compacting is held.
 	Transaction struct{}
@@ -68,6 +70,9 @@ func (Compacting) Rank() (int, string) { return 30, "compacting" }
 
 // Rank implements Ranked.
 func (Collecting) Rank() (int, string) { return 40, "collecting" }
+
+// Rank implements Ranked.
+func (Defining) Rank() (int, string) { return 42, "defining" }
 
 // Rank implements Ranked.
 func (Transaction) Rank() (int, string) { return 44, "transaction" }

@@ -40,7 +40,7 @@ func Create(o Options, r Recovered) (*Writer, error) {
 		return nil, err
 	}
 	w.first = seg.ref
-	w.b = record.NewBuilder(seg.ref.Salt, o.FrameSizeMax)
+	w.b = record.NewBuilder(seg.ref.Salt, o.FrameSizeMax, seg.aead)
 	w.b.SetEarly(true)
 	w.enter(seg)
 	for _, f := range r.junk {
@@ -116,12 +116,12 @@ func (w *Writer) carry(t tail) error {
 
 // copyRecords builds the records of t.
 func (w *Writer) copyRecords(t tail) error {
-	f, size, err := w.o.openSegment(t.ref)
+	f, h, err := w.o.openSegment(t.ref)
 	if err != nil {
 		return err
 	}
 	defer closeQuietly(f)
-	reader := record.ContinueReader(f, min(size, t.until), t.ref.Salt, t.from.offset, t.from.chain)
+	reader := record.ContinueReader(f, min(h.size, t.until), t.ref.Salt, h.aead, t.from.offset, t.from.chain)
 	for {
 		rec, err := reader.NextRecord()
 		if err == io.EOF && reader.Offset() == t.until {

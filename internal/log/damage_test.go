@@ -266,7 +266,7 @@ func TestRecover_UnreferencedUsedSegmentIsCorruption(t *testing.T) {
 	}
 }
 
-func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
+func TestReplay_IgnoresFramesOfAnEarlierUseOfTheFile(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()
@@ -292,7 +292,7 @@ func TestFramesOfAnEarlierLifeOfAFileAreNeverReplayed(t *testing.T) {
 
 // A log that synced a segment only on request could leave, after a power cut, a
 // synced newer segment behind an unsynced older one.
-func TestWhatIsBeforeANewSegmentIsOnTheDevice(t *testing.T) {
+func TestRotate_SyncsEarlierSegmentsFirst(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()

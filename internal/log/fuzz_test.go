@@ -14,7 +14,7 @@ import (
 // fuzzSegment makes a segment from a script. Each byte is a frame or a change of
 // the durable offset, so that scripts cover all orders of frames, legal and not.
 func fuzzSegment(ref base.SegmentRef, script []byte) []byte {
-	b := record.NewBuilder(ref.Salt, record.MaxPayload)
+	b := record.NewBuilder(ref.Salt, record.MaxPayload, nil)
 	durable := int64(0)
 	for i, c := range script {
 		payload := bytes.Repeat([]byte{c}, int(c>>4))

@@ -15,6 +15,8 @@ type Options struct {
 	Dir string
 	// Random returns 64 random bits. It supplies the salts of segments.
 	Random func() uint64
+	// Seal makes the keys of segments. It is nil if the log is not encrypted.
+	Seal record.Sealer
 
 	// SegmentSizeMin and SegmentSizeMax bound the size in bytes of a segment,
 	// header included. Defaults: 256 KiB and 16 MiB.

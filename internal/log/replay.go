@@ -1,6 +1,7 @@
 package log
 
 import (
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
@@ -74,11 +75,12 @@ func (p *replay) span(s *base.LogSpan) error {
 // segment replays the segment that ref names, up to limit. A negative limit
 // means the end of its frames.
 func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error) {
-	f, size, err := p.o.openSegment(ref)
+	f, h, err := p.o.openSegment(ref)
 	if err != nil {
 		return segmentReplay{}, err
 	}
 	defer closeQuietly(f)
+	size := h.size
 	st := segmentReplay{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
 	st.end = st.bounds[0]
 	if limit > size || (limit >= 0 && limit < record.Start) {
@@ -88,7 +90,7 @@ func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error
 	if limit < 0 {
 		limit = size
 	}
-	if err := p.records(record.NewReader(f, limit, ref.Salt), &st); err != nil {
+	if err := p.records(record.NewReader(f, limit, ref.Salt, h.aead), &st); err != nil {
 		return segmentReplay{}, p.o.inFile(err, "read", ref.File)
 	}
 	return st, nil
@@ -220,7 +222,11 @@ func (p *replay) inspect(sf *segmentFile) error {
 		if len(p.r.Spans) > 0 && h.Number < p.r.Spans[0].First.Number {
 			continue
 		}
-		used, err := record.AnyFrame(f, sf.size, h.Salt, func(fr record.Frame) bool { return !fr.Early })
+		aead, err := h.Open(p.o.Seal)
+		if err != nil {
+			return err
+		}
+		used, err := record.AnyFrame(f, sf.size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early })
 		switch {
 		case err != nil:
 			return err
@@ -235,42 +241,56 @@ func (p *replay) inspect(sf *segmentFile) error {
 	return nil
 }
 
-// openSegment opens the segment that ref names for reading and returns its
-// size. The header must match ref.
-func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, int64, error) {
+// An openHeader is what the reader of a segment knows from its header.
+type openHeader struct {
+	size int64
+	aead cipher.AEAD // nil if the log is not encrypted
+}
+
+// openSegment opens the segment that ref names for reading. The header must match ref.
+func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, openHeader, error) {
 	f, err := o.FS.Open(o.path(ref.File), vfs.CatLog)
 	if errors.Is(err, vfs.ErrNotExist) {
 		err = base.Corrupt(-1, "segment", "no file", fmt.Sprintf("segment %d", ref.Number))
 	}
 	if err != nil {
-		return nil, 0, o.inFile(err, "open", ref.File)
+		return nil, openHeader{}, o.inFile(err, "open", ref.File)
 	}
-	size, err := f.Size()
-	if err == nil {
-		err = checkHeader(f, ref, size)
-	}
+	h, err := o.readHeader(f, ref)
 	if err != nil {
 		closeQuietly(f)
-		return nil, 0, o.inFile(err, "open", ref.File)
+		return nil, openHeader{}, o.inFile(err, "open", ref.File)
 	}
-	return f, size, nil
+	return f, h, nil
 }
 
-// checkHeader looks for the header of the segment that ref names.
-func checkHeader(f vfs.File, ref base.SegmentRef, size int64) error {
+// readHeader looks for the header of the segment that ref names.
+func (o *Options) readHeader(f vfs.File, ref base.SegmentRef) (openHeader, error) {
+	size, err := f.Size()
+	if err != nil {
+		return openHeader{}, err
+	}
 	want := record.Header{Type: record.TypeLog, Number: ref.Number, File: ref.File, Salt: ref.Salt, Size: size}
 	headers, err := record.ReadHeaders(f, size, record.TypeLog)
 	if err != nil {
-		return err
+		return openHeader{}, err
 	}
-	got := "none"
+	var bad error = base.Corrupt(0, "segment header", "none", describe(want))
 	for _, h := range headers {
-		if h == want {
-			return nil
+		key, tag := h.Key, h.Tag
+		h.Key, h.Tag = want.Key, want.Tag
+		if h != want {
+			bad = base.Corrupt(0, "segment header", describe(h), describe(want))
+			continue
 		}
-		got = describe(h)
+		h.Key, h.Tag = key, tag
+		aead, err := h.Open(o.Seal)
+		if err == nil {
+			return openHeader{size, aead}, nil
+		}
+		bad = err
 	}
-	return base.Corrupt(0, "segment header", got, describe(want))
+	return openHeader{}, bad
 }
 
 // describe formats a header for error messages.

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"crypto/cipher"
 	"fmt"
 	"sync/atomic"
 
@@ -20,6 +21,8 @@ type segment struct {
 	ref     base.SegmentRef
 	size    int64
 	written bool // see segmentFile
+	// aead seals the frames. It is nil if the log is not encrypted.
+	aead cipher.AEAD
 	// file is the handle for writing, and for the sync of a segment that is
 	// full or closed.
 	file vfs.File
@@ -130,9 +133,12 @@ func (s *segment) prepare(o *Options, sparse bool) (err error) {
 			return err
 		}
 	}
-	header := record.AppendHeader(nil, record.Header{Type: record.TypeLog,
-		Number: s.ref.Number, File: s.ref.File, Salt: s.ref.Salt, Size: s.size})
-	if _, err := s.file.WriteAt(header, 0); err != nil {
+	header := record.Header{Type: record.TypeLog,
+		Number: s.ref.Number, File: s.ref.File, Salt: s.ref.Salt, Size: s.size}
+	if s.aead, err = header.Seal(o.Seal); err != nil {
+		return err
+	}
+	if _, err := s.file.WriteAt(record.AppendHeader(nil, header), 0); err != nil {
 		return err
 	}
 	if mutant.On(mutant.NoHeaderSync) {

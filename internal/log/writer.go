@@ -200,7 +200,7 @@ func (w *Writer) writeOut() error {
 
 // enter makes seg the current segment. The caller holds the commit mutex.
 func (w *Writer) enter(seg *segment) {
-	w.b.Switch(seg.ref.Salt)
+	w.b.Switch(seg.ref.Salt, seg.aead)
 	w.limit = seg.limit()
 	w.end = boundary{record.Start, seg.ref.Salt}
 	w.prepareAt = record.Start + (seg.size-record.Start)/2

@@ -51,7 +51,7 @@ func TestWriter_LargeTransactionStreamsInBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestATransactionWithoutItsLastFrameDoesNotExist(t *testing.T) {
+func TestReplay_DropsATransactionWithoutItsLastFrame(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.open()

@@ -67,7 +67,7 @@ func BenchmarkApplyToTenThousandTables(b *testing.B) {
 func BenchmarkAppendToTenThousandTables(b *testing.B) {
 	fs := memfs.NewVolatile()
 	must(b, fs.MkdirAll(testDir))
-	s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1))
+	s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1), nil)
 	must(b, err)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -81,7 +81,7 @@ func BenchmarkLoadTenThousandTables(b *testing.B) {
 		b.Run(fmt.Sprintf("edits=%d", edits), func(b *testing.B) {
 			fs := memfs.NewVolatile()
 			must(b, fs.MkdirAll(testDir))
-			s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1))
+			s, err := Create(fs, testDir, bigTree(b, bigTables), testRandom(1), nil)
 			must(b, err)
 			for i := range edits {
 				must(b, s.Append(replaceOne(s.State(), i)))
@@ -92,7 +92,7 @@ func BenchmarkLoadTenThousandTables(b *testing.B) {
 			must(b, s.Close())
 			b.ReportAllocs()
 			for b.Loop() {
-				s, _, err := Load(fs, testDir, false, testRandom(2))
+				s, _, err := Load(fs, testDir, false, testRandom(2), nil)
 				must(b, err)
 				must(b, s.Close())
 			}
@@ -106,5 +106,40 @@ func BenchmarkOverlapping(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		v.Overlapping(Levels-1, lo, hi, true)
+	}
+}
+
+// One edit made all keyspaces, or each keyspace had an edit of its own.
+func BenchmarkLoadThousandKeyspaces(b *testing.B) {
+	for _, each := range []int{1000, 1} {
+		b.Run(fmt.Sprintf("each=%d", each), func(b *testing.B) {
+			fs := memfs.NewVolatile()
+			must(b, fs.MkdirAll(testDir))
+			s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
+			must(b, err)
+			all := manyKeyspaces(1000).PutKeyspaces
+			for i := 0; i < len(all); i += each {
+				must(b, s.Append(Edit{NextKeyspace: Some(uint32(i + each + 1)), PutKeyspaces: all[i : i+each]}))
+			}
+			must(b, s.Close())
+			b.ReportAllocs()
+			for b.Loop() {
+				s, _, err := Load(fs, testDir, false, testRandom(2), nil)
+				must(b, err)
+				must(b, s.Close())
+			}
+		})
+	}
+}
+
+func BenchmarkChangeOneOfThousandKeyspaces(b *testing.B) {
+	s, err := firstState().Apply(manyKeyspaces(1000))
+	must(b, err)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		changed := *s.Keyspaces[1+i%1000]
+		changed.Settings.NumVersions++
+		s, err = s.Apply(Edit{PutKeyspaces: []*Keyspace{&changed}})
+		must(b, err)
 	}
 }

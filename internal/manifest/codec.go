@@ -20,6 +20,9 @@ import (
 // Added and dropped tables and value files are separate fields, each a list of
 // items (items.go). So one edit makes all outputs of a job live and all its
 // inputs obsolete.
+//
+// A later version of stoat may add tags. A reader may ignore those with the bit
+// tagIgnorable (unknown.go). It refuses any other unknown tag with ErrVersion.
 type tag uint16
 
 const (
@@ -35,11 +38,17 @@ const (
 	tagAddTables     tag = 10
 	tagDropValues    tag = 11
 	tagAddValues     tag = 12
+
+	tagRequiredFeatures tag = 13 // tags 13 to 16 are lists, never empty
+	tagOptionalFeatures tag = 14
+	tagForgetKeyspaces  tag = 15
+	tagPutKeyspaces     tag = 16
+	tagNextKeyspace     tag = 17
 )
 
 // fieldSizes are the sizes in bytes of the fields whose size is fixed.
 var fieldSizes = map[tag]int{tagFormatVersion: 4, tagID: 16, tagHashSeed: 8,
-	tagLastSeq: 8, tagClockHighMs: 8, tagNextFile: 8, tagFlushedSeq: 8}
+	tagLastSeq: 8, tagClockHighMs: 8, tagNextFile: 8, tagFlushedSeq: 8, tagNextKeyspace: 4}
 
 const (
 	fieldHeaderSize = 6
@@ -77,7 +86,19 @@ func (e Edit) AppendTo(dst []byte) []byte {
 	dst = appendItems(dst, tagDropTables, e.DropTables, appendPlace)
 	dst = appendItems(dst, tagAddTables, e.AddTables, appendTable)
 	dst = appendItems(dst, tagDropValues, e.DropValues, appendFileNum)
-	return appendItems(dst, tagAddValues, e.AddValues, appendValueFile)
+	dst = appendItems(dst, tagAddValues, e.AddValues, appendValueFile)
+	dst = appendItems(dst, tagRequiredFeatures, e.RequiredFeatures, appendFeature)
+	dst = appendItems(dst, tagOptionalFeatures, e.OptionalFeatures, appendFeature)
+	dst = appendItems(dst, tagForgetKeyspaces, e.ForgetKeyspaces, appendKeyspaceNumber)
+	dst = appendItems(dst, tagPutKeyspaces, e.PutKeyspaces, appendKeyspace)
+	if e.NextKeyspace.Set {
+		dst = appendField(dst, tagNextKeyspace, 4)
+		dst = binary.LittleEndian.AppendUint32(dst, e.NextKeyspace.Value)
+	}
+	for _, f := range e.Unknown {
+		dst = append(appendField(dst, tag(f.Tag), len(f.Value)), f.Value...)
+	}
+	return dst
 }
 
 // appendField appends the header of a field.
@@ -112,9 +133,13 @@ func appendSpan(dst []byte, s base.LogSpan) []byte {
 }
 
 // DecodeEdit is the inverse of Edit.AppendTo. Offsets in its errors are
-// relative to p. It accepts only what AppendTo returns.
+// relative to p. It accepts only what AppendTo returns. An unknown required feature
+// is the first error: the rest of the edit may have a format that it changes.
 func DecodeEdit(p []byte) (Edit, error) {
 	var e Edit
+	if err := checkFeaturesOf(p); err != nil {
+		return e, err
+	}
 	last := tag(0)
 	for offset := 0; offset < len(p); {
 		rest := p[offset:]
@@ -139,6 +164,31 @@ func DecodeEdit(p []byte) (Edit, error) {
 	return e, nil
 }
 
+// checkFeaturesOf reports unknown features that the edit p requires, and a format
+// version above the known one. It passes over damage.
+func checkFeaturesOf(p []byte) error {
+	for len(p) >= fieldHeaderSize {
+		t, n := tag(binary.LittleEndian.Uint16(p)), binary.LittleEndian.Uint32(p[2:])
+		p = p[fieldHeaderSize:]
+		if int64(n) > int64(len(p)) {
+			return nil
+		}
+		switch v := p[:n]; {
+		case t == tagFormatVersion && n == 4:
+			if got := binary.LittleEndian.Uint32(v); got > FormatVersion {
+				return fmt.Errorf("%w: format version %d, this version knows %d", base.ErrVersion, got, FormatVersion)
+			}
+		case t == tagRequiredFeatures:
+			// Bad bytes in the list are an error of the decoder.
+			if names, err := decodeFeatures(v, 0); err == nil {
+				return checkKnown(names)
+			}
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
 // decodeField decodes the value v, which is at offset, into the field that t
 // names.
 func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
@@ -147,10 +197,7 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 	}
 	switch t {
 	case tagFormatVersion:
-		e.FormatVersion = Some(binary.LittleEndian.Uint32(v))
-		if got := e.FormatVersion.Value; got > FormatVersion {
-			return fmt.Errorf("%w: format version %d, this version knows %d", base.ErrVersion, got, FormatVersion)
-		}
+		e.FormatVersion = Some(binary.LittleEndian.Uint32(v)) // checkFeaturesOf has compared it
 	case tagID:
 		e.ID = Some([16]byte(v))
 	case tagHashSeed:
@@ -173,7 +220,20 @@ func (e *Edit) decodeField(t tag, v []byte, offset int64) (err error) {
 		e.DropValues, err = decodeItems(v, offset, decodeFileNum)
 	case tagAddValues:
 		e.AddValues, err = decodeItems(v, offset, decodeValueFile)
+	case tagRequiredFeatures:
+		e.RequiredFeatures, err = decodeFeatures(v, offset)
+	case tagOptionalFeatures:
+		e.OptionalFeatures, err = decodeFeatures(v, offset)
+	case tagForgetKeyspaces:
+		e.ForgetKeyspaces, err = decodeItems(v, offset, decodeKeyspaceNumber)
+	case tagPutKeyspaces:
+		e.PutKeyspaces, err = decodeItems(v, offset, decodeKeyspace)
+	case tagNextKeyspace:
+		e.NextKeyspace = Some(binary.LittleEndian.Uint32(v))
 	default:
+		if t&tagIgnorable != 0 {
+			return e.decodeUnknown(t, v, offset)
+		}
 		err = fmt.Errorf("%w: manifest field with tag %d, this version knows format version %d",
 			base.ErrVersion, t, FormatVersion)
 	}

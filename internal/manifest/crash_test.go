@@ -26,7 +26,7 @@ type history struct {
 // inspect reads the manifest of a disk after a crash.
 func (h *history) inspect(disk *memfs.FS, what string) {
 	h.t.Helper()
-	_, got, err := Load(disk, testDir, true, nil)
+	_, got, err := Load(disk, testDir, true, nil, nil)
 	h.checkState(got, err, what)
 }
 
@@ -50,9 +50,9 @@ func (h *history) checkState(got State, err error, what string) bool {
 // crash was in Create, it creates the manifest.
 func (h *history) check(disk *memfs.FS, what string) (State, bool) {
 	h.t.Helper()
-	s, got, err := Load(disk, testDir, false, testRandom(3))
+	s, got, err := Load(disk, testDir, false, testRandom(3), nil)
 	if !h.checkState(got, err, what) {
-		if s, err = Create(disk, testDir, h.next, testRandom(4)); err != nil {
+		if s, err = Create(disk, testDir, h.next, testRandom(4), nil); err != nil {
 			h.t.Fatalf("%s: Create after a crash in Create: %v", what, err)
 		}
 		must(h.t, s.Close())
@@ -68,7 +68,7 @@ func goOn(t *testing.T, disk *memfs.FS, s *Store, loaded State, what string) {
 	clock := loaded.ClockHighMs + 1
 	must(t, s.Append(Edit{ClockHighMs: Some(clock)}))
 	must(t, s.Close())
-	_, got, err := Load(disk, testDir, true, nil)
+	_, got, err := Load(disk, testDir, true, nil, nil)
 	if err != nil || got.ClockHighMs != clock {
 		t.Fatalf("%s, then an edit: clock %d, want %d: %v", what, got.ClockHighMs, clock, err)
 	}
@@ -82,7 +82,7 @@ const manyFrames = 40_000
 func TestCrash_CutOffEditOfManyFramesIsAbsent(t *testing.T) {
 	t.Parallel()
 	disk := newTestDisk(t)
-	s, err := Create(disk, testDir, firstState(), testRandom(1))
+	s, err := Create(disk, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	rng := rand.New(rand.NewPCG(1, 6))
 	must(t, s.Append(Edit{Spans: Some(testSpans(rng, manyFrames))})) // a takeover makes a file with room
@@ -97,7 +97,7 @@ func TestCrash_CutOffEditOfManyFramesIsAbsent(t *testing.T) {
 		for range dose.Short(1, 6) {
 			kind := kinds[rng.IntN(len(kinds))]
 			crashed, what := disk.Crash(kind, rng), fmt.Sprintf("before %s, %s", op, kind)
-			s, got, err := Load(crashed, testDir, false, testRandom(2))
+			s, got, err := Load(crashed, testDir, false, testRandom(2), nil)
 			h.checkState(got, err, what)
 			goOn(t, crashed, s, got, what)
 		}
@@ -121,7 +121,7 @@ func TestCrash_CutOffEditOfManyFramesIsAbsent(t *testing.T) {
 		must(t, err)
 		must(t, f.Close())
 		what := fmt.Sprintf("cut %d bytes behind the start", at-from)
-		s, got, err := Load(cut, testDir, false, testRandom(2))
+		s, got, err := Load(cut, testDir, false, testRandom(2), nil)
 		if err != nil || !same(got, want) {
 			t.Fatalf("%s: another state: %v", what, err)
 		}
@@ -134,7 +134,7 @@ func TestCrash_CutOffEditOfManyFramesIsAbsent(t *testing.T) {
 func (h *history) run(seed uint64, more func() bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	h.next = firstState()
-	s, err := Create(h.disk, testDir, h.next, testRandom(seed))
+	s, err := Create(h.disk, testDir, h.next, testRandom(seed), nil)
 	must(h.t, err)
 	h.durable, h.created = h.next, true
 	for i := 0; i < 40 && more(); i++ {
@@ -148,7 +148,7 @@ func (h *history) run(seed uint64, more func() bool) {
 			must(h.t, s.Close())
 			fallthrough
 		case 1:
-			if s, _, err = Load(h.disk, testDir, false, testRandom(rng.Uint64())); err != nil {
+			if s, _, err = Load(h.disk, testDir, false, testRandom(rng.Uint64()), nil); err != nil {
 				h.t.Fatal(err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestCrash_AfterLoadLosesNothingLoaded(t *testing.T) {
 				continue
 			}
 			disk = disk.Crash(kind(), crash)
-			s, again, err := Load(disk, testDir, false, testRandom(5))
+			s, again, err := Load(disk, testDir, false, testRandom(5), nil)
 			if err != nil || !same(got, again) {
 				t.Fatalf("before %s: loaded %+v, after another crash %+v: %v", op, got, again, err)
 			}
@@ -224,7 +224,7 @@ func TestFaults_AnyCallLosesNoEdit(t *testing.T) {
 		if !loaded {
 			return faults.Calls()
 		}
-		_, again, err := Load(disk.Crash(memfs.KeepNone, rng), testDir, false, testRandom(5))
+		_, again, err := Load(disk.Crash(memfs.KeepNone, rng), testDir, false, testRandom(5), nil)
 		if err != nil || !same(got, again) {
 			t.Fatalf("%s: loaded %+v, after a crash %+v: %v", what, got, again, err)
 		}
@@ -251,7 +251,7 @@ func TestFaults_AnyCallLosesNoEdit(t *testing.T) {
 func (h *history) runWithFaults(fs *faultfs.FS, what string) {
 	h.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 5))
-	s, err := Create(fs, testDir, h.next, testRandom(1))
+	s, err := Create(fs, testDir, h.next, testRandom(1), nil)
 	if err != nil {
 		return
 	}
@@ -279,7 +279,7 @@ func (h *history) runWithFaults(fs *faultfs.FS, what string) {
 			if err := s.Close(); err != nil && !errors.Is(err, faultfs.ErrInjected) {
 				h.t.Fatalf("%s: %v", what, err)
 			}
-			if s, _, err = Load(fs, testDir, false, testRandom(2)); err != nil {
+			if s, _, err = Load(fs, testDir, false, testRandom(2), nil); err != nil {
 				return
 			}
 		}

@@ -27,7 +27,7 @@ func newClosedManifest(t *testing.T, seed uint64) *closedManifest {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	c := &closedManifest{t: t, fs: memfs.NewVolatile()}
 	must(t, c.fs.MkdirAll(testDir))
-	s, err := Create(c.fs, testDir, firstState(), testRandom(seed))
+	s, err := Create(c.fs, testDir, firstState(), testRandom(seed), nil)
 	must(t, err)
 	for range 10 {
 		must(t, s.Append(testEdit(rng, s.State())))
@@ -62,7 +62,7 @@ func (c *closedManifest) try(b []byte, what string, mustReport bool) {
 // load fails the test unless Load reports the damage or the damage did no harm.
 func (c *closedManifest) load(what string, mustReport bool) {
 	c.t.Helper()
-	_, got, err := Load(c.fs, testDir, true, nil)
+	_, got, err := Load(c.fs, testDir, true, nil, nil)
 	var corrupt *base.CorruptionError
 	switch {
 	case err != nil && !errors.As(err, &corrupt):
@@ -161,17 +161,17 @@ func TestDamage_WrongNameIsReported(t *testing.T) {
 	t.Parallel()
 	c := newClosedManifest(t, 1)
 	must(t, c.fs.Rename(c.path, c.fs.Join(testDir, FileName(77))))
-	if _, _, err := Load(c.fs, testDir, true, nil); !errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := Load(c.fs, testDir, true, nil, nil); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("%v", err)
 	}
 }
 
 // If Load took a damaged record for the end, as at the end of a log, it would
 // return an older state.
-func TestADamagedEditIsNeverTakenForTheEnd(t *testing.T) {
+func TestDamage_IsNeverTakenForTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newClosedManifest(t, 1)
-	whole, _, err := Load(c.fs, testDir, true, nil)
+	whole, _, err := Load(c.fs, testDir, true, nil, nil)
 	must(t, err)
 	f, err := c.fs.OpenReadWrite(c.path, vfs.CatManifest)
 	must(t, err)

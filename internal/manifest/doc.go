@@ -38,5 +38,12 @@
 // It checks each edit. So no version has tables that overlap where they must
 // not, or pointers into a dropped value file.
 //
+// # Keyspaces and features
+//
+// The state also holds the table of keyspaces with their settings (keyspace.go,
+// settings.go), and the features of the database (feature.go). Load refuses what
+// a reader must know and this version does not. What it may ignore it keeps, and
+// writes back (unknown.go).
+//
 // The manifest knows files as metadata. It opens no file but its own.
 package manifest

@@ -30,6 +30,8 @@ type draft struct {
 	spare [Levels][]*Table
 	// ownValues says that no version shares the list of value files.
 	ownValues bool
+
+	keyspaces keyspaceDraft
 }
 
 // newDraft returns a draft that takes one edit of v. A nil v is an empty version.
@@ -42,7 +44,7 @@ func newDraft(v *Version) *draft {
 
 // newDraftOfMany returns a draft of the empty version that takes many edits.
 func newDraftOfMany() *draft {
-	return &draft{many: true, named: map[base.FileNum]*Table{}}
+	return &draft{many: true, named: map[base.FileNum]*Table{}, keyspaces: keyspaceDraft{many: true}}
 }
 
 // version returns the resulting version. The draft must not be used after it.

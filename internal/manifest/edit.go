@@ -44,6 +44,20 @@ type Edit struct {
 	AddTables  []*Table
 	DropValues []base.FileNum
 	AddValues  []*ValueFile
+
+	// RequiredFeatures and OptionalFeatures add to the lists of features. Names
+	// ascend.
+	RequiredFeatures, OptionalFeatures []string
+	// ForgetKeyspaces removes dropped keyspaces from the table. It happens before
+	// PutKeyspaces, which adds or replaces keyspaces, ascending by number. They
+	// belong to the manifest, and the caller must not change them.
+	ForgetKeyspaces []uint32
+	PutKeyspaces    []*Keyspace
+	// NextKeyspace must exceed the numbers of all keyspaces after the edit.
+	NextKeyspace Optional[uint32]
+
+	// Unknown holds the fields of a later stoat, ascending by tag.
+	Unknown []Field
 }
 
 // changesTree reports whether e adds or drops tables or value files.
@@ -84,6 +98,7 @@ func (e Edit) check(s State) error {
 		checkRise("clock", s.ClockHighMs, e.ClockHighMs),
 		checkRise("next file number", s.NextFile, e.NextFile),
 		checkRise("flushed sequence number", s.FlushedSeq, e.FlushedSeq),
+		checkRise("next keyspace", max(s.NextKeyspace, 1), e.NextKeyspace),
 	)
 }
 

@@ -22,6 +22,8 @@ func FuzzManifestEdit(f *testing.F) {
 	}
 	f.Add(treeState(rng, 40).snapshot().AppendTo(nil))
 	f.Add([]byte{})
+	f.Add(manyKeyspaces(20).AppendTo(nil))
+	f.Add(Edit{Unknown: manyFields(3), OptionalFeatures: manyNames(3)}.AppendTo(nil))
 	f.Add(appendField(nil, tagSpans, 1<<30))
 	f.Add(append(appendField(nil, tagAddTables, 4), 0xff, 0xff, 0xff, 0xff))
 	f.Fuzz(func(t *testing.T, p []byte) {
@@ -41,6 +43,10 @@ func FuzzManifestEdit(f *testing.F) {
 			t.Fatalf("a refused edit changed the state to %+v", after)
 		}
 		must(t, after.Version.check())
+		again, err := State{}.Apply(after.snapshot())
+		if err != nil || !same(again, after) {
+			t.Fatalf("a snapshot of %+v makes %+v: %v", after, again, err)
+		}
 	})
 }
 
@@ -55,7 +61,7 @@ func FuzzManifestLoad(f *testing.F) {
 	f.Add(tree.snapshot().AppendTo(nil), testEdit(rng, tree).AppendTo(nil), uint32(0), byte(0))
 	f.Add([]byte{}, []byte{}, uint32(5), byte(1))
 	f.Fuzz(func(t *testing.T, first, second []byte, at uint32, flip byte) {
-		b := record.NewBuilder(1, 100)
+		b := record.NewBuilder(1, 100, nil)
 		b.Record(first, 0)
 		b.Record(second, 0)
 		b.Finish(record.Mark, b.Offset())
@@ -73,7 +79,7 @@ func FuzzManifestLoad(f *testing.F) {
 		_, err = h.WriteAt(file, 0)
 		must(t, err)
 		must(t, h.Close())
-		_, state, err := Load(fs, testDir, false, testRandom(1))
+		_, state, err := Load(fs, testDir, false, testRandom(1), nil)
 		switch {
 		case errors.Is(err, base.ErrCorrupt), errors.Is(err, base.ErrVersion):
 			return
@@ -81,7 +87,7 @@ func FuzzManifestLoad(f *testing.F) {
 			t.Fatalf("%v is neither corruption nor unknown", err)
 		}
 		// The loaded state loads again, and equals what the edits say.
-		_, again, err := Load(fs, testDir, false, testRandom(1))
+		_, again, err := Load(fs, testDir, false, testRandom(1), nil)
 		if err != nil || !same(state, again) {
 			t.Fatalf("%+v, then %+v: %v", state, again, err)
 		}

@@ -10,7 +10,7 @@ import (
 
 // The decoder compares lengths and counts with the rest of the edit before it
 // allocates.
-func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+func TestGarbage_LengthsAllocateLittle(t *testing.T) {
 	good := treeState(rand.New(rand.NewPCG(1, 1)), 40).snapshot().AppendTo(nil)
 	if _, err := DecodeEdit(good); err != nil {
 		t.Fatal(err)

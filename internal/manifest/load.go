@@ -2,11 +2,13 @@ package manifest
 
 import (
 	"bytes"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -23,7 +25,10 @@ import (
 // the caller may delete files that the state does not name. If the end of the
 // file is not proven and the disk has no space for a new file, Load syncs the
 // file in place. Edits then fail until there is space.
-func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, State, error) {
+//
+// seal makes the keys of an encrypted manifest; it is nil for a plain one. The next edit
+// of an encrypted manifest goes to a new file.
+func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal record.Sealer) (*Store, State, error) {
 	l, err := list(fs, dir)
 	if err != nil {
 		return nil, State{}, err
@@ -31,7 +36,7 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, S
 	if len(l.manifests) == 0 {
 		return nil, State{}, l.missing(dir)
 	}
-	s := &Store{fs: fs, dir: dir, random: random}
+	s := &Store{fs: fs, dir: dir, random: random, seal: seal}
 	number := l.manifests[len(l.manifests)-1]
 	open := fs.OpenReadWrite
 	if readOnly {
@@ -59,42 +64,48 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64) (*Store, S
 func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	j := &s.mu.file
 	*j = journal{number: number, file: f}
-	h, err := readHeader(f, number)
+	h, aead, err := readHeader(f, number, s.seal)
 	if err != nil {
 		return false, err
 	}
 	j.size, j.salt = h.Size, h.Salt
-	r := record.NewReader(f, h.Size, h.Salt)
+	r := record.NewReader(f, h.Size, h.Salt, aead)
 	proven, err = s.replay(r, h.Size)
 	if err != nil {
 		return false, err
 	}
-	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, r.Offset(), r.Chain())
+	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, aead, r.Offset(), r.Chain())
 	if !proven {
 		return false, nil
 	}
 	return isZero(f, r.Offset(), h.Size)
 }
 
-// readHeader returns the header of the manifest with the given number.
-func readHeader(f vfs.File, number uint64) (record.Header, error) {
+// readHeader returns the header of the manifest with the given number, and the cipher of
+// its frames.
+func readHeader(f vfs.File, number uint64, seal record.Sealer) (record.Header, cipher.AEAD, error) {
 	size, err := f.Size()
 	if err != nil {
-		return record.Header{}, err
+		return record.Header{}, nil, err
 	}
 	headers, err := record.ReadHeaders(f, size, record.TypeManifest)
 	if err != nil {
-		return record.Header{}, err
+		return record.Header{}, nil, err
 	}
-	got := "none"
+	want := fmt.Sprintf("manifest %d of %d bytes", number, size)
+	var bad error = base.Corrupt(0, "manifest header", "none", want)
 	for _, h := range headers {
-		if h.Number == number && h.File == number && h.Size == size {
-			return h, nil
+		if h.Number != number || h.File != number || h.Size != size {
+			bad = base.Corrupt(0, "manifest header", fmt.Sprintf("manifest %d of %d bytes", h.Number, h.Size), want)
+			continue
 		}
-		got = fmt.Sprintf("manifest %d of %d bytes", h.Number, h.Size)
+		aead, err := h.Open(seal)
+		if err == nil {
+			return h, aead, nil
+		}
+		bad = err
 	}
-	return record.Header{}, base.Corrupt(0, "manifest header", got,
-		fmt.Sprintf("manifest %d of %d bytes", number, size))
+	return record.Header{}, nil, bad
 }
 
 // replay folds the records of r into the state. size is the size of the file.
@@ -112,7 +123,7 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 		case err == io.EOF && first:
 			return false, base.Corrupt(record.Start, "snapshot", "none", "one")
 		case err == io.EOF:
-			s.mu.state.Version = d.version()
+			s.mu.state.finish(d)
 			if err := s.mu.state.Version.checkSize(); err != nil {
 				return false, base.Corrupt(end, "state", err, "a valid state")
 			}
@@ -200,5 +211,7 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 	for _, number := range l.manifests[:len(l.manifests)-1] {
 		s.removeOld(s.path(number))
 	}
+	// A crash may have lost edits behind the last one. Their nonces are used.
+	s.mu.unproven = proven && s.seal != nil && !mutant.On(mutant.ContinueSealed)
 	return nil
 }

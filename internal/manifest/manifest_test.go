@@ -31,7 +31,8 @@ func testRandom(seed uint64) func() uint64 { return rand.New(rand.NewPCG(seed, 1
 
 // firstState returns the state of a new database.
 func firstState() State {
-	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42, Version: new(Version)}
+	return State{FormatVersion: FormatVersion, ID: [16]byte{1, 2, 3}, HashSeed: 42, Version: new(Version),
+		Keyspaces: []*Keyspace{new(Keyspace)}, NextKeyspace: 1}
 }
 
 // testSpans returns n spans in order, the last one open.
@@ -73,6 +74,9 @@ func testEdit(rng *rand.Rand, s State) Edit {
 	if rng.IntN(3) > 0 {
 		addTreeEdit(rng, s, &e)
 	}
+	if rng.IntN(3) == 0 {
+		addKeyspaceEdit(rng, s, &e)
+	}
 	return e
 }
 
@@ -82,7 +86,7 @@ func TestLoad_ReturnsTheLastState(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	files := map[uint64]bool{}
 	for range 20 {
@@ -92,7 +96,7 @@ func TestLoad_ReturnsTheLastState(t *testing.T) {
 		files[s.mu.file.number] = true
 		want := s.State()
 		must(t, s.Close())
-		reader, state, err := Load(fs, testDir, true, nil)
+		reader, state, err := Load(fs, testDir, true, nil, nil)
 		must(t, err)
 		if !same(state, want) {
 			t.Fatalf("read-only: %+v, want %+v", state, want)
@@ -101,7 +105,7 @@ func TestLoad_ReturnsTheLastState(t *testing.T) {
 			t.Fatal("a read-only store was appended to")
 		}
 		must(t, reader.Close())
-		if s, state, err = Load(fs, testDir, false, testRandom(2)); err != nil {
+		if s, state, err = Load(fs, testDir, false, testRandom(2), nil); err != nil {
 			t.Fatal(err)
 		}
 		if !same(state, want) || !same(s.State(), want) {
@@ -121,12 +125,12 @@ func TestLoad_ReturnsTheLastState(t *testing.T) {
 func TestClose_WithoutAnEditDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Append(Edit{NextFile: Some(uint64(7))}))
 	must(t, s.Close())
 	for range 100 {
-		s, state, err := Load(fs, testDir, false, testRandom(2))
+		s, state, err := Load(fs, testDir, false, testRandom(2), nil)
 		must(t, err)
 		if state.NextFile != 7 || s.mu.file.number != 1 {
 			t.Fatalf("%+v in file %d", state, s.mu.file.number)
@@ -139,7 +143,7 @@ func TestClose_WithoutAnEditDoesNotGrow(t *testing.T) {
 func TestLoad_TrustsAClosedSnapshot(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	killed := fs.Clone()
 	must(t, s.Close())
@@ -148,7 +152,7 @@ func TestLoad_TrustsAClosedSnapshot(t *testing.T) {
 			t.Errorf("opening and closing does %v", op)
 		}
 	})
-	s, state, err := Load(fs, testDir, false, testRandom(2))
+	s, state, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if !same(state, firstState()) || s.mu.file.number != 1 {
 		t.Errorf("%+v in file %d", state, s.mu.file.number)
@@ -156,7 +160,7 @@ func TestLoad_TrustsAClosedSnapshot(t *testing.T) {
 	must(t, s.Close())
 	fs.SetHook(nil)
 
-	s, _, err = Load(killed, testDir, false, testRandom(2))
+	s, _, err = Load(killed, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if s.mu.file.number != 2 {
 		t.Error("a snapshot that nothing proves was taken as it is")
@@ -167,7 +171,7 @@ func TestLoad_TrustsAClosedSnapshot(t *testing.T) {
 func TestSync_NoneForACleanLoadOneForAnAppend(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Append(Edit{NextFile: Some(uint64(7))}))
 	must(t, s.Close())
@@ -177,7 +181,7 @@ func TestSync_NoneForACleanLoadOneForAnAppend(t *testing.T) {
 			syncs++
 		}
 	})
-	s, _, err = Load(fs, testDir, false, testRandom(2))
+	s, _, err = Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if syncs != 0 {
 		t.Fatalf("Load takes %d syncs", syncs)
@@ -193,7 +197,7 @@ func TestAppend_RefusedEditChangesNothing(t *testing.T) {
 	fs := newTestDisk(t)
 	first := firstState()
 	first.LastSeq, first.ClockHighMs, first.NextFile, first.FlushedSeq = 10, 10, 10, 10
-	s, err := Create(fs, testDir, first, testRandom(1))
+	s, err := Create(fs, testDir, first, testRandom(1), nil)
 	must(t, err)
 	open, sealed := base.LogSpan{}, base.LogSpan{Sealed: true, EndNumber: 5}
 	for name, e := range map[string]Edit{
@@ -210,6 +214,7 @@ func TestAppend_RefusedEditChangesNothing(t *testing.T) {
 		"no such sequence":   {LastSeq: Some(base.SeqNumMax + 1)},
 		"no such flushed":    {FlushedSeq: Some(base.SeqNumMax + 1)},
 		"no such file":       {NextFile: Some(uint64(1 << 62))},
+		"no next keyspace":   {NextKeyspace: Some(uint32(0))},
 		"no such segment":    {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 1 << 62}}})},
 		"no such log file":   {Spans: Some([]base.LogSpan{{First: base.SegmentRef{File: 1 << 62}}})},
 		"no such end":        {Spans: Some([]base.LogSpan{{Sealed: true, EndNumber: 1 << 62}})},
@@ -234,7 +239,7 @@ func TestAppend_RefusedEditChangesNothing(t *testing.T) {
 func TestLoad_WithoutAManifest(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	if _, _, err := Load(fs, "/nowhere", false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, ErrMissing) {
+	if _, _, err := Load(fs, "/nowhere", false, nil, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, ErrMissing) {
 		t.Fatalf("no directory: %v", err)
 	}
 	for _, name := range []string{"LOCK", "MANIFEST-000001.tmp", "notes.txt", "7.log"} {
@@ -242,26 +247,26 @@ func TestLoad_WithoutAManifest(t *testing.T) {
 		must(t, err)
 		must(t, f.Close())
 	}
-	if _, _, err := Load(fs, testDir, false, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
+	if _, _, err := Load(fs, testDir, false, nil, nil); !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("a directory without files of a database: %v", err)
 	}
 	for _, name := range []string{"000007.log", base.TableName(8), base.ValueName(1234567)} {
 		f, err := fs.Create(fs.Join(testDir, name), vfs.CatNone)
 		must(t, err)
 		must(t, f.Close())
-		_, _, err = Load(fs, testDir, false, nil)
+		_, _, err = Load(fs, testDir, false, nil, nil)
 		if !errors.Is(err, ErrMissing) || !errors.Is(err, base.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) {
 			t.Fatalf("%s without a manifest: %v", name, err)
 		}
-		if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, ErrMissing) {
+		if _, err := Create(fs, testDir, firstState(), testRandom(1), nil); !errors.Is(err, ErrMissing) {
 			t.Fatalf("Create on top of %s: %v", name, err)
 		}
 		must(t, fs.Remove(fs.Join(testDir, name)))
 	}
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Close())
-	if _, err := Create(fs, testDir, firstState(), testRandom(1)); !errors.Is(err, vfs.ErrExist) {
+	if _, err := Create(fs, testDir, firstState(), testRandom(1), nil); !errors.Is(err, vfs.ErrExist) {
 		t.Fatalf("Create on top of a manifest: %v", err)
 	}
 }
@@ -270,7 +275,7 @@ func TestLoad_WithoutAManifest(t *testing.T) {
 func TestDiskFull_AppendWithoutTheUsualRoom(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	usual := s.mu.file.size
 	fs.SetCapacity(fs.UsedBytes() + roomMin/4)
@@ -291,7 +296,7 @@ func TestDiskFull_AppendWithoutTheUsualRoom(t *testing.T) {
 	}
 	want := s.State().NextFile
 	must(t, s.Close())
-	s, state, err := Load(fs, testDir, false, testRandom(2))
+	s, state, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if state.NextFile != want {
 		t.Errorf("the next file is %d, want %d", state.NextFile, want)
@@ -303,7 +308,7 @@ func TestDiskFull_AppendWithoutTheUsualRoom(t *testing.T) {
 func TestDiskFull_LoadAfterAPowerCut(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Append(Edit{LastSeq: Some(base.SeqNum(12))}))
 	path, end := s.path(s.mu.file.number), s.mu.file.end
@@ -315,7 +320,7 @@ func TestDiskFull_LoadAfterAPowerCut(t *testing.T) {
 	must(t, err)
 	must(t, f.Close())
 	cut.SetCapacity(cut.UsedBytes() + roomMin/4)
-	s, state, err := Load(cut, testDir, false, testRandom(2))
+	s, state, err := Load(cut, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if state.LastSeq != 12 {
 		t.Errorf("opened at %d, want 12", state.LastSeq)
@@ -328,7 +333,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	fs.SetCapacity(fs.UsedBytes())
 	appends := 0
@@ -347,7 +352,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	e := Edit{NextFile: Some(want.NextFile + 1)}
 	s.mu.file.b.Record(e.AppendTo(nil), s.mu.file.durable)
 	must(t, s.mu.file.write())
-	s, state, err := Load(fs, testDir, false, testRandom(2))
+	s, state, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if state.NextFile != want.NextFile+1 || !s.mu.unproven {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
@@ -355,7 +360,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	// The caller of Load may delete files by the state, whatever happens next.
 	left := fs.Crash(memfs.KeepNone, nil)
 	left.SetCapacity(1 << 30)
-	again, after, err := Load(left, testDir, false, testRandom(2))
+	again, after, err := Load(left, testDir, false, testRandom(2), nil)
 	if err != nil || after.NextFile != state.NextFile {
 		t.Fatalf("after a power cut: %+v, error %v, want %+v", after, err, state)
 	}
@@ -365,7 +370,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	}
 	must(t, s.Close())
 	fs.SetCapacity(1 << 30)
-	s, state, err = Load(fs, testDir, false, testRandom(3))
+	s, state, err = Load(fs, testDir, false, testRandom(3), nil)
 	must(t, err)
 	if state.NextFile != want.NextFile+1 || s.mu.unproven {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
@@ -377,6 +382,7 @@ func TestVersion_LaterFormatIsNotCorruption(t *testing.T) {
 	t.Parallel()
 	fields := map[string][]byte{
 		"tag":     appendField(nil, 99, 0),
+		"feature": Edit{RequiredFeatures: []string{"of-tomorrow"}}.AppendTo(nil),
 		"version": append(appendField(nil, tagFormatVersion, 4), 2, 0, 0, 0),
 	}
 	for name, p := range fields {
@@ -385,10 +391,10 @@ func TestVersion_LaterFormatIsNotCorruption(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		fs := newTestDisk(t)
-		s, err := Create(fs, testDir, firstState(), testRandom(1))
+		s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 		must(t, err)
 		must(t, s.appendLocked(p))
-		if _, _, err := Load(fs, testDir, false, testRandom(2)); !errors.Is(err, base.ErrVersion) {
+		if _, _, err := Load(fs, testDir, false, testRandom(2), nil); !errors.Is(err, base.ErrVersion) {
 			t.Errorf("%s in a manifest: %v", name, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // loadFrames loads a manifest of the given frames.
 func loadFrames(t *testing.T, build func(b *record.Builder)) (State, error) {
 	t.Helper()
-	b := record.NewBuilder(1, record.MaxPayload)
+	b := record.NewBuilder(1, record.MaxPayload, nil)
 	build(&b)
 	frames, _ := b.Sealed()
 	size := record.Start + len(frames)
@@ -28,7 +28,7 @@ func loadFrames(t *testing.T, build func(b *record.Builder)) (State, error) {
 	must(t, err)
 	_, err = f.WriteAt(append(file, frames...), 0)
 	must(t, err)
-	_, state, err := Load(fs, testDir, true, nil)
+	_, state, err := Load(fs, testDir, true, nil, nil)
 	return state, err
 }
 
@@ -127,8 +127,8 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		"part of a value file": item(tagAddValues, make([]byte, valueFileSize-1)),
 		"part of a table":      item(tagAddTables, make([]byte, tableFixedSize-1)),
 		"no room for keys":     item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
-		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableKeysSize)...)),
-		"bits of a table":      item(tagAddTables, spoiled(1, 4)),
+		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
+		"bits of a table":      item(tagAddTables, spoiled(1, 8)),
 		"an end of all keys that belongs to the table": item(tagAddTables, withBounds([]byte("a"), nil, false)),
 		"an end of all keys spelt out":                 item(tagAddTables, withBounds([]byte("a"), base.EndOfKeys, true)),
 		"the end of all keys as the smallest":          item(tagAddTables, withBounds(nil, nil, true)),
@@ -189,7 +189,7 @@ func TestDamage_LongManifestIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 30
 	for name, broken := range map[string]bool{"behind a snapshot": false, "behind a broken snapshot": true} {
-		b := record.NewBuilder(1, 64)
+		b := record.NewBuilder(1, 64, nil)
 		b.Record(firstState().snapshot().AppendTo(nil), 0)
 		frames, _ := b.Sealed()
 		if broken {
@@ -209,7 +209,7 @@ func TestDamage_LongManifestIsRefusedAtOnce(t *testing.T) {
 				reads++
 			}
 		})
-		if _, _, err := Load(fs, testDir, true, nil); !errors.Is(err, base.ErrCorrupt) || reads > 10 {
+		if _, _, err := Load(fs, testDir, true, nil, nil); !errors.Is(err, base.ErrCorrupt) || reads > 10 {
 			t.Errorf("%s: %v after %d reads, want %v after few", name, err, reads, base.ErrCorrupt)
 		}
 	}
@@ -224,13 +224,13 @@ func TestSnapshot_LargeStateTakesSeveralFrames(t *testing.T) {
 		state.Spans = append(state.Spans, base.LogSpan{First: base.SegmentRef{Number: number}, Sealed: true, EndNumber: number})
 		number++
 	}
-	s, err := Create(fs, testDir, state, testRandom(1))
+	s, err := Create(fs, testDir, state, testRandom(1), nil)
 	must(t, err)
 	must(t, s.Append(Edit{Spans: Some(state.Spans[1:])}))
 	must(t, s.Append(Edit{Spans: Some(state.Spans[2:])}))
 	must(t, s.Append(Edit{Spans: Some(state.Spans[3:])}))
 	must(t, s.Close())
-	_, got, err := Load(fs, testDir, false, testRandom(2))
+	_, got, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	state.Spans = state.Spans[3:]
 	if !same(got, state) {
@@ -261,7 +261,7 @@ func TestLoad_SeesAnyByteBehindTheEnd(t *testing.T) {
 
 // The bytes of a failed append stay in the middle of the file. Records behind
 // them must not be lost.
-func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
+func TestAppend_LosesNothingBehindOneThatFailedHalfway(t *testing.T) {
 	t.Parallel()
 	next := func(s State) Edit { return Edit{NextFile: Some(s.NextFile + 1)} }
 	for _, rule := range []faultfs.Rule{
@@ -271,7 +271,7 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 	} {
 		disk := newTestDisk(t)
 		faults := faultfs.New(disk)
-		s, err := Create(faults, testDir, firstState(), testRandom(1))
+		s, err := Create(faults, testDir, firstState(), testRandom(1), nil)
 		must(t, err)
 		must(t, s.Append(next(s.State())))
 		before := s.State()
@@ -288,14 +288,14 @@ func TestNothingIsLostBehindAnAppendThatFailedHalfway(t *testing.T) {
 			}
 		}
 		for _, left := range []*memfs.FS{disk.Crash(memfs.KeepNone, nil), disk.Clone()} {
-			s, state, err := Load(left, testDir, false, testRandom(2))
+			s, state, err := Load(left, testDir, false, testRandom(2), nil)
 			must(t, err)
 			if state.NextFile < kept || kept == before.NextFile && state.NextFile > kept+1 {
 				t.Errorf("%+v: loaded %d, want %d", rule, state.NextFile, kept)
 			}
 			must(t, s.Append(next(state)))
 			must(t, s.Close())
-			if _, again, err := Load(left.Crash(memfs.KeepNone, nil), testDir, true, nil); err != nil || again.NextFile != state.NextFile+1 {
+			if _, again, err := Load(left.Crash(memfs.KeepNone, nil), testDir, true, nil, nil); err != nil || again.NextFile != state.NextFile+1 {
 				t.Errorf("%+v: one more edit, and %d after %d: %v", rule, again.NextFile, state.NextFile, err)
 			}
 		}

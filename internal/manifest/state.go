@@ -1,6 +1,10 @@
 package manifest
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"errors"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
 
 // FormatVersion is the format version of new databases, and the latest one that
 // this code understands.
@@ -29,6 +33,17 @@ type State struct {
 	NextFile uint64
 	// FlushedSeq is a sequence number. Everything up to it is in tables.
 	FlushedSeq base.SeqNum
+	// RequiredFeatures and OptionalFeatures are the features of the database, in
+	// order. They are nil if there are none. They are never changed.
+	RequiredFeatures, OptionalFeatures []string
+	// Keyspaces is the table of keyspaces, ascending by number. The first one is
+	// the default keyspace. It is nil only in a State that neither Load nor Apply
+	// made. It is never changed.
+	Keyspaces []*Keyspace
+	// NextKeyspace is greater than every number that a keyspace ever had.
+	NextKeyspace uint32
+	// Unknown holds fields of a later stoat, ascending by tag.
+	Unknown []Field
 	// Version holds the tables and value files. It is nil, for none, only in a
 	// State that neither Load nor Apply made.
 	Version *Version
@@ -38,18 +53,35 @@ type State struct {
 // nothing: the cause is an error of the caller, or corruption.
 func (s State) Apply(e Edit) (State, error) {
 	d := newDraft(s.Version)
+	d.keyspaces.table = s.Keyspaces
 	next, err := s.apply(&e, d)
 	if err != nil {
 		return s, err
 	}
-	next.Version = d.version()
+	next.finish(d)
 	return next, nil
 }
 
-// apply is Apply for a sequence of edits. d carries the version from one to the
-// next. After an error, the caller must discard d.
+// finish takes over what d carries. d must not be used after it.
+func (s *State) finish(d *draft) { s.Version, s.Keyspaces = d.version(), d.keyspaces.table }
+
+// apply is Apply for a sequence of edits. d carries the version and the keyspaces
+// from one to the next. After an error, the caller must discard d.
 func (s State) apply(e *Edit, d *draft) (State, error) {
 	if err := e.check(s); err != nil {
+		return s, err
+	}
+	next := max(s.NextKeyspace, 1)
+	s.NextKeyspace = next
+	e.NextKeyspace.into(&s.NextKeyspace)
+	if err := d.keyspaces.apply(e, next, s.NextKeyspace); err != nil {
+		return s, err
+	}
+	var errs [3]error
+	s.RequiredFeatures, errs[0] = addFeatures(s.RequiredFeatures, e.RequiredFeatures)
+	s.OptionalFeatures, errs[1] = addFeatures(s.OptionalFeatures, e.OptionalFeatures)
+	s.Unknown, errs[2] = addUnknown(s.Unknown, e.Unknown)
+	if err := errors.Join(errs[:]...); err != nil {
 		return s, err
 	}
 	e.FormatVersion.into(&s.FormatVersion)
@@ -76,6 +108,17 @@ func (s State) snapshot() Edit {
 		ClockHighMs:   Some(s.ClockHighMs),
 		NextFile:      Some(s.NextFile),
 		FlushedSeq:    Some(s.FlushedSeq),
+
+		RequiredFeatures: s.RequiredFeatures,
+		OptionalFeatures: s.OptionalFeatures,
+		PutKeyspaces:     s.Keyspaces,
+		Unknown:          s.Unknown,
+	}
+	if s.NextKeyspace > 1 {
+		e.NextKeyspace = Some(s.NextKeyspace)
+	}
+	if len(s.Keyspaces) > 0 && *s.Keyspaces[0] == *defaultKeyspace {
+		e.PutKeyspaces = s.Keyspaces[1:]
 	}
 	if s.Version == nil {
 		return e

@@ -16,6 +16,7 @@ type Store struct {
 	fs     vfs.FS
 	dir    string
 	random func() uint64
+	seal   record.Sealer // nil if the manifest is not encrypted
 
 	mu struct {
 		sync.Mutex
@@ -51,8 +52,9 @@ var (
 
 // Create makes the manifest of a new database in the existing directory dir. It
 // is durable when Create returns. A crash before that leaves a directory
-// without a manifest. random returns 64 random bits.
-func Create(fs vfs.FS, dir string, state State, random func() uint64) (*Store, error) {
+// without a manifest. random returns 64 random bits. seal makes the keys of an
+// encrypted manifest; it is nil for a plain one.
+func Create(fs vfs.FS, dir string, state State, random func() uint64, seal record.Sealer) (*Store, error) {
 	l, err := list(fs, dir)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func Create(fs vfs.FS, dir string, state State, random func() uint64) (*Store, e
 	if state, err = (State{}).Apply(state.snapshot()); err != nil {
 		return nil, err
 	}
-	s := &Store{fs: fs, dir: dir, random: random}
+	s := &Store{fs: fs, dir: dir, random: random, seal: seal}
 	tmp, err := s.writeTemp(1, state)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type Table struct {
 	// Entries counts all versions of keys, without range tombstones. Deletions,
 	// Expiring and Pointers count the entries of these kinds.
 	Entries, Deletions, RangeDeletions, Expiring, Pointers uint64
+	// Partials counts the partial entries; see base.Kind.Partial.
+	Partials uint64
 	// OldestExpiry and NewestExpiry bound the expiry times in Unix milliseconds.
 	// They are 0 if nothing expires.
 	OldestExpiry, NewestExpiry uint64

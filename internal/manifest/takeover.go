@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
@@ -73,7 +74,7 @@ func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, 
 	if err != nil {
 		return j, s.wrap("create", number, err)
 	}
-	if err := j.fill(f, state, s.random(), room); err != nil {
+	if err := j.fill(f, state, s.random(), room, s.seal); err != nil {
 		_ = f.Close()
 		// Load ignores the file, and removes it if this fails.
 		_ = s.fs.Remove(temp)
@@ -84,21 +85,27 @@ func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, 
 }
 
 // fill writes header, snapshot and zeros for the room, and syncs.
-func (j *journal) fill(f vfs.File, state State, salt uint64, room int64) error {
-	j.b = record.NewBuilder(salt, record.MaxPayload)
-	j.b.Record(state.snapshot().AppendTo(nil), 0)
-	frames, _ := j.b.Sealed()
-	used := record.Start + int64(len(frames))
+func (j *journal) fill(f vfs.File, state State, salt uint64, room int64, seal record.Sealer) error {
+	snapshot := state.snapshot().AppendTo(nil)
+	length := record.Size(int64(len(snapshot)), record.MaxPayload)
+	used := record.Start + length
 	if room > 0 {
-		room = max(room, 2*int64(len(frames)))
+		room = max(room, 2*length)
 	}
 	j.size = used + max(room, record.CloseRoom)
 	j.size = (j.size + sizeUnit - 1) / sizeUnit * sizeUnit
+	header := record.Header{Type: record.TypeManifest, Number: j.number, File: j.number, Salt: salt, Size: j.size}
+	aead, err := header.Seal(seal)
+	if err != nil {
+		return err
+	}
+	j.b = record.NewBuilder(salt, record.MaxPayload, aead)
+	j.b.Record(snapshot, 0)
+	frames, _ := j.b.Sealed()
+	invariant.Check(int64(len(frames)) == length, "the snapshot has %d bytes, expected %d", len(frames), length)
 	j.durable = used
 	j.end, j.chain, j.salt = used, j.b.Chain(), salt
-	head := record.AppendHeader(make([]byte, 0, used), record.Header{Type: record.TypeManifest,
-		Number: j.number, File: j.number, Salt: salt, Size: j.size})
-	head = append(head, frames...)
+	head := append(record.AppendHeader(make([]byte, 0, used), header), frames...)
 	j.b.Reset()
 
 	// All blocks are written below, whether reserved or not.

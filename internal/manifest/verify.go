@@ -19,7 +19,7 @@ func (s *Store) Verify() error {
 	f, err := s.fs.Open(s.path(j.number), vfs.CatManifest)
 	s.mu.Unlock()
 	if err == nil {
-		err = j.verify(f, state)
+		err = j.verify(f, state, s.seal)
 		_ = f.Close() // f was only read
 	}
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Store) Verify() error {
 }
 
 // verify compares f with what j has written to it. The edits must produce state.
-func (j *journal) verify(f vfs.File, state State) error {
-	h, err := readHeader(f, j.number)
+func (j *journal) verify(f vfs.File, state State, seal record.Sealer) error {
+	h, aead, err := readHeader(f, j.number, seal)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (j *journal) verify(f vfs.File, state State) error {
 		return base.Corrupt(0, "salt of the manifest", h.Salt, j.salt)
 	}
 	var read Store
-	r := record.NewReader(f, j.end, h.Salt)
+	r := record.NewReader(f, j.end, h.Salt, aead)
 	if _, err := read.replay(r, h.Size); err != nil {
 		return err
 	}

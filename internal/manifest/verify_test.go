@@ -14,7 +14,7 @@ import (
 func TestVerify_ReportsEveryChangedByteOfAnEdit(t *testing.T) {
 	t.Parallel()
 	fs, rng := newTestDisk(t), rand.New(rand.NewPCG(1, 1))
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Verify())
 	for range 3 {
@@ -49,7 +49,7 @@ func TestVerify_ReportsEveryChangedByteOfAnEdit(t *testing.T) {
 func TestVerify_DetectsAnOlderCopy(t *testing.T) {
 	t.Parallel()
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	older := fs.Clone()
 	must(t, s.Append(Edit{NextFile: Some(uint64(5))}))
@@ -58,7 +58,7 @@ func TestVerify_DetectsAnOlderCopy(t *testing.T) {
 		t.Errorf("%v, want %v", err, base.ErrCorrupt)
 	}
 	must(t, older.Remove(s.path(1)))
-	_, err = Create(older, testDir, firstState(), testRandom(2))
+	_, err = Create(older, testDir, firstState(), testRandom(2), nil)
 	must(t, err)
 	if err := s.Verify(); !errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("the manifest of another: %v, want %v", err, base.ErrCorrupt)
@@ -68,7 +68,7 @@ func TestVerify_DetectsAnOlderCopy(t *testing.T) {
 func TestVerify_RunsBesideEditsAndTakeovers(t *testing.T) {
 	t.Parallel()
 	fs, rng := newTestDisk(t), rand.New(rand.NewPCG(1, 1))
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	var others sync.WaitGroup
 	for range 2 {
@@ -89,7 +89,7 @@ func TestVerify_RunsBesideEditsAndTakeovers(t *testing.T) {
 	others.Wait()
 	must(t, s.Close())
 	for _, readOnly := range []bool{true, false} {
-		s, _, err := Load(fs, testDir, readOnly, testRandom(3))
+		s, _, err := Load(fs, testDir, readOnly, testRandom(3), nil)
 		must(t, err)
 		must(t, s.Verify())
 		must(t, s.Close())

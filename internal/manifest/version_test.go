@@ -156,7 +156,7 @@ func TestLoad_TableOfTheLongestKeys(t *testing.T) {
 	t.Parallel()
 	key := func(c byte) []byte { return bytes.Repeat([]byte{c}, base.MaxKeySize) }
 	fs := newTestDisk(t)
-	s, err := Create(fs, testDir, firstState(), testRandom(1))
+	s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 	must(t, err)
 	must(t, s.Append(Edit{NextFile: Some(uint64(100)), AddTables: []*Table{
 		{Num: 1, Level: 6, Smallest: key('a'), Largest: key('b')},
@@ -164,7 +164,7 @@ func TestLoad_TableOfTheLongestKeys(t *testing.T) {
 	}}))
 	want := s.State()
 	must(t, s.Close())
-	_, got, err := Load(fs, testDir, false, testRandom(2))
+	_, got, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
 	if !same(got, want) {
 		t.Fatal("another state was loaded")

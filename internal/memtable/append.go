@@ -10,9 +10,10 @@ import (
 const appendBlock = 64
 
 // AppendTable copies the newest entry of each key of src, and its range
-// deletions, under the sequence number seq. src must not change meanwhile. If
-// AppendTable fails, t is unchanged.
-func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
+// deletions, under the sequence number seq. src must not change meanwhile. fold, which
+// may be nil, folds every foldEvery-th version of a key if it is partial. If AppendTable
+// fails, t is unchanged.
+func (t *Table) AppendTable(src *Table, seq base.SeqNum, fold Fold) error {
 	invariant.Check(src != t, "AppendTable of a table to itself")
 	if seq < max(t.last, 1) {
 		return descends(seq, t.last)
@@ -27,7 +28,7 @@ func (t *Table) AppendTable(src *Table, seq base.SeqNum) error {
 	if err != nil {
 		return err
 	}
-	c := copier{t: t, src: src, seq: seq, next: n, ranges: ranges, nextRange: uint32(ranges.len())}
+	c := copier{t: t, src: src, seq: seq, fold: fold, next: n, ranges: ranges, nextRange: uint32(ranges.len())}
 	mark := t.arena.mark()
 	if err := src.eachBlock(c.copyBlock); err != nil {
 		t.arena.rollback(mark)
@@ -69,6 +70,7 @@ func (t *Table) eachBlock(visit func(pairs []pair) error) error {
 type copier struct {
 	t, src *Table
 	seq    base.SeqNum
+	fold   Fold
 	next   uint32
 	fresh  uint64
 	data   int64
@@ -107,7 +109,15 @@ func (c *copier) copyBlock(pairs []pair) error {
 func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	t := c.t
 	old := t.find(from.key(fw), hash)
-	w := fw &^ (isPending | hasOlder)
+	w, expiry, tail, whole := fw&^(isPending|hasOlder), from.expiry(fw), from.tail(fw), []byte(nil)
+	if wordKind(fw).Partial() {
+		if value, m, ok := c.folded(from, fw, old); ok {
+			whole, tail = value, from.key(fw)
+			w, expiry = makeWord(len(tail), len(whole), m), m.ExpiresAt
+		} else {
+			t.notePartial(from.key(fw))
+		}
+	}
 	if old != 0 {
 		w |= hasOlder
 	} else {
@@ -117,10 +127,9 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 	if err != nil {
 		return err
 	}
-	t.fill(e, w, old, from.expiry(fw), uint64(c.seq))
-	tail := from.tail(fw)
-	copy(e.tail(w), tail)
-	c.data += int64(len(tail))
+	t.fill(e, w, old, expiry, uint64(c.seq))
+	copy(e.tail(w)[copy(e.tail(w), tail):], whole)
+	c.data += int64(len(tail)) + int64(len(whole))
 	if wordKind(w) == base.KindDelete {
 		c.deletions++
 	}

@@ -39,7 +39,7 @@ func benchTable(b testing.TB, n int) *Table {
 	txn := New(txnOptions())
 	for i := 0; i < n; i += 1000 {
 		benchTxn(b, txn, i, min(1000, n-i))
-		if err := table.AppendTable(txn, base.SeqNum(i+1)); err != nil {
+		if err := table.AppendTable(txn, base.SeqNum(i+1), nil); err != nil {
 			b.Fatal(err)
 		}
 		txn.Reset()
@@ -98,7 +98,7 @@ func BenchmarkAppendTable(b *testing.B) {
 					}
 					b.StartTimer()
 					for i, txn := range txns {
-						if err := table.AppendTable(txn, base.SeqNum(from+i+1)); err != nil {
+						if err := table.AppendTable(txn, base.SeqNum(from+i+1), nil); err != nil {
 							b.Fatal(err)
 						}
 						if done += size; from+i*size >= 400_000 || done >= b.N {
@@ -158,7 +158,7 @@ func BenchmarkTxnCycle(b *testing.B) {
 				if err := txn.Set(keys[j], benchValue, hashes[j], base.Meta{Kind: base.KindSet}, 0); err != nil {
 					b.Fatal(err)
 				}
-				if err := table.AppendTable(txn, base.SeqNum(i+1)); err != nil {
+				if err := table.AppendTable(txn, base.SeqNum(i+1), nil); err != nil {
 					b.Fatal(err)
 				}
 				txn.Reset()
@@ -255,7 +255,7 @@ func BenchmarkSeek10WhileWriting(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		benchTxn(b, txn, benchKeys+i, 1)
-		if err := table.AppendTable(txn, base.SeqNum(benchKeys+i)); err != nil {
+		if err := table.AppendTable(txn, base.SeqNum(benchKeys+i), nil); err != nil {
 			b.Fatal(err)
 		}
 		txn.Reset()

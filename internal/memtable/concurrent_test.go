@@ -70,7 +70,7 @@ func (s *schedule) write(t *testing.T, table *Table, visible *atomic.Uint64) {
 			}
 		}
 		if len(chosen) > 1 {
-			if err := table.AppendTable(txn, seq); err != nil {
+			if err := table.AppendTable(txn, seq, nil); err != nil {
 				t.Error(err)
 				return
 			}

@@ -27,7 +27,7 @@ func TestDeletions_AreCountedAndFound(t *testing.T) {
 		set(pending, "d", base.KindDelete, 0)
 		set(pending, "d", base.KindSet, 0) // so it is not deleted
 		set(pending, "e", base.KindDeleteRange, 0)
-		if err := to.AppendTable(pending, base.SeqNum(3+life)); err != nil {
+		if err := to.AppendTable(pending, base.SeqNum(3+life), nil); err != nil {
 			t.Fatal(err)
 		}
 		pending.Reset()

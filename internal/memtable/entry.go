@@ -22,8 +22,8 @@ type Ref uint32
 //	              (4 bytes each), 4 bytes unused
 //	              key, then value
 //
-// The bits of the word, from the lowest: 32 of value length, 16 of key length
-// less 1, 8 of user byte, 4 of kind, hasExpiry, hasOlder, isPending, isRange.
+// The bits of the word, from the lowest: 32 of value length, 17 of key length
+// less 1, 8 of user byte, 3 of kind, hasExpiry, hasOlder, isPending, isRange.
 //
 // A pending entry belongs to a transaction that has not committed. Its sequence
 // number is the table's stamp, 0 until Stamp. When the transaction overwrites
@@ -46,9 +46,10 @@ const (
 	linksSize  = 16
 
 	keyLenShift = 32
-	userShift   = 48
-	kindShift   = 56
-	kindMask    = 0xf
+	keyLenMask  = 1<<17 - 1
+	userShift   = 49
+	kindShift   = 57
+	kindMask    = 0x7
 
 	hasExpiry = 1 << 60
 	hasOlder  = 1 << 61
@@ -74,7 +75,7 @@ func makeWord(keyLen, valueLen int, m base.Meta) uint64 {
 }
 
 // The fields of a word, and offsets that follow from it.
-func wordKeyLen(w uint64) int      { return int(uint16(w>>keyLenShift)) + 1 }
+func wordKeyLen(w uint64) int      { return int(w>>keyLenShift&keyLenMask) + 1 }
 func wordValueLen(w uint64) int    { return int(uint32(w)) }
 func wordKeyOffset(w uint64) int   { return headerSize + int(w>>optionalShift&optionalMask) }
 func wordKind(w uint64) base.Kind  { return base.Kind(w >> kindShift & kindMask) }

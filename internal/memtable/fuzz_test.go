@@ -53,7 +53,7 @@ func FuzzOperations(f *testing.F) {
 				}
 				pending.set(k, v, meta, 0)
 			case 2:
-				if err := table.AppendTable(txn, seq); err != nil {
+				if err := table.AppendTable(txn, seq, nil); err != nil {
 					t.Fatal(err)
 				}
 				for _, v := range pending.newest() {

@@ -33,7 +33,7 @@ func TestIterator_ShowsTheTableAsItWas(t *testing.T) {
 			}
 		}
 		n += size
-		if err := table.AppendTable(txn, seq); err != nil {
+		if err := table.AppendTable(txn, seq, nil); err != nil {
 			t.Fatal(err)
 		}
 		txn.Reset()
@@ -163,7 +163,7 @@ func TestAllocs_SteadyWorkAllocatesNothing(t *testing.T) {
 	txn := New(txnOptions())
 	for i := range 10 {
 		benchTxn(t, txn, 1000*i, 1000)
-		if err := table.AppendTable(txn, base.SeqNum(i+1)); err != nil {
+		if err := table.AppendTable(txn, base.SeqNum(i+1), nil); err != nil {
 			t.Fatal(err)
 		}
 		txn.Reset()
@@ -196,7 +196,7 @@ func TestAllocs_SteadyWorkAllocatesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			seq++
-			if err := table.AppendTable(txn, seq); err != nil {
+			if err := table.AppendTable(txn, seq, nil); err != nil {
 				t.Fatal(err)
 			}
 			txn.Reset()

@@ -69,7 +69,7 @@ func TestEntry_AnySize(t *testing.T) {
 			m.set(key, []byte(value), meta, seq)
 		}
 		seq++
-		if err := table.AppendTable(txn, seq); err != nil {
+		if err := table.AppendTable(txn, seq, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range pending.newest() {
@@ -102,7 +102,7 @@ func TestSet_RefusesDescendingSequenceNumbers(t *testing.T) {
 	t.Parallel()
 	table, txn := New(Options{}), New(Options{})
 	set(t, txn, "k", "v", 0)
-	if err := table.AppendTable(txn, 0); err == nil {
+	if err := table.AppendTable(txn, 0, nil); err == nil {
 		t.Fatal("entries were appended as pending")
 	}
 	key := []byte("k")
@@ -113,14 +113,14 @@ func TestSet_RefusesDescendingSequenceNumbers(t *testing.T) {
 		}
 	}
 	for _, seq := range []base.SeqNum{5, 6} {
-		if err := table.AppendTable(txn, seq); (err == nil) != (seq == 6) {
+		if err := table.AppendTable(txn, seq, nil); (err == nil) != (seq == 6) {
 			t.Fatalf("append under number %d: %v", seq, err)
 		}
 	}
 	if table.Len() != 4 {
 		t.Fatalf("%d entries, want 4", table.Len())
 	}
-	if err := table.AppendTable(txn, 8); err != nil {
+	if err := table.AppendTable(txn, 8, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := table.Set(key, nil, hashOf(key), base.Meta{Kind: base.KindSet}, 7); err == nil {
@@ -208,7 +208,7 @@ func TestFailedWrites_ChangeNothing(t *testing.T) {
 		for allowed := 0; ; allowed++ {
 			left, mark := allowed, table.arena.mark()
 			mem.failWhen(func(int) bool { left--; return left < 0 })
-			err := table.AppendTable(txn, seq)
+			err := table.AppendTable(txn, seq, nil)
 			mem.failWhen(nil)
 			if err == nil {
 				break

@@ -24,7 +24,7 @@ func TestRangeDeletion_ReadersBesideAWriter(t *testing.T) {
 			b := seq % buckets
 			mustSet(t, txn, write{key: fmt.Sprintf("%02d/a", b), value: fmt.Sprintf("%02d/c", b), meta: base.Meta{Kind: base.KindDeleteRange}})
 			set(t, txn, fmt.Sprintf("%02d/b", b), "", 0)
-			if err := table.AppendTable(txn, base.SeqNum(seq)); err != nil {
+			if err := table.AppendTable(txn, base.SeqNum(seq), nil); err != nil {
 				t.Error(err)
 				return
 			}

@@ -222,7 +222,7 @@ func TestRangeDeletion_VisibleAsWritten(t *testing.T) {
 			}
 			checkLogged(t, pending, own)
 			checkJournal(t, r, pending, own, true)
-			if err := table.AppendTable(pending, seq); err != nil {
+			if err := table.AppendTable(pending, seq, nil); err != nil {
 				t.Fatal(err)
 			}
 			for _, w := range own {
@@ -356,7 +356,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytes(t *testing.T) {
 	for i := range base.SeqNum(1000) {
 		mustSet(t, table, write{key: "from", meta: base.Meta{Kind: base.KindDeleteRange}, seq: 2*i + 1})
 		mustSet(t, txn, write{key: "from", meta: base.Meta{Kind: base.KindDeleteRange}})
-		if err := table.AppendTable(txn, 2*i+2); err != nil {
+		if err := table.AppendTable(txn, 2*i+2, nil); err != nil {
 			t.Fatal(err)
 		}
 		txn.Reset()
@@ -390,7 +390,7 @@ func TestRangeDeletion_FailedAllocationChangesNothing(t *testing.T) {
 			return left == -1
 		})
 		first := table.Set([]byte("a"), []byte("b"), 1, base.Meta{Kind: base.KindDeleteRange}, 1)
-		second := table.AppendTable(txn, 2)
+		second := table.AppendTable(txn, 2, nil)
 		want := 0
 		for i, err := range []error{first, second} {
 			if err != nil && !errors.Is(err, errNoMemory) {

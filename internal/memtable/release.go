@@ -49,6 +49,9 @@ func (t *Table) forget() {
 	if t.deletions.Load() != 0 {
 		t.deletions.Store(0)
 	}
+	if t.partials.Load() != nil {
+		t.partials.Store(nil)
+	}
 	t.last, t.keys, t.gone, t.dead, t.data = 0, 0, 0, 0, 0
 }
 

@@ -75,6 +75,8 @@ type Table struct {
 	ranges atomic.Pointer[rangeLog]
 	// deletions is how many entries delete keys or ranges.
 	deletions atomic.Uint64
+	// partials bounds the keys of partial entries, nil if there are none.
+	partials atomic.Pointer[partialSpan]
 
 	// Fields that the writer maintains. Readers that sort also allocate from
 	// mem.
@@ -155,6 +157,9 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 	}
 	if m.Kind == base.KindDelete {
 		t.deletions.Add(1)
+	}
+	if m.Kind.Partial() {
+		t.notePartial(key)
 	}
 	t.last = seq
 	t.published.Store(n + 1)

@@ -35,7 +35,7 @@ func TestTable_AnswersLikeTheModel(t *testing.T) {
 					txn := &model{pending: true}
 					fillPending(t, r, pool, txn, keys, r.IntN(60))
 					compareAll(t, r, pool, txn, keys, &its)
-					if err := table.AppendTable(pool, seq); err != nil {
+					if err := table.AppendTable(pool, seq, nil); err != nil {
 						t.Fatal(err)
 					}
 					for _, v := range txn.newest() {

@@ -33,6 +33,20 @@ const (
 	// ValidateOffByOne: validation misses the first commit after the snapshot.
 	ValidateOffByOne Name = "validate-off-by-one"
 
+	// StampUpright: timestamps in keys are not complemented, so the earliest version
+	// of a key comes first.
+	StampUpright Name = "stamp-upright"
+	// StampReadsPast: a version at the very timestamp of a read does not conflict with
+	// it.
+	StampReadsPast Name = "stamp-reads-past"
+	// StampDropNewest: a compaction drops the latest version up to the discard point.
+	StampDropNewest Name = "stamp-drop-newest"
+	// StampDropDeletion: a compaction drops a deletion up to the discard point although
+	// older versions may be elsewhere.
+	StampDropDeletion Name = "stamp-drop-deletion"
+	// StampWriteDiscarded: a commit may write below the discard point.
+	StampWriteDiscarded Name = "stamp-write-discarded"
+
 	// EarlyPublish: a commit is visible before it is in the memtable.
 	EarlyPublish Name = "early-publish"
 	// LatePublish: a commit is acknowledged before it is visible.
@@ -43,6 +57,22 @@ const (
 	StaleReadVersion Name = "stale-read-version"
 	// IgnoreOwnWrites: point reads do not see the transaction's own writes.
 	IgnoreOwnWrites Name = "ignore-own-writes"
+	// OperandsReversed: a reader merges operands the newest first.
+	OperandsReversed Name = "operands-reversed"
+	// RenewExpired: a renewal, or an operand, finds a value that has expired.
+	RenewExpired Name = "renew-expired"
+	// FoldAcrossSnapshot: a merge folds partial entries with what an older snapshot
+	// sees.
+	FoldAcrossSnapshot Name = "fold-across-snapshot"
+	// LoseUnregistered: a merge drops operands whose function is not registered.
+	LoseUnregistered Name = "lose-unregistered"
+	// DropNeededBase: a merge drops an expired value although a newer partial entry
+	// of the key needs it.
+	DropNeededBase Name = "drop-needed-base"
+	// FilterUncovers: a value that a filter drops leaves no tombstone.
+	FilterUncovers Name = "filter-uncovers"
+	// BlindOwnMerge: a merge in a transaction forgets the operands before it.
+	BlindOwnMerge Name = "blind-own-merge"
 	// ExpiryOffByOne: a point read shows an entry a millisecond too long.
 	ExpiryOffByOne Name = "expiry-off-by-one"
 
@@ -121,16 +151,56 @@ const (
 	// EarlyDiscard: tables are discarded before the manifest and the view have
 	// dropped them.
 	EarlyDiscard Name = "early-discard"
+
+	// FrameNonce: all frames of a sealed file have the same nonce.
+	FrameNonce Name = "frame-nonce"
+	// PageNonce: a page that is sealed again has the nonce that it had before.
+	PageNonce Name = "page-nonce"
+	// PagePosition: the position of a sealed page is not authenticated.
+	PagePosition Name = "page-position"
+	// PlainPage: pages of tables are written as they are.
+	PlainPage Name = "plain-page"
+	// SameFileKey: all files are sealed with the same key.
+	SameFileKey Name = "same-file-key"
+	// ContinueSealed: a manifest that was read is continued in its file, with the
+	// nonces that lost frames may have had.
+	ContinueSealed Name = "continue-sealed"
+	// KeyspaceNoEscape: keys of the default keyspace that begin with 0xff are
+	// stored as they are.
+	KeyspaceNoEscape Name = "keyspace-no-escape"
+	// KeyspaceOpenEnd: ranges without an upper bound do not end with their
+	// keyspace.
+	KeyspaceOpenEnd Name = "keyspace-open-end"
+	// DropWithoutTombstone: dropping a keyspace leaves its data.
+	DropWithoutTombstone Name = "drop-without-tombstone"
+	// ForgetEarly: a dropped keyspace is forgotten while keys of it are left.
+	ForgetEarly Name = "forget-early"
+	// WriteIntoDropped: commits into a dropped keyspace succeed.
+	WriteIntoDropped Name = "write-into-dropped"
+	// DefaultSettings: all keyspaces have the settings of the default keyspace.
+	DefaultSettings Name = "default-settings"
+
+	// ForgetSettings: Open sets the stored settings that its options leave out to
+	// their defaults.
+	ForgetSettings Name = "forget-settings"
+	// UnstoredSettings: a change of settings holds until Close, and is not stored.
+	UnstoredSettings Name = "unstored-settings"
 )
 
 // Names lists every seeded bug, in the order above.
 var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
-	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites, ExpiryOffByOne,
+	StampUpright, StampReadsPast, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
+	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
+	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers, BlindOwnMerge,
+	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
+	ForgetSettings, UnstoredSettings,
+	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, ForgetEarly, WriteIntoDropped, DefaultSettings,
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -73,6 +74,12 @@ func writeStream(file vfs.File, o values.WriterOptions, key []byte, r io.Reader)
 	}
 	p, err = w.Finish()
 	return p, at, err
+}
+
+// Streamed reports whether a pointer leads to one of the streams of a transaction. A
+// renewed value of the transaction may lie in another file.
+func Streamed(streams []*Stream, p values.Pointer) bool {
+	return slices.ContainsFunc(streams, func(s *Stream) bool { return s.File.Num == p.File })
 }
 
 // Reader returns the reader of one of the streams of a transaction.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
@@ -19,15 +19,15 @@ const fileSize = 128 << 20
 
 // Options are what Writers of one database have in common.
 type Options struct {
-	Store     *state.Store
-	Threshold int64    // the length in bytes from which values lie apart
-	Codec     codec.ID // of values in value files
+	Store    *state.Store
+	Settings settings.Of
 }
 
 // A Writer writes values to new value files. Nothing refers to them until a
 // manifest edit does. One goroutine uses it at a time.
 type Writer struct {
 	o       *Options
+	rules   settings.Walk
 	file    vfs.File       // being written, or nil
 	writer  *values.Writer // to it
 	num     base.FileNum
@@ -38,7 +38,7 @@ type Writer struct {
 }
 
 // NewWriter returns a writer without files.
-func NewWriter(o *Options) *Writer { return &Writer{o: o} }
+func NewWriter(o *Options) *Writer { return &Writer{o: o, rules: settings.Walk{Of: o.Settings}} }
 
 // Place writes the value of e if it is long enough, and puts a pointer in its
 // place. It reports whether the value lies apart. It is compact.Job.Place of a
@@ -47,7 +47,7 @@ func (w *Writer) Place(e *base.Entry) (ref manifest.ValueRef, apart bool, err er
 	if e.Meta.Kind == base.KindPointer {
 		return PointerRef(e)
 	}
-	if int64(len(e.Value)) < w.o.Threshold {
+	if int64(len(e.Value)) < w.rules.At(e.Key).ValueThreshold {
 		return ref, false, nil
 	}
 	ref, err = w.Append(e, e.Seq)
@@ -69,6 +69,9 @@ func PointerRef(e *base.Entry) (ref manifest.ValueRef, apart bool, err error) {
 func (w *Writer) Append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, error) {
 	to, err := w.File(int64(len(e.Value)))
 	if err != nil {
+		return manifest.ValueRef{}, err
+	}
+	if err := to.SetCompression(w.rules.At(e.Key).Compression.OfValues()); err != nil {
 		return manifest.ValueRef{}, err
 	}
 	at, err := to.Append(e.Key, seq, e.Value)
@@ -106,8 +109,7 @@ func (w *Writer) create() (err error) {
 		return err
 	}
 	w.begun = append(w.begun, w.num)
-	w.writer, err = values.NewWriter(w.file, values.WriterOptions{
-		Num: w.num, Salt: rand.Uint64(), Compression: w.o.Codec})
+	w.writer, err = values.NewWriter(w.file, values.WriterOptions{Num: w.num, Salt: rand.Uint64()})
 	return err
 }
 

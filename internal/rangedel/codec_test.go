@@ -2,6 +2,7 @@ package rangedel
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -55,7 +56,7 @@ func TestCodec_RefusesInvalidLists(t *testing.T) {
 		"a range behind one without an end": {2, 1, 'a', 0, 1, 5, 1, 'b', 1, 'c', 1, 6},
 		"a range at the end of one without": {2, 1, 'a', 0, 1, 5, 0, 1, 'c', 1, 6},
 		"two without an end":                {2, 1, 'a', 0, 1, 5, 0, 0, 1, 6},
-		"an end of all keys spelt out":      slices.Concat([]byte{1, 1, 'a', 0x81, 0x80, 4}, base.EndOfKeys, []byte{1, 5}),
+		"an end of all keys spelt out":      slices.Concat(binary.AppendUvarint([]byte{1, 1, 'a'}, uint64(len(base.EndOfKeys))), base.EndOfKeys, []byte{1, 5}),
 		"no number":                         {1, 1, 'a', 1, 'b', 0},
 		"number 0":                          {1, 1, 'a', 1, 'b', 1, 0},
 		"a number twice":                    {1, 1, 'a', 1, 'b', 2, 5, 0},

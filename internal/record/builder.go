@@ -1,6 +1,11 @@
 package record
 
-import "github.com/stoatdb/stoat/internal/invariant"
+import (
+	"crypto/cipher"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/invariant"
+)
 
 // A Builder builds the frames of one file, in order, in a buffer that the caller
 // writes out and resets. The zero Builder is not usable; see NewBuilder.
@@ -18,29 +23,32 @@ type Builder struct {
 	claimed    int64
 	payloadMax int
 	early      uint8
+	aead       cipher.AEAD // nil if the file is not sealed
 }
 
 // NewBuilder returns a builder of the frames of a fresh file with the given
-// salt. Payloads have at most payloadMax bytes.
-func NewBuilder(salt uint64, payloadMax int) Builder {
+// salt. Payloads have at most payloadMax bytes. aead seals the frames; it is nil for a
+// plain file.
+func NewBuilder(salt uint64, payloadMax int, aead cipher.AEAD) Builder {
 	invariant.Check(payloadMax > 0, "payloadMax is %d", payloadMax)
 	invariant.Check(payloadMax <= MaxPayload, "payloadMax is %d", payloadMax)
-	return Builder{offset: Start, salt: salt, chain: salt, payloadMax: payloadMax}
+	return Builder{offset: Start, salt: salt, chain: salt, payloadMax: payloadMax, aead: aead}
 }
 
 // ContinueBuilder returns a builder that continues at offset, after a frame with
-// the checksum chain.
-func ContinueBuilder(salt uint64, payloadMax int, offset int64, chain uint64) Builder {
-	b := NewBuilder(salt, payloadMax)
+// the checksum chain. A caller must not continue a sealed file that it has read: a
+// crash may have lost a frame there, whose nonce is used.
+func ContinueBuilder(salt uint64, payloadMax int, aead cipher.AEAD, offset int64, chain uint64) Builder {
+	b := NewBuilder(salt, payloadMax, aead)
 	b.offset, b.chain = offset, chain
 	return b
 }
 
-// Switch continues in a fresh file with the given salt. The caller must have
+// Switch continues in a fresh file with the given salt and cipher. The caller must have
 // written out the buffer and called Reset.
-func (b *Builder) Switch(salt uint64) {
+func (b *Builder) Switch(salt uint64, aead cipher.AEAD) {
 	invariant.Check(len(b.buf) == 0, "%d bytes of the old file are not written", len(b.buf))
-	b.offset, b.salt, b.chain, b.claimed = Start, salt, salt, 0
+	b.offset, b.salt, b.chain, b.claimed, b.aead = Start, salt, salt, 0, aead
 }
 
 // SetEarly sets whether later frames carry the early mark.
@@ -162,7 +170,10 @@ func (b *Builder) seal(kind Kind, durable int64) {
 		b.buf = append(b.buf, 0)
 	}
 	b.claimed = max(b.claimed, durable)
-	b.chain = sealFrame(b.buf[b.start:], uint8(kind)|b.early, n, b.salt, b.chain, b.offset, durable)
+	if b.aead != nil {
+		b.buf = slices.Grow(b.buf, tagSize)
+	}
+	b.chain = sealFrame(b.buf[b.start:], uint8(kind)|b.early, n, b.salt, b.chain, b.offset, durable, b.aead)
 	b.offset += int64(len(b.buf) - b.start)
 	b.start = len(b.buf)
 }

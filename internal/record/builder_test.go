@@ -14,12 +14,12 @@ import (
 func TestBuilder_MayBeWrittenOutAnywhere(t *testing.T) {
 	t.Parallel()
 	payload := []byte("a record of several frames that goes to the file in pieces")
-	var whole Builder = NewBuilder(testSalt, 10)
+	var whole Builder = NewBuilder(testSalt, 10, nil)
 	whole.Record([]byte("before"), 0)
 	whole.Record(payload, 0)
 	want, _ := whole.Sealed()
 
-	b := NewBuilder(testSalt, 10)
+	b := NewBuilder(testSalt, 10, nil)
 	file := make([]byte, Start)
 	writeOut := func() {
 		p, offset := b.Sealed()
@@ -46,14 +46,14 @@ func TestBuilder_MayBeWrittenOutAnywhere(t *testing.T) {
 
 func TestBuilder_ContinuesInAFileAndInTheNextOne(t *testing.T) {
 	t.Parallel()
-	b := NewBuilder(testSalt, MaxPayload)
+	b := NewBuilder(testSalt, MaxPayload, nil)
 	b.SetEarly(true)
 	b.Record([]byte("one"), 0)
 	b.SetEarly(false)
 	frames, _ := b.Sealed()
 	file := append(make([]byte, Start), frames...)
 
-	more := ContinueBuilder(testSalt, MaxPayload, b.Offset(), b.Chain())
+	more := ContinueBuilder(testSalt, MaxPayload, nil, b.Offset(), b.Chain())
 	more.Record([]byte("two"), Start)
 	frames, _ = more.Sealed()
 	file = append(file, frames...)
@@ -61,25 +61,25 @@ func TestBuilder_ContinuesInAFileAndInTheNextOne(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%q: %v", got, err)
 	}
-	rest := ContinueReader(bytes.NewReader(file), int64(len(file)), testSalt, b.Offset(), b.Chain())
+	rest := ContinueReader(bytes.NewReader(file), int64(len(file)), testSalt, nil, b.Offset(), b.Chain())
 	rec, err := rest.NextRecord()
 	if err != nil || string(rec.Payload) != "two" || rec.Early || rec.Durable != Start || rec.End != r.Offset() {
 		t.Fatalf("%+v: %v", rec, err)
 	}
-	early, err := AnyFrame(bytes.NewReader(file), int64(len(file)), testSalt, func(f Frame) bool { return f.Early })
+	early, err := AnyFrame(bytes.NewReader(file), int64(len(file)), testSalt, nil, func(f Frame) bool { return f.Early })
 	if err != nil || !early {
 		t.Fatalf("no early frame: %v", err)
 	}
 
 	more.Reset()
-	more.Switch(testSalt + 1)
+	more.Switch(testSalt+1, nil)
 	more.Record([]byte("three"), 0)
 	frames, offset := more.Sealed()
 	if offset != Start {
 		t.Fatalf("the next file begins at %d", offset)
 	}
 	next := append(make([]byte, Start), frames...)
-	rec, err = NewReader(bytes.NewReader(next), int64(len(next)), testSalt+1).NextRecord()
+	rec, err = NewReader(bytes.NewReader(next), int64(len(next)), testSalt+1, nil).NextRecord()
 	if err != nil || string(rec.Payload) != "three" {
 		t.Fatalf("%+v: %v", rec, err)
 	}
@@ -89,7 +89,7 @@ func TestRecord_ReportsPartsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, kinds := range [][]Kind{{Middle}, {Last}, {First, Whole}, {First, First}, {First, Middle, Mark},
 		{First, Close}, {Whole, Last}, {First, Last, Middle}} {
-		b := NewBuilder(testSalt, MaxPayload)
+		b := NewBuilder(testSalt, MaxPayload, nil)
 		for _, kind := range kinds {
 			b.Frame(kind, []byte("part"), 0)
 		}
@@ -109,7 +109,7 @@ func TestFrame_ThatBreaksTheRulesDoesNotVerify(t *testing.T) {
 	frame := func(change func(b []byte)) []byte {
 		b := make([]byte, FrameSize(5))
 		copy(b[FrameHeaderSize:], "hello")
-		sealFrame(b, uint8(Whole), 5, testSalt, testSalt, Start, Start)
+		sealFrame(b, uint8(Whole), 5, testSalt, testSalt, Start, Start, nil)
 		change(b)
 		binary.LittleEndian.PutUint64(b, base.Checksum(b[8:], seed(testSalt, Start)))
 		return append(make([]byte, Start), b...)
@@ -157,14 +157,14 @@ func TestHeader_ThatCannotBeReadIsNotMissing(t *testing.T) {
 
 func TestReader_UnreadableFileIsNeverTheEnd(t *testing.T) {
 	t.Parallel()
-	b := NewBuilder(testSalt, MaxPayload)
+	b := NewBuilder(testSalt, MaxPayload, nil)
 	for range 40 {
 		b.Record(make([]byte, 60_000), 0)
 	}
 	frames, _ := b.Sealed()
 	file := append(make([]byte, Start), frames...)
 	for from := int64(Start); from < int64(len(file)); from += 100_000 {
-		r := NewReader(failingReader{file, from}, int64(len(file)), testSalt)
+		r := NewReader(failingReader{file, from}, int64(len(file)), testSalt, nil)
 		var err error
 		for err == nil {
 			_, err = r.NextRecord()
@@ -175,7 +175,7 @@ func TestReader_UnreadableFileIsNeverTheEnd(t *testing.T) {
 	}
 	// Not even if the search behind a bad frame hits the unreadable place.
 	clear(file[Start : Start+8])
-	r := NewReader(failingReader{file, 1 << 20}, int64(len(file)), testSalt)
+	r := NewReader(failingReader{file, 1 << 20}, int64(len(file)), testSalt, nil)
 	if _, err := r.Next(); err == io.EOF || !errors.Is(err, errDisk) {
 		t.Fatalf("%v", err)
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/cipher"
 	"encoding/binary"
 	"fmt"
 
@@ -110,12 +111,16 @@ func tag(salt uint64) uint32 {
 }
 
 // sealFrame fills in the header of a frame and returns the checksum. b holds
-// room for the header, the payload of n bytes and the padding.
-func sealFrame(b []byte, kind uint8, n int, salt, chain uint64, offset, durable int64) uint64 {
+// room for the header, the payload of n bytes and the padding. With a cipher, sealFrame
+// encrypts the frame; then b needs room for tagSize bytes more.
+func sealFrame(b []byte, kind uint8, n int, salt, chain uint64, offset, durable int64, aead cipher.AEAD) uint64 {
 	binary.LittleEndian.PutUint32(b[8:], tag(salt)|uint32(kind))
 	binary.LittleEndian.PutUint32(b[12:], uint32(n))
-	binary.LittleEndian.PutUint64(b[16:], chain)
 	binary.LittleEndian.PutUint64(b[24:], uint64(durable))
+	if aead != nil {
+		return encryptFrame(aead, b, offset)
+	}
+	binary.LittleEndian.PutUint64(b[16:], chain)
 	sum := base.Checksum(b[8:], seed(salt, offset))
 	binary.LittleEndian.PutUint64(b, sum)
 	return sum

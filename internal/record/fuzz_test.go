@@ -22,7 +22,7 @@ func FuzzRecordFrame(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 200), uint64(0))
 	f.Fuzz(func(t *testing.T, frames []byte, salt uint64) {
 		file := append(make([]byte, Start), frames...)
-		r := NewReader(bytes.NewReader(file), int64(len(file)), salt)
+		r := NewReader(bytes.NewReader(file), int64(len(file)), salt, nil)
 		at := Builder{offset: Start, salt: salt, chain: salt, payloadMax: MaxPayload}
 		for {
 			frame, err := r.Next()
@@ -88,6 +88,8 @@ func FuzzHeader(f *testing.F) {
 		change(b)
 		f.Add(b, true)
 	}
+	h.Key = base.KeyRef{ID: 7}
+	f.Add(AppendHeader(nil, h)[:headerSize], false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if len(b) != headerSize {
 			return
@@ -95,12 +97,15 @@ func FuzzHeader(f *testing.F) {
 		if b = bytes.Clone(b); seal {
 			copy(b, TypeLog[:])
 			binary.LittleEndian.PutUint64(b[48:], base.Checksum(b[:48], 0))
+			binary.LittleEndian.PutUint64(b[112:], base.Checksum(b[56:112], 0))
 		}
 		h, ok, err := decodeHeader(b, TypeLog, 0)
 		switch later := binary.LittleEndian.Uint32(b[8:]) != FormatVersion; {
 		case err != nil && (ok || !later || !errors.Is(err, base.ErrVersion)):
 			t.Fatalf("%x: %v, ok %v", b, err, ok)
-		case ok && !bytes.Equal(AppendHeader(nil, h)[:headerSize], b):
+		case ok && !h.Key.Sealed() && !bytes.Equal(AppendHeader(nil, h)[:plainSize], b[:plainSize]):
+			t.Fatalf("%x is %+v", b, h)
+		case ok && h.Key.Sealed() && !bytes.Equal(AppendHeader(nil, h)[:headerSize], b):
 			t.Fatalf("%x is %+v", b, h)
 		}
 	})

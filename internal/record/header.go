@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/cipher"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -21,7 +22,11 @@ const (
 	// pageSize is larger than what a device damages at once, in bytes. Things
 	// that must not be lost together are in different pages.
 	pageSize   = 4096
-	headerSize = 56
+	headerSize = 120
+
+	// plainSize is the length in bytes of what every header has. A sealed header has
+	// more.
+	plainSize = 56
 )
 
 // A Type says what the records of a file are. It is the first 8 bytes of the
@@ -40,12 +45,20 @@ var (
 //	offset  size  field
 //	0       8     type: "stoatLOG" or "stoatMAN"
 //	8       4     format version, 1
-//	12      4     zero
+//	12      4     1 if the frames are sealed, otherwise 0
 //	16      8     number: the position of this file among files of its type
 //	24      8     file: the number in the file's name
 //	32      8     salt: what distinguishes this use of the file from others
 //	40      8     size of the file in bytes
 //	48      8     checksum of the bytes 0 to 47, seeded by the copy's offset
+//
+// A sealed header continues:
+//
+//	56      4     data key from which the key of this use is derived
+//	60      4     zero
+//	64      32    salt of that key
+//	96      16    tag of the bytes 0 to 47 and 56 to 95 under that key
+//	112     8     checksum of the bytes 56 to 111, seeded by the copy's offset
 //
 // The rest of the two pages has no meaning.
 type Header struct {
@@ -54,19 +67,87 @@ type Header struct {
 	File   uint64
 	Salt   uint64
 	Size   int64
+	// Key and Tag are zero in a plain file.
+	Key base.KeyRef
+	Tag [tagSize]byte
+}
+
+// label returns what the key of this use of the file is derived for.
+func (h *Header) label() string {
+	return fmt.Sprintf("%s %d file %d salt %x size %d", h.Type[:], h.Number, h.File, h.Salt, h.Size)
+}
+
+// fixed returns the bytes that the tag authenticates.
+func (h *Header) fixed() []byte {
+	b := make([]byte, 0, 88)
+	b = append(b, h.Type[:]...)
+	b = binary.LittleEndian.AppendUint32(b, FormatVersion)
+	b = binary.LittleEndian.AppendUint32(b, sealedFlag(h.Key.Sealed()))
+	b = binary.LittleEndian.AppendUint64(b, h.Number)
+	b = binary.LittleEndian.AppendUint64(b, h.File)
+	b = binary.LittleEndian.AppendUint64(b, h.Salt)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.Size))
+	if !h.Key.Sealed() {
+		return b
+	}
+	b = binary.LittleEndian.AppendUint32(b, h.Key.ID)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return append(b, h.Key.Salt[:]...)
+}
+
+func sealedFlag(sealed bool) uint32 {
+	if sealed {
+		return 1
+	}
+	return 0
+}
+
+// Seal gives a new use of a file its key, and returns the cipher of its frames. Without
+// a Sealer the file stays plain and the cipher is nil.
+func (h *Header) Seal(s Sealer) (cipher.AEAD, error) {
+	if s == nil {
+		return nil, nil
+	}
+	key, aead, err := s.NewFile(h.label())
+	if err != nil {
+		return nil, err
+	}
+	h.Key = key
+	copy(h.Tag[:], aead.Seal(nil, headerNonce[:], nil, h.fixed()))
+	return aead, nil
+}
+
+// Open returns the cipher of a file that exists. A plain file in an encrypted database,
+// or a sealed file in a plain one, is corrupt.
+func (h *Header) Open(s Sealer) (cipher.AEAD, error) {
+	if sealed := h.Key.Sealed(); sealed != (s != nil) {
+		return nil, base.Corrupt(12, "sealed file", sealed, s != nil)
+	}
+	if s == nil {
+		return nil, nil
+	}
+	aead, err := s.OpenFile(h.Key, h.label())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := aead.Open(nil, headerNonce[:], h.Tag[:], h.fixed()); err != nil {
+		return nil, base.Corrupt(96, "sealed header", "a wrong tag", "the tag of its contents")
+	}
+	return aead, nil
 }
 
 // AppendHeader appends the two pages of h, Start bytes, to dst.
 func AppendHeader(dst []byte, h Header) []byte {
+	fixed := h.fixed()
 	for offset := range uint64(2) {
 		page := make([]byte, pageSize)
-		copy(page, h.Type[:])
-		binary.LittleEndian.PutUint32(page[8:], FormatVersion)
-		binary.LittleEndian.PutUint64(page[16:], h.Number)
-		binary.LittleEndian.PutUint64(page[24:], h.File)
-		binary.LittleEndian.PutUint64(page[32:], h.Salt)
-		binary.LittleEndian.PutUint64(page[40:], uint64(h.Size))
+		copy(page, fixed[:48])
 		binary.LittleEndian.PutUint64(page[48:], base.Checksum(page[:48], offset*pageSize))
+		if h.Key.Sealed() {
+			copy(page[56:], fixed[48:])
+			copy(page[96:], h.Tag[:])
+			binary.LittleEndian.PutUint64(page[112:], base.Checksum(page[56:112], offset*pageSize))
+		}
 		dst = append(dst, page...)
 	}
 	return dst
@@ -88,8 +169,27 @@ func decodeHeader(b []byte, t Type, offset uint64) (Header, bool, error) {
 		Salt:   binary.LittleEndian.Uint64(b[32:]),
 		Size:   int64(binary.LittleEndian.Uint64(b[40:])),
 	}
-	unused := binary.LittleEndian.Uint32(b[12:])
-	return h, unused == 0 && h.Size >= Start && max(h.Number, h.File) <= NumberMax, nil
+	if h.Size < Start || max(h.Number, h.File) > NumberMax {
+		return h, false, nil
+	}
+	switch binary.LittleEndian.Uint32(b[12:]) {
+	case sealedFlag(false):
+		return h, true, nil
+	case sealedFlag(true):
+		return h, h.decodeKey(b, offset), nil
+	}
+	return h, false, nil
+}
+
+// decodeKey decodes what a sealed header has beside others.
+func (h *Header) decodeKey(b []byte, offset uint64) bool {
+	if base.Checksum(b[56:112], offset) != binary.LittleEndian.Uint64(b[112:]) {
+		return false
+	}
+	h.Key.ID = binary.LittleEndian.Uint32(b[56:])
+	copy(h.Key.Salt[:], b[64:])
+	copy(h.Tag[:], b[96:])
+	return h.Key.Sealed() && binary.LittleEndian.Uint32(b[60:]) == 0
 }
 
 // ReadHeaders returns the intact and distinct copies of the header of a file of

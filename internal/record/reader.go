@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/cipher"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Reader struct {
 	src  io.ReaderAt
 	end  int64 // frames end here at the latest
 	salt uint64
+	aead cipher.AEAD // nil if the file is not sealed
 
 	offset int64  // of the next frame
 	chain  uint64 // checksum of the last frame
@@ -26,6 +28,7 @@ type Reader struct {
 	window    []byte // bytes of the file from windowOff on
 	windowOff int64
 
+	plain   []byte // the decrypted frame
 	partial []byte // the record assembled so far
 
 	checked int64 // bytes whose checksum was computed
@@ -40,15 +43,15 @@ type Reader struct {
 
 // NewReader returns a reader of the frames of a file with the given salt, from
 // the first one up to end. end is the size of the file, or the known end of its
-// valid part.
-func NewReader(src io.ReaderAt, end int64, salt uint64) *Reader {
-	return &Reader{src: src, end: end, salt: salt, offset: Start, chain: salt}
+// valid part. aead is the cipher of a sealed file, nil for a plain one.
+func NewReader(src io.ReaderAt, end int64, salt uint64, aead cipher.AEAD) *Reader {
+	return &Reader{src: src, end: end, salt: salt, aead: aead, offset: Start, chain: salt}
 }
 
 // ContinueReader returns a reader that continues at offset, after a frame with
 // the checksum chain.
-func ContinueReader(src io.ReaderAt, end int64, salt uint64, offset int64, chain uint64) *Reader {
-	return &Reader{src: src, end: end, salt: salt, offset: offset, chain: chain}
+func ContinueReader(src io.ReaderAt, end int64, salt uint64, aead cipher.AEAD, offset int64, chain uint64) *Reader {
+	return &Reader{src: src, end: end, salt: salt, aead: aead, offset: offset, chain: chain}
 }
 
 // Demand sets whether the caller knows that frames follow. If so, a frame that
@@ -118,21 +121,19 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 		return Frame{}, nil, err
 	}
 	r.checked += int64(len(b))
-	got, want := base.Checksum(b[8:], seed(r.salt, offset)), binary.LittleEndian.Uint64(b)
-	if got != want && !mutant.On(mutant.NoChecksum) {
-		return Frame{}, base.Corrupt(offset, "frame checksum", hex(got), hex(want)), nil
-	}
 	f = Frame{
-		Kind:     kind,
-		Early:    word&early != 0,
-		Payload:  b[FrameHeaderSize : FrameHeaderSize+length],
-		Offset:   offset,
-		End:      offset + FrameSize(length),
-		Checksum: got,
-		Chain:    binary.LittleEndian.Uint64(b[16:]),
-		Durable:  int64(binary.LittleEndian.Uint64(b[24:])),
+		Kind:    kind,
+		Early:   word&early != 0,
+		Offset:  offset,
+		End:     offset + FrameSize(length),
+		Durable: int64(binary.LittleEndian.Uint64(b[24:])),
 	}
-	for i, c := range b[FrameHeaderSize+length:] {
+	body, bad := r.openFrame(&f, b)
+	if bad != nil {
+		return Frame{}, bad, nil
+	}
+	f.Payload = body[:length]
+	for i, c := range body[length:] {
 		if c != 0 {
 			return Frame{}, base.Corrupt(offset+FrameHeaderSize+length+int64(i), "padding", c, 0), nil
 		}
@@ -142,6 +143,27 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 			fmt.Sprintf("at most %d", offset)), nil
 	}
 	return f, nil, nil
+}
+
+// openFrame verifies the frame in b and returns its payload with the padding. It sets the
+// checksum and the chain of f. A sealed frame stores no chain: only one frame was ever
+// sealed for this offset in this use of the file.
+func (r *Reader) openFrame(f *Frame, b []byte) (body []byte, bad *base.CorruptionError) {
+	want := binary.LittleEndian.Uint64(b)
+	if r.aead != nil {
+		var ok bool
+		if r.plain, ok = decryptFrame(r.aead, r.plain, b, f.Offset); !ok {
+			return nil, base.Corrupt(f.Offset, "sealed frame", "a wrong tag", "the tag of its contents")
+		}
+		f.Checksum, f.Chain = want, r.chain
+		return r.plain, nil
+	}
+	got := base.Checksum(b[8:], seed(r.salt, f.Offset))
+	if got != want && !mutant.On(mutant.NoChecksum) {
+		return nil, base.Corrupt(f.Offset, "frame checksum", hex(got), hex(want))
+	}
+	f.Checksum, f.Chain = got, binary.LittleEndian.Uint64(b[16:])
+	return b[FrameHeaderSize:], nil
 }
 
 // settle decides what a bad frame at the reader's offset means: a
@@ -219,8 +241,8 @@ func findTag(b []byte, tag uint32) int {
 
 // AnyFrame reports whether any frame of the file's current use verifies and
 // satisfies match, at any place.
-func AnyFrame(src io.ReaderAt, end int64, salt uint64, match func(Frame) bool) (bool, error) {
-	return NewReader(src, end, salt).scan(Start, match)
+func AnyFrame(src io.ReaderAt, end int64, salt uint64, aead cipher.AEAD, match func(Frame) bool) (bool, error) {
+	return NewReader(src, end, salt, aead).scan(Start, match)
 }
 
 // ahead returns the buffered bytes of the file from offset on, at least the

@@ -26,7 +26,7 @@ type testFile struct {
 // newTestFile builds a file of n random records, with room behind them. The
 // durable mark follows with a random lag.
 func newTestFile(rng *rand.Rand, n, payloadMax int) testFile {
-	b := NewBuilder(testSalt, payloadMax)
+	b := NewBuilder(testSalt, payloadMax, nil)
 	var f testFile
 	durable := int64(Start)
 	for range n {
@@ -51,7 +51,7 @@ func newTestFile(rng *rand.Rand, n, payloadMax int) testFile {
 
 // readAll returns the records of a file.
 func readAll(file []byte) (records [][]byte, r *Reader, err error) {
-	r = NewReader(bytes.NewReader(file), int64(len(file)), testSalt)
+	r = NewReader(bytes.NewReader(file), int64(len(file)), testSalt, nil)
 	for {
 		rec, err := r.NextRecord()
 		if err == io.EOF {
@@ -106,7 +106,7 @@ func checkDamaged(f testFile, damaged []byte, changed int64) error {
 func TestRecord_AnySizeIsReadBack(t *testing.T) {
 	t.Parallel()
 	for _, payloadMax := range []int{1, 7, 8, 100, MaxPayload} {
-		var b Builder = NewBuilder(testSalt, payloadMax)
+		var b Builder = NewBuilder(testSalt, payloadMax, nil)
 		var want [][]byte
 		for n := range 40 {
 			p := bytes.Repeat([]byte{byte(n + 1)}, n)
@@ -131,7 +131,7 @@ func TestRecord_AnySizeIsReadBack(t *testing.T) {
 
 func TestReader_ReadsLargeRecordsInBoundedPieces(t *testing.T) {
 	t.Parallel()
-	b := NewBuilder(testSalt, MaxPayload)
+	b := NewBuilder(testSalt, MaxPayload, nil)
 	p := make([]byte, 3*MaxPayload+12345)
 	for i := range p {
 		p[i] = byte(i * 7 >> 3)
@@ -205,7 +205,7 @@ func TestDamage_LostRepeatedOrExchangedDurableRangesAreReported(t *testing.T) {
 // intactMark returns the largest durable mark in a file.
 func intactMark(file []byte) int64 {
 	mark := int64(0)
-	_, err := AnyFrame(bytes.NewReader(file), int64(len(file)), testSalt, func(f Frame) bool {
+	_, err := AnyFrame(bytes.NewReader(file), int64(len(file)), testSalt, nil, func(f Frame) bool {
 		mark = max(mark, f.Durable)
 		return false
 	})
@@ -215,7 +215,7 @@ func intactMark(file []byte) int64 {
 	return mark
 }
 
-func TestATornTailEndsTheFileWhereverItIsTorn(t *testing.T) {
+func TestTornTail_EndsTheFileWhereverItIsTorn(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 3))
 	f := newTestFile(rng, 12, 90)
@@ -244,7 +244,7 @@ func TestFrame_OfAnotherSaltOrPlaceIsNotSeen(t *testing.T) {
 	t.Parallel()
 	f := newTestFile(rand.New(rand.NewPCG(1, 4)), 8, 90)
 	size := int64(len(f.bytes))
-	other := NewReader(bytes.NewReader(f.bytes), size, testSalt+1)
+	other := NewReader(bytes.NewReader(f.bytes), size, testSalt+1, nil)
 	if _, err := other.Next(); err != io.EOF {
 		t.Fatalf("with a salt that has the same tag: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestCorruption_TellsOffsetGotAndWant(t *testing.T) {
 func TestFinish_MarksBeginInDifferentPages(t *testing.T) {
 	t.Parallel()
 	for extra := range 5000 {
-		b := NewBuilder(testSalt, MaxPayload)
+		b := NewBuilder(testSalt, MaxPayload, nil)
 		b.Record(make([]byte, extra), 0)
 		end := b.Offset()
 		b.Finish(Close, end)
@@ -277,7 +277,7 @@ func TestFinish_MarksBeginInDifferentPages(t *testing.T) {
 			t.Fatalf("a record of %d bytes: %d bytes at the end, want at most %d", extra, got, CloseRoom)
 		}
 		frames, _ := b.Sealed()
-		r := NewReader(bytes.NewReader(append(make([]byte, Start), frames...)), b.Offset(), testSalt)
+		r := NewReader(bytes.NewReader(append(make([]byte, Start), frames...)), b.Offset(), testSalt, nil)
 		pages := map[int64]bool{}
 		kind := Kind(0)
 		for {
@@ -344,11 +344,11 @@ func (r failingReader) ReadAt(p []byte, off int64) (int, error) {
 func TestReader_FailedReadIsNeverTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newTestFile(rand.New(rand.NewPCG(3, 6)), 12, 90)
-	r := NewReader(failingReader{f.bytes, Start}, int64(len(f.bytes)), testSalt)
+	r := NewReader(failingReader{f.bytes, Start}, int64(len(f.bytes)), testSalt, nil)
 	if _, err := r.Next(); !errors.Is(err, errDisk) {
 		t.Fatalf("%v", err)
 	}
-	short := NewReader(bytes.NewReader(f.bytes[:Start+40]), int64(len(f.bytes)), testSalt)
+	short := NewReader(bytes.NewReader(f.bytes[:Start+40]), int64(len(f.bytes)), testSalt, nil)
 	if _, err := short.Next(); !errors.Is(err, base.ErrCorrupt) {
 		t.Fatalf("a file shorter than it was said to be: %v", err)
 	}

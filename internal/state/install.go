@@ -62,8 +62,29 @@ func (s *Store) load(edit *manifest.Edit) {
 	if len(edit.AddTables) == 0 || s.closed.Load() {
 		return
 	}
-	_ = fault.Guard(func() error { // a reader that meets the lost page is told
+	s.holdingPages(func() {
 		s.files.Load(edit.AddTables, edit.DropTables, s.PagesBudget(s.ReaderBytes(nil)), s.closed.Load)
+	})
+}
+
+// LoadValues loads a value file that will replace old into memory; see
+// tree.Files.LoadValues.
+func (s *Store) LoadValues(fresh, old *manifest.ValueFile) {
+	s.holdingPages(func() { s.files.LoadValues(fresh, old) })
+}
+
+// holdingPages calls load, which reads files through the readers that transactions
+// share. A reader's slot keeps those that are retired meanwhile.
+func (s *Store) holdingPages(load func()) {
+	if s.files.Sealed() {
+		slot, _, err := s.HoldFiles()
+		if err != nil {
+			return // the database is closing: it needs nothing in memory
+		}
+		defer s.Release(slot)
+	}
+	_ = fault.Guard(func() error { // a reader that meets the lost page is told
+		load()
 		return nil
 	})
 }

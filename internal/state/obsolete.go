@@ -1,6 +1,7 @@
 package state
 
 import (
+	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,17 +13,20 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
 // obsolete lists what no new reader can reach, while older readers may still use
-// it: memtables that were flushed, files that were replaced. A reader keeps of it
+// it: memtables that were flushed, files that were replaced, readers of sealed files
+// that were retired. A reader keeps of it
 // what its view has, and not what came and went since.
 //
 //	in use --a change of the view--> obsolete --no reader uses it--> deleted
 type obsolete struct {
-	// The bytes of the value files and of the memtables in the list.
-	valueBytes, memtableBytes atomic.Int64
+	// The bytes of the value files, of the memtables, and of the decrypted pages of
+	// retired readers in the list.
+	valueBytes, memtableBytes, retiredBytes atomic.Int64
 
 	sweeping lock.Mutex[lock.Sweeping] // held to delete
 
@@ -30,11 +34,13 @@ type obsolete struct {
 	list []Obsolete // guarded by mu; the oldest first
 }
 
-// An Obsolete is a memtable or a file that a change of the view left behind.
+// An Obsolete is what a change of the view left behind: a memtable, a file, or a retired
+// reader of a file.
 type Obsolete struct {
 	memtable *memtable.Table // nil if it is a file
 	file     base.FileNum    // the number in its name
 	values   bool            // it is a value file
+	retired  io.Closer       // the reader of a sealed file, whose file stays; nil otherwise
 	bytes    int64           // of memory, or of the file
 	// Views of the generations from firstIn to before gone have had it. Of a file
 	// the number tells that instead: numbers are given in the order of time.
@@ -50,7 +56,7 @@ func (o *Obsolete) in(m *mark) bool {
 	if o.memtable != nil {
 		return o.firstIn <= m.generation && !m.filesOnly
 	}
-	return o.file < m.files
+	return o.retired != nil || o.file < m.files
 }
 
 // FlushedMemtables returns what a flush of v.Memtables[from:] leaves behind.
@@ -67,6 +73,27 @@ func ObsoleteTable(t *manifest.Table) Obsolete { return Obsolete{file: t.Num, by
 // ObsoleteValues returns a value file that was replaced.
 func ObsoleteValues(v *manifest.ValueFile) Obsolete {
 	return Obsolete{file: v.File, values: true, bytes: v.Size}
+}
+
+// Retire takes the readers of sealed files out of use. They are closed, and the memory
+// of their pages is free, once no reader of an older view is left.
+func (s *Store) Retire(residents []tree.Resident) {
+	var gone []Obsolete
+	for i := range residents {
+		bytes := residents[i].PageBytes()
+		if r := residents[i].Retire(); r != nil {
+			gone = append(gone, Obsolete{retired: r, bytes: bytes})
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	// A reader that announces the next view comes after the readers were retired.
+	s.change(func(v View) View {
+		v.Tree = v.Tree.WithoutReaders()
+		return v
+	})
+	s.Discard(gone)
 }
 
 // Discard takes what the newest view does not have any more. Files in it will be
@@ -106,6 +133,8 @@ func (o *obsolete) count(x *Obsolete, bytes int64) {
 	switch {
 	case x.memtable != nil:
 		o.memtableBytes.Add(bytes)
+	case x.retired != nil:
+		o.retiredBytes.Add(bytes)
 	case x.values:
 		o.valueBytes.Add(bytes)
 	}
@@ -142,6 +171,9 @@ func (s *Store) ObsoleteEmpty() bool {
 // ObsoleteValueBytes returns the size of the value files that wait to be deleted.
 func (s *Store) ObsoleteValueBytes() int64 { return s.obsolete.valueBytes.Load() }
 
+// RetiredBytes returns the memory of the pages of retired readers that are not closed.
+func (s *Store) RetiredBytes() int64 { return s.obsolete.retiredBytes.Load() }
+
 // ObsoleteMemtableBytes returns the memory of flushed memtables that readers use.
 func (s *Store) ObsoleteMemtableBytes() int64 { return s.obsolete.memtableBytes.Load() }
 
@@ -152,7 +184,7 @@ func (s *Store) ObsoleteFiles() (files int, bytes int64, age time.Duration) {
 	defer s.obsolete.mu.Unlock()
 	for i := range s.obsolete.list {
 		x := &s.obsolete.list[i]
-		if x.memtable != nil {
+		if x.memtable != nil || x.retired != nil {
 			continue
 		}
 		if files == 0 {
@@ -225,6 +257,10 @@ func (s *Store) delete(x *Obsolete) {
 	switch {
 	case x.memtable != nil:
 		x.memtable.Release()
+	case x.retired != nil:
+		if err := x.retired.Close(); err != nil {
+			s.report(event.Warning{What: "a file could not be closed", Err: err})
+		}
 	case x.values:
 		s.DeleteValues(x.file)
 	default:

@@ -33,7 +33,7 @@ func TestRangeTombstones_TableWithoutEntries(t *testing.T) {
 	if _, _, _, ok, err := r.Get([]byte("c"), hashOf([]byte("c")), 9, nil); ok || err != nil {
 		t.Errorf("Get found something: %v", err)
 	}
-	if newer, err := r.RangeNewer(nil, nil, 0); newer || err != nil {
+	if newer, err := r.RangeNewer(nil, nil, 0, nil); newer || err != nil {
 		t.Error("RangeNewer found a version", err)
 	}
 	if newer, err := r.Newest(hashOf([]byte("c")), 0); newer || err != nil {

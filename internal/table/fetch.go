@@ -11,9 +11,9 @@ const (
 type span struct{ from, to int64 }
 
 // fetch makes sure that [off, off+n) has been read from the file before its first
-// access. An iterator that moves from block to block doubles its read-ahead: one
+// access. With hint it only starts to read. An iterator that moves from block to block doubles its read-ahead: one
 // system call then covers many blocks.
-func (s *span) fetch(it *Iter, off, n int64) error {
+func (s *span) fetch(it *Iter, off, n int64, hint bool) error {
 	if off >= s.from && off+n <= s.to {
 		return nil
 	}
@@ -26,7 +26,10 @@ func (s *span) fetch(it *Iter, off, n int64) error {
 	if it.opts.Reverse {
 		from, to = max(0, off+n-want), off+n
 	}
-	if err := it.r.populate(from, to-from); err != nil {
+	if hint {
+		// A read of the part reports errors.
+		_ = it.r.m.WillNeed(from, to-from)
+	} else if err := it.r.populate(from, to-from); err != nil {
 		return err
 	}
 	s.from, s.to = from, to

@@ -86,7 +86,7 @@ func exercise(t *testing.T, data []byte, entries []base.Entry) {
 	for _, e := range entries {
 		_, err := r.Newest(hashOf(e.Key), e.Seq)
 		mustBeCorrupt(t, err)
-		_, err = r.RangeNewer(e.Key, entries[len(entries)-1].Key, e.Seq)
+		_, err = r.RangeNewer(e.Key, entries[len(entries)-1].Key, e.Seq, nil)
 		mustBeCorrupt(t, err)
 		for _, at := range []base.SeqNum{e.Seq, e.Seq - 1, base.SeqNumMax} {
 			_, _, _, _, err := r.Get(e.Key, hashOf(e.Key), at, nil)

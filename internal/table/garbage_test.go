@@ -11,7 +11,7 @@ import (
 
 // Open compares lengths, counts and offsets with the size of the file before it
 // allocates, even for a hostile file.
-func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+func TestGarbage_LengthsAllocateLittle(t *testing.T) {
 	for _, how := range []codec.ID{codec.None, codec.S2, codec.Zstd} {
 		entries, good := smallTable(t, how)
 		err := hostile.Lengths(good, dose.Short(5*4, 4), []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20, reseal,

@@ -155,40 +155,65 @@ func (it *Iter) load() error {
 }
 
 func (it *Iter) loadMapped() error {
-	r, b := it.r, it.block
+	r, b, crowded := it.r, it.block, it.r.crowded()
 	r.gauge.Touch()
-	if it.searched != b && !r.keysOK.has(b) {
-		e := r.entryOf(b)
-		if err := r.checkEntry(b, &e); err != nil {
-			return r.inFile(err)
-		}
-		if err := it.keysFetched.fetch(it, e.keyOff, int64(e.keyLen)); err != nil {
-			return err
-		}
-		if err := r.verifyKeys(b, false); err != nil {
-			return err
-		}
-	}
 	if it.searched != b {
-		it.v = r.viewVerified(b)
+		if err := it.loadKeys(b, crowded); err != nil {
+			return err
+		}
 	}
 	if it.opts.KeysOnly && !it.v.points() {
 		it.values = r.unread(&it.v)
 		return nil
 	}
-	if !r.valsOK.has(b) {
-		if err := it.valsFetched.fetch(it, it.v.valOff, int64(it.v.valLen)); err != nil {
-			return err
-		}
-		if err := r.verifyValues(b, &it.v, false); err != nil {
-			return err
-		}
-	}
-	it.values = r.data[it.v.valOff : it.v.valOff+int64(it.v.valLen)]
-	if it.v.codec == codec.None {
-		return nil
+	if err := it.loadStored(b, crowded); err != nil || it.v.codec == codec.None {
+		return err
 	}
 	return it.decode()
+}
+
+// loadKeys reads and verifies the keys of block b.
+func (it *Iter) loadKeys(b int, crowded bool) (err error) {
+	r := it.r
+	if r.keysOK.has(b) {
+		it.v = r.viewVerified(b)
+		return nil
+	}
+	e := r.entryOf(b)
+	if err := r.checkEntry(b, &e); err != nil {
+		return r.inFile(err)
+	}
+	if err := it.keysFetched.fetch(it, e.keyOff, int64(e.keyLen), crowded); err != nil {
+		return err
+	}
+	if crowded {
+		it.v, err = r.copiedKeys(b, e)
+		return err
+	}
+	if err := r.verifyKeys(b, false); err != nil {
+		return err
+	}
+	it.v = r.viewVerified(b)
+	return nil
+}
+
+// loadStored reads and verifies the values of block b, as they are stored.
+func (it *Iter) loadStored(b int, crowded bool) (err error) {
+	r, v := it.r, &it.v
+	if !r.valsOK.has(b) {
+		if err := it.valsFetched.fetch(it, v.valOff, int64(v.valLen), crowded); err != nil {
+			return err
+		}
+		if crowded {
+			it.values, err = r.copiedValues(b, v)
+			return err
+		}
+		if err := r.verifyValues(b, v, false); err != nil {
+			return err
+		}
+	}
+	it.values = r.data[v.valOff : v.valOff+int64(v.valLen)]
+	return nil
 }
 
 // decode replaces the values of a compressed block by the decoded ones.

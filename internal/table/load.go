@@ -8,7 +8,13 @@ const loadStep = 4 << 20
 // first reads would need block by block. It is for a table that was just written,
 // whose pages the system still has in memory.
 func (r *Reader) Load() error {
+	if r.sealed != nil {
+		r.sealed.Fill()
+	}
 	for from := int64(0); from < r.sumsOff(); from += loadStep {
+		if r.crowded() {
+			return nil
+		}
 		if err := r.populate(from, min(loadStep, r.sumsOff()-from)); err != nil {
 			return err
 		}

@@ -67,7 +67,10 @@ func (r *Reader) tryNewer(pos, hash uint64, since base.SeqNum) (newer, done bool
 // RangeNewer reports whether a key of [lo, hi) has a version newer than since. A
 // nil lo is the first key; a nil hi means no end. It skips the entries of blocks
 // whose sequence numbers are all older or all newer. It ignores range tombstones.
-func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum) (bool, error) {
+//
+// If includes is not nil, RangeNewer asks it for the key of each newer version. It
+// ignores the version if the answer is false.
+func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum, includes func(key []byte) bool) (bool, error) {
 	if r.props.LargestSeq <= since || r.blocks == 0 {
 		return false, nil
 	}
@@ -93,7 +96,7 @@ func (r *Reader) RangeNewer(lo, hi []byte, since base.SeqNum) (bool, error) {
 		if b == to {
 			n = end
 		}
-		if v.anyNewer(at, n, since) {
+		if v.anyNewer(at, n, since) && (includes == nil || v.anyNewerOf(at, n, since, includes)) {
 			return true, nil
 		}
 		at = 0
@@ -112,6 +115,21 @@ func (v *view) anyNewer(from, end int, since base.SeqNum) bool {
 	}
 	for i := from; i < end; i++ {
 		if v.seq(i) > since {
+			return true
+		}
+	}
+	return false
+}
+
+// anyNewerOf reports whether an entry in [from, end) is newer than since and has a
+// key that includes knows.
+func (v *view) anyNewerOf(from, end int, since base.SeqNum, includes func(key []byte) bool) bool {
+	var key []byte
+	for i := from; i < end; i++ {
+		if v.seq(i) <= since {
+			continue
+		}
+		if key = v.appendKey(key[:0], i); includes(key) {
 			return true
 		}
 	}

@@ -40,8 +40,16 @@ func checkNewer(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 		for _, e := range entries {
 			want = want || e.Seq > since && bytes.Compare(e.Key, lo) >= 0 && (hi == nil || bytes.Compare(e.Key, hi) < 0)
 		}
-		if got, err := r.RangeNewer(lo, hi, since); got != want || err != nil {
+		if got, err := r.RangeNewer(lo, hi, since, nil); got != want || err != nil {
 			fail("RangeNewer(%.60q, %.60q, %d) = %v, %v; want %v", lo, hi, since, got, err, want)
+		}
+		even := func(key []byte) bool { return key[len(key)-1]%2 == 0 }
+		want = false
+		for _, e := range entries {
+			want = want || e.Seq > since && even(e.Key) && bytes.Compare(e.Key, lo) >= 0 && (hi == nil || bytes.Compare(e.Key, hi) < 0)
+		}
+		if got, err := r.RangeNewer(lo, hi, since, even); got != want || err != nil {
+			fail("RangeNewer(%.60q, %.60q, %d) of some keys = %v, %v; want %v", lo, hi, since, got, err, want)
 		}
 	}
 }
@@ -84,7 +92,7 @@ func TestNewest_AllocatesNothing(t *testing.T) {
 		if found, err := r.Newest(hash, 1); !found || err != nil {
 			t.Error(found, err)
 		}
-		if found, err := r.RangeNewer(key, nil, 1); !found || err != nil {
+		if found, err := r.RangeNewer(key, nil, 1, nil); !found || err != nil {
 			t.Error(found, err)
 		}
 	})

@@ -30,8 +30,8 @@ type Properties struct {
 	// RangeDeletions counts the sequence numbers of the fragments of range
 	// tombstones.
 	RangeDeletions uint64
-	// Deletions, Expiring and Pointers count the entries of these kinds.
-	Deletions, Expiring, Pointers uint64
+	// Deletions, Expiring, Pointers and Partials count the entries of these kinds.
+	Deletions, Expiring, Pointers, Partials uint64
 	// OldestExpiry and NewestExpiry bound the expiry times in Unix milliseconds.
 	// They are 0 if nothing expires.
 	OldestExpiry, NewestExpiry uint64
@@ -86,7 +86,8 @@ func (p Properties) short() Properties {
 
 // append appends the encoding of p: the numbers, 8 bytes each; the smallest
 // and the largest key, each behind a length of 4 bytes; the count of value
-// files in 4 bytes, and for each its number and bytes, 8 each.
+// files in 4 bytes, and for each its number and bytes, 8 each; then, unless it is 0,
+// the count of partial entries in 8 bytes.
 func (p *Properties) append(dst []byte) []byte {
 	le := binary.LittleEndian
 	for _, n := range p.numbers() {
@@ -98,6 +99,9 @@ func (p *Properties) append(dst []byte) []byte {
 	dst = le.AppendUint32(dst, uint32(len(p.ValueFiles)))
 	for _, f := range p.ValueFiles {
 		dst = le.AppendUint64(le.AppendUint64(dst, f.File), f.Bytes)
+	}
+	if p.Partials != 0 {
+		dst = le.AppendUint64(dst, p.Partials)
 	}
 	return dst
 }
@@ -131,7 +135,13 @@ func decodeProperties(src []byte, off int64) (Properties, error) {
 		return short()
 	}
 	files := le.Uint32(rest)
-	if rest = rest[4:]; uint64(len(rest)) != 16*uint64(files) {
+	if rest = rest[4:]; len(rest)%16 == 8 {
+		tail := rest[len(rest)-8:]
+		if rest, p.Partials = rest[:len(rest)-8], le.Uint64(tail); p.Partials == 0 {
+			return Properties{}, base.Corrupt(off+int64(len(src)-8), "count of partial entries", 0, "more, or left out")
+		}
+	}
+	if uint64(len(rest)) != 16*uint64(files) {
 		return Properties{}, base.Corrupt(off, "length of the value file list", len(rest), 16*uint64(files))
 	}
 	for ; len(rest) > 0; rest = rest[16:] {

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -62,6 +63,7 @@ type Reader struct {
 	opts      ReaderOptions
 	file      vfs.File // nil once closed
 	m         vfs.Mapping
+	sealed    *seal.Mapping // m, if the file is sealed
 	name      string
 }
 
@@ -97,6 +99,7 @@ func (r *Reader) open(size int64) error {
 	if r.m, err = r.file.Map(size); err != nil {
 		return err
 	}
+	r.sealed, _ = r.m.(*seal.Mapping)
 	if r.data = r.m.Bytes(); int64(len(r.data)) != size {
 		return base.Corrupt(0, "length of the mapping", len(r.data), size)
 	}

@@ -30,10 +30,30 @@ func (r *Reader) populate(off, n int64) error {
 	return err
 }
 
+// Trim gives the memory of the sealed bytes of a sealed table back.
+func (r *Reader) Trim() error {
+	if r.sealed == nil {
+		return nil
+	}
+	return r.sealed.Trim()
+}
+
+// PageBytes returns how many bytes of the table's pages are in memory.
+func (r *Reader) PageBytes() int64 {
+	if r.sealed != nil {
+		return r.sealed.Used()
+	}
+	return r.gauge.Bytes()
+}
+
 // HeapBytes returns the approximate size of the reader on the Go heap.
 func (r *Reader) HeapBytes() int64 {
 	words := len(r.keysOK) + len(r.valsOK) + len(r.pagesOK)
-	return int64(readerBytes + 8*words + len(r.first) + len(base.StoredBound(r.props.Largest)))
+	heap := int64(readerBytes + 8*words + len(r.first) + len(base.StoredBound(r.props.Largest)))
+	if r.sealed != nil {
+		heap += r.sealed.HeapBytes()
+	}
+	return heap
 }
 
 // readerBytes is the approximate heap size of a reader of an empty table.

@@ -93,6 +93,9 @@ func (r *Reader) values(b int, v *view, arena *codec.Arena) ([]byte, error) {
 // stored returns the verified values of the block of v as stored.
 func (r *Reader) stored(b int, v *view) ([]byte, error) {
 	if !r.valsOK.has(b) {
+		if r.crowded() {
+			return r.copiedValues(b, v)
+		}
 		if err := r.verifyValues(b, v, true); err != nil {
 			return nil, err
 		}
@@ -119,11 +122,16 @@ func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 		}
 	}
 	stored := r.data[v.valOff : v.valOff+int64(v.valLen)]
-	if err := r.checkSum(stored, v.valOff, int(r.blocks)+b, "checksum of a block's values"); err != nil {
-		return r.inFile(err)
+	if err := r.checkValuePart(b, v, stored); err != nil {
+		return err
 	}
 	r.valsOK.set(b)
 	return nil
+}
+
+// checkValuePart checks the stored values of block b.
+func (r *Reader) checkValuePart(b int, v *view, stored []byte) error {
+	return r.inFile(r.checkSum(stored, v.valOff, int(r.blocks)+b, "checksum of a block's values"))
 }
 
 // verifyPage verifies one page of the hash index. If fetch is set, it fetches the

@@ -98,6 +98,8 @@ func (c *verifier) verifyEntry(b, i int, v *view) error {
 		p.Deletions++
 	case base.KindPointer:
 		p.Pointers++
+	case base.KindMerge, base.KindRenew:
+		p.Partials++
 	}
 	if x := m.ExpiresAt; x != 0 {
 		if p.Expiring == 0 {

@@ -65,6 +65,7 @@ type Writer struct {
 	props Properties
 	block blockBuilder
 	comp  *codec.Compressor
+	comps [codec.Last + 1]*codec.Compressor // those in use so far, comp among them
 	hash  hashBuilder
 	err   error
 
@@ -96,16 +97,34 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.Compression > codec.Last || opts.Index > IndexWide {
 		return nil, fmt.Errorf("table: unknown compression %d or index width %d", opts.Compression, opts.Index)
 	}
-	comp, err := codec.NewCompressor(opts.Compression, compressMin, codec.SizeMax)
-	if err != nil {
-		return nil, fmt.Errorf("table: %w", err)
-	}
-	return &Writer{
+	w := &Writer{
 		out:   newOutput(file),
 		opts:  opts,
-		comp:  comp,
 		props: Properties{Salt: opts.Salt, SmallestSeq: base.SeqNumMax},
-	}, nil
+	}
+	if err := w.SetCompression(opts.Compression); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// SetCompression sets the codec for blocks of later entries.
+func (w *Writer) SetCompression(id codec.ID) error {
+	if w.comp != nil && w.comp == w.comps[id] {
+		return nil
+	}
+	if w.comp != nil && w.err == nil {
+		w.finishBlock()
+	}
+	if w.comps[id] == nil {
+		comp, err := codec.NewCompressor(id, compressMin, codec.SizeMax)
+		if err != nil {
+			return fmt.Errorf("table: %w", err)
+		}
+		w.comps[id] = comp
+	}
+	w.comp = w.comps[id]
+	return w.err
 }
 
 // Add appends an entry. Keys must ascend and, within a key, sequence numbers must
@@ -215,6 +234,8 @@ func (w *Writer) count(e *base.Entry) {
 		p.Deletions++
 	case base.KindPointer:
 		p.Pointers++
+	case base.KindMerge, base.KindRenew:
+		p.Partials++
 	}
 	if x := e.Meta.ExpiresAt; x != 0 {
 		if p.Expiring == 0 {

@@ -235,3 +235,57 @@ func checkReadsUnderFault(t *testing.T, f vfs.File, props Properties, entries []
 		}
 	}
 }
+
+func TestWriter_CompressionChangesBetweenBlocks(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	f, err := fs.Create("/t", vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(f, WriterOptions{Salt: 1, HashSeed: testSeed, Compression: codec.None})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := strings.Repeat("compress me ", 20)
+	ids := []codec.ID{codec.None, codec.S2, codec.S2, codec.Zstd, codec.None}
+	for i, id := range ids {
+		if err := w.SetCompression(id); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 100 {
+			e := set(fmt.Sprintf("key-%d-%03d", i, j), 5)
+			e.Value = []byte(value)
+			if err := w.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	props, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := int64(2 * 100 * len(value))
+	if got := int64(props.ValuePartBytes); got < plain || got > plain+plain/2 {
+		t.Errorf("values take %d bytes, want %d and a little", got, plain)
+	}
+	r, err := Open(f, props.Size, "t", ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(); err != nil {
+		t.Error(err)
+	}
+	it := r.NewIter(IterOptions{})
+	it.Seek(nil)
+	got, err := drain(it, rand.New(rand.NewPCG(1, 1)), 1000)
+	if err != nil || len(got) != 100*len(ids) {
+		t.Fatalf("%d entries, %v", len(got), err)
+	}
+	for _, e := range got {
+		if string(e.Value) != value {
+			t.Fatalf("%s has another value", e.Key)
+		}
+	}
+}

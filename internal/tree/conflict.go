@@ -46,11 +46,25 @@ func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum)
 	if hit {
 		return true, nil
 	}
-	for _, g := range reads.Ranges() {
+	hit, err = newerIn(t, r, reads.Ranges(), since, nil)
+	if hit || err != nil {
+		return hit, err
+	}
+	reads.Moments(func(ranges []txn.Range, includes func(key []byte) bool) bool {
+		hit, err = newerIn(t, r, ranges, since, includes)
+		return !hit && err == nil
+	})
+	return hit, err
+}
+
+// newerIn reports whether t has a version newer than since of a key in ranges. See
+// table.Reader.RangeNewer for includes.
+func newerIn(t *Table, r *table.Reader, ranges []txn.Range, since base.SeqNum, includes func(key []byte) bool) (bool, error) {
+	for _, g := range ranges {
 		if g.Hi != nil && t.StartsAfter(g.Hi) || t.EndsBefore(g.Lo) || bytes.Equal(g.Hi, t.Smallest) {
 			continue
 		}
-		if hit, err = r.RangeNewer(g.Lo, g.Hi, since); hit || err != nil {
+		if hit, err := r.RangeNewer(g.Lo, g.Hi, since, includes); hit || err != nil {
 			return hit, err
 		}
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	MappedOnly bool
 	// Cache keeps decoded blocks of tables; it may be nil.
 	Cache *cache.Cache
+	// Sealed says that files are sealed: the pages of an open file are memory that only
+	// closing the file gives back; see Resident.Retire.
+	Sealed bool
 	// Closed returns an error once the database is closed. Another process may
 	// then own the files in the directory, so their state means nothing. Closed
 	// may be nil.
@@ -91,6 +94,17 @@ func (h *handle[T, P]) open(name string, open func() (*T, error)) (*T, error) {
 		h.reader.Store(r)
 	}
 	return r, err
+}
+
+// retire returns the reader, which the caller closes when no goroutine uses it any more.
+// The next read opens another one. It returns nil if there is none.
+func (h *handle[T, P]) retire() io.Closer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.reader.Swap(nil); r != nil {
+		return P(r)
+	}
+	return nil
 }
 
 // close closes the reader. The handle cannot be opened again.

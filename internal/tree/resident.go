@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/stoatdb/stoat/internal/residency"
+import (
+	"io"
+
+	"github.com/stoatdb/stoat/internal/residency"
+)
 
 // A Resident is an open table or value file whose pages may be in memory. The file
 // may be closed at any moment; the Resident is then empty.
@@ -76,6 +80,50 @@ func (r *Resident) DropPages() error {
 	}
 	return nil
 }
+
+// PageBytes returns how many bytes of pages are in memory: those of the gauge, or those
+// of a sealed file, which are known exactly.
+func (r *Resident) PageBytes() int64 {
+	if r.table != nil {
+		if t := r.table.reader.Load(); t != nil {
+			return t.PageBytes()
+		}
+	} else if v := r.values.reader.Load(); v != nil {
+		return v.PageBytes()
+	}
+	return 0
+}
+
+// Trim gives the memory of the sealed bytes of a file back. The decrypted pages stay.
+func (r *Resident) Trim() error {
+	if r.table != nil {
+		r.table.mu.Lock()
+		defer r.table.mu.Unlock()
+		if t := r.table.reader.Load(); t != nil {
+			return t.Trim()
+		}
+		return nil
+	}
+	r.values.mu.Lock()
+	defer r.values.mu.Unlock()
+	if v := r.values.reader.Load(); v != nil {
+		return v.Trim()
+	}
+	return nil
+}
+
+// Retire takes a sealed file's reader out of use and returns it, or nil if there is none.
+// The next read opens the file again. The caller closes the reader, which gives the
+// memory of its pages back, once no reader of the database may hold bytes of it.
+func (r *Resident) Retire() io.Closer {
+	if r.table != nil {
+		return r.table.retire()
+	}
+	return r.values.retire()
+}
+
+// Sealed reports whether files are sealed, so that Retire takes the place of DropPages.
+func (f *Files) Sealed() bool { return f.opts.Sealed }
 
 // CacheBytes returns the size of the decoded blocks in the cache, in bytes.
 func (f *Files) CacheBytes() int64 {

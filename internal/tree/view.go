@@ -3,6 +3,7 @@ package tree
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
@@ -50,6 +51,17 @@ func (f *Files) View(v *manifest.Version, old *View) *View {
 	view.values = f.valueFiles(v.Values, old)
 	view.numbers = numbersOf(view.values, old)
 	return view
+}
+
+// WithoutReaders returns the same view without the readers of tables that it has found.
+// It finds them again, except those that were retired.
+func (v *View) WithoutReaders() *View {
+	fresh := *v
+	fresh.levels = slices.Clone(v.levels)
+	for i := range fresh.levels {
+		fresh.levels[i].readers = make([]atomic.Pointer[table.Reader], len(v.levels[i].tables))
+	}
+	return &fresh
 }
 
 // valueFiles returns the readable value files. It copies unchanged ones from old,
@@ -190,4 +202,46 @@ func (v *View) Get(key []byte, hash uint64, at base.SeqNum, arena *codec.Arena) 
 		}
 	}
 	return
+}
+
+// Versions calls visit for the versions of key with a sequence number of at most at, the
+// newest first, until visit returns false. It leaves out what range tombstones up to at
+// hide: those of the tables, and one of sequence number cover. It is Get for all
+// versions, and slower.
+func (v *View) Versions(key []byte, hash uint64, at, cover base.SeqNum, arena *codec.Arena, visit func(value []byte, m base.Meta, seq base.SeqNum) bool) error {
+	for i := range v.levels {
+		if i < len(v.filters) && !v.filters[i].May(hash) {
+			continue
+		}
+		r, err := v.levels[i].reader(v.files, key, at)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue
+		}
+		if l := r.Deletions(); l != nil {
+			cover = max(cover, l.Cover(key, at))
+		}
+		for next := at; ; {
+			value, m, seq, ok, err := r.Get(key, hash, next, arena)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if seq < cover || !visit(value, m, seq) {
+				return nil
+			}
+			if seq == 0 {
+				break
+			}
+			next = seq - 1
+		}
+		if cover != 0 {
+			return nil // it hides all that is older
+		}
+	}
+	return nil
 }

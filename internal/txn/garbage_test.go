@@ -12,7 +12,7 @@ import (
 
 // Decode checks lengths and counts against the rest of the transaction before it
 // allocates.
-func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+func TestGarbage_LengthsAllocateLittle(t *testing.T) {
 	b := Header{Seq: 7, TimeMs: 9, Count: 4}.AppendTo(nil)
 	b = append(AppendEntryHead(b, []byte("key"), 5, base.Meta{Kind: base.KindSet, ExpiresAt: 12, User: 3}), "value"...)
 	b = append(AppendEntryHead(b, []byte("lo"), 2, base.Meta{Kind: base.KindDeleteRange}), "or"...)

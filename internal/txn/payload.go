@@ -32,7 +32,8 @@ import (
 // The value of KindPointer is the pointer, at most PointerSizeMax bytes. The
 // value of KindDeleteRange is the exclusive end of the range, a key after the
 // entry's own. It is empty if the range extends to the end of all keys.
-// KindDeleteRange has no expiry and no user byte.
+// KindDeleteRange has no expiry and no user byte. Neither has a partial entry, whose
+// value is its steps; see package partial.
 
 // HeaderSize is the size in bytes of a transaction's header.
 const HeaderSize = 20
@@ -142,8 +143,8 @@ func (d *decoder) entry() (key, value []byte, m base.Meta, err error) {
 	if f&^(flagKindMask|flagExpiry|flagUser) != 0 || !m.Kind.Known() {
 		return nil, nil, m, base.Corrupt(d.offset()-1, "entry flags", f, "a known kind")
 	}
-	if m.Kind == base.KindDeleteRange && f != byte(base.KindDeleteRange) {
-		return nil, nil, m, base.Corrupt(d.offset()-1, "flags of a range deletion", f, "neither expiry nor user byte")
+	if plain := m.Kind == base.KindDeleteRange || m.Kind.Partial(); plain && f != byte(m.Kind) {
+		return nil, nil, m, base.Corrupt(d.offset()-1, "flags of a "+m.Kind.String(), f, "neither expiry nor user byte")
 	}
 	if f&flagExpiry != 0 {
 		b, err := d.take(8, "entry expiry")
@@ -193,6 +194,10 @@ func (d *decoder) valueLength(k base.Kind) (uint64, error) {
 		return d.length("pointer length", 1, PointerSizeMax)
 	case base.KindDeleteRange:
 		return d.length("length of the end of a range deletion", 0, base.MaxKeySize)
+	case base.KindMerge, base.KindRenew:
+		return d.length("length of the steps of a partial entry", 1, base.MaxValueSize)
+	case base.KindStampDelete:
+		return d.length("length of a deletion at a timestamp", 0, 0)
 	}
 	return 0, nil
 }

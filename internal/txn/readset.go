@@ -26,6 +26,8 @@ type ReadSet struct {
 	// joinAt is the number of ranges from which addRange first joins those that
 	// touch.
 	joinAt int
+	// moments has the ranges of which only versions up to a timestamp were read.
+	moments []moment
 }
 
 // A Range is the keys from Lo, inclusive, to Hi, exclusive. A nil Hi means no
@@ -53,13 +55,14 @@ func (r *ReadSet) Reset() {
 	r.read.reset()
 	clear(r.ranges)
 	r.ranges, r.keys, r.sorted, r.joinAt = r.ranges[:0], r.keys[:0], false, 0
+	r.moments = nil
 }
 
 // Empty reports whether the transaction has read nothing.
-func (r *ReadSet) Empty() bool { return r.count == 0 && len(r.ranges) == 0 }
+func (r *ReadSet) Empty() bool { return r.count == 0 && !r.HasRanges() }
 
 // HasRanges reports whether the transaction has read a range.
-func (r *ReadSet) HasRanges() bool { return len(r.ranges) > 0 }
+func (r *ReadSet) HasRanges() bool { return len(r.ranges) > 0 || len(r.moments) > 0 }
 
 // AddKey records a read of a key with the given hash, whether the key exists or
 // not.
@@ -201,7 +204,9 @@ func (r *ReadSet) keep(key []byte, after bool) []byte {
 }
 
 // Covers reports whether key lies in a range that was read.
-func (r *ReadSet) Covers(key []byte) bool {
+func (r *ReadSet) Covers(key []byte) bool { return r.covers(key) || r.momentCovers(key) }
+
+func (r *ReadSet) covers(key []byte) bool {
 	if !r.sorted {
 		r.mergeRanges()
 	}
@@ -218,7 +223,7 @@ func (r *ReadSet) Covers(key []byte) bool {
 // Intersects reports whether the set has a key or a range that lies in or
 // overlaps [lo, hi). A nil hi means no end.
 func (r *ReadSet) Intersects(lo, hi []byte) bool {
-	return r.rangesIntersect(lo, hi) || r.read.has(lo, hi)
+	return r.rangesIntersect(lo, hi) || r.momentsIntersect(lo, hi) || r.read.has(lo, hi)
 }
 
 // rangesIntersect reports whether a range of the set and [lo, hi) have a key in

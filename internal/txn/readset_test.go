@@ -224,7 +224,10 @@ func TestPayload_DecodesWhatItEncoded(t *testing.T) {
 
 func randomPayloadEntry(rng *rand.Rand) base.Entry {
 	e := base.Entry{Key: bytes.Repeat([]byte{byte(rng.Uint32())}, 1+rng.IntN(300)), Meta: base.Meta{Kind: base.KindDelete}}
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
+	case 5:
+		e.Meta.Kind, e.Value = base.KindMerge+base.Kind(rng.IntN(2)), bytes.Repeat([]byte{8}, 1+rng.IntN(300))
+		return e
 	case 0:
 		e.Meta.Kind = base.KindDeleteRange
 		if rng.IntN(3) > 0 { // otherwise it has no end
@@ -262,7 +265,10 @@ func TestPayload_RefusesWhatNoTransactionWrites(t *testing.T) {
 		"a range with a user byte":    entry("b", "c", base.Meta{Kind: base.KindDeleteRange, User: 1}),
 		"a pointer of no bytes":       entry("b", "", base.Meta{Kind: base.KindPointer}),
 		"a pointer of too many bytes": entry("b", strings.Repeat("p", PointerSizeMax+1), base.Meta{Kind: base.KindPointer}),
-		"an unknown kind":             entry("b", "c", base.Meta{Kind: base.KindDeleteRange + 1}),
+		"steps of no bytes":           entry("b", "", base.Meta{Kind: base.KindMerge}),
+		"an operand that expires":     entry("b", "c", base.Meta{Kind: base.KindMerge, ExpiresAt: 1}),
+		"a renewal with a user byte":  entry("b", "c", base.Meta{Kind: base.KindRenew, User: 1}),
+		"an unknown kind":             entry("b", "c", base.Meta{Kind: base.KindRenew + 1}),
 	} {
 		err := Decode(b, func(Header) error { return nil }, func(_, _ []byte, _ base.Meta) error {
 			t.Errorf("%s is shown", name)
@@ -339,5 +345,24 @@ func BenchmarkAddKey(b *testing.B) {
 			r.Reset()
 		}
 		r.AddKey(keys[j], hashes[j])
+	}
+}
+
+func TestKeyLog_KeepsKeysOfAnyLength(t *testing.T) {
+	t.Parallel()
+	var l keyLog
+	var want [][]byte
+	for _, n := range []int{1, longKey - 1, longKey, longKey + 1, 2, base.MaxKeySize, 3} {
+		key := bytes.Repeat([]byte{byte(n)}, n)
+		l.add(key)
+		want = append(want, key)
+	}
+	var got [][]byte
+	l.each(func(key []byte) bool {
+		got = append(got, key)
+		return true
+	})
+	if !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("the log has %d keys, want the %d that were added", len(got), len(want))
 	}
 }

@@ -130,24 +130,19 @@ func TestBarrier_PassesWhenItsReadersHaveEnded(t *testing.T) {
 	}
 }
 
-// A caller drops versions that no snapshot of the list shows. It must not drop
-// what a reader sees: each reader's snapshot is in the list or beyond its last.
-func TestSnapshotsMissNobody(t *testing.T) {
-	t.Parallel()
+// raceRegistry takes and releases snapshots on several goroutines while the visible
+// version grows. Meanwhile look runs again and again, and check on every snapshot.
+func raceRegistry(readers, snapshots int, look func(*Registry[struct{}], *atomic.Uint64), check func(base.SeqNum) bool) {
 	var visible atomic.Uint64
-	var list atomic.Pointer[[]base.SeqNum]
-	list.Store(&[]base.SeqNum{0})
 	r := NewRegistry[struct{}](true)
 	var stop atomic.Bool
-	var readers, movers sync.WaitGroup
-	for range 3 {
-		readers.Go(func() {
-			for range 10_000 {
+	var reading, moving sync.WaitGroup
+	for range readers {
+		reading.Go(func() {
+			for range snapshots {
 				s := r.Acquire(&visible)
 				for range 3 {
-					l := *list.Load()
-					if _, found := slices.BinarySearch(l, s.Seq()); !found && s.Seq() < l[len(l)-1] {
-						t.Errorf("snapshot %d is not in %d", s.Seq(), l)
+					if !check(s.Seq()) {
 						break
 					}
 				}
@@ -155,57 +150,55 @@ func TestSnapshotsMissNobody(t *testing.T) {
 			}
 		})
 	}
-	movers.Go(func() {
+	moving.Go(func() {
 		for !stop.Load() {
 			visible.Add(1)
 		}
 	})
-	movers.Go(func() {
+	moving.Go(func() {
 		for !stop.Load() {
-			l := r.Snapshots(&visible)
-			list.Store(&l)
+			look(r, &visible)
 		}
 	})
-	readers.Wait()
+	reading.Wait()
 	stop.Store(true)
-	movers.Wait()
+	moving.Wait()
+}
+
+// A caller drops versions that no snapshot of the list shows. It must not drop
+// what a reader sees: each reader's snapshot is in the list or beyond its last.
+func TestRegistry_SnapshotsMissNoReader(t *testing.T) {
+	t.Parallel()
+	var list atomic.Pointer[[]base.SeqNum]
+	list.Store(&[]base.SeqNum{0})
+	look := func(r *Registry[struct{}], visible *atomic.Uint64) {
+		l := r.Snapshots(visible)
+		list.Store(&l)
+	}
+	raceRegistry(3, 10_000, look, func(seq base.SeqNum) bool {
+		l := *list.Load()
+		_, found := slices.BinarySearch(l, seq)
+		if !found && seq < l[len(l)-1] {
+			t.Errorf("snapshot %d is not in %d", seq, l)
+			return false
+		}
+		return true
+	})
 }
 
 // A snapshot must never be older than what Oldest returned before the reader
 // took it. This makes dropping old versions safe.
 func TestOldest_NeverOvertakesASnapshot(t *testing.T) {
 	t.Parallel()
-	var visible, floor atomic.Uint64
-	r := NewRegistry[struct{}](true)
-	var stop atomic.Bool
-	var readers, movers sync.WaitGroup
-	for range 4 {
-		readers.Go(func() {
-			for range 20_000 {
-				s := r.Acquire(&visible)
-				for range 3 {
-					if f := floor.Load(); base.SeqNum(f) > s.Seq() {
-						t.Errorf("versions up to %d were given up while %d was read", f, s.Seq())
-						break
-					}
-				}
-				s.Release()
-			}
-		})
-	}
-	movers.Go(func() {
-		for !stop.Load() {
-			visible.Add(1)
+	var floor atomic.Uint64
+	look := func(r *Registry[struct{}], visible *atomic.Uint64) { floor.Store(uint64(r.Oldest(visible))) }
+	raceRegistry(4, 20_000, look, func(seq base.SeqNum) bool {
+		if f := floor.Load(); base.SeqNum(f) > seq {
+			t.Errorf("versions up to %d were given up while %d was read", f, seq)
+			return false
 		}
+		return true
 	})
-	movers.Go(func() {
-		for !stop.Load() {
-			floor.Store(uint64(r.Oldest(&visible)))
-		}
-	})
-	readers.Wait()
-	stop.Store(true)
-	movers.Wait()
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {

@@ -40,7 +40,8 @@ type aheadRead struct {
 	length   int64
 	off      int64 // offset in the pointer
 	valueLen uint32
-	valueOff uint32 // from the start of the record
+	valueOff uint32      // from the start of the record
+	version  base.SeqNum // of the record, 0 for that of the entry
 	verified bool
 }
 
@@ -71,6 +72,7 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 	}
 	r.gauge.Touch()
 	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length, p.ValueLen, uint32(headerSize+keyLen)
+	x.version = p.Version
 }
 
 // Load finds the added values. Among the first fetch values it starts to read from the
@@ -206,6 +208,9 @@ func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]b
 	x := &a.reads[i]
 	if !x.verified {
 		return nil, false
+	}
+	if x.version != 0 {
+		seq = x.version
 	}
 	rec := x.v.data[x.at : x.at+x.length : x.at+x.length]
 	le := binary.LittleEndian

@@ -9,7 +9,7 @@ import (
 
 // Open compares lengths, counts and offsets with the size of the file before it
 // allocates, even for a hostile file.
-func TestLengthsOfGarbageAllocateLittle(t *testing.T) {
+func TestGarbage_LengthsAllocateLittle(t *testing.T) {
 	for _, remapped := range []bool{false, true} {
 		good, values := smallFile(t, remapped)
 		err := hostile.Lengths(good, 4, []uint32{1 << 20, math.MaxInt32, math.MaxUint32}, 1<<20,

@@ -25,7 +25,7 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena)
 	}
 	rec := v.data[at : at+p.Length : at+p.Length]
 	if !v.marks.has(at) {
-		if err := r.verify(v, at, rec); err != nil {
+		if rec, err = r.verified(v, at, rec); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (h *header) decode(stored []byte, at int64, arena *codec.Arena) ([]byte, er
 // A record of version 0 was written before its version was known, to a file that holds
 // its key once.
 func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
-	return (h.seq == seq || h.seq == 0) && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
+	return (h.seq == p.Of(seq) || h.seq == 0) && h.valueLen == p.ValueLen && int(h.keyLen) == len(key) && string(rec[headerSize:headerSize+len(key)]) == string(key)
 }
 
 // mismatch describes the record that a pointer led to. It does not show keys, which
@@ -67,7 +67,21 @@ func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
 func mismatch(at int64, h *header, p Pointer, seq base.SeqNum) error {
 	return base.Corrupt(at, "record that a pointer leads to",
 		fmt.Sprintf("version %d, %d bytes with a value of %d", h.seq, h.size(), h.valueLen),
-		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", seq, p.Length, p.ValueLen))
+		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", p.Of(seq), p.Length, p.ValueLen))
+}
+
+// verified fetches and verifies rec, the record at offset at, and returns it. If the
+// plain pages of sealed files have reached their limit, it returns a copy on the Go heap
+// and keeps nothing.
+func (r *Reader) verified(v *view, at int64, rec []byte) ([]byte, error) {
+	if v.sealed == nil || !v.sealed.Crowded() {
+		return rec, r.verify(v, at, rec)
+	}
+	rec = make([]byte, len(rec))
+	if _, err := v.sealed.ReadAt(rec, at); err != nil {
+		return nil, r.inFile(err)
+	}
+	return rec, r.check(v, at, rec)
 }
 
 // verify fetches and verifies rec, the record at offset at.
@@ -75,6 +89,15 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	if err := r.fetch(v, at, int64(len(rec))); err != nil {
 		return err
 	}
+	if err := r.check(v, at, rec); err != nil {
+		return err
+	}
+	v.marks.set(at)
+	return nil
+}
+
+// check checks rec, the record at offset at.
+func (r *Reader) check(v *view, at int64, rec []byte) error {
 	h, err := decodeHeader(rec, at, v.end)
 	if err != nil {
 		return r.inFile(err)
@@ -82,11 +105,7 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	if h.size() != int64(len(rec)) {
 		return r.inFile(base.Corrupt(at, "length of a record", h.size(), len(rec)))
 	}
-	if err := h.checkRecord(r.salt, at, rec); err != nil {
-		return r.inFile(err)
-	}
-	v.marks.set(at)
-	return nil
+	return r.inFile(h.checkRecord(r.salt, at, rec))
 }
 
 // fetchAhead is the number of bytes fetched at once when records are read in file

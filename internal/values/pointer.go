@@ -16,6 +16,10 @@ import (
 //	4       4     offset of the record in units of 8 bytes
 //	8       4     length of the record in units of 8 bytes
 //	12      4     length of the value, as the user gave it
+//	16      8     version of the record, if it is not that of the entry
+//
+// A renewed value keeps its record, so the pointer of the renewed entry names the version
+// of the record. Other pointers are 16 bytes.
 //
 // The offset is that in the original file. It stays when garbage collection rewrites
 // the file. The length of the record is stored so that one request fetches the record.
@@ -28,11 +32,23 @@ type Pointer struct {
 	Length int64
 	// ValueLen is the length of the value before compression.
 	ValueLen uint32
+	// Version is the version in the record, or 0 if it is that of the entry.
+	Version base.SeqNum
+}
+
+// Of returns the version of the record that p leads to, of an entry of version seq.
+func (p Pointer) Of(seq base.SeqNum) base.SeqNum {
+	if p.Version != 0 {
+		return p.Version
+	}
+	return seq
 }
 
 const (
-	// PointerSize is the encoded size of a Pointer.
+	// PointerSize is the encoded size of a Pointer without a version.
 	PointerSize = 16
+	// pointerSizeMax is the encoded size of a Pointer with a version.
+	pointerSizeMax = PointerSize + 8
 	// unit is the alignment of records in bytes.
 	unit = 8
 	// offsetMax is the largest offset in a pointer, just below 32 GiB. The
@@ -54,12 +70,27 @@ func (p Pointer) AppendTo(dst []byte) []byte {
 	dst = le.AppendUint32(dst, uint32(p.File))
 	dst = le.AppendUint32(dst, uint32(p.Offset/unit))
 	dst = le.AppendUint32(dst, uint32(p.Length/unit))
-	return le.AppendUint32(dst, p.ValueLen)
+	dst = le.AppendUint32(dst, p.ValueLen)
+	if p.Version != 0 {
+		dst = le.AppendUint64(dst, uint64(p.Version))
+	}
+	return dst
+}
+
+// Renewed returns the pointer of a renewed entry to the record of an entry of version
+// seq, which has the given pointer.
+func Renewed(pointer []byte, seq base.SeqNum) ([]byte, error) {
+	p, err := DecodePointer(pointer)
+	if err != nil {
+		return nil, err
+	}
+	p.Version = p.Of(seq)
+	return p.AppendTo(make([]byte, 0, pointerSizeMax)), nil
 }
 
 // DecodePointer is the inverse of Pointer.AppendTo.
 func DecodePointer(src []byte) (Pointer, error) {
-	if len(src) != PointerSize {
+	if len(src) != PointerSize && len(src) != pointerSizeMax {
 		return Pointer{}, base.Corrupt(-1, "length of a value pointer", len(src), PointerSize)
 	}
 	le := binary.LittleEndian
@@ -74,6 +105,12 @@ func DecodePointer(src []byte) (Pointer, error) {
 	}
 	if p.Length < recordMin || p.Length > recordMax {
 		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length, "the length of a record")
+	}
+	if len(src) == pointerSizeMax {
+		p.Version = base.SeqNum(le.Uint64(src[PointerSize:]))
+		if p.Version == 0 || p.Version > base.SeqNumMax {
+			return Pointer{}, base.Corrupt(-1, "version in a value pointer", uint64(p.Version), "1 to 2^48-1")
+		}
 	}
 	return p, nil
 }

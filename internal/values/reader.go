@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -74,6 +75,8 @@ type view struct {
 	marks marks
 	remap remap
 	m     vfs.Mapping
+	// sealed is m if the file is sealed.
+	sealed *seal.Mapping
 	// advised is the last request of Ahead.
 	advised advice
 }
@@ -173,6 +176,7 @@ func (r *Reader) mapFile() (*view, error) {
 		return nil, err
 	}
 	v := &view{data: m.Bytes(), end: f.recordsEnd, num: r.num, m: m}
+	v.sealed, _ = m.(*seal.Mapping)
 	if err = v.open(f); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

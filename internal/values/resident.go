@@ -18,7 +18,13 @@ func (r *Reader) Load() error {
 	if err != nil {
 		return err
 	}
+	if v.sealed != nil {
+		v.sealed.Fill()
+	}
 	for from := int64(0); from < v.end; from += loadStep {
+		if v.sealed != nil && v.sealed.Crowded() {
+			break
+		}
 		brought, err := v.m.Populate(from, min(loadStep, v.end-from))
 		if err != nil {
 			return r.inFile(err)
@@ -44,11 +50,30 @@ func (r *Reader) DropPages() error {
 	return v.m.DontNeed(0, v.end)
 }
 
+// Trim gives the memory of the sealed bytes of a sealed file back.
+func (r *Reader) Trim() error {
+	if v := r.v.Load(); v != nil && v.sealed != nil {
+		return v.sealed.Trim()
+	}
+	return nil
+}
+
+// PageBytes returns how many bytes of the file's pages are in memory.
+func (r *Reader) PageBytes() int64 {
+	if v := r.v.Load(); v != nil && v.sealed != nil {
+		return v.sealed.Used()
+	}
+	return r.gauge.Bytes()
+}
+
 // HeapBytes returns the approximate size of the reader on the Go heap.
 func (r *Reader) HeapBytes() int64 {
 	n := int64(readerBytes)
 	if v := r.v.Load(); v != nil {
 		n += v.marks.heapBytes()
+		if v.sealed != nil {
+			n += v.sealed.HeapBytes()
+		}
 	}
 	return n
 }

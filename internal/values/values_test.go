@@ -239,9 +239,9 @@ func TestValueReader_ReadsInParts(t *testing.T) {
 	}
 }
 
-// TestRecordsLieBeyond4GiB puts records at offsets above 32 bits, behind a hole that the
+// TestValues_RecordsLieBeyond4GiB puts records at offsets above 32 bits, behind a hole that the
 // disk in memory does not store.
-func TestRecordsLieBeyond4GiB(t *testing.T) {
+func TestValues_RecordsLieBeyond4GiB(t *testing.T) {
 	t.Parallel()
 	f := mustCreate(t, memfs.NewVolatile(), "w")
 	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})

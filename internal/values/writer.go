@@ -45,6 +45,7 @@ type Writer struct {
 	out    output
 	opts   WriterOptions
 	comp   *codec.Compressor
+	comps  [codec.Last + 1]*codec.Compressor // those in use so far, comp among them
 	foot   footer
 	tail   []byte // of the current chunked record
 	copied window // buffer for a Copier's long records
@@ -66,16 +67,28 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 }
 
 func newWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
-	comp, err := codec.NewCompressor(opts.Compression, compressMin, compressMax)
-	if err != nil {
-		return nil, fmt.Errorf("values: %w", err)
-	}
-	return &Writer{
+	w := &Writer{
 		out:  newOutput(file),
 		opts: opts,
-		comp: comp,
 		foot: footer{fileHeader: fileHeader{salt: opts.Salt, num: opts.Num}},
-	}, nil
+	}
+	if err := w.SetCompression(opts.Compression); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// SetCompression sets the codec for later values.
+func (w *Writer) SetCompression(id codec.ID) error {
+	if w.comps[id] == nil {
+		comp, err := codec.NewCompressor(id, compressMin, compressMax)
+		if err != nil {
+			return fmt.Errorf("values: %w", err)
+		}
+		w.comps[id] = comp
+	}
+	w.comp = w.comps[id]
+	return nil
 }
 
 // Size returns the current length of the file in bytes.

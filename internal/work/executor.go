@@ -1,6 +1,9 @@
 package work
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // An Executor decides how background jobs run. The zero value is that of
 // production: workers are goroutines, and one job may use several.
@@ -12,6 +15,9 @@ type Executor struct {
 	// Manual starts no workers: the owner of the database calls their steps. A job
 	// then runs on the goroutine of its caller alone.
 	Manual bool
+	// StepBytes is about how many bytes one collection copies at most; 0 leaves that
+	// to the collector. A test with little garbage sets it to have files left over.
+	StepBytes int64
 	// Reach, if it is set, is called at the points of each job. It returns when
 	// the job may go on.
 	Reach func(Point)
@@ -57,6 +63,25 @@ func (e *Executor) At(p Point) {
 	if e.Reach != nil {
 		e.Reach(p)
 	}
+}
+
+// Go runs a job that its caller does not wait for. With a manual executor the caller
+// runs it.
+func (e *Executor) Go(job func()) {
+	if e.Manual {
+		job()
+		return
+	}
+	go job()
+}
+
+// Rest returns how long an expensive job rests that would like to rest for d. With a
+// manual executor it does not rest: what a test does must not depend on the time.
+func (e *Executor) Rest(d time.Duration) time.Duration {
+	if e.Manual {
+		return 0
+	}
+	return d
 }
 
 // Width returns into how many parts a job may be split that would like most.

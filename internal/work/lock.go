@@ -1,17 +1,12 @@
 package work
 
-import (
-	"sync/atomic"
-
-	"github.com/stoatdb/stoat/internal/lock"
-)
+import "github.com/stoatdb/stoat/internal/lock"
 
 // A Lock is a fair lock: waiters get it in the order in which they came. A
 // worker that does one job after the other under it lets others come between.
 // A waiter may give up. R is its rank.
 type Lock[R lock.Ranked] struct {
-	taken   chan struct{} // has an element while the lock is held
-	waiting atomic.Int32  // the number of waiters
+	taken chan struct{} // has an element while the lock is held
 }
 
 // NewLock returns a free lock.
@@ -23,8 +18,6 @@ func (l *Lock[R]) Lock() { l.LockUntil(nil) }
 // LockUntil is Lock until end is closed: then it reports false and the caller
 // does not have the lock. A nil end is never closed.
 func (l *Lock[R]) LockUntil(end <-chan struct{}) bool {
-	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
 	lock.Acquired[R]()
 	select {
 	case l.taken <- struct{}{}:
@@ -40,6 +33,3 @@ func (l *Lock[R]) Unlock() {
 	<-l.taken
 	lock.Released[R]()
 }
-
-// Contended reports whether a goroutine waits for the lock.
-func (l *Lock[R]) Contended() bool { return l.waiting.Load() > 0 }

@@ -17,13 +17,13 @@ import (
 // and of which of b, c and d it has then learned something.
 var looks = []struct {
 	name    string
-	look    func(tx *stoat.Txn)
+	look    func(tx stoat.Txn)
 	learned string
 }{
-	{"get", func(tx *stoat.Txn) { _, _ = tx.Get([]byte("b")) }, "b"},
-	{"get of what is absent", func(tx *stoat.Txn) { _, _ = tx.Get([]byte("c")) }, "c"},
-	{"has", func(tx *stoat.Txn) { _, _ = tx.Has([]byte("c")) }, "c"},
-	{"item that nobody reads", func(tx *stoat.Txn) { _, _ = tx.GetItem([]byte("d")) }, "d"},
+	{"get", func(tx stoat.Txn) { _, _ = tx.Get([]byte("b")) }, "b"},
+	{"get of what is absent", func(tx stoat.Txn) { _, _ = tx.Get([]byte("c")) }, "c"},
+	{"has", func(tx stoat.Txn) { _, _ = tx.Has([]byte("c")) }, "c"},
+	{"item that nobody reads", func(tx stoat.Txn) { _, _ = tx.GetItem([]byte("d")) }, "d"},
 	{"scan", scanning(stoat.IterOptions{}, 9), "b c d"},
 	{"scan backwards", scanning(stoat.IterOptions{Reverse: true}, 9), "b c d"},
 	{"scan of keys only", scanning(stoat.IterOptions{KeysOnly: true}, 9), "b c d"},
@@ -31,38 +31,38 @@ var looks = []struct {
 	{"scan up to the first key", scanning(stoat.IterOptions{}, 1), "b"},
 	{"scan up to the second key", scanning(stoat.IterOptions{}, 2), "b c d"},
 	{"scan backwards up to the first key", scanning(stoat.IterOptions{Reverse: true}, 1), "d"},
-	{"loop", func(tx *stoat.Txn) {
+	{"loop", func(tx stoat.Txn) {
 		for range tx.Range([]byte("b"), []byte("e")) {
 		}
 	}, "b c d"},
-	{"loop that ends early", func(tx *stoat.Txn) {
+	{"loop that ends early", func(tx stoat.Txn) {
 		for range tx.Range([]byte("b"), []byte("e")) {
 			break
 		}
 	}, "b"},
-	{"loop over a prefix", func(tx *stoat.Txn) {
+	{"loop over a prefix", func(tx stoat.Txn) {
 		for range tx.Prefix([]byte("c")) {
 		}
 	}, "c"},
-	{"seek", func(tx *stoat.Txn) {
+	{"seek", func(tx stoat.Txn) {
 		tx.Iterator(stoat.IterOptions{}).Seek([]byte("c"))
 	}, "c d"},
-	{"seek in an empty range", func(tx *stoat.Txn) {
+	{"seek in an empty range", func(tx stoat.Txn) {
 		tx.Iterator(stoat.IterOptions{Lower: []byte("ba"), Upper: []byte("cz")}).First()
 	}, "c"},
-	{"seek there and elsewhere", func(tx *stoat.Txn) {
+	{"seek there and elsewhere", func(tx stoat.Txn) {
 		it := tx.Iterator(stoat.IterOptions{})
 		it.Seek([]byte("c"))
 		it.Seek([]byte("z"))
 		it.Close()
 	}, "c d"},
-	{"iterator that stays where it is", func(tx *stoat.Txn) { tx.Iterator(stoat.IterOptions{}) }, ""},
+	{"iterator that stays where it is", func(tx stoat.Txn) { tx.Iterator(stoat.IterOptions{}) }, ""},
 }
 
 // scanning returns a scan of the keys from b to e that stops at an item. It
 // moves, and asks neither for a key nor for a value.
-func scanning(o stoat.IterOptions, stop int) func(tx *stoat.Txn) {
-	return func(tx *stoat.Txn) {
+func scanning(o stoat.IterOptions, stop int) func(tx stoat.Txn) {
+	return func(tx stoat.Txn) {
 		o.Lower, o.Upper = []byte("b"), []byte("e")
 		it := tx.Iterator(o)
 		for n := 0; n < stop && it.Next(); n++ {
@@ -73,11 +73,11 @@ func scanning(o stoat.IterOptions, stop int) func(tx *stoat.Txn) {
 // changes are what the other transaction does.
 var changes = []struct {
 	name, key string
-	change    func(tx *stoat.Txn) error
+	change    func(tx stoat.Txn) error
 }{
-	{"set", "b", func(tx *stoat.Txn) error { return tx.Set([]byte("b"), []byte("new")) }},
-	{"phantom", "c", func(tx *stoat.Txn) error { return tx.Set([]byte("c"), []byte("new")) }},
-	{"deletion", "d", func(tx *stoat.Txn) error { return tx.Delete([]byte("d")) }},
+	{"set", "b", func(tx stoat.Txn) error { return tx.Set([]byte("b"), []byte("new")) }},
+	{"phantom", "c", func(tx stoat.Txn) error { return tx.Set([]byte("c"), []byte("new")) }},
+	{"deletion", "d", func(tx stoat.Txn) error { return tx.Delete([]byte("d")) }},
 }
 
 func TestPhantom_ConflictsWithEveryMoveOverItsPlace(t *testing.T) {
@@ -113,33 +113,33 @@ func TestPhantom_ConflictsWithEveryMoveOverItsPlace(t *testing.T) {
 // they come, the second one must not commit.
 func TestWriteSkew_OneOfTwoCommits(t *testing.T) {
 	t.Parallel()
-	has := func(key string) func(*stoat.Txn) { return func(tx *stoat.Txn) { _, _ = tx.Has([]byte(key)) } }
+	has := func(key string) func(stoat.Txn) { return func(tx stoat.Txn) { _, _ = tx.Has([]byte(key)) } }
 	count := scanning(stoat.IterOptions{KeysOnly: true}, 9)
-	set := func(key string) func(*stoat.Txn) error {
-		return func(tx *stoat.Txn) error { return tx.Set([]byte(key), []byte("new")) }
+	set := func(key string) func(stoat.Txn) error {
+		return func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("new")) }
 	}
-	remove := func(key string) func(*stoat.Txn) error {
-		return func(tx *stoat.Txn) error { return tx.Delete([]byte(key)) }
+	remove := func(key string) func(stoat.Txn) error {
+		return func(tx stoat.Txn) error { return tx.Delete([]byte(key)) }
 	}
 	for name, c := range map[string]struct {
-		look  [2]func(*stoat.Txn)
-		write [2]func(*stoat.Txn) error
+		look  [2]func(stoat.Txn)
+		write [2]func(stoat.Txn) error
 	}{
 		"each looks whether the other is on call, and leaves": {
-			[2]func(*stoat.Txn){has("d"), has("b")}, [2]func(*stoat.Txn) error{remove("b"), remove("d")}},
+			[2]func(stoat.Txn){has("d"), has("b")}, [2]func(stoat.Txn) error{remove("b"), remove("d")}},
 		"each counts who is on call, and leaves": {
-			[2]func(*stoat.Txn){count, count}, [2]func(*stoat.Txn) error{remove("b"), remove("d")}},
+			[2]func(stoat.Txn){count, count}, [2]func(stoat.Txn) error{remove("b"), remove("d")}},
 		"each makes what is absent if the other has not": {
-			[2]func(*stoat.Txn){has("cc"), has("c")}, [2]func(*stoat.Txn) error{set("c"), set("cc")}},
+			[2]func(stoat.Txn){has("cc"), has("c")}, [2]func(stoat.Txn) error{set("c"), set("cc")}},
 		"each counts, and adds one": {
-			[2]func(*stoat.Txn){count, count}, [2]func(*stoat.Txn) error{set("c"), set("cc")}},
+			[2]func(stoat.Txn){count, count}, [2]func(stoat.Txn) error{set("c"), set("cc")}},
 		"each adds to what it has read": {
-			[2]func(*stoat.Txn){has("b"), has("b")}, [2]func(*stoat.Txn) error{set("b"), set("b")}},
+			[2]func(stoat.Txn){has("b"), has("b")}, [2]func(stoat.Txn) error{set("b"), set("b")}},
 	} {
 		for first := range 2 {
 			db := testkit.OpenMem(t)
 			setKeys(t, db, "a b d z")
-			var tx [2]*stoat.Txn
+			var tx [2]stoat.Txn
 			for i := range tx {
 				tx[i] = testkit.Begin(t, db, stoat.ReadWrite)
 				c.look[i](tx[i])

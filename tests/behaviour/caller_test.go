@@ -27,16 +27,16 @@ import (
 var ways = []struct {
 	name  string
 	size  int
-	write func(tx *stoat.Txn, key, value []byte, opts ...stoat.SetOption) error
+	write func(tx stoat.Txn, key, value []byte, opts ...stoat.SetOption) error
 }{
-	{"a short value", 20, (*stoat.Txn).Set},
-	{"a value kept apart from its key", 2000, (*stoat.Txn).Set},
-	{"a value written straight to a value file", 3 << 20, (*stoat.Txn).Set},
+	{"a short value", 20, (stoat.Txn).Set},
+	{"a value kept apart from its key", 2000, (stoat.Txn).Set},
+	{"a value written straight to a value file", 3 << 20, (stoat.Txn).Set},
 	{"a value given as a reader", 5000, setReader},
-	{"a value set twice", 300, func(tx *stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
+	{"a value set twice", 300, func(tx stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
 		return errors.Join(tx.Set(key, []byte("other"), stoat.TTL(time.Hour)), tx.Set(key, value, opts...))
 	}},
-	{"a value in a transaction larger than a memtable", 300, func(tx *stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
+	{"a value in a transaction larger than a memtable", 300, func(tx stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
 		for i := range 2000 {
 			if err := tx.Set(testkit.Key(i), make([]byte, 200)); err != nil {
 				return err
@@ -46,7 +46,7 @@ var ways = []struct {
 	}},
 }
 
-func setReader(tx *stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
+func setReader(tx stoat.Txn, key, value []byte, opts ...stoat.SetOption) error {
 	return tx.SetReader(key, bytes.NewReader(value), opts...)
 }
 
@@ -84,7 +84,7 @@ func TestCallerBytes_AreNeitherChangedNorKept(t *testing.T) {
 			tx.CommitAsync(func(err error) { done <- err })
 			testkit.Must(t, <-done)
 			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error {
 				got, err := tx.Get(wantKey)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s: the value has %d bytes, want %d, or others: %v", w.name, len(got), len(want), err)
@@ -108,7 +108,7 @@ func TestExpiry_EveryWayToWriteKeepsIt(t *testing.T) {
 			}
 			r := newClockRun(t)
 			value := bytes.Repeat([]byte("v"), w.size)
-			testkit.Must(t, r.db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
 				return errors.Join(
 					w.write(tx, []byte("by ttl"), value, stoat.TTL(life*time.Millisecond), stoat.UserMeta(3)),
 					w.write(tx, []byte("by time"), value, stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+life)), stoat.UserMeta(3)))
@@ -122,7 +122,7 @@ func TestExpiry_EveryWayToWriteKeepsIt(t *testing.T) {
 				m.move(t, r.opts.FS.(*memfs.FS), r.db)
 			}
 			what := fmt.Sprintf("%s, %s", w.name, m.name)
-			testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
 				for _, key := range []string{"by ttl", "by time"} {
 					item, err := tx.GetItem([]byte(key))
 					if err != nil || item.ExpiresAt().UnixMilli() != testkit.ClockStart+life || item.UserMeta() != 3 {
@@ -148,14 +148,14 @@ var causes = map[string]struct {
 	cause func(t *testing.T) error
 }{
 	"ErrNotFound": {stoat.ErrNotFound, func(t *testing.T) error {
-		return testkit.OpenMem(t).View(func(tx *stoat.Txn) error {
+		return testkit.OpenMem(t).View(func(tx stoat.Txn) error {
 			_, err := tx.Get([]byte("k"))
 			return fmt.Errorf("the caller's own: %w", err)
 		})
 	}},
 	"ErrConflict": {stoat.ErrConflict, func(t *testing.T) error {
 		db := testkit.OpenMem(t)
-		return db.Update(func(tx *stoat.Txn) error {
+		return db.Update(func(tx stoat.Txn) error {
 			_, err := tx.Has([]byte("k"))
 			setKeys(t, db, "k")
 			return errors.Join(err, tx.Set([]byte("k"), nil))
@@ -168,7 +168,7 @@ var causes = map[string]struct {
 	}},
 	"ErrTxnDone": {stoat.ErrTxnDone, func(t *testing.T) error {
 		db := testkit.OpenMem(t)
-		return db.Update(func(tx *stoat.Txn) error {
+		return db.Update(func(tx stoat.Txn) error {
 			tx.Discard()
 			return tx.SetReader([]byte("k"), strings.NewReader("v"))
 		})
@@ -189,7 +189,7 @@ var causes = map[string]struct {
 		db := testkit.OpenOn(t, disk, nil)
 		setKeys(t, db, "k")
 		disk.SetCapacity(disk.UsedBytes())
-		err := db.Update(func(tx *stoat.Txn) error {
+		err := db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader([]byte("k"), io.LimitReader(&testkit.PatternReader{}, 8<<20))
 		})
 		testkit.Must(t, db.Close())
@@ -210,7 +210,7 @@ var causes = map[string]struct {
 			}
 		}
 		db := testkit.OpenOn(t, disk, nil)
-		err = db.View(func(tx *stoat.Txn) error {
+		err = db.View(func(tx stoat.Txn) error {
 			for range tx.All() {
 			}
 			return tx.Err()
@@ -239,12 +239,19 @@ var causes = map[string]struct {
 		_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 		return err
 	}},
-	"ErrInvalid": {stoat.ErrInvalid, func(t *testing.T) error { return testkit.OpenMem(t).View(nil) }},
+	"ErrInvalid":    {stoat.ErrInvalid, func(t *testing.T) error { return testkit.OpenMem(t).View(nil) }},
+	"ErrNoKeyspace": {stoat.ErrNoKeyspace, func(t *testing.T) error { return testkit.OpenMem(t).DropKeyspace("unknown") }},
+	"ErrTimestampDiscarded": {stoat.ErrTimestampDiscarded, func(t *testing.T) error {
+		db := testkit.OpenMem(t)
+		ks := timed(t, db)
+		testkit.Must(t, ks.DiscardBelow(9))
+		return db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(8).Delete([]byte("key")) })
+	}},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
-		return testkit.OpenMem(t).Update(func(tx *stoat.Txn) error { return tx.Set(nil, nil) })
+		return testkit.OpenMem(t).Update(func(tx stoat.Txn) error { return tx.Set(nil, nil) })
 	}},
 	"ErrKeyTooLarge": {stoat.ErrKeyTooLarge, func(t *testing.T) error {
-		return testkit.OpenMem(t).Update(func(tx *stoat.Txn) error { return tx.Delete(make([]byte, stoat.MaxKeySize+1)) })
+		return testkit.OpenMem(t).Update(func(tx stoat.Txn) error { return tx.Delete(make([]byte, stoat.MaxKeySize+1)) })
 	}},
 	"ErrValueTooLarge": {stoat.ErrValueTooLarge, nil}, // takes 4 GiB: make large
 }
@@ -261,7 +268,7 @@ func TestErrors_IsFindsDeepCauses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("mine"))
-	testkit.WantError(t, "a context that was canceled", testkit.OpenMem(t).UpdateContext(ctx, func(*stoat.Txn) error { return nil }), context.Canceled)
+	testkit.WantError(t, "a context that was canceled", testkit.OpenMem(t).UpdateContext(ctx, func(stoat.Txn) error { return nil }), context.Canceled)
 
 	// None is missing above.
 	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)
@@ -281,7 +288,7 @@ func TestCallerBytes_ItemKeepsItsKeyWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	fs, value := memfs.New(), bytes.Repeat([]byte("x"), 5000)
 	db := testkit.OpenOn(t, fs, nil)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for i := range 300 {
 			if err := tx.Set(testkit.Key(i), value); err != nil {
 				return err
@@ -289,7 +296,7 @@ func TestCallerBytes_ItemKeepsItsKeyWhenTheyChange(t *testing.T) {
 		}
 		return nil
 	}))
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		var items []stoat.Item
 		key := make([]byte, 0, 64)
 		for i := range 3 {
@@ -319,13 +326,13 @@ func TestExpiry_ShownExpiryCanBeSetAgain(t *testing.T) {
 	db := testkit.OpenMem(t)
 	key, again := []byte("key"), []byte("again")
 	for _, o := range [][]stoat.SetOption{nil, {stoat.ExpiresAt(time.Now().Add(time.Hour))}} {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, []byte("v"), o...) }))
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(key, []byte("v"), o...) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			item, err := tx.GetItem(key)
 			testkit.Must(t, err)
 			return tx.Set(again, []byte("v"), stoat.TTL(1), stoat.ExpiresAt(item.ExpiresAt()))
 		}))
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			a, err := tx.GetItem(key)
 			testkit.Must(t, err)
 			b, err := tx.GetItem(again)

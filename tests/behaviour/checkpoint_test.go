@@ -57,7 +57,7 @@ func TestCheckpoint_IsADatabaseOfItsOwn(t *testing.T) {
 func itemsOf(t *testing.T, db *stoat.DB) map[string]string {
 	t.Helper()
 	items := make(map[string]string)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for k, v := range tx.All() {
 			items[string(k)] = string(v)
 		}
@@ -113,7 +113,7 @@ func TestCheckpoint_UnderLoadHasEverythingAcknowledgedBefore(t *testing.T) {
 				return
 			default:
 			}
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 				err := tx.Set([]byte("count"), fmt.Append(nil, n))
 				return errors.Join(err, tx.Set(testkit.Key(n%500), fmt.Appendf(nil, "%0*d", 1+n%2000, n)))
 			}))
@@ -316,7 +316,7 @@ func TestCheckpoint_HasNoFilesOfLaterCommits(t *testing.T) {
 	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
 	large := func(key string) {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 4<<20)) }))
 	}
 	large("before")
 	// The manifest of the copy is made after the flush: what is committed there

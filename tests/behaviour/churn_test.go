@@ -11,12 +11,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A churn is a database in memory that is written to over and over.
 type churn struct {
 	t       *testing.T
-	fs      stoat.FS
+	fs      vfs.FS
 	db      *stoat.DB
 	written int64 // bytes of keys and values
 }
@@ -31,7 +33,7 @@ const (
 func inChurn(t *testing.T, fn func(c *churn)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &churn{t: t, fs: stoat.NewMemFS()}
+		c := &churn{t: t, fs: memfs.NewVolatile()}
 		var err error
 		c.db, err = stoat.Open("db", &stoat.Options{FS: c.fs, MemtableSize: 256 << 10, Durability: stoat.Buffered})
 		if err != nil {
@@ -50,8 +52,8 @@ func inChurn(t *testing.T, fn func(c *churn)) {
 func churnKey(i int) []byte { return fmt.Appendf(nil, "churn-%08d", i) }
 
 // batch commits what set does with the keys that next returns.
-func (c *churn) batch(next func(i int) int, set func(tx *stoat.Txn, key []byte) error) {
-	err := c.db.Update(func(tx *stoat.Txn) error {
+func (c *churn) batch(next func(i int) int, set func(tx stoat.Txn, key []byte) error) {
+	err := c.db.Update(func(tx stoat.Txn) error {
 		for i := range churnBatch {
 			if err := set(tx, churnKey(next(i))); err != nil {
 				return err
@@ -66,7 +68,7 @@ func (c *churn) batch(next func(i int) int, set func(tx *stoat.Txn, key []byte) 
 
 // write commits random values for the keys that next returns.
 func (c *churn) write(rng *rand.Rand, next func(i int) int) {
-	c.batch(next, func(tx *stoat.Txn, key []byte) error {
+	c.batch(next, func(tx stoat.Txn, key []byte) error {
 		value := noise.Bytes(rng, churnValue)
 		c.written += int64(len(key) + len(value))
 		return tx.Set(key, value)
@@ -158,7 +160,7 @@ func TestChurn_DirectoryShrinksAfterAllKeysAreDeleted(t *testing.T) {
 		c.load(rng)
 		full := c.size()
 		for from := 0; from < churnKeys; from += churnBatch {
-			c.batch(func(i int) int { return from + i }, (*stoat.Txn).Delete)
+			c.batch(func(i int) int { return from + i }, (stoat.Txn).Delete)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()

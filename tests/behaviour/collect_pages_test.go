@@ -21,7 +21,7 @@ func TestCollect_ReadValuesStayInMemory(t *testing.T) {
 			testkit.DeleteKeys(t, db, i, i+1)
 		}
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte{0}})) // merges, and does not collect
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			for i := range 1000 {
 				if i%25 == 0 || !read {
 					continue

@@ -10,20 +10,21 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Groups are cut at a number of bytes, so a leader's own request may not be in
 // the group it leads. No commit must be left waiting.
 func TestCommit_LargeOnesOfManyGoroutinesAllFinish(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), Durability: stoat.Buffered})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	value := bytes.Repeat([]byte{1}, 3<<20)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 4 {
-				err := db.Update(func(tx *stoat.Txn) error {
+				err := db.Update(func(tx stoat.Txn) error {
 					return tx.Set(fmt.Appendf(nil, "%d/%d", g, i), value)
 				})
 				if err != nil {
@@ -33,7 +34,7 @@ func TestCommit_LargeOnesOfManyGoroutinesAllFinish(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		n := 0
 		for range tx.All() {
 			n++
@@ -49,22 +50,22 @@ func TestCommit_LargeOnesOfManyGoroutinesAllFinish(t *testing.T) {
 // The caller may hold what done takes, however early the commit ends.
 func TestCommitAsync_NeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile()})
 	testkit.Must(t, err)
 	key := []byte("k")
-	for what, prepare := range map[string]func(*stoat.Txn) []stoat.CommitOption{
-		"nothing to write": func(*stoat.Txn) []stoat.CommitOption { return nil },
-		"has ended":        func(tx *stoat.Txn) []stoat.CommitOption { tx.Discard(); return nil },
-		"no durability": func(tx *stoat.Txn) []stoat.CommitOption {
+	for what, prepare := range map[string]func(stoat.Txn) []stoat.CommitOption{
+		"nothing to write": func(stoat.Txn) []stoat.CommitOption { return nil },
+		"has ended":        func(tx stoat.Txn) []stoat.CommitOption { tx.Discard(); return nil },
+		"no durability": func(tx stoat.Txn) []stoat.CommitOption {
 			testkit.Must(t, tx.Set(key, nil))
 			return []stoat.CommitOption{stoat.WithDurability(99)}
 		},
-		"conflict": func(tx *stoat.Txn) []stoat.CommitOption {
+		"conflict": func(tx stoat.Txn) []stoat.CommitOption {
 			_, err := tx.Get(key)
 			testkit.WantError(t, "Get", err, stoat.ErrNotFound)
 			testkit.Must(t, tx.Set(key, nil))
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, nil) }))
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(key) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(key, nil) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(key) }))
 			return nil
 		},
 	} {
@@ -109,7 +110,7 @@ func TestCommitAsync_NeedsNoCallback(t *testing.T) {
 	tx.CommitAsync(nil)
 	tx.CommitAsync(nil) // has ended
 	testkit.Must(t, db.Sync())
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		_, err := tx.Get([]byte("k"))
 		return err
 	}))
@@ -117,7 +118,7 @@ func TestCommitAsync_NeedsNoCallback(t *testing.T) {
 
 func TestClose_WaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile()})
 	testkit.Must(t, err)
 	var called, failed atomic.Int64
 	const n = 500

@@ -61,7 +61,7 @@ func TestCollect_GivesBackLittleGarbage(t *testing.T) {
 		t.Errorf("%d bytes of value files with %d of garbage became %d with %d",
 			before.ValueBytes, before.ValueGarbage, after.ValueBytes, after.ValueGarbage)
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for i := range 1000 {
 			v, err := tx.Get(testkit.Key(i))
 			if i%gone == 0 && !errors.Is(err, stoat.ErrNotFound) || i%gone != 0 && (err != nil || len(v) != 2000) {
@@ -114,7 +114,7 @@ func TestCompact_OfARangeLeavesOtherKeysAlone(t *testing.T) {
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	// So few deletions stay in level 0 of themselves.
 	for _, half := range []int{0, 2000} {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			for i := half; i < half+2000; i += 10 {
 				if err := tx.Delete(testkit.Key(i)); err != nil {
 					return err
@@ -204,7 +204,7 @@ func TestCompact_TakesTurnsWithWritersAndTheCompactor(t *testing.T) {
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	}
 	testkit.MustBeSound(t, db)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for i := range 1500 {
 			if v, err := tx.Get(testkit.Key(i)); err != nil || len(v) != 700 || v[0] != 5 {
 				t.Fatalf("key %d: %d bytes, %v", i, len(v), err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // record returns n bytes of text as a program might store it, which follow from
@@ -41,7 +42,7 @@ func recordOf(i int) []byte {
 func fillRecords(t testing.TB, db *stoat.DB, from, to int) {
 	t.Helper()
 	for from < to {
-		if err := db.Update(func(tx *stoat.Txn) error {
+		if err := db.Update(func(tx stoat.Txn) error {
 			for end := min(from+100, to); from < end; from++ {
 				if err := tx.Set(testkit.Key(from), recordOf(from)); err != nil {
 					return err
@@ -57,7 +58,7 @@ func fillRecords(t testing.TB, db *stoat.DB, from, to int) {
 // checkRecords reads the records [0, n) in all ways.
 func checkRecords(t *testing.T, db *stoat.DB, n int) {
 	t.Helper()
-	if err := db.View(func(tx *stoat.Txn) error {
+	if err := db.View(func(tx stoat.Txn) error {
 		for i := range n {
 			v, err := tx.Get(testkit.Key(i))
 			if err != nil || !bytes.Equal(v, recordOf(i)) {
@@ -85,8 +86,8 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 					t.Fatalf("%+v at %d: key %q, %d bytes", o, i, it.Key(), len(it.Value()))
 				}
 			}
-			if it.Close(); it.Err() != nil || seen != n {
-				t.Fatalf("%+v: %d keys, want %d, %v", o, seen, n, it.Err())
+			if err := it.Close(); err != nil || seen != n {
+				t.Fatalf("%+v: %d keys, want %d, %v", o, seen, n, err)
 			}
 		}
 		return nil
@@ -104,7 +105,7 @@ func TestCompression_TakesLessSpace(t *testing.T) {
 	const n = 2000
 	var sizes []float64
 	for _, c := range testkit.Compressions {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 256 << 10, Compression: c})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 256 << 10, Compression: c})
 		testkit.Must(t, err)
 		fillRecords(t, db, 0, n)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -131,7 +132,7 @@ func TestCompression_AnyLevelMayFollowAnyOther(t *testing.T) {
 	if testing.Short() {
 		n = 100
 	}
-	fs := stoat.NewMemFS()
+	fs := memfs.NewVolatile()
 	end := 0
 	for i, c := range []stoat.Compression{0, 1, 2, 3, 1, 3, 2, 0, 3} {
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 64 << 10, Compression: c})
@@ -149,13 +150,13 @@ func TestCompression_AnyLevelMayFollowAnyOther(t *testing.T) {
 func TestCompression_CollectionKeepsCompressedValuesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	opts := &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 256 << 10, Compression: stoat.CompressionFast}
+	opts := &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 256 << 10, Compression: stoat.CompressionFast}
 	db, err := stoat.Open(testkit.Dir, opts)
 	testkit.Must(t, err)
 	fillRecords(t, db, 0, n)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	before := db.Stats()
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(n/2), nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(testkit.Key(n/2), nil) }))
 	testkit.Must(t, db.Close())
 	opts.Compression = stoat.CompressionNone
 	db, err = stoat.Open(testkit.Dir, opts)
@@ -172,7 +173,7 @@ func TestCompression_CollectionKeepsCompressedValuesAsTheyAre(t *testing.T) {
 // openRecords opens a database of n records, compressed and merged.
 func openRecords(t testing.TB, n int) *stoat.DB {
 	t.Helper()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), Compression: stoat.CompressionFast})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), Compression: stoat.CompressionFast})
 	if err == nil {
 		fillRecords(t, db, 0, n)
 		err = db.Compact(t.Context(), stoat.CompactOptions{})
@@ -188,7 +189,7 @@ func TestCompression_DecodedValuesStayUntilTheTransactionEnds(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	db := openRecords(t, n)
-	if err := db.View(func(tx *stoat.Txn) error {
+	if err := db.View(func(tx stoat.Txn) error {
 		var got, walked [][]byte
 		for i := range n {
 			v, err := tx.Get(testkit.Key(i))
@@ -217,7 +218,7 @@ func TestCompression_ReadingDecodedValuesAllocatesOnlyTheHandleOfItsView(t *test
 	db := openRecords(t, n)
 	i := 0
 	var key []byte
-	get := func(tx *stoat.Txn) error {
+	get := func(tx stoat.Txn) error {
 		_, err := tx.Get(key)
 		return err
 	}
@@ -239,7 +240,7 @@ func TestCompression_ReadingDecodedValuesAllocatesOnlyTheHandleOfItsView(t *test
 	}); allocs > 1 && !invariant.Enabled { // which copy what is lent
 		t.Errorf("a read allocates %v times", allocs)
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		walk := func() {
 			it := tx.Iterator(stoat.IterOptions{})
 			defer it.Close()

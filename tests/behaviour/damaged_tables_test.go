@@ -67,7 +67,7 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *mem
 		faults := faultfs.New(disk)
 		setSome := func(db *stoat.DB, prefix string, from int) {
 			for ; from < 3000; from += 50 {
-				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 					for i := range 50 {
 						if err := tx.Set(fmt.Appendf(nil, "%s-%06d", prefix, from+i), make([]byte, 100)); err != nil {
 							return err
@@ -108,7 +108,7 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *mem
 		if err := db.Compact(t.Context(), stoat.CompactOptions{}); !errors.Is(err, want) {
 			t.Errorf("Compact says %v of a table that cannot be read", err)
 		}
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			for _, key := range []string{"b-000000", "b-002999", "c-000000"} {
 				if v, err := tx.Get([]byte(key)); err != nil || !bytes.Equal(v, make([]byte, 100)) {
 					t.Errorf("%s: %d bytes, %v", key, len(v), err)

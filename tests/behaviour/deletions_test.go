@@ -19,7 +19,7 @@ func deletedKey(i int) []byte { return fmt.Appendf(nil, "a-%06d", i) }
 func setLong(t *testing.T, db *stoat.DB, n, size int) int64 {
 	t.Helper()
 	for from := 0; from < n; from += 50 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			for i := from; i < min(from+50, n); i++ {
 				if err := tx.Set(deletedKey(i), make([]byte, size)); err != nil {
 					return err
@@ -36,7 +36,7 @@ func setLong(t *testing.T, db *stoat.DB, n, size int) int64 {
 // deleteFirst deletes the first n keys in one transaction, or their range.
 func deleteFirst(t *testing.T, db *stoat.DB, n int, ranged bool) {
 	t.Helper()
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		if ranged {
 			return tx.DeleteRange(nil, deletedKey(n))
 		}
@@ -54,7 +54,7 @@ func beat(t *testing.T, db *stoat.DB, every, until time.Duration) {
 	t.Helper()
 	for at := time.Duration(0); at < until; at += every {
 		time.Sleep(every)
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("beat"), fmt.Append(nil, at)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("beat"), fmt.Append(nil, at)) }))
 	}
 }
 
@@ -162,7 +162,7 @@ func TestDeletions_InMemoryBesideATrickleGiveSpaceBackWithinMinutes(t *testing.T
 			synctest.Test(t, func(t *testing.T) {
 				db := testkit.OpenOn(t, memfs.New(), usual)
 				for i := 0; i < n; {
-					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 						for end := i + 100; i < end; i++ {
 							if err := tx.Set(deletedKey(i), make([]byte, 1000), c.set...); err != nil {
 								return err
@@ -196,7 +196,7 @@ func TestDeletions_InTablesBesideATrickleGiveSpaceBack(t *testing.T) {
 		before := setLong(t, db, n, 4<<10)
 		flushes := db.Stats().Flushes
 		for i := range n {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(deletedKey(i)) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(deletedKey(i)) }))
 			time.Sleep(time.Millisecond)
 		}
 		if db.Stats().Flushes == flushes {
@@ -271,7 +271,7 @@ func TestDeletions_QueueOfJobsWritesLittle(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := testkit.OpenOn(t, memfs.New(), usual)
 				set := func(key []byte, size int) {
-					testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
+					testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(key, make([]byte, size)) },
 						stoat.WithDurability(stoat.Buffered)))
 				}
 				job := func(i int) []byte { return fmt.Appendf(nil, "job-%08d", i) }
@@ -284,7 +284,7 @@ func TestDeletions_QueueOfJobsWritesLittle(t *testing.T) {
 				for i := range int(hour / c.every) {
 					set(job(c.waiting+i), c.size)
 					time.Sleep(c.every)
-					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 						if c.ranged {
 							return tx.DeleteRange(job(0), job(i+1))
 						}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A path that is relative is that of the moment of Open, for all files that are
@@ -23,7 +24,7 @@ func TestDirectory_ChangeOfTheWorkingDirectoryLosesNoCommit(t *testing.T) {
 	testkit.Must(t, err)
 	t.Chdir(filepath.Join(dir, "B"))
 	for i := range 4 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			return tx.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 3000))
 		}))
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -35,7 +36,7 @@ func TestDirectory_ChangeOfTheWorkingDirectoryLosesNoCommit(t *testing.T) {
 		db, err := stoat.Open(place, &stoat.Options{ReadOnly: true})
 		testkit.Must(t, err)
 		for i := range 4 {
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get(fmt.Appendf(nil, "k%d", i)); return err }))
+			testkit.Must(t, db.View(func(tx stoat.Txn) error { _, err := tx.Get(fmt.Appendf(nil, "k%d", i)); return err }))
 		}
 		testkit.Must(t, db.Close())
 	}
@@ -46,7 +47,7 @@ func TestDirectory_ChangeOfTheWorkingDirectoryLosesNoCommit(t *testing.T) {
 
 func TestDirectory_RefusesAnEmptyName(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, o := range []*stoat.Options{nil, {ReadOnly: true}, {FS: stoat.NewMemFS()}} {
+	for _, o := range []*stoat.Options{nil, {ReadOnly: true}, {FS: memfs.NewVolatile()}} {
 		if _, err := stoat.Open("", o); err == nil || !strings.Contains(err.Error(), "empty") {
 			t.Errorf("Open of no name says %v", err)
 		}

@@ -110,7 +110,7 @@ func TestDropPrefix_OfTheLastKeysHasNoEnd(t *testing.T) {
 		{"\xff", "a \xfe"},
 	} {
 		testkit.Must(t, db.DropPrefix(t.Context(), []byte(step.prefix)))
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			wantKeys(t, fmt.Sprintf("without %.10q", step.prefix), tx, step.left)
 			return nil
 		}))
@@ -215,8 +215,8 @@ func dropUnderLoad(t *testing.T, kept string, drop func(*stoat.DB) error) {
 // when that is a conflict.
 func setUntilCommitted(db *stoat.DB, keys []string) (version uint64, err error) {
 	for {
-		var tx *stoat.Txn
-		err := db.Update(func(t *stoat.Txn) error {
+		var tx stoat.Txn
+		err := db.Update(func(t stoat.Txn) error {
 			tx = t
 			if _, err := tx.Get([]byte(keys[0])); !errors.Is(err, stoat.ErrNotFound) {
 				return fmt.Errorf("get %s: %w", keys[0], err)
@@ -234,7 +234,7 @@ func setUntilCommitted(db *stoat.DB, keys []string) (version uint64, err error) 
 	}
 }
 
-func scanAndGet(tx *stoat.Txn) error {
+func scanAndGet(tx stoat.Txn) error {
 	for k := range tx.Prefix([]byte("drop/")) {
 		if _, err := tx.Get(k); err != nil {
 			return fmt.Errorf("%q shows in a scan, Get says %w", k, err)

@@ -15,7 +15,7 @@ import (
 )
 
 func commitValue(db *stoat.DB, value string, opts ...stoat.CommitOption) error {
-	return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte(value)) }, opts...)
+	return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte(value)) }, opts...)
 }
 
 // placeInLog returns where in the log a value lies.

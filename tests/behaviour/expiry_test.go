@@ -44,14 +44,14 @@ func (r *clockRun) reopen() {
 
 func (r *clockRun) set(key string, opts ...stoat.SetOption) {
 	r.t.Helper()
-	testkit.Must(r.t, r.db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), []byte("value"), opts...) }))
+	testkit.Must(r.t, r.db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("value"), opts...) }))
 }
 
 // has asks in every way whether a key is there.
 func (r *clockRun) has(key string) bool {
 	r.t.Helper()
 	var has bool
-	testkit.Must(r.t, r.db.View(func(tx *stoat.Txn) error {
+	testkit.Must(r.t, r.db.View(func(tx stoat.Txn) error {
 		var err error
 		if has, err = tx.Has([]byte(key)); err != nil {
 			return err

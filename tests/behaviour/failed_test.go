@@ -35,7 +35,7 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 			db, err := stoat.Open(testkit.Dir, opts)
 			testkit.Must(t, err)
 			set := func(key string, value []byte) error {
-				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), value) })
+				return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), value) })
 			}
 			if !c.first {
 				testkit.Must(t, set("before", nil))
@@ -51,13 +51,13 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 				t.Fatalf("%d calls failed, want 1", rule.Fired())
 			}
 			failed("the next commit", set("after", nil))
-			failed("a deletion", db.Update(func(tx *stoat.Txn) error { return tx.Delete([]byte("before")) }))
+			failed("a deletion", db.Update(func(tx stoat.Txn) error { return tx.Delete([]byte("before")) }))
 			failed("Sync", db.Sync())
 			if !c.first { // there is something to flush
 				failed("Checkpoint", db.Checkpoint(t.Context(), testkit.CopyDir))
 			}
 			has := func(key string) (ok bool) {
-				testkit.Must(t, db.View(func(tx *stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
+				testkit.Must(t, db.View(func(tx stoat.Txn) (err error) { ok, err = tx.Has([]byte(key)); return err }))
 				return ok
 			}
 			if has("before") == c.first || has("meanwhile") || has("after") {
@@ -82,7 +82,7 @@ func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
 	testkit.Must(t, err)
 	set := func() error {
-		return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 2<<20)) })
 	}
 	testkit.Must(t, set())
 	faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatValue})

@@ -19,7 +19,7 @@ func TestFlush_DoesNotDependOnTablesThatItOnlySamples(t *testing.T) {
 		const n = 2000
 		disk := memfs.New()
 		set := func(db *stoat.DB, from int) error {
-			return db.Update(func(tx *stoat.Txn) error {
+			return db.Update(func(tx stoat.Txn) error {
 				for i := range 10 {
 					if err := tx.Set(fmt.Appendf(nil, "key-%06d", (from+i)%n), make([]byte, 600)); err != nil {
 						return err

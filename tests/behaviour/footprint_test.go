@@ -137,7 +137,7 @@ func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
 	db, err := stoat.Open(dir, opts)
 	testkit.Must(t, err)
 	value := bytes.Repeat([]byte{7}, valueSize)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for i := range n {
 			binary.BigEndian.PutUint64(value, uint64(i))
 			if err := tx.Set(largeTxnKey(i), value); err != nil {
@@ -157,7 +157,7 @@ func commitLarge(t *testing.T, opts *stoat.Options, n, valueSize int) {
 	check := func(db *stoat.DB) {
 		t.Helper()
 		seen := 0
-		err := db.View(func(tx *stoat.Txn) error {
+		err := db.View(func(tx stoat.Txn) error {
 			for k, v := range tx.All() {
 				binary.BigEndian.PutUint64(value, uint64(seen))
 				if !bytes.Equal(k, largeTxnKey(seen)) || !bytes.Equal(v, value) {

@@ -18,11 +18,11 @@ import (
 func TestIdle_OnlyCommitOfAnOpeningIsFlushed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fs := stoat.NewMemFS()
+		fs := memfs.NewVolatile()
 		for opening := range 3 {
 			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 4 << 20})
 			testkit.Must(t, err)
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 				for i := range 6000 {
 					if err := tx.Set(testkit.Key(i), make([]byte, 100)); err != nil {
 						return err
@@ -55,7 +55,7 @@ func TestIdle_LogFailureIsToldAndNotTriedForEver(t *testing.T) {
 			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Events: log.Add})
 			testkit.Must(t, err)
 			set := func() error {
-				return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 300<<10)) })
+				return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 300<<10)) })
 			}
 			for range 8 { // more than is left in the log in idleness
 				testkit.Must(t, set())
@@ -87,11 +87,11 @@ func TestIdle_LogFailureIsToldAndNotTriedForEver(t *testing.T) {
 func TestIdle_RestOfALoadIsMergedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 1 << 20})
 		testkit.Must(t, err)
 		rng := rand.New(rand.NewPCG(1, 2))
 		for db.Stats().Flushes < 6 || db.Stats().MemtableBytes < 1<<19 {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 				for range 200 {
 					if err := tx.Set(testkit.Key(rng.IntN(1e9)), make([]byte, 100)); err != nil {
 						return err
@@ -121,7 +121,7 @@ func TestIdle_TrickleIsFlushedForItsSizeAndNotForThePreparedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()
 		set := func(db *stoat.DB, i int) {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 450)) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 450)) }))
 		}
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
 		testkit.Must(t, err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -20,20 +21,32 @@ var calledWithNothing = map[string]map[string]error{
 		"View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid,
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
-		"DropAll": nil, "DropPrefix": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+		"RotateMasterKey": stoat.ErrKey,
+		"Keyspace":        stoat.ErrInvalid, "Keyspaces": nil, "DropKeyspace": stoat.ErrNoKeyspace,
 	},
 	"Txn": {
 		"Get": stoat.ErrEmptyKey, "GetCopy": stoat.ErrEmptyKey, "GetItem": stoat.ErrEmptyKey, "Has": stoat.ErrEmptyKey,
 		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil,
-		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Err": nil,
+		"Merge": stoat.ErrEmptyKey, "Renew": stoat.ErrEmptyKey,
+		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Err": nil, "In": nil, "At": nil,
 		"ReadVersion": nil, "CommitVersion": nil, "Commit": nil, "CommitAsync": nil, "Discard": nil,
+	},
+	"Keyspace": {"Name": nil, "DropAll": nil, "DropPrefix": nil, "DiscardBelow": stoat.ErrInvalid, "DiscardedBelow": nil},
+	"TimedTxn": {
+		"Get": stoat.ErrEmptyKey, "GetCopy": stoat.ErrEmptyKey, "GetItem": stoat.ErrEmptyKey, "Has": stoat.ErrEmptyKey,
+		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil,
+		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Timestamp": nil,
+	},
+	"TimedIterator": {
+		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
 	"Iterator": {
 		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
 	"Item": {
 		"Key": nil, "KeyCopy": nil, "Value": nil, "ValueCopy": nil, "ValueSize": nil, "Reader": nil,
-		"Version": nil, "ExpiresAt": nil, "UserMeta": nil, "Deleted": nil,
+		"Version": nil, "ExpiresAt": nil, "UserMeta": nil, "Deleted": nil, "Timestamp": nil,
 	},
 	"Stats": {"DiskBytes": nil, "WriteAmplification": nil}, "MemoryStats": {"Total": nil},
 }
@@ -41,7 +54,7 @@ var calledWithNothing = map[string]map[string]error{
 func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	for _, owner := range []struct {
 		of  any
 		new func() (of any, done func())
@@ -51,13 +64,26 @@ func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 			testkit.Must(t, err)
 			return db, func() { testkit.Must(t, db.Close()) }
 		}},
-		{(*stoat.Txn)(nil), func() (any, func()) {
+		{stoat.Txn{}, func() (any, func()) {
 			tx := testkit.Begin(t, db, stoat.ReadWrite)
 			return tx, tx.Discard
 		}},
-		{(*stoat.Iterator)(nil), func() (any, func()) {
+		{(*stoat.Keyspace)(nil), func() (any, func()) {
+			ks, err := db.Keyspace("one", nil)
+			testkit.Must(t, err)
+			return ks, func() {}
+		}},
+		{stoat.Iterator{}, func() (any, func()) {
 			tx := testkit.Begin(t, db, stoat.ReadOnly)
 			return tx.Iterator(stoat.IterOptions{}), tx.Discard
+		}},
+		{stoat.TimedTxn{}, func() (any, func()) {
+			tx, ks := testkit.Begin(t, db, stoat.ReadWrite), timed(t, db)
+			return tx.In(ks).At(5), tx.Discard
+		}},
+		{stoat.TimedIterator{}, func() (any, func()) {
+			tx, ks := testkit.Begin(t, db, stoat.ReadOnly), timed(t, db)
+			return tx.In(ks).At(5).Iterator(stoat.IterOptions{}), tx.Discard
 		}},
 		{stoat.Item{}, func() (any, func()) { return stoat.Item{}, func() {} }},
 		{stoat.Stats{}, func() (any, func()) { return stoat.Stats{}, func() {} }},
@@ -130,11 +156,11 @@ func (r *miscounting) Read(b []byte) (int, error) {
 func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	inUpdate := func(fn func(tx *stoat.Txn) error) func() error {
+	inUpdate := func(fn func(tx stoat.Txn) error) func() error {
 		return func() error { return db.Update(fn) }
 	}
 	setReader := func(r io.Reader) func() error {
-		return inUpdate(func(tx *stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
+		return inUpdate(func(tx stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
 	}
 	begun := func(mode stoat.Mode) func() error {
 		return func() error { _, err := db.Begin(mode); return err }
@@ -167,6 +193,7 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 		"Options.ValueThreshold":            opened(testkit.Dir, stoat.Options{ValueThreshold: 1}),
 		"Options.LargeValueThreshold":       opened(testkit.Dir, stoat.Options{LargeValueThreshold: 1}),
 		"Options.Compression":               opened(testkit.Dir, stoat.Options{Compression: 77}),
+		"Options.DataKeyAge":                opened(testkit.Dir, stoat.Options{DataKeyAge: time.Millisecond}),
 		"Options.NumVersions":               opened(testkit.Dir, stoat.Options{NumVersions: -1}),
 		"no function in an UpdateContext":   func() error { return db.UpdateContext(t.Context(), nil) },
 		"no function in a ViewContext":      func() error { return db.ViewContext(t.Context(), nil) },
@@ -174,7 +201,7 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 	} {
 		testkit.WantError(t, what, callWithNothing(reflect.ValueOf(call)), stoat.ErrInvalid)
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		if ok, err := tx.Has([]byte("k")); ok || err != nil {
 			t.Errorf("something of a refused call was committed, or an error: %v", err)
 		}
@@ -184,14 +211,14 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 
 var inverted = stoat.CompactOptions{Lower: []byte("b"), Upper: []byte("a")}
 
-func setOne(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }
+func setOne(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) }
 
 func TestInvalid_NilContextEndsNothingEarly(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	var none context.Context
 	testkit.Must(t, db.UpdateContext(none, setOne))
-	testkit.Must(t, db.ViewContext(none, func(tx *stoat.Txn) error { _, err := tx.Get([]byte("k")); return err }))
+	testkit.Must(t, db.ViewContext(none, func(tx stoat.Txn) error { _, err := tx.Get([]byte("k")); return err }))
 	tx, err := db.BeginContext(none, stoat.ReadWrite)
 	testkit.Must(t, err)
 	testkit.Must(t, tx.Delete([]byte("k")))

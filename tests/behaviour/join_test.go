@@ -19,7 +19,7 @@ func blob(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "blob %06d.", i),
 
 const blobMemtable = 64 << 10
 
-func checkBlobs(t *testing.T, tx *stoat.Txn, from, to, version int) {
+func checkBlobs(t *testing.T, tx stoat.Txn, from, to, version int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		if v, err := tx.Get(testkit.Key(i)); err != nil || !bytes.Equal(v, blob(version+i)) {
@@ -52,7 +52,7 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 					key = i * 377 % n
 				}
 				user += int64(len(blob(key)))
-				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(key), blob(key)) }))
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(key), blob(key)) }))
 			}
 			s := db.Stats()
 			if s.ApartBytes < user {
@@ -84,7 +84,7 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 				t.Errorf("%d bytes more were written when nothing was left to do, %d value files", s.CompactedBytes-written, s.Values)
 			}
 			checkWhole(t, db)
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
+			testkit.Must(t, db.View(func(tx stoat.Txn) error { checkBlobs(t, tx, 0, n, 0); return nil }))
 			testkit.Must(t, db.Close())
 		})
 	}
@@ -100,12 +100,12 @@ func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable})
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable})
 				testkit.Must(t, err)
 				value := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, size/2) }
 				n := 0
 				for range bursts {
-					testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+					testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 						for end := n + burst/size; n < end; n++ {
 							if err := tx.Set(testkit.Key(n), value(n)); err != nil {
 								return err
@@ -141,7 +141,7 @@ func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 					t.Errorf("%d value files after Compact", s.Values)
 				}
 				checkWhole(t, db)
-				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx stoat.Txn) error {
 					for i := range n {
 						if v, err := tx.Get(testkit.Key(i)); err != nil || !bytes.Equal(v, value(i)) {
 							t.Fatalf("value %d: %d bytes, %v", i, len(v), err)
@@ -164,7 +164,7 @@ func TestJoin_ReadersKeepWhatTheySee(t *testing.T) {
 	testkit.Must(t, err)
 	write := func(version int) {
 		for i := range n {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), blob(version+i)) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), blob(version+i)) }))
 		}
 	}
 	write(0)
@@ -183,7 +183,7 @@ func TestJoin_ReadersKeepWhatTheySee(t *testing.T) {
 	testkit.Must(t, db.Close())
 	db, err = stoat.Open(testkit.Dir, opts)
 	testkit.Must(t, err)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error { checkBlobs(t, tx, 0, n, n); return nil }))
+	testkit.Must(t, db.View(func(tx stoat.Txn) error { checkBlobs(t, tx, 0, n, n); return nil }))
 	testkit.Must(t, db.Close())
 }
 
@@ -196,7 +196,7 @@ func TestJoin_LeavesAllAsItWasWhenItFails(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: 4 << 20})
 	testkit.Must(t, err)
 	for i := range n {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader(testkit.Key(i), bytes.NewReader(bytes.Repeat(blob(i), 70)))
 		}))
 	}
@@ -230,7 +230,7 @@ func TestJoin_ShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
 	sizes := []int64{0, 1, 1000, 1<<20 - 1}
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for _, n := range sizes {
 			if err := tx.SetReader(fmt.Append(nil, n), testkit.Patterned(n)); err != nil {
 				return err
@@ -243,7 +243,7 @@ func TestJoin_ShortValuesGivenAsReadersMakeNoFile(t *testing.T) {
 		}
 		return err
 	}))
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for _, n := range sizes {
 			checkStream(t, tx, fmt.Sprint(n), n)
 		}

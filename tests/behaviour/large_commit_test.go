@@ -21,7 +21,7 @@ func largeValue(i int) []byte {
 // fillLarge commits n large values, and a short one beside each.
 func fillLarge(t *testing.T, db *stoat.DB, n int) {
 	t.Helper()
-	if err := db.Update(func(tx *stoat.Txn) error {
+	if err := db.Update(func(tx stoat.Txn) error {
 		for i := range n {
 			if err := tx.Set(fmt.Appendf(nil, "large-%04d", i), largeValue(i), stoat.UserMeta(byte(i))); err != nil {
 				return err
@@ -38,7 +38,7 @@ func fillLarge(t *testing.T, db *stoat.DB, n int) {
 
 func checkLarge(t *testing.T, db *stoat.DB, n int) {
 	t.Helper()
-	err := db.View(func(tx *stoat.Txn) error {
+	err := db.View(func(tx stoat.Txn) error {
 		for i := range n {
 			item, err := tx.GetItem(fmt.Appendf(nil, "large-%04d", i))
 			if err != nil {
@@ -98,7 +98,7 @@ func TestLargeCommit_ValuesAreWrittenOnceAndSurviveAPowerCut(t *testing.T) {
 
 func TestLargeCommit_SpaceOfDeletedValuesIsGivenBack(t *testing.T) {
 	t.Parallel()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS()})
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestLargeCommit_SpaceOfDeletedValuesIsGivenBack(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Update(func(tx *stoat.Txn) error {
+	if err := db.Update(func(tx stoat.Txn) error {
 		for i := range 100 {
 			if err := tx.Delete(fmt.Appendf(nil, "large-%04d", i)); err != nil {
 				return err
@@ -149,7 +149,7 @@ func TestStats_CountEachValueOnce(t *testing.T) {
 		{"large values that are enough to be written apart", 1000, 5000, 1, 5_000_000, 5_000_000, 100_000},
 		{"a large one as a reader", 0, 0, 10 << 20, 10 << 20, 10 << 20, 100_000},
 	} {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			for i := range c.values {
 				if err := tx.Set(testkit.Key(i), make([]byte, c.size)); err != nil {
 					return err

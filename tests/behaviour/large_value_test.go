@@ -77,7 +77,7 @@ func TestLargeValue_TakesLittleMemory(t *testing.T) {
 	testkit.Must(t, err)
 	write := func(n int64) error {
 		r := &numberedReader{n: n}
-		err := db.Update(func(tx *stoat.Txn) error { return tx.SetReader([]byte("large"), r) })
+		err := db.Update(func(tx stoat.Txn) error { return tx.SetReader([]byte("large"), r) })
 		if grown := r.heap - before; grown > heapMax {
 			t.Errorf("the heap grows by %d MiB while a value is written", grown>>20)
 		}
@@ -96,7 +96,7 @@ func TestLargeValue_TakesLittleMemory(t *testing.T) {
 
 	db, err = stoat.Open(dir, opts)
 	testkit.Must(t, err)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		item, err := tx.GetItem([]byte("large"))
 		if err != nil || item.ValueSize() != size {
 			t.Fatalf("the value has %d bytes, error %v", item.ValueSize(), err)

@@ -38,9 +38,9 @@ func hold(dir string) int {
 	switch {
 	case err != nil:
 	case readOnly:
-		err = db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err })
+		err = db.View(func(tx stoat.Txn) error { _, err := tx.Get([]byte("held")); return err })
 	default:
-		err = db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("held"), []byte("yes")) })
+		err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("held"), []byte("yes")) })
 	}
 	if err != nil {
 		fmt.Println("error:", err)
@@ -98,7 +98,7 @@ func TestLock_RefusesSecondOpenInOneProcess(t *testing.T) {
 	wantLocked(t, dir, "second open")
 	wantLocked(t, filepath.Join(dir, "..", filepath.Base(dir)), "second open by another path")
 	// What was refused must not have harmed the one that holds the lock.
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
 	wantLocked(t, dir, "third open")
 	testkit.Must(t, db.Close())
 	db, err = stoat.Open(dir, nil)
@@ -145,7 +145,7 @@ func TestLock_RefusesOpenInAnotherProcessUntilTheFirstIsKilled(t *testing.T) {
 	kill()
 	db, err := stoat.Open(dir, nil)
 	testkit.Must(t, err)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		value, err := tx.Get([]byte("held"))
 		if err != nil || string(value) != "yes" {
 			t.Errorf("the commit of the killed process is %q, error %v", value, err)
@@ -205,7 +205,7 @@ func TestLock_ReadersShareADatabaseAndKeepWritersOut(t *testing.T) {
 	read := func() *stoat.DB {
 		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
 		testkit.Must(t, err)
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error { _, err := tx.Get([]byte("held")); return err }))
+		testkit.Must(t, db.View(func(tx stoat.Txn) error { _, err := tx.Get([]byte("held")); return err }))
 		return db
 	}
 	first, second := read(), read()
@@ -248,7 +248,7 @@ func TestDirectory_FilesAreForTheOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "db")
 	db, err := stoat.Open(dir, nil)
 	testkit.Must(t, err)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 1<<20)) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 1<<20)) }))
 	testkit.Must(t, db.Close())
 	err = filepath.Walk(filepath.Dir(dir), func(path string, info os.FileInfo, err error) error {
 		if err != nil {

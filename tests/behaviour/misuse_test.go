@@ -17,7 +17,7 @@ import (
 
 // useAll calls everything that can return an error, and demands want of all.
 // A write may be refused for ErrReadOnly instead.
-func useAll(t *testing.T, what string, tx *stoat.Txn, want error) {
+func useAll(t *testing.T, what string, tx stoat.Txn, want error) {
 	t.Helper()
 	key := []byte("key")
 	_, err := tx.Get(key)
@@ -55,10 +55,10 @@ func TestMisuse_EndedTransactionRefusesAll(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	for _, mode := range []stoat.Mode{stoat.ReadOnly, stoat.ReadWrite} {
-		for what, end := range map[string]func(*stoat.Txn){
-			"after Discard": (*stoat.Txn).Discard,
-			"after Commit":  func(tx *stoat.Txn) { testkit.Must(t, tx.Commit()) },
-			"after CommitAsync": func(tx *stoat.Txn) {
+		for what, end := range map[string]func(stoat.Txn){
+			"after Discard": (stoat.Txn).Discard,
+			"after Commit":  func(tx stoat.Txn) { testkit.Must(t, tx.Commit()) },
+			"after CommitAsync": func(tx stoat.Txn) {
 				done := make(chan error, 1)
 				tx.CommitAsync(func(err error) { done <- err })
 				testkit.Must(t, <-done)
@@ -75,7 +75,7 @@ func TestMisuse_ClosedDatabaseRefusesAll(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
 	testkit.Must(t, err)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 	reader, writer := testkit.Begin(t, db, stoat.ReadOnly), testkit.Begin(t, db, stoat.ReadWrite)
 	testkit.Must(t, writer.Set([]byte("key"), []byte("other")))
 	borrowed, err := reader.Get([]byte("key"))
@@ -97,7 +97,7 @@ func TestMisuse_ClosedDatabaseRefusesAll(t *testing.T) {
 	useAll(t, "writer", writer, stoat.ErrClosed)
 	_, err = db.Begin(stoat.ReadOnly)
 	testkit.WantError(t, "Begin", err, stoat.ErrClosed)
-	nothing := func(*stoat.Txn) error { t.Error("the function runs"); return nil }
+	nothing := func(stoat.Txn) error { t.Error("the function runs"); return nil }
 	testkit.WantError(t, "View", db.View(nothing), stoat.ErrClosed)
 	testkit.WantError(t, "Update", db.Update(nothing), stoat.ErrClosed)
 	testkit.WantError(t, "ViewContext", db.ViewContext(context.Background(), nothing), stoat.ErrClosed)
@@ -113,7 +113,7 @@ func TestMisuse_ItemsOfAnEndedTransactionAreRefused(t *testing.T) {
 	t.Parallel()
 	db, err := stoat.Open(t.TempDir(), nil)
 	testkit.Must(t, err)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		return errors.Join(tx.Set([]byte("short"), []byte("v")), tx.Set([]byte("long"), make([]byte, 2<<20)))
 	}))
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
@@ -159,7 +159,7 @@ func TestMisuse_ReadersOfAnEndedTransactionAreRefused(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	values := map[string][]byte{"short": []byte("v"), "apart": make([]byte, 1000), "streamed": make([]byte, 3<<20)}
-	write := func(tx *stoat.Txn) error {
+	write := func(tx stoat.Txn) error {
 		return errors.Join(
 			tx.Set([]byte("short"), values["short"]), tx.Set([]byte("apart"), values["apart"]),
 			tx.SetReader([]byte("streamed"), bytes.NewReader(values["streamed"])))
@@ -167,7 +167,7 @@ func TestMisuse_ReadersOfAnEndedTransactionAreRefused(t *testing.T) {
 	testkit.Must(t, db.Update(write))
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	readers := make(map[string]io.ReadSeeker)
-	open := func(what string, tx *stoat.Txn) {
+	open := func(what string, tx stoat.Txn) {
 		for key, value := range values {
 			item, err := tx.GetItem([]byte(key))
 			testkit.Must(t, err)
@@ -183,7 +183,7 @@ func TestMisuse_ReadersOfAnEndedTransactionAreRefused(t *testing.T) {
 			}
 		}
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error { open("View: ", tx); return nil }))
+	testkit.Must(t, db.View(func(tx stoat.Txn) error { open("View: ", tx); return nil }))
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
 	open("Begin: ", tx)
 	tx.Discard()
@@ -208,7 +208,7 @@ func TestMisuse_ReadersOfAnEndedTransactionAreRefused(t *testing.T) {
 func TestMisuse_ReadOnlyTransactionRefusesWrites(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		testkit.WantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
 		testkit.WantError(t, "Delete", tx.Delete([]byte("k")), stoat.ErrReadOnly)
 		return nil
@@ -223,7 +223,7 @@ func TestLimits_KeysAndValues(t *testing.T) {
 	longest := bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
 	tooLong := append(longest[:len(longest):len(longest)], 0)
 	large := bytes.Repeat([]byte("value "), 1<<20)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for _, c := range []struct {
 			key  []byte
 			want error
@@ -248,7 +248,7 @@ func TestLimits_KeysAndValues(t *testing.T) {
 	testkit.Must(t, db.Close())
 	db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		value, err := tx.Get(longest)
 		if err != nil || !bytes.Equal(value, large) {
 			t.Errorf("the longest key has %d bytes, error %v", len(value), err)
@@ -271,7 +271,7 @@ func TestClose_ConcurrentCallsCloseOnce(t *testing.T) {
 		for i := range 8 {
 			group.Go(func() {
 				// A commit that meets the closing is whole or refused.
-				err := db.Update(func(tx *stoat.Txn) error {
+				err := db.Update(func(tx stoat.Txn) error {
 					return tx.Set(fmt.Appendf(nil, "%d", i), nil)
 				})
 				if err != nil && !errors.Is(err, stoat.ErrClosed) {
@@ -301,7 +301,7 @@ func TestClose_KeepsAllCommits(t *testing.T) {
 			acknowledged[w] = make(map[int]bool)
 			group.Go(func() {
 				for n := 0; ; n++ {
-					err := db.Update(func(tx *stoat.Txn) error {
+					err := db.Update(func(tx stoat.Txn) error {
 						return errors.Join(
 							tx.Set(fmt.Appendf(nil, "a/%d/%d", w, n), nil),
 							tx.Set(fmt.Appendf(nil, "b/%d/%d", w, n), nil))
@@ -318,14 +318,14 @@ func TestClose_KeepsAllCommits(t *testing.T) {
 			})
 		}
 		for db.Stats().Commits < uint64(20*(round+1)) {
-			_ = db.View(func(*stoat.Txn) error { return nil })
+			_ = db.View(func(stoat.Txn) error { return nil })
 		}
 		testkit.Must(t, db.Close())
 		group.Wait()
 		opts.FS = disk.Crash(memfs.KeepNone, nil)
 		db, err = stoat.Open(testkit.Dir, &opts)
 		testkit.Must(t, err)
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			a, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("a/")})
 			testkit.Must(t, err)
 			b, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("b/")})
@@ -349,18 +349,18 @@ func TestClose_KeepsAllCommits(t *testing.T) {
 func TestUpdate_PanicDiscards(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	for _, run := range []func(func(*stoat.Txn) error) error{
+	for _, run := range []func(func(stoat.Txn) error) error{
 		db.View,
-		func(fn func(*stoat.Txn) error) error { return db.Update(fn) },
+		func(fn func(stoat.Txn) error) error { return db.Update(fn) },
 	} {
-		var kept *stoat.Txn
+		var kept stoat.Txn
 		func() {
 			defer func() {
 				if p := recover(); p != "on purpose" {
 					t.Errorf("recovered %v", p)
 				}
 			}()
-			_ = run(func(tx *stoat.Txn) error {
+			_ = run(func(tx stoat.Txn) error {
 				kept = tx
 				_ = tx.Set([]byte("k"), []byte("never")) // refused in a View
 				panic("on purpose")
@@ -370,7 +370,7 @@ func TestUpdate_PanicDiscards(t *testing.T) {
 			t.Error("the transaction is still open after a panic in its function")
 		}
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		ok, err := tx.Has([]byte("k"))
 		if ok {
 			t.Error("the write of a function that panicked was committed")
@@ -401,7 +401,7 @@ func TestOptions_OutOfRangeAreNamed(t *testing.T) {
 func TestReadOnlyTransaction_ServesManyGoroutines(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for i := range 200 {
 			if err := tx.Set(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, "value %d", i)); err != nil {
 				return err
@@ -409,7 +409,7 @@ func TestReadOnlyTransaction_ServesManyGoroutines(t *testing.T) {
 		}
 		return nil
 	}))
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		var group sync.WaitGroup
 		for g := range 8 {
 			group.Go(func() {
@@ -434,17 +434,17 @@ func TestReadOnlyTransaction_ServesManyGoroutines(t *testing.T) {
 // looked at without invariants, where no View has memory of its own.
 func TestView_DiscardAndCommitEndNoOtherTransaction(t *testing.T) {
 	t.Parallel()
-	for _, end := range []func(*stoat.Txn){(*stoat.Txn).Discard, func(tx *stoat.Txn) { _ = tx.Commit() }} {
+	for _, end := range []func(stoat.Txn){(stoat.Txn).Discard, func(tx stoat.Txn) { _ = tx.Commit() }} {
 		db := testkit.OpenMem(t)
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 		const others = 64
 		began, ended := make(chan struct{}, others), make(chan struct{})
 		errs := make(chan error, others)
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			end(tx)
 			for range others {
 				go func() {
-					errs <- db.View(func(tx *stoat.Txn) error {
+					errs <- db.View(func(tx stoat.Txn) error {
 						began <- struct{}{}
 						<-ended
 						_, err := tx.Get([]byte("k"))
@@ -469,7 +469,7 @@ func TestView_DiscardAndCommitEndNoOtherTransaction(t *testing.T) {
 func TestLimits_ErrorsNameThem(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		long := make([]byte, stoat.MaxKeySize+1)
 		for what, err := range map[string]error{"Set": tx.Set(long, nil), "DeleteRange": tx.DeleteRange(nil, long)} {
 			testkit.WantError(t, what, err, stoat.ErrKeyTooLarge)
@@ -486,20 +486,20 @@ func TestLimits_ErrorsNameThem(t *testing.T) {
 func TestMisuse_IteratorsInUseWhileTheirTransactionEnds(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
-	for what, run := range map[string]func(use func(*stoat.Txn)){
-		"Discard": func(use func(*stoat.Txn)) {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	for what, run := range map[string]func(use func(stoat.Txn)){
+		"Discard": func(use func(stoat.Txn)) {
 			tx := testkit.Begin(t, db, stoat.ReadOnly)
 			use(tx)
 			tx.Discard()
 		},
-		"View": func(use func(*stoat.Txn)) {
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error { use(tx); return nil }))
+		"View": func(use func(stoat.Txn)) {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error { use(tx); return nil }))
 		},
 	} {
 		for range 100 {
 			begun, ended := make(chan struct{}), make(chan error, 1)
-			run(func(tx *stoat.Txn) {
+			run(func(tx stoat.Txn) {
 				left := tx.Iterator(stoat.IterOptions{})
 				go func() {
 					for n := 0; ; n++ {

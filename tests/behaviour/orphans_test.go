@@ -82,7 +82,7 @@ func TestClose_LastTransactionMayEndWhileItFlushes(t *testing.T) {
 	}
 	testkit.MustBeSound(t, db)
 	value := strings.Repeat("\x01", 300)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		n := 0
 		for _, v := range tx.All() {
 			if string(v) != value {

@@ -22,7 +22,7 @@ func valuesApart(t *testing.T, fs vfs.FS, keys int) *stoat.DB {
 	db, err := stoat.Open(testkit.Dir, opts)
 	testkit.Must(t, err)
 	for i := range keys {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), apartValue(i)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), apartValue(i)) }))
 	}
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	testkit.Must(t, db.Close())
@@ -42,7 +42,7 @@ func apartValue(i int) []byte {
 // at every look-th of them.
 func mustSeeAll(t *testing.T, db *stoat.DB, keys, look int, o stoat.IterOptions) {
 	t.Helper()
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(o)
 		defer it.Close()
 		n := 0
@@ -117,7 +117,7 @@ func TestPrefetch_WalkOverKeysAloneTouchesNoValueFile(t *testing.T) {
 		}
 	}
 	for _, o := range []stoat.IterOptions{{KeysOnly: true}, {KeysOnly: true, Reverse: true}, {}} {
-		testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
 			it := tx.Iterator(o)
 			defer it.Close()
 			n, missed := 0, 0
@@ -143,7 +143,7 @@ func TestPrefetch_ScanAllocatesNothingForAKey(t *testing.T) {
 	const keys = 700
 	db := valuesApart(t, memfs.New(), keys)
 	mustSeeAll(t, db, keys, 1, stoat.IterOptions{})
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
 		size := 0

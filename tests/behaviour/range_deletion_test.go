@@ -17,7 +17,7 @@ import (
 
 // keysOf returns the keys that a transaction sees, forward, and demands that
 // the other ways to look agree.
-func keysOf(t *testing.T, tx *stoat.Txn) string {
+func keysOf(t *testing.T, tx stoat.Txn) string {
 	t.Helper()
 	var forward, backward []string
 	it := tx.Iterator(stoat.IterOptions{})
@@ -42,7 +42,7 @@ func keysOf(t *testing.T, tx *stoat.Txn) string {
 	return got
 }
 
-func wantKeys(t *testing.T, what string, tx *stoat.Txn, want string) {
+func wantKeys(t *testing.T, what string, tx stoat.Txn, want string) {
 	t.Helper()
 	if got := keysOf(t, tx); got != want {
 		t.Errorf("%s: keys are %.60q, want %q", what, got, want)
@@ -51,7 +51,7 @@ func wantKeys(t *testing.T, what string, tx *stoat.Txn, want string) {
 
 func setKeys(t *testing.T, db *stoat.DB, keys string) {
 	t.Helper()
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for _, k := range strings.Fields(keys) {
 			if err := tx.Set([]byte(k), []byte("value of "+k)); err != nil {
 				return err
@@ -63,7 +63,7 @@ func setKeys(t *testing.T, db *stoat.DB, keys string) {
 
 func deleteRange(t *testing.T, db *stoat.DB, lo, hi string) {
 	t.Helper()
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) }))
 }
 
 // Each of these moves what was written elsewhere; reads must not be able to
@@ -99,6 +99,22 @@ var moves = []struct {
 	}},
 }
 
+// afterSomeMoves runs a test on databases with keys, one for each of three moves. The
+// test calls move when it has written.
+func afterSomeMoves(t *testing.T, keys string, test func(t *testing.T, db *stoat.DB, move func())) {
+	t.Helper()
+	for _, m := range []int{0, 3, 4} { // those after which the database stays open
+		t.Run(moves[m].name, func(t *testing.T) {
+			t.Parallel()
+			disk := memfs.New()
+			db := testkit.OpenOn(t, disk, nil)
+			setKeys(t, db, keys)
+			test(t, db, func() { moves[m].move(t, disk, db) })
+			testkit.Must(t, db.Close())
+		})
+	}
+}
+
 func TestRangeDeletion_HidesOlderKeysWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, before := range moves[:5] {
@@ -112,7 +128,7 @@ func TestRangeDeletion_HidesOlderKeysWhereverTheyAre(t *testing.T) {
 				deleteRange(t, db, "b", "e")
 				setKeys(t, db, "c")
 				_, db = after.move(t, disk, db)
-				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx stoat.Txn) error {
 					wantKeys(t, "afterwards", tx, "a c e f")
 					for _, key := range []string{"b", "d", "bb"} {
 						_, err := tx.Get([]byte(key))
@@ -129,34 +145,27 @@ func TestRangeDeletion_HidesOlderKeysWhereverTheyAre(t *testing.T) {
 
 func TestRangeDeletion_EarlierSnapshotSeesTheKeys(t *testing.T) {
 	t.Parallel()
-	for _, m := range []int{0, 3, 4} {
-		t.Run(moves[m].name, func(t *testing.T) {
-			t.Parallel()
-			disk := memfs.New()
-			db := testkit.OpenOn(t, disk, nil)
-			setKeys(t, db, "a b c d")
-			first := testkit.Begin(t, db, stoat.ReadOnly)
-			deleteRange(t, db, "b", "d")
-			second := testkit.Begin(t, db, stoat.ReadOnly)
-			setKeys(t, db, "b")
-			third := testkit.Begin(t, db, stoat.ReadOnly)
-			deleteRange(t, db, "a", "c")
-			moves[m].move(t, disk, db)
-			wantKeys(t, "before", first, "a b c d")
-			wantKeys(t, "after the first", second, "a d")
-			wantKeys(t, "after b came back", third, "a b d")
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
-				wantKeys(t, "now", tx, "d")
-				return nil
-			}))
-			for _, tx := range []*stoat.Txn{first, second, third} {
-				tx.Discard()
-			}
-			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			testkit.MustBeSound(t, db)
-			testkit.Must(t, db.Close())
-		})
-	}
+	afterSomeMoves(t, "a b c d", func(t *testing.T, db *stoat.DB, move func()) {
+		first := testkit.Begin(t, db, stoat.ReadOnly)
+		deleteRange(t, db, "b", "d")
+		second := testkit.Begin(t, db, stoat.ReadOnly)
+		setKeys(t, db, "b")
+		third := testkit.Begin(t, db, stoat.ReadOnly)
+		deleteRange(t, db, "a", "c")
+		move()
+		wantKeys(t, "before", first, "a b c d")
+		wantKeys(t, "after the first", second, "a d")
+		wantKeys(t, "after b came back", third, "a b d")
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			wantKeys(t, "now", tx, "d")
+			return nil
+		}))
+		for _, tx := range []stoat.Txn{first, second, third} {
+			tx.Discard()
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.MustBeSound(t, db)
+	})
 }
 
 func TestRangeDeletion_LaterSetsOfItsTransactionLive(t *testing.T) {
@@ -168,7 +177,7 @@ func TestRangeDeletion_LaterSetsOfItsTransactionLive(t *testing.T) {
 				disk := memfs.New()
 				db := testkit.OpenOn(t, disk, nil)
 				setKeys(t, db, "a b c d e")
-				testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 					testkit.Must(t, tx.Set([]byte("bb"), make([]byte, size)))
 					testkit.Must(t, tx.Set([]byte("c"), []byte("dies")))
 					testkit.Must(t, tx.DeleteRange([]byte("b"), []byte("d")))
@@ -181,7 +190,7 @@ func TestRangeDeletion_LaterSetsOfItsTransactionLive(t *testing.T) {
 					return nil
 				}))
 				_, db = m.move(t, disk, db)
-				testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+				testkit.Must(t, db.View(func(tx stoat.Txn) error {
 					wantKeys(t, "committed", tx, "a c d f")
 					v, err := tx.Get([]byte("c"))
 					if err != nil || len(v) != size {
@@ -240,11 +249,11 @@ func TestRangeDeletion_Bounds(t *testing.T) {
 	} {
 		db := testkit.OpenMem(t)
 		for _, key := range all {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), nil) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), nil) }))
 		}
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(c.lo, c.hi) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(c.lo, c.hi) }))
 		for range 2 {
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error {
 				if got, want := keysOf(t, tx), strings.Join(c.want, " "); got != want {
 					t.Errorf("[%.10q, %.10q) leaves %.40q, want %.40q", c.lo, c.hi, got, want)
 				}
@@ -269,7 +278,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
 		setKeys(t, db, "a") // the log is there
 		before := db.Stats()
 		for i := range commits {
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(i), hi) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(testkit.Key(i), hi) }))
 		}
 		after := db.Stats()
 		testkit.Must(t, db.Close())
@@ -298,7 +307,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTablesAndManifest(t *testing.T
 	testkit.Must(t, err)
 	setKeys(t, db, "a b c")
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
 	edits.Store(0)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if s := db.Stats(); s.Tables != 1 || s.TableBytes > 16<<10 || edits.Load() > 16<<10 {
@@ -306,7 +315,7 @@ func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTablesAndManifest(t *testing.T
 	}
 	wantKeys(t, "before the deletion", tx, "a b c")
 	tx.Discard()
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		wantKeys(t, "after it", tx, "a")
 		return nil
 	}))
@@ -322,10 +331,10 @@ func TestRangeDeletion_WithoutAnEndHidesTheLastKeyWhereverItIs(t *testing.T) {
 			disk := memfs.New()
 			db := testkit.OpenOn(t, disk, nil)
 			setKeys(t, db, "a b c "+string(lastKey))
-			testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) }))
 			setKeys(t, db, "c")
 			_, db = m.move(t, disk, db)
-			testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error {
 				wantKeys(t, "afterwards", tx, "a c")
 				_, err := tx.Get(lastKey)
 				testkit.WantError(t, "the last key", err, stoat.ErrNotFound)
@@ -344,7 +353,7 @@ func TestRangeDeletion_WithoutAnEndIsCutByMerges(t *testing.T) {
 	testkit.SetKeys(t, db, 0, 5000, 100, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	tx := testkit.Begin(t, db, stoat.ReadOnly)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(testkit.Key(1000), nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(testkit.Key(1000), nil) }))
 	testkit.SetKeys(t, db, 3000, 6000, 100, 2)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	if n := db.Stats().Tables; n < 3 {
@@ -380,7 +389,7 @@ func TestRangeDeletion_RefusesBadRanges(t *testing.T) {
 	testkit.WantError(t, "long hi", tx.DeleteRange(nil, long), stoat.ErrKeyTooLarge)
 	tx.Discard()
 	testkit.WantError(t, "ended", tx.DeleteRange(nil, nil), stoat.ErrTxnDone)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		testkit.WantError(t, "read-only", tx.DeleteRange(nil, nil), stoat.ErrReadOnly)
 		return nil
 	}))
@@ -393,7 +402,7 @@ func TestAllVersions_ShowsWhatARangeDeletionHides(t *testing.T) {
 	db := testkit.OpenMem(t)
 	setKeys(t, db, "a b")
 	deleteRange(t, db, "a", "b")
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
 		defer it.Close()
 		var got []string
@@ -412,9 +421,9 @@ func TestAllVersions_ShowsWhatARangeDeletionHides(t *testing.T) {
 func TestAllVersions_ShowsTheDeletionOfTheLastKey(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(lastKey) }))
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(lastKey) }))
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
 		defer it.Close()
 		if !it.Next() || !it.Item().Deleted() || it.Item().Version() != 2 || len(it.Key()) != len(lastKey) {
@@ -428,8 +437,8 @@ func TestAllVersions_ShowsOnlyWrittenKeys(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	setKeys(t, db, "a")
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		testkit.Must(t, tx.DeleteRange(nil, nil))
 		for _, o := range []stoat.IterOptions{{AllVersions: true}, {AllVersions: true, Reverse: true}} {
 			got, err := testkit.ScanAll(tx, o)
@@ -439,7 +448,7 @@ func TestAllVersions_ShowsOnlyWrittenKeys(t *testing.T) {
 		}
 		return nil
 	}))
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		got, err := testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true, Since: 1})
 		if err != nil || len(got) != 0 {
 			t.Errorf("%d versions are shown since the only one, error %v", len(got), err)
@@ -456,7 +465,7 @@ func TestRangeDeletion_ManyNestedOverManyTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	want := make(map[string]string)
 	for round := range 120 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			for range 30 {
 				k, v := testkit.Key(rng.IntN(keys)), fmt.Sprintf("%d-%0200d", round, rng.Uint32())
 				if err := tx.Set(k, []byte(v)); err != nil {
@@ -495,7 +504,7 @@ func sameItems(t *testing.T, db *stoat.DB, want map[string]string) {
 	if len(got) != len(want) {
 		t.Errorf("there are %d keys, want %d", len(got), len(want))
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for i := range 3000 {
 			v, err := tx.Get(testkit.Key(i))
 			if w, ok := want[string(testkit.Key(i))]; ok != (err == nil) || string(v) != w {

@@ -23,11 +23,11 @@ func readEverything(fs vfs.FS, want map[string]string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {Prefetch: -1}} {
-		if err := db.View(func(tx *stoat.Txn) error { return scanEverything(tx, o, want) }); err != nil {
+		if err := db.View(func(tx stoat.Txn) error { return scanEverything(tx, o, want) }); err != nil {
 			return err
 		}
 	}
-	return db.View(func(tx *stoat.Txn) error {
+	return db.View(func(tx stoat.Txn) error {
 		for key := range want {
 			value, err := tx.Get([]byte(key))
 			if err := isWritten(key, value, err, want); err != nil {
@@ -43,7 +43,7 @@ func readEverything(fs vfs.FS, want map[string]string) (err error) {
 
 // scanEverything reads values through the iterator, and those of every second
 // key through its item.
-func scanEverything(tx *stoat.Txn, o stoat.IterOptions, want map[string]string) error {
+func scanEverything(tx stoat.Txn, o stoat.IterOptions, want map[string]string) error {
 	it := tx.Iterator(o)
 	defer it.Close()
 	seen := 0

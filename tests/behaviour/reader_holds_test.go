@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // A transaction that does nothing keeps what it could see, and not what was
@@ -17,7 +18,7 @@ func TestOpenTransaction_DoesNotKeepWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const memtable = 256 << 10
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable, Durability: stoat.Buffered})
 		testkit.Must(t, err)
 		overwrite := func() { testkit.SetKeys(t, db, 0, 40_000, 100, 1) }
 		overwrite()
@@ -65,7 +66,7 @@ func TestOpenTransaction_KeepsNoMoreWhenOthersWrite(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const memtable = 256 << 10
-				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: memtable, Durability: stoat.Buffered})
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable, Durability: stoat.Buffered})
 				testkit.Must(t, err)
 				keys := 4 << 20 / size
 				testkit.SetKeys(t, db, 0, keys, size, 1)
@@ -77,7 +78,7 @@ func TestOpenTransaction_KeepsNoMoreWhenOthersWrite(t *testing.T) {
 				value := make([]byte, size)
 				for round := range 4 {
 					for range keys / 50 {
-						testkit.Must(t, db.Update(func(tx *stoat.Txn) error {
+						testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 							for range 50 {
 								if err := tx.Set(testkit.Key(rng.IntN(keys)), value); err != nil {
 									return err

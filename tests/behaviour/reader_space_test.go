@@ -7,13 +7,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Only the end of the transaction can tell the background jobs that there is work.
 func TestOpenTransaction_GivesSpaceBackWhenItEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 128 << 10})
 		testkit.Must(t, err)
 		testkit.SetKeys(t, db, 0, 3000, 100, 1)
 		testkit.SetKeys(t, db, 3000, 4000, 2000, 1)
@@ -37,7 +38,7 @@ func TestOpenTransaction_GivesSpaceBackWhenItEnds(t *testing.T) {
 func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 128 << 10})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 128 << 10})
 		testkit.Must(t, err)
 		size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
 		overwrite := func(fill byte) {
@@ -78,11 +79,11 @@ func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 func TestIdle_DeletionsGrowOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: stoat.NewMemFS(), MemtableSize: 1 << 20})
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 1 << 20})
 		testkit.Must(t, err)
 		testkit.SetKeys(t, db, 0, 30_000, 100, 1)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Delete(testkit.Key(1234)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(testkit.Key(1234)) }))
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("~")})) // only flushes
 		time.Sleep(23 * time.Hour)
 		if n := db.Stats().Levels[0].Tables; n != 1 {

@@ -25,7 +25,7 @@ func readAll(t *testing.T, fs vfs.FS, dir string) map[string]string {
 	db, err := stoat.Open(dir, &stoat.Options{FS: fs, ReadOnly: true})
 	testkit.Must(t, err)
 	items := make(map[string]string)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		for k, v := range tx.All() {
 			items[string(k)] = string(v)
 			if got, err := tx.Get(k); err != nil || !bytes.Equal(got, v) {
@@ -160,10 +160,10 @@ func TestReadOnly_RefusesToWrite(t *testing.T) {
 	db := testkit.OpenOn(t, testkit.NewSampleDisk(t), func(o *stoat.Options) { o.ReadOnly = true })
 	_, err := db.Begin(stoat.ReadWrite)
 	testkit.WantError(t, "Begin", err, stoat.ErrReadOnly)
-	testkit.WantError(t, "Update", db.Update(func(*stoat.Txn) error { t.Error("it runs"); return nil }), stoat.ErrReadOnly)
+	testkit.WantError(t, "Update", db.Update(func(stoat.Txn) error { t.Error("it runs"); return nil }), stoat.ErrReadOnly)
 	testkit.WantError(t, "Compact", db.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
 	testkit.WantError(t, "Checkpoint", db.Checkpoint(t.Context(), "/copy"), stoat.ErrReadOnly)
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		testkit.WantError(t, "Set", tx.Set([]byte("k"), nil), stoat.ErrReadOnly)
 		return nil
 	}))
@@ -182,7 +182,7 @@ func TestReadOnly_SyncDoesNotVouchForAnUnprovenTail(t *testing.T) {
 	readOnly := func(o *stoat.Options) { o.ReadOnly = true }
 
 	reader := testkit.OpenOn(t, killed, readOnly)
-	testkit.Must(t, reader.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, reader.View(func(tx stoat.Txn) error {
 		_, err := tx.Get(testkit.Key(2000))
 		return err
 	}))

@@ -129,7 +129,7 @@ func TestRecovery_NoPowerCutTakesWhatItHasShown(t *testing.T) {
 	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	setKeys(t, db, "synced")
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("buffered"), nil) }, stoat.WithDurability(stoat.Buffered)))
 	killed := disk.Clone()
 	testkit.Must(t, db.Close())
 	db = testkit.OpenOn(t, killed, nil)
@@ -154,7 +154,7 @@ func TestSyncAndClose_LeaveNothingToAPowerCut(t *testing.T) {
 		"Sync":  (*stoat.DB).Sync,
 		"Close": (*stoat.DB).Close,
 		"a synced commit after it": func(db *stoat.DB) error {
-			return db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("other"), nil) }, stoat.WithDurability(stoat.Synced))
+			return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }, stoat.WithDurability(stoat.Synced))
 		},
 	} {
 		for _, n := range []int{1, 40} {
@@ -164,13 +164,13 @@ func TestSyncAndClose_LeaveNothingToAPowerCut(t *testing.T) {
 			for i := range n {
 				key := fmt.Sprintf("key-%03d", i)
 				want[key] = true
-				testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), make([]byte, 5000)) }))
 			}
 			testkit.Must(t, promise(db))
 			left := disk.Crash(memfs.KeepNone, nil)
 			testkit.Must(t, db.Close())
 			again := testkit.OpenOn(t, left, nil)
-			testkit.Must(t, again.View(func(tx *stoat.Txn) error {
+			testkit.Must(t, again.View(func(tx stoat.Txn) error {
 				for key := range want {
 					if ok, err := tx.Has([]byte(key)); err != nil || !ok {
 						t.Errorf("%s, %d commits: %s is gone: %v", name, n, key, err)

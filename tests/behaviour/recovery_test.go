@@ -18,7 +18,7 @@ func TestRecovery_LogWithAGapThatIsInTablesOpensAgainAndAgain(t *testing.T) {
 	opts := stoat.Options{FS: disk, MemtableSize: 64 << 10}
 	commit := func(db *stoat.DB, durability stoat.Durability) {
 		t.Helper()
-		if err := db.Update(func(tx *stoat.Txn) error {
+		if err := db.Update(func(tx stoat.Txn) error {
 			return tx.Set([]byte("k"), []byte(strings.Repeat("v", 4<<10)))
 		}, stoat.WithDurability(durability)); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func sameBytes(a, b io.Reader) error {
 	}
 }
 
-func checkStream(t *testing.T, tx *stoat.Txn, key string, n int64) {
+func checkStream(t *testing.T, tx stoat.Txn, key string, n int64) {
 	t.Helper()
 	item, err := tx.GetItem([]byte(key))
 	if err != nil {
@@ -70,7 +70,7 @@ func TestStream_ValuesAreReadDuringAndAfterTheTransactionAndAfterAPowerCut(t *te
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Update(func(tx *stoat.Txn) error {
+	if err := db.Update(func(tx stoat.Txn) error {
 		for key, n := range sizes {
 			if err := tx.SetReader([]byte(key), testkit.Patterned(n), stoat.UserMeta(7)); err != nil {
 				return err
@@ -92,7 +92,7 @@ func TestStream_ValuesAreReadDuringAndAfterTheTransactionAndAfterAPowerCut(t *te
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := db.View(func(tx *stoat.Txn) error {
+		if err := db.View(func(tx stoat.Txn) error {
 			for key, n := range sizes {
 				checkStream(t, tx, key, n)
 			}
@@ -135,7 +135,7 @@ func TestStream_UncommittedValueLeavesNothing(t *testing.T) {
 	if n := valueFiles(t, fs); n != 0 {
 		t.Errorf("%d value files are left", n)
 	}
-	if err := db.View(func(tx *stoat.Txn) error {
+	if err := db.View(func(tx stoat.Txn) error {
 		return tx.SetReader([]byte("k"), testkit.Patterned(1))
 	}); !errors.Is(err, stoat.ErrReadOnly) {
 		t.Fatalf("SetReader in a View: %v", err)
@@ -216,7 +216,7 @@ func TestStream_EndlessReaderIsGivenUp(t *testing.T) {
 			db := testkit.OpenOn(t, fs, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			set := func(r io.Reader) error {
-				return db.UpdateContext(ctx, func(tx *stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
+				return db.UpdateContext(ctx, func(tx stoat.Txn) error { return tx.SetReader([]byte("k"), r) })
 			}
 			if err := set(io.MultiReader(testkit.Patterned(int64(after)), idleReader{})); !errors.Is(err, io.ErrNoProgress) {
 				t.Errorf("nothing again and again: %v", err)
@@ -249,9 +249,9 @@ func TestStream_ReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	fs := memfs.New()
 	db := testkit.OpenOn(t, fs, nil)
 	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
-		for what, end := range map[string]func(*stoat.Txn){
-			"Discard": (*stoat.Txn).Discard,
-			"Commit":  func(tx *stoat.Txn) { testkit.Must(t, tx.Commit()) },
+		for what, end := range map[string]func(stoat.Txn){
+			"Discard": (stoat.Txn).Discard,
+			"Commit":  func(tx stoat.Txn) { testkit.Must(t, tx.Commit()) },
 		} {
 			tx := testkit.Begin(t, db, stoat.ReadWrite)
 			r := io.MultiReader(testkit.Patterned(n), endingReader{func() { end(tx) }})
@@ -264,7 +264,7 @@ func TestStream_ReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	if n := valueFiles(t, fs); n != 0 {
 		t.Errorf("%d value files are left", n)
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		_, err := tx.Get([]byte("k"))
 		testkit.WantError(t, "the key", err, stoat.ErrNotFound)
 		return nil
@@ -287,7 +287,7 @@ func TestStream_ReaderThatFailsEarlyIsNoShorterValue(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	for _, n := range []int64{0, 1000, 2 << 20} {
-		err := db.Update(func(tx *stoat.Txn) error {
+		err := db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader([]byte("k"), brokenReader{testkit.Patterned(n)})
 		})
 		if err == nil {

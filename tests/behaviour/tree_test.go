@@ -5,13 +5,14 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // fillTree commits keys [from, to) in batches.
 func fillTree(t *testing.T, db *stoat.DB, from, to int) {
 	t.Helper()
 	for from < to {
-		err := db.Update(func(tx *stoat.Txn) error {
+		err := db.Update(func(tx stoat.Txn) error {
 			for end := min(from+100, to); from < end; from++ {
 				if err := tx.Set(testkit.Key(from), testkit.LongValue(from)); err != nil {
 					return err
@@ -28,7 +29,7 @@ func fillTree(t *testing.T, db *stoat.DB, from, to int) {
 // checkTree verifies that exactly the keys [from, to) are there.
 func checkTree(t *testing.T, db *stoat.DB, from, to int) {
 	t.Helper()
-	err := db.View(func(tx *stoat.Txn) error {
+	err := db.View(func(tx stoat.Txn) error {
 		for i := from; i < to; i++ {
 			v, err := tx.Get(testkit.Key(i))
 			if err != nil || string(v) != string(testkit.LongValue(i)) {
@@ -65,7 +66,7 @@ func checkTree(t *testing.T, db *stoat.DB, from, to int) {
 func TestTables_DataOfManyMemtablesSurvivesReopening(t *testing.T) {
 	t.Parallel()
 	const keys = 20_000
-	fs := stoat.NewMemFS()
+	fs := memfs.NewVolatile()
 	opts := &stoat.Options{FS: fs, MemtableSize: 256 << 10}
 	db, err := stoat.Open(testkit.Dir, opts)
 	if err != nil {

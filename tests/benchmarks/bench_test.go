@@ -56,7 +56,7 @@ func inMemtable() stoat.Options {
 
 func BenchmarkViewEmpty(b *testing.B) {
 	db := openBench(b, inMemtable())
-	nothing := func(*stoat.Txn) error { return nil }
+	nothing := func(stoat.Txn) error { return nil }
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := db.View(nothing); err != nil {
@@ -77,7 +77,7 @@ func BenchmarkViewGet(b *testing.B) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			var key []byte
 			found := 0
-			get := func(tx *stoat.Txn) error {
+			get := func(tx stoat.Txn) error {
 				if v, err := tx.Get(key); err == nil && len(v) == 128 {
 					found++
 				}
@@ -109,7 +109,7 @@ func BenchmarkBlindBatch(b *testing.B) {
 			var key []byte
 			b.ReportAllocs()
 			for done := 0; done < b.N; done += perBatch {
-				err := db.Update(func(tx *stoat.Txn) error {
+				err := db.Update(func(tx stoat.Txn) error {
 					for range perBatch {
 						key = benchKey(key, int(rng.Uint64N(1e9)))
 						if err := tx.Set(key, value); err != nil {
@@ -136,7 +136,7 @@ func BenchmarkSyncedCommit(b *testing.B) {
 	value := make([]byte, 128)
 	var key []byte
 	commit := func(i int) {
-		err := db.Update(func(tx *stoat.Txn) error {
+		err := db.Update(func(tx stoat.Txn) error {
 			key = benchKey(key, i)
 			return tx.Set(key, value)
 		})
@@ -218,7 +218,7 @@ func BenchmarkSyncedCommitParallel(b *testing.B) {
 						if i > int64(b.N) {
 							return
 						}
-						err := db.Update(func(tx *stoat.Txn) error {
+						err := db.Update(func(tx stoat.Txn) error {
 							key = benchKey(key, int(i))
 							return tx.Set(key, value)
 						})
@@ -245,7 +245,7 @@ func BenchmarkScan(b *testing.B) {
 	fillBench(b, db, n)
 	for _, o := range []stoat.IterOptions{{}, {KeysOnly: true}, {Reverse: true}} {
 		b.Run(fmt.Sprintf("keysOnly=%v/reverse=%v", o.KeysOnly, o.Reverse), func(b *testing.B) {
-			err := db.View(func(tx *stoat.Txn) error {
+			err := db.View(func(tx stoat.Txn) error {
 				for range 8 { // they sort and merge; the benchmark is of the walk
 					tx.Iterator(o).Close()
 				}
@@ -269,7 +269,7 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 	b.Run("items", func(b *testing.B) {
-		err := db.View(func(tx *stoat.Txn) error {
+		err := db.View(func(tx stoat.Txn) error {
 			it := tx.Iterator(stoat.IterOptions{})
 			defer it.Close()
 			b.ReportAllocs()
@@ -292,7 +292,7 @@ func BenchmarkScan(b *testing.B) {
 	})
 	b.Run("seek10", func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(7, 8))
-		err := db.View(func(tx *stoat.Txn) error {
+		err := db.View(func(tx stoat.Txn) error {
 			it := tx.Iterator(stoat.IterOptions{})
 			defer it.Close()
 			var key []byte

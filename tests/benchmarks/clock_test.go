@@ -25,7 +25,7 @@ func BenchmarkExpiredKey(b *testing.B) {
 				b.Fatal(err)
 			}
 			const keys = 1000
-			err = db.Update(func(tx *stoat.Txn) error {
+			err = db.Update(func(tx stoat.Txn) error {
 				for i := range keys {
 					key := fmt.Appendf(nil, "%d", i)
 					if err := tx.Set(key, nil, stoat.ExpiresAt(time.UnixMilli(testkit.ClockStart+1+int64(i)*c.step))); err != nil {
@@ -41,7 +41,7 @@ func BenchmarkExpiredKey(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				key := fmt.Appendf(nil, "%d", i%keys)
-				if err := db.View(func(tx *stoat.Txn) error { _, err := tx.Get(key); return err }); !errors.Is(err, stoat.ErrNotFound) {
+				if err := db.View(func(tx stoat.Txn) error { _, err := tx.Get(key); return err }); !errors.Is(err, stoat.ErrNotFound) {
 					b.Fatal(err)
 				}
 				clock.Ms.Add(c.step)

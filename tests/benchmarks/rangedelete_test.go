@@ -20,10 +20,10 @@ func BenchmarkDeletedRange(b *testing.B) {
 	middle := benchKey(nil, keys/2)
 	measure := func(what string) {
 		b.Run(what+"/get", func(b *testing.B) {
-			benchView(b, db, func(tx *stoat.Txn) { _, _ = tx.Get(middle) })
+			benchView(b, db, func(tx stoat.Txn) { _, _ = tx.Get(middle) })
 		})
 		b.Run(what+"/seek", func(b *testing.B) {
-			benchView(b, db, func(tx *stoat.Txn) {
+			benchView(b, db, func(tx stoat.Txn) {
 				it := tx.Iterator(stoat.IterOptions{})
 				it.Seek(middle)
 				it.Close()
@@ -33,7 +33,7 @@ func BenchmarkDeletedRange(b *testing.B) {
 	measure("before")
 	b.Run("delete", func(b *testing.B) {
 		for range b.N {
-			err := db.Update(func(tx *stoat.Txn) error {
+			err := db.Update(func(tx stoat.Txn) error {
 				return tx.DeleteRange(benchKey(nil, 10), benchKey(nil, keys-10))
 			})
 			if err != nil {
@@ -43,7 +43,7 @@ func BenchmarkDeletedRange(b *testing.B) {
 	})
 	measure("after")
 	b.Run("after/scan", func(b *testing.B) {
-		benchView(b, db, func(tx *stoat.Txn) {
+		benchView(b, db, func(tx stoat.Txn) {
 			n := 0
 			for range tx.All() {
 				n++
@@ -55,9 +55,9 @@ func BenchmarkDeletedRange(b *testing.B) {
 	})
 }
 
-func benchView(b *testing.B, db *stoat.DB, do func(tx *stoat.Txn)) {
+func benchView(b *testing.B, db *stoat.DB, do func(tx stoat.Txn)) {
 	b.ReportAllocs()
-	err := db.View(func(tx *stoat.Txn) error {
+	err := db.View(func(tx stoat.Txn) error {
 		for range b.N {
 			do(tx)
 		}

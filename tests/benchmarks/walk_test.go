@@ -45,7 +45,7 @@ func fillSized(b *testing.B, db *stoat.DB, keys, size int) {
 	for len(order) > 0 {
 		batch := order[:min(1000, len(order))]
 		order = order[len(batch):]
-		err := db.Update(func(tx *stoat.Txn) error {
+		err := db.Update(func(tx stoat.Txn) error {
 			for _, k := range batch {
 				key = benchKey(key, k)
 				value[0], value[size-1] = byte(k), byte(k)
@@ -65,7 +65,7 @@ func fillSized(b *testing.B, db *stoat.DB, keys, size int) {
 func benchWhole(b *testing.B, db *stoat.DB, o stoat.IterOptions, n int) {
 	b.Helper()
 	seen := 0
-	err := db.View(func(tx *stoat.Txn) error {
+	err := db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(o)
 		defer it.Close()
 		for seen < n && it.Next() {
@@ -88,7 +88,7 @@ func benchWhole(b *testing.B, db *stoat.DB, o stoat.IterOptions, n int) {
 func benchShort(b *testing.B, db *stoat.DB, keys int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var key []byte
-	ten := func(tx *stoat.Txn) error {
+	ten := func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Lower: key})
 		defer it.Close()
 		for range 10 {

@@ -21,6 +21,7 @@ type Image struct {
 	// the last opening.
 	older []*memfs.FS
 	m     *model.Map
+	keys  stoat.KeyProvider
 	files []string
 	sizes []int64
 	// unclosed says that the process died, or the power was cut, instead of a close.
@@ -83,11 +84,24 @@ func Images(t *testing.T) []*Image {
 	}
 	cut := newUnclosedImage(t, "not closed", func(r *modeltest.Run) *memfs.FS { return r.FS.Crash(memfs.KeepNone, nil) })
 	cut.unmarked = true
+	encrypted := newImage(t, "encrypted", func(r *modeltest.Run) {
+		r.Opts.MemtableSize, r.Opts.Keys = testkit.SmallMemtable, testkit.Keys
+		testkit.Must(t, r.DB.Close())
+		r.FS = memfs.New()
+		r.Opts.FS = r.FS
+		_, err := r.Open(0, 0)
+		testkit.Must(t, err)
+		modeltest.CommitSome(t, r, 60, 6<<10)
+	}, func(r *modeltest.Run) {
+		modeltest.CommitSome(t, r, 10, 6<<10)
+		testkit.Must(t, r.DB.Compact(t.Context(), stoat.CompactOptions{}))
+		modeltest.CommitSome(t, r, 3, 60)
+	})
 	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *memfs.FS {
 		testkit.Must(t, r.DB.Sync())
 		return r.FS.Clone()
 	})
-	return []*Image{one, several, segments, last, tables, compressed, apart, cut, idle}
+	return []*Image{one, several, segments, last, tables, compressed, apart, encrypted, cut, idle}
 }
 
 // newApartImage makes value files in all ways: of readers, joined, gathered and
@@ -117,7 +131,7 @@ func newApartImage(t *testing.T) *Image {
 // runs more twice.
 func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Image {
 	t.Helper()
-	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
+	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true, Spaced: true})
 	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	first(r)
@@ -129,7 +143,7 @@ func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Im
 	img.older = append(img.older, r.FS.Clone())
 	more(r)
 	testkit.Must(t, r.Close())
-	img.disk, img.m = r.FS.Clone(), r.Model
+	img.disk, img.m, img.keys = r.FS.Clone(), r.Model, r.Opts.Keys
 	img.survey(t)
 	return img
 }
@@ -137,7 +151,7 @@ func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Im
 // newUnclosedImage runs a database until its end, of which left is what there is.
 func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *memfs.FS) *Image {
 	t.Helper()
-	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true})
+	r := modeltest.NewRun(modeltest.Shape{Keys: modeltest.KeySpaces[1], Memtable: testkit.LargeMemtable, Durability: stoat.Synced, Still: true, Spaced: true})
 	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	modeltest.CommitSome(t, r, 20, 60)

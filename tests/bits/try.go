@@ -32,12 +32,12 @@ func (img *Image) try(d damage, tally *outcomes) error {
 	if err := d.do(disk); err != nil {
 		return fmt.Errorf("the damage itself: %w", err)
 	}
-	opts := stoat.Options{FS: disk, Clock: testkit.NewClock()}
+	opts := stoat.Options{FS: disk, Clock: testkit.NewClock(), Keys: img.keys}
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return judge(err, tally)
 	}
-	err = db.View(func(tx *stoat.Txn) error {
+	err = db.View(func(tx stoat.Txn) error {
 		least := img.m.Last()
 		if img.unmarked {
 			least--

@@ -27,10 +27,16 @@ type Check func(opts stoat.Options, s *State, m *model.Map, kind memfs.CrashKind
 // checkRun runs a workload once and checks n crash states of it. It adds to done
 // what the workload came to.
 func checkRun(w workload, seed uint64, n int, done *testkit.WorkTally, check Check) error {
+	return checkWith(testkit.KeysIf((seed+uint64(len(w.name)))%3 == 0), w, seed, n, done, check)
+}
+
+// checkWith is checkRun of a database with these keys, nil for a plain one.
+func checkWith(keys stoat.KeyProvider, w workload, seed uint64, n int, done *testkit.WorkTally, check Check) error {
 	kinds := memfs.CrashKinds()
 	// A quarter of the states at boundaries of their own, and each of those
 	// crashed in four ways, until there are more ways than boundaries.
 	r := newCrashRun(seed, w.memtable, max(1, n/4))
+	r.opts.Keys = keys
 	_, err := r.open(0)
 	if err == nil {
 		err = w.run(r)
@@ -86,8 +92,8 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 	m = m.Clone()
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {
-		writes := testkit.RandomBatch(rng, 3, 100)
-		err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) })
+		writes := testkit.MergeBatch(rng, 3, 100)
+		err := db.Update(func(tx stoat.Txn) error { return testkit.PutAll(tx, writes) })
 		if errors.Is(err, stoat.ErrNoSpace) {
 			break // the workload left the disk full
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -63,8 +64,8 @@ type State struct {
 
 func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
 	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: testkit.NewClock(), work: new(testkit.WorkTally)}
-	r.opts = stoat.Options{Clock: r.clock, Events: r.work.Note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
-		Compression: testkit.Compressions[seed/3%3]}
+	r.opts = testkit.Merging(stoat.Options{Clock: r.clock, Events: r.work.Note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
+		Compression: testkit.Compressions[seed/3%3], DataKeyAge: time.Second})
 	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
 	m := model.NewMap()
 	m.Versions = r.opts.NumVersions
@@ -129,7 +130,7 @@ func (r *crashRun) commit(d stoat.Durability, writes ...model.Write) error {
 }
 
 // commitAs is commit of a transaction that fill fills with the writes.
-func (r *crashRun) commitAs(fill func(*stoat.Txn, []model.Write) error, d stoat.Durability, writes []model.Write) error {
+func (r *crashRun) commitAs(fill func(stoat.Txn, []model.Write) error, d stoat.Durability, writes []model.Write) error {
 	tx, err := r.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (r *crashRun) open(floor uint64) (version uint64, err error) {
 	if r.db, err = stoat.Open(testkit.Dir, &r.opts); err != nil {
 		return 0, err
 	}
-	err = r.db.View(func(tx *stoat.Txn) error {
+	err = r.db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
 		return nil
 	})

@@ -18,18 +18,18 @@ import (
 var treeWorkloads = []workload{
 	{"flushes", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(60, func(int) error {
-			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 6, 8<<10)...)
+			return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 6, 8<<10)...)
 		})
 	}},
 	{"flushes of buffered commits alone", testkit.SmallMemtable, func(r *crashRun) error {
-		return testkit.Times(80, func(int) error { return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 6, 8<<10)...) })
+		return testkit.Times(80, func(int) error { return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 6, 8<<10)...) })
 	}},
 	{"compactions", testkit.SmallMemtable, func(r *crashRun) error { return r.compactions(stoat.Buffered) }},
 	{"compactions of synced commits", testkit.SmallMemtable, func(r *crashRun) error { return r.compactions(stoat.Synced) }},
 	{"compactions under snapshots", testkit.SmallMemtable, compactionsUnderSnapshots},
 	{"compactions of deletions and of expired values", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(120, func(int) error {
-			writes := testkit.RandomBatch(r.rng, 10, 5<<10)
+			writes := testkit.MergeBatch(r.rng, 10, 5<<10)
 			for i := range writes {
 				switch r.rng.IntN(4) {
 				case 0:
@@ -44,13 +44,13 @@ var treeWorkloads = []workload{
 	}},
 	{"writers beside compactions", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Concurrently(3, func(i int, rng *rand.Rand) error {
-			return testkit.Times(40, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.RandomBatch(rng, 8, 5<<10)...) })
+			return testkit.Times(40, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.MergeBatch(rng, 8, 5<<10)...) })
 		}, r.seed)
 	}},
 	{"closes that flush", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(3, func(int) error {
 			if err := testkit.Times(20, func(int) error {
-				return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 8, 10<<10)...)
+				return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 8, 10<<10)...)
 			}); err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ var treeWorkloads = []workload{
 	{"kills in the middle of flushes", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(6, func(int) error {
 			if err := testkit.Times(5+r.rng.IntN(20), func(int) error {
-				return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 8, 8<<10)...)
+				return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 8, 8<<10)...)
 			}); err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ var treeWorkloads = []workload{
 
 // compactions commits about 2 MiB: some thirty memtables.
 func (r *crashRun) compactions(d stoat.Durability) error {
-	return testkit.Times(100, func(int) error { return r.commit(d, testkit.RandomBatch(r.rng, 10, 8<<10)...) })
+	return testkit.Times(100, func(int) error { return r.commit(d, testkit.MergeBatch(r.rng, 10, 8<<10)...) })
 }
 
 // compactionsUnderSnapshots reads old snapshots while what only they need
@@ -115,7 +115,7 @@ func compactionsUnderSnapshots(r *crashRun) error {
 	return testkit.Concurrently(3, func(i int, rng *rand.Rand) error {
 		if i == 0 {
 			defer writing.Store(0)
-			return testkit.Times(150, func(int) error { return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 8, 5<<10)...) })
+			return testkit.Times(150, func(int) error { return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 8, 5<<10)...) })
 		}
 		for writing.Load() > 0 {
 			if err := r.readTwice(&writing, rng); err != nil {
@@ -129,7 +129,7 @@ func compactionsUnderSnapshots(r *crashRun) error {
 // readTwice reads everything at one snapshot, at its beginning and some
 // flushes later, and demands the same.
 func (r *crashRun) readTwice(writing *atomic.Int64, rng *rand.Rand) error {
-	return r.db.View(func(tx *stoat.Txn) error {
+	return r.db.View(func(tx stoat.Txn) error {
 		want, err := testkit.ScanAll(tx, stoat.IterOptions{})
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ var valueWorkloads = []workload{
 	{"compacting ranges", testkit.SmallMemtable, comingTo([]testkit.Work{testkit.Flushes, testkit.Merges}, func(r *crashRun) error {
 		return testkit.Times(4, func(int) error {
 			if err := testkit.Times(20, func(int) error {
-				return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 8, 5<<10)...)
+				return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 8, 5<<10)...)
 			}); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ var valueWorkloads = []workload{
 			if i == 0 {
 				return testkit.Times(4, func(int) error { return r.db.Compact(context.Background(), stoat.CompactOptions{}) })
 			}
-			return testkit.Times(40, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.RandomBatch(rng, 8, 9<<10)...) })
+			return testkit.Times(40, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.MergeBatch(rng, 8, 9<<10)...) })
 		}, r.seed)
 	})},
 	{"crashes behind joining, gathering and collecting", testkit.SmallMemtable, comingTo([]testkit.Work{testkit.Streams, testkit.Merges, testkit.Joins}, func(r *crashRun) error {
@@ -89,7 +89,7 @@ func comingTo(wanted []testkit.Work, run func(r *crashRun) error) func(r *crashR
 }
 
 // asReaders gives a transaction the values as readers.
-func (r *crashRun) asReaders(tx *stoat.Txn, writes []model.Write) error {
+func (r *crashRun) asReaders(tx stoat.Txn, writes []model.Write) error {
 	for _, w := range writes {
 		if len(w.Value) >= testkit.StreamedFrom {
 			r.work[testkit.Streams].Add(1)

@@ -28,14 +28,14 @@ var allWorkloads = append([]workload{
 		return testkit.Times(40, func(i int) error { return r.commit(stoat.Synced, testkit.SetKey(i%7, testkit.RandomValue(r.rng, 20))) })
 	}},
 	{"batches", testkit.LargeMemtable, func(r *crashRun) error {
-		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(r.rng, 30, 60)...) })
+		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.MergeBatch(r.rng, 30, 60)...) })
 	}},
 	{"buffered", testkit.LargeMemtable, func(r *crashRun) error {
-		return testkit.Times(60, func(int) error { return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 3, 100)...) })
+		return testkit.Times(60, func(int) error { return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 3, 100)...) })
 	}},
 	{"buffered mixed with synced", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(50, func(int) error {
-			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 3, 40)...)
+			return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 3, 40)...)
 		})
 	}},
 	{"buffered with syncs", testkit.LargeMemtable, func(r *crashRun) error {
@@ -43,7 +43,7 @@ var allWorkloads = append([]workload{
 			if i%7 == 6 {
 				return r.sync()
 			}
-			return r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 2, 40)...)
+			return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 2, 40)...)
 		})
 	}},
 	{"transactions of many frames", testkit.LargeMemtable, func(r *crashRun) error {
@@ -79,12 +79,12 @@ var allWorkloads = append([]workload{
 	}},
 	{"rotation of memtables", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(60, func(int) error {
-			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 4, 1500)...)
+			return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 4, 1500)...)
 		})
 	}},
 	{"transactions larger than a memtable", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(6, func(int) error {
-			return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 60, 3000)...)
+			return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 60, 3000)...)
 		})
 	}},
 	{"deletes and overwrites", testkit.LargeMemtable, deletesAndOverwrites},
@@ -93,12 +93,12 @@ var allWorkloads = append([]workload{
 	{"async", testkit.LargeMemtable, asyncCommits},
 	{"concurrent writers", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
-			return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(rng, 2, 50)...) })
+			return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.MergeBatch(rng, 2, 50)...) })
 		}, r.seed)
 	}},
 	{"concurrent writers, mixed", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
-			return testkit.Times(15, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.RandomBatch(rng, 3, 2000)...) })
+			return testkit.Times(15, func(int) error { return r.commit(testkit.RandomDurability(rng), testkit.MergeBatch(rng, 3, 2000)...) })
 		}, r.seed)
 	}},
 	{"concurrent writers and syncs", testkit.LargeMemtable, func(r *crashRun) error {
@@ -107,7 +107,7 @@ var allWorkloads = append([]workload{
 				if rng.IntN(5) == 0 {
 					return r.sync()
 				}
-				return r.commit(stoat.Buffered, testkit.RandomBatch(rng, 2, 50)...)
+				return r.commit(stoat.Buffered, testkit.MergeBatch(rng, 2, 50)...)
 			})
 		}, r.seed)
 	}},
@@ -116,7 +116,7 @@ var allWorkloads = append([]workload{
 	{"close and open", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(8, func(int) error {
 			if err := testkit.Times(r.rng.IntN(4), func(int) error {
-				return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 2, 40)...)
+				return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 2, 40)...)
 			}); err != nil {
 				return err
 			}
@@ -125,14 +125,14 @@ var allWorkloads = append([]workload{
 	}},
 	{"close with buffered commits", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(6, func(int) error {
-			if err := r.commit(stoat.Buffered, testkit.RandomBatch(r.rng, 5, 200)...); err != nil {
+			if err := r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 5, 200)...); err != nil {
 				return err
 			}
 			return r.reopen()
 		})
 	}},
 	{"open without writing", testkit.LargeMemtable, func(r *crashRun) error {
-		if err := r.commit(stoat.Synced, testkit.RandomBatch(r.rng, 5, 100)...); err != nil {
+		if err := r.commit(stoat.Synced, testkit.MergeBatch(r.rng, 5, 100)...); err != nil {
 			return err
 		}
 		return testkit.Times(6, func(int) error { return r.reopen() })
@@ -165,7 +165,7 @@ func (r *crashRun) reopen() error {
 
 func deletesAndOverwrites(r *crashRun) error {
 	return testkit.Times(50, func(int) error {
-		writes := testkit.RandomBatch(r.rng, 6, 30)
+		writes := testkit.MergeBatch(r.rng, 6, 30)
 		for i := range writes {
 			if r.rng.IntN(2) == 0 {
 				writes[i].Version = model.Version{Deleted: true}
@@ -177,7 +177,7 @@ func deletesAndOverwrites(r *crashRun) error {
 
 func timeToLive(r *crashRun) error {
 	return testkit.Times(40, func(int) error {
-		writes := testkit.RandomBatch(r.rng, 4, 30)
+		writes := testkit.MergeBatch(r.rng, 4, 30)
 		for i := range writes {
 			if r.rng.IntN(2) == 0 {
 				writes[i].ExpiresAt = testkit.ClockStart + uint64(r.rng.IntN(100))
@@ -207,7 +207,7 @@ func asyncCommits(r *crashRun) error {
 			if err != nil {
 				return err
 			}
-			writes, d := testkit.RandomBatch(r.rng, 3, 60), testkit.RandomDurability(r.rng)
+			writes, d := testkit.MergeBatch(r.rng, 3, 60), testkit.RandomDurability(r.rng)
 			if err := testkit.PutAll(tx, writes); err != nil {
 				return err
 			}
@@ -239,7 +239,7 @@ func readersOfSynced(r *crashRun) error {
 	return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
 		if i == 0 {
 			for writing.Load() > 0 {
-				if err := r.db.View(func(tx *stoat.Txn) error {
+				if err := r.db.View(func(tx stoat.Txn) error {
 					r.acknowledged(tx.ReadVersion(), stoat.Synced)
 					return nil
 				}); err != nil {
@@ -249,7 +249,7 @@ func readersOfSynced(r *crashRun) error {
 			return nil
 		}
 		defer writing.Add(-1)
-		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.RandomBatch(rng, 2, 50)...) })
+		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.MergeBatch(rng, 2, 50)...) })
 	}, r.seed)
 }
 
@@ -261,7 +261,7 @@ func conflictsAndDiscards(r *crashRun) error {
 			return err
 		}
 		defer lost.Discard()
-		writes := testkit.RandomBatch(r.rng, 3, 40)
+		writes := testkit.MergeBatch(r.rng, 3, 40)
 		if _, err := lost.Has([]byte(writes[0].Key)); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ var (
 
 func writeAndCrash(r *crashRun, cut func(*memfs.FS) *memfs.FS, p *promise) error {
 	if err := testkit.Times(r.rng.IntN(10), func(int) error {
-		return r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 3, 800)...)
+		return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 3, 800)...)
 	}); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func fullDisk(r *crashRun) error {
 	full := 0
 	// Collection makes room for what replaces something; what is live grows.
 	for tries := 0; tries < 60 || full == 0 && tries < 2000; tries++ {
-		switch err := r.commit(testkit.RandomDurability(r.rng), testkit.RandomBatch(r.rng, 6, 8<<10)...); {
+		switch err := r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 6, 8<<10)...); {
 		case errors.Is(err, stoat.ErrNoSpace):
 			full++
 		case err != nil:

@@ -39,7 +39,7 @@ func (c *crowded) nearlyFull() {
 // setLarge commits a large transaction of the i-th keys after those that exist.
 func (c *crowded) setLarge(i int) error {
 	each := crowdedLarge / c.value
-	return c.db.Update(func(tx *stoat.Txn) error {
+	return c.db.Update(func(tx stoat.Txn) error {
 		for n := range each {
 			if err := tx.Set(crowdedKey(c.keys+i*each+n), make([]byte, c.value)); err != nil {
 				return err

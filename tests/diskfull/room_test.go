@@ -46,7 +46,7 @@ func crowdedKey(i int) []byte { return fmt.Appendf(nil, "%08x", uint32(i)*0x9e37
 
 // set writes some keys, each a random value.
 func (c *crowded) set(from, n int) error {
-	return c.db.Update(func(tx *stoat.Txn) error {
+	return c.db.Update(func(tx stoat.Txn) error {
 		for i := range n {
 			if err := tx.Set(crowdedKey(from+i), noise.Bytes(c.rng, c.value)); err != nil {
 				return err
@@ -90,7 +90,7 @@ func (c *crowded) fill() {
 func (c *crowded) remove(part float64) {
 	c.t.Helper()
 	for from := 0; from < c.keys; from += 100 {
-		testkit.Must(c.t, c.db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(c.t, c.db.Update(func(tx stoat.Txn) error {
 			for i := from; i < min(from+100, c.keys); i++ {
 				if c.rng.Float64() < part {
 					if err := tx.Delete(crowdedKey(i)); err != nil {
@@ -137,7 +137,7 @@ func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 	inCrowded(t, 1<<10, func(c *crowded) {
 		c.fill()
-		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
+		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
 		c.wantRoom(crowdedDisk / 3)
 	})
 }
@@ -182,7 +182,7 @@ func TestDiskReserve_SmallDatabaseKeepsLittle(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	if s := db.Stats(); s.DiskReserve > 1<<20 || s.DiskLow {
 		t.Errorf("an almost empty database keeps %d bytes, low %t", s.DiskReserve, s.DiskLow)
 	}
@@ -193,10 +193,10 @@ func TestDiskReserve_SmallDatabaseKeepsLittle(t *testing.T) {
 func TestDiskReserve_GrowsWithMemtables(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 20 })
-	testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
 	before := db.Stats()
 	for i := range 40 {
-		testkit.Must(t, db.Update(func(tx *stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 100<<10)) }))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 100<<10)) }))
 	}
 	after := db.Stats()
 	added := after.MemtableBytes - before.MemtableBytes
@@ -216,7 +216,7 @@ func TestDiskReserve_RefusesWritersWhileOthersFillTheDisk(t *testing.T) {
 			err = c.set(i%1000, 10)
 		}
 		testkit.WantError(t, "set on a full disk", err, stoat.ErrNoSpace)
-		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(1)) }))
+		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error { return tx.Delete(crowdedKey(1)) }))
 		time.Sleep(10 * time.Second)
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
 		tx, err := c.db.Begin(stoat.ReadWrite)
@@ -242,13 +242,13 @@ func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 		testkit.Must(t, c.set(0, 1000))
 		time.Sleep(time.Minute) // no background job runs
 		streamed, deleted := 0, 0
-		err := c.db.Update(func(tx *stoat.Txn) error {
+		err := c.db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader([]byte("stream"), readerFunc(func(b []byte) (int, error) {
 				s := c.db.Stats()
 				if s.DiskFree < s.DiskReserve/2 || streamed > 2*crowdedDisk {
 					return 0, fmt.Errorf("%d bytes were streamed, %d are free, reserve %d", streamed, s.DiskFree, s.DiskReserve)
 				}
-				if err := c.db.Update(func(tx *stoat.Txn) error { return tx.Delete(crowdedKey(deleted)) }); err != nil {
+				if err := c.db.Update(func(tx stoat.Txn) error { return tx.Delete(crowdedKey(deleted)) }); err != nil {
 					return 0, fmt.Errorf("a deletion beside the stream: %w", err)
 				}
 				deleted++
@@ -262,7 +262,7 @@ func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 		c.wantRoom(crowdedDisk / 2)
 		// What just fits can also be committed.
 		s := c.db.Stats()
-		testkit.Must(t, c.db.Update(func(tx *stoat.Txn) error {
+		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader([]byte("stream"), testkit.Patterned((s.DiskFree-s.DiskReserve)/2))
 		}))
 	})
@@ -278,7 +278,7 @@ func TestDiskReserve_RefusesAtOnceWhenTheLogCannotShrink(t *testing.T) {
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 1 << 20, Events: l.take})
 		testkit.Must(t, err)
 		set := func(n int) error {
-			return db.Update(func(tx *stoat.Txn) error {
+			return db.Update(func(tx stoat.Txn) error {
 				for i := range n {
 					if err := tx.Set(testkit.Key(i), make([]byte, 400)); err != nil {
 						return err
@@ -311,7 +311,7 @@ func TestDiskReserve_RefusesAtOnceWhenTheLogCannotShrink(t *testing.T) {
 		for range 3 {
 			soon("adding", func() error { return set(1) }, stoat.ErrNoSpace)
 			soon("deleting", func() error {
-				return db.Update(func(tx *stoat.Txn) error { return tx.Delete(testkit.Key(0)) })
+				return db.Update(func(tx stoat.Txn) error { return tx.Delete(testkit.Key(0)) })
 			}, nil)
 		}
 		time.Sleep(time.Minute)

@@ -67,7 +67,7 @@ func (f *fullRun) opening(do func(db *stoat.DB) error) error {
 }
 
 func (f *fullRun) compare(db *stoat.DB) error {
-	return db.View(func(tx *stoat.Txn) error {
+	return db.View(func(tx stoat.Txn) error {
 		m, err := f.l.Settle(tx, f.l.Known.Load())
 		if err != nil {
 			return err

@@ -41,8 +41,9 @@ func (l *faultyLife) note(format string, args ...any) {
 // not excuse.
 func (l *faultyLife) live() error {
 	l.history = nil
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable,
-		Compression: stoat.CompressionSmall, Events: l.work.Note})
+	opts := testkit.Merging(stoat.Options{FS: l.fs, Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable,
+		Compression: stoat.CompressionSmall, Events: l.work.Note, Keys: l.scene.keys})
+	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		l.note("open: %v", err)
 		return faultOf(err)
@@ -129,7 +130,7 @@ func (l *faultyLife) read() error {
 }
 
 func (l *faultyLife) readOnce() error {
-	return l.db.View(func(tx *stoat.Txn) error {
+	return l.db.View(func(tx stoat.Txn) error {
 		if v := tx.ReadVersion(); v != l.known {
 			return fmt.Errorf("snapshot at %d, want %d", v, l.known)
 		}
@@ -139,7 +140,7 @@ func (l *faultyLife) readOnce() error {
 
 func (l *faultyLife) commit(d stoat.Durability, keys, size int) func() error {
 	return func() error {
-		return l.commitAll(nil, testkit.RandomBatch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size), d)
+		return l.commitAll(nil, testkit.MergeBatch(rand.New(rand.NewPCG(l.m.Last(), uint64(size))), keys, size), d)
 	}
 }
 
@@ -284,7 +285,7 @@ func (l *faultyLife) conflict() error {
 func (l *faultyLife) lookAt(disk *memfs.FS, floor uint64) error {
 	m := l.m
 	for i := len(l.doubts) - 1; ; i-- {
-		opts := stoat.Options{FS: disk.Clone(), Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable}
+		opts := testkit.Merging(stoat.Options{FS: disk.Clone(), Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable, Keys: l.scene.keys})
 		db, version, err := testkit.OpenRecovered(opts, m, testkit.ClockStart, floor)
 		if err == nil {
 			return l.asGoodAsNew(db, m, version)
@@ -302,10 +303,10 @@ func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) err
 	m = m.Clone()
 	m.Truncate(version)
 	writes := []model.Write{testkit.SetKey(5, "after the faults")}
-	if err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
+	if err := db.Update(func(tx stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	m.Commit(writes)
-	err := db.View(func(tx *stoat.Txn) error { return testkit.Compare(tx, m, testkit.ClockStart) })
+	err := db.View(func(tx stoat.Txn) error { return testkit.Compare(tx, m, testkit.ClockStart) })
 	return errors.Join(err, db.Close())
 }

@@ -40,7 +40,8 @@ func TestFailedSync_EndsCommits(t *testing.T) {
 	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncKept, vfs.SyncHalf, vfs.SyncNotTried} {
 		l := &faultyLife{faultCase: &faultCase{}, fs: faultfs.New(memfs.New()), m: model.NewMap()}
 		var err error
-		l.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, Clock: testkit.NewClock()})
+		opts := testkit.Merging(stoat.Options{FS: l.fs, Clock: testkit.NewClock()})
+		l.db, err = stoat.Open(testkit.Dir, &opts)
 		testkit.Must(t, err)
 		testkit.Must(t, l.commit(stoat.Synced, 3, 40)())
 		l.fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Sync: fate})

@@ -35,12 +35,12 @@ func (r *treeRun) churn(compactions int64) {
 }
 
 func (r *treeRun) set(key string, value []byte) error {
-	return r.db.Update(func(tx *stoat.Txn) error {
+	return r.db.Update(func(tx stoat.Txn) error {
 		return tx.Set([]byte(key), value)
 	}, stoat.WithDurability(stoat.Buffered))
 }
 
-func newTreeRun(t *testing.T, fs stoat.FS) *treeRun {
+func newTreeRun(t *testing.T, fs vfs.FS) *treeRun {
 	t.Helper()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: testkit.SmallMemtable, Compression: stoat.CompressionFast})
 	testkit.Must(t, err)
@@ -55,7 +55,7 @@ func TestDeletedKeys_StayDeletedInEveryLevel(t *testing.T) {
 		testkit.Must(t, r.set(fmt.Sprintf("churn %03d deleted", i), []byte(strings.Repeat("old", 500))))
 	}
 	r.churn(3) // the old values go down
-	testkit.Must(t, r.db.Update(func(tx *stoat.Txn) error {
+	testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
 		for i := range 40 {
 			if err := tx.Delete(fmt.Appendf(nil, "churn %03d deleted", i)); err != nil {
 				return err
@@ -65,7 +65,7 @@ func TestDeletedKeys_StayDeletedInEveryLevel(t *testing.T) {
 	}))
 	for range 4 {
 		r.churn(1)
-		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
 			for i := range 40 {
 				if v, err := tx.Get(fmt.Appendf(nil, "churn %03d deleted", i)); !errors.Is(err, stoat.ErrNotFound) {
 					t.Fatalf("deleted key %d: %.20q, %v", i, v, err)
@@ -141,7 +141,7 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Errorf("%+v: commit: %v", rule, err)
 		}
-		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
 			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
 			if len(items) != acknowledged {
 				t.Errorf("%+v: %d keys are visible, %d were acknowledged", rule, len(items), acknowledged)
@@ -157,7 +157,7 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 			left = disk.Crash(memfs.KeepNone, nil)
 		}
 		r = newTreeRun(t, left)
-		testkit.Must(t, r.db.View(func(tx *stoat.Txn) error {
+		testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
 			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
 			if len(items) != acknowledged {
 				t.Errorf("%+v: Close said %v; %d keys are left of %d", rule, closed, len(items), acknowledged)

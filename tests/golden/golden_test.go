@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -28,10 +29,12 @@ import (
 // Zip files, because logs and manifests are written to their full size ahead:
 // they are zeros for the most part.
 
-// rewriteGolden writes the file of the current version anew:
+// makeGolden writes one file of testdata, that of a feature or of the current format
+// version:
 //
-//	go test ./tests/golden -args -stoat.rewrite-golden
-var rewriteGolden = flag.Bool("stoat.rewrite-golden", false, "write testdata of the current format version")
+//	go test ./tests/golden -args -stoat.make-golden=settings
+//	go test ./tests/golden -args -stoat.make-golden=v1
+var makeGolden = flag.String("stoat.make-golden", "", "write the file with this `name` in testdata")
 
 // A goldenItem is what a golden database must have under a key.
 type goldenItem struct {
@@ -51,7 +54,7 @@ type goldenWriter struct {
 	last  uint64
 }
 
-func (w *goldenWriter) commit(write func(tx *stoat.Txn) error) {
+func (w *goldenWriter) commit(write func(tx stoat.Txn) error) {
 	w.last++
 	if w.db != nil {
 		testkit.Must(w.t, w.db.Update(write))
@@ -65,7 +68,7 @@ func (w *goldenWriter) set(key string, size int, user byte, expires time.Time) {
 	if !expires.IsZero() {
 		options = append(options, stoat.ExpiresAt(expires))
 	}
-	w.commit(func(tx *stoat.Txn) error { return tx.Set([]byte(key), value, options...) })
+	w.commit(func(tx stoat.Txn) error { return tx.Set([]byte(key), value, options...) })
 	w.items[key] = goldenItem{value, user, expires, w.last}
 	if !expires.IsZero() && expires.Before(goldenNow) {
 		delete(w.items, key)
@@ -73,13 +76,13 @@ func (w *goldenWriter) set(key string, size int, user byte, expires time.Time) {
 }
 
 func (w *goldenWriter) del(key string) {
-	w.commit(func(tx *stoat.Txn) error { return tx.Delete([]byte(key)) })
+	w.commit(func(tx stoat.Txn) error { return tx.Delete([]byte(key)) })
 	delete(w.items, key)
 }
 
 // delRange deletes the keys of [lo, hi).
 func (w *goldenWriter) delRange(lo, hi string) {
-	w.commit(func(tx *stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) })
+	w.commit(func(tx stoat.Txn) error { return tx.DeleteRange([]byte(lo), []byte(hi)) })
 	for key := range w.items {
 		if lo <= key && key < hi {
 			delete(w.items, key)
@@ -95,7 +98,7 @@ func (w *goldenWriter) setApart(prefix string, n int) {
 		values[fmt.Sprintf("%s-%03d", prefix, i)] = bytes.Repeat(fmt.Appendf(nil, "%s %d ", prefix, i), 3000)
 	}
 	stream, read := prefix+"-stream", bytes.Repeat([]byte(prefix), 30_000)
-	w.commit(func(tx *stoat.Txn) error {
+	w.commit(func(tx stoat.Txn) error {
 		for key, value := range values {
 			if err := tx.Set([]byte(key), value); err != nil {
 				return err
@@ -159,7 +162,7 @@ func (w *goldenWriter) run() {
 		w.set(fmt.Sprintf("more-%03d\x00\xff", i), 4000, 0, time.Time{})
 	}
 	w.set(string(bytes.Repeat([]byte("k"), stoat.MaxKeySize)), 5, 1, time.Time{})
-	w.commit(func(tx *stoat.Txn) error {
+	w.commit(func(tx stoat.Txn) error {
 		return errors.Join(tx.Set([]byte("both-1"), []byte("1")), tx.Delete([]byte("more-000\x00\xff")), tx.Set([]byte("both-2"), nil))
 	})
 	delete(w.items, "more-000\x00\xff")
@@ -174,16 +177,16 @@ func (w *goldenWriter) run() {
 func goldenOptions(fs vfs.FS) *stoat.Options {
 	c := testkit.NewClock()
 	c.Ms.Store(goldenNow.UnixMilli())
-	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20}
+	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20, MergeFunctions: []stoat.MergeFunction{merge.Append}}
 }
 
 func TestGolden_DatabasesOfEveryFormatVersionOpen(t *testing.T) {
 	t.Parallel()
-	current := fmt.Sprintf("testdata/v%d.zip", manifest.FormatVersion)
-	if *rewriteGolden {
-		writeGolden(t, current)
+	current := fmt.Sprintf("v%d", manifest.FormatVersion)
+	if *makeGolden == current {
+		writeGolden(t, "testdata/"+current+".zip")
 	}
-	files, err := filepath.Glob("testdata/*.zip")
+	files, err := filepath.Glob("testdata/v*.zip")
 	testkit.Must(t, err)
 	if len(files) != manifest.FormatVersion {
 		t.Errorf("%d files for %d format versions", len(files), manifest.FormatVersion)
@@ -197,6 +200,20 @@ func TestGolden_DatabasesOfEveryFormatVersionOpen(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The databases of the first format version are older than stored settings.
+func TestGolden_UpgradeStoresTheSettingsOfAnOldDatabase(t *testing.T) {
+	t.Parallel()
+	disk := readGolden(t, "testdata/v1.zip")
+	for _, storing := range []bool{true, false} {
+		r, err := stoat.Upgrade("/killed", goldenOptions(disk))
+		testkit.Must(t, err)
+		if r.StoredSettings != storing || r.Was.Version != 1 || r.Now.Version != manifest.FormatVersion {
+			t.Errorf("%+v, want stored settings: %v", r, storing)
+		}
+	}
+	checkGolden(t, disk, "/killed")
 }
 
 // checkGolden compares a database with what it must hold, before and after it
@@ -230,7 +247,7 @@ func wantGolden(t *testing.T, db *stoat.DB, w *goldenWriter) {
 	if got := db.Stats().Version; got != w.last {
 		t.Errorf("the database is at version %d, want %d", got, w.last)
 	}
-	testkit.Must(t, db.View(func(tx *stoat.Txn) error {
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		seen := 0
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
@@ -290,9 +307,16 @@ func writeGolden(t *testing.T, file string) {
 	}
 	t.Logf("levels %+v, %d value files, %d collections, %d entries in memory", s.Levels, s.Values, s.Collections, s.MemtableEntries)
 
+	writeZip(t, file, disk, killed)
+}
+
+// writeZip writes the files of a database that was closed, and of one whose process
+// was killed.
+func writeZip(t *testing.T, file string, closed, killed *memfs.FS) {
+	t.Helper()
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for state, from := range map[string]*memfs.FS{"closed": disk, "killed": killed} {
+	for state, from := range map[string]*memfs.FS{"closed": closed, "killed": killed} {
 		for name, content := range testkit.FilesOf(t, from, "/db") {
 			f, err := z.Create(state + "/" + name)
 			testkit.Must(t, err)

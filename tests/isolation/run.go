@@ -17,6 +17,9 @@ import (
 // A storeUnderTest shows a database to the workloads of package isolation.
 type storeUnderTest struct {
 	db *stoat.DB
+	// space is the keyspace of all keys; nil is the default keyspace. Other histories
+	// on the same disk use other keyspaces.
+	space *stoat.Keyspace
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
@@ -37,11 +40,11 @@ func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &txUnderTest{Txn: tx, store: s}, nil
+	return &txUnderTest{Txn: tx.In(s.space), store: s}, nil
 }
 
 type txUnderTest struct {
-	*stoat.Txn
+	stoat.Txn
 	store *storeUnderTest
 	wrote bool
 }
@@ -157,6 +160,9 @@ func historiesOf(seed uint64, n int, met *tally) error {
 	}
 	for i := range n {
 		store := &storeUnderTest{db: db, mixed: rng.IntN(2) == 0}
+		if store.space, err = anySpace(db, rng); err != nil {
+			return errors.Join(err, db.Close())
+		}
 		stop := func() error { return nil }
 		if opts.MemtableSize == testkit.SmallMemtable && rng.IntN(2) == 0 {
 			stop = tidying(db)
@@ -209,7 +215,7 @@ func tidying(db *stoat.DB) (stop func() error) {
 }
 
 func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {
-	base, initial, err := stateOf(store.db)
+	base, initial, err := stateOf(store)
 	if err != nil {
 		return isolation.Report{}, err
 	}
@@ -224,11 +230,30 @@ func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {
 	return report, err
 }
 
+// spaces are the keyspaces of histories, in the order of their keys. "" is the default
+// keyspace.
+var spaces = []string{"", "first", "middle", "last"}
+
+// anySpace returns one of the keyspaces. It creates them on an empty disk.
+func anySpace(db *stoat.DB, rng *rand.Rand) (chosen *stoat.Keyspace, err error) {
+	want := spaces[rng.IntN(len(spaces))]
+	for _, name := range spaces[1:] {
+		ks, err := db.Keyspace(name, nil)
+		if err != nil {
+			return nil, err
+		}
+		if name == want {
+			chosen = ks
+		}
+	}
+	return chosen, nil
+}
+
 // stateOf reads everything in a database without writers.
-func stateOf(db *stoat.DB) (version uint64, items []isolation.Item, err error) {
-	err = db.View(func(tx *stoat.Txn) error {
+func stateOf(s *storeUnderTest) (version uint64, items []isolation.Item, err error) {
+	err = s.db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
-		items, _, err = (&txUnderTest{Txn: tx}).Scan(isolation.Query{})
+		items, _, err = (&txUnderTest{Txn: tx.In(s.space)}).Scan(isolation.Query{})
 		return err
 	})
 	return version, items, err

@@ -11,7 +11,7 @@ import (
 // CompareLasting is compare for a database whose compactions run as they
 // will: they may have dropped versions that no snapshot needs, so that of the
 // old versions only that they are true can be demanded.
-func CompareLasting(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
+func CompareLasting(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}} {
 		if err := testkit.CompareScan(tx, o, want); err != nil {
@@ -28,7 +28,7 @@ func CompareLasting(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 }
 
 // compareKeys demands that an iterator over keys only shows those of want.
-func compareKeys(tx *stoat.Txn, want []model.Item) error {
+func compareKeys(tx stoat.Txn, want []model.Item) error {
 	it := tx.Iterator(stoat.IterOptions{KeysOnly: true})
 	defer it.Close()
 	shown := 0
@@ -48,7 +48,7 @@ func compareKeys(tx *stoat.Txn, want []model.Item) error {
 
 // compareVersions demands that every version that is still shown was written
 // as it is shown, unless its time is over: then it may be a deletion by now.
-func compareVersions(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
+func compareVersions(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	type name struct {
 		key string
 		seq uint64

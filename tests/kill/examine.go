@@ -58,11 +58,11 @@ func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 func reopened(dir string, l *Ledger, floor uint64, rng *rand.Rand) (found, goneOn *model.Map, err error) {
 	opts := PlanLife(l.Seed, l.Life+1).Opts
 	err = opening(dir, opts, func(db *stoat.DB) error {
-		err := db.View(func(tx *stoat.Txn) error {
+		err := db.View(func(tx stoat.Txn) error {
 			if found, err = l.Settle(tx, floor); err != nil {
 				return err
 			}
-			return CompareLasting(tx, found, WallClockMs())
+			return errors.Join(CheckMirror(db, tx), CompareLasting(tx, found, WallClockMs()))
 		})
 		if err != nil {
 			return err
@@ -91,11 +91,11 @@ func opening(dir string, opts stoat.Options, do func(db *stoat.DB) error) error 
 
 // wantState demands that the database is in the newest state of m.
 func wantState(db *stoat.DB, m *model.Map) error {
-	return db.View(func(tx *stoat.Txn) error {
+	return db.View(func(tx stoat.Txn) error {
 		if tx.ReadVersion() != m.Last() {
 			return fmt.Errorf("the database is at commit %d, want %d", tx.ReadVersion(), m.Last())
 		}
-		return CompareLasting(tx, m, WallClockMs())
+		return errors.Join(CheckMirror(db, tx), CompareLasting(tx, m, WallClockMs()))
 	})
 }
 

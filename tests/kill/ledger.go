@@ -150,7 +150,7 @@ func (l *Ledger) Committed(id WorkID, version uint64, d stoat.Durability) error 
 // Settle returns the model of the state that tx reads. Every commit up to
 // there is one that was acknowledged, or the one at the end of a writer's work
 // that got no answer; none at or before floor is missing.
-func (l *Ledger) Settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
+func (l *Ledger) Settle(tx stoat.Txn, floor uint64) (*model.Map, error) {
 	version := tx.ReadVersion()
 	if version < floor {
 		return nil, fmt.Errorf("recovered commit %d, but %d was acknowledged as safe", version, floor)
@@ -176,7 +176,7 @@ func (l *Ledger) Settle(tx *stoat.Txn, floor uint64) (*model.Map, error) {
 
 // recognize adds the commits that got no answer: a writer has at most one,
 // and the last that it did is the value of its marker.
-func (l *Ledger) recognize(tx *stoat.Txn) error {
+func (l *Ledger) recognize(tx stoat.Txn) error {
 	for writer := range uint64(writersMax) {
 		item, err := tx.GetItem([]byte(markerKey(writer)))
 		if errors.Is(err, stoat.ErrNotFound) {

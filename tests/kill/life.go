@@ -144,14 +144,37 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 	return nil
 }
 
-// CommitWrites writes and commits one transaction.
+// mirror is the keyspace to which each commit writes newestKey as well. So the version
+// of that key is that of the newest commit.
+const mirror, newestKey = "mirror", "newest"
+
+// CheckMirror demands that the newest commit that tx sees has written to both
+// keyspaces.
+func CheckMirror(db *stoat.DB, tx stoat.Txn) error {
+	ks, err := db.Keyspace(mirror, nil)
+	if err != nil || tx.ReadVersion() == 0 {
+		return err
+	}
+	item, err := tx.In(ks).GetItem([]byte(newestKey))
+	if err == nil && item.Version() != tx.ReadVersion() {
+		err = fmt.Errorf("commit %d is the newest, but %d in the mirror", tx.ReadVersion(), item.Version())
+	}
+	return err
+}
+
+// CommitWrites writes and commits one transaction, to the default keyspace and to the
+// mirror.
 func CommitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (version uint64, err error) {
+	ks, err := db.Keyspace(mirror, nil)
+	if err != nil {
+		return 0, err
+	}
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.Discard()
-	if err := testkit.PutAll(tx, writes); err != nil {
+	if err := errors.Join(testkit.PutAll(tx, writes), tx.In(ks).Set([]byte(newestKey), nil)); err != nil {
 		return 0, err
 	}
 	if err := tx.Commit(stoat.WithDurability(d)); err != nil {
@@ -172,7 +195,7 @@ func abandon(db *stoat.DB, rng *rand.Rand) error {
 
 // LookOver reads the database in one direction.
 func LookOver(db *stoat.DB, rng *rand.Rand) error {
-	return db.View(func(tx *stoat.Txn) error {
+	return db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Reverse: rng.IntN(2) == 0})
 		defer it.Close()
 		for it.Next() {
@@ -180,6 +203,6 @@ func LookOver(db *stoat.DB, rng *rand.Rand) error {
 				return fmt.Errorf("key %q shows what was discarded", it.Key())
 			}
 		}
-		return it.Err()
+		return errors.Join(it.Err(), CheckMirror(db, tx))
 	})
 }

@@ -10,6 +10,14 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
+func TestModel_DropsGiveSpaceBack(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	for i := range uint64(2) {
+		testkit.Must(t, RunDrops(seed+i))
+	}
+}
+
 // TestModel runs random operations on databases with random options and on
 // the model, and demands the same answers. A run that fails is shortened
 // until every operation that is left is needed, and told as a list.

@@ -44,6 +44,10 @@ var opKinds = slices.Concat([]opKind{
 	{"delete", 30, opDelete},
 	{"delete what an iterator shows", 4, opDeleteShown},
 	{"delete a range", 12, opDeleteRange},
+	{"merge", 50, opMerge},
+	{"merge many into few keys", 8, opMergeMany},
+	{"renew", 25, opRenew},
+	{"reopen without merge functions", 1, opUnregistered},
 	{"drop a prefix", 1, opDropPrefix},
 	{"set many", 6, opSetMany},
 	{"transaction larger than a memtable", 1, opHuge},
@@ -59,7 +63,7 @@ var opKinds = slices.Concat([]opKind{
 	{"power cut", 4, OpPowerCut},
 	{"refused calls", 4, opRefused},
 	{"verify all", 2, opVerify},
-}, readKinds, iteratorKinds, valueKinds)
+}, readKinds, iteratorKinds, valueKinds, spaceKinds)
 
 // txn returns an open transaction, or begins one. A run holds at most six.
 func (r *Run) txn(rng *rand.Rand, write bool) (*Pair, error) {
@@ -142,7 +146,7 @@ func opUpdate(r *Run, rng *rand.Rand) error {
 	var p *Pair
 	var seq uint64
 	ok := true
-	err := r.DB.Update(func(tx *stoat.Txn) (err error) {
+	err := r.DB.Update(func(tx stoat.Txn) (err error) {
 		if p, err = r.adopt(tx, true); err != nil {
 			return err
 		}
@@ -172,8 +176,8 @@ func opUpdate(r *Run, rng *rand.Rand) error {
 var errGivenUp = errors.New("given up")
 
 func opUpdateFails(r *Run, rng *rand.Rand) error {
-	err := r.DB.Update(func(tx *stoat.Txn) error {
-		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
+	err := r.DB.Update(func(tx stoat.Txn) error {
+		if err := r.in(tx).Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
 			return err
 		}
 		return errGivenUp
@@ -186,8 +190,8 @@ func opUpdateFails(r *Run, rng *rand.Rand) error {
 
 func opCancelled(r *Run, rng *rand.Rand) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	err := r.DB.UpdateContext(ctx, func(tx *stoat.Txn) error {
-		if err := tx.Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
+	err := r.DB.UpdateContext(ctx, func(tx stoat.Txn) error {
+		if err := r.in(tx).Set([]byte(r.keys.pick(rng)), []byte("never seen")); err != nil {
 			return err
 		}
 		cancel()

@@ -96,7 +96,11 @@ func opDropPrefix(r *Run, rng *rand.Rand) error {
 	if !ok {
 		return errors.New("the model finds a conflict of a drop")
 	}
-	if err := r.DB.DropPrefix(context.Background(), []byte(prefix)); err != nil {
+	drop := r.DB.DropPrefix
+	if r.home != "" {
+		drop = r.spaces.home.DropPrefix
+	}
+	if err := drop(context.Background(), []byte(prefix)); err != nil {
 		return fmt.Errorf("drop: %w", err)
 	}
 	r.known = max(r.known, seq)

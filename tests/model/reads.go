@@ -170,7 +170,7 @@ func opRange(r *Run, rng *rand.Rand) error {
 }
 
 func opView(r *Run, rng *rand.Rand) error {
-	return r.DB.View(func(tx *stoat.Txn) error {
+	return r.DB.View(func(tx stoat.Txn) error {
 		p, err := r.adopt(tx, false)
 		if err != nil {
 			return err

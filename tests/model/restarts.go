@@ -1,10 +1,12 @@
 package model
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -35,20 +37,77 @@ func opClockBack(r *Run, rng *rand.Rand) error {
 }
 
 // OpReopen closes the database and opens it again: nothing is lost.
-func OpReopen(r *Run, _ *rand.Rand) error {
+func OpReopen(r *Run, rng *rand.Rand) error {
 	r.say("close and open at %d", r.Model.Last())
 	if err := r.Close(); err != nil {
 		return err
 	}
-	r.Opts.Compression = r.Opts.Compression%3 + 1 // any may follow any
+	r.drawSettings(rng)
 	_, err := r.Open(r.Model.Last(), r.Model.Last())
 	return err
 }
 
+// drawSettings draws the settings of the next open. Each may follow any other. A
+// setting that the options leave out stays as it is.
+func (r *Run) drawSettings(rng *rand.Rand) {
+	o := &r.Opts
+	if rng == nil {
+		o.Compression = o.Compression%3 + 1
+		return
+	}
+	o.Compression, o.NumVersions, o.ValueThreshold, o.LargeValueThreshold, o.MergeFunction = 0, 0, 0, 0, ""
+	if rng.IntN(2) == 0 {
+		o.Compression = testkit.Compressions[rng.IntN(len(testkit.Compressions))]
+	}
+	if rng.IntN(3) == 0 {
+		o.NumVersions = 1 + rng.IntN(3)
+	}
+	if rng.IntN(4) == 0 {
+		o.ValueThreshold = 64 + rng.Int64N(1000)
+		o.LargeValueThreshold = o.ValueThreshold + rng.Int64N(4000)
+	}
+	r.say("settings of the options: %d versions, compression %d, thresholds %d and %d",
+		o.NumVersions, o.Compression, o.ValueThreshold, o.LargeValueThreshold)
+}
+
+// checkSettings compares the settings of the database, which was just opened, with the
+// stored ones and the changes of the options.
+func (r *Run) checkSettings() error {
+	got, o := r.DB.Settings(), &r.Opts
+	want := got
+	if r.settings != nil {
+		want = *r.settings
+	}
+	if !o.ReadOnly {
+		change(&want.Compression, o.Compression)
+		change(&want.NumVersions, o.NumVersions)
+		change(&want.MergeFunction, o.MergeFunction)
+		change(&want.ValueThreshold, o.ValueThreshold)
+		change(&want.LargeValueThreshold, o.LargeValueThreshold)
+	}
+	if got != want {
+		return fmt.Errorf("settings %+v, want %+v", got, want)
+	}
+	r.settings = &want
+	if r.home == "" {
+		r.Model.SetVersions(want.NumVersions)
+	}
+	return nil
+}
+
+// change sets a stored setting to that of the options, unless they leave it out.
+func change[T comparable](stored *T, option T) {
+	var none T
+	if option != none {
+		*stored = option
+	}
+}
+
 // opKill is the death of the process: what was acknowledged stays, buffered
 // commits too.
-func opKill(r *Run, _ *rand.Rand) error {
+func opKill(r *Run, rng *rand.Rand) error {
 	disk, floor := r.FS.Clone(), r.known
+	r.drawSettings(rng)
 	return r.crashed(disk, floor)
 }
 
@@ -71,6 +130,7 @@ func (r *Run) crashed(disk *memfs.FS, floor uint64) error {
 		return err
 	}
 	r.Model.Truncate(version)
+	r.truncateMarks(version)
 	// What recovery showed must not be lost by a later crash either.
 	r.known, r.durable = version, version
 	return r.lookAtClock()
@@ -83,5 +143,5 @@ func (r *Run) lookAtClock() error {
 		return err
 	}
 	defer tx.Discard()
-	return tx.Set([]byte("k"), nil, stoat.TTL(time.Second))
+	return r.in(tx).Set([]byte("k"), nil, stoat.TTL(time.Second))
 }

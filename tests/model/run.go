@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -23,8 +24,18 @@ type Run struct {
 	still bool // the clock never moves
 	DB    *stoat.DB
 	keys  keySpace
+	tail  model.Tail
 	large int // the size of values that are not small
-	Work  Work
+	// settings are those that the database stores. They are nil before the first open.
+	settings *stoat.Settings
+	Work     Work
+
+	// home names the keyspace of the run, if it is not the default keyspace. spaced
+	// says that there are others beside it, and fillers is how many empty ones.
+	home    string
+	spaced  bool
+	fillers int
+	spaces  spaces
 
 	Model *model.Map
 	// known is the newest commit that was acknowledged, so that every new
@@ -43,14 +54,14 @@ type Run struct {
 type Pair struct {
 	name  int
 	write bool
-	Tx    *stoat.Txn
+	Tx    stoat.Txn
 	model *model.Txn
 	iters []*iterPair
 }
 
 type iterPair struct {
 	name  int
-	it    *stoat.Iterator
+	it    stoat.Iterator
 	model *model.Iterator
 	o     stoat.IterOptions
 }
@@ -71,6 +82,10 @@ type Shape struct {
 	versions   int // Options.NumVersions
 	large      int // how large values that are not small become
 	compress   stoat.Compression
+	Encrypted  bool
+	home       string
+	Spaced     bool // there are keyspaces beside that of the run
+	fillers    int
 }
 
 func randomShape(seed uint64) Shape {
@@ -83,6 +98,10 @@ func randomShape(seed uint64) Shape {
 		versions:   1 + rng.IntN(3),
 		large:      []int{30, 300, 3000}[rng.IntN(3)],
 		compress:   testkit.Compressions[rng.IntN(len(testkit.Compressions))],
+		Encrypted:  rng.IntN(3) == 0,
+		home:       homes[rng.IntN(len(homes))],
+		Spaced:     true,
+		fillers:    []int{0, 0, 0, 239}[rng.IntN(4)],
 	}
 }
 
@@ -94,6 +113,16 @@ func NewRun(s Shape) *Run {
 	r.Opts = stoat.Options{
 		FS: r.FS, Clock: r.clock, MemtableSize: s.Memtable, Durability: s.Durability, NumVersions: s.versions,
 		Compression: s.compress, Events: r.Work.Tally.Note,
+		Keys: testkit.KeysIf(s.Encrypted), DataKeyAge: time.Minute,
+	}
+	r.tail = model.Tail{Keep: max(s.large, 200)}
+	var function stoat.MergeFunction = r.tail
+	if s.Still || s.versions == 2 {
+		function = model.CombiningTail{Tail: r.tail}
+	}
+	r.Opts.MergeFunction, r.Opts.MergeFunctions = function.Name(), []stoat.MergeFunction{function}
+	if r.home, r.spaced, r.fillers = s.home, s.Spaced, s.fillers; r.home != "" {
+		r.Opts.NumVersions = 1 // the settings of another keyspace do not matter
 	}
 	return r
 }
@@ -111,13 +140,19 @@ func (r *Run) Open(floor, ceiling uint64) (uint64, error) {
 		return 0, fmt.Errorf("open: %w", err)
 	}
 	r.DB = db
+	if err := r.checkSettings(); err != nil {
+		return 0, err
+	}
 	var version uint64
-	err = db.View(func(tx *stoat.Txn) error {
+	err = db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
 		return nil
 	})
 	if err == nil && (version < floor || version > ceiling) {
 		err = fmt.Errorf("opened at commit %d, want %d to %d", version, floor, ceiling)
+	}
+	if err == nil {
+		err = r.openSpaces()
 	}
 	return version, err
 }
@@ -209,9 +244,9 @@ func (r *Run) Begin(write bool) (*Pair, error) {
 }
 
 // adopt makes a pair of a transaction of the database.
-func (r *Run) adopt(tx *stoat.Txn, write bool) (*Pair, error) {
+func (r *Run) adopt(tx stoat.Txn, write bool) (*Pair, error) {
 	r.values++
-	p := &Pair{name: r.values, write: write, Tx: tx}
+	p := &Pair{name: r.values, write: write, Tx: r.in(tx)}
 	seq := tx.ReadVersion()
 	if seq < r.known || seq > r.Model.Last() {
 		return nil, fmt.Errorf("begin: snapshot at %d, want %d to %d", seq, r.known, r.Model.Last())
@@ -242,7 +277,7 @@ func (r *Run) keepTime() error {
 		return nil
 	}
 	w := model.Write{Key: timeKey, Version: model.Version{Value: "t", ExpiresAt: 4 * testkit.ClockStart}}
-	err := r.DB.Update(func(tx *stoat.Txn) error { return testkit.Put(tx, w) }, stoat.WithDurability(stoat.Synced))
+	err := r.DB.Update(func(tx stoat.Txn) error { return testkit.Put(r.in(tx), w) }, stoat.WithDurability(stoat.Synced))
 	r.known = r.Model.Commit([]model.Write{w})
 	r.durable = r.known
 	return err
@@ -274,7 +309,14 @@ func (r *Run) commit(p *Pair, d stoat.Durability) error {
 	}
 	r.Work.calls++
 	r.Forget(p)
+	value, err := r.mark(p)
+	if err != nil {
+		return err
+	}
 	seq, ok := p.model.Commit()
+	if ok && value != "" {
+		r.spaces.marks = append(r.spaces.marks, mark{seq, value})
+	}
 	r.say("t%d.Commit(%d): commit %d, conflict %v", p.name, d, seq, !ok)
 	return r.committed(p.Tx.Commit(opts...), p.Tx.CommitVersion(), seq, ok, d)
 }
@@ -312,7 +354,10 @@ func (r *Run) Verify() error {
 	if v := tx.ReadVersion(); v < r.known || v > r.Model.Last() {
 		return fmt.Errorf("snapshot at %d, want %d to %d", v, r.known, r.Model.Last())
 	}
-	return testkit.Compare(tx, r.Model, r.clock.Seen())
+	if err := testkit.Compare(r.in(tx), r.Model, r.clock.Seen()); err != nil {
+		return err
+	}
+	return r.verifySpaces(tx)
 }
 
 // A keySpace makes keys of numbers.

@@ -208,7 +208,7 @@ func opCompactRange(r *Run, rng *rand.Rand) error {
 	case c == 0:
 		hi = nil
 	}
-	return r.Compact(stoat.CompactOptions{Lower: lo, Upper: hi})
+	return r.Compact(stoat.CompactOptions{Keyspace: r.spaces.home, Lower: lo, Upper: hi})
 }
 
 // OpCollect collects garbage and demands no error.
@@ -244,11 +244,17 @@ func opCheckpoint(r *Run, _ *rand.Rand) error {
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
-	err = db.View(func(tx *stoat.Txn) error {
+	var home *stoat.Keyspace
+	if r.home != "" {
+		if home, err = db.Keyspace(r.home, nil); err != nil {
+			return errors.Join(err, db.Close())
+		}
+	}
+	err = db.View(func(tx stoat.Txn) error {
 		if v := tx.ReadVersion(); v < r.known || v > r.Model.Last() {
 			return fmt.Errorf("checkpoint of commit %d, want %d to %d", v, r.known, r.Model.Last())
 		}
-		return testkit.Compare(tx, r.Model, r.clock.Seen())
+		return testkit.Compare(tx.In(home), r.Model, r.clock.Seen())
 	})
 	if err == nil {
 		_, err = db.Check(context.Background(), stoat.CheckOptions{})

@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/tests/faults"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
+	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
 )
 
 // TestMutants removes one guarantee of the engine at a time and demands that some
@@ -33,6 +34,19 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: "model", Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error { return modeltest.RunLife(seed + uint64(i)) })
 		}},
+		{Name: hunt.Filters, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error { return modeltest.RunFiltered(seed + uint64(i)) })
+		}},
+		{Name: "late versions", Run: func(uint64, int) error { return timestampstest.RunBuried() }},
+		{Name: "timestamps", Run: func(seed uint64, scale int) error {
+			return testkit.Times(2*scale, func(i int) error {
+				_, err := timestampstest.RunLife(seed+uint64(i), 300)
+				return err
+			})
+		}},
+		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
+		}, Asked: true},
 		{Name: "isolation", Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				return isolationtest.RunHistories(seed + uint64(10*i))
@@ -52,6 +66,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		}},
 		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
 			return bits.DamageSome(images(), seed, 40*scale)
+		}},
+		{Name: hunt.Nonces, Asked: true, Run: func(seed uint64, scale int) error {
+			return crash.CheckNonces(seed, 4*scale, 4)
 		}},
 		{Name: hunt.Faults, Run: func(seed uint64, scale int) error {
 			return faults.FailSome(scenes(), seed, 4*scale)

@@ -85,13 +85,13 @@ func TestMemory_StaysWithinBudgetThroughALongLife(t *testing.T) {
 					for j := range writes {
 						written.Add(int64(len(writes[j].Key) + len(writes[j].Value)))
 					}
-					if err := db.Update(func(tx *stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
+					if err := db.Update(func(tx stoat.Txn) error { return testkit.PutAll(tx, writes) }); err != nil {
 						return err
 					}
 					if rng.IntN(20) != 0 {
 						return nil
 					}
-					return db.View(func(tx *stoat.Txn) error {
+					return db.View(func(tx stoat.Txn) error {
 						_, err := testkit.ScanAll(tx, stoat.IterOptions{})
 						return err
 					})
@@ -213,7 +213,7 @@ func (l *stressedDB) run(rng *rand.Rand) error {
 func counterKey(i int) []byte { return fmt.Appendf(nil, "counter/%02d", i) }
 
 // increment adds 1 to a counter within tx.
-func increment(tx *stoat.Txn, key []byte) error {
+func increment(tx stoat.Txn, key []byte) error {
 	n := uint64(0)
 	value, err := tx.Get(key)
 	if err == nil {
@@ -227,7 +227,7 @@ func increment(tx *stoat.Txn, key []byte) error {
 func (l *stressedDB) add(rng *rand.Rand) error {
 	i := rng.IntN(stressCounters)
 	d := testkit.RandomDurability(rng)
-	err := l.db.Update(func(tx *stoat.Txn) error { return increment(tx, counterKey(i)) }, stoat.WithDurability(d))
+	err := l.db.Update(func(tx stoat.Txn) error { return increment(tx, counterKey(i)) }, stoat.WithDurability(d))
 	if err == nil {
 		l.added[i].Add(1)
 	}
@@ -259,7 +259,7 @@ func (l *stressedDB) pair(rng *rand.Rand) error {
 	value := make([]byte, 8+rng.IntN(200))
 	binary.BigEndian.PutUint64(value, rng.Uint64())
 	i := rng.IntN(100)
-	return l.db.Update(func(tx *stoat.Txn) error {
+	return l.db.Update(func(tx stoat.Txn) error {
 		if err := tx.Set(fmt.Appendf(nil, "left/%02d", i), value); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (l *stressedDB) pair(rng *rand.Rand) error {
 }
 
 func (l *stressedDB) scanPairs(rng *rand.Rand) error {
-	return l.db.View(func(tx *stoat.Txn) error {
+	return l.db.View(func(tx stoat.Txn) error {
 		left, err := testkit.ScanAll(tx, stoat.IterOptions{Prefix: []byte("left/")})
 		if err != nil {
 			return err
@@ -297,10 +297,10 @@ func (l *stressedDB) scanPairs(rng *rand.Rand) error {
 func (l *stressedDB) readCounters(rng *rand.Rand) error {
 	i := rng.IntN(stressCounters)
 	least := l.added[i].Load()
-	return l.db.View(func(tx *stoat.Txn) error { return counterAtLeast(tx, i, least) })
+	return l.db.View(func(tx stoat.Txn) error { return counterAtLeast(tx, i, least) })
 }
 
-func counterAtLeast(tx *stoat.Txn, i int, least int64) error {
+func counterAtLeast(tx stoat.Txn, i int, least int64) error {
 	value, err := tx.Get(counterKey(i))
 	if errors.Is(err, stoat.ErrNotFound) && least == 0 {
 		return nil
@@ -319,7 +319,7 @@ func (l *stressedDB) churn(rng *rand.Rand) error {
 	if rng.IntN(20) == 0 {
 		return l.db.Sync()
 	}
-	return l.db.Update(func(tx *stoat.Txn) error {
+	return l.db.Update(func(tx stoat.Txn) error {
 		for range 1 + rng.IntN(10) {
 			if err := testkit.Put(tx, testkit.SetKey(rng.IntN(500), testkit.RandomValue(rng, 100))); err != nil {
 				return err
@@ -334,7 +334,7 @@ func (l *stressedDB) churn(rng *rand.Rand) error {
 
 // total demands that every counter is exactly what was acknowledged.
 func (l *stressedDB) total() error {
-	return l.db.View(func(tx *stoat.Txn) error {
+	return l.db.View(func(tx stoat.Txn) error {
 		for i := range l.added {
 			want := l.added[i].Load()
 			if err := counterAtLeast(tx, i, want); err != nil {

@@ -43,7 +43,7 @@ func openStoat(c Config, compression stoat.Compression) (Store, error) {
 }
 
 func (s *stoatStore) Apply(b *Batch) error {
-	return s.db.Update(func(tx *stoat.Txn) error {
+	return s.db.Update(func(tx stoat.Txn) error {
 		for i := range b.Len() {
 			if err := stoatWrite(tx, b.At(i)); err != nil {
 				return err
@@ -53,7 +53,7 @@ func (s *stoatStore) Apply(b *Batch) error {
 	})
 }
 
-func stoatWrite(tx *stoat.Txn, op Op) error {
+func stoatWrite(tx stoat.Txn, op Op) error {
 	if op.Delete {
 		return tx.Delete(op.Key)
 	}
@@ -75,7 +75,7 @@ type stoatReader struct{ db *stoat.DB }
 func (r stoatReader) Close() error { return nil }
 
 func (r stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
-	err = r.db.View(func(tx *stoat.Txn) error {
+	err = r.db.View(func(tx stoat.Txn) error {
 		value, err := tx.Get(key)
 		if errors.Is(err, stoat.ErrNotFound) {
 			return nil
@@ -90,7 +90,7 @@ func (r stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err err
 }
 
 func (r stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
-	return r.db.View(func(tx *stoat.Txn) error {
+	return r.db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Lower: o.From, KeysOnly: o.KeysOnly})
 		defer it.Close()
 		left := o.Limit

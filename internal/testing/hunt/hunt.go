@@ -33,7 +33,10 @@ type Harness struct {
 const (
 	Bits      = "bits"
 	Faults    = "faults"
+	Filters   = "filters"
 	Schedules = "schedules"
+	Nonces    = "nonces"
+	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -47,6 +50,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RetrySync:         Faults,
 	mutant.SwallowFlushError: Faults,
 
+	mutant.FilterUncovers: Filters,
+
 	mutant.IgnoreDurableMark:  Bits,
 	mutant.IgnoreSeal:         Bits,
 	mutant.IgnoreUnreferenced: Bits,
@@ -57,9 +62,20 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ForgetSnapshots:  Schedules,
 	mutant.FlushUnpublished: Schedules,
 	mutant.CollectHeld:      Schedules,
+	mutant.DropNeededBase:   Schedules,
+	mutant.RenewExpired:     Schedules,
 	mutant.EarlyDiscard:     Schedules,
 
+	mutant.FrameNonce:     Nonces,
+	mutant.PageNonce:      Nonces,
+	mutant.PagePosition:   Nonces,
+	mutant.SameFileKey:    Nonces,
+	mutant.ContinueSealed: Nonces,
+
 	mutant.WriteBack: Resurrection,
+
+	mutant.DropWithoutTombstone: Drops,
+	mutant.ForgetEarly:          Drops,
 }
 
 // env names the guarantee that a hunting process is to do without.

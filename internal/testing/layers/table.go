@@ -27,9 +27,12 @@ var Stoat = Shape{
 		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
+		"merge": 0,
+
 		"internal/base":         1,
 		"internal/testing/hunt": 1,
 		"internal/scratch":      1,
+		"internal/stamp":        1,
 		"vfs":                   1,
 
 		"internal/cache":             2,
@@ -39,11 +42,14 @@ var Stoat = Shape{
 		"internal/histogram":         2,
 		"internal/testing/isolation": 2,
 		"internal/iter":              2,
+		"internal/keyspace":          2,
 		"internal/memtable":          2,
 		"internal/testing/model":     2,
+		"internal/partial":           2,
 		"internal/rangedel":          2,
 		"internal/record":            2,
 		"internal/residency":         2,
+		"internal/seal":              2,
 		"internal/testing/vfstest":   2,
 		"internal/txn":               2,
 		"internal/work":              2,
@@ -60,6 +66,7 @@ var Stoat = Shape{
 		"internal/compact": 4,
 
 		"internal/quarantine": 4,
+		"internal/settings":   4,
 		"internal/state":      5,
 		"internal/space":      5,
 
@@ -70,8 +77,11 @@ var Stoat = Shape{
 
 		"internal/commit": 7,
 
+		"internal/testing/parts": 8,
+
 		"internal/collect": 8,
 		"internal/jobs":    8,
+		"internal/spaces":  8,
 
 		"internal/manual": 9,
 
@@ -98,6 +108,7 @@ var Stoat = Shape{
 		"tests/powercut":   13,
 		"tests/scripts":    13,
 		"tests/stress":     13,
+		"tests/timestamps": 13,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
@@ -115,6 +126,7 @@ var Stoat = Shape{
 		"internal/testing/layers",
 		"internal/testing/model",
 		"internal/testing/noise",
+		"internal/testing/parts",
 		"internal/testing/prose",
 		"internal/testing/script",
 		"internal/testing/testkit",
@@ -134,6 +146,7 @@ var Stoat = Shape{
 		"tests/powercut",
 		"tests/scripts",
 		"tests/stress",
+		"tests/timestamps",
 	},
 
 	// All file access goes through vfs, so that tests can make it fail and

@@ -196,7 +196,7 @@ func (it *Iterator) itemsOf(key string) []Item {
 	t := it.t
 	var items []Item // newest first
 	if j := ownIndex(it.own, key); j < len(it.own) && it.own[j].Key == key {
-		items = append(items, Item(it.own[j]))
+		items = append(items, Item{key, t.whole(key, it.own[j].Version)})
 	}
 	if h := t.m.byKey[key]; h != nil && (it.o.AllVersions || !holds(it.deleted, key)) {
 		for i := len(h.versions) - 1; i >= 0; i-- {

@@ -18,7 +18,8 @@ func (it Item) KeyOnly() Item {
 // 2. The newest version up to S shows if it is live.
 // 3. The newest Map.Versions of all versions, later ones than S included,
 //    show, up to the first that is a deletion or has expired. That one
-//    need not show.
+//    need not show. Neither need one that was not among the newest ones of
+//    a time when Map.Versions was lower.
 // 4. If the newest version up to S is a deletion, or has expired, and does
 //    not show, then nothing older does. Deleted values do not come back.
 //
@@ -140,10 +141,27 @@ func (it *Iterator) counts() bool {
 			return false
 		}
 		if v.Seq == it.current.Seq {
-			return true
+			return it.t.m.survived(versions, len(versions)-n)
 		}
 	}
 	return false
+}
+
+// survived reports whether the version at index i counted at each time when the
+// database kept fewer versions.
+func (m *Map) survived(versions []Version, i int) bool {
+	for _, f := range m.fewer {
+		newer := 0
+		for _, v := range versions[i+1:] {
+			if v.Seq <= f.last {
+				newer++
+			}
+		}
+		if versions[i].Seq <= f.last && newer >= f.versions {
+			return false
+		}
+	}
+	return true
 }
 
 // Kept checks what a database shows of all versions at the snapshot seq,

@@ -46,6 +46,37 @@ func TestKept_SaysWhatMayBeMissing(t *testing.T) {
 	}
 }
 
+func TestKept_MoreVersionsBringNothingBack(t *testing.T) {
+	t.Parallel()
+	m := NewMap()
+	set := func(n int) {
+		for range n {
+			m.Commit([]Write{{Key: "k", Version: Version{Value: "v"}}})
+		}
+	}
+	set(3)
+	m.SetVersions(2) // commits up to 3 may have left one version
+	set(2)
+	m.SetVersions(5) // commits up to 5 may have left two
+	set(1)
+	all := m.AllVersions(0, 6) // 6 to 1
+	for _, c := range []struct {
+		left  int
+		right bool
+	}{{6, true}, {4, true}, {3, true}, {2, false}, {1, false}} {
+		if d := m.Kept(all[:c.left], 6, 0); (d == "") != c.right {
+			t.Errorf("%d versions are left: %q, want it to be right: %v", c.left, d, c.right)
+		}
+	}
+	m.Truncate(4)
+	set(1) // commit 5 is another one, of a time when five versions stay
+	for left, right := range map[int]bool{3: true, 2: false} {
+		if d := m.Kept(m.AllVersions(0, 5)[:left], 5, 0); (d == "") != right {
+			t.Errorf("after a crash, %d versions are left: %q, want it to be right: %v", left, d, right)
+		}
+	}
+}
+
 func TestReach_BackwardMeetsTheNewestVersionLast(t *testing.T) {
 	t.Parallel()
 	m := herbs()

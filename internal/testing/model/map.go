@@ -20,6 +20,9 @@ type Version struct {
 	// ByRange marks a range deletion that covers the key. It hides the older
 	// versions of the key, and iterators do not show it.
 	ByRange bool
+	// Steps, if set, are what a transaction merges with an older version: this is no
+	// whole version yet. A Steps is never changed.
+	Steps *Steps
 }
 
 // Live reports whether the version shows a value at nowMs.
@@ -82,8 +85,10 @@ func (h *history) at(seq uint64) (Version, bool) {
 // A Map is a sorted map with its whole past. It is not safe for concurrent use.
 type Map struct {
 	// Versions is how many versions of a key the database keeps at least, as in
-	// its options.
+	// its settings. SetVersions changes it.
 	Versions int
+	// fewer holds the times when Versions grew.
+	fewer []fewerVersions
 
 	sorted []*history
 	byKey  map[string]*history
@@ -92,6 +97,21 @@ type Map struct {
 	commits [][]Write
 	// ranges holds the ranges that commit i+1 deleted at index i.
 	ranges [][]span
+}
+
+// A fewerVersions says that the database kept fewer versions up to a commit. What it
+// dropped then does not come back.
+type fewerVersions struct {
+	last     uint64 // the newest commit of that time
+	versions int
+}
+
+// SetVersions changes how many versions of a key the database keeps.
+func (m *Map) SetVersions(n int) {
+	if n > m.Versions {
+		m.fewer = append(m.fewer, fewerVersions{m.Last(), m.Versions})
+	}
+	m.Versions = n
 }
 
 // NewMap returns an empty map.
@@ -128,6 +148,9 @@ func (m *Map) commit(writes []Write, ranges []span) uint64 {
 	kept := m.covered(ranges, seq)
 	for i, w := range writes {
 		if !overwrittenLater(writes, i) {
+			if w.Steps != nil {
+				w.Version = w.Steps.over(m.older(w.Key, seq))
+			}
 			w.Seq = seq
 			kept = append(kept, w)
 		}
@@ -193,6 +216,9 @@ func (m *Map) Truncate(seq uint64) {
 		}
 	}
 	m.commits, m.ranges = m.commits[:seq], m.ranges[:seq]
+	for i := range m.fewer {
+		m.fewer[i].last = min(m.fewer[i].last, seq)
+	}
 	m.sorted = slices.DeleteFunc(m.sorted, func(h *history) bool {
 		if len(h.versions) == 0 {
 			delete(m.byKey, h.key)
@@ -205,7 +231,7 @@ func (m *Map) Truncate(seq uint64) {
 // Clone returns an independent copy.
 func (m *Map) Clone() *Map {
 	c := NewMap()
-	c.Versions = m.Versions
+	c.Versions, c.fewer = m.Versions, slices.Clone(m.fewer)
 	c.commits, c.ranges = slices.Clone(m.commits), slices.Clone(m.ranges)
 	c.sorted = make([]*history, len(m.sorted))
 	for i, h := range m.sorted {

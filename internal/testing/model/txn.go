@@ -123,7 +123,10 @@ func (t *Txn) byKey() []Write {
 // the snapshot can conflict.
 func (t *Txn) Get(key string) (Version, bool) {
 	if v, ok := t.pending[key]; ok {
-		if !v.Live(t.NowMs) {
+		if v.Steps != nil && t.write {
+			t.points[key] = struct{}{}
+		}
+		if v = t.whole(key, v); !v.Live(t.NowMs) {
 			return Version{}, false
 		}
 		return v, true

@@ -40,7 +40,7 @@ func itemWith(it stoat.Item, value string) model.Item {
 }
 
 // ScanAll reads everything that an iterator shows.
-func ScanAll(tx *stoat.Txn, o stoat.IterOptions) ([]model.Item, error) {
+func ScanAll(tx stoat.Txn, o stoat.IterOptions) ([]model.Item, error) {
 	var items []model.Item
 	it := tx.Iterator(o)
 	defer it.Close()
@@ -72,7 +72,7 @@ func valueOf(it stoat.Item) []byte {
 // Compare demands that everything a transaction can read is the state of m at
 // the transaction's version: scan, reverse scan, keys, each key that ever was
 // by point reads, and those of all versions that must be kept.
-func Compare(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
+func Compare(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {KeysOnly: true}} {
 		if err := CompareScan(tx, o, want); err != nil {
@@ -94,7 +94,7 @@ func Compare(tx *stoat.Txn, m *model.Map, nowMs uint64) error {
 
 // CompareScan demands that an iterator with these options shows want, in the order
 // of its keys.
-func CompareScan(tx *stoat.Txn, o stoat.IterOptions, want []model.Item) error {
+func CompareScan(tx stoat.Txn, o stoat.IterOptions, want []model.Item) error {
 	got, err := ScanAll(tx, o)
 	if err != nil {
 		return fmt.Errorf("scan %+v: %w", o, err)
@@ -119,7 +119,7 @@ func CompareScan(tx *stoat.Txn, o stoat.IterOptions, want []model.Item) error {
 
 // ComparePoints reads every key that the map ever had; want holds those that
 // are there, in order.
-func ComparePoints(tx *stoat.Txn, m *model.Map, want []model.Item) error {
+func ComparePoints(tx stoat.Txn, m *model.Map, want []model.Item) error {
 	for _, key := range m.Keys() {
 		item, err := tx.GetItem([]byte(key))
 		if errors.Is(err, stoat.ErrNotFound) {
@@ -152,7 +152,7 @@ func OpenRecovered(opts stoat.Options, m *model.Map, nowMs, floor uint64) (*stoa
 		return nil, 0, fmt.Errorf("open: %w", err)
 	}
 	var version uint64
-	err = db.View(func(tx *stoat.Txn) error {
+	err = db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
 		if version < floor {
 			return fmt.Errorf("recovered commit %d, but %d was acknowledged as durable", version, floor)

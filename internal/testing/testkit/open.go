@@ -52,7 +52,7 @@ func OpenMem(t *testing.T) *stoat.DB {
 }
 
 // Begin begins a transaction and fails the test if it cannot.
-func Begin(t *testing.T, db *stoat.DB, mode stoat.Mode) *stoat.Txn {
+func Begin(t *testing.T, db *stoat.DB, mode stoat.Mode) stoat.Txn {
 	t.Helper()
 	tx, err := db.Begin(mode)
 	Must(t, err)

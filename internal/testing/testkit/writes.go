@@ -22,7 +22,7 @@ func SetKeys(t *testing.T, db *stoat.DB, from, to, size int, fill byte) {
 		value[i] = fill
 	}
 	for from < to {
-		Must(t, db.Update(func(tx *stoat.Txn) error {
+		Must(t, db.Update(func(tx stoat.Txn) error {
 			for end := min(from+50, to); from < end; from++ {
 				if err := tx.Set(Key(from), value); err != nil {
 					return err
@@ -36,7 +36,7 @@ func SetKeys(t *testing.T, db *stoat.DB, from, to, size int, fill byte) {
 // DeleteKeys deletes keys [from, to) in one transaction.
 func DeleteKeys(t *testing.T, db *stoat.DB, from, to int) {
 	t.Helper()
-	Must(t, db.Update(func(tx *stoat.Txn) error {
+	Must(t, db.Update(func(tx stoat.Txn) error {
 		for ; from < to; from++ {
 			if err := tx.Delete(Key(from)); err != nil {
 				return err
@@ -56,6 +56,21 @@ func RandomValue(rng *rand.Rand, n int) string {
 	return fmt.Sprintf("%016x", rng.Uint64()) + strings.Repeat("v", rng.IntN(n+1))
 }
 
+// tail is the merge function of the random writes.
+var tail = model.Tail{Keep: 600}
+
+// Merging gives o the merge function of the random writes.
+func Merging(o stoat.Options) stoat.Options {
+	o.MergeFunction, o.MergeFunctions = tail.Name(), []stoat.MergeFunction{tail}
+	return o
+}
+
+// MergeKey is a merge into one of a few keys, which never expire.
+func MergeKey(key int, operand string) model.Write {
+	return model.Write{Key: fmt.Sprintf("sum%03d", key), Version: model.Version{
+		Steps: &model.Steps{{Operand: operand, Tail: tail}}}}
+}
+
 // RandomBatch makes writes of different keys, with random values of up to n more
 // bytes than 16.
 func RandomBatch(rng *rand.Rand, keys, n int) []model.Write {
@@ -66,8 +81,18 @@ func RandomBatch(rng *rand.Rand, keys, n int) []model.Write {
 	return writes
 }
 
+// MergeBatch is RandomBatch, and sometimes merges into one of a few keys. The database
+// must be Merging.
+func MergeBatch(rng *rand.Rand, keys, n int) []model.Write {
+	writes := RandomBatch(rng, keys, n)
+	for key := range rng.IntN(3) {
+		writes = append(writes, MergeKey(key, RandomValue(rng, 20)))
+	}
+	return writes
+}
+
 // Put sets or deletes the key of w in tx.
-func Put(tx *stoat.Txn, w model.Write) error { return PutAs(nil, tx, w) }
+func Put(tx stoat.Txn, w model.Write) error { return PutAs(nil, tx, w) }
 
 // A ReaderShape wraps a reader, so that it returns the same bytes in other portions.
 type ReaderShape func(io.Reader) io.Reader
@@ -81,9 +106,17 @@ var ReaderShapes = []ReaderShape{
 }
 
 // PutAs is Put with the value given as a reader. With a nil shape it is Put.
-func PutAs(reader ReaderShape, tx *stoat.Txn, w model.Write) error {
+func PutAs(reader ReaderShape, tx stoat.Txn, w model.Write) error {
 	if w.Deleted {
 		return tx.Delete([]byte(w.Key))
+	}
+	if w.Steps != nil {
+		for _, s := range *w.Steps {
+			if err := tx.Merge([]byte(w.Key), []byte(s.Operand)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	var opts []stoat.SetOption
 	if w.User != 0 {
@@ -106,7 +139,7 @@ func PutAs(reader ReaderShape, tx *stoat.Txn, w model.Write) error {
 }
 
 // PutAll puts all of writes into tx.
-func PutAll(tx *stoat.Txn, writes []model.Write) error {
+func PutAll(tx stoat.Txn, writes []model.Write) error {
 	for _, w := range writes {
 		if err := Put(tx, w); err != nil {
 			return err

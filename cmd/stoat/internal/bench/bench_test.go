@@ -156,11 +156,11 @@ func TestRun_RefusesValuesOutOfRange(t *testing.T) {
 // phases that can detect the change must do so.
 func TestWrongAnswers_OfScansAreFound(t *testing.T) {
 	t.Parallel()
-	spoils := map[string]func(b *Bench, tx *stoat.Txn, key []byte) error{
-		"a lost key":      func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Delete(key) },
-		"a spoiled value": func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Set(key, bytes.Repeat([]byte{7}, 100)) },
-		"a cut value":     func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Set(key, nil) },
-		"an old version": func(b *Bench, tx *stoat.Txn, key []byte) error {
+	spoils := map[string]func(b *Bench, tx stoat.Txn, key []byte) error{
+		"a lost key":      func(_ *Bench, tx stoat.Txn, key []byte) error { return tx.Delete(key) },
+		"a spoiled value": func(_ *Bench, tx stoat.Txn, key []byte) error { return tx.Set(key, bytes.Repeat([]byte{7}, 100)) },
+		"a cut value":     func(_ *Bench, tx stoat.Txn, key []byte) error { return tx.Set(key, nil) },
+		"an old version": func(b *Bench, tx stoat.Txn, key []byte) error {
 			n, err := b.work.number(key)
 			if err != nil {
 				return err
@@ -168,8 +168,8 @@ func TestWrongAnswers_OfScansAreFound(t *testing.T) {
 			b.oracle.versions[n]++ // a write that the database did not get
 			return nil
 		},
-		"a foreign key": func(_ *Bench, tx *stoat.Txn, key []byte) error { return tx.Set(append(key, 'x'), nil) },
-		"a key that was never loaded": func(b *Bench, tx *stoat.Txn, _ []byte) error {
+		"a foreign key": func(_ *Bench, tx stoat.Txn, key []byte) error { return tx.Set(append(key, 'x'), nil) },
+		"a key that was never loaded": func(b *Bench, tx stoat.Txn, _ []byte) error {
 			number := uint64(0)
 			for b.oracle.versions[number] != 0 {
 				number++
@@ -183,7 +183,7 @@ func TestWrongAnswers_OfScansAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := loaded(t)
-			err := b.db.Update(func(tx *stoat.Txn) error {
+			err := b.db.Update(func(tx stoat.Txn) error {
 				key := b.work.newKey()
 				b.work.putKey(key, b.work.permute(17))
 				return spoil(b, tx, key)

@@ -139,7 +139,7 @@ func (c *churn) writer(w int, at *atomic.Int64, total int, next filler) op {
 		for i := from; i < min(to, total); i++ {
 			numbers = append(numbers, next(r, w, i))
 		}
-		err := c.b.db.Update(func(tx *stoat.Txn) error {
+		err := c.b.db.Update(func(tx stoat.Txn) error {
 			for _, number := range numbers {
 				c.b.work.putKey(key, number)
 				value = c.b.work.value(value[:0], number, shown(c.begun[number].Add(1)))
@@ -178,7 +178,7 @@ func (c *churn) reader(w int) op {
 		number := work.permute(r.Uint64N(uint64(c.b.cfg.Keys)))
 		work.putKey(key, number)
 		least := c.acked[number].Load() // load it before the snapshot
-		return c.b.db.View(func(tx *stoat.Txn) error {
+		return c.b.db.View(func(tx stoat.Txn) error {
 			value, err := tx.Get(key)
 			most := c.begun[number].Load()
 			if errors.Is(err, stoat.ErrNotFound) && least == 0 {

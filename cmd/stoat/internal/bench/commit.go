@@ -34,7 +34,7 @@ func (b *Bench) committer(w, n uint64) op {
 	owned := (b.work.space + n - 1 - w%n) / n
 	key := b.work.newKey()
 	var value []byte
-	set := func(tx *stoat.Txn) error { return tx.Set(key, value) }
+	set := func(tx stoat.Txn) error { return tx.Set(key, value) }
 	durable := stoat.WithDurability(stoat.Synced)
 	return func() error {
 		if owned == 0 {

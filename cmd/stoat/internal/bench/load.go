@@ -70,7 +70,7 @@ func (b *Bench) batchWriter(take func() (from, to int64)) op {
 		if from >= to {
 			return errDone
 		}
-		return b.db.Update(func(tx *stoat.Txn) error {
+		return b.db.Update(func(tx stoat.Txn) error {
 			for i := from; i < to; i++ {
 				number := b.work.permute(uint64(i))
 				version := b.oracle.next(number)

@@ -21,7 +21,7 @@ const seekLength = 10
 // views measures transactions that do nothing.
 func (b *Bench) views(ctx context.Context) error {
 	return b.read(ctx, "empty read transaction", 1, func(*rand.Rand) op {
-		nothing := func(*stoat.Txn) error { return nil }
+		nothing := func(stoat.Txn) error { return nil }
 		return func() error { return b.db.View(nothing) }
 	})
 }
@@ -62,7 +62,7 @@ func (b *Bench) drawn(exists bool) func(*rand.Rand) uint64 {
 func (b *Bench) getter(r *rand.Rand, draw func(*rand.Rand) uint64) op {
 	key := b.work.newKey()
 	var number uint64
-	get := func(tx *stoat.Txn) error {
+	get := func(tx stoat.Txn) error {
 		value, err := tx.Get(key)
 		return b.checkGet(value, err, number)
 	}
@@ -129,7 +129,7 @@ func (b *Bench) seeks(ctx context.Context) error {
 func (b *Bench) seeker(r *rand.Rand) op {
 	key := b.work.newKey()
 	var from uint64
-	scan := func(tx *stoat.Txn) error {
+	scan := func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
 		next := from // the smallest number that may follow

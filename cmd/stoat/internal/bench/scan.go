@@ -38,7 +38,7 @@ func (b *Bench) verify(ctx context.Context) error {
 // verifyAll returns the number of keys. It returns ErrWrong at the first wrong
 // one.
 func (b *Bench) verifyAll(ctx context.Context, shown *atomic.Int64) (seen int, err error) {
-	err = b.db.View(func(tx *stoat.Txn) error {
+	err = b.db.View(func(tx stoat.Txn) error {
 		var last []byte
 		for key, value := range tx.All() {
 			if bytes.Compare(key, last) <= 0 {
@@ -103,7 +103,7 @@ func (b *Bench) scan(ctx context.Context, o stoat.IterOptions, want totals) erro
 		want.endsSum = 0
 	}
 	var got totals
-	err := b.db.View(func(tx *stoat.Txn) error {
+	err := b.db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(o)
 		defer it.Close()
 		for it.First(); it.Valid(); it.Next() {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/stoatdb/stoat"
+)
+
+// A moment is the value of the flag -at: a timestamp, if it is set.
+type moment struct {
+	set bool
+	at  uint64
+}
+
+// momentFlag defines the flag that chooses the timestamp.
+func momentFlag(c *call, what string) *moment {
+	m := new(moment)
+	c.flags.Var(m, "at", what+" this `timestamp`, in a keyspace with timestamps")
+	return m
+}
+
+func (m *moment) String() string {
+	if m == nil || !m.set {
+		return ""
+	}
+	return strconv.FormatUint(m.at, 10)
+}
+
+// Set implements flag.Value.
+func (m *moment) Set(s string) (err error) {
+	m.set = true
+	m.at, err = strconv.ParseUint(s, 10, 64)
+	return err
+}
+
+// A store is a transaction, perhaps at a timestamp.
+type store interface {
+	Get(key []byte) ([]byte, error)
+	Set(key, value []byte, opts ...stoat.SetOption) error
+	Delete(key []byte) error
+}
+
+// of returns tx at the moment.
+func (m *moment) of(tx stoat.Txn) store {
+	if m.set {
+		return tx.At(m.at)
+	}
+	return tx
+}
+
+// A cursor is an iterator, perhaps at a timestamp.
+type cursor interface {
+	Next() bool
+	Valid() bool
+	Key() []byte
+	Value() []byte
+	Err() error
+	Close() error
+}
+
+// iterate returns an iterator of tx at the moment.
+func (m *moment) iterate(tx stoat.Txn, o stoat.IterOptions) cursor {
+	if m.set {
+		return tx.At(m.at).Iterator(o)
+	}
+	return tx.Iterator(o)
+}

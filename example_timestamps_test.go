@@ -1,0 +1,56 @@
+package stoat_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// A layer chooses the timestamps. It reads at 10, and commits at 20 unless another
+// layer has committed between.
+func ExampleTxn_At() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	accounts, err := db.Keyspace("accounts", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set := func(timestamp uint64, value string) error {
+		return db.Update(func(tx stoat.Txn) error {
+			at := tx.In(accounts).At(timestamp)
+			switch item, err := at.GetItem([]byte("alice")); {
+			case err == nil && item.Timestamp() > 10:
+				return fmt.Errorf("version %d came between", item.Timestamp())
+			case err != nil && !errors.Is(err, stoat.ErrNotFound):
+				return err
+			}
+			return at.Set([]byte("alice"), []byte(value))
+		})
+	}
+	fmt.Println(set(20, "at 20"))
+	fmt.Println(set(30, "at 30"))
+	fmt.Println(set(5, "at 5, late"))
+	err = db.View(func(tx stoat.Txn) error {
+		for _, timestamp := range []uint64{4, 10, 20} {
+			value, err := tx.In(accounts).At(timestamp).Get([]byte("alice"))
+			fmt.Printf("%d: %s %v\n", timestamp, value, err)
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// <nil>
+	// version 20 came between
+	// <nil>
+	// 4:  stoat: key not found
+	// 10: at 5, late <nil>
+	// 20: at 20 <nil>
+}

@@ -1,0 +1,60 @@
+package commit
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/partial"
+)
+
+// foldMax is the size in bytes of the largest value that foldOnApply makes. It bounds the
+// memory that a hot key with a long value takes.
+const foldMax = 64 << 10
+
+// foldOnApply is the memtable.Fold of commits. It folds an operand that is about to be
+// applied onto the newest version of its key, so that a key with many operands stays
+// quick to read. The log has the operand all the same. The caller holds build, so that
+// version is the one before this commit. Earlier commits of the same moment may not be
+// visible yet; if one of them fails, all commits end.
+func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m base.Meta, ok bool) {
+	slot := c.store.AcquireForCommit()
+	defer c.store.Release(slot)
+	v := c.store.Pin(slot)
+	chain := partial.NewChain()
+	defer chain.Free()
+	chain.Add(k, value)
+	on := base.Meta{Kind: base.KindDelete}
+	err := fault.Guard(func() error {
+		return v.Versions(key, base.Hash(key, c.o.HashSeed), base.SeqNumMax, nil, func(value []byte, m base.Meta, _ base.SeqNum) bool {
+			if m.Kind.Partial() {
+				chain.Add(m.Kind, value)
+				return true
+			}
+			on, whole = m, value
+			return false
+		})
+	})
+	if err != nil {
+		return nil, m, false // a reader of the key meets the damage
+	}
+	outcome, err := chain.Over(partial.Base{Present: on.Kind.HasValue(), Expires: on.ExpiresAt})
+	if err != nil {
+		return nil, m, false
+	}
+	if !outcome.Present {
+		return nil, base.Meta{Kind: base.KindDelete}, true
+	}
+	if outcome.FromBase && on.Kind == base.KindPointer {
+		return nil, m, false // a flush has time to read the value, and counts the pointers
+	}
+	m = base.Meta{Kind: base.KindSet, ExpiresAt: outcome.Expires}
+	if outcome.FromBase {
+		m.User = on.User
+	}
+	if len(outcome.Operands) > 0 {
+		var f partial.Function
+		if f, err = c.o.Functions.Of(key); err == nil {
+			err = fault.Guard(func() (err error) { whole, err = outcome.Value(f, key, whole); return err })
+		}
+	}
+	return whole, m, err == nil && len(whole) <= foldMax
+}

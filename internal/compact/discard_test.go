@@ -1,0 +1,123 @@
+package compact
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/stamp"
+	"github.com/stoatdb/stoat/internal/testing/script"
+)
+
+// stampedKey parses key@timestamp#seq into a stored key of keyspace 1 and a sequence
+// number. A key without a timestamp is of the default keyspace.
+func stampedKey(t *testing.T, s string) ([]byte, base.SeqNum) {
+	t.Helper()
+	s, seq, _ := strings.Cut(s, "#")
+	key, at, timed := strings.Cut(s, "@")
+	if !timed {
+		return []byte(key), mustSeq(t, seq)
+	}
+	n, err := strconv.ParseUint(at, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := keyspace.New(1)
+	return stamp.Append(space.Append(nil, nil), []byte(key), n), mustSeq(t, seq)
+}
+
+// The cases are in testdata/discard. An entry is written key@timestamp#seq KIND,
+// optionally with the expiry after a slash.
+func TestDiscard_Scripts(t *testing.T) {
+	t.Parallel()
+	script.Run(t, "testdata/discard", func(*testing.T) script.Handler {
+		return func(t *testing.T, c *script.Command) string {
+			if c.Name != "discard" {
+				c.Unknown(t)
+			}
+			limits := Discard{Timed: true, Below: uint64(c.Int(t, "below", 0)), Settled: uint64(c.Int(t, "settled", 0))}
+			rules := Rules{Snapshots: []base.SeqNum{base.SeqNum(c.Int(t, "oldest", 100))}, Bottom: !c.Has("above"), NowMs: uint64(c.Int(t, "now", 0))}
+			d := discarder{rules: &rules, of: func(number uint32) Discard {
+				if number != 1 {
+					return Discard{}
+				}
+				return limits
+			}}
+			var out strings.Builder
+			keep := func(e *base.Entry) {
+				key, at, ok := stamp.Decode(e.Key[min(2, len(e.Key)):], nil)
+				if !ok {
+					key = e.Key
+				}
+				fmt.Fprintf(&out, "%s@%d#%d %s\n", key, at, e.Seq, e.Meta.Kind)
+			}
+			last := ""
+			for _, line := range c.Lines() {
+				entry, kind, _ := strings.Cut(line, " ")
+				kind, expiry, expires := strings.Cut(kind, "/")
+				e := base.Entry{Meta: base.Meta{Kind: map[string]base.Kind{"SET": base.KindSet, "DEL": base.KindStampDelete}[kind]}}
+				if e.Key, e.Seq = stampedKey(t, entry); expires {
+					n, err := strconv.ParseUint(expiry, 10, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					e.Meta.ExpiresAt = n | stamp.ExpiryMark
+				}
+				if string(e.Key) != last {
+					d.begin(e.Key)
+					last = string(e.Key)
+				}
+				if d.judge(&e) {
+					continue
+				}
+				if held, ok := d.release(); ok {
+					keep(held)
+				}
+				keep(&e)
+			}
+			if next, ok := c.Lookup("next"); ok {
+				if key, _ := stampedKey(t, next+"#1"); d.straddles(key) {
+					held, _ := d.release()
+					keep(held)
+				}
+			}
+			return out.String()
+		}
+	})
+}
+
+func TestDiscard_KnowsTheFirstEntryElsewhere(t *testing.T) {
+	t.Parallel()
+	table := func(num base.FileNum, lo, hi string, seq base.SeqNum) *manifest.Table {
+		from, _ := stampedKey(t, lo+"#1")
+		to, _ := stampedKey(t, hi+"#1")
+		return &manifest.Table{Num: num, Smallest: from, Largest: to, SmallestSeq: seq}
+	}
+	input := table(1, "b@9", "d@50", 3)
+	for _, c := range []struct {
+		other *manifest.Table
+		want  base.SeqNum
+	}{
+		{table(2, "c@9", "c@5", 7), 7},
+		{table(2, "a@9", "b@20", 7), 100}, // later versions of the first key
+		{table(2, "a@9", "b@9", 7), 7},
+		{table(2, "d@40", "e@5", 7), 7}, // older versions of the last key
+		{table(2, "e@40", "f@5", 7), 100},
+		{table(2, "c@9", "c@5", 700), 100},
+	} {
+		for level := range manifest.Levels {
+			v := &manifest.Version{}
+			v.Levels[last] = []*manifest.Table{input}
+			v.Levels[level] = append(v.Levels[level], c.other)
+			plan := &Plan{}
+			plan.Inputs[last] = []*manifest.Table{input}
+			if got := plan.FirstElsewhere(v, 100); got != c.want {
+				t.Errorf("with a table from %q to %q in level %d: %d, want %d", c.other.Smallest, c.other.Largest, level, got, c.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package compact
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// adder is a merge function that appends operands.
+type adder struct{}
+
+func (adder) Name() string { return "adder" }
+
+func (adder) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
+	return append(append(dst, existing...), bytes.Join(operands, nil)...), nil
+}
+
+// partialEntries returns random versions of a few keys, in order. Sequence numbers begin
+// above 10. The time of a step is its sequence number.
+func partialEntries(rng *rand.Rand, n int) []base.Entry {
+	all := make([]base.Entry, n)
+	for i := range all {
+		e := base.Entry{Key: fmt.Appendf(nil, "key-%05d", rng.IntN(4)), Seq: base.SeqNum(11 + i)}
+		switch at := uint64(e.Seq); rng.IntN(8) {
+		case 0:
+			e.Meta.Kind = base.KindDelete
+		case 1, 2:
+			e.Meta.Kind, e.Value = base.KindSet, fmt.Appendf(nil, "v%d.", e.Seq)
+			e.Meta.ExpiresAt = rng.Uint64N(2) * (at + rng.Uint64N(30))
+		case 3, 4:
+			e.Meta.Kind, e.Value = base.KindRenew, partial.AppendRenewal(nil, at, rng.Uint64N(2)*(at+rng.Uint64N(30)))
+		default:
+			e.Meta.Kind, e.Value = base.KindMerge, partial.AppendOperand(nil, at, fmt.Appendf(nil, "+%d", e.Seq))
+		}
+		all[i] = e
+	}
+	slices.SortFunc(all, compareEntries)
+	return all
+}
+
+// shown returns what a snapshot shows of a key at a time.
+func shown(t *testing.T, all []base.Entry, l *rangedel.List, key string, at base.SeqNum, nowMs uint64) string {
+	t.Helper()
+	var c partial.Chain
+	on := base.Entry{Meta: base.Meta{Kind: base.KindDelete}}
+	cover := l.Cover([]byte(key), at)
+	for _, e := range all {
+		if string(e.Key) != key || e.Seq > at {
+			continue
+		}
+		if e.Seq < cover {
+			break
+		}
+		if !e.Meta.Kind.Partial() {
+			on = e
+			break
+		}
+		c.Add(e.Meta.Kind, e.Value)
+	}
+	o := partial.Outcome{Base: partial.Base{Present: on.Meta.Kind.HasValue(), Expires: on.Meta.ExpiresAt}, FromBase: true}
+	var err error
+	if c.Len() > 0 {
+		if o, err = c.Over(o.Base); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !o.Present || o.Expires != 0 && o.Expires <= nowMs {
+		return "nothing"
+	}
+	value := on.Value
+	if len(o.Operands) > 0 {
+		if value, err = o.Value(adder{}, []byte(key), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("%s until %d", value, o.Expires)
+}
+
+// TestFold_ChangesNoAnswer merges random partial entries, with the function or without
+// it, and compares what each snapshot sees before and after.
+func TestFold_ChangesNoAnswer(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(300) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		n := 1 + rng.IntN(60)
+		all := partialEntries(rng, n)
+		last := base.SeqNum(10 + n)
+		rules := Rules{Versions: 1 + rng.IntN(2), NowMs: rng.Uint64N(2) * uint64(last), Bottom: rng.IntN(2) == 0}
+		for s := base.SeqNum(10 + rng.IntN(20)); s < last && len(rules.Snapshots) < 2; s += base.SeqNum(1 + rng.IntN(30)) {
+			rules.Snapshots = append(rules.Snapshots, s)
+		}
+		rules.Snapshots = append(rules.Snapshots, last)
+		out := files{fs: memfs.New()}
+		job := Job{Sources: []iter.Source{&entrySource{entries: all}}, Rules: rules, Level: 3, TableSize: 1 << 20, NewFile: out.create}
+		job.Deletions = randomDeletions(rng, 4+n)
+		if rng.IntN(3) > 0 {
+			job.Functions = partial.NewFunctions(func([]byte) string { return "adder" }, []partial.Function{adder{}})
+		}
+		var below []base.Entry
+		if !rules.Bottom {
+			for k := range 4 {
+				below = append(below, base.Entry{Key: fmt.Appendf(nil, "key-%05d", k), Value: []byte("below"),
+					Meta: base.Meta{Kind: base.KindSet, ExpiresAt: rng.Uint64N(40)}})
+			}
+		}
+		result, err := Run(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := out.read(t, result.Tables)
+		for _, at := range rules.Snapshots {
+			for _, now := range []uint64{max(rules.NowMs, uint64(last)), uint64(last) + 9, 1 << 40} {
+				for k := range 4 {
+					key := fmt.Sprintf("key-%05d", k)
+					before := shown(t, append(slices.Clone(all), below...), job.Deletions, key, at, now)
+					after := shown(t, append(slices.Clone(got), below...), job.Deletions, key, at, now)
+					if before != after {
+						t.Fatalf("seed %d, rules %+v: snapshot %d at %d shows %s of %s, before the merge %s", seed, rules, at, now, after, key, before)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFold_LeavesOneEntryForEachSnapshot folds long chains.
+func TestFold_LeavesOneEntryForEachSnapshot(t *testing.T) {
+	t.Parallel()
+	for _, registered := range []bool{true, false} {
+		var all []base.Entry
+		for seq := base.SeqNum(1000); seq > 0; seq-- {
+			all = append(all, base.Entry{Key: []byte("k"), Seq: seq, Value: partial.AppendOperand(nil, uint64(seq), []byte("+")),
+				Meta: base.Meta{Kind: base.KindMerge}})
+		}
+		out := files{fs: memfs.New()}
+		job := Job{Sources: []iter.Source{&entrySource{entries: all}}, Level: 3, TableSize: 1 << 20, NewFile: out.create,
+			Rules: Rules{Versions: 1, Snapshots: []base.SeqNum{400, 1000}, Bottom: true}}
+		if registered {
+			job.Functions = partial.NewFunctions(func([]byte) string { return "adder" }, []partial.Function{adder{}})
+		}
+		result, err := Run(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := out.read(t, result.Tables)
+		if len(got) != 2 || got[0].Seq != 1000 || got[1].Seq != 400 || got[0].Meta.Kind.Partial() == registered {
+			t.Errorf("registered %v: %d entries, the first %s#%d", registered, len(got), got[0].Meta.Kind, got[0].Seq)
+		}
+	}
+}
+
+// TestScreen_AsksAboutWhatOnlyThePresentSees merges one version for each case.
+func TestScreen_AsksAboutWhatOnlyThePresentSees(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seq       base.SeqNum
+		snapshots []base.SeqNum
+		above     bool
+		bottom    bool
+		want      string // of the output
+	}{
+		{5, []base.SeqNum{9}, false, true, ""},
+		{5, []base.SeqNum{9}, false, false, "DEL"},
+		{5, []base.SeqNum{3, 9}, false, true, "DEL"}, // a transaction may conflict with it
+		{5, []base.SeqNum{6, 9}, false, true, "SET"},
+		{5, []base.SeqNum{9}, true, true, "SET"},
+		{12, []base.SeqNum{9}, false, true, "SET"},
+	} {
+		out := files{fs: memfs.New()}
+		job := Job{Level: 3, TableSize: 1 << 20, NewFile: out.create,
+			Sources: []iter.Source{&entrySource{entries: []base.Entry{{Key: []byte("k"), Seq: c.seq, Meta: base.Meta{Kind: base.KindSet}}}}},
+			Rules:   Rules{Versions: 1, Snapshots: c.snapshots, Bottom: c.bottom, Above: func([]byte) bool { return c.above }},
+			Screen:  func(*base.Entry) (Decision, []byte) { return ScreenDrop, nil }}
+		result, err := Run(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, e := range out.read(t, result.Tables) {
+			got += e.Meta.Kind.String()
+		}
+		if got != c.want {
+			t.Errorf("%+v: the output is %q", c, got)
+		}
+	}
+}
+
+// A newer partial entry elsewhere may refer to the newest version.
+func TestRetain_ExpiredValuesUnderPartialEntriesStay(t *testing.T) {
+	t.Parallel()
+	for _, above := range []bool{true, false} {
+		r := NewRetain(Rules{Versions: 1, Snapshots: []base.SeqNum{9}, NowMs: 100, Bottom: true,
+			Above: func([]byte) bool { return above }}, nil)
+		r.Begin([]byte("k"))
+		m := base.Meta{Kind: base.KindSet, ExpiresAt: 50}
+		if got := r.Judge(5, &m); (got == Keep) != above {
+			t.Errorf("above %v: verdict %d", above, got)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package jobs
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// foldValueMax is the length in bytes of the longest value in a value file that a flush
+// or a merge folds operands onto.
+const foldValueMax = 64 << 20
+
+// partialAbove returns compact.Rules.Above for a plan, or for a flush if it is nil. It
+// looks at the newest view: while a job runs, a flush may bring partial entries from a
+// memtable to level 0, where they still count. What is committed after the job began
+// needs nothing that had expired before.
+func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
+	var of *manifest.Version
+	var above []*manifest.Table
+	inTables := func(v *manifest.Version, key []byte) bool {
+		if plan != nil && v != of {
+			of, above = v, tablesAbove(v, plan)
+		}
+		return slices.ContainsFunc(above, func(t *manifest.Table) bool { return t.Contains(key) })
+	}
+	return func(key []byte) bool {
+		v := j.store.View()
+		if !slices.ContainsFunc(v.Memtables, hasPartials) {
+			return inTables(v.Tree.Version, key)
+		}
+		slot, err := j.store.Acquire()
+		if err != nil {
+			return true // the database is closing, and the next one finds out
+		}
+		defer j.store.Release(slot)
+		hash := base.Hash(key, j.o.HashSeed)
+		v = j.store.Pin(slot)
+		return inTables(v.Tree.Version, key) ||
+			slices.ContainsFunc(v.Memtables, func(t *memtable.Table) bool { return t.HasPartial(key, hash) })
+	}
+}
+
+func hasPartials(t *memtable.Table) bool {
+	_, _, some := t.Partials()
+	return some
+}
+
+// tablesAbove returns the tables with partial entries that may be newer than the inputs of
+// a plan.
+func tablesAbove(v *manifest.Version, plan *compact.Plan) (above []*manifest.Table) {
+	for level, tables := range v.Levels[:plan.OutputLevel+1] {
+		for _, t := range tables {
+			if t.Partials > 0 && !slices.Contains(plan.Inputs[level], t) {
+				above = append(above, t)
+			}
+		}
+	}
+	return above
+}
+
+// value is compact.Job.Value.
+func (j *Jobs) value(e *base.Entry) (value []byte, err error) {
+	slot, err := j.store.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer j.store.Release(slot)
+	v := j.store.Pin(slot)
+	err = fault.Guard(func() error {
+		p, err := values.DecodePointer(e.Value)
+		if err != nil {
+			return err
+		}
+		if p.ValueLen > foldValueMax {
+			return fmt.Errorf("a value of %d bytes, of at most %d", p.ValueLen, foldValueMax)
+		}
+		r, err := v.Tree.Values(p.File)
+		if err != nil {
+			return err
+		}
+		b, err := r.Get(p, e.Key, e.Seq, nil)
+		value = bytes.Clone(b)
+		return err
+	})
+	return value, err
+}
+
+// screen is compact.Job.Screen.
+func (j *Jobs) screen(e *base.Entry) (compact.Decision, []byte) {
+	return j.o.Screen(e, func() ([]byte, error) {
+		if e.Meta.Kind == base.KindPointer {
+			return j.value(e)
+		}
+		return e.Value, nil
+	})
+}

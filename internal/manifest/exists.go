@@ -1,0 +1,13 @@
+package manifest
+
+import "github.com/stoatdb/stoat/vfs"
+
+// Exists returns nil if a directory holds a manifest, and otherwise the error that
+// Load would return. It opens no file.
+func Exists(fs vfs.FS, dir string) error {
+	l, err := list(fs, dir)
+	if err == nil && len(l.manifests) == 0 {
+		err = l.missing(dir)
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package memtable
+
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// A partialSpan bounds the keys of a table's partial entries, both inclusive. It is
+// immutable.
+type partialSpan struct{ lo, hi []byte }
+
+// foldEvery is how many versions of a key a table may have between two whole ones, if
+// the committer can fold: it is the most partial entries that a reader collects from one
+// table.
+const foldEvery = 64
+
+// A Fold makes a whole entry of a partial one, which is about to become the newest
+// version of its key. The result is that of the same version. It reports false to
+// keep the partial entry.
+type Fold func(key, value []byte, k base.Kind) (whole []byte, m base.Meta, ok bool)
+
+// notePartial extends the span by the key of a new partial entry.
+func (t *Table) notePartial(key []byte) {
+	s := t.partials.Load()
+	switch {
+	case s == nil:
+		k := bytes.Clone(key)
+		t.partials.Store(&partialSpan{k, k})
+	case bytes.Compare(key, s.lo) < 0:
+		t.partials.Store(&partialSpan{bytes.Clone(key), s.hi})
+	case bytes.Compare(key, s.hi) > 0:
+		t.partials.Store(&partialSpan{s.lo, bytes.Clone(key)})
+	}
+}
+
+// Partials returns bounds of the keys that have partial entries, both inclusive. It
+// reports false if there are none.
+func (t *Table) Partials() (lo, hi []byte, some bool) {
+	s := t.partials.Load()
+	if s == nil {
+		return nil, nil, false
+	}
+	return s.lo, s.hi, true
+}
+
+// Versions calls visit for the versions of key with a sequence number of at most at, the
+// newest first, until visit returns false. It is Get for all of them.
+func (t *Table) Versions(key []byte, hash uint64, at base.SeqNum, visit func(value []byte, m base.Meta, seq base.SeqNum) bool) {
+	r := t.find(key, uint32(hash>>32))
+	if r == 0 {
+		return
+	}
+	e := t.arena.at(r)
+	w := e.word()
+	if w&isPending != 0 && t.isDeleted(e, w) {
+		return
+	}
+	if t.seq(e, w) > at {
+		if e, w = t.visibleAt(e, at); e.p == nil {
+			return
+		}
+	}
+	for visit(e.value(w), e.meta(w), t.seq(e, w)) {
+		next := e.links(w).next
+		if next == 0 {
+			return
+		}
+		e = t.arena.at(next)
+		w = e.word()
+	}
+}
+
+// HasPartial reports whether key has a partial entry.
+func (t *Table) HasPartial(key []byte, hash uint64) (has bool) {
+	if s := t.partials.Load(); s == nil || bytes.Compare(key, s.lo) < 0 || bytes.Compare(key, s.hi) > 0 {
+		return false
+	}
+	t.Versions(key, hash, base.SeqNumMax, func(_ []byte, m base.Meta, _ base.SeqNum) bool {
+		has = m.Kind.Partial()
+		return !has
+	})
+	return has
+}
+
+// folded returns the whole entry in place of a partial one that is copied over the
+// version old, if it is time for that.
+func (c *copier) folded(from entry, fw uint64, old Ref) (whole []byte, m base.Meta, ok bool) {
+	if c.fold == nil || old == 0 || (c.t.arena.linksTo(old).depth+1)%foldEvery != 0 {
+		return nil, m, false
+	}
+	whole, m, ok = c.fold(from.key(fw), from.value(fw), wordKind(fw))
+	return whole, m, ok && checkSizes(wordKeyLen(fw), uint64(len(whole))) == nil
+}

@@ -1,0 +1,185 @@
+package partial
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+)
+
+// A Chain is consecutive partial entries of one key, collected from the newest to the
+// oldest. Its zero value is empty.
+type Chain struct {
+	kinds    []base.Kind
+	values   [][]byte
+	steps    []Step
+	operands [][]byte
+}
+
+// keptSteps is the number of steps up to which a Chain keeps its memory.
+const keptSteps = 1 << 10
+
+var chains = sync.Pool{New: func() any { return new(Chain) }}
+
+// NewChain returns an empty chain, which may have memory of an earlier one.
+func NewChain() *Chain { return chains.Get().(*Chain) }
+
+// Free ends the use of a chain, and of all that was borrowed from it.
+func (c *Chain) Free() {
+	if cap(c.steps) <= keptSteps {
+		c.Reset()
+		chains.Put(c)
+	}
+}
+
+// Add adds the next older entry. The chain borrows value.
+func (c *Chain) Add(k base.Kind, value []byte) {
+	c.kinds, c.values = append(c.kinds, k), append(c.values, value)
+}
+
+// Len returns the number of entries.
+func (c *Chain) Len() int { return len(c.kinds) }
+
+// Steps returns the number of steps that Joined or Over found.
+func (c *Chain) Steps() int { return len(c.steps) }
+
+// Reset makes the chain empty, and keeps its memory.
+func (c *Chain) Reset() {
+	clear(c.values)
+	clear(c.steps)
+	clear(c.operands)
+	c.kinds, c.values, c.steps, c.operands = c.kinds[:0], c.values[:0], c.steps[:0], c.operands[:0]
+}
+
+// decode decodes all steps, the oldest first.
+func (c *Chain) decode() (err error) {
+	c.steps = c.steps[:0]
+	for i := len(c.values) - 1; i >= 0 && err == nil; i-- {
+		c.steps, err = Decode(c.steps, c.kinds[i], c.values[i])
+	}
+	if mutant.On(mutant.OperandsReversed) {
+		slices.Reverse(c.steps)
+	}
+	return err
+}
+
+// A Base is what the chain lies on, without the value.
+type Base struct {
+	Present bool
+	Expires uint64 // of a present value, 0 for never
+}
+
+// Absent is the base of a chain that lies on a tombstone or on nothing.
+var Absent Base
+
+// An Outcome is what a chain makes of its base.
+type Outcome struct {
+	Base
+	// FromBase says that the value of the base is a part of the outcome. Without
+	// operands, it is the value of the outcome.
+	FromBase bool
+	// Operands are to be merged, the oldest first. They are borrowed from the entries
+	// of the chain, and from the chain until its next use.
+	Operands [][]byte
+}
+
+// Over returns what the chain makes of b.
+func (c *Chain) Over(b Base) (Outcome, error) {
+	out := Outcome{Base: b, FromBase: b.Present}
+	if err := c.decode(); err != nil {
+		return out, err
+	}
+	operands := c.operands[:0]
+	for i := range c.steps {
+		s := &c.steps[i]
+		found := out.Present && (out.Expires == 0 || s.TimeMs < out.Expires)
+		if mutant.On(mutant.RenewExpired) {
+			found = out.Present
+		}
+		switch {
+		case s.Operand != nil && found:
+			operands = append(operands, s.Operand)
+		case s.Operand != nil:
+			operands = append(operands[:0], s.Operand)
+			out = Outcome{Base: Base{Present: true}}
+		case found:
+			out.Expires = s.Expires
+		}
+	}
+	out.Operands, c.operands = operands, operands
+	return out, nil
+}
+
+// Needs reports whether a value that expires at the time at matters to the chain: whether
+// any step was written before that.
+func (c *Chain) Needs(at uint64) (bool, error) {
+	if err := c.decode(); err != nil {
+		return true, err
+	}
+	return slices.ContainsFunc(c.steps, func(s Step) bool { return at == 0 || s.TimeMs < at }), nil
+}
+
+// Joined appends to dst the value of one entry that stands for all entries of the chain,
+// and returns its kind. f may be nil; if it combines operands, operands of one time
+// become one.
+func (c *Chain) Joined(dst, key []byte, f Function) ([]byte, base.Kind, error) {
+	if err := c.decode(); err != nil {
+		return dst, 0, err
+	}
+	kind := base.KindRenew
+	combiner, _ := f.(Combiner)
+	for i := 0; i < len(c.steps); {
+		n := 1
+		if c.steps[i].Operand == nil {
+			i += c.joinRenewals(i)
+			dst = appendStep(dst, &c.steps[i-1])
+			continue
+		}
+		kind = base.KindMerge
+		for i+n < len(c.steps) && c.steps[i+n].Operand != nil && c.steps[i+n].TimeMs == c.steps[i].TimeMs {
+			n++
+		}
+		same := c.steps[i : i+n]
+		i += n
+		if combiner != nil && n > 1 {
+			if one, ok := combine(combiner, key, same); ok {
+				dst = AppendOperand(dst, same[0].TimeMs, one)
+				continue
+			}
+		}
+		for j := range same {
+			dst = appendStep(dst, &same[j])
+		}
+	}
+	return dst, kind, nil
+}
+
+// joinRenewals makes one step of the renewals from step i on, and returns how many there
+// were. The last of them becomes that step.
+func (c *Chain) joinRenewals(i int) int {
+	n := 1
+	for ; i+n < len(c.steps); n++ {
+		a, b := c.steps[i+n-1], &c.steps[i+n]
+		if b.Operand != nil || b.TimeMs < a.TimeMs {
+			break
+		}
+		// What a renews exists at the time of b, unless it has expired since.
+		if a.Expires != 0 && a.Expires <= b.TimeMs {
+			b.Expires = a.Expires
+		}
+		b.TimeMs = a.TimeMs
+	}
+	return n
+}
+
+// combine makes one operand of several. It reports false if the combiner fails, or if
+// the operand would be too long.
+func combine(f Combiner, key []byte, steps []Step) ([]byte, bool) {
+	operands := make([][]byte, len(steps))
+	for i := range steps {
+		operands[i] = steps[i].Operand
+	}
+	one, err := guarded(func() ([]byte, error) { return f.Combine(nil, key, operands) })
+	return one, err == nil && len(one) <= base.MaxOperandSize
+}

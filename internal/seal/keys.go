@@ -1,0 +1,291 @@
+package seal
+
+import (
+	"context"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A Provider supplies master keys of KeySize bytes.
+type Provider interface {
+	// Current returns the master key for new files, and its ID.
+	Current(ctx context.Context) (id string, key []byte, err error)
+	// Key returns the master key with an ID that Current returned before.
+	Key(ctx context.Context, id string) ([]byte, error)
+}
+
+// Options configure Keys.
+type Options struct {
+	FS       vfs.FS
+	Dir      string
+	Provider Provider
+	Clock    base.Clock
+	// MaxAge is the age at which a new data key replaces the newest one.
+	MaxAge time.Duration
+	// Random returns random bytes for keys and salts.
+	Random io.Reader
+	// ReadOnly keys never change the file KEYS.
+	ReadOnly bool
+}
+
+// Keys are the data keys of an open database. The methods are safe for concurrent use.
+type Keys struct {
+	o Options
+	// Memory counts the decrypted pages of the files that FS opens.
+	Memory Memory
+
+	changing sync.Mutex // held to replace KEYS, and while a provider is asked for that
+
+	mu   sync.Mutex
+	file keyFile // guarded by mu: the contents of KEYS, without a salt
+}
+
+// Exist reports whether the directory has a file of keys: then it is encrypted.
+func Exist(fs vfs.FS, dir string) (bool, error) {
+	_, err := fs.Stat(fs.Join(dir, KeysName))
+	if errors.Is(err, vfs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Create makes the keys of a new database in an existing directory.
+func Create(ctx context.Context, o Options) (*Keys, error) {
+	k := &Keys{o: o}
+	id, master, err := k.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, err := k.newKey(1)
+	if err != nil {
+		return nil, err
+	}
+	return k, k.replace(keyFile{master: id, keys: []dataKey{first}}, master)
+}
+
+// Load reads the keys of a database. If the provider has another current master key, or
+// the newest data key is old, Load replaces the file. Its errors are base.ErrKey if the
+// provider lacks the master key or has a wrong one, base.ErrCorrupt, and base.ErrVersion.
+func Load(ctx context.Context, o Options) (*Keys, error) {
+	k := &Keys{o: o}
+	b, err := k.read()
+	if err != nil {
+		return nil, err
+	}
+	f, sealed, data, err := decodeKeyFile(b)
+	if err != nil {
+		return nil, base.InFile(err, KeysName)
+	}
+	master, err := o.Provider.Key(ctx, f.master)
+	if err = checkMaster(f.master, master, err); err != nil {
+		return nil, err
+	}
+	aead, err := f.wrapping(master)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, make([]byte, 12), sealed, data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the master key %q does not open %s", base.ErrKey, f.master, KeysName)
+	}
+	if err := f.decodeKeys(plain); err != nil {
+		return nil, base.InFile(err, KeysName)
+	}
+	clear(plain)
+	k.file = f
+	if o.ReadOnly {
+		return k, nil
+	}
+	return k, k.RotateMaster(ctx)
+}
+
+// read returns the contents of KEYS.
+func (k *Keys) read() ([]byte, error) {
+	f, err := k.o.FS.Open(k.path(KeysName), vfs.CatKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // the file was only read
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(size, keysSizeMax+1))
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (k *Keys) path(name string) string { return k.o.FS.Join(k.o.Dir, name) }
+
+// current returns the current master key.
+func (k *Keys) current(ctx context.Context) (string, []byte, error) {
+	id, key, err := k.o.Provider.Current(ctx)
+	if err == nil && (len(id) < 1 || len(id) > idMax) {
+		err = fmt.Errorf("the ID has %d bytes, want 1 to %d", len(id), idMax)
+	}
+	return id, key, checkMaster(id, key, err)
+}
+
+// checkMaster checks what a provider returned.
+func checkMaster(id string, key []byte, err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: master key %q: %w", base.ErrKey, id, err)
+	}
+	if len(key) != KeySize {
+		return fmt.Errorf("%w: the master key %q has %d bytes, want %d", base.ErrKey, id, len(key), KeySize)
+	}
+	return nil
+}
+
+// RotateMaster seals the data keys with the current master key, unless it did so before.
+func (k *Keys) RotateMaster(ctx context.Context) error {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	id, master, err := k.current(ctx)
+	if err != nil {
+		return err
+	}
+	f := k.now()
+	if id == f.master {
+		return nil
+	}
+	return k.replace(keyFile{master: id, keys: f.keys}, master)
+}
+
+// now returns the contents of KEYS.
+func (k *Keys) now() keyFile {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.file
+}
+
+// MasterID returns the ID of the master key that seals the data keys.
+func (k *Keys) MasterID() string { return k.now().master }
+
+// newKey returns a new data key.
+func (k *Keys) newKey(id uint32) (dataKey, error) {
+	d := dataKey{id: id, made: max(0, k.o.Clock.Now().UnixMilli())}
+	_, err := io.ReadFull(k.o.Random, d.key[:])
+	return d, err
+}
+
+// replace durably replaces KEYS. The caller holds changing, or is the only user.
+func (k *Keys) replace(f keyFile, master []byte) error {
+	fs := k.o.FS
+	b, err := k.encode(f, master)
+	if err != nil {
+		return err
+	}
+	if err := fs.Remove(k.path(TempName)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+		return err
+	}
+	if err := writeFile(fs, k.path(TempName), b); err != nil {
+		return err
+	}
+	if err := fs.Rename(k.path(TempName), k.path(KeysName)); err != nil {
+		return err
+	}
+	if err := fs.SyncDir(k.o.Dir); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file = f
+	return nil
+}
+
+// encode returns the contents of KEYS with a new salt.
+func (k *Keys) encode(f keyFile, master []byte) ([]byte, error) {
+	if _, err := io.ReadFull(k.o.Random, f.salt[:]); err != nil {
+		return nil, err
+	}
+	return f.append(nil, master)
+}
+
+// writeFile durably writes a new file, but for its name.
+func writeFile(fs vfs.FS, name string, b []byte) (err error) {
+	f, err := fs.Create(name, vfs.CatKeys)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return err
+	}
+	return f.SyncData()
+}
+
+// CopyTo durably writes a copy of KEYS to a directory without one, but for its name. The
+// copy opens with the same master key.
+func (k *Keys) CopyTo(dir string) error {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	b, err := k.read()
+	if err != nil {
+		return err
+	}
+	return writeFile(k.o.FS, k.o.FS.Join(dir, KeysName), b)
+}
+
+// newest returns the data key for a new file. It makes one if the newest is old. If that
+// fails, the newest is good enough, and the next file tries again.
+func (k *Keys) newest() dataKey {
+	f := k.now()
+	last := f.keys[len(f.keys)-1]
+	age := k.o.Clock.Now().UnixMilli() - last.made
+	if k.o.ReadOnly || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || last.id == math.MaxUint32 || !k.changing.TryLock() {
+		return last
+	}
+	defer k.changing.Unlock()
+	if f = k.now(); f.keys[len(f.keys)-1].id != last.id {
+		return f.keys[len(f.keys)-1]
+	}
+	fresh, err := k.newKey(last.id + 1)
+	if err != nil {
+		return last
+	}
+	master, err := k.o.Provider.Key(context.Background(), f.master)
+	if checkMaster(f.master, master, err) != nil {
+		return last
+	}
+	keys := append(f.keys[:len(f.keys):len(f.keys)], fresh)
+	if k.replace(keyFile{master: f.master, keys: keys}, master) != nil {
+		return last
+	}
+	return fresh
+}
+
+// NewFile returns the cipher for a new use of a file.
+func (k *Keys) NewFile(label string) (base.KeyRef, cipher.AEAD, error) {
+	d := k.newest()
+	ref := base.KeyRef{ID: d.id}
+	if _, err := io.ReadFull(k.o.Random, ref.Salt[:]); err != nil {
+		return ref, nil, err
+	}
+	aead, err := derive(d.key[:], ref.Salt[:], label)
+	return ref, aead, err
+}
+
+// OpenFile returns the cipher that NewFile returned with ref.
+func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
+	keys := k.now().keys
+	for i := range keys {
+		if keys[i].id == ref.ID {
+			return derive(keys[i].key[:], ref.Salt[:], label)
+		}
+	}
+	return nil, base.Corrupt(-1, "data key", ref.ID, "one of "+KeysName)
+}
+
+// DataKeys returns how many data keys there are.
+func (k *Keys) DataKeys() int { return len(k.now().keys) }

@@ -1,0 +1,68 @@
+package settings
+
+import (
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+func TestResolve_FillsInWhatIsNotStored(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stored manifest.Settings
+		want   Settings
+	}{
+		{manifest.Settings{}, Settings{NumVersions: 1, Compression: None, ValueThreshold: 512, LargeValueThreshold: 4096}},
+		{manifest.Settings{ValueThreshold: 5000}, Settings{NumVersions: 1, Compression: None, ValueThreshold: 5000, LargeValueThreshold: 5000}},
+		{manifest.Settings{LargeValueThreshold: 600}, Settings{NumVersions: 1, Compression: None, ValueThreshold: 512, LargeValueThreshold: 600}},
+		{manifest.Settings{NumVersions: 3, Compression: 3, ValueThreshold: 64, LargeValueThreshold: 1 << 30}, Settings{NumVersions: 3, Compression: Small, ValueThreshold: 64, LargeValueThreshold: 1 << 30}},
+		{manifest.Settings{MergeFunction: "sum", Filter: "old"}, Settings{NumVersions: 1, Compression: None, ValueThreshold: 512, LargeValueThreshold: 4096, MergeFunction: "sum", Filter: "old"}},
+		{manifest.Settings{DefaultTTLMs: 7}, Settings{NumVersions: 1, Compression: None, ValueThreshold: 512, LargeValueThreshold: 4096, DefaultTTLMs: 7}},
+		{manifest.Settings{NumVersions: 1<<32 - 1}, Settings{NumVersions: 1<<31 - 1, Compression: None, ValueThreshold: 512, LargeValueThreshold: 4096}},
+	} {
+		if got := Resolve(&c.stored); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.stored, got, c.want)
+		}
+	}
+}
+
+func TestTable_OfEachKeyspace(t *testing.T) {
+	t.Parallel()
+	var table Table
+	table.Set([]*manifest.Keyspace{{Settings: manifest.Settings{NumVersions: 2}}, {Number: 7, Settings: manifest.Settings{NumVersions: 9}}})
+	before := table.Of(7)
+	for number, want := range map[uint32]int{0: 2, 7: 9, 8: 2} {
+		if got := table.Of(number).NumVersions; got != want {
+			t.Errorf("keyspace %d keeps %d versions, want %d", number, got, want)
+		}
+	}
+	if n := table.VersionsMax(); n != 9 {
+		t.Errorf("a keyspace keeps %d versions, want 9", n)
+	}
+	walk := Walk{Of: table.Of}
+	for _, c := range []struct {
+		key  string
+		want int
+	}{{"a", 2}, {"\xff\x00\xff", 2}, {"\xff\x07a", 9}, {"\xff\x07b", 9}, {"\xff\x08a", 2}} {
+		if n := walk.At([]byte(c.key)).NumVersions; n != c.want {
+			t.Errorf("the stored key %q keeps %d versions, want %d", c.key, n, c.want)
+		}
+	}
+	table.Set([]*manifest.Keyspace{{}, {Number: 8, Settings: manifest.Settings{NumVersions: 4}}})
+	if table.Of(8).NumVersions != 4 || table.Of(7).NumVersions != 1 || before.NumVersions != 9 {
+		t.Errorf("after a change: %+v, %+v, and before it %+v", table.Of(8), table.Of(7), before)
+	}
+}
+
+func TestCompression_UpperLevelsUseTheFastCodec(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[Compression][3]codec.ID{
+		0: {codec.None, codec.None, codec.None}, None: {codec.None, codec.None, codec.None},
+		Fast: {codec.S2, codec.S2, codec.S2}, Small: {codec.S2, codec.Zstd, codec.Zstd},
+	} {
+		if got := [3]codec.ID{c.OfTables(0), c.OfTables(manifest.Levels - 1), c.OfValues()}; got != want {
+			t.Errorf("compression %d: codecs %v, want %v", c, got, want)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package spaces
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// snapshotsEvery is how often the dropper asks whether the snapshots have ended that
+// still see a dropped keyspace.
+const snapshotsEvery = time.Second
+
+// underWay is in Registry.tombstones while Drop commits the deletion.
+const underWay base.SeqNum = 0
+
+// Drop drops the keyspace with a name. After an error of the commit, the keyspace is
+// dropped nonetheless: the dropper repeats the commit.
+func (r *Registry) Drop(ctx context.Context, name string) error {
+	ctx, end, err := r.o.Group.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	h, err := r.undefine(name)
+	if err != nil {
+		return err
+	}
+	defer r.o.Dropped()
+	if mutant.On(mutant.DropWithoutTombstone) {
+		return nil
+	}
+	seq, err := r.deleteAll(ctx, &h.Space)
+	if err != nil {
+		r.tombstones.Delete(h.Space.Number())
+		return fmt.Errorf("drop the data of keyspace %q: %w", name, err)
+	}
+	h.deleted.Store(uint64(seq))
+	return nil
+}
+
+// undefine takes the name of a keyspace away, and shuts its gate.
+func (r *Registry) undefine(name string) (*Handle, error) {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	h := r.handlesLocked()[name]
+	if h == nil {
+		return nil, fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
+	}
+	s := r.o.Store.State()
+	old, _ := s.Keyspace(h.Space.Number())
+	k := *old
+	k.Dropping = true
+	r.tombstones.Store(k.Number, underWay)
+	if err := r.record(manifest.Edit{PutKeyspaces: []*manifest.Keyspace{&k}}); err != nil {
+		r.tombstones.Delete(k.Number)
+		return nil, fmt.Errorf("drop keyspace %q: %w", name, err)
+	}
+	delete(r.defining.handles, name)
+	h.Gate.Shut()
+	return h, nil
+}
+
+// deleteAll commits the deletion of all keys of a keyspace, and returns the version of
+// the commit. The commit is synced, so that the next Open need not repeat it.
+func (r *Registry) deleteAll(ctx context.Context, s *keyspace.Space) (base.SeqNum, error) {
+	w := r.o.Commits.NewWriteSet()
+	defer r.o.Commits.FreeWriteSet(w)
+	lo, hi := s.Bounds()
+	meta := base.Meta{Kind: base.KindDeleteRange}
+	if err := w.Pending.Set(lo, hi, base.Hash(lo, r.o.HashSeed), meta, 0); err != nil {
+		return 0, err
+	}
+	w.Pending.LiveLen() // the pipeline expects it before it takes its locks
+	request := w.Request(r.o.Store.Visible(), true)
+	if err := r.o.Commits.Submit(ctx, request); err != nil {
+		return 0, err
+	}
+	r.tombstones.Store(s.Number(), request.Seq())
+	return request.Seq(), nil
+}
+
+// Dropping reports whether a dropped keyspace is not forgotten yet.
+func (r *Registry) Dropping() bool {
+	return slices.ContainsFunc(r.o.Store.State().Keyspaces, func(k *manifest.Keyspace) bool { return k.Dropping })
+}
+
+// Step is the step of the dropper: it frees what dropped keyspaces hold, and forgets
+// those that hold nothing.
+func (r *Registry) Step() (again time.Duration, err error) {
+	ctx := r.o.Group.Stopped()
+	table := r.o.Store.State().Keyspaces
+	var gone []uint32
+	for _, k := range table {
+		if !k.Dropping {
+			continue
+		}
+		empty, err := r.empty(ctx, k.Number)
+		if err != nil {
+			r.o.Commits.JobFailed(fmt.Errorf("free keyspace %q: %w", k.Name, err))
+			return 0, err
+		}
+		if empty {
+			gone = append(gone, k.Number)
+		} else {
+			again = snapshotsEvery
+		}
+	}
+	if len(gone) == 0 {
+		return again, nil
+	}
+	if err := r.forget(gone); err != nil {
+		return 0, err
+	}
+	for _, number := range gone {
+		r.tombstones.Delete(number)
+	}
+	return again, nil
+}
+
+// forget removes dropped keyspaces from the table.
+func (r *Registry) forget(gone []uint32) error {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	return r.record(manifest.Edit{ForgetKeyspaces: gone})
+}
+
+// empty does the next step for a dropped keyspace, and reports whether none of its
+// keys is left.
+func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
+	s := keyspace.New(number)
+	held, err := r.holds(&s)
+	if err != nil || !held {
+		return !held, err
+	}
+	if mutant.On(mutant.ForgetEarly) || mutant.On(mutant.DropWithoutTombstone) {
+		return mutant.On(mutant.ForgetEarly), nil
+	}
+	seq, err := r.deletedAt(ctx, &s)
+	if err != nil || seq == underWay || r.o.Store.OldestSnapshot() < seq {
+		return false, err
+	}
+	lo, hi := s.Bounds()
+	if err := r.o.Free(ctx, lo, hi); err != nil {
+		return false, err
+	}
+	if held, err = r.holds(&s); !held || err != nil {
+		return !held, err
+	}
+	// A crash took the deletion, and deletedAt found an older one of the same range.
+	_, err = r.deleteAll(ctx, &s)
+	return false, err
+}
+
+// deletedAt returns the version that deleted a dropped keyspace. It commits the
+// deletion if a crash has taken it. Version 0 means that no key is left.
+func (r *Registry) deletedAt(ctx context.Context, s *keyspace.Space) (base.SeqNum, error) {
+	if seq, ok := r.tombstones.Load(s.Number()); ok {
+		return seq.(base.SeqNum), nil
+	}
+	seq, uncovered, err := r.cover(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case uncovered:
+		return r.deleteAll(ctx, s)
+	case seq != 0: // with 0, background jobs have removed the last keys meanwhile
+		r.tombstones.Store(s.Number(), seq)
+	}
+	return seq, nil
+}
+
+// cover returns the version of the newest range deletion over the keys that are left
+// of a keyspace, or 0 if none is left. uncovered says that no range deletion covers one
+// of them.
+func (r *Registry) cover(s *keyspace.Space) (newest base.SeqNum, uncovered bool, err error) {
+	slot, err := r.o.Store.Acquire()
+	if err != nil {
+		return 0, false, work.ErrStopped
+	}
+	defer r.o.Store.Release(slot)
+	v := r.o.Store.Pin(slot)
+	var ranges rangedel.Cursor
+	ranges.Init(false)
+	for _, t := range v.Memtables {
+		t.AddDeletions(&ranges, base.SeqNumMax)
+	}
+	if err = fault.Guard(func() error { return v.Tree.AddDeletions(&ranges, base.SeqNumMax) }); err != nil {
+		return 0, false, err
+	}
+	for from, hi := s.Bounds(); ; {
+		key, err := next(v, from, hi)
+		if key == nil || err != nil {
+			return newest, false, err
+		}
+		seq, until := ranges.At(key)
+		if seq == 0 {
+			return 0, true, nil
+		}
+		if newest = max(newest, seq); until == nil {
+			return newest, false, nil
+		}
+		from = until
+	}
+}
+
+// holds reports whether memtables or tables have keys of a keyspace.
+func (r *Registry) holds(s *keyspace.Space) (bool, error) {
+	slot, err := r.o.Store.Acquire()
+	if err != nil {
+		return false, work.ErrStopped
+	}
+	defer r.o.Store.Release(slot)
+	lo, hi := s.Bounds()
+	key, err := next(r.o.Store.Pin(slot), lo, hi)
+	return key != nil, err
+}
+
+// next returns the first key in a range that memtables or tables have, or nil.
+func next(v *state.View, lo, hi []byte) (key []byte, err error) {
+	for _, t := range v.Memtables {
+		var it memtable.Iter
+		it.Init(t, false)
+		key, err = first(&it, lo, hi, key)
+		it.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = fault.Guard(func() error {
+		for level := 0; level < v.Tree.Depth() && err == nil; level++ {
+			var it tree.Iter
+			it.Init(v.Tree, level, table.IterOptions{KeysOnly: true})
+			key, err = first(&it, lo, hi, key)
+			it.Close()
+		}
+		return err
+	})
+	return key, err
+}
+
+// first returns the first key of a source in a range, or known if that comes first. A
+// nil known is behind all keys.
+func first(source iter.Source, lo, hi, known []byte) ([]byte, error) {
+	var b iter.Batch
+	b.Want = 1
+	source.Seek(lo)
+	if err := source.Fill(&b); err != nil {
+		return nil, err
+	}
+	if b.N == 0 || bytes.Compare(b.Keys[0], hi) >= 0 || known != nil && bytes.Compare(b.Keys[0], known) >= 0 {
+		return known, nil
+	}
+	return bytes.Clone(b.Keys[0]), nil
+}

@@ -1,0 +1,179 @@
+package spaces
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// Options are what a Registry is made of.
+type Options struct {
+	Store    *state.Store
+	Commits  *commit.Committer
+	Group    *work.Group
+	HashSeed uint64
+	// Free frees the space of a range of stored keys that a commit has deleted.
+	Free func(ctx context.Context, lo, hi []byte) error
+	// Changed is called after the table of keyspaces has changed.
+	Changed func(table []*manifest.Keyspace)
+	// Dropped wakes the goroutine that calls Step.
+	Dropped func()
+}
+
+// A Registry keeps the keyspaces of one open database.
+type Registry struct {
+	o Options
+
+	defining struct {
+		lock.Mutex[lock.Defining]
+		// handles has all keyspaces that are not dropped, once one was opened.
+		handles map[string]*Handle
+	}
+	// raises has the discard points of keyspaces, by number.
+	raises raises
+	// tombstones has the version of the commit that deleted each dropped keyspace,
+	// by number, or underWay. What a crash may have taken is not there.
+	tombstones sync.Map
+}
+
+// New returns the registry of a database.
+func New(o Options) *Registry { return &Registry{o: o} }
+
+// A Handle is an open keyspace.
+type Handle struct {
+	Name  string
+	Space keyspace.Space
+	// Gate shuts when the keyspace is dropped. Its floor is the discard point.
+	Gate commit.Gate
+	// timestamps is the setting of the manifest.
+	timestamps atomic.Uint32
+	// deleted is the version from which on readers find nothing, or 0.
+	deleted atomic.Uint64
+}
+
+// GoneFor reports whether the keyspace was dropped before a snapshot.
+func (h *Handle) GoneFor(snapshot base.SeqNum) bool {
+	at := h.deleted.Load()
+	return at != 0 && uint64(snapshot) >= at
+}
+
+// Timestamps returns manifest.Settings.Timestamps of the keyspace.
+func (h *Handle) Timestamps() uint8 { return uint8(h.timestamps.Load()) } //nolint:gosec // see set
+
+// set takes over the settings of the keyspace.
+func (h *Handle) set(m *manifest.Settings) {
+	h.timestamps.Store(uint32(m.Timestamps))
+	h.Gate.Raise(m.DiscardBelow)
+}
+
+// CheckName returns why no keyspace may have the name, or "".
+func CheckName(name string) string {
+	switch {
+	case name == "":
+		return "it is empty"
+	case len(name) > manifest.KeyspaceNameMax:
+		return fmt.Sprintf("it has %d bytes, of at most %d", len(name), manifest.KeyspaceNameMax)
+	case !utf8.ValidString(name):
+		return "it is not UTF-8"
+	case strings.ContainsRune(name, 0):
+		return "it contains a zero byte"
+	}
+	return ""
+}
+
+// A Change changes the settings of a keyspace, which may be new. It returns an error if they
+// contradict each other.
+type Change func(s *manifest.Settings, isNew bool) error
+
+// Open returns the keyspace with a name, after change has changed its settings. If the keyspace does not exist, Open creates it, or returns ErrNoKeyspace if the
+// database is read-only. It returns readOnly if the settings of a read-only database
+// would change.
+func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, error) {
+	_, end, err := r.o.Group.Begin(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	h := r.handlesLocked()[name]
+	if h == nil && readOnly != nil {
+		return nil, fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
+	}
+	s := r.o.Store.State()
+	next := max(s.NextKeyspace, 1)
+	k := manifest.Keyspace{Number: next, Name: name}
+	if h != nil {
+		old, _ := s.Keyspace(h.Space.Number())
+		k = *old
+	}
+	before := k.Settings
+	if err := change(&k.Settings, h == nil); err != nil {
+		return nil, err
+	}
+	if h != nil && k.Settings == before {
+		return h, nil
+	}
+	if readOnly != nil {
+		return nil, readOnly
+	}
+	edit := manifest.Edit{PutKeyspaces: []*manifest.Keyspace{&k}}
+	if h == nil {
+		edit.NextKeyspace = manifest.Some(next + 1)
+	}
+	if err := r.record(edit); err != nil {
+		return nil, fmt.Errorf("keyspace %q: %w", name, err)
+	}
+	if h == nil {
+		return r.addLocked(&k), nil
+	}
+	h.set(&k.Settings)
+	return h, nil
+}
+
+// handlesLocked returns the handles of all keyspaces. The caller holds defining.
+func (r *Registry) handlesLocked() map[string]*Handle {
+	if r.defining.handles == nil {
+		table := r.o.Store.State().Keyspaces
+		r.defining.handles = make(map[string]*Handle, len(table))
+		for _, k := range table {
+			if k.Number != 0 && !k.Dropping {
+				r.addLocked(k)
+			}
+		}
+	}
+	return r.defining.handles
+}
+
+// addLocked adds the handle of k. The caller holds defining.
+func (r *Registry) addLocked(k *manifest.Keyspace) *Handle {
+	h := &Handle{Name: k.Name, Space: keyspace.New(k.Number)}
+	h.set(&k.Settings)
+	r.defining.handles[k.Name] = h
+	return h
+}
+
+// record appends an edit to the manifest. The caller holds defining, so that Changed
+// sees the tables in order.
+func (r *Registry) record(edit manifest.Edit) error {
+	err := r.o.Store.Record(edit)
+	if err != nil {
+		if r.o.Store.ManifestErr() != nil {
+			r.o.Commits.JobFailed(err)
+		}
+		return err
+	}
+	r.o.Changed(r.o.Store.State().Keyspaces)
+	return nil
+}

@@ -1,0 +1,196 @@
+package spaces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/testing/parts"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// An engine is a database in which only the test runs jobs, and its keyspaces.
+type engine struct {
+	*parts.Engine
+	*Registry
+	freed [][2][]byte // the ranges that were to be freed
+	woken int         // wake-ups of the dropper
+}
+
+// noJobs are the jobs of a database that never flushes.
+type noJobs struct{}
+
+func (noJobs) Installed(*manifest.State, *manifest.Edit)        {}
+func (noJobs) Swept(bool)                                       {}
+func (noJobs) Need(*manifest.Version, uint64) (need space.Need) { return need }
+func (noJobs) FlushNext() (bool, error)                         { return false, nil }
+
+func newEngine(t *testing.T) *engine {
+	t.Helper()
+	e := &engine{Engine: parts.New(t, parts.Options{FS: memfs.New(), MemtableSize: 1 << 20, TableSize: 1 << 20})}
+	e.Start(noJobs{})
+	e.anew()
+	return e
+}
+
+// anew is what a new opening does: the registry knows only what the manifest says.
+func (e *engine) anew() {
+	e.Registry = New(Options{
+		Store: e.Store, Commits: e.Commits, Group: e.Group, HashSeed: e.HashSeed,
+		Free: func(_ context.Context, lo, hi []byte) error {
+			e.freed = append(e.freed, [2][]byte{lo, hi})
+			return nil
+		},
+		Changed: func([]*manifest.Keyspace) {},
+		Dropped: func() { e.woken++ },
+	})
+}
+
+// open opens or creates a keyspace.
+func (e *engine) open(name string) *Handle {
+	e.T.Helper()
+	h, err := e.Open(name, func(*manifest.Settings, bool) error { return nil }, nil)
+	e.Must(err)
+	return h
+}
+
+// set commits a key of a keyspace, through its gate.
+func (e *engine) set(h *Handle, key string) error {
+	w := e.Commits.NewWriteSet()
+	defer e.Commits.FreeWriteSet(w)
+	w.Pass(&h.Gate)
+	stored := h.Space.Append(nil, []byte(key))
+	e.Must(w.Pending.Set(stored, nil, base.Hash(stored, e.HashSeed), base.Meta{Kind: base.KindSet}, 0))
+	return e.Commits.Submit(e.T.Context(), w.Request(e.Store.Visible(), false))
+}
+
+// step does the step of the dropper, and reports whether it wants another one.
+func (e *engine) step() (again bool) {
+	e.T.Helper()
+	after, err := e.Step()
+	e.Must(err)
+	return after > 0
+}
+
+// knows reports whether the manifest knows the number of a keyspace.
+func (e *engine) knows(h *Handle) bool {
+	s := e.Store.State()
+	_, ok := s.Keyspace(h.Space.Number())
+	return ok
+}
+
+func TestCheckName_SaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"": "empty", "a\x00": "zero byte", "\xc3": "UTF-8",
+		strings.Repeat("n", 256): "256 bytes, of at most 255", strings.Repeat("n", 255): "", "Schlüssel": "", " ": ""} {
+		if got := CheckName(name); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%.10q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDrop_AnEmptyKeyspaceIsForgottenAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	h := e.open("one")
+	e.Must(e.Drop(t.Context(), "one"))
+	if e.woken != 1 || !e.Dropping() || !e.knows(h) {
+		t.Errorf("after the drop: %d wake-ups, dropping %t", e.woken, e.Dropping())
+	}
+	if e.step() || e.Dropping() || e.knows(h) || len(e.freed) > 0 {
+		t.Errorf("the dropper leaves the keyspace, or frees %q", e.freed)
+	}
+	if again := e.open("one"); again.Space.Number() <= h.Space.Number() {
+		t.Errorf("the new keyspace has the number %d, the old one had %d", again.Space.Number(), h.Space.Number())
+	}
+}
+
+func TestDrop_FreesOnlyWhenNoOlderSnapshotIsLeft(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	h := e.open("one")
+	e.Must(e.set(h, "k"))
+	slot, err := e.Store.Acquire()
+	e.Must(err)
+	e.Must(e.Drop(t.Context(), "one"))
+	if h.GoneFor(slot.Seq()) || !h.GoneFor(e.Store.Visible()) {
+		t.Error("the older snapshot has lost the keyspace, or the newer one has it")
+	}
+	if !e.step() || len(e.freed) > 0 {
+		t.Errorf("%q was freed under a reader", e.freed)
+	}
+	e.Store.Release(slot)
+	lo, hi := h.Space.Bounds()
+	if !e.step() || len(e.freed) != 1 || !bytes.Equal(e.freed[0][0], lo) || !bytes.Equal(e.freed[0][1], hi) {
+		t.Errorf("%q was freed, want %q", e.freed, [2][]byte{lo, hi})
+	}
+	if !e.knows(h) {
+		t.Error("the keyspace was forgotten while a memtable has a key of it")
+	}
+}
+
+func TestDrop_RefusesLaterCommits(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	h := e.open("one")
+	e.Must(e.Drop(t.Context(), "one"))
+	before := e.Store.Visible()
+	if err := e.set(h, "k"); !errors.Is(err, base.ErrNoKeyspace) || e.Store.Visible() != before {
+		t.Errorf("a commit into a dropped keyspace: %v", err)
+	}
+	if err := e.Drop(t.Context(), "one"); !errors.Is(err, base.ErrNoKeyspace) {
+		t.Errorf("a second drop: %v", err)
+	}
+}
+
+// A crash between the edit and the commit leaves the keys.
+func TestDrop_RepeatsOnlyAMissingDeletion(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	h := e.open("one")
+	e.Must(e.set(h, "k"))
+	_, err := e.undefine("one")
+	e.Must(err)
+	for opening, commits := range []base.SeqNum{1, 0} {
+		e.anew()
+		before := e.Store.Visible()
+		if !e.Dropping() || !e.step() {
+			t.Errorf("opening %d: the dropper finds nothing to do", opening)
+		}
+		if n := e.Store.Visible() - before; n != commits+1 {
+			// The last step commits once more, because the stub frees nothing.
+			t.Errorf("opening %d: %d commits of the dropper, want %d", opening, n, commits+1)
+		}
+	}
+}
+
+func TestOpen_ChangesSettingsInOneEdit(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	versions := func(n uint32) Change {
+		return func(s *manifest.Settings, _ bool) error { s.NumVersions = n; return nil }
+	}
+	h, err := e.Open("one", versions(3), nil)
+	e.Must(err)
+	_, err = e.Open("one", versions(5), nil)
+	e.Must(err)
+	s := e.Store.State()
+	if k, _ := s.Keyspace(h.Space.Number()); k.Settings.NumVersions != 5 || s.NextKeyspace != 2 {
+		t.Errorf("the manifest has %+v, and the next number %d", k, s.NextKeyspace)
+	}
+	refused, readOnly := errors.New("refused"), errors.New("read-only")
+	if _, err := e.Open("two", func(*manifest.Settings, bool) error { return refused }, nil); err != refused || len(e.Store.State().Keyspaces) != 2 {
+		t.Errorf("a refused change: %v", err)
+	}
+	if _, err := e.Open("two", versions(1), readOnly); !errors.Is(err, base.ErrNoKeyspace) {
+		t.Errorf("a new keyspace of a read-only database: %v", err)
+	}
+	if _, err := e.Open("one", versions(6), readOnly); err != readOnly {
+		t.Errorf("a change of a read-only database: %v", err)
+	}
+}

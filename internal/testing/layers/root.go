@@ -1,0 +1,39 @@
+package layers
+
+import (
+	"bytes"
+	"io/fs"
+	"strings"
+)
+
+const (
+	// RootLines is the number of lines that the root package may have, without tests.
+	// It only falls. The target is 4,000.
+	RootLines = 6240
+	// RootMethods is the number of methods that *DB may have.
+	RootMethods = 60
+)
+
+// CountRoot counts the lines of the root package without tests, and the methods of *DB.
+func CountRoot(module fs.FS) (lines, methods int, err error) {
+	names, err := fs.Glob(module, "*.go")
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := fs.ReadFile(module, name)
+		if err != nil {
+			return 0, 0, err
+		}
+		lines += bytes.Count(source, []byte("\n"))
+		for line := range bytes.Lines(source) {
+			if bytes.HasPrefix(line, []byte("func (")) && bytes.Contains(line, []byte(" *DB) ")) {
+				methods++
+			}
+		}
+	}
+	return lines, methods, nil
+}

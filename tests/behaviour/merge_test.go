@@ -1,0 +1,282 @@
+package behaviour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// appending opens a database whose merge function appends.
+func appending(t *testing.T, fs *memfs.FS) *stoat.DB {
+	return testkit.OpenOn(t, fs, func(o *stoat.Options) {
+		o.MergeFunction, o.MergeFunctions = merge.Append.Name(), []stoat.MergeFunction{merge.Append}
+	})
+}
+
+func mergeOne(t *testing.T, db *stoat.DB, key, operand string) {
+	t.Helper()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte(key), []byte(operand)) }))
+}
+
+func wantValue(t *testing.T, db *stoat.DB, key, want string) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		got, err := tx.Get([]byte(key))
+		if err != nil || string(got) != want {
+			return fmt.Errorf("%s is %.40q, %v, want %.40q", key, got, err, want)
+		}
+		return nil
+	}))
+}
+
+func TestMerge_OperandsOfSeveralTransactionsAreNoConflict(t *testing.T) {
+	t.Parallel()
+	db := appending(t, memfs.New())
+	first, second := testkit.Begin(t, db, stoat.ReadWrite), testkit.Begin(t, db, stoat.ReadWrite)
+	reader := testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, first.Merge([]byte("k"), []byte("a")))
+	testkit.Must(t, second.Merge([]byte("k"), []byte("b")))
+	_, err := reader.Has([]byte("k"))
+	testkit.Must(t, err)
+	testkit.Must(t, reader.Set([]byte("other"), nil))
+	testkit.Must(t, first.Commit())
+	testkit.Must(t, second.Commit())
+	wantValue(t, db, "k", "ab")
+	if err := reader.Commit(); !errors.Is(err, stoat.ErrConflict) {
+		t.Errorf("commit of a transaction that read the key: %v, want ErrConflict", err)
+	}
+}
+
+func TestMerge_AReadOfOwnOperandsIsAReadOfTheKey(t *testing.T) {
+	t.Parallel()
+	db := appending(t, memfs.New())
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	testkit.Must(t, tx.Merge([]byte("k"), []byte("a")))
+	if v, err := tx.Get([]byte("k")); err != nil || string(v) != "a" {
+		t.Errorf("own operand: %q, %v", v, err)
+	}
+	mergeOne(t, db, "k", "x")
+	if err := tx.Commit(); !errors.Is(err, stoat.ErrConflict) {
+		t.Errorf("commit: %v, want ErrConflict", err)
+	}
+	wantValue(t, db, "k", "x")
+}
+
+func TestMerge_WithoutItsFunctionNothingIsLost(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	db := appending(t, fs)
+	mergeOne(t, db, "k", "a")
+	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	mergeOne(t, db, "k", "b")
+	testkit.Must(t, db.Close())
+
+	db = testkit.OpenOn(t, fs, nil)
+	if name := db.Settings().MergeFunction; name != merge.Append.Name() {
+		t.Errorf("the stored function is %q", name)
+	}
+	check := func() {
+		t.Helper()
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			_, err := tx.Get([]byte("k"))
+			if !errors.Is(err, stoat.ErrNoMergeFunction) || !strings.Contains(err.Error(), merge.Append.Name()) {
+				t.Errorf("get: %v, want ErrNoMergeFunction with the name", err)
+			}
+			for range tx.All() {
+				t.Error("an iterator shows the key")
+			}
+			if err := tx.Err(); !errors.Is(err, stoat.ErrNoMergeFunction) {
+				t.Errorf("iterator: %v, want ErrNoMergeFunction", err)
+			}
+			if has, err := tx.Has([]byte("k")); !has || err != nil {
+				t.Errorf("has: %v, %v", has, err)
+			}
+			return nil
+		}))
+	}
+	check()
+	if err := db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("k"), nil) }); !errors.Is(err, stoat.ErrNoMergeFunction) {
+		t.Errorf("merge: %v, want ErrNoMergeFunction", err)
+	}
+	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	check()
+	report, err := db.Check(context.Background(), stoat.CheckOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("check: %v, %v", err, report.Problems)
+	}
+	testkit.Must(t, db.Close())
+	wantValue(t, appending(t, fs), "k", "ab")
+}
+
+// A brittle function fails for some values.
+type brittle struct{ panics bool }
+
+func (brittle) Name() string { return "brittle" }
+
+func (b brittle) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
+	if b.panics {
+		panic("on purpose")
+	}
+	return nil, errors.New("on purpose")
+}
+
+func TestMerge_AFunctionThatFailsFailsReadsOnly(t *testing.T) {
+	t.Parallel()
+	for _, f := range []brittle{{false}, {true}} {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+			o.MergeFunction, o.MergeFunctions = f.Name(), []stoat.MergeFunction{f}
+		})
+		for range 200 { // commits fold a hot key
+			mergeOne(t, db, "k", "a")
+		}
+		testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			if _, err := tx.Get([]byte("k")); !errors.Is(err, stoat.ErrMerge) {
+				t.Errorf("get: %v, want ErrMerge", err)
+			}
+			return nil
+		}))
+	}
+}
+
+func TestMerge_OperandsHaveAMaximumSize(t *testing.T) {
+	t.Parallel()
+	db := appending(t, memfs.New())
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		if err := tx.Merge([]byte("k"), make([]byte, stoat.MaxOperandSize+1)); !errors.Is(err, stoat.ErrOperandTooLarge) {
+			t.Errorf("too large: %v", err)
+		}
+		return tx.Merge([]byte("k"), make([]byte, stoat.MaxOperandSize))
+	}))
+}
+
+// plain hides that a function combines operands.
+type plain struct{ stoat.MergeFunction }
+
+func TestMerge_ManyOperandsInOneTransaction(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]stoat.MergeFunction{"combined": merge.Append, "one by one": plain{merge.Append}} {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+			o.MergeFunction, o.MergeFunctions = f.Name(), []stoat.MergeFunction{f}
+		})
+		mergeOne(t, db, "k", "start ")
+		want := "start "
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range 1000 {
+				operand := fmt.Sprint(i, " ")
+				want += operand
+				if err := tx.Merge([]byte("k"), []byte(operand)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		t.Log(name)
+		wantValue(t, db, "k", want)
+	}
+}
+
+func TestRenew_KeepsAValueInAValueFile(t *testing.T) {
+	t.Parallel()
+	clock := testkit.NewClock()
+	fs := memfs.New()
+	db := testkit.OpenOn(t, fs, func(o *stoat.Options) { o.Clock = clock })
+	value := strings.Repeat("v", 100_000)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		return tx.Set([]byte("k"), []byte(value), stoat.TTL(100*time.Millisecond), stoat.UserMeta(7))
+	}))
+	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	before := db.Stats().DiskBytes()
+	for range 50 {
+		clock.Ms.Add(50)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Renew([]byte("k"), stoat.TTL(100*time.Millisecond)) }))
+		testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	}
+	testkit.Must(t, db.Collect(context.Background()))
+	if after := db.Stats().DiskBytes(); after > before+before/2 {
+		t.Errorf("50 renewals grew the database from %d to %d bytes", before, after)
+	}
+	wantValue(t, db, "k", value)
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		item, err := tx.GetItem([]byte("k"))
+		if err != nil || item.UserMeta() != 7 || item.ValueSize() != int64(len(value)) {
+			t.Errorf("item: %v, user %d, %d bytes", err, item.UserMeta(), item.ValueSize())
+		}
+		return nil
+	}))
+	report, err := db.Check(context.Background(), stoat.CheckOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("check: %v, %v", err, report.Problems)
+	}
+	clock.Ms.Add(100)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Renew([]byte("k"), stoat.TTL(time.Hour)) }))
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		if has, err := tx.Has([]byte("k")); has || err != nil {
+			t.Errorf("a renewal brought an expired value back: %v, %v", has, err)
+		}
+		return nil
+	}))
+	if err := db.Update(func(tx stoat.Txn) error { return tx.Renew([]byte("k"), stoat.UserMeta(1)) }); !errors.Is(err, stoat.ErrInvalid) {
+		t.Errorf("renewal by a user byte: %v, want ErrInvalid", err)
+	}
+}
+
+// A lazy filter drops values by their size, and reads none.
+type lazyFilter struct{ asked *int }
+
+func (lazyFilter) Name() string { return "long" }
+
+func (f lazyFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	*f.asked++
+	if v.Size() > 1000 {
+		return stoat.FilterDrop, nil
+	}
+	return stoat.FilterKeep, nil
+}
+
+func TestFilter_DropsWhatNoOlderSnapshotSees(t *testing.T) {
+	t.Parallel()
+	fs, asked := memfs.New(), 0
+	open := func(filters ...stoat.Filter) *stoat.DB {
+		return testkit.OpenOn(t, fs, func(o *stoat.Options) { o.Filter, o.Filters = "long", filters })
+	}
+	db := open(lazyFilter{&asked})
+	long := []byte(strings.Repeat("l", 2000))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		return errors.Join(tx.Set([]byte("a"), long), tx.Set([]byte("b"), []byte("short")))
+	}))
+	held := testkit.Begin(t, db, stoat.ReadOnly)
+	defer held.Discard()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("c"), long) }))
+	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	has := func(db *stoat.DB, key string) (has bool) {
+		testkit.Must(t, db.View(func(tx stoat.Txn) (err error) {
+			has, err = tx.Has([]byte(key))
+			return err
+		}))
+		return has
+	}
+	if !has(db, "a") || has(db, "c") {
+		t.Errorf("a, which an open transaction sees: %v; c: %v", has(db, "a"), has(db, "c"))
+	}
+	if v, err := held.Get([]byte("a")); err != nil || len(v) != len(long) {
+		t.Errorf("the open transaction: %d bytes, %v", len(v), err)
+	}
+	held.Discard()
+	testkit.Must(t, db.Close())
+	before := asked
+	db = open()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("d"), long) }))
+	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+	if asked != before || !has(db, "d") {
+		t.Errorf("a filter that is not registered was asked %d times", asked-before)
+	}
+}

@@ -1,0 +1,365 @@
+package behaviour
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+func TestTimestamps_GoWithoutMergeFunctionAndFilter(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	for _, o := range []stoat.KeyspaceOptions{{MergeFunction: "add"}, {Filter: "old"}} {
+		o.Timestamps = stoat.TimestampsChecked
+		_, err := db.Keyspace("refused", &o)
+		testkit.WantError(t, "Keyspace", err, stoat.ErrInvalid)
+	}
+	timed(t, db)
+}
+
+// timed opens the keyspace "timed", whose timestamps are checked.
+func timed(t *testing.T, db *stoat.DB) *stoat.Keyspace {
+	t.Helper()
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	testkit.Must(t, err)
+	return ks
+}
+
+// put commits versions of the form "key at value"; an empty value deletes.
+func put(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, versions ...string) {
+	t.Helper()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for _, v := range versions {
+			var key, value string
+			var at uint64
+			if _, err := fmt.Sscan(v+" -", &key, &at, &value); err != nil {
+				return err
+			}
+			var err error
+			if value == "-" {
+				err = tx.In(ks).At(at).Delete([]byte(key))
+			} else {
+				err = tx.In(ks).At(at).Set([]byte(key), []byte(value))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// at tells what all keys have at a timestamp, and all versions of them.
+func at(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, when uint64) (shown, all string) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for key, value := range tx.In(ks).At(when).All() {
+			shown += fmt.Sprintf("%s=%s ", key, value)
+		}
+		if err := tx.Err(); err != nil {
+			return err
+		}
+		it := tx.In(ks).At(when).Iterator(stoat.IterOptions{AllVersions: true})
+		for it.Next() {
+			all += fmt.Sprintf("%s@%d=%s ", it.Key(), it.Item().Timestamp(), it.Value())
+		}
+		return it.Close()
+	}))
+	return strings.TrimSpace(shown), strings.TrimSpace(all)
+}
+
+func wantAt(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, when uint64, shown, all string) {
+	t.Helper()
+	gotShown, gotAll := at(t, db, ks, when)
+	if gotShown != shown || gotAll != all {
+		t.Errorf("at %d: %s (%s), want %s (%s)", when, gotShown, gotAll, shown, all)
+	}
+}
+
+func TestTimestamps_VersionsArriveInAnyOrder(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	put(t, db, ks, "a 50 a50", "b 10 b10")
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	put(t, db, ks, "a 20 a20", "a 70", "b 5 b5", "a 18446744073709551615 last", "a 0 first")
+	wantAt(t, db, ks, 4, "a=first", "a@0=first")
+	wantAt(t, db, ks, 30, "a=a20 b=b10", "a@20=a20 a@0=first b@10=b10 b@5=b5")
+	wantAt(t, db, ks, 60, "a=a50 b=b10", "a@50=a50 a@20=a20 a@0=first b@10=b10 b@5=b5")
+	wantAt(t, db, ks, 70, "b=b10", "a@70= a@50=a50 a@20=a20 a@0=first b@10=b10 b@5=b5")
+	wantAt(t, db, ks, math.MaxUint64, "a=last b=b10",
+		"a@18446744073709551615=last a@70= a@50=a50 a@20=a20 a@0=first b@10=b10 b@5=b5")
+	put(t, db, ks, "a 20 again")
+	wantAt(t, db, ks, 30, "a=again b=b10", "a@20=again a@0=first b@10=b10 b@5=b5")
+}
+
+func TestTimestamps_CompactionsDropWhatIsDiscarded(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	ks := timed(t, db)
+	put(t, db, ks, "a 10 a10", "a 20 a20", "a 30 a30", "a 40 a40", "b 10 b10", "b 20", "c 30 c30", "d 5", "d 45 d45")
+	testkit.Must(t, ks.DiscardBelow(35))
+	testkit.Must(t, ks.DiscardBelow(20)) // a lower point changes nothing
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	wantAt(t, db, ks, 99, "a=a40 c=c30 d=d45", "a@40=a40 a@30=a30 c@30=c30 d@45=d45")
+	testkit.Must(t, db.Close())
+
+	db = testkit.OpenOn(t, disk, nil)
+	defer func() { testkit.Must(t, db.Close()) }()
+	ks, err := db.Keyspace("timed", nil)
+	testkit.Must(t, err)
+	if got := ks.DiscardedBelow(); got != 35 {
+		t.Errorf("after a restart, the discard point is %d, want 35", got)
+	}
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	defer tx.Discard()
+	_, err = tx.In(ks).At(34).Get([]byte("a"))
+	testkit.WantError(t, "a read below the discard point", err, stoat.ErrTimestampDiscarded)
+	err = tx.In(ks).At(34).Set([]byte("a"), nil)
+	testkit.WantError(t, "a write below the discard point", err, stoat.ErrTimestampDiscarded)
+	testkit.WantError(t, "a scan below the discard point",
+		tx.In(ks).At(34).Iterator(stoat.IterOptions{}).Err(), stoat.ErrTimestampDiscarded)
+	testkit.Must(t, tx.In(ks).At(35).Set([]byte("a"), nil))
+}
+
+// The deletion is in the last level, and an older version comes later into a memtable.
+func TestTimestamps_ADeletionStaysWhileOlderVersionsAreElsewhere(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), nil)
+	defer func() { testkit.Must(t, db.Close()) }()
+	ks := timed(t, db)
+	put(t, db, ks, "a 20", "b 20 b20")
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	put(t, db, ks, "a 10 late")
+	testkit.Must(t, ks.DiscardBelow(30))
+	put(t, db, ks, "b 40 b40")
+	for range 2 {
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("a"), Upper: []byte("b"), Keyspace: ks}))
+		wantShown, _ := at(t, db, ks, 35)
+		if wantShown != "b=b20" {
+			t.Errorf("at 35: %s, want b=b20", wantShown)
+		}
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	wantAt(t, db, ks, 99, "b=b40", "b@40=b40 b@20=b20")
+}
+
+func TestTimestamps_AnExpiredVersionHidesOlderOnes(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	ks := timed(t, r.db)
+	put(t, r.db, ks, "a 10 old")
+	testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
+		return tx.In(ks).At(20).Set([]byte("a"), []byte("new"), stoat.TTL(time.Second))
+	}))
+	wantAt(t, r.db, ks, 30, "a=new", "a@20=new a@10=old")
+	r.clock.Ms.Add(2000)
+	for range 2 {
+		if shown, _ := at(t, r.db, ks, 30); shown != "" {
+			t.Errorf("after the expiry: %s, want nothing", shown)
+		}
+		if shown, _ := at(t, r.db, ks, 15); shown != "a=old" {
+			t.Errorf("before the expired version: %s, want a=old", shown)
+		}
+		testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	}
+	testkit.Must(t, r.db.Close())
+}
+
+func TestTimestamps_OnlyChangesOfTheAnswerConflict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, written   string
+		point, scan, at bool // whether a Get, a scan, and a scan of an unchecked keyspace conflict
+	}{
+		{"a later version", "k 60 x", false, false, false},
+		{"a version at the timestamp", "k 50 x", true, true, false},
+		{"a version between", "k 45 x", true, true, false},
+		{"the version that was found", "k 40 x", true, true, false},
+		{"an earlier version of the key", "k 30 x", false, true, false},
+		{"another key", "l 45 x", false, true, false},
+		{"another key, later", "l 55 x", false, false, false},
+		{"a key beyond the scan", "z 45 x", false, false, false},
+	} {
+		for _, checked := range []stoat.Timestamps{stoat.TimestampsChecked, stoat.TimestampsUnchecked} {
+			for _, scan := range []bool{false, true} {
+				db := testkit.OpenMem(t)
+				ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: checked})
+				testkit.Must(t, err)
+				put(t, db, ks, "k 40 x", "m 10 x")
+				tx := testkit.Begin(t, db, stoat.ReadWrite)
+				if scan {
+					for range tx.In(ks).At(50).Range([]byte("a"), []byte("x")) {
+					}
+				} else {
+					_, err = tx.In(ks).At(50).Get([]byte("k"))
+					testkit.Must(t, err)
+				}
+				put(t, db, ks, c.written)
+				testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
+				var want error
+				if checked == stoat.TimestampsChecked && (scan && c.scan || !scan && c.point) {
+					want = stoat.ErrConflict
+				}
+				if err := tx.Commit(); err != want {
+					t.Errorf("%s, checked %d, scan %v: %v, want %v", c.name, checked, scan, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestTimestamps_IteratorsIgnoreWritesAfterTheirSeek(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	for i := range 40 { // more versions than an iterator passes one by one
+		put(t, db, ks, fmt.Sprintf("a %d x", i), fmt.Sprintf("c %d x", i))
+	}
+	for _, reverse := range []bool{false, true} {
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		it := tx.In(ks).At(20).Iterator(stoat.IterOptions{Reverse: reverse})
+		shown := ""
+		for it.Next() {
+			shown += fmt.Sprintf("%s@%d ", it.Key(), it.Item().Timestamp())
+			for _, key := range []string{"a", "b", "c", "d"} {
+				testkit.Must(t, tx.In(ks).At(20).Set([]byte(key), []byte("own")))
+			}
+		}
+		testkit.Must(t, it.Close())
+		want := "a@20 c@20 "
+		if reverse {
+			want = "c@20 a@20 "
+		}
+		if shown != want {
+			t.Errorf("reverse %v: %s, want %s", reverse, shown, want)
+		}
+		tx.Discard()
+	}
+}
+
+func TestTimestamps_GoroutinesShareATransaction(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	for i := range 100 {
+		put(t, db, ks, fmt.Sprintf("%d %d %d", i%10, i, i))
+	}
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	defer tx.Discard()
+	var running sync.WaitGroup
+	for g := range 4 {
+		running.Go(func() {
+			for i := range uint64(200) {
+				key, when := fmt.Sprint(i%10), 40+i%50
+				value, err := tx.In(ks).At(when).Get([]byte(key))
+				if want := fmt.Sprint((when-i%10)/10*10 + i%10); err != nil || string(value) != want {
+					t.Errorf("goroutine %d: %s at %d is %s, %v, want %s", g, key, when, value, err, want)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func TestTimestamps_AFailedDiscardChangesNothing(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New(memfs.New())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	defer db.Close()
+	ks := timed(t, db)
+	put(t, db, ks, "a 10 a10", "a 20 a20")
+	disk.Add(faultfs.Rule{Op: vfs.OpWrite, Category: vfs.CatManifest})
+	testkit.WantError(t, "DiscardBelow", ks.DiscardBelow(20), faultfs.ErrInjected)
+	if got := ks.DiscardedBelow(); got != 0 {
+		t.Errorf("the discard point is %d, want 0", got)
+	}
+	wantAt(t, db, ks, 15, "a=a10", "a@10=a10")
+}
+
+func TestTimestamps_DropsAndPurgesTakeAllVersions(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	all := func() {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for _, key := range []string{"a", "a\x00", "a\x00b", "b", "b\x01"} {
+				for _, at := range []uint64{5, 0, math.MaxUint64} {
+					testkit.Must(t, tx.In(ks).At(at).Set([]byte(key), []byte("x")))
+				}
+			}
+			return nil
+		}))
+	}
+	shown := func() (keys string) {
+		_, versions := at(t, db, ks, math.MaxUint64)
+		for _, v := range strings.Fields(versions) {
+			keys += strings.Split(v, "@")[0] + " "
+		}
+		return keys
+	}
+	all()
+	testkit.Must(t, ks.DropPrefix(t.Context(), []byte("a\x00")))
+	if got, want := shown(), "a a a b b b b\x01 b\x01 b\x01 "; got != want {
+		t.Errorf("after DropPrefix: %q, want %q", got, want)
+	}
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(1).PurgeRange([]byte("b"), []byte("b\x01")) }))
+	if got, want := shown(), "a a a b\x01 b\x01 b\x01 "; got != want {
+		t.Errorf("after PurgeRange: %q, want %q", got, want)
+	}
+	all()
+	testkit.Must(t, ks.DropAll(t.Context()))
+	if got := shown(); got != "" {
+		t.Errorf("after DropAll: %q, want nothing", got)
+	}
+}
+
+func TestTimestamps_MisuseIsAnError(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	plain, err := db.Keyspace("plain", nil)
+	testkit.Must(t, err)
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	defer tx.Discard()
+	key := []byte("key")
+	for what, err := range map[string]error{
+		"Set without a timestamp":         tx.In(ks).Set(key, nil),
+		"DeleteRange without a timestamp": tx.In(ks).DeleteRange(nil, nil),
+		"an iterator without a timestamp": tx.In(ks).Iterator(stoat.IterOptions{}).Err(),
+		"a timestamp in another keyspace": tx.In(plain).At(5).Set(key, nil),
+		"a timestamp in the default one":  tx.At(5).Delete(key),
+		"a purge in another keyspace":     tx.In(plain).At(5).PurgeRange(nil, nil),
+		"Since without AllVersions":       tx.In(ks).At(5).Iterator(stoat.IterOptions{Since: 1}).Err(),
+		"DiscardBelow elsewhere":          plain.DiscardBelow(5),
+	} {
+		testkit.WantError(t, what, err, stoat.ErrInvalid)
+	}
+	_, err = tx.In(ks).Get(key)
+	testkit.WantError(t, "Get without a timestamp", err, stoat.ErrInvalid)
+	_, err = db.Keyspace("plain", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	testkit.WantError(t, "timestamps for an old keyspace", err, stoat.ErrInvalid)
+	_, err = db.Keyspace("new", &stoat.KeyspaceOptions{Timestamps: 3})
+	testkit.WantError(t, "unknown timestamps", err, stoat.ErrInvalid)
+	_, err = db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	long := make([]byte, stoat.MaxKeySize)
+	testkit.WantError(t, "a key that is too long with its timestamp", tx.In(ks).At(5).Set(long, nil), stoat.ErrKeyTooLarge)
+	testkit.Must(t, tx.In(ks).At(5).Set([]byte(strings.Repeat("x", stoat.MaxKeySize-10)), nil))
+	tx.Discard()
+	testkit.WantError(t, "a write after the end", tx.In(ks).At(5).Set(key, nil), stoat.ErrTxnDone)
+	_, err = tx.In(ks).At(5).Get(key)
+	testkit.WantError(t, "a read after the end", err, stoat.ErrTxnDone)
+	testkit.WantError(t, "a nil iterator", stoat.TimedIterator{}.Err(), stoat.ErrTxnDone)
+}

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+)
+
+// A SpacesState is what the keyspaces of a database hold, by name. The default
+// keyspace is "".
+type SpacesState map[string]map[string]string
+
+// Equal reports whether two databases hold the same.
+func (s SpacesState) Equal(other SpacesState) bool {
+	return maps.EqualFunc(s, other, maps.Equal[map[string]string])
+}
+
+// clone returns an independent copy.
+func (s SpacesState) clone() SpacesState {
+	c := make(SpacesState, len(s))
+	for name, keys := range s {
+		c[name] = maps.Clone(keys)
+	}
+	return c
+}
+
+// Step draws an operation on a database in state s. It creates a keyspace, drops one,
+// or writes to all in one transaction. It returns the state after the operation.
+func (s SpacesState) Step(rng *rand.Rand) (next SpacesState, op func(db *stoat.DB) error) {
+	next = s.clone()
+	name := []string{"a", "b", "c"}[rng.IntN(3)]
+	_, exists := next[name]
+	switch {
+	case !exists:
+		next[name] = map[string]string{}
+		return next, func(db *stoat.DB) error { _, err := db.Keyspace(name, nil); return err }
+	case rng.IntN(5) == 0:
+		delete(next, name)
+		return next, func(db *stoat.DB) error { return db.DropKeyspace(name) }
+	}
+	value := testkit.RandomValue(rng, 3000)
+	for name := range next {
+		for range 5 {
+			next[name][fmt.Sprint(rng.IntN(30))] = value
+		}
+	}
+	return next, func(db *stoat.DB) error { return db.Update(func(tx stoat.Txn) error { return next.write(db, tx) }) }
+}
+
+// write writes all of s.
+func (s SpacesState) write(db *stoat.DB, tx stoat.Txn) error {
+	for name, keys := range s {
+		in, err := spaceOf(db, tx, name)
+		if err != nil {
+			return err
+		}
+		for key, value := range keys {
+			if err := in.Set([]byte(key), []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// spaceOf returns tx in the keyspace with a name.
+func spaceOf(db *stoat.DB, tx stoat.Txn, name string) (stoat.Txn, error) {
+	if name == "" {
+		return tx, nil
+	}
+	ks, err := db.Keyspace(name, nil)
+	return tx.In(ks), err
+}
+
+// ReadSpaces reads all keyspaces.
+func ReadSpaces(db *stoat.DB) (SpacesState, error) {
+	all, err := db.Keyspaces()
+	if err != nil {
+		return nil, err
+	}
+	s := SpacesState{}
+	err = db.View(func(tx stoat.Txn) error {
+		for _, k := range all {
+			in, err := spaceOf(db, tx, k.Name)
+			if err != nil {
+				return err
+			}
+			s[k.Name] = map[string]string{}
+			for key, value := range in.All() {
+				s[k.Name][string(key)] = string(value)
+			}
+			if err := in.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s, err
+}

@@ -1,0 +1,152 @@
+package timestamps
+
+import (
+	stdcontext "context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+func context() stdcontext.Context { return stdcontext.Background() }
+
+// compare compares some reads of a keyspace with its model.
+func (r *run) compare(tx stoat.Txn, i int, m modelSpace) error {
+	for range 4 {
+		if err := r.compareKey(tx, i, m, r.key(), r.time(r.floors[i])); err != nil {
+			return err
+		}
+	}
+	return r.compareScan(tx, i, m)
+}
+
+// compareKey compares all ways to read a key at a timestamp.
+func (r *run) compareKey(tx stoat.Txn, i int, m modelSpace, key string, at uint64) error {
+	r.work.reads++
+	want, found := m.find(key, at, r.clock.Seen())
+	t := tx.In(r.spaces[i]).At(at)
+	item, err := t.GetItem([]byte(key))
+	if !found {
+		_, e := t.Get([]byte(key))
+		if has, e2 := t.Has([]byte(key)); !errors.Is(err, stoat.ErrNotFound) || e != stoat.ErrNotFound || has || e2 != nil {
+			return fmt.Errorf("%q at %d in %s: GetItem returns %s, %w; Get %w; Has %v, %w; want nothing of %s",
+				key, at, r.names[i], text(item), err, e, has, e2, brief(m[key]))
+		}
+		return nil
+	}
+	r.work.found++
+	if err == nil {
+		err = same(item, want)
+	}
+	if err != nil {
+		return fmt.Errorf("%q at %d in %s: %w; want %d of %s", key, at, r.names[i], err, want.at, brief(m[key]))
+	}
+	value, err := t.GetCopy([]byte(key), []byte("+"))
+	if has, e := t.Has([]byte(key)); err != nil || string(value) != "+"+want.value || !has || e != nil {
+		return fmt.Errorf("%q at %d: GetCopy returns %.20q, %w; Has %v, %w", key, at, value, err, has, e)
+	}
+	return nil
+}
+
+// same compares an item with a version.
+func same(item stoat.Item, want version) error {
+	value, err := item.ValueCopy(nil)
+	if err != nil {
+		return err
+	}
+	expires := uint64(0)
+	if at := item.ExpiresAt(); !at.IsZero() {
+		expires = uint64(at.UnixMilli())
+	}
+	if string(item.Key()) != want.key || item.Timestamp() != want.at || string(value) != want.value ||
+		item.Deleted() != want.deleted || expires != want.expires || item.UserMeta() != want.user {
+		return fmt.Errorf("the item is %s", text(item))
+	}
+	return nil
+}
+
+func text(item stoat.Item) string {
+	value, err := item.ValueCopy(nil)
+	return fmt.Sprintf("%q at %d: %.20q, deleted %v, expires %v, meta %d, error %v", item.Key(), item.Timestamp(), value,
+		item.Deleted(), item.ExpiresAt().Format(time.TimeOnly), item.UserMeta(), err)
+}
+
+func brief(all []version) (s string) {
+	for _, v := range all {
+		s += fmt.Sprintf("%d:%.10q deleted %v expires %d, ", v.at, v.value, v.deleted, v.expires)
+	}
+	return s
+}
+
+// compareScan compares a random scan.
+func (r *run) compareScan(tx stoat.Txn, i int, m modelSpace) error {
+	q := query{at: r.time(r.floors[i]), reverse: r.rng.IntN(2) == 0, all: r.rng.IntN(4) == 0}
+	o := stoat.IterOptions{Reverse: q.reverse, AllVersions: q.all, KeysOnly: r.rng.IntN(5) == 0}
+	if r.rng.IntN(4) == 0 {
+		q.lo = r.key()
+		o.Lower = []byte(q.lo)
+	}
+	if r.rng.IntN(4) == 0 {
+		q.hi = r.key()
+		o.Upper = []byte(q.hi)
+	}
+	if r.rng.IntN(4) == 0 {
+		q.prefix = r.key()[:1]
+		o.Prefix = []byte(q.prefix)
+	}
+	it := tx.In(r.spaces[i]).At(q.at).Iterator(o)
+	defer func() { _ = it.Close() }() // Err has the error
+	from := r.rng.IntN(3) == 0
+	ok := false
+	if from {
+		key := r.key()
+		ok = it.Seek([]byte(key))
+		if q.reverse && (q.hi == "" || key+"\x00" < q.hi) {
+			q.hi = key + "\x00"
+		} else if !q.reverse && key > q.lo {
+			q.lo = key
+		}
+	} else {
+		ok = it.First()
+	}
+	want := m.scan(q, r.clock.Seen())
+	n := 0
+	for ; ok; ok = it.Next() {
+		item := it.Item()
+		for q.all && n < len(want) && (string(item.Key()) != want[n].key || item.Timestamp() != want[n].at) &&
+			r.mayBeGone(i, m, want[n]) {
+			r.work.dropped++
+			n++
+		}
+		if n == len(want) {
+			return fmt.Errorf("scan %+v of %s shows %s after %d versions", q, r.names[i], text(item), n)
+		}
+		if o.KeysOnly {
+			if string(item.Key()) != want[n].key || item.Timestamp() != want[n].at {
+				return fmt.Errorf("scan %+v shows key %q at %d, want %+v", q, item.Key(), item.Timestamp(), want[n])
+			}
+		} else if err := same(item, want[n]); err != nil && !(q.all && want[n].expires != 0 && item.Deleted()) {
+			return fmt.Errorf("scan %+v of %s, version %d: %w; want %s", q, r.names[i], n, err, brief(want[n:n+1]))
+		} else if value := it.Value(); !item.Deleted() && string(value) != want[n].value || string(it.Key()) != want[n].key {
+			return fmt.Errorf("scan %+v: %q %.20q, want %+v", q, it.Key(), value, want[n])
+		}
+		n++
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("scan %+v: %w", q, err)
+	}
+	for q.all && n < len(want) && r.mayBeGone(i, m, want[n]) {
+		r.work.dropped++
+		n++
+	}
+	if n < len(want) {
+		return fmt.Errorf("scan %+v of %s ends after %d versions, want %s", q, r.names[i], n, brief(want[n:]))
+	}
+	return nil
+}
+
+// mayBeGone reports whether a compaction may have dropped a version.
+func (r *run) mayBeGone(i int, m modelSpace, v version) bool {
+	return m.discardable(v, r.floors[i], r.clock.Seen())
+}

@@ -1,0 +1,384 @@
+package stoat
+
+import (
+	"bytes"
+	stditer "iter"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/stamp"
+)
+
+// A TimedIterator walks over the keys of a keyspace with timestamps, at one timestamp.
+// It shows the version that each key has at the timestamp. Apart from that it is like
+// an Iterator.
+//
+// With IterOptions.AllVersions, it shows every version that is not after the timestamp,
+// with deletions and expired values. Versions of a key come with descending
+// timestamps, and with ascending ones with Reverse. Item.Timestamp tells the timestamp.
+// With IterOptions.Since, it shows only those that transactions after that version
+// wrote, whatever their timestamps; that needs AllVersions.
+type TimedIterator struct{ c *timedCore }
+
+// stepsMax is how many versions of a key an iterator passes one by one. It seeks over
+// the others.
+const stepsMax = 8
+
+// A timedCore is the state of a TimedIterator. Forward, versions is at the version that
+// is shown. Backward, versions is at the next key already, because the versions of a
+// key come with ascending timestamps. With all, versions is at the version that is
+// shown in both directions.
+type timedCore struct {
+	t        TimedTxn
+	versions Iterator
+	all      bool // IterOptions.AllVersions
+	reverse  bool
+	begun    bool
+	valid    bool
+	err      error // of the iterator itself; versions has its own
+
+	behind Item // the current version, if versions is not at it
+	// stored has the key of behind.
+	stored []byte
+	key    []byte // memory for the current user's key, if it has zero bytes
+	seek   []byte // memory for keys to seek
+	// group is what the stored versions of the current key begin with.
+	group []byte
+}
+
+// Iterator returns an iterator before its first entry. Err returns the error, if
+// there is one.
+func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
+	c := &timedCore{t: t, all: o.AllVersions, reverse: o.Reverse}
+	it := TimedIterator{c}
+	if c.err = t.check(); c.err != nil {
+		return it
+	}
+	if o.Since > 0 && !o.AllVersions {
+		c.err = invalid("IterOptions.Since at a timestamp needs AllVersions")
+		return it
+	}
+	lower, upper := o.Lower, o.Upper
+	if len(o.Prefix) > 0 {
+		if bytes.Compare(o.Prefix, lower) > 0 {
+			lower = o.Prefix
+		}
+		if end := prefixEnd(bytes.Clone(o.Prefix)); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
+			upper = end
+		}
+	}
+	o.Lower, o.Upper, o.Prefix, o.AllVersions = encodeBound(lower), encodeBound(upper), nil, false
+	c.versions = t.tx.Iterator(o)
+	if c.versions.Err() == nil {
+		c.versions.c.timed = t.reads(timedUpTo)
+	}
+	return it
+}
+
+// First moves to the first entry in the direction of iteration. It reports whether
+// there is one.
+func (it TimedIterator) First() bool {
+	if !it.ready() {
+		return false
+	}
+	it.c.versions.First()
+	return it.c.find()
+}
+
+// Seek moves to the first entry with a key >= key. With Reverse it moves to the last
+// entry with a key <= key. It reports whether there is one.
+func (it TimedIterator) Seek(key []byte) bool {
+	if !it.ready() {
+		return false
+	}
+	c := it.c
+	if c.reverse {
+		c.seek = stamp.AppendAfter(c.seek[:0], key)
+	} else {
+		c.seek = stamp.AppendKey(c.seek[:0], key)
+	}
+	c.versions.Seek(c.seek)
+	return c.find()
+}
+
+// Next moves to the next entry. If the iterator has no position yet, Next moves to the
+// first entry. It reports whether there is one.
+func (it TimedIterator) Next() bool {
+	if !it.ready() {
+		return false
+	}
+	c := it.c
+	switch {
+	case !c.begun:
+		return it.First()
+	case !c.valid:
+		return false
+	case c.all:
+		c.versions.Next()
+	case !c.reverse:
+		c.skipKey()
+	}
+	return c.find()
+}
+
+// ready reports whether the iterator can move.
+func (it TimedIterator) ready() bool { return it.c != nil && it.c.err == nil }
+
+// find moves to the next entry to show, from where versions is.
+func (c *timedCore) find() bool {
+	c.begun, c.valid = true, false
+	for !c.valid {
+		e := c.entry()
+		switch {
+		case e == nil:
+			return false
+		case c.all:
+			c.valid = c.includes(e)
+			if !c.valid {
+				c.versions.Next()
+			}
+		case c.reverse:
+			c.findBackward(e)
+		default:
+			c.findForward(e)
+		}
+	}
+	return true
+}
+
+// entry returns the entry that versions is at, or nil.
+func (c *timedCore) entry() *base.Entry {
+	if core := c.versions.at(); core != nil {
+		return &core.visible.Entry
+	}
+	return nil
+}
+
+// next moves versions, and returns its entry if that is a version of the key of group.
+func (c *timedCore) next() *base.Entry {
+	if c.versions.Next() {
+		if e := c.entry(); e != nil && bytes.Equal(stamp.KeyOf(e.Key), c.group) {
+			return e
+		}
+	}
+	return nil
+}
+
+// includes reports whether the timestamp of a version is not after that of the reads.
+func (c *timedCore) includes(e *base.Entry) bool {
+	at, _ := stamp.Of(e.Key)
+	return at <= c.t.at
+}
+
+// findForward shows the key of e, which versions is at, or moves to the next one.
+func (c *timedCore) findForward(e *base.Entry) {
+	c.group = append(c.group[:0], stamp.KeyOf(e.Key)...)
+	for range stepsMax {
+		if c.includes(e) {
+			if c.valid = c.t.tx.lives(e); !c.valid {
+				c.skipKey()
+			}
+			return
+		}
+		if e = c.next(); e == nil {
+			return
+		}
+	}
+	c.seek = stamp.AppendTimestamp(append(c.seek[:0], c.userGroup()...), c.t.at)
+	c.versions.move(c.seek, false)
+}
+
+// userGroup returns group without the prefix of the keyspace.
+func (c *timedCore) userGroup() []byte { return c.group[c.t.tx.skip(c.group):] }
+
+// skipKey moves versions to the next key in the direction of iteration. It is at a
+// version of the key of group.
+func (c *timedCore) skipKey() {
+	for range stepsMax {
+		if c.next() == nil {
+			return
+		}
+	}
+	c.seek = append(c.seek[:0], c.userGroup()...)
+	if !c.reverse {
+		c.seek[len(c.seek)-1]++ // as AppendAfter
+	}
+	c.versions.move(c.seek, false)
+}
+
+// findBackward shows the key of e, which versions is at, if it has a value. It moves
+// versions to the key before it.
+func (c *timedCore) findBackward(e *base.Entry) {
+	c.group = append(c.group[:0], stamp.KeyOf(e.Key)...)
+	found := false
+	for n := 0; n < stepsMax || c.wrote(); n++ {
+		if !c.includes(e) {
+			c.skipKey()
+			c.showBehind(found)
+			return
+		}
+		found, c.behind = true, c.versions.Item()
+		c.stored = append(c.stored[:0], c.behind.entry.Key...)
+		c.behind.entry.Key = c.stored
+		if e = c.next(); e == nil {
+			c.showBehind(true)
+			return
+		}
+	}
+	// The key has many versions. A search finds the right one.
+	c.seek = stamp.AppendTimestamp(append(c.seek[:0], c.userGroup()...), 0)
+	key, _, _ := stamp.Decode(c.seek, c.key)
+	item, err := c.t.lookup(key)
+	c.seek = append(c.seek[:0], c.userGroup()...)
+	c.versions.move(c.seek, false)
+	switch err {
+	case nil:
+		c.behind, c.valid = item, true
+	case ErrNotFound:
+	default:
+		c.err = err
+	}
+}
+
+// showBehind shows the version behind, if one was found and has a value.
+func (c *timedCore) showBehind(found bool) {
+	if c.valid = found && c.versions.Err() == nil && c.t.tx.lives(&c.behind.entry); c.valid {
+		c.behind.entry.Meta, c.behind.timed = plainMeta(c.behind.entry.Meta), true
+	}
+}
+
+// wrote reports whether the transaction has writes. A search would find those that the
+// iterator does not show.
+func (c *timedCore) wrote() bool {
+	w := c.t.tx.s.writes
+	return w != nil && w.Pending.Len() > 0
+}
+
+// Valid reports whether the iterator is at an entry.
+func (it TimedIterator) Valid() bool { return it.c != nil && it.c.shows() }
+
+// shows reports whether there is a current entry.
+func (c *timedCore) shows() bool {
+	switch {
+	case !c.valid || c.err != nil:
+		return false
+	case c.reverse && !c.all:
+		return c.versions.Err() == nil
+	}
+	return c.versions.at() != nil
+}
+
+// encoded returns the current key without the prefix of the keyspace, or nil.
+func (c *timedCore) encoded() []byte {
+	switch {
+	case !c.shows():
+		return nil
+	case c.reverse && !c.all:
+		return c.behind.entry.Key[c.behind.skip:]
+	}
+	return c.versions.Key()
+}
+
+// Key returns the key, which is valid until the iterator moves. It returns nil when the
+// iterator is not at an entry.
+func (it TimedIterator) Key() []byte {
+	if it.c == nil {
+		return nil
+	}
+	c := it.c
+	encoded := c.encoded()
+	if cap(c.key) < len(encoded) {
+		c.key = make([]byte, 0, 2*len(encoded))
+	}
+	key, _, _ := stamp.Decode(encoded, c.key)
+	return key
+}
+
+// Value returns the value, which is valid until the transaction ends. It returns nil
+// when the iterator is not at an entry, for deletions, and with KeysOnly. If the value
+// cannot be read, Value returns nil, the iteration ends, and Err returns the error.
+func (it TimedIterator) Value() (value []byte) {
+	if !it.Valid() {
+		return nil
+	}
+	c := it.c
+	if !c.reverse || c.all {
+		if e := c.entry(); e == nil || e.Meta.Kind == base.KindStampDelete {
+			return nil
+		}
+		return c.versions.Value()
+	}
+	if value, c.err = c.behind.Value(); c.err != nil {
+		c.valid = false
+	}
+	return value
+}
+
+// Item returns the version with its metadata. It returns the zero Item when the
+// iterator is not at an entry.
+func (it TimedIterator) Item() Item {
+	switch {
+	case !it.Valid():
+		return Item{}
+	case it.c.reverse && !it.c.all:
+		return it.c.behind
+	}
+	item := it.c.versions.Item()
+	item.entry.Meta, item.timed = plainMeta(item.entry.Meta), true
+	return item
+}
+
+// Err returns the error that ended the iteration, if there is one. The caller checks it
+// when Valid reports false. Without such an error, Err returns ErrTxnDone once the
+// iterator is closed.
+func (it TimedIterator) Err() error {
+	switch {
+	case it.c == nil:
+		return ErrTxnDone
+	case it.c.err != nil:
+		return it.c.err
+	}
+	return it.c.versions.Err()
+}
+
+// Close closes the iterator. It returns the error that ended the iteration, if there is
+// one. The end of the transaction also closes its iterators.
+func (it TimedIterator) Close() error {
+	if it.c == nil {
+		return ErrTxnDone
+	}
+	err := it.c.versions.Close()
+	if it.c.err != nil {
+		return it.c.err
+	}
+	return err
+}
+
+// All loops over all keys and their values at the timestamp, in order. As for Prefix
+// and Range, a key is valid until the next turn of the loop, a value until the
+// transaction ends. An error ends the loop, and Err of the transaction returns it.
+func (t TimedTxn) All() stditer.Seq2[[]byte, []byte] { return t.loop(IterOptions{}) }
+
+// Prefix loops over the keys that start with prefix, and their values. See All.
+func (t TimedTxn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
+	return t.loop(IterOptions{Prefix: prefix})
+}
+
+// Range loops over the keys from lo (inclusive) to hi (exclusive), and their values. nil
+// is no bound. See All.
+func (t TimedTxn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
+	return t.loop(IterOptions{Lower: lo, Upper: hi})
+}
+
+// loop turns an iterator into a function for range loops.
+func (t TimedTxn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		it := t.Iterator(o)
+		t.tx.beginLoop()
+		defer func() { t.tx.endLoop(it.Close()) }()
+		for it.Next() {
+			if value := it.Value(); !it.Valid() || !yield(it.Key(), value) {
+				return
+			}
+		}
+	}
+}
