@@ -95,7 +95,7 @@ func (d *DB) View(fn func(tx Txn) error) error {
 	}
 	own, _ := slot.Data.Attached.(*txnState) // successive Views with this slot reuse it
 	if own == nil {
-		own = &txnState{shared: true}
+		own = &txnState{db: d, shared: true}
 		slot.Data.Attached = own
 	}
 	tx := own.begin(d, slot)
@@ -208,7 +208,7 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 	if err != nil {
 		return Txn{}, err
 	}
-	s := &txnState{slot: slot}
+	s := &txnState{db: d, slot: slot}
 	if ctx.Done() != nil {
 		s.ctx = ctx
 	}

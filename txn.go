@@ -77,7 +77,6 @@ type openState struct {
 
 // begin starts the next transaction of the state, with the snapshot of slot.
 func (s *txnState) begin(d *DB, slot *state.Slot) Txn {
-	s.db = d
 	s.seq = slot.Seq()
 	if mutant.On(mutant.SnapshotOffByOne) {
 		s.seq++
