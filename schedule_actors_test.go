@@ -39,7 +39,7 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 			return nil, err
 		}
 	}
-	tx := (&txnState{slot: slot}).begin(w.db, slot).In(w.in)
+	tx := (&txnState{db: w.db, slot: slot}).begin(w.db, slot).In(w.in)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
