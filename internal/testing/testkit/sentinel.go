@@ -13,8 +13,8 @@ import (
 // encrypted database may contain it.
 const Sentinel = "sentinel text"
 
-// filled returns n bytes that repeat the sentinel.
-func filled(n int) string { return strings.Repeat(Sentinel, n/len(Sentinel)+1)[:n] }
+// Filled returns n bytes that repeat the sentinel.
+func Filled(n int) string { return strings.Repeat(Sentinel, n/len(Sentinel)+1)[:n] }
 
 // NoSentinel returns an error if a file of the database in dir contains the sentinel.
 func NoSentinel(fs vfs.FS, dir string) error {

@@ -58,7 +58,7 @@ func SetKey(key int, value string) model.Write {
 // RandomValue makes a value of up to n bytes more than 16 that no other value starts
 // like.
 func RandomValue(rng *rand.Rand, n int) string {
-	return fmt.Sprintf("%016x", rng.Uint64()) + filled(rng.IntN(n+1))
+	return fmt.Sprintf("%016x", rng.Uint64()) + Filled(rng.IntN(n+1))
 }
 
 // tail is the merge function of the random writes.
