@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -79,30 +80,56 @@ func (s *State) forgetTrailing() {
 	s.apart.Truncate(last)
 }
 
-// compare demands that tx shows s, which has all commits of tx. Compactions may have
-// dropped versions that no snapshot needs. So of older versions it demands only that
-// they are true.
-func (s *State) compare(db *stoat.DB, tx stoat.Txn) error {
+// compare demands that tx shows s, which has all commits of tx.
+func (s *State) compare(db *stoat.DB, tx stoat.Txn) error { return errors.Join(s.Compare(db, tx)...) }
+
+// Compare returns how each part of what tx shows differs from s, which has all commits
+// of tx. Compactions may have dropped versions that no snapshot needs. So of older
+// versions it demands only that they are true.
+func (s *State) Compare(db *stoat.DB, tx stoat.Txn) (errs []error) {
+	ks, err := spacesOf(db)
+	if err != nil {
+		return []error{err}
+	}
+	if got := ks.stamped.DiscardedBelow(); got != s.below {
+		return []error{fmt.Errorf("the discard point is %d, want %d", got, s.below)}
+	}
+	now := wallClockMs()
+	errs = append(errs, CheckMirror(db, tx), compareLasting(tx, s.home, now))
+	if err := compareLasting(tx.In(ks.apart), s.apart, now); err != nil {
+		errs = append(errs, fmt.Errorf("keyspace apart: %w", err))
+	}
+	for writer, want := range s.own {
+		got, err := readOwn(db, tx, uint64(writer))
+		if err == nil && !maps.Equal(got, want) {
+			err = fmt.Errorf("keyspace of writer %d: %d keys, want %d; or other values", writer, len(got), len(want))
+		}
+		errs = append(errs, err)
+	}
+	return append(errs, s.stamped.compare(tx.In(ks.stamped), s.below))
+}
+
+// CommitRandom commits a transaction to a database in state s, and returns the state
+// after it.
+func (s *State) CommitRandom(db *stoat.DB, rng *rand.Rand) (*State, error) {
+	w := recoveredWrites(rng, s.below/timesPerLife) // no timestamp is below the discard point
+	if _, err := CommitWrites(db, w, stoat.Synced); err != nil {
+		return nil, err
+	}
+	s = s.clone()
+	s.commit(w)
+	return s, nil
+}
+
+// DiscardSome raises the discard point of the keyspace with timestamps. Versions of
+// earlier commits lie on both sides of it.
+func (s *State) DiscardSome(db *stoat.DB) error {
 	ks, err := spacesOf(db)
 	if err != nil {
 		return err
 	}
-	if got := ks.stamped.DiscardedBelow(); got != s.below {
-		return fmt.Errorf("the discard point is %d, want %d", got, s.below)
-	}
-	now := wallClockMs()
-	err = errors.Join(CheckMirror(db, tx), compareLasting(tx, s.home, now))
-	if e := compareLasting(tx.In(ks.apart), s.apart, now); e != nil {
-		err = errors.Join(err, fmt.Errorf("keyspace apart: %w", e))
-	}
-	for writer, want := range s.own {
-		got, e := readOwn(db, tx, uint64(writer))
-		if e == nil && !maps.Equal(got, want) {
-			e = fmt.Errorf("keyspace of writer %d: %d keys, want %d; or other values", writer, len(got), len(want))
-		}
-		err = errors.Join(err, e)
-	}
-	return errors.Join(err, s.stamped.compare(tx.In(ks.stamped), s.below))
+	s.below = 2*timesPerLife + timesPerLife/2
+	return ks.stamped.DiscardBelow(s.below)
 }
 
 // readOwn returns what the keyspace of a writer holds, nil if it does not exist.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/stoatdb/stoat/vfs"
@@ -25,14 +26,36 @@ func NoSentinel(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
+	buffer := make([]byte, 64<<10)
 	for _, name := range names {
-		content, err := ReadFile(fs, fs.Join(dir, name))
+		offset, err := findSentinel(fs, fs.Join(dir, name), buffer)
 		if err != nil {
 			return err
 		}
-		if i := bytes.Index(content, []byte(Sentinel)); i >= 0 {
-			return fmt.Errorf("%s of an encrypted database has plain text at offset %d", name, i)
+		if offset >= 0 {
+			return fmt.Errorf("%s of an encrypted database has plain text at offset %d", name, offset)
 		}
 	}
 	return nil
+}
+
+// findSentinel returns the offset of the sentinel in a file, or -1.
+func findSentinel(fs vfs.FS, path string, buffer []byte) (int64, error) {
+	f, err := fs.Open(path, vfs.CatNone)
+	if err != nil {
+		return -1, err
+	}
+	defer f.Close()
+	for at := int64(0); ; at += int64(len(buffer) - len(Sentinel)) {
+		n, err := f.ReadAt(buffer, at)
+		if i := bytes.Index(buffer[:n], []byte(Sentinel)); i >= 0 {
+			return at + int64(i), nil
+		}
+		if n < len(buffer) {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return -1, err
+		}
+	}
 }
