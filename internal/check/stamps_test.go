@@ -143,6 +143,8 @@ func TestCheckStamps_ChecksEntriesOfTheLog(t *testing.T) {
 		{stamped("a", 3), base.Meta{Kind: base.KindSet}, ""},
 		{stamped("a\x00", 3), deletedAt, ""},
 		{stored(timed, []byte("a")), base.Meta{Kind: base.KindDeleteRange}, ""},
+		{stored(timed, nil), base.Meta{Kind: base.KindDeleteRange}, ""},
+		{stored(timed, nil), base.Meta{Kind: base.KindSet}, "stored key"},
 		{stored(untimed, []byte("a")), base.Meta{Kind: base.KindDelete}, ""},
 		{stored(99, []byte("a")), base.Meta{Kind: base.KindDelete}, ""},
 		{stored(timed, []byte("a")), base.Meta{Kind: base.KindSet}, "key with a timestamp"},
