@@ -43,7 +43,7 @@ func liveToBeKilled(words []string) int {
 		}
 	}
 	plan := PlanLife(numbers[0], numbers[1])
-	plan.drops = true
+	plan.Drops = true
 	err := plan.Live(words[0], func(n News) {
 		// A write that fails means that the kill is on its way.
 		_, _ = os.Stdout.Write(fmt.Appendf(nil, "%c %v %d\n", n.kind, n.id, n.version))

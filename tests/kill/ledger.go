@@ -46,7 +46,7 @@ type Ledger struct {
 	// Fresh is the size of a value that every transaction gives to a key of
 	// its own, so that the database grows; 0 for none.
 	Fresh int
-	// Drops says that writers drop their keyspaces.
+	// Drops says that writers have keyspaces of their own, and drop them.
 	Drops bool
 
 	mu      sync.Mutex
@@ -55,7 +55,8 @@ type Ledger struct {
 	// dropping and dropped are, by writer, the last transaction before which it began
 	// to drop its keyspace, and the last one before which it had dropped it.
 	dropping, dropped map[uint64]uint64
-	drops             int // drops that began
+	drops             int  // drops that began
+	cut               bool // a power cut has begun; see Cut
 
 	// Known and Durable are the newest commits that were acknowledged, at all
 	// and as durable.
@@ -87,12 +88,20 @@ func (l *Ledger) Writes(id WorkID) Writes {
 func (l *Ledger) dropOf(id WorkID, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ended {
+	switch {
+	case !ended:
+		l.dropping[id.Writer] = id.N
+		l.drops++
+	case !l.cut:
 		l.dropped[id.Writer] = id.N
-		return
 	}
-	l.dropping[id.Writer] = id.N
-	l.drops++
+}
+
+// Cut notes that a power cut begins. A drop that is acknowledged later proves nothing.
+func (l *Ledger) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
 }
 
 // noise returns n bytes that follow from the name of a transaction and that no
@@ -154,7 +163,7 @@ func (l *Ledger) settle(db *stoat.DB, tx stoat.Txn, floor uint64) (*State, error
 	if s.Last() != version {
 		return nil, fmt.Errorf("recovered commit %d, but the life began at %d", version, s.Last())
 	}
-	return s, errors.Join(l.settleDrops(db, s, found), l.settlePoint(db, s))
+	return s, errors.Join(l.settleDrops(db, tx, s, found), l.settlePoint(db, s))
 }
 
 // Compare settles the state that tx reads, and compares tx with it.
@@ -168,18 +177,18 @@ func (l *Ledger) Compare(db *stoat.DB, tx stoat.Txn, floor uint64) error {
 
 // settleDrops decides which drops without an answer have happened. A drop before a
 // transaction that is found has happened.
-func (l *Ledger) settleDrops(db *stoat.DB, s *State, found [writersMax]uint64) error {
+func (l *Ledger) settleDrops(db *stoat.DB, tx stoat.Txn, s *State, found [writersMax]uint64) error {
 	for writer, last := range found {
 		writer := uint64(writer)
 		switch {
 		case l.dropped[writer] > last:
 			s.own[writer] = nil
 		case l.dropping[writer] > last:
-			exists, err := existsOwn(db, writer)
+			got, err := readOwn(db, tx, writer)
 			if err != nil {
 				return err
 			}
-			if !exists {
+			if len(got) == 0 {
 				s.own[writer] = nil
 			}
 		}

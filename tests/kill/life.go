@@ -22,7 +22,7 @@ type LifePlan struct {
 	Tries      uint64 // transactions of each writer
 	synced     int    // of ten commits, how many
 	below      uint64 // the discard point that the life sets
-	drops      bool   // writers drop their keyspaces
+	Drops      bool   // writers have keyspaces of their own, and drop them
 }
 
 // Encrypted says whether the database of a seed is encrypted. Successive seeds play
@@ -148,7 +148,7 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 	if rng.IntN(10) < p.synced {
 		told, d = newsSynced, stoat.Synced
 	}
-	w := id.plan(p.Seed, p.drops)
+	w := id.plan(p.Seed, p.Drops)
 	if w.drops {
 		tell(News{kind: newsDropping, id: id})
 		if err := dropOwn(db, id.Writer); err != nil {

@@ -88,6 +88,7 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2<<32+life))
 		l := kill.NewLedger(seed, life, s)
+		l.Drops = true
 		safe, err := cutLife(disk, l, rng)
 		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
@@ -124,6 +125,7 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 // could not note in its journal that blocks are now in use.
 func cutLife(disk *cutDisk, l *kill.Ledger, rng *rand.Rand) (safe uint64, err error) {
 	plan := kill.PlanLife(l.Seed, l.Life)
+	plan.Drops = l.Drops
 	most := plan.Writers*int(plan.Tries) + 2
 	cutAfter, delay := 1+rng.IntN(most), rng.IntN(300)
 	flags := uint32(shutdownNoLogFlush)
@@ -156,6 +158,7 @@ func cutLife(disk *cutDisk, l *kill.Ledger, rng *rand.Rand) (safe uint64, err er
 		for range delay {
 			runtime.Gosched()
 		}
+		l.Cut()
 		safe = l.Durable.Load()
 		if err := disk.cut(flags); err != nil {
 			return safe, errors.Join(err, <-ended)
