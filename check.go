@@ -57,7 +57,7 @@ type CheckOptions struct {
 
 // Check reads every table and value file, and verifies
 //
-//   - every checksum, the order of keys and the search structures;
+//   - every checksum, the order of keys and timestamps, and the search structures;
 //   - that counts and bounds agree with the manifest;
 //   - that the levels are in the order of time;
 //   - that every pointer leads to its value;
@@ -134,12 +134,13 @@ func noteDamage(report *CheckReport, err error) error {
 // checkRest checks the log and the files of a read-only database. In a writing
 // database both change meanwhile.
 func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
-	r, err := log.Recover(d.commits.LogOptions(), d.store.State().Spans, func(payload []byte) error {
+	state := d.store.State()
+	r, err := log.Recover(d.commits.LogOptions(), state.Spans, func(payload []byte) error {
 		if err := work.Interrupted(ctx); err != nil {
 			return err
 		}
 		return txn.Decode(payload, func(txn.Header) error { return nil },
-			func(_, _ []byte, _ base.Meta) error { return nil })
+			func(key, _ []byte, m base.Meta) error { return noteDamage(report, check.LogEntry(&state, key, m)) })
 	})
 	report.LogRecords = r.Records
 	if err := noteDamage(report, err); err != nil {

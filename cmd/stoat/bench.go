@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,6 +30,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		cfg       = bench.Config{Seed: 1, Out: c.out, Progress: c.err, Terminal: isTerminal(c.err)}
 		cpu, heap string
 		compress  = "none"
+		encrypt   bool
 	)
 	c.flags.Var(&keys, "keys", "load this `number` of keys")
 	c.flags.Var(&valueSize, "value-size", "load values of this many `bytes`")
@@ -37,6 +39,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.Var(&apart, "value-threshold", "store values of at least this many `bytes` in value files (0 means the database's default)")
 	c.flags.Var(&large, "large-value-threshold", "in large transactions, write values of at least this many `bytes` straight to value files (0 means the database's default)")
 	c.flags.StringVar(&compress, "compression", compress, "compress values with this `setting`: none, fast or small")
+	c.flags.BoolVar(&encrypt, "encrypt", false, "encrypt the database with a random key, which the program forgets")
 	c.flags.BoolVar(&cfg.Text, "text", false, "load compressible values")
 	c.flags.Var(&overwrite, "overwrite", "instead of the read benchmarks, overwrite this many `times` the number of keys at random, and measure space and reads")
 	c.flags.Float64Var(&cfg.Zipf, "zipf", 0, "with -overwrite: draw the keys from a Zipf distribution with this `skew`, less than 1")
@@ -68,6 +71,12 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return c.usagef("%v", err)
 	}
+	if encrypt {
+		if cfg.Keep {
+			return c.usagef("-keep is of no use with -encrypt: the key is lost")
+		}
+		cfg.MasterKeys = randomKey()
+	}
 	stop, err := profileCPU(cpu)
 	if err != nil {
 		return err
@@ -77,6 +86,13 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 		return c.reproducible(err)
 	}
 	return profileHeap(heap)
+}
+
+// randomKey returns a provider of one random master key.
+func randomKey() stoat.KeyProvider {
+	key := make([]byte, stoat.MasterKeySize)
+	_, _ = rand.Read(key) // never fails
+	return stoat.StaticKeys(stoat.MasterKey{ID: "bench", Key: key})
 }
 
 // reproducible adds to a wrong answer the command line that repeats the run, in

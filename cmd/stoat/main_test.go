@@ -248,6 +248,7 @@ func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	fail(t, exitUsage, "rest is -1s, want 0s to 1m0s", "bench", "-overwrite", "1", "-rest", "-1s")
 	fail(t, exitUsage, "rest is 2m0s, want 0s to 1m0s", "bench", "-overwrite", "1", "-rest", "2m")
 	fail(t, exitUsage, "zipf is NaN", "bench", "-overwrite", "1", "-zipf", "NaN")
+	fail(t, exitUsage, "-keep is of no use with -encrypt", "bench", "-keep", "-encrypt")
 	fail(t, exitUsage, `takes no arguments, got ["now"]`, "bench", "now")
 	fail(t, exitUsage, `there is no command "x"`, "help", "x")
 	fail(t, exitError, "empty key", "set", create(t), "", "v")
@@ -292,9 +293,9 @@ func TestBench_RunsAndCleansUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cpu, heap := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "heap")
-	out := succeed(t, "bench", "-dir", dir, "-keys", "1k", "-value-size", "1Ki", "-batch", "100", "-writers", "2",
+	out := succeed(t, "bench", "-dir", dir, "-keys", "1k", "-value-size", "1Ki", "-batch", "100", "-writers", "2", "-encrypt",
 		"-read-duration", "2ms", "-commit-duration", "2ms", "-cpuprofile", cpu, "-memprofile", heap)
-	for _, want := range []string{"1,000 keys", "values of 1.02 kB", "get, the key exists", "correct answers"} {
+	for _, want := range []string{"1,000 keys", "values of 1.02 kB", "get, the key exists", "correct answers", "the database is encrypted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}

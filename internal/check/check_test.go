@@ -49,9 +49,10 @@ func (s *scene) must(err error) {
 
 // An item is an entry, with a pointer if its value is in a value file.
 type item struct {
-	key string
-	seq base.SeqNum
-	at  *values.Pointer
+	key  string
+	seq  base.SeqNum
+	at   *values.Pointer
+	meta base.Meta // a value, if it is zero
 }
 
 // addTable writes a table and adds it to a level.
@@ -63,6 +64,12 @@ func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item)
 	s.must(err)
 	for _, it := range items {
 		e := base.Entry{Key: []byte(it.key), Seq: it.seq, Value: []byte("value"), Meta: base.Meta{Kind: base.KindSet}}
+		if it.meta.Kind != 0 {
+			e.Meta = it.meta
+		}
+		if !e.Meta.Kind.HasValue() || e.Meta.Kind == base.KindStampDelete {
+			e.Value = nil
+		}
 		if it.at == nil {
 			s.must(w.Add(e))
 			continue
@@ -75,7 +82,8 @@ func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item)
 	s.must(f.Close())
 	m := &manifest.Table{Num: num, Size: p.Size, Salt: p.Salt, Level: level, Run: run,
 		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Entries: p.Entries, Pointers: p.Pointers, KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes}
+		Entries: p.Entries, Deletions: p.Deletions, Expiring: p.Expiring, OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
+		Pointers: p.Pointers, KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes}
 	for _, v := range p.ValueFiles {
 		m.Values = append(m.Values, manifest.ValueRef{File: base.FileNum(v.File), Bytes: v.Bytes})
 	}

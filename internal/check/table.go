@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -54,15 +55,22 @@ func (c *checker) checkTable(m *manifest.Table) error {
 }
 
 // checkKeyspaces checks that the keys of a table are of keyspaces that the manifest
-// knows. It looks at one key of each keyspace.
+// knows. It looks at one key of each keyspace, and at all keys of those with timestamps.
 func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
+	timed := false
 	it := r.NewIter(table.IterOptions{Unmapped: true, KeysOnly: true})
 	var b iter.Batch
 	for from := []byte(nil); ; {
 		it.Seek(from)
 		b.Want = 1
-		if err := it.Fill(&b); err != nil || b.N == 0 {
+		if err := it.Fill(&b); err != nil {
 			return err
+		}
+		if b.N == 0 {
+			if p := r.Properties(); !timed && p.NewestExpiry >= stamp.ExpiryMark {
+				c.report.add(base.InFile(base.Corrupt(-1, "latest expiry", p.NewestExpiry, "no mark of a version with a timestamp"), name))
+			}
+			return nil
 		}
 		number, err := keyspace.NumberOf(b.Keys[0])
 		if err != nil {
@@ -71,6 +79,12 @@ func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
 		}
 		if _, known := c.o.State.Keyspace(number); !known && number > 0 {
 			c.report.add(base.InFile(base.Corrupt(-1, "keyspace of a key", number, "a keyspace of the manifest"), name))
+		}
+		if Timed(&c.o.State, number) {
+			timed = true
+			if err := c.checkStamps(name, r, number); err != nil {
+				return err
+			}
 		}
 		if number > 0 || b.Keys[0][0] == keyspace.Escape {
 			_, from = keyspace.Bounds(number)

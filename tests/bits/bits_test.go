@@ -18,7 +18,7 @@ import (
 func TestBits(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 40, 1_000)
+	flips := dose.Size(t, dose.Flips, 40, 900)
 	dose.Reproduce(t, "bits")
 	var tally outcomes
 	for _, img := range Images(t) {

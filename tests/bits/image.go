@@ -20,10 +20,13 @@ type Image struct {
 	// older are earlier states of the same disk: closed, and in the middle of
 	// the last opening.
 	older []*memfs.FS
-	m     *model.Map
 	keys  stoat.KeyProvider
-	files []string
-	sizes []int64
+	// last is the newest commit. compare returns how each part of what a transaction
+	// shows differs from what was written.
+	last    uint64
+	compare func(db *stoat.DB, tx stoat.Txn) []error
+	files   []string
+	sizes   []int64
 	// unclosed says that the process died, or the power was cut, instead of a close.
 	unclosed bool
 	// unmarked says that nothing behind the last commit proves that it was durable:
@@ -84,24 +87,13 @@ func Images(t *testing.T) []*Image {
 	}
 	cut := newUnclosedImage(t, "not closed", func(r *modeltest.Run) *memfs.FS { return r.FS.Crash(memfs.KeepNone, nil) })
 	cut.unmarked = true
-	encrypted := newImage(t, "encrypted", func(r *modeltest.Run) {
-		r.Opts.MemtableSize, r.Opts.Keys = testkit.SmallMemtable, testkit.Keys
-		testkit.Must(t, r.DB.Close())
-		r.FS = memfs.New()
-		r.Opts.FS = r.FS
-		_, err := r.Open(0, 0)
-		testkit.Must(t, err)
-		modeltest.CommitSome(t, r, 60, 6<<10)
-	}, func(r *modeltest.Run) {
-		modeltest.CommitSome(t, r, 10, 6<<10)
-		testkit.Must(t, r.DB.Compact(t.Context(), stoat.CompactOptions{}))
-		modeltest.CommitSome(t, r, 3, 60)
-	})
+	spaces := newSpacesImage(t, "keyspaces, merges and timestamps", nil)
+	encrypted := newSpacesImage(t, "encrypted", testkit.Keys)
 	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *memfs.FS {
 		testkit.Must(t, r.DB.Sync())
 		return r.FS.Clone()
 	})
-	return []*Image{one, several, segments, last, tables, compressed, apart, encrypted, cut, idle}
+	return []*Image{one, several, segments, last, tables, compressed, apart, spaces, encrypted, cut, idle}
 }
 
 // newApartImage makes value files in all ways: of readers, joined, gathered and
@@ -143,7 +135,8 @@ func newImage(t *testing.T, name string, first, more func(r *modeltest.Run)) *Im
 	img.older = append(img.older, r.FS.Clone())
 	more(r)
 	testkit.Must(t, r.Close())
-	img.disk, img.m, img.keys = r.FS.Clone(), r.Model, r.Opts.Keys
+	img.disk, img.keys = r.FS.Clone(), r.Opts.Keys
+	img.expect(r.Model)
 	img.survey(t)
 	return img
 }
@@ -155,10 +148,19 @@ func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *me
 	_, err := r.Open(0, 0)
 	testkit.Must(t, err)
 	modeltest.CommitSome(t, r, 20, 60)
-	img := &Image{name: name, unclosed: true, m: r.Model, disk: left(r)}
+	img := &Image{name: name, unclosed: true, disk: left(r)}
+	img.expect(r.Model)
 	testkit.Must(t, r.Close())
 	img.survey(t)
 	return img
+}
+
+// expect sets what the default keyspace of the image holds.
+func (img *Image) expect(m *model.Map) {
+	img.last = m.Last()
+	img.compare = func(_ *stoat.DB, tx stoat.Txn) []error {
+		return []error{testkit.Compare(tx, m, testkit.ClockStart)}
+	}
 }
 
 // survey lists the files of the disk.

@@ -3,6 +3,7 @@ package bits
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -32,39 +33,54 @@ func (img *Image) try(d damage, tally *outcomes) error {
 	if err := d.do(disk); err != nil {
 		return fmt.Errorf("the damage itself: %w", err)
 	}
-	opts := stoat.Options{FS: disk, Clock: testkit.NewClock(), Keys: img.keys}
+	opts := testkit.Merging(stoat.Options{FS: disk, Clock: testkit.NewClock(), Keys: img.keys})
+	opts.MergeFunction = "" // the database has one, or none
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return judge(err, tally)
 	}
+	var errs []error
 	err = db.View(func(tx stoat.Txn) error {
-		least := img.m.Last()
+		least := img.last
 		if img.unmarked {
 			least--
 		}
-		if v := tx.ReadVersion(); v > img.m.Last() || v < least && !d.rollback {
-			return fmt.Errorf("opened at commit %d, want %d", v, img.m.Last())
+		if v := tx.ReadVersion(); v > img.last || v < least && !d.rollback {
+			return fmt.Errorf("opened at commit %d, want %d", v, img.last)
 		}
-		return testkit.Compare(tx, img.m, testkit.ClockStart)
+		errs = img.compare(db, tx)
+		return nil
 	})
-	if err == nil {
+	errs = slices.DeleteFunc(append(errs, err), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
 		tally.harmless.Add(1)
 		return db.Close()
 	}
-	if closeErr := db.Close(); closeErr != nil {
-		err = errors.Join(err, closeErr)
+	if err := db.Close(); err != nil {
+		errs[0] = errors.Join(errs[0], err)
 	}
-	return judge(err, tally)
+	for _, err := range errs {
+		if !refused(err) {
+			return err
+		}
+	}
+	tally.refused.Add(1)
+	return nil
 }
 
-// judge accepts errors that say that data is not what was written.
+// judge accepts a refusal.
 func judge(err error, tally *outcomes) error {
-	if errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) ||
-		strings.Contains(err.Error(), "unknown format version") {
-		tally.refused.Add(1)
-		return nil
+	if !refused(err) {
+		return err
 	}
-	return err
+	tally.refused.Add(1)
+	return nil
+}
+
+// refused reports whether err says that data is not what was written.
+func refused(err error) bool {
+	return errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, vfs.ErrNotExist) ||
+		strings.Contains(err.Error(), "unknown format version")
 }
 
 // DamageSome tries n random flips of each image, and other damages of the images

@@ -55,6 +55,11 @@ func checkWith(keys stoat.KeyProvider, w workload, seed uint64, n int, done *tes
 	r.opts.Events = nil // what the checks do is not counted
 	for i := range n {
 		s := &states[i%len(states)]
+		if keys != nil && i < len(states) && i%4 == 0 { // few files live through less than four
+			if err := testkit.NoSentinel(s.disk, testkit.Dir); err != nil {
+				return fmt.Errorf("%v: %w", s, err)
+			}
+		}
 		kind := kinds[(i/len(states)+i)%len(kinds)]
 		kindSeed := seed<<16 + uint64(i)
 		err := testkit.CatchPanic(func() error {

@@ -19,6 +19,7 @@ import (
 // the disk. A copy must show the state before or after the operation under way.
 type spacesLife struct {
 	fs  *memfs.FS
+	o   stoat.Options
 	db  *stoat.DB
 	rng *rand.Rand
 
@@ -70,7 +71,14 @@ func (l *spacesLife) step(rng *rand.Rand) error {
 func (l *spacesLife) check(c spacesCopy, rng *rand.Rand) error {
 	kinds := memfs.CrashKinds()
 	disk := c.disk.Crash(kinds[rng.IntN(len(kinds))], rng)
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MemtableSize: testkit.SmallMemtable})
+	if l.o.Keys != nil {
+		if err := testkit.NoSentinel(disk, testkit.Dir); err != nil {
+			return err
+		}
+	}
+	o := l.o
+	o.FS = disk
+	db, err := stoat.Open(testkit.Dir, &o)
 	if err != nil {
 		return err
 	}
@@ -112,8 +120,9 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed+life, 0x5bace))
 		l := &spacesLife{fs: memfs.New(), rng: rand.New(rand.NewPCG(seed+life, 3))}
 		l.fs.SetHook(l.boundary)
+		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(life%3 == 1)}
 		var err error
-		l.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable})
+		l.db, err = stoat.Open(testkit.Dir, &l.o)
 		testkit.Must(t, err)
 		for range 80 {
 			testkit.Must(t, l.step(rng))

@@ -20,6 +20,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/kill"
 	"github.com/stoatdb/stoat/tests/mount"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // TestDiskFull fills real disks: small ones, of bytes and of files, and one
@@ -196,6 +197,9 @@ func (f *fullRun) run(makeRoom func() error) error {
 		}); err != nil {
 			return fmt.Errorf("with room again: %w", err)
 		}
-		return f.opening(func(*stoat.DB) error { return nil })
+		if err := f.opening(func(*stoat.DB) error { return nil }); err != nil || !kill.Encrypted(f.plan.Seed) {
+			return err
+		}
+		return testkit.NoSentinel(vfs.OS(), f.dir)
 	})
 }

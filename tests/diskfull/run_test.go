@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/kill"
 )
@@ -38,7 +37,7 @@ type fullRun struct {
 // newFullRun is for a disk of about so many bytes.
 func newFullRun(disk string, seed uint64, size int64) *fullRun {
 	f := &fullRun{dir: filepath.Join(disk, "db"), plan: kill.PlanLife(seed, 0), rng: rand.New(rand.NewPCG(seed, 4<<32))}
-	f.l = kill.NewLedger(seed, 0, model.NewMap())
+	f.l = kill.NewLedger(seed, 0, kill.NewState())
 	f.l.Fresh = int(size / 200)
 	// Four times the disk, whatever else the transactions hold.
 	f.most = uint64(4 * size / int64(f.l.Fresh*f.plan.Writers))
@@ -68,11 +67,7 @@ func (f *fullRun) opening(do func(db *stoat.DB) error) error {
 
 func (f *fullRun) compare(db *stoat.DB) error {
 	return db.View(func(tx stoat.Txn) error {
-		m, err := f.l.Settle(tx, f.l.Known.Load())
-		if err != nil {
-			return err
-		}
-		return kill.CompareLasting(tx, m, kill.WallClockMs())
+		return f.l.Compare(db, tx, f.l.Known.Load())
 	})
 }
 

@@ -28,13 +28,25 @@ type feature struct {
 	// check compares the database with what write has written. compacted says that
 	// DB.Compact has run since then.
 	check func(t *testing.T, db *stoat.DB, compacted bool)
+	// keys is the file of master keys, if the database is encrypted.
+	keys string
+}
+
+// options are those of every open.
+func (f *feature) options(disk *memfs.FS) *stoat.Options {
+	o := goldenOptions(disk)
+	if f.keys != "" {
+		o.Keys = stoat.KeyFile(f.keys)
+	}
+	return o
 }
 
 var features = []feature{
-	{"settings", createWithSettings, writeVersions, checkSettings},
-	{"partials", createMerging, writePartials, checkPartials},
-	{"timestamps", func(*stoat.Options) {}, writeTimestamps, checkTimestamps},
-	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces},
+	{"settings", createWithSettings, writeVersions, checkSettings, ""},
+	{"partials", createMerging, writePartials, checkPartials, ""},
+	{"timestamps", func(*stoat.Options) {}, writeTimestamps, checkTimestamps, ""},
+	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces, ""},
+	{"encryption", createEncrypted, writeEncrypted, checkEncrypted, "testdata/encryption.keys"},
 }
 
 func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {
@@ -67,7 +79,7 @@ func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {
 func (f *feature) make(t *testing.T, file string) {
 	t.Helper()
 	disk := memfs.New()
-	opts := goldenOptions(disk)
+	opts := f.options(disk)
 	f.create(opts)
 	db, err := stoat.Open("/db", opts)
 	testkit.Must(t, err)
@@ -80,7 +92,7 @@ func (f *feature) make(t *testing.T, file string) {
 // open opens a golden database in several ways, and uses it in between.
 func (f *feature) open(t *testing.T, disk *memfs.FS, dir string) {
 	for _, readOnly := range []bool{true, false, true} {
-		opts := goldenOptions(disk)
+		opts := f.options(disk)
 		opts.ReadOnly = readOnly
 		db, err := stoat.Open(dir, opts)
 		testkit.Must(t, err)
@@ -88,14 +100,14 @@ func (f *feature) open(t *testing.T, disk *memfs.FS, dir string) {
 		testkit.MustBeSound(t, db)
 		testkit.Must(t, db.Close())
 	}
-	db, err := stoat.Open(dir, goldenOptions(disk))
+	db, err := stoat.Open(dir, f.options(disk))
 	testkit.Must(t, err)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	f.check(t, db, true)
 	testkit.MustBeSound(t, db)
 	testkit.Must(t, db.Checkpoint(t.Context(), "/copy"))
 	testkit.Must(t, db.Close())
-	db, err = stoat.Open("/copy", goldenOptions(disk))
+	db, err = stoat.Open("/copy", f.options(disk))
 	testkit.Must(t, err)
 	f.check(t, db, true)
 	testkit.Must(t, db.Close())

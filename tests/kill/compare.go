@@ -8,10 +8,10 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// CompareLasting is compare for a database whose compactions run as they
-// will: they may have dropped versions that no snapshot needs, so that of the
-// old versions only that they are true can be demanded.
-func CompareLasting(tx stoat.Txn, m *model.Map, nowMs uint64) error {
+// compareLasting compares a keyspace with the model. Compactions may have dropped
+// versions that no snapshot needs. So of older versions it demands only that they are
+// true.
+func compareLasting(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}} {
 		if err := testkit.CompareScan(tx, o, want); err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Examine looks at the directory that a life has left: its state must be the
@@ -24,7 +24,7 @@ import (
 // of this one has left and not what a recovery has made of it. The other half,
 // the copy stays as it is. Either way a failure leaves the untouched files
 // behind and says where.
-func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*model.Map, error) {
+func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*State, error) {
 	kept, err := Scratch("stoat-evidence-")
 	if err != nil {
 		return nil, err
@@ -37,7 +37,11 @@ func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 	if rng.IntN(2) == 0 {
 		opened = duplicate
 	}
-	found, goneOn, err := reopened(opened, l, floor, rng)
+	var found, goneOn *State
+	err = noPlainText(l.Seed, duplicate)
+	if err == nil {
+		found, goneOn, err = reopened(opened, l, floor, rng)
+	}
 	if err != nil {
 		evidence := duplicate
 		if opened == duplicate {
@@ -49,26 +53,35 @@ func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*model.Map, e
 	if opened == dir {
 		found = goneOn
 	}
+	found.forgetTrailing()
 	return found, os.RemoveAll(kept)
+}
+
+// noPlainText demands that no file of an encrypted database has the sentinel.
+func noPlainText(seed uint64, dir string) error {
+	if !Encrypted(seed) {
+		return nil
+	}
+	return testkit.NoSentinel(vfs.OS(), dir)
 }
 
 // reopened opens a database, compares everything with the model, writes on,
 // closes it, and opens and compares it again. It returns the states that the
 // two openings had to have.
-func reopened(dir string, l *Ledger, floor uint64, rng *rand.Rand) (found, goneOn *model.Map, err error) {
+func reopened(dir string, l *Ledger, floor uint64, rng *rand.Rand) (found, goneOn *State, err error) {
 	opts := PlanLife(l.Seed, l.Life+1).Opts
 	err = opening(dir, opts, func(db *stoat.DB) error {
 		err := db.View(func(tx stoat.Txn) error {
-			if found, err = l.Settle(tx, floor); err != nil {
+			if found, err = l.settle(db, tx, floor); err != nil {
 				return err
 			}
-			return errors.Join(CheckMirror(db, tx), CompareLasting(tx, found, WallClockMs()))
+			return found.compare(db, tx)
 		})
 		if err != nil {
 			return err
 		}
-		goneOn = found.Clone()
-		return writeOn(db, goneOn, rng)
+		goneOn = found.clone()
+		return writeOn(db, goneOn, l.Life, rng)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -89,25 +102,32 @@ func opening(dir string, opts stoat.Options, do func(db *stoat.DB) error) error 
 	return errors.Join(do(db), db.Close())
 }
 
-// wantState demands that the database is in the newest state of m.
-func wantState(db *stoat.DB, m *model.Map) error {
+// wantState demands that the database is in the state s. It adds commits that no writer
+// made to s.
+func wantState(db *stoat.DB, s *State) error {
 	return db.View(func(tx stoat.Txn) error {
-		if tx.ReadVersion() != m.Last() {
-			return fmt.Errorf("the database is at commit %d, want %d", tx.ReadVersion(), m.Last())
+		if err := s.silentTo(tx.ReadVersion()); err != nil {
+			return err
 		}
-		return errors.Join(CheckMirror(db, tx), CompareLasting(tx, m, WallClockMs()))
+		if tx.ReadVersion() != s.Last() {
+			return fmt.Errorf("the database is at commit %d, want %d", tx.ReadVersion(), s.Last())
+		}
+		return s.compare(db, tx)
 	})
 }
 
-// writeOn commits a little to a recovered database and to the model.
-func writeOn(db *stoat.DB, m *model.Map, rng *rand.Rand) error {
+// writeOn commits a little to a recovered database and to its state.
+func writeOn(db *stoat.DB, s *State, life uint64, rng *rand.Rand) error {
 	for range rng.IntN(4) {
-		writes := testkit.RandomBatch(rng, 4, 300)
-		version, err := CommitWrites(db, writes, testkit.RandomDurability(rng))
+		w := recoveredWrites(rng, life)
+		version, err := CommitWrites(db, w, testkit.RandomDurability(rng))
 		if err != nil {
-			return fmt.Errorf("commit after recovery at %d: %w", m.Last(), err)
+			return fmt.Errorf("commit after recovery at %d: %w", s.Last(), err)
 		}
-		if want := m.Commit(writes); version != want {
+		if err := s.silentTo(version - 1); err != nil {
+			return err
+		}
+		if want := s.commit(w); version != want {
 			return fmt.Errorf("commit after recovery got version %d, want %d", version, want)
 		}
 	}
@@ -131,8 +151,8 @@ func InTime(do func() error) error {
 	}
 }
 
-// WallClockMs returns the time in ms since 1970.
-func WallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
+// wallClockMs returns the time in ms since 1970.
+func wallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
 
 // EachChain divides lives into chains and runs them, one for each processor
 // at a time.

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // killEnv makes this test binary live a life of a database until it is
@@ -43,7 +42,9 @@ func liveToBeKilled(words []string) int {
 			return 1
 		}
 	}
-	err := PlanLife(numbers[0], numbers[1]).Live(words[0], func(n News) {
+	plan := PlanLife(numbers[0], numbers[1])
+	plan.Drops = true
+	err := plan.Live(words[0], func(n News) {
 		// A write that fails means that the kill is on its way.
 		_, _ = os.Stdout.Write(fmt.Appendf(nil, "%c %v %d\n", n.kind, n.id, n.version))
 	})
@@ -65,7 +66,7 @@ const killsPerDatabase = 12
 func TestKill(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	kills := dose.Size(t, dose.Kills, 4, 25)
+	kills := dose.Size(t, dose.Kills, 4, 20)
 	dose.Reproduce(t, "kill")
 	tally := new(killTally)
 	err := EachChain(kills, killsPerDatabase, func(chain, lives int) error {
@@ -77,13 +78,15 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d kills: %d before the database was open, %d after it was closed; %d commits acknowledged, %d found without",
-		tally.kills.Load(), tally.early.Load(), tally.late.Load(), tally.commits.Load(), tally.found.Load())
+	t.Logf("%d kills, %d of encrypted databases: %d before the database was open, %d after it was closed; "+
+		"%d commits acknowledged, %d found without; %d drops of keyspaces",
+		tally.kills.Load(), tally.encrypted.Load(), tally.early.Load(), tally.late.Load(),
+		tally.commits.Load(), tally.found.Load(), tally.drops.Load())
 }
 
 // A killTally counts what kills have met.
 type killTally struct {
-	kills, early, late, commits, found atomic.Int64
+	kills, encrypted, early, late, commits, found, drops atomic.Int64
 }
 
 // killChain takes one database through lives that end with a kill. When
@@ -98,20 +101,25 @@ func killChain(seed uint64, lives int, tally *killTally) error {
 		return err
 	}
 	dir := filepath.Join(parent, "db")
-	m := model.NewMap()
+	s := NewState()
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 1<<32+life))
-		l := NewLedger(seed, life, m)
+		l := NewLedger(seed, life, s)
+		l.Drops = true
 		if err := killLife(dir, l, rng, tally); err != nil {
 			return fmt.Errorf("life %d in %s: %w", life, dir, err)
 		}
 		acknowledged := len(l.Commits)
-		if m, err = Examine(dir, l, l.Known.Load(), rng); err != nil {
+		if s, err = Examine(dir, l, l.Known.Load(), rng); err != nil {
 			return fmt.Errorf("life %d in %s, after the kill: %w", life, dir, err)
 		}
 		tally.kills.Add(1)
 		tally.commits.Add(int64(acknowledged))
 		tally.found.Add(int64(len(l.Commits) - acknowledged))
+		tally.drops.Add(int64(l.drops))
+		if Encrypted(seed) {
+			tally.encrypted.Add(1)
+		}
 	}
 	return os.RemoveAll(parent)
 }
@@ -137,7 +145,7 @@ func killLife(dir string, l *Ledger, rng *rand.Rand, tally *killTally) error {
 		return err
 	}
 	plan := PlanLife(l.Seed, l.Life)
-	most := plan.Writers*int(plan.Tries) + 2
+	most := plan.Writers*int(plan.Tries)*13/12 + 2 // with the drops
 	killAfter, delay := rng.IntN(most+most/8), time.Duration(rng.IntN(1000))*time.Microsecond
 	if rng.IntN(6) == 0 {
 		killAfter, delay = 0, time.Duration(rng.IntN(20_000))*time.Microsecond

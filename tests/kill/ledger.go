@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +24,6 @@ type WorkID struct {
 	Life, Writer, N uint64
 }
 
-// keySpan is the number of keys that all writers share.
-const keySpan = 300
-
 // markerKey is the key to which a writer writes, in every transaction, which
 // one it is. By it the ledger recognizes a commit that got no answer.
 func markerKey(writer uint64) string { return fmt.Sprintf("writer/%02d", writer) }
@@ -43,66 +39,35 @@ func workOf(marker string) (id WorkID, err error) {
 	return id, nil
 }
 
-// writes makes what the transaction writes.
-func (id WorkID) writes(seed uint64) []model.Write {
-	rng := rand.New(rand.NewPCG(seed<<20+id.Life, id.Writer<<32+id.N))
-	writes := []model.Write{{Key: markerKey(id.Writer), Version: model.Version{Value: id.String()}}}
-	switch rng.IntN(40) {
-	case 0: // larger than the smallest memtable
-		for range 4 {
-			writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 1)+strings.Repeat("L", 20<<10)))
-		}
-	case 1, 2:
-		writes = append(writes, testkit.RandomBatch(rng, 40, 200)...)
-	case 3, 4:
-		writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 30<<10)))
-	default:
-		for range rng.IntN(6) {
-			writes = append(writes, testkit.SetKey(rng.IntN(keySpan), testkit.RandomValue(rng, 120)))
-		}
-	}
-	for i := range writes[1:] {
-		vary(&writes[1+i].Version, rng)
-	}
-	return writes
-}
-
-// vary makes some versions deletions, some of limited life, some marked. The
-// limits are far from the time of any run.
-func vary(v *model.Version, rng *rand.Rand) {
-	switch rng.IntN(12) {
-	case 0, 1:
-		*v = model.Version{Deleted: true}
-	case 2:
-		v.ExpiresAt = testkit.ClockStart / 2
-	case 3:
-		v.ExpiresAt = testkit.ClockStart * 2
-	case 4:
-		v.User = byte(1 + rng.IntN(255))
-	}
-}
-
 // A Ledger holds what the world outside a life was told.
 type Ledger struct {
 	Seed, Life uint64
-	before     *model.Map // the state in which the life began
-	// fresh is the size of a value that every transaction gives to a key of
+	before     *State // the state in which the life began
+	// Fresh is the size of a value that every transaction gives to a key of
 	// its own, so that the database grows; 0 for none.
 	Fresh int
+	// Drops says that writers have keyspaces of their own, and drop them.
+	Drops bool
 
 	mu      sync.Mutex
 	Commits map[uint64]WorkID // by version
 	newest  map[uint64]uint64 // by writer: its last transaction that was acknowledged
+	// dropping and dropped are, by writer, the last transaction before which it began
+	// to drop its keyspace, and the last one before which it had dropped it.
+	dropping, dropped map[uint64]uint64
+	drops             int  // drops that began
+	cut               bool // a power cut has begun; see Cut
 
-	// known and durable are the newest commits that were acknowledged, at all
+	// Known and Durable are the newest commits that were acknowledged, at all
 	// and as durable.
 	Known, Durable atomic.Uint64
 }
 
 // NewLedger returns the ledger of a life on a database whose state is before.
-func NewLedger(seed, life uint64, before *model.Map) *Ledger {
+func NewLedger(seed, life uint64, before *State) *Ledger {
 	l := &Ledger{Seed: seed, Life: life, before: before}
 	l.Commits, l.newest = make(map[uint64]WorkID), make(map[uint64]uint64)
+	l.dropping, l.dropped = make(map[uint64]uint64), make(map[uint64]uint64)
 	// The opening of this life has seen the state before it.
 	l.Known.Store(before.Last())
 	l.Durable.Store(before.Last())
@@ -110,13 +75,33 @@ func NewLedger(seed, life uint64, before *model.Map) *Ledger {
 }
 
 // Writes makes what a transaction writes.
-func (l *Ledger) Writes(id WorkID) []model.Write {
-	writes := id.writes(l.Seed)
+func (l *Ledger) Writes(id WorkID) Writes {
+	w := id.plan(l.Seed, l.Drops)
 	if l.Fresh > 0 {
 		key := fmt.Sprintf("fresh/%v", id)
-		writes = append(writes, model.Write{Key: key, Version: model.Version{Value: id.noise(l.Seed, l.Fresh)}})
+		w.home = append(w.home, model.Write{Key: key, Version: model.Version{Value: id.noise(l.Seed, l.Fresh)}})
 	}
-	return writes
+	return w
+}
+
+// dropOf notes that a drop before a transaction begins, or has ended.
+func (l *Ledger) dropOf(id WorkID, ended bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !ended:
+		l.dropping[id.Writer] = id.N
+		l.drops++
+	case !l.cut:
+		l.dropped[id.Writer] = id.N
+	}
+}
+
+// Cut notes that a power cut begins. A drop that is acknowledged later proves nothing.
+func (l *Ledger) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
 }
 
 // noise returns n bytes that follow from the name of a transaction and that no
@@ -147,10 +132,10 @@ func (l *Ledger) Committed(id WorkID, version uint64, d stoat.Durability) error 
 	return nil
 }
 
-// Settle returns the model of the state that tx reads. Every commit up to
-// there is one that was acknowledged, or the one at the end of a writer's work
-// that got no answer; none at or before floor is missing.
-func (l *Ledger) Settle(tx stoat.Txn, floor uint64) (*model.Map, error) {
+// settle returns the state that tx reads. Every commit up to there is one that was
+// acknowledged, or the one at the end of a writer's work that got no answer; none at or
+// before floor is missing.
+func (l *Ledger) settle(db *stoat.DB, tx stoat.Txn, floor uint64) (*State, error) {
 	version := tx.ReadVersion()
 	if version < floor {
 		return nil, fmt.Errorf("recovered commit %d, but %d was acknowledged as safe", version, floor)
@@ -160,18 +145,65 @@ func (l *Ledger) Settle(tx stoat.Txn, floor uint64) (*model.Map, error) {
 	if err := l.recognize(tx); err != nil {
 		return nil, err
 	}
-	m := l.before.Clone()
-	for seq := m.Last() + 1; seq <= version; seq++ {
+	s := l.before.clone()
+	s.drops += l.drops
+	var found [writersMax]uint64 // the last transaction of each writer
+	for seq := s.Last() + 1; seq <= version; seq++ {
 		id, ok := l.Commits[seq]
 		if !ok {
-			return nil, fmt.Errorf("recovered commit %d, but nobody can have made commit %d", version, seq)
+			if err := s.silentTo(seq); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		m.Commit(l.Writes(id))
+		s.commit(l.Writes(id))
+		found[id.Writer] = id.N
+		s.below = PlanLife(l.Seed, l.Life).below // was set before
 	}
-	if m.Last() != version {
-		return nil, fmt.Errorf("recovered commit %d, but the life began at %d", version, m.Last())
+	if s.Last() != version {
+		return nil, fmt.Errorf("recovered commit %d, but the life began at %d", version, s.Last())
 	}
-	return m, nil
+	return s, errors.Join(l.settleDrops(db, tx, s, found), l.settlePoint(db, s))
+}
+
+// Compare settles the state that tx reads, and compares tx with it.
+func (l *Ledger) Compare(db *stoat.DB, tx stoat.Txn, floor uint64) error {
+	s, err := l.settle(db, tx, floor)
+	if err != nil {
+		return err
+	}
+	return s.compare(db, tx)
+}
+
+// settleDrops decides which drops without an answer have happened. A drop before a
+// transaction that is found has happened.
+func (l *Ledger) settleDrops(db *stoat.DB, tx stoat.Txn, s *State, found [writersMax]uint64) error {
+	for writer, last := range found {
+		writer := uint64(writer)
+		switch {
+		case l.dropped[writer] > last:
+			s.own[writer] = nil
+		case l.dropping[writer] > last:
+			got, err := readOwn(db, tx, writer)
+			if err != nil {
+				return err
+			}
+			if len(got) == 0 {
+				s.own[writer] = nil
+			}
+		}
+	}
+	return nil
+}
+
+// settlePoint decides whether the discard point of the life is set. It is, if a
+// transaction of the life is found.
+func (l *Ledger) settlePoint(db *stoat.DB, s *State) error {
+	ks, err := spacesOf(db)
+	if err == nil && ks.stamped.DiscardedBelow() == PlanLife(l.Seed, l.Life).below {
+		s.below = PlanLife(l.Seed, l.Life).below
+	}
+	return err
 }
 
 // recognize adds the commits that got no answer: a writer has at most one,

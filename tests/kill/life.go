@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
@@ -21,19 +21,30 @@ type LifePlan struct {
 	Writers    int
 	Tries      uint64 // transactions of each writer
 	synced     int    // of ten commits, how many
+	below      uint64 // the discard point that the life sets
+	Drops      bool   // writers have keyspaces of their own, and drop them
 }
+
+// Encrypted says whether the database of a seed is encrypted. Successive seeds play
+// different kinds of disks, in turns of three or four; each kind has encrypted databases.
+func Encrypted(seed uint64) bool { return (seed+seed/3)%3 == 1 }
 
 // PlanLife draws the plan of a life.
 func PlanLife(seed, life uint64) LifePlan {
 	rng := rand.New(rand.NewPCG(seed, life))
-	return LifePlan{
+	p := LifePlan{
 		Seed: seed, life: life,
 		Opts: stoat.Options{MemtableSize: []int64{64 << 10, 64 << 10, 128 << 10, 1 << 20, 16 << 20}[rng.IntN(5)],
-			Compression: testkit.Compressions[rng.IntN(len(testkit.Compressions))]},
+			Compression: testkit.Compressions[rng.IntN(len(testkit.Compressions))],
+			Keys:        testkit.KeysIf(Encrypted(seed)), DataKeyAge: time.Second},
 		Writers: 1 + rng.IntN(writersMax),
 		Tries:   10 + rng.Uint64N(150),
 		synced:  []int{0, 1, 3, 10}[rng.IntN(4)],
 	}
+	merging := []func(stoat.Options) stoat.Options{testkit.Merging, testkit.Combining}
+	p.Opts = merging[rng.IntN(2)](p.Opts)
+	p.below = life / 2 * 2 * timesPerLife // no timestamp of this or a later life is less
+	return p
 }
 
 // News is something that a life tells the world outside.
@@ -47,6 +58,8 @@ type newsKind byte
 
 const (
 	newsOpened   newsKind = 'O' // the database is open, at a version
+	newsDropping newsKind = 'd' // a writer drops its keyspace before a transaction
+	newsDropped  newsKind = 'D' // it has dropped it
 	newsBuffered newsKind = 'B' // a transaction is committed
 	newsSynced   newsKind = 'S' // a transaction is committed and durable
 	newsSync     newsKind = 'Y' // everything up to a version is durable
@@ -57,9 +70,11 @@ const (
 func (l *Ledger) Hear(n News) error {
 	switch n.kind {
 	case newsOpened:
-		if n.version != l.before.Last() {
+		if n.version != l.before.Last() && (l.before.drops == 0 || n.version < l.before.Last()) {
 			return fmt.Errorf("the database was opened at commit %d, it held %d", n.version, l.before.Last())
 		}
+	case newsDropping, newsDropped:
+		l.dropOf(n.id, n.kind == newsDropped)
 	case newsBuffered:
 		return l.Committed(n.id, n.version, stoat.Buffered)
 	case newsSynced:
@@ -82,7 +97,13 @@ func (p LifePlan) Live(dir string, tell func(News)) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	tell(News{kind: newsOpened, version: db.Stats().Version})
-	working := p.work(db, tell)
+	ks, working := spacesOf(db)
+	if working == nil {
+		working = ks.stamped.DiscardBelow(p.below)
+	}
+	if working == nil {
+		working = p.work(db, tell)
+	}
 	err = db.Close()
 	if err == nil {
 		tell(News{kind: newsClosed})
@@ -127,7 +148,15 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 	if rng.IntN(10) < p.synced {
 		told, d = newsSynced, stoat.Synced
 	}
-	version, err := CommitWrites(db, id.writes(p.Seed), d)
+	w := id.plan(p.Seed, p.Drops)
+	if w.drops {
+		tell(News{kind: newsDropping, id: id})
+		if err := dropOwn(db, id.Writer); err != nil {
+			return err
+		}
+		tell(News{kind: newsDropped, id: id})
+	}
+	version, err := CommitWrites(db, w, d)
 	if err != nil {
 		return err
 	}
@@ -142,45 +171,6 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 	}
 	tell(News{kind: newsSync, version: upTo})
 	return nil
-}
-
-// mirror is the keyspace to which each commit writes newestKey as well. So the version
-// of that key is that of the newest commit.
-const mirror, newestKey = "mirror", "newest"
-
-// CheckMirror demands that the newest commit that tx sees has written to both
-// keyspaces.
-func CheckMirror(db *stoat.DB, tx stoat.Txn) error {
-	ks, err := db.Keyspace(mirror, nil)
-	if err != nil || tx.ReadVersion() == 0 {
-		return err
-	}
-	item, err := tx.In(ks).GetItem([]byte(newestKey))
-	if err == nil && item.Version() != tx.ReadVersion() {
-		err = fmt.Errorf("commit %d is the newest, but %d in the mirror", tx.ReadVersion(), item.Version())
-	}
-	return err
-}
-
-// CommitWrites writes and commits one transaction, to the default keyspace and to the
-// mirror.
-func CommitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (version uint64, err error) {
-	ks, err := db.Keyspace(mirror, nil)
-	if err != nil {
-		return 0, err
-	}
-	tx, err := db.Begin(stoat.ReadWrite)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Discard()
-	if err := errors.Join(testkit.PutAll(tx, writes), tx.In(ks).Set([]byte(newestKey), nil)); err != nil {
-		return 0, err
-	}
-	if err := tx.Commit(stoat.WithDurability(d)); err != nil {
-		return 0, err
-	}
-	return tx.CommitVersion(), nil
 }
 
 // abandon writes something and discards it.
@@ -203,6 +193,10 @@ func LookOver(db *stoat.DB, rng *rand.Rand) error {
 				return fmt.Errorf("key %q shows what was discarded", it.Key())
 			}
 		}
-		return errors.Join(it.Err(), CheckMirror(db, tx))
+		ks, err := spacesOf(db)
+		if err != nil {
+			return errors.Join(it.Err(), err)
+		}
+		return errors.Join(it.Err(), CheckMirror(db, tx), checkStamped(tx.In(ks.stamped)))
 	})
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // operand makes an operand that no other merge has.
@@ -18,7 +18,7 @@ func (r *Run) operand(rng *rand.Rand) string {
 	if rng.IntN(10) == 0 {
 		n = rng.IntN(r.valueSize(rng))
 	}
-	return fmt.Sprintf("+%d%s", r.values, strings.Repeat(".", n))
+	return fmt.Sprintf("+%d%s", r.values, testkit.Filled(n))
 }
 
 // merge merges an operand on both sides.

@@ -238,7 +238,7 @@ func opSkew(r *Run, rng *rand.Rand) error {
 // value makes a value that no other write has.
 func (r *Run) value(rng *rand.Rand) model.Version {
 	r.values++
-	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, strings.Repeat("-", rng.IntN(r.valueSize(rng))))}
+	return model.Version{Value: fmt.Sprintf("v%d.%s", r.values, testkit.Filled(rng.IntN(r.valueSize(rng))))}
 }
 
 // valueSize draws the size below which a value stays. Most are small, so that

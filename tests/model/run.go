@@ -168,7 +168,15 @@ func (r *Run) Close() error {
 	}
 	r.txns = nil
 	r.known, r.durable = r.Model.Last(), r.Model.Last()
-	return err
+	return errors.Join(err, r.noPlainText())
+}
+
+// noPlainText demands that no file of an encrypted database has the sentinel.
+func (r *Run) noPlainText() error {
+	if r.Opts.Keys == nil {
+		return nil
+	}
+	return testkit.NoSentinel(r.FS, testkit.Dir)
 }
 
 func (r *Run) useAfterClose(p *Pair) error {
@@ -196,7 +204,7 @@ func (r *Run) Abandon(disk *memfs.FS) error {
 	// Time at which no reader saw anything expire is not kept through a crash,
 	// so the clock must not be behind it.
 	r.clock.Ms.Store(max(r.clock.Ms.Load(), r.clock.High.Load()))
-	return err
+	return errors.Join(err, r.noPlainText())
 }
 
 // settle waits for every commit that was handed over.
@@ -374,7 +382,7 @@ var KeySpaces = []keySpace{
 	{"few", 12, func(i int) string { return string([]byte{'a' + byte(i)}) }},
 	{"numbers", 400, func(i int) string { return fmt.Sprintf("key%05d", i) }},
 	{"many", 4000, func(i int) string { return fmt.Sprintf("%04d", i) }},
-	{"long head", 150, func(i int) string { return strings.Repeat("the same head for all ", 4) + fmt.Sprint(i) }},
+	{"long head", 150, func(i int) string { return strings.Repeat(testkit.Sentinel+" for all ", 4) + fmt.Sprint(i) }},
 	{"heads of each other", 40, func(i int) string { return strings.Repeat("x", 1+i) }},
 	{"zeros and ones", 60, func(i int) string {
 		return string([]byte{"\x00\xff\x01"[i%3], "\x00\xff\x7f\x80"[i/3%4]}) + strings.Repeat("\x00", i/12)

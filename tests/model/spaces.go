@@ -19,7 +19,7 @@ import (
 // iterator that leaves its keyspace, and a commit that is not whole, are noticed.
 
 // homes are the keyspaces in which runs live. "" is the default keyspace.
-var homes = []string{"", "home"}
+var homes = []string{"", "home, " + testkit.Sentinel}
 
 // spaceKinds are the operations on keyspaces.
 var spaceKinds = []opKind{
@@ -61,7 +61,7 @@ func (r *Run) openSpaces() error {
 		s.home, errs[1] = r.DB.Keyspace(r.home, &stoat.KeyspaceOptions{NumVersions: r.Model.Versions, Compression: r.Opts.Compression, MergeFunction: r.tail.Name()})
 	}
 	s.after, errs[2] = r.DB.Keyspace("after", nil)
-	s.mirror, errs[3] = r.DB.Keyspace("mirror", nil)
+	s.mirror, errs[3] = r.DB.Keyspace("mirror, "+testkit.Sentinel, nil)
 	return errors.Join(errs[:]...)
 }
 

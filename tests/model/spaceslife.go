@@ -31,7 +31,7 @@ func (s SpacesState) clone() SpacesState {
 // or writes to all in one transaction. It returns the state after the operation.
 func (s SpacesState) Step(rng *rand.Rand) (next SpacesState, op func(db *stoat.DB) error) {
 	next = s.clone()
-	name := []string{"a", "b", "c"}[rng.IntN(3)]
+	name := []string{"a", "b", "c, " + testkit.Sentinel}[rng.IntN(3)]
 	_, exists := next[name]
 	switch {
 	case !exists:

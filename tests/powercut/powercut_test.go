@@ -16,7 +16,6 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/tests/kill"
 	"github.com/stoatdb/stoat/vfs"
@@ -85,10 +84,11 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 	if err != nil {
 		return err
 	}
-	m := model.NewMap()
+	s := kill.NewState()
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 2<<32+life))
-		l := kill.NewLedger(seed, life, m)
+		l := kill.NewLedger(seed, life, s)
+		l.Drops = true
 		safe, err := cutLife(disk, l, rng)
 		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
@@ -100,17 +100,17 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 			return fmt.Errorf("life %d, after the cut: %w", life, err)
 		}
 		acknowledged, known, durable := len(l.Commits), l.Known.Load(), l.Durable.Load()
-		if m, err = kill.Examine(filepath.Join(disk.dir, "db"), l, safe, rng); err != nil {
+		if s, err = kill.Examine(filepath.Join(disk.dir, "db"), l, safe, rng); err != nil {
 			return fmt.Errorf("life %d, after the cut, commit %d known, %d durable, %d of them before the cut: %w",
 				life, known, durable, safe, err)
 		}
 		tally.cuts.Add(1)
 		tally.commits.Add(int64(acknowledged))
 		tally.found.Add(int64(len(l.Commits) - acknowledged))
-		if known > m.Last() {
-			tally.lost.Add(int64(known - m.Last()))
+		if known > s.Last() {
+			tally.lost.Add(int64(known - s.Last()))
 		}
-		if durable > m.Last() {
+		if durable > s.Last() {
 			tally.vain.Add(1)
 		}
 	}
@@ -125,6 +125,7 @@ func cutChain(kind cutKind, seed uint64, lives int, tally *cutTally) error {
 // could not note in its journal that blocks are now in use.
 func cutLife(disk *cutDisk, l *kill.Ledger, rng *rand.Rand) (safe uint64, err error) {
 	plan := kill.PlanLife(l.Seed, l.Life)
+	plan.Drops = l.Drops
 	most := plan.Writers*int(plan.Tries) + 2
 	cutAfter, delay := 1+rng.IntN(most), rng.IntN(300)
 	flags := uint32(shutdownNoLogFlush)
@@ -157,6 +158,7 @@ func cutLife(disk *cutDisk, l *kill.Ledger, rng *rand.Rand) (safe uint64, err er
 		for range delay {
 			runtime.Gosched()
 		}
+		l.Cut()
 		safe = l.Durable.Load()
 		if err := disk.cut(flags); err != nil {
 			return safe, errors.Join(err, <-ended)

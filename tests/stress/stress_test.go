@@ -324,7 +324,7 @@ func (l *stressedDB) churn(rng *rand.Rand) error {
 			if err := testkit.Put(tx, testkit.SetKey(rng.IntN(500), testkit.RandomValue(rng, 100))); err != nil {
 				return err
 			}
-			if err := tx.Delete(fmt.Appendf(nil, "key%03d", rng.IntN(500))); err != nil {
+			if err := tx.Delete([]byte(testkit.SetKey(rng.IntN(500), "").Key)); err != nil {
 				return err
 			}
 		}

@@ -69,9 +69,9 @@ func RunLife(seed uint64, ops int) (w work, err error) {
 
 func newRun(seed uint64) *run {
 	rng := rand.New(rand.NewPCG(seed, 0x7137))
-	r := &run{rng: rng, fs: memfs.New(), clock: testkit.NewClock(), names: []string{"one", "two"}}
+	r := &run{rng: rng, fs: memfs.New(), clock: testkit.NewClock(), names: []string{"one, " + testkit.Sentinel, "two"}}
 	r.opts = stoat.Options{FS: r.fs, Clock: r.clock, MemtableSize: []int64{64 << 10, 256 << 10}[rng.IntN(2)],
-		NumVersions: 1 + 2*rng.IntN(2), Durability: stoat.Synced}
+		NumVersions: 1 + 2*rng.IntN(2), Durability: stoat.Synced, Keys: testkit.KeysIf(seed%3 == 1), DataKeyAge: time.Minute}
 	alphabet := []string{"a", "b", "\x00", "\x01", "\xff"}
 	for range 6 + rng.IntN(30) {
 		var key strings.Builder
@@ -232,7 +232,7 @@ func (r *run) writeOne(tx stoat.Txn, i int, m modelSpace) error {
 		return at.Delete([]byte(v.key))
 	}
 	r.values++
-	v.value = fmt.Sprint(r.values, strings.Repeat("x", []int{0, 10, 100, 2000}[r.rng.IntN(4)]))
+	v.value = fmt.Sprint(r.values, testkit.Filled([]int{0, 10, 100, 2000}[r.rng.IntN(4)]))
 	v.user = byte(r.rng.IntN(3))
 	opts := []stoat.SetOption{stoat.UserMeta(v.user)}
 	if r.rng.IntN(5) == 0 {
@@ -311,6 +311,16 @@ func (r *run) restart() error {
 	if err := r.db.Close(); err != nil {
 		return err
 	}
+	return r.reopen()
+}
+
+// reopen opens what is on the disk, after a search for plain text.
+func (r *run) reopen() error {
+	if r.opts.Keys != nil {
+		if err := testkit.NoSentinel(r.fs, testkit.Dir); err != nil {
+			return err
+		}
+	}
 	return r.open()
 }
 
@@ -324,7 +334,7 @@ func (r *run) cut() error {
 		return err
 	}
 	r.fs = disk
-	return r.open()
+	return r.reopen()
 }
 
 // hold compares the old snapshot, and takes a new one.

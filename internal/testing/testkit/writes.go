@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -46,29 +45,62 @@ func DeleteKeys(t *testing.T, db *stoat.DB, from, to int) {
 	}))
 }
 
-// SetKey is the write of one of the numbered keys of the random writes.
+// SetKey is the write of one of the numbered keys of the random writes. Some keys contain
+// the sentinel, and are longer for it.
 func SetKey(key int, value string) model.Write {
-	return model.Write{Key: fmt.Sprintf("key%03d", key), Version: model.Version{Value: value}}
+	w := model.Write{Key: fmt.Sprintf("key%03d", key), Version: model.Version{Value: value}}
+	if key%8 == 5 {
+		w.Key += Sentinel
+	}
+	return w
 }
 
-// RandomValue makes a value of up to n bytes that no other value starts like.
+// RandomValue makes a value of up to n bytes more than 16 that no other value starts
+// like.
 func RandomValue(rng *rand.Rand, n int) string {
-	return fmt.Sprintf("%016x", rng.Uint64()) + strings.Repeat("v", rng.IntN(n+1))
+	return fmt.Sprintf("%016x", rng.Uint64()) + Filled(rng.IntN(n+1))
 }
 
 // tail is the merge function of the random writes.
 var tail = model.Tail{Keep: 600}
 
+// MergeFunction names the merge function of the random writes.
+var MergeFunction = tail.Name()
+
 // Merging gives o the merge function of the random writes.
 func Merging(o stoat.Options) stoat.Options {
-	o.MergeFunction, o.MergeFunctions = tail.Name(), []stoat.MergeFunction{tail}
+	o.MergeFunction, o.MergeFunctions = MergeFunction, []stoat.MergeFunction{tail}
 	return o
 }
 
-// MergeKey is a merge into one of a few keys, which never expire.
-func MergeKey(key int, operand string) model.Write {
-	return model.Write{Key: fmt.Sprintf("sum%03d", key), Version: model.Version{
-		Steps: &model.Steps{{Operand: operand, Tail: tail}}}}
+// Combining is Merging with a function that combines operands. It has the same name.
+func Combining(o stoat.Options) stoat.Options {
+	o.MergeFunction, o.MergeFunctions = MergeFunction, []stoat.MergeFunction{model.CombiningTail{Tail: tail}}
+	return o
+}
+
+// Past and Future are times of expiry far from the time of any run, in ms since 1970.
+const (
+	Past   = ClockStart / 2
+	Future = ClockStart * 2
+)
+
+// Merge is a step that merges an operand.
+func Merge(operand string) model.Step {
+	return model.Step{NowMs: ClockStart, Operand: operand, Tail: tail}
+}
+
+// Renew is a step that changes the time of expiry to Past, to Future or to never, which
+// is 0.
+func Renew(expiresAt uint64) model.Step {
+	return model.Step{NowMs: ClockStart, Renew: true, ExpiresAt: expiresAt}
+}
+
+// StepKey is the write of steps on a key whose versions expire at Past, at Future or
+// never.
+func StepKey(key string, steps ...model.Step) model.Write {
+	s := model.Steps(steps)
+	return model.Write{Key: key, Version: model.Version{Steps: &s}}
 }
 
 // RandomBatch makes writes of different keys, with random values of up to n more
@@ -81,14 +113,32 @@ func RandomBatch(rng *rand.Rand, keys, n int) []model.Write {
 	return writes
 }
 
-// MergeBatch is RandomBatch, and sometimes merges into one of a few keys. The database
-// must be Merging.
+// MergeBatch is RandomBatch, and sometimes merges into a few keys, or renews them. The
+// database must be Merging.
 func MergeBatch(rng *rand.Rand, keys, n int) []model.Write {
 	writes := RandomBatch(rng, keys, n)
 	for key := range rng.IntN(3) {
-		writes = append(writes, MergeKey(key, RandomValue(rng, 20)))
+		writes = append(writes, StepKey(fmt.Sprintf("sum%03d", key), RandomSteps(rng, 20)...))
 	}
 	return writes
+}
+
+// RandomSteps makes a few merges, of operands of up to n bytes more than 16, and renewals.
+func RandomSteps(rng *rand.Rand, n int) []model.Step {
+	var steps []model.Step
+	for range 1 + rng.IntN(2) {
+		switch rng.IntN(8) {
+		case 0:
+			steps = append(steps, Renew(Past))
+		case 1:
+			steps = append(steps, Renew(Future))
+		case 2:
+			steps = append(steps, Renew(0))
+		default:
+			steps = append(steps, Merge(RandomValue(rng, n)))
+		}
+	}
+	return steps
 }
 
 // Put sets or deletes the key of w in tx.
@@ -112,7 +162,7 @@ func PutAs(reader ReaderShape, tx stoat.Txn, w model.Write) error {
 	}
 	if w.Steps != nil {
 		for _, s := range *w.Steps {
-			if err := tx.Merge([]byte(w.Key), []byte(s.Operand)); err != nil {
+			if err := putStep(tx, w.Key, s); err != nil {
 				return err
 			}
 		}
@@ -136,6 +186,17 @@ func PutAs(reader ReaderShape, tx stoat.Txn, w model.Write) error {
 	clear(key)
 	clear(value)
 	return err
+}
+
+// putStep merges or renews.
+func putStep(tx stoat.Txn, key string, s model.Step) error {
+	switch {
+	case !s.Renew:
+		return tx.Merge([]byte(key), []byte(s.Operand))
+	case s.ExpiresAt == 0:
+		return tx.Renew([]byte(key), stoat.ExpiresAt(time.Time{}))
+	}
+	return tx.Renew([]byte(key), stoat.ExpiresAt(time.UnixMilli(int64(s.ExpiresAt))))
 }
 
 // PutAll puts all of writes into tx.

@@ -12,7 +12,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// Config is the configuration of a run. Every field must be set.
+// Config is the configuration of a run. Every field must be set, except MasterKeys.
 type Config struct {
 	// Parent is the directory in which Run creates the directory of the
 	// database. Empty means the system's temporary directory.
@@ -48,6 +48,8 @@ type Config struct {
 	Compression stoat.Compression
 	// Text makes compressible values.
 	Text bool
+	// MasterKeys is Options.Keys of the database. Nil means that it is not encrypted.
+	MasterKeys stoat.KeyProvider
 
 	// ReadDuration is the time to measure each kind of read. CommitDuration is
 	// the time to measure each kind of commit.
@@ -202,7 +204,7 @@ func (b *Bench) overwriting() []phase {
 // options returns the options of the database.
 func (b *Bench) options() *stoat.Options {
 	o := &stoat.Options{ValueThreshold: b.cfg.ValueThreshold, LargeValueThreshold: b.cfg.LargeValueThreshold,
-		Compression: b.cfg.Compression}
+		Compression: b.cfg.Compression, Keys: b.cfg.MasterKeys}
 	if b.cfg.Buffered {
 		o.Durability = stoat.Buffered
 	}

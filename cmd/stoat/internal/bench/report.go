@@ -30,6 +30,9 @@ func (r *report) header(c *Config, w *workload, dir string) {
 	if c.Text {
 		fmt.Fprintln(r.w, "values compress to about two fifths")
 	}
+	if c.MasterKeys != nil {
+		fmt.Fprintln(r.w, "the database is encrypted")
+	}
 	fmt.Fprintf(r.w, "%s/%s, %s, %s; database in %s\n\n",
 		runtime.GOOS, runtime.GOARCH, many(runtime.NumCPU(), "processor"), runtime.Version(), dir)
 	fmt.Fprintf(r.w, columns, "", "rate", "each", "p50", "p99", "p99.9", "longest", "allocs")
