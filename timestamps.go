@@ -124,6 +124,10 @@ type TimedIterator struct{ it transaction.TimedIterator }
 // there is one.
 func (it TimedIterator) First() bool { return it.it.First() }
 
+// Last moves to the last entry in the direction of iteration. It reports whether there
+// is one.
+func (it TimedIterator) Last() bool { return it.it.Last() }
+
 // Seek moves to the first entry with a key >= key. With Reverse it moves to the last
 // entry with a key <= key. It reports whether there is one.
 func (it TimedIterator) Seek(key []byte) bool { return it.it.Seek(key) }
@@ -131,6 +135,10 @@ func (it TimedIterator) Seek(key []byte) bool { return it.it.Seek(key) }
 // Next moves to the next entry. If the iterator has no position yet, Next moves to the
 // first entry. It reports whether there is one.
 func (it TimedIterator) Next() bool { return it.it.Next() }
+
+// Prev moves to the previous entry in the direction of iteration. If the iterator has no
+// position yet, Prev moves to the last entry. It reports whether there is one.
+func (it TimedIterator) Prev() bool { return it.it.Prev() }
 
 // Valid reports whether the iterator is at an entry.
 func (it TimedIterator) Valid() bool { return it.it.Valid() }
