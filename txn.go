@@ -66,8 +66,8 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 // CommitAsync.
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
-// Err returns the error that ended the last loop over All, Prefix or Range early,
-// or nil. Of loops that run at the same time, it returns the first error. Once the
+// Err returns the error that ended the last loop over All, Prefix, Range or Loop
+// early, or nil. Of loops that run at the same time, it returns the first error. Once the
 // transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
@@ -134,7 +134,7 @@ func (tx Txn) Iterator(o IterOptions) Iterator {
 	return Iterator{tx.t.Iterator(transaction.IterOptions(o))}
 }
 
-// All loops over all keys and their values in order. As for Prefix and Range, a key
+// All loops over all keys and their values in order. As for the other loops, a key
 // is valid until the next turn of the loop, a value until the transaction ends. An
 // error ends the loop, and Err of the transaction returns it.
 func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.t.All() }
@@ -145,6 +145,12 @@ func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return tx.t.Pref
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their
 // values. nil is no bound. See All.
 func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return tx.t.Range(lo, hi) }
+
+// Loop loops over what an iterator with the options o shows: backward with Reverse, over
+// keys without values with KeysOnly. See All.
+func (tx Txn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+	return tx.t.Loop(transaction.IterOptions(o))
+}
 
 // A SetOption adds metadata to one value.
 type SetOption struct {

@@ -389,20 +389,20 @@ func (it TimedIterator) Close() error {
 }
 
 // All is stoat.TimedTxn.All.
-func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.loop(IterOptions{}) }
+func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.Loop(IterOptions{}) }
 
 // Prefix is stoat.TimedTxn.Prefix.
 func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return t.loop(IterOptions{Prefix: prefix})
+	return t.Loop(IterOptions{Prefix: prefix})
 }
 
 // Range is stoat.TimedTxn.Range.
 func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
-	return t.loop(IterOptions{Lower: lo, Upper: hi})
+	return t.Loop(IterOptions{Lower: lo, Upper: hi})
 }
 
-// loop turns an iterator into a function for range loops.
-func (t TimedTxn) loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+// Loop is stoat.TimedTxn.Loop.
+func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := t.Iterator(o)
 		t.tx.beginLoop()

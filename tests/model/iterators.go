@@ -48,14 +48,19 @@ func randomIterOptions(r *Run, rng *rand.Rand) stoat.IterOptions {
 	return o
 }
 
+// modelOptions returns the options of the model that mean the same.
+func modelOptions(o stoat.IterOptions) model.IterOptions {
+	return model.IterOptions{
+		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
+		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
+	}
+}
+
 // iterator opens an iterator on both sides.
 func (r *Run) iterator(p *Pair, o stoat.IterOptions) *iterPair {
 	r.values++
 	it := &iterPair{name: r.values, o: o, it: p.Tx.Iterator(o)}
-	it.model = p.model.Iterator(model.IterOptions{
-		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
-		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
-	})
+	it.model = p.model.Iterator(modelOptions(o))
 	r.say("i%d := t%d.Iterator(lower %.40q upper %.40q prefix %.40q reverse %v keys %v versions %v since %d)",
 		it.name, p.name, o.Lower, o.Upper, o.Prefix, o.Reverse, o.KeysOnly, o.AllVersions, o.Since)
 	// The bounds may be changed once the iterator has them.

@@ -22,6 +22,7 @@ var readKinds = []opKind{
 	{"loop over all", 3, opAll},
 	{"loop over a prefix", 6, opPrefix},
 	{"loop over a range", 8, opRange},
+	{"loop with options", 8, opLoop},
 	{"view", 10, opView},
 	{"old snapshot again", 4, opOldSnapshot},
 }
@@ -117,7 +118,11 @@ func (r *Run) loop(p *Pair, seq stditer.Seq2[[]byte, []byte], o model.IterOption
 			if !it.Next() {
 				return fmt.Errorf("loop shows %.40q, want its end", key)
 			}
-			if want := it.Item(); string(key) != want.Key || string(value) != want.Value {
+			want := it.Item()
+			if o.KeysOnly {
+				want.Value = ""
+			}
+			if string(key) != want.Key || string(value) != want.Value || o.KeysOnly && value != nil {
 				return fmt.Errorf("loop shows %.40q = %.40q, want %v", key, value, want)
 			}
 			if n++; n == limit {
@@ -149,6 +154,18 @@ func opPrefix(r *Run, rng *rand.Rand) error {
 	prefix = prefix[:rng.IntN(len(prefix)+1)]
 	r.say("t%d.Prefix(%.40q)", p.name, prefix)
 	return r.loop(p, p.Tx.Prefix([]byte(prefix)), model.IterOptions{Prefix: prefix}, rng.IntN(50))
+}
+
+func opLoop(r *Run, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	o := randomIterOptions(r, rng)
+	o.AllVersions = false
+	r.say("t%d.Loop(lower %.40q upper %.40q prefix %.40q reverse %v keys %v since %d)",
+		p.name, o.Lower, o.Upper, o.Prefix, o.Reverse, o.KeysOnly, o.Since)
+	return r.loop(p, p.Tx.Loop(o), modelOptions(o), rng.IntN(50))
 }
 
 func opRange(r *Run, rng *rand.Rand) error {
