@@ -19,6 +19,7 @@ var readKinds = []opKind{
 	{"has", 15, getOp(false, (*Run).has)},
 	{"get item", 15, getOp(false, (*Run).getItem)},
 	{"get copy", 8, getOp(false, (*Run).getCopy)},
+	{"get many", 12, opGetMany},
 	{"loop over all", 3, opAll},
 	{"loop over a prefix", 6, opPrefix},
 	{"loop over a range", 8, opRange},
@@ -90,6 +91,36 @@ func (r *Run) getItem(p *Pair, key string) error {
 		}
 		if got != (model.Item{Key: key, Version: want}) {
 			return fmt.Errorf("got item %v, want %v", got, model.Item{Key: key, Version: want})
+		}
+		return nil
+	})
+}
+
+// opGetMany looks up several keys at once, some of them twice.
+func opGetMany(r *Run, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	var keys [][]byte
+	for range rng.IntN(1 << rng.IntN(8)) {
+		keys = append(keys, []byte(r.keys.near(rng)))
+	}
+	return r.read(p, func() error {
+		r.say("t%d.GetMany(%.40q)", p.name, keys)
+		values, err := p.Tx.GetMany(keys, [][]byte{[]byte("before")})
+		if err != nil || len(values) != len(keys)+1 || string(values[0]) != "before" {
+			return fmt.Errorf("GetMany of %d keys returns %d values after %.20q: %w", len(keys), len(values), values, err)
+		}
+		for i, key := range keys {
+			var err error
+			if values[i+1] == nil {
+				err = stoat.ErrNotFound
+			}
+			want, found := p.model.Get(string(key))
+			if err := sameValue(string(values[i+1]), err, want, found); err != nil {
+				return fmt.Errorf("GetMany, key %d, %.40q: %w", i, key, err)
+			}
 		}
 		return nil
 	})
