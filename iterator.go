@@ -39,10 +39,14 @@ type IterOptions struct {
 }
 
 // An Iterator walks over the keys of a transaction's snapshot. It includes the
-// transaction's own writes as of the last First or Seek. One goroutine at a time
-// may use it. The caller must close it; the end of the transaction closes it too.
+// transaction's own writes as of the last First, Last or Seek. One goroutine at a
+// time may use it. The caller must close it; the end of the transaction closes it too.
 //
 // A key is valid until the iterator moves, a value until the transaction ends.
+//
+// Next and Prev may follow each other in any order. A change of direction costs about
+// as much as Seek. From an end, a move back leads to the entry at that end. So Prev
+// after Seek finds the last entry before the key that was sought, in any case.
 //
 // An Iterator is a small value, and copies of it are the same iterator. A closed
 // iterator has no entries, and its Err returns ErrTxnDone. So does the zero Iterator.
@@ -52,6 +56,10 @@ type Iterator struct{ it transaction.Iterator }
 // there is one.
 func (it Iterator) First() bool { return it.it.First() }
 
+// Last moves to the last entry in the direction of iteration. It reports whether there
+// is one.
+func (it Iterator) Last() bool { return it.it.Last() }
+
 // Seek moves to the first entry with a key >= key. With Reverse it moves to the
 // last entry with a key <= key. It reports whether there is one.
 func (it Iterator) Seek(key []byte) bool { return it.it.Seek(key) }
@@ -59,6 +67,10 @@ func (it Iterator) Seek(key []byte) bool { return it.it.Seek(key) }
 // Next moves to the next entry. If the iterator has no position yet, Next moves to
 // the first entry. It reports whether there is one.
 func (it Iterator) Next() bool { return it.it.Next() }
+
+// Prev moves to the previous entry in the direction of iteration. If the iterator has no
+// position yet, Prev moves to the last entry. It reports whether there is one.
+func (it Iterator) Prev() bool { return it.it.Prev() }
 
 // Valid reports whether the iterator is at an entry.
 func (it Iterator) Valid() bool { return it.it.Valid() }

@@ -69,6 +69,30 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	return d.manual.Compact(ctx, m)
 }
 
+// A RangeEstimate says about what a range of keys has.
+type RangeEstimate struct {
+	// Keys is the number of keys. Versions that no merge has dropped yet count, too.
+	Keys int64
+	// Bytes is the size of their keys and values in tables, value files and memory.
+	Bytes int64
+}
+
+// EstimateRange returns about what the keys of ks from lo (inclusive) to hi (exclusive)
+// have. nil is no bound, and a nil ks is the default keyspace. It reads only the indexes of
+// the tables at both bounds, so it is fast for any range. The estimate is good to about
+// the size of a block of each table, and too high where keys were changed lately.
+func (d *DB) EstimateRange(ks *Keyspace, lo, hi []byte) (RangeEstimate, error) {
+	e, err := d.transactions.Estimate(ks.inner(), lo, hi)
+	return RangeEstimate(e), err
+}
+
+// SplitRange returns ascending keys that split the range of EstimateRange into n parts of
+// about as many bytes each. It reads only indexes. It returns fewer than n-1 keys if the
+// range has too little data. The result need not be keys of the database.
+func (d *DB) SplitRange(ks *Keyspace, lo, hi []byte, n int) ([][]byte, error) {
+	return d.transactions.Split(ks.inner(), lo, hi, n)
+}
+
 // Collect frees all garbage of value files, even small amounts. No database needs
 // the call: background jobs collect what is worth its cost. Values of keys that
 // were overwritten or deleted lately may stay until a merge finds them; Compact

@@ -253,9 +253,12 @@ func (w *scheduleWorld) iterateSomewhere(a *actor, rng *rand.Rand) error {
 		defer it.close()
 		for moved := 0; moved < 12; moved++ {
 			var err error
-			if moved > 0 && rng.IntN(5) == 0 {
+			switch turn := rng.IntN(10); {
+			case moved > 0 && turn < 2:
 				err = it.seek(anyKey(rng))
-			} else {
+			case moved > 0 && turn < 4:
+				err = it.prev()
+			default:
 				err = it.next()
 			}
 			if err != nil || !it.of.Valid() {
@@ -293,6 +296,8 @@ func (it *scheduleIterator) close() {
 }
 
 func (it *scheduleIterator) next() error { return it.compare(it.of.Next(), it.twin.Next()) }
+
+func (it *scheduleIterator) prev() error { return it.compare(it.of.Prev(), it.twin.Prev()) }
 
 func (it *scheduleIterator) seek(key string) error {
 	return it.compare(it.of.Seek([]byte(key)), it.twin.Seek(key))

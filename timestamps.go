@@ -97,8 +97,8 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 	return TimedIterator{t.t.Iterator(transaction.IterOptions(o))}
 }
 
-// All loops over all keys and their values at the timestamp, in order. As for Prefix
-// and Range, a key is valid until the next turn of the loop, a value until the
+// All loops over all keys and their values at the timestamp, in order. As for the
+// other loops, a key is valid until the next turn of the loop, a value until the
 // transaction ends. An error ends the loop, and Err of the transaction returns it.
 func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.t.All() }
 
@@ -108,6 +108,12 @@ func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return t.t.P
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their values. nil
 // is no bound. See All.
 func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return t.t.Range(lo, hi) }
+
+// Loop loops over what an iterator with the options o shows: backward with Reverse, over
+// keys without values with KeysOnly. See All.
+func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+	return t.t.Loop(transaction.IterOptions(o))
+}
 
 // A TimedIterator walks over the keys of a keyspace with timestamps, at one timestamp.
 // It shows the version that each key has at the timestamp. Apart from that it is like
@@ -124,6 +130,10 @@ type TimedIterator struct{ it transaction.TimedIterator }
 // there is one.
 func (it TimedIterator) First() bool { return it.it.First() }
 
+// Last moves to the last entry in the direction of iteration. It reports whether there
+// is one.
+func (it TimedIterator) Last() bool { return it.it.Last() }
+
 // Seek moves to the first entry with a key >= key. With Reverse it moves to the last
 // entry with a key <= key. It reports whether there is one.
 func (it TimedIterator) Seek(key []byte) bool { return it.it.Seek(key) }
@@ -131,6 +141,10 @@ func (it TimedIterator) Seek(key []byte) bool { return it.it.Seek(key) }
 // Next moves to the next entry. If the iterator has no position yet, Next moves to the
 // first entry. It reports whether there is one.
 func (it TimedIterator) Next() bool { return it.it.Next() }
+
+// Prev moves to the previous entry in the direction of iteration. If the iterator has no
+// position yet, Prev moves to the last entry. It reports whether there is one.
+func (it TimedIterator) Prev() bool { return it.it.Prev() }
 
 // Valid reports whether the iterator is at an entry.
 func (it TimedIterator) Valid() bool { return it.it.Valid() }

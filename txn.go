@@ -66,8 +66,8 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 // CommitAsync.
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
-// Err returns the error that ended the last loop over All, Prefix or Range early,
-// or nil. Of loops that run at the same time, it returns the first error. Once the
+// Err returns the error that ended the last loop over All, Prefix, Range or Loop
+// early, or nil. Of loops that run at the same time, it returns the first error. Once the
 // transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
@@ -94,6 +94,14 @@ func (tx Txn) GetItem(key []byte) (Item, error) {
 
 // Has reports whether key has a value.
 func (tx Txn) Has(key []byte) (bool, error) { return tx.t.Has(key) }
+
+// GetMany appends the values of the keys to dst and returns the result. A key without a
+// value gives nil, and a value of no bytes is not nil. The values are valid until the
+// transaction ends. After an error, the result is dst.
+//
+// GetMany is faster than a Get for each key, because the waits for memory and for the
+// disk overlap. The order of the keys is free.
+func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) { return tx.t.GetMany(keys, dst) }
 
 // Set gives key a value. It copies both, so the caller may reuse them at once.
 // Options of an earlier Set of the key do not carry over.
@@ -134,7 +142,7 @@ func (tx Txn) Iterator(o IterOptions) Iterator {
 	return Iterator{tx.t.Iterator(transaction.IterOptions(o))}
 }
 
-// All loops over all keys and their values in order. As for Prefix and Range, a key
+// All loops over all keys and their values in order. As for the other loops, a key
 // is valid until the next turn of the loop, a value until the transaction ends. An
 // error ends the loop, and Err of the transaction returns it.
 func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.t.All() }
@@ -145,6 +153,12 @@ func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return tx.t.Pref
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their
 // values. nil is no bound. See All.
 func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return tx.t.Range(lo, hi) }
+
+// Loop loops over what an iterator with the options o shows: backward with Reverse, over
+// keys without values with KeysOnly. See All.
+func (tx Txn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+	return tx.t.Loop(transaction.IterOptions(o))
+}
 
 // A SetOption adds metadata to one value.
 type SetOption struct {

@@ -82,6 +82,18 @@ func (ix *index) find(a *arena, key []byte, hash uint32) Ref {
 	}
 }
 
+// first returns the entry of the first key with a hash, or 0.
+func (ix *index) first(hash uint32) Ref {
+	for i := ix.home(hash); ; i = (i + 1) & ix.mask {
+		switch p := atomic.LoadUint64(ix.slot(i)); {
+		case p == 0:
+			return 0
+		case pairHash(p) == hash:
+			return pairRef(p)
+		}
+	}
+}
+
 // put stores the pair p of a key. It replaces the pair with the same hash and
 // Ref old, or fills an empty slot if old is 0.
 func (ix *index) put(p pair, old Ref) {

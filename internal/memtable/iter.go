@@ -95,6 +95,17 @@ func (it *Iter) Init(t *Table, reverse bool) {
 	}
 }
 
+// Turn changes the direction, and leaves the iterator without a position. The
+// iterator still shows the table as of Init.
+func (it *Iter) Turn() {
+	it.reverse = !it.reverse
+	it.deletions.Turn()
+	for i := range it.cursors {
+		it.cursors[i].flip ^= ^uint64(0)
+	}
+	it.queue = it.queue[:0]
+}
+
 // Close releases the table. Calling it twice, or without Init, is no error.
 func (it *Iter) Close() {
 	if it.set != nil {

@@ -292,6 +292,20 @@ func (t *Table) Warm(hash uint64) uint64 {
 	return 0
 }
 
+// WarmEntry is Warm for the entry that a hash leads to. found reports whether there is
+// one, which is then the entry of the key in nearly all cases.
+func (t *Table) WarmEntry(hash uint64) (touched uint64, found bool) {
+	ix := t.index.Load()
+	if ix == nil {
+		return 0, false
+	}
+	r := ix.first(uint32(hash >> 32))
+	if r == 0 {
+		return 0, false
+	}
+	return t.arena.at(r).word(), true
+}
+
 // Get returns the newest version of key with a sequence number of at most at. A
 // deletion is a version. Get ignores range deletions, see Cover, with one
 // exception: it does not return a version that a range deletion of the same

@@ -25,6 +25,8 @@ const (
 	// SkipPhantomTail: a range ends at the last key that an iterator showed,
 	// although the iterator looked beyond it and found nothing.
 	SkipPhantomTail Name = "skip-phantom-tail"
+	// SkipTurnedRange: what an iterator passed over before it turned back is not recorded.
+	SkipTurnedRange Name = "skip-turned-range"
 	// KeyOnlyUnread: an iterator over keys only records no range.
 	KeyOnlyUnread Name = "key-only-unread"
 	// SkipGroupCheck: the leader of a commit group does not validate its members
@@ -189,7 +191,7 @@ const (
 
 // Names lists every seeded bug, in the order above.
 var Names = []Name{
-	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
+	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers, BlindOwnMerge,

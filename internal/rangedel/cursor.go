@@ -33,6 +33,9 @@ func (c *Cursor) Init(reverse bool) {
 	c.inputs, c.reverse = c.inputs[:0], reverse
 }
 
+// Turn changes the direction of the iteration.
+func (c *Cursor) Turn() { c.reverse = !c.reverse }
+
 // Add adds a list. Deletions above at do not count. If as is not 0, the cursor
 // returns as instead of their numbers: a transaction's own deletions are newer
 // than all that it sees, although their marks are small.

@@ -84,6 +84,23 @@ func KeyOf(encoded []byte) []byte { return encoded[:max(0, len(encoded)-Size)] }
 // Same reports whether two encoded keys are versions of one user's key.
 func Same(a, b []byte) bool { return len(a) == len(b) && bytes.Equal(KeyOf(a), KeyOf(b)) }
 
+// Beginning returns the user's key of the beginning of an encoded key, in memory of its
+// own: the key if the beginning includes it, and otherwise what it has of the key.
+func Beginning(encoded []byte) (key []byte) {
+	for i := 0; i < len(encoded); i++ {
+		if encoded[i] == zero {
+			if i+1 == len(encoded) || encoded[i+1] != zeroMark {
+				break
+			}
+			key = append(key, zero)
+			i++
+			continue
+		}
+		key = append(key, encoded[i])
+	}
+	return key
+}
+
 // Decode splits an encoded key. The user's key is a slice of encoded if it has no zero
 // byte. Otherwise Decode writes it to buf, from the start, and returns a slice of that.
 // ok is false if encoded is no encoded key.

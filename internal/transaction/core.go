@@ -53,8 +53,11 @@ type core struct {
 	ended *atomic.Bool
 	free  bool
 
-	keysOnly  bool
-	reverse   bool
+	keysOnly bool
+	// reverse is the direction of the iteration now. turned says that it is not that of
+	// the options: the last move was Prev or Last.
+	reverse, turned bool
+
 	bounds    translated // effective bounds
 	prefixEnd []byte     // memory for the end of a prefix
 	// skip is the length of what precedes the user's key in the current key. escapes
@@ -88,7 +91,7 @@ func (c *core) guardedInit(tx Txn, o *IterOptions) (err error) {
 }
 
 func (c *core) init(tx Txn, o *IterOptions) error {
-	c.tx, c.keysOnly, c.reverse, c.reading, c.timed = tx, o.KeysOnly, o.Reverse, false, timedReads{}
+	c.tx, c.keysOnly, c.reverse, c.turned, c.reading, c.timed = tx, o.KeysOnly, o.Reverse, false, false, timedReads{}
 	c.ended, c.free = tx.s.engine.Store.ClosedFlag(), tx.s.ctx == nil
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
@@ -112,7 +115,7 @@ func (c *core) init(tx Txn, o *IterOptions) error {
 	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
 		c.memtables = c.memtables[:n-1]
 	}
-	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &tx.s.decoded})
+	c.initLevels(since)
 	n, depth := len(c.memtables), c.levels.Len()
 	if tx.s.writes != nil {
 		n++
@@ -140,6 +143,11 @@ func (c *core) init(tx Txn, o *IterOptions) error {
 	}
 	c.begin()
 	return nil
+}
+
+// initLevels prepares the tables for the direction of the iteration.
+func (c *core) initLevels(since base.SeqNum) {
+	c.levels.Init(c.view.Tree, since, table.IterOptions{Reverse: c.reverse, KeysOnly: c.keysOnly, Arena: &c.tx.s.decoded})
 }
 
 // begin merges the inputs into what the snapshot sees, at no position.

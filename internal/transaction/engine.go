@@ -36,6 +36,7 @@ type Engine struct {
 	CommitTime histogram.Histogram
 
 	iterators sync.Pool // of *core, for later iterators
+	manys     sync.Pool // of *many
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same

@@ -46,7 +46,7 @@ type IterOptions struct {
 const prefetchDefault = 32
 
 // An Iterator walks over the keys of a transaction's snapshot. It includes the
-// transaction's own writes as of the last First or Seek. One goroutine at a time
+// transaction's own writes as of the last First, Last or Seek. One goroutine at a time
 // may use it. The caller must close it; the end of the transaction closes it too.
 //
 // A key is valid until the iterator moves, a value until the transaction ends.
@@ -130,20 +130,25 @@ func (it Iterator) allowed() bool {
 }
 
 // First is stoat.Iterator.First.
-func (it Iterator) First() bool { return it.seek(nil) }
+func (it Iterator) First() bool { return it.seek(nil, false) }
+
+// Last is stoat.Iterator.Last.
+func (it Iterator) Last() bool { return it.seek(nil, true) }
 
 // Seek is stoat.Iterator.Seek.
 func (it Iterator) Seek(key []byte) bool {
 	if key == nil {
 		key = []byte{}
 	}
-	return it.seek(key)
+	return it.seek(key, false)
 }
 
-func (it Iterator) seek(key []byte) (ok bool) { return it.move(key, true) }
+// seek moves to the first entry from key on, in the direction of the options or, if
+// turned, in the other one. It makes the transaction's own writes until now visible.
+func (it Iterator) seek(key []byte, turned bool) (ok bool) { return it.move(key, turned, true) }
 
 // move is seek. With anew it makes the transaction's own writes until now visible.
-func (it Iterator) move(key []byte, anew bool) (ok bool) {
+func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 	if it.c == nil {
 		return false
 	}
@@ -154,25 +159,24 @@ func (it Iterator) move(key []byte, anew bool) (ok bool) {
 	}
 	defer fault.Enter().Leave(&it.c.err)
 	c := it.c
+	c.noteRange()
 	if key != nil {
 		// The key may be the iterator's own, which the search overwrites.
 		c.seekKey = c.tx.space().Append(c.seekKey[:0], key)
-		if c.reverse {
+		if c.reverse != (c.turned != turned) {
 			c.seekKey = append(c.seekKey, 0) // the first key after key
 		}
 		key = c.seekKey
 	}
-	c.noteRange()
+	if c.turned != turned {
+		c.turn()
+	}
 	if anew {
 		if it.c.err = c.renew(); it.c.err != nil {
 			return false
 		}
 	}
-	ok = c.visible.Seek(key)
-	c.beginRange(key)
-	c.beginRound()
-	c.showKey()
-	return ok
+	return c.seek(key)
 }
 
 // Next is stoat.Iterator.Next.
@@ -181,8 +185,8 @@ func (it Iterator) Next() bool {
 		return false
 	}
 	c := it.c
-	if !c.reading {
-		return it.seek(nil)
+	if c.turned || !c.reading {
+		return it.begin(false)
 	}
 	if c.visible.Left() == 0 {
 		return it.nextRound()
@@ -190,6 +194,45 @@ func (it Iterator) Next() bool {
 	ok := c.visible.Next()
 	c.showKey()
 	return ok
+}
+
+// Prev is stoat.Iterator.Prev.
+func (it Iterator) Prev() bool {
+	if !it.ready() {
+		return false
+	}
+	c := it.c
+	if !c.turned || !c.reading {
+		return it.begin(true)
+	}
+	if c.visible.Left() == 0 {
+		return it.nextRound()
+	}
+	ok := c.visible.Next()
+	c.showKey()
+	return ok
+}
+
+// step is Prev if turned, and Next otherwise.
+func (it Iterator) step(turned bool) bool {
+	if turned {
+		return it.Prev()
+	}
+	return it.Next()
+}
+
+// begin is step without a position, or when the direction changes.
+func (it Iterator) begin(turned bool) bool {
+	if !it.c.reading {
+		return it.seek(nil, turned)
+	}
+	it.c.working.Lock()
+	defer it.c.working.Unlock()
+	if !it.allowed() || it.c.visible.Err() != nil {
+		return false
+	}
+	defer fault.Enter().Leave(&it.c.err)
+	return it.c.back()
 }
 
 // nextRound is Next when it must read entries. The other entries of a round are in

@@ -7,30 +7,55 @@ import (
 )
 
 // All is stoat.Txn.All.
-func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.loop(IterOptions{}) }
+func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.Loop(IterOptions{}) }
 
 // Prefix is stoat.Txn.Prefix.
 func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return tx.loop(IterOptions{Prefix: prefix})
+	return tx.Loop(IterOptions{Prefix: prefix})
 }
 
 // Range is stoat.Txn.Range.
 func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
-	return tx.loop(IterOptions{Lower: lo, Upper: hi})
+	return tx.Loop(IterOptions{Lower: lo, Upper: hi})
 }
 
-// loop turns an iterator into a function for range loops.
-func (tx Txn) loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+// Loop is stoat.Txn.Loop.
+func (tx Txn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := tx.Iterator(o)
 		tx.beginLoop()
 		defer func() { tx.endLoop(it.Close()) }()
-		for it.Next() {
-			value := it.Value()
-			if it.c.err != nil || !yield(it.Key(), value) {
-				return
-			}
+		for it.Next() && it.round(yield) {
 		}
+	}
+}
+
+// round yields the current entry and the others of its round, and reports whether the
+// loop may go on. It is Next, Key and Value without the checks that these repeat.
+func (it Iterator) round(yield func(k, v []byte) bool) bool {
+	for {
+		c := it.at()
+		if c == nil {
+			return false
+		}
+		var value []byte
+		switch e := &c.visible.Entry; {
+		case c.keysOnly:
+		case e.Meta.Kind == base.KindPointer:
+			if value = it.valueFromFile(c, e); c.err != nil {
+				return false
+			}
+		default:
+			value = c.tx.lend(e.Value)
+		}
+		if !yield(c.shownKey(), value) {
+			return false
+		}
+		if !it.steady() || c.visible.Left() == 0 {
+			return true
+		}
+		c.visible.Next()
+		c.showKey()
 	}
 }
 

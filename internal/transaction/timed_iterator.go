@@ -31,10 +31,12 @@ type timedCore struct {
 	t        TimedTxn
 	versions Iterator
 	all      bool // IterOptions.AllVersions
-	reverse  bool
-	begun    bool
-	valid    bool
-	err      error // of the iterator itself; versions has its own
+	// reverse is the direction of the iteration now. turned says that it is not that of
+	// IterOptions.Reverse.
+	reverse, turned bool
+	begun           bool
+	valid           bool
+	err             error // of the iterator itself; versions has its own
 
 	behind Item // the current version, if versions is not at it
 	// stored has the key of behind.
@@ -74,11 +76,18 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 }
 
 // First is stoat.TimedIterator.First.
-func (it TimedIterator) First() bool {
+func (it TimedIterator) First() bool { return it.fromEnd(false) }
+
+// Last is stoat.TimedIterator.Last.
+func (it TimedIterator) Last() bool { return it.fromEnd(true) }
+
+// fromEnd is Last if turned, and First otherwise.
+func (it TimedIterator) fromEnd(turned bool) bool {
 	if !it.ready() {
 		return false
 	}
-	it.c.versions.First()
+	it.c.face(turned)
+	it.c.versions.seek(nil, turned)
 	return it.c.find()
 }
 
@@ -88,6 +97,7 @@ func (it TimedIterator) Seek(key []byte) bool {
 		return false
 	}
 	c := it.c
+	c.face(false)
 	if c.reverse {
 		c.seek = stamp.AppendAfter(c.seek[:0], key)
 	} else {
@@ -98,23 +108,55 @@ func (it TimedIterator) Seek(key []byte) bool {
 }
 
 // Next is stoat.TimedIterator.Next.
-func (it TimedIterator) Next() bool {
+func (it TimedIterator) Next() bool { return it.step(false) }
+
+// Prev is stoat.TimedIterator.Prev.
+func (it TimedIterator) Prev() bool { return it.step(true) }
+
+// step is Prev if turned, and Next otherwise.
+func (it TimedIterator) step(turned bool) bool {
 	if !it.ready() {
 		return false
 	}
 	c := it.c
 	switch {
 	case !c.begun:
-		return it.First()
+		return it.fromEnd(turned)
+	case c.turned != turned:
+		c.back()
 	case !c.valid:
 		return false
 	case c.all:
-		c.versions.Next()
+		c.advance()
 	case !c.reverse:
 		c.skipKey()
 	}
 	return c.find()
 }
+
+// face sets the direction of the iteration.
+func (c *timedCore) face(turned bool) {
+	if c.turned != turned {
+		c.turned, c.reverse = turned, !c.reverse
+	}
+}
+
+// back changes the direction, and moves versions to where find goes on.
+func (c *timedCore) back() {
+	c.face(!c.turned)
+	switch {
+	case c.versions.Err() != nil:
+	case c.all:
+		c.advance()
+	case c.valid:
+		c.leaveKey()
+	default:
+		c.versions.move(nil, c.turned, false)
+	}
+}
+
+// advance moves versions in the direction of the iteration.
+func (c *timedCore) advance() bool { return c.versions.step(c.turned) }
 
 // ready reports whether the iterator can move.
 func (it TimedIterator) ready() bool { return it.c != nil && it.c.err == nil }
@@ -130,7 +172,7 @@ func (c *timedCore) find() bool {
 		case c.all:
 			c.valid = c.includes(e)
 			if !c.valid {
-				c.versions.Next()
+				c.advance()
 			}
 		case c.reverse:
 			c.findBackward(e)
@@ -151,7 +193,7 @@ func (c *timedCore) entry() *base.Entry {
 
 // next moves versions, and returns its entry if that is a version of the key of group.
 func (c *timedCore) next() *base.Entry {
-	if c.versions.Next() {
+	if c.advance() {
 		if e := c.entry(); e != nil && bytes.Equal(stamp.KeyOf(e.Key), c.group) {
 			return e
 		}
@@ -180,7 +222,7 @@ func (c *timedCore) findForward(e *base.Entry) {
 		}
 	}
 	c.seek = stamp.AppendTimestamp(append(c.seek[:0], c.userGroup()...), c.t.at)
-	c.versions.move(c.seek, false)
+	c.versions.move(c.seek, c.turned, false)
 }
 
 // userGroup returns group without the prefix of the keyspace.
@@ -194,11 +236,16 @@ func (c *timedCore) skipKey() {
 			return
 		}
 	}
+	c.leaveKey()
+}
+
+// leaveKey is skipKey by a search, from anywhere.
+func (c *timedCore) leaveKey() {
 	c.seek = append(c.seek[:0], c.userGroup()...)
 	if !c.reverse {
 		c.seek[len(c.seek)-1]++ // as AppendAfter
 	}
-	c.versions.move(c.seek, false)
+	c.versions.move(c.seek, c.turned, false)
 }
 
 // findBackward shows the key of e, which versions is at, if it has a value. It moves
@@ -224,8 +271,7 @@ func (c *timedCore) findBackward(e *base.Entry) {
 	c.seek = stamp.AppendTimestamp(append(c.seek[:0], c.userGroup()...), 0)
 	key, _, _ := stamp.Decode(c.seek, c.key)
 	item, err := c.t.lookup(key)
-	c.seek = append(c.seek[:0], c.userGroup()...)
-	c.versions.move(c.seek, false)
+	c.leaveKey()
 	switch err {
 	case nil:
 		c.behind, c.valid = item, true
@@ -343,20 +389,20 @@ func (it TimedIterator) Close() error {
 }
 
 // All is stoat.TimedTxn.All.
-func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.loop(IterOptions{}) }
+func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.Loop(IterOptions{}) }
 
 // Prefix is stoat.TimedTxn.Prefix.
 func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return t.loop(IterOptions{Prefix: prefix})
+	return t.Loop(IterOptions{Prefix: prefix})
 }
 
 // Range is stoat.TimedTxn.Range.
 func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
-	return t.loop(IterOptions{Lower: lo, Upper: hi})
+	return t.Loop(IterOptions{Lower: lo, Upper: hi})
 }
 
-// loop turns an iterator into a function for range loops.
-func (t TimedTxn) loop(o IterOptions) iter.Seq2[[]byte, []byte] {
+// Loop is stoat.TimedTxn.Loop.
+func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := t.Iterator(o)
 		t.tx.beginLoop()

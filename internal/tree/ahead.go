@@ -4,8 +4,26 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 )
+
+// Prepare adds the lookups by which Get would find a key to a. It reports false if a has
+// no room for them. It ignores tables that it cannot open: Get reports why.
+func (v *View) Prepare(a *table.Ahead, key []byte, hash uint64, at base.SeqNum) bool {
+	if a.Left() < len(v.levels) {
+		return false
+	}
+	for i := range v.levels {
+		if i < len(v.filters) && !v.filters[i].May(hash) {
+			continue
+		}
+		if r, err := v.levels[i].reader(v.files, key, at); err == nil && r != nil {
+			a.Add(r, hash)
+		}
+	}
+	return true
+}
 
 // Ahead reads the values of several entries of base.KindPointer together; see
 // values.Ahead. It remembers the last value file, because neighbouring entries

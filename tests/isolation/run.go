@@ -23,6 +23,7 @@ type storeUnderTest struct {
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
+	scans atomic.Uint64
 	// An asynchronous commit does not tell its version. They come one after the
 	// other, so that their order is known.
 	untold struct {
@@ -69,10 +70,25 @@ func (t *txUnderTest) Scan(q isolation.Query) (items []isolation.Item, exhausted
 	if q.Hi != "" {
 		o.Upper = []byte(q.Hi)
 	}
+	// Half of the scans go backward through an iterator of the other direction. Half of
+	// each go back by a step at the end, into what they have read.
+	way := t.store.scans.Add(1) % 4
+	if way&1 != 0 {
+		o.Reverse = !o.Reverse
+	}
 	it := t.Txn.Iterator(o)
 	defer it.Close()
+	on, back := it.Next, it.Prev
+	if way&1 != 0 {
+		on, back = it.Prev, it.Next
+	}
+	defer func() {
+		if way&2 != 0 && err == nil && len(items) > 1 && !back() {
+			err = fmt.Errorf("no way back from %q: %w", items[len(items)-1].Key, it.Err())
+		}
+	}()
 	for q.Limit == 0 || len(items) < q.Limit {
-		if !it.Next() {
+		if !on() {
 			return items, true, it.Err()
 		}
 		items = append(items, isolation.Item{
@@ -253,7 +269,7 @@ func anySpace(db *stoat.DB, rng *rand.Rand) (chosen *stoat.Keyspace, err error) 
 func stateOf(s *storeUnderTest) (version uint64, items []isolation.Item, err error) {
 	err = s.db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
-		items, _, err = (&txUnderTest{Txn: tx.In(s.space)}).Scan(isolation.Query{})
+		items, _, err = (&txUnderTest{Txn: tx.In(s.space), store: s}).Scan(isolation.Query{})
 		return err
 	})
 	return version, items, err

@@ -15,7 +15,10 @@ var iteratorKinds = []opKind{
 	{"open iterator", 12, opOpenIterator},
 	{"first", 8, stepOp(firstStep)},
 	{"next", 40, stepOp(nextStep)},
+	{"last", 8, stepOp(lastStep)},
+	{"prev", 30, stepOp(prevStep)},
 	{"seek", 20, stepOp(seekStep)},
+	{"wander", 12, opWander},
 	{"close iterator", 6, opCloseIterator},
 	{"scan", 6, scanOp(func(*stoat.IterOptions) {})},
 	{"scan in reverse", 6, scanOp(func(o *stoat.IterOptions) { o.Reverse = true })},
@@ -45,14 +48,19 @@ func randomIterOptions(r *Run, rng *rand.Rand) stoat.IterOptions {
 	return o
 }
 
+// modelOptions returns the options of the model that mean the same.
+func modelOptions(o stoat.IterOptions) model.IterOptions {
+	return model.IterOptions{
+		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
+		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
+	}
+}
+
 // iterator opens an iterator on both sides.
 func (r *Run) iterator(p *Pair, o stoat.IterOptions) *iterPair {
 	r.values++
 	it := &iterPair{name: r.values, o: o, it: p.Tx.Iterator(o)}
-	it.model = p.model.Iterator(model.IterOptions{
-		Lower: string(o.Lower), Upper: string(o.Upper), Bounded: o.Upper != nil, Prefix: string(o.Prefix),
-		Reverse: o.Reverse, AllVersions: o.AllVersions, KeysOnly: o.KeysOnly, Since: o.Since,
-	})
+	it.model = p.model.Iterator(modelOptions(o))
 	r.say("i%d := t%d.Iterator(lower %.40q upper %.40q prefix %.40q reverse %v keys %v versions %v since %d)",
 		it.name, p.name, o.Lower, o.Upper, o.Prefix, o.Reverse, o.KeysOnly, o.AllVersions, o.Since)
 	// The bounds may be changed once the iterator has them.
@@ -72,7 +80,9 @@ type stepKind int
 
 const (
 	firstStep stepKind = iota
+	lastStep
 	nextStep
+	prevStep
 	seekStep
 )
 
@@ -84,9 +94,15 @@ func (r *Run) step(p *Pair, it *iterPair, kind stepKind, key string) (ok bool, e
 		case firstStep:
 			ok, want = it.it.First(), it.model.First()
 			r.say("i%d.First", it.name)
+		case lastStep:
+			ok, want = it.it.Last(), it.model.Last()
+			r.say("i%d.Last", it.name)
 		case nextStep:
 			ok, want = it.it.Next(), it.model.Next()
 			r.say("i%d.Next", it.name)
+		case prevStep:
+			ok, want = it.it.Prev(), it.model.Prev()
+			r.say("i%d.Prev", it.name)
 		case seekStep:
 			ok, want = it.it.Seek([]byte(key)), it.model.Seek(key)
 			r.say("i%d.Seek(%.40q)", it.name, key)
@@ -223,10 +239,29 @@ func stepOp(kind stepKind) func(*Run, *rand.Rand) error {
 			if ok, err := r.step(p, it, step, key); !ok || err != nil {
 				return err
 			}
-			step = nextStep
+			if step = nextStep; kind == lastStep || kind == prevStep {
+				step = prevStep
+			}
 		}
 		return nil
 	}
+}
+
+// opWander moves an iterator to and fro, also past its ends.
+func opWander(r *Run, rng *rand.Rand) error {
+	p, it, err := r.openIterator(rng)
+	if err != nil {
+		return err
+	}
+	for range rng.IntN(20) {
+		kind := []stepKind{nextStep, prevStep, nextStep, prevStep, seekStep}[rng.IntN(5)]
+		for range 1 + rng.IntN(4) {
+			if _, err := r.step(p, it, kind, r.keys.near(rng)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func opSeekStorm(r *Run, rng *rand.Rand) error {

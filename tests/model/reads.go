@@ -19,9 +19,11 @@ var readKinds = []opKind{
 	{"has", 15, getOp(false, (*Run).has)},
 	{"get item", 15, getOp(false, (*Run).getItem)},
 	{"get copy", 8, getOp(false, (*Run).getCopy)},
+	{"get many", 12, opGetMany},
 	{"loop over all", 3, opAll},
 	{"loop over a prefix", 6, opPrefix},
 	{"loop over a range", 8, opRange},
+	{"loop with options", 8, opLoop},
 	{"view", 10, opView},
 	{"old snapshot again", 4, opOldSnapshot},
 }
@@ -94,6 +96,36 @@ func (r *Run) getItem(p *Pair, key string) error {
 	})
 }
 
+// opGetMany looks up several keys at once, some of them twice.
+func opGetMany(r *Run, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	var keys [][]byte
+	for range rng.IntN(1 << rng.IntN(8)) {
+		keys = append(keys, []byte(r.keys.near(rng)))
+	}
+	return r.read(p, func() error {
+		r.say("t%d.GetMany(%.40q)", p.name, keys)
+		values, err := p.Tx.GetMany(keys, [][]byte{[]byte("before")})
+		if err != nil || len(values) != len(keys)+1 || string(values[0]) != "before" {
+			return fmt.Errorf("GetMany of %d keys returns %d values after %.20q: %w", len(keys), len(values), values, err)
+		}
+		for i, key := range keys {
+			var err error
+			if values[i+1] == nil {
+				err = stoat.ErrNotFound
+			}
+			want, found := p.model.Get(string(key))
+			if err := sameValue(string(values[i+1]), err, want, found); err != nil {
+				return fmt.Errorf("GetMany, key %d, %.40q: %w", i, key, err)
+			}
+		}
+		return nil
+	})
+}
+
 func (r *Run) getCopy(p *Pair, key string) error {
 	return r.read(p, func() error {
 		value, err := p.Tx.GetCopy([]byte(key), []byte("before "))
@@ -117,7 +149,11 @@ func (r *Run) loop(p *Pair, seq stditer.Seq2[[]byte, []byte], o model.IterOption
 			if !it.Next() {
 				return fmt.Errorf("loop shows %.40q, want its end", key)
 			}
-			if want := it.Item(); string(key) != want.Key || string(value) != want.Value {
+			want := it.Item()
+			if o.KeysOnly {
+				want.Value = ""
+			}
+			if string(key) != want.Key || string(value) != want.Value || o.KeysOnly && value != nil {
 				return fmt.Errorf("loop shows %.40q = %.40q, want %v", key, value, want)
 			}
 			if n++; n == limit {
@@ -149,6 +185,18 @@ func opPrefix(r *Run, rng *rand.Rand) error {
 	prefix = prefix[:rng.IntN(len(prefix)+1)]
 	r.say("t%d.Prefix(%.40q)", p.name, prefix)
 	return r.loop(p, p.Tx.Prefix([]byte(prefix)), model.IterOptions{Prefix: prefix}, rng.IntN(50))
+}
+
+func opLoop(r *Run, rng *rand.Rand) error {
+	p, err := r.txn(rng, false)
+	if err != nil {
+		return err
+	}
+	o := randomIterOptions(r, rng)
+	o.AllVersions = false
+	r.say("t%d.Loop(lower %.40q upper %.40q prefix %.40q reverse %v keys %v since %d)",
+		p.name, o.Lower, o.Upper, o.Prefix, o.Reverse, o.KeysOnly, o.Since)
+	return r.loop(p, p.Tx.Loop(o), modelOptions(o), rng.IntN(50))
 }
 
 func opRange(r *Run, rng *rand.Rand) error {

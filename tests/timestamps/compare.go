@@ -4,6 +4,7 @@ import (
 	stdcontext "context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -95,6 +96,7 @@ func (r *run) compareScan(tx stoat.Txn, i int, m modelSpace) error {
 		q.prefix = r.key()[:1]
 		o.Prefix = []byte(q.prefix)
 	}
+	whole := q
 	it := tx.In(r.spaces[i]).At(q.at).Iterator(o)
 	defer func() { _ = it.Close() }() // Err has the error
 	from := r.rng.IntN(3) == 0
@@ -142,6 +144,38 @@ func (r *run) compareScan(tx stoat.Txn, i int, m modelSpace) error {
 	}
 	if n < len(want) {
 		return fmt.Errorf("scan %+v of %s ends after %d versions, want %s", q, r.names[i], n, brief(want[n:]))
+	}
+	all := m.scan(whole, r.clock.Seen())
+	if q.all && slices.ContainsFunc(all, func(v version) bool { return r.mayBeGone(i, m, v) }) {
+		return nil
+	}
+	if err := r.wander(it, all); err != nil {
+		return fmt.Errorf("scan %+v of %s, %s: %w", whole, r.names[i], brief(all), err)
+	}
+	return nil
+}
+
+// wander moves an iterator over the versions want to and fro, also past its ends.
+func (r *run) wander(it stoat.TimedIterator, want []version) error {
+	ok, at, moves := it.Last(), len(want)-1, "Last"
+	for range r.rng.IntN(16) {
+		inside := at >= 0 && at < len(want)
+		if ok != inside || ok != it.Valid() || it.Err() != nil {
+			return fmt.Errorf("after %s: %v, %w; want %v", moves, ok, it.Err(), inside)
+		}
+		if ok && (string(it.Key()) != want[at].key || it.Item().Timestamp() != want[at].at) {
+			return fmt.Errorf("after %s: %q at %d, want %q at %d", moves, it.Key(), it.Item().Timestamp(), want[at].key, want[at].at)
+		}
+		switch r.rng.IntN(8) {
+		case 0:
+			ok, at, moves = it.First(), 0, "First"
+		case 1, 2, 3:
+			ok, at = it.Next(), min(at+1, len(want))
+			moves += ", Next"
+		default:
+			ok, at = it.Prev(), max(at-1, -1)
+			moves += ", Prev"
+		}
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ type IterOptions struct {
 type Iterator struct {
 	t       *Txn
 	o       IterOptions
+	back    bool // the direction now
 	bounds  span
 	own     []Write
 	deleted []span // ranges that the transaction has deleted
@@ -40,7 +41,7 @@ type Iterator struct {
 
 // Iterator returns an unpositioned iterator.
 func (t *Txn) Iterator(o IterOptions) *Iterator {
-	it := &Iterator{t: t, o: o, bounds: span{lo: o.Lower, hi: bound{o.Upper, o.Bounded}}}
+	it := &Iterator{t: t, o: o, back: o.Reverse, bounds: span{lo: o.Lower, hi: bound{o.Upper, o.Bounded}}}
 	if o.Prefix != "" {
 		it.bounds.lo = max(it.bounds.lo, o.Prefix)
 		if end := prefixEnd(o.Prefix); end != "" {
@@ -72,23 +73,34 @@ func prefixEnd(p string) string {
 
 // First moves to the first item in the direction of iteration.
 func (it *Iterator) First() bool {
-	it.position(it.bounds.lo, it.bounds.hi)
+	it.position(it.o.Reverse, it.bounds.lo, it.bounds.hi)
+	return it.valid
+}
+
+// Last moves to the last item in the direction of iteration.
+func (it *Iterator) Last() bool {
+	it.position(!it.o.Reverse, it.bounds.lo, it.bounds.hi)
 	return it.valid
 }
 
 // Seek moves to the first item with a key >= key, or in reverse to the last with
 // a key <= key.
 func (it *Iterator) Seek(key string) bool {
-	it.position(max(key, it.bounds.lo), lower(it.bounds.hi, after(key)))
+	it.position(it.o.Reverse, max(key, it.bounds.lo), lower(it.bounds.hi, after(key)))
 	return it.valid
 }
 
-func (it *Iterator) position(start string, end bound) {
+func (it *Iterator) position(back bool, start string, end bound) {
 	it.noteRange()
 	it.own, it.deleted = it.t.byKey(), it.t.deleted
-	it.reading, it.start, it.end, it.queue = true, start, end, nil
+	it.begin(back, start, end)
+}
+
+// begin moves to the first item of a range, in a direction.
+func (it *Iterator) begin(back bool, start string, end bound) {
+	it.reading, it.back, it.start, it.end, it.queue = true, back, start, end, nil
 	it.hidden = keyState{}
-	if it.o.Reverse {
+	if back {
 		it.previous(end)
 	} else {
 		it.next(start)
@@ -96,20 +108,50 @@ func (it *Iterator) position(start string, end bound) {
 }
 
 // Next moves to the next item, or to the first if the iterator is unpositioned.
-func (it *Iterator) Next() bool {
+func (it *Iterator) Next() bool { return it.step(it.o.Reverse) }
+
+// Prev moves to the previous item, or to the last if the iterator is unpositioned.
+func (it *Iterator) Prev() bool { return it.step(!it.o.Reverse) }
+
+func (it *Iterator) step(back bool) bool {
 	switch {
 	case !it.reading:
-		return it.First()
+		it.position(back, it.bounds.lo, it.bounds.hi)
+	case back != it.back:
+		it.turn()
+	default:
+		it.advance()
+	}
+	return it.valid
+}
+
+// turn moves to the next item in the other direction.
+func (it *Iterator) turn() {
+	it.noteRange()
+	if !it.valid {
+		it.begin(!it.back, it.bounds.lo, it.bounds.hi)
+		return
+	}
+	at := it.current
+	it.reading, it.back, it.start, it.end = true, !it.back, at.Key, bound{after(at.Key), true}
+	it.hidden = keyState{}
+	items := it.itemsOf(at.Key)
+	i := slices.IndexFunc(items, func(i Item) bool { return i.Seq == at.Seq && i.ByRange == at.ByRange })
+	it.queue = items[i+1:]
+	it.advance()
+}
+
+// advance moves to the next item in the direction now.
+func (it *Iterator) advance() {
+	switch {
 	case !it.valid:
-		return false
 	case len(it.queue) > 0:
 		it.current, it.queue = it.queue[0], it.queue[1:]
-	case it.o.Reverse:
+	case it.back:
 		it.previous(bound{it.current.Key, true})
 	default:
 		it.next(after(it.current.Key))
 	}
-	return it.valid
 }
 
 // Valid reports whether the iterator is at an item.
@@ -182,11 +224,6 @@ func (it *Iterator) show(key string) bool {
 	if len(items) == 0 {
 		return false
 	}
-	if it.o.KeysOnly {
-		for i := range items {
-			items[i] = items[i].KeyOnly()
-		}
-	}
 	it.current, it.queue, it.valid = items[0], items[1:], true
 	return true
 }
@@ -220,10 +257,15 @@ func (it *Iterator) itemsOf(key string) []Item {
 		if len(items) == 0 || !items[0].Live(t.NowMs) {
 			return nil
 		}
-		return items[:1]
+		items = items[:1]
 	}
-	if it.o.Reverse {
+	if it.back {
 		slices.Reverse(items)
+	}
+	if it.o.KeysOnly {
+		for i := range items {
+			items[i] = items[i].KeyOnly()
+		}
 	}
 	return items
 }
@@ -240,9 +282,9 @@ func (it *Iterator) noteRange() {
 	}
 	s := span{it.start, it.bounds.hi}
 	switch {
-	case it.o.Reverse && it.valid:
+	case it.back && it.valid:
 		s = span{it.current.Key, it.end}
-	case it.o.Reverse:
+	case it.back:
 		s = span{it.bounds.lo, it.end}
 	case it.valid:
 		s.hi = bound{after(it.current.Key), true}

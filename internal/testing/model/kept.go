@@ -61,7 +61,7 @@ func (it *Iterator) Reach(got Item, ok bool) error {
 			}
 			return fmt.Errorf("at its end, want %v: %w", it.current, err)
 		}
-		it.Next()
+		it.advance()
 	}
 }
 

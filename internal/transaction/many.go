@@ -1,0 +1,201 @@
+package transaction
+
+import (
+	"runtime"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// GetMany looks up its keys one after the other, as Get does. Before that it takes each
+// step of the lookups for a group of keys together, so that their waits for memory and
+// for the disk overlap. These steps decide nothing.
+
+// groupMax is how many keys GetMany prepares together.
+const groupMax = values.AheadSize
+
+// A many is the memory of a GetMany. Later ones reuse it.
+type many struct {
+	keys   [groupMax][]byte // stored
+	hashes [groupMax]uint64
+	buffer []byte // of stored keys that differ from those of the caller
+	tables table.Ahead
+	values tree.Ahead
+	// found are the entries of the group with pointers.
+	found []pointed
+	// touched has no meaning. It keeps the compiler from removing loads.
+	touched uint64
+}
+
+// A pointed is an entry with a pointer. Its value is to be dst[at].
+type pointed struct {
+	base.Entry
+	at int
+}
+
+// GetMany is stoat.Txn.GetMany.
+func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) {
+	if err := tx.readable(); err != nil {
+		return dst, err
+	}
+	m, _ := tx.s.engine.manys.Get().(*many)
+	if m == nil {
+		m = new(many)
+	}
+	defer tx.s.engine.manys.Put(m)
+	defer m.clear()
+	all := dst
+	for len(keys) > 0 {
+		n := min(len(keys), groupMax)
+		for i, key := range keys[:n] {
+			if err := checkKey(key); err != nil {
+				return dst, err
+			}
+			m.keys[i] = tx.storedForm(&m.buffer, key)
+		}
+		if view := tx.s.view; view != nil {
+			tx.prepare(m, view, n)
+		}
+		var err error
+		if all, err = tx.getGroup(m, n, all); err != nil {
+			return dst, err
+		}
+		m.buffer, keys = m.buffer[:0], keys[n:]
+	}
+	return all, nil
+}
+
+// clear releases what belongs to the transaction.
+func (m *many) clear() {
+	clear(m.keys[:])
+	clear(m.found[:cap(m.found)])
+	m.found, m.buffer = m.found[:0], m.buffer[:0]
+	m.tables.Clear()
+	m.values.Clear()
+}
+
+// readable returns the error of reads of the transaction, or nil.
+func (tx Txn) readable() error {
+	if err := tx.Check(); err != nil {
+		return err
+	}
+	if tx.in != nil {
+		return tx.in.readable(tx)
+	}
+	return nil
+}
+
+// storedForm returns the stored form of key. It appends to buffer what differs from key.
+func (tx Txn) storedForm(buffer *[]byte, key []byte) []byte {
+	if tx.plain(key) {
+		return key
+	}
+	from := len(*buffer)
+	*buffer = tx.space().Append(*buffer, key)
+	return (*buffer)[from:len(*buffer):len(*buffer)]
+}
+
+// prepare makes the lookups of the first n keys of m fast. Errors are left to them.
+func (tx Txn) prepare(m *many, view *state.View, n int) {
+	var err error
+	defer fault.Enter().Leave(&err)
+	touched := uint64(0)
+	for i, key := range m.keys[:n] {
+		hash := base.Hash(key, tx.s.engine.HashSeed)
+		m.hashes[i] = hash
+		for _, t := range view.Memtables {
+			touched += t.Warm(hash)
+		}
+	}
+	m.tables.Clear()
+	for i, hash := range m.hashes[:n] {
+		found := false
+		for _, t := range view.Memtables {
+			var sum uint64
+			if sum, found = t.WarmEntry(hash); found {
+				touched += sum
+				break
+			}
+		}
+		if found || view.Tree.Prepare(&m.tables, m.keys[i], hash, tx.s.seq) {
+			continue
+		}
+		m.tables.Load()
+		m.tables.Clear()
+		view.Tree.Prepare(&m.tables, m.keys[i], hash, tx.s.seq)
+	}
+	m.tables.Load()
+	m.touched += touched
+	runtime.KeepAlive(m)
+}
+
+// getGroup appends the values of the first n keys of m to dst.
+func (tx Txn) getGroup(m *many, n int, dst [][]byte) ([][]byte, error) {
+	m.found = m.found[:0]
+	for _, key := range m.keys[:n] {
+		v, meta, seq, err := tx.lookup(key)
+		if err == errPartial {
+			v, meta, seq, err = tx.fold(key, tx.s.seq, found{v, meta, seq}, foldValues)
+		}
+		switch {
+		case err == base.ErrNotFound:
+			v = nil
+		case err != nil:
+			return nil, err
+		case meta.Kind == base.KindPointer:
+			m.found = append(m.found, pointed{base.Entry{Key: key, Value: v, Seq: seq}, len(dst)})
+			v = nil
+		default:
+			v = tx.present(v)
+		}
+		dst = append(dst, v)
+	}
+	if len(m.found) > 0 {
+		return dst, tx.noteRead(tx.fetchGroup(m, dst))
+	}
+	return dst, nil
+}
+
+// present returns a value that the caller may read until the transaction ends. It is not
+// nil.
+func (tx Txn) present(v []byte) []byte {
+	if v == nil {
+		return []byte{}
+	}
+	return tx.lend(v)
+}
+
+// fetchGroup reads the values of m.found from their files.
+func (tx Txn) fetchGroup(m *many, dst [][]byte) (err error) {
+	defer fault.Enter().Leave(&err)
+	view := tx.s.view
+	if view == nil {
+		return base.ErrTxnDone
+	}
+	m.values.Init(view.Tree)
+	m.values.Begin()
+	for i := range m.found {
+		e := &m.found[i]
+		pointer := e.Value
+		if e.Seq == 0 {
+			pointer = nil // of the transaction's own file
+		}
+		m.values.Add(pointer, len(e.Key))
+	}
+	m.values.Load(groupMax)
+	for i := range m.found {
+		e := &m.found[i]
+		v, ok := m.values.Get(i, e.Key, e.Seq, &tx.s.decoded)
+		if !ok {
+			if v, err = tx.fetchGuarded(e.Value, e.Key, e.Seq); err != nil {
+				return err
+			}
+		}
+		dst[e.at] = tx.present(v)
+	}
+	return nil
+}
