@@ -84,8 +84,8 @@ func KeyOf(encoded []byte) []byte { return encoded[:max(0, len(encoded)-Size)] }
 // Same reports whether two encoded keys are versions of one user's key.
 func Same(a, b []byte) bool { return len(a) == len(b) && bytes.Equal(KeyOf(a), KeyOf(b)) }
 
-// Beginning returns the user's key of the beginning of an encoded key, in memory of its
-// own: the key if the beginning includes it, and otherwise what it has of the key.
+// Beginning returns what the beginning of an encoded key has of the user's key, in memory
+// of its own.
 func Beginning(encoded []byte) (key []byte) {
 	for i := 0; i < len(encoded); i++ {
 		if encoded[i] == zero {

@@ -264,3 +264,28 @@ func TestTurn_AClosedIteratorAndAnEmptyDatabaseShowNothing(t *testing.T) {
 		t.Error("a zero iterator moves")
 	}
 }
+
+func TestTurn_TimestampsGoBackwardToo(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	put(t, db, ks, "a 5 a5", "a 9 a9", "b 5 b5", "b 7", "c 3 c3", "d 9 d9")
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		at := tx.In(ks).At(8)
+		got := ""
+		for key, value := range at.Loop(stoat.IterOptions{Reverse: true}) {
+			got += fmt.Sprintf("%s=%s ", key, value)
+		}
+		for key := range at.Loop(stoat.IterOptions{KeysOnly: true, Upper: []byte("c")}) {
+			got += string(key)
+		}
+		it := at.Iterator(stoat.IterOptions{})
+		for _, move := range []func() bool{it.Last, it.Prev, it.Next, it.Next, it.Prev} {
+			got += fmt.Sprintf(" %v:%s", move(), it.Value())
+		}
+		if want := "c=c3 a=a5 a true:c3 true:a5 true:c3 false: true:c3"; got != want {
+			t.Errorf("shown: %s, want %s", got, want)
+		}
+		return errors.Join(it.Close(), tx.Err())
+	}))
+}

@@ -179,7 +179,7 @@ var Stoat = Shape{
 		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
 		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
-		"syscall":       {".", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"syscall":       {".", "tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
 	},
 }
