@@ -55,6 +55,9 @@ func RandomConfig(seed uint64) Config {
 		Pad:     [...]int{0, 100, 1000}[rng.IntN(3)],
 		Blind:   rng.IntN(3) == 0,
 	}
+	if cfg.Blind && rng.IntN(2) == 0 {
+		cfg.Keys, cfg.Txns = 1+rng.IntN(2), 2*cfg.Txns // the operands of one key are many
+	}
 	switch rng.IntN(4) {
 	case 0:
 		cfg.Floor, cfg.Times, cfg.All = 1, 1+rng.IntN(12), true
