@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -104,7 +105,7 @@ func (d *DB) screenOf() func(e *base.Entry, value func() ([]byte, error)) (compa
 		return nil
 	}
 	return func(e *base.Entry, value func() ([]byte, error)) (answer compact.Decision, rewritten []byte) {
-		used := filters[d.settingsOf(e.Key).Filter]
+		used := filters[d.settings.OfKey(e.Key).Filter]
 		if used == nil {
 			return compact.ScreenKeep, nil
 		}
@@ -113,7 +114,7 @@ func (d *DB) screenOf() func(e *base.Entry, value func() ([]byte, error)) (compa
 				answer, rewritten = compact.ScreenKeep, nil
 			}
 		}()
-		switch decision, value := used.Filter(userKey(e.Key), &FilterValue{e, value}); {
+		switch decision, value := used.Filter(transaction.UserKey(e.Key), &FilterValue{e, value}); {
 		case decision == FilterDrop:
 			return compact.ScreenDrop, nil
 		case decision == FilterRewrite && uint64(len(value)) <= MaxValueSize:
@@ -121,16 +122,4 @@ func (d *DB) screenOf() func(e *base.Entry, value func() ([]byte, error)) (compa
 		}
 		return compact.ScreenKeep, nil
 	}
-}
-
-// checkFilters returns an error about filters without a name or with the same one.
-func (o *Options) checkFilters() error {
-	names := map[string]bool{}
-	for _, f := range o.Filters {
-		if f == nil || f.Name() == "" || names[f.Name()] {
-			return invalid("Options.Filters has a filter without a name of its own")
-		}
-		names[f.Name()] = true
-	}
-	return nil
 }

@@ -6,17 +6,16 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
-	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
-	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/quarantine"
 	"github.com/stoatdb/stoat/internal/seal"
@@ -25,6 +24,7 @@ import (
 	"github.com/stoatdb/stoat/internal/spaces"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -33,19 +33,18 @@ import (
 // context that is never done.
 type DB struct {
 	// A DB holds the parts of the engine and connects them; docs/architecture.md
-	// describes the parts. All fields are immutable after Open, except iterators
-	// and closing, which lock themselves.
+	// describes the parts. All fields are immutable after Open, except
+	// closing, which locks itself.
 
-	opts      Options
-	dir       string
-	hashSeed  uint64
-	functions *partial.Functions
-	lock      io.Closer  // the lock of the directory
-	keys      *seal.Keys // nil if the database is not encrypted
-	manifest  *manifest.Store
-	settings  settings.Table // of the keyspaces
-	decoded   *cache.Cache   // decoded blocks of compressed tables
-	unmapped  tree.Options   // for jobs, which read files without mappings
+	opts     Options
+	dir      string
+	hashSeed uint64
+	lock     io.Closer  // the lock of the directory
+	keys     *seal.Keys // nil if the database is not encrypted
+	manifest *manifest.Store
+	settings settings.Table // of the keyspaces
+	decoded  *cache.Cache   // decoded blocks of compressed tables
+	unmapped tree.Options   // for jobs, which read files without mappings
 
 	upgrade *UpgradeReport // of the Upgrade that opened the database, or nil
 
@@ -54,25 +53,23 @@ type DB struct {
 	activity work.Activity
 	events   eventQueue
 
-	store       *state.Store
-	space       *space.Reserve
-	throttle    *throttle.Throttle
-	streams     *place.Streams
-	commits     *commit.Committer
-	quarantine  quarantine.Quarantine
-	jobs        *jobs.Jobs
-	collector   *collect.Collector
-	manual      manual.Engine
-	spaces      *spaces.Registry
-	checkpoints *checkpoint.Maker
-	governor    *governor.Governor
+	store        *state.Store
+	space        *space.Reserve
+	throttle     *throttle.Throttle
+	streams      *place.Streams
+	commits      *commit.Committer
+	transactions transaction.Engine
+	quarantine   quarantine.Quarantine
+	jobs         *jobs.Jobs
+	collector    *collect.Collector
+	manual       manual.Engine
+	spaces       *spaces.Registry
+	checkpoints  *checkpoint.Maker
+	governor     *governor.Governor
 
 	flusher, compactor, collectorWorker, sweeper, governorWorker, dropper *work.Worker
 
 	dropperStart sync.Once
-
-	commitTime histogram.Histogram // durations of Commit and Update
-	iterators  sync.Pool           // of *iteratorCore, for later iterators
 
 	closing struct {
 		once sync.Once
@@ -89,28 +86,12 @@ type DB struct {
 // Several goroutines may use the transaction at once, if they end before fn
 // returns.
 func (d *DB) View(fn func(tx Txn) error) error {
-	slot, err := d.store.Acquire()
+	tx, slot, err := d.transactions.View()
 	if err != nil {
 		return err
 	}
-	own, _ := slot.Data.Attached.(*txnState) // successive Views with this slot reuse it
-	if own == nil {
-		own = &txnState{db: d, shared: true}
-		slot.Data.Attached = own
-	}
-	tx := own.begin(d, slot)
-	defer endView(tx, slot)
-	return guardRead(tx, fn)
-}
-
-// endView ends the transaction of a View, and then releases its slot.
-func endView(tx Txn, slot *state.Slot) {
-	store := tx.s.db.store
-	if !tx.end() {
-		// A goroutine that outlived fn may still use the state.
-		slot.Data.Attached = nil
-	}
-	store.Release(slot)
+	defer tx.EndView(slot)
+	return guardRead(Txn{tx}, fn)
 }
 
 // ViewContext is View with a context. Once ctx is done, the methods of the
@@ -195,7 +176,7 @@ func (d *DB) Begin(mode Mode) (Txn, error) {
 // transaction return the error of ctx.
 func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 	if mode != ReadOnly && mode != ReadWrite {
-		return Txn{}, invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
+		return Txn{}, base.Invalid("transaction mode is %d, want ReadOnly or ReadWrite", mode)
 	}
 	if mode == ReadWrite && d.opts.ReadOnly {
 		return Txn{}, ErrReadOnly
@@ -204,18 +185,8 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 	if err := ctx.Err(); err != nil {
 		return Txn{}, err
 	}
-	slot, err := d.store.Acquire()
-	if err != nil {
-		return Txn{}, err
-	}
-	s := &txnState{db: d, slot: slot}
-	if ctx.Done() != nil {
-		s.ctx = ctx
-	}
-	if mode == ReadWrite {
-		s.writes = d.commits.NewWriteSet()
-	}
-	return s.begin(d, slot), nil
+	tx, err := d.transactions.Begin(ctx, mode == ReadWrite)
+	return Txn{tx}, err
 }
 
 // Sync returns nil when everything committed before the call is on the device,

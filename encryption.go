@@ -1,20 +1,15 @@
 package stoat
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
-	"github.com/stoatdb/stoat/vfs"
 )
 
 // ErrKey says that Options.Keys does not fit the database:
@@ -53,82 +48,18 @@ type MasterKey struct {
 // StaticKeys returns a provider of fixed keys. The older keys open databases that the
 // current one does not protect yet.
 func StaticKeys(current MasterKey, older ...MasterKey) KeyProvider {
-	return staticKeys(append([]MasterKey{current}, older...))
-}
-
-type staticKeys []MasterKey
-
-func (k staticKeys) Current(context.Context) (string, []byte, error) { return k[0].ID, k[0].Key, nil }
-
-func (k staticKeys) Key(_ context.Context, id string) ([]byte, error) {
-	for _, m := range k {
-		if m.ID == id {
-			return m.Key, nil
-		}
+	keys := []seal.MasterKey{seal.MasterKey(current)}
+	for _, k := range older {
+		keys = append(keys, seal.MasterKey(k))
 	}
-	return nil, errNoMasterKey
+	return seal.StaticKeys(keys...)
 }
-
-var errNoMasterKey = fmt.Errorf("%w: the provider has no key with this ID", ErrKey)
 
 // KeyFile returns a provider that reads master keys from a file of the operating system,
 // at each call. Each line of the file is the ID of a key, a space, and the key as 64
 // hexadecimal digits. The first line is the current key. Empty lines and lines that
 // begin with # do not count.
-func KeyFile(name string) KeyProvider { return keyFile(name) }
-
-type keyFile string
-
-func (f keyFile) Current(ctx context.Context) (string, []byte, error) {
-	keys, err := f.read()
-	if err != nil {
-		return "", nil, err
-	}
-	return keys.Current(ctx)
-}
-
-func (f keyFile) Key(ctx context.Context, id string) ([]byte, error) {
-	keys, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	return keys.Key(ctx, id)
-}
-
-// keyFileMax is the size of the largest file of master keys in bytes.
-const keyFileMax = 1 << 20
-
-// read reads the keys. Its errors do not show the contents of the file.
-func (f keyFile) read() (staticKeys, error) {
-	file, err := vfs.OS().Open(string(f), vfs.CatNone)
-	if err != nil {
-		// A missing key file must not look like a missing database.
-		return nil, fmt.Errorf("%w: %v", ErrKey, err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	b := make([]byte, keyFileMax)
-	n, err := file.ReadAt(b, 0)
-	if err != io.EOF {
-		return nil, fmt.Errorf("%w: read the key file %s: more than %d bytes, or %v", ErrKey, string(f), keyFileMax, err)
-	}
-	var keys staticKeys
-	for i, line := range bytes.Split(b[:n], []byte{'\n'}) {
-		text := strings.TrimSpace(string(line))
-		if text == "" || text[0] == '#' {
-			continue
-		}
-		id, digits, _ := strings.Cut(text, " ")
-		key, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil || len(key) != MasterKeySize {
-			return nil, fmt.Errorf("%w: line %d of the key file %s is not an ID and %d hexadecimal digits", ErrKey, i+1, string(f), 2*MasterKeySize)
-		}
-		keys = append(keys, MasterKey{id, key})
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("%w: the key file %s has no key", ErrKey, string(f))
-	}
-	return keys, nil
-}
+func KeyFile(name string) KeyProvider { return seal.KeyFile(name) }
 
 // dataKeyAgeDefault and dataKeyAgeMin are the default and the least of
 // Options.DataKeyAge.

@@ -8,7 +8,6 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/checkpoint"
-	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/governor"
@@ -16,12 +15,14 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/spaces"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
@@ -36,7 +37,12 @@ const decodedShare = 8
 // function. No part knows the DB.
 func (d *DB) assemble(s manifest.State) {
 	o := &d.opts
-	d.hashSeed, d.functions = s.HashSeed, d.functionsOf()
+	d.hashSeed = s.HashSeed
+	users := make([]partial.Function, len(o.MergeFunctions))
+	for i, f := range o.MergeFunctions {
+		users[i] = f
+	}
+	functions := transaction.Functions(&d.settings, users)
 	d.group = work.NewGroup(d.exec)
 	d.flusher, d.sweeper = work.NewWorker(work.RetryAfter), work.NewWorker(work.RetryAfter)
 	d.compactor, d.collectorWorker = work.NewWorker(work.RetryMax), work.NewWorker(work.RetryMax)
@@ -62,9 +68,13 @@ func (d *DB) assemble(s manifest.State) {
 	d.commits = commit.New(commit.Options{
 		Store: d.store, Space: d.space, Group: d.group, Executor: d.exec, Activity: &d.activity, Streams: d.streams,
 		Log: d.logOptions(segmentMin, segmentMax), Report: d.emit, HashSeed: d.hashSeed,
-		Functions: d.functions, MemtableSize: o.MemtableSize, Settings: d.settings.Of,
+		Functions: functions, MemtableSize: o.MemtableSize, Settings: d.settings.Of,
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
+	e := &d.transactions
+	e.Store, e.Commits, e.Space, e.Streams, e.Settings = d.store, d.commits, d.space, d.streams, &d.settings
+	e.Functions, e.HashSeed, e.MemtableSize = functions, d.hashSeed, o.MemtableSize
+	e.Durability = transaction.Durability(o.Durability)
 	d.throttle = throttle.New(throttle.Options{
 		MemtableSize: o.MemtableSize, Group: d.group, Report: d.emit,
 		Fill: d.store.Fill, Failed: d.commits.Failed, Flush: flush,
@@ -75,7 +85,7 @@ func (d *DB) assemble(s manifest.State) {
 		Group: d.group, Executor: d.exec, Activity: &d.activity, Place: &d.streams.Options, Report: d.emit,
 		Unmapped: d.unmapped, HashSeed: d.hashSeed,
 		MemtableSize: o.MemtableSize, Settings: d.settings.Of, VersionsMax: d.settings.VersionsMax,
-		Raises: raises{d}, Functions: d.functions, Screen: d.screenOf(),
+		Raises: raises{d}, Functions: functions, Screen: d.screenOf(),
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
 	d.collector = collect.New(collect.Options{
@@ -152,23 +162,7 @@ func (d *DB) wakeDropper() {
 
 // writeBack writes values through the write path. Only a mutant calls it.
 func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
-	return d.Update(func(tx Txn) error {
-		for l := range live {
-			r, err := tx.s.view.Tree.Values(l.Pointer.File)
-			if err != nil {
-				return err
-			}
-			var arena codec.Arena
-			value, err := r.Get(l.Pointer, l.Key, l.Seq, &arena)
-			if err == nil {
-				err = tx.setStored(l.Key, value, base.Meta{Kind: base.KindSet})
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return d.Update(func(tx Txn) error { return tx.t.WriteBack(live) })
 }
 
 // raises is jobs.Raises. The registry of keyspaces is made after the jobs.

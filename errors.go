@@ -1,7 +1,6 @@
 package stoat
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -11,7 +10,7 @@ import (
 // Callers branch on these errors with errors.Is.
 var (
 	// ErrNotFound says that the key has no value in this snapshot.
-	ErrNotFound = errors.New("stoat: key not found")
+	ErrNotFound = base.ErrNotFound
 
 	// ErrConflict says that another transaction changed something that this
 	// transaction had read, and committed first. Nothing was written; run the
@@ -23,11 +22,11 @@ var (
 
 	// ErrTxnDone says that the transaction was committed or discarded, or that the
 	// iterator was closed.
-	ErrTxnDone = errors.New("stoat: transaction has ended")
+	ErrTxnDone = base.ErrTxnDone
 
 	// ErrReadOnly says that the caller tried to write in a read-only transaction or
 	// database.
-	ErrReadOnly = errors.New("stoat: read-only")
+	ErrReadOnly = base.ErrReadOnly
 
 	// ErrLocked says that another open holds the database, in this process or in
 	// another. That open must be closed first, or its process must end. Opens with
@@ -60,7 +59,7 @@ var (
 	// ErrInvalid says that an argument or an option has no meaning, such as a nil
 	// function, an unknown mode, or a size out of range. The text names it. Nothing
 	// was done.
-	ErrInvalid = errors.New("stoat: invalid argument")
+	ErrInvalid = base.ErrInvalid
 
 	// ErrNoKeyspace says that the keyspace does not exist, or was dropped.
 	ErrNoKeyspace = base.ErrNoKeyspace
@@ -70,14 +69,14 @@ var (
 	ErrTimestampDiscarded = base.ErrTimestampDiscarded
 
 	// ErrEmptyKey says that the key is empty.
-	ErrEmptyKey = errors.New("stoat: empty key")
+	ErrEmptyKey = base.ErrEmptyKey
 
 	// ErrKeyTooLarge says that the key is longer than MaxKeySize, 64 KiB.
-	ErrKeyTooLarge = errors.New("stoat: key too large")
+	ErrKeyTooLarge = base.ErrKeyTooLarge
 
 	// ErrValueTooLarge says that the value is longer than MaxValueSize, 4 GiB less
 	// one byte.
-	ErrValueTooLarge = errors.New("stoat: value too large")
+	ErrValueTooLarge = base.ErrValueTooLarge
 )
 
 // errUnproven is the error of Sync for a read-only database whose log may not be on
@@ -85,15 +84,10 @@ var (
 var errUnproven = fmt.Errorf("%w: the end of the log is not known to be on the device", ErrReadOnly)
 
 // errNoName is the error of Open and Checkpoint for an empty name.
-var errNoName = invalid("the name of the directory is empty")
+var errNoName = base.Invalid("the name of the directory is empty")
 
 // errNoFunction is the error of View, Update and their variants for a nil function.
-var errNoFunction = invalid("the function is nil")
-
-// invalid returns ErrInvalid with a reason.
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
-}
+var errNoFunction = base.Invalid("the function is nil")
 
 const (
 	// MaxKeySize is the length of the longest key in bytes: 65,536, which is 64 KiB.

@@ -1,12 +1,6 @@
 package stoat
 
-import (
-	stditer "iter"
-
-	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/fault"
-	"github.com/stoatdb/stoat/internal/invariant"
-)
+import "github.com/stoatdb/stoat/internal/transaction"
 
 // IterOptions choose what an iterator shows.
 type IterOptions struct {
@@ -44,9 +38,6 @@ type IterOptions struct {
 	Prefetch int
 }
 
-// prefetchDefault is the default of IterOptions.Prefetch, in values.
-const prefetchDefault = 32
-
 // An Iterator walks over the keys of a transaction's snapshot. It includes the
 // transaction's own writes as of the last First or Seek. One goroutine at a time
 // may use it. The caller must close it; the end of the transaction closes it too.
@@ -55,369 +46,42 @@ const prefetchDefault = 32
 //
 // An Iterator is a small value, and copies of it are the same iterator. A closed
 // iterator has no entries, and its Err returns ErrTxnDone. So does the zero Iterator.
-type Iterator struct {
-	c   *iteratorCore
-	gen uint64 // the generation of c that this iterator is
-}
-
-// Iterator returns an iterator before its first entry. Err returns the error, if
-// there is one.
-func (tx Txn) Iterator(o IterOptions) Iterator {
-	it, err := tx.lendIterator()
-	if err != nil {
-		return Iterator{c: &iteratorCore{err: err}}
-	}
-	if err := it.c.open(tx, &o); err != nil {
-		tx.forget(it)
-		tx.noteRead(err)
-	}
-	return it
-}
-
-// lendIterator returns an iterator that ends with the transaction. Its core is not
-// open yet, and working is held.
-func (tx Txn) lendIterator() (Iterator, error) {
-	if !tx.lockOpen() {
-		return Iterator{}, ErrTxnDone
-	}
-	open := &tx.s.open
-	defer open.Unlock()
-	if err := tx.check(); err != nil {
-		return Iterator{}, err
-	}
-	c, _ := tx.s.db.iterators.Get().(*iteratorCore)
-	if c == nil {
-		c = new(iteratorCore)
-	}
-	c.working.Lock()
-	it := Iterator{c, c.gen.Load()}
-	open.iterators = append(open.iterators, it)
-	return it, nil
-}
-
-// forget removes it from the open iterators.
-func (tx Txn) forget(it Iterator) {
-	open := &tx.s.open
-	open.Lock()
-	defer open.Unlock()
-	for i, other := range open.iterators {
-		if other == it {
-			last := len(open.iterators) - 1
-			open.iterators[i], open.iterators[last] = open.iterators[last], Iterator{}
-			open.iterators = open.iterators[:last]
-			break
-		}
-	}
-}
-
-// closed reports whether the iterator was closed. Its core may then belong to another
-// iterator.
-func (it Iterator) closed() bool { return it.c == nil || it.c.gen.Load() != it.gen }
-
-// ready reports whether the iterator can move. If not, it sets the error.
-func (it Iterator) ready() bool { return it.steady() || it.allowed() }
-
-// steady is ready for the usual case, without a call, because each entry asks it.
-func (it Iterator) steady() bool {
-	c := it.c
-	return c != nil && c.gen.Load() == it.gen && c.err == nil && c.free && !c.ended.Load()
-}
-
-// allowed is ready for all cases: it also asks the transaction.
-func (it Iterator) allowed() bool {
-	if it.closed() || it.c.err != nil {
-		return false
-	}
-	it.c.err = it.c.tx.check()
-	return it.c.err == nil
-}
+type Iterator struct{ it transaction.Iterator }
 
 // First moves to the first entry in the direction of iteration. It reports whether
 // there is one.
-func (it Iterator) First() bool { return it.seek(nil) }
+func (it Iterator) First() bool { return it.it.First() }
 
 // Seek moves to the first entry with a key >= key. With Reverse it moves to the
 // last entry with a key <= key. It reports whether there is one.
-func (it Iterator) Seek(key []byte) bool {
-	if key == nil {
-		key = []byte{}
-	}
-	return it.seek(key)
-}
-
-func (it Iterator) seek(key []byte) (ok bool) { return it.move(key, true) }
-
-// move is seek. With anew it makes the transaction's own writes until now visible.
-func (it Iterator) move(key []byte, anew bool) (ok bool) {
-	if it.c == nil {
-		return false
-	}
-	it.c.working.Lock()
-	defer it.c.working.Unlock()
-	if !it.allowed() {
-		return false
-	}
-	defer fault.Enter().Leave(&it.c.err)
-	c := it.c
-	if key != nil {
-		// The key may be the iterator's own, which the search overwrites.
-		c.seekKey = c.tx.space().Append(c.seekKey[:0], key)
-		if c.reverse {
-			c.seekKey = append(c.seekKey, 0) // the first key after key
-		}
-		key = c.seekKey
-	}
-	c.noteRange()
-	if anew {
-		if it.c.err = c.renew(); it.c.err != nil {
-			return false
-		}
-	}
-	ok = c.visible.Seek(key)
-	c.beginRange(key)
-	c.beginRound()
-	c.showKey()
-	return ok
-}
+func (it Iterator) Seek(key []byte) bool { return it.it.Seek(key) }
 
 // Next moves to the next entry. If the iterator has no position yet, Next moves to
 // the first entry. It reports whether there is one.
-func (it Iterator) Next() bool {
-	if !it.ready() {
-		return false
-	}
-	c := it.c
-	if !c.reading {
-		return it.seek(nil)
-	}
-	if c.visible.Left() == 0 {
-		return it.nextRound()
-	}
-	ok := c.visible.Next()
-	c.showKey()
-	return ok
-}
-
-// nextRound is Next when it must read entries. The other entries of a round are in
-// the iterator's own memory.
-func (it Iterator) nextRound() (ok bool) {
-	it.c.working.Lock()
-	defer it.c.working.Unlock()
-	if !it.allowed() {
-		return false
-	}
-	defer fault.Enter().Leave(&it.c.err)
-	ok = it.c.visible.Next()
-	it.c.beginRound()
-	it.c.showKey()
-	return ok
-}
+func (it Iterator) Next() bool { return it.it.Next() }
 
 // Valid reports whether the iterator is at an entry.
-func (it Iterator) Valid() bool { return it.at() != nil }
-
-// at returns the core if the iterator is at an entry, and nil otherwise. A method
-// calls it only once, because another goroutine may close the iterator meanwhile.
-func (it Iterator) at() *iteratorCore {
-	if c := it.c; c != nil && c.gen.Load() == it.gen && c.err == nil && c.visible.Valid() {
-		return c
-	}
-	return nil
-}
+func (it Iterator) Valid() bool { return it.it.Valid() }
 
 // Key returns the key, which is valid until the iterator moves. It returns nil when
 // the iterator is not at an entry.
-func (it Iterator) Key() []byte {
-	c := it.at()
-	if c == nil {
-		return nil
-	}
-	return c.shownKey()
-}
+func (it Iterator) Key() []byte { return it.it.Key() }
 
 // Value returns the value, which is valid until the transaction ends. It returns
 // nil when the iterator is not at an entry, and with KeysOnly. If the value cannot
 // be read, Value returns nil, the iteration ends, and Err returns the error.
-func (it Iterator) Value() []byte {
-	c := it.at()
-	if c == nil || c.keysOnly {
-		return nil
-	}
-	e := &c.visible.Entry
-	if e.Meta.Kind == base.KindPointer {
-		return it.valueFromFile(c, e)
-	}
-	return c.tx.lend(e.Value)
-}
-
-// valueFromFile is Value for a value in a value file.
-func (it Iterator) valueFromFile(c *iteratorCore, e *base.Entry) (value []byte) {
-	defer fault.Enter().Leave(&c.err)
-	v, ok := it.lookAhead(c, e)
-	if !ok {
-		if v, c.err = c.tx.fetch(e.Value, e.Key, e.Seq); c.err != nil {
-			return nil
-		}
-	}
-	return c.tx.lend(v)
-}
-
-// lookAhead returns the value of the current entry if it is in memory. Its first
-// call in a round loads the values of all remaining entries of the round.
-func (it Iterator) lookAhead(c *iteratorCore, e *base.Entry) ([]byte, bool) {
-	round, at, n := c.visible.Round()
-	if at < 0 || round != c.aheadRound && !it.loadAhead(c, round, at, n) {
-		return nil, false
-	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.tx.s.decoded)
-}
-
-// loadAhead loads the values of a round from entry number at on. It reports whether
-// the iterator is still open.
-func (it Iterator) loadAhead(c *iteratorCore, round uint64, at, n int) bool {
-	it.c.working.Lock()
-	defer it.c.working.Unlock()
-	if it.closed() {
-		return false
-	}
-	c.aheadRound, c.aheadFrom = round, at
-	c.ahead.Begin()
-	for i := at; i < n; i++ {
-		key, value, m := c.visible.InRound(i)
-		if m.Kind != base.KindPointer {
-			value = nil
-		}
-		c.ahead.Add(value, len(key))
-	}
-	c.ahead.Load(c.prefetch)
-	return true
-}
+func (it Iterator) Value() []byte { return it.it.Value() }
 
 // Item returns the entry with its metadata. It returns the zero Item when the
 // iterator is not at an entry.
-func (it Iterator) Item() Item {
-	c := it.at()
-	if c == nil {
-		return Item{}
-	}
-	e := c.visible.Entry
-	if invariant.Enabled {
-		e.Key = c.lentKey
-	}
-	if invariant.Enabled && !c.keysOnly {
-		e.Value = c.tx.lend(e.Value)
-	}
-	return Item{tx: c.tx, entry: e, skip: c.skip, keysOnly: c.keysOnly}
-}
+func (it Iterator) Item() Item { return Item{it.it.Item()} }
 
 // Err returns the error that ended the iteration, if there is one. The caller
 // checks it when Valid reports false. Without such an error, Err returns ErrTxnDone
 // once the iterator is closed.
-func (it Iterator) Err() error {
-	switch {
-	case it.closed():
-		return ErrTxnDone
-	case it.c.err != nil:
-		return it.c.err
-	}
-	return it.c.visible.Err()
-}
+func (it Iterator) Err() error { return it.it.Err() }
 
 // Close closes the iterator. It returns the error that ended the iteration, if there
 // is one. Later calls return what Err returns. The end of the transaction also closes
 // its iterators.
-func (it Iterator) Close() error {
-	if it.closed() {
-		return ErrTxnDone
-	}
-	tx := it.c.tx
-	stopped, err := it.stop()
-	if stopped && tx.s != nil {
-		tx.forget(it)
-		tx.s.db.iterators.Put(it.c)
-	}
-	return err
-}
-
-// closeAtEnd is Close for the end of the transaction, which has emptied its list of
-// iterators.
-func (it Iterator) closeAtEnd() {
-	// Several goroutines may use a read-only transaction. One of them may still be
-	// at an entry of an iterator that this one left open. No later iterator may then
-	// reuse the core.
-	s := it.c.tx.s
-	if stopped, _ := it.stop(); stopped && s.writes != nil {
-		s.db.iterators.Put(it.c)
-	}
-}
-
-// stop closes the iterator, and returns the error that ended the iteration. It reports
-// false if an earlier call has closed the iterator.
-func (it Iterator) stop() (stopped bool, err error) {
-	c := it.c
-	c.working.Lock()
-	defer c.working.Unlock()
-	if it.closed() {
-		return false, ErrTxnDone
-	}
-	if err = c.err; err == nil {
-		err = c.visible.Err()
-	}
-	c.noteRange()
-	c.tx.noteRead(err)
-	c.gen.Add(1)
-	c.clear()
-	return true, err
-}
-
-// All loops over all keys and their values in order. As for Prefix and Range, a key
-// is valid until the next turn of the loop, a value until the transaction ends. An
-// error ends the loop, and Err of the transaction returns it.
-func (tx Txn) All() stditer.Seq2[[]byte, []byte] { return tx.loop(IterOptions{}) }
-
-// Prefix loops over the keys that start with prefix, and their values. See All.
-func (tx Txn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
-	return tx.loop(IterOptions{Prefix: prefix})
-}
-
-// Range loops over the keys from lo (inclusive) to hi (exclusive), and their
-// values. nil is no bound. See All.
-func (tx Txn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
-	return tx.loop(IterOptions{Lower: lo, Upper: hi})
-}
-
-// loop turns an iterator into a function for range loops.
-func (tx Txn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		it := tx.Iterator(o)
-		tx.beginLoop()
-		defer func() { tx.endLoop(it.Close()) }()
-		for it.Next() {
-			value := it.Value()
-			if it.c.err != nil || !yield(it.Key(), value) {
-				return
-			}
-		}
-	}
-}
-
-func (tx Txn) beginLoop() {
-	if !tx.lockOpen() {
-		return
-	}
-	defer tx.s.open.Unlock()
-	if tx.s.open.loops++; tx.s.open.loops == 1 {
-		tx.s.open.loopErr = nil
-	}
-}
-
-func (tx Txn) endLoop(err error) {
-	if !tx.lockOpen() {
-		return
-	}
-	defer tx.s.open.Unlock()
-	tx.s.open.loops--
-	if tx.s.open.loopErr == nil {
-		tx.s.open.loopErr = err
-	}
-}
+func (it Iterator) Close() error { return it.it.Close() }

@@ -1,11 +1,12 @@
 package stoat
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manual"
+	"github.com/stoatdb/stoat/internal/transaction"
 )
 
 // CompactOptions say what DB.Compact compacts.
@@ -51,22 +52,16 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 		return ErrReadOnly
 	}
 	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
-		return invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
+		return base.Invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
-	if k := o.Keyspace; k != nil {
-		if err := k.of(d); err != nil {
+	if o.Keyspace != nil {
+		if err := o.Keyspace.k.Usable(&d.transactions); err != nil {
 			return err
-		}
-		if k.handle.Gate.IsShut() {
-			return k.gone()
 		}
 	}
 	var m manual.Options
 	if o.Keyspace != nil || o.Lower != nil || o.Upper != nil {
-		var b translated
-		lower, upper := o.Keyspace.encoded(o.Lower, o.Upper)
-		b.set(o.Keyspace.translation(), lower, upper)
-		m.Lower, m.Upper = b.lower, b.upper
+		m.Lower, m.Upper = o.Keyspace.inner().Range(o.Lower, o.Upper)
 	}
 	if o.Progress != nil {
 		m.Progress = func(done, total int64) { o.Progress(CompactProgress{Done: done, Total: total}) }
@@ -106,32 +101,22 @@ func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error { return d.dro
 // settings. DropAll takes about the time of a commit and a flush, because it reads no
 // file that holds nothing else.
 func (d *DB) DropAll(ctx context.Context) error {
-	return d.dropRange(ctx, func(Txn) error { return nil }, nil, nil)
+	return d.dropRange(ctx, nil, nil, nil)
 }
 
 // drop drops the keys of a keyspace that start with prefix.
 func (d *DB) drop(ctx context.Context, ks *Keyspace, prefix []byte) error {
-	var b translated
-	lower, upper := ks.encoded(bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
-	b.set(ks.translation(), lower, upper)
-	if ks != nil && ks.versions != nil {
-		ks = ks.versions
-	}
-	return d.dropRange(ctx, func(tx Txn) error { return tx.In(ks).checkWrite() }, b.lower, b.upper)
+	lower, upper := ks.inner().PrefixRange(prefix)
+	return d.dropRange(ctx, ks.inner(), lower, upper)
 }
 
-// dropRange drops a range of stored keys, in a transaction that begin lets write.
-func (d *DB) dropRange(ctx context.Context, begin func(Txn) error, lo, hi []byte) error {
+// dropRange drops a range of stored keys. A range of other keyspaces than ks may only
+// be all keys.
+func (d *DB) dropRange(ctx context.Context, ks *transaction.Keyspace, lo, hi []byte) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	err := d.UpdateContext(ctx, func(tx Txn) error {
-		if err := begin(tx); err != nil {
-			return err
-		}
-		return tx.deleteStored(lo, hi)
-	})
-	if err != nil {
+	if err := d.UpdateContext(ctx, func(tx Txn) error { return tx.t.Drop(ks, lo, hi) }); err != nil {
 		return err
 	}
 	if len(lo) == 0 {

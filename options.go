@@ -166,16 +166,6 @@ const (
 	memtableShare   = 8
 	memtableSizeMin = 64 << 10
 	memtableSizeMax = 4 << 30
-
-	// Bounds and default of Options.ValueThreshold, in bytes.
-	valueThresholdDefault = 512
-	valueThresholdMin     = 64
-	valueThresholdMax     = 1 << 20
-
-	// Upper bound and default of Options.LargeValueThreshold, in bytes. The lower
-	// bound is ValueThreshold.
-	largeValueThresholdDefault = 4 << 10
-	largeValueThresholdMax     = 1 << 30
 )
 
 // withDefaults returns a copy of o with every field set, but for the settings, whose
@@ -212,27 +202,27 @@ func (o *Options) withDefaults() Options {
 // validate returns an error about the first field out of range.
 func (o *Options) validate() error {
 	if o.Durability != Synced && o.Durability != Buffered {
-		return invalid("Options.Durability is %d, want Synced or Buffered", o.Durability)
+		return base.Invalid("Options.Durability is %d, want Synced or Buffered", o.Durability)
 	}
 	if o.MemoryBudget < memoryBudgetMin || o.MemoryBudget > memoryBudgetMax {
-		return invalid("Options.MemoryBudget is %d, want %d to %d",
+		return base.Invalid("Options.MemoryBudget is %d, want %d to %d",
 			o.MemoryBudget, int64(memoryBudgetMin), int64(memoryBudgetMax))
 	}
 	if o.MemtableSize < memtableSizeMin || o.MemtableSize > memtableSizeMax {
-		return invalid("Options.MemtableSize is %d, want %d to %d",
+		return base.Invalid("Options.MemtableSize is %d, want %d to %d",
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
 	}
-	if err := o.checkFunctions(); err != nil {
-		return err
+	if !haveNames(o.MergeFunctions) {
+		return base.Invalid("Options.MergeFunctions has a function without a name of its own")
 	}
-	if err := o.checkFilters(); err != nil {
-		return err
+	if !haveNames(o.Filters) {
+		return base.Invalid("Options.Filters has a filter without a name of its own")
 	}
 	if o.DataKeyAge < dataKeyAgeMin {
-		return invalid("Options.DataKeyAge is %v, want %v or more", o.DataKeyAge, dataKeyAgeMin)
+		return base.Invalid("Options.DataKeyAge is %v, want %v or more", o.DataKeyAge, dataKeyAgeMin)
 	}
-	given := o.settings()
-	return given.validate("Options")
+	given := o.given()
+	return given.Validate("Options")
 }
 
 // Compression says how the database compresses values on the disk. With any

@@ -1,6 +1,7 @@
 package stoat
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -31,6 +32,14 @@ func mustRotateAndFlush(t *testing.T, db *DB) {
 func mustMergeAll(t *testing.T, db *DB) {
 	t.Helper()
 	mustOK(t, mergeAll(db))
+}
+
+// beginAt begins a read-only transaction, and returns its slot, too.
+func beginAt(t *testing.T, db *DB) (Txn, *state.Slot) {
+	t.Helper()
+	slot, err := db.store.Acquire()
+	mustOK(t, err)
+	return Txn{db.transactions.BeginAt(context.Background(), slot, false)}, slot
 }
 
 // tablesKept returns the obsolete tables that readers keep: after a sweep the
@@ -97,23 +106,19 @@ func TestReader_ATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *tes
 	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: loaded.at})
 	mustOK(t, err)
 	flushKey(t, db, "key")
-	before, err := db.Begin(ReadOnly)
-	mustOK(t, err)
+	before, slot := beginAt(t, db)
 	flushKey(t, db, "key")
 	mustMergeAll(t, db)
-	slot := before.s.slot
 	before.Discard()
 	loaded.do = func() {
 		if len(tablesKept(t, db)) == 0 {
 			t.Error("the mark of the holder before keeps nothing")
 		}
 	}
-	var next Txn
 	db.sweeper.Woken()
-	next, err = db.Begin(ReadOnly)
-	mustOK(t, err)
+	next, nextSlot := beginAt(t, db)
 	woken := db.sweeper.Woken()
-	if next.s.slot != slot {
+	if nextSlot != slot {
 		t.Fatal("it has another slot")
 	}
 	if !woken {
@@ -153,9 +158,7 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 	}
 	mustOK(t, tx.Set([]byte("other"), nil))
 	// Other transactions leave a slot with the mark of a view without the last table.
-	before, err := db.Begin(ReadOnly)
-	mustOK(t, err)
-	slot := before.s.slot
+	before, slot := beginAt(t, db)
 	before.Discard()
 	for range 2 {
 		mustOK(t, db.Update(func(tx Txn) error {
@@ -253,9 +256,7 @@ func TestReader_AStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	between := &interposer{point: work.PointStated}
 	db, err := openWith("/db", &Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: between.at})
 	mustOK(t, err)
-	before, err := db.Begin(ReadOnly)
-	mustOK(t, err)
-	slotBefore := before.s.slot
+	before, slotBefore := beginAt(t, db)
 	flushKey(t, db, "key")
 	before.Discard()
 	between.do = func() {
@@ -336,28 +337,6 @@ func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 		mustMergeAll(t, db)
 		wantEntries(t, db, 1)
 	})
-}
-
-// A goroutine that ends the transaction of a View may still be at work when the
-// View returns.
-func TestStaleHandles_StateThatAnotherCallHasEndedServesNoLaterView(t *testing.T) {
-	t.Parallel()
-	db := openStill(t) // all Views on one goroutine have the same slot
-	state := func(fn func(tx Txn)) (s *txnState) {
-		mustOK(t, db.View(func(tx Txn) error {
-			s = tx.s
-			fn(tx)
-			return nil
-		}))
-		return s
-	}
-	first := state(func(Txn) {})
-	ended := state((Txn).Discard)
-	written := state(func(tx Txn) { tx.s.decoded.Alloc(1) })
-	last := state(func(Txn) {})
-	if first != ended || ended == written || written == last {
-		t.Errorf("states %p, %p, %p and %p: want three, the first one twice", first, ended, written, last)
-	}
 }
 
 // The database may never be opened for writing again, which would delete leftovers.

@@ -39,16 +39,13 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 			return nil, err
 		}
 	}
-	tx := (&txnState{db: w.db, slot: slot}).begin(w.db, slot).In(w.in)
+	tx := Txn{w.db.transactions.BeginAt(context.Background(), slot, write)}.In(w.in)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
 	}
-	if write {
-		tx.s.writes = w.db.commits.NewWriteSet()
-	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
-	t.mt.NowMs = tx.nowMs()
+	t.mt.NowMs = tx.t.NowMs()
 	if seq := tx.ReadVersion(); seq < floor || seq > w.m.Last() {
 		tx.Discard()
 		return nil, fmt.Errorf("snapshot is %d, want %d to %d", seq, floor, w.m.Last())
@@ -80,7 +77,7 @@ func (t *scheduleTxn) setForAWhile(key string, size int, ms uint64) error {
 func (t *scheduleTxn) setApart(key string, size int) error {
 	v := t.w.value(key, size)
 	t.mt.Write(key, model.Version{Value: v})
-	return t.tx.setStream([]byte(key), strings.NewReader(v), base.Meta{})
+	return t.tx.t.SetStream([]byte(key), strings.NewReader(v), base.Meta{})
 }
 
 // merge appends to a value.
@@ -228,7 +225,7 @@ func (w *scheduleWorld) readSomething(a *actor, rng *rand.Rand) error {
 				return err
 			}
 		}
-		return t.tx.check()
+		return t.tx.t.Check()
 	})
 }
 
@@ -479,7 +476,7 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 		if err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		err = d.View(func(tx Txn) error { return compareWith(tx.In(in), w.m, version, tx.nowMs()) })
+		err = d.View(func(tx Txn) error { return compareWith(tx.In(in), w.m, version, tx.t.NowMs()) })
 		if err == nil {
 			_, err = d.Check(context.Background(), CheckOptions{})
 		}

@@ -34,7 +34,7 @@ func ResurrectedKey() error {
 func (w *scheduleWorld) noneIsBack() error {
 	return w.db.View(func(tx Txn) error {
 		for _, key := range w.m.Keys() {
-			if _, ok := w.m.Get(key, w.m.Last(), tx.nowMs()); ok {
+			if _, ok := w.m.Get(key, w.m.Last(), tx.t.NowMs()); ok {
 				continue
 			}
 			if err := compareKey(tx, key, model.Version{}, false); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -81,7 +82,7 @@ const (
 	// They never become full, because actors rotate.
 	scheduleMemtable = 256 << 10
 	// scheduleApart is the length in bytes from which values lie in value files.
-	scheduleApart = valueThresholdMin
+	scheduleApart = settings.ValueThresholdMin
 )
 
 // scheduleTail is the merge function of schedules.
@@ -345,7 +346,7 @@ func (w *scheduleWorld) check() error {
 // files.
 func (w *scheduleWorld) verify() error {
 	err := w.db.View(func(tx Txn) error {
-		return compareWith(tx.In(w.in), w.m, tx.ReadVersion(), tx.nowMs())
+		return compareWith(tx.In(w.in), w.m, tx.ReadVersion(), tx.t.NowMs())
 	})
 	if err != nil {
 		return err

@@ -208,19 +208,6 @@ type LevelStats struct {
 	Bytes        int64
 }
 
-// sampleBuffered: of so many commits that do not wait for the device, one is
-// measured. Reading the clock twice takes a tenth of the time of such a commit.
-const sampleBuffered = 16
-
-// committed counts a commit with its duration.
-func (d *DB) committed(took time.Duration, sync bool) {
-	of := uint64(sampleBuffered)
-	if sync {
-		of = 1
-	}
-	d.commitTime.AddMany(took, of)
-}
-
 // LogStats describes the write-ahead log.
 type LogStats struct {
 	// Segments counts the files that are needed, and FreeFiles the spare files for
@@ -257,7 +244,7 @@ func (d *DB) Stats() Stats {
 		EventsDropped:  d.events.lost(),
 		Log:            LogStats(d.commits.LogStats()),
 	}
-	s.Latencies = Latencies{Commit: LatencyStats(d.commitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),
+	s.Latencies = Latencies{Commit: LatencyStats(d.transactions.CommitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),
 		Flush: LatencyStats(j.FlushTime.Summary()), Compaction: LatencyStats(j.CompactTime.Summary()),
 		Collection: LatencyStats(g.Time.Summary())}
 	s.Waits, s.WaitTime = d.throttle.Waits()

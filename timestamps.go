@@ -1,12 +1,11 @@
 package stoat
 
 import (
-	"fmt"
 	"io"
+	"iter"
 
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/stamp"
+	"github.com/stoatdb/stoat/internal/transaction"
 )
 
 // Timestamps says how a keyspace treats the timestamps that the caller chooses. See
@@ -22,31 +21,13 @@ const (
 	TimestampsUnchecked Timestamps = manifest.TimestampsUnchecked
 )
 
-// change puts t into the settings of a keyspace.
-func (t Timestamps) change(m *manifest.Settings, created bool) error {
-	switch {
-	case t == 0 || uint8(t) == m.Timestamps:
-		return nil
-	case t > TimestampsUnchecked:
-		return invalid("KeyspaceOptions.Timestamps is %d", t)
-	case m.Timestamps == 0 && !created:
-		return invalid("KeyspaceOptions.Timestamps is %d, but the keyspace was created without timestamps", t)
-	}
-	m.Timestamps = uint8(t)
-	return nil
-}
-
 // A TimedTxn is a transaction in a keyspace with timestamps, at one timestamp. Txn.At
 // makes it. Reads find the latest version of each key that is not after the
 // timestamp. Writes make versions at the timestamp.
 //
 // A TimedTxn is a small value, and belongs to the transaction that it was made of:
 // Commit, Discard and Err are those of the Txn.
-type TimedTxn struct {
-	tx  Txn // in Keyspace.versions, or in any other keyspace, which is misuse
-	err error
-	at  uint64
-}
+type TimedTxn struct{ t transaction.TimedTxn }
 
 // At returns the transaction at a timestamp. The keyspace of tx must have been created
 // with KeyspaceOptions.Timestamps. Otherwise all operations of the result return
@@ -63,52 +44,28 @@ type TimedTxn struct {
 //
 // Operations at a timestamp below Keyspace.DiscardedBelow return
 // ErrTimestampDiscarded.
-func (tx Txn) At(timestamp uint64) TimedTxn {
-	if ks := tx.in; ks != nil && ks.versions != nil {
-		tx.in = ks.versions
-		return TimedTxn{tx: tx, at: timestamp}
-	}
-	return TimedTxn{tx: tx, at: timestamp, err: errNoTimestamps}
-}
-
-// errNoTimestamps is the error of a TimedTxn of a keyspace without timestamps.
-var errNoTimestamps = invalid("the keyspace has no timestamps; see KeyspaceOptions.Timestamps")
+func (tx Txn) At(timestamp uint64) TimedTxn { return TimedTxn{tx.t.At(timestamp)} }
 
 // Timestamp returns the timestamp that At was given.
-func (t TimedTxn) Timestamp() uint64 { return t.at }
+func (t TimedTxn) Timestamp() uint64 { return t.t.Timestamp() }
 
-// check returns the error of operations at the timestamp, or nil.
-func (t TimedTxn) check() error {
-	if t.err != nil {
-		return t.err
-	}
-	if err := t.tx.check(); err != nil {
-		return err
-	}
-	if err := t.tx.in.readable(t.tx); err != nil {
-		return err
-	}
-	if floor := t.tx.in.handle.Gate.Floor(); t.at < floor {
-		return t.tx.in.discarded(t.at, floor)
-	}
-	return nil
+// Get returns the value that key has at the timestamp, or ErrNotFound. The value is
+// valid until the transaction ends.
+func (t TimedTxn) Get(key []byte) ([]byte, error) { return t.t.Get(key) }
+
+// GetCopy appends the value that key has at the timestamp to dst and returns the
+// result, or ErrNotFound.
+func (t TimedTxn) GetCopy(key, dst []byte) ([]byte, error) { return t.t.GetCopy(key, dst) }
+
+// GetItem returns the version that key has at the timestamp, or ErrNotFound.
+// Item.Timestamp tells the timestamp of the version.
+func (t TimedTxn) GetItem(key []byte) (Item, error) {
+	item, err := t.t.GetItem(key)
+	return Item{item}, err
 }
 
-// discarded returns the error for a timestamp below the discard point of the keyspace.
-func (k *Keyspace) discarded(at, floor uint64) error {
-	return fmt.Errorf("%w: %d, but keyspace %q discards below %d", ErrTimestampDiscarded, at, k.Name(), floor)
-}
-
-// checkTimedKey returns the error for a key of a keyspace with timestamps, or nil.
-func checkTimedKey(key []byte) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if n := stamp.EncodedSize(key); n > MaxKeySize {
-		return fmt.Errorf("%w: %d bytes with its timestamp, of at most %d", ErrKeyTooLarge, n, MaxKeySize)
-	}
-	return nil
-}
+// Has reports whether key has a value at the timestamp.
+func (t TimedTxn) Has(key []byte) (bool, error) { return t.t.Has(key) }
 
 // Set gives key a value from the timestamp on, up to the next version. It copies key
 // and value. A key takes 10 bytes more than in other keyspaces, and one more for each
@@ -117,99 +74,88 @@ func checkTimedKey(key []byte) error {
 // A value with a time to live hides earlier versions even after it has expired. The key
 // then has no value from the timestamp on, up to the next version.
 func (t TimedTxn) Set(key, value []byte, opts ...SetOption) error {
-	return t.write(key, value, timedMeta(t.tx.metaOf(opts)))
+	return t.t.Set(key, value, metadata(opts))
 }
 
 // SetReader is Txn.SetReader at the timestamp.
 func (t TimedTxn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
-	if err := t.checkWrite(key); err != nil {
-		return err
-	}
-	encoded := stamp.Append(nil, key, t.at)
-	return t.tx.setReader(encoded, r, func() base.Meta { return timedMeta(t.tx.metaOf(opts)) })
+	return t.t.SetReader(key, r, metadata(opts))
 }
 
 // Delete takes the value of key away from the timestamp on, up to the next version.
 // Reads at earlier timestamps still find it.
-func (t TimedTxn) Delete(key []byte) error {
-	return t.write(key, nil, base.Meta{Kind: base.KindStampDelete})
-}
+func (t TimedTxn) Delete(key []byte) error { return t.t.Delete(key) }
 
 // PurgeRange removes all versions of all keys from lo (inclusive) to hi (exclusive), at
 // all timestamps. nil is no bound. Apart from that it is like Txn.DeleteRange. No
 // method deletes a range of keys at a timestamp: that takes a version of each key.
-func (t TimedTxn) PurgeRange(lo, hi []byte) error {
-	if t.err != nil {
-		return t.err
-	}
-	for _, bound := range [][]byte{lo, hi} {
-		if len(bound) > 0 {
-			if err := checkTimedKey(bound); err != nil {
-				return err
-			}
-		}
-	}
-	return t.tx.DeleteRange(encodeBound(lo), encodeBound(hi))
+func (t TimedTxn) PurgeRange(lo, hi []byte) error { return t.t.PurgeRange(lo, hi) }
+
+// Iterator returns an iterator before its first entry. Err returns the error, if
+// there is one.
+func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
+	return TimedIterator{t.t.Iterator(transaction.IterOptions(o))}
 }
 
-// checkWrite returns the error of a write of key at the timestamp. If there is none,
-// the commit will check the timestamp again.
-func (t TimedTxn) checkWrite(key []byte) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	if err := t.tx.checkWrite(); err != nil {
-		return err
-	}
-	if err := checkTimedKey(key); err != nil {
-		return err
-	}
-	t.tx.s.writes.PassAt(&t.tx.in.handle.Gate, t.at)
-	return nil
-}
+// All loops over all keys and their values at the timestamp, in order. As for Prefix
+// and Range, a key is valid until the next turn of the loop, a value until the
+// transaction ends. An error ends the loop, and Err of the transaction returns it.
+func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.t.All() }
 
-func (t TimedTxn) write(key, value []byte, m base.Meta) error {
-	if err := t.checkWrite(key); err != nil {
-		return err
-	}
-	var buf keyBuffer
-	return t.tx.write(stamp.Append(buf[:0], key, t.at), value, m)
-}
+// Prefix loops over the keys that start with prefix, and their values. See All.
+func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return t.t.Prefix(prefix) }
 
-// timedMeta turns the metadata of an entry into that of a version.
-func timedMeta(m base.Meta) base.Meta {
-	if m.ExpiresAt != 0 {
-		m.ExpiresAt |= stamp.ExpiryMark
-	}
-	return m
-}
+// Range loops over the keys from lo (inclusive) to hi (exclusive), and their values. nil
+// is no bound. See All.
+func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return t.t.Range(lo, hi) }
 
-// plainMeta is the inverse of timedMeta. A deletion becomes a tombstone.
-func plainMeta(m base.Meta) base.Meta {
-	m.ExpiresAt &^= stamp.ExpiryMark
-	if m.Kind == base.KindStampDelete {
-		m.Kind = base.KindDelete
-	}
-	return m
-}
+// A TimedIterator walks over the keys of a keyspace with timestamps, at one timestamp.
+// It shows the version that each key has at the timestamp. Apart from that it is like
+// an Iterator.
+//
+// With IterOptions.AllVersions, it shows every version that is not after the timestamp,
+// with deletions and expired values. Versions of a key come with descending
+// timestamps, and with ascending ones with Reverse. Item.Timestamp tells the timestamp.
+// With IterOptions.Since, it shows only those that transactions after that version
+// wrote, whatever their timestamps; that needs AllVersions.
+type TimedIterator struct{ it transaction.TimedIterator }
 
-// encodeBound returns what separates all versions of smaller keys from those of key and
-// greater keys. It returns nil for nil.
-func encodeBound(key []byte) []byte {
-	if key == nil {
-		return nil
-	}
-	return stamp.AppendKey(nil, key)
-}
+// First moves to the first entry in the direction of iteration. It reports whether
+// there is one.
+func (it TimedIterator) First() bool { return it.it.First() }
 
-// encoded returns the bounds of a range of users' keys as bounds of what the keyspace
-// stores. A nil k is the default keyspace.
-func (k *Keyspace) encoded(lo, hi []byte) (lower, upper []byte) {
-	if k == nil || k.versions == nil {
-		return lo, hi
-	}
-	return encodeBound(lo), encodeBound(hi)
-}
+// Seek moves to the first entry with a key >= key. With Reverse it moves to the last
+// entry with a key <= key. It reports whether there is one.
+func (it TimedIterator) Seek(key []byte) bool { return it.it.Seek(key) }
+
+// Next moves to the next entry. If the iterator has no position yet, Next moves to the
+// first entry. It reports whether there is one.
+func (it TimedIterator) Next() bool { return it.it.Next() }
+
+// Valid reports whether the iterator is at an entry.
+func (it TimedIterator) Valid() bool { return it.it.Valid() }
+
+// Key returns the key, which is valid until the iterator moves. It returns nil when the
+// iterator is not at an entry.
+func (it TimedIterator) Key() []byte { return it.it.Key() }
+
+// Value returns the value, which is valid until the transaction ends. It returns nil
+// when the iterator is not at an entry, for deletions, and with KeysOnly. If the value
+// cannot be read, Value returns nil, the iteration ends, and Err returns the error.
+func (it TimedIterator) Value() []byte { return it.it.Value() }
+
+// Item returns the version with its metadata. It returns the zero Item when the
+// iterator is not at an entry.
+func (it TimedIterator) Item() Item { return Item{it.it.Item()} }
+
+// Err returns the error that ended the iteration, if there is one. The caller checks it
+// when Valid reports false. Without such an error, Err returns ErrTxnDone once the
+// iterator is closed.
+func (it TimedIterator) Err() error { return it.it.Err() }
+
+// Close closes the iterator. It returns the error that ended the iteration, if there is
+// one. The end of the transaction also closes its iterators.
+func (it TimedIterator) Close() error { return it.it.Close() }
 
 // DiscardBelow says that no reader will read at a timestamp below the given one. Later
 // reads and writes below it, and commits of versions below it, return
@@ -222,19 +168,19 @@ func (k *Keyspace) encoded(lo, hi []byte) (lower, upper []byte) {
 // The timestamp is durable when DiscardBelow returns. A timestamp below an earlier one
 // changes nothing.
 func (k *Keyspace) DiscardBelow(timestamp uint64) error {
-	if k.versions == nil {
-		return errNoTimestamps
+	if !k.k.Timed() {
+		return transaction.ErrNoTimestamps
 	}
 	if k.db.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return k.db.spaces.DiscardBelow(k.handle, timestamp)
+	return k.db.spaces.DiscardBelow(k.k.Handle(), timestamp)
 }
 
 // DiscardedBelow returns the greatest timestamp that DiscardBelow was given, or 0.
 func (k *Keyspace) DiscardedBelow() uint64 {
-	if k.versions == nil {
+	if !k.k.Timed() {
 		return 0
 	}
-	return k.handle.Gate.Floor()
+	return k.k.Handle().Gate.Floor()
 }

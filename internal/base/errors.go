@@ -73,3 +73,34 @@ var ErrTimestampDiscarded = errors.New("stoat: timestamp was discarded")
 
 // ErrNoKeyspace says that a keyspace does not exist, or not any more.
 var ErrNoKeyspace = errors.New("stoat: no such keyspace")
+
+var (
+	// ErrNotFound says that a key has no value in a snapshot.
+	ErrNotFound = errors.New("stoat: key not found")
+
+	// ErrTxnDone says that a transaction or an iterator has ended.
+	ErrTxnDone = errors.New("stoat: transaction has ended")
+
+	// ErrReadOnly says that a transaction or a database takes no writes.
+	ErrReadOnly = errors.New("stoat: read-only")
+
+	// ErrInvalid marks every error that says that an argument has no meaning.
+	ErrInvalid = errors.New("stoat: invalid argument")
+
+	// ErrEmptyKey says that a key is empty.
+	ErrEmptyKey = errors.New("stoat: empty key")
+
+	// ErrKeyTooLarge says that a key is longer than UserKeyMax.
+	ErrKeyTooLarge = errors.New("stoat: key too large")
+
+	// ErrValueTooLarge says that a value is longer than MaxValueSize.
+	ErrValueTooLarge = errors.New("stoat: value too large")
+
+	// ErrOperandTooLarge says that an operand is longer than MaxOperandSize.
+	ErrOperandTooLarge = errors.New("stoat: operand too large")
+)
+
+// Invalid returns ErrInvalid with a reason.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}

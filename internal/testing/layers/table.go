@@ -83,7 +83,8 @@ var Stoat = Shape{
 		"internal/jobs":    8,
 		"internal/spaces":  8,
 
-		"internal/manual": 9,
+		"internal/manual":      9,
+		"internal/transaction": 9,
 
 		".": 10,
 

@@ -1,8 +1,8 @@
-package stoat
+package transaction
 
 import (
 	"bytes"
-	stditer "iter"
+	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/stamp"
@@ -45,8 +45,7 @@ type timedCore struct {
 	group []byte
 }
 
-// Iterator returns an iterator before its first entry. Err returns the error, if
-// there is one.
+// Iterator is stoat.TimedTxn.Iterator.
 func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 	c := &timedCore{t: t, all: o.AllVersions, reverse: o.Reverse}
 	it := TimedIterator{c}
@@ -54,7 +53,7 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 		return it
 	}
 	if o.Since > 0 && !o.AllVersions {
-		c.err = invalid("IterOptions.Since at a timestamp needs AllVersions")
+		c.err = base.Invalid("IterOptions.Since at a timestamp needs AllVersions")
 		return it
 	}
 	lower, upper := o.Lower, o.Upper
@@ -74,8 +73,7 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 	return it
 }
 
-// First moves to the first entry in the direction of iteration. It reports whether
-// there is one.
+// First is stoat.TimedIterator.First.
 func (it TimedIterator) First() bool {
 	if !it.ready() {
 		return false
@@ -84,8 +82,7 @@ func (it TimedIterator) First() bool {
 	return it.c.find()
 }
 
-// Seek moves to the first entry with a key >= key. With Reverse it moves to the last
-// entry with a key <= key. It reports whether there is one.
+// Seek is stoat.TimedIterator.Seek.
 func (it TimedIterator) Seek(key []byte) bool {
 	if !it.ready() {
 		return false
@@ -100,8 +97,7 @@ func (it TimedIterator) Seek(key []byte) bool {
 	return c.find()
 }
 
-// Next moves to the next entry. If the iterator has no position yet, Next moves to the
-// first entry. It reports whether there is one.
+// Next is stoat.TimedIterator.Next.
 func (it TimedIterator) Next() bool {
 	if !it.ready() {
 		return false
@@ -233,7 +229,7 @@ func (c *timedCore) findBackward(e *base.Entry) {
 	switch err {
 	case nil:
 		c.behind, c.valid = item, true
-	case ErrNotFound:
+	case base.ErrNotFound:
 	default:
 		c.err = err
 	}
@@ -253,7 +249,7 @@ func (c *timedCore) wrote() bool {
 	return w != nil && w.Pending.Len() > 0
 }
 
-// Valid reports whether the iterator is at an entry.
+// Valid is stoat.TimedIterator.Valid.
 func (it TimedIterator) Valid() bool { return it.c != nil && it.c.shows() }
 
 // shows reports whether there is a current entry.
@@ -278,8 +274,7 @@ func (c *timedCore) encoded() []byte {
 	return c.versions.Key()
 }
 
-// Key returns the key, which is valid until the iterator moves. It returns nil when the
-// iterator is not at an entry.
+// Key is stoat.TimedIterator.Key.
 func (it TimedIterator) Key() []byte {
 	if it.c == nil {
 		return nil
@@ -293,9 +288,7 @@ func (it TimedIterator) Key() []byte {
 	return key
 }
 
-// Value returns the value, which is valid until the transaction ends. It returns nil
-// when the iterator is not at an entry, for deletions, and with KeysOnly. If the value
-// cannot be read, Value returns nil, the iteration ends, and Err returns the error.
+// Value is stoat.TimedIterator.Value.
 func (it TimedIterator) Value() (value []byte) {
 	if !it.Valid() {
 		return nil
@@ -313,8 +306,7 @@ func (it TimedIterator) Value() (value []byte) {
 	return value
 }
 
-// Item returns the version with its metadata. It returns the zero Item when the
-// iterator is not at an entry.
+// Item is stoat.TimedIterator.Item.
 func (it TimedIterator) Item() Item {
 	switch {
 	case !it.Valid():
@@ -327,24 +319,21 @@ func (it TimedIterator) Item() Item {
 	return item
 }
 
-// Err returns the error that ended the iteration, if there is one. The caller checks it
-// when Valid reports false. Without such an error, Err returns ErrTxnDone once the
-// iterator is closed.
+// Err is stoat.TimedIterator.Err.
 func (it TimedIterator) Err() error {
 	switch {
 	case it.c == nil:
-		return ErrTxnDone
+		return base.ErrTxnDone
 	case it.c.err != nil:
 		return it.c.err
 	}
 	return it.c.versions.Err()
 }
 
-// Close closes the iterator. It returns the error that ended the iteration, if there is
-// one. The end of the transaction also closes its iterators.
+// Close is stoat.TimedIterator.Close.
 func (it TimedIterator) Close() error {
 	if it.c == nil {
-		return ErrTxnDone
+		return base.ErrTxnDone
 	}
 	err := it.c.versions.Close()
 	if it.c.err != nil {
@@ -353,24 +342,21 @@ func (it TimedIterator) Close() error {
 	return err
 }
 
-// All loops over all keys and their values at the timestamp, in order. As for Prefix
-// and Range, a key is valid until the next turn of the loop, a value until the
-// transaction ends. An error ends the loop, and Err of the transaction returns it.
-func (t TimedTxn) All() stditer.Seq2[[]byte, []byte] { return t.loop(IterOptions{}) }
+// All is stoat.TimedTxn.All.
+func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.loop(IterOptions{}) }
 
-// Prefix loops over the keys that start with prefix, and their values. See All.
-func (t TimedTxn) Prefix(prefix []byte) stditer.Seq2[[]byte, []byte] {
+// Prefix is stoat.TimedTxn.Prefix.
+func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
 	return t.loop(IterOptions{Prefix: prefix})
 }
 
-// Range loops over the keys from lo (inclusive) to hi (exclusive), and their values. nil
-// is no bound. See All.
-func (t TimedTxn) Range(lo, hi []byte) stditer.Seq2[[]byte, []byte] {
+// Range is stoat.TimedTxn.Range.
+func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 	return t.loop(IterOptions{Lower: lo, Upper: hi})
 }
 
 // loop turns an iterator into a function for range loops.
-func (t TimedTxn) loop(o IterOptions) stditer.Seq2[[]byte, []byte] {
+func (t TimedTxn) loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := t.Iterator(o)
 		t.tx.beginLoop()

@@ -1,8 +1,9 @@
-package stoat
+package transaction
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/txn"
@@ -22,8 +23,7 @@ const (
 	timedUnchecked                  // nothing
 )
 
-// Get returns the value that key has at the timestamp, or ErrNotFound. The value is
-// valid until the transaction ends.
+// Get is stoat.TimedTxn.Get.
 func (t TimedTxn) Get(key []byte) ([]byte, error) {
 	item, err := t.find(key)
 	if err != nil {
@@ -32,8 +32,7 @@ func (t TimedTxn) Get(key []byte) ([]byte, error) {
 	return item.Value()
 }
 
-// GetCopy appends the value that key has at the timestamp to dst and returns the
-// result, or ErrNotFound.
+// GetCopy is stoat.TimedTxn.GetCopy.
 func (t TimedTxn) GetCopy(key, dst []byte) ([]byte, error) {
 	item, err := t.find(key)
 	if err != nil {
@@ -42,14 +41,13 @@ func (t TimedTxn) GetCopy(key, dst []byte) ([]byte, error) {
 	return item.ValueCopy(dst)
 }
 
-// GetItem returns the version that key has at the timestamp, or ErrNotFound.
-// Item.Timestamp tells the timestamp of the version.
+// GetItem is stoat.TimedTxn.GetItem.
 func (t TimedTxn) GetItem(key []byte) (Item, error) { return t.find(key) }
 
-// Has reports whether key has a value at the timestamp.
+// Has is stoat.TimedTxn.Has.
 func (t TimedTxn) Has(key []byte) (bool, error) {
 	_, err := t.find(key)
-	if err == ErrNotFound {
+	if err == base.ErrNotFound {
 		return false, nil
 	}
 	return err == nil, err
@@ -80,7 +78,7 @@ func (t TimedTxn) lookup(key []byte) (Item, error) {
 	case err != nil:
 		return Item{}, t.tx.noteRead(err)
 	case !found || !t.tx.lives(&item.entry):
-		return Item{}, ErrNotFound
+		return Item{}, base.ErrNotFound
 	}
 	item.entry.Meta, item.entry.Value = plainMeta(item.entry.Meta), t.tx.lend(item.entry.Value)
 	return item, nil
@@ -99,7 +97,7 @@ func (tx Txn) lives(e *base.Entry) bool {
 // Lookups of several goroutines use an iterator each.
 func (tx Txn) takePoint() (Iterator, error) {
 	if !tx.lockOpen() {
-		return Iterator{}, ErrTxnDone
+		return Iterator{}, base.ErrTxnDone
 	}
 	open := &tx.s.open
 	if n := len(open.points); n > 0 {
@@ -167,14 +165,14 @@ func (t TimedTxn) item(e base.Entry) Item {
 // reads returns how reads at the timestamp are recorded: as checked says, unless the
 // keyspace is unchecked.
 func (t TimedTxn) reads(checked timedKind) timedReads {
-	if t.tx.in.handle.Timestamps() == uint8(TimestampsUnchecked) {
+	if t.tx.in.handle.Timestamps() == manifest.TimestampsUnchecked {
 		checked = timedUnchecked
 	}
 	return timedReads{checked, t.at}
 }
 
 // noteVersions is noteRange for versions with timestamps.
-func (c *iteratorCore) noteVersions(reads *txn.ReadSet) {
+func (c *core) noteVersions(reads *txn.ReadSet) {
 	key, at := c.visible.Entry.Key, c.timed.at
 	switch valid := c.visible.Valid(); {
 	case c.timed.kind == timedUnchecked:

@@ -1,4 +1,4 @@
-package stoat
+package transaction
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/stoatdb/stoat/internal/tree"
 )
 
-// An iteratorCore is the state of an open iterator. Later iterators reuse it.
-type iteratorCore struct {
+// An core is the state of an open iterator. Later iterators reuse it.
+type core struct {
 	// gen is the generation of the open iterator. It grows when the iterator closes.
 	gen atomic.Uint64
 	// err is the error that ended the iteration. It belongs to the goroutine that uses
@@ -76,25 +76,25 @@ type iteratorCore struct {
 }
 
 // open gives the iterator its snapshot and bounds, and unlocks working.
-func (c *iteratorCore) open(tx Txn, o *IterOptions) error {
+func (c *core) open(tx Txn, o *IterOptions) error {
 	defer c.working.Unlock()
 	c.err = c.guardedInit(tx, o)
 	return c.err
 }
 
-func (c *iteratorCore) guardedInit(tx Txn, o *IterOptions) (err error) {
+func (c *core) guardedInit(tx Txn, o *IterOptions) (err error) {
 	defer fault.Enter().Leave(&err)
 	return c.init(tx, o)
 }
 
-func (c *iteratorCore) init(tx Txn, o *IterOptions) error {
+func (c *core) init(tx Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.reading, c.timed = tx, o.KeysOnly, o.Reverse, false, timedReads{}
-	c.ended, c.free = tx.s.db.store.ClosedFlag(), tx.s.ctx == nil
+	c.ended, c.free = tx.s.engine.Store.ClosedFlag(), tx.s.ctx == nil
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}
 	if c.view = tx.s.view; c.view == nil {
-		return ErrTxnDone // the transaction ended just now, on another goroutine
+		return base.ErrTxnDone // the transaction ended just now, on another goroutine
 	}
 	if tx.in != nil {
 		if err := tx.in.readable(tx); err != nil {
@@ -143,7 +143,7 @@ func (c *iteratorCore) init(tx Txn, o *IterOptions) error {
 }
 
 // begin merges the inputs into what the snapshot sees, at no position.
-func (c *iteratorCore) begin() {
+func (c *core) begin() {
 	c.visible.Init(c.inputs, c.reverse, c.bounds.lower, c.bounds.upper, c.snapshot)
 	c.visible.Together(&c.levels)
 }
@@ -158,15 +158,15 @@ func resize[T any](s []T, n int) []T {
 
 // Ended returns why the iteration cannot go on, or nil. It implements
 // iter.Snapshot.Ends.
-func (c *iteratorCore) Ended() error { return c.tx.check() }
+func (c *core) Ended() error { return c.tx.Check() }
 
 // Expired reports whether an entry has expired at the time of the transaction. It
 // implements iter.Snapshot.Clock.
-func (c *iteratorCore) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }
+func (c *core) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }
 
 // setBounds combines the bounds and the prefix of the options into one pair of
 // bounds, in memory of its own.
-func (c *iteratorCore) setBounds(o *IterOptions) {
+func (c *core) setBounds(o *IterOptions) {
 	lower, upper := o.Lower, o.Upper
 	if len(o.Prefix) > 0 {
 		if bytes.Compare(o.Prefix, lower) > 0 {
@@ -193,7 +193,7 @@ func prefixEnd(prefix []byte) []byte {
 
 // cover collects the range tombstones that hide keys from the iterator. Without
 // range tombstones it costs one look at each structure, and nothing for each key.
-func (c *iteratorCore) cover() error {
+func (c *core) cover() error {
 	c.deletions.Init(c.reverse)
 	at := c.tx.s.seq
 	for _, t := range c.view.Memtables {
@@ -217,7 +217,7 @@ func (c *iteratorCore) cover() error {
 // setAges tells the newest sequence number of each input. The iterator skips an
 // input that is older than a range tombstone where the tombstone covers it. The
 // active memtable gets no number, because it still takes writes.
-func (c *iteratorCore) setAges() {
+func (c *core) setAges() {
 	for i, t := range c.memtables {
 		if t != c.view.Memtables[0] {
 			c.inputs[i].MaxSeq = t.LastSeq()
@@ -229,7 +229,7 @@ func (c *iteratorCore) setAges() {
 }
 
 // renew makes the transaction's own writes until now visible, before a positioning.
-func (c *iteratorCore) renew() error {
+func (c *core) renew() error {
 	w := c.tx.s.writes
 	if w == nil {
 		return nil
@@ -243,7 +243,7 @@ func (c *iteratorCore) renew() error {
 
 // coverAnew is cover before a new positioning, after the transaction has deleted
 // ranges.
-func (c *iteratorCore) coverAnew() error {
+func (c *core) coverAnew() error {
 	if err := c.cover(); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (c *iteratorCore) coverAnew() error {
 
 // clear releases everything that belongs to the transaction, except tx: a goroutine
 // that outlives the transaction may still ask it.
-func (c *iteratorCore) clear() {
+func (c *core) clear() {
 	invariant.Mangle(c.lentKey)
 	c.visible.Clear()
 	c.ahead.Clear()
@@ -269,7 +269,7 @@ func (c *iteratorCore) clear() {
 
 // showKey prepares the key of the current entry for the caller. With invariants it
 // copies the key, and mangles the copy before it.
-func (c *iteratorCore) showKey() {
+func (c *core) showKey() {
 	if c.escapes {
 		c.setSkip()
 	}
@@ -280,7 +280,7 @@ func (c *iteratorCore) showKey() {
 }
 
 // shownKey returns the key of the current entry, as the caller gets it.
-func (c *iteratorCore) shownKey() []byte {
+func (c *core) shownKey() []byte {
 	if invariant.Enabled {
 		return c.lentKey[c.skip:]
 	}
@@ -289,7 +289,7 @@ func (c *iteratorCore) shownKey() []byte {
 
 // beginRound looks for escaped keys in a new round. All keys of another keyspace than
 // the default one have the same prefix.
-func (c *iteratorCore) beginRound() {
+func (c *core) beginRound() {
 	c.escapes = false
 	if c.tx.in != nil || !c.visible.Valid() {
 		return
@@ -304,7 +304,7 @@ func (c *iteratorCore) beginRound() {
 }
 
 // setSkip sets skip in a round with escaped keys.
-func (c *iteratorCore) setSkip() {
+func (c *core) setSkip() {
 	defer fault.Enter().Leave(&c.err)
 	if c.visible.Valid() {
 		c.skip = c.tx.skip(c.visible.Entry.Key)
@@ -312,7 +312,7 @@ func (c *iteratorCore) setSkip() {
 }
 
 // beginRange notes where a positioning began to read.
-func (c *iteratorCore) beginRange(from []byte) {
+func (c *core) beginRange(from []byte) {
 	c.reading = true
 	if c.tx.s.writes == nil {
 		return
@@ -338,7 +338,7 @@ func (c *iteratorCore) beginRange(from []byte) {
 // positioning. The range goes from where that began to the current entry, or to the
 // bound if there was no further entry. It does not matter which items the caller
 // looked at: the iterator has seen that there was nothing between them.
-func (c *iteratorCore) noteRange() {
+func (c *core) noteRange() {
 	if !c.reading {
 		return
 	}

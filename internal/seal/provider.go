@@ -1,0 +1,94 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A MasterKey is a master key of KeySize bytes with its ID.
+type MasterKey struct {
+	ID  string
+	Key []byte
+}
+
+// StaticKeys returns a provider of fixed keys. The first one is the current key.
+func StaticKeys(keys ...MasterKey) Provider { return staticKeys(keys) }
+
+// KeyFile returns a provider that reads a file of the operating system at each call.
+// See stoat.KeyFile.
+func KeyFile(name string) Provider { return masterKeyFile(name) }
+
+type staticKeys []MasterKey
+
+func (k staticKeys) Current(context.Context) (string, []byte, error) { return k[0].ID, k[0].Key, nil }
+
+func (k staticKeys) Key(_ context.Context, id string) ([]byte, error) {
+	for _, m := range k {
+		if m.ID == id {
+			return m.Key, nil
+		}
+	}
+	return nil, errNoMasterKey
+}
+
+var errNoMasterKey = fmt.Errorf("%w: the provider has no key with this ID", base.ErrKey)
+
+type masterKeyFile string
+
+func (f masterKeyFile) Current(ctx context.Context) (string, []byte, error) {
+	keys, err := f.read()
+	if err != nil {
+		return "", nil, err
+	}
+	return keys.Current(ctx)
+}
+
+func (f masterKeyFile) Key(ctx context.Context, id string) ([]byte, error) {
+	keys, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return keys.Key(ctx, id)
+}
+
+// masterKeyFileMax is the size of the largest file of master keys in bytes.
+const masterKeyFileMax = 1 << 20
+
+// read reads the keys. Its errors do not show the contents of the file.
+func (f masterKeyFile) read() (staticKeys, error) {
+	file, err := vfs.OS().Open(string(f), vfs.CatNone)
+	if err != nil {
+		// A missing key file must not look like a missing database.
+		return nil, fmt.Errorf("%w: %v", base.ErrKey, err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	b := make([]byte, masterKeyFileMax)
+	n, err := file.ReadAt(b, 0)
+	if err != io.EOF {
+		return nil, fmt.Errorf("%w: read the key file %s: more than %d bytes, or %v", base.ErrKey, string(f), masterKeyFileMax, err)
+	}
+	var keys staticKeys
+	for i, line := range bytes.Split(b[:n], []byte{'\n'}) {
+		text := strings.TrimSpace(string(line))
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		id, digits, _ := strings.Cut(text, " ")
+		key, err := hex.DecodeString(strings.TrimSpace(digits))
+		if err != nil || len(key) != KeySize {
+			return nil, fmt.Errorf("%w: line %d of the key file %s is not an ID and %d hexadecimal digits", base.ErrKey, i+1, string(f), 2*KeySize)
+		}
+		keys = append(keys, MasterKey{id, key})
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%w: the key file %s has no key", base.ErrKey, string(f))
+	}
+	return keys, nil
+}

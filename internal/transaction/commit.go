@@ -1,0 +1,117 @@
+package transaction
+
+import (
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
+)
+
+// Durability is stoat.Durability. The zero Durability is that of the database.
+type Durability uint8
+
+// The durabilities, as in package stoat.
+const (
+	Synced Durability = iota + 1
+	Buffered
+)
+
+// sampleBuffered: of so many commits that do not wait for the device, one is
+// measured. Reading the clock twice takes a tenth of the time of such a commit.
+const sampleBuffered = 16
+
+// Commit is stoat.Txn.Commit.
+func (tx Txn) Commit(d Durability) error {
+	if tx.ended() {
+		return base.ErrTxnDone
+	}
+	defer tx.end()
+	r, err := tx.request(d)
+	if r == nil || err != nil {
+		return err
+	}
+	r.TakeSlot(&tx.s.slot)
+	w := tx.s.writes
+	w.Commits++
+	measured, started := r.Sync() || w.Commits%sampleBuffered == 0, time.Time{}
+	if measured {
+		started = time.Now()
+	}
+	if err := tx.s.engine.Commits.Submit(tx.context(), r); err != nil {
+		return err
+	}
+	if measured {
+		of := uint64(sampleBuffered)
+		if r.Sync() {
+			of = 1
+		}
+		tx.s.engine.CommitTime.AddMany(time.Since(started), of)
+	}
+	tx.s.commitSeq = r.Seq()
+	return nil
+}
+
+// CommitAsync is stoat.Txn.CommitAsync.
+func (tx Txn) CommitAsync(done func(error), d Durability) {
+	if done == nil {
+		done = func(error) {}
+	}
+	if tx.s == nil {
+		go done(base.ErrTxnDone)
+		return
+	}
+	if tx.ended() {
+		tx.s.engine.Commits.Tell(done, base.ErrTxnDone)
+		return
+	}
+	r, err := tx.request(d)
+	if r == nil || err != nil {
+		tx.end()
+		tx.s.engine.Commits.Tell(done, err)
+		return
+	}
+	// The request continues as the next generation of the state. So the transaction
+	// has ended for the caller, whatever the pipeline does.
+	s := tx.s
+	s.decoded.Reset()
+	r.TakeSlot(&s.slot)
+	ctx := tx.context()
+	s.ctx = nil
+	tx.finish()
+	own := Txn{s: s, gen: tx.gen + genStep}
+	s.engine.Commits.SubmitAsync(ctx, r, func(err error) {
+		own.end()
+		done(err)
+	})
+}
+
+// request prepares the commit. It returns nil if there is nothing to write.
+func (tx Txn) request(d Durability) (*commit.Request, error) {
+	if err := tx.Check(); err != nil {
+		return nil, err
+	}
+	switch d {
+	case 0:
+		d = tx.s.engine.Durability
+	case Synced, Buffered:
+	default:
+		return nil, base.Invalid("WithDurability(%d), want Synced or Buffered", d)
+	}
+	w := tx.s.writes
+	if w == nil {
+		return nil, nil
+	}
+	// Closing the iterators records the ranges that they read, and their errors. They
+	// read Pending, which the pipeline may replace.
+	tx.s.closeAll()
+	if tx.s.readErr != nil {
+		return nil, tx.s.readErr
+	}
+	if w.Pending.Len() == 0 {
+		return nil, nil
+	}
+	if w.Pending.HasDeletions() {
+		w.Pending.LiveLen() // finds what the tombstones hide now, before the pipeline takes its locks
+	}
+	return w.Request(tx.s.seq, d != Buffered), nil
+}

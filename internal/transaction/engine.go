@@ -1,0 +1,85 @@
+// Package transaction holds open transactions: what they read and write, their
+// iterators, and their end. Package stoat gives them to callers as Txn, Iterator, Item,
+// TimedTxn and TimedIterator, and documents their methods.
+//
+// A transaction reads the view that its slot holds. It collects its writes, and hands
+// them to the committer as one request.
+package transaction
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/space"
+	"github.com/stoatdb/stoat/internal/state"
+)
+
+// An Engine has what transactions use of a database. The zero values of the fields
+// below are not ready for use; all are immutable.
+type Engine struct {
+	Store        *state.Store
+	Commits      *commit.Committer
+	Space        *space.Reserve
+	Streams      *place.Streams
+	Settings     *settings.Table
+	Functions    *partial.Functions
+	HashSeed     uint64
+	MemtableSize int64
+	Durability   Durability // of commits that name none
+
+	// CommitTime has the durations of commits.
+	CommitTime histogram.Histogram
+
+	iterators sync.Pool // of *core, for later iterators
+}
+
+// View begins a read-only transaction. The caller ends it with EndView, on the same
+// goroutine.
+func (e *Engine) View() (Txn, *state.Slot, error) {
+	slot, err := e.Store.Acquire()
+	if err != nil {
+		return Txn{}, nil, err
+	}
+	own, _ := slot.Data.Attached.(*State) // successive Views with this slot reuse it
+	if own == nil {
+		own = &State{engine: e, shared: true}
+		slot.Data.Attached = own
+	}
+	return own.begin(slot), slot, nil
+}
+
+// EndView ends the transaction of a View, and then releases its slot.
+func (tx Txn) EndView(slot *state.Slot) {
+	e := tx.s.engine
+	if !tx.end() {
+		// A goroutine that outlived the View may still use the state.
+		slot.Data.Attached = nil
+	}
+	e.Store.Release(slot)
+}
+
+// Begin begins a transaction that the caller ends with Commit or Discard.
+func (e *Engine) Begin(ctx context.Context, write bool) (Txn, error) {
+	slot, err := e.Store.Acquire()
+	if err != nil {
+		return Txn{}, err
+	}
+	return e.BeginAt(ctx, slot, write), nil
+}
+
+// BeginAt is Begin with a slot that the caller has acquired.
+func (e *Engine) BeginAt(ctx context.Context, slot *state.Slot, write bool) Txn {
+	s := &State{engine: e, slot: slot}
+	if ctx.Done() != nil {
+		s.ctx = ctx
+	}
+	if write {
+		s.writes = e.Commits.NewWriteSet()
+	}
+	return s.begin(slot)
+}

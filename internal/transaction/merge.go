@@ -1,0 +1,113 @@
+package transaction
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/partial"
+)
+
+const (
+	// ownStepsMax and ownBytesMax bound the operands for one key that a transaction
+	// collects without reading the key: their number, and their size in bytes.
+	ownStepsMax = 64
+	ownBytesMax = 128 << 10
+)
+
+// Merge is stoat.Txn.Merge.
+func (tx Txn) Merge(key, operand []byte) error {
+	if err := tx.writable(key); err != nil {
+		return err
+	}
+	if len(operand) > base.MaxOperandSize {
+		return fmt.Errorf("%w: %d bytes, of at most %d", base.ErrOperandTooLarge, len(operand), base.MaxOperandSize)
+	}
+	key = tx.keyToWrite(key)
+	f, err := tx.s.engine.Functions.Of(key)
+	if err != nil {
+		return err
+	}
+	return tx.addStep(key, base.KindMerge, partial.AppendOperand(nil, tx.NowMs(), operand), f)
+}
+
+// Renew is stoat.Txn.Renew.
+func (tx Txn) Renew(key []byte, expiry Metadata) error {
+	if err := tx.writable(key); err != nil {
+		return err
+	}
+	if expiry.Expiry == 0 {
+		return base.Invalid("the expiry is neither TTL nor ExpiresAt")
+	}
+	m := tx.metaOf(expiry)
+	return tx.addStep(tx.keyToWrite(key), base.KindRenew, partial.AppendRenewal(nil, tx.NowMs(), min(m.ExpiresAt, base.TimeMsMax)), nil)
+}
+
+// addStep adds one step to what the transaction has written for a stored key. f is nil for a
+// renewal.
+func (tx Txn) addStep(key []byte, k base.Kind, step []byte, f partial.Function) error {
+	w, hash := tx.s.writes, base.Hash(key, tx.s.engine.HashSeed)
+	chain := partial.NewChain()
+	defer chain.Free()
+	chain.Add(k, step)
+	own, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax)
+	switch {
+	case ok && m.Kind.Partial():
+		if !mutant.On(mutant.BlindOwnMerge) {
+			chain.Add(m.Kind, own)
+		}
+		if f == nil {
+			f, _ = tx.s.engine.Functions.Of(key)
+		}
+		joined, kind, err := chain.Joined(nil, key, f)
+		if err != nil {
+			return err
+		}
+		if kind == base.KindMerge && (len(joined) > ownBytesMax || chain.Steps() > ownStepsMax && !combines(f)) {
+			return tx.foldOwn(key, hash, kind, joined)
+		}
+		step, k = joined, kind
+	case ok:
+		return tx.foldOnto(key, chain, found{own, m, 0})
+	case w.Pending.HasDeletions() && w.Pending.Cover(key, tx.s.seq) != 0:
+		return tx.foldOnto(key, chain, found{})
+	}
+	w.Adds, w.Partial = true, true
+	return w.Pending.Set(key, step, hash, base.Meta{Kind: k}, 0)
+}
+
+func combines(f partial.Function) bool {
+	_, ok := f.(partial.Combiner)
+	return ok
+}
+
+// foldOwn writes the value that the steps of the transaction make of the value in the
+// snapshot, which it reads.
+func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) error {
+	if err := tx.s.writes.Pending.Set(key, steps, hash, base.Meta{Kind: k}, 0); err != nil {
+		return err
+	}
+	value, m, _, err := tx.fold(key, tx.s.seq, found{steps, base.Meta{Kind: k}, 0}, foldValues)
+	if err != nil {
+		return err
+	}
+	return tx.writeStored(key, value, m)
+}
+
+// foldOnto writes what a chain makes of a whole entry of the transaction itself.
+func (tx Txn) foldOnto(key []byte, chain *partial.Chain, on found) error {
+	outcome, err := chain.Over(on.base())
+	if err != nil || !outcome.Present {
+		return err
+	}
+	if len(outcome.Operands) == 0 && on.meta.Kind == base.KindPointer { // of SetReader
+		on.meta.ExpiresAt = outcome.Expires
+		return tx.setStored(key, bytes.Clone(on.value), on.meta)
+	}
+	value, m, err := tx.outcome(key, &outcome, on, foldValues)
+	if err != nil {
+		return err
+	}
+	return tx.writeStored(key, value, m)
+}

@@ -1,0 +1,193 @@
+package transaction
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// Metadata is what the caller says about a value beside its bytes.
+type Metadata struct {
+	Expiry ExpiryKind
+	Value  int64 // of Expiry
+	User   byte
+}
+
+// An ExpiryKind says how Metadata.Value is meant. The zero ExpiryKind is the default
+// of the keyspace.
+type ExpiryKind uint8
+
+const (
+	ExpiresAfter ExpiryKind = iota + 1 // nanoseconds from the write on
+	ExpiresAt                          // milliseconds of Unix time
+	ExpiresNever
+)
+
+// Set is stoat.Txn.Set.
+func (tx Txn) Set(key, value []byte, o Metadata) error {
+	return tx.write(key, value, tx.metaOf(o))
+}
+
+// metaOf returns the metadata of a write.
+func (tx Txn) metaOf(o Metadata) base.Meta {
+	m := base.Meta{Kind: base.KindSet, User: o.User}
+	switch o.Expiry {
+	case ExpiresAfter:
+		m.ExpiresAt = tx.expiryAfter(o.Value)
+	case ExpiresAt:
+		m.ExpiresAt = uint64(max(o.Value, 1))
+	case 0:
+		if tx.s == nil {
+			break // the write will be refused
+		}
+		if ttl := tx.settings().DefaultTTLMs; ttl != 0 {
+			m.ExpiresAt = min(tx.s.engine.Store.Now()+ttl, base.TimeMsMax)
+		}
+	}
+	return m
+}
+
+// expiryAfter returns the time at which ns nanoseconds from now have passed, in
+// milliseconds of Unix time.
+func (tx Txn) expiryAfter(ns int64) uint64 {
+	if tx.Check() != nil {
+		return 1 // the write will be refused
+	}
+	ms := ns / int64(time.Millisecond)
+	if ns > ms*int64(time.Millisecond) {
+		ms++
+	}
+	return uint64(max(int64(tx.s.engine.Store.Now())+ms, 1))
+}
+
+// Delete is stoat.Txn.Delete.
+func (tx Txn) Delete(key []byte) error {
+	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
+}
+
+// DeleteRange is stoat.Txn.DeleteRange.
+func (tx Txn) DeleteRange(lo, hi []byte) error {
+	if err := tx.checkWrite(); err != nil {
+		return err
+	}
+	for _, bound := range [][]byte{lo, hi} {
+		if len(bound) > base.UserKeyMax {
+			return checkKey(bound)
+		}
+	}
+	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+		return nil // an empty hi, which means no bound below, ends here too
+	}
+	var b translated
+	b.set(tx.space(), lo, hi)
+	return tx.deleteStored(b.lower, b.upper)
+}
+
+// deleteStored deletes a range of stored keys. A nil hi is the end of all keys.
+func (tx Txn) deleteStored(lo, hi []byte) error {
+	if len(lo) == 0 {
+		lo = base.FirstKey
+	}
+	m := base.Meta{Kind: base.KindDeleteRange}
+	return tx.s.writes.Pending.Set(lo, hi, base.Hash(lo, tx.s.engine.HashSeed), m, 0)
+}
+
+// checkWrite returns the error of writes of the transaction, or nil if it can
+// write.
+func (tx Txn) checkWrite() error {
+	if err := tx.Check(); err != nil {
+		return err
+	}
+	if tx.s.writes == nil {
+		return base.ErrReadOnly
+	}
+	if tx.in != nil {
+		return tx.in.enter(tx)
+	}
+	return nil
+}
+
+// writable returns the error of a write of key, or nil if the transaction can write
+// it.
+func (tx Txn) writable(key []byte) error {
+	if err := tx.Check(); err != nil {
+		return err
+	}
+	if tx.s.writes == nil {
+		return base.ErrReadOnly
+	}
+	if tx.in != nil {
+		if err := tx.in.enter(tx); err != nil {
+			return err
+		}
+	}
+	return checkKey(key)
+}
+
+func (tx Txn) write(key, value []byte, m base.Meta) error {
+	if err := tx.writable(key); err != nil {
+		return err
+	}
+	if uint64(len(value)) > base.MaxValueSize {
+		return fmt.Errorf("%w: %d bytes, of at most %d", base.ErrValueTooLarge, len(value), uint64(base.MaxValueSize))
+	}
+	tx.s.writes.Adds = tx.s.writes.Adds || m.Kind != base.KindDelete
+	if len(value) >= settings.ValueThresholdMin && int64(len(value)) >= tx.settings().LargeValueThreshold {
+		tx.s.writes.Large += int64(len(value))
+	}
+	if !tx.plain(key) {
+		key = tx.keyToWrite(key)
+	}
+	return tx.s.writes.Pending.Set(key, value, base.Hash(key, tx.s.engine.HashSeed), m, 0)
+}
+
+// writeStored is write for a stored key that the transaction may write.
+func (tx Txn) writeStored(key, value []byte, m base.Meta) error {
+	w := tx.s.writes
+	w.Adds = true
+	if m.Kind == base.KindSet && int64(len(value)) >= tx.settings().LargeValueThreshold {
+		w.Large += int64(len(value))
+	}
+	return tx.setStored(key, value, m)
+}
+
+// setStored puts an entry with a stored key into the transaction's writes.
+func (tx Txn) setStored(key, value []byte, m base.Meta) error {
+	return tx.s.writes.Pending.Set(key, value, base.Hash(key, tx.s.engine.HashSeed), m, 0)
+}
+
+// Drop deletes a range of stored keys of a keyspace. A nil ks is the default keyspace.
+func (tx Txn) Drop(ks *Keyspace, lo, hi []byte) error {
+	if ks != nil && ks.versions != nil {
+		ks = ks.versions
+	}
+	if err := tx.In(ks).checkWrite(); err != nil {
+		return err
+	}
+	return tx.deleteStored(lo, hi)
+}
+
+// WriteBack writes values as if they were new. Only a mutant calls it.
+func (tx Txn) WriteBack(live iter.Seq2[values.Live, error]) error {
+	for l := range live {
+		r, err := tx.s.view.Tree.Values(l.Pointer.File)
+		if err != nil {
+			return err
+		}
+		var arena codec.Arena
+		value, err := r.Get(l.Pointer, l.Key, l.Seq, &arena)
+		if err == nil {
+			err = tx.setStored(l.Key, value, base.Meta{Kind: base.KindSet})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
