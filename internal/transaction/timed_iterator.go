@@ -228,6 +228,7 @@ func (c *timedCore) findBackward(e *base.Entry) {
 	c.versions.move(c.seek, false)
 	switch err {
 	case nil:
+		item.keysOnly = c.versions.c.keysOnly
 		c.behind, c.valid = item, true
 	case base.ErrNotFound:
 	default:
