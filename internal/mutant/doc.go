@@ -183,6 +183,9 @@ const (
 	KeyspaceOpenEnd Name = "keyspace-open-end"
 	// DropWithoutTombstone: dropping a keyspace leaves its data.
 	DropWithoutTombstone Name = "drop-without-tombstone"
+	// DeleteTwice: after an opening, the dropper deletes the keys of a dropped keyspace
+	// once more.
+	DeleteTwice Name = "delete-twice"
 	// ForgetEarly: a dropped keyspace is forgotten while keys of it are left.
 	ForgetEarly Name = "forget-early"
 	// WriteIntoDropped: commits into a dropped keyspace succeed.
@@ -213,5 +216,5 @@ var Names = []Name{
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	ForgetSettings, UnstoredSettings,
-	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, ForgetEarly, WriteIntoDropped, DefaultSettings,
+	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 }

@@ -17,7 +17,7 @@ import (
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	histories := dose.Size(t, dose.Histories, 20, 150)
+	histories := dose.Size(t, dose.Histories, 20, 120)
 	dose.Reproduce(t, "isolation")
 	var next atomic.Int64
 	var met tally

@@ -72,6 +72,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.DropNeededBase:   Schedules,
 	mutant.RenewExpired:     Schedules,
 	mutant.EarlyDiscard:     Schedules,
+	mutant.DeleteTwice:      Schedules,
 
 	mutant.FrameNonce:     Nonces,
 	mutant.PageNonce:      Nonces,
