@@ -351,21 +351,17 @@ func (w *scheduleWorld) stepDropper(a *actor) error {
 			return err
 		}
 		defer w.db.store.Release(slot)
-		if a != nil {
-			if err := w.beginCommit(a, &pendingCommit{model: w.m.Begin(w.m.Last(), true), again: true}); err != nil {
-				return err
-			}
-			defer w.endPending(a)
+		if err := w.beginCommit(a, &pendingCommit{model: w.m.Begin(w.m.Last(), true), again: true}); err != nil {
+			return err
 		}
+		defer w.endPending(a)
 	}
 	_, err := w.db.spaces.Step()
-	if a != nil {
-		if gone := a.gone(); gone != nil {
-			return gone
-		}
-		if a.pend != nil && a.pend.seq != 0 {
-			w.acknowledge(a.pend.seq, true)
-		}
+	if gone := a.gone(); gone != nil {
+		return gone
+	}
+	if a.pend != nil && a.pend.seq != 0 {
+		w.acknowledge(a.pend.seq, true)
 	}
 	if err == nil && !w.db.spaces.Dropping() {
 		w.did.forgotten++
@@ -470,30 +466,27 @@ func (w *scheduleWorld) verifySide() error {
 	})
 }
 
-// forgetDropped lets the dropper come to its end, without readers and other jobs.
+// forgetDropped lets the dropper come to its end, while all other actors rest.
 func (w *scheduleWorld) forgetDropped() error {
-	for range 10 {
-		for !w.flushed() {
-			if err := w.rotateAndFlush(); err != nil {
+	w.add("last dropper", func(a *actor) error {
+		for range 10 {
+			for !w.flushed() {
+				if err := w.rotateAndFlush(); err != nil {
+					return err
+				}
+			}
+			if err := w.stepDropper(a); err != nil || !w.db.spaces.Dropping() {
 				return err
 			}
 		}
-		owed, before := w.owed, uint64(w.db.store.Visible())
-		if err := w.stepDropper(nil); err != nil {
-			return fmt.Errorf("dropper: %w", err)
-		}
-		switch n := uint64(w.db.store.Visible()) - before; {
-		case n > 1 || n == 1 && !owed:
-			return fmt.Errorf("the dropper commits %d times, although no deletion is missing", n)
-		case n == 1:
-			w.owed, w.deletion = false, w.m.Commit(nil)
-			w.acknowledge(w.deletion, true)
-		}
-		if !w.db.spaces.Dropping() {
-			return nil
+		return errors.New("a dropped keyspace is not forgotten although nothing uses it")
+	})
+	for did, err := true, error(nil); did; {
+		if did, err = w.next(func(a *actor) bool { return a.name == "last dropper" }); err != nil {
+			return err
 		}
 	}
-	return errors.New("a dropped keyspace is not forgotten although nothing uses it")
+	return nil
 }
 
 // castAside makes the actors of the side keyspace.

@@ -396,8 +396,10 @@ func (w *scheduleWorld) end() error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	if err := w.forgetDropped(); err != nil {
-		return err
+	if w.db.spaces.Dropping() {
+		if err := w.forgetDropped(); err != nil {
+			return err
+		}
 	}
 	w.db.store.Sweep()
 	if n := w.db.store.Readers(); n != 0 {
