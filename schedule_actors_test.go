@@ -176,8 +176,11 @@ func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
 	if t.side != nil && rng.IntN(2) == 0 {
 		return t.doAside(rng)
 	}
-	key := anyKey(rng)
-	switch n := rng.IntN(16); {
+	key, n := anyKey(rng), rng.IntN(16)
+	if (n == 5 || n >= 11 && n < 15) && rng.IntN(2) == 0 {
+		key = scheduleKeys[rng.IntN(2)] // expiry and steps of one key meet more often
+	}
+	switch {
 	case n < 5:
 		return t.set(key, anyLength(rng))
 	case n < 6:
