@@ -20,9 +20,10 @@ import (
 
 // A scheduleTxn is a transaction of the database and that of the model.
 type scheduleTxn struct {
-	w  *scheduleWorld
-	tx Txn
-	mt *model.Txn
+	w    *scheduleWorld
+	tx   Txn
+	mt   *model.Txn
+	side *aside // nil if there was no side keyspace
 }
 
 // openTxn begins a transaction, with a point between its two halves: it takes the
@@ -46,6 +47,9 @@ func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 	}
 	t := &scheduleTxn{w: w, tx: tx, mt: w.m.Begin(tx.ReadVersion(), write)}
 	t.mt.NowMs = tx.t.NowMs()
+	if w.side != nil {
+		t.side = &aside{in: w.side, seq: tx.ReadVersion()}
+	}
 	if seq := tx.ReadVersion(); seq < floor || seq > w.m.Last() {
 		tx.Discard()
 		return nil, fmt.Errorf("snapshot is %d, want %d to %d", seq, floor, w.m.Last())
@@ -125,7 +129,7 @@ func (w *scheduleWorld) update(a *actor, synced bool, write func(t *scheduleTxn)
 	if err := write(t); err != nil {
 		return err
 	}
-	return w.commit(a, t.tx, t.mt, synced)
+	return w.commit(a, t, synced)
 }
 
 // short and long are lengths in bytes of values beside their keys and apart from
@@ -164,13 +168,19 @@ func (w *scheduleWorld) writeSomething(a *actor, rng *rand.Rand) error {
 			return err
 		}
 	}
-	return w.commit(a, t.tx, t.mt, rng.IntN(2) == 0)
+	return w.commit(a, t, rng.IntN(2) == 0)
 }
 
 // doSomething does one thing to a random key.
 func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
-	key := anyKey(rng)
-	switch n := rng.IntN(16); {
+	if t.side != nil && rng.IntN(2) == 0 {
+		return t.doAside(rng)
+	}
+	key, n := anyKey(rng), rng.IntN(16)
+	if (n == 5 || n >= 11 && n < 15) && rng.IntN(2) == 0 {
+		key = scheduleKeys[rng.IntN(2)] // expiry and steps of one key meet more often
+	}
+	switch {
 	case n < 5:
 		return t.set(key, anyLength(rng))
 	case n < 6:

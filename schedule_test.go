@@ -55,7 +55,8 @@ func TestSchedules(t *testing.T) {
 		t.Fatal(failed)
 	}
 	t.Logf("%d schedules: %+v", n, did)
-	if did.merges == 0 || did.moves == 0 || did.collections == 0 || did.gatherings == 0 || did.checkpoints == 0 || did.conflicts == 0 {
+	if did.merges == 0 || did.moves == 0 || did.collections == 0 || did.gatherings == 0 || did.checkpoints == 0 || did.conflicts == 0 ||
+		did.asides == 0 || did.dropped == 0 || did.forgotten == 0 {
 		t.Error("the schedules do not come to everything")
 	}
 }
@@ -93,7 +94,7 @@ func runSchedule(seed uint64) (scheduleCounts, error) {
 // playSeed plays the schedule of a seed to its end.
 func (w *scheduleWorld) playSeed(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0x5c4e))
-	w.choose, w.home = byHaste(rng), rng.IntN(3) == 0
+	w.choose, w.home, w.aside = byHaste(rng), rng.IntN(3) == 0, rng.IntN(3) == 0
 	if err := w.open(0); err != nil {
 		return err
 	}
@@ -146,12 +147,18 @@ func (w *scheduleWorld) cast(rng *rand.Rand) {
 		return w.checkpoint(a)
 	})
 	repeat("sweeper", func(*actor, *rand.Rand) error { w.db.store.Sweep(); return nil })
+	if w.aside {
+		w.castAside(repeat)
+	}
 }
 
 // mayBegin reports whether an actor may have its turn now. A checkpoint waits for a
 // flush of what was committed, and would not give the turn back meanwhile.
 func (w *scheduleWorld) mayBegin(a *actor) bool {
-	return a.name != "checkpointer" || a.at != pointIdle || w.flushed()
+	if a.at != pointIdle {
+		return true
+	}
+	return (a.name != "checkpointer" || w.flushed()) && w.mayDrop(a)
 }
 
 // turnOfEvents seldom lets something happen to the whole database.

@@ -59,12 +59,13 @@ const (
 	pointIdle    work.Point = 100 + iota // before its next deed
 	pointBetween                         // between two calls of one deed
 	pointEnd                             // its goroutine has ended
+	pointFull                            // before a commit that would wait for others
 )
 
 var pointNames = map[work.Point]string{
 	work.PointPicked: "picked", work.PointCreate: "create", work.PointInstall: "install", work.PointEdited: "edited",
 	work.PointReplaced: "replaced", work.PointDiscarded: "discarded", work.PointApplied: "applied", work.PointCopy: "copy", work.PointLoaded: "loaded", work.PointStated: "stated",
-	pointIdle: "idle", pointBetween: "between", pointEnd: "end",
+	pointIdle: "idle", pointBetween: "between", pointEnd: "end", pointFull: "full",
 }
 
 // errAbandoned ends an actor of an abandoned schedule.

@@ -31,6 +31,12 @@ type scheduleWorld struct {
 	// default keyspace, and in is nil.
 	home bool
 	in   *Keyspace
+	// side is a second keyspace, or nil. deletion is the number of the newest commit that
+	// deleted a dropped one, and owed says that a crash took it.
+	side     *sideSpace
+	deletion uint64
+	owed     bool
+	aside    bool // actors create and drop side keyspaces
 	// clock goes on between turns, and never goes back.
 	clock *scheduleClock
 
@@ -56,6 +62,8 @@ type scheduleCounts struct {
 	// between counts the schedules that end with tables between level 0 and the
 	// last level.
 	between int
+	// asides counts reads of side keyspaces, dropped and forgotten such keyspaces.
+	asides, dropped, forgotten int
 }
 
 func (c *scheduleCounts) add(o scheduleCounts) {
@@ -74,6 +82,9 @@ func (c *scheduleCounts) add(o scheduleCounts) {
 	c.crashes += o.crashes
 	c.closings += o.closings
 	c.between += o.between
+	c.asides += o.asides
+	c.dropped += o.dropped
+	c.forgotten += o.forgotten
 }
 
 const (
@@ -111,7 +122,8 @@ func (w *scheduleWorld) begin(choose func(able []*actor) *actor) {
 
 // copied returns the same world apart from this one.
 func (w *scheduleWorld) copied(choose func(able []*actor) *actor) *scheduleWorld {
-	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), home: w.home, known: w.known, durable: w.durable, values: w.values}
+	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), home: w.home, known: w.known, durable: w.durable, values: w.values,
+		side: w.side.copy(), deletion: w.deletion, owed: w.owed}
 	c.begin(choose)
 	return c
 }
@@ -135,7 +147,7 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	}
 	w.m.Truncate(version)
 	w.known, w.durable = version, version // a reader may have seen it
-	return nil
+	return w.openSide(version)
 }
 
 // homeOf returns the keyspace of all keys in a database. It creates the keyspace.
@@ -150,6 +162,9 @@ func (w *scheduleWorld) homeOf(d *DB) (*Keyspace, error) {
 // isBlocked is schedule.blocked. The points say which locks are held there. No commit
 // waits for a flush, because the active memtable is never full.
 func (w *scheduleWorld) isBlocked(a *actor) bool {
+	if p := a.pend; p != nil && p.seq == 0 && a.at != work.PointApplied && w.leaders() >= leadersMax {
+		return true // its commit would wait for another one
+	}
 	switch a.at {
 	case work.PointInstall:
 		return slices.ContainsFunc(w.actors, func(o *actor) bool { return o.at == work.PointEdited })
@@ -168,10 +183,18 @@ func (c *scheduleClock) Now() time.Time { return time.UnixMilli(int64(c.ms.Load(
 // A pendingCommit is a transaction on its way through the pipeline.
 type pendingCommit struct {
 	model   *model.Txn
+	side    *aside
 	synced  bool
 	seq     uint64
 	refused bool // by the model
+	// deletes is the keyspace whose drop commits. again says that the dropper repeats
+	// such a commit.
+	deletes *sideSpace
+	again   bool
 }
+
+// conflicts reports whether the transaction may not commit.
+func (p *pendingCommit) conflicts() bool { return p.model.Conflicts() || p.side.conflicts() }
 
 // noteApplied gives the commit of a its number in the model as well.
 func (w *scheduleWorld) noteApplied(a *actor) {
@@ -185,8 +208,14 @@ func (w *scheduleWorld) noteApplied(a *actor) {
 	}
 	w.order = append(w.order, a)
 	if w.newestInMemory() > w.m.Last() {
-		seq, ok := a.pend.model.Commit()
-		a.pend.seq, a.pend.refused = seq, !ok
+		p := a.pend
+		if p.refused = p.conflicts(); p.refused {
+			return
+		}
+		if p.seq, _ = p.model.Commit(); p.seq == 0 { // all writes are elsewhere
+			p.seq = w.m.Commit(nil)
+		}
+		w.noteAside(p)
 	}
 }
 
@@ -202,12 +231,15 @@ func (w *scheduleWorld) newestInMemory() uint64 {
 
 // commit commits a transaction beside that of the model. Both must agree on
 // whether it may.
-func (w *scheduleWorld) commit(a *actor, tx Txn, mt *model.Txn, synced bool) error {
-	if !mt.Dirty() {
+func (w *scheduleWorld) commit(a *actor, t *scheduleTxn, synced bool) error {
+	tx, mt := t.tx, t.mt
+	if !mt.Dirty() && !t.side.dirty() {
 		return tx.Commit()
 	}
 	if a != nil {
-		a.pend = &pendingCommit{model: mt, synced: synced}
+		if err := w.beginCommit(a, &pendingCommit{model: mt, side: t.side, synced: synced}); err != nil {
+			return err
+		}
 	}
 	durability := Buffered
 	if synced {
@@ -221,11 +253,12 @@ func (w *scheduleWorld) commit(a *actor, tx Txn, mt *model.Txn, synced bool) err
 		return gone
 	}
 	p := a.pend
-	a.pend = nil
-	w.order = slices.DeleteFunc(w.order, func(o *actor) bool { return o == a })
+	w.endPending(a)
 	switch {
-	case errors.Is(err, ErrConflict) && p.seq == 0 && p.model.Conflicts():
+	case errors.Is(err, ErrConflict) && p.seq == 0 && p.conflicts():
 		w.did.conflicts++
+		return nil
+	case p.seq == 0 && p.side.refuses(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("commit: %w", err)
@@ -348,6 +381,9 @@ func (w *scheduleWorld) verify() error {
 	err := w.db.View(func(tx Txn) error {
 		return compareWith(tx.In(w.in), w.m, tx.ReadVersion(), tx.t.NowMs())
 	})
+	if err == nil {
+		err = w.verifySide()
+	}
 	if err != nil {
 		return err
 	}
@@ -359,6 +395,11 @@ func (w *scheduleWorld) verify() error {
 func (w *scheduleWorld) end() error {
 	if err := w.finish(); err != nil {
 		return err
+	}
+	if w.db.spaces.Dropping() {
+		if err := w.forgetDropped(); err != nil {
+			return err
+		}
 	}
 	w.db.store.Sweep()
 	if n := w.db.store.Readers(); n != 0 {

@@ -3,6 +3,7 @@ package commit
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
 )
 
@@ -22,9 +23,16 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 	chain := partial.NewChain()
 	defer chain.Free()
 	chain.Add(k, value)
+	if mutant.On(mutant.FoldTwice) {
+		chain.Add(k, value)
+	}
+	at := base.SeqNumMax
+	if mutant.On(mutant.FoldVisible) {
+		at = c.store.Visible()
+	}
 	on := base.Meta{Kind: base.KindDelete}
 	err := fault.Guard(func() error {
-		return v.Versions(key, base.Hash(key, c.o.HashSeed), base.SeqNumMax, nil, func(value []byte, m base.Meta, _ base.SeqNum) bool {
+		return v.Versions(key, base.Hash(key, c.o.HashSeed), at, nil, func(value []byte, m base.Meta, _ base.SeqNum) bool {
 			if m.Kind.Partial() {
 				chain.Add(m.Kind, value)
 				return true

@@ -41,6 +41,11 @@ const (
 	// StampReadsPast: a version at the very timestamp of a read does not conflict with
 	// it.
 	StampReadsPast Name = "stamp-reads-past"
+	// StampPurgeUnread: a purge of keys does not conflict with reads of them at a
+	// timestamp.
+	StampPurgeUnread Name = "stamp-purge-unread"
+	// StampTablesUnread: versions in tables do not conflict with reads at a timestamp.
+	StampTablesUnread Name = "stamp-tables-unread"
 	// StampDropNewest: a compaction drops the latest version up to the discard point.
 	StampDropNewest Name = "stamp-drop-newest"
 	// StampDropDeletion: a compaction drops a deletion up to the discard point although
@@ -73,6 +78,11 @@ const (
 	DropNeededBase Name = "drop-needed-base"
 	// FilterUncovers: a value that a filter drops leaves no tombstone.
 	FilterUncovers Name = "filter-uncovers"
+	// FoldVisible: a commit folds an operand onto what readers see, and loses the
+	// operands of commits that are not visible yet.
+	FoldVisible Name = "fold-visible"
+	// FoldTwice: a commit that folds an operand counts it twice.
+	FoldTwice Name = "fold-twice"
 	// BlindOwnMerge: a merge in a transaction forgets the operands before it.
 	BlindOwnMerge Name = "blind-own-merge"
 	// ExpiryOffByOne: a point read shows an entry a millisecond too long.
@@ -175,6 +185,9 @@ const (
 	KeyspaceOpenEnd Name = "keyspace-open-end"
 	// DropWithoutTombstone: dropping a keyspace leaves its data.
 	DropWithoutTombstone Name = "drop-without-tombstone"
+	// DeleteTwice: after an opening, the dropper deletes the keys of a dropped keyspace
+	// once more.
+	DeleteTwice Name = "delete-twice"
 	// ForgetEarly: a dropped keyspace is forgotten while keys of it are left.
 	ForgetEarly Name = "forget-early"
 	// WriteIntoDropped: commits into a dropped keyspace succeed.
@@ -192,9 +205,10 @@ const (
 // Names lists every seeded bug, in the order above.
 var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
-	StampUpright, StampReadsPast, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
+	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
-	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers, BlindOwnMerge,
+	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
+	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, NoMark,
@@ -204,5 +218,5 @@ var Names = []Name{
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	ForgetSettings, UnstoredSettings,
-	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, ForgetEarly, WriteIntoDropped, DefaultSettings,
+	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 }

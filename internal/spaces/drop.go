@@ -208,7 +208,7 @@ func (r *Registry) cover(s *keyspace.Space) (newest base.SeqNum, uncovered bool,
 			return newest, false, err
 		}
 		seq, until := ranges.At(key)
-		if seq == 0 {
+		if seq == 0 || mutant.On(mutant.DeleteTwice) {
 			return 0, true, nil
 		}
 		if newest = max(newest, seq); until == nil {

@@ -274,6 +274,7 @@ func (c *timedCore) findBackward(e *base.Entry) {
 	c.leaveKey()
 	switch err {
 	case nil:
+		item.keysOnly = c.versions.c.keysOnly
 		c.behind, c.valid = item, true
 	case base.ErrNotFound:
 	default:

@@ -61,6 +61,9 @@ func (r *ReadSet) momentCovers(key []byte) bool {
 }
 
 func (r *ReadSet) momentsIntersect(lo, hi []byte) bool {
+	if mutant.On(mutant.StampPurgeUnread) {
+		return false
+	}
 	for i := range r.moments {
 		if r.moments[i].reads.rangesIntersect(lo, hi) {
 			return true

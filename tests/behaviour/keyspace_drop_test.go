@@ -173,6 +173,47 @@ func TestDropKeyspace_GoesOnAfterAReopening(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
+func TestDropKeyspace_AReopeningCommitsNoSecondDeletion(t *testing.T) {
+	t.Parallel()
+	for name, furnish := range map[string]func(db *stoat.DB, one *stoat.Keyspace){
+		"keys": func(*stoat.DB, *stoat.Keyspace) {},
+		"keys and deleted ranges": func(db *stoat.DB, one *stoat.Keyspace) {
+			lo, hi := testkit.Key(100), testkit.Key(4000)
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(one).DeleteRange(lo, hi) }))
+			testkit.Must(t, testkit.WaitForFlushes(db))
+			writeMuch(t, db, one)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fs := memfs.New()
+			db := testkit.OpenOn(t, fs, nil)
+			one := keyspace(t, db, "one")
+			writeMuch(t, db, one)
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			furnish(db, one)
+			reader := testkit.Begin(t, db, stoat.ReadOnly) // the dropper waits for it
+			testkit.Must(t, db.DropKeyspace("one"))
+			before := versionOf(t, db)
+			testkit.Must(t, db.Close())
+			reader.Discard()
+			db = testkit.OpenOn(t, fs, nil)
+			testkit.Eventually(t, "the dropped keyspace takes no space", func() bool { return stored(db) == 0 })
+			if after := versionOf(t, db); after != before {
+				t.Errorf("the newest commit is %d, want %d, that of the drop", after, before)
+			}
+			testkit.Must(t, db.Close())
+		})
+	}
+}
+
+// versionOf returns the number of the newest commit.
+func versionOf(t *testing.T, db *stoat.DB) (version uint64) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil }))
+	return version
+}
+
 func TestDropKeyspace_ManyAreForgotten(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), nil)

@@ -286,6 +286,27 @@ func TestTimestamps_IteratorsIgnoreWritesAfterTheirSeek(t *testing.T) {
 	}
 }
 
+func TestTimestamps_KeysOnlyShowsNoValuesHoweverManyVersionsThereAre(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	for when := range 40 { // more versions than an iterator passes one by one
+		put(t, db, ks, fmt.Sprintf("a %d value", 1+when))
+	}
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	defer tx.Discard()
+	for _, reverse := range []bool{false, true} {
+		it := tx.In(ks).At(100).Iterator(stoat.IterOptions{KeysOnly: true, Reverse: reverse})
+		if !it.Next() || string(it.Key()) != "a" || it.Item().Timestamp() != 40 {
+			t.Fatalf("reverse %v: at %q", reverse, it.Key())
+		}
+		value, err := it.Item().Value()
+		if it.Value() != nil || value != nil || err != nil {
+			t.Errorf("reverse %v: a value of %q, %q, %v", reverse, it.Value(), value, err)
+		}
+	}
+}
+
 func TestTimestamps_GoroutinesShareATransaction(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

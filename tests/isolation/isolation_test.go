@@ -17,7 +17,7 @@ import (
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	histories := dose.Size(t, dose.Histories, 20, 200)
+	histories := dose.Size(t, dose.Histories, 20, 120)
 	dose.Reproduce(t, "isolation")
 	var next atomic.Int64
 	var met tally
@@ -38,12 +38,15 @@ func TestIsolation(t *testing.T) {
 	if err := failed.Get(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d conflicts; beside them %d flushes, %d compactions, %d collections",
-		met.conflicts.Load(), met.flushes.Load(), met.compactions.Load(), met.collections.Load())
+	t.Logf("%d conflicts, %d with merges, %d at timestamps; beside them %d flushes, %d compactions, %d collections",
+		met.conflicts.Load(), met.merges.Load(), met.times.Load(), met.flushes.Load(), met.compactions.Load(), met.collections.Load())
 	if met.conflicts.Load() == 0 {
 		t.Error("no transaction met a conflict: the histories prove nothing")
 	}
 	// Few histories may all have drawn a database that does nothing besides.
+	if histories >= 100 && (met.merges.Load() == 0 || met.times.Load() == 0) {
+		t.Error("no transaction met a conflict beside merges, or at timestamps")
+	}
 	if histories >= 100 && (met.flushes.Load() == 0 || met.compactions.Load() == 0 || met.collections.Load() == 0) {
 		t.Error("nothing was flushed, compacted or collected beside the histories")
 	}

@@ -4,155 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A storeUnderTest shows a database to the workloads of package isolation.
-type storeUnderTest struct {
-	db *stoat.DB
-	// space is the keyspace of all keys; nil is the default keyspace. Other histories
-	// on the same disk use other keyspaces.
-	space *stoat.Keyspace
-	// mixed makes some commits buffered and some asynchronous.
-	mixed bool
-	turns atomic.Uint64
-	scans atomic.Uint64
-	// An asynchronous commit does not tell its version. They come one after the
-	// other, so that their order is known.
-	untold struct {
-		sync.Mutex
-		count uint64
-	}
-}
-
-func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
-	mode := stoat.ReadOnly
-	if write {
-		mode = stoat.ReadWrite
-	}
-	tx, err := s.db.Begin(mode)
-	if err != nil {
-		return nil, err
-	}
-	return &txUnderTest{Txn: tx.In(s.space), store: s}, nil
-}
-
-type txUnderTest struct {
-	stoat.Txn
-	store *storeUnderTest
-	wrote bool
-}
-
-func (t *txUnderTest) Get(key string) (isolation.Item, bool, error) {
-	item, err := t.Txn.GetItem([]byte(key))
-	if errors.Is(err, stoat.ErrNotFound) {
-		return isolation.Item{}, false, nil
-	}
-	if err != nil {
-		return isolation.Item{}, false, err
-	}
-	value, err := item.Value()
-	return isolation.Item{Key: key, Value: string(value), Version: item.Version()}, err == nil, err
-}
-
-func (t *txUnderTest) Scan(q isolation.Query) (items []isolation.Item, exhausted bool, err error) {
-	o := stoat.IterOptions{Reverse: q.Reverse, KeysOnly: q.KeysOnly}
-	if q.Lo != "" {
-		o.Lower = []byte(q.Lo)
-	}
-	if q.Hi != "" {
-		o.Upper = []byte(q.Hi)
-	}
-	// Half of the scans go backward through an iterator of the other direction. Half of
-	// each go back by a step at the end, into what they have read.
-	way := t.store.scans.Add(1) % 4
-	if way&1 != 0 {
-		o.Reverse = !o.Reverse
-	}
-	it := t.Txn.Iterator(o)
-	defer it.Close()
-	on, back := it.Next, it.Prev
-	if way&1 != 0 {
-		on, back = it.Prev, it.Next
-	}
-	defer func() {
-		if way&2 != 0 && err == nil && len(items) > 1 && !back() {
-			err = fmt.Errorf("no way back from %q: %w", items[len(items)-1].Key, it.Err())
-		}
-	}()
-	for q.Limit == 0 || len(items) < q.Limit {
-		if !on() {
-			return items, true, it.Err()
-		}
-		items = append(items, isolation.Item{
-			Key: string(it.Key()), Value: string(it.Value()), Version: it.Item().Version(),
-		})
-	}
-	return items, false, nil
-}
-
-func (t *txUnderTest) Set(key, value string) error {
-	t.wrote = true
-	return t.Txn.Set([]byte(key), []byte(value))
-}
-
-func (t *txUnderTest) Delete(key string) error {
-	t.wrote = true
-	return t.Txn.Delete([]byte(key))
-}
-
-func (t *txUnderTest) DeleteRange(lo, hi string) error {
-	t.wrote = true
-	var end []byte
-	if hi != "" {
-		end = []byte(hi)
-	}
-	return t.Txn.DeleteRange([]byte(lo), end)
-}
-
-func (t *txUnderTest) Commit() (isolation.Commit, error) {
-	d := stoat.Synced
-	if t.store.mixed {
-		switch t.store.turns.Add(1) % 6 {
-		case 0, 1:
-			d = stoat.Buffered
-		case 2:
-			return t.commitAsync()
-		}
-	}
-	err := t.Txn.Commit(stoat.WithDurability(d))
-	if errors.Is(err, stoat.ErrConflict) {
-		return isolation.Commit{Conflict: true}, nil
-	}
-	return isolation.Commit{Version: t.Txn.CommitVersion()}, err
-}
-
-func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
-	untold := &t.store.untold
-	untold.Lock()
-	defer untold.Unlock()
-	done := make(chan error, 1)
-	t.Txn.CommitAsync(func(err error) { done <- err })
-	err := <-done
-	switch {
-	case errors.Is(err, stoat.ErrConflict):
-		return isolation.Commit{Conflict: true}, nil
-	case err != nil || !t.wrote:
-		return isolation.Commit{}, err
-	}
-	untold.count++
-	return isolation.Commit{Untold: untold.count}, nil
-}
-
 // A tally counts what histories met.
-type tally struct{ conflicts, flushes, compactions, collections atomic.Int64 }
+type tally struct {
+	conflicts, flushes, compactions, collections atomic.Int64
+	// merges and times count the conflicts of histories with merges and with timestamps.
+	merges, times atomic.Int64
+}
+
+// met adds what a history met.
+func (y *tally) met(cfg *isolation.Config, conflicts int) {
+	y.conflicts.Add(int64(conflicts))
+	if cfg.Times > 0 {
+		y.times.Add(int64(conflicts))
+	} else {
+		y.merges.Add(int64(conflicts))
+	}
+}
 
 func (y *tally) add(s stoat.Stats) {
 	y.flushes.Add(s.Flushes)
@@ -165,7 +43,8 @@ const historiesPerDisk = 5
 
 func historiesOf(seed uint64, n int, met *tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0x150))
-	opts := stoat.Options{FS: memfs.New()}
+	opts := stoat.Options{FS: memfs.New(), MergeFunction: listing{}.Name(),
+		MergeFunctions: []stoat.MergeFunction{listing{}, merge.Append, merge.Counter}}
 	if rng.IntN(2) == 0 {
 		// What is padded lies apart, and all moves on while it is read.
 		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = testkit.SmallMemtable, 64, 512
@@ -175,17 +54,18 @@ func historiesOf(seed uint64, n int, met *tally) error {
 		return err
 	}
 	for i := range n {
-		store := &storeUnderTest{db: db, mixed: rng.IntN(2) == 0}
-		if store.space, err = anySpace(db, rng); err != nil {
+		cfg := isolation.RandomConfig(seed + uint64(i))
+		store, err := storeFor(&cfg, db, rng)
+		if err != nil {
 			return errors.Join(err, db.Close())
 		}
 		stop := func() error { return nil }
 		if opts.MemtableSize == testkit.SmallMemtable && rng.IntN(2) == 0 {
 			stop = tidying(db)
 		}
-		report, err := oneHistory(store, seed+uint64(i))
+		report, err := oneHistory(store, cfg)
 		err = errors.Join(err, stop())
-		met.conflicts.Add(int64(report.Conflicted))
+		met.met(&cfg, report.Conflicted)
 		if err != nil {
 			return errors.Join(fmt.Errorf("history %d: %w", seed+uint64(i), err), db.Close())
 		}
@@ -230,12 +110,12 @@ func tidying(db *stoat.DB) (stop func() error) {
 	}
 }
 
-func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {
+func oneHistory(store *storeUnderTest, cfg isolation.Config) (isolation.Report, error) {
 	base, initial, err := stateOf(store)
 	if err != nil {
 		return isolation.Report{}, err
 	}
-	h, err := isolation.Run(store, isolation.RandomConfig(seed), base, initial)
+	h, err := isolation.Run(store, cfg, base, initial)
 	if err != nil {
 		return isolation.Report{}, err
 	}
@@ -246,30 +126,71 @@ func oneHistory(store *storeUnderTest, seed uint64) (isolation.Report, error) {
 	return report, err
 }
 
-// spaces are the keyspaces of histories, in the order of their keys. "" is the default
-// keyspace.
-var spaces = []string{"", "first", "middle", "last"}
+// listing is merge.Append without a way to combine operands.
+type listing struct{}
 
-// anySpace returns one of the keyspaces. It creates them on an empty disk.
-func anySpace(db *stoat.DB, rng *rand.Rand) (chosen *stoat.Keyspace, err error) {
-	want := spaces[rng.IntN(len(spaces))]
-	for _, name := range spaces[1:] {
-		ks, err := db.Keyspace(name, nil)
+// Name implements stoat.MergeFunction.
+func (listing) Name() string { return "listing" }
+
+// Merge implements stoat.MergeFunction.
+func (listing) Merge(dst, key, existing []byte, operands [][]byte) ([]byte, error) {
+	return merge.Append.Merge(dst, key, existing, operands)
+}
+
+// A home is a keyspace of histories. The one without a name is the default keyspace,
+// whose operands are appended as well.
+type home struct {
+	name string
+	o    stoat.KeyspaceOptions
+}
+
+// homes are the keyspaces of histories, in the order of their keys.
+var homes = []home{
+	{name: ""},
+	{"first", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name()}},
+	{"counters", stoat.KeyspaceOptions{MergeFunction: merge.Counter.Name()}},
+	{"middle", stoat.KeyspaceOptions{MergeFunction: listing{}.Name()}},
+	{"timed", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
+	{"discarding", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
+	{"last", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name()}},
+}
+
+// storeFor returns the database with a keyspace that fits a history, and fits the history
+// to what is in the keyspace. It creates the keyspaces on an empty disk.
+func storeFor(cfg *isolation.Config, db *stoat.DB, rng *rand.Rand) (*storeUnderTest, error) {
+	s := &storeUnderTest{db: db, mixed: rng.IntN(2) == 0, counts: cfg.Counts, timed: cfg.Times > 0}
+	var fitting []*stoat.Keyspace
+	for _, h := range homes {
+		var ks *stoat.Keyspace
+		var err error
+		if h.name != "" {
+			ks, err = db.Keyspace(h.name, &h.o)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if name == want {
-			chosen = ks
+		if s.counts == (h.o.MergeFunction == merge.Counter.Name()) && s.timed == (h.o.Timestamps != 0) {
+			fitting = append(fitting, ks)
 		}
 	}
-	return chosen, nil
+	s.space = fitting[rng.IntN(len(fitting))]
+	if !s.timed || s.space.Name() != "discarding" {
+		return s, nil
+	}
+	// Compactions drop versions below the floor, and deletions at it, at any time.
+	cfg.Floor, cfg.All = 1+s.space.DiscardedBelow()+rng.Uint64N(uint64(cfg.Times)), false
+	return s, s.space.DiscardBelow(cfg.Floor)
 }
 
 // stateOf reads everything in a database without writers.
 func stateOf(s *storeUnderTest) (version uint64, items []isolation.Item, err error) {
 	err = s.db.View(func(tx stoat.Txn) error {
 		version = tx.ReadVersion()
-		items, _, err = (&txUnderTest{Txn: tx.In(s.space), store: s}).Scan(isolation.Query{})
+		t := s.of(tx)
+		if s.timed {
+			t.At(math.MaxUint64)
+		}
+		items, _, err = t.Scan(isolation.Query{All: s.timed})
 		return err
 	})
 	return version, items, err

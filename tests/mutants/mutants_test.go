@@ -47,7 +47,7 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
 		}, Asked: true},
-		{Name: "isolation", Run: func(seed uint64, scale int) error {
+		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				return isolationtest.RunHistories(seed + uint64(10*i))
 			})

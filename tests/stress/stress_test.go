@@ -34,7 +34,7 @@ func TestStress(t *testing.T) {
 	duration := dose.Duration(t, time.Second, 2*time.Second)
 	dose.Reproduce(t, "stress")
 	s := &stress{seed: seed, until: time.Now().Add(duration)}
-	opts := stoat.Options{MemtableSize: 1 << 20}
+	opts := withFunctions(stoat.Options{MemtableSize: 1 << 20})
 	var memory []uint64
 	goroutines := runtime.NumGoroutine()
 	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
@@ -155,13 +155,17 @@ func (s *stress) live(opts *stoat.Options, life int) error {
 	if err != nil {
 		return err
 	}
-	l := &stressedDB{stress: s, db: db, added: make([]atomic.Int64, stressCounters)}
+	l := &stressedDB{stress: s, db: db, added: make([]atomic.Int64, stressCounters), features: features{
+		merged: make([]atomic.Int64, stressCounters), moved: make([]atomic.Int64, stressCounters)}}
+	if err := l.open(db); err != nil {
+		return errors.Join(err, db.Close())
+	}
 	errs := make([]error, stressGoroutines)
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
 			rng := rand.New(rand.NewPCG(s.seed+uint64(life), uint64(i)))
-			errs[i] = testkit.CatchPanic(func() error { return l.run(rng) })
+			errs[i] = testkit.CatchPanic(func() error { return l.run(rng, &goroutine{number: i}) })
 		})
 	}
 	group.Wait()
@@ -171,7 +175,7 @@ func (s *stress) live(opts *stoat.Options, life int) error {
 	if l.db, err = stoat.Open(testkit.Dir, opts); err != nil {
 		return err
 	}
-	return errors.Join(l.total(), l.db.Close())
+	return errors.Join(l.total(), l.totals(), l.db.Close())
 }
 
 type stressedDB struct {
@@ -179,12 +183,19 @@ type stressedDB struct {
 	db    *stoat.DB
 	ended atomic.Int64
 	added []atomic.Int64 // to each counter, as acknowledged
+	features
 }
 
-func (l *stressedDB) run(rng *rand.Rand) error {
+// A goroutine is one of those that use a database.
+type goroutine struct {
+	number int
+	items  [stressLists]int // how many it has appended to each list
+}
+
+func (l *stressedDB) run(rng *rand.Rand, g *goroutine) error {
 	for time.Now().Before(l.until) && l.ended.Add(1) < stressLife {
 		var err error
-		switch rng.IntN(8) {
+		switch rng.IntN(14) {
 		case 0, 1, 2:
 			err = l.add(rng)
 		case 3:
@@ -195,6 +206,18 @@ func (l *stressedDB) run(rng *rand.Rand) error {
 			err = l.scanPairs(rng)
 		case 6:
 			err = l.readCounters(rng)
+		case 7:
+			err = l.tally(rng)
+		case 8:
+			err = l.scanTallies(rng)
+		case 9:
+			err = l.grow(rng, g)
+		case 10:
+			err = l.come(rng)
+		case 11:
+			err = l.pairAt(rng)
+		case 12:
+			err = l.addAt(rng)
 		default:
 			err = l.churn(rng)
 		}

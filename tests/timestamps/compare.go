@@ -128,6 +128,9 @@ func (r *run) compareScan(tx stoat.Txn, i int, m modelSpace) error {
 			if string(item.Key()) != want[n].key || item.Timestamp() != want[n].at {
 				return fmt.Errorf("scan %+v shows key %q at %d, want %+v", q, item.Key(), item.Timestamp(), want[n])
 			}
+			if value := it.Value(); value != nil {
+				return fmt.Errorf("scan %+v of keys only shows the value %.20q", q, value)
+			}
 		} else if err := same(item, want[n]); err != nil && !(q.all && want[n].expires != 0 && item.Deleted()) {
 			return fmt.Errorf("scan %+v of %s, version %d: %w; want %s", q, r.names[i], n, err, brief(want[n:n+1]))
 		} else if value := it.Value(); !item.Deleted() && string(value) != want[n].value || string(it.Key()) != want[n].key {

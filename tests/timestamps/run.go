@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -33,6 +34,10 @@ type run struct {
 	purged bool
 	// aim is a timestamp that time often returns, or 0.
 	aim uint64
+	// through, if it is set, is the way to fs. Its calls may fail.
+	through vfs.FS
+	// doubt is what a commit that fails may have written all the same, or nil.
+	doubt []modelSpace
 	// held is an old snapshot beside the model of its time.
 	held       stoat.Txn
 	heldModels []modelSpace
@@ -87,7 +92,9 @@ func newRun(seed uint64) *run {
 }
 
 func (r *run) open() (err error) {
-	r.opts.FS = r.fs
+	if r.opts.FS = r.fs; r.through != nil {
+		r.opts.FS = r.through
+	}
 	if r.db, err = stoat.Open(testkit.Dir, &r.opts); err != nil {
 		return err
 	}
@@ -175,6 +182,7 @@ func (r *run) write() error { return r.writeSome(1 + r.rng.IntN(12)) }
 
 func (r *run) writeSome(n int) error {
 	next := []modelSpace{r.models[0].clone(), r.models[1].clone()}
+	r.doubt = nil
 	r.purged, r.wrote = false, [2]modelSpace{{}, {}}
 	tx, err := r.db.Begin(stoat.ReadWrite)
 	if err != nil {
@@ -195,10 +203,11 @@ func (r *run) writeSome(n int) error {
 	if r.rng.IntN(10) == 0 {
 		return nil
 	}
+	r.doubt = next
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	r.models = next
+	r.models, r.doubt = next, nil
 	return nil
 }
 

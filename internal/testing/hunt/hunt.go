@@ -35,6 +35,7 @@ const (
 	Faults    = "faults"
 	Filters   = "filters"
 	Schedules = "schedules"
+	Isolation = "isolation"
 	Nonces    = "nonces"
 	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
@@ -56,6 +57,12 @@ var onlyBy = map[mutant.Name]string{
 	mutant.IgnoreSeal:         Bits,
 	mutant.IgnoreUnreferenced: Bits,
 
+	mutant.FoldVisible:       Isolation,
+	mutant.FoldTwice:         Isolation,
+	mutant.StampReadsPast:    Isolation,
+	mutant.StampPurgeUnread:  Isolation,
+	mutant.StampTablesUnread: Isolation,
+
 	mutant.NoBarrier:        Schedules,
 	mutant.UnconfirmedView:  Schedules,
 	mutant.UntoldState:      Schedules,
@@ -65,6 +72,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.DropNeededBase:   Schedules,
 	mutant.RenewExpired:     Schedules,
 	mutant.EarlyDiscard:     Schedules,
+	mutant.DeleteTwice:      Schedules,
 
 	mutant.FrameNonce:     Nonces,
 	mutant.PageNonce:      Nonces,
@@ -171,7 +179,7 @@ func One(t *testing.T, harnesses []Harness) {
 	if name != "" {
 		restore, rounds = mutant.Enable(mutant.Name(name)), 3
 	}
-	if only == Schedules {
+	if only == Schedules || only == Isolation {
 		rounds = 6 // they are quick, and some mutants need a rare one
 	}
 	for round := range rounds {

@@ -15,7 +15,7 @@ func TestApplications_HoldOnACorrectStore(t *testing.T) {
 	for _, a := range Applications() {
 		t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			conflicts, err := a.Play(newReference(noBug), playClients, playTxns, 1)
+			conflicts, err := a.Play(newReference(noBug, Config{}), playClients, playTxns, 1)
 			if err != nil {
 				t.Error(err)
 			}
@@ -51,7 +51,7 @@ func TestApplications_SeeBugs(t *testing.T) {
 		t.Run(strings.ReplaceAll(a.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(caughtWithin) {
-				if _, err := Applications()[i].Play(newReference(b), playClients, playTxns, seed); err != nil {
+				if _, err := Applications()[i].Play(newReference(b, Config{}), playClients, playTxns, seed); err != nil {
 					return
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -116,23 +117,24 @@ func (c *checker) count(t *Txn) {
 
 // build makes the states of the history from its commits.
 func (c *checker) build() {
-	c.states = newStates(c.history.Initial)
+	c.states = newStates(c.history)
 	for _, t := range c.byVersion {
 		for i := range t.Ops {
-			if op := &t.Ops[i]; op.Kind == OpSet || op.Kind == OpDelete {
-				c.states.row(op.Key)
+			switch op := &t.Ops[i]; op.Kind {
+			case OpSet, OpDelete, OpMerge, OpRenew:
+				c.states.row(op.stored())
 			}
 		}
 	}
 	for _, t := range c.byVersion {
-		c.states.commit(pendingAfter(t), t.CommitVersion)
+		c.states.commit(c.pendingAfter(t), t.CommitVersion)
 	}
 	c.states.sort()
 }
 
 // pendingAfter returns what a transaction writes when it commits.
-func pendingAfter(t *Txn) *pending {
-	own := newPending()
+func (c *checker) pendingAfter(t *Txn) *pending {
+	own := newPending(c.history.Counts)
 	for i := range t.Ops {
 		own.apply(&t.Ops[i])
 	}
@@ -158,15 +160,15 @@ func (c *checker) replayAll() {
 
 // replay repeats the operations of t on the state as of seq.
 func (c *checker) replay(t *Txn, seq uint64, where string) {
-	v := &view{states: c.states, seq: seq, own: newPending()}
+	v := &view{states: c.states, seq: seq, own: newPending(c.history.Counts), timed: c.history.Timed}
 	for i := range t.Ops {
 		op := &t.Ops[i]
 		switch op.Kind {
 		case OpGet:
 			c.report.Reads++
-			if it, found := v.get(op.Key); found != op.Found || it != op.Item {
-				c.fail("%v read %v, but in %s (%d) it is %s@%d (found %v)\n%s",
-					name(t), op, where, seq, brief(it.Value), it.Version, found, c.concurrentWriters(t, op.Key, op.Key+"\x00"))
+			if it, found := v.get(op.Key, op.At); found != op.Found || found && it != op.Item {
+				c.fail("%v read %v, but in %s (%d) it is %v (found %v)\n%s",
+					name(t), op, where, seq, it, found, c.concurrentWriters(t, ofKey(op.Key)))
 			}
 		case OpScan:
 			c.report.Reads++
@@ -185,9 +187,9 @@ func (c *checker) replayScan(t *Txn, op *Op, v *view, where string) {
 		c.fail("%v stopped a scan before its limit and its end: %v", name(t), op)
 		return
 	}
-	if want := v.scan(op.Query, limit); !slices.Equal(op.Items, want) {
+	if want := v.scan(op.Query, limit, op.At); !slices.Equal(op.Items, want) {
 		c.fail("%v did %v, but in %s (%d) it is %s\n%s", name(t), op, where, v.seq,
-			itemsString(want, op.Exhausted), c.concurrentWriters(t, op.Query.Lo, op.Query.Hi))
+			itemsString(want, op.Exhausted), c.concurrentWriters(t, span{op.Query.Lo, op.Query.Hi}))
 	}
 }
 
@@ -195,13 +197,13 @@ func name(t *Txn) string { return fmt.Sprintf("txn %d.%d", t.Client, t.Number) }
 
 // concurrentWriters formats the transaction, and the commits that wrote into the
 // range between its snapshot and its commit.
-func (c *checker) concurrentWriters(t *Txn, lo, hi string) string {
+func (c *checker) concurrentWriters(t *Txn, in span) string {
 	s := "  " + t.String()
 	for _, other := range c.byVersion {
 		if other.CommitVersion <= t.ReadVersion || t.CommitVersion != 0 && other.CommitVersion >= t.CommitVersion {
 			continue
 		}
-		if pendingAfter(other).writes(span{lo, hi}) {
+		if c.pendingAfter(other).changes(reading{span: in, at: math.MaxUint64}) {
 			s += "\n  " + other.String()
 		}
 	}
@@ -217,44 +219,80 @@ func (c *checker) hasReason(t *Txn) bool {
 			through = max(through, other.CommitVersion)
 		}
 	}
-	var reads []span
-	own := newPending()
-	for i := range t.Ops {
-		op := &t.Ops[i]
-		switch op.Kind {
-		case OpGet:
-			if _, pending := own.get(op.Key); !pending {
-				reads = append(reads, span{op.Key, op.Key + "\x00"})
-			}
-		case OpScan:
-			lo, hi := covered(op)
-			reads = append(reads, span{lo, hi})
-		default:
-			own.apply(op)
-		}
-	}
+	reads := c.readings(t)
 	for _, other := range c.byVersion {
 		if other.CommitVersion <= t.ReadVersion || other.CommitVersion > through {
 			continue
 		}
-		if p := pendingAfter(other); slices.ContainsFunc(reads, p.writes) {
+		if p := c.pendingAfter(other); slices.ContainsFunc(reads, p.changes) {
 			return true
 		}
 	}
 	return false
 }
 
-// covered returns the range that a scan really read.
-func covered(op *Op) (lo, hi string) {
-	lo, hi = op.Query.Lo, op.Query.Hi
+// A reading is what one operation read: a span, up to a timestamp.
+type reading struct {
+	span
+	at uint64
+}
+
+// changes reports whether p writes to what was read.
+func (p *pending) changes(r reading) bool {
+	for key := range p.keys {
+		if r.holds(key) && stampOf(key) <= r.at {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.ranges, r.meets)
+}
+
+// readings returns all that t read.
+func (c *checker) readings(t *Txn) (reads []reading) {
+	v := &view{states: c.states, seq: t.ReadVersion, own: newPending(c.history.Counts), timed: c.history.Timed}
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		switch op.Kind {
+		case OpGet:
+			if w, pending := v.own.get(op.Key); c.history.Timed {
+				reads = append(reads, reading{v.passed(op.Key, op.At), op.At})
+			} else if !pending || w.partial {
+				reads = append(reads, reading{ofKey(op.Key), 0})
+			}
+		case OpScan:
+			reads = append(reads, reading{covered(op), op.At})
+		default:
+			v.own.apply(op)
+		}
+	}
+	return reads
+}
+
+// passed returns what a read of a key at a timestamp has to look at: the timestamps from
+// there back to the first version.
+func (v *view) passed(key string, at uint64) span {
+	s := span{stamped(key, at), ofKey(key).hi}
+	if found := v.all(s, at); len(found) > 0 {
+		s.hi = stamped(key, found[0].At) + "\x00"
+	}
+	return s
+}
+
+// covered returns the range that a scan really read. A reverse scan at a timestamp has
+// read beyond the key that it shows, so covered takes all before it.
+func covered(op *Op) span {
+	s := span{op.Query.Lo, op.Query.Hi}
 	if op.Exhausted || len(op.Items) == 0 {
-		return lo, hi
+		return s
 	}
-	last := op.Items[len(op.Items)-1].Key
-	if op.Query.Reverse {
-		return last, hi
+	last := &op.Items[len(op.Items)-1]
+	switch at := last.stored(op.At != 0); {
+	case !op.Query.Reverse:
+		s.hi = at + "\x00"
+	case op.At == 0 || op.Query.All:
+		s.lo = at
 	}
-	return lo, last + "\x00"
+	return s
 }
 
 // realTime demands that versions agree with the clock of the clients.

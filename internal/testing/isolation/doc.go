@@ -22,6 +22,13 @@
 // Together these mean strictly serializable. A history that passes has the order
 // as its witness. A failure names two transactions and the read.
 //
+// Blind merges read nothing, so transactions that merge into one key do not conflict.
+// The order of commits says what value they make. A list that grows at its end shows
+// each operand once, in that order.
+//
+// At timestamps, each pair of a key and a timestamp is a key of its own. A read is then
+// a scan of the pairs up to its timestamp.
+//
 // Check counts conflicts without a reason separately. They break no promise of
 // isolation, but an engine that promises exact conflicts should have none.
 //

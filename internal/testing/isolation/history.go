@@ -23,10 +23,18 @@ type Tx interface {
 	// stopped at its limit has not read further.
 	Scan(q Query) (items []Item, exhausted bool, err error)
 	Set(key, value string) error
+	// Merge writes an operand for key, which reads nothing. See History.Counts.
+	Merge(key, operand string) error
+	// Renew gives the value of key another time of expiry, far away, and reads nothing.
+	// If there is no value, it does nothing.
+	Renew(key string) error
 	Delete(key string) error
-	// DeleteRange deletes [lo, hi). An empty hi means no end. It reads nothing,
-	// and counts as a write of every key in the range, present or not.
+	// DeleteRange deletes [lo, hi), at all timestamps. An empty hi means no end. It
+	// reads nothing, and counts as a write of every key in the range, present or not.
 	DeleteRange(lo, hi string) error
+	// At sets the timestamp of the operations that follow. Only transactions of a
+	// history with timestamps are given one.
+	At(timestamp uint64)
 	// Commit ends the transaction. After an error it is unknown whether the
 	// commit took place.
 	Commit() (Commit, error)
@@ -44,12 +52,16 @@ type Commit struct {
 	Untold uint64
 }
 
-// An Item is one key as a read shows it. Version is the commit that wrote it, or
-// 0 for a write of the reading transaction itself. A key-only scan leaves Value
-// empty.
+// An Item is one key as a read shows it. Version is the newest commit that wrote it
+// or added to it, or 0 for one with a write of the reading transaction itself. A
+// key-only scan leaves Value empty.
 type Item struct {
 	Key, Value string
 	Version    uint64
+	// At is the timestamp. Deleted says that the key has no value from At on. Only a
+	// scan with Query.All shows such an item.
+	At      uint64
+	Deleted bool
 }
 
 // A Query is a scan. An empty Hi means no end.
@@ -58,6 +70,10 @@ type Query struct {
 	Reverse  bool
 	KeysOnly bool
 	Limit    int
+	// All, at a timestamp, is for the versions of all timestamps up to it, with
+	// deletions. Those of one key come with descending timestamps, or with ascending
+	// ones if Reverse.
+	All bool
 }
 
 // An OpKind is a kind of operation.
@@ -70,13 +86,16 @@ const (
 	OpSet
 	OpDelete
 	OpDeleteRange
+	OpMerge
+	OpRenew
 )
 
 // An Op is one operation with its answer.
 type Op struct {
 	Kind  OpKind
-	Key   string // get, set, delete
-	Value string // set
+	Key   string // all kinds for one key
+	Value string // set; for OpMerge, the operand
+	At    uint64 // the timestamp, in a history with timestamps
 
 	Found bool // get
 	Item  Item // get
@@ -137,29 +156,54 @@ func (t *Txn) String() string {
 
 // String formats an operation and its answer.
 func (o *Op) String() string {
+	if o.At != 0 {
+		return fmt.Sprintf("%s (at %d)", o.text(), o.At)
+	}
+	return o.text()
+}
+
+func (o *Op) text() string {
 	switch o.Kind {
 	case OpGet:
 		if !o.Found {
 			return fmt.Sprintf("get %s: none", o.Key)
 		}
-		return fmt.Sprintf("get %s: %s@%d", o.Key, brief(o.Item.Value), o.Item.Version)
+		return fmt.Sprintf("get %s: %v", o.Key, o.Item)
 	case OpScan:
 		return fmt.Sprintf("scan %v: %s", o.Query, itemsString(o.Items, o.Exhausted))
 	case OpSet:
 		return fmt.Sprintf("set %s=%s", o.Key, brief(o.Value))
 	case OpDeleteRange:
 		return fmt.Sprintf("delete range %v", o.Query)
+	case OpMerge:
+		return fmt.Sprintf("merge %s %s", o.Key, brief(o.Value))
+	case OpRenew:
+		return "renew " + o.Key
 	}
 	return "delete " + o.Key
 }
 
-// brief returns a value without its padding.
-func brief(value string) string {
-	name, padding, padded := strings.Cut(value, " ")
-	if !padded {
-		return value
+// String formats an item.
+func (it Item) String() string {
+	s := fmt.Sprintf("%s=%s@%d", it.Key, brief(it.Value), it.Version)
+	if it.Deleted {
+		s = fmt.Sprintf("%s deleted@%d", it.Key, it.Version)
 	}
-	return fmt.Sprintf("%s+%d", name, 1+len(padding))
+	if it.At != 0 {
+		s += fmt.Sprintf("(at %d)", it.At)
+	}
+	return s
+}
+
+// brief returns a value without the paddings of its parts.
+func brief(value string) string {
+	parts := strings.Split(value, operandSign)
+	for i, part := range parts {
+		if name, padding, padded := strings.Cut(part, " "); padded {
+			parts[i] = fmt.Sprintf("%s+%d", name, 1+len(padding))
+		}
+	}
+	return strings.Join(parts, operandSign)
 }
 
 // String formats a query.
@@ -171,6 +215,9 @@ func (q Query) String() string {
 	if q.KeysOnly {
 		s += " keys"
 	}
+	if q.All {
+		s += " all"
+	}
 	if q.Limit != 0 {
 		s += fmt.Sprintf(" limit %d", q.Limit)
 	}
@@ -180,7 +227,7 @@ func (q Query) String() string {
 func itemsString(items []Item, exhausted bool) string {
 	var b strings.Builder
 	for _, it := range items {
-		fmt.Fprintf(&b, "%s=%s@%d ", it.Key, brief(it.Value), it.Version)
+		fmt.Fprintf(&b, "%v ", it)
 	}
 	if exhausted {
 		b.WriteString("end")
@@ -193,8 +240,13 @@ func itemsString(items []Item, exhausted bool) string {
 // A History is everything that happened to a store between two idle moments.
 type History struct {
 	// Base is the version of the newest commit before the history. Initial is
-	// the state as of Base, ascending by key.
+	// the state as of Base, ascending by key. At timestamps, it has all of them.
 	Base    uint64
 	Initial []Item
 	Txns    []*Txn
+	// Counts says what operands mean. With it, values and operands are numbers, which
+	// add up. Otherwise the value grows by each operand, at its end.
+	Counts bool
+	// Timed says that every operation has a timestamp.
+	Timed bool
 }

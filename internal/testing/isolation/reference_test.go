@@ -4,6 +4,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -44,6 +45,20 @@ const (
 	rangeHidesLater      bug = "a deleted range takes what its transaction sets afterwards"
 	rangeInThePast       bug = "a deleted range is gone from older snapshots"
 	untoldOutOfOrder     bug = "commits whose versions are not told come in another order"
+	lostOperand          bug = "an operand takes the place of those since its snapshot"
+	doubledOperand       bug = "an operand counts twice after another one"
+	swappedOperands      bug = "an operand comes before the last one"
+	ownOperandsUnread    bug = "a transaction does not read its own operands"
+	mergesRead           bug = "a merge conflicts as if it had read the key"
+	mergesUnchecked      bug = "operands are not seen by validation"
+	renewalsUnchecked    bug = "renewals are not seen by validation"
+	timesUnchecked       bug = "reads at a timestamp are not validated"
+	sameTimeUnchecked    bug = "a version at the very timestamp of a read is not seen by validation"
+	earlierUnchecked     bug = "a version before the timestamp of a read is not seen by validation"
+	purgesUnchecked      bug = "purged ranges are not seen by validation of reads at a timestamp"
+	laterChecked         bug = "a version after the timestamp of a read is a conflict"
+	earliestShown        bug = "a read at a timestamp finds the earliest version"
+	deletionsPassed      bug = "a deletion at a timestamp does not hide earlier versions"
 )
 
 var bugs = []bug{
@@ -55,25 +70,34 @@ var bugs = []bug{
 	ownDeletesUnscanned, resurrection, scanGap, tornValue,
 	needlessConflict, rangesUnchecked, rangeTooWide, rangeKeepsOwn,
 	rangeHidesLater, rangeInThePast, untoldOutOfOrder,
+	lostOperand, doubledOperand, swappedOperands, ownOperandsUnread,
+	mergesRead, mergesUnchecked, renewalsUnchecked,
+	timesUnchecked, sameTimeUnchecked, earlierUnchecked, purgesUnchecked,
+	laterChecked, earliestShown, deletionsPassed,
 }
+
+// needless are the bugs that make conflicts without a reason.
+var needless = []bug{needlessConflict, mergesRead, laterChecked}
 
 // A reference is a store that is obviously correct: one mutex, all versions
 // kept, and every conflict found by comparing keys. It can also have one bug,
 // which is how the checker is tested.
 type reference struct {
-	bug bug
+	bug    bug
+	counts bool
 
 	mu       sync.Mutex
 	visible  uint64
 	newest   uint64
 	versions map[string][]version
-	commits  map[uint64][]string
+	commits  map[uint64]map[string]write
 	ranges   map[uint64][]span
 	untold   uint64
 }
 
-func newReference(b bug) *reference {
-	return &reference{bug: b, versions: make(map[string][]version), commits: make(map[uint64][]string),
+// newReference returns a store for the histories of cfg.
+func newReference(b bug, cfg Config) *reference {
+	return &reference{bug: b, counts: cfg.Counts, versions: make(map[string][]version), commits: make(map[uint64]map[string]write),
 		ranges: make(map[uint64][]span)}
 }
 
@@ -82,13 +106,14 @@ type refTx struct {
 	write bool
 	seq   uint64
 	own   *pending
-	reads []span
+	reads []reading
+	time  uint64 // or 0
 }
 
 func (r *reference) Begin(write bool) (Tx, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := &refTx{store: r, write: write, seq: r.visible, own: newPending()}
+	t := &refTx{store: r, write: write, seq: r.visible, own: newPending(r.counts)}
 	if r.bug == snapshotTooOld && t.seq > 0 {
 		t.seq--
 	}
@@ -97,24 +122,39 @@ func (r *reference) Begin(write bool) (Tx, error) {
 
 func (t *refTx) ReadVersion() uint64 { return t.seq }
 
-func (t *refTx) note(lo, hi string) { t.reads = append(t.reads, span{lo, hi}) }
+func (t *refTx) At(timestamp uint64) { t.time = timestamp }
+
+func (t *refTx) note(s span) { t.reads = append(t.reads, reading{s, t.time}) }
 
 func (t *refTx) Get(key string) (Item, bool, error) {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	if value, ok := t.own.get(key); ok && t.store.bug != ownWritesUnread {
-		if value == nil {
-			return Item{}, false, nil
-		}
-		return Item{Key: key, Value: *value}, true, nil
+	if t.time != 0 {
+		it, found := t.getAt(key)
+		return it, found, nil
+	}
+	w, own := t.own.get(key)
+	if own = own && t.store.bug != ownWritesUnread; own && !w.partial {
+		return Item{Key: key, Value: w.value}, !w.deleted, nil
 	}
 	it, found := t.store.read(key, t.seq)
 	switch {
 	case t.store.bug == skipPointCheck, t.store.bug == skipAbsentCheck && !found:
 	default:
-		t.note(key, key+"\x00")
+		t.note(span{key, key + "\x00"})
+	}
+	if own && t.store.bug != ownOperandsUnread {
+		it, found = t.merged(w, it, found)
 	}
 	return it, found, nil
+}
+
+// merged returns what the operands of the transaction make of an item.
+func (t *refTx) merged(w write, it Item, found bool) (Item, bool) {
+	if !found && len(w.operands) == 0 {
+		return it, false
+	}
+	return Item{Key: it.Key, Value: merged(t.store.counts, it.Value, w.operands)}, true
 }
 
 // read is a point read of the committed state. The caller holds the store's
@@ -133,19 +173,23 @@ func (r *reference) read(key string, seq uint64) (Item, bool) {
 			if r.bug == resurrection {
 				continue
 			}
-			return Item{}, false
+			break
 		}
 		if r.bug == tornValue && len(versions) > 1 {
 			v.value = v.value[:1] + versions[0].value
 		}
-		return Item{key, v.value, v.seq}, true
+		return Item{Key: key, Value: v.value, Version: v.seq}, true
 	}
-	return Item{}, false
+	return Item{Key: key}, false
 }
 
 func (t *refTx) Scan(q Query) ([]Item, bool, error) {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
+	if t.time != 0 {
+		items, exhausted := t.scanAt(q)
+		return items, exhausted, nil
+	}
 	var items []Item
 	exhausted := true
 	for _, key := range t.candidates(q) {
@@ -154,10 +198,12 @@ func (t *refTx) Scan(q Query) ([]Item, bool, error) {
 			break
 		}
 		it, found := t.store.read(key, t.seq)
-		if value, ok := t.own.get(key); ok && (value != nil || t.store.bug != ownDeletesUnscanned) {
-			if found = value != nil; found {
-				it = Item{Key: key, Value: *value}
-			}
+		w, own := t.own.get(key)
+		switch {
+		case own && w.partial:
+			it, found = t.merged(w, it, found)
+		case own && (!w.deleted || t.store.bug != ownDeletesUnscanned):
+			it, found = Item{Key: key, Value: w.value}, !w.deleted
 		}
 		if q.KeysOnly {
 			it.Value = ""
@@ -199,7 +245,7 @@ func (t *refTx) noteScan(q Query, items []Item, exhausted bool) {
 	if b == skipRangeCheck || b == skipLimitedRange && q.Limit != 0 || b == skipKeyOnlyRange && q.KeysOnly {
 		return
 	}
-	op := Op{Query: q, Items: items, Exhausted: exhausted}
+	op := Op{Query: q, Items: items, Exhausted: exhausted, At: t.time}
 	if b == reversedRange {
 		op.Query.Reverse = false
 	}
@@ -209,22 +255,37 @@ func (t *refTx) noteScan(q Query, items []Item, exhausted bool) {
 		}
 		op.Exhausted = false
 	}
-	lo, hi := covered(&op)
+	s := covered(&op)
 	if b == phantomHead && len(items) > 0 && !q.Reverse {
-		lo = items[0].Key
+		s.lo = items[0].Key
 	}
-	t.note(lo, hi)
+	t.note(s)
 }
 
-func (t *refTx) Delete(key string) error { t.own.apply(&Op{Kind: OpDelete, Key: key}); return nil }
-func (t *refTx) Discard()                {}
+func (t *refTx) Discard() {}
+
+func (t *refTx) apply(op Op) error {
+	op.At = t.time
+	t.own.apply(&op)
+	return nil
+}
+
+func (t *refTx) Delete(key string) error { return t.apply(Op{Kind: OpDelete, Key: key}) }
+func (t *refTx) Renew(key string) error  { return t.apply(Op{Kind: OpRenew, Key: key}) }
 
 func (t *refTx) Set(key, value string) error {
-	if _, covered := t.own.get(key); covered && t.own.keys[key] == nil && t.store.bug == rangeHidesLater {
+	_, covered := t.own.get(key)
+	if _, listed := t.own.keys[key]; covered && !listed && t.store.bug == rangeHidesLater {
 		return nil
 	}
-	t.own.apply(&Op{Kind: OpSet, Key: key, Value: value})
-	return nil
+	return t.apply(Op{Kind: OpSet, Key: key, Value: value})
+}
+
+func (t *refTx) Merge(key, operand string) error {
+	if t.store.bug == mergesRead {
+		t.note(ofKey(key))
+	}
+	return t.apply(Op{Kind: OpMerge, Key: key, Value: operand})
 }
 
 func (t *refTx) DeleteRange(lo, hi string) error {
@@ -248,13 +309,13 @@ func (t *refTx) Commit() (Commit, error) {
 	conflict := t.conflicts()
 	if conflict {
 		if r.bug == leakedAbort && r.newest > 0 {
-			r.put(t.own, r.newest)
+			r.put(t, r.newest)
 		}
 		r.mu.Unlock()
 		return Commit{Conflict: true}, nil
 	}
 	seq := r.next()
-	r.publish(t.own, seq)
+	r.publish(t, seq)
 	ended := Commit{Version: seq}
 	if seq%3 == 0 {
 		r.untold++
@@ -280,7 +341,7 @@ func (r *reference) next() uint64 {
 
 // publish makes a commit readable. Its bugs open windows in which other
 // goroutines see too much.
-func (r *reference) publish(own *pending, seq uint64) {
+func (r *reference) publish(t *refTx, seq uint64) {
 	pause := func() {
 		r.mu.Unlock()
 		runtime.Gosched()
@@ -290,17 +351,17 @@ func (r *reference) publish(own *pending, seq uint64) {
 	case earlyPublish:
 		r.visible = max(r.visible, seq)
 		pause()
-		r.put(own, seq)
+		r.put(t, seq)
 		return
 	case lostWrite:
-		for key := range own.keys {
-			if len(own.keys) > 2 {
-				delete(own.keys, key)
+		for key := range t.own.keys {
+			if len(t.own.keys) > 2 {
+				delete(t.own.keys, key)
 				break
 			}
 		}
 	}
-	r.put(own, seq)
+	r.put(t, seq)
 	if r.bug == latePublish {
 		go func() {
 			r.mu.Lock()
@@ -312,28 +373,43 @@ func (r *reference) publish(own *pending, seq uint64) {
 	r.visible = max(r.visible, seq)
 }
 
-func (r *reference) put(own *pending, seq uint64) {
-	r.ranges[seq] = own.ranges
+func (r *reference) put(t *refTx, seq uint64) {
+	r.ranges[seq], r.commits[seq] = t.own.ranges, t.own.keys
 	for key, versions := range r.versions {
-		if value, ok := own.get(key); ok && value == nil {
-			if r.bug == rangeInThePast && own.keys[key] == nil {
+		_, listed := t.own.keys[key]
+		if _, ok := t.own.get(key); ok && !listed {
+			if r.bug == rangeInThePast {
 				versions = nil
 			}
-			r.versions[key] = append(versions, version{seq: seq, deleted: true})
+			r.versions[key] = append(versions, version{seq: seq, deleted: true, gone: true})
 		}
 	}
-	for key, value := range own.keys {
-		if _, known := r.versions[key]; known && value == nil {
-			r.commits[seq] = append(r.commits[seq], key)
-			continue // above
-		}
-		v := version{seq: seq, deleted: value == nil}
-		if value != nil {
-			v.value = *value
+	for key, w := range t.own.keys {
+		v := version{seq: seq, value: w.value, deleted: w.deleted}
+		if w.partial {
+			v = r.fold(t, key, w)
+			v.seq = seq
 		}
 		r.versions[key] = append(r.versions[key], v)
-		r.commits[seq] = append(r.commits[seq], key)
 	}
+}
+
+// fold returns what operands make of the newest version.
+func (r *reference) fold(t *refTx, key string, w write) version {
+	at := r.newest
+	if r.bug == lostOperand {
+		at = t.seq
+	}
+	it, found := r.read(key, at)
+	before, last, several := strings.Cut(it.Value, operandSign)
+	switch {
+	case r.bug == doubledOperand && several:
+		w.operands = append(slices.Clone(w.operands), w.operands...)
+	case r.bug == swappedOperands && several && !strings.Contains(last, operandSign):
+		it.Value, w.operands = before, append(slices.Clone(w.operands), operandSign+last)
+	}
+	v, found := t.merged(w, it, found)
+	return version{value: v.Value, deleted: !found}
 }
 
 func (t *refTx) conflicts() bool {
@@ -350,29 +426,40 @@ func (t *refTx) conflicts() bool {
 	}
 	for seq := first; seq <= r.newest; seq++ {
 		for _, deleted := range r.ranges[seq] {
-			if r.bug != rangesUnchecked && r.bug != deletesUnchecked && slices.ContainsFunc(t.reads, deleted.meets) {
+			if r.bug != rangesUnchecked && r.bug != deletesUnchecked && slices.ContainsFunc(t.reads, func(s reading) bool {
+				return s.meets(deleted) && (s.at == 0 || r.bug != purgesUnchecked)
+			}) {
 				return true
 			}
 		}
-		for _, key := range r.commits[seq] {
-			if r.bug == deletesUnchecked && r.deleted(key, seq) {
-				continue
-			}
-			for _, s := range t.reads {
-				if key >= s.lo && (s.hi == "" || key < s.hi) {
-					return true
-				}
+		for key, w := range r.commits[seq] {
+			if !r.unchecked(w) && slices.ContainsFunc(t.reads, func(s reading) bool { return r.hits(s, key) }) {
+				return true
 			}
 		}
 	}
 	return false
 }
 
-func (r *reference) deleted(key string, seq uint64) bool {
-	for _, v := range r.versions[key] {
-		if v.seq == seq {
-			return v.deleted
-		}
+// unchecked reports whether the store does not validate reads against a write.
+func (r *reference) unchecked(w write) bool {
+	return r.bug == deletesUnchecked && w.deleted ||
+		r.bug == mergesUnchecked && len(w.operands) > 0 ||
+		r.bug == renewalsUnchecked && w.partial && len(w.operands) == 0
+}
+
+// hits reports whether a write to a stored key changes what was read.
+func (r *reference) hits(s reading, key string) bool {
+	at := stampOf(key)
+	switch {
+	case !s.holds(key):
+		return false
+	case s.at == 0:
+		return true
+	case at > s.at:
+		return r.bug == laterChecked
+	case at == s.at:
+		return r.bug != timesUnchecked && r.bug != sameTimeUnchecked
 	}
-	return false
+	return r.bug != timesUnchecked && r.bug != earlierUnchecked
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,20 +25,46 @@ type Config struct {
 	Pad int
 	// Retries is how often a client repeats a transaction after a conflict.
 	Retries int
+	// Blind turns most sets and deletions into merges, so that operands pile up.
+	Blind bool
+	// Counts is History.Counts.
+	Counts bool
+	// Times, if it is not 0, is the number of timestamps. The first one is Floor, at
+	// least 1. Such a history has no merges.
+	Times int
+	Floor uint64
+	// All lets scans draw Query.All. The store then keeps all versions.
+	All bool
 }
+
+// opsMost is the most operations of a transaction that RandomConfig draws. A store may
+// take reads at more timestamps than 8 for reads at all of them, which makes conflicts
+// without a reason.
+const opsMost = 8
 
 // RandomConfig draws a configuration.
 func RandomConfig(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0xc0f16))
-	return Config{
+	cfg := Config{
 		Seed:    seed,
 		Clients: 2 + rng.IntN(9),
 		Txns:    5 + rng.IntN(30),
-		Ops:     1 + rng.IntN(8),
+		Ops:     1 + rng.IntN(opsMost),
 		Keys:    1 + rng.IntN(24),
 		Retries: rng.IntN(3),
 		Pad:     [...]int{0, 100, 1000}[rng.IntN(3)],
+		Blind:   rng.IntN(3) == 0,
 	}
+	if cfg.Blind && rng.IntN(2) == 0 {
+		cfg.Keys, cfg.Txns = 1+rng.IntN(2), 2*cfg.Txns // the operands of one key are many
+	}
+	switch rng.IntN(4) {
+	case 0:
+		cfg.Floor, cfg.Times, cfg.All = 1, 1+rng.IntN(12), true
+	case 1:
+		cfg.Counts = true
+	}
+	return cfg
 }
 
 // Run drives the store and records a history. A client stops at its first error
@@ -55,7 +82,7 @@ func Run(store Store, cfg Config, base uint64, initial []Item) (*History, error)
 		})
 	}
 	clients.Wait()
-	h := &History{Base: base, Initial: initial}
+	h := &History{Base: base, Initial: initial, Counts: cfg.Counts, Timed: cfg.Times > 0}
 	for _, txns := range perClient {
 		h.Txns = append(h.Txns, txns...)
 	}
@@ -111,24 +138,48 @@ func (c *client) plan() plan {
 }
 
 func (c *client) op(write bool) Op {
-	kind := c.rng.IntN(10)
-	switch {
-	case kind < 3:
+	op := c.draw(write)
+	if c.cfg.Times > 0 {
+		op.At = c.cfg.Floor + c.rng.Uint64N(uint64(c.cfg.Times))
+		op.Query.All = op.Kind == OpScan && c.cfg.All && c.rng.IntN(4) == 0
+	}
+	return op
+}
+
+func (c *client) draw(write bool) Op {
+	switch n := c.rng.IntN(13); {
+	case n < 3:
 		return Op{Kind: OpGet, Key: c.key()}
-	case kind < 6 || !write:
+	case n < 6 || !write:
 		return Op{Kind: OpScan, Query: c.query()}
-	case kind < 9:
-		c.values++
+	case c.cfg.Times == 0 && (n < 8 || c.cfg.Blind && c.rng.IntN(4) > 0):
+		if c.rng.IntN(8) == 0 {
+			return Op{Kind: OpRenew, Key: c.key()}
+		}
+		return Op{Kind: OpMerge, Key: c.key(), Value: c.operand()}
+	case n < 11:
 		return Op{Kind: OpSet, Key: c.key(), Value: c.value()}
-	case c.rng.IntN(3) == 0:
+	case c.rng.IntN(4) == 0:
 		return Op{Kind: OpDeleteRange, Query: c.span()}
 	}
 	return Op{Kind: OpDelete, Key: c.key()}
 }
 
+// operand returns an operand that no other transaction writes.
+func (c *client) operand() string {
+	if c.cfg.Counts {
+		return c.value()
+	}
+	return operandSign + c.value()
+}
+
 // value returns a value that no other transaction writes. Name and padding
-// differ as far as possible.
+// differ as far as possible. A number is one of many.
 func (c *client) value() string {
+	c.values++
+	if c.cfg.Counts {
+		return strconv.FormatInt(c.rng.Int64N(1<<41)-1<<40, 10)
+	}
 	name := fmt.Sprintf("%d.%d", c.number, c.values)
 	if c.cfg.Pad == 0 {
 		return name
@@ -216,6 +267,9 @@ func (c *client) end(t *Txn, tx Tx, discard bool) error {
 
 // answer runs one operation and fills in its answer.
 func answer(tx Tx, op *Op) (err error) {
+	if op.At != 0 {
+		tx.At(op.At)
+	}
 	switch op.Kind {
 	case OpGet:
 		op.Item, op.Found, err = tx.Get(op.Key)
@@ -227,6 +281,10 @@ func answer(tx Tx, op *Op) (err error) {
 		err = tx.Delete(op.Key)
 	case OpDeleteRange:
 		err = tx.DeleteRange(op.Query.Lo, op.Query.Hi)
+	case OpMerge:
+		err = tx.Merge(op.Key, op.Value)
+	case OpRenew:
+		err = tx.Renew(op.Key)
 	}
 	return err
 }
