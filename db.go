@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
+	"github.com/stoatdb/stoat/internal/ingest"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
@@ -63,6 +64,7 @@ type DB struct {
 	jobs         *jobs.Jobs
 	collector    *collect.Collector
 	manual       manual.Engine
+	ingests      ingest.Engine
 	spaces       *spaces.Registry
 	checkpoints  *checkpoint.Maker
 	governor     *governor.Governor

@@ -41,6 +41,8 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("begins at key %s and ends at %s", base.BoundString(t.Smallest), base.BoundString(t.Largest))
 	case t.SmallestSeq > t.LargestSeq || t.LargestSeq > base.SeqNumMax:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
+	case t.SeqShift > t.SmallestSeq:
+		what = fmt.Sprintf("begins at sequence number %d, less than its shift %d", t.SmallestSeq, t.SeqShift)
 	default:
 		return t.checkValues()
 	}
