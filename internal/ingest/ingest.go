@@ -134,7 +134,9 @@ func (w *writer) add(entry *Entry) error {
 }
 
 // refuse returns the error of an entry that cannot be written.
-func (w *writer) refuse(err error) error { return fmt.Errorf("key %d of the input: %w", w.entries, err) }
+func (w *writer) refuse(err error) error {
+	return fmt.Errorf("key %d of the input: %w", w.entries, err)
+}
 
 // admit makes sure that there is room for so many bytes, and that the caller still wants
 // the ingest.

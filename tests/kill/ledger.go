@@ -43,6 +43,9 @@ func workOf(marker string) (id WorkID, err error) {
 	return id, nil
 }
 
+// ingests reports whether the transaction is an ingest where a harness can do one.
+func (id WorkID) ingests() bool { return id.N%16 == 5 }
+
 // writes makes what the transaction writes.
 func (id WorkID) writes(seed uint64) []model.Write {
 	rng := rand.New(rand.NewPCG(seed<<20+id.Life, id.Writer<<32+id.N))
@@ -63,6 +66,9 @@ func (id WorkID) writes(seed uint64) []model.Write {
 	}
 	for i := range writes[1:] {
 		vary(&writes[1+i].Version, rng)
+	}
+	if id.ingests() {
+		return testkit.Ingestible(writes)
 	}
 	return writes
 }
