@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // A Builder writes the tables of a job from entries that its caller adds. It uses the
@@ -15,10 +16,10 @@ type Builder struct {
 	job Job
 }
 
-// NewBuilder returns a Builder without files.
-func NewBuilder(job Job) *Builder {
+// NewBuilder returns a Builder without files. It finishes each table beside the next one.
+func NewBuilder(job Job, exec *work.Executor) *Builder {
 	b := &Builder{job: job}
-	b.out.job = &b.job
+	b.out.job, b.out.behind = &b.job, work.NewBehind(exec)
 	return b
 }
 
@@ -43,7 +44,11 @@ func (b *Builder) Add(e *base.Entry) error {
 
 // Finish finishes the last table.
 func (b *Builder) Finish() (Result, error) {
-	if err := b.out.end(); err != nil {
+	err := b.out.end()
+	if err == nil {
+		err = b.out.behind.Wait()
+	}
+	if err != nil {
 		return b.out.result, fmt.Errorf("build tables: %w", err)
 	}
 	return b.out.result, nil
@@ -52,6 +57,7 @@ func (b *Builder) Finish() (Result, error) {
 // Abandon closes the file that is being written, and returns the files that the caller
 // removes.
 func (b *Builder) Abandon() Result {
+	_ = b.out.behind.Wait() // the files are removed
 	b.out.abandon()
 	return b.out.result
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // An output collects the tables that a job makes, one after the other.
@@ -20,6 +21,8 @@ type output struct {
 	deletions *rangedel.List
 	from      []byte
 
+	// behind finishes tables beside the next one. nil finishes them at once.
+	behind *work.Behind
 	file   NewFile
 	writer *table.Writer // nil between two tables
 	// jumps counts the pointers in the table whose value file differs from valuesIn,
@@ -150,15 +153,23 @@ func (o *output) finish(next []byte) error {
 	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
+	file, jumps := o.file, o.jumps
+	return o.behind.Run(func() error { return o.complete(w, file, jumps) })
+}
+
+// complete finishes a table. With behind, it runs beside the next output.
+func (o *output) complete(w *table.Writer, file NewFile, jumps uint64) error {
 	props, err := w.Finish()
-	if err = errors.Join(err, o.file.File.Close()); err != nil {
+	if err = errors.Join(err, file.File.Close()); err != nil {
 		return err
 	}
 	if o.job.Filter != nil {
 		o.job.Filter.Add(w.Hashes())
 	}
 	o.result.BytesWritten += props.Size
-	o.result.Tables = append(o.result.Tables, o.describe(&props))
+	t := o.describe(&props)
+	t.Num, t.Jumps = file.Num, jumps
+	o.result.Tables = append(o.result.Tables, t)
 	return nil
 }
 

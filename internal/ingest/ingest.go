@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 const (
@@ -38,6 +39,7 @@ type Engine struct {
 	Throttle *throttle.Throttle
 	Place    *place.Options
 	Group    *work.Group
+	Executor *work.Executor
 }
 
 // A Target is the keyspace of an ingest. The zero Target is the default keyspace.
@@ -95,6 +97,7 @@ type writer struct {
 	values *place.Writer
 	live   bool // the files are part of the database
 
+	entry     base.Entry
 	key, last []byte // stored keys: the present and the one before
 	entries   int64
 	unasked   int // entries since the last look at the context
@@ -104,10 +107,19 @@ type writer struct {
 }
 
 func (e *Engine) newWriter(ctx context.Context, to Target) *writer {
-	w := &writer{Engine: e, ctx: ctx, to: to, values: place.NewWriter(e.Place)}
+	wrap := func(file vfs.File) vfs.File { return beside(e.Executor, file) }
+	w := &writer{Engine: e, ctx: ctx, to: to, values: place.NewWriterBeside(e.Place, e.Executor, wrap)}
 	job := e.Jobs.IngestJob()
+	create := job.NewFile
+	job.NewFile = func() (compact.NewFile, error) {
+		file, err := create()
+		if err == nil {
+			file.File = wrap(file.File)
+		}
+		return file, err
+	}
 	job.Place = w.values.Place
-	w.out = compact.NewBuilder(job)
+	w.out = compact.NewBuilder(job, e.Executor)
 	return w
 }
 
@@ -130,7 +142,8 @@ func (w *writer) add(entry *Entry) error {
 		return err
 	}
 	w.entries++
-	return w.out.Add(&base.Entry{Key: w.key, Value: entry.Value, Meta: entry.Meta})
+	w.entry = base.Entry{Key: w.key, Value: entry.Value, Meta: entry.Meta}
+	return w.out.Add(&w.entry)
 }
 
 // refuse returns the error of an entry that cannot be written.
