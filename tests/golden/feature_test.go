@@ -35,6 +35,7 @@ var features = []feature{
 	{"partials", createMerging, writePartials, checkPartials},
 	{"timestamps", func(*stoat.Options) {}, writeTimestamps, checkTimestamps},
 	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces},
+	{"ingest", func(*stoat.Options) {}, writeIngests, checkIngests},
 }
 
 func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {
