@@ -30,7 +30,9 @@ type output struct {
 	jumps    uint64
 	valuesIn base.FileNum
 	points   bool
-	splits   int // number of splits passed
+	splits   int  // number of splits passed
+	timed    bool // the next entry is of a keyspace with timestamps
+	outdated outdated
 	spaces   keyspace.Walk
 	space    uint32 // the keyspace of the next entry
 	unread   int    // entries and value units since the last check of the size
@@ -107,10 +109,15 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 func (o *output) prepare(e *base.Entry) error {
 	o.result.EntriesWritten++
 	o.unread += 1 + len(e.Value)/valueUnit
-	if o.writer != nil {
-		return nil
+	if o.writer == nil {
+		if err := o.create(); err != nil {
+			return err
+		}
 	}
-	return o.create()
+	if o.timed {
+		o.outdated.note(e)
+	}
+	return nil
 }
 
 // create begins a table.
@@ -121,6 +128,7 @@ func (o *output) create() error {
 	}
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
+	o.outdated.begin()
 	opts := o.job.Writer
 	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
 	if o.job.Codec != nil {
@@ -153,24 +161,32 @@ func (o *output) finish(next []byte) error {
 	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
-	file, jumps := o.file, o.jumps
-	return o.behind.Run(func() error { return o.complete(w, file, jumps) })
+	file := o.file
+	seen := manifest.Table{Jumps: o.jumps} // what the properties do not tell
+	o.outdated.describe(&seen)
+	return o.behind.Run(func() error {
+		t, err := o.complete(w, file)
+		if err == nil {
+			t.Jumps, t.TenthOutdated, t.HalfOutdated = seen.Jumps, seen.TenthOutdated, seen.HalfOutdated
+			o.result.Tables = append(o.result.Tables, t)
+		}
+		return err
+	})
 }
 
 // complete finishes a table. With behind, it runs beside the next output.
-func (o *output) complete(w *table.Writer, file NewFile, jumps uint64) error {
+func (o *output) complete(w *table.Writer, file NewFile) (*manifest.Table, error) {
 	props, err := w.Finish()
 	if err = errors.Join(err, file.File.Close()); err != nil {
-		return err
+		return nil, err
 	}
 	if o.job.Filter != nil {
 		o.job.Filter.Add(w.Hashes())
 	}
 	o.result.BytesWritten += props.Size
 	t := o.describe(&props)
-	t.Num, t.Jumps = file.Num, jumps
-	o.result.Tables = append(o.result.Tables, t)
-	return nil
+	t.Num = file.Num
+	return t, nil
 }
 
 // abandon closes the file of a table that will not be finished.

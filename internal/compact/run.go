@@ -118,7 +118,9 @@ func (m *merge) run() error {
 			}
 			m.key = append(m.key[:0], e.Key...)
 			m.retain.Begin(m.key)
-			if !m.discard.begin(m.key) {
+			held := m.discard.begin(m.key)
+			m.out.timed = m.discard.limits.Timed
+			if !held {
 				if err := m.out.beginKey(m.key); err != nil {
 					return err
 				}
@@ -198,8 +200,8 @@ func (m *merge) release() error {
 	return nil
 }
 
-// describe returns the metadata of a table for the manifest, without its number and
-// jumps.
+// describe returns the metadata of a table for the manifest, as far as its properties
+// tell.
 func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
 		Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,

@@ -32,14 +32,16 @@ const (
 	//	offset  size  field
 	//	0       1     level
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
-	//	              are counted; bit 2: there are partial entries; bit 3:
-	//	              sequence numbers are shifted
+	//	              are counted; bit 2: there are partial entries;
+	//	              bit 3: there are discard points; bit 4: sequence
+	//	              numbers are shifted
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     8     count of partial entries, if there are any
 	//	...     8     shift of sequence numbers, if it is not 0
+	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each referenced value file: number (8), bytes (8)
 	//	...     8     jumps, left out if 0
@@ -55,7 +57,8 @@ const (
 	boundExclusive = 1
 	keysCounted    = 2
 	hasPartials    = 4
-	isShifted      = 8
+	hasOutdated    = 8
+	isShifted      = 16
 )
 
 // appendItems appends a list field, unless the list is empty.
@@ -188,6 +191,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.SeqShift != 0 {
 		bits |= isShifted
 	}
+	if t.TenthOutdated != 0 {
+		bits |= hasOutdated
+	}
 	dst = append(dst, levelByte(t.Level), bits)
 	for _, n := range tableNumbers(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
@@ -203,6 +209,10 @@ func appendTable(dst []byte, t *Table) []byte {
 	}
 	if t.SeqShift != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.SeqShift))
+	}
+	if t.TenthOutdated != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.TenthOutdated)
+		dst = binary.LittleEndian.AppendUint64(dst, t.HalfOutdated)
 	}
 	dst = append(append(dst, t.Smallest...), largest...)
 	for _, r := range t.Values {
@@ -223,6 +233,10 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	smallest := int64(binary.LittleEndian.Uint32(v[tableLengths:]))
 	largest := int64(binary.LittleEndian.Uint32(v[tableLengths+4:]))
 	counts, fixed, err := decodeCounts(v, offset)
+	if err != nil {
+		return nil, err
+	}
+	tenth, half, fixed, err := decodeOutdated(v, offset, fixed)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +269,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
 		Entries: number(6), Keys: counts.keys, Partials: counts.partials, SeqShift: base.SeqNum(counts.shift), Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
-		OldestExpiry: number(11), NewestExpiry: number(12),
+		OldestExpiry: number(11), NewestExpiry: number(12), TenthOutdated: tenth, HalfOutdated: half,
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
 		Values: decodeValueRefs(refs), Jumps: jumps,
@@ -268,7 +282,7 @@ type counts struct{ keys, partials, shift uint64 }
 // decodeCounts returns the counts of an encoded table, and the size of the part before
 // its bounds. v has at least the fixed part.
 func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
-	if known := byte(boundExclusive | keysCounted | hasPartials | isShifted); v[1] > known {
+	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated | isShifted); v[1] > known {
 		return n, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
 	}
 	fixed = tableFixedSize
@@ -290,6 +304,23 @@ func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
 		fixed += tableCountSize
 	}
 	return n, fixed, nil
+}
+
+// decodeOutdated returns the discard points of an encoded table, and the size of the part
+// before its bounds. fixed is the size of the part before the points.
+func decodeOutdated(v []byte, offset, fixed int64) (tenth, half uint64, next int64, err error) {
+	if v[1]&hasOutdated == 0 {
+		return 0, 0, fixed, nil
+	}
+	if next = fixed + 2*tableCountSize; int64(len(v)) < next {
+		return 0, 0, 0, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", next))
+	}
+	tenth, half = binary.LittleEndian.Uint64(v[fixed:]), binary.LittleEndian.Uint64(v[fixed+tableCountSize:])
+	if tenth == 0 || half != 0 && half < tenth {
+		return 0, 0, 0, base.Corrupt(offset+fixed, "discard points of a table", fmt.Sprintf("%d and %d", tenth, half),
+			"the first above 0, the second 0 or not below it")
+	}
+	return tenth, half, next, nil
 }
 
 // decodeValueRefs decodes references. v holds a whole number of them.

@@ -128,7 +128,7 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		"part of a table":      item(tagAddTables, make([]byte, tableFixedSize-1)),
 		"no room for keys":     item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
 		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
-		"bits of a table":      item(tagAddTables, spoiled(1, 16)),
+		"bits of a table":      item(tagAddTables, spoiled(1, 32)),
 		"no shift":             item(tagAddTables, append([]byte{0, isShifted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
 		"an end of all keys that belongs to the table": item(tagAddTables, withBounds([]byte("a"), nil, false)),
 		"an end of all keys spelt out":                 item(tagAddTables, withBounds([]byte("a"), base.EndOfKeys, true)),
