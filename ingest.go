@@ -8,9 +8,10 @@ import (
 	"github.com/stoatdb/stoat/internal/ingest"
 )
 
-// An Entry is a key with its value, for DB.IngestEntries. The database copies both
-// before it asks for the next Entry.
+// An Entry is a key with its value, for DB.IngestEntries. The database copies both before
+// it asks for the next Entry.
 type Entry struct {
+	// Key has 1 byte to MaxKeySize. Value may be empty.
 	Key, Value []byte
 	// Options are those of Txn.Set. They take precedence over IngestOptions.Options.
 	Options []SetOption
@@ -18,8 +19,8 @@ type Entry struct {
 
 // IngestOptions say how DB.Ingest writes entries.
 type IngestOptions struct {
-	// Keyspace is the keyspace of the keys. With nil it is the default keyspace. A
-	// keyspace with timestamps is refused with ErrInvalid.
+	// Keyspace is the keyspace of the keys, nil for the default keyspace. It must not
+	// have timestamps.
 	Keyspace *Keyspace
 	// Options are those of Txn.Set, for all entries.
 	Options []SetOption
@@ -27,8 +28,7 @@ type IngestOptions struct {
 
 // Ingested says what DB.Ingest wrote.
 type Ingested struct {
-	// Version is the version of the entries, as Txn.CommitVersion is for a
-	// transaction. It is 0 if there was no entry.
+	// Version is the version of the entries, as Txn.CommitVersion; 0 if there were none.
 	Version uint64
 	// Entries counts the entries. Bytes is the size of the tables and value files.
 	Entries, Bytes int64
@@ -38,9 +38,9 @@ type Ingested struct {
 // ErrInvalid.
 type KeyOrderError = base.KeyOrderError
 
-// Ingest writes entries, whose keys ascend strictly, as one commit. It writes them
-// directly to new tables and value files, and not to the log. So it takes bounded
-// memory for any number of entries, and writes each of them once.
+// Ingest writes entries, whose keys ascend strictly, as one commit. It writes each of them
+// once, to new tables and value files, and not to the log. It takes bounded memory for any
+// number of entries.
 //
 // The entries replace older values of their keys. Snapshots that began before see none
 // of them; later ones see all. For a transaction that read one of the keys, or a range
@@ -54,53 +54,31 @@ type KeyOrderError = base.KeyOrderError
 // A key that is not greater than the key before it is a KeyOrderError. Once ctx is done,
 // Ingest returns its error. entries may use the database, but must not close it.
 func (d *DB) Ingest(ctx context.Context, entries iter.Seq2[[]byte, []byte], o IngestOptions) (Ingested, error) {
-	if entries == nil {
-		return Ingested{}, errNoFunction
-	}
-	return d.IngestEntries(ctx, func(yield func(Entry, error) bool) {
-		for key, value := range entries {
-			if !yield(Entry{Key: key, Value: value}, nil) {
-				return
-			}
-		}
-	}, o)
+	return d.IngestEntries(ctx, ingest.WithoutErrors(entries, func(k, v []byte) Entry { return Entry{Key: k, Value: v} }), o)
 }
 
 // IngestEntries is Ingest for entries with options of their own. An error that entries
 // yields ends the ingest, which returns that error.
 func (d *DB) IngestEntries(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions) (Ingested, error) {
+	return d.ingest(ctx, entries, o, d.ingests.Ingest)
+}
+
+// ingest hands entries to a way of ingesting them.
+func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, way ingest.Way) (Ingested, error) {
+	if d.opts.ReadOnly {
+		return Ingested{}, ErrReadOnly
+	}
 	if entries == nil {
 		return Ingested{}, errNoFunction
 	}
-	to, err := d.ingestTarget(o.Keyspace)
+	space, gate, err := d.transactions.IngestTarget(o.Keyspace.inner())
 	if err != nil {
 		return Ingested{}, err
 	}
 	common := metadata(o.Options)
-	r, err := d.ingests.Ingest(ctx, func(yield func(ingest.Entry, error) bool) {
-		for e, err := range entries {
-			m := common
-			if len(e.Options) > 0 {
-				m = m.With(metadata(e.Options))
-			}
-			if !yield(ingest.Entry{Key: e.Key, Value: e.Value, Meta: d.transactions.MetaOf(o.Keyspace.inner(), m)}, err) {
-				return
-			}
-		}
-	}, to)
+	r, err := way(ctx, ingest.Mapped(entries, func(e *Entry) ingest.Entry {
+		m := d.transactions.MetaOf(o.Keyspace.inner(), common.With(metadata(e.Options)))
+		return ingest.Entry{Key: e.Key, Value: e.Value, Meta: m}
+	}), ingest.Target{Space: space, Gate: gate})
 	return Ingested{Version: uint64(r.Version), Entries: r.Entries, Bytes: r.Bytes}, err
-}
-
-// ingestTarget returns the keyspace of an ingest, if it takes one.
-func (d *DB) ingestTarget(ks *Keyspace) (to ingest.Target, err error) {
-	switch {
-	case d.opts.ReadOnly:
-		return to, ErrReadOnly
-	case ks == nil:
-		return to, nil
-	case ks.k.Timed():
-		return to, base.Invalid("IngestOptions.Keyspace is %.80q, which has timestamps", ks.Name())
-	}
-	h := ks.k.Handle()
-	return ingest.Target{Space: h.Space, Gate: &h.Gate}, ks.k.Usable(&d.transactions)
 }

@@ -3,6 +3,7 @@ package compact
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/keyspace"
@@ -161,13 +162,13 @@ func (o *output) finish(next []byte) error {
 	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
-	file := o.file
-	seen := manifest.Table{Jumps: o.jumps} // what the properties do not tell
-	o.outdated.describe(&seen)
+	file, jumps, outdated := o.file, o.jumps, o.outdated
+	outdated.points = slices.Clone(outdated.points) // the next table reuses the memory
 	return o.behind.Run(func() error {
 		t, err := o.complete(w, file)
 		if err == nil {
-			t.Jumps, t.TenthOutdated, t.HalfOutdated = seen.Jumps, seen.TenthOutdated, seen.HalfOutdated
+			t.Jumps = jumps
+			outdated.describe(t)
 			o.result.Tables = append(o.result.Tables, t)
 		}
 		return err
