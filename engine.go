@@ -99,7 +99,7 @@ func (d *DB) assemble(s manifest.State) {
 	d.manual = manual.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Collector: d.collector,
 		Space: d.space, Quarantine: &d.quarantine, Group: d.group}
 	d.ingests = ingest.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Space: d.space, Throttle: d.throttle,
-		Place: &d.streams.Options, Group: d.group, Executor: d.exec}
+		Place: &d.streams.Options, Group: d.group, Executor: d.exec, Unmapped: d.unmapped}
 	d.spaces = spaces.New(spaces.Options{Store: d.store, Commits: d.commits, Group: d.group, HashSeed: d.hashSeed,
 		Free: d.manual.Free, Changed: d.settings.Set, Dropped: d.wakeDropper, Discarded: compact})
 	d.checkpoints = checkpoint.New(checkpoint.Options{Store: d.store, Executor: d.exec, Report: d.emit,

@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -24,6 +25,9 @@ type IngestOptions struct {
 	Keyspace *Keyspace
 	// Options are those of Txn.Set, for all entries.
 	Options []SetOption
+	// Memory is how many bytes of entries BulkLoad sorts in memory. Default: a quarter
+	// of Options.MemoryBudget.
+	Memory int64
 }
 
 // Ingested says what DB.Ingest wrote.
@@ -36,7 +40,18 @@ type Ingested struct {
 
 // A KeyOrderError says that the keys of an ingest do not ascend strictly. It is an
 // ErrInvalid.
-type KeyOrderError = base.KeyOrderError
+type KeyOrderError struct {
+	// Position is the place of Key in the input. The first key has position 0.
+	Position int64
+	// Key is not greater than Previous, the key before it.
+	Key, Previous []byte
+}
+
+// Error implements error.
+func (e *KeyOrderError) Error() string { return (*base.KeyOrderError)(e).Error() }
+
+// Unwrap returns ErrInvalid.
+func (e *KeyOrderError) Unwrap() error { return ErrInvalid }
 
 // Ingest writes entries, whose keys ascend strictly, as one commit. It writes each of them
 // once, to new tables and value files, and not to the log. It takes bounded memory for any
@@ -63,6 +78,18 @@ func (d *DB) IngestEntries(ctx context.Context, entries iter.Seq2[Entry, error],
 	return d.ingest(ctx, entries, o, d.ingests.Ingest)
 }
 
+// BulkLoad is IngestEntries for entries in any order. Of entries with equal keys, it takes
+// the last one. Entries that exceed IngestOptions.Memory go to sorted temporary files in
+// the directory of the database, which BulkLoad or the next Open deletes. So each entry
+// is written twice, and a third time if there is a thousand times as much as memory.
+func (d *DB) BulkLoad(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions) (Ingested, error) {
+	memory := o.Memory
+	if memory <= 0 {
+		memory = d.opts.MemoryBudget / 4
+	}
+	return d.ingest(ctx, entries, o, d.ingests.BulkLoad(memory))
+}
+
 // ingest hands entries to a way of ingesting them.
 func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, way ingest.Way) (Ingested, error) {
 	if d.opts.ReadOnly {
@@ -80,5 +107,9 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 		m := d.transactions.MetaOf(o.Keyspace.inner(), common.With(metadata(e.Options)))
 		return ingest.Entry{Key: e.Key, Value: e.Value, Meta: m}
 	}), ingest.Target{Space: space, Gate: gate})
+	var order *base.KeyOrderError
+	if errors.As(err, &order) {
+		err = (*KeyOrderError)(order)
+	}
 	return Ingested{Version: uint64(r.Version), Entries: r.Entries, Bytes: r.Bytes}, err
 }

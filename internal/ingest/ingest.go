@@ -16,18 +16,9 @@ import (
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
-)
-
-const (
-	// partBytes is the number of bytes of entries for which an ingest gets room on the
-	// disk promised at once.
-	partBytes = 4 << 20
-	// entryBytes is what an entry takes at most beside its key and value, in bytes.
-	entryBytes = 64
-	// stopEvery is the number of entries between two looks at the context.
-	stopEvery = 256
 )
 
 // An Engine is the parts of a database that ingests use. All fields are immutable.
@@ -40,6 +31,8 @@ type Engine struct {
 	Place    *place.Options
 	Group    *work.Group
 	Executor *work.Executor
+	// Unmapped are the options for reading the sorted files of a bulk load.
+	Unmapped tree.Options
 }
 
 // A Target is the keyspace of an ingest. The zero Target is the default keyspace.
@@ -72,6 +65,11 @@ func (e *Engine) Ingest(ctx context.Context, entries iter.Seq2[Entry, error], to
 	if err := e.Commits.Failed(); err != nil {
 		return Result{}, err
 	}
+	return e.ingest(ctx, entries, to)
+}
+
+// ingest is Ingest within an operation.
+func (e *Engine) ingest(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (Result, error) {
 	w := e.newWriter(ctx, to)
 	defer w.close()
 	for entry, err := range entries {
@@ -100,15 +98,12 @@ type writer struct {
 	entry     base.Entry
 	key, last []byte // stored keys: the present and the one before
 	entries   int64
-	unasked   int // entries since the last look at the context
-	// room is what is left of the promised bytes, promised what may not be on the
-	// disk yet.
-	room, promised int64
+	meter     meter
 }
 
 func (e *Engine) newWriter(ctx context.Context, to Target) *writer {
 	wrap := func(file vfs.File) vfs.File { return beside(e.Executor, file) }
-	w := &writer{Engine: e, ctx: ctx, to: to, values: place.NewWriterBeside(e.Place, e.Executor, wrap)}
+	w := &writer{Engine: e, ctx: ctx, to: to, meter: meter{engine: e, ctx: ctx}, values: place.NewWriterBeside(e.Place, e.Executor, wrap)}
 	job := e.Jobs.IngestJob()
 	create := job.NewFile
 	job.NewFile = func() (compact.NewFile, error) {
@@ -125,20 +120,15 @@ func (e *Engine) newWriter(ctx context.Context, to Target) *writer {
 
 // add writes the next entry.
 func (w *writer) add(entry *Entry) error {
-	switch {
-	case len(entry.Key) == 0:
-		return w.refuse(base.ErrEmptyKey)
-	case len(entry.Key) > base.UserKeyMax:
-		return w.refuse(fmt.Errorf("%w: %d bytes, of at most %d", base.ErrKeyTooLarge, len(entry.Key), base.UserKeyMax))
-	case uint64(len(entry.Value)) > base.MaxValueSize:
-		return w.refuse(fmt.Errorf("%w: %d bytes, of at most %d", base.ErrValueTooLarge, len(entry.Value), uint64(base.MaxValueSize)))
+	if err := entry.check(w.entries); err != nil {
+		return err
 	}
 	w.key, w.last = w.to.Space.Append(w.last[:0], entry.Key), w.key
 	if w.entries > 0 && bytes.Compare(w.last, w.key) >= 0 {
 		previous := w.last[w.to.Space.Skip(w.last):]
 		return &base.KeyOrderError{Position: w.entries, Key: bytes.Clone(entry.Key), Previous: bytes.Clone(previous)}
 	}
-	if err := w.admit(int64(len(w.key)) + int64(len(entry.Value)) + entryBytes); err != nil {
+	if err := w.meter.admit(int64(len(w.key)) + int64(len(entry.Value)) + entryBytes); err != nil {
 		return err
 	}
 	w.entries++
@@ -146,40 +136,20 @@ func (w *writer) add(entry *Entry) error {
 	return w.out.Add(&w.entry)
 }
 
-// refuse returns the error of an entry that cannot be written.
-func (w *writer) refuse(err error) error {
-	return fmt.Errorf("key %d of the input: %w", w.entries, err)
-}
-
-// admit makes sure that there is room for so many bytes, and that the caller still wants
-// the ingest.
-func (w *writer) admit(bytes int64) error {
-	if w.unasked++; w.unasked >= stopEvery || w.room < bytes {
-		w.unasked = 0
-		if err := work.Interrupted(w.ctx); err != nil {
-			return err
-		}
-	}
-	if w.room >= bytes {
-		w.room -= bytes
+// check returns an error if the entry cannot be written. position is its place in the
+// input.
+func (e *Entry) check(position int64) (err error) {
+	switch {
+	case len(e.Key) == 0:
+		err = base.ErrEmptyKey
+	case len(e.Key) > base.UserKeyMax:
+		err = fmt.Errorf("%w: %d bytes, of at most %d", base.ErrKeyTooLarge, len(e.Key), base.UserKeyMax)
+	case uint64(len(e.Value)) > base.MaxValueSize:
+		err = fmt.Errorf("%w: %d bytes, of at most %d", base.ErrValueTooLarge, len(e.Value), uint64(base.MaxValueSize))
+	default:
 		return nil
 	}
-	part := max(bytes, partBytes)
-	if err := w.Space.Admit(w.ctx, part); err != nil {
-		return cause(w.ctx, err)
-	}
-	// What is before the last part has left the buffers of the writers.
-	w.Space.Taken(w.promised)
-	w.promised, w.room = part, part-bytes
-	return cause(w.ctx, w.Throttle.AdmitApart(w.ctx, part))
-}
-
-// cause returns why the context of the operation is done, or err if it is not.
-func cause(ctx context.Context, err error) error {
-	if e := work.Interrupted(ctx); e != nil && err != nil {
-		return e
-	}
-	return err
+	return fmt.Errorf("key %d of the input: %w", position, err)
 }
 
 // commit finishes the files and makes them a part of the database.
@@ -212,7 +182,7 @@ func (w *writer) commit() (Result, error) {
 
 // close ends the promises, and deletes the files if they are not part of the database.
 func (w *writer) close() {
-	w.Space.Taken(w.promised)
+	w.meter.close()
 	if w.live {
 		return
 	}

@@ -20,6 +20,13 @@ func (j *Jobs) IngestJob() compact.Job {
 	return job
 }
 
+// SortJob returns the job that writes sorted temporary tables of a bulk load.
+func (j *Jobs) SortJob() compact.Job {
+	job := j.newJob(nil)
+	job.Level, job.Codec, job.TableSize = manifest.Levels-1, j.codecs(0), TableSize(j.o.MemtableSize)
+	return job
+}
+
 // InstallIngest makes the files of an ingest live, with version seq, as the newest run of
 // level 0. The caller holds build, and every older version is in tables.
 func (j *Jobs) InstallIngest(tables []*manifest.Table, values []*manifest.ValueFile, seq base.SeqNum) error {
