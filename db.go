@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
+	"github.com/stoatdb/stoat/internal/ingest"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
@@ -64,6 +65,7 @@ type DB struct {
 	jobs         *jobs.Jobs
 	collector    *collect.Collector
 	manual       manual.Engine
+	ingests      ingest.Engine
 	spaces       *spaces.Registry
 	checkpoints  *checkpoint.Maker
 	governor     *governor.Governor

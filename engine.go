@@ -11,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/governor"
+	"github.com/stoatdb/stoat/internal/ingest"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -97,6 +98,8 @@ func (d *DB) assemble(s manifest.State) {
 		Installed: d.jobs.Installed, Sweep: d.sweeper.Wake, Swept: d.jobs.Swept, Failed: d.commits.JobFailed})
 	d.manual = manual.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Collector: d.collector,
 		Space: d.space, Quarantine: &d.quarantine, Group: d.group}
+	d.ingests = ingest.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Space: d.space, Throttle: d.throttle,
+		Place: &d.streams.Options, Group: d.group, Executor: d.exec, Unmapped: d.unmapped}
 	d.spaces = spaces.New(spaces.Options{Store: d.store, Commits: d.commits, Group: d.group, HashSeed: d.hashSeed,
 		Free: d.manual.Free, Changed: d.settings.Set, Dropped: d.wakeDropper, Discarded: compact})
 	d.checkpoints = checkpoint.New(checkpoint.Options{Store: d.store, Executor: d.exec, Report: d.emit,

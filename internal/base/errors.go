@@ -1,6 +1,7 @@
 package base
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -104,3 +105,23 @@ var (
 func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
+
+// A KeyOrderError says that a key of sorted input is not greater than the one before it.
+type KeyOrderError struct {
+	// Position is the place of Key in the input. The first key has position 0.
+	Position int64
+	// Key is not greater than Previous, the key before it.
+	Key, Previous []byte
+}
+
+// Error implements error.
+func (e *KeyOrderError) Error() string {
+	what := "comes after the greater key"
+	if bytes.Equal(e.Key, e.Previous) {
+		what = "repeats the key"
+	}
+	return fmt.Sprintf("%v: key %d of the input, %.80q, %s %.80q", ErrInvalid, e.Position, e.Key, what, e.Previous)
+}
+
+// Unwrap returns ErrInvalid.
+func (e *KeyOrderError) Unwrap() error { return ErrInvalid }

@@ -72,6 +72,8 @@ type Committer struct {
 	// that commits have written.
 	heldByActive atomic.Int64
 
+	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
+
 	build lock.Mutex[lock.Build] // held by the leader that builds its group
 	// Guarded by build, which also orders the log, the memtable and the groups.
 	lastSeq   base.SeqNum

@@ -3,12 +3,14 @@ package compact
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // An output collects the tables that a job makes, one after the other.
@@ -20,6 +22,8 @@ type output struct {
 	deletions *rangedel.List
 	from      []byte
 
+	// behind finishes tables beside the next one. nil finishes them at once.
+	behind *work.Behind
 	file   NewFile
 	writer *table.Writer // nil between two tables
 	// jumps counts the pointers in the table whose value file differs from valuesIn,
@@ -158,16 +162,32 @@ func (o *output) finish(next []byte) error {
 	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
-	props, err := w.Finish()
-	if err = errors.Join(err, o.file.File.Close()); err != nil {
+	file, jumps, outdated := o.file, o.jumps, o.outdated
+	outdated.points = slices.Clone(outdated.points) // the next table reuses the memory
+	return o.behind.Run(func() error {
+		t, err := o.complete(w, file)
+		if err == nil {
+			t.Jumps = jumps
+			outdated.describe(t)
+			o.result.Tables = append(o.result.Tables, t)
+		}
 		return err
+	})
+}
+
+// complete finishes a table. With behind, it runs beside the next output.
+func (o *output) complete(w *table.Writer, file NewFile) (*manifest.Table, error) {
+	props, err := w.Finish()
+	if err = errors.Join(err, file.File.Close()); err != nil {
+		return nil, err
 	}
 	if o.job.Filter != nil {
 		o.job.Filter.Add(w.Hashes())
 	}
 	o.result.BytesWritten += props.Size
-	o.result.Tables = append(o.result.Tables, o.describe(&props))
-	return nil
+	t := o.describe(&props)
+	t.Num = file.Num
+	return t, nil
 }
 
 // abandon closes the file of a table that will not be finished.

@@ -200,10 +200,11 @@ func (m *merge) release() error {
 	return nil
 }
 
-// describe returns the metadata of a table for the manifest.
+// describe returns the metadata of a table for the manifest, as far as its properties
+// tell.
 func (o *output) describe(p *table.Properties) *manifest.Table {
 	t := &manifest.Table{
-		Num: o.file.Num, Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
+		Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
 		// The bounds of range tombstones are in the memory of the inputs.
 		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
 		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
@@ -215,8 +216,6 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 	for _, ref := range p.ValueFiles {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
-	t.Jumps = o.jumps
-	o.outdated.describe(t)
 	if o.job.Filter != nil {
 		t.Filter = o.job.Filter.Filter()
 	}

@@ -24,6 +24,8 @@ type (
 	Transaction struct{}
 	// Iterator is held while an iterator reads the snapshot.
 	Iterator struct{}
+	// Ingesting is held while the tables of an ingest are committed.
+	Ingesting struct{}
 	// Build is held by the leader that builds a group of commits.
 	Build struct{}
 	// Governor is held during a round of the memory governor.
@@ -79,6 +81,9 @@ func (Transaction) Rank() (int, string) { return 44, "transaction" }
 
 // Rank implements Ranked.
 func (Iterator) Rank() (int, string) { return 46, "iterator" }
+
+// Rank implements Ranked.
+func (Ingesting) Rank() (int, string) { return 48, "ingesting" }
 
 // Rank implements Ranked.
 func (Build) Rank() (int, string) { return 50, "build" }

@@ -43,6 +43,8 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("has discard points %d and %d", t.TenthOutdated, t.HalfOutdated)
 	case t.SmallestSeq > t.LargestSeq || t.LargestSeq > base.SeqNumMax:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
+	case t.SeqShift > t.SmallestSeq:
+		what = fmt.Sprintf("begins at sequence number %d, less than its shift %d", t.SmallestSeq, t.SeqShift)
 	default:
 		return t.checkValues()
 	}

@@ -19,8 +19,12 @@ import (
 // from its creation or never.
 const FeatureEncryption = "encryption"
 
+// FeatureIngest says that the database may have tables with a SeqShift. A database gets it
+// with its first ingest.
+const FeatureIngest = "ingest"
+
 // knownFeatures are the required features that this version knows.
-var knownFeatures = []string{FeatureEncryption}
+var knownFeatures = []string{FeatureEncryption, FeatureIngest}
 
 const (
 	// FeatureNameMax is the longest name of a feature in bytes.

@@ -33,12 +33,14 @@ const (
 	//	0       1     level
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
 	//	              are counted; bit 2: there are partial entries;
-	//	              bit 3: there are discard points
+	//	              bit 3: there are discard points; bit 4: sequence
+	//	              numbers are shifted
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     8     count of partial entries, if there are any
+	//	...     8     shift of sequence numbers, if it is not 0
 	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each referenced value file: number (8), bytes (8)
@@ -56,6 +58,7 @@ const (
 	keysCounted    = 2
 	hasPartials    = 4
 	hasOutdated    = 8
+	isShifted      = 16
 )
 
 // appendItems appends a list field, unless the list is empty.
@@ -185,6 +188,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.Partials != 0 {
 		bits |= hasPartials
 	}
+	if t.SeqShift != 0 {
+		bits |= isShifted
+	}
 	if t.TenthOutdated != 0 {
 		bits |= hasOutdated
 	}
@@ -200,6 +206,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	}
 	if t.Partials != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.Partials)
+	}
+	if t.SeqShift != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.SeqShift))
 	}
 	if t.TenthOutdated != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.TenthOutdated)
@@ -223,7 +232,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	}
 	smallest := int64(binary.LittleEndian.Uint32(v[tableLengths:]))
 	largest := int64(binary.LittleEndian.Uint32(v[tableLengths+4:]))
-	keys, partials, fixed, err := decodeCounts(v, offset)
+	counts, fixed, err := decodeCounts(v, offset)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +268,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		Level: int(v[0]), LargestExclusive: exclusive,
 		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
-		Entries: number(6), Keys: keys, Partials: partials, Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
+		Entries: number(6), Keys: counts.keys, Partials: counts.partials, SeqShift: base.SeqNum(counts.shift), Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
 		OldestExpiry: number(11), NewestExpiry: number(12), TenthOutdated: tenth, HalfOutdated: half,
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
@@ -267,30 +276,34 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	}, nil
 }
 
-// decodeCounts returns the counts of keys and partial entries of an encoded table, and
-// the size of the part before its bounds. v has at least the fixed part.
-func decodeCounts(v []byte, offset int64) (keys, partials uint64, fixed int64, err error) {
-	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated); v[1] > known {
-		return 0, 0, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
+// counts are the numbers of an encoded table that are left out if they are 0.
+type counts struct{ keys, partials, shift uint64 }
+
+// decodeCounts returns the counts of an encoded table, and the size of the part before
+// its bounds. v has at least the fixed part.
+func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
+	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated | isShifted); v[1] > known {
+		return n, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
 	}
 	fixed = tableFixedSize
 	for _, c := range []struct {
 		bit   byte
 		what  string
 		count *uint64
-	}{{keysCounted, "count of keys of a table", &keys}, {hasPartials, "count of partial entries of a table", &partials}} {
+	}{{keysCounted, "count of keys of a table", &n.keys}, {hasPartials, "count of partial entries of a table", &n.partials},
+		{isShifted, "shift of the versions of a table", &n.shift}} {
 		if v[1]&c.bit == 0 {
 			continue
 		}
 		if int64(len(v)) < fixed+tableCountSize {
-			return 0, 0, 0, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", fixed+tableCountSize))
+			return n, 0, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", fixed+tableCountSize))
 		}
 		if *c.count = binary.LittleEndian.Uint64(v[fixed:]); *c.count == 0 {
-			return 0, 0, 0, base.Corrupt(offset+fixed, c.what, 0, "more, or left out")
+			return n, 0, base.Corrupt(offset+fixed, c.what, 0, "more, or left out")
 		}
 		fixed += tableCountSize
 	}
-	return keys, partials, fixed, nil
+	return n, fixed, nil
 }
 
 // decodeOutdated returns the discard points of an encoded table, and the size of the part

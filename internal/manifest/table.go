@@ -32,6 +32,9 @@ type Table struct {
 	LargestExclusive  bool
 
 	SmallestSeq, LargestSeq base.SeqNum
+	// SeqShift is added to each sequence number that the table's file stores. It is
+	// the version of an ingest, whose tables were written before it was known.
+	SeqShift base.SeqNum
 
 	// Keys counts the distinct keys in the table. It is 0 if they are not counted.
 	Keys uint64

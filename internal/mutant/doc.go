@@ -164,6 +164,15 @@ const (
 	// dropped them.
 	EarlyDiscard Name = "early-discard"
 
+	// IngestOldVersion: the entries of an ingest have the version of the commit before.
+	IngestOldVersion Name = "ingest-old-version"
+	// IngestUnseen: validation ignores ingests.
+	IngestUnseen Name = "ingest-unseen"
+	// IngestLosesTable: an ingest leaves its last table out.
+	IngestLosesTable Name = "ingest-loses-table"
+	// IngestUnflushed: an ingest becomes visible below memtables with older versions.
+	IngestUnflushed Name = "ingest-unflushed"
+
 	// FrameNonce: all frames of a sealed file have the same nonce.
 	FrameNonce Name = "frame-nonce"
 	// PageNonce: a page that is sealed again has the nonce that it had before.
@@ -216,6 +225,7 @@ var Names = []Name{
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -33,12 +34,24 @@ type Writer struct {
 	num     base.FileNum
 	pointer []byte
 
+	// behind seals files beside the next one. nil seals them at once.
+	behind *work.Behind
+	wrap   func(vfs.File) vfs.File // nil writes to the files themselves
+
 	made  []*manifest.ValueFile // sealed files
 	begun []base.FileNum        // all files
 }
 
 // NewWriter returns a writer without files.
 func NewWriter(o *Options) *Writer { return &Writer{o: o, rules: settings.Walk{Of: o.Settings}} }
+
+// NewWriterBeside returns a writer that seals each file beside the next one. wrap returns
+// what the writer writes to instead of the new file itself.
+func NewWriterBeside(o *Options, exec *work.Executor, wrap func(vfs.File) vfs.File) *Writer {
+	w := NewWriter(o)
+	w.behind, w.wrap = work.NewBehind(exec), wrap
+	return w
+}
 
 // Place writes the value of e if it is long enough, and puts a pointer in its
 // place. It reports whether the value lies apart. It is compact.Job.Place of a
@@ -85,7 +98,7 @@ func (w *Writer) Append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, erro
 // bytes.
 func (w *Writer) File(bytes int64) (*values.Writer, error) {
 	if w.writer != nil && !w.writer.Empty() && w.writer.Size()+bytes > fileSize {
-		if err := w.Finish(); err != nil {
+		if err := w.seal(); err != nil {
 			return nil, err
 		}
 	}
@@ -109,6 +122,9 @@ func (w *Writer) create() (err error) {
 		return err
 	}
 	w.begun = append(w.begun, w.num)
+	if w.wrap != nil {
+		w.file = w.wrap(w.file)
+	}
 	w.writer, err = values.NewWriter(w.file, values.WriterOptions{Num: w.num, Salt: rand.Uint64()})
 	return err
 }
@@ -116,6 +132,15 @@ func (w *Writer) create() (err error) {
 // Finish seals the file that is being written. An empty one, begun for a value
 // that could not be read, it deletes.
 func (w *Writer) Finish() error {
+	err := w.seal()
+	if e := w.behind.Wait(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// seal is Finish, which may end later.
+func (w *Writer) seal() error {
 	if w.writer == nil {
 		return nil
 	}
@@ -125,22 +150,29 @@ func (w *Writer) Finish() error {
 		w.o.Store.RemoveFile(base.ValueName(w.num))
 		return err
 	}
-	props, err := w.writer.Finish()
-	if e := w.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		w.made = append(w.made, FileOf(props, w.num))
-	}
-	return err
+	file, writer, num := w.file, w.writer, w.num
+	w.file, w.writer = nil, nil
+	return w.behind.Run(func() error {
+		props, err := writer.Finish()
+		if e := file.Close(); err == nil {
+			err = e
+		}
+		if err == nil {
+			w.made = append(w.made, FileOf(props, num))
+		}
+		return err
+	})
 }
 
 // Close closes the file that is being written, without sealing it.
 func (w *Writer) Close() error {
+	err := w.behind.Wait()
 	if w.file == nil {
-		return nil
+		return err
 	}
-	err := w.file.Close()
+	if e := w.file.Close(); err == nil {
+		err = e
+	}
 	w.file, w.writer = nil, nil
 	return err
 }

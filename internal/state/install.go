@@ -14,15 +14,19 @@ import (
 // appends one edit to the manifest, and shows a view with it. change makes what
 // else differs in the view; it may be nil.
 func (s *Store) Install(edit manifest.Edit, change func(v View) View) error {
+	s.exec.At(work.PointInstall)
+	s.load(&edit) // it takes long: other jobs may install meanwhile
 	return s.install(edit, change, len(edit.AddTables)+len(edit.AddValues) > 0)
 }
 
-// InstallNamed is Install for files whose names are durable.
-func (s *Store) InstallNamed(edit manifest.Edit) error { return s.install(edit, nil, false) }
+// InstallNamed is Install for files whose names are durable. It loads no table into
+// memory, which takes long.
+func (s *Store) InstallNamed(edit manifest.Edit) error {
+	s.exec.At(work.PointInstall)
+	return s.install(edit, nil, false)
+}
 
 func (s *Store) install(edit manifest.Edit, change func(v View) View, syncNames bool) error {
-	s.exec.At(work.PointInstall)
-	s.load(&edit) // it takes long: other jobs may install meanwhile
 	s.installing.Lock()
 	defer s.installing.Unlock()
 	if syncNames {

@@ -26,7 +26,7 @@ func (r *Reader) copiedKeys(b int, e blockEntry) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return makeView(e, part), nil
+	return makeView(e, part, r.opts.SeqShift), nil
 }
 
 // copiedValues returns a verified copy of the stored values of the block of v.

@@ -146,7 +146,7 @@ func FuzzBlockDecode(f *testing.F) {
 		if mustBeCorrupt(t, e.check(entry, 0, 1<<40)); e.check(entry, 0, 1<<40) != nil {
 			return
 		}
-		v := makeView(e, part)
+		v := makeView(e, part, 0)
 		if err := v.check(); err != nil {
 			mustBeCorrupt(t, err)
 			return

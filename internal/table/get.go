@@ -72,6 +72,7 @@ func (r *Reader) try(pos uint64, key []byte, at base.SeqNum, arena *codec.Arena)
 	}
 	var v view
 	v.decode(r.directory[b*blockEntrySize:])
+	v.shift = r.opts.SeqShift
 	v.part = r.data[v.keyOff : v.keyOff+int64(v.keyLen)]
 	v.lay()
 	if i >= v.count {

@@ -24,6 +24,8 @@ type ReaderOptions struct {
 	// MappedOnly closes the file once it is mapped, so that a database of many
 	// tables needs fewer file descriptors. Then no iterator may be Unmapped.
 	MappedOnly bool
+	// SeqShift is added to each sequence number that the file stores.
+	SeqShift base.SeqNum
 	// Used is called at the first use of the table in each round of the gauge. It
 	// must return at once. It may be nil.
 	Used func()
@@ -131,9 +133,27 @@ func (r *Reader) openSections() error {
 	r.props.Size, r.props.DataSize, r.props.Salt = r.size, r.dataEnd, r.salt
 	r.first, r.shared = r.props.Smallest, commonLen(r.props.Smallest, r.props.Largest)
 	r.props.include(r.deletions)
+	if err := r.shiftProperties(); err != nil {
+		return err
+	}
 	r.index, r.shape = r.data[r.hashOff():r.sumsOff()], r.hash
 	r.keysOK, r.valsOK = newBitmap(int(r.blocks)), newBitmap(int(r.blocks))
 	r.pagesOK = newBitmap(r.hash.pages())
+	return nil
+}
+
+// shiftProperties adds the shift to the bounds of sequence numbers.
+func (r *Reader) shiftProperties() error {
+	shift := r.opts.SeqShift
+	if shift == 0 {
+		return nil
+	}
+	if r.deletions.Len() > 0 || r.props.Entries == 0 || r.props.LargestSeq > base.SeqNumMax-shift {
+		return base.Corrupt(r.propsOff(), "contents of a table with shifted versions",
+			fmt.Sprintf("version %d", r.props.LargestSeq), fmt.Sprintf("entries of %d at most", base.SeqNumMax-shift))
+	}
+	r.props.SmallestSeq += shift
+	r.props.LargestSeq += shift
 	return nil
 }
 

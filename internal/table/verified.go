@@ -49,7 +49,7 @@ func (r *Reader) view(b int) (view, error) {
 // viewVerified returns the key part of a block that has been verified.
 func (r *Reader) viewVerified(b int) view {
 	e := r.entryOf(b)
-	return makeView(e, r.data[e.keyOff:e.keyOff+int64(e.keyLen)])
+	return makeView(e, r.data[e.keyOff:e.keyOff+int64(e.keyLen)], r.opts.SeqShift)
 }
 
 // verifyKeys verifies the key part of block b. If fetch is set, it fetches the part
@@ -76,7 +76,7 @@ func (r *Reader) checkKeyPart(b int, e blockEntry, part []byte) error {
 	if err := r.checkSum(part, e.keyOff, b, "checksum of a block's keys"); err != nil {
 		return r.inFile(err)
 	}
-	v := makeView(e, part)
+	v := makeView(e, part, r.opts.SeqShift)
 	return r.inFile(v.check())
 }
 

@@ -27,6 +27,7 @@ import (
 type view struct {
 	part []byte
 	blockEntry
+	shift base.SeqNum // added to stored sequence numbers
 
 	oPrefix, oKEnds, oVEnds, oSeqs, oFlags, oExpiries, oUsers, oSuffixes int
 }
@@ -36,9 +37,10 @@ const (
 	flagExpires = 0x10
 )
 
-// makeView computes the offsets. They are within part if view.check accepts it.
-func makeView(e blockEntry, part []byte) view {
-	v := view{part: part, blockEntry: e}
+// makeView computes the offsets. They are within part if view.check accepts it. shift is
+// added to the stored sequence numbers.
+func makeView(e blockEntry, part []byte, shift base.SeqNum) view {
+	v := view{part: part, blockEntry: e, shift: shift}
 	v.lay()
 	return v
 }
@@ -90,7 +92,10 @@ func (v *view) valueSpan(i int) (from, to int) {
 	return int(f), int(t)
 }
 
-func (v *view) seqLeast() uint64 { return binary.LittleEndian.Uint64(v.part) }
+// storedLeast returns the least sequence number as the file stores it.
+func (v *view) storedLeast() uint64 { return binary.LittleEndian.Uint64(v.part) }
+
+func (v *view) seqLeast() uint64 { return v.storedLeast() + uint64(v.shift) }
 
 func (v *view) seq(i int) base.SeqNum {
 	return base.SeqNum(v.seqLeast() + v.seqs.load(v.part, v.oSeqs, i))
@@ -252,12 +257,11 @@ func (v *view) check() error {
 }
 
 func (v *view) checkSeqs() error {
-	const most = uint64(base.SeqNumMax)
-	least := v.seqLeast()
+	most, least := uint64(base.SeqNumMax-v.shift), v.storedLeast()
 	if least > most {
 		return base.Corrupt(v.keyOff, "least sequence number", least, most)
 	}
-	if v.seqs <= width4 && least <= most-1<<32 {
+	if v.seqs <= width4 && most > 1<<32 && least <= most-1<<32 {
 		return nil // numbers of so few bytes stay within the limit
 	}
 	for i := range v.count {

@@ -51,7 +51,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	if err != nil {
 		return view{}, nil, err
 	}
-	v := makeView(e, part)
+	v := makeView(e, part, r.opts.SeqShift)
 	if opts.KeysOnly && !v.points() {
 		return v, r.unread(&v), nil
 	}

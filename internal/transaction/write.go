@@ -29,6 +29,17 @@ const (
 	ExpiresNever
 )
 
+// With returns m with an expiry of o, and its byte if that is not 0.
+func (m Metadata) With(o Metadata) Metadata {
+	if o.Expiry != 0 {
+		m.Expiry, m.Value = o.Expiry, o.Value
+	}
+	if o.User != 0 {
+		m.User = o.User
+	}
+	return m
+}
+
 // Set is stoat.Txn.Set.
 func (tx Txn) Set(key, value []byte, o Metadata) error {
 	return tx.write(key, value, tx.metaOf(o))
@@ -36,18 +47,31 @@ func (tx Txn) Set(key, value []byte, o Metadata) error {
 
 // metaOf returns the metadata of a write.
 func (tx Txn) metaOf(o Metadata) base.Meta {
+	if tx.s == nil {
+		return base.Meta{} // the write will be refused
+	}
+	if o.Expiry == ExpiresAfter && tx.Check() != nil {
+		return base.Meta{} // so will this one, without asking the clock
+	}
+	return tx.s.engine.MetaOf(tx.in, o)
+}
+
+// MetaOf returns the metadata of a value that is set in a keyspace now. A nil ks is the
+// default keyspace.
+func (e *Engine) MetaOf(ks *Keyspace, o Metadata) base.Meta {
 	m := base.Meta{Kind: base.KindSet, User: o.User}
 	switch o.Expiry {
 	case ExpiresAfter:
-		m.ExpiresAt = tx.expiryAfter(o.Value)
+		m.ExpiresAt = e.expiryAfter(o.Value)
 	case ExpiresAt:
 		m.ExpiresAt = uint64(max(o.Value, 1))
 	case 0:
-		if tx.s == nil {
-			break // the write will be refused
+		rules := e.Settings.Default()
+		if ks != nil {
+			rules = ks.settings()
 		}
-		if ttl := tx.settings().DefaultTTLMs; ttl != 0 {
-			m.ExpiresAt = min(tx.s.engine.Store.Now()+ttl, base.TimeMsMax)
+		if ttl := rules.DefaultTTLMs; ttl != 0 {
+			m.ExpiresAt = min(e.Store.Now()+ttl, base.TimeMsMax)
 		}
 	}
 	return m
@@ -55,15 +79,12 @@ func (tx Txn) metaOf(o Metadata) base.Meta {
 
 // expiryAfter returns the time at which ns nanoseconds from now have passed, in
 // milliseconds of Unix time.
-func (tx Txn) expiryAfter(ns int64) uint64 {
-	if tx.Check() != nil {
-		return 1 // the write will be refused
-	}
+func (e *Engine) expiryAfter(ns int64) uint64 {
 	ms := ns / int64(time.Millisecond)
 	if ns > ms*int64(time.Millisecond) {
 		ms++
 	}
-	return uint64(max(int64(tx.s.engine.Store.Now())+ms, 1))
+	return uint64(max(int64(e.Store.Now())+ms, 1))
 }
 
 // Delete is stoat.Txn.Delete.

@@ -15,7 +15,7 @@ import (
 func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 	for i := range v.levels {
 		for _, t := range v.levels[i].tables {
-			if t.LargestSeq <= since {
+			if t.LargestSeq <= since || t.SeqShift > 0 && mutant.On(mutant.IngestUnseen) {
 				continue
 			}
 			r, err := v.files.reader(t)

@@ -138,6 +138,7 @@ func (f *Files) Open(t *manifest.Table) (*table.Reader, error) {
 func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (_ *table.Reader, err error) {
 	defer f.orClosed(&err)
 	name := base.TableName(t.Num)
+	opts.SeqShift = t.SeqShift
 	file, err := f.openFile(name, t.Size, vfs.CatTable)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,13 @@ func goOn(db *stoat.DB, opts stoat.Options, m *model.Map, version uint64, rng *r
 	m.Truncate(version)
 	for range 1 + rng.IntN(3) {
 		writes := testkit.MergeBatch(rng, 3, 100)
-		err := db.Update(func(tx stoat.Txn) error { return testkit.PutAll(tx, writes) })
+		err := error(nil)
+		if rng.IntN(3) == 0 {
+			writes = testkit.Ingestible(append(writes, testkit.SetKey(2, "ingested")))
+			_, err = testkit.Ingest(db, nil, writes)
+		} else {
+			err = db.Update(func(tx stoat.Txn) error { return testkit.PutAll(tx, writes) })
+		}
 		if errors.Is(err, stoat.ErrNoSpace) {
 			break // the workload left the disk full
 		}

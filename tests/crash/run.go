@@ -147,6 +147,21 @@ func (r *crashRun) commitAs(fill func(stoat.Txn, []model.Write) error, d stoat.D
 	return nil
 }
 
+// ingest ingests those of the writes that an ingest can make. It is durable, and so is
+// everything before it.
+func (r *crashRun) ingest(writes []model.Write) error {
+	writes = testkit.Ingestible(writes)
+	if len(writes) == 0 {
+		return nil
+	}
+	version, err := testkit.Ingest(r.db, nil, writes)
+	if err == nil {
+		r.record(version, writes)
+		r.acknowledged(version, stoat.Synced)
+	}
+	return err
+}
+
 // sync makes everything known durable.
 func (r *crashRun) sync() error {
 	known := r.known.Load()

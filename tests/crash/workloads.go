@@ -152,6 +152,17 @@ var allWorkloads = append([]workload{
 		})
 	}},
 	{"full disk", testkit.SmallMemtable, fullDisk},
+	{"ingests", testkit.SmallMemtable, ingests},
+	{"ingests beside commits", testkit.LargeMemtable, func(r *crashRun) error {
+		return testkit.Concurrently(3, func(i int, rng *rand.Rand) error {
+			return testkit.Times(8, func(int) error {
+				if i == 0 {
+					return r.ingest(testkit.RandomBatch(rng, 5, 2000))
+				}
+				return r.commit(testkit.RandomDurability(rng), testkit.MergeBatch(rng, 3, 50)...)
+			})
+		}, r.seed)
+	}},
 }, append(treeWorkloads, valueWorkloads...)...)
 
 func (r *crashRun) reopen() error {
@@ -161,6 +172,19 @@ func (r *crashRun) reopen() error {
 	}
 	_, err := r.open(known)
 	return err
+}
+
+// ingests mixes ingests with commits that they replace, or that replace them.
+func ingests(r *crashRun) error {
+	return testkit.Times(25, func(i int) error {
+		switch r.rng.IntN(4) {
+		case 0:
+			return r.ingest(testkit.RandomBatch(r.rng, 1+r.rng.IntN(60), 3000))
+		case 1:
+			return r.ingest([]model.Write{testkit.SetKey(i%7, testkit.RandomValue(r.rng, 20))})
+		}
+		return r.commit(testkit.RandomDurability(r.rng), testkit.MergeBatch(r.rng, 6, 500)...)
+	})
 }
 
 func deletesAndOverwrites(r *crashRun) error {

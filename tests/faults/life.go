@@ -63,10 +63,12 @@ func (l *faultyLife) live() error {
 		l.commit(stoat.Synced, 20, 20<<10),
 		l.conflict,
 		l.commit(stoat.Buffered, 2, 10),
+		l.ingest,
 		l.read,
 		l.scatter(0),
 		l.collect, // only flushes
 		l.scatter(1),
+		l.ingest,
 		l.commitReaders,
 		l.compact(stoat.CompactOptions{}), // joins and gathers
 		l.deleteSome,
@@ -173,6 +175,18 @@ func (l *faultyLife) commitReaders() error {
 	}
 	l.work[testkit.Streams].Add(int64(len(writes)))
 	return l.commitAll(testkit.ReaderShapes[0], writes, stoat.Synced)
+}
+
+// ingest writes keys past the log, some of which are there.
+func (l *faultyLife) ingest() error {
+	var writes []model.Write
+	for i := range 40 {
+		writes = append(writes, testkit.SetKey(2*i, strings.Repeat("i", 20*i)))
+	}
+	writes = testkit.Ingestible(writes)
+	version, err := testkit.Ingest(l.db, nil, writes)
+	l.note("ingest: %v", err)
+	return l.committed(err, version, writes, stoat.Synced)
 }
 
 // scatter commits short values apart from every second key.

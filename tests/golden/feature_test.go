@@ -47,6 +47,7 @@ var features = []feature{
 	{"timestamps", func(*stoat.Options) {}, writeTimestamps, checkTimestamps, ""},
 	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces, ""},
 	{"encryption", createEncrypted, writeEncrypted, checkEncrypted, "testdata/encryption.keys"},
+	{"ingest", func(*stoat.Options) {}, writeIngests, checkIngests, ""},
 }
 
 func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {

@@ -156,6 +156,9 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 		}
 		tell(News{kind: newsDropped, id: id})
 	}
+	if w.ingest { // it is always durable
+		told = newsSynced
+	}
 	version, err := CommitWrites(db, w, d)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type Writes struct {
 	writer uint64
 	// drops says that the writer drops its keyspace before.
 	drops bool
+	// ingest says that home is an ingest, and all there is.
+	ingest bool
 }
 
 // The keyspaces of a database beside those of the writers. Every transaction writes
@@ -61,8 +63,13 @@ func (id WorkID) plan(seed uint64, drops bool) Writes {
 	for i := range w.home {
 		vary(&w.home[i].Version, rng)
 	}
+	marker := model.Write{Key: markerKey(id.Writer), Version: model.Version{Value: id.String()}}
+	if id.N%16 == 5 {
+		w.home, w.ingest = testkit.Ingestible(append(w.home, marker)), true
+		return w
+	}
 	w.home = append(w.home, stepsOn(w.home, rng)...)
-	w.home = append(w.home, model.Write{Key: newestKey}, model.Write{Key: markerKey(id.Writer), Version: model.Version{Value: id.String()}})
+	w.home = append(w.home, model.Write{Key: newestKey}, marker)
 	w.elsewhere(rng, id.Life)
 	if drops && rng.IntN(4) == 0 {
 		w.drops = rng.IntN(6) == 0
@@ -131,8 +138,11 @@ func spacesOf(db *stoat.DB) (s spaces, err error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// CommitWrites writes and commits one transaction to all keyspaces.
+// CommitWrites writes and commits one transaction to all keyspaces, or one ingest.
 func CommitWrites(db *stoat.DB, w Writes, d stoat.Durability) (version uint64, err error) {
+	if w.ingest {
+		return testkit.Ingest(db, nil, w.home)
+	}
 	ks, err := spacesOf(db)
 	if err != nil {
 		return 0, err

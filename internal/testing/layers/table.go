@@ -83,6 +83,7 @@ var Stoat = Shape{
 		"internal/jobs":    8,
 		"internal/spaces":  8,
 
+		"internal/ingest":      9,
 		"internal/manual":      9,
 		"internal/transaction": 9,
 

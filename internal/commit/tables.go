@@ -1,0 +1,78 @@
+package commit
+
+import (
+	"context"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+)
+
+// CommitTables commits tables that were written beside the log, and returns their
+// version. install makes them live, as the newest run of level 0. gate, which may be nil,
+// must be open. ctx is that of an operation.
+//
+// A read stops at the first structure that has its key. So memtables must not hold older
+// versions than the tables. CommitTables holds commits up, flushes all memtables, and
+// calls install while nothing newer exists. It first flushes without holding commits up,
+// so that little is left.
+//
+// Recovery accepts that the log lacks the version: the edit of install says that
+// everything up to it is in tables.
+func (c *Committer) CommitTables(ctx context.Context, gate *Gate, install func(seq base.SeqNum) error) (base.SeqNum, error) {
+	if err := c.flushBefore(ctx); err != nil {
+		return 0, err
+	}
+	c.ingesting.Lock()
+	defer c.ingesting.Unlock()
+	for {
+		if err := c.flushBefore(ctx); err != nil {
+			return 0, err
+		}
+		// A leader may have passed begin before.
+		if seq, done, err := c.commitTables(gate, install); done {
+			return seq, err
+		}
+	}
+}
+
+func (c *Committer) flushBefore(ctx context.Context) error {
+	if mutant.On(mutant.IngestUnflushed) {
+		return nil
+	}
+	return c.FlushAll(ctx)
+}
+
+// commitTables does the last step of CommitTables, unless there is something to flush.
+func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error) (seq base.SeqNum, done bool, err error) {
+	c.build.Lock()
+	defer c.build.Unlock()
+	if c.lastGroup != nil {
+		<-c.lastGroup.done
+	}
+	if err := c.Failed(); err != nil {
+		return 0, true, err
+	}
+	v := c.store.View()
+	if (len(v.Memtables) > 1 || v.Memtables[0].Len() > 0) && !mutant.On(mutant.IngestUnflushed) {
+		return 0, false, nil
+	}
+	if gate != nil && gate.IsShut() && !mutant.On(mutant.WriteIntoDropped) {
+		return 0, true, base.ErrNoKeyspace
+	}
+	if c.lastSeq == base.SeqNumMax {
+		return 0, true, ErrVersionsSpent
+	}
+	seq = c.lastSeq + 1
+	if err := install(seq); err != nil {
+		if c.store.ManifestErr() != nil {
+			return 0, true, c.Fail(err)
+		}
+		c.o.Space.FailedBy(err)
+		return 0, true, err
+	}
+	c.lastSeq = seq
+	c.store.SetVisible(seq)
+	c.store.NotePublished(seq, c.o.Activity.Note())
+	c.Counts.Commits.Add(1)
+	return seq, true, nil
+}

@@ -1,0 +1,247 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
+	libiter "github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/tree"
+)
+
+// Entries that do not fit in memory become runs of temporary tables. A run is sorted, and
+// its entries are newer than those of the runs before it: their version is the number of
+// the run. The manifest never knows the tables, so the next Open after a crash deletes
+// them like those of any unfinished job.
+
+const (
+	// runMemory is about what a run takes in memory while it is merged, in bytes.
+	runMemory = 3 << 19
+	// mergeMin is the least number of runs that are merged at once, however little
+	// memory there is.
+	mergeMin = 4
+)
+
+// BulkLoad returns the way to ingest entries in any order that sorts so many bytes in
+// memory. Of equal keys, the last one counts.
+func (e *Engine) BulkLoad(memory int64) Way {
+	return func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (result Result, err error) {
+		ctx, end, err := e.Group.Begin(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		defer end()
+		if err := e.Commits.Failed(); err != nil {
+			return Result{}, err
+		}
+		l := &loader{Engine: e, to: to, memory: memory, files: tree.New(e.Unmapped), meter: meter{engine: e, ctx: ctx}}
+		defer l.close()
+		if err := l.read(entries); err != nil {
+			return Result{}, err
+		}
+		if len(l.runs) == 0 {
+			return e.ingest(ctx, l.sorter.sorted(), to)
+		}
+		err = fault.Guard(func() error {
+			if err := l.spill(); err != nil {
+				return err
+			}
+			result, err = e.ingest(ctx, l.merged(l.runs), to)
+			return err
+		})
+		return result, err
+	}
+}
+
+// A loader sorts the entries of one bulk load.
+type loader struct {
+	*Engine
+	to      Target
+	memory  int64 // bytes
+	sorter  sorter
+	files   *tree.Files
+	runs    []run // the oldest first; sizes fall
+	number  base.SeqNum
+	entries int64  // so far
+	key     []byte // the stored form of a key
+	meter   meter
+}
+
+// A run is sorted temporary tables. depth is how often its entries were merged.
+type run struct {
+	tables []*manifest.Table
+	depth  int
+}
+
+// read takes all entries.
+func (l *loader) read(entries iter.Seq2[Entry, error]) error {
+	for entry, err := range entries {
+		if err == nil {
+			err = entry.check(l.entries)
+		}
+		if err == nil {
+			err = l.meter.admit(0)
+		}
+		if err != nil {
+			return err
+		}
+		l.entries++
+		l.sorter.add(&entry)
+		if l.sorter.bytes >= l.memory {
+			if err := fault.Guard(l.spill); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// spill writes what is in memory as a run, and merges runs of which there are too many.
+func (l *loader) spill() error {
+	if len(l.sorter.items) == 0 {
+		return nil
+	}
+	l.number++
+	most := max(mergeMin, int(l.memory/runMemory))
+	tables, err := l.write(versioned(l.sorter.sorted(), l.number))
+	if err != nil {
+		return err
+	}
+	l.runs = append(l.runs, run{tables: tables})
+	for {
+		first := len(l.runs) - 1
+		for first > 0 && l.runs[first-1].depth == l.runs[first].depth {
+			first--
+		}
+		if len(l.runs)-first < most && len(l.runs) < 2*most {
+			return nil
+		}
+		if err := l.merge(first); err != nil {
+			return err
+		}
+	}
+}
+
+// merge merges the runs from the first one on.
+func (l *loader) merge(first int) error {
+	old := l.runs[first:]
+	tables, err := l.write(l.versions(old))
+	if err != nil {
+		return err
+	}
+	l.runs = append(l.runs[:first:first], run{tables: tables, depth: old[0].depth + 1})
+	for _, r := range old {
+		l.remove(r.tables)
+	}
+	return nil
+}
+
+// write writes sorted entries to temporary tables.
+func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest.Table, err error) {
+	job := l.Jobs.SortJob()
+	create := job.NewFile
+	job.NewFile = func() (compact.NewFile, error) {
+		file, err := create()
+		if err == nil {
+			file.File = beside(l.Executor, file.File)
+		}
+		return file, err
+	}
+	out := compact.NewBuilder(job, l.Executor)
+	defer func() {
+		if err != nil {
+			l.Store.DeleteTables(out.Abandon().Files)
+		}
+	}()
+	for entry, err := range entries {
+		if err == nil {
+			err = l.meter.admit(int64(len(entry.Key)) + int64(len(entry.Value)) + entryBytes)
+		}
+		if err == nil {
+			l.key = l.to.Space.Append(l.key[:0], entry.Key)
+			entry.Key = l.key
+			err = out.Add(&entry)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sort: %w", err)
+		}
+	}
+	result, err := out.Finish()
+	return result.Tables, err
+}
+
+// versioned returns entries with a version.
+func versioned(entries iter.Seq2[Entry, error], seq base.SeqNum) iter.Seq2[base.Entry, error] {
+	return Mapped(entries, func(e *Entry) base.Entry {
+		return base.Entry{Key: e.Key, Value: e.Value, Meta: e.Meta, Seq: seq}
+	})
+}
+
+// merged yields the newest entry of each key of runs, without version.
+func (l *loader) merged(runs []run) iter.Seq2[Entry, error] {
+	return Mapped(l.versions(runs), func(e *base.Entry) Entry {
+		return Entry{Key: e.Key, Value: e.Value, Meta: e.Meta}
+	})
+}
+
+// versions yields the newest entry of each key of runs, with the key of the caller.
+func (l *loader) versions(runs []run) iter.Seq2[base.Entry, error] {
+	return func(yield func(base.Entry, error) bool) {
+		var version manifest.Version
+		for i := range runs { // a view wants the newest first
+			r := runs[len(runs)-1-i]
+			for _, t := range r.tables {
+				t.Level, t.Run = 0, uint64(len(runs)-i)
+			}
+			version.Levels[0] = append(version.Levels[0], r.tables...)
+		}
+		view := l.files.View(&version, nil)
+		levels := make([]tree.Iter, view.Depth())
+		inputs := make([]libiter.Input, len(levels))
+		for i := range levels {
+			levels[i].Init(view, i, table.IterOptions{Unmapped: true})
+			defer levels[i].Close()
+			inputs[i].Source = &levels[i]
+		}
+		var all libiter.Visible
+		all.Init(inputs, false, nil, nil, libiter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+		var last []byte
+		for ok := all.Seek(nil); ok; ok = all.Next() {
+			e := all.Entry
+			if bytes.Equal(e.Key, last) {
+				continue
+			}
+			last = append(last[:0], e.Key...)
+			e.Key = e.Key[l.to.Space.Skip(e.Key):]
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err := all.Err(); err != nil {
+			yield(base.Entry{}, err)
+		}
+	}
+}
+
+// remove deletes temporary tables.
+func (l *loader) remove(tables []*manifest.Table) {
+	for _, t := range tables {
+		_ = l.files.Drop([]base.FileNum{t.Num}) // it was only read
+		l.Store.DeleteTables([]base.FileNum{t.Num})
+	}
+}
+
+// close deletes all temporary tables.
+func (l *loader) close() {
+	l.meter.close()
+	for _, r := range l.runs {
+		l.remove(r.tables)
+	}
+	_ = l.files.Close() // they were only read
+}

@@ -1,0 +1,35 @@
+package ingest
+
+import (
+	"context"
+	"iter"
+)
+
+// A Way is Engine.Ingest or Engine.BulkLoad.
+type Way func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (Result, error)
+
+// WithoutErrors returns the pairs of a sequence as what entry makes of them, without an
+// error. It returns nil for nil.
+func WithoutErrors[E any](pairs iter.Seq2[[]byte, []byte], entry func(k, v []byte) E) iter.Seq2[E, error] {
+	if pairs == nil {
+		return nil
+	}
+	return func(yield func(E, error) bool) {
+		for k, v := range pairs {
+			if !yield(entry(k, v), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Mapped returns the elements of a sequence as what change makes of them.
+func Mapped[A, B any](elements iter.Seq2[A, error], change func(*A) B) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		for e, err := range elements {
+			if !yield(change(&e), err) {
+				return
+			}
+		}
+	}
+}
