@@ -141,7 +141,7 @@ func spacesOf(db *stoat.DB) (s spaces, err error) {
 // CommitWrites writes and commits one transaction to all keyspaces, or one ingest.
 func CommitWrites(db *stoat.DB, w Writes, d stoat.Durability) (version uint64, err error) {
 	if w.ingest {
-		return testkit.Ingest(db, nil, w.home)
+		return testkit.Ingest(db, nil, testkit.Ingestible(w.home))
 	}
 	ks, err := spacesOf(db)
 	if err != nil {
