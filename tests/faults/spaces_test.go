@@ -111,7 +111,7 @@ func TestFaults_KeyspacesAreWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	first := dose.Seed(t)
 	rng := rand.New(rand.NewPCG(first, 7))
-	states := dose.Size(t, dose.States, 40, 240)
+	states := dose.Size(t, dose.States, 40, 200)
 	for seed := first; seed < first+2; seed++ {
 		counted := faultfs.New(memfs.New())
 		if _, _, err := liveInSpaces(counted, seed); err != nil {
@@ -132,7 +132,7 @@ func TestFaults_VersionsAtTimestampsAreWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	first := dose.Seed(t)
 	rng := rand.New(rand.NewPCG(first, 8))
-	states, failed := dose.Size(t, dose.States, 20, 120), 0
+	states, failed := dose.Size(t, dose.States, 20, 80), 0
 	for seed := first; seed < first+4; seed++ {
 		calls, err := timestampstest.RunFaults(seed, timedSteps, faultfs.Rule{Path: "matches nothing"}, faultOf)
 		if err != nil {
