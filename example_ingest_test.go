@@ -10,6 +10,38 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
+// A program loads pairs in any order.
+func ExampleDB_BulkLoad() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	words := func(yield func(stoat.Entry, error) bool) {
+		for i, word := range []string{"pear", "apple", "fig", "apple"} {
+			if !yield(stoat.Entry{Key: []byte(word), Value: fmt.Append(nil, i)}, nil) {
+				return
+			}
+		}
+	}
+	if _, err := db.BulkLoad(context.Background(), words, stoat.IngestOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		for key, value := range tx.All() {
+			fmt.Printf("%s %s\n", key, value)
+		}
+		return tx.Err()
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// apple 3
+	// fig 2
+	// pear 0
+}
+
 // A program ingests sorted pairs. They are there at once, or not at all.
 func ExampleDB_Ingest() {
 	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})

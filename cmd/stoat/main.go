@@ -62,6 +62,9 @@ value in hexadecimal, as a line.`, runGet},
 With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
 		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
+		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
+means standard input. Of equal keys, the last one counts. Keys that are sorted are
+written once with -sorted, and otherwise twice. After an error, no key is stored.`, runLoad},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
@@ -32,6 +33,9 @@ func opIngest(r *Run, rng *rand.Rand) error {
 		}
 		writes = append(writes, model.Write{Key: r.keys.pick(rng), Version: v})
 	}
+	if rng.IntN(4) == 0 {
+		return r.ingestBy(testkit.BulkLoad, writes)
+	}
 	return r.ingest(writes)
 }
 
@@ -51,13 +55,17 @@ func opIngestRead(r *Run, rng *rand.Rand) error {
 	return r.ingest([]model.Write{{Key: key, Version: r.value(rng)}})
 }
 
-// ingest ingests writes on both sides. The order of async commits and an ingest is not
-// known before they end.
+// ingest ingests writes on both sides, in the order of their keys.
 func (r *Run) ingest(writes []model.Write) error {
+	return r.ingestBy(testkit.Ingest, testkit.Ingestible(writes))
+}
+
+// ingestBy is ingest in a way that takes writes in this order. The order of async commits
+// and an ingest is not known before they end.
+func (r *Run) ingestBy(way func(*stoat.DB, *stoat.Keyspace, []model.Write) (uint64, error), writes []model.Write) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	writes = testkit.Ingestible(writes)
 	m := r.Model.Begin(r.Model.Last(), true)
 	for _, w := range writes {
 		m.Write(w.Key, w.Version)
@@ -66,9 +74,9 @@ func (r *Run) ingest(writes []model.Write) error {
 	if !ok {
 		return errors.New("the model finds a conflict of an ingest")
 	}
-	r.say("ingest %d keys from %.40q to %.40q: commit %d", len(writes), writes[0].Key, writes[len(writes)-1].Key, seq)
+	r.say("ingest %d entries from %.40q to %.40q: commit %d", len(writes), writes[0].Key, writes[len(writes)-1].Key, seq)
 	r.Work.calls++
-	version, err := testkit.Ingest(r.DB, r.spaces.home, writes)
+	version, err := way(r.DB, r.spaces.home, writes)
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}

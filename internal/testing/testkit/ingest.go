@@ -3,6 +3,7 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -37,14 +38,26 @@ func EntryOf(w model.Write) stoat.Entry {
 	return stoat.Entry{Key: []byte(w.Key), Value: []byte(w.Value), Options: []stoat.SetOption{stoat.ExpiresAt(at), stoat.UserMeta(w.User)}}
 }
 
+// BulkLoad loads writes in their order, and returns their version. It has memory for few of
+// them.
+func BulkLoad(db *stoat.DB, ks *stoat.Keyspace, writes []model.Write) (uint64, error) {
+	done, err := db.BulkLoad(context.Background(), entriesOf(writes), stoat.IngestOptions{Keyspace: ks, Memory: 4 << 10})
+	return done.Version, err
+}
+
 // Ingest ingests writes that Ingestible has returned, and returns their version.
 func Ingest(db *stoat.DB, ks *stoat.Keyspace, writes []model.Write) (uint64, error) {
-	done, err := db.IngestEntries(context.Background(), func(yield func(stoat.Entry, error) bool) {
+	done, err := db.IngestEntries(context.Background(), entriesOf(writes), stoat.IngestOptions{Keyspace: ks})
+	return done.Version, err
+}
+
+// entriesOf yields the entries that write writes.
+func entriesOf(writes []model.Write) iter.Seq2[stoat.Entry, error] {
+	return func(yield func(stoat.Entry, error) bool) {
 		for _, w := range writes {
 			if !yield(EntryOf(w), nil) {
 				return
 			}
 		}
-	}, stoat.IngestOptions{Keyspace: ks})
-	return done.Version, err
+	}
 }

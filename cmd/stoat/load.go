@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat"
+)
+
+// lineMax is the length of the longest line that load reads, in bytes.
+const lineMax = 1 << 30
+
+// runLoad loads the lines of a file as one commit.
+func runLoad(ctx context.Context, c *call, args []string) error {
+	text, space := textFlag(c), keyspaceFlag(c)
+	var sorted, asJSON bool
+	var ttl time.Duration
+	c.flags.BoolVar(&sorted, "sorted", false, "the keys ascend, so that the command need not sort them")
+	c.flags.BoolVar(&asJSON, "json", false, `each line is an object such as {"key": "a", "value": "b"}`)
+	c.flags.DurationVar(&ttl, "ttl", 0, "let the values expire after this `time`, such as 90s or 24h")
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	if ttl < 0 {
+		return c.usagef("-ttl is %v, want a positive time", ttl)
+	}
+	in := c.in
+	if rest[1] != "-" {
+		file, err := os.Open(rest[1])
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file
+	}
+	decode := text.line
+	if asJSON {
+		decode = text.object
+	}
+	db, err := c.openToWrite(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		ks, err := space.of(db)
+		if err != nil {
+			return err
+		}
+		o := stoat.IngestOptions{Keyspace: ks}
+		if ttl > 0 {
+			o.Options = append(o.Options, stoat.TTL(ttl))
+		}
+		load := db.BulkLoad
+		if sorted {
+			load = db.IngestEntries
+		}
+		done, err := load(ctx, linesOf(in, decode), o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%d keys loaded\n", done.Entries)
+		return nil
+	})
+}
+
+// linesOf yields what decode makes of the lines of r.
+func linesOf(r io.Reader, decode func(line []byte) (stoat.Entry, error)) iter.Seq2[stoat.Entry, error] {
+	return func(yield func(stoat.Entry, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(make([]byte, 0, 64<<10), lineMax)
+		number := 0
+		for lines.Scan() {
+			number++
+			entry, err := decode(lines.Bytes())
+			if err != nil {
+				err = fmt.Errorf("line %d: %w", number, err)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(stoat.Entry{}, fmt.Errorf("line %d: %w", number+1, err))
+		}
+	}
+}
+
+// line decodes a key, a tab and a value, as scan prints them.
+func (t *textFormat) line(line []byte) (e stoat.Entry, err error) {
+	key, value, found := bytes.Cut(line, []byte("\t"))
+	if !found {
+		return e, errors.New("there is no tab between a key and a value")
+	}
+	if e.Key, err = t.unescape(string(key)); err == nil {
+		e.Value, err = t.unescape(string(value))
+	}
+	return e, err
+}
+
+// object decodes a JSON object with a key and a value.
+func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
+	var fields struct{ Key, Value *string }
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&fields); err != nil {
+		return e, err
+	}
+	if fields.Key == nil || fields.Value == nil || decoder.More() {
+		return e, errors.New(`want one object with "key" and "value"`)
+	}
+	if e.Key, err = t.decode(*fields.Key); err == nil {
+		e.Value, err = t.decode(*fields.Value)
+	}
+	return e, err
+}
+
+// unescape is the inverse of encode.
+func (t *textFormat) unescape(s string) ([]byte, error) {
+	if t.hex {
+		return t.decode(s)
+	}
+	raw, err := strconv.Unquote(`"` + strings.ReplaceAll(s, `"`, `\"`) + `"`)
+	if err != nil {
+		return nil, fmt.Errorf("%.40q is not escaped as in Go", s)
+	}
+	return []byte(raw), nil
+}

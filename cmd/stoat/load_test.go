@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// loaded makes a database, loads input into it, and returns its directory.
+func loaded(t *testing.T, input string, flags ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "db")
+	succeed(t, "create", dir)
+	out, errOut, code := stoatCommand(t.Context(), input, append(append([]string{"load"}, flags...), dir, "-")...)
+	if code != exitOK || !strings.HasSuffix(out, " keys loaded\n") {
+		t.Fatalf("exit code %d, printed %q, errors %q", code, out, errOut)
+	}
+	return dir
+}
+
+func TestLoad_ReadsWhatScanPrints(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	for _, flags := range [][]string{nil, {"-hex"}} {
+		printed := succeed(t, append(append([]string{"scan"}, flags...), dir)...)
+		for _, more := range []string{"-sorted", "-sorted=false"} {
+			copied := loaded(t, printed, append(flags, more)...)
+			if again := succeed(t, append(append([]string{"scan"}, flags...), copied)...); again != printed {
+				t.Errorf("%v %s: the copy has %d bytes of lines, want %d", flags, more, len(again), len(printed))
+			}
+		}
+	}
+}
+
+func TestLoad_Formats(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, input, want string
+		flags             []string
+	}{
+		{"lines in any order", "b\t2\na\t1\nb\t3\n", "a\t1\nb\t3\n", nil},
+		{"escapes", `a\x00"\\` + "\t" + `\t"` + "\n", `a\x00"\\` + "\t" + `\t"` + "\n", nil},
+		{"an empty value and no last newline", "a\t", "a\t\n", nil},
+		{"JSON", `{"key": "b", "value": "tab\t"}` + "\n" + `{"value": "1", "key": "a"}`, "a\t1\nb\ttab\\t\n", []string{"-json"}},
+		{"JSON in hexadecimal", `{"key": "61", "value": "6200"}`, "a\tb\\x00\n", []string{"-json", "-hex"}},
+		{"sorted", "a\t1\nb\t2\n", "a\t1\nb\t2\n", []string{"-sorted"}},
+		{"nothing", "", "", nil},
+	} {
+		if got := succeed(t, "scan", loaded(t, c.input, c.flags...)); got != c.want {
+			t.Errorf("%s: loaded %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLoad_NamesTheLineOfAnError(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	succeed(t, "create", dir)
+	for _, c := range []struct {
+		input, want string
+		flags       []string
+	}{
+		{"a\t1\nb 2\n", "line 2: there is no tab", nil},
+		{"a\t1\n\\q\t2\n", "line 2: ", nil},
+		{"a\tz\n", "line 1: ", []string{"-hex"}},
+		{`{"key": "a"}`, "line 1: ", []string{"-json"}},
+		{`{"key": "a", "value": "b", "more": 1}`, "line 1: ", []string{"-json"}},
+		{"\t1\n", "key 0 of the input", nil},
+		{"b\t1\na\t2\n", "key 1 of the input", []string{"-sorted"}},
+	} {
+		_, errOut, code := stoatCommand(t.Context(), c.input, append(append([]string{"load"}, c.flags...), dir, "-")...)
+		if code != exitError || !strings.Contains(errOut, c.want) {
+			t.Errorf("%q: exit code %d, errors %q", c.input, code, errOut)
+		}
+	}
+	expect(t, "", "scan", dir)
+}
+
+func TestLoad_ReadsAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "lines")
+	if err := os.WriteFile(file, []byte("a\t1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := filepath.Join(dir, "db")
+	succeed(t, "create", db)
+	expect(t, "1 keys loaded\n", "load", "-ttl", "24h", db, file)
+	expect(t, "a\t1\n", "scan", db)
+	if _, _, code := stoatCommand(t.Context(), "", "load", db, file+" none"); code != exitError {
+		t.Errorf("a file that does not exist: exit code %d", code)
+	}
+}
+
+// FuzzLoad_LinesAreWhatScanPrints: a line that decodes is the line that scan prints for
+// the entry, or another spelling of it.
+func FuzzLoad_LinesAreWhatScanPrints(f *testing.F) {
+	f.Add([]byte("a\t1"), false)
+	f.Add([]byte(`\x00"\\`+"\t"+`\t`), false)
+	f.Add([]byte("61\t6200"), true)
+	f.Fuzz(func(t *testing.T, line []byte, hex bool) {
+		text := &textFormat{hex: hex}
+		e, err := text.line(line)
+		if err != nil {
+			return
+		}
+		printed := append(text.encode(nil, e.Key), '\t')
+		again, err := text.line(text.encode(printed, e.Value))
+		if err != nil || !bytes.Equal(again.Key, e.Key) || !bytes.Equal(again.Value, e.Value) {
+			t.Errorf("%q decodes as %q and %q, then as %q and %q, %v", line, e.Key, e.Value, again.Key, again.Value, err)
+		}
+		_, _ = text.object(line)
+	})
+}
