@@ -38,8 +38,9 @@ func (tx Txn) Discard() { tx.t.Discard() }
 func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability(opts)) }
 
 // CommitAsync is Commit without the wait for other commits and for the device. It
-// ends the transaction for the caller. It calls done, which may be nil, exactly
-// once with the error that Commit would have returned. CommitVersion stays 0.
+// ends the transaction for the caller. It calls done, which may be nil, exactly once:
+// with the version of the writes and the error that Commit would have returned. The
+// version is 0 if there is an error, and after a commit without writes.
 //
 // The call of done may come before CommitAsync returns, and never on the caller's
 // goroutine. So the caller may hold a lock that done takes. done should be brief.
@@ -53,7 +54,7 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 // second while the disk is nearly full. Before it writes large values, it waits as
 // long as Commit does. A context of the transaction ends these waits with its
 // error. Later, the context has no effect.
-func (tx Txn) CommitAsync(done func(error), opts ...CommitOption) {
+func (tx Txn) CommitAsync(done func(version uint64, err error), opts ...CommitOption) {
 	tx.t.CommitAsync(done, durability(opts))
 }
 
@@ -63,7 +64,7 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 
 // CommitVersion returns the version of the transaction's writes after a successful
 // Commit. It returns 0 before that, after a commit without writes, and after
-// CommitAsync.
+// CommitAsync, which tells done the version.
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
 // Err returns the error that ended the last loop over All, Prefix or Range early,

@@ -19,6 +19,8 @@ type (
 	Collecting struct{}
 	// Defining is held to open, create or drop a keyspace.
 	Defining struct{}
+	// Batch is held to write to a batch, and to commit a piece of it.
+	Batch struct{}
 	// Transaction guards the open iterators, loops and lent copies of a transaction.
 	// CompactOptions.Progress may use transactions while Compacting is held.
 	Transaction struct{}
@@ -73,6 +75,9 @@ func (Collecting) Rank() (int, string) { return 40, "collecting" }
 
 // Rank implements Ranked.
 func (Defining) Rank() (int, string) { return 42, "defining" }
+
+// Rank implements Ranked.
+func (Batch) Rank() (int, string) { return 43, "batch" }
 
 // Rank implements Ranked.
 func (Transaction) Rank() (int, string) { return 44, "transaction" }

@@ -33,6 +33,7 @@ type State struct {
 
 	engine *Engine
 	shared bool          // successive Views share the state
+	blind  bool          // a piece of a batch, which reads nothing
 	view   *state.View   // nil between transactions
 	seq    base.SeqNum   // of the snapshot
 	now    atomic.Uint64 // milliseconds of Unix time, or 0; see NowMs

@@ -176,7 +176,7 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 		"durability 77 of an async commit": func() error {
 			tx, done := testkit.Begin(t, db, stoat.ReadWrite), make(chan error, 1)
 			testkit.Must(t, setOne(tx))
-			tx.CommitAsync(func(err error) { done <- err }, stoat.WithDurability(77))
+			tx.CommitAsync(func(_ uint64, err error) { done <- err }, stoat.WithDurability(77))
 			return <-done
 		},
 		"no reader":                         setReader(nil),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
@@ -23,12 +22,6 @@ type storeUnderTest struct {
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
-	// An asynchronous commit does not tell its version. They come one after the
-	// other, so that their order is known.
-	untold struct {
-		sync.Mutex
-		count uint64
-	}
 }
 
 func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
@@ -46,7 +39,6 @@ func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
 type txUnderTest struct {
 	stoat.Txn
 	store *storeUnderTest
-	wrote bool
 }
 
 func (t *txUnderTest) Get(key string) (isolation.Item, bool, error) {
@@ -83,17 +75,14 @@ func (t *txUnderTest) Scan(q isolation.Query) (items []isolation.Item, exhausted
 }
 
 func (t *txUnderTest) Set(key, value string) error {
-	t.wrote = true
 	return t.Txn.Set([]byte(key), []byte(value))
 }
 
 func (t *txUnderTest) Delete(key string) error {
-	t.wrote = true
 	return t.Txn.Delete([]byte(key))
 }
 
 func (t *txUnderTest) DeleteRange(lo, hi string) error {
-	t.wrote = true
 	var end []byte
 	if hi != "" {
 		end = []byte(hi)
@@ -119,20 +108,17 @@ func (t *txUnderTest) Commit() (isolation.Commit, error) {
 }
 
 func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
-	untold := &t.store.untold
-	untold.Lock()
-	defer untold.Unlock()
 	done := make(chan error, 1)
-	t.Txn.CommitAsync(func(err error) { done <- err })
+	var c isolation.Commit
+	t.Txn.CommitAsync(func(version uint64, err error) {
+		c.Version = version
+		done <- err
+	})
 	err := <-done
-	switch {
-	case errors.Is(err, stoat.ErrConflict):
+	if errors.Is(err, stoat.ErrConflict) {
 		return isolation.Commit{Conflict: true}, nil
-	case err != nil || !t.wrote:
-		return isolation.Commit{}, err
 	}
-	untold.count++
-	return isolation.Commit{Untold: untold.count}, nil
+	return c, err
 }
 
 // A tally counts what histories met.
