@@ -22,6 +22,7 @@ var calledWithNothing = map[string]map[string]error{
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
 		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+		"NewBatch": nil, "NewBatchContext": nil,
 		"RotateMasterKey": stoat.ErrKey,
 		"Keyspace":        stoat.ErrInvalid, "Keyspaces": nil, "DropKeyspace": stoat.ErrNoKeyspace,
 	},
@@ -38,6 +39,11 @@ var calledWithNothing = map[string]map[string]error{
 		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil,
 		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Timestamp": nil,
 	},
+	"Batch": {
+		"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil, "Merge": stoat.ErrEmptyKey,
+		"Renew": stoat.ErrEmptyKey, "In": nil, "At": nil, "Commit": nil, "CommitVersion": nil, "Discard": nil,
+	},
+	"TimedBatch": {"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil},
 	"TimedIterator": {
 		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
@@ -84,6 +90,14 @@ func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 		{stoat.TimedIterator{}, func() (any, func()) {
 			tx, ks := testkit.Begin(t, db, stoat.ReadOnly), timed(t, db)
 			return tx.In(ks).At(5).Iterator(stoat.IterOptions{}), tx.Discard
+		}},
+		{stoat.Batch{}, func() (any, func()) {
+			b := db.NewBatch(stoat.BatchOptions{})
+			return b, b.Discard
+		}},
+		{stoat.TimedBatch{}, func() (any, func()) {
+			b := db.NewBatch(stoat.BatchOptions{})
+			return b.In(timed(t, db)).At(5), b.Discard
 		}},
 		{stoat.Item{}, func() (any, func()) { return stoat.Item{}, func() {} }},
 		{stoat.Stats{}, func() (any, func()) { return stoat.Stats{}, func() {} }},
