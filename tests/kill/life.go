@@ -127,7 +127,11 @@ func (p LifePlan) commit(db *stoat.DB, id WorkID, rng *rand.Rand, known *atomic.
 	if rng.IntN(10) < p.synced {
 		told, d = newsSynced, stoat.Synced
 	}
-	version, err := CommitWrites(db, id.writes(p.Seed), d)
+	commit := CommitWrites
+	if id.N%4 == 0 {
+		commit = commitBatch
+	}
+	version, err := commit(db, id.writes(p.Seed), d)
 	if err != nil {
 		return err
 	}
@@ -181,6 +185,21 @@ func CommitWrites(db *stoat.DB, writes []model.Write, d stoat.Durability) (versi
 		return 0, err
 	}
 	return tx.CommitVersion(), nil
+}
+
+// commitBatch is CommitWrites with a batch.
+func commitBatch(db *stoat.DB, writes []model.Write, d stoat.Durability) (version uint64, err error) {
+	ks, err := db.Keyspace(mirror, nil)
+	if err != nil {
+		return 0, err
+	}
+	b := db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+	defer b.Discard()
+	err = errors.Join(testkit.PutAll(b, writes), b.In(ks).Set([]byte(newestKey), nil))
+	if err == nil {
+		err = b.Commit(stoat.WithDurability(d))
+	}
+	return b.CommitVersion(), err
 }
 
 // abandon writes something and discards it.

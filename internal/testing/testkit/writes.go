@@ -92,7 +92,43 @@ func MergeBatch(rng *rand.Rand, keys, n int) []model.Write {
 }
 
 // Put sets or deletes the key of w in tx.
-func Put(tx stoat.Txn, w model.Write) error { return PutAs(nil, tx, w) }
+func Put(to Writer, w model.Write) error {
+	key, value := []byte(w.Key), []byte(w.Value)
+	if w.Deleted {
+		return to.Delete(key)
+	}
+	if w.Steps != nil {
+		for _, s := range *w.Steps {
+			if err := to.Merge(key, []byte(s.Operand)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := to.Set(key, value, setOptions(w)...)
+	// The caller may do with its bytes what it likes.
+	clear(key)
+	clear(value)
+	return err
+}
+
+// A Writer takes writes: a stoat.Txn or a stoat.Batch.
+type Writer interface {
+	Set(key, value []byte, opts ...stoat.SetOption) error
+	Delete(key []byte) error
+	Merge(key, operand []byte) error
+}
+
+// setOptions returns the metadata of a write.
+func setOptions(w model.Write) (opts []stoat.SetOption) {
+	if w.User != 0 {
+		opts = append(opts, stoat.UserMeta(w.User))
+	}
+	if w.ExpiresAt != 0 {
+		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(w.ExpiresAt))))
+	}
+	return opts
+}
 
 // A ReaderShape wraps a reader, so that it returns the same bytes in other portions.
 type ReaderShape func(io.Reader) io.Reader
@@ -107,41 +143,20 @@ var ReaderShapes = []ReaderShape{
 
 // PutAs is Put with the value given as a reader. With a nil shape it is Put.
 func PutAs(reader ReaderShape, tx stoat.Txn, w model.Write) error {
-	if w.Deleted {
-		return tx.Delete([]byte(w.Key))
-	}
-	if w.Steps != nil {
-		for _, s := range *w.Steps {
-			if err := tx.Merge([]byte(w.Key), []byte(s.Operand)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var opts []stoat.SetOption
-	if w.User != 0 {
-		opts = append(opts, stoat.UserMeta(w.User))
-	}
-	if w.ExpiresAt != 0 {
-		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(w.ExpiresAt))))
+	if reader == nil || w.Deleted || w.Steps != nil {
+		return Put(tx, w)
 	}
 	key, value := []byte(w.Key), []byte(w.Value)
-	var err error
-	if reader != nil {
-		err = tx.SetReader(key, reader(bytes.NewReader(value)), opts...)
-	} else {
-		err = tx.Set(key, value, opts...)
-	}
-	// The caller may do with its bytes what it likes.
+	err := tx.SetReader(key, reader(bytes.NewReader(value)), setOptions(w)...)
 	clear(key)
 	clear(value)
 	return err
 }
 
-// PutAll puts all of writes into tx.
-func PutAll(tx stoat.Txn, writes []model.Write) error {
+// PutAll puts all of writes into a transaction or a batch.
+func PutAll[W Writer](to W, writes []model.Write) error {
 	for _, w := range writes {
-		if err := Put(tx, w); err != nil {
+		if err := Put(to, w); err != nil {
 			return err
 		}
 	}
@@ -153,3 +168,23 @@ func Key(i int) []byte { return fmt.Appendf(nil, "key-%06d", i) }
 
 // LongValue returns a value of more than 100 bytes that belongs to the i-th key.
 func LongValue(i int) []byte { return fmt.Appendf(nil, "value-%06d-%0100d", i, i) }
+
+// Pieces returns writes in the pieces in which a batch of pieces of a size commits them.
+func Pieces(size int64, writes []model.Write) (pieces [][]model.Write) {
+	used := int64(0)
+	for _, w := range writes {
+		n := int64(len(w.Key) + len(w.Value) + 32)
+		if w.Steps != nil {
+			n = 0
+			for _, s := range *w.Steps {
+				n += int64(len(w.Key) + len(s.Operand) + 32)
+			}
+		}
+		if used == 0 || used+n > size {
+			pieces, used = append(pieces, nil), 0
+		}
+		last := len(pieces) - 1
+		pieces[last], used = append(pieces[last], w), used+n
+	}
+	return pieces
+}
