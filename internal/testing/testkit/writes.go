@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -170,21 +171,17 @@ func Key(i int) []byte { return fmt.Appendf(nil, "key-%06d", i) }
 func LongValue(i int) []byte { return fmt.Appendf(nil, "value-%06d-%0100d", i, i) }
 
 // Pieces returns writes in the pieces in which a batch of pieces of a size commits them.
+// Of several writes of a key in one piece, it returns the last. They must be whole.
 func Pieces(size int64, writes []model.Write) (pieces [][]model.Write) {
 	used := int64(0)
 	for _, w := range writes {
 		n := int64(len(w.Key) + len(w.Value) + 32)
-		if w.Steps != nil {
-			n = 0
-			for _, s := range *w.Steps {
-				n += int64(len(w.Key) + len(s.Operand) + 32)
-			}
-		}
 		if used == 0 || used+n > size {
 			pieces, used = append(pieces, nil), 0
 		}
-		last := len(pieces) - 1
-		pieces[last], used = append(pieces[last], w), used+n
+		last := &pieces[len(pieces)-1]
+		*last = append(slices.DeleteFunc(*last, func(o model.Write) bool { return o.Key == w.Key }), w)
+		used += n
 	}
 	return pieces
 }
