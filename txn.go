@@ -198,20 +198,39 @@ func metadata(opts []SetOption) (m transaction.Metadata) {
 // A CommitOption changes one commit.
 type CommitOption struct {
 	durability Durability
+	retries    int
+	ofUpdate   bool // the option is Retries
 }
 
 // WithDurability makes a commit wait for d instead of Options.Durability. A d of 0
 // means Options.Durability. With any other unknown d, the commit writes nothing and
 // returns ErrInvalid.
-func WithDurability(d Durability) CommitOption { return CommitOption{d} }
+func WithDurability(d Durability) CommitOption { return CommitOption{durability: d} }
+
+// Retries lets Update and UpdateContext run their function again, in a new transaction,
+// instead of returning ErrConflict: at most n times. Between the runs they wait for a
+// random time that grows up to 50 milliseconds. The function must be safe to run several
+// times. No other error leads to a retry, and a commit of other methods ignores the
+// option. Default: 0.
+func Retries(n int) CommitOption { return CommitOption{retries: n, ofUpdate: true} }
 
 // durability returns what the options of a commit say together. An unknown durability
 // stays, so that the commit refuses it.
 func durability(opts []CommitOption) (d transaction.Durability) {
 	for _, o := range opts {
-		if d <= transaction.Durability(Buffered) {
+		if !o.ofUpdate && d <= transaction.Durability(Buffered) {
 			d = transaction.Durability(o.durability)
 		}
 	}
 	return d
+}
+
+// retries returns the number of retries that the options of an update say.
+func retries(opts []CommitOption) (n int) {
+	for _, o := range opts {
+		if o.ofUpdate {
+			n = o.retries
+		}
+	}
+	return n
 }
