@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -30,8 +31,6 @@ var allWorkloads = append([]workload{
 	{"batches", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.MergeBatch(r.rng, 30, 60)...) })
 	}},
-	{"batches in pieces", testkit.LargeMemtable, func(r *crashRun) error { return batchesInPieces(r, 200, 15) }},
-	{"batches in pieces larger than a memtable", testkit.SmallMemtable, func(r *crashRun) error { return batchesInPieces(r, 100<<10, 3000) }},
 	{"buffered", testkit.LargeMemtable, func(r *crashRun) error {
 		return testkit.Times(60, func(int) error { return r.commit(stoat.Buffered, testkit.MergeBatch(r.rng, 3, 100)...) })
 	}},
@@ -154,7 +153,7 @@ var allWorkloads = append([]workload{
 		})
 	}},
 	{"full disk", testkit.SmallMemtable, fullDisk},
-}, append(treeWorkloads, valueWorkloads...)...)
+}, slices.Concat(batchWorkloads, treeWorkloads, valueWorkloads)...)
 
 func (r *crashRun) reopen() error {
 	known := r.known.Load()
@@ -197,55 +196,6 @@ func oddSizes(r *crashRun) error {
 		w.User = byte(i)
 		return r.commit(testkit.RandomDurability(r.rng), w)
 	})
-}
-
-// batchesInPieces commits batches in pieces of a size, with values of about so many bytes.
-// Some end with an empty piece, and some are given up.
-func batchesInPieces(r *crashRun, size int64, value int) error {
-	return testkit.Times(10, func(i int) error {
-		var writes []model.Write
-		for range 1 + r.rng.IntN(150) {
-			writes = append(writes, testkit.SetKey(r.rng.IntN(90), testkit.RandomValue(r.rng, value)))
-		}
-		d, pieces := testkit.RandomDurability(r.rng), testkit.Pieces(size, writes)
-		b := r.db.NewBatch(stoat.BatchOptions{Size: size, Pieces: true})
-		if err := testkit.PutAll(b, writes); err != nil {
-			return err
-		}
-		switch i % 4 {
-		case 0: // a piece without writes, which fills it
-			if err := b.DeleteRange([]byte(strings.Repeat("z", int(min(size, 60<<10)))), []byte("z")); err != nil {
-				return err
-			}
-		case 1:
-			b.Discard()
-			d, pieces = stoat.Buffered, pieces[:len(pieces)-1]
-		}
-		if i%4 != 1 {
-			if err := b.Commit(stoat.WithDurability(d)); err != nil {
-				return err
-			}
-		}
-		return r.recordPieces(pieces, b.CommitVersion(), d)
-	})
-}
-
-// recordPieces notes the acknowledged pieces of a batch, the last with a version.
-func (r *crashRun) recordPieces(pieces [][]model.Write, last uint64, d stoat.Durability) error {
-	r.era.mu.Lock()
-	seq := r.era.before.Last() + uint64(len(r.era.commits))
-	for _, writes := range pieces {
-		seq++
-		r.era.commits[seq] = writes
-	}
-	r.era.mu.Unlock()
-	if len(pieces) > 0 && last != seq {
-		return fmt.Errorf("the last piece has version %d, want %d", last, seq)
-	}
-	if len(pieces) > 0 {
-		r.acknowledged(seq, d)
-	}
-	return nil
 }
 
 // asyncCommits hands commits over without waiting, from one goroutine, so

@@ -36,6 +36,7 @@ const (
 	Filters   = "filters"
 	Schedules = "schedules"
 	Nonces    = "nonces"
+	Batches   = "batches"
 	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -73,6 +74,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ContinueSealed: Nonces,
 
 	mutant.WriteBack: Resurrection,
+
+	mutant.BatchSkipsSync: Batches,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
