@@ -72,6 +72,9 @@ var (
 	// not commit in pieces.
 	ErrBatchTooLarge = base.ErrBatchTooLarge
 
+	// ErrSnapshotExpired says that a snapshot is older than SnapshotOptions.MaxAge.
+	ErrSnapshotExpired = base.ErrSnapshotExpired
+
 	// ErrEmptyKey says that the key is empty.
 	ErrEmptyKey = base.ErrEmptyKey
 

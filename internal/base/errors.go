@@ -99,6 +99,9 @@ var (
 	// ErrBatchTooLarge says that a batch in one piece exceeds its size.
 	ErrBatchTooLarge = errors.New("stoat: batch too large")
 
+	// ErrSnapshotExpired says that a snapshot has reached its greatest age.
+	ErrSnapshotExpired = errors.New("stoat: snapshot expired")
+
 	// ErrOperandTooLarge says that an operand is longer than MaxOperandSize.
 	ErrOperandTooLarge = errors.New("stoat: operand too large")
 )

@@ -26,6 +26,8 @@ type (
 	Transaction struct{}
 	// Iterator is held while an iterator reads the snapshot.
 	Iterator struct{}
+	// Snapshot guards the Views of a snapshot, and the list of the snapshots.
+	Snapshot struct{}
 	// Build is held by the leader that builds a group of commits.
 	Build struct{}
 	// Governor is held during a round of the memory governor.
@@ -84,6 +86,9 @@ func (Transaction) Rank() (int, string) { return 44, "transaction" }
 
 // Rank implements Ranked.
 func (Iterator) Rank() (int, string) { return 46, "iterator" }
+
+// Rank implements Ranked.
+func (Snapshot) Rank() (int, string) { return 48, "snapshot" }
 
 // Rank implements Ranked.
 func (Build) Rank() (int, string) { return 50, "build" }

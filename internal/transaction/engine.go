@@ -36,6 +36,7 @@ type Engine struct {
 	CommitTime histogram.Histogram
 
 	iterators sync.Pool // of *core, for later iterators
+	snapshots openSnapshots
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same

@@ -22,7 +22,7 @@ var calledWithNothing = map[string]map[string]error{
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
 		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
-		"NewBatch": nil, "NewBatchContext": nil,
+		"NewBatch": nil, "NewBatchContext": nil, "Snapshot": nil,
 		"RotateMasterKey": stoat.ErrKey,
 		"Keyspace":        stoat.ErrInvalid, "Keyspaces": nil, "DropKeyspace": stoat.ErrNoKeyspace,
 	},
@@ -44,6 +44,7 @@ var calledWithNothing = map[string]map[string]error{
 		"Renew": stoat.ErrEmptyKey, "In": nil, "At": nil, "Commit": nil, "CommitVersion": nil, "Discard": nil,
 	},
 	"TimedBatch": {"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil},
+	"Snapshot":   {"Begin": nil, "View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid, "Version": nil, "Close": nil},
 	"TimedIterator": {
 		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
@@ -94,6 +95,10 @@ func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 		{stoat.Batch{}, func() (any, func()) {
 			b := db.NewBatch(stoat.BatchOptions{})
 			return b, b.Discard
+		}},
+		{(*stoat.Snapshot)(nil), func() (any, func()) {
+			s := snapshot(t, db, stoat.SnapshotOptions{})
+			return s, s.Close
 		}},
 		{stoat.TimedBatch{}, func() (any, func()) {
 			b := db.NewBatch(stoat.BatchOptions{})
