@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -190,8 +189,10 @@ func Example() {
 	}
 	files := keyfs.New(db, keyfs.Options{Prefix: "mail/"})
 	t := template.Must(template.ParseFS(files, "*.txt"))
-	if err := t.Execute(os.Stdout, "Ann"); err != nil {
+	var out strings.Builder
+	if err := t.Execute(&out, "Ann"); err != nil {
 		panic(err)
 	}
+	fmt.Print(out.String())
 	// Output: Hello Ann
 }
