@@ -98,7 +98,7 @@ func (d *DB) assemble(s manifest.State) {
 	d.manual = manual.Engine{Store: d.store, Commits: d.commits, Jobs: d.jobs, Collector: d.collector,
 		Space: d.space, Quarantine: &d.quarantine, Group: d.group}
 	d.spaces = spaces.New(spaces.Options{Store: d.store, Commits: d.commits, Group: d.group, HashSeed: d.hashSeed,
-		Free: d.manual.Free, Changed: d.settings.Set, Dropped: d.wakeDropper})
+		Free: d.manual.Free, Changed: d.settings.Set, Dropped: d.wakeDropper, Discarded: compact})
 	d.checkpoints = checkpoint.New(checkpoint.Options{Store: d.store, Executor: d.exec, Report: d.emit,
 		Flush: d.commits.FlushAll, LockName: lockName, Keys: d.keys})
 	var decrypted *seal.Memory

@@ -135,7 +135,8 @@ func (p *picker) pickGarbage() (Plan, bool) {
 // worth a rewrite. Above the last level, tombstones are pushed down to what they hide.
 // In the last level only surely removable entries count.
 func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
-	if level == last && p.s.removable(t) == 0 {
+	outdated := p.s.outdatedPart(t, level)
+	if level == last && p.s.removable(t) == 0 && outdated == 0 {
 		return 0, 0
 	}
 	all := float64(t.Entries + t.RangeDeletions)
@@ -147,6 +148,8 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 		enough = 0.1
 	}
 	switch {
+	case outdated >= enough && outdated > deletions+expired+surplus:
+		return outdated, ReasonVersions
 	case deletions+expired+surplus >= enough,
 		deletions+expired > 0 && p.s.old(t),
 		p.s.Idle && t.RangeDeletions > 0: // how much it hides is unknown

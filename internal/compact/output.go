@@ -27,7 +27,9 @@ type output struct {
 	jumps    uint64
 	valuesIn base.FileNum
 	points   bool
-	splits   int // number of splits passed
+	splits   int  // number of splits passed
+	timed    bool // the next entry is of a keyspace with timestamps
+	outdated outdated
 	spaces   keyspace.Walk
 	space    uint32 // the keyspace of the next entry
 	unread   int    // entries and value units since the last check of the size
@@ -104,10 +106,15 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 func (o *output) prepare(e *base.Entry) error {
 	o.result.EntriesWritten++
 	o.unread += 1 + len(e.Value)/valueUnit
-	if o.writer != nil {
-		return nil
+	if o.writer == nil {
+		if err := o.create(); err != nil {
+			return err
+		}
 	}
-	return o.create()
+	if o.timed {
+		o.outdated.note(e)
+	}
+	return nil
 }
 
 // create begins a table.
@@ -118,6 +125,7 @@ func (o *output) create() error {
 	}
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
+	o.outdated.begin()
 	opts := o.job.Writer
 	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
 	if o.job.Codec != nil {

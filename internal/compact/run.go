@@ -118,7 +118,9 @@ func (m *merge) run() error {
 			}
 			m.key = append(m.key[:0], e.Key...)
 			m.retain.Begin(m.key)
-			if !m.discard.begin(m.key) {
+			held := m.discard.begin(m.key)
+			m.out.timed = m.discard.limits.Timed
+			if !held {
 				if err := m.out.beginKey(m.key); err != nil {
 					return err
 				}
@@ -214,6 +216,7 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
 	t.Jumps = o.jumps
+	o.outdated.describe(t)
 	if o.job.Filter != nil {
 		t.Filter = o.job.Filter.Filter()
 	}

@@ -42,6 +42,9 @@ type Shape struct {
 	// reader can find any more. Versions that a job at the bottom has judged since the
 	// discard point rose do not count. It may be nil.
 	Discardable func(t *manifest.Table, level int) bool
+	// DiscardPoint returns the lowest discard point of the keyspaces of a table with
+	// timestamps, or 0. It is nil if Discardable is.
+	DiscardPoint func(t *manifest.Table) uint64
 	// Damaged are the tables that cannot be read. No plan reads them, so that work on the
 	// others continues.
 	Damaged map[base.FileNum]bool

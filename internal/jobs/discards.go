@@ -21,30 +21,41 @@ type Raises interface {
 
 func timed(k *manifest.Keyspace) bool { return k.Settings.Timestamps != 0 }
 
-// discardable returns compact.Shape.Discardable, or nil if there is no discard point.
-func (j *Jobs) discardable() func(t *manifest.Table, level int) bool {
+// discardable sets Shape.Discardable and Shape.DiscardPoint, unless no keyspace has
+// timestamps.
+func (j *Jobs) discardable(shape *compact.Shape) {
 	s := j.store.State()
 	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, timed) {
-		return nil
+		return
 	}
 	type raised struct {
 		lo, hi []byte
 		last   base.SeqNum
 		next   base.FileNum
+		point  uint64
 	}
 	var all []raised
 	for _, k := range s.Keyspaces {
 		if last, next, rose := j.o.Raises.LastRaise(k.Number); rose && !k.Dropping {
 			space := keyspace.New(k.Number)
 			lo, hi := space.Bounds()
-			all = append(all, raised{lo, hi, last, next})
+			all = append(all, raised{lo, hi, last, next, k.Settings.DiscardBelow})
 		}
 	}
-	return func(t *manifest.Table, level int) bool {
+	holds := func(r raised, t *manifest.Table) bool { return !t.StartsAfter(r.hi) && !t.EndsBefore(r.lo) }
+	shape.Discardable = func(t *manifest.Table, level int) bool {
 		return slices.ContainsFunc(all, func(r raised) bool {
 			judged := level == manifest.Levels-1 && t.Num >= r.next
-			return !judged && t.SmallestSeq <= r.last && !t.StartsAfter(r.hi) && !t.EndsBefore(r.lo)
+			return !judged && t.SmallestSeq <= r.last && holds(r, t)
 		})
+	}
+	shape.DiscardPoint = func(t *manifest.Table) (lowest uint64) {
+		for _, r := range all {
+			if holds(r, t) && (lowest == 0 || r.point < lowest) {
+				lowest = r.point
+			}
+		}
+		return lowest
 	}
 }
 

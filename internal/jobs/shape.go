@@ -34,8 +34,8 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 		Versions:       j.o.VersionsMax(),
 		VersionsOf:     j.versionsOf,
 		OldestSnapshot: j.store.OldestSnapshot(),
-		Discardable:    j.discardable(),
 	}
+	j.discardable(&s)
 	s.Screens = j.o.Screen != nil
 	for _, t := range j.store.View().Memtables {
 		if lo, hi, some := t.Partials(); some {

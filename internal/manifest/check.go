@@ -39,6 +39,8 @@ func (t *Table) check() error {
 		what = "has a key behind all keys"
 	case c > 0 || c == 0 && t.LargestExclusive:
 		what = fmt.Sprintf("begins at key %s and ends at %s", base.BoundString(t.Smallest), base.BoundString(t.Largest))
+	case t.HalfOutdated != 0 && (t.TenthOutdated == 0 || t.HalfOutdated < t.TenthOutdated):
+		what = fmt.Sprintf("has discard points %d and %d", t.TenthOutdated, t.HalfOutdated)
 	case t.SmallestSeq > t.LargestSeq || t.LargestSeq > base.SeqNumMax:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
 	default:

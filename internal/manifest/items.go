@@ -32,12 +32,14 @@ const (
 	//	offset  size  field
 	//	0       1     level
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
-	//	              are counted; bit 2: there are partial entries
+	//	              are counted; bit 2: there are partial entries;
+	//	              bit 3: there are discard points
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     8     count of partial entries, if there are any
+	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each referenced value file: number (8), bytes (8)
 	//	...     8     jumps, left out if 0
@@ -53,6 +55,7 @@ const (
 	boundExclusive = 1
 	keysCounted    = 2
 	hasPartials    = 4
+	hasOutdated    = 8
 )
 
 // appendItems appends a list field, unless the list is empty.
@@ -182,6 +185,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.Partials != 0 {
 		bits |= hasPartials
 	}
+	if t.TenthOutdated != 0 {
+		bits |= hasOutdated
+	}
 	dst = append(dst, levelByte(t.Level), bits)
 	for _, n := range tableNumbers(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
@@ -194,6 +200,10 @@ func appendTable(dst []byte, t *Table) []byte {
 	}
 	if t.Partials != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.Partials)
+	}
+	if t.TenthOutdated != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.TenthOutdated)
+		dst = binary.LittleEndian.AppendUint64(dst, t.HalfOutdated)
 	}
 	dst = append(append(dst, t.Smallest...), largest...)
 	for _, r := range t.Values {
@@ -214,6 +224,10 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	smallest := int64(binary.LittleEndian.Uint32(v[tableLengths:]))
 	largest := int64(binary.LittleEndian.Uint32(v[tableLengths+4:]))
 	keys, partials, fixed, err := decodeCounts(v, offset)
+	if err != nil {
+		return nil, err
+	}
+	tenth, half, fixed, err := decodeOutdated(v, offset, fixed)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +260,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		Num: base.FileNum(number(0)), Size: int64(number(1)), Salt: number(2), Run: number(3),
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
 		Entries: number(6), Keys: keys, Partials: partials, Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
-		OldestExpiry: number(11), NewestExpiry: number(12),
+		OldestExpiry: number(11), NewestExpiry: number(12), TenthOutdated: tenth, HalfOutdated: half,
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
 		Values: decodeValueRefs(refs), Jumps: jumps,
@@ -256,7 +270,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 // decodeCounts returns the counts of keys and partial entries of an encoded table, and
 // the size of the part before its bounds. v has at least the fixed part.
 func decodeCounts(v []byte, offset int64) (keys, partials uint64, fixed int64, err error) {
-	if known := byte(boundExclusive | keysCounted | hasPartials); v[1] > known {
+	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated); v[1] > known {
 		return 0, 0, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
 	}
 	fixed = tableFixedSize
@@ -277,6 +291,23 @@ func decodeCounts(v []byte, offset int64) (keys, partials uint64, fixed int64, e
 		fixed += tableCountSize
 	}
 	return keys, partials, fixed, nil
+}
+
+// decodeOutdated returns the discard points of an encoded table, and the size of the part
+// before its bounds. fixed is the size of the part before the points.
+func decodeOutdated(v []byte, offset, fixed int64) (tenth, half uint64, next int64, err error) {
+	if v[1]&hasOutdated == 0 {
+		return 0, 0, fixed, nil
+	}
+	if next = fixed + 2*tableCountSize; int64(len(v)) < next {
+		return 0, 0, 0, base.Corrupt(offset, "size of a table's entry", len(v), fmt.Sprintf("at least %d", next))
+	}
+	tenth, half = binary.LittleEndian.Uint64(v[fixed:]), binary.LittleEndian.Uint64(v[fixed+tableCountSize:])
+	if tenth == 0 || half != 0 && half < tenth {
+		return 0, 0, 0, base.Corrupt(offset+fixed, "discard points of a table", fmt.Sprintf("%d and %d", tenth, half),
+			"the first above 0, the second 0 or not below it")
+	}
+	return tenth, half, next, nil
 }
 
 // decodeValueRefs decodes references. v holds a whole number of them.

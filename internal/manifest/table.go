@@ -43,6 +43,10 @@ type Table struct {
 	// OldestExpiry and NewestExpiry bound the expiry times in Unix milliseconds.
 	// They are 0 if nothing expires.
 	OldestExpiry, NewestExpiry uint64
+	// TenthOutdated and HalfOutdated are discard points of a keyspace with timestamps.
+	// From there on, at least a tenth or a half of the entries can be dropped. They are 0
+	// if there is no such point.
+	TenthOutdated, HalfOutdated uint64
 	// KeyBytes and ValueBytes are the total lengths of the keys and of the
 	// values in the table, pointers included.
 	KeyBytes, ValueBytes uint64

@@ -40,6 +40,7 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
 	}
 	r.raises.add(k.Number, raise{at, r.o.Commits.LastSeq(), r.o.Store.NextFile()})
+	r.o.Discarded()
 	return nil
 }
 

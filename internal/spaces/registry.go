@@ -29,6 +29,8 @@ type Options struct {
 	Changed func(table []*manifest.Keyspace)
 	// Dropped wakes the goroutine that calls Step.
 	Dropped func()
+	// Discarded wakes the compactor: the discard point of a keyspace has risen.
+	Discarded func()
 }
 
 // A Registry keeps the keyspaces of one open database.

@@ -132,6 +132,44 @@ func TestTimestamps_CompactionsDropWhatIsDiscarded(t *testing.T) {
 	testkit.Must(t, tx.In(ks).At(35).Set([]byte("a"), nil))
 }
 
+func TestTimestamps_DiscardedVersionsGiveTheirSpaceBackWithoutCompact(t *testing.T) {
+	t.Parallel()
+	const (
+		keys     = 2000
+		versions = 20
+	)
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	for at := range versions {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range keys {
+				if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	before := db.Stats().TableContent
+	testkit.Must(t, ks.DiscardBelow(versions/4))
+	time.Sleep(50 * time.Millisecond)
+	testkit.Must(t, ks.DiscardBelow(versions))
+	testkit.Eventually(t, "one version of each key is left", func() bool {
+		return db.Stats().TableContent < before/(versions/2)
+	})
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		n := 0
+		for range tx.In(ks).At(versions).All() {
+			n++
+		}
+		if n != keys {
+			t.Errorf("%d keys are left, want %d", n, keys)
+		}
+		return nil
+	}))
+}
+
 // The deletion is in the last level, and an older version comes later into a memtable.
 func TestTimestamps_ADeletionStaysWhileOlderVersionsAreElsewhere(t *testing.T) {
 	t.Parallel()

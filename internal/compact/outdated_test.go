@@ -1,0 +1,65 @@
+package compact
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/stamp"
+)
+
+func TestOutdated_PointsAreThoseOfTheReplacingVersions(t *testing.T) {
+	t.Parallel()
+	type version struct {
+		key  string
+		at   uint64
+		kind base.Kind
+	}
+	const set, gone = base.KindSet, base.KindStampDelete
+	for name, c := range map[string]struct {
+		all         []version
+		tenth, half uint64
+	}{
+		"one version of each key":         {[]version{{"a", 9, set}, {"b", 8, set}}, 0, 0},
+		"two versions":                    {[]version{{"a", 9, set}, {"a", 3, set}}, 9, 9},
+		"three versions":                  {[]version{{"a", 9, set}, {"a", 5, set}, {"a", 3, set}}, 5, 9},
+		"a deletion alone":                {[]version{{"a", 0, gone}}, 1, 1},
+		"a deletion over a version":       {[]version{{"a", 7, gone}, {"a", 3, set}}, 7, 7},
+		"an older entry of a version":     {[]version{{"a", 7, set}, {"a", 7, set}}, 0, 0},
+		"a tombstone replaces no version": {[]version{{"a", 7, set}, {"a", 5, base.KindDelete}}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var o outdated
+			o.begin()
+			for _, v := range c.all {
+				o.note(&base.Entry{Key: stamp.Append([]byte{0xff, 1, 1}, []byte(v.key), v.at), Meta: base.Meta{Kind: v.kind}})
+			}
+			table := manifest.Table{Entries: uint64(len(c.all))}
+			if o.describe(&table); table.TenthOutdated != c.tenth || table.HalfOutdated != c.half {
+				t.Errorf("points are %d and %d, want %d and %d", table.TenthOutdated, table.HalfOutdated, c.tenth, c.half)
+			}
+		})
+	}
+}
+
+func TestOutdated_SamplesOfManyVersionsStayClose(t *testing.T) {
+	t.Parallel()
+	const versions = 100_000
+	var o outdated
+	o.begin()
+	for i := range versions {
+		o.note(&base.Entry{Key: stamp.Append(nil, []byte("key"), uint64(versions-i)), Meta: base.Meta{Kind: base.KindSet}})
+	}
+	table := manifest.Table{Entries: versions}
+	o.describe(&table)
+	for _, c := range []struct{ got, want float64 }{{float64(table.TenthOutdated), versions / 10}, {float64(table.HalfOutdated), versions / 2}} {
+		if c.got < 0.98*c.want || c.got > 1.02*c.want {
+			t.Errorf("a point is %v, want about %v", c.got, c.want)
+		}
+	}
+	if len(o.points) > outdatedMax {
+		t.Error(fmt.Sprint(len(o.points), " points are kept"))
+	}
+}
