@@ -11,8 +11,8 @@ import (
 // BatchOptions tune a batch. The zero value of every field means its default.
 type BatchOptions struct {
 	// Size is how many bytes a batch may take, or a piece of it: its keys and values,
-	// and 32 bytes for each write. Default: Options.MemtableSize, and five eighths of it
-	// with Pieces. Range: 1 to 4 GiB.
+	// and 32 bytes for each write. Default: Options.MemtableSize, and an eighth of it with
+	// Pieces. Range: 1 to 4 GiB.
 	Size int64
 	// Pieces lets the batch commit in pieces of up to Size. A write larger than that is
 	// a piece of its own. Each piece is atomic. The pieces are committed in the order of
@@ -52,7 +52,7 @@ func (d *DB) NewBatchContext(ctx context.Context, o BatchOptions) Batch {
 	case o.Size < 0 || o.Size > batchSizeMax:
 		err = base.Invalid("BatchOptions.Size is %d, want 0 to %d", o.Size, int64(batchSizeMax))
 	case o.Size == 0 && o.Pieces:
-		o.Size = d.opts.MemtableSize / 8 * 5 // such a piece becomes a memtable as it is
+		o.Size = d.opts.MemtableSize / 8 // see decision 0035
 	case o.Size == 0:
 		o.Size = d.opts.MemtableSize
 	}

@@ -75,7 +75,6 @@ func BenchmarkBatch(b *testing.B) {
 	loaders := []*loader{
 		{name: "txn-1000-buffered", load: inTransactions(1000, stoat.Buffered)},
 		{name: "txn-1000-synced", load: inTransactions(1000, stoat.Synced)},
-		{name: "txn-1-buffered", load: inTransactions(1, stoat.Buffered)},
 		{name: "batch", load: inBatch},
 	}
 	for round := range b.N {
