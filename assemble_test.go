@@ -83,7 +83,7 @@ func TestAssemble_CloseRefusesOperationsWhileItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	called, closing, got := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	tx.CommitAsync(func(error) {
+	tx.CommitAsync(func(uint64, error) {
 		close(called)
 		<-closing
 		for !d.store.Closed() {

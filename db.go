@@ -3,6 +3,7 @@ package stoat
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 
@@ -112,8 +113,8 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx Txn) error) error {
 // returns nil. If fn returns an error, Update writes nothing and returns that
 // error.
 //
-// Update returns ErrConflict when the commit meets a conflict. The caller may then
-// run the update again.
+// Update returns ErrConflict when the commit meets a conflict. The caller may then run
+// the update again, or leave that to the option Retries.
 func (d *DB) Update(fn func(tx Txn) error, opts ...CommitOption) error {
 	return d.UpdateContext(context.Background(), fn, opts...)
 }
@@ -121,6 +122,18 @@ func (d *DB) Update(fn func(tx Txn) error, opts ...CommitOption) error {
 // UpdateContext is Update with a context. Once ctx is done, the methods of the
 // transaction return the error of ctx. So does a commit whose write has not begun.
 func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...CommitOption) error {
+	switch n := retries(opts); {
+	case n < 0:
+		return base.Invalid("Retries(%d), want 0 or more", n)
+	case n > 0:
+		attempt := func() error { return d.update(ctx, fn, opts) }
+		return d.group.Retry(work.Given(ctx), n, rand.Uint64, attempt)
+	}
+	return d.update(ctx, fn, opts)
+}
+
+// update is UpdateContext without retries.
+func (d *DB) update(ctx context.Context, fn func(tx Txn) error, opts []CommitOption) error {
 	tx, err := d.BeginContext(ctx, ReadWrite)
 	if err != nil {
 		return err

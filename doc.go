@@ -38,14 +38,18 @@
 //
 // Commit and Update return ErrConflict when another transaction committed a change
 // to something that this transaction read. That may be a key, present or absent, or
-// a range that an iterator passed over. The caller runs the transaction again:
+// a range that an iterator passed over. The caller runs the transaction again, or lets
+// Update do so:
 //
-//	for {
-//		err := db.Update(fn)
-//		if !errors.Is(err, stoat.ErrConflict) {
-//			return err
-//		}
-//	}
+//	err := db.Update(fn, stoat.Retries(10))
+//
+// # Batches and snapshots
+//
+// DB.NewBatch collects writes without reading anything. It loads any amount of data in
+// bounded memory, as one commit or in pieces. DB.Snapshot returns a state that any
+// goroutine may read for as long as it likes.
+//
+// Package sequence gives out numbers, and package keyfs shows keys as files.
 //
 // # Keyspaces
 //

@@ -20,8 +20,8 @@ var (
 	// ErrClosed says that the database is closed.
 	ErrClosed = base.ErrClosed
 
-	// ErrTxnDone says that the transaction was committed or discarded, or that the
-	// iterator was closed.
+	// ErrTxnDone says that the transaction or the batch was committed or discarded, or
+	// that the iterator was closed.
 	ErrTxnDone = base.ErrTxnDone
 
 	// ErrReadOnly says that the caller tried to write in a read-only transaction or
@@ -67,6 +67,13 @@ var (
 	// ErrTimestampDiscarded says that a read or a write names a timestamp below the
 	// one that Keyspace.DiscardBelow was given.
 	ErrTimestampDiscarded = base.ErrTimestampDiscarded
+
+	// ErrBatchTooLarge says that a batch would exceed BatchOptions.Size, and that it may
+	// not commit in pieces.
+	ErrBatchTooLarge = base.ErrBatchTooLarge
+
+	// ErrSnapshotExpired says that a snapshot is older than SnapshotOptions.MaxAge.
+	ErrSnapshotExpired = base.ErrSnapshotExpired
 
 	// ErrEmptyKey says that the key is empty.
 	ErrEmptyKey = base.ErrEmptyKey

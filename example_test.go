@@ -242,3 +242,68 @@ func ExampleTxn_In() {
 	// orders: pending false
 	// orders: history true
 }
+
+func ExampleDB_NewBatch() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	batch := db.NewBatch(stoat.BatchOptions{Pieces: true})
+	defer batch.Discard()
+	for i := range 1_000_000 {
+		if batch.Set(fmt.Appendf(nil, "key-%07d", i), []byte("value")) != nil {
+			break // Commit returns the error
+		}
+	}
+	fmt.Println(batch.Commit())
+	// Output: <nil>
+}
+
+func ExampleRetries() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx stoat.Txn) error {
+		visits, err := tx.GetCopy([]byte("visits"), nil)
+		if err != nil && !errors.Is(err, stoat.ErrNotFound) {
+			return err
+		}
+		return tx.Set([]byte("visits"), append(visits, '|'))
+	}, stoat.Retries(10))
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleDB_Snapshot() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	set := func(value string) error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte(value)) })
+	}
+	if err := set("before"); err != nil {
+		panic(err)
+	}
+	snapshot, err := db.Snapshot(stoat.SnapshotOptions{MaxAge: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	defer snapshot.Close()
+	if err := set("after"); err != nil {
+		panic(err)
+	}
+	err = snapshot.View(func(tx stoat.Txn) error {
+		value, err := tx.Get([]byte("key"))
+		fmt.Printf("%s\n", value)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	// Output: before
+}

@@ -35,6 +35,10 @@ type Stats struct {
 	Readers       int
 	OldestVersion uint64
 	OldestAge     time.Duration
+	// Snapshots counts the snapshots of DB.Snapshot that are not released, and SnapshotAge is
+	// the age of the oldest of them.
+	Snapshots   int
+	SnapshotAge time.Duration
 	// Memtables counts the memtables, MemtableBytes their memory, and
 	// MemtableEntries the versions in them.
 	Memtables       int
@@ -249,6 +253,7 @@ func (d *DB) Stats() Stats {
 		Collection: LatencyStats(g.Time.Summary())}
 	s.Waits, s.WaitTime = d.throttle.Waits()
 	s.OldestAge = d.store.OutdatedFor(base.SeqNum(s.OldestVersion))
+	s.Snapshots, s.SnapshotAge = d.transactions.OpenSnapshots()
 	state := d.store.State()
 	s.addTables(state.Version, d.settings.Of(0).NumVersions)
 	use := d.jobs.Garbage(state.Version, state.FlushedSeq)

@@ -38,8 +38,9 @@ func (tx Txn) Discard() { tx.t.Discard() }
 func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability(opts)) }
 
 // CommitAsync is Commit without the wait for other commits and for the device. It
-// ends the transaction for the caller. It calls done, which may be nil, exactly
-// once with the error that Commit would have returned. CommitVersion stays 0.
+// ends the transaction for the caller. It calls done, which may be nil, exactly once:
+// with the version of the writes and the error that Commit would have returned. The
+// version is 0 if there is an error, and after a commit without writes.
 //
 // The call of done may come before CommitAsync returns, and never on the caller's
 // goroutine. So the caller may hold a lock that done takes. done should be brief.
@@ -53,7 +54,7 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 // second while the disk is nearly full. Before it writes large values, it waits as
 // long as Commit does. A context of the transaction ends these waits with its
 // error. Later, the context has no effect.
-func (tx Txn) CommitAsync(done func(error), opts ...CommitOption) {
+func (tx Txn) CommitAsync(done func(version uint64, err error), opts ...CommitOption) {
 	tx.t.CommitAsync(done, durability(opts))
 }
 
@@ -63,7 +64,7 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 
 // CommitVersion returns the version of the transaction's writes after a successful
 // Commit. It returns 0 before that, after a commit without writes, and after
-// CommitAsync.
+// CommitAsync, which tells done the version.
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
 // Err returns the error that ended the last loop over All, Prefix, Range or Loop
@@ -211,20 +212,39 @@ func metadata(opts []SetOption) (m transaction.Metadata) {
 // A CommitOption changes one commit.
 type CommitOption struct {
 	durability Durability
+	retries    int
+	ofUpdate   bool // the option is Retries
 }
 
 // WithDurability makes a commit wait for d instead of Options.Durability. A d of 0
 // means Options.Durability. With any other unknown d, the commit writes nothing and
 // returns ErrInvalid.
-func WithDurability(d Durability) CommitOption { return CommitOption{d} }
+func WithDurability(d Durability) CommitOption { return CommitOption{durability: d} }
+
+// Retries lets Update and UpdateContext run their function again, in a new transaction,
+// instead of returning ErrConflict: at most n times. Between the runs they wait for a
+// random time that grows up to 50 milliseconds. The function must be safe to run several
+// times. No other error leads to a retry, and a commit of other methods ignores the
+// option. Default: 0.
+func Retries(n int) CommitOption { return CommitOption{retries: n, ofUpdate: true} }
 
 // durability returns what the options of a commit say together. An unknown durability
 // stays, so that the commit refuses it.
 func durability(opts []CommitOption) (d transaction.Durability) {
 	for _, o := range opts {
-		if d <= transaction.Durability(Buffered) {
+		if !o.ofUpdate && d <= transaction.Durability(Buffered) {
 			d = transaction.Durability(o.durability)
 		}
 	}
 	return d
+}
+
+// retries returns the number of retries that the options of an update say.
+func retries(opts []CommitOption) (n int) {
+	for _, o := range opts {
+		if o.ofUpdate {
+			n = o.retries
+		}
+	}
+	return n
 }

@@ -105,7 +105,7 @@ func TestWaiting_CommitAsyncOfLargeValuesEndsWithItsContext(t *testing.T) {
 		done, returned := make(chan error, 1), make(chan struct{})
 		began := time.Now()
 		go func() {
-			tx.CommitAsync(func(err error) { done <- err })
+			tx.CommitAsync(func(_ uint64, err error) { done <- err })
 			close(returned)
 		}()
 		synctest.Wait()
@@ -151,7 +151,7 @@ func leadAnotherGroup(t *testing.T) {
 		tx, err := db.Begin(ReadWrite)
 		mustOK(t, err)
 		mustOK(t, tx.Set([]byte(key), make([]byte, size)))
-		tx.CommitAsync(func(err error) { done <- err })
+		tx.CommitAsync(func(_ uint64, err error) { done <- err })
 	}
 
 	// Four small ones make a group, which alone is in flight.

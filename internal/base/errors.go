@@ -97,6 +97,12 @@ var (
 	// ErrValueTooLarge says that a value is longer than MaxValueSize.
 	ErrValueTooLarge = errors.New("stoat: value too large")
 
+	// ErrBatchTooLarge says that a batch in one piece exceeds its size.
+	ErrBatchTooLarge = errors.New("stoat: batch too large")
+
+	// ErrSnapshotExpired says that a snapshot has reached its greatest age.
+	ErrSnapshotExpired = errors.New("stoat: snapshot expired")
+
 	// ErrOperandTooLarge says that an operand is longer than MaxOperandSize.
 	ErrOperandTooLarge = errors.New("stoat: operand too large")
 )

@@ -205,7 +205,7 @@ func (c *Committer) Submit(ctx context.Context, r *Request) error {
 
 // SubmitAsync takes r through the pipeline on goroutines of the database and
 // reports to done. ctx ends what the caller waits for before r is in the queue.
-func (c *Committer) SubmitAsync(ctx context.Context, r *Request, done func(error)) {
+func (c *Committer) SubmitAsync(ctx context.Context, r *Request, done Done) {
 	r.done = done
 	c.releaseSlot(r)
 	if err := c.prepare(ctx, r); err != nil {
@@ -248,7 +248,7 @@ func (c *Committer) awaitShorter(ctx context.Context) error {
 
 // Tell calls done without a way through the pipeline, on another goroutine: the
 // caller may hold a lock that done takes. Close waits for it.
-func (c *Committer) Tell(done func(error), err error) {
+func (c *Committer) Tell(done Done, err error) {
 	c.mu.Lock()
 	c.async++
 	c.mu.Unlock()

@@ -118,7 +118,11 @@ func (c *Committer) finish(g *group, own *Request) bool {
 // report calls the callbacks of CommitAsync.
 func (c *Committer) report(members []*Request) {
 	for _, r := range members {
-		r.done(r.err)
+		version := r.seq
+		if r.err != nil {
+			version = 0 // it may have got one before the group failed
+		}
+		r.done(version, r.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

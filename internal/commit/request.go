@@ -116,6 +116,10 @@ func (c *Committer) FreeWriteSet(w *WriteSet) {
 	c.writes.Put(w)
 }
 
+// A Done is told the outcome of an async request: the version of its writes, or the
+// error. The version is 0 if there is an error, or nothing was written.
+type Done func(version base.SeqNum, err error)
+
 // A signal wakes the goroutine that waits for a request.
 type signal uint8
 
@@ -148,7 +152,7 @@ type Request struct {
 
 	seq  base.SeqNum // the outcome
 	err  error
-	done func(error) // of an async request, in place of ready
+	done Done // of an async request, in place of ready
 	// ready has room for one signal, so that the sender never waits.
 	ready chan signal
 }

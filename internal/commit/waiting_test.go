@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 )
@@ -20,7 +21,7 @@ func TestWaiting_AnAsyncRequestBehindALongQueueEndsWithItsContext(t *testing.T) 
 		done, returned := make(chan error, 1), make(chan struct{})
 		began := time.Now()
 		go func() {
-			c.SubmitAsync(ctx, SyncRequest(), func(err error) { done <- err })
+			c.SubmitAsync(ctx, SyncRequest(), func(_ base.SeqNum, err error) { done <- err })
 			close(returned)
 		}()
 		synctest.Wait()

@@ -19,11 +19,15 @@ type (
 	Collecting struct{}
 	// Defining is held to open, create or drop a keyspace.
 	Defining struct{}
+	// Batch is held to write to a batch, and to commit a piece of it.
+	Batch struct{}
 	// Transaction guards the open iterators, loops and lent copies of a transaction.
 	// CompactOptions.Progress may use transactions while Compacting is held.
 	Transaction struct{}
 	// Iterator is held while an iterator reads the snapshot.
 	Iterator struct{}
+	// Snapshot guards the Views of a snapshot, and the list of the snapshots.
+	Snapshot struct{}
 	// Ingesting is held while the tables of an ingest are committed.
 	Ingesting struct{}
 	// Build is held by the leader that builds a group of commits.
@@ -77,10 +81,16 @@ func (Collecting) Rank() (int, string) { return 40, "collecting" }
 func (Defining) Rank() (int, string) { return 42, "defining" }
 
 // Rank implements Ranked.
+func (Batch) Rank() (int, string) { return 43, "batch" }
+
+// Rank implements Ranked.
 func (Transaction) Rank() (int, string) { return 44, "transaction" }
 
 // Rank implements Ranked.
 func (Iterator) Rank() (int, string) { return 46, "iterator" }
+
+// Rank implements Ranked.
+func (Snapshot) Rank() (int, string) { return 47, "snapshot" }
 
 // Rank implements Ranked.
 func (Ingesting) Rank() (int, string) { return 48, "ingesting" }

@@ -204,6 +204,16 @@ const (
 	// DefaultSettings: all keyspaces have the settings of the default keyspace.
 	DefaultSettings Name = "default-settings"
 
+	// BatchLosesLast: a batch that has committed pieces drops the last one.
+	BatchLosesLast Name = "batch-loses-last"
+	// BatchTornPiece: a batch commits a piece in two parts.
+	BatchTornPiece Name = "batch-torn-piece"
+	// BatchSkipsSync: a batch without a last piece does not make the pieces before
+	// durable.
+	BatchSkipsSync Name = "batch-skips-sync"
+	// BatchForgetsError: a batch goes on after a piece that failed.
+	BatchForgetsError Name = "batch-forgets-error"
+
 	// ForgetSettings: Open sets the stored settings that its options leave out to
 	// their defaults.
 	ForgetSettings Name = "forget-settings"
@@ -227,6 +237,7 @@ var Names = []Name{
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
+	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 }

@@ -73,6 +73,25 @@ func (s *Store) acquireAt(visible *atomic.Uint64) (*Slot, error) {
 	return slot, nil
 }
 
+// nothing is the mark of a holder that reads neither memtables nor files.
+var nothing = &mark{generation: math.MaxUint64, filesOnly: true}
+
+// Attend takes a slot that keeps nothing but the memory of the store after Shut: no
+// version of a key, no memtable and no file.
+func (s *Store) Attend() (*Slot, error) { return s.attendAt(s.readers.NoSnapshot()) }
+
+// AttendSnapshot is Attend with a snapshot of everything visible. So the expiry horizon
+// does not pass the time after the call.
+func (s *Store) AttendSnapshot() (*Slot, error) { return s.attendAt(&s.visible) }
+
+func (s *Store) attendAt(visible *atomic.Uint64) (*Slot, error) {
+	slot, err := s.acquireAt(visible)
+	if err == nil {
+		s.tell(&slot.Data, nothing)
+	}
+	return slot, err
+}
+
 // AcquireForCommit takes a slot for a commit that is under way, for which Close
 // waits.
 func (s *Store) AcquireForCommit() *Slot { return s.readers.Acquire(&s.visible) }

@@ -52,22 +52,23 @@ func (tx Txn) Commit(d Durability) error {
 }
 
 // CommitAsync is stoat.Txn.CommitAsync.
-func (tx Txn) CommitAsync(done func(error), d Durability) {
+func (tx Txn) CommitAsync(done func(version uint64, err error), d Durability) {
 	if done == nil {
-		done = func(error) {}
+		done = func(uint64, error) {}
 	}
 	if tx.s == nil {
-		go done(base.ErrTxnDone)
+		go done(0, base.ErrTxnDone)
 		return
 	}
+	tell := func(version base.SeqNum, err error) { done(uint64(version), err) }
 	if tx.ended() {
-		tx.s.engine.Commits.Tell(done, base.ErrTxnDone)
+		tx.s.engine.Commits.Tell(tell, base.ErrTxnDone)
 		return
 	}
 	r, err := tx.request(d)
 	if r == nil || err != nil {
 		tx.end()
-		tx.s.engine.Commits.Tell(done, err)
+		tx.s.engine.Commits.Tell(tell, err)
 		return
 	}
 	// The request continues as the next generation of the state. So the transaction
@@ -79,10 +80,21 @@ func (tx Txn) CommitAsync(done func(error), d Durability) {
 	s.ctx = nil
 	tx.finish()
 	own := Txn{s: s, gen: tx.gen + genStep}
-	s.engine.Commits.SubmitAsync(ctx, r, func(err error) {
+	s.engine.Commits.SubmitAsync(ctx, r, func(version base.SeqNum, err error) {
 		own.end()
-		done(err)
+		tell(version, err)
 	})
+}
+
+// durability returns what a commit waits for that was given d.
+func (e *Engine) durability(d Durability) (Durability, error) {
+	switch d {
+	case 0:
+		return e.Durability, nil
+	case Synced, Buffered:
+		return d, nil
+	}
+	return 0, base.Invalid("WithDurability(%d), want Synced or Buffered", d)
 }
 
 // request prepares the commit. It returns nil if there is nothing to write.
@@ -90,12 +102,9 @@ func (tx Txn) request(d Durability) (*commit.Request, error) {
 	if err := tx.Check(); err != nil {
 		return nil, err
 	}
-	switch d {
-	case 0:
-		d = tx.s.engine.Durability
-	case Synced, Buffered:
-	default:
-		return nil, base.Invalid("WithDurability(%d), want Synced or Buffered", d)
+	d, err := tx.s.engine.durability(d)
+	if err != nil {
+		return nil, err
 	}
 	w := tx.s.writes
 	if w == nil {

@@ -49,7 +49,8 @@ type core struct {
 	tx   Txn
 	view *state.View // of tx
 	// The end of the transaction closes the iterator. So only the end of the
-	// database and a context can stop it. A free transaction has no context.
+	// database and a context can stop it. A free transaction has neither a context
+	// nor a snapshot with a limit.
 	ended *atomic.Bool
 	free  bool
 
@@ -92,7 +93,7 @@ func (c *core) guardedInit(tx Txn, o *IterOptions) (err error) {
 
 func (c *core) init(tx Txn, o *IterOptions) error {
 	c.tx, c.keysOnly, c.reverse, c.turned, c.reading, c.timed = tx, o.KeysOnly, o.Reverse, false, false, timedReads{}
-	c.ended, c.free = tx.s.engine.Store.ClosedFlag(), tx.s.ctx == nil
+	c.ended, c.free = tx.s.engine.Store.ClosedFlag(), !tx.s.limited()
 	if c.prefetch = o.Prefetch; c.prefetch == 0 {
 		c.prefetch = prefetchDefault
 	}

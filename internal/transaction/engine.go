@@ -37,6 +37,7 @@ type Engine struct {
 
 	iterators sync.Pool // of *core, for later iterators
 	manys     sync.Pool // of *many
+	snapshots openSnapshots
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same

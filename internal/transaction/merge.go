@@ -65,6 +65,9 @@ func (tx Txn) addStep(key []byte, k base.Kind, step []byte, f partial.Function) 
 			return err
 		}
 		if kind == base.KindMerge && (len(joined) > ownBytesMax || chain.Steps() > ownStepsMax && !combines(f)) {
+			if tx.s.blind {
+				return errPieceFull
+			}
 			return tx.foldOwn(key, hash, kind, joined)
 		}
 		step, k = joined, kind

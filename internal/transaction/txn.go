@@ -32,10 +32,13 @@ type State struct {
 	gen atomic.Uint64
 
 	engine *Engine
-	shared bool          // successive Views share the state
-	view   *state.View   // nil between transactions
-	seq    base.SeqNum   // of the snapshot
-	now    atomic.Uint64 // milliseconds of Unix time, or 0; see NowMs
+	shared bool // successive Views share the state
+	blind  bool // a piece of a batch, which reads nothing
+	// snapshot is what the transaction of Snapshot.Begin reads. It stays after the end.
+	snapshot *Snapshot
+	view     *state.View   // nil between transactions
+	seq      base.SeqNum   // of the snapshot
+	now      atomic.Uint64 // milliseconds of Unix time, or 0; see NowMs
 
 	slot      *state.Slot // released by end; nil in a View, which releases its slot itself
 	ctx       context.Context
@@ -102,6 +105,9 @@ func (tx Txn) end() bool {
 	if slot := s.slot; slot != nil {
 		s.slot = nil
 		s.engine.Store.Release(slot)
+	}
+	if s.snapshot != nil {
+		s.snapshot.leave()
 	}
 	return empty
 }
@@ -202,6 +208,8 @@ func (tx Txn) Check() error {
 		return base.ErrTxnDone
 	case tx.s.engine.Store.Closed():
 		return base.ErrClosed
+	case tx.s.snapshot != nil && tx.s.snapshot.expired.Load():
+		return base.ErrSnapshotExpired
 	case tx.s.ctx != nil:
 		return tx.s.ctx.Err()
 	}

@@ -81,7 +81,7 @@ func TestCallerBytes_AreNeitherChangedNorKept(t *testing.T) {
 				}
 			}
 			done := make(chan error, 1)
-			tx.CommitAsync(func(err error) { done <- err })
+			tx.CommitAsync(func(_ uint64, err error) { done <- err })
 			testkit.Must(t, <-done)
 			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 			testkit.Must(t, db.View(func(tx stoat.Txn) error {

@@ -76,11 +76,14 @@ func TestCommitAsync_NeverCallsBackOnTheCallersGoroutine(t *testing.T) {
 		tx := testkit.Begin(t, db, stoat.ReadWrite)
 		opts := prepare(tx)
 		held.Lock()
-		tx.CommitAsync(func(err error) {
+		tx.CommitAsync(func(version uint64, err error) {
 			defer group.Done()
 			held.Lock()
 			defer held.Unlock()
 			answer = err
+			if version != 0 {
+				t.Errorf("%s: version %d", what, version)
+			}
 		}, opts...)
 		held.Unlock()
 		group.Wait()
@@ -100,6 +103,34 @@ func TestCommit_RefusesUnknownDurabilityEvenWithoutWrites(t *testing.T) {
 		}
 		testkit.Must(t, testkit.Begin(t, db, mode).Commit(stoat.WithDurability(0))) // as the options say
 	}
+}
+
+// The version that done gets is the version that readers of the write find.
+func TestCommitAsync_TellsItsVersion(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	versions := make(chan uint64, 3)
+	for range cap(versions) {
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		testkit.Must(t, tx.Set([]byte("k"), []byte("v")))
+		tx.CommitAsync(func(version uint64, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			versions <- version
+		})
+	}
+	newest := uint64(0)
+	for range cap(versions) {
+		newest = max(newest, <-versions)
+	}
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		item, err := tx.GetItem([]byte("k"))
+		if err == nil && (item.Version() != newest || newest != uint64(cap(versions))) {
+			t.Errorf("done was told version %d at last, a reader finds %d", newest, item.Version())
+		}
+		return err
+	}))
 }
 
 func TestCommitAsync_NeedsNoCallback(t *testing.T) {
@@ -126,7 +157,7 @@ func TestClose_WaitsForAsyncCommitsAndTheirCallbacks(t *testing.T) {
 		tx, err := db.Begin(stoat.ReadWrite)
 		testkit.Must(t, err)
 		testkit.Must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
-		tx.CommitAsync(func(err error) {
+		tx.CommitAsync(func(_ uint64, err error) {
 			called.Add(1)
 			if err != nil {
 				failed.Add(1)

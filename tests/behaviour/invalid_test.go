@@ -22,6 +22,7 @@ var calledWithNothing = map[string]map[string]error{
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
 		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+		"NewBatch": nil, "NewBatchContext": nil, "Snapshot": nil,
 		"RotateMasterKey": stoat.ErrKey,
 		"Keyspace":        stoat.ErrInvalid, "Keyspaces": nil, "DropKeyspace": stoat.ErrNoKeyspace,
 	},
@@ -38,6 +39,12 @@ var calledWithNothing = map[string]map[string]error{
 		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil,
 		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Timestamp": nil,
 	},
+	"Batch": {
+		"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil, "Merge": stoat.ErrEmptyKey,
+		"Renew": stoat.ErrEmptyKey, "In": nil, "At": nil, "Commit": nil, "CommitVersion": nil, "Discard": nil,
+	},
+	"TimedBatch": {"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil},
+	"Snapshot":   {"Begin": nil, "View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid, "Version": nil, "Close": nil},
 	"TimedIterator": {
 		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
@@ -84,6 +91,18 @@ func TestInvalid_ZeroArgumentsAreErrorsAndNeverPanics(t *testing.T) {
 		{stoat.TimedIterator{}, func() (any, func()) {
 			tx, ks := testkit.Begin(t, db, stoat.ReadOnly), timed(t, db)
 			return tx.In(ks).At(5).Iterator(stoat.IterOptions{}), tx.Discard
+		}},
+		{stoat.Batch{}, func() (any, func()) {
+			b := db.NewBatch(stoat.BatchOptions{})
+			return b, b.Discard
+		}},
+		{(*stoat.Snapshot)(nil), func() (any, func()) {
+			s := snapshot(t, db, stoat.SnapshotOptions{})
+			return s, s.Close
+		}},
+		{stoat.TimedBatch{}, func() (any, func()) {
+			b := db.NewBatch(stoat.BatchOptions{})
+			return b.In(timed(t, db)).At(5), b.Discard
 		}},
 		{stoat.Item{}, func() (any, func()) { return stoat.Item{}, func() {} }},
 		{stoat.Stats{}, func() (any, func()) { return stoat.Stats{}, func() {} }},
@@ -176,7 +195,7 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 		"durability 77 of an async commit": func() error {
 			tx, done := testkit.Begin(t, db, stoat.ReadWrite), make(chan error, 1)
 			testkit.Must(t, setOne(tx))
-			tx.CommitAsync(func(err error) { done <- err }, stoat.WithDurability(77))
+			tx.CommitAsync(func(_ uint64, err error) { done <- err }, stoat.WithDurability(77))
 			return <-done
 		},
 		"no reader":                         setReader(nil),

@@ -85,7 +85,7 @@ func TestDropKeyspace_CommitsIntoItFailAsAWhole(t *testing.T) {
 	testkit.Must(t, db.DropKeyspace("one"))
 	testkit.WantError(t, "Commit", tx.Commit(), stoat.ErrNoKeyspace)
 	done := make(chan error)
-	async.CommitAsync(func(err error) { done <- err })
+	async.CommitAsync(func(_ uint64, err error) { done <- err })
 	testkit.WantError(t, "CommitAsync", <-done, stoat.ErrNoKeyspace)
 	testkit.Must(t, db.View(func(tx stoat.Txn) error {
 		if ok, err := tx.In(two).Has([]byte("k")); ok || err != nil {

@@ -112,7 +112,7 @@ func TestLargeCommit_SpaceOfDeletedValuesIsGivenBack(t *testing.T) {
 		}
 	}
 	done := make(chan error, 1)
-	tx.CommitAsync(func(err error) { done <- err })
+	tx.CommitAsync(func(_ uint64, err error) { done <- err })
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

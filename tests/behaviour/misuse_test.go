@@ -44,7 +44,7 @@ func useAll(t *testing.T, what string, tx stoat.Txn, want error) {
 	it.Close()
 	testkit.WantError(t, what+": Commit", tx.Commit(), want)
 	done := make(chan error, 1)
-	tx.CommitAsync(func(err error) { done <- err })
+	tx.CommitAsync(func(_ uint64, err error) { done <- err })
 	if err := <-done; !errors.Is(err, want) && !errors.Is(err, stoat.ErrTxnDone) {
 		t.Errorf("%s: CommitAsync: got error %v, want %v", what, err, want)
 	}
@@ -60,7 +60,7 @@ func TestMisuse_EndedTransactionRefusesAll(t *testing.T) {
 			"after Commit":  func(tx stoat.Txn) { testkit.Must(t, tx.Commit()) },
 			"after CommitAsync": func(tx stoat.Txn) {
 				done := make(chan error, 1)
-				tx.CommitAsync(func(err error) { done <- err })
+				tx.CommitAsync(func(_ uint64, err error) { done <- err })
 				testkit.Must(t, <-done)
 			},
 		} {

@@ -81,7 +81,7 @@ func TestReadError_EndsTheTransactionThatMetIt(t *testing.T) {
 			tx := testkit.Begin(t, db, stoat.ReadWrite)
 			read(tx)
 			testkit.Must(t, tx.Set(marker, nil))
-			tx.CommitAsync(func(err error) { done <- err })
+			tx.CommitAsync(func(_ uint64, err error) { done <- err })
 			if err := <-done; !errors.Is(err, stoat.ErrCorrupt) {
 				t.Errorf("CommitAsync called back with %v", err)
 			}

@@ -97,7 +97,7 @@ func (k *kept) refused(t *testing.T) {
 	}
 	testkit.WantError(t, "Commit", tx.Commit(), done)
 	committed := make(chan error, 1)
-	tx.CommitAsync(func(err error) { committed <- err })
+	tx.CommitAsync(func(_ uint64, err error) { committed <- err })
 	testkit.WantError(t, "CommitAsync", <-committed, done)
 	tx.Discard()
 

@@ -192,11 +192,18 @@ func CheckTwice(opts stoat.Options, s *State, m *model.Map, kind memfs.CrashKind
 }
 
 // CheckSome runs each workload once and checks n crash states of each.
-func CheckSome(seed uint64, n int, check Check) error {
-	return testkit.Times(len(allWorkloads), func(i int) error {
-		err := checkRun(allWorkloads[i], seed, n, new(testkit.WorkTally), check)
+func CheckSome(seed uint64, n int, check Check) error { return checkSome(allWorkloads, seed, n, check) }
+
+// CheckBatches is CheckSome for the workloads with batches.
+func CheckBatches(seed uint64, n int) error {
+	return checkSome(batchWorkloads, seed, n, CheckOnce)
+}
+
+func checkSome(workloads []workload, seed uint64, n int, check Check) error {
+	return testkit.Times(len(workloads), func(i int) error {
+		err := checkRun(workloads[i], seed, n, new(testkit.WorkTally), check)
 		if err != nil {
-			err = fmt.Errorf("workload %q: %w", allWorkloads[i].name, err)
+			err = fmt.Errorf("workload %q: %w", workloads[i].name, err)
 		}
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -163,7 +164,7 @@ var allWorkloads = append([]workload{
 			})
 		}, r.seed)
 	}},
-}, append(treeWorkloads, valueWorkloads...)...)
+}, slices.Concat(batchWorkloads, treeWorkloads, valueWorkloads)...)
 
 func (r *crashRun) reopen() error {
 	known := r.known.Load()
@@ -239,7 +240,10 @@ func asyncCommits(r *crashRun) error {
 			seq := r.era.before.Last() + uint64(len(r.era.commits)) + 1
 			r.era.commits[seq] = writes
 			r.era.mu.Unlock()
-			tx.CommitAsync(func(err error) {
+			tx.CommitAsync(func(version uint64, err error) {
+				if err == nil && version != seq {
+					err = fmt.Errorf("an async commit got version %d, want %d", version, seq)
+				}
 				if err == nil {
 					r.acknowledged(seq, d)
 				}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +23,6 @@ type storeUnderTest struct {
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
-	// An asynchronous commit does not tell its version. They come one after the
-	// other, so that their order is known.
-	untold struct {
-		sync.Mutex
-		count uint64
-	}
 	scans atomic.Uint64
 }
 
@@ -57,7 +50,6 @@ func (s *storeUnderTest) of(tx stoat.Txn) isolation.Tx {
 type txUnderTest struct {
 	stoat.Txn
 	store *storeUnderTest
-	wrote bool
 }
 
 // At panics: the keyspace has no timestamps.
@@ -178,17 +170,14 @@ func (s *storeUnderTest) scan(it walker, q isolation.Query, way scanWay) (items 
 }
 
 func (t *txUnderTest) Set(key, value string) error {
-	t.wrote = true
 	return t.Txn.Set([]byte(key), t.store.bytes(value))
 }
 
 func (t *txUnderTest) Merge(key, operand string) error {
-	t.wrote = true
 	return t.Txn.Merge([]byte(key), t.store.bytes(operand))
 }
 
 func (t *txUnderTest) Renew(key string) error {
-	t.wrote = true
 	return t.Txn.Renew([]byte(key), stoat.TTL(distant))
 }
 
@@ -196,12 +185,10 @@ func (t *txUnderTest) Renew(key string) error {
 const distant = 10_000 * time.Hour
 
 func (t *txUnderTest) Delete(key string) error {
-	t.wrote = true
 	return t.Txn.Delete([]byte(key))
 }
 
 func (t *txUnderTest) DeleteRange(lo, hi string) error {
-	t.wrote = true
 	return t.Txn.DeleteRange([]byte(lo), end(hi))
 }
 
@@ -231,20 +218,17 @@ func (t *txUnderTest) Commit() (isolation.Commit, error) {
 }
 
 func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
-	untold := &t.store.untold
-	untold.Lock()
-	defer untold.Unlock()
+	var c isolation.Commit
 	done := make(chan error, 1)
-	t.Txn.CommitAsync(func(err error) { done <- err })
+	t.Txn.CommitAsync(func(version uint64, err error) {
+		c.Version = version
+		done <- err
+	})
 	err := <-done
-	switch {
-	case errors.Is(err, stoat.ErrConflict):
+	if errors.Is(err, stoat.ErrConflict) {
 		return isolation.Commit{Conflict: true}, nil
-	case err != nil || !t.wrote:
-		return isolation.Commit{}, err
 	}
-	untold.count++
-	return isolation.Commit{Untold: untold.count}, nil
+	return c, err
 }
 
 // A timedUnderTest is a transaction in a keyspace with timestamps.
@@ -267,16 +251,13 @@ func (t *timedUnderTest) Scan(q isolation.Query) ([]isolation.Item, bool, error)
 }
 
 func (t *timedUnderTest) Set(key, value string) error {
-	t.wrote = true
 	return t.now().Set([]byte(key), []byte(value))
 }
 
 func (t *timedUnderTest) Delete(key string) error {
-	t.wrote = true
 	return t.now().Delete([]byte(key))
 }
 
 func (t *timedUnderTest) DeleteRange(lo, hi string) error {
-	t.wrote = true
 	return t.now().PurgeRange([]byte(lo), end(hi))
 }

@@ -22,6 +22,8 @@ type Writes struct {
 	writer uint64
 	// drops says that the writer drops its keyspace before.
 	drops bool
+	// batch says that a batch commits the writes.
+	batch bool
 	// ingest says that home is an ingest, and all there is.
 	ingest bool
 }
@@ -71,7 +73,9 @@ func (id WorkID) plan(seed uint64, drops bool) Writes {
 	w.home = append(w.home, stepsOn(w.home, rng)...)
 	w.home = append(w.home, model.Write{Key: newestKey}, marker)
 	w.elsewhere(rng, id.Life)
-	if drops && rng.IntN(4) == 0 {
+	if w.batch = id.N%4 == 0; w.batch {
+		w.stamped = nil
+	} else if drops && rng.IntN(4) == 0 {
 		w.drops = rng.IntN(6) == 0
 		w.own = testkit.RandomBatch(rng, 6, 300)
 	}
@@ -147,6 +151,9 @@ func CommitWrites(db *stoat.DB, w Writes, d stoat.Durability) (version uint64, e
 	if err != nil {
 		return 0, err
 	}
+	if w.batch {
+		return commitBatch(db, ks, w, d)
+	}
 	tx, err := db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return 0, err
@@ -170,6 +177,18 @@ func CommitWrites(db *stoat.DB, w Writes, d stoat.Durability) (version uint64, e
 		return 0, err
 	}
 	return tx.CommitVersion(), nil
+}
+
+// commitBatch is CommitWrites with a batch.
+func commitBatch(db *stoat.DB, ks spaces, w Writes, d stoat.Durability) (version uint64, err error) {
+	b := db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+	defer b.Discard()
+	err = errors.Join(testkit.PutAll(b, w.home), testkit.PutAll(b.In(ks.apart), w.apart),
+		b.In(ks.mirror).Set([]byte(newestKey), nil))
+	if err == nil {
+		err = b.Commit(stoat.WithDurability(d))
+	}
+	return b.CommitVersion(), err
 }
 
 // dropOwn drops the keyspace of a writer, if it exists.

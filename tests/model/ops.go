@@ -63,7 +63,7 @@ var opKinds = slices.Concat([]opKind{
 	{"power cut", 4, OpPowerCut},
 	{"refused calls", 4, opRefused},
 	{"verify all", 2, opVerify},
-}, readKinds, iteratorKinds, valueKinds, spaceKinds, ingestKinds)
+}, batchKinds, snapshotKinds, readKinds, iteratorKinds, valueKinds, spaceKinds, ingestKinds)
 
 // txn returns an open transaction, or begins one. A run holds at most six.
 func (r *Run) txn(rng *rand.Rand, write bool) (*Pair, error) {
@@ -108,7 +108,10 @@ func opCommitAsync(r *Run, rng *rand.Rand) error {
 	a.seq, a.conflict = seq, !ok
 	d := []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)]
 	r.say("t%d.CommitAsync(%d): commit %d, conflict %v", p.name, d, seq, !ok)
-	p.Tx.CommitAsync(func(err error) { a.done <- err }, stoat.WithDurability(d))
+	p.Tx.CommitAsync(func(version uint64, err error) {
+		a.version = version
+		a.done <- err
+	}, stoat.WithDurability(d))
 	r.asyncs = append(r.asyncs, a)
 	return nil
 }

@@ -70,6 +70,7 @@ type iterPair struct {
 type asyncCommit struct {
 	seq      uint64
 	conflict bool
+	version  uint64 // set before done gets the outcome
 	done     chan error
 }
 
@@ -221,13 +222,16 @@ func (r *Run) await(a *asyncCommit) error {
 	err := <-a.done
 	if a.conflict {
 		if !errors.Is(err, stoat.ErrConflict) {
-			return fmt.Errorf("async commit: %v, want ErrConflict", err)
+			return fmt.Errorf("async commit: %v (version %d), want ErrConflict", err, a.version)
 		}
 		return nil
 	}
 	r.known = max(r.known, a.seq)
 	if err != nil {
 		return fmt.Errorf("async commit %d: %w", a.seq, err)
+	}
+	if a.version != a.seq {
+		return fmt.Errorf("an async commit got version %d, want %d", a.version, a.seq)
 	}
 	return nil
 }

@@ -64,6 +64,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: "crash twice", Run: func(seed uint64, scale int) error {
 			return crash.CheckSome(seed, 2*scale, crash.CheckTwice)
 		}},
+		{Name: hunt.Batches, Asked: true, Run: func(seed uint64, scale int) error {
+			return crash.CheckBatches(seed, 8*scale)
+		}},
 		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
 			return bits.DamageSome(images(), seed, 40*scale)
 		}},

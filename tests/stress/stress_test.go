@@ -268,7 +268,7 @@ func (l *stressedDB) addAsync(rng *rand.Rand) error {
 		return err
 	}
 	done := make(chan error, 1)
-	tx.CommitAsync(func(err error) {
+	tx.CommitAsync(func(_ uint64, err error) {
 		if err == nil {
 			l.added[i].Add(1)
 		}

@@ -37,6 +37,7 @@ const (
 	Schedules = "schedules"
 	Isolation = "isolation"
 	Nonces    = "nonces"
+	Batches   = "batches"
 	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -81,6 +82,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ContinueSealed: Nonces,
 
 	mutant.WriteBack: Resurrection,
+
+	mutant.BatchSkipsSync: Batches,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,

@@ -91,6 +91,9 @@ var Stoat = Shape{
 
 		"internal/testing/testkit": 11,
 
+		"keyfs":    11,
+		"sequence": 11,
+
 		"cmd/stoat/internal/bench": 11,
 
 		"cmd/stoat": 12,

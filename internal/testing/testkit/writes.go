@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -142,7 +143,44 @@ func RandomSteps(rng *rand.Rand, n int) []model.Step {
 }
 
 // Put sets or deletes the key of w in tx.
-func Put(tx stoat.Txn, w model.Write) error { return PutAs(nil, tx, w) }
+func Put(to Writer, w model.Write) error {
+	key, value := []byte(w.Key), []byte(w.Value)
+	if w.Deleted {
+		return to.Delete(key)
+	}
+	if w.Steps != nil {
+		for _, s := range *w.Steps {
+			if err := putStep(to, w.Key, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := to.Set(key, value, setOptions(w)...)
+	// The caller may do with its bytes what it likes.
+	clear(key)
+	clear(value)
+	return err
+}
+
+// A Writer takes writes: a stoat.Txn or a stoat.Batch.
+type Writer interface {
+	Set(key, value []byte, opts ...stoat.SetOption) error
+	Delete(key []byte) error
+	Merge(key, operand []byte) error
+	Renew(key []byte, expiry stoat.SetOption) error
+}
+
+// setOptions returns the metadata of a write.
+func setOptions(w model.Write) (opts []stoat.SetOption) {
+	if w.User != 0 {
+		opts = append(opts, stoat.UserMeta(w.User))
+	}
+	if w.ExpiresAt != 0 {
+		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(w.ExpiresAt))))
+	}
+	return opts
+}
 
 // A ReaderShape wraps a reader, so that it returns the same bytes in other portions.
 type ReaderShape func(io.Reader) io.Reader
@@ -157,52 +195,31 @@ var ReaderShapes = []ReaderShape{
 
 // PutAs is Put with the value given as a reader. With a nil shape it is Put.
 func PutAs(reader ReaderShape, tx stoat.Txn, w model.Write) error {
-	if w.Deleted {
-		return tx.Delete([]byte(w.Key))
-	}
-	if w.Steps != nil {
-		for _, s := range *w.Steps {
-			if err := putStep(tx, w.Key, s); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var opts []stoat.SetOption
-	if w.User != 0 {
-		opts = append(opts, stoat.UserMeta(w.User))
-	}
-	if w.ExpiresAt != 0 {
-		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(w.ExpiresAt))))
+	if reader == nil || w.Deleted || w.Steps != nil {
+		return Put(tx, w)
 	}
 	key, value := []byte(w.Key), []byte(w.Value)
-	var err error
-	if reader != nil {
-		err = tx.SetReader(key, reader(bytes.NewReader(value)), opts...)
-	} else {
-		err = tx.Set(key, value, opts...)
-	}
-	// The caller may do with its bytes what it likes.
+	err := tx.SetReader(key, reader(bytes.NewReader(value)), setOptions(w)...)
 	clear(key)
 	clear(value)
 	return err
 }
 
 // putStep merges or renews.
-func putStep(tx stoat.Txn, key string, s model.Step) error {
+func putStep(to Writer, key string, s model.Step) error {
 	switch {
 	case !s.Renew:
-		return tx.Merge([]byte(key), []byte(s.Operand))
+		return to.Merge([]byte(key), []byte(s.Operand))
 	case s.ExpiresAt == 0:
-		return tx.Renew([]byte(key), stoat.ExpiresAt(time.Time{}))
+		return to.Renew([]byte(key), stoat.ExpiresAt(time.Time{}))
 	}
-	return tx.Renew([]byte(key), stoat.ExpiresAt(time.UnixMilli(int64(s.ExpiresAt))))
+	return to.Renew([]byte(key), stoat.ExpiresAt(time.UnixMilli(int64(s.ExpiresAt))))
 }
 
-// PutAll puts all of writes into tx.
-func PutAll(tx stoat.Txn, writes []model.Write) error {
+// PutAll puts all of writes into a transaction or a batch.
+func PutAll[W Writer](to W, writes []model.Write) error {
 	for _, w := range writes {
-		if err := Put(tx, w); err != nil {
+		if err := Put(to, w); err != nil {
 			return err
 		}
 	}
@@ -214,3 +231,19 @@ func Key(i int) []byte { return fmt.Appendf(nil, "key-%06d", i) }
 
 // LongValue returns a value of more than 100 bytes that belongs to the i-th key.
 func LongValue(i int) []byte { return fmt.Appendf(nil, "value-%06d-%0100d", i, i) }
+
+// Pieces returns writes in the pieces in which a batch of pieces of a size commits them.
+// Of several writes of a key in one piece, it returns the last. They must be whole.
+func Pieces(size int64, writes []model.Write) (pieces [][]model.Write) {
+	used := int64(0)
+	for _, w := range writes {
+		n := int64(len(w.Key) + len(w.Value) + 32)
+		if used == 0 || used+n > size {
+			pieces, used = append(pieces, nil), 0
+		}
+		last := &pieces[len(pieces)-1]
+		*last = append(slices.DeleteFunc(*last, func(o model.Write) bool { return o.Key == w.Key }), w)
+		used += n
+	}
+	return pieces
+}

@@ -1,0 +1,41 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+const (
+	// pauseFirst bounds the pause before the second attempt. The bound doubles with each
+	// more attempt, up to pauseMost.
+	pauseFirst = 250 * time.Microsecond
+	pauseMost  = 50 * time.Millisecond
+)
+
+// Pause returns how long to wait after so many failed attempts, by a random number. It
+// draws evenly from nothing to a bound that doubles, so transactions that met once do not
+// meet again.
+func Pause(failed int, random uint64) time.Duration {
+	bound := pauseMost
+	if doublings := failed - 1; doublings < 8 {
+		bound = min(pauseFirst<<doublings, pauseMost)
+	}
+	return time.Duration(random % uint64(bound))
+}
+
+// Retry calls attempt until its commit meets no conflict, and at most retries times more
+// than once. It returns the last error. The pauses end with ctx, and with the group.
+func (g *Group) Retry(ctx context.Context, retries int, random func() uint64, attempt func() error) error {
+	for failed := 1; ; failed++ {
+		err := attempt()
+		if failed > retries || !errors.Is(err, base.ErrConflict) || errors.Is(err, base.ErrFailed) {
+			return err
+		}
+		if e := g.Sleep(ctx, Pause(failed, random())); e != nil {
+			return e
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+func TestPause_GrowsToABoundAndIsRandom(t *testing.T) {
+	t.Parallel()
+	for failed := 1; failed < 100; failed++ {
+		bound := pauseMost
+		if failed <= 8 {
+			bound = min(pauseFirst<<(failed-1), pauseMost)
+		}
+		seen := map[time.Duration]bool{}
+		for i := range uint64(1000) {
+			p := Pause(failed, i*(math.MaxUint64/1000))
+			if p < 0 || p >= bound {
+				t.Fatalf("after %d failures the pause is %v, want less than %v", failed, p, bound)
+			}
+			seen[p] = true
+		}
+		if len(seen) < 900 {
+			t.Errorf("after %d failures there are %d pauses", failed, len(seen))
+		}
+	}
+}
+
+func TestRetry_EndsAsItsErrorsSay(t *testing.T) {
+	t.Parallel()
+	conflict, other := fmt.Errorf("commit: %w", base.ErrConflict), errors.New("other")
+	for what, c := range map[string]struct {
+		retries  int
+		errs     []error // of the attempts; nil after the last
+		attempts int
+		want     error
+	}{
+		"no conflict":                  {5, nil, 1, nil},
+		"two conflicts":                {5, []error{conflict, conflict}, 3, nil},
+		"conflicts for good":           {2, []error{conflict, conflict, conflict, conflict}, 3, base.ErrConflict},
+		"no retries":                   {0, []error{conflict}, 1, base.ErrConflict},
+		"another error":                {5, []error{other}, 1, other},
+		"another error later":          {5, []error{conflict, other}, 2, other},
+		"a failure":                    {5, []error{base.ErrFailed}, 1, base.ErrFailed},
+		"a failure after a conflict":   {5, []error{conflict, base.Failed(conflict)}, 2, base.ErrFailed},
+		"a conflict beside a failure ": {5, []error{errors.Join(conflict, base.ErrFailed)}, 1, base.ErrFailed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			err := NewGroup(new(Executor)).Retry(t.Context(), c.retries, func() uint64 { return math.MaxUint64 }, func() error {
+				n++
+				if n <= len(c.errs) {
+					return c.errs[n-1]
+				}
+				return nil
+			})
+			if n != c.attempts || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%s: %d attempts and %v, want %d and %v", what, n, err, c.attempts, c.want)
+			}
+		})
+	}
+}
+
+func TestRetry_PausesEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		err := NewGroup(new(Executor)).Retry(ctx, math.MaxInt, func() uint64 { return uint64(pauseMost - 1) },
+			func() error { return base.ErrConflict })
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
+			t.Errorf("%v after %v, want the error of the context after a second", err, took)
+		}
+	})
+}
