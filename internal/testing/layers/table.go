@@ -73,8 +73,10 @@ var Stoat = Shape{
 		"internal/governor":   6,
 		"internal/checkpoint": 6,
 		"internal/place":      6,
+		"internal/stream":     6,
 		"internal/throttle":   6,
 
+		"internal/backup": 7,
 		"internal/commit": 7,
 
 		"internal/testing/parts": 8,
