@@ -2,78 +2,130 @@ package stoat
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"time"
+
+	"github.com/stoatdb/stoat/internal/backup"
+	"github.com/stoatdb/stoat/internal/jobs"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/stream"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // StreamOptions choose what DB.Stream reads. The zero value reads the newest version of
 // each key of the default keyspace.
 type StreamOptions struct {
 	// Keyspace is the keyspace to read; nil is the default keyspace. AllKeyspaces reads
-	// all keyspaces instead, one after the other.
+	// all of them, one after the other.
 	Keyspace     *Keyspace
 	AllKeyspaces bool
-	// Lower (inclusive), Upper (exclusive) and Prefix restrict the keys, as in
-	// IterOptions. So do KeysOnly, AllVersions and Since.
-	Lower, Upper, Prefix []byte
-	KeysOnly             bool
-	AllVersions          bool
-	Since                uint64
 	// Timestamp is the timestamp at which Stream reads keyspaces with timestamps. Zero
 	// is the latest.
 	Timestamp uint64
-	// Deletions also shows what was deleted: keys, and ranges with StreamItem.End. Those
-	// are the deletions after Since that the database still keeps.
+	// IterOptions restrict the keys and versions. Stream does not use Reverse.
+	IterOptions
+	// Deletions also shows deleted keys, and deleted ranges with StreamItem.End, as far
+	// as the database still keeps the deletions. In a keyspace with timestamps it shows
+	// all versions.
 	Deletions bool
 	// Choose, if not nil, selects keys. Several goroutines call it at once.
 	Choose func(key []byte) bool
-	// Ordered hands over the keys in order. Otherwise only the keys of one batch are in
-	// order.
+	// Ordered hands over the keys in order. Otherwise only those of one batch are.
 	Ordered bool
 	// Workers is the number of goroutines that read. Default: 8. Maximum: 256.
 	Workers int
 }
 
-// A StreamBatch is a part of a stream: consecutive keys of one keyspace.
+// A StreamBatch is a part of a stream: keys of one keyspace, in order.
 type StreamBatch struct {
 	Keyspace *Keyspace // nil is the default keyspace
 	Items    []StreamItem
 }
 
-// A StreamItem is one version of one key, or a deletion.
+// A StreamItem is a version of a key, or a deletion. Its fields mean what the methods of
+// Item return. Deleted with an End that is not nil is the deletion of the range from Key to
+// End; an End of no bytes is the end of all keys.
 type StreamItem struct {
-	Key, Value []byte
-	// Version and Timestamp are those of Item.
+	Key, Value         []byte
 	Version, Timestamp uint64
-	// ExpiresAt is the zero time if the value never expires.
-	ExpiresAt time.Time
-	UserMeta  byte
-	// Deleted marks a deletion: of Key, or of the range from Key to End. An End of no
-	// bytes that is not nil is the end of all keys.
-	Deleted bool
-	End     []byte
+	ExpiresAt          time.Time
+	UserMeta           byte
+	Deleted            bool
+	End                []byte
 }
 
-// Stream reads one snapshot with several goroutines, and calls fn with its batches, one
-// at a time. It returns the version of the snapshot, for StreamOptions.Since of a later
-// Stream. Other transactions go on.
+// Stream reads a snapshot with several goroutines, and calls fn with its batches, one at a
+// time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
+// Since of a later stream, or the error that ended it, such as that of fn.
 //
-// Each goroutine reads ranges of about a megabyte. So Stream keeps many reads of the
-// device under way, which makes it faster than an Iterator where data is not in memory.
-// It takes about four megabytes for each worker. The items of a batch are valid until fn
-// returns. An error of fn ends the stream, and Stream returns it.
+// Each goroutine reads ranges of about a megabyte. So many reads of the device are under
+// way at once, which makes Stream faster than an Iterator where data is not in memory. It
+// takes about two megabytes for each worker.
 func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
-	return 0, nil
+	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
+		return 0, invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
+	}
+	err = d.ViewContext(ctx, func(tx Txn) error {
+		version = tx.ReadVersion()
+		spaces := []*Keyspace{o.Keyspace}
+		if infos, err := d.Keyspaces(); o.AllKeyspaces && err == nil {
+			spaces = []*Keyspace{nil}
+			for _, info := range infos[1:] {
+				ks, err := d.Keyspace(info.Name, nil)
+				if err != nil {
+					return err
+				}
+				spaces = append(spaces, ks)
+			}
+		}
+		for _, ks := range spaces {
+			if err := tx.In(ks).stream(work.Given(ctx), o, fn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return version, err
 }
+
+// stream is Stream for one keyspace.
+func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) error {
+	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq},
+		Space: tx.space(), Timed: tx.in != nil && tx.in.versions != nil,
+		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, Deletions: o.Deletions, AllVersions: o.AllVersions,
+		Since: o.Since, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers}
+	of := o.IterOptions
+	of.AllVersions = o.AllVersions || o.Deletions
+	at := o.Timestamp - 1 + 1
+	if at == 0 {
+		at = math.MaxUint64
+	}
+	s.Open = func(lo, hi []byte) stream.Cursor[Item] {
+		of := of
+		if of.Lower, of.Upper = lo, hi; s.Timed {
+			return tx.At(at).Iterator(of)
+		}
+		return tx.Iterator(of)
+	}
+	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{tx.in, items}) })
+}
+
+// ErrBackup says that backups do not belong together: one is missing, they are in another
+// order, or they are of different databases.
+var ErrBackup = backup.ErrChain
 
 // BackupOptions choose what DB.Backup writes.
 type BackupOptions struct {
-	// Since makes an incremental backup: it holds the changes after that backup. It is
-	// what Backup, Restore or VerifyBackup returned for a backup of the same database.
-	// The zero value makes a full backup.
+	// Since makes an incremental backup: it has the changes after that backup, which is
+	// described as Backup or VerifyBackup did. The zero value makes a full backup.
 	Since BackupInfo
-	// Versions is how many versions of a key a backup holds. Zero is all that the
-	// database keeps.
+	// Versions is how many versions of a key a backup has. Zero is all that the database
+	// keeps.
 	Versions int
 	// Compression says how the backup is compressed. Default: CompressionFast.
 	Compression Compression
@@ -84,59 +136,87 @@ type BackupInfo struct {
 	// Database identifies the database. A restored database is another one.
 	Database string
 	// Since is the version after which an incremental backup begins, and 0 for a full
-	// backup. Version is the version of its snapshot. The chain of a full backup and
-	// its incremental ones has each Since equal to the Version before it.
+	// backup. Version is that of its snapshot.
 	Since, Version uint64
 	// Time is when the backup was made.
 	Time time.Time
-	// Entries counts the versions of keys in the backup. Unchanged counts the keys that
-	// an incremental backup only names, because the backup before it has them.
+	// Entries counts versions of keys. Unchanged counts the keys that an incremental
+	// backup only names, because the backup before it has them.
 	Entries, Unchanged uint64
 }
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
-// backup. Restore makes a database of it. Other transactions go on.
+// backup. It has all keyspaces with their settings, and versions of keys with all that
+// belongs to them. Everything in it is durable in the database. It is not encrypted, even
+// if the database is.
 //
-// A backup holds all keyspaces with their settings, and keys with their versions,
-// values, merge operands, times of expiry and timestamps. Checksums tie its parts
-// together. It is not encrypted, even if the database is.
-//
-// An incremental backup reads all keys, and the values that are new. It names each
-// unchanged key in a few bytes. So a restored database lacks exactly what was deleted,
-// no matter what compactions dropped.
-func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (BackupInfo, error) {
-	return BackupInfo{}, nil
+// An incremental backup reads all keys, and the new values. It names each unchanged key in
+// a few bytes. So a restored database lacks exactly what was deleted, no matter which
+// tombstones compactions dropped.
+func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
+	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
+		return info, invalid("a backup needs a writer, 0 or more versions, and a known compression")
+	}
+	if o.Compression == 0 {
+		o.Compression = CompressionFast
+	}
+	err = d.ViewContext(ctx, func(tx Txn) error {
+		if err := d.SyncContext(ctx); err != nil {
+			return err
+		}
+		h := backup.HeaderOf(d.store.State(), tx.s.seq)
+		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.store.Now()
+		if err := h.After(backup.Info(o.Since)); err != nil {
+			return err
+		}
+		done, err := backup.Write(work.Given(ctx), w, backup.WriteOptions{Header: h, Versions: o.Versions,
+			Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq}, Codec: settings.Compression(o.Compression).OfValues()})
+		info = BackupInfo(done)
+		return err
+	})
+	return info, err
 }
 
 // RestoreOptions choose how Restore makes a database.
 type RestoreOptions struct {
-	// Options are those of Open. Restore uses FS, Keys, DataKeyAge, Clock and
-	// MemtableSize. The settings of the new database come from the backup.
+	// Options are those of Open. The settings of the database come from the backup.
 	Options *Options
-	// Version, if it is not 0, is the version to restore: that of one of the backups.
-	// Restore leaves later backups out.
+	// Version, if it is not 0, is that of the last backup to restore.
 	Version uint64
 }
 
-// Restore makes a database in dir of a full backup and its incremental ones, in order.
-// If dir exists, the error is fs.ErrExist of package io/fs. It returns the description of
-// the last backup that it restored.
+// Restore makes a database in dir of a full backup and its incremental ones, in order. It
+// describes the last one. Entries keep their versions. If dir exists, the error is
+// fs.ErrExist of package io/fs; if a backup is damaged or incomplete, it is ErrCorrupt.
 //
-// Entries keep their versions. The new database has an identity of its own.
-//
-// Restore builds the database in dir.restore, and renames that once it is complete and
-// durable. After an error or a crash, dir does not exist. A later Restore of the same
-// backups goes on where the earlier one stopped. It reads the backups from their
-// beginning, but writes only the rest.
-//
-// Restore returns ErrBackup if the backups do not belong together, and ErrCorrupt if one
-// is damaged or not complete.
+// Restore works in dir.restore, and renames that when it is complete and durable. After an
+// error or a crash, dir does not exist. A later Restore of the same backups goes on where
+// the earlier one stopped: it reads all of them, and writes the rest.
 func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Reader) (BackupInfo, error) {
-	return BackupInfo{}, nil
+	d := &DB{opts: o.Options.withDefaults()}
+	fs, err := d.opts.FS, d.opts.validate()
+	if err == nil {
+		dir, err = absolute(fs, dir)
+	}
+	if err != nil {
+		return BackupInfo{}, fmt.Errorf("restore: %w", err)
+	}
+	info, err := backup.Restore(work.Given(ctx), backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
+		UpTo: o.Version, TableSize: jobs.TableSize(d.opts.MemtableSize), NowMs: uint64(max(0, d.opts.Clock.Now().UnixMilli())),
+		Random: rand.Uint64, Encrypts: d.opts.Keys != nil,
+		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
+			d.dir = temp
+			err := d.openKeys()
+			return d.opts.FS, d.sealer(), err
+		}}, backups)
+	if err != nil {
+		err = fmt.Errorf("restore %s: %w", dir, err)
+	}
+	return BackupInfo(info), err
 }
 
-// VerifyBackup reads a backup to its end and checks all of it. It returns what Backup
-// returned for it. It cannot tell whether an incremental backup fits another backup.
+// VerifyBackup reads a backup to its end, and checks all of it. It describes the backup.
 func VerifyBackup(ctx context.Context, r io.Reader) (BackupInfo, error) {
-	return BackupInfo{}, nil
+	info, err := backup.Verify(work.Given(ctx), r)
+	return BackupInfo(info), err
 }

@@ -116,3 +116,18 @@ const endSize = 16
 func appendEnd(dst []byte, entries, unchanged uint64) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, entries), unchanged)
 }
+
+// After makes h the header of an incremental backup after another one. The zero Info means
+// a full backup.
+func (h *Header) After(since Info) error {
+	now := h.Info()
+	switch {
+	case since.Version == 0 && since.Database == "":
+	case since.Database != now.Database:
+		return fmt.Errorf("%w: the backup before is of database %q, this is database %s", ErrChain, since.Database, now.Database)
+	case since.Version > now.Version:
+		return fmt.Errorf("%w: the backup before ends at version %d, the database is at version %d", ErrChain, since.Version, now.Version)
+	}
+	h.Since = base.SeqNum(since.Version)
+	return nil
+}

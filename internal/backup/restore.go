@@ -20,9 +20,9 @@ import (
 const (
 	// suffix is added to the name of a database that is being restored.
 	suffix = ".restore"
-	// pieceSize is the number of bytes of keys and values after which a restore notes what
-	// it has done.
-	pieceSize = 256 << 20
+	// pieceTables is how many tables of keys and values a restore writes before it notes
+	// what it has done.
+	pieceTables = 8
 	// stopEvery is the number of versions between two looks at the context.
 	stopEvery = 1024
 )
@@ -37,9 +37,6 @@ type RestoreOptions struct {
 	UpTo uint64
 	// TableSize is about how large tables become, in bytes.
 	TableSize int64
-	// PieceSize is the number of bytes after which a restore notes what it has done.
-	// Default: pieceSize.
-	PieceSize int64
 	// NowMs is the time in milliseconds of Unix time.
 	NowMs uint64
 	// Random returns random bits.
@@ -60,9 +57,6 @@ func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, 
 	chain, err := OpenChain(o.UpTo, backups)
 	if err != nil {
 		return Info{}, err
-	}
-	if o.PieceSize == 0 {
-		o.PieceSize = pieceSize
 	}
 	r := &restore{o: &o, ctx: ctx, chain: chain, temp: o.Dir + suffix}
 	if err := o.FS.MkdirAll(r.temp); err != nil {
@@ -261,7 +255,7 @@ func (r *restore) copy(onlyRead bool) error {
 		newKey := !bytes.Equal(it.Key, last)
 		if newKey {
 			last = append(last[:0], it.Key...)
-			if b.size >= r.o.PieceSize {
+			if b.size >= pieceTables*r.o.TableSize {
 				if err := r.note(); err != nil {
 					return err
 				}

@@ -95,6 +95,7 @@ var Stoat = Shape{
 
 		"cmd/stoat": 12,
 
+		"tests/backup":     13,
 		"tests/behaviour":  13,
 		"tests/benchmarks": 13,
 		"tests/bits":       13,
@@ -133,6 +134,7 @@ var Stoat = Shape{
 		"internal/testing/script",
 		"internal/testing/testkit",
 		"internal/testing/vfstest",
+		"tests/backup",
 		"tests/behaviour",
 		"tests/benchmarks",
 		"tests/bits",
