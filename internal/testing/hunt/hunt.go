@@ -36,6 +36,7 @@ const (
 	Filters   = "filters"
 	Schedules = "schedules"
 	Nonces    = "nonces"
+	Backups   = "backups"
 	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -71,6 +72,11 @@ var onlyBy = map[mutant.Name]string{
 	mutant.PagePosition:   Nonces,
 	mutant.SameFileKey:    Nonces,
 	mutant.ContinueSealed: Nonces,
+
+	mutant.BackupForgets:     Backups,
+	mutant.BackupUncovered:   Backups,
+	mutant.RestoreResurrects: Backups,
+	mutant.RestoreUnfinished: Backups,
 
 	mutant.WriteBack: Resurrection,
 
