@@ -1,6 +1,7 @@
 package stoat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,9 +30,9 @@ type StreamOptions struct {
 	Timestamp uint64
 	// IterOptions restrict the keys and versions. Stream does not use Reverse.
 	IterOptions
-	// Deletions also shows deleted keys, and deleted ranges with StreamItem.End, as far
-	// as the database still keeps the deletions. In a keyspace with timestamps it shows
-	// all versions.
+	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
+	// far as the database keeps the deletions. Of keys with timestamps it shows all
+	// versions.
 	Deletions bool
 	// Choose, if not nil, selects keys. Several goroutines call it at once.
 	Choose func(key []byte) bool
@@ -47,9 +48,9 @@ type StreamBatch struct {
 	Items    []StreamItem
 }
 
-// A StreamItem is a version of a key, or a deletion. Its fields mean what the methods of
-// Item return. Deleted with an End that is not nil is the deletion of the range from Key to
-// End; an End of no bytes is the end of all keys.
+// A StreamItem is a version of a key; its fields are what the methods of Item return. With an
+// End that is not nil, it is the deletion of the keys from Key to End, exclusive. An End of
+// no bytes is the end of all keys.
 type StreamItem struct {
 	Key, Value         []byte
 	Version, Timestamp uint64
@@ -72,46 +73,40 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 	}
 	err = d.ViewContext(ctx, func(tx Txn) error {
 		version = tx.ReadVersion()
-		spaces := []*Keyspace{o.Keyspace}
-		if infos, err := d.Keyspaces(); o.AllKeyspaces && err == nil {
-			spaces = []*Keyspace{nil}
-			for _, info := range infos[1:] {
-				ks, err := d.Keyspace(info.Name, nil)
-				if err != nil {
-					return err
-				}
-				spaces = append(spaces, ks)
+		infos, err := d.Keyspaces()
+		if !o.AllKeyspaces {
+			return tx.In(o.Keyspace).stream(work.Given(ctx), o, fn)
+		}
+		for i := 0; i < len(infos) && err == nil; i++ {
+			if o.Keyspace = nil; i > 0 {
+				o.Keyspace, err = d.Keyspace(infos[i].Name, nil)
+			}
+			if err == nil {
+				err = tx.In(o.Keyspace).stream(work.Given(ctx), o, fn)
 			}
 		}
-		for _, ks := range spaces {
-			if err := tx.In(ks).stream(work.Given(ctx), o, fn); err != nil {
-				return err
-			}
-		}
-		return nil
+		return err
 	})
 	return version, err
 }
 
 // stream is Stream for one keyspace.
 func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) error {
-	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq},
-		Space: tx.space(), Timed: tx.in != nil && tx.in.versions != nil,
-		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, Deletions: o.Deletions, AllVersions: o.AllVersions,
-		Since: o.Since, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers}
-	of := o.IterOptions
+	of, timed := o.IterOptions, tx.in != nil && tx.in.versions != nil
 	of.AllVersions = o.AllVersions || o.Deletions
-	at := o.Timestamp - 1 + 1
-	if at == 0 {
-		at = math.MaxUint64
+	if o.Timestamp == 0 {
+		o.Timestamp = math.MaxUint64
 	}
-	s.Open = func(lo, hi []byte) stream.Cursor[Item] {
-		of := of
-		if of.Lower, of.Upper = lo, hi; s.Timed {
-			return tx.At(at).Iterator(of)
-		}
-		return tx.Iterator(of)
-	}
+	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq}, Space: tx.space(), Timed: timed,
+		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, Deletions: o.Deletions, AllVersions: o.AllVersions,
+		Since: o.Since, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
+		Open: func(lo, hi []byte) stream.Cursor[Item] {
+			of := of
+			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
+				return tx.At(o.Timestamp).Iterator(of)
+			}
+			return tx.Iterator(of)
+		}}
 	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{tx.in, items}) })
 }
 
@@ -154,11 +149,8 @@ type BackupInfo struct {
 // a few bytes. So a restored database lacks exactly what was deleted, no matter which
 // tombstones compactions dropped.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
-	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
+	if o.Compression = cmp.Or(o.Compression, CompressionFast); w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, invalid("a backup needs a writer, 0 or more versions, and a known compression")
-	}
-	if o.Compression == 0 {
-		o.Compression = CompressionFast
 	}
 	err = d.ViewContext(ctx, func(tx Txn) error {
 		if err := d.SyncContext(ctx); err != nil {
