@@ -25,21 +25,16 @@ type StreamOptions struct {
 	// all of them, one after the other.
 	Keyspace     *Keyspace
 	AllKeyspaces bool
-	// Timestamp is the timestamp at which Stream reads keyspaces with timestamps. Zero
-	// is the latest.
-	Timestamp uint64
-	// IterOptions restrict the keys and versions. Stream does not use Reverse.
-	IterOptions
+	Timestamp    uint64 // for keyspaces with timestamps; zero is the latest
+	IterOptions         // restrict keys and versions; Reverse is not possible
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
-	// far as the database keeps the deletions. Of keys with timestamps it shows all
-	// versions.
+	// far as the database keeps the deletions; with timestamps it shows all versions.
 	Deletions bool
 	// Choose, if not nil, selects keys. Several goroutines call it at once.
 	Choose func(key []byte) bool
 	// Ordered hands over the keys in order. Otherwise only those of one batch are.
 	Ordered bool
-	// Workers is the number of goroutines that read. Default: 8. Maximum: 256.
-	Workers int
+	Workers int // goroutines that read. Default: 8. Maximum: 256.
 }
 
 // A StreamBatch is a part of a stream: keys of one keyspace, in order.
@@ -64,9 +59,8 @@ type StreamItem struct {
 // time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
 // Since of a later stream, or the error that ended it, such as that of fn.
 //
-// Each goroutine reads ranges of about a megabyte. So many reads of the device are under
-// way at once, which makes Stream faster than an Iterator where data is not in memory. It
-// takes about two megabytes for each worker.
+// Each worker reads ranges of about a megabyte, and takes about two of memory. Many reads of
+// the device are under way at once, so Stream is fast where data is not in memory.
 func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
 		return 0, invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
@@ -110,31 +104,25 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{tx.in, items}) })
 }
 
-// ErrBackup says that backups do not belong together: one is missing, they are in another
-// order, or they are of different databases.
+// ErrBackup says that backups do not belong together, such as when one is missing.
 var ErrBackup = backup.ErrChain
 
 // BackupOptions choose what DB.Backup writes.
 type BackupOptions struct {
-	// Since makes an incremental backup: it has the changes after that backup, which is
-	// described as Backup or VerifyBackup did. The zero value makes a full backup.
+	// Since makes an incremental backup, with the changes after the backup that Backup or
+	// VerifyBackup described so. The zero value makes a full backup.
 	Since BackupInfo
-	// Versions is how many versions of a key a backup has. Zero is all that the database
-	// keeps.
-	Versions int
-	// Compression says how the backup is compressed. Default: CompressionFast.
-	Compression Compression
+	// Versions is how many versions of a key a backup has. Zero is all there are.
+	Versions    int
+	Compression Compression // of the backup. Default: CompressionFast.
 }
 
 // BackupInfo describes a backup. A program may store it, such as in JSON.
 type BackupInfo struct {
-	// Database identifies the database. A restored database is another one.
-	Database string
-	// Since is the version after which an incremental backup begins, and 0 for a full
-	// backup. Version is that of its snapshot.
+	Database string // the identity of the database; a restored one has another
+	// Version is that of the snapshot, and Since that of the backup before, or 0.
 	Since, Version uint64
-	// Time is when the backup was made.
-	Time time.Time
+	Time           time.Time // of the backup
 	// Entries counts versions of keys. Unchanged counts the keys that an incremental
 	// backup only names, because the backup before it has them.
 	Entries, Unchanged uint64
@@ -142,12 +130,10 @@ type BackupInfo struct {
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
 // backup. It has all keyspaces with their settings, and versions of keys with all that
-// belongs to them. Everything in it is durable in the database. It is not encrypted, even
-// if the database is.
+// belongs to them. All of it is durable in the database. A backup is never encrypted.
 //
-// An incremental backup reads all keys, and the new values. It names each unchanged key in
-// a few bytes. So a restored database lacks exactly what was deleted, no matter which
-// tombstones compactions dropped.
+// An incremental backup reads all keys, and the new values. It names each unchanged key, so
+// a restored database lacks exactly what was deleted, whatever compactions dropped.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
 	if o.Compression = cmp.Or(o.Compression, CompressionFast); w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, invalid("a backup needs a writer, 0 or more versions, and a known compression")
@@ -191,7 +177,7 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 		dir, err = absolute(fs, dir)
 	}
 	if err != nil {
-		return BackupInfo{}, fmt.Errorf("restore: %w", err)
+		return BackupInfo{}, err
 	}
 	info, err := backup.Restore(work.Given(ctx), backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
 		UpTo: o.Version, TableSize: jobs.TableSize(d.opts.MemtableSize), NowMs: uint64(max(0, d.opts.Clock.Now().UnixMilli())),
