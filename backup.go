@@ -1,7 +1,6 @@
 package stoat
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,9 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/backup"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/stream"
-	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -22,11 +19,12 @@ import (
 // each key of the default keyspace.
 type StreamOptions struct {
 	// Keyspace is the keyspace to read; nil is the default keyspace. AllKeyspaces reads
-	// all of them, one after the other.
+	// all of them. Timestamp is for those with timestamps; zero is the latest.
 	Keyspace     *Keyspace
 	AllKeyspaces bool
-	Timestamp    uint64 // for keyspaces with timestamps; zero is the latest
-	IterOptions         // restrict keys and versions; Reverse is not possible
+	Timestamp    uint64
+	// IterOptions restrict keys and versions. Reverse is not possible.
+	IterOptions
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
 	// far as the database keeps the deletions; with timestamps it shows all versions.
 	Deletions bool
@@ -34,33 +32,33 @@ type StreamOptions struct {
 	Choose func(key []byte) bool
 	// Ordered hands over the keys in order. Otherwise only those of one batch are.
 	Ordered bool
-	Workers int // goroutines that read. Default: 8. Maximum: 256.
+	// Workers is the number of goroutines that read. Default: 8. Maximum: 256.
+	Workers int
 }
 
-// A StreamBatch is a part of a stream: keys of one keyspace, in order.
+// A StreamBatch is a part of a stream.
 type StreamBatch struct {
-	Keyspace *Keyspace // nil is the default keyspace
+	// Items are in order. Keyspace is that of their keys.
 	Items    []StreamItem
+	Keyspace *Keyspace
 }
 
-// A StreamItem is a version of a key; its fields are what the methods of Item return. With an
-// End that is not nil, it is the deletion of the keys from Key to End, exclusive. An End of
-// no bytes is the end of all keys.
+// A StreamItem is a version of a key, or a deletion.
 type StreamItem struct {
-	Key, Value         []byte
+	// Key, Value, Version, Timestamp, ExpiresAt, UserMeta and Deleted are what methods of
+	// Item return. With an End that is not nil, the keys from Key to End, exclusive, were
+	// deleted. An End of no bytes is the end of all keys.
+	Key, Value, End    []byte
 	Version, Timestamp uint64
 	ExpiresAt          time.Time
 	UserMeta           byte
 	Deleted            bool
-	End                []byte
 }
 
 // Stream reads a snapshot with several goroutines, and calls fn with its batches, one at a
 // time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
-// Since of a later stream, or the error that ended it, such as that of fn.
-//
-// Each worker reads ranges of about a megabyte, and takes about two of memory. Many reads of
-// the device are under way at once, so Stream is fast where data is not in memory.
+// Since of a later stream, or the error that ended it, such as that of fn. Each worker takes
+// about two megabytes. Many reads of the device are under way at once.
 func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
 		return 0, invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
@@ -69,14 +67,14 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 		version = tx.ReadVersion()
 		infos, err := d.Keyspaces()
 		if !o.AllKeyspaces {
-			return tx.In(o.Keyspace).stream(work.Given(ctx), o, fn)
+			return tx.In(o.Keyspace).stream(ctx, o, fn)
 		}
 		for i := 0; i < len(infos) && err == nil; i++ {
 			if o.Keyspace = nil; i > 0 {
 				o.Keyspace, err = d.Keyspace(infos[i].Name, nil)
 			}
 			if err == nil {
-				err = tx.In(o.Keyspace).stream(work.Given(ctx), o, fn)
+				err = tx.In(o.Keyspace).stream(ctx, o, fn)
 			}
 		}
 		return err
@@ -101,7 +99,7 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 			}
 			return tx.Iterator(of)
 		}}
-	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{tx.in, items}) })
+	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{items, tx.in}) })
 }
 
 // ErrBackup says that backups do not belong together, such as when one is missing.
@@ -112,30 +110,33 @@ type BackupOptions struct {
 	// Since makes an incremental backup, with the changes after the backup that Backup or
 	// VerifyBackup described so. The zero value makes a full backup.
 	Since BackupInfo
-	// Versions is how many versions of a key a backup has. Zero is all there are.
-	Versions    int
-	Compression Compression // of the backup. Default: CompressionFast.
+	// Versions limits the versions of a key. Zero is what each keyspace keeps, NumVersions.
+	Versions int
+	// Compression is that of the backup. Default: CompressionFast.
+	Compression Compression
 }
 
 // BackupInfo describes a backup. A program may store it, such as in JSON.
 type BackupInfo struct {
-	Database string // the identity of the database; a restored one has another
+	// Database is the identity of the database. A restored one has another.
+	Database string
 	// Version is that of the snapshot, and Since that of the backup before, or 0.
 	Since, Version uint64
-	Time           time.Time // of the backup
-	// Entries counts versions of keys. Unchanged counts the keys that an incremental
-	// backup only names, because the backup before it has them.
+	// Time is when the backup was made.
+	Time time.Time
+	// Entries counts the versions of keys in the backup. Unchanged counts those that it
+	// only names, because the backup before has them.
 	Entries, Unchanged uint64
 }
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
-// backup. It has all keyspaces with their settings, and versions of keys with all that
-// belongs to them. All of it is durable in the database. A backup is never encrypted.
+// backup: all keyspaces with their settings, and versions of keys with all that belongs to
+// them. All of it is durable in the database. A backup is never encrypted.
 //
 // An incremental backup reads all keys, and the new values. It names each unchanged key, so
 // a restored database lacks exactly what was deleted, whatever compactions dropped.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
-	if o.Compression = cmp.Or(o.Compression, CompressionFast); w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
+	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, invalid("a backup needs a writer, 0 or more versions, and a known compression")
 	}
 	err = d.ViewContext(ctx, func(tx Txn) error {
@@ -147,8 +148,8 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 		if err := h.After(backup.Info(o.Since)); err != nil {
 			return err
 		}
-		done, err := backup.Write(work.Given(ctx), w, backup.WriteOptions{Header: h, Versions: o.Versions,
-			Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq}, Codec: settings.Compression(o.Compression).OfValues()})
+		done, err := backup.Write(ctx, w, backup.WriteOptions{Header: h, Versions: o.Versions,
+			Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq}, Compression: uint8(o.Compression)})
 		info = BackupInfo(done)
 		return err
 	})
@@ -168,8 +169,7 @@ type RestoreOptions struct {
 // fs.ErrExist of package io/fs; if a backup is damaged or incomplete, it is ErrCorrupt.
 //
 // Restore works in dir.restore, and renames that when it is complete and durable. After an
-// error or a crash, dir does not exist. A later Restore of the same backups goes on where
-// the earlier one stopped: it reads all of them, and writes the rest.
+// error or a crash, dir does not exist. Then the same Restore reads all, and writes the rest.
 func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Reader) (BackupInfo, error) {
 	d := &DB{opts: o.Options.withDefaults()}
 	fs, err := d.opts.FS, d.opts.validate()
@@ -179,7 +179,7 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 	if err != nil {
 		return BackupInfo{}, err
 	}
-	info, err := backup.Restore(work.Given(ctx), backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
+	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
 		UpTo: o.Version, TableSize: jobs.TableSize(d.opts.MemtableSize), NowMs: uint64(max(0, d.opts.Clock.Now().UnixMilli())),
 		Random: rand.Uint64, Encrypts: d.opts.Keys != nil,
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
@@ -195,6 +195,6 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 
 // VerifyBackup reads a backup to its end, and checks all of it. It describes the backup.
 func VerifyBackup(ctx context.Context, r io.Reader) (BackupInfo, error) {
-	info, err := backup.Verify(work.Given(ctx), r)
+	info, err := backup.Verify(ctx, r)
 	return BackupInfo(info), err
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // parse makes the items of a text such as "a#7 a#3= b#9D". The letter is the kind: a value
-// if there is none, M a merge, D a deletion; = is an unchanged version.
+// if there is none, M a merge, D a deletion at a timestamp; = is an unchanged version.
 func parse(text string) (all []Item) {
-	kinds := map[string]base.Kind{"": base.KindSet, "M": base.KindMerge, "D": base.KindDelete, "=": 0}
+	kinds := map[string]base.Kind{"": base.KindSet, "M": base.KindMerge, "D": base.KindStampDelete, "=": 0}
 	for _, word := range strings.Fields(text) {
 		key, rest, _ := strings.Cut(word, "#")
 		kind := strings.TrimLeft(rest, "0123456789")

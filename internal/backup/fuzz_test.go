@@ -26,7 +26,7 @@ func sample() (Header, []Item) {
 		entry("a", 30, base.KindRenew, "renewal", 0, 0),
 		{Entry: base.Entry{Key: []byte("a"), Seq: 9}, Unchanged: true},
 		entry("ab", 20, base.KindSet, "", 1<<63|77, 200),
-		entry("b", 4, base.KindDelete, "", 0, 0),
+		entry("b", 4, base.KindStampDelete, "", 0, 0),
 		entry("\xff\x01key", 49, base.KindStampDelete, "", 0, 0),
 	}
 }
@@ -102,6 +102,7 @@ func TestReader_RefusesItemsThatCannotFollow(t *testing.T) {
 		"two unchanged versions":  {item("a", 9, 0), item("a", 8, 0)},
 		"an unknown kind":         {item("a", 20, 9)},
 		"a pointer":               {item("a", 20, base.KindPointer)},
+		"a tombstone":             {item("a", 20, base.KindDelete)},
 		"a range tombstone":       {item("a", 20, base.KindDeleteRange)},
 		"an unknown keyspace":     {item("\xff\x02a", 20, base.KindSet)},
 		"a key of no keyspace":    {item("\xff\xfe", 20, base.KindSet)},

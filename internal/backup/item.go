@@ -52,9 +52,7 @@ const (
 func valueKind(k base.Kind) bool { return k == base.KindSet || k.Partial() }
 
 // storedKind reports whether a backup has entries of kind k.
-func storedKind(k base.Kind) bool {
-	return valueKind(k) || k == base.KindDelete || k == base.KindStampDelete
-}
+func storedKind(k base.Kind) bool { return valueKind(k) || k == base.KindStampDelete }
 
 // items encodes the items of a frame.
 type items struct {
@@ -136,8 +134,7 @@ func (d *itemReader) next() (it Item, ok bool, err error) {
 	d.rest = d.rest[1:]
 	it.Meta.Kind = base.Kind(flags & itemKind)
 	if it.Unchanged = it.Meta.Kind == 0; it.Unchanged && flags&(itemExpires|itemUser|itemLarge) != 0 ||
-		!it.Unchanged && !storedKind(it.Meta.Kind) || flags&itemLarge != 0 && it.Meta.Kind != base.KindSet ||
-		flags&itemExpires != 0 && it.Meta.Kind == base.KindDelete {
+		!it.Unchanged && !storedKind(it.Meta.Kind) || flags&itemLarge != 0 && it.Meta.Kind != base.KindSet {
 		return it, false, bad("kind of an item", flags)
 	}
 	sameKey, err := d.nextKey(flags&itemSame != 0)

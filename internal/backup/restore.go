@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -58,7 +59,7 @@ func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, 
 	if err != nil {
 		return Info{}, err
 	}
-	r := &restore{o: &o, ctx: ctx, chain: chain, temp: o.Dir + suffix}
+	r := &restore{o: &o, ctx: work.Given(ctx), chain: chain, temp: o.Dir + suffix}
 	if err := o.FS.MkdirAll(r.temp); err != nil {
 		return Info{}, err
 	}
@@ -333,6 +334,7 @@ func (r *restore) rename() error {
 
 // Verify reads a backup to its end.
 func Verify(ctx context.Context, from io.Reader) (Info, error) {
+	ctx = work.Given(ctx)
 	r, err := NewReader(from)
 	if err != nil {
 		return Info{}, err

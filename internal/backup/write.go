@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/stream"
 )
 
@@ -19,9 +21,11 @@ import (
 type WriteOptions struct {
 	Snapshot stream.Snapshot
 	Header   Header
-	// Versions is how many versions of a key the backup holds; 0 is all.
+	// Versions is how many versions of a key the backup holds at most; 0 is as many as its
+	// keyspace keeps.
 	Versions int
-	Codec    codec.ID
+	// Compression is a settings.Compression. Default: settings.Fast.
+	Compression uint8
 }
 
 // HeaderOf returns the header of a backup of a snapshot of a database. state is from after
@@ -83,6 +87,9 @@ type writer struct {
 	buffers sync.Pool // of *[]byte, for frames
 }
 
+// compressMin is the length in bytes from which frames are compressed.
+const compressMin = 64
+
 // A packer packs the versions of one range after the other.
 type packer struct {
 	w    *writer
@@ -92,18 +99,18 @@ type packer struct {
 	items              items
 	entries, unchanged uint64 // of the frame
 
-	spaces  keyspace.Walk
-	space   uint32
-	include bool // whether the header has the keyspace space
-	key     []byte
-	whole   int // whole versions of key so far
-	done    bool
+	spaces   keyspace.Walk
+	space    uint32
+	versions int // how many whole versions to hold in the keyspace space; 0: it is dropped
+	key      []byte
+	whole    int // whole versions of key so far
+	done     bool
 }
 
 func (w *writer) newPacker() *packer {
 	p := &packer{w: w, items: items{until: w.o.Snapshot.At}}
-	if w.o.Codec != codec.None {
-		p.comp, _ = codec.NewCompressor(w.o.Codec, 64, codec.SizeMax) // fails for an unknown codec only
+	if c := settings.Compression(cmp.Or(w.o.Compression, uint8(settings.Fast))).OfValues(); c != codec.None {
+		p.comp, _ = codec.NewCompressor(c, compressMin, codec.SizeMax) // no codec of values is unknown
 	}
 	return p
 }
@@ -115,7 +122,7 @@ func (w *writer) read(_ context.Context, r stream.Range, emit func(frame) error)
 	p.emit, p.key = emit, p.key[:0]
 	p.items.reset()
 	p.entries, p.unchanged = 0, 0
-	p.space, p.include = 0, true
+	p.enter(0)
 	scan, err := w.o.Snapshot.Scan(r, w.o.Header.Since)
 	if err != nil {
 		return err
@@ -136,17 +143,17 @@ func (w *writer) read(_ context.Context, r stream.Range, emit func(frame) error)
 func (p *packer) see(scan *stream.Scan) error {
 	e := &scan.Entry
 	if n := p.spaces.Number(e.Key); n != p.space {
-		p.space = n
-		_, p.include = p.w.o.Header.State.Keyspace(n)
-	}
-	if !p.include {
-		return nil
+		p.enter(n)
 	}
 	if !bytes.Equal(e.Key, p.key) {
 		p.key = append(p.key[:0], e.Key...)
-		p.whole, p.done = 0, false
+		p.whole, p.done = 0, p.versions == 0
 	}
 	if p.done {
+		return nil
+	}
+	if e.Meta.Kind == base.KindDelete {
+		p.done = true // nothing older lives
 		return nil
 	}
 	it := Item{Entry: *e}
@@ -160,9 +167,20 @@ func (p *packer) see(scan *stream.Scan) error {
 		}
 	} else if !it.Meta.Kind.Partial() {
 		p.whole++
-		p.done = p.w.o.Versions > 0 && p.whole >= p.w.o.Versions
+		p.done = p.whole >= p.versions
 	}
 	return p.pack(scan, &it)
+}
+
+// enter begins a keyspace.
+func (p *packer) enter(n uint32) {
+	p.space, p.versions = n, 0
+	if k, ok := p.w.o.Header.State.Keyspace(n); ok {
+		p.versions = settings.Resolve(&k.Settings).NumVersions
+	}
+	if most := p.w.o.Versions; most > 0 {
+		p.versions = min(p.versions, most)
+	}
 }
 
 // pack adds an item to the frame.
@@ -171,8 +189,6 @@ func (p *packer) pack(scan *stream.Scan, it *Item) (err error) {
 	switch {
 	case it.Unchanged:
 		it.Meta = base.Meta{}
-	case it.Meta.Kind == base.KindDelete:
-		it.Meta.ExpiresAt = 0
 	case valueKind(it.Meta.Kind):
 		if it.Value, err = scan.Value(); err != nil {
 			return err

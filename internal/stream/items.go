@@ -14,23 +14,21 @@ import (
 
 // An Item is a version of a key, or a deletion, as callers see it.
 type Item struct {
-	Key, Value         []byte
+	Key, Value, End    []byte
 	Version, Timestamp uint64
 	ExpiresAt          time.Time
 	UserMeta           byte
 	Deleted            bool
-	End                []byte
 }
 
 // Shape is any type with the fields of Item.
 type Shape interface {
 	~struct {
-		Key, Value         []byte
+		Key, Value, End    []byte
 		Version, Timestamp uint64
 		ExpiresAt          time.Time
 		UserMeta           byte
 		Deleted            bool
-		End                []byte
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 const (
@@ -42,14 +43,14 @@ type task[R, B any] struct {
 	out chan B
 }
 
-// Run reads all ranges. It returns the first error, after all of its goroutines have
+// Run reads all ranges. A nil context is never done. Run returns the first error, after all of its goroutines have
 // ended.
 func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 	if p.Workers <= 0 {
 		p.Workers = WorkersDefault
 	}
 	p.Workers = min(p.Workers, WorkersMax)
-	ctx, stop := context.WithCancelCause(ctx)
+	ctx, stop := context.WithCancelCause(work.Given(ctx))
 	defer stop(nil)
 	tasks := make(chan task[R, B])
 	// The ranges under way, in order: those that workers read, and as many that are read
