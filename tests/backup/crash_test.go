@@ -9,7 +9,7 @@ import (
 func TestRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 120, 600)
+	states := dose.Size(t, dose.States, 60, 300)
 	resumed := 0
 	for i := range 3 {
 		n, err := RunCrashes(seed+uint64(i), states/3)
