@@ -90,8 +90,9 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 		o.Timestamp = math.MaxUint64
 	}
 	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: tx.s.view, At: tx.s.seq}, Space: tx.space(), Timed: timed,
-		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, Deletions: o.Deletions, AllVersions: o.AllVersions,
-		Since: o.Since, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
+		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, AllVersions: o.AllVersions, Since: o.Since,
+		Deletions: o.Deletions, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
+		Get: tx.GetItem, NotFound: ErrNotFound, Expired: tx.expired,
 		Open: func(lo, hi []byte) stream.Cursor[Item] {
 			of := of
 			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {

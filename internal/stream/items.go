@@ -3,7 +3,9 @@ package stream
 import (
 	"bytes"
 	"context"
+	"errors"
 	stditer "iter"
+	"sync"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -47,6 +49,7 @@ type Entry interface {
 type Cursor[E Entry] interface {
 	Next() bool
 	Item() E
+	Value() []byte
 	Err() error
 	Close() error
 }
@@ -70,8 +73,15 @@ type Items[E Entry, T Shape] struct {
 	Choose  func(key []byte) bool
 	Ordered bool
 	Workers int
+	// KeysOnly reads no values.
+	KeysOnly bool
 	// Open returns a cursor over the keys from lo to hi; nil is no bound.
 	Open func(lo, hi []byte) Cursor[E]
+	// Get returns the entry of a key whose newest version is partial, or NotFound. Expired
+	// reports whether a time of expiry has come.
+	Get      func(key []byte) (E, error)
+	NotFound error
+	Expired  func(at uint64, own bool) bool
 }
 
 // Run reads the items, and calls send with batches of them. A batch is valid until send
@@ -81,16 +91,96 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 	if lower != nil && upper != nil && bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
-	return Run(ctx, Plan[Range, []T]{
-		Workers: s.Workers, Ordered: s.Ordered, Ranges: s.ranges(lower, upper), Send: send,
-		Read: func(_ context.Context, r Range, emit func([]T) error) error {
-			b := batcher[T]{emit: emit}
-			if err := s.read(r, &b); err != nil {
+	it := s.Open(lower, upper)
+	if err := it.Err(); err != nil { // the keyspace was dropped, or is not of this database
+		return err
+	}
+	if err := it.Close(); err != nil {
+		return err
+	}
+	var spent sync.Pool // of *batch[T]
+	return Run(ctx, Plan[Range, *batch[T]]{
+		Workers: s.Workers, Ordered: s.Ordered, Ranges: s.ranges(lower, upper),
+		Send: func(b *batch[T]) error {
+			err := send(b.items)
+			clear(b.items)
+			b.items, b.buf = b.items[:0], b.buf[:0]
+			spent.Put(b)
+			return err
+		},
+		Read: func(_ context.Context, r Range, emit func(*batch[T]) error) error {
+			b := batcher[T]{emit: emit, spent: &spent}
+			read := s.read
+			if !s.Timed && !s.AllVersions && !s.Deletions {
+				read = s.scan
+			}
+			if err := read(r, &b); err != nil {
 				return err
 			}
 			return b.flush()
 		},
 	})
+}
+
+// scan is read for the newest versions, without iterators: it reads the values of many keys
+// together.
+func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
+	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, s.KeysOnly)
+	if err != nil {
+		return err
+	}
+	defer scan.Close()
+	var last []byte
+	for scan.Next() {
+		e := &scan.Entry
+		if bytes.Equal(e.Key, last) {
+			continue
+		}
+		last = append(last[:0], e.Key...)
+		key := e.Key[s.Space.Skip(e.Key):]
+		if uint64(e.Seq) <= s.Since || e.Meta.Kind == base.KindDelete || s.Choose != nil && !s.Choose(key) ||
+			e.Meta.ExpiresAt != 0 && s.Expired(e.Meta.ExpiresAt, false) {
+			continue
+		}
+		i := Item{Version: uint64(e.Seq), UserMeta: e.Meta.User}
+		if e.Meta.ExpiresAt != 0 {
+			i.ExpiresAt = time.UnixMilli(int64(e.Meta.ExpiresAt))
+		}
+		switch {
+		case e.Meta.Kind.Partial():
+			var there bool
+			if i, there, err = s.folded(key); err == nil && !there {
+				continue
+			}
+		case !s.KeysOnly:
+			i.Value, err = scan.Value()
+		}
+		if err == nil {
+			i.Key = key
+			err = b.add(i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return scan.Err()
+}
+
+// folded returns the item of a key whose newest version is partial, without its key. It
+// reports false if the key has no value.
+func (s *Items[E, T]) folded(key []byte) (i Item, ok bool, err error) {
+	e, err := s.Get(key)
+	if errors.Is(err, s.NotFound) {
+		return i, false, nil
+	}
+	if err != nil {
+		return i, false, err
+	}
+	i = Item{Version: e.Version(), ExpiresAt: e.ExpiresAt(), UserMeta: e.UserMeta()}
+	if !s.KeysOnly {
+		i.Value, err = e.Value()
+	}
+	return i, true, err
 }
 
 // bounds combines the bounds and the prefix.
@@ -209,7 +299,13 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 		if s.Choose != nil && !s.Choose(key) {
 			continue
 		}
-		if err := b.add(e, key); err != nil {
+		value := it.Value()
+		if err := it.Err(); err != nil {
+			return err
+		}
+		err := b.add(Item{Key: key, Value: value, Version: e.Version(), Timestamp: e.Timestamp(),
+			ExpiresAt: e.ExpiresAt(), UserMeta: e.UserMeta(), Deleted: e.Deleted()})
+		if err != nil {
 			return err
 		}
 	}
@@ -246,37 +342,61 @@ func (s *Items[E, T]) passDeletions(cover *covering, key, end []byte, b *batcher
 		if numberOf(until) == s.Space.Number() {
 			item.End = s.users(until)
 		}
-		if err := b.addItem(item, 0); err != nil {
+		if err := b.add(item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// A batch is some items, and the memory of their keys and values.
+type batch[T Shape] struct {
+	items []T
+	buf   []byte
+}
+
 // A batcher collects items in batches.
 type batcher[T Shape] struct {
-	emit  func([]T) error
-	items []T
-	buf   []byte // keys and values of the batch
+	emit  func(*batch[T]) error
+	spent *sync.Pool
+	batch *batch[T] // nil before the first item
 	size  int
 }
 
-// lendMin is the length in bytes from which a value is lent, not copied.
-const lendMin = 64 << 10
+const (
+	// lendMin is the length in bytes from which a value is lent, not copied.
+	lendMin = 64 << 10
+	// itemSize is about the memory of an item in bytes, without key and value.
+	itemSize = 120
+)
 
-// add adds the current entry of a cursor.
-func (b *batcher[T]) add(e Entry, key []byte) error {
-	value, err := e.Value()
-	if err != nil {
-		return err
+// add adds an item, with a key and a value that are only lent.
+func (b *batcher[T]) add(i Item) error {
+	if b.batch == nil {
+		if b.batch, _ = b.spent.Get().(*batch[T]); b.batch == nil {
+			b.batch = &batch[T]{buf: make([]byte, 0, BatchSize)}
+		}
 	}
-	if len(value) >= lendMin {
-		touch(value)
+	if i.Key = b.copy(i.Key); len(i.Value) >= lendMin {
+		touch(i.Value)
 	} else {
-		value = b.copy(value)
+		i.Value = b.copy(i.Value)
 	}
-	return b.addItem(Item{Key: b.copy(key), Value: value, Version: e.Version(), Timestamp: e.Timestamp(),
-		ExpiresAt: e.ExpiresAt(), UserMeta: e.UserMeta(), Deleted: e.Deleted()}, len(key)+len(value))
+	b.batch.items = append(b.batch.items, T(i))
+	if b.size += itemSize + len(i.Key) + len(i.Value); b.size < BatchSize {
+		return nil
+	}
+	return b.flush()
+}
+
+// flush emits the batch, unless it is empty.
+func (b *batcher[T]) flush() error {
+	if b.batch == nil {
+		return nil
+	}
+	full := b.batch
+	b.batch, b.size = nil, 0
+	return b.emit(full)
 }
 
 // touch reads a byte of each page of p, so that the consumer does not wait for the device.
@@ -288,36 +408,16 @@ func touch(p []byte) (sum byte) {
 	return sum
 }
 
-// copy copies p into the memory of the batch. It keeps nil.
+// copy copies p into the memory of the batch, if there is room. It keeps nil.
 func (b *batcher[T]) copy(p []byte) []byte {
 	if p == nil {
 		return nil
 	}
-	if cap(b.buf)-len(b.buf) < len(p) {
-		b.buf = make([]byte, 0, max(lendMin, len(p)))
+	buf := b.batch.buf
+	if cap(buf)-len(buf) < len(p) {
+		return bytes.Clone(p)
 	}
-	n := len(b.buf)
-	b.buf = append(b.buf, p...)
-	return b.buf[n:len(b.buf):len(b.buf)]
-}
-
-// itemSize is about the memory of an item in bytes, without key and value.
-const itemSize = 160
-
-func (b *batcher[T]) addItem(i Item, size int) error {
-	b.items = append(b.items, T(i))
-	if b.size += itemSize + size; b.size < BatchSize {
-		return nil
-	}
-	return b.flush()
-}
-
-// flush emits the batch, unless it is empty.
-func (b *batcher[T]) flush() error {
-	if len(b.items) == 0 {
-		return nil
-	}
-	full := b.items
-	b.items, b.size = make([]T, 0, len(full)), 0
-	return b.emit(full)
+	n := len(buf)
+	b.batch.buf = append(buf, p...)
+	return b.batch.buf[n : n+len(p) : n+len(p)]
 }

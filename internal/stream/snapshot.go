@@ -80,12 +80,16 @@ type Scan struct {
 // Scan returns a scan before its first version. It reads no values that are not newer than
 // since, if that saves reads. So the values of older versions mean nothing.
 func (s Snapshot) Scan(r Range, since base.SeqNum) (*Scan, error) {
+	return s.scan(r, since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since))
+}
+
+// scan returns a scan that reads values in tables only without keysOnly.
+func (s Snapshot) scan(r Range, keysOnly bool) (*Scan, error) {
 	c := &Scan{view: s.View.Tree}
 	var err error
 	if c.covers, err = s.Deletions(); err != nil {
 		return nil, err
 	}
-	keysOnly := since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since)
 	c.levels.Init(s.View.Tree, 0, table.IterOptions{KeysOnly: keysOnly, Arena: &c.arena})
 	c.sources = make([]memtable.Iter, len(s.View.Memtables))
 	var inputs []iter.Input
@@ -160,7 +164,7 @@ func (c *Scan) Value() ([]byte, error) {
 	return r.Get(p, e.Key, e.Seq, &c.arena)
 }
 
-// loadAhead begins to read the values of the rest of a round together.
+// loadAhead reads the values of the rest of a round together.
 func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
@@ -171,7 +175,7 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 		}
 		c.ahead.Add(value, len(key))
 	}
-	c.ahead.Load(iter.RoundMax)
+	c.ahead.Read()
 }
 
 // Close ends the scan.
