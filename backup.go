@@ -58,7 +58,7 @@ type StreamItem struct {
 // Stream reads a snapshot with several goroutines, and calls fn with its batches, one at a
 // time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
 // Since of a later stream, or the error that ended it, such as that of fn. Each worker takes
-// about two megabytes. Many reads of the device are under way at once.
+// about two megabytes.
 func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
 		return 0, invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
@@ -112,8 +112,8 @@ type BackupOptions struct {
 	// VerifyBackup described so. The zero value makes a full backup.
 	Since BackupInfo
 	// Versions limits the versions of a key. Zero is what each keyspace keeps, NumVersions.
-	Versions int
 	// Compression is that of the backup. Default: CompressionFast.
+	Versions    int
 	Compression Compression
 }
 
@@ -131,8 +131,8 @@ type BackupInfo struct {
 }
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
-// backup: all keyspaces with their settings, and versions of keys with all that belongs to
-// them. All of it is durable in the database. A backup is never encrypted.
+// backup. It has all keyspaces with their settings. What it has is durable in the database.
+// A backup is never encrypted.
 //
 // An incremental backup reads all keys, and the new values. It names each unchanged key, so
 // a restored database lacks exactly what was deleted, whatever compactions dropped.

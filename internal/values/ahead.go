@@ -181,6 +181,12 @@ func (a *Ahead) Read() {
 			x.verified = x.v.marks.has(x.at)
 		}
 	}
+	// Where the records are far apart, the device reads all of them at once.
+	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
+		if len(some) < a.n {
+			_ = some[0].v.m.WillNeed(from, to-from) // only a hint
+		}
+	})
 	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
 		r, v := some[0].r, some[0].v
 		if v.sealed != nil && v.sealed.Crowded() {
