@@ -20,7 +20,7 @@ func newCall(cmd command, con console) *call {
 	flags := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse prints the errors
 	c := &call{command: cmd, console: con, flags: flags}
-	if strings.HasPrefix(cmd.args, "DIR") {
+	if strings.Contains(cmd.args, "DIR") {
 		flags.StringVar(&c.keyFile, "key-file", "", "read the master keys of an encrypted database from this `file`")
 	}
 	return c

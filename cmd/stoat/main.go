@@ -73,6 +73,13 @@ shape.`, runStats},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.
 Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},
+		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
+-since it writes only what changed after an earlier backup. It reads all of that
+first. A backup is not encrypted.`, runBackup},
+		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
+DIR must not exist. If the command is interrupted, the same command goes on. It
+works in DIR.restore, which may be removed instead.`, runRestore},
+		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. The database does what is worth its
 cost by itself, so this is useful mainly before a database is only read.`, runCompact},

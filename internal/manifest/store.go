@@ -59,11 +59,21 @@ func Create(fs vfs.FS, dir string, state State, random func() uint64, seal recor
 	if err != nil {
 		return nil, err
 	}
+	if len(l.manifests) == 0 && l.data != "" {
+		return nil, l.missing(dir)
+	}
+	return CreateFor(fs, dir, state, random, seal)
+}
+
+// CreateFor is Create for a database that is complete but for its manifest: the directory
+// has the files of state, and their names are durable.
+func CreateFor(fs vfs.FS, dir string, state State, random func() uint64, seal record.Sealer) (*Store, error) {
+	l, err := list(fs, dir)
+	if err != nil {
+		return nil, err
+	}
 	if len(l.manifests) > 0 {
 		return nil, fmt.Errorf("manifest: create in %s: %w", dir, vfs.ErrExist)
-	}
-	if l.data != "" {
-		return nil, l.missing(dir)
 	}
 	if state, err = (State{}).Apply(state.snapshot()); err != nil {
 		return nil, err

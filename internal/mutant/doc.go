@@ -219,6 +219,16 @@ const (
 	ForgetSettings Name = "forget-settings"
 	// UnstoredSettings: a change of settings holds until Close, and is not stored.
 	UnstoredSettings Name = "unstored-settings"
+
+	// BackupForgets: an incremental backup does not name unchanged keys.
+	BackupForgets Name = "backup-forgets"
+	// BackupUncovered: a backup holds what range tombstones hide.
+	BackupUncovered Name = "backup-uncovered"
+	// RestoreResurrects: a restore keeps keys that a later backup does not name.
+	RestoreResurrects Name = "restore-resurrects"
+	// RestoreUnfinished: a restore gives the database its name before its files are
+	// durable.
+	RestoreUnfinished Name = "restore-unfinished"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -240,4 +250,5 @@ var Names = []Name{
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
+	BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 }

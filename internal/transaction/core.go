@@ -171,7 +171,7 @@ func (c *core) Ended() error { return c.tx.Check() }
 
 // Expired reports whether an entry has expired at the time of the transaction. It
 // implements iter.Snapshot.Clock.
-func (c *core) Expired(at uint64, own bool) bool { return c.tx.expired(at, own) }
+func (c *core) Expired(at uint64, own bool) bool { return c.tx.Expired(at, own) }
 
 // setBounds combines the bounds and the prefix of the options into one pair of
 // bounds, in memory of its own.
@@ -186,7 +186,7 @@ func (c *core) setBounds(o *IterOptions) {
 			upper = end
 		}
 	}
-	c.bounds.set(c.tx.space(), lower, upper)
+	c.bounds.set(c.tx.Space(), lower, upper)
 }
 
 // prefixEnd turns a prefix, in place, into the first key after all keys that start

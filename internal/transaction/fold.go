@@ -61,7 +61,7 @@ func (tx Txn) fold(of []byte, at base.SeqNum, newest found, mode foldMode) (valu
 	if own {
 		seq = 0
 	}
-	if err == nil && mode != foldVersion && m.ExpiresAt != 0 && tx.expired(m.ExpiresAt, own) {
+	if err == nil && mode != foldVersion && m.ExpiresAt != 0 && tx.Expired(m.ExpiresAt, own) {
 		err = base.ErrNotFound
 	}
 	if err == base.ErrNotFound {

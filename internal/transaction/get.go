@@ -213,16 +213,16 @@ func (tx Txn) show(value []byte, m base.Meta, seq base.SeqNum) ([]byte, base.Met
 	if !m.Kind.HasValue() && m.Kind.Partial() {
 		return value, m, seq, errPartial
 	}
-	if !m.Kind.HasValue() || (m.ExpiresAt != 0 && tx.expired(m.ExpiresAt, seq == 0)) {
+	if !m.Kind.HasValue() || (m.ExpiresAt != 0 && tx.Expired(m.ExpiresAt, seq == 0)) {
 		return nil, base.Meta{}, 0, base.ErrNotFound
 	}
 	return value, m, seq, nil
 }
 
-// expired reports whether a value with the expiry time at has expired for the
+// Expired reports whether a value with the expiry time at has expired for the
 // transaction. If so, it first makes that time durable, so that a crash does not
 // bring the value back. For an own write, the commit makes the time durable.
-func (tx Txn) expired(at uint64, own bool) bool {
+func (tx Txn) Expired(at uint64, own bool) bool {
 	if tx.NowMs() < at {
 		return false
 	}

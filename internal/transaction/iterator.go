@@ -162,7 +162,7 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 	c.noteRange()
 	if key != nil {
 		// The key may be the iterator's own, which the search overwrites.
-		c.seekKey = c.tx.space().Append(c.seekKey[:0], key)
+		c.seekKey = c.tx.Space().Append(c.seekKey[:0], key)
 		if c.reverse != (c.turned != turned) {
 			c.seekKey = append(c.seekKey, 0) // the first key after key
 		}

@@ -89,8 +89,8 @@ func (tx Txn) plain(key []byte) bool {
 	return tx.in == nil && (len(key) == 0 || key[0] != keyspace.Escape)
 }
 
-// space returns the translation of the transaction's keyspace.
-func (tx Txn) space() *keyspace.Space { return tx.in.translation() }
+// Space returns the translation of the transaction's keyspace.
+func (tx Txn) Space() *keyspace.Space { return tx.in.translation() }
 
 // translation returns the translation of the keyspace. A nil k is the default
 // keyspace.
@@ -118,7 +118,7 @@ func (tx Txn) storedKey(dst, key []byte) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	return tx.space().Append(dst, key), nil
+	return tx.Space().Append(dst, key), nil
 }
 
 // keyToWrite returns the stored form of key, which is valid until the next call. The
@@ -128,7 +128,7 @@ func (tx Txn) keyToWrite(key []byte) []byte {
 		return key
 	}
 	w := tx.s.writes
-	w.Key = tx.space().Append(w.Key[:0], key)
+	w.Key = tx.Space().Append(w.Key[:0], key)
 	return w.Key
 }
 
@@ -144,7 +144,7 @@ func (k *Keyspace) settings() *settings.Settings { return k.engine.Settings.Of(k
 
 // skip returns the length in bytes of what precedes the user's key in a stored key.
 func (tx Txn) skip(stored []byte) uint8 {
-	return uint8(tx.space().Skip(stored)) //nolint:gosec // at most keyspace.PrefixMax
+	return uint8(tx.Space().Skip(stored)) //nolint:gosec // at most keyspace.PrefixMax
 }
 
 // A translated holds bounds of stored keys in one buffer. A nil lower or upper is no

@@ -95,7 +95,7 @@ func (tx Txn) storedForm(buffer *[]byte, key []byte) []byte {
 		return key
 	}
 	from := len(*buffer)
-	*buffer = tx.space().Append(*buffer, key)
+	*buffer = tx.Space().Append(*buffer, key)
 	return (*buffer)[from:len(*buffer):len(*buffer)]
 }
 

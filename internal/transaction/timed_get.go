@@ -90,7 +90,7 @@ func (tx Txn) lives(e *base.Entry) bool {
 		return false
 	}
 	at := e.Meta.ExpiresAt &^ stamp.ExpiryMark
-	return at == 0 || !tx.expired(at, e.Seq > base.SeqNumMax)
+	return at == 0 || !tx.Expired(at, e.Seq > base.SeqNumMax)
 }
 
 // takePoint returns an iterator for one lookup, for which returnPoint gives it back.
@@ -135,7 +135,7 @@ func (it Iterator) seekVersion(t TimedTxn, key []byte) (item Item, found bool) {
 	defer fault.Enter().Leave(&c.err)
 	c.noteRange()
 	c.timed = t.reads(timedRanges)
-	b, space := &c.bounds, t.tx.space()
+	b, space := &c.bounds, t.tx.Space()
 	b.buffer = stamp.Append(space.Append(b.buffer[:0], nil), key, t.at)
 	n := len(b.buffer)
 	b.buffer = stamp.AppendAfter(space.Append(b.buffer, nil), key)

@@ -258,3 +258,7 @@ func (tx Txn) noteRead(err error) error {
 	}
 	return err
 }
+
+// Snapshot returns the view that the transaction reads, and its version. They are valid
+// until the transaction ends.
+func (tx Txn) Snapshot() (view *state.View, at base.SeqNum) { return tx.s.view, tx.s.seq }

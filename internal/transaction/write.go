@@ -106,7 +106,7 @@ func (tx Txn) DeleteRange(lo, hi []byte) error {
 		return nil // an empty hi, which means no bound below, ends here too
 	}
 	var b translated
-	b.set(tx.space(), lo, hi)
+	b.set(tx.Space(), lo, hi)
 	return tx.deleteStored(b.lower, b.upper)
 }
 

@@ -76,6 +76,9 @@ func (a *Ahead) Add(pointer []byte, keyLen int) {
 // Load finds the added values; see values.Ahead.Load.
 func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
 
+// Read reads the added values and verifies them; see values.Ahead.Read.
+func (a *Ahead) Read() { a.values.Read() }
+
 // Get returns the value of the i-th added entry, which has this key and version. If
 // it returns false, the caller must use View.Value.
 func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {

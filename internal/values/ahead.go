@@ -34,6 +34,7 @@ type Ahead struct {
 
 // An aheadRead is one value of an Ahead.
 type aheadRead struct {
+	r *Reader
 	v *view
 	// at is the offset of the record, 0 if the pointer is invalid.
 	at       int64
@@ -51,7 +52,7 @@ func (a *Ahead) Begin() { a.n = 0 }
 // Clear releases the readers.
 func (a *Ahead) Clear() {
 	for i := range a.reads[:a.used] {
-		a.reads[i].v = nil
+		a.reads[i].r, a.reads[i].v = nil, nil
 	}
 	a.n, a.used = 0, 0
 }
@@ -61,7 +62,7 @@ func (a *Ahead) Clear() {
 func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 	x := &a.reads[a.n]
 	a.n++
-	x.at, x.verified, x.v = 0, false, nil
+	x.at, x.verified, x.r, x.v = 0, false, r, nil
 	if r == nil {
 		return
 	}
@@ -139,9 +140,14 @@ func (x *aheadRead) place(at int64) {
 	}
 }
 
-// fetch starts to read the unverified among the first n records, in the order of
-// their files. One request reads neighbours.
+// fetch starts to read the unverified among the first n records.
 func (a *Ahead) fetch(n int) {
+	a.neighbours(n, func(some []*aheadRead, from, to int64) { some[0].v.advise(from, to) })
+}
+
+// neighbours calls visit for the unverified among the first n records, in the order of
+// their files: with neighbours that one request reads, and the bounds of that.
+func (a *Ahead) neighbours(n int, visit func(some []*aheadRead, from, to int64)) {
 	var room [AheadSize]*aheadRead
 	found := room[:0]
 	for i := range a.reads[:n] {
@@ -155,13 +161,48 @@ func (a *Ahead) fetch(n int) {
 		}
 		return cmp.Compare(x.at, y.at)
 	})
-	for i := 0; i < len(found); {
-		v, from, to := found[i].v, found[i].at, found[i].at+found[i].length
-		for i++; i < len(found) && found[i].v == v && found[i].at <= to+prefetchGap; i++ {
-			to = max(to, found[i].at+found[i].length)
+	for len(found) > 0 {
+		n, v, from, to := 1, found[0].v, found[0].at, found[0].at+found[0].length
+		for ; n < len(found) && found[n].v == v && found[n].at <= to+prefetchGap; n++ {
+			to = max(to, found[n].at+found[n].length)
 		}
-		v.advise(from, to)
+		visit(found[:n], from, to)
+		found = found[n:]
 	}
+}
+
+// Read is Load that waits for the values, and verifies them. Several goroutines that scan a
+// file at once do not disturb each other, as they do with Reader.Get.
+func (a *Ahead) Read() {
+	a.used = max(a.used, a.n)
+	a.placeAll()
+	for i := range a.reads[:a.n] {
+		if x := &a.reads[i]; x.at != 0 {
+			x.verified = x.v.marks.has(x.at)
+		}
+	}
+	// Where the records are far apart, the device reads all of them at once.
+	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
+		if len(some) < a.n {
+			_ = some[0].v.m.WillNeed(from, to-from) // only a hint
+		}
+	})
+	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
+		r, v := some[0].r, some[0].v
+		if v.sealed != nil && v.sealed.Crowded() {
+			return // Reader.Get keeps none of the pages
+		}
+		brought, err := v.m.Populate(from, to-from)
+		if r.gauge.Add(brought, v.end); err != nil {
+			return // Reader.Get reports the error
+		}
+		for _, x := range some {
+			if r.check(v, x.at, v.data[x.at:x.at+x.length]) == nil {
+				v.marks.set(x.at)
+				x.verified = true
+			}
+		}
+	})
 }
 
 // advise starts to read [from, to). If that continues the last request, it asks for

@@ -118,7 +118,9 @@ const fetchAhead = 128 << 10
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap
-	if inOrder && at+n <= r.fetched.Load() {
+	// Another goroutine may still be fetching the range. A mapped page that is not there yet
+	// is read at its first access, but a page of a sealed file has no bytes before.
+	if inOrder && at+n <= r.fetched.Load() && v.sealed == nil {
 		return nil
 	}
 	if inOrder {

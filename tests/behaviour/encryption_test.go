@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -279,4 +281,30 @@ func TestEncryption_DataKeysRotateByAge(t *testing.T) {
 	db = openEncrypted(t, fs, set)
 	checkRecords(t, db, 200)
 	testkit.Must(t, db.Close())
+}
+
+// Goroutines that read neighbouring values of a file at once each wait for the pages of
+// their own values, also when another goroutine is about to decrypt them.
+func TestEncryption_ConcurrentScansWaitForDecryptedPages(t *testing.T) {
+	t.Parallel()
+	const keys, readers = 2000, 4
+	fs := memfs.New()
+	db := openEncrypted(t, fs, nil)
+	testkit.SetKeys(t, db, 0, keys, 3000, 'x')
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	for range dose.Short(5, 20) {
+		db := openEncrypted(t, fs, nil) // all pages are encrypted again
+		testkit.Must(t, testkit.Concurrently(readers, func(i int, _ *rand.Rand) error {
+			return db.View(func(tx stoat.Txn) error {
+				for k := i; k < keys; k += readers {
+					if _, err := tx.Get(testkit.Key(k)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}, 1))
+		testkit.Must(t, db.Close())
+	}
 }

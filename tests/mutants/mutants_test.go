@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/hunt"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	backuptest "github.com/stoatdb/stoat/tests/backup"
 	"github.com/stoatdb/stoat/tests/bits"
 	"github.com/stoatdb/stoat/tests/crash"
 	"github.com/stoatdb/stoat/tests/faults"
@@ -47,6 +48,13 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
 		}, Asked: true},
+		{Name: hunt.Backups, Asked: true, Run: func(seed uint64, scale int) error {
+			err := testkit.Times(scale, func(i int) error { return backuptest.RunLife(seed+uint64(i), 10) })
+			if err == nil {
+				_, err = backuptest.RunCrashes(seed, 60*scale)
+			}
+			return err
+		}},
 		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				return isolationtest.RunHistories(seed + uint64(10*i))

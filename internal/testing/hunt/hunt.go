@@ -38,6 +38,7 @@ const (
 	Isolation = "isolation"
 	Nonces    = "nonces"
 	Batches   = "batches"
+	Backups   = "backups"
 	Drops     = "drops of keyspaces"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -80,6 +81,11 @@ var onlyBy = map[mutant.Name]string{
 	mutant.PagePosition:   Nonces,
 	mutant.SameFileKey:    Nonces,
 	mutant.ContinueSealed: Nonces,
+
+	mutant.BackupForgets:     Backups,
+	mutant.BackupUncovered:   Backups,
+	mutant.RestoreResurrects: Backups,
+	mutant.RestoreUnfinished: Backups,
 
 	mutant.WriteBack: Resurrection,
 

@@ -73,8 +73,10 @@ var Stoat = Shape{
 		"internal/governor":   6,
 		"internal/checkpoint": 6,
 		"internal/place":      6,
+		"internal/stream":     6,
 		"internal/throttle":   6,
 
+		"internal/backup": 7,
 		"internal/commit": 7,
 
 		"internal/testing/parts": 8,
@@ -98,6 +100,7 @@ var Stoat = Shape{
 
 		"cmd/stoat": 12,
 
+		"tests/backup":     13,
 		"tests/behaviour":  13,
 		"tests/benchmarks": 13,
 		"tests/bits":       13,
@@ -136,6 +139,7 @@ var Stoat = Shape{
 		"internal/testing/script",
 		"internal/testing/testkit",
 		"internal/testing/vfstest",
+		"tests/backup",
 		"tests/behaviour",
 		"tests/benchmarks",
 		"tests/bits",

@@ -1,0 +1,205 @@
+package stoat
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/backup"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/jobs"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/stream"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// StreamOptions choose what DB.Stream reads. The zero value reads the newest version of
+// each key of the default keyspace.
+type StreamOptions struct {
+	// Keyspace is the keyspace to read; nil is the default keyspace. AllKeyspaces reads
+	// all of them. Timestamp is for those with timestamps; zero is the latest.
+	Keyspace     *Keyspace
+	AllKeyspaces bool
+	Timestamp    uint64
+	// IterOptions restrict keys and versions. Reverse is not possible.
+	IterOptions
+	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
+	// far as the database keeps the deletions; with timestamps it shows all versions.
+	Deletions bool
+	// Choose, if not nil, selects keys. Several goroutines call it at once.
+	Choose func(key []byte) bool
+	// Ordered hands over the keys in order. Otherwise only those of one batch are.
+	Ordered bool
+	// Workers is the number of goroutines that read. Default: 8. Maximum: 256.
+	Workers int
+}
+
+// A StreamBatch is a part of a stream.
+type StreamBatch struct {
+	// Items are in order. Keyspace is that of their keys.
+	Items    []StreamItem
+	Keyspace *Keyspace
+}
+
+// A StreamItem is a version of a key, or a deletion.
+type StreamItem struct {
+	// Key, Value, Version, Timestamp, ExpiresAt, UserMeta and Deleted are what methods of
+	// Item return. With an End that is not nil, the keys from Key to End, exclusive, were
+	// deleted. An End of no bytes is the end of all keys.
+	Key, Value, End    []byte
+	Version, Timestamp uint64
+	ExpiresAt          time.Time
+	UserMeta           byte
+	Deleted            bool
+}
+
+// Stream reads a snapshot with several goroutines, and calls fn with its batches, one at a
+// time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
+// Since of a later stream, or the error that ended it, such as that of fn. Each worker takes
+// about two megabytes.
+func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
+	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
+		return 0, base.Invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
+	}
+	err = d.ViewContext(ctx, func(tx Txn) error {
+		version = tx.ReadVersion()
+		infos, err := d.Keyspaces()
+		if !o.AllKeyspaces {
+			return tx.stream(ctx, o, fn)
+		}
+		for i := 0; i < len(infos) && err == nil; i++ {
+			if o.Keyspace = nil; i > 0 {
+				o.Keyspace, err = d.Keyspace(infos[i].Name, nil)
+			}
+			if err == nil {
+				err = tx.stream(ctx, o, fn)
+			}
+		}
+		return err
+	})
+	return version, err
+}
+
+// stream is Stream for the keyspace of o.
+func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) error {
+	tx = tx.In(o.Keyspace)
+	view, at := tx.t.Snapshot()
+	of, timed := o.IterOptions, o.Keyspace != nil && o.Keyspace.k.Timed()
+	of.AllVersions = o.AllVersions || o.Deletions
+	if o.Timestamp == 0 {
+		o.Timestamp = math.MaxUint64
+	}
+	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: view, At: at}, Space: tx.t.Space(), Timed: timed,
+		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, AllVersions: o.AllVersions, Since: o.Since,
+		Deletions: o.Deletions, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
+		Get: tx.GetItem, NotFound: ErrNotFound, Expired: tx.t.Expired,
+		Open: func(lo, hi []byte) stream.Cursor[Item] {
+			of := of
+			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
+				return tx.At(o.Timestamp).Iterator(of)
+			}
+			return tx.Iterator(of)
+		}}
+	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{items, o.Keyspace}) })
+}
+
+// ErrBackup says that backups do not belong together, such as when one is missing.
+var ErrBackup = backup.ErrChain
+
+// BackupOptions choose what DB.Backup writes.
+type BackupOptions struct {
+	// Since makes an incremental backup, with the changes after the backup that Backup or
+	// VerifyBackup described so. The zero value makes a full backup.
+	Since BackupInfo
+	// Versions limits the versions of a key. Zero is what each keyspace keeps, NumVersions.
+	// Compression is that of the backup. Default: CompressionFast.
+	Versions    int
+	Compression Compression
+}
+
+// BackupInfo describes a backup. A program may store it, such as in JSON.
+type BackupInfo struct {
+	// Database is the identity of the database. A restored one has another.
+	Database string
+	// Version is that of the snapshot, and Since that of the backup before, or 0.
+	Since, Version uint64
+	// Time is when the backup was made.
+	Time time.Time
+	// Entries counts the versions of keys in the backup. Unchanged counts those that it
+	// only names, because the backup before has them.
+	Entries, Unchanged uint64
+}
+
+// Backup writes a snapshot of the database to w, or what changed in it after an earlier
+// backup. It has all keyspaces with their settings. What it has is durable in the database.
+// A backup is never encrypted.
+//
+// An incremental backup reads all keys, and the new values. It names each unchanged key, so
+// a restored database lacks exactly what was deleted, whatever compactions dropped.
+func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
+	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
+		return info, base.Invalid("a backup needs a writer, 0 or more versions, and a known compression")
+	}
+	err = d.ViewContext(ctx, func(tx Txn) error {
+		if err := d.SyncContext(ctx); err != nil {
+			return err
+		}
+		view, at := tx.t.Snapshot()
+		h := backup.HeaderOf(d.store.State(), at)
+		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.store.Now()
+		if err := h.After(backup.Info(o.Since)); err != nil {
+			return err
+		}
+		done, err := backup.Write(ctx, w, backup.WriteOptions{Header: h, Versions: o.Versions,
+			Snapshot: stream.Snapshot{View: view, At: at}, Compression: uint8(o.Compression)})
+		info = BackupInfo(done)
+		return err
+	})
+	return info, err
+}
+
+// RestoreOptions choose how Restore makes a database.
+type RestoreOptions struct {
+	// Options are those of Open. The settings of the database come from the backup.
+	Options *Options
+	// Version, if it is not 0, is that of the last backup to restore.
+	Version uint64
+}
+
+// Restore makes a database in dir of a full backup and its incremental ones, in order. It
+// describes the last one. Entries keep their versions. If dir exists, the error is
+// fs.ErrExist of package io/fs; if a backup is damaged or incomplete, it is ErrCorrupt.
+//
+// Restore works in dir.restore, and renames that when it is complete and durable. After an
+// error or a crash, dir does not exist. Then the same Restore reads all, and writes the rest.
+func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Reader) (BackupInfo, error) {
+	d := &DB{opts: o.Options.withDefaults()}
+	fs, err := d.opts.FS, d.opts.validate()
+	if err == nil {
+		dir, err = absolute(fs, dir)
+	}
+	if err != nil {
+		return BackupInfo{}, err
+	}
+	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
+		UpTo: o.Version, TableSize: jobs.TableSize(d.opts.MemtableSize), NowMs: uint64(max(0, d.opts.Clock.Now().UnixMilli())),
+		Random: rand.Uint64, Encrypts: d.opts.Keys != nil,
+		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
+			d.dir = temp
+			err := d.openKeys()
+			return d.opts.FS, d.sealer(), err
+		}}, backups)
+	if err != nil {
+		err = fmt.Errorf("restore %s: %w", dir, err)
+	}
+	return BackupInfo(info), err
+}
+
+// VerifyBackup reads a backup to its end, and checks all of it. It describes the backup.
+func VerifyBackup(ctx context.Context, r io.Reader) (BackupInfo, error) {
+	info, err := backup.Verify(ctx, r)
+	return BackupInfo(info), err
+}

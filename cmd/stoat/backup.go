@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// copyBuffer is the size in bytes of the buffers for backups.
+const copyBuffer = 1 << 20
+
+// runBackup writes a backup.
+func runBackup(ctx context.Context, c *call, args []string) error {
+	var since string
+	var o stoat.BackupOptions
+	c.flags.StringVar(&since, "since", "", "write what changed after the backup in this `file`")
+	c.flags.IntVar(&o.Versions, "versions", 0, "write at most this `number` of versions of each key")
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	if since != "" {
+		if o.Since, err = c.verify(ctx, since); err != nil {
+			return err
+		}
+	}
+	dir, name := rest[0], rest[1]
+	db, err := c.openToRead(dir)
+	var info stoat.BackupInfo
+	err = with(db, err, func(db *stoat.DB) error {
+		info, err = c.backUp(ctx, db, name, o)
+		return err
+	})
+	if errors.Is(err, stoat.ErrReadOnly) {
+		// The last writer died. Opening the database to write makes its log durable.
+		db, err = c.openToWrite(dir)
+		err = with(db, err, func(db *stoat.DB) error {
+			info, err = c.backUp(ctx, db, name, o)
+			return err
+		})
+	}
+	if err == nil && name != "-" {
+		fmt.Fprintln(c.out, describe(info))
+	}
+	return err
+}
+
+// backUp writes a backup to a new file, durably, or to standard output. After an error it
+// leaves no file.
+func (c *call) backUp(ctx context.Context, db *stoat.DB, name string, o stoat.BackupOptions) (info stoat.BackupInfo, err error) {
+	if name == "-" {
+		to := bufio.NewWriterSize(c.out, copyBuffer)
+		if info, err = db.Backup(ctx, to, o); err == nil {
+			err = to.Flush()
+		}
+		return info, err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return info, err
+	}
+	to := bufio.NewWriterSize(file, copyBuffer)
+	if info, err = db.Backup(ctx, to, o); err == nil {
+		err = errors.Join(to.Flush(), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = vfs.OS().SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return info, err
+}
+
+// describe returns a line about a backup.
+func describe(i stoat.BackupInfo) string {
+	kind := "full backup"
+	if i.Since > 0 {
+		kind = fmt.Sprintf("changes after version %d", i.Since)
+	}
+	return fmt.Sprintf("%s at version %d of database %s of %s: %d versions of keys, %d keys unchanged",
+		kind, i.Version, i.Database, i.Time.Format(time.RFC3339), i.Entries, i.Unchanged)
+}
+
+// openBackup opens a backup, or standard input for the name -.
+func (c *call) openBackup(name string) (io.Reader, io.Closer, error) {
+	if name == "-" {
+		return bufio.NewReaderSize(c.in, copyBuffer), io.NopCloser(c.in), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return bufio.NewReaderSize(file, copyBuffer), file, nil
+}
+
+// verify reads a backup to its end.
+func (c *call) verify(ctx context.Context, name string) (info stoat.BackupInfo, err error) {
+	r, file, err := c.openBackup(name)
+	if err != nil {
+		return info, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if info, err = stoat.VerifyBackup(ctx, r); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return info, err
+}
+
+// runRestore makes a database of backups.
+func runRestore(ctx context.Context, c *call, args []string) error {
+	var o stoat.RestoreOptions
+	c.flags.Uint64Var(&o.Version, "version", 0, "restore this `version`, that of one of the backups")
+	rest, err := c.parse(args, 2, -1)
+	if err != nil {
+		return err
+	}
+	names, dir := rest[:len(rest)-1], rest[len(rest)-1]
+	var readers []io.Reader
+	for _, name := range names {
+		r, file, err := c.openBackup(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		readers = append(readers, r)
+	}
+	o.Options = c.withKeys(&stoat.Options{})
+	info, err := stoat.Restore(ctx, dir, o, readers...)
+	if err != nil {
+		for i := len(names); i > 0; i-- { // the library knows only numbers
+			err = named(err, fmt.Sprintf("backup %d of %d", i, len(names)), names[i-1])
+		}
+		return err
+	}
+	fmt.Fprintf(c.out, "restored version %d\n", info.Version)
+	return nil
+}
+
+// A namedError is an error with another text.
+type namedError struct {
+	error
+	text string
+}
+
+func (e namedError) Error() string { return e.text }
+func (e namedError) Unwrap() error { return e.error }
+
+// named returns err with another name of a file in its text.
+func named(err error, old, name string) error {
+	return namedError{err, strings.ReplaceAll(err.Error(), old, name)}
+}
+
+// runVerifyBackup verifies backups, and that each follows the one before.
+func runVerifyBackup(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, -1)
+	if err != nil {
+		return err
+	}
+	var before stoat.BackupInfo
+	for i, name := range rest {
+		info, err := c.verify(ctx, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%s: %s\n", name, describe(info))
+		if i > 0 && (info.Since != before.Version || info.Database != before.Database) {
+			return fmt.Errorf("%s does not follow %s: %w", name, rest[i-1], stoat.ErrBackup)
+		}
+		before = info
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBackup_RestoresAChain(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, first, second, copied := filepath.Join(at, "db"), filepath.Join(at, "1"), filepath.Join(at, "2"), filepath.Join(at, "copy")
+	fill(t, dir)
+	if out := succeed(t, "backup", dir, first); !strings.Contains(out, "full backup at version") {
+		t.Errorf("backup printed %q", out)
+	}
+	expect(t, "", "set", dir, "new", "value")
+	expect(t, "", "del", dir, "k\x01")
+	if out := succeed(t, "backup", "-since", first, dir, second); !strings.Contains(out, "changes after version") || !strings.Contains(out, ": 2 versions of keys") {
+		t.Errorf("backup printed %q", out)
+	}
+	if out := succeed(t, "verify-backup", first, second); strings.Count(out, "\n") != 2 {
+		t.Errorf("verify-backup printed %q", out)
+	}
+	if out := succeed(t, "restore", first, second, copied); !strings.HasPrefix(out, "restored version ") {
+		t.Errorf("restore printed %q", out)
+	}
+	if got, want := succeed(t, "scan", copied), succeed(t, "scan", dir); got != want {
+		t.Errorf("the copy has %d bytes of keys and values, want %d", len(got), len(want))
+	}
+	succeed(t, "check", copied)
+	// The same through pipes. The database has not changed.
+	full, errOut, code := stoatCommand(t.Context(), "", "backup", dir, "-")
+	if code != exitOK {
+		t.Fatal(errOut)
+	}
+	if out, errOut, code := stoatCommand(t.Context(), full, "restore", "-", copied+"2"); code != exitOK {
+		t.Fatal(out, errOut)
+	}
+	if got, want := succeed(t, "scan", copied+"2"), succeed(t, "scan", dir); got != want {
+		t.Errorf("the second copy has %d bytes of keys and values, want %d", len(got), len(want))
+	}
+}
+
+func TestBackup_FailuresAreExplained(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, first, second, copied := filepath.Join(at, "db"), filepath.Join(at, "1"), filepath.Join(at, "2"), filepath.Join(at, "copy")
+	fill(t, dir)
+	succeed(t, "backup", dir, first)
+	expect(t, "", "set", dir, "new", "value")
+	succeed(t, "backup", "-since", first, dir, second)
+	cut := filepath.Join(at, "cut")
+	content, err := os.ReadFile(second)
+	if err == nil {
+		err = os.WriteFile(cut, content[:len(content)-1], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args string
+		says string
+	}{
+		{"backup " + dir + " " + first, "exists"},
+		{"backup -since " + cut + " " + dir + " " + filepath.Join(at, "3"), "corrupt"},
+		{"restore " + second + " " + copied, "want a full backup"},
+		{"restore " + second + " " + first + " " + copied, "do not belong together"},
+		{"restore " + first + " " + cut + " " + copied, "corrupt data in " + cut},
+		{"restore " + first + " " + dir, "exists"},
+		{"restore -version 1 " + first + " " + copied, "none has version 1"},
+		{"verify-backup " + cut, "corrupt"},
+		{"verify-backup " + second + " " + first, "does not follow"},
+		{"verify-backup " + filepath.Join(at, "none"), "none"},
+	} {
+		_, errOut, code := stoatCommand(t.Context(), "", strings.Split(x.args, " ")...)
+		if code != exitError || !strings.Contains(errOut, x.says) {
+			t.Errorf("stoat %s: exit code %d, %q", x.args, code, errOut)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(at, "3")); !os.IsNotExist(err) {
+		t.Errorf("a backup that failed is there: %v", err)
+	}
+	if _, err := os.Stat(copied); !os.IsNotExist(err) {
+		t.Errorf("a restore that failed left a database: %v", err)
+	}
+}

@@ -1,0 +1,273 @@
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+)
+
+// ErrChain says that backups do not belong together.
+var ErrChain = errors.New("stoat: backups do not belong together")
+
+// A Chain reads a full backup and its incremental ones as one snapshot: that of the last
+// backup.
+type Chain struct {
+	links []*link // the oldest first
+	queue queue   // of the links that are not at their end
+	at    []*link // those that have the current key, the newest first
+	key   []byte
+	// from is the index in at of the link that is read.
+	from int
+	// most is the greatest version of the key that is left. With wanted, exactly that
+	// version must be there.
+	most   base.SeqNum
+	wanted bool
+	spent  bool // the item of the link that is read was used
+}
+
+// A link is a backup of a chain.
+type link struct {
+	*Reader
+	name  string
+	index int
+	item  Item
+}
+
+// OpenChain reads the headers of backups and checks that they follow each other. With upTo
+// it leaves out backups after that version.
+func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
+	c := &Chain{}
+	if len(backups) == 0 {
+		return nil, fmt.Errorf("%w: there is no backup", ErrChain)
+	}
+	for i, r := range backups {
+		l := &link{name: fmt.Sprintf("backup %d of %d", i+1, len(backups)), index: i}
+		var err error
+		if l.Reader, err = NewReader(r); err != nil {
+			return nil, l.wrap(err)
+		}
+		if err := c.follows(l); err != nil {
+			return nil, err
+		}
+		c.links = append(c.links, l)
+		if upTo > 0 && l.Header.Info().Version == upTo {
+			return c, nil
+		}
+	}
+	if upTo > 0 {
+		var have []uint64
+		for _, l := range c.links {
+			have = append(have, uint64(l.Header.State.LastSeq))
+		}
+		return nil, fmt.Errorf("%w: none has version %d, their versions are %d", ErrChain, upTo, have)
+	}
+	return c, nil
+}
+
+// follows checks that l follows the last link.
+func (c *Chain) follows(l *link) error {
+	got := l.Header.Info()
+	if len(c.links) == 0 {
+		if got.Since != 0 {
+			return fmt.Errorf("%w: %s holds the changes since version %d, want a full backup", ErrChain, l.name, got.Since)
+		}
+		return nil
+	}
+	before := c.links[len(c.links)-1]
+	want := before.Header.Info()
+	switch {
+	case got.Database != want.Database:
+		return fmt.Errorf("%w: %s is of database %s, %s of database %s", ErrChain, l.name, got.Database, before.name, want.Database)
+	case got.Since != want.Version:
+		return fmt.Errorf("%w: %s holds the changes since version %d, but %s ends at version %d", ErrChain, l.name, got.Since, before.name, want.Version)
+	}
+	return nil
+}
+
+// wrap adds the name of the backup to err.
+func (l *link) wrap(err error) error { return base.InFile(err, l.name) }
+
+// Last returns the last backup of the chain.
+func (c *Chain) Last() *Reader { return c.links[len(c.links)-1].Reader }
+
+// Nonces returns the random numbers of the backups.
+func (c *Chain) Nonces() (nonces []uint64) {
+	for _, l := range c.links {
+		nonces = append(nonces, l.Header.Nonce)
+	}
+	return nonces
+}
+
+// Next returns the next version of the snapshot: keys ascend, and versions of a key
+// descend. The item is valid until the call after. At the end it returns io.EOF: then all
+// backups are known to be right.
+func (c *Chain) Next() (Item, *Reader, error) {
+	if c.queue == nil {
+		c.queue = queue{}
+		for _, l := range c.links {
+			if err := c.advance(l); err != nil {
+				return Item{}, nil, err
+			}
+		}
+	}
+	for {
+		for c.from < len(c.at) {
+			it, from, found, err := c.find(c.at[c.from])
+			if found || err != nil {
+				return it, from, err
+			}
+		}
+		if err := c.nextKey(); err != nil {
+			return Item{}, nil, err
+		}
+	}
+}
+
+// nextKey moves to the next key.
+func (c *Chain) nextKey() error {
+	for _, l := range c.at {
+		if err := c.advance(l); err != nil {
+			return err
+		}
+	}
+	c.at, c.from = c.at[:0], 0
+	if len(c.queue) == 0 {
+		return io.EOF
+	}
+	c.key = append(c.key[:0], c.queue[0].item.Key...)
+	for len(c.queue) > 0 && bytes.Equal(c.queue[0].item.Key, c.key) {
+		c.at = append(c.at, heap.Pop(&c.queue).(*link))
+	}
+	c.most, c.wanted, c.spent = base.SeqNumMax, false, false
+	if !c.newest(c.at[0]) && !mutant.On(mutant.RestoreResurrects) {
+		return c.skipKey(0) // a later backup does not name the key: it is gone
+	}
+	return nil
+}
+
+// newest reports whether no backup after l says what became of its keys.
+func (c *Chain) newest(l *link) bool {
+	for _, later := range c.links[l.index+1:] {
+		if !later.Header.same() {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the next version of the key in l. It reports false when l has no other one,
+// and moves to the next link then, or to the end of the key.
+func (c *Chain) find(l *link) (it Item, from *Reader, found bool, err error) {
+	for {
+		if c.spent {
+			if more, err := c.sameKey(l); err != nil {
+				return it, nil, false, err
+			} else if !more {
+				return it, nil, false, c.exhausted(l)
+			}
+		}
+		c.spent = true
+		switch it = l.item; {
+		case it.Seq > c.most:
+			continue // a later backup has dropped it
+		case c.wanted && it.Seq != c.most:
+			return it, nil, false, c.missing(l)
+		case it.Unchanged:
+			c.most, c.wanted = it.Seq, true
+			return it, nil, false, c.older(l)
+		}
+		c.wanted = false
+		return it, l.Reader, true, nil
+	}
+}
+
+// exhausted ends the key after the last version that l has.
+func (c *Chain) exhausted(l *link) error {
+	if c.wanted {
+		return c.missing(l)
+	}
+	return c.skipKey(c.from)
+}
+
+// older moves to the backup before l, which must have the key.
+func (c *Chain) older(l *link) error {
+	if _, err := c.sameKey(l); err != nil { // an unchanged version is the last of its key
+		return err
+	}
+	before := l.index - 1
+	for before > 0 && c.links[before].Header.same() {
+		before--
+	}
+	if c.from++; c.from == len(c.at) || c.at[c.from].index != before {
+		return c.missing(c.links[before])
+	}
+	c.spent = false
+	return nil
+}
+
+// missing is the error of a backup that lacks a version that a later one names.
+func (c *Chain) missing(l *link) error {
+	return l.wrap(base.Corrupt(-1, fmt.Sprintf("version of the key %.80q", c.key), "another one", uint64(c.most)))
+}
+
+// sameKey moves l to its next version of the key, and reports whether there is one.
+func (c *Chain) sameKey(l *link) (bool, error) {
+	it, err := l.Next()
+	if err == io.EOF {
+		it = Item{}
+	} else if err != nil {
+		return false, l.wrap(err)
+	}
+	l.item = it
+	return bytes.Equal(it.Key, c.key), nil
+}
+
+// skipKey ends the key. The links from index from on have older versions, which are gone.
+func (c *Chain) skipKey(from int) error {
+	for _, l := range c.at[from:] {
+		for bytes.Equal(l.item.Key, c.key) {
+			if _, err := c.sameKey(l); err != nil {
+				return err
+			}
+		}
+	}
+	c.from = len(c.at)
+	return nil
+}
+
+// advance puts l, whose item is that after the current key, into the queue.
+func (c *Chain) advance(l *link) error {
+	if l.item.Key == nil && !l.ended {
+		it, err := l.Next()
+		if err != nil && err != io.EOF {
+			return l.wrap(err)
+		}
+		l.item = it
+	}
+	if l.item.Key != nil {
+		heap.Push(&c.queue, l)
+	}
+	return nil
+}
+
+// A queue is a heap of links by key, the newest first among equals.
+type queue []*link
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return cmp.Or(bytes.Compare(q[i].item.Key, q[j].item.Key), cmp.Compare(q[j].index, q[i].index)) < 0
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(l any)   { *q = append(*q, l.(*link)) }
+func (q *queue) Pop() any {
+	old := *q
+	l := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return l
+}

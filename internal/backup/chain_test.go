@@ -1,0 +1,93 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// parse makes the items of a text such as "a#7 a#3= b#9D". The letter is the kind: a value
+// if there is none, M a merge, D a deletion at a timestamp; = is an unchanged version.
+func parse(text string) (all []Item) {
+	kinds := map[string]base.Kind{"": base.KindSet, "M": base.KindMerge, "D": base.KindStampDelete, "=": 0}
+	for _, word := range strings.Fields(text) {
+		key, rest, _ := strings.Cut(word, "#")
+		kind := strings.TrimLeft(rest, "0123456789")
+		var seq base.SeqNum
+		fmt.Sscan(strings.TrimSuffix(rest, kind), &seq)
+		all = append(all, Item{Entry: base.Entry{Key: []byte(key), Seq: seq, Meta: base.Meta{Kind: kinds[kind]}}, Unchanged: kind == "="})
+	}
+	return all
+}
+
+// chainOf returns what a chain of backups at versions 10, 20, 30 and so on restores.
+func chainOf(t *testing.T, texts ...string) (restored string, err error) {
+	t.Helper()
+	var readers []io.Reader
+	for i, text := range texts {
+		h, _ := sample()
+		h.Since, h.State.LastSeq = base.SeqNum(10*i), base.SeqNum(10*i+10)
+		readers = append(readers, bytes.NewReader(write(t, h, parse(text), false)))
+	}
+	c, err := OpenChain(0, readers)
+	if err != nil {
+		return "", err
+	}
+	for {
+		it, _, err := c.Next()
+		if err == io.EOF {
+			return strings.TrimSpace(restored), nil
+		}
+		if err != nil {
+			return restored, err
+		}
+		restored += fmt.Sprintf(" %s#%d", it.Key, it.Seq)
+	}
+}
+
+func TestChain_KeepsWhatEachLaterBackupNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		backups []string
+		want    string
+	}{
+		{"a full one", []string{"a#7 a#3 b#9M b#4 c#5"}, "a#7 a#3 b#9 b#4 c#5"},
+		{"unchanged keys keep all versions", []string{"a#7 a#3 b#9M b#4", "a#7= b#15M b#9="}, "a#7 a#3 b#15 b#9 b#4"},
+		{"a key without a name is gone", []string{"a#7 b#4 c#5", "b#4= c#15"}, "b#4 c#15"},
+		{"a newer version alone replaces the older ones", []string{"a#7 a#3", "a#15"}, "a#15"},
+		{"a deletion hides the older ones", []string{"a#7 a#3 b#2", "a#15D b#2="}, "a#15 b#2"},
+		{"an older version is the newest left", []string{"a#9M a#3", "a#15M a#3="}, "a#15 a#3"},
+		{"a value became a deletion", []string{"a#7 b#4", "a#7D b#4="}, "a#7 b#4"},
+		{"through several", []string{"a#7 b#4 d#1", "a#7= b#12 d#1=", "a#7= b#12= c#25 d#1="}, "a#7 b#12 c#25 d#1"},
+		{"gone in the middle", []string{"a#7 b#4", "b#4=", "a#25 b#4="}, "a#25 b#4"},
+		{"new keys at both ends", []string{"m#7", "a#15 m#7= z#15"}, "a#15 m#7 z#15"},
+		{"nothing left", []string{"a#7 b#4", ""}, ""},
+	} {
+		if got, err := chainOf(t, c.backups...); got != c.want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+		}
+	}
+}
+
+// Backups of copies of one database with different histories fit by their numbers.
+func TestChain_AnUnchangedVersionMustBeThere(t *testing.T) {
+	t.Parallel()
+	for name, backups := range map[string][]string{
+		"the key is not there":             {"b#4", "a#7= b#4="},
+		"the version is not there":         {"a#7 a#3", "a#5="},
+		"only newer versions are there":    {"a#7", "a#5="},
+		"the key is gone in the middle":    {"a#7 b#4", "b#4=", "a#7= b#4="},
+		"the version was named no more":    {"a#7 a#3", "a#15", "a#7="},
+		"the last key of the backup is it": {"a#7", "a#7= z#4="},
+	} {
+		if got, err := chainOf(t, backups...); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// sample returns a header and items that use every field.
+func sample() (Header, []Item) {
+	h := Header{Nonce: 7, Since: 10, TimeMs: 1_790_000_000_000, State: manifest.State{
+		FormatVersion: manifest.FormatVersion, ID: [16]byte{1, 2, 3}, LastSeq: 50, ClockHighMs: 5, NextKeyspace: 2,
+		Keyspaces: []*manifest.Keyspace{{}, {Number: 1, Name: "other"}}}}
+	entry := func(key string, seq base.SeqNum, kind base.Kind, value string, expires uint64, user byte) Item {
+		return Item{Entry: base.Entry{Key: []byte(key), Value: []byte(value), Seq: seq, Meta: base.Meta{Kind: kind, ExpiresAt: expires, User: user}}}
+	}
+	return h, []Item{
+		entry("a", 50, base.KindSet, "value", 0, 0),
+		entry("a", 40, base.KindMerge, "operand", 0, 0),
+		entry("a", 30, base.KindRenew, "renewal", 0, 0),
+		{Entry: base.Entry{Key: []byte("a"), Seq: 9}, Unchanged: true},
+		entry("ab", 20, base.KindSet, "", 1<<63|77, 200),
+		entry("b", 4, base.KindStampDelete, "", 0, 0),
+		entry("\xff\x01key", 49, base.KindStampDelete, "", 0, 0),
+	}
+}
+
+// write returns a backup of items, packed into a frame each if alone.
+func write(t testing.TB, h Header, all []Item, alone bool) []byte {
+	t.Helper()
+	var to bytes.Buffer
+	w, err := newFrameWriter(&to, typeBackup)
+	comp, e := codec.NewCompressor(codec.S2, 64, codec.SizeMax)
+	for _, e := range []error{err, e, w.write(newFrame(frameHeader, h.appendTo(nil), nil, nil))} {
+		if e != nil {
+			t.Fatal(e)
+		}
+	}
+	frames := items{until: h.State.LastSeq}
+	var entries, unchanged uint64
+	for i := range all {
+		frames.add(&all[i])
+		if all[i].Unchanged {
+			unchanged++
+		} else {
+			entries++
+		}
+		if alone || i == len(all)-1 {
+			if err := w.write(newFrame(frameItems, frames.buf, comp, nil)); err != nil {
+				t.Fatal(err)
+			}
+			frames.reset()
+		}
+	}
+	if err := w.write(newFrame(frameEnd, appendEnd(nil, entries, unchanged), nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return to.Bytes()
+}
+
+func TestReader_ReadsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	h, want := sample()
+	for _, alone := range []bool{false, true} {
+		r, err := NewReader(bytes.NewReader(write(t, h, want, alone)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			got, err := r.Next()
+			if err != nil || !bytes.Equal(got.Key, want[i].Key) || !bytes.Equal(got.Value, want[i].Value) ||
+				got.Seq != want[i].Seq || got.Meta != want[i].Meta || got.Unchanged != want[i].Unchanged {
+				t.Errorf("item %d: %+v, %v; want %+v", i, got, err, want[i])
+			}
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Error(err)
+		}
+		if info := r.Info(); info.Entries != 6 || info.Unchanged != 1 || info.Since != 10 || info.Version != 50 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
+func TestReader_RefusesItemsThatCannotFollow(t *testing.T) {
+	t.Parallel()
+	item := func(key string, seq base.SeqNum, kind base.Kind) Item {
+		return Item{Entry: base.Entry{Key: []byte(key), Seq: seq, Meta: base.Meta{Kind: kind}}, Unchanged: kind == 0}
+	}
+	for name, all := range map[string][]Item{
+		"descending keys":         {item("b", 20, base.KindSet), item("a", 20, base.KindSet)},
+		"ascending versions":      {item("a", 20, base.KindSet), item("a", 30, base.KindSet)},
+		"equal versions":          {item("a", 20, base.KindSet), item("a", 20, base.KindSet)},
+		"an old value":            {item("a", 10, base.KindSet)},
+		"a new unchanged version": {item("a", 11, 0)},
+		"two unchanged versions":  {item("a", 9, 0), item("a", 8, 0)},
+		"an unknown kind":         {item("a", 20, 9)},
+		"a pointer":               {item("a", 20, base.KindPointer)},
+		"a tombstone":             {item("a", 20, base.KindDelete)},
+		"a range tombstone":       {item("a", 20, base.KindDeleteRange)},
+		"an unknown keyspace":     {item("\xff\x02a", 20, base.KindSet)},
+		"a key of no keyspace":    {item("\xff\xfe", 20, base.KindSet)},
+		"an empty key":            {item("", 20, base.KindSet)},
+		"a large value without it": {{Entry: base.Entry{Key: []byte("a"), Seq: 20, Meta: base.Meta{Kind: base.KindSet}},
+			Large: LargeMin}},
+	} {
+		for _, alone := range []bool{false, true} {
+			h, _ := sample()
+			if _, err := Verify(context.Background(), bytes.NewReader(write(t, h, all, alone))); !errors.Is(err, base.ErrCorrupt) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestHeader_RefusesWhatNoBackupHas(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(h *Header){
+		"a version before since": func(h *Header) { h.Since = 51 },
+		"a dropped keyspace":     func(h *Header) { h.State.Keyspaces[1].Dropping = true },
+		"an unknown feature":     func(h *Header) { h.State.RequiredFeatures = []string{"wings"} },
+		"a time too late":        func(h *Header) { h.TimeMs = 1 << 63 },
+	} {
+		h, _ := sample()
+		change(&h)
+		if _, err := decodeHeader(h.appendTo(nil)); !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzItems decodes a frame of items. They fail to decode, or encode to the same bytes.
+func FuzzItems(f *testing.F) {
+	h, all := sample()
+	frame := items{until: h.State.LastSeq}
+	for i := range all {
+		frame.add(&all[i])
+		f.Add(bytes.Clone(frame.buf))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		d := itemReader{since: 10, until: 50}
+		d.frame(payload)
+		again := items{until: 50}
+		for {
+			it, ok, err := d.next()
+			if err != nil {
+				if !errors.Is(err, base.ErrCorrupt) {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !ok {
+				break
+			}
+			again.add(&it)
+		}
+		if !bytes.Equal(again.buf, payload) {
+			t.Fatalf("%x encodes to %x", payload, again.buf)
+		}
+	})
+}
+
+// FuzzHeader decodes a header. It fails to decode, or encodes to the same bytes.
+func FuzzHeader(f *testing.F) {
+	h, _ := sample()
+	f.Add(h.appendTo(nil))
+	h.State.Unknown = []manifest.Field{{Tag: 40_000, Value: "later"}}
+	f.Add(h.appendTo(nil))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		h, err := decodeHeader(p)
+		if err != nil {
+			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := decodeHeader(h.appendTo(nil))
+		if err != nil || !bytes.Equal(again.appendTo(nil), h.appendTo(nil)) {
+			t.Fatalf("%x encodes to %x: %v", p, h.appendTo(nil), err)
+		}
+	})
+}
+
+// FuzzBackup reads bytes as a backup, and as two backups of a chain.
+func FuzzBackup(f *testing.F) {
+	h, all := sample()
+	f.Add(write(f, h, all, true))
+	h.Since = 0
+	f.Add(write(f, h, all[:1], false))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := Verify(context.Background(), bytes.NewReader(b)); err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			t.Fatal(err)
+		}
+		c, err := OpenChain(0, []io.Reader{bytes.NewReader(b), bytes.NewReader(b)})
+		for err == nil {
+			_, _, err = c.Next()
+		}
+		if err != io.EOF && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) && !errors.Is(err, ErrChain) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzJournal reads bytes as the journal of a restore.
+func FuzzJournal(f *testing.F) {
+	var to bytes.Buffer
+	w, err := newFrameWriter(&to, typeJournal)
+	if err != nil {
+		f.Fatal(err)
+	}
+	p := plan{id: [16]byte{4}, hashSeed: 5, nonces: []uint64{6, 7}}
+	e := manifest.Edit{NextFile: manifest.Some(uint64(9))}
+	if err := errors.Join(w.write(newFrame(frameHeader, p.appendTo(nil), nil, nil)), w.write(newFrame(frameEdit, e.AppendTo(nil), nil, nil))); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(to.Bytes())
+	f.Add(to.Bytes()[:to.Len()-3])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, edits, end, _, err := readJournal(bytes.NewReader(b))
+		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+			t.Fatal(err)
+		}
+		if err == nil && (end > int64(len(b)) || len(p.nonces) > len(b)) {
+			t.Fatalf("%d edits in %d of %d bytes", len(edits), end, len(b))
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package backup
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/keyspace"
+)
+
+// A Reader reads a backup. It takes memory for one frame, and for the header.
+type Reader struct {
+	Header Header
+
+	frames *frameReader
+	items  itemReader
+	spaces keyspace.Walk
+	space  uint32 // the keyspace of the last key
+	known  bool   // whether space is one of the header
+
+	large     uint64 // bytes of the last item's value that are still to read
+	entries   uint64
+	unchanged uint64
+	ended     bool
+}
+
+// NewReader reads the header of a backup.
+func NewReader(from io.Reader) (*Reader, error) {
+	frames, err := newFrameReader(from, typeBackup)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{frames: frames}
+	var header []byte
+	for total := 1; len(header) < total; {
+		kind, p, err := frames.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case kind != frameHeader || len(p) < 4 && header == nil:
+			return nil, r.unexpected(kind)
+		}
+		if header == nil {
+			if total = int(binary.LittleEndian.Uint32(p)); total < headerFixed || total > headerMax {
+				return nil, base.Corrupt(frames.offset, "length of the header", total, fmt.Sprintf("%d to %d", headerFixed, headerMax))
+			}
+		}
+		if header = append(header, p...); len(p) == 0 || len(header) > total {
+			return nil, r.unexpected(kind)
+		}
+	}
+	if r.Header, err = decodeHeader(header); err != nil {
+		return nil, err
+	}
+	r.items = itemReader{since: r.Header.Since, until: r.Header.State.LastSeq}
+	return r, nil
+}
+
+func (r *Reader) unexpected(kind uint8) error {
+	return base.Corrupt(r.frames.offset, "frame of a kind that does not belong here", kind, "another one")
+}
+
+// Next returns the next item, which is valid until the call after, or io.EOF once the whole
+// backup is known to be right. It passes over what is left of a large value.
+func (r *Reader) Next() (Item, error) {
+	for r.large > 0 {
+		if _, err := r.Chunk(); err != nil {
+			return Item{}, err
+		}
+	}
+	if r.ended {
+		return Item{}, io.EOF
+	}
+	for {
+		it, ok, err := r.items.next()
+		if err != nil {
+			return it, r.at(err)
+		}
+		if ok {
+			return it, r.count(&it)
+		}
+		kind, p, err := r.frames.next()
+		switch {
+		case err != nil:
+			return it, err
+		case kind == frameEnd:
+			return it, r.end(p)
+		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.Header.same():
+			return it, r.unexpected(kind)
+		}
+		r.items.frame(p)
+	}
+}
+
+// at adds the offset of the frame to an error of the decoder of items.
+func (r *Reader) at(err error) error {
+	if c, ok := err.(*base.CorruptionError); ok && c.Offset < 0 {
+		c.Offset = r.frames.offset
+	}
+	return err
+}
+
+// count counts an item, and checks that its keyspace is in the header.
+func (r *Reader) count(it *Item) error {
+	if it.Key[0] == keyspace.Escape {
+		if _, err := keyspace.NumberOf(it.Key); err != nil {
+			return r.at(bad("key", err))
+		}
+	}
+	if n := r.spaces.Number(it.Key); n != r.space || !r.known {
+		if _, r.known = r.Header.State.Keyspace(n); !r.known {
+			return base.Corrupt(r.frames.offset, "keyspace of a key", n, "one of the header")
+		}
+		r.space = n
+	}
+	if r.large = it.Large; it.Unchanged {
+		r.unchanged++
+	} else {
+		r.entries++
+	}
+	return nil
+}
+
+// Chunk returns the next part of the large value of the last item, or nothing at its end.
+func (r *Reader) Chunk() ([]byte, error) {
+	if r.large == 0 {
+		return nil, nil
+	}
+	kind, p, err := r.frames.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case kind != frameChunk:
+		return nil, r.unexpected(kind)
+	case uint64(len(p)) != min(r.large, LargeMin):
+		return nil, base.Corrupt(r.frames.offset, "length of a part of a value", len(p), min(r.large, LargeMin))
+	}
+	r.large -= uint64(len(p))
+	return p, nil
+}
+
+// end checks the last frame. It returns io.EOF if all is right.
+func (r *Reader) end(p []byte) error {
+	if string(p) != string(appendEnd(nil, r.entries, r.unchanged)) {
+		return base.Corrupt(r.frames.offset, "counts at the end", fmt.Sprintf("%d and %d", r.entries, r.unchanged), "those of the backup")
+	}
+	if err := r.frames.atEnd(); err != nil {
+		return err
+	}
+	r.ended = true
+	return io.EOF
+}
+
+// Info describes the backup. The counts are those of the items read so far.
+func (r *Reader) Info() Info {
+	info := r.Header.Info()
+	info.Entries, info.Unchanged = r.entries, r.unchanged
+	return info
+}

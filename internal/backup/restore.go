@@ -1,0 +1,352 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+const (
+	// suffix is added to the name of a database that is being restored.
+	suffix = ".restore"
+	// pieceTables is how many tables of keys and values a restore writes before it notes
+	// what it has done.
+	pieceTables = 8
+	// stopEvery is the number of versions between two looks at the context.
+	stopEvery = 1024
+)
+
+// RestoreOptions say how Restore makes a database.
+type RestoreOptions struct {
+	FS vfs.FS
+	// Dir is the directory of the database, an absolute path. LockName is the name of the
+	// lock file in it.
+	Dir, LockName string
+	// UpTo is the version of the last backup to restore; 0 is the last of all.
+	UpTo uint64
+	// TableSize is about how large tables become, in bytes.
+	TableSize int64
+	// NowMs is the time in milliseconds of Unix time.
+	NowMs uint64
+	// Random returns random bits.
+	Random func() uint64
+	// Encrypts says that the files are to be encrypted. Such a restore begins anew after a
+	// crash: the journal would show keys.
+	Encrypts bool
+	// Prepare returns the file system for the files in dir, and what seals the manifest,
+	// which may be nil. It may make the keys of the database.
+	Prepare func(dir string) (vfs.FS, record.Sealer, error)
+}
+
+// Restore makes a database of a chain of backups. It describes the last one.
+func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, error) {
+	if err := free(o.FS, o.Dir); err != nil {
+		return Info{}, err
+	}
+	chain, err := OpenChain(o.UpTo, backups)
+	if err != nil {
+		return Info{}, err
+	}
+	r := &restore{o: &o, ctx: work.Given(ctx), chain: chain, temp: o.Dir + suffix}
+	if err := o.FS.MkdirAll(r.temp); err != nil {
+		return Info{}, err
+	}
+	claim, err := o.FS.LockDir(r.temp)
+	if err != nil {
+		return Info{}, err
+	}
+	defer func() { _ = claim.Close() }() // nothing is written through it
+	if err := r.run(); err != nil {
+		return Info{}, err
+	}
+	return chain.Last().Info(), nil
+}
+
+// free returns an error if dir exists.
+func free(fs vfs.FS, dir string) error {
+	_, err := fs.Stat(dir)
+	switch {
+	case err == nil:
+		return vfs.ErrExist
+	case errors.Is(err, vfs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+// A restore is one restore.
+type restore struct {
+	o     *RestoreOptions
+	ctx   context.Context
+	chain *Chain
+	temp  string
+
+	journal *journal
+	edits   []manifest.Edit // what is done
+	sealer  record.Sealer
+	build   *builder
+	done    []byte // the last key that is done, nil if there is none
+}
+
+func (r *restore) run() (err error) {
+	defer func() {
+		if r.journal != nil {
+			err = errors.Join(err, r.journal.file.Close())
+		}
+	}()
+	complete, err := r.begin()
+	if err != nil {
+		return err
+	}
+	fs, sealer, err := r.o.Prepare(r.temp)
+	if err != nil {
+		return err
+	}
+	r.sealer = sealer
+	var table settings.Table
+	table.Set(r.chain.Last().Header.State.Keyspaces)
+	r.build = &builder{fs: fs, dir: r.temp, random: r.o.Random, hashSeed: r.journal.hashSeed, createdMs: r.o.NowMs,
+		tableSize: r.o.TableSize, rules: settings.Walk{Of: table.Of}}
+	defer r.build.close()
+	if !complete {
+		if err := r.goOn(); err != nil {
+			return err
+		}
+	}
+	if err := r.copy(complete); err != nil {
+		return err
+	}
+	if !complete {
+		if err := r.writeManifest(); err != nil {
+			return err
+		}
+	}
+	return r.rename()
+}
+
+// begin opens the journal of an earlier restore of the same backups, or begins a new one.
+// It reports whether the database is complete but for its name.
+func (r *restore) begin() (complete bool, err error) {
+	names, err := r.o.FS.List(r.temp)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if !ofRestore(name) {
+			return false, fmt.Errorf("%s has a file that no restore made: %s", r.temp, name)
+		}
+	}
+	if slices.Contains(names, JournalName) {
+		if r.journal, r.edits, err = openJournal(r.o.FS, r.temp); err != nil {
+			return false, err
+		}
+		switch {
+		case r.journal == nil:
+		case !slices.Equal(r.journal.nonces, r.chain.Nonces()):
+			return false, fmt.Errorf("%w: %s is left from the restore of others; remove it first", ErrChain, r.temp)
+		case manifest.Exists(r.o.FS, r.temp) == nil:
+			return true, nil
+		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName):
+			return false, nil
+		}
+		if r.journal != nil {
+			if err := r.journal.file.Close(); err != nil {
+				return false, err
+			}
+		}
+	} else if manifest.Exists(r.o.FS, r.temp) == nil {
+		return false, fmt.Errorf("%s has a database that no restore made: %w", r.temp, vfs.ErrExist)
+	}
+	return false, r.anew(names)
+}
+
+// anew removes what an earlier restore left, and begins a journal.
+func (r *restore) anew(names []string) (err error) {
+	for _, name := range names {
+		if err := r.o.FS.Remove(r.o.FS.Join(r.temp, name)); err != nil {
+			return err
+		}
+	}
+	p := plan{hashSeed: r.o.Random(), nonces: r.chain.Nonces()}
+	for i := range p.id {
+		p.id[i] = byte(r.o.Random())
+	}
+	r.edits = nil
+	r.journal, err = createJournal(r.o.FS, r.temp, p)
+	return err
+}
+
+// ofRestore reports whether a restore makes files of such a name.
+func ofRestore(name string) bool {
+	if name == JournalName {
+		return true
+	}
+	name = strings.TrimSuffix(name, ".tmp")
+	_, isTable := base.ParseTableName(name)
+	_, isValues := base.ParseValueName(name)
+	_, isManifest := manifest.ParseFileName(name)
+	return isTable || isValues || isManifest || name == seal.KeysName
+}
+
+// goOn finds where the journal ends, and removes files that it does not know.
+func (r *restore) goOn() error {
+	live := map[string]bool{}
+	for _, e := range r.edits {
+		r.build.next = max(r.build.next, e.NextFile.Value)
+		for _, t := range e.AddTables {
+			live[base.TableName(t.Num)] = true
+			r.done = t.Largest
+		}
+		for _, v := range e.AddValues {
+			live[base.ValueName(v.File)] = true
+		}
+	}
+	names, err := r.o.FS.List(r.temp)
+	if err != nil {
+		return err
+	}
+	r.build.next = max(r.build.next, 1)
+	for _, name := range names {
+		n, isTable := base.ParseTableName(name)
+		v, isValues := base.ParseValueName(name)
+		_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
+		if (isTable || isValues) && !live[name] || isManifest {
+			if err := r.o.FS.Remove(r.o.FS.Join(r.temp, name)); err != nil {
+				return err
+			}
+			r.build.next = max(r.build.next, uint64(max(n, v))+1)
+		}
+	}
+	return nil
+}
+
+// copy reads all backups to their ends, and writes what is not done yet. With onlyRead it
+// writes nothing.
+func (r *restore) copy(onlyRead bool) error {
+	b := r.build
+	var last []byte
+	for n := 0; ; n++ {
+		if n%stopEvery == 0 {
+			if err := context.Cause(r.ctx); err != nil {
+				return err
+			}
+		}
+		it, from, err := r.chain.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if onlyRead || r.done != nil && bytes.Compare(it.Key, r.done) <= 0 {
+			continue
+		}
+		newKey := !bytes.Equal(it.Key, last)
+		if newKey {
+			last = append(last[:0], it.Key...)
+			if b.size >= pieceTables*r.o.TableSize {
+				if err := r.note(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := b.add(it, from, newKey); err != nil {
+			return err
+		}
+	}
+	if onlyRead {
+		return nil
+	}
+	return r.note()
+}
+
+// note makes what was written a part of the database.
+func (r *restore) note() error {
+	e, err := r.build.piece()
+	if err != nil || len(e.AddTables) == 0 {
+		return err
+	}
+	r.edits = append(r.edits, e)
+	if r.o.Encrypts {
+		return nil
+	}
+	return r.journal.append(frameEdit, e.AppendTo(nil))
+}
+
+// writeManifest makes the database complete but for its name.
+func (r *restore) writeManifest() error {
+	h := &r.chain.Last().Header
+	s := h.State
+	s.FormatVersion, s.ID, s.HashSeed = manifest.FormatVersion, r.journal.id, r.journal.hashSeed
+	s.FlushedSeq, s.NextFile = s.LastSeq, r.build.next
+	s.ClockHighMs = max(s.ClockHighMs, r.o.NowMs)
+	if r.sealer != nil {
+		s.RequiredFeatures = append(slices.Clone(s.RequiredFeatures), manifest.FeatureEncryption)
+		slices.Sort(s.RequiredFeatures)
+	}
+	for _, e := range r.edits {
+		e.NextFile = manifest.Optional[uint64]{}
+		var err error
+		if s, err = s.Apply(e); err != nil {
+			return err
+		}
+	}
+	m, err := manifest.CreateFor(r.o.FS, r.temp, s, r.o.Random, r.sealer)
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+// rename gives the database its name, durably, and then removes the journal.
+func (r *restore) rename() error {
+	fs, dir := r.o.FS, r.o.Dir
+	if err := free(fs, dir); err != nil {
+		return err
+	}
+	if err := fs.Rename(r.temp, dir); err != nil {
+		return err
+	}
+	if err := fs.SyncDir(fs.Dir(dir)); err != nil {
+		// It is unknown which name a crash would leave. The database is whole under each.
+		return errors.Join(err, fs.Rename(dir, r.temp))
+	}
+	// The database is whole without the lock file and with the journal.
+	_ = fs.Remove(fs.Join(dir, JournalName))
+	if f, err := fs.Create(fs.Join(dir, r.o.LockName), vfs.CatLock); err == nil {
+		_ = f.Close()
+	}
+	_ = fs.SyncDir(dir)
+	return nil
+}
+
+// Verify reads a backup to its end.
+func Verify(ctx context.Context, from io.Reader) (Info, error) {
+	ctx = work.Given(ctx)
+	r, err := NewReader(from)
+	if err != nil {
+		return Info{}, err
+	}
+	for n := 0; ; n++ {
+		if n%stopEvery == 0 && context.Cause(ctx) != nil {
+			return Info{}, context.Cause(ctx)
+		}
+		if _, err := r.Next(); err == io.EOF {
+			return r.Info(), nil
+		} else if err != nil {
+			return Info{}, err
+		}
+	}
+}

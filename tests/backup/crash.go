@@ -1,0 +1,141 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// A cut is the disk at a boundary of a restore.
+type cut struct {
+	disk *memfs.FS
+	op   string
+}
+
+const target = "/new/restored"
+
+// RunCrashes restores a chain and cuts the power at up to n boundaries. After each cut, the
+// directory must hold the whole database or not exist, and another restore must complete
+// it. It returns how many restores went on where the first one had stopped.
+func RunCrashes(seed uint64, n int) (resumed int, err error) {
+	l, err := newLife(seed)
+	if err != nil {
+		return 0, err
+	}
+	ctx := context.Background()
+	for range 3 {
+		for range 60 {
+			if err := l.act(ctx); err != nil {
+				return 0, err
+			}
+		}
+		if err := l.fill(); err != nil {
+			return 0, err
+		}
+		if err := l.backUp(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.db.Close(); err != nil {
+		return 0, err
+	}
+	cuts, writes, err := l.cuts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	kinds := memfs.CrashKinds()
+	for i := range n {
+		c := cuts[l.rng.IntN(len(cuts))]
+		kind := kinds[i%len(kinds)]
+		kindSeed := l.rng.Uint64()
+		disk := c.disk.Crash(kind, rand.New(rand.NewPCG(kindSeed, 1)))
+		again, err := l.goOn(ctx, disk)
+		if err != nil {
+			return 0, fmt.Errorf("before %s, crash %q, crash seed %d: %w", c.op, kind, kindSeed, err)
+		}
+		if again > 0 && again < writes*9/10 {
+			resumed++
+		}
+	}
+	return resumed, nil
+}
+
+// fill adds enough for several pieces of a restore.
+func (l *life) fill() error {
+	for range 8 {
+		err := l.db.Update(func(tx stoat.Txn) error {
+			for range 200 {
+				key := fmt.Appendf(nil, "fill%06d", l.rng.IntN(5000))
+				if err := tx.Set(key, []byte(testkit.RandomValue(l.rng, 600))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cuts restores the chain on a disk of its own. It returns the disk before each call that
+// changes it, and how many calls wrote to files.
+func (l *life) cuts(ctx context.Context) (cuts []cut, writes int, err error) {
+	disk := memfs.New()
+	o := l.other()
+	o.FS = disk
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite {
+			writes++
+		}
+		cuts = append(cuts, cut{disk.Clone(), op.String()})
+	})
+	_, err = stoat.Restore(ctx, target, stoat.RestoreOptions{Options: o}, l.readers(len(l.chain))...)
+	disk.SetHook(nil)
+	return append(cuts, cut{disk.Clone(), "the end"}), writes, err
+}
+
+// goOn checks what a power cut left, and restores again if that is needed. It returns how
+// many calls wrote to files.
+func (l *life) goOn(ctx context.Context, disk *memfs.FS) (writes int, err error) {
+	was := l.opts
+	defer func() { l.opts = was }()
+	l.opts.FS = disk
+	last := l.dumps[len(l.dumps)-1]
+	if db, err := stoat.Open(target+".restore", &stoat.Options{FS: disk, Clock: l.clock, Keys: l.opts.Keys, ReadOnly: true}); err == nil {
+		// It is complete but for its name.
+		err := db.Close()
+		l.opts.FS = disk.Clone()
+		if err == nil {
+			err = l.compare(ctx, target+".restore", last)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("an unfinished restore can be opened: %w", err)
+		}
+		l.opts.FS = disk
+	}
+	_, err = disk.Stat(target)
+	switch {
+	case errors.Is(err, vfs.ErrNotExist):
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind == vfs.OpWrite {
+				writes++
+			}
+		})
+		_, err = stoat.Restore(ctx, target, stoat.RestoreOptions{Options: l.other()}, l.readers(len(l.chain))...)
+		disk.SetHook(nil)
+		if err != nil {
+			return 0, fmt.Errorf("restore again: %w", err)
+		}
+	case err != nil:
+		return 0, err
+	}
+	return writes, l.compare(ctx, target, last)
+}

@@ -1,0 +1,3 @@
+// Package backup plays random lives of databases, takes a chain of backups of each, and
+// restores them: after every backup, from damaged backups, and across power cuts.
+package backup

@@ -1,0 +1,310 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// streamed returns the items of a stream as lines, in the order in which they came.
+func streamed(db *stoat.DB, o stoat.StreamOptions) (d dump, version uint64, err error) {
+	version, err = db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+		for i, item := range b.Items {
+			if i > 0 && !o.AllVersions && !o.Deletions && bytes.Compare(b.Items[i-1].Key, item.Key) >= 0 {
+				return fmt.Errorf("%q comes after %q in a batch", item.Key, b.Items[i-1].Key)
+			}
+			d = append(d, nameOf(b.Keyspace)+line(item.Key, item.Value, item.Version, item.Timestamp, item.ExpiresAt.UnixMilli(), item.UserMeta, item.Deleted))
+		}
+		return nil
+	})
+	return d, version, err
+}
+
+func nameOf(ks *stoat.Keyspace) string {
+	if ks == nil {
+		return ""
+	}
+	return ks.Name() + " "
+}
+
+// iterated returns what iterators show of the same.
+func iterated(db *stoat.DB, o stoat.StreamOptions) (d dump, err error) {
+	spaces := []*stoat.Keyspace{o.Keyspace}
+	if o.AllKeyspaces {
+		infos, err := db.Keyspaces()
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range infos[1:] {
+			ks, err := db.Keyspace(info.Name, nil)
+			if err != nil {
+				return nil, err
+			}
+			spaces = append(spaces, ks)
+		}
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		for _, ks := range spaces {
+			it := cursor(tx.In(ks).Iterator(o.IterOptions))
+			if ks != nil && ks.Name() == "timed" {
+				at := o.Timestamp
+				if at == 0 {
+					at = math.MaxUint64
+				}
+				it = tx.In(ks).At(at).Iterator(o.IterOptions)
+			}
+			for it.Next() {
+				item := it.Item()
+				value, err := item.Value()
+				if err != nil {
+					return err
+				}
+				if o.Choose == nil || o.Choose(item.Key()) {
+					d = append(d, nameOf(ks)+line(item.Key(), value, item.Version(), item.Timestamp(), item.ExpiresAt().UnixMilli(), item.UserMeta(), item.Deleted()))
+				}
+			}
+			if err := it.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return d, err
+}
+
+// randomStream draws options of a stream.
+func randomStream(rng *rand.Rand, l *life) (o stoat.StreamOptions, err error) {
+	o.AllKeyspaces, o.Ordered, o.Workers = rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(5)
+	if !o.AllKeyspaces && rng.IntN(2) == 0 {
+		if o.Keyspace, err = l.keyspace(keyspaces[rng.IntN(3)]); err != nil {
+			return o, err
+		}
+	}
+	if rng.IntN(2) == 0 {
+		o.Lower = l.key()
+	}
+	if rng.IntN(2) == 0 {
+		o.Upper = l.key()
+	}
+	if rng.IntN(3) == 0 {
+		o.Prefix = [][]byte{[]byte("key"), []byte("key01"), {0xff}, {0xff, 0xff}, []byte("fill")}[rng.IntN(5)]
+	}
+	o.KeysOnly, o.AllVersions = rng.IntN(4) == 0, rng.IntN(3) == 0
+	if o.AllVersions && rng.IntN(2) == 0 {
+		o.Since = rng.Uint64N(100)
+	}
+	if rng.IntN(3) == 0 {
+		o.Choose = func(key []byte) bool { return key[len(key)-1]%3 == 0 }
+	}
+	if rng.IntN(3) == 0 {
+		o.Timestamp = uint64(rng.IntN(20))
+	}
+	return o, nil
+}
+
+func TestStream_ShowsWhatIteratorsShow(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	ctx := context.Background()
+	for i := range uint64(dose.Short(2, 8)) {
+		l, err := newLife(seed + i)
+		testkit.Must(t, err)
+		for range 10 {
+			for range 10 {
+				testkit.Must(t, l.act(ctx))
+			}
+			testkit.Must(t, l.fill())
+			for range 10 {
+				o, err := randomStream(l.rng, l)
+				testkit.Must(t, err)
+				if o.AllVersions { // no merge drops versions between the two
+					testkit.Must(t, l.db.Compact(ctx, stoat.CompactOptions{}))
+				}
+				got, _, err := streamed(l.db, o)
+				if err != nil {
+					t.Fatalf("life %d, %+v: %v", seed+i, o, err)
+				}
+				want, err := iterated(l.db, o)
+				testkit.Must(t, err)
+				if !o.Ordered {
+					slices.Sort(got)
+					slices.Sort(want)
+				}
+				if err := got.diff(want); err != nil {
+					t.Fatalf("life %d, %+v: %v", seed+i, o, err)
+				}
+			}
+		}
+		testkit.Must(t, l.db.Close())
+	}
+}
+
+// A follower that applies what each stream shows since the one before has what the database
+// has, if no merge drops deletions meanwhile.
+func TestStream_DeletionsSinceAVersionBringAFollowerUpToDate(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	ks, err := db.Keyspace("other", nil)
+	testkit.Must(t, err)
+	rng := rand.New(rand.NewPCG(dose.Seed(t), 1))
+	// An open snapshot keeps the deletions.
+	hold := testkit.Begin(t, db, stoat.ReadOnly)
+	defer hold.Discard()
+	copied, since := map[string]string{}, uint64(0)
+	for range 30 {
+		for range 20 {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				tx, key := tx.In(ks), testkit.Key(rng.IntN(200))
+				switch rng.IntN(6) {
+				case 0:
+					return tx.Delete(key)
+				case 1:
+					return tx.DeleteRange(key, append(key[:len(key)-1:len(key)-1], 'x'))
+				case 2:
+					if rng.IntN(20) == 0 {
+						return tx.DeleteRange(nil, nil)
+					}
+				}
+				return tx.Set(key, []byte(testkit.RandomValue(rng, 700)))
+			}))
+		}
+		o := stoat.StreamOptions{Keyspace: ks, Deletions: true, Ordered: rng.IntN(2) == 0}
+		o.Since = since
+		since, err = db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+			for _, i := range b.Items {
+				for key := range copied {
+					if i.End != nil && key >= string(i.Key) && (len(i.End) == 0 || key < string(i.End)) {
+						delete(copied, key)
+					}
+				}
+				switch {
+				case i.Version <= o.Since:
+					return fmt.Errorf("version %d since %d", i.Version, o.Since)
+				case i.Deleted:
+					delete(copied, string(i.Key))
+				default:
+					copied[string(i.Key)] = string(i.Value)
+				}
+			}
+			return nil
+		})
+		testkit.Must(t, err)
+		want := map[string]string{}
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for k, v := range tx.In(ks).All() {
+				want[string(k)] = string(v)
+			}
+			return tx.Err()
+		}))
+		for key := range want {
+			if copied[key] != want[key] {
+				t.Fatalf("%s is %.20q, want %.20q", key, copied[key], want[key])
+			}
+		}
+		if len(copied) != len(want) {
+			t.Fatalf("%d keys, want %d", len(copied), len(want))
+		}
+	}
+}
+
+func TestStream_ReadsOneSnapshotBesideWrites(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	testkit.SetKeys(t, db, 0, 2000, 700, 'x')
+	n := 0
+	_, err := db.Stream(context.Background(), stoat.StreamOptions{}, func(b *stoat.StreamBatch) error {
+		testkit.SetKeys(t, db, n%2000, n%2000+40, 700, 'y')
+		for _, i := range b.Items {
+			if i.Value[0] != 'x' || len(i.Value) != 700 {
+				return fmt.Errorf("%s is %.20q", i.Key, i.Value)
+			}
+		}
+		n += len(b.Items)
+		return nil
+	})
+	if err != nil || n != 2000 {
+		t.Errorf("%d keys, %v", n, err)
+	}
+}
+
+func TestStream_EndsWithTheErrorOfTheFunctionOrOfTheContext(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	testkit.SetKeys(t, db, 0, 4000, 900, 'x')
+	testkit.Must(t, testkit.WaitForFlushes(db))
+	enough := errors.New("enough")
+	for _, ordered := range []bool{false, true} {
+		calls := 0
+		_, err := db.Stream(context.Background(), stoat.StreamOptions{Ordered: ordered}, func(*stoat.StreamBatch) error {
+			calls++
+			return enough
+		})
+		if err != enough || calls != 1 {
+			t.Errorf("ordered %t: %v after %d calls", ordered, err, calls)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		_, err = db.Stream(ctx, stoat.StreamOptions{Ordered: ordered}, func(*stoat.StreamBatch) error {
+			cancel()
+			return nil
+		})
+		testkit.WantError(t, "a canceled context", err, context.Canceled)
+	}
+	for name, o := range map[string]stoat.StreamOptions{"workers": {Workers: -1}, "reverse": {IterOptions: stoat.IterOptions{Reverse: true}}} {
+		_, err := db.Stream(context.Background(), o, func(*stoat.StreamBatch) error { return nil })
+		testkit.WantError(t, name, err, stoat.ErrInvalid)
+	}
+	_, err := db.Stream(context.Background(), stoat.StreamOptions{}, nil)
+	testkit.WantError(t, "no function", err, stoat.ErrInvalid)
+}
+
+func TestStream_OfADroppedOrForeignKeyspaceIsAnError(t *testing.T) {
+	t.Parallel()
+	db, other := testkit.OpenMem(t), testkit.OpenMem(t)
+	ks, err := db.Keyspace("x", nil)
+	testkit.Must(t, err)
+	see := func(*stoat.StreamBatch) error { return nil }
+	_, err = other.Stream(context.Background(), stoat.StreamOptions{Keyspace: ks}, see)
+	testkit.WantError(t, "another database", err, stoat.ErrInvalid)
+	testkit.Must(t, db.DropKeyspace("x"))
+	_, err = db.Stream(context.Background(), stoat.StreamOptions{Keyspace: ks}, see)
+	testkit.WantError(t, "a dropped keyspace", err, stoat.ErrNoKeyspace)
+}
+
+// Large values are lent, small ones are copied, and both are right.
+func TestStream_LargeValues(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	long := strings.Repeat("long", 300_000)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for i := range 5 {
+			if err := tx.Set(testkit.Key(i), []byte(long[i:])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	n := 0
+	_, err := db.Stream(context.Background(), stoat.StreamOptions{Ordered: true}, func(b *stoat.StreamBatch) error {
+		for _, item := range b.Items {
+			if string(item.Value) != long[n:] {
+				return fmt.Errorf("%s has %d bytes", item.Key, len(item.Value))
+			}
+			n++
+		}
+		return nil
+	})
+	if err != nil || n != 5 {
+		t.Errorf("%d values, %v", n, err)
+	}
+}
