@@ -79,15 +79,16 @@ type RangeEstimate struct {
 
 // EstimateRange returns about what the keys of ks from lo (inclusive) to hi (exclusive)
 // have. nil is no bound, and a nil ks is the default keyspace. It reads only the indexes of
-// the tables at both bounds, so it is fast for any range. The estimate is good to about
-// the size of a block of each table, and too high where keys were changed lately.
+// the tables at both bounds, and a few blocks where keys have long common beginnings. So it
+// is fast for any range. The estimate is good to about the size of a block of each table,
+// and too high where keys were changed lately.
 func (d *DB) EstimateRange(ks *Keyspace, lo, hi []byte) (RangeEstimate, error) {
 	e, err := d.transactions.Estimate(ks.inner(), lo, hi)
 	return RangeEstimate(e), err
 }
 
 // SplitRange returns ascending keys that split the range of EstimateRange into n parts of
-// about as many bytes each. It reads only indexes. It returns fewer than n-1 keys if the
+// about as many bytes each. It reads as little. It returns fewer than n-1 keys if the
 // range has too little data. The result need not be keys of the database.
 func (d *DB) SplitRange(ks *Keyspace, lo, hi []byte, n int) ([][]byte, error) {
 	return d.transactions.Split(ks.inner(), lo, hi, n)

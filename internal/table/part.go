@@ -3,6 +3,8 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // A place is where a key lies in the order of the entries: in a block, and how far in it,
@@ -12,19 +14,27 @@ type place struct {
 	part  float64
 }
 
-// placeOf returns about where key lies. It reads only fences, and assumes that keys grow
-// evenly from one fence to the next.
-func (r *Reader) placeOf(key []byte) place {
+// placeOf returns about where key lies. It assumes that keys grow evenly from one fence to
+// the next. It reads only fences, and some key parts where the fences are equal.
+func (r *Reader) placeOf(key []byte) (place, error) {
 	s := r.searchFor(key)
-	inside := s.Left > 0
+	if s.Left == 0 {
+		return place{s.from, 0}, nil
+	}
 	for s.Left > 0 {
 		s.Step()
 	}
-	b := s.from
-	if !inside || b == 0 || b < int(r.blocks) && r.fence(b) == s.want {
-		return place{b, 0}
+	if b := s.from; r.fenceIs(b, s.want) && !r.fenceIs(b+1, s.want) {
+		return place{b, 0}, nil
+	}
+	b, err := r.firstOfEqual(&s, key, base.SeqNumMax)
+	if err != nil || b == 0 {
+		return place{b, 0}, err
 	}
 	from, to := r.fence(b-1), ^uint64(0)
+	if from == s.want {
+		return place{b - 1, 0.5}, nil
+	}
 	switch largest := r.props.Largest; {
 	case b < int(r.blocks):
 		to = r.fence(b)
@@ -32,30 +42,38 @@ func (r *Reader) placeOf(key []byte) place {
 		to = fenceOf(largest[r.shared:])
 	}
 	if s.want >= to {
-		return place{b, 0}
+		return place{b, 0}, nil
 	}
-	return place{b - 1, float64(s.want-from) / float64(to-from)}
+	return place{b - 1, float64(s.want-from) / float64(to-from)}, nil
+}
+
+// fenceIs reports whether there is a block b, and whether it has the fence want.
+func (r *Reader) fenceIs(b int, want uint64) bool {
+	return b < int(r.blocks) && r.fence(b) == want
 }
 
 // places returns the places of lo and hi; nil is no bound.
-func (r *Reader) places(lo, hi []byte) (from, to place) {
+func (r *Reader) places(lo, hi []byte) (from, to place, err error) {
 	if lo != nil {
-		from = r.placeOf(lo)
+		if from, err = r.placeOf(lo); err != nil {
+			return from, to, err
+		}
 	}
 	to = place{block: int(r.blocks)}
 	if hi != nil {
-		to = r.placeOf(hi)
+		to, err = r.placeOf(hi)
 	}
-	return from, to
+	return from, to, err
 }
 
 // Part returns about how many entries the table has from lo, inclusive, to hi, exclusive,
-// and how many bytes of its blocks these are. nil is no bound. Part reads only fences and
-// the directory. It is exact to a part of a block at each bound.
-func (r *Reader) Part(lo, hi []byte) (entries, size int64) {
-	from, to := r.places(lo, hi)
-	if to.block < from.block || to.block == from.block && to.part <= from.part {
-		return 0, 0
+// and how many bytes of its blocks these are. nil is no bound. Part reads fences and
+// the directory, and a few key parts where fences are equal. It is exact to a part of a
+// block at each bound.
+func (r *Reader) Part(lo, hi []byte) (entries, size int64, err error) {
+	from, to, err := r.places(lo, hi)
+	if err != nil || to.block < from.block || to.block == from.block && to.part <= from.part {
+		return 0, 0, err
 	}
 	var n, sum float64
 	add := func(b int, part float64) {
@@ -70,20 +88,33 @@ func (r *Reader) Part(lo, hi []byte) (entries, size int64) {
 		add(b, 1)
 	}
 	add(to.block, to.part)
-	return max(0, int64(n+0.5)), max(0, int64(sum+0.5))
+	return max(0, int64(n+0.5)), max(0, int64(sum+0.5)), nil
 }
 
 // Separators returns up to n ascending keys that cut the entries from lo to hi into parts
-// of about equal size. It reads only fences. So a separator is not always a key of the
-// table: it has what the fence of a block tells about its first key.
-func (r *Reader) Separators(lo, hi []byte, n int) (keys [][]byte) {
-	from, to := r.places(lo, hi)
+// of about equal size. A separator is what the fence of a block tells about its first key,
+// and so not always a key of the table. If the block before has the same fence, it is the
+// first key itself.
+func (r *Reader) Separators(lo, hi []byte, n int) (keys [][]byte, err error) {
+	from, to, err := r.places(lo, hi)
+	if err != nil {
+		return nil, err
+	}
 	blocks := to.block - from.block
 	n = min(n, blocks-1)
 	for i := 1; i <= n; i++ {
-		fence := r.fence(from.block + int(int64(blocks)*int64(i)/int64(n+1)))
+		b := from.block + int(int64(blocks)*int64(i)/int64(n+1))
+		fence := r.fence(b)
+		if b > 0 && r.fence(b-1) == fence {
+			v, err := r.view(b)
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, v.appendKey(nil, 0))
+			continue
+		}
 		key := binary.BigEndian.AppendUint64(bytes.Clone(r.first[:r.shared]), fence)
 		keys = append(keys, bytes.TrimRight(key, "\x00"))
 	}
-	return keys
+	return keys, nil
 }

@@ -16,7 +16,8 @@ type Piece struct {
 }
 
 // Estimate returns about what the range from lo, inclusive, to hi, exclusive, has. nil is
-// no bound. It opens the tables at the bounds, and reads no blocks.
+// no bound. It opens the tables at the bounds. It reads blocks only where the fences do not tell
+// keys apart.
 func (v *View) Estimate(lo, hi []byte) (sum Estimate, err error) {
 	err = v.overlapping(lo, hi, func(t *Table) error {
 		e, err := v.estimate(t, lo, hi)
@@ -44,7 +45,9 @@ func (v *View) Pieces(lo, hi []byte, size int64) (all []Piece, err error) {
 			if err != nil {
 				return err
 			}
-			keys = r.Separators(lo, hi, int(min(n, piecesMax)))
+			if keys, err = r.Separators(lo, hi, int(min(n, piecesMax))); err != nil {
+				return err
+			}
 		}
 		each := e.Bytes / int64(len(keys)+1)
 		all = append(all, Piece{from, each})
@@ -74,14 +77,14 @@ func (v *View) estimate(t *Table, lo, hi []byte) (e Estimate, err error) {
 	if err != nil || all == 0 {
 		return e, err
 	}
-	entries, size := r.Part(lo, hi)
+	entries, size, err := r.Part(lo, hi)
 	share := func(of int64, part, whole int64) int64 {
 		return int64(float64(of) * float64(part) / float64(max(whole, 1)))
 	}
 	return Estimate{
 		Keys:  share(keys, entries, all),
 		Bytes: share(t.Size, size, r.Properties().DataSize) + share(int64(t.Referred()), entries, all),
-	}, nil
+	}, err
 }
 
 // overlapping calls visit for the tables that may have keys from lo to hi, until visit

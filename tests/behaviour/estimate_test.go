@@ -100,6 +100,43 @@ func TestEstimate_IsNearForSettledData(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
+// Keys that differ late have the same fences.
+func TestEstimate_KnowsKeysWithLongCommonBeginnings(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	for _, first := range []string{"a", "b"} {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) (err error) {
+			for i := 0; i < 4000 && err == nil; i++ {
+				err = tx.Set(fmt.Appendf(nil, "%s-a-long-beginning-%06d", first, i), make([]byte, 60))
+			}
+			return err
+		}))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	lo, hi := []byte("a-a-long-beginning-001000"), []byte("b-a-long-beginning-002000")
+	e, err := db.EstimateRange(nil, lo, hi)
+	if err != nil || !near(e.Keys, 5000, 0) {
+		t.Errorf("the estimate of 5000 keys is %+v, %v", e, err)
+	}
+	cuts, err := db.SplitRange(nil, lo, hi, 5)
+	if err != nil || len(cuts) != 4 {
+		t.Fatalf("cut at %q, %v", cuts, err)
+	}
+	for i, key := range cuts {
+		var first string
+		var at int
+		if _, err := fmt.Sscanf(string(key)+" ", "%1s-a-long-beginning-%d", &first, &at); err != nil {
+			at = 0 // the beginning of a group
+		}
+		if first == "b" {
+			at += 4000
+		}
+		if want := 1000 + 1000*(i+1); at != 0 && !near(int64(at), float64(want), 2*blockKeys) {
+			t.Errorf("cut %d is at %q, want key %d", i, key, want)
+		}
+	}
+}
+
 // The blocks of all tables are damaged, and the estimates need none of them.
 func TestEstimate_ReadsNoBlocks(t *testing.T) {
 	t.Parallel()
