@@ -74,6 +74,7 @@ var Stoat = Shape{
 		"internal/checkpoint": 6,
 		"internal/place":      6,
 		"internal/throttle":   6,
+		"internal/salvage":    6,
 
 		"internal/commit": 7,
 

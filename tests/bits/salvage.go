@@ -1,0 +1,130 @@
+package bits
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// salvaged is the directory of the new database.
+const salvaged = testkit.Dir + "-new"
+
+// salvage salvages a damaged disk, and compares the new database with the model.
+func (img *Image) salvage(disk *memfs.FS, o stoat.SalvageOptions) (stoat.SalvageReport, []model.Item, error) {
+	o.FS, o.Keys = disk, img.keys
+	before, err := contents(disk)
+	if err != nil {
+		return stoat.SalvageReport{}, nil, err
+	}
+	report, err := stoat.Salvage(context.Background(), testkit.Dir, salvaged, o)
+	if err != nil {
+		return report, nil, err
+	}
+	if after, err := contents(disk); err != nil || !slices.Equal(before, after) {
+		return report, nil, fmt.Errorf("the damaged directory has changed, error %v", err)
+	}
+	db, err := stoat.Open(salvaged, &stoat.Options{FS: disk, Clock: testkit.NewClock(), Keys: img.keys, MustExist: true})
+	if err != nil {
+		return report, nil, fmt.Errorf("open the new database: %w", err)
+	}
+	var items []model.Item
+	err = db.View(func(tx stoat.Txn) (err error) {
+		if items, err = testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true}); err == nil {
+			err = img.judgeSalvaged(tx, report, items)
+		}
+		return err
+	})
+	if err == nil {
+		_, err = db.Check(context.Background(), stoat.CheckOptions{})
+	}
+	return report, items, errors.Join(err, db.Close())
+}
+
+// contents lists the files of the damaged directory with their contents.
+func contents(disk *memfs.FS) (all []string, err error) {
+	names, err := disk.List(testkit.Dir)
+	for _, name := range names {
+		content, err := testkit.ReadFile(disk, disk.Join(testkit.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, name, string(content))
+	}
+	return all, err
+}
+
+// judgeSalvaged demands that each version was once written, and that each key outside of
+// all losses has its newest version.
+func (img *Image) judgeSalvaged(tx stoat.Txn, report stoat.SalvageReport, items []model.Item) error {
+	for _, item := range items {
+		v, ok := img.m.Newest(item.Key, item.Seq)
+		if item.Deleted && (!ok || v.Seq < item.Seq || v.ByRange || v.Deleted) {
+			continue
+		}
+		if v.ByRange = false; !ok || v != item.Version {
+			return fmt.Errorf("version %v was never written; the model has %v", item, model.Item{Key: item.Key, Version: v})
+		}
+	}
+	for _, key := range img.m.Keys() {
+		if isLost(report, key) {
+			continue
+		}
+		want, ok := img.m.Get(key, img.m.Last(), testkit.ClockStart)
+		got, err := tx.GetItem([]byte(key))
+		switch {
+		case errors.Is(err, stoat.ErrNotFound) && !ok:
+		case err != nil && ok:
+			return fmt.Errorf("key %q: %w, want version %d", key, err, want.Seq)
+		case err != nil:
+			return fmt.Errorf("key %q: %w", key, err)
+		default:
+			item, err := testkit.ItemOf(got)
+			if err != nil || !ok || item.Version != want {
+				return fmt.Errorf("key %q is %v, error %v, want %v, and is in no lost range", key, item, err, model.Item{Key: key, Version: want})
+			}
+		}
+	}
+	return nil
+}
+
+// isLost reports whether a loss covers a key of the default keyspace.
+func isLost(report stoat.SalvageReport, key string) bool {
+	return report.More > 0 || slices.ContainsFunc(report.Lost, func(l stoat.SalvageLoss) bool { return covers(l, key) })
+}
+
+func covers(l stoat.SalvageLoss, key string) bool {
+	return (l.From.Key == nil || l.From.Keyspace == "" && bytes.Compare(l.From.Key, []byte(key)) <= 0) &&
+		(l.To.Key == nil || l.To.Keyspace != "" || bytes.Compare([]byte(key), l.To.Key) <= 0)
+}
+
+// trySalvage does one damage and salvages.
+func (img *Image) trySalvage(d damage, tally *outcomes) error {
+	disk := img.disk.Clone()
+	if err := d.do(disk); err != nil {
+		return fmt.Errorf("the damage itself: %w", err)
+	}
+	report, items, err := img.salvage(disk, stoat.SalvageOptions{})
+	if err != nil && (strings.Contains(d.name, "KEYS") && (errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, stoat.ErrKey) ||
+		strings.Contains(err.Error(), "unknown format version"))) {
+		tally.refused.Add(1)
+		return nil
+	}
+	if err != nil && !d.rollback {
+		return fmt.Errorf("%w; %+v", err, report)
+	}
+	if len(report.Lost) == 0 {
+		tally.harmless.Add(1)
+	} else {
+		tally.refused.Add(1)
+	}
+	_ = items
+	return nil
+}
