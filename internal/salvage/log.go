@@ -28,6 +28,7 @@ type logReader struct {
 	spilled []source
 	// successors are segments that a segment before them named.
 	successors map[uint64]base.SegmentRef // by file
+	done       map[uint64]uint64          // the numbers of segments that were read, by file
 	deletions  []rangedel.Deletion
 }
 
@@ -44,7 +45,7 @@ type segment struct {
 
 // readLog returns sources of all entries of the log that are not known to be in tables.
 func (s *salvager) readLog(files []uint64) ([]source, error) {
-	r := &logReader{s: s, successors: map[uint64]base.SegmentRef{}}
+	r := &logReader{s: s, successors: map[uint64]base.SegmentRef{}, done: map[uint64]uint64{}}
 	for _, span := range s.state.Spans {
 		r.successors[span.First.File] = span.First
 	}
@@ -60,7 +61,7 @@ func (s *salvager) readLog(files []uint64) ([]source, error) {
 	if err := r.readHeadless(headless); err != nil {
 		return nil, err
 	}
-	r.unreached(files)
+	r.unreached()
 	if len(r.deletions) > 0 {
 		s.deletions = rangedel.Merge(s.deletions, rangedel.Build(r.deletions))
 	}
@@ -93,7 +94,7 @@ func (r *logReader) headers(files []uint64) (all []segment, headless []segment, 
 		for _, h := range found {
 			if h.File == file {
 				known = true
-				all = append(all, segment{name: name, file: file, header: h, size: size, limit: size})
+				all = append(all, segment{name: name, file: file, header: h, size: size, limit: h.Size})
 			}
 		}
 		if !known {
@@ -124,7 +125,7 @@ func (r *logReader) live(all []segment) []segment {
 		case span.Sealed && n > span.EndNumber:
 			continue
 		case span.Sealed && n == span.EndNumber:
-			g.limit, g.whole = min(g.limit, span.End), true
+			g.limit, g.whole = min(g.header.Size, span.End), true
 		case span.Sealed:
 			g.whole = true
 		}
@@ -167,7 +168,8 @@ func (r *logReader) readHeadless(files []segment) error {
 		if !known && r.s.known && len(r.s.state.Spans) > 0 {
 			continue // no span reaches it
 		}
-		err := error(base.InFile(base.Corrupt(0, "segment header", "none", "one"), g.name))
+		err := base.InFile(base.Corrupt(0, "segment header", "none", "one"), g.name)
+		r.done[g.file] = ref.Number
 		frames := 0
 		if known && r.s.sealer == nil {
 			g.header = record.Header{Type: record.TypeLog, Number: ref.Number, File: ref.File, Salt: ref.Salt, Size: g.size}
@@ -209,18 +211,19 @@ func (r *logReader) used(g *segment) (bool, error) {
 	return false, nil
 }
 
-// unreached reports segments that are missing although another segment names them.
-func (r *logReader) unreached(files []uint64) {
+// unreached reports segments that are missing although the manifest or another segment
+// names them.
+func (r *logReader) unreached() {
 	for _, ref := range r.successors {
-		if r.s.known && !slices.Contains(files, ref.File) {
-			name := log.FileName(ref.File)
-			r.s.report.loseFile(name, 0, nil, nil, base.Corrupt(-1, "segment", "no file", fmt.Sprintf("segment %d", ref.Number)))
+		if r.s.known && r.done[ref.File] != ref.Number {
+			r.s.report.loseFile(log.FileName(ref.File), 0, nil, nil, base.Corrupt(-1, "segment", "another one, or none", fmt.Sprintf("segment %d", ref.Number)))
 		}
 	}
 }
 
 // read reads the records of a segment that verify, and returns how many frames there are.
 func (r *logReader) read(g *segment) (frames int, err error) {
+	r.done[g.file] = g.header.Number
 	f, _, err := r.open(g.name)
 	if err != nil {
 		return 0, err
@@ -232,7 +235,7 @@ func (r *logReader) read(g *segment) (frames int, err error) {
 		return 0, nil
 	}
 	r.s.report.Segments++
-	in := record.NewReader(f, g.limit, g.header.Salt, aead)
+	in := record.NewReader(f, min(g.limit, g.size), g.header.Salt, aead)
 	in.Demand(g.whole)
 	return r.records(g, in)
 }
@@ -278,6 +281,9 @@ func (r *logReader) records(g *segment, in *record.Reader) (frames int, err erro
 		at := in.Offset()
 		rec, err := in.NextRecord()
 		if err == io.EOF {
+			if p.at < 0 && g.size < min(g.limit, g.header.Size) && in.Offset() < g.limit {
+				p.at, p.err = in.Offset(), base.Corrupt(-1, "size of the file", g.size, g.header.Size)
+			}
 			r.lose(&p, g.limit, 0)
 			return frames, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
@@ -21,5 +22,22 @@ func TestSalvage_CopiesAnIntactDatabase(t *testing.T) {
 				t.Logf("%+v", report)
 			})
 		}
+	}
+}
+
+// TestSalvage damages databases and salvages them. The new database must have all that
+// is outside of the damage, and nothing that was never written.
+func TestSalvage(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	flips := dose.Size(t, dose.Flips, 30, 300)
+	dose.Reproduce(t, "salvage")
+	var tally outcomes
+	for _, img := range Images(t) {
+		t.Run(img.name, func(t *testing.T) { img.damageAndSalvage(t, flips, seed, &tally) })
+	}
+	t.Logf("%d damages lost something, %d nothing", tally.refused.Load(), tally.harmless.Load())
+	if tally.refused.Load() == 0 || tally.harmless.Load() == 0 {
+		t.Error("all damages had the same outcome: the test does not damage what it means to")
 	}
 }
