@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/record"
@@ -147,7 +148,7 @@ func (r *logReader) missing(spans []base.LogSpan, live []segment) {
 	}
 }
 
-func (r *logReader) open(name string) (*patient, int64, error) {
+func (r *logReader) open(name string) (vfs.File, int64, error) {
 	f, err := r.s.fs.Open(r.s.fs.Join(r.s.o.From, name), vfs.CatLog)
 	if err != nil {
 		return nil, 0, err
@@ -157,7 +158,7 @@ func (r *logReader) open(name string) (*patient, int64, error) {
 		_ = f.Close() // it was only read
 		return nil, 0, err
 	}
-	return &patient{File: f}, size, nil
+	return fault.Tolerant(f), size, nil
 }
 
 // readHeadless reads files whose headers are lost, but whose salts are known. Others are

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -99,7 +100,7 @@ func (c *chain) open() error {
 		c.s.noteOnce(note.Error())
 	}
 	c.file = file
-	c.current.rank = uint64(t.num)
+	c.current.rank = ofLog + 1 + uint64(t.num)
 	if t.log {
 		c.current.rank = ofLog
 	}
@@ -129,7 +130,7 @@ func (s *salvager) openTable(t *tableInput) (vfs.File, *table.Damaged, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	file := &patient{File: f}
+	file := fault.Tolerant(f)
 	size, err := file.Size()
 	if err == nil {
 		var d *table.Damaged

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/values"
@@ -96,7 +97,7 @@ func (c *valueCopier) reader(f *valueInput) (*values.Damaged, error) {
 	}
 	size, err := file.Size()
 	if err == nil {
-		f.r, err = values.OpenDamaged(&patient{File: file}, size, name, f.hint)
+		f.r, err = values.OpenDamaged(fault.Tolerant(file), size, name, f.hint)
 	}
 	if err != nil {
 		f.err = err

@@ -2,6 +2,7 @@ package values
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -143,35 +144,84 @@ func (d *Damaged) valueOf(at int64, p Pointer, key []byte, seq base.SeqNum) (*Va
 // pointer.
 func placeKey(key []byte, seq base.SeqNum) uint64 { return base.Hash(key, uint64(seq)) }
 
+// scan looks for all records.
+func (d *Damaged) scan() {
+	d.places = map[uint64]int64{}
+	_ = d.Records(func(r RecordInfo) error { // visit never fails
+		if r.Err == nil {
+			d.places[placeKey(r.Key, r.Seq)] = r.Offset
+		}
+		return nil
+	})
+}
+
+// A RecordInfo describes a record, or a part of the file where none verifies.
+type RecordInfo struct {
+	Offset, Length int64
+	Err            error
+
+	Key                 []byte
+	Seq                 base.SeqNum
+	ValueLen, StoredLen uint32
+	Codec               codec.ID
+	// Chunks is the number of parts of a long value. They are not verified.
+	Chunks int64
+}
+
 // scanSlack is how many bytes more than those of the file a scan may verify.
 const scanSlack = 64 << 20
 
-// scan looks for records at every place where one may begin.
-func (d *Damaged) scan() {
-	d.places = map[uint64]int64{}
+// Records calls visit for each record that verifies, at every place where one may begin,
+// and for the parts between them.
+func (d *Damaged) Records(visit func(RecordInfo) error) error {
 	w := window{file: d.file}
 	defer w.release()
 	budget := 2*d.v.end + scanSlack
+	var bad *RecordInfo
+	pass := func(to int64) error {
+		if bad == nil {
+			return nil
+		}
+		r := *bad
+		r.Length, bad = to-r.Offset, nil
+		return visit(r)
+	}
 	for at := int64(fileHeaderSize); at < d.v.end && budget > 0; {
 		b, err := w.read(at, min(headerSize, d.v.end-at), d.v.end, windowSize)
 		if err != nil {
-			return
+			return d.inFile(err)
 		}
+		var v *ValueReader
 		h, err := decodeHeader(b, at, d.v.end)
+		if err == nil {
+			budget -= min(h.size(), h.valueOff()+sumSize*(h.chunks()+1)+chunkSize)
+			v, err = d.valueAt(at, d.v.end)
+		}
 		if err != nil {
+			if bad == nil {
+				bad = &RecordInfo{Offset: at, Err: d.inFile(err)}
+			}
 			at += unit
 			continue
 		}
-		budget -= min(h.size(), h.valueOff()+sumSize*(h.chunks()+1)+chunkSize)
-		v, err := d.valueAt(at, d.v.end)
-		if err != nil {
-			at += unit
-			continue
+		if err := pass(at); err != nil {
+			return err
 		}
-		d.places[placeKey(v.head[headerSize:], v.h.seq)] = at
+		err = visit(RecordInfo{Offset: at, Length: h.size(), Key: v.head[headerSize:], Seq: h.seq,
+			ValueLen: h.valueLen, StoredLen: h.storedLen, Codec: h.codec, Chunks: h.chunks()})
+		if err != nil {
+			return err
+		}
 		at += h.size()
 	}
+	return pass(d.v.end)
 }
+
+// Salt returns the salt of the file.
+func (d *Damaged) Salt() uint64 { return d.salt }
+
+// Remapped returns the number of entries of the remap of a rewritten file.
+func (d *Damaged) Remapped() uint32 { return d.v.remap.count }
 
 // Check reads and verifies the rest of the value.
 func (v *ValueReader) Check() error {

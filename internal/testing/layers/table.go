@@ -62,6 +62,7 @@ var Stoat = Shape{
 		"internal/values":   3,
 
 		"internal/check":   4,
+		"internal/dump":    4,
 		"internal/tree":    4,
 		"internal/compact": 4,
 
