@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits kill powercut diskfull model isolation schedules stress large mutants bench compare cover
+	race fuzz crash crash-twice faults bits salvage kill powercut diskfull model isolation schedules stress large mutants bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -99,6 +99,10 @@ faults: ## failing calls of the file system, once and for good: SEED, STATES (-1
 bits: FLIPS ?= 20000
 bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
 	$(call randomized,./tests/bits,TestBits,-stoat.flips=$(FLIPS))
+
+salvage: FLIPS ?= 2000
+salvage: ## damaged files, salvaged: SEED, FLIPS of each image
+	$(call randomized,./tests/bits,TestSalvage,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS

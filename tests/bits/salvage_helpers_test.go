@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -117,29 +118,39 @@ func covers(l stoat.SalvageLoss, key string) bool {
 }
 
 // damageAndSalvage does so many damages to an image.
-func (img *Image) damageAndSalvage(t *testing.T, flips int, seed uint64, tally *outcomes) {
-	damages := img.flips(flips/3, seed)
-	if img.unclosed {
-		damages = append(damages, img.flipsAtEnd()...)
-	} else {
-		damages = append(damages, img.sectors(flips/3, seed)...)
-		damages = append(damages, img.lengths(flips/6, seed)...)
-		damages = append(damages, img.wholeFiles()...)
+func (img *Image) damageAndSalvage(t *testing.T, n int, seed uint64, tally *outcomes) {
+	var a *anatomy
+	if img.keys == nil {
+		a = img.dissect(t)
 	}
-	img.each(t, len(damages), func(n int) (string, error) { return damages[n].name, img.trySalvage(damages[n], tally) })
+	damages := img.flips(n/2, seed)
+	var others []damage
+	if img.unclosed {
+		others = img.flipsAtEnd()
+	} else {
+		others = append(img.sectors(n/2, seed), img.lengths(n/6, seed)...)
+		others = append(others, img.wholeFiles()...)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x5a1))
+	rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	damages = append(damages, others[:min(len(others), n-n/2)]...)
+	img.each(t, len(damages), func(n int) (string, error) { return damages[n].name, img.trySalvage(&damages[n], a, tally) })
 }
 
 // trySalvage does one damage and salvages.
-func (img *Image) trySalvage(d damage, tally *outcomes) error {
+func (img *Image) trySalvage(d *damage, a *anatomy, tally *outcomes) error {
 	disk := img.disk.Clone()
 	if err := d.do(disk); err != nil {
 		return fmt.Errorf("the damage itself: %w", err)
 	}
 	report, items, err := img.salvage(disk, stoat.SalvageOptions{})
-	if err != nil && (strings.Contains(d.name, "KEYS") && (errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, stoat.ErrKey) ||
-		strings.Contains(err.Error(), "unknown format version"))) {
+	refused := errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, stoat.ErrKey) || err != nil && strings.Contains(err.Error(), "unknown format version")
+	if refused && strings.Contains(d.name, "KEYS") { // no key, no data
 		tally.refused.Add(1)
 		return nil
+	}
+	if err == nil && a != nil && !d.rollback {
+		err = a.missing(d, items)
 	}
 	if err != nil && !d.rollback {
 		return fmt.Errorf("%w; %+v", err, report)
@@ -149,6 +160,5 @@ func (img *Image) trySalvage(d damage, tally *outcomes) error {
 	} else {
 		tally.refused.Add(1)
 	}
-	_ = items
 	return nil
 }

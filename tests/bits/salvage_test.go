@@ -30,7 +30,7 @@ func TestSalvage_CopiesAnIntactDatabase(t *testing.T) {
 func TestSalvage(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 30, 300)
+	flips := dose.Size(t, dose.Flips, 20, 60)
 	dose.Reproduce(t, "salvage")
 	var tally outcomes
 	for _, img := range Images(t) {
