@@ -17,9 +17,6 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// spillSize is how many bytes of entries of the log are sorted in memory.
-const spillSize = 32 << 20
-
 // A logReader sorts the entries of the log.
 type logReader struct {
 	s       *salvager
@@ -362,7 +359,7 @@ func (r *logReader) take(key, value []byte, seq base.SeqNum, m base.Meta) error 
 		r.deletions = append(r.deletions, rangedel.Deletion{Lo: bytes.Clone(key), Hi: bytes.Clone(base.LoadedBound(value)), Seq: seq})
 		return nil
 	}
-	if r.bytes > spillSize {
+	if r.bytes > r.s.o.SpillSize {
 		if err := r.spill(); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package salvage
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,6 +44,11 @@ type Options struct {
 	IgnoreManifest bool
 	// Stop returns an error to end the work.
 	Stop func() error
+
+	// FanIn is how many sources are merged at once; each takes about a megabyte.
+	// Default: 32. SpillSize is how many bytes of entries of the log are sorted in memory.
+	// Default: 32 MiB.
+	FanIn, SpillSize int
 }
 
 // A salvager is a run of Run.
@@ -74,6 +80,7 @@ type salvager struct {
 // Run copies what verifies of a database to a new one. The new database exists only if it
 // is complete.
 func Run(ctx context.Context, o Options) (Report, error) {
+	o.FanIn, o.SpillSize = cmp.Or(o.FanIn, 32), cmp.Or(o.SpillSize, 32<<20)
 	s := &salvager{o: &o, fs: o.FS, noted: map[string]bool{}, hashSeed: o.Random(), nowMs: uint64(max(0, o.Clock.Now().UnixMilli()))}
 	lock, err := s.lock()
 	if err != nil {

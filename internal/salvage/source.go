@@ -253,13 +253,10 @@ func (m *merger) close() {
 	}
 }
 
-// fanIn is how many sources are merged at once. Each takes about a megabyte.
-const fanIn = 32
-
 // reduce merges sources into tables of the new directory, until few are left.
 func (s *salvager) reduce(sources []source, log bool) ([]source, error) {
-	for len(sources) > fanIn {
-		m, err := newMerger(sources[:fanIn])
+	for len(sources) > s.o.FanIn {
+		m, err := newMerger(sources[:s.o.FanIn])
 		if err != nil {
 			return nil, err
 		}
@@ -268,7 +265,7 @@ func (s *salvager) reduce(sources []source, log bool) ([]source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("merge: %w", err)
 		}
-		sources = append(sources[fanIn:], merged)
+		sources = append(sources[s.o.FanIn:], merged)
 	}
 	return sources, nil
 }
