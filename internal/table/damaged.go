@@ -56,6 +56,9 @@ type Damaged struct {
 	deletions *rangedel.List
 	props     *Properties // nil if they are lost
 	counts    *Counts
+	// left is how many bytes may still be read: of blocks in one pass, or in a search.
+	// Only a table that an attacker made reaches the limit.
+	left int64
 	// Problems are the parts outside of blocks that are lost. Notes are those that could
 	// be restored, at least in part.
 	Problems []Lost
@@ -123,7 +126,8 @@ const searchStep = 1 << 20
 // search calls found for each place in [from, to) at which b begins, until it returns
 // true.
 func (d *Damaged) search(b []byte, from, to int64, found func(at int64) bool) bool {
-	for at := from; at < to; at += searchStep {
+	for at := from; at < to && d.left > 0; at += searchStep {
+		d.left -= min(searchStep, to-at)
 		window := d.read(at, min(searchStep+int64(len(b))-1, to-at))
 		for i := 0; ; i++ {
 			next := bytes.Index(window[i:], b)
@@ -161,6 +165,7 @@ func (d *Damaged) findFooter(size int64) (err error) {
 		return nil
 	}
 	mark := binary.LittleEndian.AppendUint64(nil, magic)
+	d.left = 2*size + searchStep
 	if d.search(mark, 0, at, func(at int64) bool {
 		var e error
 		f, e = decodeFooter(d.read(at, footerSize), at+footerSize)
@@ -238,9 +243,13 @@ func (d *Damaged) restoreSums() {
 		fresh = binary.LittleEndian.AppendUint64(fresh, d.sumOf(d.read(at, n), at))
 	}
 	entries := make([]blockEntry, d.blocks)
+	left := d.size
 	for b := range entries {
 		e := &entries[b]
 		if e.decode(d.directory[b*blockEntrySize:]); e.check(d.directory[b*blockEntrySize:], 0, d.dataEnd) != nil {
+			return
+		}
+		if left -= int64(e.keyLen) + int64(e.valLen); left < 0 {
 			return
 		}
 		add(e.keyOff, int64(e.keyLen))
@@ -267,6 +276,7 @@ func (d *Damaged) findDirectory(size int64, salt uint64) error {
 	d.sums, d.directory, d.index, d.props, d.deletions, d.proven = nil, nil, nil, nil, nil, false
 	d.Problems, d.Notes = nil, nil
 	left := tries
+	d.left = 64 * (size + searchStep)
 	for at := int64(0); at+blockEntrySize <= size; at += searchStep {
 		window := d.read(at, min(searchStep+blockEntrySize, size-at))
 		for i := 0; i+blockEntrySize <= len(window) && i < searchStep; i += 4 {
@@ -397,6 +407,7 @@ func (d *Damaged) repairFlags() bool {
 // each calls visit for the key part of each block.
 func (d *Damaged) each(visit func(b int, v *view, err error)) {
 	var last []byte
+	d.left = d.size
 	for b := range int(d.blocks) {
 		v, _, _, err := d.load(b)
 		if err == nil && len(last) > 0 && !v.after(last) {
@@ -424,6 +435,9 @@ func (d *Damaged) load(b int) (v view, values []byte, bad, err error) {
 	e.decode(src)
 	if err := e.check(src, d.directoryAt(b), d.dataEnd); err != nil {
 		return v, nil, nil, err
+	}
+	if d.left -= int64(e.keyLen) + int64(e.valLen); d.left < 0 {
+		return v, nil, nil, base.Corrupt(e.keyOff, "blocks", "overlapping", "not overlapping")
 	}
 	part := d.read(e.keyOff, int64(e.keyLen))
 	if got, want := d.sumOf(part, e.keyOff), d.sum(b); got != want {
@@ -489,7 +503,7 @@ func (d *Damaged) indexed(b int, v *view) bool {
 		key := v.appendKey(nil, i)
 		slot, tag := d.hash.home(base.Hash(key, d.hashSeed))
 		want := tag<<d.hash.posBits | ((uint64(b)<<d.hash.entryBits | uint64(i)) + 1)
-		for range d.hash.slots {
+		for range min(d.hash.slots, probesMax) {
 			x := d.hash.load(d.index, slot)
 			if x == want {
 				proven++
@@ -504,6 +518,9 @@ func (d *Damaged) indexed(b int, v *view) bool {
 	}
 	return proven > 0 || v.same(0, v.count-1)
 }
+
+// probesMax is how many slots a search in the hash index looks at.
+const probesMax = 1 << 12
 
 // A DamagedIter returns the entries that verify, in order.
 type DamagedIter struct {
@@ -521,7 +538,10 @@ type DamagedIter struct {
 
 // NewIter returns an iterator at the first block. lose is called for each part that is
 // lost.
-func (d *Damaged) NewIter(lose func(Lost)) *DamagedIter { return &DamagedIter{d: d, Lose: lose} }
+func (d *Damaged) NewIter(lose func(Lost)) *DamagedIter {
+	d.left = d.size
+	return &DamagedIter{d: d, Lose: lose}
+}
 
 // Next returns the entries of the next block, and none at the end. They are valid until
 // the next call.

@@ -65,6 +65,7 @@ func (d *Damaged) Block(b int) BlockInfo {
 		KeyOffset: e.keyOff, KeyLength: int64(e.keyLen), ValOffset: e.valOff, ValLength: int64(e.valLen),
 		Codec: e.codec, Count: e.count,
 	}
+	d.left = d.size
 	v, values, bad, err := d.load(b)
 	if info.Err, info.ValuesErr = err, bad; err != nil {
 		return info
