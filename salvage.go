@@ -38,18 +38,18 @@ type SalvageReport struct {
 
 // A SalvageLoss is a part of a file that does not verify.
 type SalvageLoss struct {
-	File           string
-	Offset, Length int64 // of the part in bytes; -1 and 0 if unknown
+	File           string // the name of the file
+	Offset, Length int64  // of the part in bytes; -1 and 0 if unknown
 	// From and To bound the lost keys, inclusively. A nil Key is no bound.
 	From, To SalvageKey
 	Entries  uint64 // lost versions of keys, 0 if unknown
-	Err      error
+	Err      error  // what is wrong
 }
 
-// A SalvageKey is a key in a keyspace. The name of the default keyspace is "".
+// A SalvageKey is a key in a keyspace.
 type SalvageKey struct {
-	Keyspace string
-	Key      []byte
+	Keyspace string // the name of the keyspace, empty for the default one
+	Key      []byte // the key of the user
 }
 
 // Salvage copies all that verifies of the database in from to a new database in to, which

@@ -38,9 +38,9 @@ type Lost struct {
 // needs the directory and the checksums of blocks, and tries to restore both. One
 // goroutine uses it at a time.
 //
-// A part that the footer covers is right if its checksum is. Without that proof, an entry
-// of the directory counts if everything agrees with it: the checksums of its block, the
-// order of keys, the hash index, and the totals of the table.
+// The footer proves a part by its checksum. Without that proof, everything must agree with
+// an entry of the directory: the checksums of its block, the order of keys, the hash index,
+// and the totals of the table.
 type Damaged struct {
 	src  io.ReaderAt
 	name string
@@ -177,8 +177,13 @@ func (d *Damaged) findFooter(size int64) (err error) {
 	return err
 }
 
-// fixBudget is how many bytes a search for one wrong bit hashes at most.
-const fixBudget = 512 << 20
+const (
+	// fixBudget is how many bytes a search for one wrong bit of a section hashes at most:
+	// it takes less than a tenth of a second.
+	fixBudget = 128 << 20
+	// flagsBudget is the same for the directory, of which only few bits can be wrong.
+	flagsBudget = 16 << 30
+)
 
 // fixBit flips each bit of b until verify accepts it. Otherwise it leaves b unchanged.
 func fixBit(b []byte, verify func() bool) bool {
@@ -374,7 +379,7 @@ func (d *Damaged) repairFlags() bool {
 			suspects = append(suspects, b)
 		}
 	})
-	budget := int64(fixBudget)
+	budget := int64(flagsBudget)
 	try := func(at int) bool {
 		for bit := range 8 {
 			if budget -= int64(len(d.directory)); budget < 0 {
