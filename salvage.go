@@ -48,8 +48,10 @@ type SalvageLoss struct {
 
 // A SalvageKey is a key in a keyspace.
 type SalvageKey struct {
-	Keyspace string // the name of the keyspace, empty for the default one
-	Key      []byte // the key of the user
+	// Keyspace is the name of the keyspace, empty for the default one.
+	Keyspace string
+	// Key is the key as in Txn.Get.
+	Key []byte
 }
 
 // Salvage copies all that verifies of the database in from to a new database in to, which
