@@ -38,12 +38,14 @@ type SalvageReport struct {
 
 // A SalvageLoss is a part of a file that does not verify.
 type SalvageLoss struct {
-	File           string // the name of the file
-	Offset, Length int64  // of the part in bytes; -1 and 0 if unknown
+	// File is its name. Offset and Length are in bytes, -1 and 0 if unknown.
+	File           string
+	Offset, Length int64
 	// From and To bound the lost keys, inclusively. A nil Key is no bound.
 	From, To SalvageKey
-	Entries  uint64 // lost versions of keys, 0 if unknown
-	Err      error  // what is wrong
+	// Entries counts the lost versions, 0 if unknown. Err says what is wrong.
+	Entries uint64
+	Err     error
 }
 
 // A SalvageKey is a key in a keyspace.
