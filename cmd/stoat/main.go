@@ -66,7 +66,14 @@ bytes that are not printable text are escaped as in Go, unless -hex is given.`, 
 instead, and needs the database for itself.`, runKeyspaces},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
-		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.`, runCheck},
+		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.
+
+With -repair it first rebuilds damaged hash indexes, fences, checksums, properties and
+footers of tables, and directories with one wrong bit. It writes the entries to a new
+table, which then takes the place of the old one. It needs the database for itself,
+and an intact manifest. Nothing else can be derived: keys, values, range tombstones, value files,
+the log and the manifest stay as they are. Filters are only in memory. The command
+salvage saves what is left of them.`, runCheck},
 		{"salvage", "DIR TO", "copy what is left of a damaged database", `It changes nothing in DIR, and makes a new database in TO, which must not exist. It
 prints what is lost by file and range of keys, and exits with 1 if anything is. In
 such a range, older versions and deleted keys can be back.

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/dump"
+	"github.com/stoatdb/stoat/internal/salvage"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -103,4 +107,29 @@ func runDump(ctx context.Context, c *call, args []string) error {
 		return fmt.Errorf("the database of %s needs the flag -key-file: %w", o.Name, err)
 	}
 	return err
+}
+
+// repair rebuilds the damaged parts of tables that can be derived.
+func (c *call) repair(ctx context.Context, dir string) error {
+	fs := vfs.OS()
+	abs, err := fs.Abs(dir)
+	if err != nil {
+		return err
+	}
+	o := salvage.Options{FS: vfs.Strict(fs, abs), From: abs, LockName: "LOCK", Clock: base.SystemClock{},
+		Random: rand.Uint64, Entropy: crand.Reader, Stop: ctx.Err}
+	if _, err := fs.Stat(fs.Join(abs, o.LockName)); err != nil {
+		return c.unopened(dir, err)
+	}
+	if c.keyFile != "" {
+		o.Provider = stoat.KeyFile(c.keyFile)
+	}
+	done, err := salvage.RepairTables(ctx, o)
+	for i := range done {
+		fmt.Fprintln(c.out, done[i].String())
+	}
+	if err != nil {
+		return c.unopened(dir, err)
+	}
+	return nil
 }

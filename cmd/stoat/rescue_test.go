@@ -120,3 +120,35 @@ func TestDump_PrintsEveryFile(t *testing.T) {
 	}
 	fail(t, exitError, "no file of a database", "dump", os.DevNull)
 }
+
+func TestCheck_RepairRebuildsAHashIndex(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	name := filesIn(t, dir, "*.table")[0]
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(succeed(t, "dump", "-json", name)) {
+		var section struct {
+			Name           string
+			Offset, Length int
+		}
+		if json.Unmarshal([]byte(line), &section) == nil && section.Name == "hash index" {
+			content[section.Offset+section.Length/2] ^= 0xff
+		}
+	}
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := succeed(t, "scan", "-hex", dir)
+	fail(t, exitError, "problems in", "check", "-quiet", dir)
+	out := succeed(t, "check", "-repair", dir)
+	if !strings.Contains(out, "repaired: hash index of "+filepath.Base(name)) || !strings.HasSuffix(out, "no problems\n") {
+		t.Errorf("check -repair printed %q", out)
+	}
+	expect(t, want, "scan", "-hex", dir)
+	fail(t, exitError, "there is no database", "check", "-repair", dir+"-none")
+}
