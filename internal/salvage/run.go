@@ -144,7 +144,7 @@ func (s *salvager) openKeys(ctx context.Context) error {
 
 func (s *salvager) keyOptions(fs vfs.FS, dir string, readOnly bool) seal.Options {
 	return seal.Options{FS: fs, Dir: dir, Provider: s.o.Provider, Clock: s.o.Clock, MaxAge: s.o.DataKeyAge,
-		Random: s.o.Entropy, ReadOnly: readOnly}
+		Random: s.o.Entropy, ReadOnly: readOnly, Fix: readOnly}
 }
 
 // loadManifest reads the manifest.

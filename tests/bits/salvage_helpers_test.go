@@ -145,7 +145,7 @@ func (img *Image) trySalvage(d *damage, a *anatomy, tally *outcomes) error {
 	}
 	report, items, err := img.salvage(disk, stoat.SalvageOptions{})
 	refused := errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, stoat.ErrKey) || err != nil && strings.Contains(err.Error(), "unknown format version")
-	if refused && strings.Contains(d.name, "KEYS") { // no key, no data
+	if refused && strings.Contains(d.name, "KEYS") && !strings.Contains(d.name, "flipped") { // no key, no data
 		tally.refused.Add(1)
 		return nil
 	}
