@@ -20,7 +20,6 @@ import (
 // A logReader sorts the entries of the log.
 type logReader struct {
 	s       *salvager
-	keys    []byte
 	entries []base.Entry
 	bytes   int
 	spilled []source

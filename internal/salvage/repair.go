@@ -33,9 +33,9 @@ type repairer struct {
 	next  base.FileNum // the number of the next new table
 }
 
-// RepairTables rebuilds what can be derived of the tables in the directory Options.From:
-// the hash index, the fences, the checksums of blocks, and the directory, the properties
-// and the footer if their contents can be proven. It writes the entries of a damaged table
+// RepairTables rebuilds what can be derived of the tables in the directory Options.From.
+// That is the hash index, the fences, the checksums of blocks, the properties and the
+// footer, and one wrong bit of the directory. It writes the entries of a damaged table
 // to a new one, which one edit of the manifest puts in its place. A crash leaves the old
 // table or the new one. Tables that have lost entries stay as they are.
 //
