@@ -32,6 +32,7 @@ type Harness struct {
 // The names of the harnesses that onlyBy gives mutants to.
 const (
 	Bits      = "bits"
+	Salvage   = "salvage"
 	Faults    = "faults"
 	Filters   = "filters"
 	Schedules = "schedules"
@@ -55,6 +56,9 @@ var onlyBy = map[mutant.Name]string{
 	mutant.IgnoreDurableMark:  Bits,
 	mutant.IgnoreSeal:         Bits,
 	mutant.IgnoreUnreferenced: Bits,
+
+	mutant.SalvageNoSum:    Salvage,
+	mutant.SalvageToDamage: Salvage,
 
 	mutant.NoBarrier:        Schedules,
 	mutant.UnconfirmedView:  Schedules,

@@ -117,13 +117,8 @@ func covers(l stoat.SalvageLoss, key string) bool {
 		(l.To.Key == nil || l.To.Keyspace != "" || bytes.Compare([]byte(key), l.To.Key) <= 0)
 }
 
-// damageAndSalvage does so many damages to an image.
-func (img *Image) damageAndSalvage(t *testing.T, n int, seed uint64, tally *outcomes) {
-	var a *anatomy
-	if img.keys == nil {
-		a = img.dissect(t)
-	}
-	damages := img.flips(n/2, seed)
+// salvageDamages draws n damages of an image.
+func (img *Image) salvageDamages(n int, seed uint64) []damage {
 	var others []damage
 	if img.unclosed {
 		others = img.flipsAtEnd()
@@ -133,8 +128,21 @@ func (img *Image) damageAndSalvage(t *testing.T, n int, seed uint64, tally *outc
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x5a1))
 	rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
-	damages = append(damages, others[:min(len(others), n-n/2)]...)
-	img.each(t, len(damages), func(n int) (string, error) { return damages[n].name, img.trySalvage(&damages[n], a, tally) })
+	return append(img.flips(n/2, seed), others[:min(len(others), n-n/2)]...)
+}
+
+// SalvageSome tries n damages of each image.
+func SalvageSome(t *testing.T, images []*Image, seed uint64, n int) error {
+	var tally outcomes
+	for _, img := range images {
+		a := img.dissect(t)
+		for _, d := range img.salvageDamages(n, seed) {
+			if err := img.trySalvage(&d, a, &tally); err != nil {
+				return fmt.Errorf("image %q, %s: %w", img.name, d.name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // trySalvage does one damage and salvages.
