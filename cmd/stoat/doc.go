@@ -28,7 +28,7 @@
 // Only create and bench create a database. The other commands refuse a directory
 // without one, so a mistyped path leaves nothing behind.
 //
-// get, scan, keyspaces, stats, check, salvage and dump never change the database. All but
-// dump lock it, and run beside other readers. The other commands need the database for
-// themselves.
+// get, scan, keyspaces, stats, check without -repair, salvage and dump never change the
+// database. All but dump lock it, and run beside other readers. The other commands need
+// the database for themselves.
 package main
