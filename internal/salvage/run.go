@@ -63,6 +63,7 @@ type salvager struct {
 	noted  map[string]bool
 
 	deletions *rangedel.List
+	lists     []*rangedel.List // the range tombstones of each table
 	spaces    *spaces
 	values    valueCopier
 	hashSeed  uint64
@@ -318,6 +319,7 @@ func (s *salvager) tableSources(found []base.FileNum) (all []source, err error) 
 	} else {
 		groups, err = s.allTables(found)
 	}
+	s.deletions, s.lists = rangedel.Merge(s.lists...), nil
 	for _, tables := range groups {
 		all = append(all, &chain{s: s, tables: tables})
 	}
@@ -401,7 +403,7 @@ func (s *salvager) readDeletions(t *tableInput) *table.Damaged {
 	}
 	_ = file.Close() // it was only read
 	if l := d.Deletions(); l.Len() > 0 {
-		s.deletions = rangedel.Merge(s.deletions, l)
+		s.lists = append(s.lists, l)
 		newest, _ := l.Seqs()
 		s.lastSeq = max(s.lastSeq, newest)
 	}

@@ -223,7 +223,8 @@ func (d *Damaged) openSections() error {
 	}
 	err := bad("range tombstones")
 	if b := part(d.delsOff(), d.propsOff()); sound(b, d.delsOff(), d.delsSum) {
-		d.deletions, err = rangedel.Decode(b, d.delsOff())
+		// Decode a copy: its keys outlive the other sections.
+		d.deletions, err = rangedel.Decode(slices.Clone(b), d.delsOff())
 	}
 	if err != nil {
 		d.lose(d.delsOff(), d.delsLen, err)
