@@ -9,6 +9,8 @@
 //	stoat keyspaces DIR         list, create or delete keyspaces
 //	stoat stats DIR             print the size and structure of a database
 //	stoat check DIR             verify every byte of a database
+//	stoat salvage DIR TO        copy what is left of a damaged database
+//	stoat dump FILE             print a file of a database
 //	stoat checkpoint DIR TO     copy a database
 //	stoat compact DIR           reclaim the space of all deleted data
 //	stoat collect DIR           reclaim the space of unused values
@@ -26,7 +28,7 @@
 // Only create and bench create a database. The other commands refuse a directory
 // without one, so a mistyped path leaves nothing behind.
 //
-// get, scan, keyspaces, stats and check open the database read-only and never change it.
-// They run beside other readers. The other commands need the database for
-// themselves.
+// get, scan, keyspaces, stats, check without -repair, salvage and dump never change the
+// database. All but dump lock it, and run beside other readers. The other commands need
+// the database for themselves.
 package main

@@ -69,7 +69,27 @@ written once with -sorted, and otherwise twice. After an error, no key is stored
 instead, and needs the database for itself.`, runKeyspaces},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
-		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.`, runCheck},
+		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.
+
+With -repair it first rebuilds damaged hash indexes, fences, checksums, properties and
+footers of tables, and directories with one wrong bit. It writes the entries to a new
+table, which then takes the place of the old one. It needs the database for itself,
+and an intact manifest. Nothing else can be derived: keys, values, range tombstones, value files,
+the log and the manifest stay as they are. Filters are only in memory. The command
+salvage saves what is left of them.`, runCheck},
+		{"salvage", "DIR TO", "copy what is left of a damaged database", `It changes nothing in DIR, and makes a new database in TO, which must not exist. It
+prints what is lost by file and range of keys, and exits with 1 if anything is. In
+such a range, older versions and deleted keys can be back.
+
+The manifest names the live files. If it is lost, or with -all-files, every file
+counts: whatever obsolete files still have can be back, operands of merges can count
+twice, and keyspaces get names such as keyspace-3 and default settings.
+
+A table whose footer is lost needs the manifest. Without the file KEYS, nothing of an
+encrypted database can be read.`, runSalvage},
+		{"dump", "FILE", "print a file of a database", `FILE is a manifest, a table, a value file, a log segment, KEYS or LOCK, under its own
+name. It prints a line for each part, with its checksum, and never prints a secret.
+Of a damaged file it prints what verifies.`, runDump},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.
 Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},

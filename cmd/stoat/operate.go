@@ -13,9 +13,13 @@ import (
 
 // runCheck verifies all files of a database.
 func runCheck(ctx context.Context, c *call, args []string) error {
-	var quiet bool
+	var quiet, repair bool
 	c.flags.BoolVar(&quiet, "quiet", false, "print only problems")
+	c.flags.BoolVar(&repair, "repair", false, "first rebuild damaged parts that the rest of a table determines")
 	rest, err := c.parse(args, 1, 1)
+	if err == nil && repair {
+		err = c.repair(ctx, rest[0])
+	}
 	if err != nil {
 		return err
 	}

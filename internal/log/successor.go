@@ -42,3 +42,14 @@ func decodeSuccessor(p []byte, offset int64, number uint64) (base.SegmentRef, er
 	}
 	return ref, nil
 }
+
+// Successor decodes the payload of a Next frame, for a caller that reads segments by
+// itself. It reports false for any other payload.
+func Successor(p []byte) (base.SegmentRef, bool) {
+	if len(p) != successorSize {
+		return base.SegmentRef{}, false
+	}
+	number := binary.LittleEndian.Uint64(p)
+	ref, err := decodeSuccessor(p, 0, number-1)
+	return ref, err == nil
+}

@@ -111,6 +111,10 @@ const (
 	// IgnoreDurableMark: the reader takes damage to durable bytes for a torn
 	// tail.
 	IgnoreDurableMark Name = "ignore-durable-mark"
+	// SalvageNoSum: salvage does not compare the checksums of blocks.
+	SalvageNoSum Name = "salvage-no-sum"
+	// SalvageToDamage: salvage leaves the rest of a log behind the first damage.
+	SalvageToDamage Name = "salvage-to-damage"
 	// NoMark: an idle log does not record how far it is durable.
 	NoMark Name = "no-mark"
 	// PartialTxn: recovery accepts a transaction without its last frame.
@@ -240,7 +244,7 @@ var Names = []Name{
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
-	NoChecksum, IgnoreSalt, IgnoreDurableMark, NoMark,
+	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,

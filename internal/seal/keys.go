@@ -34,6 +34,9 @@ type Options struct {
 	Random io.Reader
 	// ReadOnly keys never change the file KEYS.
 	ReadOnly bool
+	// Fix corrects one wrong bit of KEYS, and of the footer of a file. A tag proves the
+	// result.
+	Fix bool
 }
 
 // Keys are the data keys of an open database. The methods are safe for concurrent use.
@@ -81,6 +84,12 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 		return nil, err
 	}
 	f, sealed, data, err := decodeKeyFile(b)
+	if err != nil && o.Fix && fixBit(b, func() bool {
+		_, _, _, e := decodeKeyFile(b)
+		return e == nil
+	}) {
+		f, sealed, data, err = decodeKeyFile(b)
+	}
 	if err != nil {
 		return nil, base.InFile(err, KeysName)
 	}

@@ -29,6 +29,21 @@ func openReader(file vfs.File, name string, keys *Keys, label string) (*reader, 
 	if err := readFull(file, b, end-int64(len(b))); err != nil {
 		return nil, err
 	}
+	r, err := readFooter(file, b, end, name, keys, label)
+	if err != nil && keys.o.Fix {
+		fixBit(b, func() bool {
+			fixed, e := readFooter(file, b, end, name, keys, label)
+			if e == nil {
+				r, err = fixed, nil
+			}
+			return e == nil
+		})
+	}
+	return r, err
+}
+
+// readFooter verifies b, the footer of a file of end bytes.
+func readFooter(file vfs.File, b []byte, end int64, name string, keys *Keys, label string) (*reader, error) {
 	foot, runs, err := decodeFooter(b, end)
 	if err != nil {
 		return nil, err

@@ -96,6 +96,15 @@ func (img *Image) halves(file int) (used, empty []int64) {
 // tryEach tries the damages that nth tells, up to count.
 func (img *Image) tryEach(t *testing.T, count int, nth func(n int) damage, tally *outcomes) {
 	t.Helper()
+	img.each(t, count, func(n int) (string, error) {
+		d := nth(n)
+		return d.name, img.try(d, tally)
+	})
+}
+
+// each calls try for the numbers up to count, until one fails.
+func (img *Image) each(t *testing.T, count int, try func(n int) (name string, err error)) {
+	t.Helper()
 	var next atomic.Int64
 	var failed testkit.FirstError
 	var workers sync.WaitGroup
@@ -106,9 +115,12 @@ func (img *Image) tryEach(t *testing.T, count int, nth func(n int) damage, tally
 				if n >= count {
 					return
 				}
-				d := nth(n)
-				if err := testkit.CatchPanic(func() error { return img.try(d, tally) }); err != nil {
-					failed.Set(fmt.Errorf("image %q, %s: %w", img.name, d.name, err))
+				name := ""
+				if err := testkit.CatchPanic(func() (err error) {
+					name, err = try(n)
+					return err
+				}); err != nil {
+					failed.Set(fmt.Errorf("image %q, %s: %w", img.name, name, err))
 				}
 			}
 		})

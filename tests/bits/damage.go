@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -31,7 +32,8 @@ func (img *Image) at(rng *rand.Rand) (file int, offset int64) {
 
 func (img *Image) flip(file int, offset int64, bit int) damage {
 	return damage{
-		name: fmt.Sprintf("bit %d of byte %d of %s flipped", bit, offset, img.files[file]),
+		parts: []part{{img.files[file], offset, offset + 1}},
+		name:  fmt.Sprintf("bit %d of byte %d of %s flipped", bit, offset, img.files[file]),
 		do: func(disk *memfs.FS) error {
 			f, err := disk.OpenReadWrite(img.files[file], vfs.CatNone)
 			if err != nil {
@@ -75,9 +77,12 @@ func (img *Image) flipsAtEnd() []damage {
 	return list
 }
 
+// whole is all of a file.
+func whole(path string) part { return part{path, 0, math.MaxInt64} }
+
 // change rewrites a file as f says.
 func (img *Image) change(name string, file int, f func(content []byte) []byte) damage {
-	return damage{name: img.files[file] + ": " + name, do: func(disk *memfs.FS) error {
+	return damage{name: img.files[file] + ": " + name, parts: []part{whole(img.files[file])}, do: func(disk *memfs.FS) error {
 		content, err := testkit.ReadFile(disk, img.files[file])
 		if err != nil {
 			return err
@@ -111,13 +116,20 @@ func (img *Image) sectorDamages(file int, sector int64, rng *rand.Rand) []damage
 	for i := range noise {
 		noise[i] = byte(rng.Uint32())
 	}
+	within := func(d damage, sectors ...int64) damage {
+		d.sector, d.parts = true, nil
+		for _, at := range sectors {
+			d.parts = append(d.parts, part{img.files[file], at, at + sectorSize})
+		}
+		return d
+	}
 	replace := func(what string, with func(content []byte) []byte) damage {
-		return img.change(fmt.Sprintf("sector at %d %s", sector, what), file, func(content []byte) []byte {
+		return within(img.change(fmt.Sprintf("sector at %d %s", sector, what), file, func(content []byte) []byte {
 			copied := make([]byte, end-sector)
 			copy(copied, with(content))
 			copy(content[sector:end], copied)
 			return content
-		})
+		}), sector)
 	}
 	var list []damage
 	for _, older := range img.olderContents(file) {
@@ -129,12 +141,12 @@ func (img *Image) sectorDamages(file int, sector int64, rng *rand.Rand) []damage
 		replace(fmt.Sprintf("replaced by that at %d", other), func(content []byte) []byte {
 			return content[min(other, int64(len(content))):]
 		}),
-		img.change(fmt.Sprintf("sectors at %d and %d exchanged", sector, other), file, func(content []byte) []byte {
+		within(img.change(fmt.Sprintf("sectors at %d and %d exchanged", sector, other), file, func(content []byte) []byte {
 			for i := range min(end-sector, int64(len(content))-other) {
 				content[sector+i], content[other+i] = content[other+i], content[sector+i]
 			}
 			return content
-		}),
+		}), sector, other),
 	)
 }
 
@@ -189,7 +201,7 @@ func (img *Image) wholeFiles() []damage {
 	var list []damage
 	for i, path := range img.files {
 		list = append(list,
-			damage{name: path + " deleted", do: func(disk *memfs.FS) error { return disk.Remove(path) }},
+			damage{name: path + " deleted", parts: []part{whole(path)}, do: func(disk *memfs.FS) error { return disk.Remove(path) }},
 			img.change("emptied", i, func([]byte) []byte { return nil }),
 			img.change("all zeros", i, func(content []byte) []byte { return make([]byte, len(content)) }),
 			damage{name: path + " copied to the next names", do: func(disk *memfs.FS) error {
@@ -216,7 +228,7 @@ func (img *Image) wholeFiles() []damage {
 
 func (img *Image) exchange(i, j int) damage {
 	a, b := img.files[i], img.files[j]
-	return damage{name: a + " and " + b + " exchanged", do: func(disk *memfs.FS) error {
+	return damage{name: a + " and " + b + " exchanged", parts: []part{whole(a), whole(b)}, do: func(disk *memfs.FS) error {
 		return errors.Join(disk.Rename(a, testkit.Dir+"/between"), disk.Rename(b, a), disk.Rename(testkit.Dir+"/between", b))
 	}}
 }

@@ -21,6 +21,7 @@ type Image struct {
 	// the last opening.
 	older []*memfs.FS
 	keys  stoat.KeyProvider
+	m     *model.Map // of the default keyspace; nil if there are other keyspaces
 	// last is the newest commit. compare returns how each part of what a transaction
 	// shows differs from what was written.
 	last    uint64
@@ -157,7 +158,7 @@ func newUnclosedImage(t *testing.T, name string, left func(r *modeltest.Run) *me
 
 // expect sets what the default keyspace of the image holds.
 func (img *Image) expect(m *model.Map) {
-	img.last = m.Last()
+	img.m, img.last = m, m.Last()
 	img.compare = func(_ *stoat.DB, tx stoat.Txn) []error {
 		return []error{testkit.Compare(tx, m, testkit.ClockStart)}
 	}

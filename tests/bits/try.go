@@ -20,12 +20,24 @@ type outcomes struct{ refused, harmless atomic.Int64 }
 type damage struct {
 	name string
 	do   func(disk *memfs.FS) error
+	// parts are those that the change may touch, if it is known. sector says that they
+	// are sectors. Otherwise they are bytes with one wrong bit, or whole files.
+	parts  []part
+	sector bool
 	// rollback says that the manifest was put back as a whole to what it was
 	// at an earlier time. Nothing outside it can tell; if the database opens,
 	// it must be exactly at a commit. A log put back is missed by the
 	// manifest.
 	rollback bool
 }
+
+// A part is a range of bytes of a file.
+type part struct {
+	file     string
+	from, to int64
+}
+
+func (p part) meets(o part) bool { return p.file == o.file && p.from < o.to && o.from < p.to }
 
 // try does one damage and judges what comes of it.
 func (img *Image) try(d damage, tally *outcomes) error {

@@ -78,6 +78,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
 			return bits.DamageSome(images(), seed, 40*scale)
 		}},
+		{Name: hunt.Salvage, Asked: true, Run: func(seed uint64, scale int) error {
+			return bits.SalvageSome(t, images(), seed, 20*scale)
+		}},
 		{Name: hunt.Nonces, Asked: true, Run: func(seed uint64, scale int) error {
 			return crash.CheckNonces(seed, 4*scale, 4)
 		}},

@@ -32,6 +32,7 @@ type Harness struct {
 // The names of the harnesses that onlyBy gives mutants to.
 const (
 	Bits      = "bits"
+	Salvage   = "salvage"
 	Faults    = "faults"
 	Filters   = "filters"
 	Schedules = "schedules"
@@ -64,6 +65,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.StampReadsPast:    Isolation,
 	mutant.StampPurgeUnread:  Isolation,
 	mutant.StampTablesUnread: Isolation,
+	mutant.SalvageNoSum:      Salvage,
+	mutant.SalvageToDamage:   Salvage,
 
 	mutant.NoBarrier:        Schedules,
 	mutant.UnconfirmedView:  Schedules,

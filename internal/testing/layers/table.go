@@ -62,6 +62,7 @@ var Stoat = Shape{
 		"internal/values":   3,
 
 		"internal/check":   4,
+		"internal/dump":    4,
 		"internal/tree":    4,
 		"internal/compact": 4,
 
@@ -75,6 +76,7 @@ var Stoat = Shape{
 		"internal/place":      6,
 		"internal/stream":     6,
 		"internal/throttle":   6,
+		"internal/salvage":    6,
 
 		"internal/backup": 7,
 		"internal/commit": 7,

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/dump"
+	"github.com/stoatdb/stoat/internal/salvage"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// runSalvage copies what verifies of a damaged database.
+func runSalvage(ctx context.Context, c *call, args []string) error {
+	text := textFlag(c)
+	var o stoat.SalvageOptions
+	c.flags.BoolVar(&o.IgnoreManifest, "all-files", false, "read all files, not only those of the manifest")
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	if c.keyFile != "" {
+		o.Keys = stoat.KeyFile(c.keyFile)
+	}
+	report, err := stoat.Salvage(ctx, rest[0], rest[1], o)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists already", rest[1])
+	}
+	if err != nil {
+		return c.unopened(rest[0], err)
+	}
+	for _, l := range report.Lost {
+		fmt.Fprintln(c.out, text.loss(l))
+	}
+	if report.More > 0 {
+		fmt.Fprintf(c.out, "lost: %d more parts\n", report.More)
+	}
+	for _, note := range report.Notes {
+		fmt.Fprintln(c.out, "note:", note)
+	}
+	fmt.Fprintf(c.out, "read %d tables, %d value files and %d log segments; copied %d versions of keys, %d of them with values in value files, and %d range tombstones\n",
+		report.Tables, report.ValueFiles, report.Segments, report.Entries, report.Values, report.RangeTombstones)
+	if n := uint64(len(report.Lost)) + report.More; n > 0 {
+		return fmt.Errorf("%d parts of %s are lost; %s has the rest", n, rest[0], rest[1])
+	}
+	return nil
+}
+
+// loss formats a loss as a line.
+func (t *textFormat) loss(l stoat.SalvageLoss) string {
+	line := "lost: " + l.File
+	if l.Offset >= 0 {
+		line += fmt.Sprintf(" at %d", l.Offset)
+	}
+	if l.Entries > 0 {
+		line += fmt.Sprintf(", %d versions", l.Entries)
+	}
+	switch from, to := t.bound(l.From), t.bound(l.To); {
+	case from == "" && to == "":
+		line += ", keys unknown"
+	case from == "":
+		line += ", keys up to " + to
+	case to == "":
+		line += ", keys from " + from
+	default:
+		line += ", keys from " + from + " to " + to
+	}
+	return fmt.Sprintf("%s: %v", line, l.Err)
+}
+
+// bound formats the bound of a loss, or returns "" for none.
+func (t *textFormat) bound(k stoat.SalvageKey) string {
+	if k.Key == nil {
+		return ""
+	}
+	key := string(t.encode(nil, k.Key))
+	if k.Keyspace == "" {
+		return key
+	}
+	return fmt.Sprintf("%s (keyspace %s)", key, k.Keyspace)
+}
+
+// runDump prints a file of a database.
+func runDump(ctx context.Context, c *call, args []string) error {
+	o := dump.Options{FS: vfs.OS(), Out: c.out}
+	c.flags.BoolVar(&o.JSON, "json", false, "print each line as a JSON object")
+	c.flags.BoolVar(&o.Hex, "hex", false, "print keys and values in hexadecimal")
+	c.flags.IntVar(&o.ValueMax, "value-bytes", 64, "print at most this `number` of bytes of each value")
+	c.flags.StringVar(&c.keyFile, "key-file", "", "read the master keys of an encrypted database from this `file`")
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if o.ValueMax < 0 {
+		return c.usagef("-value-bytes is %d, want 0 or more", o.ValueMax)
+	}
+	if o.Name = rest[0]; c.keyFile != "" {
+		o.Provider = stoat.KeyFile(c.keyFile)
+	}
+	err = dump.Run(ctx, o)
+	if errors.Is(err, stoat.ErrKey) && c.keyFile == "" {
+		return fmt.Errorf("the database of %s needs the flag -key-file: %w", o.Name, err)
+	}
+	return err
+}
+
+// repair rebuilds the damaged parts of tables that can be derived.
+func (c *call) repair(ctx context.Context, dir string) error {
+	fs := vfs.OS()
+	abs, err := fs.Abs(dir)
+	if err != nil {
+		return err
+	}
+	o := salvage.Options{FS: vfs.Strict(fs, abs), From: abs, LockName: "LOCK", Clock: base.SystemClock{},
+		Random: rand.Uint64, Entropy: crand.Reader, Stop: ctx.Err}
+	if _, err := fs.Stat(fs.Join(abs, o.LockName)); err != nil {
+		return c.unopened(dir, err)
+	}
+	if c.keyFile != "" {
+		o.Provider = stoat.KeyFile(c.keyFile)
+	}
+	done, err := salvage.RepairTables(ctx, o)
+	for i := range done {
+		fmt.Fprintln(c.out, done[i].String())
+	}
+	if err != nil {
+		return c.unopened(dir, err)
+	}
+	return nil
+}

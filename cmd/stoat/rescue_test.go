@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// filesIn returns the files of a directory whose names match a pattern.
+func filesIn(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %s in %s: %v, %v", pattern, dir, files, err)
+	}
+	return files
+}
+
+// spoil changes a byte in a third of a file.
+func spoil(t *testing.T, name string) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/3] ^= 1
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSalvage_CopiesAndListsLosses(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	to := dir + "-new"
+	if out := succeed(t, "salvage", dir, to); !strings.Contains(out, "copied ") || strings.Contains(out, "lost") {
+		t.Errorf("salvage of a sound database printed %q", out)
+	}
+	if got, want := succeed(t, "scan", "-hex", to), succeed(t, "scan", "-hex", dir); got != want {
+		t.Error("the copy differs")
+	}
+	fail(t, exitError, "exists already", "salvage", dir, to)
+	fail(t, exitError, "there is no database", "salvage", dir+"-none", to+"2")
+	spoil(t, filesIn(t, dir, "*.values")[0])
+	out, errOut, code := stoatCommand(t.Context(), "", "salvage", dir, to+"2")
+	if code != exitError || !strings.Contains(out, "lost: ") || !strings.Contains(out, ".values") || !strings.Contains(errOut, "has the rest") {
+		t.Errorf("exit code %d, printed %q, errors %q", code, out, errOut)
+	}
+	succeed(t, "check", to+"2")
+	out = succeed(t, "salvage", "-all-files", to+"2", to+"3")
+	if !strings.Contains(out, "note: every file counts") {
+		t.Errorf("with -all-files it printed %q", out)
+	}
+}
+
+func TestSalvage_EncryptedDatabasesNeedTheirKeys(t *testing.T) {
+	t.Parallel()
+	dir, keys := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("one "+strings.Repeat("5a", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "create", "-key-file", keys, dir)
+	succeed(t, "set", "-key-file", keys, dir, "k", "a secret value")
+	fail(t, exitError, "needs the flag -key-file", "salvage", dir, dir+"-new")
+	succeed(t, "salvage", "-key-file", keys, dir, dir+"-new")
+	expect(t, "a secret value", "get", "-key-file", keys, dir+"-new", "k")
+	fail(t, exitError, "needs the flag -key-file", "dump", filesIn(t, dir, "*.log")[0])
+	if out := succeed(t, "dump", "-key-file", keys, filesIn(t, dir, "*.log")[0]); !strings.Contains(out, "a secret value") {
+		t.Errorf("dump of the log printed %q", out)
+	}
+	for _, args := range [][]string{{"dump"}, {"dump", "-key-file", keys}} {
+		out := succeed(t, append(args, filepath.Join(dir, "KEYS"))...)
+		if !strings.Contains(out, `master="one"`) || strings.Contains(out, "5a5a") {
+			t.Errorf("dump of KEYS printed %q", out)
+		}
+	}
+}
+
+func TestDump_PrintsEveryFile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	succeed(t, "set", dir, "last", "words")
+	for pattern, wants := range map[string][]string{
+		"MANIFEST-*": {"edit", "add-table", "span", "keyspace"},
+		"*.table":    {"section", "properties", "block", "entry"},
+		"*.values":   {"value-file", "record"},
+		"*.log":      {"header", "record"},
+		"LOCK":       {"lock"},
+	} {
+		files := filesIn(t, dir, pattern)
+		text := succeed(t, "dump", files[0])
+		lines := succeed(t, "dump", "-json", files[0])
+		kinds := map[string]bool{}
+		for line := range strings.Lines(lines) {
+			var object map[string]any
+			if err := json.Unmarshal([]byte(line), &object); err != nil {
+				t.Fatalf("%s: %v in %s", files[0], err, line)
+			}
+			kinds[strings.ReplaceAll(object["line"].(string), " ", "-")] = true
+		}
+		for _, want := range wants {
+			if !kinds[want] {
+				t.Errorf("dump -json %s has no line %q", pattern, want)
+			}
+		}
+		if strings.Count(text, "\n") != strings.Count(lines, "\n") || strings.Contains(text, `checksum="bad"`) {
+			t.Errorf("dump %s printed %q", pattern, text)
+		}
+	}
+	table := filesIn(t, dir, "*.table")[0]
+	spoil(t, table)
+	if out := succeed(t, "dump", table); !strings.Contains(out, `"bad"`) {
+		t.Errorf("dump of a damaged table printed %q", out)
+	}
+	fail(t, exitError, "no file of a database", "dump", os.DevNull)
+}
+
+func TestCheck_RepairRebuildsAHashIndex(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	name := filesIn(t, dir, "*.table")[0]
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(succeed(t, "dump", "-json", name)) {
+		var section struct {
+			Name           string
+			Offset, Length int
+		}
+		if json.Unmarshal([]byte(line), &section) == nil && section.Name == "hash index" {
+			content[section.Offset+section.Length/2] ^= 0xff
+		}
+	}
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := succeed(t, "scan", "-hex", dir)
+	fail(t, exitError, "problems in", "check", "-quiet", dir)
+	out := succeed(t, "check", "-repair", dir)
+	if !strings.Contains(out, "repaired: hash index of "+filepath.Base(name)) || !strings.HasSuffix(out, "no problems\n") {
+		t.Errorf("check -repair printed %q", out)
+	}
+	expect(t, want, "scan", "-hex", dir)
+	fail(t, exitError, "there is no database", "check", "-repair", dir+"-none")
+}

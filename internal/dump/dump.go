@@ -1,0 +1,145 @@
+package dump
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// Options say what to dump.
+type Options struct {
+	FS vfs.FS
+	// Name is the path of the file. A sealed file needs the file KEYS beside it.
+	Name string
+	// Provider has the master keys of an encrypted database; it may be nil.
+	Provider seal.Provider
+	Out      io.Writer
+	// JSON prints each line as a JSON object. Hex prints keys and values in hexadecimal.
+	JSON, Hex bool
+	// ValueMax is the number of bytes of a value that are shown.
+	ValueMax int
+}
+
+// A dumper prints one file.
+type dumper struct {
+	output
+	o    *Options
+	name string // without the directory
+	fs   vfs.FS // unseals files
+	keys *seal.Keys
+}
+
+// ErrUnknown says that a file is of no kind that a database has.
+var ErrUnknown = errors.New("dump: no file of a database has this name")
+
+// Run prints a file.
+func Run(ctx context.Context, o Options) error {
+	d := &dumper{output: output{w: o.Out, json: o.JSON, hex: o.Hex}, o: &o, name: o.FS.Base(o.Name), fs: o.FS}
+	if err := d.openKeys(ctx); err != nil {
+		return err
+	}
+	table, isTable := base.ParseTableName(d.name)
+	_, isValues := base.ParseValueName(d.name)
+	_, isLog := log.ParseFileName(d.name)
+	_, isManifest := manifest.ParseFileName(strings.TrimSuffix(d.name, ".tmp"))
+	var err error
+	switch {
+	case isTable:
+		err = d.table(table)
+	case isValues:
+		err = d.values()
+	case isLog:
+		err = d.records(record.TypeLog, d.transaction)
+	case isManifest:
+		err = d.records(record.TypeManifest, d.edit)
+	case strings.TrimSuffix(d.name, ".tmp") == seal.KeysName:
+		err = d.keyFile()
+	case d.name == "LOCK":
+		err = d.lock()
+	default:
+		err = fmt.Errorf("%w: %s", ErrUnknown, d.name)
+	}
+	if err == nil {
+		err = d.err
+	}
+	return base.InFile(err, d.name)
+}
+
+// openKeys loads the keys of an encrypted database. Without a provider there are none.
+func (d *dumper) openKeys(ctx context.Context) error {
+	dir := d.o.FS.Dir(d.o.Name)
+	if d.o.Provider == nil {
+		return nil
+	}
+	keys, err := seal.Load(ctx, seal.Options{FS: d.o.FS, Dir: dir, Provider: d.o.Provider, Clock: base.SystemClock{}, ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("open the keys in %s: %w", dir, err)
+	}
+	d.keys, d.fs = keys, keys.FS(d.o.FS)
+	return nil
+}
+
+// open opens the file.
+func (d *dumper) open(cat vfs.Category) (vfs.File, int64, error) {
+	f, err := d.fs.Open(d.o.Name, cat)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		_ = f.Close() // it was only read
+	}
+	return fault.Tolerant(f), size, err
+}
+
+// shown returns the part of a value that is shown.
+func (d *dumper) shown(value []byte) []byte { return value[:min(len(value), d.o.ValueMax)] }
+
+// keyFile prints the file of data keys, without the keys.
+func (d *dumper) keyFile() error {
+	f, size, err := d.open(vfs.CatKeys)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b := make([]byte, min(size, 1<<20))
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return err
+	}
+	info, err := seal.Inspect(b)
+	if err := d.line("keys", "size", size, "checksum", verdict(err == nil), "master", info.MasterID, "count", info.Count, "error", failure(err)); err != nil {
+		return err
+	}
+	if d.keys == nil || d.name != seal.KeysName {
+		return nil
+	}
+	made := d.keys.Info().Made
+	for id := uint32(0); len(made) > 0; id++ {
+		if at, ok := made[id]; ok {
+			delete(made, id)
+			if err := d.line("data key", "number", id, "made", at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lock prints the lock file, which is empty.
+func (d *dumper) lock() error {
+	f, size, err := d.open(vfs.CatLock)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), d.line("lock", "size", size))
+}

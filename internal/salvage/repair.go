@@ -1,0 +1,249 @@
+package salvage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/values"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A Repair says what became of a damaged table.
+type Repair struct {
+	// File is the name of the table, and Parts are its damaged parts.
+	File  string
+	Parts []string
+	// New is the name of the table that replaces it, empty if it could not be repaired.
+	New string
+	// Err says why it could not be repaired.
+	Err error
+}
+
+// A repairer is a run of RepairTables.
+type repairer struct {
+	salvager
+	store *manifest.Store
+	next  base.FileNum // the number of the next new table
+}
+
+// RepairTables rebuilds what can be derived of the tables in the directory Options.From.
+// That is the hash index, the fences, the checksums of blocks, the properties and the
+// footer, and one wrong bit of the directory. It writes the entries of a damaged table
+// to a new one, which one edit of the manifest puts in its place. A crash leaves the old
+// table or the new one. Tables that have lost entries stay as they are.
+//
+// It needs a whole manifest, and the database for itself.
+func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
+	r := &repairer{salvager: salvager{o: &o, fs: o.FS}}
+	lock, err := o.FS.Lock(o.FS.Join(o.From, o.LockName))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Close() }() // nothing is written through it
+	if err := r.openKeys(ctx); err != nil {
+		return nil, err
+	}
+	if r.store, r.state, err = manifest.Load(r.fs, o.From, false, o.Random, r.sealer); err != nil {
+		return nil, err
+	}
+	done, err = r.repairAll()
+	return done, errors.Join(err, r.store.Close())
+}
+
+// repairAll repairs all tables.
+func (r *repairer) repairAll() (done []Repair, err error) {
+	inv, err := r.list()
+	if err != nil {
+		return nil, err
+	}
+	r.next = base.FileNum(r.state.NextFile)
+	for _, n := range append(inv.tables, inv.values...) {
+		r.next = max(r.next, n+1)
+	}
+	r.spaces = newSpaces(&r.state, true)
+	for _, tables := range r.state.Version.Levels {
+		for _, t := range tables {
+			if err := r.o.Stop(); err != nil {
+				return done, err
+			}
+			damage, err := r.verify(t.Num, t.Size)
+			if err != nil {
+				return done, err
+			}
+			if damage == nil {
+				continue
+			}
+			result := Repair{File: base.TableName(t.Num)}
+			if err := r.repair(t, damage, &result); err != nil {
+				return done, err
+			}
+			done = append(done, result)
+		}
+	}
+	return done, nil
+}
+
+// verify reads a whole table and returns what is wrong with it.
+func (r *repairer) verify(num base.FileNum, size int64) (damage, err error) {
+	name := base.TableName(num)
+	f, err := r.fs.Open(r.fs.Join(r.o.From, name), vfs.CatTable)
+	if errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
+		return err, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if got, err := f.Size(); err != nil || got != size {
+		return errors.Join(base.InFile(base.Corrupt(-1, "size of the file", got, size), name), f.Close()), err
+	}
+	t, err := table.Open(f, size, name, table.ReaderOptions{})
+	if err == nil {
+		err = errors.Join(fault.Guard(t.Verify), t.Close())
+	}
+	if errors.Is(err, base.ErrCorrupt) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// repair replaces a damaged table, if nothing of it is lost. The error is that of a write.
+func (r *repairer) repair(t *manifest.Table, damage error, result *Repair) error {
+	in := tableInput{num: t.Num, hint: hint(t)}
+	file, d, err := r.openTable(&in)
+	if err != nil {
+		result.Err = fmt.Errorf("%w; the table cannot be read", damage)
+		return nil
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	sections := d.Sections()
+	if sections == nil {
+		result.Parts = []string{"footer"}
+	}
+	for _, s := range sections {
+		if !s.Sound {
+			result.Parts = append(result.Parts, s.Name)
+		}
+	}
+	if len(d.Problems) > 0 {
+		result.Err = fmt.Errorf("%w; its range tombstones are lost", damage)
+		return nil
+	}
+	if len(result.Parts) == 0 {
+		result.Parts = []string{"contents"} // they verify, and do not fit together
+	}
+	fresh, err := r.rewrite(t, d)
+	if errors.Is(err, errNotAll) {
+		result.Err = fmt.Errorf("%w; entries are lost, which salvage lists", damage)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	edit := manifest.Edit{DropTables: []manifest.Place{{Level: t.Level, Num: t.Num}}, AddTables: []*manifest.Table{fresh},
+		NextFile: manifest.Some(uint64(r.next))}
+	if err := r.store.Append(edit); err != nil {
+		return err
+	}
+	result.New = base.TableName(fresh.Num)
+	// If the old table stays, the next Open deletes it.
+	_ = r.fs.Remove(r.fs.Join(r.o.From, in.name()))
+	return nil
+}
+
+// errNotAll says that a table has lost entries.
+var errNotAll = errors.New("entries are lost")
+
+// rewrite writes the entries of d to a new table, durably, and returns its metadata.
+func (r *repairer) rewrite(t *manifest.Table, d *table.Damaged) (fresh *manifest.Table, err error) {
+	num := r.next
+	r.next++
+	path := r.fs.Join(r.o.From, base.TableName(num))
+	file, err := r.fs.Create(path, vfs.CatTable)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			// The next Open deletes what this cannot.
+			_ = r.fs.Remove(path)
+		}
+	}()
+	p, err := r.copyTable(t, d, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	same := p.Entries == t.Entries && p.Deletions == t.Deletions && p.Pointers == t.Pointers && p.Partials == t.Partials &&
+		p.Expiring == t.Expiring && p.KeyBytes == t.KeyBytes && p.ValueBytes == t.ValueBytes &&
+		p.SmallestSeq == t.SmallestSeq && p.LargestSeq == t.LargestSeq && p.RangeDeletions == t.RangeDeletions
+	if !same {
+		return nil, errNotAll
+	}
+	if err := r.fs.SyncDir(r.o.From); err != nil {
+		return nil, err
+	}
+	damage, err := r.verify(num, p.Size)
+	if err = errors.Join(damage, err); err != nil {
+		return nil, err
+	}
+	changed := *t
+	changed.Num, changed.Size, changed.Salt, changed.SeqShift, changed.Filter = num, p.Size, p.Salt, 0, nil
+	return &changed, nil
+}
+
+// copyTable copies the entries and the range tombstones of d to a file.
+func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File) (table.Properties, error) {
+	w, err := table.NewWriter(file, table.WriterOptions{Salt: r.o.Random(), HashSeed: r.state.HashSeed, SparseIndex: t.Level == 0})
+	if err != nil {
+		return table.Properties{}, err
+	}
+	lost := false
+	it := d.NewIter(func(table.Lost) { lost = true })
+	var walk keyspace.Walk
+	for batch := it.Next(); batch != nil; batch = it.Next() {
+		if err := r.o.Stop(); err != nil {
+			return table.Properties{}, err
+		}
+		for _, e := range batch {
+			if err := w.SetCompression(r.rules(walk.Number(e.Key)).Compression.OfTables(t.Level)); err != nil {
+				return table.Properties{}, err
+			}
+			if err := addAsIs(w, e); err != nil {
+				return table.Properties{}, err
+			}
+		}
+	}
+	if lost {
+		return table.Properties{}, errNotAll
+	}
+	if err := w.AddDeletions(d.Deletions()); err != nil {
+		return table.Properties{}, err
+	}
+	return w.Finish()
+}
+
+// addAsIs adds an entry, whose value stays where it is.
+func addAsIs(w *table.Writer, e base.Entry) error {
+	if e.Meta.Kind != base.KindPointer {
+		return w.Add(e)
+	}
+	p, err := values.DecodePointer(e.Value)
+	if err != nil {
+		return errors.Join(errNotAll, err)
+	}
+	return w.AddPointer(e, table.ValueFileRef{File: uint64(p.File), Bytes: values.RefBytes(p)})
+}
+
+// String describes the repair as a line.
+func (r *Repair) String() string {
+	if r.Err != nil {
+		return fmt.Sprintf("not repaired: %s: %v", r.File, r.Err)
+	}
+	return fmt.Sprintf("repaired: %s of %s, which is now %s", strings.Join(r.Parts, ", "), r.File, r.New)
+}

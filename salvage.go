@@ -1,0 +1,88 @@
+package stoat
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+
+	"github.com/stoatdb/stoat/internal/salvage"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// SalvageOptions are the options of Salvage.
+type SalvageOptions struct {
+	// FS and Keys are those of Options. Keys is set if the database is encrypted.
+	FS   vfs.FS
+	Keys KeyProvider
+	// IgnoreManifest reads every file of the directory, as if the manifest were lost.
+	IgnoreManifest bool
+}
+
+// SalvageReport says what Salvage copied, and what is lost.
+type SalvageReport struct {
+	// Manifest says that the manifest named the live files. Otherwise every file counts.
+	Manifest bool
+	// Tables, ValueFiles and Segments count the files that were read.
+	Tables, ValueFiles, Segments int
+	// Entries counts the copied versions of keys, Values those from value files, and
+	// RangeTombstones the copied fragments of range deletions.
+	Entries, Values, RangeTombstones uint64
+	// Lost lists what does not verify. More counts further losses.
+	Lost []SalvageLoss
+	More uint64
+	// Notes tell what is not as it was, such as the names of keyspaces.
+	Notes []string
+}
+
+// A SalvageLoss is a part of a file that does not verify.
+type SalvageLoss struct {
+	// File is its name. Offset and Length are in bytes, -1 and 0 if unknown.
+	File           string
+	Offset, Length int64
+	// From and To bound the lost keys, inclusively. A nil Key is no bound.
+	From, To SalvageKey
+	// Entries counts the lost versions, 0 if unknown. Err says what is wrong.
+	Entries uint64
+	Err     error
+}
+
+// A SalvageKey is a key in a keyspace.
+type SalvageKey struct {
+	// Keyspace is the name of the keyspace, empty for the default one.
+	Keyspace string
+	// Key is the key as in Txn.Get.
+	Key []byte
+}
+
+// Salvage copies all that verifies of the database in from to a new database in to, which
+// must not exist. It changes nothing in from. It returns no error for losses: the report
+// lists them. It fails if the keys of an encrypted database are lost.
+//
+// All versions, times and operands are copied as they are. In the key range of a loss,
+// older versions and deleted keys can be back. Without a readable manifest, that holds
+// for all that obsolete files still have, operands can count twice, and keyspaces get
+// names such as "keyspace-3". The caller then sets their options anew.
+func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
+	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
+	in := salvage.Options{FS: opts.FS, LockName: lockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
+		Provider: o.Keys, Random: mathrand.Uint64, Entropy: rand.Reader, Defaults: opts.firstKeyspace().Settings,
+		IgnoreManifest: o.IgnoreManifest, Stop: func() error { return work.Interrupted(ctx) }}
+	var err error
+	if in.From, err = absolute(in.FS, from); err == nil {
+		in.To, err = absolute(in.FS, in.FS.Join(to))
+	}
+	var r salvage.Report
+	if err == nil {
+		r, err = salvage.Run(ctx, in)
+	}
+	if err != nil {
+		err = fmt.Errorf("salvage %s: %w", from, err)
+	}
+	p := SalvageReport{r.Manifest, r.Tables, r.ValueFiles, r.Segments, r.Entries, r.Values, r.RangeTombstones, nil, r.More, r.Notes}
+	for _, l := range r.Lost {
+		p.Lost = append(p.Lost, SalvageLoss{l.File, l.Offset, l.Length, SalvageKey(l.From), SalvageKey(l.To), l.Entries, l.Err})
+	}
+	return p, err
+}

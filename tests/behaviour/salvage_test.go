@@ -1,0 +1,255 @@
+package behaviour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+const rescued = "/rescued"
+
+// richOptions are the options of a database that uses most features.
+func richOptions(disk *memfs.FS, keys stoat.KeyProvider) *stoat.Options {
+	return &stoat.Options{FS: disk, Keys: keys, NumVersions: 100, MemtableSize: testkit.SmallMemtable,
+		MergeFunction: merge.Append.Name(), MergeFunctions: []stoat.MergeFunction{merge.Append}}
+}
+
+// rich makes a database with keyspaces, merges, renewals, timestamps, expiry, user bytes,
+// values of all lengths, and perhaps range deletions, in tables and in the log.
+func rich(t *testing.T, keys stoat.KeyProvider, ranges bool) *memfs.FS {
+	t.Helper()
+	disk := memfs.New()
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, keys))
+	testkit.Must(t, err)
+	other, err := db.Keyspace("other", &stoat.KeyspaceOptions{NumVersions: 100})
+	testkit.Must(t, err)
+	timed := timed(t, db)
+	for round := range 3 {
+		for i := range 40 {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				value := []byte(strings.Repeat(fmt.Sprint(round, i, "."), 1+i*i*3))
+				err := errors.Join(tx.Set(testkit.Key(i), value, stoat.UserMeta(byte(i))),
+					tx.In(other).Set(testkit.Key(i), value[:i+1], stoat.TTL(time.Hour)),
+					tx.Merge(testkit.Key(100+i%7), []byte(fmt.Sprint(round, i, ";"))),
+					tx.In(timed).At(uint64(100*round+i)).Set(testkit.Key(i%5), value[:2*i+1]))
+				if i%11 == 3 {
+					err = errors.Join(err, tx.Delete(testkit.Key(i-1)), tx.In(timed).At(uint64(100*round+i)).Delete(testkit.Key(7)))
+				}
+				if i%13 == 5 {
+					err = errors.Join(err, tx.Renew(testkit.Key(i), stoat.TTL(2*time.Hour)))
+				}
+				if ranges && i%13 == 6 {
+					err = errors.Join(err, tx.DeleteRange(testkit.Key(i-4), testkit.Key(i-2)))
+				}
+				return err
+			}))
+		}
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			return tx.SetReader([]byte("long"), testkit.Patterned(700<<10))
+		}))
+		if round == 1 {
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+	}
+	testkit.Must(t, db.Close())
+	return disk
+}
+
+// transcript returns all that can be read of a database, with the names of keyspaces as
+// given.
+func transcript(t *testing.T, dir string, disk *memfs.FS, keys stoat.KeyProvider, other, timed string) string {
+	t.Helper()
+	db, err := stoat.Open(dir, richOptions(disk, keys))
+	testkit.Must(t, err)
+	var out strings.Builder
+	a, err := db.Keyspace(other, nil)
+	testkit.Must(t, err)
+	b, err := db.Keyspace(timed, nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for _, tx := range []stoat.Txn{tx, tx.In(a)} {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true})
+			if err != nil {
+				return err
+			}
+			for _, item := range items {
+				fmt.Fprintln(&out, item.Key, item.Version)
+			}
+		}
+		it := tx.In(b).At(1 << 40).Iterator(stoat.IterOptions{AllVersions: true})
+		defer it.Close()
+		for it.Next() {
+			fmt.Fprintf(&out, "%s at %d: %s, deleted %t\n", it.Key(), it.Item().Timestamp(), it.Value(), it.Item().Deleted())
+		}
+		return it.Err()
+	}))
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
+	return out.String()
+}
+
+func TestSalvage_KeepsAllThatADatabaseHas(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		disk := rich(t, keys, true)
+		want := transcript(t, testkit.Dir, disk.Clone(), keys, "other", "timed")
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, Keys: keys})
+		testkit.Must(t, err)
+		if len(report.Lost) > 0 || len(report.Notes) > 0 || !report.Manifest || report.Values == 0 {
+			t.Errorf("report of an intact database: %+v", report)
+		}
+		if got := transcript(t, rescued, disk, keys, "other", "timed"); got != want {
+			t.Errorf("the copy differs: %s", firstDifference(got, want))
+		}
+	}
+}
+
+func TestSalvage_WithoutAManifestKeyspacesGetNames(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		disk := rich(t, keys, false)
+		want := transcript(t, testkit.Dir, disk.Clone(), keys, "other", "timed")
+		removeManifest(t, disk)
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, Keys: keys})
+		testkit.Must(t, err)
+		if len(report.Lost) > 0 || report.Manifest || len(report.Notes) != 4 {
+			t.Errorf("report without a manifest: %+v", report)
+		}
+		if got := transcript(t, rescued, disk, keys, "keyspace-1", "keyspace-2"); got != want {
+			t.Errorf("the copy differs: %s", firstDifference(got, want))
+		}
+	}
+}
+
+// firstDifference returns the first line in which two texts differ.
+func firstDifference(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d is %.100q, want %.100q", i, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(a), len(b))
+}
+
+func removeManifest(t *testing.T, disk *memfs.FS) {
+	t.Helper()
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST") {
+			testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
+		}
+	}
+}
+
+func TestSalvage_ListsValuesThatAreLost(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 100, 3000, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".values") {
+			path := disk.Join(testkit.Dir, name)
+			content, err := testkit.ReadFile(disk, path)
+			testkit.Must(t, err)
+			content[len(content)/2] ^= 1
+			testkit.Must(t, testkit.WriteFile(disk, path, content))
+			break
+		}
+	}
+	report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk})
+	testkit.Must(t, err)
+	if len(report.Lost) != 1 || report.Lost[0].Entries != 1 || report.Entries != 99 {
+		t.Fatalf("one value of 100 is damaged: %+v", report)
+	}
+	l := report.Lost[0]
+	if string(l.From.Key) != string(l.To.Key) || !strings.HasSuffix(l.File, ".values") || !errors.Is(l.Err, stoat.ErrCorrupt) {
+		t.Errorf("the loss is %+v", l)
+	}
+}
+
+func TestSalvage_RefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	disk := rich(t, testkit.Keys, true)
+	run := func(from, to string, keys stoat.KeyProvider) error {
+		_, err := stoat.Salvage(t.Context(), from, to, stoat.SalvageOptions{FS: disk, Keys: keys})
+		return err
+	}
+	testkit.WantError(t, "without a key", run(testkit.Dir, rescued, nil), stoat.ErrKey)
+	testkit.WantError(t, "with a wrong key", run(testkit.Dir, rescued, stoat.StaticKeys(testkit.MasterKey("two"))), stoat.ErrKey)
+	testkit.WantError(t, "onto itself", run(testkit.Dir, testkit.Dir, testkit.Keys), fs.ErrExist)
+	testkit.WantError(t, "of nothing", run("/nothing", rescued, nil), fs.ErrNotExist)
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, testkit.Keys))
+	testkit.Must(t, err)
+	testkit.WantError(t, "of an open database", run(testkit.Dir, rescued, testkit.Keys), stoat.ErrLocked)
+	testkit.Must(t, db.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = stoat.Salvage(ctx, testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, Keys: testkit.Keys})
+	testkit.WantError(t, "when it is cancelled", err, context.Canceled)
+	testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, "KEYS")))
+	testkit.WantError(t, "without KEYS", run(testkit.Dir, rescued, testkit.Keys), stoat.ErrCorrupt)
+	for _, dir := range []string{rescued, rescued + ".tmp"} {
+		if _, err := disk.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
+			t.Errorf("a failed run left %s: %v", dir, err)
+		}
+	}
+}
+
+func TestSalvage_RemovesWhatACrashLeft(t *testing.T) {
+	t.Parallel()
+	disk := rich(t, nil, true)
+	testkit.Must(t, disk.MkdirAll(rescued+".tmp"))
+	testkit.Must(t, testkit.WriteFile(disk, rescued+".tmp/000001.table", []byte("unfinished")))
+	_, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk})
+	testkit.Must(t, err)
+	testkit.Must(t, testkit.WriteFile(disk, rescued+".tmp", nil))
+}
+
+func TestSalvage_RangeDeletionsStillHide(t *testing.T) {
+	t.Parallel()
+	for _, manifest := range []bool{true, false} {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, nil)
+		testkit.SetKeys(t, db, 0, 100, 100, 1)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		snapshot := testkit.Begin(t, db, stoat.ReadOnly)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(testkit.Key(10), testkit.Key(90)) }))
+		testkit.SetKeys(t, db, 95, 99, 100, 2)
+		snapshot.Discard()
+		testkit.Must(t, db.Close())
+		if !manifest {
+			removeManifest(t, disk)
+		}
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk})
+		testkit.Must(t, err)
+		if report.RangeTombstones == 0 || len(report.Lost) > 0 {
+			t.Errorf("report with a range deletion: %+v", report)
+		}
+		db, err = stoat.Open(rescued, &stoat.Options{FS: disk, MustExist: true})
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
+			if len(items) != 20 {
+				t.Errorf("%d keys are left, want 20", len(items))
+			}
+			return err
+		}))
+		testkit.Must(t, db.Close())
+	}
+}
