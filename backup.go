@@ -70,13 +70,11 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 		if !o.AllKeyspaces {
 			return tx.stream(ctx, o, fn)
 		}
-		for i := 0; i < len(infos) && err == nil; i++ {
-			if o.Keyspace = nil; i > 0 {
-				o.Keyspace, err = d.Keyspace(infos[i].Name, nil)
+		for o.Keyspace = nil; err == nil; infos = infos[1:] {
+			if err = tx.stream(ctx, o, fn); err != nil || len(infos) == 1 {
+				break
 			}
-			if err == nil {
-				err = tx.stream(ctx, o, fn)
-			}
+			o.Keyspace, err = d.Keyspace(infos[1].Name, nil)
 		}
 		return err
 	})

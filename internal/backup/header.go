@@ -106,13 +106,11 @@ func decodeHeader(p []byte) (h Header, err error) {
 	return h, nil
 }
 
-// The payload of the last frame:
+// appendEnd appends the payload of the last frame to dst:
 //
 //	offset  size  field
 //	0       8     number of versions
 //	8       8     number of unchanged versions
-const endSize = 16
-
 func appendEnd(dst []byte, entries, unchanged uint64) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, entries), unchanged)
 }
