@@ -170,7 +170,7 @@ func (img *Image) trySalvage(d *damage, a *anatomy, tally *outcomes) error {
 		tally.refused.Add(1)
 		return nil
 	}
-	if err == nil && a != nil && !d.rollback {
+	if err == nil && a != nil && img.m != nil && !d.rollback { // with merges, a version depends on others
 		err = a.missing(d, items)
 	}
 	if err != nil && !d.rollback {
