@@ -61,8 +61,7 @@ func (c *Committer) begin(ctx context.Context) *group {
 		if refused != nil && ctx.Err() != nil {
 			return nil
 		}
-		c.ingesting.Lock()
-		c.ingesting.Unlock() //nolint:staticcheck // the leader only waits for the end of CommitTables
+		c.awaitTables()
 		c.build.Lock()
 		if g := c.take(refused); g != nil {
 			return g

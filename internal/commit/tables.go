@@ -76,3 +76,9 @@ func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error
 	c.Counts.Commits.Add(1)
 	return seq, true, nil
 }
+
+// awaitTables waits for the end of CommitTables.
+func (c *Committer) awaitTables() {
+	c.ingesting.Lock()
+	defer c.ingesting.Unlock()
+}

@@ -184,11 +184,7 @@ func (l *faultyLife) ingest() error {
 		writes = append(writes, testkit.SetKey(2*i, strings.Repeat("i", 20*i)))
 	}
 	writes = testkit.Ingestible(writes)
-	way := testkit.Ingest
-	if l.m.Last()%2 == 0 {
-		way = testkit.BulkLoad
-	}
-	version, err := way(l.db, nil, writes)
+	version, err := testkit.Ingest(l.db, nil, writes)
 	l.note("ingest: %v", err)
 	return l.committed(err, version, writes, stoat.Synced)
 }
