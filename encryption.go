@@ -8,7 +8,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 )
 
@@ -144,12 +143,4 @@ func (d *DB) createKeys(o seal.Options) (*seal.Keys, error) {
 		return nil, err
 	}
 	return seal.Create(context.Background(), o)
-}
-
-// sealer returns what makes the keys of log and manifest, nil without encryption.
-func (d *DB) sealer() record.Sealer {
-	if d.keys == nil {
-		return nil
-	}
-	return d.keys
 }

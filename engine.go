@@ -92,7 +92,11 @@ func (d *DB) assemble(s manifest.State) {
 	d.collector = collect.New(collect.Options{
 		Store: d.store, Commits: d.commits, Throttle: d.throttle, Space: d.space, Quarantine: &d.quarantine,
 		Group: d.group, Executor: d.exec, Report: d.emit, Unmapped: d.unmapped, MemoryBudget: o.MemoryBudget,
-		Load: d.jobs.Load, GatheringDue: d.jobs.GatheringDue, Compact: compact, WriteBack: d.writeBack,
+		Load: d.jobs.Load, GatheringDue: d.jobs.GatheringDue, Compact: compact,
+		// Only a mutant writes values back.
+		WriteBack: func(live iter.Seq2[values.Live, error]) error {
+			return d.Update(func(tx Txn) error { return tx.t.WriteBack(live) })
+		},
 	})
 	d.store.SetHooks(state.Hooks{
 		Installed: d.jobs.Installed, Sweep: d.sweeper.Wake, Swept: d.jobs.Swept, Failed: d.commits.JobFailed})
@@ -125,7 +129,7 @@ func (d *DB) mappedFiles(closed func() bool) *tree.Files {
 }
 
 func (d *DB) logOptions(segmentMin, segmentMax int64) log.Options {
-	return log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, Seal: d.sealer(), Go: d.exec.Go,
+	return log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, Seal: d.keys.Sealer(), Go: d.exec.Go,
 		SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax}
 }
 
@@ -161,11 +165,6 @@ func (d *DB) startWorkers() {
 func (d *DB) wakeDropper() {
 	d.dropperStart.Do(func() { d.group.Run(d.dropper, 0, d.spaces.Step) })
 	d.dropper.Wake()
-}
-
-// writeBack writes values through the write path. Only a mutant calls it.
-func (d *DB) writeBack(live iter.Seq2[values.Live, error]) error {
-	return d.Update(func(tx Txn) error { return tx.t.WriteBack(live) })
 }
 
 // raises is jobs.Raises. The registry of keyspaces is made after the jobs.
