@@ -188,7 +188,7 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
 			d.dir = temp
 			err := d.openKeys()
-			return d.opts.FS, d.keys.Sealer(), err
+			return d.opts.FS, sealer(d.keys), err
 		}}, backups)
 	if err != nil {
 		err = fmt.Errorf("restore %s: %w", dir, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 )
 
@@ -143,4 +144,12 @@ func (d *DB) createKeys(o seal.Options) (*seal.Keys, error) {
 		return nil, err
 	}
 	return seal.Create(context.Background(), o)
+}
+
+// sealer returns what makes the keys of log and manifest, nil without encryption.
+func sealer(k *seal.Keys) record.Sealer {
+	if k == nil {
+		return nil
+	}
+	return k
 }

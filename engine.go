@@ -129,7 +129,7 @@ func (d *DB) mappedFiles(closed func() bool) *tree.Files {
 }
 
 func (d *DB) logOptions(segmentMin, segmentMax int64) log.Options {
-	return log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, Seal: d.keys.Sealer(), Go: d.exec.Go,
+	return log.Options{FS: d.opts.FS, Dir: d.dir, Random: rand.Uint64, Seal: sealer(d.keys), Go: d.exec.Go,
 		SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax}
 }
 

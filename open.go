@@ -148,7 +148,7 @@ func (d *DB) abandon() {
 // loadManifest loads the manifest, or writes the first one of a new database.
 func (d *DB) loadManifest() (state manifest.State, err error) {
 	fs := d.opts.FS
-	d.manifest, state, err = manifest.Load(fs, d.dir, false, rand.Uint64, d.keys.Sealer())
+	d.manifest, state, err = manifest.Load(fs, d.dir, false, rand.Uint64, sealer(d.keys))
 	if !errors.Is(err, vfs.ErrNotExist) || d.opts.MustExist {
 		return state, err
 	}
@@ -163,7 +163,7 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 	if d.keys != nil {
 		state.RequiredFeatures = []string{manifest.FeatureEncryption}
 	}
-	if d.manifest, err = manifest.Create(fs, d.dir, state, rand.Uint64, d.keys.Sealer()); err != nil {
+	if d.manifest, err = manifest.Create(fs, d.dir, state, rand.Uint64, sealer(d.keys)); err != nil {
 		return state, err
 	}
 	return d.manifest.State(), nil
@@ -171,7 +171,7 @@ func (d *DB) loadManifest() (state manifest.State, err error) {
 
 // readManifest loads the manifest of an existing database.
 func (d *DB) readManifest() (state manifest.State, err error) {
-	d.manifest, state, err = manifest.Load(d.opts.FS, d.dir, true, nil, d.keys.Sealer())
+	d.manifest, state, err = manifest.Load(d.opts.FS, d.dir, true, nil, sealer(d.keys))
 	return state, err
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -299,12 +298,3 @@ func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
 
 // DataKeys returns how many data keys there are.
 func (k *Keys) DataKeys() int { return len(k.now().keys) }
-
-// Sealer returns what makes the keys of log and manifest. It is nil if k is, because the
-// database is not encrypted.
-func (k *Keys) Sealer() record.Sealer {
-	if k == nil {
-		return nil
-	}
-	return k
-}
