@@ -27,6 +27,7 @@ var Stoat = Shape{
 		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
+		"feed":  0,
 		"merge": 0,
 
 		"internal/base":         1,
@@ -79,6 +80,7 @@ var Stoat = Shape{
 
 		"internal/testing/parts": 8,
 
+		"internal/changes": 8,
 		"internal/collect": 8,
 		"internal/jobs":    8,
 		"internal/spaces":  8,
