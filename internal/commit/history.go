@@ -120,27 +120,30 @@ func (h *History) release(before uint64) {
 	h.stretches = slices.DeleteFunc(h.stretches, func(s stretch) bool { return s.ref.Number < before })
 }
 
-// keep returns the oldest stretch so that it and all later ones before a segment fit into
-// so many bytes. ok is false if not even the last of them does.
-func (h *History) keep(before uint64, bytes int64) (s stretch, ok bool) {
+// keep returns the oldest segment that stays, if so many bytes of those before first may
+// stay beside the later ones. Value files of commits count, too. from is the version from
+// which on commits fit in, with their value files.
+func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentRef, from base.SeqNum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	counted := before
+	oldest, from = first, base.SeqNumMax
+	if bytes == 0 {
+		return oldest, from
+	}
 	for i := len(h.stretches) - 1; i >= 0; i-- {
-		at := h.stretches[i]
-		if at.ref.Number >= before {
-			continue
+		s := h.stretches[i]
+		if s.ref.Number < oldest.Number {
+			bytes -= s.size
 		}
-		if at.ref.Number != counted {
-			counted = at.ref.Number
-			bytes -= at.size
-		}
-		if bytes -= at.apart; bytes < 0 {
+		if bytes -= s.apart; bytes < 0 {
 			break
 		}
-		s, ok = at, true
+		from = s.first
+		if s.ref.Number < oldest.Number {
+			oldest = s.ref
+		}
 	}
-	return s, ok
+	return oldest, from
 }
 
 // ring wakes the feeds that wait for a commit.

@@ -33,16 +33,17 @@ func (c *Committer) retention() int64 {
 //
 // The caller, which is the flusher, records the spans and then calls ReleaseLog.
 func (c *Committer) KeepLog(first base.SegmentRef) []base.LogSpan {
-	bytes := c.retention()
-	s, ok := c.History.keep(first.Number, bytes)
-	if !ok || mutant.On(mutant.FeedForget) {
-		c.Held.keepFrom(base.SeqNumMax)
-		return []base.LogSpan{{First: first}}
+	oldest, from := c.History.keep(first, c.retention())
+	if mutant.On(mutant.FeedForget) {
+		oldest, from = first, base.SeqNumMax
 	}
-	spans := spansFrom(c.store.State().Spans, s.ref)
-	// What was not held while it was in memtables may be gone.
-	c.Held.keepFrom(max(s.first, min(c.store.State().FlushedSeq+1, c.Held.keptFrom())))
-	return spans
+	state := c.store.State()
+	if from != base.SeqNumMax {
+		// What was not held while it was in memtables may be gone.
+		from = max(from, min(state.FlushedSeq+1, c.Held.keptFrom()))
+	}
+	c.Held.keepFrom(from)
+	return spansFrom(state.Spans, oldest)
 }
 
 // spansFrom returns spans without what is before the segment first, and at most spansKept

@@ -18,7 +18,8 @@ type SegmentReader struct {
 	file vfs.File
 	head openHeader
 	at   boundary       // behind the last record
-	r    *record.Reader // nil at the start, and after a limit
+	r    *record.Reader // nil at the start, and after its end
+	end  int64          // of r
 }
 
 // ReadSegment opens the segment that ref names.
@@ -33,8 +34,19 @@ func ReadSegment(o Options, ref base.SegmentRef) (*SegmentReader, error) {
 // Next returns the next transaction below limit, which is valid until the next call. It
 // returns io.EOF if there is none. A later call with a higher limit may find one.
 func (s *SegmentReader) Next(limit int64) (payload []byte, err error) {
+	for {
+		payload, err = s.read(limit)
+		if err != io.EOF || s.r != nil || min(limit, s.head.size) <= s.end {
+			return payload, err
+		}
+	}
+}
+
+// read returns the next transaction that was below the limit when r was made.
+func (s *SegmentReader) read(limit int64) (payload []byte, err error) {
 	if s.r == nil {
-		s.r = record.ContinueReader(s.file, min(limit, s.head.size), s.ref.Salt, s.head.aead, s.at.offset, s.at.chain)
+		s.end = min(limit, s.head.size)
+		s.r = record.ContinueReader(s.file, s.end, s.ref.Salt, s.head.aead, s.at.offset, s.at.chain)
 		s.r.Demand(true) // everything below limit was written
 	}
 	for {
