@@ -111,6 +111,7 @@ var Stoat = Shape{
 		"tests/powercut":   13,
 		"tests/scripts":    13,
 		"tests/stress":     13,
+		"tests/feed":       13,
 		"tests/timestamps": 13,
 	},
 
@@ -149,6 +150,7 @@ var Stoat = Shape{
 		"tests/powercut",
 		"tests/scripts",
 		"tests/stress",
+		"tests/feed",
 		"tests/timestamps",
 	},
 
