@@ -37,6 +37,7 @@ const (
 	Schedules = "schedules"
 	Nonces    = "nonces"
 	Drops     = "drops of keyspaces"
+	Feeds     = "feeds"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -73,6 +74,16 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ContinueSealed: Nonces,
 
 	mutant.WriteBack: Resurrection,
+
+	mutant.FeedSkip:          Feeds,
+	mutant.FeedTwice:         Feeds,
+	mutant.FeedHalf:          Feeds,
+	mutant.FeedNoRanges:      Feeds,
+	mutant.FeedGap:           Feeds,
+	mutant.FeedForget:        Feeds,
+	mutant.FeedLoseValues:    Feeds,
+	mutant.FeedUnsynced:      Feeds,
+	mutant.FeedUnsyncedFlush: Feeds,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
