@@ -81,7 +81,7 @@ func (l *life) open() (err error) {
 func (l *life) step() error {
 	switch l.rng.IntN(60) {
 	case 0:
-		return l.cut()
+		return l.surprise()
 	case 1:
 		l.work.Restarts++
 		if err := l.db.Close(); err != nil {
@@ -102,8 +102,31 @@ func (l *life) step() error {
 	return l.commit()
 }
 
+// surprise cuts the power after a few buffered commits, which the feed has seen, or which
+// are in tables.
+func (l *life) surprise() error {
+	for range l.rng.IntN(4) {
+		if err := l.commitAs(stoat.Buffered); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch l.rng.IntN(3) {
+	case 0:
+		err = l.follow(false)
+	case 1:
+		err = l.db.Compact(context.Background(), stoat.CompactOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	return l.cut()
+}
+
 // commit commits a few writes.
-func (l *life) commit() error {
+func (l *life) commit() error { return l.commitAs(testkit.RandomDurability(l.rng)) }
+
+func (l *life) commitAs(durability stoat.Durability) error {
 	changes := draw(l.rng)
 	if len(changes) == 0 {
 		return nil
@@ -116,7 +139,7 @@ func (l *life) commit() error {
 	if err := write(tx, l.other, changes); err != nil {
 		return err
 	}
-	if err := tx.Commit(stoat.WithDurability(testkit.RandomDurability(l.rng))); err != nil {
+	if err := tx.Commit(stoat.WithDurability(durability)); err != nil {
 		return err
 	}
 	if tx.CommitVersion() != l.ledger.last+1 {
