@@ -94,7 +94,7 @@ func TestClose_NoEventComesAfterIt(t *testing.T) {
 	disk.SetCapacity(1 << 40)
 	tx.Discard()
 	db.space.Look() // as a commit does that was waiting for room
-	db.events.end()
+	db.events.End()
 }
 
 // A long value is read by parts, each from the file. When the database is closed,

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/jobs"
@@ -52,7 +53,7 @@ type DB struct {
 	exec     *work.Executor
 	group    *work.Group
 	activity work.Activity
-	events   eventQueue
+	events   event.Queue[Event]
 
 	store        *state.Store
 	space        *space.Reserve
@@ -242,7 +243,7 @@ func (d *DB) close() error {
 		err = e
 	}
 	d.store.Shut()
-	d.events.end()
+	d.events.End()
 	return err
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/event"
-	"github.com/stoatdb/stoat/internal/lock"
 )
 
 // An Event reports something that the database did in the background. Its type is
@@ -173,46 +171,20 @@ func (e BackgroundError) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelError, "stoat: background work failed", []slog.Attr{slog.Any("error", e.Err)}
 }
 
-// eventsMax is how many events may wait for a callback. Only a callback that hangs
-// lets the queue grow so far. The queue counts and drops further events.
-const eventsMax = 4096
-
-// An eventQueue delivers events one at a time and in order, on its own goroutine.
-// The emitter may hold locks, and does not wait.
-type eventQueue struct {
-	mu lock.Mutex[lock.Events]
-	// Guarded by mu.
-	waiting    []Event
-	delivering bool
-	ended      bool // Close has returned or will return at once
-	dropped    uint64
-	idle       sync.Cond // signals that delivering became false
+// emit queues an event of the engine for Options.Events and Options.Logger, if the
+// caller set one of them.
+func (d *DB) emit(e any) {
+	if d.opts.Events != nil || d.opts.Logger.Handler() != slog.DiscardHandler {
+		d.events.Emit(publicEvent(e), d.tell)
+	}
 }
 
-func (q *eventQueue) init() { q.idle.L = &q.mu }
-
-// emit queues an event of the engine for Options.Events and Options.Logger, if the
-// caller set one of them. It only queues the event, because its callers may hold
-// locks. After Close it drops events, which the end of a late transaction may still
-// emit.
-func (d *DB) emit(e any) {
-	if d.opts.Events == nil && d.opts.Logger.Handler() == slog.DiscardHandler {
-		return
-	}
-	q := &d.events
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ended {
-		return
-	}
-	if len(q.waiting) >= eventsMax {
-		q.dropped++
-		return
-	}
-	q.waiting = append(q.waiting, publicEvent(e))
-	if !q.delivering {
-		q.delivering = true
-		go q.deliver(d.opts.Logger, d.opts.Events)
+// tell delivers an event.
+func (d *DB) tell(e Event) {
+	level, message, attrs := e.Record()
+	d.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
+	if d.opts.Events != nil {
+		d.opts.Events(e)
 	}
 }
 
@@ -247,45 +219,4 @@ func publicEvent(e any) Event {
 		return BackgroundError(e)
 	}
 	panic(fmt.Sprintf("stoat: event %T has no public form", e))
-}
-
-// deliver delivers events until the queue is empty. One goroutine at a time does
-// so. It ends by itself, and Close waits for it.
-func (q *eventQueue) deliver(logger *slog.Logger, callback func(Event)) {
-	for {
-		q.mu.Lock()
-		batch := q.waiting
-		q.waiting = nil
-		if len(batch) == 0 {
-			q.delivering = false
-			q.idle.Broadcast()
-			q.mu.Unlock()
-			return
-		}
-		q.mu.Unlock()
-		for _, e := range batch {
-			level, message, attrs := e.Record()
-			logger.LogAttrs(context.Background(), level, message, attrs...)
-			if callback != nil {
-				callback(e)
-			}
-		}
-	}
-}
-
-// lost returns how many events were dropped.
-func (q *eventQueue) lost() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.dropped
-}
-
-// end waits until all events have been delivered. The queue drops later events.
-func (q *eventQueue) end() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.delivering {
-		q.idle.Wait()
-	}
-	q.ended = true
 }

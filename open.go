@@ -82,7 +82,6 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 // in steps 1 and 2, leaves out 4 and 6, and starts only the governor. In steps 1, 2 and 7, it creates and changes
 // nothing. With MustExist, step 1 first looks for a manifest, and step 2 writes none.
 func (d *DB) open() (err error) {
-	d.events.init()
 	takeLock, load := d.lockToWrite, d.loadManifest
 	if d.opts.ReadOnly {
 		takeLock, load = d.lockToRead, d.readManifest

@@ -241,7 +241,7 @@ func (d *DB) Stats() Stats {
 		Collections:    g.Collections.Load(),
 		CollectedBytes: g.CollectedBytes.Load(),
 		Debt:           d.throttle.Debt(),
-		EventsDropped:  d.events.lost(),
+		EventsDropped:  d.events.Lost(),
 		Log:            LogStats(d.commits.LogStats()),
 	}
 	s.Latencies = Latencies{Commit: LatencyStats(d.transactions.CommitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),

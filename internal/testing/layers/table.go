@@ -16,7 +16,6 @@ var Stoat = Shape{
 	Module: Module,
 
 	Floors: map[string]int{
-		"internal/event":           0,
 		"internal/invariant":       0,
 		"internal/lock":            0,
 		"internal/testing/dose":    0,
@@ -33,6 +32,7 @@ var Stoat = Shape{
 		"internal/base":         1,
 		"internal/testing/hunt": 1,
 		"internal/scratch":      1,
+		"internal/event":        1,
 		"internal/stamp":        1,
 		"vfs":                   1,
 
