@@ -77,6 +77,7 @@ func (k Kind) String() string {
 // A Change is the change of a key, or the deletion of a range. Its bytes are valid until
 // the loop over the changes continues.
 type Change struct {
+	// Kind says what the change does.
 	Kind Kind
 	// Keyspace is the name of the keyspace, empty for the default keyspace.
 	Keyspace string

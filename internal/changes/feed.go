@@ -89,7 +89,7 @@ func newSubscription(e *Engine, o *feed.Options) *subscription {
 
 func (s *subscription) close() {
 	s.release()
-	s.log.Close()
+	s.log.Rest()
 	s.end()
 }
 
@@ -138,7 +138,7 @@ func (s *subscription) await(ctx context.Context) (base.SeqNum, error) {
 			return upTo, err
 		}
 		if rung == nil {
-			s.log.Close() // the file may be deleted meanwhile
+			s.log.Rest() // the file may be deleted meanwhile
 			rung = s.Commits.History.Rung()
 			continue // a commit may have become visible before
 		}

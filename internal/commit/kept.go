@@ -168,7 +168,7 @@ func (r *LogReader) seek() error {
 		return r.gone(oldest)
 	}
 	if s.ref != r.in.ref {
-		r.Close()
+		r.leave()
 	}
 	r.in = s
 	return nil
@@ -185,7 +185,7 @@ func (r *LogReader) gone(oldest base.SeqNum) error {
 // failed returns the error for err, with which a segment was read: the log may have freed
 // the segment meanwhile.
 func (r *LogReader) failed(err error) error {
-	r.Close()
+	r.leave()
 	s, oldest, ok := r.c.History.find(r.next)
 	switch {
 	case !ok || s.ref != r.in.ref:
@@ -197,12 +197,17 @@ func (r *LogReader) failed(err error) error {
 	return err
 }
 
-// Close closes the file that is open. The reader opens it again when needed.
-func (r *LogReader) Close() {
+// Rest closes the file that is open. The reader opens it again when needed.
+func (r *LogReader) Rest() {
 	if r.r != nil {
-		r.r.Close()
-		r.r = nil
+		r.r.Rest()
 	}
+}
+
+// leave leaves the segment.
+func (r *LogReader) leave() {
+	r.Rest()
+	r.r = nil
 }
 
 // written returns the offset below which a segment is written.

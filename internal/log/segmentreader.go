@@ -15,7 +15,7 @@ import (
 type SegmentReader struct {
 	o    Options
 	ref  base.SegmentRef
-	file vfs.File
+	file vfs.File // nil after Rest
 	head openHeader
 	at   boundary       // behind the last record
 	r    *record.Reader // nil at the start, and after its end
@@ -34,6 +34,11 @@ func ReadSegment(o Options, ref base.SegmentRef) (*SegmentReader, error) {
 // Next returns the next transaction below limit, which is valid until the next call. It
 // returns io.EOF if there is none. A later call with a higher limit may find one.
 func (s *SegmentReader) Next(limit int64) (payload []byte, err error) {
+	if s.file == nil {
+		if s.file, s.head, err = s.o.openSegment(s.ref); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		payload, err = s.read(limit)
 		if err != io.EOF || s.r != nil || min(limit, s.head.size) <= s.end {
@@ -66,8 +71,13 @@ func (s *SegmentReader) read(limit int64) (payload []byte, err error) {
 	}
 }
 
-// Close closes the file.
-func (s *SegmentReader) Close() { closeQuietly(s.file) }
+// Rest closes the file until the next call of Next, which goes on where the last one ended.
+func (s *SegmentReader) Rest() {
+	if s.file != nil {
+		closeQuietly(s.file)
+		s.file, s.r = nil, nil
+	}
+}
 
 // Written returns the offset below which the segment with a number is written: the end
 // of everything that Flush has written, and of any segment before the current one.

@@ -426,3 +426,27 @@ func TestFeed_BytesEndWithTheLoop(t *testing.T) {
 		testkit.WantError(t, "the changes of a commit after the loop", err, stoat.ErrTxnDone)
 	}
 }
+
+func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	disk.SetCapacity(24 << 20)
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention, o.Durability = 1<<40, stoat.Buffered })
+	defer db.Close()
+	for i := range 1000 {
+		update(t, db, func(tx stoat.Txn) error {
+			for j := range 20 {
+				if err := tx.Set(testkit.Key(j), make([]byte, 2000)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if i == 100 {
+			feedUpTo(t, db, feed.Options{}) // all is there
+		}
+	}
+	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 1000 {
+		t.Errorf("the feed ends with %+v", *gone)
+	}
+}
