@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation schedules stress large mutants bench compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -126,6 +126,10 @@ model: ## random operations against a sorted map: SEED, OPS
 timestamps: OPS ?= 100000
 timestamps: ## keyspaces with timestamps against a map of all versions, and power cuts: SEED, OPS
 	$(call randomized,./tests/timestamps,TestTimestamps_ReadsAreThoseOfTheModel|TestTimestamps_APowerCutTakesNoVersionAndNoDiscardPoint,-stoat.ops=$(OPS))
+
+feeds: LIVES ?= 500
+feeds: ## feeds of changes that begin again after power cuts: SEED, LIVES
+	$(call randomized,./tests/feed,TestFeeds,-stoat.lives=$(LIVES))
 
 isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES

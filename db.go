@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/changes"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
@@ -62,6 +63,7 @@ type DB struct {
 	streams      *place.Streams
 	commits      *commit.Committer
 	transactions transaction.Engine
+	changes      changes.Engine
 	quarantine   quarantine.Quarantine
 	jobs         *jobs.Jobs
 	collector    *collect.Collector

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/changes"
 	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
@@ -81,6 +82,7 @@ func (d *DB) assemble(s manifest.State) {
 		Fill: d.store.Fill, Failed: d.commits.Failed, Flush: flush,
 	})
 	d.commits.Bind(d.throttle)
+	d.changes = changes.Engine{Store: d.store, Commits: d.commits, Group: d.group}
 	d.jobs = jobs.New(jobs.Options{
 		Store: d.store, Commits: d.commits, Throttle: d.throttle, Space: d.space, Quarantine: &d.quarantine,
 		Group: d.group, Executor: d.exec, Activity: &d.activity, Place: &d.streams.Options, Report: d.emit,

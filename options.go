@@ -105,6 +105,12 @@ type Options struct {
 	// means forever. Default: forever.
 	DefaultTTL time.Duration
 
+	// ChangeRetention is the number of bytes of the log that stay for DB.Subscribe after
+	// their commits are in tables, value files of these commits included. The log keeps
+	// them across restarts. When the disk is nearly full, it keeps nothing. The next Open
+	// reads what the log keeps. A negative ChangeRetention means none. Default: none.
+	ChangeRetention int64
+
 	// ReadOnly opens an existing database without changing a byte on the disk. The
 	// database may lie on a read-only medium, and its last writer may have died.
 	// Writes return ErrReadOnly. Open keeps the transactions of the log in memory. The

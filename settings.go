@@ -29,6 +29,8 @@ type Settings struct {
 	// DefaultTTL is how long a value lives if its Set names no time of expiry. 0 means
 	// forever.
 	DefaultTTL time.Duration
+	// ChangeRetention is Options.ChangeRetention. 0 means none.
+	ChangeRetention int64
 }
 
 // Settings returns the settings that are in force.
@@ -37,14 +39,14 @@ func (d *DB) Settings() Settings { return publicSettings(d.settings.Of(0)) }
 func publicSettings(s *settings.Settings) Settings {
 	g := s.Given()
 	return Settings{g.ValueThreshold, g.LargeValueThreshold, Compression(g.Compression), g.NumVersions,
-		g.MergeFunction, g.Filter, g.DefaultTTL}
+		g.MergeFunction, g.Filter, g.DefaultTTL, g.ChangeRetention}
 }
 
 // given returns the settings among the options. Those that the caller left out are zero.
 func (o *Options) given() settings.Given {
 	return settings.Given{ValueThreshold: o.ValueThreshold, LargeValueThreshold: o.LargeValueThreshold,
 		Compression: settings.Compression(o.Compression), NumVersions: o.NumVersions,
-		MergeFunction: o.MergeFunction, Filter: o.Filter, DefaultTTL: o.DefaultTTL}
+		MergeFunction: o.MergeFunction, Filter: o.Filter, DefaultTTL: o.DefaultTTL, ChangeRetention: o.ChangeRetention}
 }
 
 // firstKeyspace returns the default keyspace of a new database.

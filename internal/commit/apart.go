@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/lock"
@@ -65,16 +66,40 @@ type Held struct {
 	// is under way. A file stays here for as long as it exists: while one job looks
 	// at the state after a flush, another may look at that before. Guarded by mu.
 	files map[base.FileNum]base.SeqNum
+	// kept is the version from which on the log keeps commits for feeds, with their
+	// files. 0 means that it keeps none.
+	kept atomic.Uint64
 }
 
-// hold notes that a transaction refers to a file.
-func (h *Held) hold(n base.FileNum, seq base.SeqNum) {
+// keepFrom makes the files of commits from seq on stay for feeds.
+func (h *Held) keepFrom(seq base.SeqNum) { h.kept.Store(uint64(seq)) }
+
+// keptFrom returns the version from which on the files of commits stay for feeds.
+func (h *Held) keptFrom() base.SeqNum {
+	if kept := base.SeqNum(h.kept.Load()); kept > 0 && !mutant.On(mutant.FeedLoseValues) {
+		return kept
+	}
+	return base.SeqNumMax
+}
+
+// Kept reports whether a value file stays for feeds.
+func (h *Held) Kept(n base.FileNum) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seq, ok := h.files[n]
+	return ok && seq >= h.keptFrom()
+}
+
+// hold notes that a transaction refers to a file. It reports whether the file is new here.
+func (h *Held) hold(n base.FileNum, seq base.SeqNum) (fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.files == nil {
 		h.files = map[base.FileNum]base.SeqNum{}
 	}
-	h.files[n] = max(h.files[n], seq)
+	before, known := h.files[n]
+	h.files[n] = max(before, seq)
+	return !known
 }
 
 // Forget lets go of files whose transaction has failed, or that were dropped.
@@ -95,12 +120,13 @@ func (h *Held) Holds(v *manifest.ValueFile, flushed base.SeqNum) bool {
 	return (v.LastSeq > flushed || h.holds(v.Num, flushed)) && !mutant.On(mutant.CollectHeld)
 }
 
-// holds reports whether memtables or a transaction under way refer to a file.
+// holds reports whether memtables, a transaction under way, or commits that are kept
+// for feeds refer to a file.
 func (h *Held) holds(n base.FileNum, flushed base.SeqNum) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seq, ok := h.files[n]
-	return ok && (seq == 0 || seq > flushed)
+	return ok && (seq == 0 || seq > flushed || seq >= h.keptFrom())
 }
 
 // checks is what a request needs before it joins the queue.

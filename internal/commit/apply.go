@@ -35,7 +35,7 @@ func (c *Committer) buildGroup(g *group) {
 	for _, r := range g.members {
 		c.endPromise(r)
 	}
-	g.timeMs = timeMs
+	g.timeMs, g.built = timeMs, c.lastSeq
 }
 
 // buildMember takes one member through. It applies the member first: that can
@@ -74,16 +74,22 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 	if err := c.apply(r, seq); err != nil {
 		return err
 	}
-	c.encode(pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())})
+	c.encode(pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())}, r.apartBytes)
 	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
 	c.Counts.Commits.Add(1)
 	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)
 	return nil
 }
 
-// encode hands a transaction to the log.
-func (c *Committer) encode(pending *memtable.Table, h txn.Header) {
+// encode hands a transaction to the log. apart is the size of the value files that it
+// wrote.
+func (c *Committer) encode(pending *memtable.Table, h txn.Header, apart int64) {
 	l := c.log.Load()
+	ref, size := l.Place()
+	c.History.note(ref, size, h.Seq)
+	if apart > 0 {
+		c.History.weigh(apart)
+	}
 	l.Begin()
 	c.head = h.AppendTo(c.head[:0])
 	l.Write(c.head)

@@ -60,6 +60,7 @@ type Committer struct {
 	store    *state.Store
 	throttle *throttle.Throttle
 	Held     Held // the value files that commits have written
+	History  History
 
 	log       atomic.Pointer[log.Writer] // nil before the first commit
 	recovered log.Recovered              // immutable after Recover

@@ -14,7 +14,8 @@ import (
 type group struct {
 	members []*Request
 	lastSeq base.SeqNum
-	timeMs  uint64 // in the log with its members
+	built   base.SeqNum // the newest commit in the log when the group was built
+	timeMs  uint64      // in the log with its members
 	sync    bool
 	mark    bool          // a member is a DB.Sync
 	refused error         // why there is no memory for what the members write
@@ -222,11 +223,15 @@ func (c *Committer) publish(g *group) {
 		g.after = nil
 	}
 	if g.err == nil {
+		if g.sync {
+			c.History.raiseDurable(g.built)
+		}
 		if g.lastSeq > 0 {
 			if mutant.On(mutant.LatePublish) {
 				g.lastSeq--
 			}
 			c.store.SetVisible(g.lastSeq)
+			c.History.ring()
 			if g.sync {
 				c.store.TimeKept(g.timeMs)
 			}

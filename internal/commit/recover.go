@@ -1,7 +1,9 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/event"
@@ -16,8 +18,11 @@ import (
 // Recover replays the log into memtables and shows all of it to readers.
 func (c *Committer) Recover(state *manifest.State) (err error) {
 	r := replay{c: c, flushed: state.FlushedSeq, active: c.store.View().Memtables[0]}
-	if c.recovered, err = log.Recover(c.o.Log, state.Spans, r.apply); err != nil {
+	if c.recovered, err = log.RecoverSegments(c.o.Log, state.Spans, r.enter, r.apply); err != nil {
 		return err
+	}
+	if c.o.Settings(0).ChangeRetention > 0 {
+		c.Held.keepFrom(max(r.intact, 1))
 	}
 	c.lastSeq = max(r.last, state.FlushedSeq, state.LastSeq)
 	c.store.SetVisible(c.lastSeq)
@@ -29,12 +34,16 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 // old log, and the first commit starts the new one.
 func (c *Committer) Prove() error {
 	if !c.recovered.Unproven() {
+		c.History.raiseDurable(c.lastSeq)
 		return nil
 	}
 	err := c.StartLog()
 	if errors.Is(err, vfs.ErrNoSpace) && c.store.ManifestErr() == nil {
 		c.o.Report(event.Warning{What: "no space for a log, the database can only be read", Err: err})
 		err = log.SyncTail(c.o.Log, c.recovered)
+	}
+	if err == nil {
+		c.History.raiseDurable(c.lastSeq)
 	}
 	return err
 }
@@ -46,7 +55,15 @@ type replay struct {
 	active  *memtable.Table
 	flushed base.SeqNum // everything up to it is in tables
 	last    base.SeqNum // the last one that was replayed
+
+	segment     base.SegmentRef
+	segmentSize int64
+	// intact is a version from which on no value file of a commit is missing.
+	intact base.SeqNum
 }
+
+// enter notes the segment of the transactions that follow.
+func (r *replay) enter(ref base.SegmentRef, size int64) { r.segment, r.segmentSize = ref, size }
 
 // apply takes one transaction from the log. Transactions follow each other. A gap
 // is corruption, unless all that it skips is in tables: a Buffered commit may reach
@@ -59,6 +76,7 @@ func (r *replay) apply(payload []byte) error {
 			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(next))
 		}
 		head, r.last = h, h.Seq
+		r.c.History.note(r.segment, r.segmentSize, h.Seq)
 		store.RestoreClock(h.TimeMs)
 		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.c.o.MemtableSize {
 			r.active = store.Memory.NewTable(r.active.Len())
@@ -66,16 +84,30 @@ func (r *replay) apply(payload []byte) error {
 		}
 		return nil
 	}, func(key, value []byte, m base.Meta) error {
-		if head.Seq <= r.flushed {
-			return nil
-		}
 		if m.Kind == base.KindPointer {
 			p, err := values.DecodePointer(value)
 			if err != nil {
 				return err
 			}
-			r.c.Held.hold(p.File, head.Seq)
+			r.hold(p.File, head.Seq)
+		}
+		if head.Seq <= r.flushed {
+			return nil
 		}
 		return r.active.Set(key, value, base.Hash(key, r.c.o.HashSeed), m, head.Seq)
 	})
+}
+
+// hold holds a value file that a transaction refers to. If the transaction is in tables,
+// the file may have been rewritten without some of its values, or dropped.
+func (r *replay) hold(n base.FileNum, seq base.SeqNum) {
+	files := r.c.store.Version().Values
+	i, found := slices.BinarySearchFunc(files, n, func(f manifest.LiveValues, n base.FileNum) int { return cmp.Compare(f.Num, n) })
+	if seq <= r.flushed && (!found || files[i].File != n) {
+		r.intact = seq + 1
+		return
+	}
+	if r.c.Held.hold(n, seq) && found {
+		r.c.History.weigh(files[i].Size)
+	}
 }

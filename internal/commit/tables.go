@@ -73,6 +73,7 @@ func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error
 	c.lastSeq = seq
 	c.store.SetVisible(seq)
 	c.store.NotePublished(seq, c.o.Activity.Note())
+	c.History.ring()
 	c.Counts.Commits.Add(1)
 	return seq, true, nil
 }

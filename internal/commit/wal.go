@@ -42,6 +42,8 @@ func (c *Committer) StartLog() error {
 		return err
 	}
 	c.releaseLog(l, spans[0].First.Number)
+	ref, size := l.Place()
+	c.History.carried(ref, size, c.recovered.Carried())
 	c.log.Store(l)
 	// Jobs that an earlier opening left can be done now.
 	c.o.Compact()
@@ -50,7 +52,10 @@ func (c *Committer) StartLog() error {
 }
 
 // ReleaseLog gives up the segments of the log before a number.
-func (c *Committer) ReleaseLog(before uint64) { c.releaseLog(c.log.Load(), before) }
+func (c *Committer) ReleaseLog(before uint64) {
+	c.History.release(before)
+	c.releaseLog(c.log.Load(), before)
+}
 
 func (c *Committer) releaseLog(l *log.Writer, before uint64) { c.warnOf(l.Release(before)) }
 

@@ -75,7 +75,8 @@ func TestLeaving_OnlyWhatTheManifestStillNames(t *testing.T) {
 		{"the file is the same and its use another", base.SegmentRef{File: 1, Number: 3}, []base.LogSpan{{First: old}}, true},
 		{"memory holds what recovery found", base.SegmentRef{}, []base.LogSpan{{First: old}}, false},
 	} {
-		if got := decideLeaving(c.first, c.spans); got != c.want {
+		keep := func(first base.SegmentRef) []base.LogSpan { return []base.LogSpan{{First: first}} }
+		if _, got := decideLeaving(c.first, c.spans, keep); got != c.want {
 			t.Errorf("%s: leaves the log: %t", c.name, got)
 		}
 	}

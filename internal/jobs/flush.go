@@ -119,7 +119,8 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	}
 	first := v.LogFrom[from-1]
 	if j.commits.Log() != nil && first != (base.SegmentRef{}) {
-		edit.Spans = manifest.Some([]base.LogSpan{{First: first}})
+		edit.Spans = manifest.Some(j.commits.KeepLog(first))
+		first = edit.Spans.Value[0].First
 	}
 	if mutant.On(mutant.FlushedTooFar) {
 		edit.FlushedSeq.Value++
@@ -127,7 +128,11 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	if mutant.On(mutant.EarlyRelease) && edit.Spans.Set {
 		j.commits.ReleaseLog(first.Number)
 	}
-	if err := j.store.Install(edit, func(v state.View) state.View { return v.WithoutOldest(len(flushed)) }); err != nil {
+	err = j.commits.SyncForFeeds()
+	if err == nil {
+		err = j.store.Install(edit, func(v state.View) state.View { return v.WithoutOldest(len(flushed)) })
+	}
+	if err != nil {
 		j.abandonRun(&run)
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -282,7 +287,7 @@ func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *ra
 // The log has all of it, so an error loses nothing.
 func (j *Jobs) FinalFlush() {
 	v := j.store.View()
-	fill, spans := v.Fill(), len(j.store.State().Spans)
+	fill, spans := v.Fill(), j.commits.SpansToReplay()
 	if fill.WaitingBytes+fill.ActiveBytes < closeFlushMin && spans <= closeSpansMax ||
 		v.Memtables[0].Len() == 0 && fill.Waiting == 0 {
 		return

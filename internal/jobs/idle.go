@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -146,8 +147,9 @@ func (j *Jobs) idleInputs() (in idleInputs, falls, again time.Duration) {
 	if l != nil {
 		in.trickle = in.load != work.Idle && j.trickles(active)
 		least := j.flushMin()
-		in.large = active.Bytes() >= least || j.commits.HeldByActive() >= least || l.NeededBytes() >= idleLogMin
+		in.large = active.Bytes() >= least || j.commits.HeldByActive() >= least || j.commits.NeededLogBytes() >= idleLogMin
 	}
+	in.large = in.large || in.scarce && j.commits.KeptLogBytes() > 0
 	in.manyRuns = j.flushesFirst() && j.store.Version().Runs() >= pausingRuns
 	return in, falls, again
 }
@@ -207,31 +209,35 @@ func (j *Jobs) trim() {
 }
 
 // decideLeaving decides whether the log is left up to the segment first, when all
-// that was committed before it is in tables. spans is the log that the manifest names.
-func decideLeaving(first base.SegmentRef, spans []base.LogSpan) bool {
+// that was committed before it is in tables. spans is the log that the manifest names,
+// and keep returns what it must name then.
+func decideLeaving(first base.SegmentRef, spans []base.LogSpan, keep func(first base.SegmentRef) []base.LogSpan) (kept []base.LogSpan, leave bool) {
 	if first == (base.SegmentRef{}) {
-		return false // what recovery found is not in tables
+		return nil, false // what recovery found is not in tables
 	}
-	return len(spans) != 1 || spans[0].First != first // or that was done before
+	kept = keep(first)
+	return kept, !slices.Equal(kept, spans) // or that was done before
 }
 
 // leaveLog gives up the segments before the one that Rotate moved to, although
-// there was nothing to flush: all that was committed before is in tables. It
-// reports whether there were any.
+// there was nothing to flush: all that was committed before is in tables. It keeps what
+// stays for feeds, and reports whether there were any others.
 func (j *Jobs) leaveLog() (did bool, err error) {
 	v, s := j.store.View(), j.store.State()
 	first := v.LogFrom[len(v.LogFrom)-1]
-	if !decideLeaving(first, s.Spans) {
+	spans, leave := decideLeaving(first, s.Spans, j.commits.KeepLog)
+	if !leave {
 		return false, nil
 	}
 	edit := manifest.Edit{
 		LastSeq: manifest.Some(s.FlushedSeq),
-		Spans:   manifest.Some([]base.LogSpan{{First: first}}),
+		Spans:   manifest.Some(spans),
 	}
 	if err := j.store.Install(edit, nil); err != nil {
 		return false, fmt.Errorf("leave the log: %w", err)
 	}
-	j.commits.ReleaseLog(first.Number)
+	j.commits.ReleaseLog(spans[0].First.Number)
 	j.commits.TrimLog()
+	j.o.Collect() // files that only commits in the log referred to
 	return true, nil
 }

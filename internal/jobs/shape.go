@@ -98,7 +98,7 @@ func (j *Jobs) Garbage(v *manifest.Version, flushed base.SeqNum) (u throttle.Use
 		u.All += f.Bytes
 		switch garbage := f.Bytes - min(f.Live, f.Bytes); {
 		case garbage == 0:
-		case f.Live > 0 && j.quarantine.HasValues(f.ValueFile):
+		case f.Live > 0 && j.quarantine.HasValues(f.ValueFile), j.commits.Held.Kept(f.Num):
 			u.Stuck += garbage // however slowly commits arrive
 		case j.commits.Held.Holds(f.ValueFile, flushed):
 			u.Pending += garbage

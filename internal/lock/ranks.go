@@ -56,6 +56,8 @@ type (
 	Queue struct{}
 	// Held guards which value files commits hold.
 	Held struct{}
+	// History guards which commits the log has.
+	History struct{}
 	// Publications guards the history of publications.
 	Publications struct{}
 	// Quarantine is held to add damaged files.
@@ -133,6 +135,9 @@ func (Queue) Rank() (int, string) { return 140, "queue" }
 
 // Rank implements Ranked.
 func (Held) Rank() (int, string) { return 150, "held" }
+
+// Rank implements Ranked.
+func (History) Rank() (int, string) { return 155, "history" }
 
 // Rank implements Ranked.
 func (Publications) Rank() (int, string) { return 160, "publications" }

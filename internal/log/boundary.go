@@ -6,6 +6,8 @@ import "github.com/stoatdb/stoat/internal/record"
 type boundary struct {
 	offset int64
 	chain  uint64 // the checksum of the frame before it
+	// records is the number of records before it, in a segment that is replayed.
+	records int64
 }
 
 // boundariesMax is the largest number of boundaries remembered per segment.

@@ -27,13 +27,17 @@ type Recovered struct {
 // be durable. Create writes them again.
 func (r *Recovered) Unproven() bool { return !r.carry.empty() }
 
+// Carried returns the number of the last transactions that Create writes again.
+func (r *Recovered) Carried() int64 { return r.carry.records }
+
 // A tail is a range of records at the end of the old log that is not proven to
 // be durable.
 type tail struct {
-	ref   base.SegmentRef
-	size  int64 // of the segment
-	from  boundary
-	until int64 // end offset; the tail is empty if it is not beyond from
+	ref     base.SegmentRef
+	size    int64 // of the segment
+	from    boundary
+	until   int64 // end offset; the tail is empty if it is not beyond from
+	records int64
 }
 
 // empty reports whether there is nothing to carry.
@@ -49,6 +53,12 @@ func (t tail) empty() bool { return t.until <= t.from.offset }
 // missing or damaged. It also returns the error of apply, and that of a file
 // that cannot be read.
 func Recover(o Options, spans []base.LogSpan, apply func(payload []byte) error) (Recovered, error) {
+	return RecoverSegments(o, spans, func(base.SegmentRef, int64) {}, apply)
+}
+
+// RecoverSegments is Recover, and calls enter before it reads a segment, with its size in
+// bytes.
+func RecoverSegments(o Options, spans []base.LogSpan, enter func(ref base.SegmentRef, size int64), apply func(payload []byte) error) (Recovered, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return Recovered{}, err
@@ -57,7 +67,7 @@ func Recover(o Options, spans []base.LogSpan, apply func(payload []byte) error) 
 	if err != nil {
 		return Recovered{}, err
 	}
-	p := replay{o: &o, apply: apply, r: Recovered{Spans: slices.Clone(spans)}}
+	p := replay{o: &o, enter: enter, apply: apply, r: Recovered{Spans: slices.Clone(spans)}}
 	for i := range p.r.Spans {
 		if err := p.span(&p.r.Spans[i]); err != nil {
 			return Recovered{}, err

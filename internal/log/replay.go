@@ -15,6 +15,7 @@ import (
 // A replay is one run of Recover.
 type replay struct {
 	o     *Options
+	enter func(ref base.SegmentRef, size int64)
 	apply func(payload []byte) error
 	// noPayload says that apply gets no payloads. A transaction of any size then
 	// takes no more memory than a frame.
@@ -81,6 +82,7 @@ func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error
 	}
 	defer closeQuietly(f)
 	size := h.size
+	p.enter(ref, size)
 	st := segmentReplay{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
 	st.end = st.bounds[0]
 	if limit > size || (limit >= 0 && limit < record.Start) {
@@ -129,7 +131,7 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 			}
 			p.r.Records++
 			p.r.Bytes += int64(len(rec.Payload))
-			st.end = boundary{offset: rec.End, chain: rec.Checksum}
+			st.end = boundary{offset: rec.End, chain: rec.Checksum, records: st.end.records + 1}
 			st.bounds.add(st.end)
 		}
 	}
@@ -170,7 +172,7 @@ func (p *replay) seal(s *base.LogSpan, before, last *segmentReplay) {
 	}
 	at := end.bounds.seal()
 	s.Sealed, s.EndNumber, s.End, s.EndChain = true, end.ref.Number, at.offset, at.chain
-	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset}
+	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset, records: end.end.records - at.records}
 }
 
 // unreferenced inspects the files that no span reached. They are free, unless

@@ -44,15 +44,3 @@ func (w *Writer) Stats() Stats {
 	}
 	return s
 }
-
-// NeededBytes returns the size in bytes of the segments that are still needed.
-// Release can free all of them but the current one, which is included.
-// Prepared and free files do not count.
-func (w *Writer) NeededBytes() (bytes int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range w.mu.live {
-		bytes += f.size
-	}
-	return bytes
-}

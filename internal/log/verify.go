@@ -17,7 +17,7 @@ func Verify(o Options, spans []base.LogSpan, pass func() error) (records int64, 
 	if o, err = o.withDefaults(); err != nil {
 		return 0, err
 	}
-	p := replay{o: &o, apply: func([]byte) error { return pass() }, noPayload: true}
+	p := replay{o: &o, enter: func(base.SegmentRef, int64) {}, apply: func([]byte) error { return pass() }, noPayload: true}
 	for _, s := range slices.Clone(spans) {
 		if err := p.span(&s); err != nil {
 			return p.r.Records, err

@@ -152,7 +152,7 @@ func (w *Writer) Write(p []byte) {
 // End finishes the record.
 func (w *Writer) End() {
 	w.b.End(w.mu.seg.durable.Load())
-	w.end = boundary{w.b.Offset(), w.b.Chain()}
+	w.end = boundary{offset: w.b.Offset(), chain: w.b.Chain()}
 	w.spill()
 }
 
@@ -202,7 +202,7 @@ func (w *Writer) writeOut() error {
 func (w *Writer) enter(seg *segment) {
 	w.b.Switch(seg.ref.Salt, seg.aead)
 	w.limit = seg.limit()
-	w.end = boundary{record.Start, seg.ref.Salt}
+	w.end = boundary{offset: record.Start, chain: seg.ref.Salt}
 	w.prepareAt = record.Start + (seg.size-record.Start)/2
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -32,6 +32,9 @@ type Settings struct {
 	Timestamps uint8
 	// DiscardBelow is the timestamp below which no reader reads.
 	DiscardBelow uint64
+	// ChangeRetention is the number of bytes of the log that stay for feeds of changes.
+	// Only the default keyspace has it.
+	ChangeRetention uint64
 	// Unknown holds the encoded settings of a later stoat that this one may
 	// ignore, in ascending order of their tags.
 	Unknown string
@@ -71,12 +74,16 @@ const (
 	setTimestamps          = 8 // 1 byte, 1 with checks of conflicts, 2 without
 	setDiscardBelow        = 9 // 8 bytes
 
+	// setChangeRetention is the first tag that a reader may ignore: 8 bytes. An older
+	// stoat keeps the setting, and does not keep the log.
+	setChangeRetention = tagIgnorable
+
 	settingHeaderSize = 4
 )
 
 // settingSizes are the sizes in bytes of the settings whose size is fixed.
 var settingSizes = map[uint16]int{setNumVersions: 4, setCompression: 1, setValueThreshold: 8,
-	setLargeValueThreshold: 8, setDefaultTTLMs: 8, setTimestamps: 1, setDiscardBelow: 8}
+	setLargeValueThreshold: 8, setDefaultTTLMs: 8, setTimestamps: 1, setDiscardBelow: 8, setChangeRetention: 8}
 
 // appendTo appends the encoding of s to dst.
 func (s *Settings) appendTo(dst []byte) []byte {
@@ -115,6 +122,7 @@ func (s *Settings) appendTo(dst []byte) []byte {
 		dst = append(dst, s.Timestamps)
 	}
 	number(setDiscardBelow, s.DiscardBelow)
+	number(setChangeRetention, s.ChangeRetention)
 	return append(dst, s.Unknown...)
 }
 
@@ -137,7 +145,7 @@ func decodeSettings(v []byte, offset int64) (Settings, error) {
 		case n == 0 || n > len(field):
 			return s, base.Corrupt(offset, "length of a setting", n, fmt.Sprintf("1 to %d", len(field)))
 		}
-		if tag&tagIgnorable != 0 {
+		if tag > setChangeRetention {
 			s.Unknown += string(v[:settingHeaderSize+n])
 		} else if err := s.decodeField(tag, field[:n], offset+settingHeaderSize); err != nil {
 			return s, err
@@ -181,6 +189,8 @@ func (s *Settings) decodeField(tag uint16, v []byte, offset int64) error {
 		set = s.Timestamps == TimestampsChecked || s.Timestamps == TimestampsUnchecked
 	case setDiscardBelow:
 		s.DiscardBelow = number
+	case setChangeRetention:
+		s.ChangeRetention = number
 	default:
 		return fmt.Errorf("%w: setting with tag %d, this version knows format version %d", base.ErrVersion, tag, FormatVersion)
 	}

@@ -54,6 +54,25 @@ const (
 	// StampWriteDiscarded: a commit may write below the discard point.
 	StampWriteDiscarded Name = "stamp-write-discarded"
 
+	// FeedSkip: a feed leaves a commit out now and then.
+	FeedSkip Name = "feed-skip"
+	// FeedTwice: a feed begins with the commit that it was told to begin after.
+	FeedTwice Name = "feed-twice"
+	// FeedHalf: a feed leaves out the last change of a commit.
+	FeedHalf Name = "feed-half"
+	// FeedNoRanges: a feed leaves range deletions out.
+	FeedNoRanges Name = "feed-no-ranges"
+	// FeedGap: a feed passes over commits that the log does not have.
+	FeedGap Name = "feed-gap"
+	// FeedForget: a flush keeps nothing of the log for feeds.
+	FeedForget Name = "feed-forget"
+	// FeedLoseValues: value files are collected although commits in the log need them.
+	FeedLoseValues Name = "feed-lose-values"
+	// FeedUnsynced: a feed delivers commits that are not durable.
+	FeedUnsynced Name = "feed-unsynced"
+	// FeedUnsyncedFlush: a flush does not sync the log that is kept for feeds.
+	FeedUnsyncedFlush Name = "feed-unsynced-flush"
+
 	// EarlyPublish: a commit is visible before it is in the memtable.
 	EarlyPublish Name = "early-publish"
 	// LatePublish: a commit is acknowledged before it is visible.
@@ -239,6 +258,7 @@ const (
 var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
+	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
 	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FoldVisible, FoldTwice, BlindOwnMerge,

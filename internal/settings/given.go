@@ -16,6 +16,8 @@ const (
 	// LargeValueThresholdMax bounds Given.LargeValueThreshold, in bytes. The lower bound
 	// is ValueThreshold.
 	LargeValueThresholdMax = 1 << 30
+	// ChangeRetentionMax bounds Given.ChangeRetention, in bytes.
+	ChangeRetentionMax = 1 << 46
 
 	// Thresholds of a new database, in bytes.
 	newValueThreshold      = 512
@@ -30,6 +32,7 @@ type Given struct {
 	NumVersions                         int
 	MergeFunction, Filter               string
 	DefaultTTL                          time.Duration // less than 0 means forever
+	ChangeRetention                     int64         // of the default keyspace; less than 0 means none
 }
 
 // Validate returns an error about the first field that is set and out of range. owner
@@ -44,6 +47,9 @@ func (g *Given) Validate(owner string) error {
 	}
 	if g.Compression > Small {
 		return base.Invalid("%s.Compression is %d, want CompressionNone, CompressionFast or CompressionSmall", owner, g.Compression)
+	}
+	if g.ChangeRetention > ChangeRetentionMax {
+		return base.Invalid("%s.ChangeRetention is %d, want at most %d", owner, g.ChangeRetention, int64(ChangeRetentionMax))
 	}
 	if g.NumVersions < 0 {
 		return base.Invalid("%s.NumVersions is %d, want 1 or more", owner, g.NumVersions)
@@ -97,6 +103,9 @@ func (g Given) Store(m *manifest.Settings) {
 	case g.DefaultTTL < 0:
 		m.DefaultTTLMs = 0
 	}
+	if g.ChangeRetention != 0 {
+		m.ChangeRetention = uint64(max(g.ChangeRetention, 0))
+	}
 }
 
 // Change puts g into the settings m of a keyspace. A new keyspace gets the defaults of
@@ -117,7 +126,7 @@ func (g Given) Change(m *manifest.Settings, isNew bool) error {
 func (s *Settings) Given() Given {
 	return Given{ValueThreshold: s.ValueThreshold, LargeValueThreshold: s.LargeValueThreshold,
 		Compression: s.Compression, NumVersions: s.NumVersions, MergeFunction: s.MergeFunction, Filter: s.Filter,
-		DefaultTTL: time.Duration(s.DefaultTTLMs) * time.Millisecond}
+		DefaultTTL: time.Duration(s.DefaultTTLMs) * time.Millisecond, ChangeRetention: s.ChangeRetention}
 }
 
 // OfKey returns the settings of the keyspace of a stored key.

@@ -28,6 +28,9 @@ type Settings struct {
 	// DefaultTTLMs is the time to live of values without their own time of expiry, in
 	// milliseconds; 0 is forever.
 	DefaultTTLMs uint64
+	// ChangeRetention is the number of bytes of the log that stay for feeds. Only the
+	// default keyspace has it.
+	ChangeRetention int64
 }
 
 // Of returns the settings of a keyspace. The default keyspace is number 0.
@@ -67,7 +70,7 @@ func Resolve(m *manifest.Settings) Settings {
 		NumVersions: int(min(m.NumVersions, math.MaxInt32)), Compression: Compression(m.Compression),
 		ValueThreshold: int64(m.ValueThreshold), LargeValueThreshold: int64(m.LargeValueThreshold),
 		MergeFunction: m.MergeFunction, Filter: m.Filter,
-		DefaultTTLMs: m.DefaultTTLMs,
+		DefaultTTLMs: m.DefaultTTLMs, ChangeRetention: int64(min(m.ChangeRetention, ChangeRetentionMax)),
 	}
 	if s.NumVersions == 0 {
 		s.NumVersions = 1

@@ -170,6 +170,15 @@ func (s *Store) HoldFiles() (slot *Slot, state manifest.State, err error) {
 	return slot, state, nil
 }
 
+// HoldView returns the newest view, which stays until slot is released. The slot keeps no
+// old versions of keys.
+func (s *Store) HoldView() (slot *Slot, v *View, err error) {
+	if slot, err = s.acquireAt(s.readers.NoSnapshot()); err != nil {
+		return nil, nil, err
+	}
+	return slot, s.Pin(slot), nil
+}
+
 // OldestSnapshot returns the oldest snapshot that a reader has or may take.
 func (s *Store) OldestSnapshot() base.SeqNum { return s.readers.Oldest(&s.visible) }
 

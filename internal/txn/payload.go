@@ -88,6 +88,14 @@ func AppendEntryHead(dst, key []byte, valueLen int, m base.Meta) []byte {
 	return append(dst, key...)
 }
 
+// SeqOf returns the sequence number of an encoded transaction.
+func SeqOf(payload []byte) (base.SeqNum, error) {
+	if len(payload) < HeaderSize {
+		return 0, base.Corrupt(0, "transaction size", len(payload), "20 or more")
+	}
+	return base.SeqNum(binary.LittleEndian.Uint64(payload)), nil
+}
+
 // Decode decodes a transaction. It calls begin with the header, then visit for
 // each entry. Keys and values are slices of payload. It stops at the first
 // error: its own, which is a base.CorruptionError with an offset into payload,

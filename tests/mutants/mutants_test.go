@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/tests/bits"
 	"github.com/stoatdb/stoat/tests/crash"
 	"github.com/stoatdb/stoat/tests/faults"
+	feedtest "github.com/stoatdb/stoat/tests/feed"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
@@ -45,6 +46,12 @@ func harnesses(t *testing.T) []hunt.Harness {
 				return err
 			})
 		}},
+		{Name: hunt.Feeds, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error {
+				_, err := feedtest.RunLife(seed+uint64(i), 600)
+				return err
+			})
+		}, Asked: true},
 		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
 		}, Asked: true},

@@ -20,6 +20,7 @@ const (
 	Histories = "histories"
 	Flips     = "flips"
 	Kills     = "kills"
+	Lives     = "lives"
 	Cuts      = "cuts"
 	Sizes     = "sizes"
 	Schedules = "schedules"
@@ -47,6 +48,7 @@ func register(set *flag.FlagSet) *flags {
 		{Histories, "concurrent histories to check; 0: the test chooses"},
 		{Flips, "bits to flip, -1 for every bit; 0: the test chooses"},
 		{Kills, "processes to kill; 0: the test chooses"},
+		{Lives, "lives of databases to play; 0: the test chooses"},
 		{Cuts, "power cuts of real file systems; 0: the test chooses"},
 		{Sizes, "sizes of disks to fill; 0: the test chooses"},
 		{Schedules, "schedules to play; 0: the test chooses"},

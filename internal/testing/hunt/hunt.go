@@ -41,6 +41,7 @@ const (
 	Batches   = "batches"
 	Backups   = "backups"
 	Drops     = "drops of keyspaces"
+	Feeds     = "feeds"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -93,6 +94,16 @@ var onlyBy = map[mutant.Name]string{
 	mutant.WriteBack: Resurrection,
 
 	mutant.BatchSkipsSync: Batches,
+
+	mutant.FeedSkip:          Feeds,
+	mutant.FeedTwice:         Feeds,
+	mutant.FeedHalf:          Feeds,
+	mutant.FeedNoRanges:      Feeds,
+	mutant.FeedGap:           Feeds,
+	mutant.FeedForget:        Feeds,
+	mutant.FeedLoseValues:    Feeds,
+	mutant.FeedUnsynced:      Feeds,
+	mutant.FeedUnsyncedFlush: Feeds,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,

@@ -26,6 +26,7 @@ var Stoat = Shape{
 		"internal/testing/prose":   0,
 		"internal/testing/script":  0,
 
+		"feed":  0,
 		"merge": 0,
 
 		"internal/base":         1,
@@ -83,6 +84,7 @@ var Stoat = Shape{
 
 		"internal/testing/parts": 8,
 
+		"internal/changes": 8,
 		"internal/collect": 8,
 		"internal/jobs":    8,
 		"internal/spaces":  8,
@@ -118,6 +120,7 @@ var Stoat = Shape{
 		"tests/powercut":   13,
 		"tests/scripts":    13,
 		"tests/stress":     13,
+		"tests/feed":       13,
 		"tests/timestamps": 13,
 	},
 
@@ -157,6 +160,7 @@ var Stoat = Shape{
 		"tests/powercut",
 		"tests/scripts",
 		"tests/stress",
+		"tests/feed",
 		"tests/timestamps",
 	},
 

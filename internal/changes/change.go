@@ -1,0 +1,229 @@
+package changes
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/stamp"
+	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/values"
+)
+
+// An item is an entry of the log that the feed has. Its bytes are slices of the
+// transaction.
+type item struct {
+	in     *named
+	stored []byte // the stored key
+	value  []byte
+	meta   base.Meta
+	// Of a range: the bounds as the user's keys.
+	key, end []byte
+}
+
+// decode takes the items of a transaction, the range deletions first: in a transaction
+// they hide nothing that the log has of it.
+func (s *subscription) decode(payload []byte) (head txn.Header, err error) {
+	s.items, s.seq = s.items[:0], 0
+	s.names.set(s.Store.State().Keyspaces)
+	ranges := 0
+	err = txn.Decode(payload, func(h txn.Header) error {
+		head = h
+		return nil
+	}, func(key, value []byte, m base.Meta) error {
+		if m.Kind == base.KindDeleteRange {
+			added := len(s.items)
+			if err := s.addRanges(key, value); err != nil {
+				return err
+			}
+			n := len(s.items) - added
+			rotate(s.items[ranges:], n)
+			ranges += n
+			return nil
+		}
+		return s.add(key, value, m)
+	})
+	s.seq = head.Seq
+	if n := len(s.items); mutant.On(mutant.FeedHalf) && n > 1 {
+		s.items = s.items[:n-1]
+	}
+	return head, err
+}
+
+// rotate moves the last n items to the front.
+func rotate(items []item, n int) {
+	if n < len(items) {
+		slices.Reverse(items)
+		slices.Reverse(items[:n])
+		slices.Reverse(items[n:])
+	}
+}
+
+// add takes an entry if the feed has it.
+func (s *subscription) add(stored, value []byte, m base.Meta) error {
+	number, err := keyspace.NumberOf(stored)
+	if err != nil {
+		return err
+	}
+	in := s.names.find(number)
+	if in == nil || !s.filter.takes(in) {
+		return nil
+	}
+	i := item{in: in, stored: stored, value: value, meta: m}
+	if len(s.filter.prefix) > 0 {
+		key, _, err := s.userKey(&i)
+		if err != nil || !bytes.HasPrefix(key, s.filter.prefix) {
+			return err
+		}
+	}
+	s.items = append(s.items, i)
+	return nil
+}
+
+// userKey returns the user's key of an item, and its timestamp if there are any. The key is
+// valid until the next call.
+func (s *subscription) userKey(i *item) (key []byte, at uint64, err error) {
+	key = i.stored[i.in.Skip(i.stored):]
+	if !i.in.timed {
+		return key, 0, nil
+	}
+	s.key = slices.Grow(s.key[:0], len(key))
+	key, at, ok := stamp.Decode(key, s.key)
+	if !ok {
+		return nil, 0, base.Corrupt(-1, "key of a keyspace with timestamps", "not encoded", "an encoded one")
+	}
+	return key, at, nil
+}
+
+// addRanges takes the deletion of a range of stored keys, for each keyspace that it meets.
+// An empty hi is no bound.
+func (s *subscription) addRanges(lo, hi []byte) error {
+	if mutant.On(mutant.FeedNoRanges) {
+		return nil
+	}
+	for _, in := range s.names.all {
+		below := len(hi) > 0 && bytes.Compare(hi, in.lower) <= 0
+		if below || bytes.Compare(lo, in.upper) >= 0 || !s.filter.takes(in) {
+			continue
+		}
+		i := item{in: in, meta: base.Meta{Kind: base.KindDeleteRange}}
+		var err error
+		if bytes.Compare(lo, in.lower) > 0 && !bytes.Equal(lo, base.FirstKey) {
+			i.key, err = in.boundOf(lo)
+		}
+		if err == nil && len(hi) > 0 && bytes.Compare(hi, in.upper) < 0 {
+			i.end, err = in.boundOf(hi)
+		}
+		if err != nil {
+			return err
+		}
+		if s.filter.takesRange(i.key, i.end) {
+			s.items = append(s.items, i)
+		}
+	}
+	return nil
+}
+
+// boundOf returns the user's key of a bound of stored keys in the keyspace.
+func (n *named) boundOf(stored []byte) ([]byte, error) {
+	key := stored[min(n.Skip(stored), len(stored)):]
+	if !n.timed {
+		return key, nil
+	}
+	key, _, ok := stamp.Decode(stamp.AppendTimestamp(bytes.Clone(key), 0), make([]byte, 0, len(key)))
+	if !ok {
+		return nil, base.Corrupt(-1, "bound in a keyspace with timestamps", "not encoded", "an encoded one")
+	}
+	return key, nil
+}
+
+// changes returns the loop over the changes of the present commit.
+func (s *subscription) changes(seq base.SeqNum) iter.Seq2[feed.Change, error] {
+	return func(yield func(feed.Change, error) bool) {
+		for n := 0; s.seq == seq && n < len(s.items); n++ {
+			more, err := s.show(&s.items[n], yield)
+			if err != nil {
+				yield(feed.Change{}, err)
+			}
+			if err != nil || !more {
+				return
+			}
+		}
+		if s.seq != seq {
+			yield(feed.Change{}, base.ErrTxnDone)
+		}
+	}
+}
+
+// show calls yield for the changes of an item. It reports whether the loop continues.
+func (s *subscription) show(i *item, yield func(feed.Change, error) bool) (more bool, err error) {
+	c := feed.Change{Keyspace: i.in.name, UserMeta: i.meta.User, ExpiresAt: timeOf(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
+	if i.meta.Kind == base.KindDeleteRange {
+		c.Kind, c.Key, c.End = feed.DeleteRange, i.key, i.end
+		return yield(c, nil), nil
+	}
+	if c.Key, c.Timestamp, err = s.userKey(i); err != nil {
+		return false, err
+	}
+	switch i.meta.Kind {
+	case base.KindSet:
+		c.Kind, c.Value = feed.Set, i.value
+	case base.KindPointer:
+		c.Kind = feed.Set
+		if c.Value, err = s.fetch(i); err != nil {
+			return false, err
+		}
+	case base.KindMerge, base.KindRenew:
+		return s.showSteps(c, i, yield)
+	default:
+		c.Kind = feed.Delete
+	}
+	return yield(c, nil), nil
+}
+
+// showSteps calls yield for the steps of a partial entry.
+func (s *subscription) showSteps(c feed.Change, i *item, yield func(feed.Change, error) bool) (more bool, err error) {
+	if s.steps, err = partial.Decode(s.steps[:0], i.meta.Kind, i.value); err != nil {
+		return false, err
+	}
+	for _, step := range s.steps {
+		c.Kind, c.Value, c.ExpiresAt = feed.Merge, step.Operand, time.Time{}
+		if step.Operand == nil {
+			c.Kind, c.ExpiresAt = feed.Renew, timeOf(step.Expires)
+		}
+		if !yield(c, nil) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// fetch reads the value that an item points to.
+func (s *subscription) fetch(i *item) (value []byte, err error) {
+	defer fault.Enter().Leave(&err)
+	p, err := values.DecodePointer(i.value)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.view.Tree.Values(p.File)
+	if err != nil {
+		return nil, err
+	}
+	s.arena.Reset()
+	return r.Get(p, i.stored, s.seq, &s.arena)
+}
+
+// timeOf returns a time in milliseconds of Unix time, and the zero time for 0.
+func timeOf(ms uint64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms))
+}

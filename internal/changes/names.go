@@ -1,0 +1,67 @@
+package changes
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/manifest"
+)
+
+// A named is a keyspace that exists.
+type named struct {
+	keyspace.Space
+	name         string
+	timed        bool   // the caller chooses the timestamps
+	lower, upper []byte // bounds of the stored keys; lower is nil for no bound
+}
+
+// names are the keyspaces that exist, by their numbers.
+type names struct {
+	of  []*manifest.Keyspace
+	all []*named // ascending by number
+}
+
+// set takes over the keyspaces of the manifest, which are never changed.
+func (n *names) set(keyspaces []*manifest.Keyspace) {
+	if slices.Equal(n.of, keyspaces) {
+		return
+	}
+	n.of, n.all = keyspaces, nil
+	for _, k := range keyspaces {
+		if k.Dropping {
+			continue
+		}
+		s := &named{Space: keyspace.New(k.Number), name: k.Name, timed: k.Settings.Timestamps != 0}
+		s.lower, s.upper = s.Bounds()
+		n.all = append(n.all, s)
+	}
+}
+
+// find returns the keyspace with a number, or nil.
+func (n *names) find(number uint32) *named {
+	i, found := slices.BinarySearchFunc(n.all, number, func(k *named, number uint32) int { return int(k.Number()) - int(number) })
+	if !found {
+		return nil
+	}
+	return n.all[i]
+}
+
+// A filter says which changes a feed has.
+type filter struct {
+	prefix []byte
+	all    bool // keyspaces
+	names  []string
+}
+
+// some reports whether the filter leaves changes out.
+func (f *filter) some() bool { return !f.all || len(f.prefix) > 0 }
+
+// takes reports whether the feed has changes of a keyspace.
+func (f *filter) takes(k *named) bool { return f.all || slices.Contains(f.names, k.name) }
+
+// takesRange reports whether a range of keys may have keys of the feed. An end of nil is
+// none.
+func (f *filter) takesRange(key, end []byte) bool {
+	return (end == nil || bytes.Compare(f.prefix, end) < 0) && (bytes.Compare(key, f.prefix) <= 0 || bytes.HasPrefix(key, f.prefix))
+}

@@ -1,0 +1,206 @@
+package commit
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/lock"
+)
+
+// A stretch is a number of commits that follow each other in one segment of the log.
+type stretch struct {
+	ref   base.SegmentRef
+	size  int64 // of the segment, in bytes
+	first base.SeqNum
+	last  base.SeqNum // SeqNumMax in the newest stretch
+	apart int64       // bytes of the value files that the commits wrote
+}
+
+// A History tells which commits the log has, and where. The log keeps more than recovery
+// needs: for the feeds of changes, up to a number of bytes.
+type History struct {
+	// next is the version of the next commit that continues the newest stretch in the
+	// segment current. Both are guarded by the committer's build.
+	next    base.SeqNum
+	current uint64
+
+	// durable is a version up to which all commits are on the device.
+	durable atomic.Uint64
+	feeds   atomic.Int64 // feeds under way
+
+	mu lock.Mutex[lock.History]
+	// Guarded by mu.
+	stretches []stretch     // ascending by number of segment and by version
+	rung      chan struct{} // closed by the next ring, nil if no feed waits
+
+	waits atomic.Bool // rung is not nil
+}
+
+// note says that the log gets a commit in a segment. The caller holds build.
+func (h *History) note(ref base.SegmentRef, size int64, seq base.SeqNum) {
+	if ref.Number == h.current && seq == h.next {
+		h.next++
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.stretches); n > 0 {
+		h.stretches[n-1].last = min(h.stretches[n-1].last, h.next-1)
+	}
+	h.stretches = append(h.stretches, stretch{ref: ref, size: size, first: seq, last: base.SeqNumMax})
+	h.current, h.next = ref.Number, seq+1
+}
+
+// weigh adds the size of value files that the newest commit wrote, in bytes. The caller
+// holds build, or is Open.
+func (h *History) weigh(bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stretches[len(h.stretches)-1].apart += bytes
+}
+
+// carried says that the log has written the last n commits of the history again, at the
+// front of a segment. The caller holds build, or is Open.
+func (h *History) carried(ref base.SegmentRef, size, n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := len(h.stretches)
+	var moved []stretch // the newest first
+	for left := base.SeqNum(n); left > 0 && kept > 0; {
+		s := h.stretches[kept-1]
+		s.last = min(s.last, h.next-1)
+		if commits := s.last - s.first + 1; commits <= left {
+			kept, left = kept-1, left-commits
+		} else {
+			s.first, s.apart = s.last-left+1, 0
+			h.stretches[kept-1].last, left = s.first-1, 0
+		}
+		s.ref, s.size = ref, size
+		moved = append(moved, s)
+	}
+	if len(moved) == 0 {
+		return
+	}
+	moved[0].last = base.SeqNumMax
+	slices.Reverse(moved)
+	h.stretches = append(h.stretches[:kept], moved...)
+	h.current = ref.Number
+}
+
+// find returns the stretch with a version, and the version after which the log has all
+// commits up to the newest one. ok is false if the log does not have the version.
+func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.stretches) == 0 {
+		return s, base.SeqNumMax, false
+	}
+	i := len(h.stretches) - 1
+	for i > 0 && h.stretches[i].first == h.stretches[i-1].last+1 {
+		i--
+	}
+	after = h.stretches[i].first - 1
+	i, found := slices.BinarySearchFunc(h.stretches, seq, func(s stretch, seq base.SeqNum) int { return int(s.first) - int(seq) })
+	if !found {
+		i--
+	}
+	if i < 0 || h.stretches[i].last < seq {
+		return s, after, false
+	}
+	return h.stretches[i], after, true
+}
+
+// release forgets the commits in segments before a number. They do not include the
+// newest segment.
+func (h *History) release(before uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stretches = slices.DeleteFunc(h.stretches, func(s stretch) bool { return s.ref.Number < before })
+}
+
+// keep returns the oldest segment that stays, if so many bytes of those before first may
+// stay beside the later ones. Value files of commits count, too. from is the version from
+// which on commits fit in, with their value files.
+func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentRef, from base.SeqNum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	oldest, from = first, base.SeqNumMax
+	if bytes == 0 {
+		return oldest, from
+	}
+	for i := len(h.stretches) - 1; i >= 0; i-- {
+		s := h.stretches[i]
+		if s.ref.Number < oldest.Number {
+			bytes -= s.size
+		}
+		if bytes -= s.apart; bytes < 0 {
+			break
+		}
+		from = s.first
+		if s.ref.Number < oldest.Number {
+			oldest = s.ref
+		}
+	}
+	return oldest, from
+}
+
+// ring wakes the feeds that wait for a commit.
+func (h *History) ring() {
+	if !h.waits.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waits.Store(false)
+	close(h.rung)
+	h.rung = nil
+}
+
+// Rung returns a channel that is closed when more commits have become visible than at
+// the time of the call.
+func (h *History) Rung() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rung == nil {
+		h.rung = make(chan struct{})
+		h.waits.Store(true)
+	}
+	return h.rung
+}
+
+// Begin counts a feed until its end. The log keeps more for it.
+func (h *History) Begin() (end func()) {
+	h.feeds.Add(1)
+	return func() { h.feeds.Add(-1) }
+}
+
+// raiseDurable says that all commits up to seq are on the device.
+func (h *History) raiseDurable(seq base.SeqNum) {
+	for {
+		was := h.durable.Load()
+		if uint64(seq) <= was || h.durable.CompareAndSwap(was, uint64(seq)) {
+			return
+		}
+	}
+}
+
+// keptBytes returns the size of the segments before those with commits after flushed, and
+// of the value files that their commits wrote, in bytes.
+func (h *History) keptBytes(flushed base.SeqNum) (bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	segment := uint64(math.MaxUint64)
+	for i, s := range h.stretches {
+		if s.last > flushed {
+			break
+		}
+		bytes += s.apart
+		if s.ref.Number != segment && (i+1 == len(h.stretches) || h.stretches[i+1].ref.Number != s.ref.Number) {
+			bytes += s.size
+		}
+		segment = s.ref.Number
+	}
+	return bytes
+}

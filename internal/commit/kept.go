@@ -1,0 +1,244 @@
+package commit
+
+import (
+	"io"
+	"math"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/txn"
+)
+
+// spansKept is the number of spans of the log, each from one opening of the database,
+// that are kept for feeds. The manifest lists all spans in each edit of them.
+const spansKept = 256
+
+// retention returns how many bytes of the log are kept for feeds, although recovery does
+// not need them.
+func (c *Committer) retention() int64 {
+	if c.o.Space.Scarce() {
+		return 0
+	}
+	bytes := c.o.Settings(0).ChangeRetention
+	if c.History.feeds.Load() > 0 {
+		bytes = max(bytes, c.o.MemtableSize)
+	}
+	return bytes
+}
+
+// KeepLog returns the spans that the manifest must list when recovery needs nothing of
+// the log before the segment first. From now on, value files are no longer held for
+// commits that are not kept.
+//
+// The caller, which is the flusher, records the spans and then calls ReleaseLog.
+func (c *Committer) KeepLog(first base.SegmentRef) []base.LogSpan {
+	oldest, from := c.History.keep(first, c.retention())
+	if mutant.On(mutant.FeedForget) {
+		oldest, from = first, base.SeqNumMax
+	}
+	state := c.store.State()
+	if from != base.SeqNumMax {
+		// What was not held while it was in memtables may be gone.
+		from = max(from, min(state.FlushedSeq+1, c.Held.keptFrom()))
+	}
+	c.Held.keepFrom(from)
+	return spansFrom(state.Spans, oldest)
+}
+
+// spansFrom returns spans without what is before the segment first, and at most spansKept
+// of them.
+func spansFrom(spans []base.LogSpan, first base.SegmentRef) []base.LogSpan {
+	from := 0
+	for from+1 < len(spans) && spans[from+1].First.Number <= first.Number {
+		from++
+	}
+	spans = append([]base.LogSpan(nil), spans[from:]...)
+	spans[0].First = first
+	return spans[max(0, len(spans)-spansKept):]
+}
+
+// SyncForFeeds makes everything durable that is in memtables to be flushed, if the log is
+// kept for feeds. Otherwise a power cut could take commits from the log that tables have.
+func (c *Committer) SyncForFeeds() error {
+	if c.retention() == 0 || mutant.On(mutant.FeedUnsyncedFlush) {
+		return nil
+	}
+	return c.syncLog()
+}
+
+// syncLog makes all visible commits durable.
+func (c *Committer) syncLog() error {
+	upTo := c.store.Visible()
+	l := c.log.Load()
+	if l == nil || base.SeqNum(c.History.durable.Load()) >= upTo {
+		return nil
+	}
+	c.Counts.Syncs.Add(1)
+	if err := l.Sync(); err != nil {
+		return c.Fail(err)
+	}
+	c.History.raiseDurable(upTo)
+	return nil
+}
+
+// Deliverable returns the newest version that a feed may deliver. Without buffered, that
+// commit is durable: if a later one than after is visible, Deliverable syncs the log.
+func (c *Committer) Deliverable(after base.SeqNum, buffered bool) (base.SeqNum, error) {
+	visible := c.store.Visible()
+	if buffered || visible <= after || mutant.On(mutant.FeedUnsynced) {
+		return visible, nil
+	}
+	if durable := base.SeqNum(c.History.durable.Load()); durable > after {
+		return min(durable, visible), nil
+	}
+	if err := c.syncLog(); err != nil {
+		return after, err
+	}
+	return min(base.SeqNum(c.History.durable.Load()), c.store.Visible()), nil
+}
+
+// A LogReader reads the transactions of the log in the order of their versions.
+type LogReader struct {
+	c    *Committer
+	next base.SeqNum // the version of the next transaction
+	in   stretch     // where it is
+	r    *log.SegmentReader
+}
+
+// ReadLog returns a reader of the transactions after a version.
+func (c *Committer) ReadLog(after base.SeqNum) *LogReader { return &LogReader{c: c, next: after + 1} }
+
+// After returns the version of the last transaction that Next returned.
+func (r *LogReader) After() base.SeqNum { return r.next - 1 }
+
+// Skip passes over transactions up to a version.
+func (r *LogReader) Skip(to base.SeqNum) { r.next = max(r.next, to+1) }
+
+// A LogGoneError says that the log does not have the next transaction any more.
+type LogGoneError struct {
+	// Oldest is the version after which the log has all transactions.
+	Oldest base.SeqNum
+}
+
+// Error describes the error.
+func (LogGoneError) Error() string { return "the log does not have the next transaction" }
+
+// Next returns the next transaction, which is valid until the next call, as package txn
+// encodes it. The caller knows that it is visible.
+func (r *LogReader) Next() (payload []byte, err error) {
+	for {
+		if err := r.seek(); err != nil {
+			return nil, err
+		}
+		if r.r == nil {
+			if r.r, err = log.ReadSegment(r.c.o.Log, r.in.ref); err != nil {
+				return nil, r.failed(err)
+			}
+		}
+		payload, err = r.r.Next(r.c.written(r.in.ref.Number))
+		if err != nil {
+			return nil, r.failed(err)
+		}
+		seq, err := txn.SeqOf(payload)
+		switch {
+		case err != nil:
+			return nil, err
+		case seq < r.next:
+			continue
+		case seq > r.next:
+			return nil, base.Corrupt(-1, "sequence number of a transaction", uint64(seq), uint64(r.next))
+		}
+		r.next++
+		return payload, nil
+	}
+}
+
+// seek finds the stretch of the next transaction, unless the reader is there.
+func (r *LogReader) seek() error {
+	if r.r != nil && r.next <= r.in.last && r.in.last != base.SeqNumMax {
+		return nil
+	}
+	s, oldest, ok := r.c.History.find(r.next)
+	if !ok && mutant.On(mutant.FeedGap) && oldest != base.SeqNumMax && oldest >= r.next {
+		r.next = oldest + 1
+		s, _, ok = r.c.History.find(r.next)
+	}
+	if !ok {
+		return r.gone(oldest)
+	}
+	if s.ref != r.in.ref {
+		r.leave()
+	}
+	r.in = s
+	return nil
+}
+
+// gone returns the error of a transaction that the log does not have.
+func (r *LogReader) gone(oldest base.SeqNum) error {
+	if oldest == base.SeqNumMax { // the log has no transaction
+		oldest = r.c.store.Visible()
+	}
+	return LogGoneError{Oldest: max(oldest, r.next)}
+}
+
+// failed returns the error for err, with which a segment was read: the log may have freed
+// the segment meanwhile.
+func (r *LogReader) failed(err error) error {
+	r.leave()
+	s, oldest, ok := r.c.History.find(r.next)
+	switch {
+	case !ok || s.ref != r.in.ref:
+		return r.gone(oldest)
+	case err == io.EOF:
+		// Tables have the transaction, and the log never had it.
+		return r.gone(r.c.store.Visible())
+	}
+	return err
+}
+
+// Rest closes the file that is open. The reader opens it again when needed.
+func (r *LogReader) Rest() {
+	if r.r != nil {
+		r.r.Rest()
+	}
+}
+
+// leave leaves the segment.
+func (r *LogReader) leave() {
+	r.Rest()
+	r.r = nil
+}
+
+// written returns the offset below which a segment is written.
+func (c *Committer) written(segment uint64) int64 {
+	if l := c.log.Load(); l != nil {
+		return l.Written(segment)
+	}
+	return math.MaxInt64
+}
+
+// SpansToReplay returns the number of spans of the log that recovery needs.
+func (c *Committer) SpansToReplay() int {
+	state := c.store.State()
+	s, _, ok := c.History.find(state.FlushedSeq + 1)
+	if !ok {
+		return min(1, len(state.Spans))
+	}
+	return len(spansFrom(state.Spans, s.ref))
+}
+
+// NeededLogBytes returns the size in bytes of the segments of the log that recovery needs.
+func (c *Committer) NeededLogBytes() int64 {
+	v := c.store.View()
+	return c.log.Load().NeededFrom(v.LogFrom[len(v.LogFrom)-1].Number)
+}
+
+// ValuesFrom returns the version from which on all values are there that commits wrote to
+// value files, for a caller that holds a view.
+func (c *Committer) ValuesFrom() base.SeqNum {
+	return min(c.Held.keptFrom(), c.store.State().FlushedSeq+1)
+}
+
+// KeptLogBytes returns about how many bytes of the disk are kept only for feeds.
+func (c *Committer) KeptLogBytes() int64 { return c.History.keptBytes(c.store.State().FlushedSeq) }

@@ -1,0 +1,452 @@
+package behaviour
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// changesOf returns the changes of a commit, one a line.
+func changesOf(t *testing.T, c feed.Commit) string {
+	t.Helper()
+	var lines []string
+	for ch, err := range c.Changes {
+		testkit.Must(t, err)
+		line := fmt.Sprintf("%s %s/%q", ch.Kind, ch.Keyspace, ch.Key)
+		if ch.Kind == feed.DeleteRange {
+			line += fmt.Sprintf(" to %q", ch.End)
+			if ch.End == nil {
+				line += " (none)"
+			}
+		}
+		if ch.Value != nil {
+			line += fmt.Sprintf("=%.20q", ch.Value)
+		}
+		if len(ch.Value) > 20 {
+			line += fmt.Sprintf("(%d)", len(ch.Value))
+		}
+		if !ch.ExpiresAt.IsZero() {
+			line += fmt.Sprintf(" until %d", ch.ExpiresAt.UnixMilli())
+		}
+		if ch.UserMeta != 0 {
+			line += fmt.Sprintf(" meta %d", ch.UserMeta)
+		}
+		if ch.Timestamp != 0 {
+			line += fmt.Sprintf(" at %d", ch.Timestamp)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// newest returns the newest version.
+func newest(t *testing.T, db *stoat.DB) uint64 {
+	t.Helper()
+	tx := testkit.Begin(t, db, stoat.ReadOnly)
+	defer tx.Discard()
+	return tx.ReadVersion()
+}
+
+// feedUpTo returns the changes of each commit in a feed up to the newest version.
+func feedUpTo(t *testing.T, db *stoat.DB, o feed.Options) (commits []string) {
+	t.Helper()
+	last := newest(t, db)
+	if last == o.After {
+		return nil
+	}
+	for c, err := range db.Subscribe(t.Context(), o) {
+		testkit.Must(t, err)
+		commits = append(commits, fmt.Sprintf("#%d\n%s", c.Version, changesOf(t, c)))
+		if c.Version == last {
+			break
+		}
+	}
+	return commits
+}
+
+// goneOf returns the GoneError with which a feed ends at once.
+func goneOf(t *testing.T, db *stoat.DB, after uint64) *feed.GoneError {
+	t.Helper()
+	for c, err := range db.Subscribe(t.Context(), feed.Options{After: after}) {
+		var gone *feed.GoneError
+		if !errors.As(err, &gone) {
+			t.Fatalf("a feed after %d begins with %d, %v", after, c.Version, err)
+		}
+		return gone
+	}
+	return nil
+}
+
+func update(t *testing.T, db *stoat.DB, fn func(tx stoat.Txn) error) {
+	t.Helper()
+	testkit.Must(t, db.Update(fn))
+}
+
+func wantLines(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("%s:\n%s\nwant:\n%s", what, g, w)
+	}
+}
+
+func TestFeed_HasEveryKindOfChange(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { *o = testkit.Merging(*o) })
+	defer db.Close()
+	other := keyspace(t, db, "other")
+	timed, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	testkit.Must(t, err)
+	at := time.UnixMilli(4_000_000_000_000)
+	update(t, db, func(tx stoat.Txn) error {
+		return errors.Join(
+			tx.Set([]byte("gone"), []byte("v")),
+			tx.DeleteRange([]byte("b"), []byte("k")),
+			tx.Set([]byte("c"), []byte("v"), stoat.ExpiresAt(at), stoat.UserMeta(7)),
+			tx.Delete([]byte("d")),
+			tx.Set([]byte("\xff\x00"), nil),
+			tx.In(other).Set([]byte("\xff"), bytes.Repeat([]byte("x"), 3000)),
+			tx.Merge([]byte("m"), []byte("+1")), tx.Renew([]byte("m"), stoat.ExpiresAt(at)), tx.Merge([]byte("m"), []byte("+2")),
+			tx.In(timed).At(5).Set([]byte("a\x00"), []byte("old")),
+			tx.In(timed).At(6).Delete([]byte("a\x00")),
+		)
+	})
+	update(t, db, func(tx stoat.Txn) error {
+		return errors.Join(tx.In(other).DeleteRange(nil, nil), tx.In(other).DeleteRange([]byte("\xff"), nil), tx.DeleteRange(nil, []byte("\xff\x01")))
+	})
+	testkit.Must(t, timed.DropPrefix(t.Context(), []byte("a")))
+	testkit.Must(t, db.DropAll(t.Context()))
+	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}),
+		"#1",
+		`DeleteRange /"b" to "k"`,
+		`Set /"c"="v" until 4000000000000 meta 7`,
+		`Delete /"d"`,
+		`Set /"\xff\x00"=""`,
+		`Set other/"\xff"="xxxxxxxxxxxxxxxxxxxx"(3000)`,
+		`Merge /"m"="+1"`, `Renew /"m" until 4000000000000`, `Merge /"m"="+2"`,
+		`Set timed/"a\x00"="old" at 5`,
+		`Delete timed/"a\x00" at 6`,
+		"#2",
+		`DeleteRange other/"" to "" (none)`, `DeleteRange other/"\xff" to "" (none)`, `DeleteRange /"" to "\xff\x01"`,
+		"#3", `DeleteRange timed/"a" to "b"`,
+		"#4", `DeleteRange /"" to "" (none)`, `DeleteRange other/"" to "" (none)`, `DeleteRange timed/"" to "" (none)`)
+}
+
+func TestFeed_WaitsForTheNextCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := testkit.OpenOn(t, memfs.New(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		var end error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for c, err := range db.Subscribe(ctx, feed.Options{}) {
+				if end = err; err == nil {
+					got = append(got, changesOf(t, c))
+				}
+			}
+		}()
+		for i := range 3 {
+			synctest.Wait()
+			update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte{byte('a' + i)}, nil) })
+		}
+		synctest.Wait()
+		wantLines(t, "the feed", got, `Set /"a"=""`, `Set /"b"=""`, `Set /"c"=""`)
+		cancel()
+		<-ended
+		if !errors.Is(end, context.Canceled) {
+			t.Errorf("the feed ends with %v", end)
+		}
+		go func() {
+			for _, end = range db.Subscribe(t.Context(), feed.Options{After: 3}) {
+				_ = end
+			}
+			ended <- struct{}{}
+		}()
+		ended = make(chan struct{})
+		synctest.Wait()
+		testkit.Must(t, db.Close())
+		<-ended
+		if !errors.Is(end, stoat.ErrClosed) {
+			t.Errorf("Close ends the feed with %v", end)
+		}
+	})
+}
+
+func TestFeed_RefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	first := func(db *stoat.DB, after uint64) (err error) {
+		for _, err = range db.Subscribe(t.Context(), feed.Options{After: after}) {
+			break
+		}
+		return err
+	}
+	testkit.WantError(t, "a version of the future", first(db, 1), stoat.ErrInvalid)
+	testkit.Must(t, db.Close())
+	testkit.WantError(t, "a closed database", first(db, 0), stoat.ErrClosed)
+	db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = true })
+	defer db.Close()
+	testkit.WantError(t, "a read-only database", first(db, 0), stoat.ErrReadOnly)
+}
+
+func TestFeed_FiltersByKeyspaceAndPrefix(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	other := keyspace(t, db, "other")
+	for _, key := range []string{"a", "ab", "b"} {
+		update(t, db, func(tx stoat.Txn) error {
+			return errors.Join(tx.Set([]byte(key), nil), tx.In(other).Set([]byte(key), nil))
+		})
+	}
+	update(t, db, func(tx stoat.Txn) error { return tx.DeleteRange([]byte("aa"), []byte("aab")) })
+	update(t, db, func(tx stoat.Txn) error { return tx.DeleteRange([]byte("b"), nil) })
+	wantLines(t, "keys that begin with ab", feedUpTo(t, db, feed.Options{Prefix: []byte("ab")}),
+		"#2", `Set /"ab"=""`, `Set other/"ab"=""`, "#5", "")
+	wantLines(t, "keyspace other", feedUpTo(t, db, feed.Options{Keyspaces: []string{"other"}, Prefix: []byte("a")}),
+		"#1", `Set other/"a"=""`, "#2", `Set other/"ab"=""`, "#5", "")
+	wantLines(t, "the default keyspace", feedUpTo(t, db, feed.Options{Keyspaces: []string{""}, Prefix: []byte("aac")}),
+		"#5", "")
+	wantLines(t, "a range", feedUpTo(t, db, feed.Options{Keyspaces: []string{""}, Prefix: []byte("aaa"), After: 3}),
+		"#4", `DeleteRange /"aa" to "aab"`, "#5", "")
+}
+
+func TestFeed_LeavesOutADroppedKeyspace(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	for range 2 {
+		ks := keyspace(t, db, "a")
+		update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), nil) })
+		testkit.Must(t, db.DropKeyspace("a"))
+	}
+	ks := keyspace(t, db, "a")
+	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("new"), nil) })
+	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", "", "#2", "", "#3", "", "#4", "", "#5", `Set a/"new"=""`)
+}
+
+func TestFeed_KeepsWhatChangeRetentionSays(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	open := func(retention int64) *stoat.DB {
+		return testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = retention })
+	}
+	db := open(64 << 20)
+	var want []string
+	for i := range 300 {
+		key := testkit.Key(i % 10)
+		update(t, db, func(tx stoat.Txn) error { return tx.Set(key, bytes.Repeat([]byte{byte(i)}, 4000)) })
+		want = append(want, fmt.Sprintf("#%d\nSet /%q=%.20q(4000)", i+1, key, bytes.Repeat([]byte{byte(i)}, 20)))
+		if i%100 == 99 {
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.Must(t, db.Close())
+			db = open(0)
+		}
+	}
+	for _, after := range []uint64{0, 1, 99, 100, 101, 299, 300} {
+		wantLines(t, fmt.Sprintf("after %d", after), feedUpTo(t, db, feed.Options{After: after}), want[after:]...)
+	}
+	if n := db.Settings().ChangeRetention; n != 64<<20 {
+		t.Errorf("the stored retention is %d", n)
+	}
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
+
+	db = open(-1)
+	defer db.Close()
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("last"), nil) })
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	gone := goneOf(t, db, 250)
+	if gone.After != 250 || gone.Oldest <= 250 || gone.Oldest > 301 {
+		t.Errorf("without retention: %+v", *gone)
+	}
+	feedUpTo(t, db, feed.Options{After: gone.Oldest})
+	if size := db.Stats().Log.BytesOnDisk; size > 1<<20 {
+		t.Errorf("without retention the log has %d bytes", size)
+	}
+}
+
+func TestFeed_RetentionBoundsTheDisk(t *testing.T) {
+	t.Parallel()
+	const retention = 1 << 20
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.ChangeRetention = retention })
+	defer db.Close()
+	for i := range 2000 {
+		size := 2000
+		if i%200 == 0 {
+			size = 300_000 // straight to a value file
+		}
+		update(t, db, func(tx stoat.Txn) error { return tx.Set(testkit.Key(i%7), bytes.Repeat([]byte{1}, size)) })
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Collect(t.Context()))
+	s := db.Stats()
+	if s.Log.BytesOnDisk > 3<<20 {
+		t.Errorf("the log has %d bytes", s.Log.BytesOnDisk)
+	}
+	gone := goneOf(t, db, 0)
+	if got := feedUpTo(t, db, feed.Options{After: gone.Oldest}); len(got) != 2000-int(gone.Oldest) || len(got) < 50 {
+		t.Errorf("after %d: %d commits", gone.Oldest, len(got))
+	}
+}
+
+func TestFeed_KeepsValuesThatOnlyItNeeds(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = 64 << 20 })
+	large := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 200_000) }
+	for i := range 5 {
+		update(t, db, func(tx stoat.Txn) error {
+			return errors.Join(tx.Set([]byte("k"), large(i)), tx.SetReader([]byte("r"), bytes.NewReader(large(i+100))))
+		})
+	}
+	update(t, db, func(tx stoat.Txn) error { return tx.DeleteRange([]byte("k"), nil) })
+	shrink := func() {
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Collect(t.Context()))
+	}
+	for range 2 {
+		shrink()
+		for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+			testkit.Must(t, err)
+			if c.Version == 6 {
+				break
+			}
+			n := 0
+			for ch, err := range c.Changes {
+				testkit.Must(t, err)
+				if want := large(int(c.Version) - 1 + 100*n); !bytes.Equal(ch.Value, want) {
+					t.Errorf("version %d: %d bytes of %d", c.Version, len(ch.Value), ch.Value[0])
+				}
+				n++
+			}
+		}
+		testkit.Must(t, db.Close())
+		db = testkit.OpenOn(t, disk, nil)
+	}
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = -1 })
+	defer db.Close()
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) })
+	shrink()
+	if n := db.Stats().ValueContent; n > 0 {
+		t.Errorf("without retention, %d bytes of values are left", n)
+	}
+}
+
+func TestFeed_SlowLoopDelaysNoCommitAndGetsAnError(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), nil)
+	defer db.Close()
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("first"), nil) })
+	var gone *feed.GoneError
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		if err != nil {
+			if !errors.As(err, &gone) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if c.Version == 1 {
+			for i := range 1000 { // while the loop is slow
+				update(t, db, func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 2000)) })
+			}
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+	}
+	if gone.After != 1 || gone.Oldest < 2 || gone.Oldest > 1001 {
+		t.Errorf("the feed ends with %+v", *gone)
+	}
+}
+
+func TestFeed_ALoopKeepsAMemtableOfTheLog(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), nil)
+	defer db.Close()
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("first"), nil) })
+	n := uint64(0)
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		testkit.Must(t, err)
+		if n++; c.Version != n {
+			t.Fatalf("version %d comes as number %d", c.Version, n)
+		}
+		if n == 1 {
+			for i := range 20 {
+				update(t, db, func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 100)) })
+			}
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+		if n == 21 {
+			break
+		}
+	}
+}
+
+func TestFeed_DeliversNothingThatAPowerCutTakes(t *testing.T) {
+	t.Parallel()
+	for _, buffered := range []bool{false, true} {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+		update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) })
+		for c, err := range db.Subscribe(t.Context(), feed.Options{Buffered: buffered}) {
+			testkit.Must(t, err)
+			if c.Version == 1 {
+				break
+			}
+		}
+		cut := testkit.OpenOn(t, disk.Crash(memfs.KeepNone, nil), nil)
+		if has := newest(t, cut) == 1; has == buffered {
+			t.Errorf("buffered %v: after a power cut, the commit is there: %v", buffered, has)
+		}
+		testkit.Must(t, cut.Close())
+		testkit.Must(t, db.Close())
+	}
+}
+
+func TestFeed_BytesEndWithTheLoop(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) })
+	var kept feed.Commit
+	for kept = range db.Subscribe(t.Context(), feed.Options{}) {
+		break
+	}
+	for _, err := range kept.Changes {
+		testkit.WantError(t, "the changes of a commit after the loop", err, stoat.ErrTxnDone)
+	}
+}
+
+func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	disk.SetCapacity(24 << 20)
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention, o.Durability = 1<<40, stoat.Buffered })
+	defer db.Close()
+	for i := range 1000 {
+		update(t, db, func(tx stoat.Txn) error {
+			for j := range 20 {
+				if err := tx.Set(testkit.Key(j), make([]byte, 2000)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if i == 100 {
+			feedUpTo(t, db, feed.Options{}) // all is there
+		}
+	}
+	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 1000 {
+		t.Errorf("the feed ends with %+v", *gone)
+	}
+}

@@ -1,0 +1,252 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// Work is what lives came to.
+type Work struct {
+	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large int
+}
+
+// Add adds the work of another life.
+func (w *Work) Add(o Work) {
+	w.Commits += o.Commits
+	w.Resumes += o.Resumes
+	w.Cuts += o.Cuts
+	w.Taken += o.Taken
+	w.Restarts += o.Restarts
+	w.Gone += o.Gone
+	w.Large += o.Large
+}
+
+// A life is one database with one consumer of its feed.
+type life struct {
+	rng   *rand.Rand
+	disk  *memfs.FS
+	db    *stoat.DB
+	other *stoat.Keyspace
+	// bounded says that the database keeps few changes, so that a feed may find some
+	// gone.
+	bounded   bool
+	encrypted bool
+
+	ledger  ledger
+	replica replica
+	work    Work
+}
+
+// RunLife plays a life of so many steps.
+func RunLife(seed uint64, steps int) (Work, error) {
+	rng := rand.New(rand.NewPCG(seed, 37))
+	l := &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0,
+		ledger: ledger{of: map[uint64]string{}}, replica: replica{values: map[string]string{}}}
+	err := l.open()
+	for i := 0; i < steps && err == nil; i++ {
+		if err = l.step(); err != nil {
+			err = fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	if err == nil {
+		err = l.follow(false)
+	}
+	if l.db != nil {
+		err = errors.Join(err, l.db.Close())
+	}
+	return l.work, err
+}
+
+func (l *life) open() (err error) {
+	o := &stoat.Options{FS: l.disk, MemtableSize: testkit.SmallMemtable, ChangeRetention: 64 << 20,
+		MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}}, Keys: testkit.KeysIf(l.encrypted)}
+	if l.bounded {
+		o.ChangeRetention = []int64{-1, 100_000, 300_000}[l.rng.IntN(3)]
+	}
+	if l.db, err = stoat.Open(testkit.Dir, o); err != nil {
+		return err
+	}
+	l.other, err = l.db.Keyspace("other", nil)
+	return err
+}
+
+// step does something drawn.
+func (l *life) step() error {
+	switch l.rng.IntN(60) {
+	case 0:
+		return l.surprise()
+	case 1:
+		l.work.Restarts++
+		if err := l.db.Close(); err != nil {
+			return err
+		}
+		return l.open()
+	case 2:
+		return l.db.Compact(context.Background(), stoat.CompactOptions{})
+	case 3:
+		return l.db.Collect(context.Background())
+	case 4, 5, 6:
+		return l.follow(false)
+	case 7, 8:
+		return l.follow(true)
+	case 9:
+		return testkit.WaitForFlushes(l.db)
+	}
+	return l.commit()
+}
+
+// surprise cuts the power after a few buffered commits, which the feed has seen, or which
+// are in tables.
+func (l *life) surprise() error {
+	for range l.rng.IntN(4) {
+		if err := l.commitAs(stoat.Buffered); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch l.rng.IntN(3) {
+	case 0:
+		err = l.follow(false)
+	case 1:
+		err = l.db.Compact(context.Background(), stoat.CompactOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	return l.cut()
+}
+
+// commit commits a few writes.
+func (l *life) commit() error { return l.commitAs(testkit.RandomDurability(l.rng)) }
+
+func (l *life) commitAs(durability stoat.Durability) error {
+	changes := draw(l.rng)
+	if len(changes) == 0 {
+		return nil
+	}
+	tx, err := l.db.Begin(stoat.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer tx.Discard()
+	if err := write(tx, l.other, changes); err != nil {
+		return err
+	}
+	if err := tx.Commit(stoat.WithDurability(durability)); err != nil {
+		return err
+	}
+	if tx.CommitVersion() != l.ledger.last+1 {
+		return fmt.Errorf("version %d follows version %d", tx.CommitVersion(), l.ledger.last)
+	}
+	l.ledger.last++
+	l.ledger.of[l.ledger.last] = render(changes)
+	l.work.Commits++
+	return nil
+}
+
+// cut cuts the power, and opens what is left.
+func (l *life) cut() error {
+	after := testkit.RandomCut(l.rng)(l.disk)
+	if err := l.db.Close(); err != nil {
+		return err
+	}
+	l.disk = after
+	if err := l.open(); err != nil {
+		return err
+	}
+	last := uint64(0)
+	if err := l.db.View(func(tx stoat.Txn) error { last = tx.ReadVersion(); return nil }); err != nil {
+		return err
+	}
+	if last < l.replica.version {
+		return fmt.Errorf("a power cut took the database back to version %d, and the feed had delivered %d", last, l.replica.version)
+	}
+	l.work.Cuts++
+	l.work.Taken += int(l.ledger.last - last)
+	l.ledger.forget(last)
+	return l.db.Sync()
+}
+
+// follow brings the replica up to the newest version, or, if early is set, to one before.
+func (l *life) follow(early bool) error {
+	if l.replica.version == l.ledger.last {
+		return nil
+	}
+	l.work.Resumes++
+	until := l.ledger.last
+	if early {
+		until = l.replica.version + 1 + l.rng.Uint64N(until-l.replica.version)
+	}
+	for c, err := range l.db.Subscribe(context.Background(), feed.Options{After: l.replica.version}) {
+		var gone *feed.GoneError
+		switch {
+		case errors.As(err, &gone) && l.bounded:
+			return l.begin(gone)
+		case err != nil:
+			return err
+		}
+		if err := l.take(&c); err != nil {
+			return err
+		}
+		if c.Version == until {
+			break
+		}
+	}
+	if l.replica.version == l.ledger.last {
+		return l.replica.compare(l.db, l.other)
+	}
+	return nil
+}
+
+// take compares a commit with the ledger, and applies it to the replica.
+func (l *life) take(c *feed.Commit) error {
+	if c.Version != l.replica.version+1 {
+		return fmt.Errorf("version %d follows version %d in the feed", c.Version, l.replica.version)
+	}
+	var changes []feed.Change
+	for ch, err := range c.Changes {
+		if err != nil {
+			return fmt.Errorf("version %d: %w", c.Version, err)
+		}
+		if len(ch.Value) >= 16<<10 {
+			l.work.Large++
+		}
+		changes = append(changes, copied(ch))
+	}
+	if got, want := render(changes), l.ledger.of[c.Version]; got != want {
+		return fmt.Errorf("version %d has in the feed\n%s\nwant\n%s", c.Version, got, want)
+	}
+	for i := range changes {
+		l.replica.apply(&changes[i])
+	}
+	l.replica.version = c.Version
+	return nil
+}
+
+// begin makes the replica a copy of the database, because changes are gone.
+func (l *life) begin(gone *feed.GoneError) error {
+	l.work.Gone++
+	if gone.After != l.replica.version || gone.Oldest <= gone.After || gone.Oldest > l.ledger.last {
+		return fmt.Errorf("at version %d of %d: %+v", l.replica.version, l.ledger.last, *gone)
+	}
+	if err := l.db.Sync(); err != nil { // the copy may have commits that a power cut takes
+		return err
+	}
+	l.replica.values = map[string]string{}
+	return l.db.View(func(tx stoat.Txn) error {
+		l.replica.version = tx.ReadVersion()
+		for name, in := range map[string]stoat.Txn{"/": tx, "other/": tx.In(l.other)} {
+			for key, value := range in.All() {
+				l.replica.values[name+string(key)] = string(value)
+			}
+		}
+		return tx.Err()
+	})
+}
