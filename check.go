@@ -2,16 +2,12 @@ package stoat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/fault"
-	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -99,56 +95,15 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		return err
 	})
 	if err == nil {
-		err = d.checkRecords(ctx, report)
+		records := check.Records{State: d.store.State(), Manifest: d.manifest, VerifyLog: d.commits.VerifyLog,
+			Log: d.commits.LogOptions(), Orphans: d.store.Orphans, Stop: options.Stop}
+		if d.opts.ReadOnly {
+			records.VerifyLog = nil
+		}
+		err = (*check.Report)(report).CheckRecords(&records)
 	}
 	if err != nil {
 		return report, fmt.Errorf("check: %w", err)
 	}
 	return report, report.Err()
-}
-
-// checkRecords checks the manifest and the log. No other code of a writing database
-// reads them again before the next Open.
-func (d *DB) checkRecords(ctx context.Context, report *CheckReport) error {
-	if err := noteDamage(report, d.manifest.Verify()); err != nil {
-		return err
-	}
-	if d.opts.ReadOnly {
-		return d.checkRest(ctx, report)
-	}
-	var err error
-	report.LogRecords, err = d.commits.VerifyLog(func() error { return work.Interrupted(ctx) })
-	return noteDamage(report, err)
-}
-
-// noteDamage adds err to the report if err says that a file is damaged. It returns
-// any other error.
-func noteDamage(report *CheckReport, err error) error {
-	if errors.Is(err, ErrCorrupt) {
-		report.Problems = append(report.Problems, err)
-		return nil
-	}
-	return err
-}
-
-// checkRest checks the log and the files of a read-only database. In a writing
-// database both change meanwhile.
-func (d *DB) checkRest(ctx context.Context, report *CheckReport) error {
-	state := d.store.State()
-	r, err := log.Recover(d.commits.LogOptions(), state.Spans, func(payload []byte) error {
-		if err := work.Interrupted(ctx); err != nil {
-			return err
-		}
-		return txn.Decode(payload, func(txn.Header) error { return nil },
-			func(key, _ []byte, m base.Meta) error { return noteDamage(report, check.LogEntry(&state, key, m)) })
-	})
-	report.LogRecords = r.Records
-	if err := noteDamage(report, err); err != nil {
-		return err
-	}
-	orphans, err := d.store.Orphans()
-	for _, name := range orphans {
-		report.Warnings = append(report.Warnings, name+" is unreferenced; the next Open for writing deletes it")
-	}
-	return err
 }

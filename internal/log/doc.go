@@ -56,7 +56,7 @@
 //
 // # Concurrency
 //
-// The caller's commit mutex guards Reserve, Begin, Write, End, Flush, Shrink
+// The caller's commit mutex guards Reserve, Begin, Write, End, Flush, Place, Shrink
 // and Mark. Sync may run beside them and beside another Sync. Release, Trim,
 // Hold, Proven and Stats may be called at any time, Trim and Stats even after
 // Close.

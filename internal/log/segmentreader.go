@@ -90,12 +90,9 @@ func (w *Writer) Written(number uint64) int64 {
 	return never
 }
 
-// Place returns the current segment and its size in bytes. See Current.
-func (w *Writer) Place() (ref base.SegmentRef, size int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.seg.ref, w.mu.seg.size
-}
+// Place returns the current segment and its size in bytes. The caller holds the commit
+// mutex, so that the segment stays the current one.
+func (w *Writer) Place() (ref base.SegmentRef, size int64) { return w.mu.seg.ref, w.mu.seg.size }
 
 // NeededFrom returns the size in bytes of the segments from a number on. The current one
 // is included, prepared and free files are not.

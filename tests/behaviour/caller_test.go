@@ -247,6 +247,18 @@ var causes = map[string]struct {
 		testkit.Must(t, ks.DiscardBelow(9))
 		return db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(8).Delete([]byte("key")) })
 	}},
+	"ErrBatchTooLarge": {stoat.ErrBatchTooLarge, func(t *testing.T) error {
+		b := testkit.OpenMem(t).NewBatch(stoat.BatchOptions{Size: 1})
+		defer b.Discard()
+		return b.Set([]byte("key"), []byte("value"))
+	}},
+	"ErrSnapshotExpired": {stoat.ErrSnapshotExpired, func(t *testing.T) error {
+		s, err := testkit.OpenMem(t).Snapshot(stoat.SnapshotOptions{MaxAge: 1})
+		testkit.Must(t, err)
+		defer s.Close()
+		time.Sleep(time.Millisecond)
+		return s.View(func(stoat.Txn) error { return nil })
+	}},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
 		return testkit.OpenMem(t).Update(func(tx stoat.Txn) error { return tx.Set(nil, nil) })
 	}},

@@ -22,7 +22,9 @@ var calledWithNothing = map[string]map[string]error{
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
 		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Subscribe": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
-		"NewBatch": nil, "NewBatchContext": nil, "Snapshot": nil,
+		"NewBatch": nil, "NewBatchContext": nil, "Snapshot": nil, "EstimateRange": nil, "SplitRange": stoat.ErrInvalid,
+		"Ingest": stoat.ErrInvalid, "IngestEntries": stoat.ErrInvalid, "BulkLoad": stoat.ErrInvalid,
+		"Backup": stoat.ErrInvalid, "Stream": stoat.ErrInvalid,
 		"RotateMasterKey": stoat.ErrKey,
 		"Keyspace":        stoat.ErrInvalid, "Keyspaces": nil, "DropKeyspace": stoat.ErrNoKeyspace,
 	},
@@ -30,14 +32,14 @@ var calledWithNothing = map[string]map[string]error{
 		"Get": stoat.ErrEmptyKey, "GetCopy": stoat.ErrEmptyKey, "GetItem": stoat.ErrEmptyKey, "Has": stoat.ErrEmptyKey,
 		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil,
 		"Merge": stoat.ErrEmptyKey, "Renew": stoat.ErrEmptyKey,
-		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Err": nil, "In": nil, "At": nil,
+		"All": nil, "Prefix": nil, "Range": nil, "Loop": nil, "GetMany": nil, "Iterator": nil, "Err": nil, "In": nil, "At": nil,
 		"ReadVersion": nil, "CommitVersion": nil, "Commit": nil, "CommitAsync": nil, "Discard": nil,
 	},
 	"Keyspace": {"Name": nil, "DropAll": nil, "DropPrefix": nil, "DiscardBelow": stoat.ErrInvalid, "DiscardedBelow": nil},
 	"TimedTxn": {
 		"Get": stoat.ErrEmptyKey, "GetCopy": stoat.ErrEmptyKey, "GetItem": stoat.ErrEmptyKey, "Has": stoat.ErrEmptyKey,
 		"Set": stoat.ErrEmptyKey, "SetReader": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil,
-		"All": nil, "Prefix": nil, "Range": nil, "Iterator": nil, "Timestamp": nil,
+		"All": nil, "Prefix": nil, "Range": nil, "Loop": nil, "Iterator": nil, "Timestamp": nil,
 	},
 	"Batch": {
 		"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "DeleteRange": nil, "Merge": stoat.ErrEmptyKey,
@@ -46,10 +48,10 @@ var calledWithNothing = map[string]map[string]error{
 	"TimedBatch": {"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil},
 	"Snapshot":   {"Begin": nil, "View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid, "Version": nil, "Close": nil},
 	"TimedIterator": {
-		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
+		"First": nil, "Last": nil, "Seek": nil, "Next": nil, "Prev": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
 	"Iterator": {
-		"First": nil, "Seek": nil, "Next": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
+		"First": nil, "Last": nil, "Seek": nil, "Next": nil, "Prev": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
 	"Item": {
 		"Key": nil, "KeyCopy": nil, "Value": nil, "ValueCopy": nil, "ValueSize": nil, "Reader": nil,

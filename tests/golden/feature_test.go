@@ -2,12 +2,14 @@ package golden
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -48,6 +50,7 @@ var features = []feature{
 	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces, ""},
 	{"encryption", createEncrypted, writeEncrypted, checkEncrypted, "testdata/encryption.keys"},
 	{"ingest", func(*stoat.Options) {}, writeIngests, checkIngests, ""},
+	{"feed", func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }, writeVersions, checkFeed, ""},
 }
 
 func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {
@@ -112,6 +115,34 @@ func (f *feature) open(t *testing.T, disk *memfs.FS, dir string) {
 	testkit.Must(t, err)
 	f.check(t, db, true)
 	testkit.Must(t, db.Close())
+}
+
+// checkFeed demands the changes of writeVersions. A checkpoint has none.
+func checkFeed(t *testing.T, db *stoat.DB, compacted bool) {
+	if n := db.Settings().ChangeRetention; n != 1<<20 {
+		t.Errorf("%d bytes of changes stay, want 1 MiB", n)
+	}
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		var gone *feed.GoneError
+		if errors.Is(err, stoat.ErrReadOnly) || compacted && errors.As(err, &gone) {
+			return
+		}
+		testkit.Must(t, err)
+		n := 0
+		for change, err := range c.Changes {
+			testkit.Must(t, err)
+			if want := versionedValue(n, int(c.Version)-1); change.Kind != feed.Set || !bytes.Equal(change.Value, want) {
+				t.Errorf("version %d: %s %s has the value %.30q, want %.30q", c.Version, change.Kind, change.Key, change.Value, want)
+			}
+			n++
+		}
+		if n != 20 {
+			t.Errorf("version %d has %d changes", c.Version, n)
+		}
+		if c.Version == versionsWritten {
+			return
+		}
+	}
 }
 
 func createWithSettings(o *stoat.Options) {

@@ -1,0 +1,69 @@
+package commit
+
+import (
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// segmentAt returns the segment with a number.
+func segmentAt(n uint64) base.SegmentRef { return base.SegmentRef{Number: n, File: n} }
+
+// mustFind demands that each of the versions is in the segment of the same index, where 0
+// is none.
+func mustFind(t *testing.T, h *History, segments ...uint64) {
+	t.Helper()
+	for i, want := range segments {
+		s, _, ok := h.find(base.SeqNum(i))
+		if got := s.ref.Number; got != want || ok != (want > 0) {
+			t.Errorf("version %d is in segment %d (%v), want %d", i, got, ok, want)
+		}
+	}
+}
+
+func TestHistory_TellsWhereCommitsAre(t *testing.T) {
+	t.Parallel()
+	var h History
+	mustFind(t, &h, 0, 0)
+	for i, segment := range []uint64{1, 1, 1, 2, 2, 4} {
+		h.note(segmentAt(segment), 100, base.SeqNum(i+1))
+	}
+	h.note(segmentAt(4), 100, 9) // 7 and 8 are only in tables
+	mustFind(t, &h, 0, 1, 1, 1, 2, 2, 4, 0, 0, 4)
+	if _, after, ok := h.find(8); ok || after != 8 {
+		t.Errorf("a feed can begin after %d, want 8", after)
+	}
+	h.carried(segmentAt(5), 100, 3) // 9, 6 and 5
+	mustFind(t, &h, 0, 1, 1, 1, 2, 5, 5, 0, 0, 5, 5)
+	h.note(segmentAt(5), 100, 10)
+	h.note(segmentAt(6), 100, 11)
+	mustFind(t, &h, 0, 1, 1, 1, 2, 5, 5, 0, 0, 5, 5, 6)
+	h.release(5)
+	mustFind(t, &h, 0, 0, 0, 0, 0, 5, 5, 0, 0, 5, 5, 6)
+}
+
+func TestHistory_KeepsWhatFits(t *testing.T) {
+	t.Parallel()
+	var h History
+	for i := range uint64(4) {
+		h.note(segmentAt(i+1), 100, base.SeqNum(i+1))
+		if i == 1 {
+			h.weigh(50)
+		}
+	}
+	for _, c := range []struct {
+		bytes  int64
+		oldest uint64
+		from   base.SeqNum
+	}{
+		{0, 4, base.SeqNumMax}, {1, 4, 4}, {99, 4, 4}, {100, 3, 3}, {249, 3, 3}, {250, 2, 2}, {349, 2, 2}, {350, 1, 1}, {1000, 1, 1},
+	} {
+		oldest, from := h.keep(segmentAt(4), c.bytes)
+		if oldest.Number != c.oldest || from != c.from {
+			t.Errorf("%d bytes: from segment %d and version %d on, want %d and %d", c.bytes, oldest.Number, from, c.oldest, c.from)
+		}
+	}
+	if n := h.keptBytes(2); n != 250 {
+		t.Errorf("%d bytes are kept, want 250", n)
+	}
+}
