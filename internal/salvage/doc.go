@@ -12,5 +12,16 @@
 //  5. Write the manifest, and give the new directory its name.
 //
 // Without a manifest, sequence numbers alone decide what is newest. What was deleted can
-// come back if its tombstone is gone and an obsolete file still has it.
+// come back if its tombstone is gone and an obsolete file still has it. The version of
+// ingested entries is lost, so any other version of their keys wins.
+//
+// A block, a value and a log record are lost alone. Of the rest, it needs:
+//
+//	damaged                                        what it needs
+//	header, footer or remap of a value file        one place with the salt: header, footer or manifest
+//	checksums, directory, properties or hash       the rest of the table; it corrects one
+//	index of a table                               wrong bit
+//	footer of a table                              the salt in the manifest
+//	header of a log segment                        its other copy, or a reference to the segment
+//	footer of a sealed file; KEYS                  all but one bit; otherwise the key is lost
 package salvage
