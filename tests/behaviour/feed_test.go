@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -449,4 +450,39 @@ func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
 	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 1000 {
 		t.Errorf("the feed ends with %+v", *gone)
 	}
+}
+
+// The log does not have the commit of an ingest. A feed must say so, also when the ingest
+// comes while the feed waits.
+func TestFeed_AnIngestIsNeverLeftOut(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	retain := func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }
+	db := testkit.OpenOn(t, disk, retain)
+	setKeys(t, db, "before")
+	first := newest(t, db)
+	waited := make(chan error, 1)
+	go func() {
+		for _, err := range db.Subscribe(t.Context(), feed.Options{After: first}) {
+			waited <- err
+			return
+		}
+	}()
+	time.Sleep(10 * time.Millisecond)
+	version, err := testkit.Ingest(db, nil, []model.Write{{Key: "ingested"}})
+	testkit.Must(t, err)
+	var gone *feed.GoneError
+	if err := <-waited; !errors.As(err, &gone) || *gone != (feed.GoneError{After: first, Oldest: version}) {
+		t.Errorf("a feed that waits after %d meets an ingest of version %d with %v", first, version, err)
+	}
+	setKeys(t, db, "after")
+	for range 2 {
+		if gone := goneOf(t, db, first); gone.After != first || gone.Oldest != version {
+			t.Errorf("a feed after %d ends with %+v, and the ingest has version %d", first, gone, version)
+		}
+		wantLines(t, "after the ingest", feedUpTo(t, db, feed.Options{After: version}), fmt.Sprintf("#%d\nSet /\"after\"=\"value of after\"", version+1))
+		testkit.Must(t, db.Close())
+		db = testkit.OpenOn(t, disk, retain)
+	}
+	testkit.Must(t, db.Close())
 }
