@@ -202,8 +202,11 @@ func One(t *testing.T, harnesses []Harness) {
 	if name != "" {
 		restore, rounds = mutant.Enable(mutant.Name(name)), 3
 	}
-	if only == Schedules || only == Isolation {
-		rounds = 6 // they are quick, and some mutants need a rare one
+	switch only { // they are quick, and some mutants need a rare one
+	case Schedules:
+		rounds = 6
+	case Isolation:
+		rounds = 9
 	}
 	for round := range rounds {
 		for _, h := range harnesses {
