@@ -58,8 +58,8 @@ tests = @GO="$(GO)" SEED="$(SEED)" .ci/test
 test: ## what a user runs: all tests, no tags: SEED
 	$(tests) -timeout 30m
 
-test-invariants: ## all tests with the invariants on: SEED
-	$(tests) -timeout 30m -tags invariants
+test-invariants: ## all tests with the invariants on, short: SEED
+	$(tests) -timeout 30m -short -tags invariants
 
 test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 	@if [ "$$($(GO) env GOHOSTOS GOHOSTARCH | tr '\n' /)" = linux/amd64/ ]; then \
