@@ -100,6 +100,10 @@ bits: FLIPS ?= 20000
 bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
 	$(call randomized,./tests/bits,TestBits,-stoat.flips=$(FLIPS))
 
+salvage: FLIPS ?= 2000
+salvage: ## damaged files, salvaged: SEED, FLIPS of each image
+	$(call randomized,./tests/bits,TestSalvage,-stoat.flips=$(FLIPS))
+
 backup-damages: FLIPS ?= 100000
 backup-damages: ## damaged backups, which must be refused: SEED, FLIPS
 	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused,-stoat.flips=$(FLIPS))
