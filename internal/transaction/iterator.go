@@ -368,13 +368,12 @@ func (it Iterator) Close() error {
 	return err
 }
 
-// closeAtEnd is Close for the end of the transaction, which has emptied its list of
+// closeAtEnd is Close for the end of the transaction s, which has emptied its list of
 // iterators.
-func (it Iterator) closeAtEnd() {
+func (it Iterator) closeAtEnd(s *State) {
 	// Several goroutines may use a read-only transaction. One of them may still be
 	// at an entry of an iterator that this one left open. No later iterator may then
 	// reuse the core.
-	s := it.c.tx.s
 	if stopped, _ := it.stop(); stopped && s.writes != nil {
 		s.engine.iterators.Put(it.c)
 	}

@@ -169,7 +169,7 @@ func (s *State) closeAll() {
 		}
 	}
 	for _, it := range iterators {
-		it.closeAtEnd()
+		it.closeAtEnd(s)
 	}
 	for _, b := range lent {
 		invariant.Mangle(b)
