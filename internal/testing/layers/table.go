@@ -176,7 +176,7 @@ var Stoat = Shape{
 		"path/filepath":                 {"vfs", "internal/testing/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"plugin":                        {},
 		"syscall":                       {"vfs", "cmd/stoat"}, // cmd/stoat names a signal
-		"unsafe":                        {"internal/memtable", "internal/txn", "vfs"},
+		"unsafe":                        {"internal/memtable", "internal/readers", "vfs"},
 		"C":                             {},
 		"math/rand":                     {},
 		"math/rand/v2":                  {Anyone}, // its generators are values with a seed
