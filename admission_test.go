@@ -40,7 +40,7 @@ func TestStall_ACommitThatWaitsForMemoryEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("commit %d: %v, want %v", n, err, context.Canceled)
 	}
-	if groups, waiting := db.commits.InFlight(); groups != 0 || waiting != 0 {
+	if groups, waiting := db.engine.Commits.InFlight(); groups != 0 || waiting != 0 {
 		t.Errorf("%d leaders, %d requests in the queue", groups, waiting)
 	}
 
@@ -79,7 +79,7 @@ func TestStall_MemtablesStayWithinTheirMemoryWhenFlushesFail(t *testing.T) {
 		if !errors.Is(err, ErrNoSpace) || n == 1 {
 			t.Errorf("commit %d of %d bytes: %v", n, bytes, err)
 		}
-		if held, most := db.store.MemtableBytes(), int64(max(memtablesMax*size, bytes)+size); held > most {
+		if held, most := db.engine.Store.MemtableBytes(), int64(max(memtablesMax*size, bytes)+size); held > most {
 			t.Errorf("%d commits of %d bytes hold %d bytes of memory, want up to %d", n, bytes, held, most)
 		}
 		fs.Clear()
@@ -108,7 +108,7 @@ func TestStall_LargeTransactionsAdmittedTogetherGetInOneByOne(t *testing.T) {
 		}
 	})
 	rotated := make(chan error, 1)
-	go func() { rotated <- db.commits.Rotate(false) }()
+	go func() { rotated <- db.engine.Commits.Rotate(false) }()
 	<-begun
 	done := make(chan error, 2)
 	for i := range 2 {
@@ -117,7 +117,7 @@ func TestStall_LargeTransactionsAdmittedTogetherGetInOneByOne(t *testing.T) {
 		}()
 	}
 	for groups := 0; groups < 2; time.Sleep(time.Millisecond) {
-		groups, _ = db.commits.InFlight()
+		groups, _ = db.engine.Commits.InFlight()
 	}
 	close(goOn)
 	mustOK(t, <-rotated)

@@ -38,18 +38,18 @@ func TestHeld_AFileStaysHeldInTheStateBeforeTheFlush(t *testing.T) {
 	t.Parallel()
 	db := openApart(t)
 	setApart(t, db)
-	before := db.store.State()
+	before := db.engine.Store.State()
 	mustFlush(t, db)
-	after := db.store.State()
+	after := db.engine.Store.State()
 	if len(before.Version.Values) != 1 {
 		t.Fatalf("%d value files", len(before.Version.Values))
 	}
 	f := before.Version.Values[0]
 	for range 2 {
-		if db.commits.Held.Holds(f.ValueFile, after.FlushedSeq) {
+		if db.engine.Commits.Held.Holds(f.ValueFile, after.FlushedSeq) {
 			t.Error("the file is held although tables tell what is live")
 		}
-		if f.Live == 0 && !db.commits.Held.Holds(f.ValueFile, before.FlushedSeq) {
+		if f.Live == 0 && !db.engine.Commits.Held.Holds(f.ValueFile, before.FlushedSeq) {
 			t.Error("the file would be dropped")
 		}
 	}
@@ -59,8 +59,8 @@ func TestHeld_AFileIsForgottenWhenItIsDropped(t *testing.T) {
 	t.Parallel()
 	db := openApart(t)
 	setApart(t, db)
-	file := db.store.Version().Values[0].ValueFile
-	if file.LastSeq != 0 || !db.commits.Held.Holds(file, 0) {
+	file := db.engine.Store.Version().Values[0].ValueFile
+	if file.LastSeq != 0 || !db.engine.Commits.Held.Holds(file, 0) {
 		t.Fatalf("file %d, with versions up to %d, is not remembered", file.Num, file.LastSeq)
 	}
 	mustOK(t, db.Update(func(tx Txn) error { return tx.DeleteRange(nil, nil) }))
@@ -71,7 +71,7 @@ func TestHeld_AFileIsForgottenWhenItIsDropped(t *testing.T) {
 	if n := db.Stats().Values; n != 0 {
 		t.Fatalf("%d value files", n)
 	}
-	if db.commits.Held.Holds(file, 0) {
+	if db.engine.Commits.Held.Holds(file, 0) {
 		t.Errorf("file %d is remembered", file.Num)
 	}
 }

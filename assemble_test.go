@@ -35,10 +35,10 @@ func TestAssemble_DebtIsKnownAfterOpen(t *testing.T) {
 			return nil
 		})
 		if err == nil {
-			err = d.commits.Rotate(true)
+			err = d.engine.Commits.Rotate(true)
 		}
 		if err == nil {
-			_, err = d.jobs.FlushNext()
+			_, err = d.engine.Jobs.FlushNext()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAssemble_AManualDatabaseOpensIdle(t *testing.T) {
 	t.Parallel()
 	d := openAssembled(t, memfs.NewVolatile())
 	defer d.Close()
-	if now, _ := d.activity.Load(); now != work.Idle {
+	if now, _ := d.engine.Activity.Load(); now != work.Idle {
 		t.Errorf("load %d after Open, want idle", now)
 	}
 }
@@ -86,7 +86,7 @@ func TestAssemble_CloseRefusesOperationsWhileItWaits(t *testing.T) {
 	tx.CommitAsync(func(uint64, error) {
 		close(called)
 		<-closing
-		for !d.store.Closed() {
+		for !d.engine.Store.Closed() {
 			runtime.Gosched()
 		}
 		got <- d.Compact(t.Context(), CompactOptions{})

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -82,7 +83,7 @@ func TestCheckpoint_ACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.
 	flushKey(t, second, "second")
 	met := false
 	between := &creatingFS{FS: disk, creates: func(name string) {
-		if name != "/copy.tmp/"+lockName {
+		if name != "/copy.tmp/"+engine.LockName {
 			return
 		}
 		met = true

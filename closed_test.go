@@ -42,14 +42,14 @@ func TestClose_TheLastReaderMayEndWhileACommitLooksForRoom(t *testing.T) {
 	mustOK(t, err)
 	flushKey(t, db, "key") // the reader keeps a memtable
 	inner.SetCapacity(inner.UsedBytes() + 64<<10)
-	if db.space.Look(); !db.space.Scarce() {
+	if db.engine.Space.Look(); !db.engine.Space.Scarce() {
 		t.Fatal("the disk is not low")
 	}
 	mustOK(t, db.Close())
 	looking, look := make(chan bool), make(chan bool)
 	disk.asking = func() { looking <- true; <-look }
 	looked := make(chan bool)
-	go func() { db.space.Look(); close(looked) }()
+	go func() { db.engine.Space.Look(); close(looked) }()
 	<-looking
 	asked := disk.asked.Load()
 	done := make(chan bool)
@@ -65,7 +65,7 @@ func TestClose_TheLastReaderMayEndWhileACommitLooksForRoom(t *testing.T) {
 	look <- true
 	<-looked
 	<-done
-	if n := db.store.Memory.Taken(); n != 0 {
+	if n := db.engine.Store.Memory.Taken(); n != 0 {
 		t.Errorf("%d bytes of memory have not been given back", n)
 	}
 	if n := disk.asked.Load() - asked; n != 0 {
@@ -86,15 +86,15 @@ func TestClose_NoEventComesAfterIt(t *testing.T) {
 	tx, err := db.Begin(ReadOnly)
 	mustOK(t, err)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
-	if db.space.Look(); !db.space.Scarce() {
+	if db.engine.Space.Look(); !db.engine.Space.Scarce() {
 		t.Fatal("the disk is not low")
 	}
 	mustOK(t, db.Close())
 	closed.Store(true)
 	disk.SetCapacity(1 << 40)
 	tx.Discard()
-	db.space.Look() // as a commit does that was waiting for room
-	db.events.End()
+	db.engine.Space.Look() // as a commit does that was waiting for room
+	db.reports.queue.End()
 }
 
 // A long value is read by parts, each from the file. When the database is closed,

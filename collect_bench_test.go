@@ -64,10 +64,10 @@ func benchCollect(b *testing.B, mixed bool) (tablesRead, valuesRead float64) {
 				b.Fatal(err)
 			}
 		}
-		if err := db.commits.Rotate(true); err != nil {
+		if err := db.engine.Commits.Rotate(true); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := db.jobs.FlushNext(); err != nil {
+		if _, err := db.engine.Jobs.FlushNext(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -72,18 +72,18 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 			t.Fatal(err)
 		}
 	}
-	bad := db.store.Version().Values[0]
+	bad := db.engine.Store.Version().Values[0]
 	if bad.Live == 0 || bad.Live == bad.Bytes {
 		t.Fatalf("%d of %d bytes are live", bad.Live, bad.Bytes)
 	}
-	spoil(t, disk, disk.Join("/db", name(db.store.Version())))
+	spoil(t, disk, disk.Join("/db", name(db.engine.Store.Version())))
 	for range 3 {
 		collectAllDue(t, db)
 	}
 	if got, want := db.Stats().ValueGarbage, int64(bad.Bytes-bad.Live); got != want {
 		t.Errorf("%d bytes of garbage are left, want %d of the file that is bad", got, want)
 	}
-	if u := db.jobs.Use(db.store.Version(), base.SeqNumMax, db.store.Horizon()); u.Garbage != 0 {
+	if u := db.engine.Jobs.Use(db.engine.Store.Version(), base.SeqNumMax, db.engine.Store.Horizon()); u.Garbage != 0 {
 		t.Errorf("commits are slowed down for %d bytes of garbage that stay", u.Garbage)
 	}
 	err = db.Collect(t.Context())
@@ -92,10 +92,10 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 	}
 	err = db.Update(func(tx Txn) error { return tx.DeleteRange(nil, nil) })
 	if err == nil {
-		err = db.commits.Rotate(true)
+		err = db.engine.Commits.Rotate(true)
 	}
 	if err == nil {
-		_, err = db.jobs.FlushNext()
+		_, err = db.engine.Jobs.FlushNext()
 	}
 	if err == nil {
 		err = db.Compact(t.Context(), CompactOptions{})
@@ -118,7 +118,7 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 func collectAllDue(t *testing.T, db *DB) {
 	t.Helper()
 	for n := 0; ; n++ {
-		due, err := db.collector.Tidy(true, new(collect.LiveSet))
+		due, err := db.engine.Collector.Tidy(true, new(collect.LiveSet))
 		if err != nil || n == 20 {
 			t.Fatalf("after %d collections: %v", n, err)
 		}
@@ -143,7 +143,7 @@ func TestCollection_ACallerOfCollectIsToldOfClose(t *testing.T) {
 	picked = func() {
 		once.Do(func() {
 			go func() { closed <- db.Close() }()
-			<-db.group.Stopped().Done() // by then it refuses transactions
+			<-db.engine.Group.Stopped().Done() // by then it refuses transactions
 		})
 	}
 	if err := db.Collect(t.Context()); !errors.Is(err, ErrClosed) {

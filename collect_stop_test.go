@@ -48,7 +48,7 @@ func newLongWalk(t *testing.T) *longWalk {
 	update(values, func(tx Txn, i int) error { return tx.Set(apart(i), bytes.Repeat([]byte{byte(i)}, 1000)) })
 	update(values/2, func(tx Txn, i int) error { return tx.Delete(apart(2*i + 1)) })
 	mustOK(t, mergeAll(w.db))
-	if n := len(w.db.store.Version().Values); n != 1 {
+	if n := len(w.db.engine.Store.Version().Values); n != 1 {
 		t.Fatalf("%d value files, want 1", n)
 	}
 	return w
@@ -103,13 +103,13 @@ func TestClose_DoesNotWaitForTheWalkOfACollection(t *testing.T) {
 	closed := make(chan error, 1)
 	err := w.stopped(func() {
 		go func() { closed <- w.db.Close() }()
-		<-w.db.group.Stopped().Done()
+		<-w.db.engine.Group.Stopped().Done()
 	}, func() error {
-		if !w.db.group.Enter() {
+		if !w.db.engine.Group.Enter() {
 			t.Fatal("the group has ended before the collection began")
 		}
-		defer w.db.group.Leave()
-		_, err := w.db.collector.Step()
+		defer w.db.engine.Group.Leave()
+		_, err := w.db.engine.Collector.Step()
 		return err
 	})
 	if !errors.Is(err, work.ErrStopped) {

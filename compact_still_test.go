@@ -10,7 +10,7 @@ import (
 func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
 	t.Parallel()
 	db := openStill(t)
-	pausingRuns := db.jobs.Shape(work.Pausing, db.store.Horizon()).RunsMax
+	pausingRuns := db.engine.Jobs.Shape(work.Pausing, db.engine.Store.Horizon()).RunsMax
 	if pausingRuns < 2 {
 		t.Fatalf("%d runs may hold one key in a pause", pausingRuns)
 	}
@@ -28,7 +28,7 @@ func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
 		for range c.flushes {
 			flushSome(t, db)
 		}
-		if due, err := db.jobs.Tidy(c.now); err != nil || due != c.due {
+		if due, err := db.engine.Jobs.Tidy(c.now); err != nil || due != c.due {
 			t.Fatalf("step %d: a compaction is due: %t, want %t, error %v", i, due, c.due, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestCompact_EndsWhileCommitsOverwriteTheRange(t *testing.T) {
 	if err != nil || steps > most {
 		t.Errorf("%d steps, error %v", steps, err)
 	}
-	if v := db.store.Version(); len(v.Levels[manifest.Levels-1]) == 0 || v.Runs() == 0 {
+	if v := db.engine.Store.Version(); len(v.Levels[manifest.Levels-1]) == 0 || v.Runs() == 0 {
 		t.Errorf("%d tables of the last level, %d runs of level 0", len(v.Levels[manifest.Levels-1]), v.Runs())
 	}
 }

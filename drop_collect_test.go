@@ -30,7 +30,7 @@ func TestDrop_CollectsOnlyTheGarbageThatWasThereWhenItBegan(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := db.manual.Free(t.Context(), nil, nil); err != nil {
+	if err := db.engine.Manual.Free(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if others.times != 1 || db.Stats().ValueGarbage == 0 {

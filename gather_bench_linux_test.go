@@ -28,14 +28,14 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 			db := scatter(b, dir, files)
 			benchScans(b, &db, dir, "scattered")
 			for {
-				plan, due := db.jobs.PickGathering(true)
+				plan, due := db.engine.Jobs.PickGathering(true)
 				if !due {
 					break
 				}
-				if err := db.jobs.Run(plan, db.group.Err, nil); err != nil {
+				if err := db.engine.Jobs.Run(plan, db.engine.Group.Err, nil); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := db.collector.Tidy(true, new(collect.LiveSet)); err != nil {
+				if _, err := db.engine.Collector.Tidy(true, new(collect.LiveSet)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -72,19 +72,19 @@ func scatter(b *testing.B, dir string, files int) *DB {
 			}
 			keys = keys[n:]
 		}
-		if err := db.commits.Rotate(true); err != nil {
+		if err := db.engine.Commits.Rotate(true); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := db.jobs.FlushNext(); err != nil {
+		if _, err := db.engine.Jobs.FlushNext(); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for {
-		plan, due := compact.PickRange(db.store.Version(), db.jobs.Shape(work.Busy, db.store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
+		plan, due := compact.PickRange(db.engine.Store.Version(), db.engine.Jobs.Shape(work.Busy, db.engine.Store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
 		if !due {
 			return db
 		}
-		if err := db.jobs.Run(plan, db.group.Err, nil); err != nil {
+		if err := db.engine.Jobs.Run(plan, db.engine.Group.Err, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -86,8 +86,8 @@ func (s *gatherScene) scatter(files, every int) {
 			}
 			return nil
 		}))
-		s.must(s.db.commits.Rotate(true))
-		_, err := s.db.jobs.FlushNext()
+		s.must(s.db.engine.Commits.Rotate(true))
+		_, err := s.db.engine.Jobs.FlushNext()
 		s.must(err)
 		if file%gatherFiles == gatherFiles-1 {
 			s.sink() // each look at level 0 takes as long as there are runs in it
@@ -100,11 +100,11 @@ func (s *gatherScene) scatter(files, every int) {
 func (s *gatherScene) sink() {
 	s.Helper()
 	for {
-		plan, due := compact.PickRange(s.db.store.Version(), s.db.jobs.Shape(work.Busy, s.db.store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
+		plan, due := compact.PickRange(s.db.engine.Store.Version(), s.db.engine.Jobs.Shape(work.Busy, s.db.engine.Store.Horizon()), compact.Range{UpTo: base.SeqNumMax})
 		if !due {
 			return
 		}
-		s.must(s.db.jobs.Run(plan, s.db.group.Err, nil))
+		s.must(s.db.engine.Jobs.Run(plan, s.db.engine.Group.Err, nil))
 	}
 }
 
@@ -131,23 +131,23 @@ func (s *gatherScene) open() {
 // gather moves about so many bytes at most. What a caller waits for does not end
 // when commits arrive.
 func (s *gatherScene) gather(bytes uint64, reason compact.Reason) error {
-	plan, due := s.db.jobs.PickGathering(true)
+	plan, due := s.db.engine.Jobs.PickGathering(true)
 	if !due {
 		s.Fatal("there is nothing to gather")
 	}
 	plan.Gather, plan.Reason = bytes, reason
-	return s.db.jobs.Run(plan, s.db.group.Err, nil)
+	return s.db.engine.Jobs.Run(plan, s.db.engine.Group.Err, nil)
 }
 
 // join moves the values of so many files.
 func (s *gatherScene) join(files int) error {
-	v := s.db.store.Version()
+	v := s.db.engine.Store.Version()
 	plan := compact.Plan{Reason: compact.ReasonFiles, OutputLevel: manifest.Levels - 1, Bottom: true}
 	plan.Inputs[plan.OutputLevel] = v.Levels[plan.OutputLevel]
 	for _, f := range v.Values[:files] {
 		plan.Join = append(plan.Join, f.Num)
 	}
-	return s.db.jobs.Run(plan, s.db.group.Err, nil)
+	return s.db.engine.Jobs.Run(plan, s.db.engine.Group.Err, nil)
 }
 
 // mustHaveAll reads all values, and checks the files.
@@ -177,7 +177,7 @@ func TestGathering_MovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 	s := newGatherScene(t)
 	jumps := int64(gatherKeys)
 	for steps := 0; ; steps++ {
-		if _, due := s.db.jobs.PickGathering(true); !due {
+		if _, due := s.db.engine.Jobs.PickGathering(true); !due {
 			break
 		}
 		s.must(s.gather(100_000, compact.ReasonManual))
@@ -192,13 +192,13 @@ func TestGathering_MovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 		t.Errorf("%d jumps are left", jumps)
 	}
 	for {
-		due, err := s.db.collector.Tidy(true, new(collect.LiveSet))
+		due, err := s.db.engine.Collector.Tidy(true, new(collect.LiveSet))
 		s.must(err)
 		if !due {
 			break
 		}
 	}
-	s.db.store.Sweep()
+	s.db.engine.Store.Sweep()
 	s.mustHaveAll()
 	s.must(s.db.Close())
 	s.open()
@@ -216,7 +216,7 @@ func TestCompact_GathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	if before := s.db.Stats(); before.ValueJumps < gatherKeys-2 || before.ValueGarbage == 0 {
 		t.Fatalf("%d jumps, %d bytes of garbage", before.ValueJumps, before.ValueGarbage)
 	}
-	if _, due := s.db.jobs.PickGathering(true); due {
+	if _, due := s.db.engine.Jobs.PickGathering(true); due {
 		t.Fatal("there is room for a gathering at once")
 	}
 	s.must(s.db.Compact(t.Context(), CompactOptions{}))
@@ -255,8 +255,8 @@ func TestCompactProgress_CountsTheTablesBelow(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
 	s.must(s.db.Update(func(tx Txn) error { return tx.Set(gatherKey(0), gatherValue(0)) }))
-	s.must(s.db.commits.Rotate(true))
-	_, err := s.db.jobs.FlushNext()
+	s.must(s.db.engine.Commits.Rotate(true))
+	_, err := s.db.engine.Jobs.FlushNext()
 	s.must(err)
 	var told []CompactProgress
 	o := CompactOptions{Lower: []byte("a"), Progress: func(p CompactProgress) { told = append(told, p) }}
@@ -284,7 +284,7 @@ func (s *gatherScene) mustBeGoodProgress(told []CompactProgress) {
 func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.activity.Note()
+	s.db.engine.Activity.Note()
 	s.must(s.gather(1<<40, compact.ReasonScattered))
 	if got := s.db.Stats(); got.GatheredBytes > jobs.MoveStep+4096 || got.ValueJumps < gatherKeys/4 {
 		t.Errorf("%d bytes were moved, %d jumps are left", got.GatheredBytes, got.ValueJumps)
@@ -302,16 +302,16 @@ func TestGathering_ASnapshotKeepsItsValues(t *testing.T) {
 	it.Next()
 	first := it.Value()
 	s.must(s.gather(1<<40, compact.ReasonManual))
-	_, err = s.db.collector.Tidy(true, new(collect.LiveSet))
+	_, err = s.db.engine.Collector.Tidy(true, new(collect.LiveSet))
 	s.must(err)
-	s.db.store.Sweep()
+	s.db.engine.Store.Sweep()
 	if !bytes.Equal(first, gatherValue(0)) {
 		t.Error("a value has changed under an iterator")
 	}
 	s.must(s.read(tx))
 	it.Close()
 	tx.Discard()
-	s.db.store.Sweep()
+	s.db.engine.Store.Sweep()
 	if got := s.db.Stats(); got.Values != 1 || got.ValueJumps != 0 || got.GarbageFiles != 0 {
 		t.Errorf("%d value files, %d jumps, %d files wait to be deleted", got.Values, got.ValueJumps, got.GarbageFiles)
 	}
@@ -322,9 +322,9 @@ func TestGathering_ASnapshotKeepsItsValues(t *testing.T) {
 func TestJoining_MovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.activity.Note() // a joining goes on beside commits
+	s.db.engine.Activity.Note() // a joining goes on beside commits
 	s.must(s.join(3))
-	version := s.db.store.Version()
+	version := s.db.engine.Store.Version()
 	if moved := version.Values[gatherFiles]; moved.Values != 3*gatherKeys/gatherFiles || moved.Live != moved.Bytes {
 		t.Errorf("%d values were moved, of which %d of %d bytes are live", moved.Values, moved.Live, moved.Bytes)
 	}
@@ -375,23 +375,23 @@ func TestMovingValues_ADamagedValueStaysWithTheRestOfItsFile(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newGatherScene(t)
-			bad := s.db.store.Version().Values[gatherFiles-1]
+			bad := s.db.engine.Store.Version().Values[gatherFiles-1]
 			s.damage(bad.ValueFile)
 			s.must(move(s))
-			for _, f := range s.db.store.Version().Values {
+			for _, f := range s.db.engine.Store.Version().Values {
 				stays := f.Num == bad.Num
 				if stays && (f.Live < f.Bytes/3 || f.Live > f.Bytes*2/3) || !stays && f.Live != 0 && f.Live != f.Bytes {
 					t.Errorf("of file %d, bad %t, %d of %d bytes are live", f.Num, stays, f.Live, f.Bytes)
 				}
 			}
-			if known := s.db.quarantine.Values(); len(known) != 1 || !errors.Is(known[bad.File], ErrCorrupt) {
+			if known := s.db.engine.Quarantine.Values(); len(known) != 1 || !errors.Is(known[bad.File], ErrCorrupt) {
 				t.Errorf("value files in quarantine: %v", known)
 			}
-			if known := s.db.quarantine.Tables(); len(known) > 0 {
+			if known := s.db.engine.Quarantine.Tables(); len(known) > 0 {
 				t.Errorf("tables %v are in quarantine", known)
 			}
-			s.db.store.Sweep()
-			if orphans, err := s.db.store.Orphans(); err != nil || len(orphans) > 0 {
+			s.db.engine.Store.Sweep()
+			if orphans, err := s.db.engine.Store.Orphans(); err != nil || len(orphans) > 0 {
 				t.Errorf("there are %v, %v", orphans, err)
 			}
 			s.must(s.db.Close())
@@ -404,10 +404,10 @@ func TestMovingValues_ADamagedValueStaysWithTheRestOfItsFile(t *testing.T) {
 func TestGathering_ValuesThatCannotBeMovedDoNotKeepItGoing(t *testing.T) {
 	t.Parallel()
 	s := newGatherSceneOf(t, gatherKeys, 2)
-	bad := s.db.store.Version().Values[1]
+	bad := s.db.engine.Store.Version().Values[1]
 	s.faults.Add(faultfs.Rule{Op: vfs.OpRead, Path: s.disk.Join("/db", base.ValueName(bad.File)), Forever: true})
 	for n := 0; ; n++ {
-		due, err := s.db.jobs.GatherIdle()
+		due, err := s.db.engine.Jobs.GatherIdle()
 		s.must(err)
 		if !due {
 			break
@@ -441,14 +441,14 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	write := func(from int) {
 		for k := from; k < from+files; k++ {
 			s.must(db.Update(func(tx Txn) error { return tx.Set(gatherKey(k), bytes.Repeat([]byte{byte(k)}, valueSize)) }))
-			s.must(db.commits.Rotate(true))
-			_, err := db.jobs.FlushNext()
+			s.must(db.engine.Commits.Rotate(true))
+			_, err := db.engine.Jobs.FlushNext()
 			s.must(err)
 		}
 	}
 	settle := func() {
 		for n := 0; ; n++ {
-			due, err := db.jobs.Tidy(work.Busy)
+			due, err := db.engine.Jobs.Tidy(work.Busy)
 			s.must(err)
 			if !due {
 				break
@@ -459,15 +459,15 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 		}
 	}
 	write(0)
-	if n := len(db.store.Version().Values); n != files {
+	if n := len(db.engine.Store.Version().Values); n != files {
 		t.Fatalf("%d value files of %d commits", n, files)
 	}
-	s.damage(db.store.Version().Values[0].ValueFile)
+	s.damage(db.engine.Store.Version().Values[0].ValueFile)
 	settle()
 	write(files)
 	settle()
 	left := 0
-	for _, f := range db.store.Version().Values {
+	for _, f := range db.engine.Store.Version().Values {
 		if f.Live > 0 {
 			left++
 		}
@@ -506,11 +506,11 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 func TestJoining_MovesNothingInADatabaseThatIsBeingClosed(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)
-	s.db.store.ClosedFlag().Store(true)
+	s.db.engine.Store.ClosedFlag().Store(true)
 	if err := s.join(gatherFiles); !errors.Is(err, ErrClosed) {
 		t.Errorf("a joining says %v", err)
 	}
-	s.db.store.ClosedFlag().Store(false)
+	s.db.engine.Store.ClosedFlag().Store(false)
 	s.mustHaveAll()
 	s.must(s.db.Close())
 }
@@ -549,11 +549,11 @@ func failMoving(t *testing.T, move func(s *gatherScene) error) {
 		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("call %d: %v", nth, err)
 		}
-		failed := s.db.store.ManifestErr() != nil
+		failed := s.db.engine.Store.ManifestErr() != nil
 		s.mustHaveAll()
 		if !failed && err != nil {
-			s.db.store.Sweep()
-			if orphans, err := s.db.store.Orphans(); err != nil || len(orphans) > 0 {
+			s.db.engine.Store.Sweep()
+			if orphans, err := s.db.engine.Store.Orphans(); err != nil || len(orphans) > 0 {
 				t.Fatalf("call %d leaves %v, %v", nth, orphans, err)
 			}
 			// A folder that could not be synced is not synced again.

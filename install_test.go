@@ -27,7 +27,7 @@ func TestInstall_OthersInstallWhileNewTablesAreLoaded(t *testing.T) {
 		}
 		loads.Add(1)
 		installed := make(chan error, 1)
-		go func() { installed <- db.store.Install(manifest.Edit{}, nil) }()
+		go func() { installed <- db.engine.Store.Install(manifest.Edit{}, nil) }()
 		select {
 		case err := <-installed:
 			if err != nil {
@@ -45,7 +45,7 @@ func TestInstall_OthersInstallWhileNewTablesAreLoaded(t *testing.T) {
 }
 
 // openReaders returns how many readers of tables and value files are open.
-func openReaders(db *DB) int { return len(db.store.Files().Residents(nil)) }
+func openReaders(db *DB) int { return len(db.engine.Store.Files().Residents(nil)) }
 
 func TestInstall_ATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	t.Parallel()
@@ -55,8 +55,8 @@ func TestInstall_ATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	before := openReaders(db)
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
 	setValue(t, db, "key", "value")
-	mustOK(t, db.commits.Rotate(true))
-	if _, err := db.jobs.FlushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	mustOK(t, db.engine.Commits.Rotate(true))
+	if _, err := db.engine.Jobs.FlushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the flush did not fail: %v", err)
 	}
 	if after := openReaders(db); after != before {
@@ -89,7 +89,7 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 		}
 	})
 	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
-	if _, err := db.collector.Tidy(false, new(collect.LiveSet)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	if _, err := db.engine.Collector.Tidy(false, new(collect.LiveSet)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
 		t.Fatalf("the collection did not fail: %v", err)
 	}
 	if populated.Load() == 0 {
@@ -146,12 +146,12 @@ func (f *beforeFlush) fill() {
 		}
 		return err
 	}))
-	mustOK(f.t, f.db.commits.Rotate(true))
+	mustOK(f.t, f.db.engine.Commits.Rotate(true))
 }
 
 func (f *beforeFlush) flush() {
 	f.t.Helper()
-	due, err := f.db.jobs.FlushNext()
+	due, err := f.db.engine.Jobs.FlushNext()
 	if mustOK(f.t, err); !due {
 		f.t.Fatal("nothing was flushed")
 	}
@@ -163,7 +163,7 @@ type memoryUse struct{ memtables, readers, pages int64 }
 
 func (f *beforeFlush) memory() memoryUse {
 	f.t.Helper()
-	s := f.db.store
+	s := f.db.engine.Store
 	open := s.Files().Residents(nil)
 	m := memoryUse{memtables: s.MemtableBytes() + s.ObsoleteMemtableBytes() + s.Memory.Kept(), readers: s.ReaderBytes(nil)}
 	if len(open) != 1 || m.readers < 64 {

@@ -363,7 +363,7 @@ func (w *scheduleWorld) walksInTwo(a *actor) error {
 	})
 }
 
-func (w *scheduleWorld) sweeping() error { w.db.store.Sweep(); return nil }
+func (w *scheduleWorld) sweeping() error { w.db.engine.Store.Sweep(); return nil }
 
 // mergeOnce does the most urgent merge of a tree of a small shape.
 func (w *scheduleWorld) mergeOnce() error { return w.compact(true) }

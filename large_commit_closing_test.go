@@ -20,11 +20,11 @@ func TestLargeCommit_BeginsNoValueFileOnceCloseHasEndedTheJobs(t *testing.T) {
 	if err := tx.Set([]byte("large"), make([]byte, 2*commit.ApartMin(db.opts.MemtableSize))); err != nil {
 		t.Fatal(err)
 	}
-	db.group.End()
+	db.engine.Group.End()
 	if err := tx.Commit(); !errors.Is(err, ErrClosed) {
 		t.Errorf("commit: %v, want %v", err, ErrClosed)
 	}
-	names, err := db.opts.FS.List(db.dir)
+	names, err := db.engine.Store.FS().List(db.engine.Store.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}

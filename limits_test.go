@@ -40,7 +40,7 @@ func TestLimits_TheLastVersionIsTheLast(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	db := openStillOn(t, disk)
-	if err := db.manifest.Append(manifest.Edit{
+	if err := db.engine.Manifest.Append(manifest.Edit{
 		LastSeq: manifest.Some(base.SeqNumMax - 2), FlushedSeq: manifest.Some(base.SeqNumMax - 2),
 	}); err != nil {
 		t.Fatal(err)
@@ -87,17 +87,17 @@ func TestLimits_ValueFilesEndWithTheNumbersThatPointersHold(t *testing.T) {
 		if err := setOne(db, key, 5000); err != nil {
 			return err
 		}
-		if err := db.commits.Rotate(true); err != nil {
+		if err := db.engine.Commits.Rotate(true); err != nil {
 			return err
 		}
-		_, err := db.jobs.FlushNext()
+		_, err := db.engine.Jobs.FlushNext()
 		return err
 	}
 	if err := flushOne("first"); err != nil {
 		t.Fatal(err)
 	}
 	// The table of a flush is begun after its value file.
-	mustOK(t, db.manifest.Append(manifest.Edit{NextFile: manifest.Some(uint64(math.MaxUint32))}))
+	mustOK(t, db.engine.Manifest.Append(manifest.Edit{NextFile: manifest.Some(uint64(math.MaxUint32))}))
 	mustOK(t, db.Close())
 	db = openStillOn(t, disk)
 	if err := flushOne("last"); err != nil {

@@ -98,8 +98,8 @@ func TestLowDisk_ACollectionThatFailsIsNotTriedOverAndOver(t *testing.T) {
 				}
 				// Collect tries all the same.
 				mustOK(t, db.Collect(t.Context()))
-				if s := db.Stats(); s.ValueGarbage > 0 || db.space.Lacking() {
-					t.Errorf("%d bytes of garbage are left by Collect, space is lacking: %t", s.ValueGarbage, db.space.Lacking())
+				if s := db.Stats(); s.ValueGarbage > 0 || db.engine.Space.Lacking() {
+					t.Errorf("%d bytes of garbage are left by Collect, space is lacking: %t", s.ValueGarbage, db.engine.Space.Lacking())
 				}
 				mustOK(t, db.Close())
 			})
@@ -114,13 +114,13 @@ func TestLowDisk_AFlusherThatHasNothingToFlushNorToLeaveRests(t *testing.T) {
 	db := openStillOn(t, disk)
 	flushSome(t, db)
 	disk.SetCapacity(disk.UsedBytes() + 64<<10)
-	db.space.Look()
+	db.engine.Space.Look()
 	for range 2 { // the first may leave the log behind
-		_, err := db.jobs.FlushStep()
+		_, err := db.engine.Jobs.FlushStep()
 		mustOK(t, err)
 	}
-	if !db.space.Resting(space.Flushes) || !db.space.Scarce() {
-		t.Errorf("it does not rest, low %t", db.space.Scarce())
+	if !db.engine.Space.Resting(space.Flushes) || !db.engine.Space.Scarce() {
+		t.Errorf("it does not rest, low %t", db.engine.Space.Scarce())
 	}
 	disk.SetCapacity(1 << 40)
 }
@@ -182,7 +182,7 @@ func TestLowDisk_RoomThatOthersMakeIsNoticed(t *testing.T) {
 		mustOK(t, err)
 		setSome(t, db)
 		disk.SetCapacity(disk.UsedBytes() + 64<<10)
-		db.space.Look()
+		db.engine.Space.Look()
 		time.Sleep(10 * time.Minute)
 		if low.Load() != 1 || regained.Load() != 0 {
 			t.Fatalf("on a full disk it was low %d times, and not any more %d times", low.Load(), regained.Load())

@@ -411,19 +411,19 @@ func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 	before := openFiles(t, dir)
 	touch := lostPage(t)
 	stop := func() error { touch(); return nil }
-	v := db.store.Version()
+	v := db.engine.Store.Version()
 	plan := compact.Plan{Reason: compact.ReasonManual, OutputLevel: manifest.Levels - 1, Bottom: true}
 	plan.Inputs[0] = v.Levels[0]
 	plan.Gather = 1 << 30
 	for what, job := range map[string]func() error{
-		"merge":     func() error { plan := plan; plan.Gather = 0; return db.jobs.Run(plan, stop, nil) },
-		"gathering": func() error { return db.jobs.Run(plan, stop, nil) },
+		"merge":     func() error { plan := plan; plan.Gather = 0; return db.engine.Jobs.Run(plan, stop, nil) },
+		"gathering": func() error { return db.engine.Jobs.Run(plan, stop, nil) },
 		"collection": func() error {
 			f := v.Values[0]
 			var batch collect.Batch
 			batch.Add(values.Choice{Num: f.Num, Copy: f.Live}, f)
 			creating = false
-			return db.collector.Run(batch, new(collect.LiveSet), func() error {
+			return db.engine.Collector.Run(batch, new(collect.LiveSet), func() error {
 				if creating {
 					touch()
 				}

@@ -85,7 +85,7 @@ func stillMemoryDB(t *testing.T, values int) *DB {
 // mustRound is a round of the governor.
 func mustRound(t *testing.T, db *DB, strict bool) (more bool) {
 	t.Helper()
-	more, err := db.governor.Round(strict)
+	more, err := db.engine.Governor.Round(strict)
 	mustOK(t, err)
 	return more
 }
@@ -204,7 +204,7 @@ func TestGovernor_StatsDoNotWaitForARound(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := db.governor.Round(true)
+		_, err := db.engine.Governor.Round(true)
 		done <- err
 	}()
 	<-working
@@ -236,11 +236,11 @@ func TestGovernor_SleepsWhileNoReaderComes(t *testing.T) {
 	if mustRound(t, db, false) {
 		t.Fatal("there is more to do within the budget")
 	}
-	db.governorWorker.Woken()
-	if db.Stats(); db.governorWorker.Woken() {
+	db.engine.Workers.Governor.Woken()
+	if db.Stats(); db.engine.Workers.Governor.Woken() {
 		t.Fatal("woken without a read")
 	}
-	if readMemory(t, db, 500); !db.governorWorker.Woken() {
+	if readMemory(t, db, 500); !db.engine.Workers.Governor.Woken() {
 		t.Fatal("not woken by a read")
 	}
 }
@@ -271,12 +271,12 @@ func TestMemory_TheTotalHasWhatIsPendingAndWhatIsKeptForMemtables(t *testing.T) 
 	}
 	want("after the commit", 4000*512)
 	mustRotateAndFlush(t, db)
-	kept := db.store.Memory.Kept()
+	kept := db.engine.Store.Memory.Kept()
 	if kept == 0 {
 		t.Fatal("nothing is kept for the next memtable")
 	}
 	want("after the flush", kept)
-	db.store.Memory.Trim()
+	db.engine.Store.Memory.Trim()
 	if m := db.Stats().Memory; m.Prepared >= kept {
 		t.Errorf("%d bytes are prepared when %d have been given back", m.Prepared, kept)
 	}
@@ -305,7 +305,7 @@ func TestView_APanicOfTheUserPassesThrough(t *testing.T) {
 		if p := recover(); p != "mine" {
 			t.Fatalf("recovered %v", p)
 		}
-		if n := db.store.Readers(); n != 0 {
+		if n := db.engine.Store.Readers(); n != 0 {
 			t.Fatalf("%d readers after a panic", n)
 		}
 	}()
@@ -329,7 +329,7 @@ func manyTables(tb testing.TB, fs vfs.FS, dir string, tables int) {
 	}
 	edit.NextFile = manifest.Some(uint64(tables + 1))
 	edit.LastSeq, edit.FlushedSeq = manifest.Some(base.SeqNum(1)), manifest.Some(base.SeqNum(1))
-	if err := db.manifest.Append(edit); err != nil {
+	if err := db.engine.Manifest.Append(edit); err != nil {
 		tb.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

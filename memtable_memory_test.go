@@ -36,7 +36,7 @@ func TestCommit_WithoutMemoryLeavesNoTraceAndStopsNoOther(t *testing.T) {
 	mustOK(t, set("before"))
 	memory := &scarce{Memory: memtable.Heap()}
 	active := memtable.New(memtable.Options{Memory: memory, ChunkSize: 64 << 10})
-	db.store.AddMemtables(db.commits.Log().Current(), active)
+	db.engine.Store.AddMemtables(db.engine.Commits.Log().Current(), active)
 	memory.none.Store(true)
 	if err := set("none"); !errors.Is(err, errScarce) {
 		t.Fatalf("%v, want %v", err, errScarce)
@@ -77,10 +77,10 @@ func TestMemtable_ValuesWrittenApartCountForTheOneThatRefersToThem(t *testing.T)
 	}
 	want := func(what string, tables int, apart int64) {
 		t.Helper()
-		if n := len(db.store.View().Memtables); n != tables {
+		if n := len(db.engine.Store.View().Memtables); n != tables {
 			t.Errorf("%s: %d memtables, want %d", what, n, tables)
 		}
-		if got := db.commits.HeldByActive() >> 20; got != apart {
+		if got := db.engine.Commits.HeldByActive() >> 20; got != apart {
 			t.Errorf("%s: %d MiB apart, want %d", what, got, apart)
 		}
 	}

@@ -25,8 +25,8 @@ func TestOpen_ALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	db = openStillOn(t, fs)
 	fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Forever: true, Err: vfs.ErrNoSpace})
 	var full error
-	for next := db.manifest.State().NextFile; full == nil; next++ {
-		full = db.manifest.Append(manifest.Edit{NextFile: manifest.Some(next)})
+	for next := db.engine.Manifest.State().NextFile; full == nil; next++ {
+		full = db.engine.Manifest.Append(manifest.Edit{NextFile: manifest.Some(next)})
 	}
 	logs := func() (n int) {
 		names, err := fs.List("/db")

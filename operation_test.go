@@ -32,7 +32,7 @@ var (
 	waiting = map[string]operation{
 		"Compact":    func(ctx context.Context, db *DB, _ func()) error { return db.Compact(ctx, CompactOptions{}) },
 		"Collect":    func(ctx context.Context, db *DB, _ func()) error { return db.Collect(ctx) },
-		"Free":       func(ctx context.Context, db *DB, _ func()) error { return db.manual.Free(ctx, nil, nil) },
+		"Free":       func(ctx context.Context, db *DB, _ func()) error { return db.engine.Manual.Free(ctx, nil, nil) },
 		"Checkpoint": func(ctx context.Context, db *DB, _ func()) error { return db.Checkpoint(ctx, "/copy") },
 		"DropAll":    func(ctx context.Context, db *DB, _ func()) error { return db.DropAll(ctx) },
 	}
@@ -77,9 +77,9 @@ func endOne(t *testing.T, name string, op operation, merging bool, end func(*DB,
 	go func() { copied <- db.Checkpoint(context.Background(), "/other") }()
 	synctest.Wait()
 	if merging {
-		db.jobs.Compacting.Lock()
+		db.engine.Jobs.Compacting.Lock()
 	}
-	db.collector.Collecting.Lock()
+	db.engine.Collector.Collecting.Lock()
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -94,9 +94,9 @@ func endOne(t *testing.T, name string, op operation, merging bool, end func(*DB,
 	default:
 		t.Errorf("%s goes on", name)
 	}
-	db.collector.Collecting.Unlock()
+	db.engine.Collector.Collecting.Unlock()
 	if merging {
-		db.jobs.Compacting.Unlock()
+		db.engine.Jobs.Compacting.Unlock()
 	}
 	goOn <- true
 	if err := <-copied; err != nil && !errors.Is(err, ErrClosed) {
@@ -176,7 +176,7 @@ func TestFlush_UnderWayThatFailsIsNotTheErrorOfACommitThatWaitsForMemory(t *test
 				synctest.Wait() // more than a memtable is there, and the flush has begun
 			}
 		}
-		if waits, _ := db.throttle.Waits(); waits == 0 {
+		if waits, _ := db.engine.Throttle.Waits(); waits == 0 {
 			t.Error("no commit has waited")
 		}
 		mustOK(t, db.Close())

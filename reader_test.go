@@ -37,17 +37,17 @@ func mustMergeAll(t *testing.T, db *DB) {
 // beginAt begins a read-only transaction, and returns its slot, too.
 func beginAt(t *testing.T, db *DB) (Txn, *state.Slot) {
 	t.Helper()
-	slot, err := db.store.Acquire()
+	slot, err := db.engine.Store.Acquire()
 	mustOK(t, err)
-	return Txn{db.transactions.BeginAt(context.Background(), slot, false)}, slot
+	return Txn{db.engine.Transactions.BeginAt(context.Background(), slot, false)}, slot
 }
 
 // tablesKept returns the obsolete tables that readers keep: after a sweep the
 // manifest does not know them, and the directory has them.
 func tablesKept(t *testing.T, db *DB) (kept []base.FileNum) {
 	t.Helper()
-	db.store.Sweep()
-	names, err := db.store.Orphans()
+	db.engine.Store.Sweep()
+	names, err := db.engine.Store.Orphans()
 	mustOK(t, err)
 	for _, name := range names {
 		if num, ok := base.ParseTableName(name); ok {
@@ -81,18 +81,18 @@ func TestReader_ATransactionKeepsWhatWasThereWhenItBegan(t *testing.T) {
 		if !firstEnds {
 			first, second = second, first
 		}
-		db.sweeper.Woken()
-		if first.Discard(); !db.sweeper.Woken() {
+		db.engine.Workers.Sweeper.Woken()
+		if first.Discard(); !db.engine.Workers.Sweeper.Woken() {
 			t.Error("a transaction has ended, and the sweeper is not woken")
 		}
 		if n := len(tablesKept(t, db)); n != 1 {
 			t.Errorf("%d tables are kept for the other transaction", n)
 		}
-		db.sweeper.Woken()
-		if second.Discard(); !db.sweeper.Woken() {
+		db.engine.Workers.Sweeper.Woken()
+		if second.Discard(); !db.engine.Workers.Sweeper.Woken() {
 			t.Error("the other transaction has ended, and the sweeper is not woken")
 		}
-		if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+		if db.engine.Store.Sweep(); !db.engine.Store.ObsoleteEmpty() {
 			t.Error("something obsolete is kept for no reader")
 		}
 	}
@@ -115,16 +115,16 @@ func TestReader_ATransactionThatTakesOverASlotLetsGoOfWhatTheOneBeforeHad(t *tes
 			t.Error("the mark of the holder before keeps nothing")
 		}
 	}
-	db.sweeper.Woken()
+	db.engine.Workers.Sweeper.Woken()
 	next, nextSlot := beginAt(t, db)
-	woken := db.sweeper.Woken()
+	woken := db.engine.Workers.Sweeper.Woken()
 	if nextSlot != slot {
 		t.Fatal("it has another slot")
 	}
 	if !woken {
 		t.Error("the sweeper is not told that it does not keep what the holder before had")
 	}
-	if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+	if db.engine.Store.Sweep(); !db.engine.Store.ObsoleteEmpty() {
 		t.Error("something obsolete is kept for a transaction that does not have it")
 	}
 	next.Discard()
@@ -207,7 +207,7 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 // holdTables returns the tables of a state that the slot keeps.
 func holdTables(t *testing.T, db *DB) (*state.Slot, []base.FileNum) {
 	t.Helper()
-	slot, held, err := db.store.HoldFiles()
+	slot, held, err := db.engine.Store.HoldFiles()
 	mustOK(t, err)
 	var nums []base.FileNum
 	for _, tables := range held.Version.Levels {
@@ -240,7 +240,7 @@ func TestReader_AStateKeepsTheFilesThatTheViewDoesNotHaveYet(t *testing.T) {
 	if kept := tablesKept(t, db); len(nums) != 2 || len(kept) != 2 || kept[0]+kept[1] != nums[0]+nums[1] {
 		t.Errorf("tables %d are kept for a reader that has a state with %d", kept, nums)
 	}
-	db.store.Release(slot)
+	db.engine.Store.Release(slot)
 	if kept := tablesKept(t, db); len(kept) != 0 {
 		t.Errorf("tables %d are kept for no reader", kept)
 	}
@@ -270,7 +270,7 @@ func TestReader_AStateKeepsItsFilesBeforeItIsKnownWhichTheyAre(t *testing.T) {
 	if kept := tablesKept(t, db); len(nums) != 1 || !slices.Contains(kept, nums[0]) {
 		t.Errorf("tables %d are kept for a reader that has a state with %d", kept, nums)
 	}
-	db.store.Release(slot)
+	db.engine.Store.Release(slot)
 	if kept := tablesKept(t, db); len(kept) != 0 {
 		t.Errorf("tables %d are kept for no reader", kept)
 	}
@@ -292,7 +292,7 @@ func checkBeside(t *testing.T, db *DB, do func()) {
 func wantEntries(t *testing.T, db *DB, want uint64) {
 	t.Helper()
 	got := uint64(0)
-	for _, tables := range db.store.Version().Levels {
+	for _, tables := range db.engine.Store.Version().Levels {
 		for _, table := range tables {
 			got += table.Entries
 		}
@@ -314,7 +314,7 @@ func TestReader_ACheckKeepsNoVersionsAndNoMemtables(t *testing.T) {
 		if kept := tablesKept(t, db); len(kept) != 1 {
 			t.Errorf("tables %d are kept, want the one that is checked", kept)
 		}
-		if kept := db.store.ObsoleteMemtableBytes(); kept != 0 {
+		if kept := db.engine.Store.ObsoleteMemtableBytes(); kept != 0 {
 			t.Errorf("%d bytes of memtables are kept", kept)
 		}
 	})

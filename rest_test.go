@@ -36,10 +36,10 @@ func TestIdle_FlushesAFewPointersToLargeValues(t *testing.T) {
 				return nil
 			}))
 			time.Sleep(work.IdleAfter)
-			if _, err := db.jobs.FlushStep(); err != nil {
+			if _, err := db.engine.Jobs.FlushStep(); err != nil {
 				t.Fatal(err)
 			}
-			if waits := len(db.store.View().Memtables) > 1; waits != apart {
+			if waits := len(db.engine.Store.View().Memtables) > 1; waits != apart {
 				t.Errorf("large values %t: there is something to flush: %t", apart, waits)
 			}
 		}
@@ -53,9 +53,9 @@ func TestThrottle_CommitsAreNotSlowedDownForWhatATransactionKeeps(t *testing.T) 
 	db := openStill(t)
 	exchange := func() {
 		t.Helper()
-		mustOK(t, db.store.Install(manifest.Edit{}, nil))
+		mustOK(t, db.engine.Store.Install(manifest.Edit{}, nil))
 	}
-	num, file, err := db.store.NewValueFile()
+	num, file, err := db.engine.Store.NewValueFile()
 	mustOK(t, err)
 	mustOK(t, file.Close())
 	exchange()
@@ -63,14 +63,14 @@ func TestThrottle_CommitsAreNotSlowedDownForWhatATransactionKeeps(t *testing.T) 
 	mustOK(t, err)
 	defer tx.Discard()
 	exchange()
-	db.store.Discard([]state.Obsolete{state.ObsoleteValues(&manifest.ValueFile{File: num, Size: 1 << 40})})
+	db.engine.Store.Discard([]state.Obsolete{state.ObsoleteValues(&manifest.ValueFile{File: num, Size: 1 << 40})})
 	exchange()
-	if kept := db.store.ObsoleteValueBytes(); kept != 1<<40 {
+	if kept := db.engine.Store.ObsoleteValueBytes(); kept != 1<<40 {
 		t.Errorf("%d bytes of values are kept for the transaction", kept)
 	}
-	db.throttle.Charge(1 << 40)
-	mustOK(t, db.throttle.Admit(t.Context(), 1))
-	if waits, took := db.throttle.Waits(); waits > 0 || db.throttle.Collecting() {
+	db.engine.Throttle.Charge(1 << 40)
+	mustOK(t, db.engine.Throttle.Admit(t.Context(), 1))
+	if waits, took := db.engine.Throttle.Waits(); waits > 0 || db.engine.Throttle.Collecting() {
 		t.Errorf("a commit after a large one has to wait for %v", took)
 	}
 }
@@ -93,8 +93,8 @@ func TestClock_AReaderBesideCloseSeesNoTimeThatIsNotSaved(t *testing.T) {
 	if tx.t.NowMs() >= 2000 {
 		t.Error("the key has expired, says a reader, at a time that the next opening does not know")
 	}
-	if db.store.Now() != 1000 {
-		t.Errorf("it is %d after Close at 1000", db.store.Now())
+	if db.engine.Store.Now() != 1000 {
+		t.Errorf("it is %d after Close at 1000", db.engine.Store.Now())
 	}
 }
 

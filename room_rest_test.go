@@ -65,24 +65,24 @@ func (f *fullDisk) random() []byte {
 func (f *fullDisk) work(which int) (did bool, err error) {
 	switch which {
 	case 0:
-		return f.db.jobs.FlushNext()
+		return f.db.engine.Jobs.FlushNext()
 	case 1:
-		if before := f.db.store.State(); f.db.space.Scarce() {
-			_, err = f.db.jobs.FlushStep()
-			return f.db.store.State().FlushedSeq > before.FlushedSeq, err
+		if before := f.db.engine.Store.State(); f.db.engine.Space.Scarce() {
+			_, err = f.db.engine.Jobs.FlushStep()
+			return f.db.engine.Store.State().FlushedSeq > before.FlushedSeq, err
 		}
 		return false, nil
 	case 2:
-		now, _ := f.db.jobs.Load()
-		return f.db.jobs.Tidy(now)
+		now, _ := f.db.engine.Jobs.Load()
+		return f.db.engine.Jobs.Tidy(now)
 	case 3:
-		before := f.db.store.Version()
-		_, err = f.db.jobs.CompactStep()
-		return f.db.store.Version() != before, err
+		before := f.db.engine.Store.Version()
+		_, err = f.db.engine.Jobs.CompactStep()
+		return f.db.engine.Store.Version() != before, err
 	case 4:
-		return f.db.collector.Tidy(true, new(collect.LiveSet))
+		return f.db.engine.Collector.Tidy(true, new(collect.LiveSet))
 	}
-	f.db.store.Sweep()
+	f.db.engine.Store.Sweep()
 	return false, nil
 }
 
@@ -103,7 +103,7 @@ func (f *fullDisk) between() error {
 		}
 	}
 	// A full memtable is flushed, or commits would wait for it.
-	for failed := 0; len(f.db.store.View().Memtables) > 1; {
+	for failed := 0; len(f.db.engine.Store.View().Memtables) > 1; {
 		_, err := f.work(0)
 		if f.note(err) != nil {
 			return err
@@ -123,8 +123,8 @@ func (f *fullDisk) between() error {
 
 // settle does all jobs until there are none.
 func (f *fullDisk) settle() error {
-	if !f.db.space.Scarce() && f.db.store.View().Memtables[0].Len() > 0 {
-		if err := f.note(f.db.commits.Rotate(true)); err != nil {
+	if !f.db.engine.Space.Scarce() && f.db.engine.Store.View().Memtables[0].Len() > 0 {
+		if err := f.note(f.db.engine.Commits.Rotate(true)); err != nil {
 			return err
 		}
 	}
@@ -261,21 +261,21 @@ func TestLowDisk_AFewDeletionsAreFlushedWhenMergesHaveComeToRest(t *testing.T) {
 		mustOK(t, err)
 		flushSome(t, db)
 		disk.SetCapacity(disk.UsedBytes() + 500<<10)
-		db.space.Look()
+		db.engine.Space.Look()
 		mustOK(t, db.Update(func(tx Txn) error { return tx.Delete([]byte("key")) }))
 		time.Sleep(work.IdleAfter)
 		flushed := func() bool {
 			t.Helper()
-			_, err := db.jobs.FlushStep()
+			_, err := db.engine.Jobs.FlushStep()
 			mustOK(t, err)
-			return len(db.store.View().Memtables) > 1
+			return len(db.engine.Store.View().Memtables) > 1
 		}
 		// An edit makes jobs look again.
-		if db.space.Edited(db.jobs.Need(db.store.Version(), db.store.Horizon())); db.space.Resting(space.Merges) || flushed() {
+		if db.engine.Space.Edited(db.engine.Jobs.Need(db.engine.Store.Version(), db.engine.Store.Horizon())); db.engine.Space.Resting(space.Merges) || flushed() {
 			t.Error("one deletion was flushed before the merges have come to rest")
 		}
-		db.flusher.Woken()
-		if db.space.Rests(space.Merges); !db.flusher.Woken() {
+		db.engine.Workers.Flusher.Woken()
+		if db.engine.Space.Rests(space.Merges); !db.engine.Workers.Flusher.Woken() {
 			t.Error("the flusher is not told that merges rest")
 		}
 		if !flushed() {

@@ -30,17 +30,17 @@ type scheduleTxn struct {
 // snapshot, and then loads the view that holds it.
 func (w *scheduleWorld) openTxn(a *actor, write bool) (*scheduleTxn, error) {
 	floor := w.known
-	slot, err := w.db.store.Acquire()
+	slot, err := w.db.engine.Store.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	if a != nil {
 		if err := a.stop(pointBetween); err != nil {
-			w.db.store.Release(slot)
+			w.db.engine.Store.Release(slot)
 			return nil, err
 		}
 	}
-	tx := Txn{w.db.transactions.BeginAt(context.Background(), slot, write)}.In(w.in)
+	tx := Txn{w.db.engine.Transactions.BeginAt(context.Background(), slot, write)}.In(w.in)
 	if w.abandoned.Load() {
 		tx.Discard()
 		return nil, errAbandoned
@@ -340,15 +340,15 @@ const memtablesMost = 4
 
 // rotate lets a flush take what was committed.
 func (w *scheduleWorld) rotate() error {
-	if len(w.db.store.View().Memtables) > memtablesMost {
+	if len(w.db.engine.Store.View().Memtables) > memtablesMost {
 		return nil
 	}
-	return w.db.commits.Rotate(true)
+	return w.db.engine.Commits.Rotate(true)
 }
 
 // flush does what the flusher does.
 func (w *scheduleWorld) flush() error {
-	did, err := w.db.jobs.FlushNext()
+	did, err := w.db.engine.Jobs.FlushNext()
 	if did {
 		w.did.flushes++
 	}
@@ -367,7 +367,7 @@ func (w *scheduleWorld) rotateAndFlush() error {
 func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
 	switch rng.IntN(8) {
 	case 0:
-		_, err := w.db.jobs.Tidy(work.Load(rng.IntN(3)))
+		_, err := w.db.engine.Jobs.Tidy(work.Load(rng.IntN(3)))
 		return err
 	case 1:
 		return w.compactManually()
@@ -380,9 +380,9 @@ func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
 // compact does the most urgent compaction of a tree of a small shape.
 func (w *scheduleWorld) compact(idle bool) error {
 	d := w.db
-	d.jobs.Compacting.Lock()
-	defer d.jobs.Compacting.Unlock()
-	plan, due := compact.Pick(d.store.Version(), w.smallShape(idle))
+	d.engine.Jobs.Compacting.Lock()
+	defer d.engine.Jobs.Compacting.Unlock()
+	plan, due := compact.Pick(d.engine.Store.Version(), w.smallShape(idle))
 	if !due {
 		return nil
 	}
@@ -399,7 +399,7 @@ func (w *scheduleWorld) carryOut(plan compact.Plan) error {
 	default:
 		w.did.merges++
 	}
-	return w.db.jobs.Run(plan, w.db.group.Err, nil)
+	return w.db.engine.Jobs.Run(plan, w.db.engine.Group.Err, nil)
 }
 
 // compactManually does a job of DB.Compact.
@@ -412,29 +412,29 @@ func (w *scheduleWorld) compactManually() error {
 // reports whether there was one. Tables of the last level from next on stay.
 func (w *scheduleWorld) sink(next base.FileNum) (did bool, err error) {
 	d := w.db
-	d.jobs.Compacting.Lock()
-	defer d.jobs.Compacting.Unlock()
-	plan, due := compact.PickRange(d.store.Version(), d.jobs.Shape(work.Busy, d.store.Horizon()),
+	d.engine.Jobs.Compacting.Lock()
+	defer d.engine.Jobs.Compacting.Unlock()
+	plan, due := compact.PickRange(d.engine.Store.Version(), d.engine.Jobs.Shape(work.Busy, d.engine.Store.Horizon()),
 		compact.Range{UpTo: base.SeqNumMax, Next: next})
 	if !due {
 		return false, nil
 	}
-	return true, d.jobs.Run(plan, d.group.Err, nil)
+	return true, d.engine.Jobs.Run(plan, d.engine.Group.Err, nil)
 }
 
 // gather brings some values into the order of their keys.
 func (w *scheduleWorld) gather(rng *rand.Rand) error {
 	d := w.db
-	d.jobs.Compacting.Lock()
-	defer d.jobs.Compacting.Unlock()
-	plan, due := compact.PickGathering(d.store.Version(), w.smallShape(true),
+	d.engine.Jobs.Compacting.Lock()
+	defer d.engine.Jobs.Compacting.Unlock()
+	plan, due := compact.PickGathering(d.engine.Store.Version(), w.smallShape(true),
 		compact.Gathering{Share: rng.Float64(), RecordMax: 4 << 10, Bytes: 1 + rng.Uint64N(4<<10)})
 	if !due {
 		return nil
 	}
 	plan.Reason = compact.ReasonManual // the clock must not decide when it ends
 	w.did.gatherings++
-	return d.jobs.Run(plan, d.group.Err, nil)
+	return d.engine.Jobs.Run(plan, d.engine.Group.Err, nil)
 }
 
 // collect rewrites all files with garbage, or the one that is most worth it. In the
@@ -442,20 +442,20 @@ func (w *scheduleWorld) gather(rng *rand.Rand) error {
 func (w *scheduleWorld) collect(all bool) error {
 	d := w.db
 	if all {
-		did, err := d.manual.CollectStep()
+		did, err := d.engine.Manual.CollectStep()
 		if did {
 			w.did.collections++
 		}
 		return err
 	}
-	d.collector.Collecting.Lock()
-	defer d.collector.Collecting.Unlock()
-	b := d.collector.Pick(values.Idle)
+	d.engine.Collector.Collecting.Lock()
+	defer d.engine.Collector.Collecting.Unlock()
+	b := d.engine.Collector.Pick(values.Idle)
 	if b.Empty() {
 		return nil
 	}
 	w.did.collections++
-	return d.collector.Run(b, &w.live, d.group.Err)
+	return d.engine.Collector.Run(b, &w.live, d.engine.Group.Err)
 }
 
 // checkpoint makes a copy of the database and verifies it. It may begin when
@@ -483,7 +483,7 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 		if err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		version := uint64(d.store.Visible())
+		version := uint64(d.engine.Store.Visible())
 		if version < floor || version > w.m.Last() {
 			return fmt.Errorf("checkpoint of commit %d, want %d to %d", version, floor, w.m.Last())
 		}
@@ -508,6 +508,6 @@ func (w *scheduleWorld) verifyCopy(dir string, floor uint64) error {
 // flushed reports whether everything visible is in tables. Then a checkpoint does not
 // wait.
 func (w *scheduleWorld) flushed() bool {
-	v := w.db.store.View()
-	return w.db.store.State().FlushedSeq >= w.db.store.Visible() || len(v.Memtables) == 1 && v.Memtables[0].Len() == 0
+	v := w.db.engine.Store.View()
+	return w.db.engine.Store.State().FlushedSeq >= w.db.engine.Store.Visible() || len(v.Memtables) == 1 && v.Memtables[0].Len() == 0
 }

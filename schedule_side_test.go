@@ -297,7 +297,7 @@ func (w *scheduleWorld) manageAside(a *actor, rng *rand.Rand) error {
 	case s.timed && rng.IntN(2) == 0:
 		s.floor += rng.Uint64N(3)
 		return s.ks.DiscardBelow(s.floor)
-	case rng.IntN(3) == 0 && !w.db.spaces.Dropping():
+	case rng.IntN(3) == 0 && !w.db.engine.Spaces.Dropping():
 		return w.dropAside(a)
 	}
 	return nil
@@ -340,30 +340,30 @@ func (w *scheduleWorld) dropAside(a *actor) error {
 // stepDropper does the step of the dropper. Only if a crash took a deletion, it may commit
 // that again.
 func (w *scheduleWorld) stepDropper(a *actor) error {
-	if !w.db.spaces.Dropping() {
+	if !w.db.engine.Spaces.Dropping() {
 		return nil
 	}
 	if w.owed {
 		// With an older snapshot, the step ends after its commit. Otherwise it would wait
 		// for a flush, and would not give the turn back meanwhile.
-		slot, err := w.db.store.Acquire()
+		slot, err := w.db.engine.Store.Acquire()
 		if err != nil {
 			return err
 		}
-		defer w.db.store.Release(slot)
+		defer w.db.engine.Store.Release(slot)
 		if err := w.beginCommit(a, &pendingCommit{model: w.m.Begin(w.m.Last(), true), again: true}); err != nil {
 			return err
 		}
 		defer w.endPending(a)
 	}
-	_, err := w.db.spaces.Step()
+	_, err := w.db.engine.Spaces.Step()
 	if gone := a.gone(); gone != nil {
 		return gone
 	}
 	if a.pend != nil && a.pend.seq != 0 {
 		w.acknowledge(a.pend.seq, true)
 	}
-	if err == nil && !w.db.spaces.Dropping() {
+	if err == nil && !w.db.engine.Spaces.Dropping() {
 		w.did.forgotten++
 	}
 	return err
@@ -423,7 +423,7 @@ func (w *scheduleWorld) openSide(version uint64) error {
 	if want := s != nil && !s.dropping; there != want {
 		return fmt.Errorf("there is a side keyspace: %t, want %t", there, want)
 	}
-	w.owed = w.db.spaces.Dropping() && (w.deletion == 0 || w.deletion > version)
+	w.owed = w.db.engine.Spaces.Dropping() && (w.deletion == 0 || w.deletion > version)
 	if !there {
 		w.side = nil
 		return nil
@@ -475,7 +475,7 @@ func (w *scheduleWorld) forgetDropped() error {
 					return err
 				}
 			}
-			if err := w.stepDropper(a); err != nil || !w.db.spaces.Dropping() {
+			if err := w.stepDropper(a); err != nil || !w.db.engine.Spaces.Dropping() {
 				return err
 			}
 		}

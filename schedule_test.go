@@ -146,7 +146,7 @@ func (w *scheduleWorld) cast(rng *rand.Rand) {
 		}
 		return w.checkpoint(a)
 	})
-	repeat("sweeper", func(*actor, *rand.Rand) error { w.db.store.Sweep(); return nil })
+	repeat("sweeper", func(*actor, *rand.Rand) error { w.db.engine.Store.Sweep(); return nil })
 	if w.aside {
 		w.castAside(repeat)
 	}
@@ -181,7 +181,7 @@ func (w *scheduleWorld) turnOfEvents(rng *rand.Rand) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	w.story = append(w.story, fmt.Sprintf("%s(at commit %d)", what, w.db.store.Visible()))
+	w.story = append(w.story, fmt.Sprintf("%s(at commit %d)", what, w.db.engine.Store.Visible()))
 	if len(w.actors) == 0 {
 		w.cast(rng)
 	}

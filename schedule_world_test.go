@@ -141,7 +141,7 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	if w.in, err = w.homeOf(w.db); err != nil {
 		return err
 	}
-	version := uint64(w.db.store.Visible())
+	version := uint64(w.db.engine.Store.Visible())
 	if version < floor || version > w.m.Last() {
 		return fmt.Errorf("opened at commit %d, want %d to %d", version, floor, w.m.Last())
 	}
@@ -223,7 +223,7 @@ func (w *scheduleWorld) noteApplied(a *actor) {
 // readers may not see yet.
 func (w *scheduleWorld) newestInMemory() uint64 {
 	newest := base.SeqNum(0)
-	for _, t := range w.db.store.View().Memtables {
+	for _, t := range w.db.engine.Store.View().Memtables {
 		newest = max(newest, t.LastSeq())
 	}
 	return uint64(newest)
@@ -297,7 +297,7 @@ func (w *scheduleWorld) acknowledge(seq uint64, synced bool) {
 func (w *scheduleWorld) leave() {
 	if w.db != nil {
 		// No actor will flush any more, so no commit must wait for that.
-		_ = w.db.commits.Fail(errAbandoned)
+		_ = w.db.engine.Commits.Fail(errAbandoned)
 	}
 	w.abandon()
 	if w.db != nil && !w.hangs {
@@ -396,16 +396,16 @@ func (w *scheduleWorld) end() error {
 	if err := w.finish(); err != nil {
 		return err
 	}
-	if w.db.spaces.Dropping() {
+	if w.db.engine.Spaces.Dropping() {
 		if err := w.forgetDropped(); err != nil {
 			return err
 		}
 	}
-	w.db.store.Sweep()
-	if n := w.db.store.Readers(); n != 0 {
+	w.db.engine.Store.Sweep()
+	if n := w.db.engine.Store.Readers(); n != 0 {
 		return fmt.Errorf("%d readers are left", n)
 	}
-	orphans, err := w.db.store.Orphans()
+	orphans, err := w.db.engine.Store.Orphans()
 	if err != nil || len(orphans) > 0 {
 		return fmt.Errorf("files that nothing refers to: %v, %v", orphans, err)
 	}
@@ -483,7 +483,7 @@ func itemOf(it Iterator) model.Item {
 
 // between returns 1 if there are tables between level 0 and the last level.
 func (w *scheduleWorld) between() int {
-	v := w.db.store.Version()
+	v := w.db.engine.Store.Version()
 	for level := 1; level < manifest.Levels-1; level++ {
 		if len(v.Levels[level]) > 0 {
 			return 1
@@ -494,7 +494,7 @@ func (w *scheduleWorld) between() int {
 
 // smallShape is a tree of many levels for a few kilobytes.
 func (w *scheduleWorld) smallShape(idle bool) compact.Shape {
-	s := w.db.jobs.Shape(work.Busy, w.db.store.Horizon())
+	s := w.db.engine.Jobs.Shape(work.Busy, w.db.engine.Store.Horizon())
 	s.Idle = idle
 	s.BaseSizeMin, s.RunsMax, s.ValuesMin, s.TableSize = 256, 2, 512, 4<<10
 	return s

@@ -11,8 +11,8 @@ import (
 // mustFlush flushes what is in memory.
 func mustFlush(t *testing.T, db *DB) {
 	t.Helper()
-	mustOK(t, db.commits.Rotate(true))
-	_, err := db.jobs.FlushNext()
+	mustOK(t, db.engine.Commits.Rotate(true))
+	_, err := db.engine.Jobs.FlushNext()
 	mustOK(t, err)
 }
 
@@ -20,12 +20,12 @@ func mustFlush(t *testing.T, db *DB) {
 // stay where they are.
 func mergeAll(db *DB) error {
 	step := func() (due bool, err error) {
-		db.jobs.Compacting.Lock()
-		defer db.jobs.Compacting.Unlock()
-		shape := db.jobs.Shape(work.Busy, db.store.Horizon())
-		plan, due := compact.PickRange(db.store.Version(), shape, compact.Range{UpTo: base.SeqNumMax})
+		db.engine.Jobs.Compacting.Lock()
+		defer db.engine.Jobs.Compacting.Unlock()
+		shape := db.engine.Jobs.Shape(work.Busy, db.engine.Store.Horizon())
+		plan, due := compact.PickRange(db.engine.Store.Version(), shape, compact.Range{UpTo: base.SeqNumMax})
 		if due {
-			err = db.jobs.Run(plan, db.group.Err, nil)
+			err = db.engine.Jobs.Run(plan, db.engine.Group.Err, nil)
 		}
 		return due, err
 	}

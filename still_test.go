@@ -80,9 +80,9 @@ func flushSome(t *testing.T, db *DB) {
 
 // rotateAndFlush flushes what is in memory.
 func rotateAndFlush(db *DB) error {
-	err := db.commits.Rotate(true)
+	err := db.engine.Commits.Rotate(true)
 	if err == nil {
-		_, err = db.jobs.FlushNext()
+		_, err = db.engine.Jobs.FlushNext()
 	}
 	return err
 }

@@ -35,11 +35,11 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, Txn) {
 	}
 	flush()
 	for due := true; due; {
-		if due, err = db.jobs.Tidy(work.Idle); err != nil {
+		if due, err = db.engine.Jobs.Tidy(work.Idle); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if tables, memtables := len(tablesKept(t, db)), db.store.ObsoleteMemtableBytes(); tables != 1 || memtables == 0 {
+	if tables, memtables := len(tablesKept(t, db)), db.engine.Store.ObsoleteMemtableBytes(); tables != 1 || memtables == 0 {
 		t.Fatalf("%d tables and %d bytes of memtables are kept, want a table and a memtable", tables, memtables)
 	}
 	return db, tx
@@ -50,20 +50,20 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*DB, Txn) {
 func TestSweep_OnlyATransactionThatKeepsGarbageWakesTheSweeper(t *testing.T) {
 	t.Parallel()
 	db, long := keepGarbage(t, memfs.New())
-	db.sweeper.Woken()
+	db.engine.Workers.Sweeper.Woken()
 	for range 100 {
 		if err := db.View(func(Txn) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if db.sweeper.Woken() {
+	if db.engine.Workers.Sweeper.Woken() {
 		t.Error("transactions that keep nothing wake the sweeper")
 	}
 	long.Discard()
-	if !db.sweeper.Woken() {
+	if !db.engine.Workers.Sweeper.Woken() {
 		t.Error("the transaction that kept garbage has ended, and the sweeper is not told")
 	}
-	if db.store.Sweep(); !db.store.ObsoleteEmpty() {
+	if db.engine.Store.Sweep(); !db.engine.Store.ObsoleteEmpty() {
 		t.Error("something obsolete is left")
 	}
 }
@@ -86,15 +86,15 @@ func TestSweep_GarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 		}
 		mustRotateAndFlush(t, db)
 		for n, i := range order {
-			if db.store.ObsoleteEmpty() {
+			if db.engine.Store.ObsoleteEmpty() {
 				t.Errorf("order %d: it is gone when %d transactions of 3 have ended", order, n)
 			}
 			readers[i].Discard()
-			if db.sweeper.Woken() {
-				db.store.Sweep()
+			if db.engine.Workers.Sweeper.Woken() {
+				db.engine.Store.Sweep()
 			}
 		}
-		if !db.store.ObsoleteEmpty() {
+		if !db.engine.Store.ObsoleteEmpty() {
 			t.Errorf("order %d: it is left when all transactions have ended", order)
 		}
 	}
@@ -113,10 +113,10 @@ func TestSweep_NeitherStatsNorFlushesWaitForTheDeletionOfFiles(t *testing.T) {
 		}
 	})
 	tx.Discard()
-	go func() { db.store.Sweep(); close(done) }()
+	go func() { db.engine.Store.Sweep(); close(done) }()
 	<-deleting
 	db.Stats()
-	db.store.Discard(nil) // as a flush does
+	db.engine.Store.Discard(nil) // as a flush does
 	disk.SetHook(nil)
 	close(goOn)
 	<-done
@@ -172,16 +172,16 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(db *DB, begin func(sync.Locker) (end func())) error{
 		"DropPrefix, a merge": func(db *DB, begin func(sync.Locker) (end func())) error {
-			collected := begin(db.collector.Collecting)
+			collected := begin(db.engine.Collector.Collecting)
 			time.AfterFunc(time.Second, func() {
-				merged := begin(db.jobs.Compacting)
+				merged := begin(db.engine.Jobs.Compacting)
 				collected()
 				time.AfterFunc(time.Second, merged)
 			})
 			return db.DropPrefix(context.Background(), []byte("1"))
 		},
 		"Compact, a collection": func(db *DB, begin func(sync.Locker) (end func())) error {
-			time.AfterFunc(time.Second, begin(db.collector.Collecting))
+			time.AfterFunc(time.Second, begin(db.engine.Collector.Collecting))
 			return db.Compact(context.Background(), CompactOptions{Lower: []byte("1"), Upper: []byte("2")})
 		},
 	} {
@@ -195,7 +195,7 @@ func TestSweep_DropAndCompactWaitForJobsThatKeepFiles(t *testing.T) {
 				for range 2 { // the second hides the first
 					if err := errors.Join(db.Update(func(tx Txn) error {
 						return errors.Join(tx.Set([]byte("1"), make([]byte, 40<<10)), tx.Set([]byte("2"), make([]byte, 40<<10)))
-					}), db.commits.FlushAll(t.Context())); err != nil {
+					}), db.engine.Commits.FlushAll(t.Context())); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -222,11 +222,11 @@ func beginJob(db *DB, job sync.Locker) (end func()) {
 		defer close(ended)
 		job.Lock()
 		defer job.Unlock()
-		slot, _, err := db.store.HoldFiles()
+		slot, _, err := db.engine.Store.HoldFiles()
 		if err != nil {
 			panic(err)
 		}
-		defer db.store.Release(slot)
+		defer db.engine.Store.Release(slot)
 		close(begun)
 		<-ending
 	}()

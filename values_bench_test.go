@@ -164,7 +164,7 @@ func BenchmarkReadsWhileCollecting(b *testing.B) {
 	}
 	var quiet, collecting []time.Duration
 	for range b.N {
-		db.collector.Collecting.Lock() // or the collector would free most of the garbage before the reads
+		db.engine.Collector.Collecting.Lock() // or the collector would free most of the garbage before the reads
 		writeValues(b, db, keys, size, func(int) bool { return rng.IntN(2) == 0 })
 		// To compact a range merges, and leaves the garbage. Lock ranks count per
 		// goroutine.
@@ -173,7 +173,7 @@ func BenchmarkReadsWhileCollecting(b *testing.B) {
 		if err := <-merged; err != nil {
 			b.Fatal(err)
 		}
-		db.collector.Collecting.Unlock()
+		db.engine.Collector.Collecting.Unlock()
 		done := make(chan error, 1)
 		var failed error
 		go func() { done <- db.Collect(context.Background()) }()

@@ -78,7 +78,7 @@ func TestWaiting_OnlyATransactionThatReadHoldsASnapshot(t *testing.T) {
 			}
 			go func() { done <- db.Update(fn) }()
 			synctest.Wait() // two groups are in flight, so no other may be built
-			if got := db.store.Readers(); got != holds {
+			if got := db.engine.Store.Readers(); got != holds {
 				t.Errorf("the transaction held %d snapshots, want %d", got, holds)
 			}
 			for _, g := range gate.gates {
@@ -100,8 +100,8 @@ func TestWaiting_CommitAsyncOfLargeValuesEndsWithItsContext(t *testing.T) {
 		tx, err := db.BeginContext(ctx, ReadWrite)
 		mustOK(t, err)
 		mustOK(t, tx.Set([]byte("k"), make([]byte, 4<<20)))
-		db.throttle.SetDebt(1<<40, throttle.Use{})
-		db.throttle.Charge(1 << 30)
+		db.engine.Throttle.SetDebt(1<<40, throttle.Use{})
+		db.engine.Throttle.Charge(1 << 30)
 		done, returned := make(chan error, 1), make(chan struct{})
 		began := time.Now()
 		go func() {
@@ -124,7 +124,7 @@ func TestWaiting_CommitAsyncOfLargeValuesEndsWithItsContext(t *testing.T) {
 		default:
 			t.Error("it waits on when its context has ended")
 		}
-		db.throttle.SetDebt(0, throttle.Use{})
+		db.engine.Throttle.SetDebt(0, throttle.Use{})
 		<-returned
 		mustOK(t, db.View(func(tx Txn) error {
 			if ok, err := tx.Has([]byte("k")); ok || err != nil {
@@ -194,23 +194,23 @@ func TestWaiting_TheFlusherWaitsForAGroupThatIsOnItsWay(t *testing.T) {
 	}()
 	<-gate.arrived
 	for range 2 { // the first puts the memtable aside
-		db.flusher.Woken()
-		_, err := db.jobs.FlushStep()
+		db.engine.Workers.Flusher.Woken()
+		_, err := db.engine.Jobs.FlushStep()
 		mustOK(t, err)
 	}
-	v := db.store.View()
-	if len(v.Memtables) != 2 || v.Memtables[1].LastSeq() <= db.store.Visible() {
-		t.Fatalf("there are %d memtables, and everything up to %d is visible", len(v.Memtables), db.store.Visible())
+	v := db.engine.Store.View()
+	if len(v.Memtables) != 2 || v.Memtables[1].LastSeq() <= db.engine.Store.Visible() {
+		t.Fatalf("there are %d memtables, and everything up to %d is visible", len(v.Memtables), db.engine.Store.Visible())
 	}
-	if db.flusher.Woken() {
+	if db.engine.Workers.Flusher.Woken() {
 		t.Error("the flusher wakes itself although there is nothing that it can flush")
 	}
 	close(gate.gates[0])
 	mustOK(t, <-done)
-	if !db.flusher.Woken() {
+	if !db.engine.Workers.Flusher.Woken() {
 		t.Error("the flusher is not told that there is something to flush")
 	}
-	due, err := db.jobs.FlushNext()
+	due, err := db.engine.Jobs.FlushNext()
 	mustOK(t, err)
 	if !due {
 		t.Error("nothing is flushed")

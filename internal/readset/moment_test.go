@@ -1,4 +1,4 @@
-package txn
+package readset
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func TestReadSet_CoversVersionsUpToTheTimestampOfTheRead(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		key := func() string { return fmt.Sprintf("%0*d", 1+rng.IntN(2), rng.IntN(30)) }
-		var r ReadSet
+		var r Set
 		var reads []read
 		times := 1 + rng.IntN(2*momentsMax)
 		for range rng.IntN(30) {

@@ -1,4 +1,4 @@
-package txn
+package readset
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// A ReadSet records what a transaction has read: keys, as hashes, and ranges.
+// A Set records what a transaction has read: keys, as hashes, and ranges.
 // Commit looks up every write that other transactions committed since the
 // snapshot; one hit is a conflict.
 //
@@ -15,7 +15,7 @@ import (
 // same 64-bit hash conflict with each other; hash 0 counts as 1. This is a false
 // conflict, once in 2^64 pairs, and never a missed one. The set also keeps the
 // keys themselves, because range deletions have no hash.
-type ReadSet struct {
+type Set struct {
 	points []uint64 // open addressing by the high bits; 0 is empty
 	count  int
 	shift  uint // 64 - log2(len(points))
@@ -43,9 +43,9 @@ const (
 
 // Reset empties the set. It keeps a small amount of memory for the next
 // transaction.
-func (r *ReadSet) Reset() {
+func (r *Set) Reset() {
 	if len(r.points) > 1<<14 || cap(r.keys) > 1<<16 || cap(r.ranges) > 1<<12 {
-		*r = ReadSet{}
+		*r = Set{}
 		return
 	}
 	if r.count > 0 {
@@ -59,14 +59,14 @@ func (r *ReadSet) Reset() {
 }
 
 // Empty reports whether the transaction has read nothing.
-func (r *ReadSet) Empty() bool { return r.count == 0 && !r.HasRanges() }
+func (r *Set) Empty() bool { return r.count == 0 && !r.HasRanges() }
 
 // HasRanges reports whether the transaction has read a range.
-func (r *ReadSet) HasRanges() bool { return len(r.ranges) > 0 || len(r.moments) > 0 }
+func (r *Set) HasRanges() bool { return len(r.ranges) > 0 || len(r.moments) > 0 }
 
 // AddKey records a read of a key with the given hash, whether the key exists or
 // not.
-func (r *ReadSet) AddKey(key []byte, hash uint64) {
+func (r *Set) AddKey(key []byte, hash uint64) {
 	if 4*(r.count+1) > 3*len(r.points) {
 		r.growPoints()
 	}
@@ -84,7 +84,7 @@ func pointOf(hash uint64) uint64 {
 	return hash
 }
 
-func (r *ReadSet) insert(point uint64) bool {
+func (r *Set) insert(point uint64) bool {
 	mask := len(r.points) - 1
 	for i := int(point >> r.shift); ; i = (i + 1) & mask {
 		switch r.points[i] {
@@ -97,7 +97,7 @@ func (r *ReadSet) insert(point uint64) bool {
 	}
 }
 
-func (r *ReadSet) growPoints() {
+func (r *Set) growPoints() {
 	old := r.points
 	n := max(pointsMin, 2*len(old))
 	r.points = make([]uint64, n)
@@ -114,7 +114,7 @@ func (r *ReadSet) growPoints() {
 
 // MayHavePoint reports whether the set has a key whose hash has the given high
 // 32 bits.
-func (r *ReadSet) MayHavePoint(high uint32) bool {
+func (r *Set) MayHavePoint(high uint32) bool {
 	if r.count == 0 {
 		return false
 	}
@@ -131,7 +131,7 @@ func (r *ReadSet) MayHavePoint(high uint32) bool {
 }
 
 // HasPoint reports whether the set has a key with this hash.
-func (r *ReadSet) HasPoint(hash uint64) bool {
+func (r *Set) HasPoint(hash uint64) bool {
 	if r.count == 0 {
 		return false
 	}
@@ -148,7 +148,7 @@ func (r *ReadSet) HasPoint(hash uint64) bool {
 
 // AddRange records a read of the keys of [lo, hi). A nil hi means no end.
 // AddRange copies the bounds.
-func (r *ReadSet) AddRange(lo, hi []byte) {
+func (r *Set) AddRange(lo, hi []byte) {
 	g := Range{Lo: r.keep(lo, false)}
 	if hi != nil {
 		g.Hi = r.keep(hi, false)
@@ -157,11 +157,11 @@ func (r *ReadSet) AddRange(lo, hi []byte) {
 }
 
 // AddRangeThrough records a read of the keys of [lo, last].
-func (r *ReadSet) AddRangeThrough(lo, last []byte) {
+func (r *Set) AddRangeThrough(lo, last []byte) {
 	r.addRange(Range{Lo: r.keep(lo, false), Hi: r.keep(last, true)})
 }
 
-func (r *ReadSet) addRange(g Range) {
+func (r *Set) addRange(g Range) {
 	if g.Hi != nil && bytes.Compare(g.Lo, g.Hi) >= 0 {
 		return // the range is empty
 	}
@@ -175,7 +175,7 @@ func (r *ReadSet) addRange(g Range) {
 // join shrinks the set to the ranges that it covers. Without it, a transaction
 // that reads the same keys again and again would fill the memory. join runs
 // again when the number of ranges has doubled.
-func (r *ReadSet) join() {
+func (r *Set) join() {
 	r.mergeRanges()
 	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // drop their references to bounds
 	r.keys = nil
@@ -189,7 +189,7 @@ func (r *ReadSet) join() {
 }
 
 // keep copies key. With after, it returns the first key after key instead.
-func (r *ReadSet) keep(key []byte, after bool) []byte {
+func (r *Set) keep(key []byte, after bool) []byte {
 	n := len(key) + 1
 	if cap(r.keys)-len(r.keys) < n {
 		// Bounds that were kept before stay in the old array.
@@ -204,9 +204,9 @@ func (r *ReadSet) keep(key []byte, after bool) []byte {
 }
 
 // Covers reports whether key lies in a range that was read.
-func (r *ReadSet) Covers(key []byte) bool { return r.covers(key) || r.momentCovers(key) }
+func (r *Set) Covers(key []byte) bool { return r.covers(key) || r.momentCovers(key) }
 
-func (r *ReadSet) covers(key []byte) bool {
+func (r *Set) covers(key []byte) bool {
 	if !r.sorted {
 		r.mergeRanges()
 	}
@@ -222,13 +222,13 @@ func (r *ReadSet) covers(key []byte) bool {
 
 // Intersects reports whether the set has a key or a range that lies in or
 // overlaps [lo, hi). A nil hi means no end.
-func (r *ReadSet) Intersects(lo, hi []byte) bool {
+func (r *Set) Intersects(lo, hi []byte) bool {
 	return r.rangesIntersect(lo, hi) || r.momentsIntersect(lo, hi) || r.read.has(lo, hi)
 }
 
 // rangesIntersect reports whether a range of the set and [lo, hi) have a key in
 // common.
-func (r *ReadSet) rangesIntersect(lo, hi []byte) bool {
+func (r *Set) rangesIntersect(lo, hi []byte) bool {
 	if !r.sorted {
 		r.mergeRanges()
 	}
@@ -241,7 +241,7 @@ func (r *ReadSet) rangesIntersect(lo, hi []byte) bool {
 
 // mergeRanges sorts the ranges and joins those that touch, so that their ends
 // ascend too.
-func (r *ReadSet) mergeRanges() {
+func (r *Set) mergeRanges() {
 	slices.SortFunc(r.ranges, func(a, b Range) int { return bytes.Compare(a.Lo, b.Lo) })
 	out := r.ranges[:0]
 	for _, g := range r.ranges {
@@ -255,4 +255,27 @@ func (r *ReadSet) mergeRanges() {
 		out = append(out, g)
 	}
 	r.ranges, r.sorted = out, true
+}
+
+// Points calls yield for the hash of every key that was read individually, until
+// it returns false. The set does not distinguish the hashes 0 and 1, so it
+// yields both or neither.
+func (r *Set) Points(yield func(hash uint64) bool) {
+	for _, p := range r.points {
+		if p == pointOf(0) && !yield(0) {
+			return
+		}
+		if p != 0 && !yield(p) {
+			return
+		}
+	}
+}
+
+// Ranges returns the ranges that were read, ascending, with gaps between them.
+// They are borrowed until the set changes.
+func (r *Set) Ranges() []Range {
+	if !r.sorted {
+		r.mergeRanges()
+	}
+	return r.ranges
 }

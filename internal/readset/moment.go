@@ -1,4 +1,4 @@
-package txn
+package readset
 
 import (
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -10,7 +10,7 @@ import (
 // transaction read.
 type moment struct {
 	at    uint64
-	reads ReadSet // with ranges only
+	reads Set // with ranges only
 }
 
 // momentsMax is the number of timestamps that a set tells apart. A range at a further
@@ -20,16 +20,16 @@ const momentsMax = 8
 
 // AddRangeAt records a read of those versions in [lo, hi) whose timestamps are not
 // after at.
-func (r *ReadSet) AddRangeAt(lo, hi []byte, at uint64) { r.readsAt(at).AddRange(lo, hi) }
+func (r *Set) AddRangeAt(lo, hi []byte, at uint64) { r.readsAt(at).AddRange(lo, hi) }
 
 // AddRangeThroughAt records a read of those versions in [lo, last] whose timestamps are
 // not after at.
-func (r *ReadSet) AddRangeThroughAt(lo, last []byte, at uint64) {
+func (r *Set) AddRangeThroughAt(lo, last []byte, at uint64) {
 	r.readsAt(at).AddRangeThrough(lo, last)
 }
 
 // readsAt returns the set that takes ranges at a timestamp.
-func (r *ReadSet) readsAt(at uint64) *ReadSet {
+func (r *Set) readsAt(at uint64) *Set {
 	for i := range r.moments {
 		if r.moments[i].at == at {
 			return &r.moments[i].reads
@@ -51,7 +51,7 @@ func (m *moment) includes(key []byte) bool {
 	return !ok || at <= m.at
 }
 
-func (r *ReadSet) momentCovers(key []byte) bool {
+func (r *Set) momentCovers(key []byte) bool {
 	for i := range r.moments {
 		if m := &r.moments[i]; m.includes(key) && m.reads.covers(key) {
 			return true
@@ -60,7 +60,7 @@ func (r *ReadSet) momentCovers(key []byte) bool {
 	return false
 }
 
-func (r *ReadSet) momentsIntersect(lo, hi []byte) bool {
+func (r *Set) momentsIntersect(lo, hi []byte) bool {
 	if mutant.On(mutant.StampPurgeUnread) {
 		return false
 	}
@@ -75,7 +75,7 @@ func (r *ReadSet) momentsIntersect(lo, hi []byte) bool {
 // Moments calls yield for the ranges that were read at each timestamp, until it
 // returns false. includes tells which keys of these ranges were read. The ranges are
 // as those of Ranges.
-func (r *ReadSet) Moments(yield func(ranges []Range, includes func(key []byte) bool) bool) {
+func (r *Set) Moments(yield func(ranges []Range, includes func(key []byte) bool) bool) {
 	for i := range r.moments {
 		m := &r.moments[i]
 		if !yield(m.reads.Ranges(), m.includes) {
