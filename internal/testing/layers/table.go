@@ -95,10 +95,13 @@ var Stoat = Shape{
 		"internal/manual":      9,
 		"internal/transaction": 9,
 
+		"internal/door": 3,
+
 		"internal/engine": 10,
 
 		".": 11,
 
+		"internal/testing/inside":  12,
 		"internal/testing/testkit": 12,
 
 		"keyfs":    12,
@@ -122,6 +125,8 @@ var Stoat = Shape{
 		"tests/mount":      14,
 		"tests/mutants":    14,
 		"tests/powercut":   14,
+		"tests/schedules":  14,
+		"tests/steps":      14,
 		"tests/scripts":    14,
 		"tests/stress":     14,
 		"tests/feed":       14,
@@ -139,6 +144,7 @@ var Stoat = Shape{
 		"internal/testing/dose",
 		"internal/testing/hostile",
 		"internal/testing/hunt",
+		"internal/testing/inside",
 		"internal/testing/isolation",
 		"internal/testing/layers",
 		"internal/testing/model",
@@ -162,7 +168,9 @@ var Stoat = Shape{
 		"tests/mount",
 		"tests/mutants",
 		"tests/powercut",
+		"tests/schedules",
 		"tests/scripts",
+		"tests/steps",
 		"tests/stress",
 		"tests/feed",
 		"tests/timestamps",
@@ -190,14 +198,14 @@ var Stoat = Shape{
 	},
 
 	// A test uses the operating system directly only where that is its subject:
-	// the vfs, processes that are killed or compete for a lock (the root), and
+	// the vfs, processes that are killed or compete for a lock, and
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
-		"syscall":       {".", "tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"path/filepath": {"internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
+		"syscall":       {"tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/steps"},
 		"unsafe":        {"tests/powercut"},
 	},
 }
