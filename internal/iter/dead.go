@@ -24,7 +24,7 @@ type Passer interface {
 	// Pass moves over entries up to the bound, in the direction of iteration: forward
 	// over keys before it, backward over keys from it on. It moves over entries up to
 	// version upTo only, and may stop early. Forward, a nil bound is the end of all
-	// keys.
+	// keys. The last entry of the last Fill lies before the bound.
 	Pass(bound []byte, upTo base.SeqNum)
 }
 
@@ -266,9 +266,9 @@ func (v *Visible) uncover() {
 	v.merged.cover.forget()
 }
 
-// endRun ends the run at a visible entry with the given key or, with nil, at the end of
-// the iteration. It adds a gap if the run is long.
-func (v *Visible) endRun(visible []byte) {
+// endRun ends the run, at a visible entry or at the end of the iteration. It adds a gap
+// if the run is long.
+func (v *Visible) endRun(ended bool) {
 	r, lim := &v.dead, &v.merged.lim
 	end, open := []byte(nil), false // where the run ends, in the direction of iteration
 	if len(v.key) > 0 {
@@ -276,17 +276,14 @@ func (v *Visible) endRun(visible []byte) {
 		end = r.end
 	}
 	switch {
-	case r.gap == nil:
-	case visible != nil && r.step.Contains(visible):
-		r.on = nil // a key lives in the gap now
-		r.absorb()
-	default:
-		if visible != nil {
-			end, open = r.bound(), r.bound() == nil
-		}
+	case ended && r.gap != nil:
 		v.leaveGap()
+	case r.gap != nil:
+		// The round may also have newer entries of the gap, dead or alive.
+		r.on = nil
+		r.absorb()
 	}
-	if visible == nil && !r.reverse {
+	if ended && !r.reverse {
 		end, open = lim.upper, lim.upper == nil
 	}
 	if r.begun && r.walked >= addMin && (open || r.reverse || end != nil) {

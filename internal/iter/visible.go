@@ -209,7 +209,7 @@ func (v *Visible) find() bool {
 	}
 	v.valid = true
 	if v.dead.begun {
-		v.endRun(v.firstKey())
+		v.endRun(false)
 	}
 	v.dead.seeking, v.dead.sought = false, nil
 	if v.cold > 0 {
@@ -220,24 +220,11 @@ func (v *Visible) find() bool {
 	return true
 }
 
-// firstKey returns the key of the first entry of the round.
-func (v *Visible) firstKey() []byte {
-	if r := v.merged.refs[0]; r != carriedRef {
-		b, i := v.merged.batch(r)
-		return b.Keys[i]
-	}
-	return v.carried.Key
-}
-
 // end is find at the end of all entries.
 func (v *Visible) end() bool {
 	shown := v.showCarried()
-	switch {
-	case !v.dead.begun || v.merged.err != nil:
-	case shown:
-		v.endRun(v.Entry.Key)
-	default:
-		v.endRun(nil)
+	if v.dead.begun && v.merged.err == nil {
+		v.endRun(!shown)
 	}
 	return shown
 }
