@@ -151,8 +151,8 @@ func (v *Visible) passDead(folded bool) {
 	r, m := &v.dead, &v.merged
 	if folded {
 		// A gap says nothing about merged values, which depend on more than entries.
-		b, i := m.batch(m.refs[m.n-1])
-		r.restart(b.Keys[i])
+		v.keepLast()
+		r.restart(v.key)
 		return
 	}
 	if !r.begun {

@@ -157,9 +157,9 @@ func (h *history) read(t *testing.T, v *Visible, index *gaps.Index, passed *int)
 
 func TestGaps_ChangeNoAnswer(t *testing.T) {
 	t.Parallel()
-	histories := 60
+	histories := 40
 	if testing.Short() {
-		histories = 15
+		histories = 5
 	}
 	var v Visible
 	passed := 0

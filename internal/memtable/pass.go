@@ -38,7 +38,7 @@ func (r *run) summarize() summary {
 		level[i/pieceItems] = max(level[i/pieceItems], r.items[i].ref)
 	}
 	s := summary{level}
-	for len(level) >= summaryMin {
+	for len(level) > pieceItems {
 		above := make([]Ref, (len(level)+pieceItems-1)/pieceItems)
 		for i, ref := range level {
 			above[i/pieceItems] = max(above[i/pieceItems], ref)
