@@ -97,10 +97,13 @@ var Stoat = Shape{
 
 		"internal/testing/testkit": 11,
 
-		"keyfs":    11,
-		"sequence": 11,
+		"filebackup": 11,
+		"keyfs":      11,
+		"sequence":   11,
 
 		"cmd/stoat/internal/bench": 11,
+
+		"filebackup/storetest": 12,
 
 		"cmd/stoat": 12,
 
@@ -132,6 +135,7 @@ var Stoat = Shape{
 	},
 
 	TestSupport: []string{
+		"filebackup/storetest",
 		"internal/testing/dose",
 		"internal/testing/hostile",
 		"internal/testing/hunt",
