@@ -223,7 +223,8 @@ func (r *restore) renew(ctx context.Context) error {
 	}
 	var sealer record.Sealer
 	if sealed {
-		keys, err := seal.Load(ctx, seal.Options{FS: r.fs, Dir: r.temp, Provider: r.o.Keys, Random: rand.Reader, ReadOnly: true})
+		keys, err := seal.Load(ctx, seal.Options{FS: r.fs, Dir: r.temp, Provider: r.o.Keys, Clock: base.SystemClock{},
+			Random: rand.Reader, ReadOnly: true})
 		if err != nil {
 			return err
 		}
