@@ -51,7 +51,11 @@ func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionRead
 		_ = s.fs.Remove(temp) // Prune removes what is left
 		return err
 	}
-	return s.fs.SyncDir(s.fs.Dir(target))
+	if err := s.fs.SyncDir(s.fs.Dir(target)); err != nil {
+		// The next sync may succeed without making the name durable, so it must go.
+		return errors.Join(err, s.fs.Remove(target))
+	}
+	return nil
 }
 
 // createPartial creates a file under a name that no other Put uses.
@@ -134,8 +138,16 @@ func (s *dirStore) List(ctx context.Context, prefix string) iter.Seq2[Object, er
 
 // list yields the objects of a directory whose names begin with prefix. dir ends with a
 // slash, unless it is empty. It reports whether the loop goes on.
+//
+// It syncs the directory first. A Put that a signal has killed may have left a name that is
+// not durable.
 func (s *dirStore) list(ctx context.Context, dir, prefix string, yield func(Object, error) bool) bool {
-	names, err := s.fs.List(s.pathOf(strings.TrimSuffix(dir, "/")))
+	path := s.pathOf(strings.TrimSuffix(dir, "/"))
+	err := s.fs.SyncDir(path)
+	var names []string
+	if err == nil || errors.Is(err, vfs.ErrReadOnly) {
+		names, err = s.fs.List(path)
+	}
 	if errors.Is(err, vfs.ErrNotExist) {
 		return true
 	}

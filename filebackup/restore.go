@@ -122,7 +122,8 @@ func (r *restore) run(ctx context.Context, l *list) error {
 		return err
 	}
 	if err := r.fs.SyncDir(r.temp); err != nil {
-		return err
+		// The next sync may succeed without making the names durable, so they must go.
+		return errors.Join(err, r.clean(&list{}))
 	}
 	if err := r.renew(ctx); err != nil {
 		return err

@@ -21,8 +21,8 @@ type Store interface {
 	// caller closes the reader.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
-	// List returns the objects whose names begin with prefix, in any order. An error ends
-	// the loop.
+	// List returns the objects whose names begin with prefix, in any order. They are
+	// durable, also those of a Put that has not returned. An error ends the loop.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 
 	// Delete deletes an object, durably. Without it, Delete returns nil.

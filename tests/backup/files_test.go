@@ -27,3 +27,47 @@ func TestFileBackupDamages_EachIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 60, 300)
+	for i := range 3 {
+		if err := RunFileCrashes(seed+uint64(i), states/3); err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+	}
+}
+
+func TestFileRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 60, 300)
+	resumed := 0
+	for i := range 3 {
+		n, err := RunFileRestoreCrashes(seed+uint64(i), states/3)
+		if err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+		resumed += n
+	}
+	if resumed == 0 {
+		t.Error("no restore went on where another had stopped")
+	}
+}
+
+func TestFileBackup_AFailingDiskLeavesEveryListedBackupWhole(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	failed := 0
+	for i := range 4 {
+		n, err := RunFileFaults(seed+uint64(i), dose.Short(20, 100))
+		if err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+		failed += n
+	}
+	if failed == 0 {
+		t.Error("no call failed")
+	}
+}
