@@ -165,7 +165,7 @@ func (l *list) take(words []string) error {
 		f.size, f.sum = int64(size), sum(s)
 		if words[4] != "-" {
 			f.mark = words[4]
-			if m, err := hex.DecodeString(f.mark); err != nil || len(m) != markSize {
+			if m, err := hex.DecodeString(f.mark); err != nil || len(m) != markSize || hex.EncodeToString(m) != f.mark {
 				return fmt.Errorf("a mark")
 			}
 		}
