@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants bench compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants s3store bench compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -103,7 +103,7 @@ salvage: ## damaged files, salvaged: SEED, FLIPS of each image
 
 backup-damages: FLIPS ?= 100000
 backup-damages: ## damaged backups, which must be refused: SEED, FLIPS
-	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused,-stoat.flips=$(FLIPS))
+	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused|TestFileBackupDamages_EachIsRefused,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS
@@ -159,6 +159,9 @@ mutants: ## guarantees removed one at a time: some test must notice
 fuzz: DURATION ?= 10s
 fuzz: ## every fuzz target: DURATION, KEEP=1
 	@GO="$(GO)" DURATION="$(DURATION)" KEEP="$(KEEP)" .ci/fuzz
+
+s3store: ## the module for S3, against a server that it builds
+	cd s3store && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -timeout 30m ./...
 
 bench: KEYS ?= 1M
 bench: ## benchmarks of the components, then of the whole: SEED, KEYS

@@ -255,6 +255,13 @@ const (
 	// UnstoredSettings: a change of settings holds until Close, and is not stored.
 	UnstoredSettings Name = "unstored-settings"
 
+	// FileByName: a file backup takes a file for the one of the same name in the backup
+	// before.
+	FileByName Name = "file-by-name"
+	// FileUnverified: the restore of a file backup does not compare checksums.
+	FileUnverified Name = "file-unverified"
+	// FilePruned: a prune deletes files beside a file backup under way.
+	FilePruned Name = "file-pruned"
 	// BackupForgets: an incremental backup does not name unchanged keys.
 	BackupForgets Name = "backup-forgets"
 	// BackupUncovered: a backup holds what range tombstones hide.
@@ -287,5 +294,5 @@ var Names = []Name{
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 }

@@ -63,6 +63,13 @@ func harnesses(t *testing.T) []hunt.Harness {
 			}
 			return err
 		}},
+		{Name: hunt.Files, Asked: true, Run: func(seed uint64, scale int) error {
+			err := testkit.Times(scale, func(i int) error { return backuptest.RunFiles(seed+uint64(i), 10) })
+			if err == nil {
+				err = backuptest.RunFileDamages(seed, 60*scale)
+			}
+			return err
+		}},
 		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				return isolationtest.RunHistories(seed + uint64(10*i))

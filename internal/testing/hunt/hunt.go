@@ -40,6 +40,7 @@ const (
 	Nonces    = "nonces"
 	Batches   = "batches"
 	Backups   = "backups"
+	Files     = "file backups"
 	Drops     = "drops of keyspaces"
 	Feeds     = "feeds"
 	// Resurrection is the harness that must see a deleted key again.
@@ -90,6 +91,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.BackupUncovered:   Backups,
 	mutant.RestoreResurrects: Backups,
 	mutant.RestoreUnfinished: Backups,
+
+	mutant.FileByName:     Files,
+	mutant.FileUnverified: Files,
+	mutant.FilePruned:     Files,
 
 	mutant.WriteBack: Resurrection,
 

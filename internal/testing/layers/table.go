@@ -105,10 +105,13 @@ var Stoat = Shape{
 		"internal/testing/inside":  12,
 		"internal/testing/testkit": 12,
 
-		"keyfs":    12,
-		"sequence": 12,
+		"filebackup": 12,
+		"keyfs":      12,
+		"sequence":   12,
 
 		"cmd/stoat/internal/bench": 12,
+
+		"filebackup/storetest": 13,
 
 		"cmd/stoat": 13,
 
@@ -144,6 +147,7 @@ var Stoat = Shape{
 	},
 
 	TestSupport: []string{
+		"filebackup/storetest",
 		"internal/testing/dose",
 		"internal/testing/hostile",
 		"internal/testing/hunt",
