@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // References ascend in the order of writing, except around large entries. So a reader
@@ -108,6 +109,9 @@ func (it *Iter) Pass(bound []byte, upTo base.SeqNum) {
 		return
 	}
 	newer := it.newerThan(upTo)
+	if mutant.On(mutant.GapPassesNewer) {
+		newer = everyRef
+	}
 	left := append(it.passing[:0], it.queue...)
 	it.queue = it.queue[:0]
 	for _, c := range left {

@@ -198,6 +198,8 @@ const (
 	// GapGrowsOver: a range that was found empty grows over a key that was written
 	// meanwhile.
 	GapGrowsOver Name = "gap-grows-over"
+	// GapPassesNewer: a memtable passes entries that are newer than the gap around them.
+	GapPassesNewer Name = "gap-passes-newer"
 
 	// IngestOldVersion: the entries of an ingest have the version of the commit before.
 	IngestOldVersion Name = "ingest-old-version"
@@ -288,7 +290,7 @@ var Names = []Name{
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
-	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver,
+	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -12,6 +13,23 @@ import (
 var queueKinds = []opKind{
 	{"a run of keys dies", 6, opDeadRun},
 	{"pop the first keys", 4, opPop},
+}
+
+// RunQueues plays a life in which runs of keys die again and again.
+func RunQueues(seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 0x9e0e))
+	shape := randomShape(seed)
+	shape.Still = false
+	often := []string{"a run of keys dies", "a run of keys dies", "a run of keys dies", "pop the first keys",
+		"discard", "fill a memtable", "wait for the flushes"}
+	ops := make([]randomOp, 40)
+	for i := range ops {
+		name := often[rng.IntN(len(often))]
+		kind := slices.IndexFunc(opKinds, func(k opKind) bool { return k.name == name })
+		ops[i] = randomOp{kind, rng.Uint64()}
+	}
+	_, _, err := runOps(shape, ops, nil)
+	return err
 }
 
 // A deadRun is a run of neighbouring keys of one life.
@@ -38,7 +56,9 @@ func opDeadRun(r *Run, rng *rand.Rand) error {
 		err = d.snapshot()
 	}
 	if err == nil && rng.IntN(3) == 0 {
-		err = d.ownDeletions()
+		if err = d.ownDeletions(); err == nil {
+			err = d.scans()
+		}
 	}
 	switch {
 	case err != nil:

@@ -56,6 +56,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
 		}, Asked: true},
+		{Name: hunt.Queues, Run: func(seed uint64, scale int) error {
+			return testkit.Times(8*scale, func(i int) error { return modeltest.RunQueues(seed + uint64(i)) })
+		}, Asked: true},
 		{Name: hunt.Backups, Asked: true, Run: func(seed uint64, scale int) error {
 			err := testkit.Times(scale, func(i int) error { return backuptest.RunLife(seed+uint64(i), 10) })
 			if err == nil {

@@ -42,6 +42,7 @@ const (
 	Backups   = "backups"
 	Files     = "file backups"
 	Drops     = "drops of keyspaces"
+	Queues    = "queues"
 	Feeds     = "feeds"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -109,6 +110,13 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedLoseValues:    Feeds,
 	mutant.FeedUnsynced:      Feeds,
 	mutant.FeedUnsyncedFlush: Feeds,
+
+	mutant.GapPassesNewer: Queues,
+	mutant.GapHidesLater:  Queues,
+	mutant.GapTooNew:      Queues,
+	mutant.GapTooEarly:    Queues,
+	mutant.GapOfOwn:       Queues,
+	mutant.GapGrowsOver:   Queues,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
