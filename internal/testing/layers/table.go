@@ -95,11 +95,12 @@ var Stoat = Shape{
 
 		".": 10,
 
-		"internal/testing/testkit": 11,
+		"internal/testing/testkit": 12,
 
 		"filebackup": 11,
 		"keyfs":      11,
 		"sequence":   11,
+		"sorted":     11,
 
 		"cmd/stoat/internal/bench": 11,
 
