@@ -103,7 +103,7 @@ salvage: ## damaged files, salvaged: SEED, FLIPS of each image
 
 backup-damages: FLIPS ?= 100000
 backup-damages: ## damaged backups, which must be refused: SEED, FLIPS
-	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused|TestFileBackupDamages_EachIsRefused,-stoat.flips=$(FLIPS))
+	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused|TestFileBackupDamages_EachIsRefused|TestSortedDamages_EachIsRefusedAndChangesNothing,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS

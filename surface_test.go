@@ -23,7 +23,7 @@ import (
 
 // A program can import these packages. It cannot name a type of a package below
 // internal, so no exported identifier of these packages may have such a type.
-var publicPackages = []string{".", "feed", "filebackup", "filebackup/storetest", "merge", "vfs", "vfs/memfs", "vfs/faultfs"}
+var publicPackages = []string{".", "feed", "filebackup", "filebackup/storetest", "merge", "sorted", "vfs", "vfs/memfs", "vfs/faultfs"}
 
 const modulePath = "github.com/stoatdb/stoat"
 

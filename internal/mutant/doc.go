@@ -264,6 +264,8 @@ const (
 	FileUnverified Name = "file-unverified"
 	// FilePruned: a prune deletes files beside a file backup under way.
 	FilePruned Name = "file-pruned"
+	// SortedCut: a file of sorted entries that ends early counts as complete.
+	SortedCut Name = "sorted-cut"
 	// BackupForgets: an incremental backup does not name unchanged keys.
 	BackupForgets Name = "backup-forgets"
 	// BackupUncovered: a backup holds what range tombstones hide.
@@ -296,5 +298,5 @@ var Names = []Name{
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	FileByName, FileUnverified, FilePruned, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 }

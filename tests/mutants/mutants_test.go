@@ -71,6 +71,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 			if err == nil {
 				err = backuptest.RunFileDamages(seed, 60*scale)
 			}
+			if err == nil {
+				err = backuptest.RunSorted(seed, 60*scale)
+			}
 			return err
 		}},
 		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {

@@ -96,6 +96,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FileByName:     Files,
 	mutant.FileUnverified: Files,
 	mutant.FilePruned:     Files,
+	mutant.SortedCut:      Files,
 
 	mutant.WriteBack: Resurrection,
 

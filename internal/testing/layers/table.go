@@ -108,6 +108,7 @@ var Stoat = Shape{
 		"filebackup": 12,
 		"keyfs":      12,
 		"sequence":   12,
+		"sorted":     12,
 
 		"cmd/stoat/internal/bench": 12,
 
