@@ -103,7 +103,7 @@ var Stoat = Shape{
 		".": 11,
 
 		"internal/testing/inside":  12,
-		"internal/testing/testkit": 12,
+		"internal/testing/testkit": 13,
 
 		"filebackup": 12,
 		"keyfs":      12,
