@@ -24,6 +24,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts.withDefaults(), engine.Options{})
 }
 
+// init opens the door for tests, which need an executor of their own and the engine.
 func init() {
 	door.Open = func(dir string, opts any, exec work.Executor) (db, inner any, err error) {
 		d, err := open(dir, opts.(*Options).withDefaults(), engine.Options{Executor: exec})
