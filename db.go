@@ -3,7 +3,6 @@ package stoat
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 
@@ -127,15 +126,10 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...C
 	switch n := retries(opts); {
 	case n < 0:
 		return base.Invalid("Retries(%d), want 0 or more", n)
-	case n > 0:
-		attempt := func() error { return d.update(ctx, fn, opts) }
-		return d.group.Retry(work.Given(ctx), n, rand.Uint64, attempt)
+	case n > 0 && !d.opts.ReadOnly:
+		run := func(tx transaction.Txn) error { return guardRead(Txn{tx}, fn) }
+		return d.transactions.Update(ctx, n, durability(opts), run)
 	}
-	return d.update(ctx, fn, opts)
-}
-
-// update is UpdateContext without retries.
-func (d *DB) update(ctx context.Context, fn func(tx Txn) error, opts []CommitOption) error {
 	tx, err := d.BeginContext(ctx, ReadWrite)
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func (d *DB) assemble(s manifest.State) {
 	})
 	e := &d.transactions
 	e.Store, e.Commits, e.Space, e.Streams, e.Settings = d.store, d.commits, d.space, d.streams, &d.settings
+	e.Group = d.group
 	e.Functions, e.HashSeed, e.MemtableSize = functions, d.hashSeed, o.MemtableSize
 	e.Durability = transaction.Durability(o.Durability)
 	d.throttle = throttle.New(throttle.Options{

@@ -78,6 +78,7 @@ type Committer struct {
 	build lock.Mutex[lock.Build] // held by the leader that builds its group
 	// Guarded by build, which also orders the log, the memtable and the groups.
 	lastSeq   base.SeqNum
+	lastMs    uint64 // the time in the log with lastSeq
 	lastGroup *group
 	head      []byte // an entry that is being encoded
 
@@ -88,6 +89,8 @@ type Committer struct {
 	leaders int
 	size    int // members of the group that was taken last
 	async   int // requests of CommitAsync that have not been reported
+	early   int // requests in the queue that are applied; see SubmitEarly
+	held    int // leaders that may wait for memory or tables, and calls of CommitTables
 	closed  bool
 	idle    sync.Cond // leaders or async has become 0
 	shorter sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
@@ -183,6 +186,12 @@ func (c *Committer) Submit(ctx context.Context, r *Request) error {
 		c.settle(r)
 		return err
 	}
+	return c.await(ctx, r, lead)
+}
+
+// await waits for the outcome of r, which is in the queue. With lead, the caller leads a
+// group first.
+func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 	for {
 		if lead && c.lead(ctx, r) {
 			return r.err
@@ -260,6 +269,11 @@ func (c *Committer) Tell(done Done, err error) {
 func (c *Committer) enqueue(r *Request) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enqueueLocked(r)
+}
+
+// enqueueLocked is enqueue for a caller that holds mu.
+func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	if c.closed {
 		return false, base.ErrClosed
 	}

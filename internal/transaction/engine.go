@@ -12,11 +12,14 @@ import (
 
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/turns"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // An Engine has what transactions use of a database. The zero values of the fields
@@ -25,6 +28,7 @@ type Engine struct {
 	Store        *state.Store
 	Commits      *commit.Committer
 	Space        *space.Reserve
+	Group        *work.Group
 	Streams      *place.Streams
 	Settings     *settings.Table
 	Functions    *partial.Functions
@@ -35,15 +39,20 @@ type Engine struct {
 	// CommitTime has the durations of commits.
 	CommitTime histogram.Histogram
 
-	iterators sync.Pool // of *core, for later iterators
-	manys     sync.Pool // of *many
+	line      turns.Line // of updates that met conflicts
+	iterators sync.Pool  // of *core, for later iterators
+	manys     sync.Pool  // of *many
 	snapshots openSnapshots
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same
 // goroutine.
 func (e *Engine) View() (Txn, *state.Slot, error) {
-	slot, err := e.Store.Acquire()
+	acquire := e.Store.Acquire
+	if mutant.On(mutant.EarlyRead) {
+		acquire = e.Store.AcquireApplied
+	}
+	slot, err := acquire()
 	if err != nil {
 		return Txn{}, nil, err
 	}

@@ -52,6 +52,7 @@ var Stoat = Shape{
 		"internal/residency":         2,
 		"internal/seal":              2,
 		"internal/testing/vfstest":   2,
+		"internal/turns":             2,
 		"internal/txn":               2,
 		"internal/work":              2,
 		"vfs/faultfs":                2,
