@@ -87,6 +87,7 @@ type Committer struct {
 	queue   []*Request
 	bytes   int64 // of the queue
 	leaders int
+	expect  int
 	size    int // members of the group that was taken last
 	async   int // requests of CommitAsync that have not been reported
 	early   int // requests in the queue that are applied; see SubmitEarly
@@ -300,6 +301,9 @@ func (c *Committer) worthLeadingLocked() bool {
 	case 0:
 		return true
 	case groupsMax:
+		return false
+	}
+	if c.early > 0 {
 		return false
 	}
 	return 2*len(c.queue) >= c.size

@@ -2,6 +2,9 @@ package commit
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -75,6 +78,11 @@ func (c *Committer) enqueueEarly(r *Request) (early, lead bool, err error) {
 		return false, false, err
 	}
 	early = c.held == 0 && len(r.apart) == 0 && r.size() <= earlyBytes && !c.throttle.Full(c.nextBytesLocked())
+	if !early {
+		Dbg[3].Add(1)
+	} else {
+		Dbg[4].Add(1)
+	}
 	if early {
 		c.early++
 	}
@@ -129,3 +137,34 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 	}
 	return c.Submit(ctx, &Request{ready: make(chan signal, 1)})
 }
+
+func (c *Committer) gather() {
+	started := time.Now()
+	grown, most := started, 0
+	for {
+		c.mu.Lock()
+		n, early, size := len(c.queue), c.early, c.expect
+		c.mu.Unlock()
+		if early == 0 {
+			Dbg[0].Add(1)
+			return
+		}
+		if n >= size {
+			Dbg[1].Add(1)
+			return
+		}
+		now := time.Now()
+		if n > most {
+			grown, most = now, n
+		}
+		if now.Sub(grown) > 30*time.Microsecond || now.Sub(started) > 200*time.Microsecond {
+			Dbg[2].Add(1)
+			Dbg[6].Add(int64(n))
+			Dbg[7].Add(int64(size))
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+var Dbg [8]atomic.Int64

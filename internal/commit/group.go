@@ -32,6 +32,7 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if c.lastSize() > 1 {
 		// Let the waiters that the last group woke join this one.
 		runtime.Gosched()
+		c.gather()
 	}
 	g := c.begin(ctx)
 	if g == nil {
@@ -95,6 +96,9 @@ func (c *Committer) resign(ctx context.Context, own *Request) bool {
 // whether own was one of them.
 func (c *Committer) finish(g *group, own *Request) bool {
 	included, async := false, 0
+	c.mu.Lock()
+	c.expect = len(g.members) + len(c.queue)
+	c.mu.Unlock()
 	for _, r := range g.members {
 		if r.err == nil {
 			r.err = g.err

@@ -9,6 +9,7 @@ package transaction
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/histogram"
@@ -39,9 +40,12 @@ type Engine struct {
 	// CommitTime has the durations of commits.
 	CommitTime histogram.Histogram
 
-	line      turns.Line // of updates that met conflicts
-	iterators sync.Pool  // of *core, for later iterators
-	manys     sync.Pool  // of *many
+	line turns.Line // of updates that met conflicts
+	// hot is the number of updates that are still to begin early, because others met
+	// conflicts. It is not much below 0.
+	hot       atomic.Int64
+	iterators sync.Pool // of *core, for later iterators
+	manys     sync.Pool // of *many
 	snapshots openSnapshots
 }
 

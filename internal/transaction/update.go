@@ -16,6 +16,12 @@ import (
 // next run, although it had its turn: the others do not wait for it.
 const pausesAfter = 2
 
+// hotFor is the number of updates that begin early after a conflict.
+const hotFor = 1024
+
+// contended reports whether updates have met conflicts of late.
+func (e *Engine) contended() bool { return e.hot.Load() > 0 && e.hot.Add(-1) >= 0 }
+
 // An update is one call of Update.
 type update struct {
 	e   *Engine
@@ -24,6 +30,8 @@ type update struct {
 	run func(Txn) error
 	// place is the update's place among those that lost the same keys.
 	place turns.Place
+	// early says that the run reads what is applied, and is applied before its group.
+	early bool
 	// seen is the snapshot that the last run read, which may not be visible yet.
 	seen base.SeqNum
 	lost *turns.Claim // what the last run lost, nil if that is not known
@@ -75,7 +83,7 @@ func (u *update) attempt() error {
 		return err
 	}
 	acquire := u.e.Store.Acquire
-	if u.place.In() {
+	if u.early = u.place.In() || u.e.contended(); u.early {
 		acquire = u.e.Store.AcquireApplied
 	}
 	slot, err := acquire()
@@ -84,7 +92,7 @@ func (u *update) attempt() error {
 	}
 	tx := u.e.BeginAt(u.ctx, slot, true)
 	defer tx.end()
-	tx.s.ahead = u.place.In()
+	tx.s.ahead = u.early
 	u.seen = tx.s.seq
 	if err := u.run(tx); err != nil {
 		return err
@@ -113,7 +121,7 @@ func (u *update) commit(tx Txn) error {
 		}
 	}
 	through := u.e.Commits.Submit
-	if u.place.In() {
+	if u.early || u.place.In() {
 		through = func(ctx context.Context, r *commit.Request) error {
 			return u.e.Commits.SubmitEarly(ctx, r, u.place.Leave)
 		}
@@ -128,6 +136,7 @@ func (u *update) commit(tx Txn) error {
 // await waits until the update may run again, after so many runs.
 func (u *update) await(failed int) error {
 	if u.lost != nil {
+		u.e.hot.Store(hotFor)
 		u.e.line.Join(&u.place, *u.lost)
 	}
 	switch {
