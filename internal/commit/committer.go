@@ -87,14 +87,16 @@ type Committer struct {
 	queue   []*Request
 	bytes   int64 // of the queue
 	leaders int
-	expect  int
 	size    int // members of the group that was taken last
-	async   int // requests of CommitAsync that have not been reported
-	early   int // requests in the queue that are applied; see SubmitEarly
-	held    int // leaders that may wait for memory or tables, and calls of CommitTables
-	closed  bool
-	idle    sync.Cond // leaders or async has become 0
-	shorter sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
+	// expected is how many requests there were in that group and in the queue when it
+	// ended. Most of them come back.
+	expected int
+	async    int // requests of CommitAsync that have not been reported
+	early    int // requests in the queue that are applied; see SubmitEarly
+	held     int // leaders that may wait for memory or tables, and calls of CommitTables
+	closed   bool
+	idle     sync.Cond // leaders or async has become 0
+	shorter  sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
 
 	Counts Counts
 }
@@ -295,7 +297,9 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 // worthLeadingLocked reports whether the queue should go on its way now. Beside a
 // group in flight it waits until it is half as large as that one. Otherwise the
 // first of many committers to come back would take the second place in flight for
-// itself alone. The caller holds mu.
+// itself alone. Beside a group in flight it waits longer if it has applied requests: those
+// come from updates that take turns, and one group with all of them takes less time than
+// two. The caller holds mu.
 func (c *Committer) worthLeadingLocked() bool {
 	switch c.leaders {
 	case 0:
@@ -303,10 +307,7 @@ func (c *Committer) worthLeadingLocked() bool {
 	case groupsMax:
 		return false
 	}
-	if c.early > 0 {
-		return false
-	}
-	return 2*len(c.queue) >= c.size
+	return c.early == 0 && 2*len(c.queue) >= c.size
 }
 
 // withdraw takes r out of the queue if it is still there and does not lead.

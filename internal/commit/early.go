@@ -3,15 +3,20 @@ package commit
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// earlyBytes is the size in bytes up to which a request is applied before its group.
-const earlyBytes = 64 << 10
+const (
+	// earlyBytes is the size in bytes up to which a request is applied before its group.
+	earlyBytes = 64 << 10
+	// gatherQuiet is how long a leader waits for one more request, and gatherMost bounds
+	// the wait for all of them.
+	gatherQuiet = 30 * time.Microsecond
+	gatherMost  = 200 * time.Microsecond
+)
 
 // SubmitEarly is Submit for an update that others wait for. It applies the request at
 // once, instead of with its group. So the next update can read the writes while they are on
@@ -78,27 +83,23 @@ func (c *Committer) enqueueEarly(r *Request) (early, lead bool, err error) {
 		return false, false, err
 	}
 	early = c.held == 0 && len(r.apart) == 0 && r.size() <= earlyBytes && !c.throttle.Full(c.nextBytesLocked())
-	if !early {
-		Dbg[3].Add(1)
-	} else {
-		Dbg[4].Add(1)
-	}
 	if early {
 		c.early++
 	}
 	return early, lead, nil
 }
 
-// mayWait reports whether a leader may wait before it takes a group. It may not if the
-// queue has applied requests. The leader calls letGo after the wait.
-func (c *Committer) mayWait() bool {
+// mayWait reports whether a leader may wait before it takes a group, and how much the group
+// will write, in bytes. The leader may not wait if the queue has applied requests. It calls
+// letGo after the wait.
+func (c *Committer) mayWait() (may bool, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.early > 0 {
-		return false
+		return false, 0
 	}
 	c.held++
-	return true
+	return true, c.nextBytesLocked()
 }
 
 // hasEarly reports whether applied requests wait in the queue, so that the log has records
@@ -138,33 +139,27 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 	return c.Submit(ctx, &Request{ready: make(chan signal, 1)})
 }
 
+// gather gives the updates that take turns a moment to be applied, before the leader takes
+// them as one group. While the queue has applied requests, one group at a time is on its
+// way, so those that were members of the last group are about to come back.
 func (c *Committer) gather() {
 	started := time.Now()
-	grown, most := started, 0
-	for {
-		c.mu.Lock()
-		n, early, size := len(c.queue), c.early, c.expect
-		c.mu.Unlock()
-		if early == 0 {
-			Dbg[0].Add(1)
-			return
-		}
-		if n >= size {
-			Dbg[1].Add(1)
-			return
-		}
+	for grown, most := started, 0; ; runtime.Gosched() {
+		early, n, expected := c.gathered()
 		now := time.Now()
 		if n > most {
 			grown, most = now, n
 		}
-		if now.Sub(grown) > 30*time.Microsecond || now.Sub(started) > 200*time.Microsecond {
-			Dbg[2].Add(1)
-			Dbg[6].Add(int64(n))
-			Dbg[7].Add(int64(size))
+		if !early || n >= expected || now.Sub(grown) > gatherQuiet || now.Sub(started) > gatherMost {
 			return
 		}
-		runtime.Gosched()
 	}
 }
 
-var Dbg [8]atomic.Int64
+// gathered returns whether the queue has applied requests, how many requests it has, and
+// how many it is expected to get.
+func (c *Committer) gathered() (early bool, n, expected int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.early > 0, len(c.queue), c.expected
+}

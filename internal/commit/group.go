@@ -60,8 +60,8 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 func (c *Committer) begin(ctx context.Context) *group {
 	for {
 		var refused error
-		if c.mayWait() {
-			refused = c.throttle.Admit(ctx, c.waitingBytes())
+		if may, bytes := c.mayWait(); may {
+			refused = c.throttle.Admit(ctx, bytes)
 			if refused == nil || ctx.Err() == nil {
 				c.awaitTables()
 			}
@@ -96,9 +96,6 @@ func (c *Committer) resign(ctx context.Context, own *Request) bool {
 // whether own was one of them.
 func (c *Committer) finish(g *group, own *Request) bool {
 	included, async := false, 0
-	c.mu.Lock()
-	c.expect = len(g.members) + len(c.queue)
-	c.mu.Unlock()
 	for _, r := range g.members {
 		if r.err == nil {
 			r.err = g.err
@@ -139,13 +136,6 @@ func (c *Committer) report(members []*Request) {
 	if c.async -= len(members); c.async == 0 {
 		c.idle.Broadcast()
 	}
-}
-
-// waitingBytes is about how much the next group will write.
-func (c *Committer) waitingBytes() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nextBytesLocked()
 }
 
 // nextBytesLocked returns how much the next group writes at most: groupBytes, or
@@ -207,6 +197,7 @@ func (c *Committer) pass(own *Request) {
 	if own != nil {
 		own.leading = false
 	}
+	c.expected = c.size + len(c.queue)
 	if c.leaders--; c.worthLeadingLocked() {
 		for _, r := range c.queue {
 			if !r.leading {
