@@ -52,11 +52,7 @@ type Engine struct {
 // View begins a read-only transaction. The caller ends it with EndView, on the same
 // goroutine.
 func (e *Engine) View() (Txn, *state.Slot, error) {
-	acquire := e.Store.Acquire
-	if mutant.On(mutant.EarlyRead) {
-		acquire = e.Store.AcquireApplied
-	}
-	slot, err := acquire()
+	slot, err := e.acquire(false)
 	if err != nil {
 		return Txn{}, nil, err
 	}
@@ -80,11 +76,19 @@ func (tx Txn) EndView(slot *state.Slot) {
 
 // Begin begins a transaction that the caller ends with Commit or Discard.
 func (e *Engine) Begin(ctx context.Context, write bool) (Txn, error) {
-	slot, err := e.Store.Acquire()
+	slot, err := e.acquire(write)
 	if err != nil {
 		return Txn{}, err
 	}
 	return e.BeginAt(ctx, slot, write), nil
+}
+
+// acquire takes a slot for a transaction that reads what is visible.
+func (e *Engine) acquire(write bool) (*state.Slot, error) {
+	if !write && mutant.On(mutant.EarlyRead) {
+		return e.Store.AcquireApplied()
+	}
+	return e.Store.Acquire()
 }
 
 // BeginAt is Begin with a slot that the caller has acquired.

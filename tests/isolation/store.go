@@ -39,20 +39,14 @@ func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
 }
 
 // An updating store also runs transactions in DB.Update with Retries.
-type updatingStore struct {
-	*storeUnderTest
-	conflicts atomic.Int64
-}
+type updatingStore struct{ *storeUnderTest }
 
 func (s *updatingStore) Update(retries int, do func(isolation.Tx) error) (isolation.Commit, error) {
 	var last stoat.Txn
-	runs := 0
 	err := s.db.Update(func(tx stoat.Txn) error {
 		last = tx
-		runs++
 		return do(s.of(tx))
 	}, stoat.Retries(retries), stoat.WithDurability(s.durability()))
-	s.conflicts.Add(int64(max(0, runs-1)))
 	if errors.Is(err, stoat.ErrConflict) {
 		return isolation.Commit{Conflict: true}, nil
 	}
