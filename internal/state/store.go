@@ -69,10 +69,6 @@ type Store struct {
 
 	nextFile atomic.Uint64 // the number of the next file
 
-	// applied is the newest version that is in the view, at least visible. A power cut may
-	// take the versions after visible.
-	applied atomic.Uint64
-
 	clock     clock
 	horizon   horizon
 	published publications
@@ -86,6 +82,11 @@ type Store struct {
 		due  bool // Close needs the memory no more
 		done bool // the memory was given back
 	}
+
+	_ [64]byte // every commit stores applied, and readers load the fields above
+	// applied is the newest version that is in the view, at least visible. A power cut may
+	// take the versions after visible.
+	applied atomic.Uint64
 }
 
 // New returns the store of a database as its manifest tells it, with an empty

@@ -3,7 +3,6 @@ package transaction
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -55,17 +54,7 @@ func (e *Engine) Update(ctx context.Context, retries int, d Durability, run func
 			_ = u.settle(context.Background())
 		}
 	}()
-	var err error
-	for failed := 1; ; failed++ {
-		err = u.attempt()
-		if failed > retries || !errors.Is(err, base.ErrConflict) || errors.Is(err, base.ErrFailed) {
-			break
-		}
-		if e := u.await(failed); e != nil {
-			err = e
-			break
-		}
-	}
+	err := work.Retry(retries, u.await, u.attempt)
 	u.place.Leave() // before the wait
 	returns = true
 	return cmp.Or(u.settle(u.ctx), err)
