@@ -12,10 +12,11 @@ import (
 const (
 	// earlyBytes is the size in bytes up to which a request is applied before its group.
 	earlyBytes = 64 << 10
-	// gatherQuiet is how long a leader waits for one more request, and gatherMost bounds
-	// the wait for all of them.
+	// gatherQuiet is how long a leader waits for one more request. gatherMost bounds the
+	// wait for all of them, and gatherLooks how often it looks.
 	gatherQuiet = 30 * time.Microsecond
 	gatherMost  = 200 * time.Microsecond
+	gatherLooks = 2000
 )
 
 // SubmitEarly is Submit for an update that others wait for. It applies the request at
@@ -144,7 +145,8 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 // way, so those that were members of the last group are about to come back.
 func (c *Committer) gather() {
 	started := time.Now()
-	for grown, most := started, 0; ; runtime.Gosched() {
+	grown, most := started, 0
+	for range gatherLooks {
 		early, n, expected := c.gathered()
 		now := time.Now()
 		if n > most {
@@ -153,6 +155,7 @@ func (c *Committer) gather() {
 		if !early || n >= expected || now.Sub(grown) > gatherQuiet || now.Sub(started) > gatherMost {
 			return
 		}
+		runtime.Gosched()
 	}
 }
 
