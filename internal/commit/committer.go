@@ -169,14 +169,6 @@ func (c *Committer) Drain() {
 	}
 }
 
-// InFlight returns how many groups are on their way to the device, or about to be
-// built, and how many requests wait for a group.
-func (c *Committer) InFlight() (groups, waiting int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.leaders, len(c.queue)
-}
-
 // Submit takes r through the pipeline and returns its outcome. When ctx is done
 // while r still waits in the queue, or for memory, r leaves the queue.
 func (c *Committer) Submit(ctx context.Context, r *Request) error {

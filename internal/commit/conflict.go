@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/turns"
-	"github.com/stoatdb/stoat/internal/txn"
 )
 
 // validate returns ErrConflict if a transaction wrote since what r read.
@@ -36,7 +36,7 @@ func (c *Committer) validate(r *Request) error {
 // tables with anything newer are asked, too. What a flush or a compaction dropped
 // meanwhile does not matter: it made no difference to what the transaction would
 // read now.
-func (c *Committer) conflicts(reads *txn.ReadSet, since base.SeqNum, tell func(lo, hi []byte)) (bool, error) {
+func (c *Committer) conflicts(reads *readset.Set, since base.SeqNum, tell func(lo, hi []byte)) (bool, error) {
 	if reads.Empty() {
 		return false, nil
 	}
@@ -70,7 +70,7 @@ func (c *Committer) conflicts(reads *txn.ReadSet, since base.SeqNum, tell func(l
 
 // conflictsIn reports whether t has anything in reads that was written after
 // since.
-func (c *Committer) conflictsIn(t *memtable.Table, reads *txn.ReadSet, since base.SeqNum, tell func(lo, hi []byte)) (hit bool) {
+func (c *Committer) conflictsIn(t *memtable.Table, reads *readset.Set, since base.SeqNum, tell func(lo, hi []byte)) (hit bool) {
 	t.Newer(since, func(hash uint32, ref memtable.Ref) bool {
 		if hit = c.wasRead(reads, t, hash, ref); hit {
 			tell(t.Key(ref), nil)
@@ -89,7 +89,7 @@ func (c *Committer) conflictsIn(t *memtable.Table, reads *txn.ReadSet, since bas
 }
 
 // wasRead reports whether reads include the key of an entry of t.
-func (c *Committer) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
+func (c *Committer) wasRead(reads *readset.Set, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
 	if reads.MayHavePoint(hash) && reads.HasPoint(base.Hash(t.Key(ref), c.o.HashSeed)) {
 		return true
 	}
@@ -100,7 +100,7 @@ func (c *Committer) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, 
 // conflicts tells them. A transaction that has read a range claims all of it: the next one
 // that reads the range finds another key there. One that has lost something in tables has
 // run for long, and claims everything between the first and the last key that it has read.
-func claimOf(reads *txn.ReadSet, lo, hi []byte) turns.Claim {
+func claimOf(reads *readset.Set, lo, hi []byte) turns.Claim {
 	var claim turns.Claim
 	switch {
 	case lo == nil:

@@ -8,7 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/readers"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -44,7 +44,7 @@ type Reader struct {
 }
 
 // A Slot is held by one reader.
-type Slot = txn.Slot[Reader]
+type Slot = readers.Slot[Reader]
 
 // A mark tells which files and memtables a view may have, without keeping them.
 type mark struct {

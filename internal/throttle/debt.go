@@ -130,10 +130,6 @@ func paceFor(debt int64, use Use, replacing float64, freeNs, memtableSize int64)
 // MemtableMax returns how large a memtable may become, in bytes.
 func (t *Throttle) MemtableMax() int64 { return t.tableMax.Load() }
 
-// FreeNsPerKiB returns how many nanoseconds collection takes to free a KiB, 0 if
-// that was not measured.
-func (t *Throttle) FreeNsPerKiB() int64 { return t.freeNsPerKiB.Load() }
-
 // Collected says what a collection read and freed, in bytes, and when it began.
 // Where collections follow each other, the time between them counts: compaction
 // finds the garbage, which is a part of the price. The caller holds collecting.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/gaps"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
@@ -47,6 +48,7 @@ type Engine struct {
 	iterators sync.Pool // of *core, for later iterators
 	manys     sync.Pool // of *many
 	snapshots openSnapshots
+	gaps      gaps.Index
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same
