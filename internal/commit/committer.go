@@ -73,6 +73,8 @@ type Committer struct {
 	// that commits have written.
 	heldByActive atomic.Int64
 
+	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
+
 	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
 
 	build lock.Mutex[lock.Build] // held by the leader that builds its group

@@ -12,10 +12,12 @@ import (
 const (
 	// earlyBytes is the size in bytes up to which a request is applied before its group.
 	earlyBytes = 64 << 10
-	// gatherQuiet is how long a leader waits for one more request. gatherMost bounds the
-	// wait for all of them, and gatherLooks how often it looks.
-	gatherQuiet = 30 * time.Microsecond
-	gatherMost  = 200 * time.Microsecond
+	// gatherQuiet is the part of the time of a sync for which a leader waits for one more
+	// request, and gatherMost that for which it waits for all of them, as divisors. A
+	// longer wait costs more than the sync that it may save. gatherLooks is how often the
+	// leader looks at most.
+	gatherQuiet = 4
+	gatherMost  = 1
 	gatherLooks = 2000
 )
 
@@ -144,6 +146,7 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 // them as one group. While the queue has applied requests, one group at a time is on its
 // way, so those that were members of the last group are about to come back.
 func (c *Committer) gather() {
+	sync := time.Duration(c.lastSync.Load())
 	started := time.Now()
 	grown, most := started, 0
 	for range gatherLooks {
@@ -152,7 +155,7 @@ func (c *Committer) gather() {
 		if n > most {
 			grown, most = now, n
 		}
-		if !early || n >= expected || now.Sub(grown) > gatherQuiet || now.Sub(started) > gatherMost {
+		if !early || n >= expected || now.Sub(grown) > sync/gatherQuiet || now.Sub(started) > sync/gatherMost {
 			return
 		}
 		runtime.Gosched()

@@ -46,7 +46,9 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 		c.Counts.Syncs.Add(1)
 		started := time.Now()
 		g.err = l.Sync()
-		c.Counts.SyncTime.Add(time.Since(started))
+		took := time.Since(started)
+		c.Counts.SyncTime.Add(took)
+		c.lastSync.Store(int64(took))
 	}
 	c.publish(g)
 	if g.mark && g.err == nil {
