@@ -59,7 +59,7 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx Txn) error) error {
 // error.
 //
 // Update returns ErrConflict when the commit meets a conflict. The caller may then run
-// the update again, or leave that to the option Retries.
+// the update again, or leave that to the option Retries. Without it, fn runs once.
 func (d *DB) Update(fn func(tx Txn) error, opts ...CommitOption) error {
 	return d.UpdateContext(context.Background(), fn, opts...)
 }
