@@ -2,7 +2,6 @@ package stoat
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -59,7 +59,7 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx Txn) error) error {
 // error.
 //
 // Update returns ErrConflict when the commit meets a conflict. The caller may then run
-// the update again, or leave that to the option Retries.
+// the update again, or leave that to the option Retries. Without it, fn runs once.
 func (d *DB) Update(fn func(tx Txn) error, opts ...CommitOption) error {
 	return d.UpdateContext(context.Background(), fn, opts...)
 }
@@ -70,15 +70,10 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...C
 	switch n := retries(opts); {
 	case n < 0:
 		return base.Invalid("Retries(%d), want 0 or more", n)
-	case n > 0:
-		attempt := func() error { return d.update(ctx, fn, opts) }
-		return d.engine.Group.Retry(work.Given(ctx), n, rand.Uint64, attempt)
+	case n > 0 && !d.opts.ReadOnly:
+		run := func(tx transaction.Txn) error { return guardRead(Txn{tx}, fn) }
+		return d.engine.Transactions.Update(ctx, n, durability(opts), run)
 	}
-	return d.update(ctx, fn, opts)
-}
-
-// update is UpdateContext without retries.
-func (d *DB) update(ctx context.Context, fn func(tx Txn) error, opts []CommitOption) error {
 	tx, err := d.BeginContext(ctx, ReadWrite)
 	if err != nil {
 		return err

@@ -222,10 +222,18 @@ type CommitOption struct {
 func WithDurability(d Durability) CommitOption { return CommitOption{durability: d} }
 
 // Retries lets Update and UpdateContext run their function again, in a new transaction,
-// instead of returning ErrConflict: at most n times. Between the runs they wait for a
-// random time that grows up to 50 milliseconds. The function must be safe to run several
-// times. No other error leads to a retry, and a commit of other methods ignores the
-// option. Default: 0.
+// instead of returning ErrConflict: at most n times. The function must be safe to run
+// several times. No other error leads to a retry, and a commit of other methods ignores
+// the option. Default: 0.
+//
+// Updates that lost the same keys to each other take turns, in the order in which they
+// came. Each waits for at most a second for the one before it. Other writers of the keys
+// do not wait. After several conflicts, an update also pauses for up to 50 milliseconds.
+//
+// A function may read commits that are not on the device yet, and that no other
+// transaction sees. Update returns when they are. If the device fails, Update returns
+// ErrFailed, whatever the function returned. So a function that tells what it read in any
+// other way than by its result may tell what a power cut takes back.
 func Retries(n int) CommitOption { return CommitOption{retries: n, ofUpdate: true} }
 
 // durability returns what the options of a commit say together. An unknown durability

@@ -178,7 +178,11 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 	}
 	// The wait for room may have been long. A conflict with a commit of that time is
 	// found here, before values are written to value files.
-	if upTo := c.store.Visible(); n.validates && upTo > r.since {
+	upTo := c.store.Visible()
+	if r.retried {
+		upTo = c.store.Applied()
+	}
+	if n.validates && upTo > r.since {
 		if err := c.validate(r); err != nil {
 			return err
 		}

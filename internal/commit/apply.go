@@ -35,26 +35,39 @@ func (c *Committer) buildGroup(g *group) {
 	for _, r := range g.members {
 		c.endPromise(r)
 	}
-	g.timeMs, g.built = timeMs, c.lastSeq
+	g.timeMs, g.built = c.lastMs, c.lastSeq
 }
 
 // buildMember takes one member through. It applies the member first: that can
 // fail and then leaves nothing behind, while the log keeps what it has taken.
 func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 	g.sync = g.sync || r.sync
-	w := r.writes
-	if w == nil {
-		g.mark = true
+	if r.writes == nil {
+		g.mark = g.mark || r.sync
 		return c.proveRecovered()
 	}
+	if !r.applied() {
+		if err := c.record(r, timeMs, g.refused); err != nil {
+			return err
+		}
+	}
+	g.lastSeq = max(g.lastSeq, r.seq)
+	return nil
+}
+
+// record validates and numbers a request, applies it to the memtable and encodes it for
+// the log. refused, if it is not nil, is why there is no memory for it. The caller holds
+// build.
+func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 	if !mutant.On(mutant.SkipGroupCheck) {
 		if err := c.validate(r); err != nil {
 			return err
 		}
 	}
-	if g.refused != nil {
-		return g.refused
+	if refused != nil {
+		return refused
 	}
+	w := r.writes
 	if err := w.admitted(); err != nil {
 		return err
 	}
@@ -75,7 +88,8 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 		return err
 	}
 	c.encode(pending, payload.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())}, r.apartBytes)
-	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
+	c.lastSeq, c.lastMs, r.seq = seq, timeMs, seq
+	c.store.SetApplied(seq)
 	c.Counts.Commits.Add(1)
 	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)
 	return nil

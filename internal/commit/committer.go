@@ -74,11 +74,14 @@ type Committer struct {
 	// that commits have written.
 	heldByActive atomic.Int64
 
+	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
+
 	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
 
 	build lock.Mutex[lock.Build] // held by the leader that builds its group
 	// Guarded by build, which also orders the log, the memtable and the groups.
 	lastSeq   base.SeqNum
+	lastMs    uint64 // the time in the log with lastSeq
 	lastGroup *group
 	head      []byte // an entry that is being encoded
 
@@ -88,10 +91,15 @@ type Committer struct {
 	bytes   int64 // of the queue
 	leaders int
 	size    int // members of the group that was taken last
-	async   int // requests of CommitAsync that have not been reported
-	closed  bool
-	idle    sync.Cond // leaders or async has become 0
-	shorter sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
+	// expected is how many requests there were in that group and in the queue when it
+	// ended. Most of them come back.
+	expected int
+	async    int // requests of CommitAsync that have not been reported
+	early    int // requests in the queue that are applied; see SubmitEarly
+	held     int // leaders that may wait for memory or tables, and calls of CommitTables
+	closed   bool
+	idle     sync.Cond // leaders or async has become 0
+	shorter  sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
 
 	Counts Counts
 }
@@ -176,6 +184,12 @@ func (c *Committer) Submit(ctx context.Context, r *Request) error {
 		c.settle(r)
 		return err
 	}
+	return c.await(ctx, r, lead)
+}
+
+// await waits for the outcome of r, which is in the queue. With lead, the caller leads a
+// group first.
+func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 	for {
 		if lead && c.lead(ctx, r) {
 			return r.err
@@ -253,6 +267,11 @@ func (c *Committer) Tell(done Done, err error) {
 func (c *Committer) enqueue(r *Request) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enqueueLocked(r)
+}
+
+// enqueueLocked is enqueue for a caller that holds mu.
+func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	if c.closed {
 		return false, base.ErrClosed
 	}
@@ -273,7 +292,9 @@ func (c *Committer) enqueue(r *Request) (lead bool, err error) {
 // worthLeadingLocked reports whether the queue should go on its way now. Beside a
 // group in flight it waits until it is half as large as that one. Otherwise the
 // first of many committers to come back would take the second place in flight for
-// itself alone. The caller holds mu.
+// itself alone. Beside a group in flight it waits longer if it has applied requests: those
+// come from updates that take turns, and one group with all of them takes less time than
+// two. The caller holds mu.
 func (c *Committer) worthLeadingLocked() bool {
 	switch c.leaders {
 	case 0:
@@ -281,7 +302,7 @@ func (c *Committer) worthLeadingLocked() bool {
 	case groupsMax:
 		return false
 	}
-	return 2*len(c.queue) >= c.size
+	return c.early == 0 && 2*len(c.queue) >= c.size
 }
 
 // withdraw takes r out of the queue if it is still there and does not lead.

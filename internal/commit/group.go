@@ -32,6 +32,7 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if c.lastSize() > 1 {
 		// Let the waiters that the last group woke join this one.
 		runtime.Gosched()
+		c.gather()
 	}
 	g := c.begin(ctx)
 	if g == nil {
@@ -45,7 +46,9 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 		c.Counts.Syncs.Add(1)
 		started := time.Now()
 		g.err = l.Sync()
-		c.Counts.SyncTime.Add(time.Since(started))
+		took := time.Since(started)
+		c.Counts.SyncTime.Add(took)
+		c.lastSync.Store(int64(took))
 	}
 	c.publish(g)
 	if g.mark && g.err == nil {
@@ -58,11 +61,17 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 // locked. It returns nil when ctx is done before that.
 func (c *Committer) begin(ctx context.Context) *group {
 	for {
-		refused := c.throttle.Admit(ctx, c.waitingBytes())
-		if refused != nil && ctx.Err() != nil {
-			return nil
+		var refused error
+		if may, bytes := c.mayWait(); may {
+			refused = c.throttle.Admit(ctx, bytes)
+			if refused == nil || ctx.Err() == nil {
+				c.awaitTables()
+			}
+			c.letGo()
+			if refused != nil && ctx.Err() != nil {
+				return nil
+			}
 		}
-		c.awaitTables()
 		c.build.Lock()
 		if g := c.take(refused); g != nil {
 			return g
@@ -131,13 +140,6 @@ func (c *Committer) report(members []*Request) {
 	}
 }
 
-// waitingBytes is about how much the next group will write.
-func (c *Committer) waitingBytes() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nextBytesLocked()
-}
-
 // nextBytesLocked returns how much the next group writes at most: groupBytes, or
 // its first member if that is larger. The caller holds mu.
 func (c *Committer) nextBytesLocked() int64 {
@@ -160,22 +162,30 @@ func (c *Committer) lastSize() int {
 func (c *Committer) take(refused error) *group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if refused == nil && c.throttle.Full(c.nextBytesLocked()) {
+	full := refused == nil && c.throttle.Full(c.nextBytesLocked())
+	if full && c.early == 0 {
 		return nil
 	}
-	n, bytes := 0, int64(0)
-	for n < len(c.queue) && (n == 0 || bytes+c.queue[n].size() <= groupBytes) {
-		bytes += c.queue[n].size()
-		c.queue[n].queued = false
-		n++
+	g := &group{refused: refused, after: c.lastGroup, done: make(chan struct{})}
+	if len(c.queue) > 0 {
+		g.members = make([]*Request, 0, len(c.queue))
 	}
-	if n > 0 {
-		c.size = n
+	bytes, rest := int64(0), c.queue[:0]
+	for _, r := range c.queue {
+		full = full || len(g.members) > 0 && bytes+r.size() > groupBytes
+		if full && !r.applied() {
+			rest = append(rest, r)
+			continue
+		}
+		bytes += r.size()
+		r.queued = false
+		g.members = append(g.members, r)
 	}
-	g := &group{members: append([]*Request(nil), c.queue[:n]...), refused: refused, after: c.lastGroup, done: make(chan struct{})}
-	rest := copy(c.queue, c.queue[n:])
-	clear(c.queue[rest:])
-	c.queue = c.queue[:rest]
+	if len(g.members) > 0 {
+		c.size = len(g.members)
+	}
+	clear(c.queue[len(rest):])
+	c.queue, c.early = rest, 0
 	c.shrunkLocked(bytes)
 	return g
 }
@@ -189,6 +199,7 @@ func (c *Committer) pass(own *Request) {
 	if own != nil {
 		own.leading = false
 	}
+	c.expected = c.size + len(c.queue)
 	if c.leaders--; c.worthLeadingLocked() {
 		for _, r := range c.queue {
 			if !r.leading {

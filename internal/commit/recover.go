@@ -25,6 +25,7 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 		c.Held.keepFrom(max(r.intact, 1))
 	}
 	c.lastSeq = max(r.last, state.FlushedSeq, state.LastSeq)
+	c.store.SetApplied(c.lastSeq)
 	c.store.SetVisible(c.lastSeq)
 	return nil
 }

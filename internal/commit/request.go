@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/turns"
 )
 
 // A WriteSet is what a read-write transaction gathers. Later transactions reuse
@@ -151,6 +152,11 @@ type Request struct {
 	moved      int64          // bytes of values that went there
 	promised   int64          // bytes of the disk, see space.Reserve
 
+	// retried says that the transaction runs again after a conflict. It is told the
+	// conflict at once, and lost is what another commit wrote of what it had read.
+	retried bool
+	lost    *turns.Claim
+
 	seq  base.SeqNum // the outcome
 	err  error
 	done Done // of an async request, in place of ready
@@ -171,6 +177,21 @@ func SyncRequest() *Request { return &Request{sync: true, ready: make(chan signa
 
 // Seq returns the version of the writes of a commit that has succeeded.
 func (r *Request) Seq() base.SeqNum { return r.seq }
+
+// applied reports whether the writes of r are in the memtable and in the log.
+func (r *Request) applied() bool { return r.seq != 0 }
+
+// Retried makes the commit tell a conflict as soon as it is known, even if the commit that
+// it conflicts with is not visible yet. The transaction will run again.
+func (r *Request) Retried() { r.retried = true }
+
+// Lost returns what another commit wrote, after a conflict of a request with Retried.
+func (r *Request) Lost() (claim turns.Claim, ok bool) {
+	if r.lost == nil {
+		return turns.Claim{}, false
+	}
+	return *r.lost, true
+}
 
 // Sync reports whether the commit waits for the device.
 func (r *Request) Sync() bool { return r.sync }

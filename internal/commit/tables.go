@@ -22,6 +22,10 @@ func (c *Committer) CommitTables(ctx context.Context, gate *Gate, install func(s
 	if err := c.flushBefore(ctx); err != nil {
 		return 0, err
 	}
+	defer c.letGo()
+	if err := c.holdUp(ctx); err != nil {
+		return 0, err
+	}
 	c.ingesting.Lock()
 	defer c.ingesting.Unlock()
 	for {
@@ -71,6 +75,7 @@ func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error
 		return 0, true, err
 	}
 	c.lastSeq = seq
+	c.store.SetApplied(seq)
 	c.store.SetVisible(seq)
 	c.store.NotePublished(seq, c.o.Activity.Note())
 	c.History.ring()

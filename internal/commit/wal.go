@@ -118,6 +118,9 @@ func (c *Committer) Mark() {
 	}
 	c.build.Lock()
 	defer c.build.Unlock()
+	if c.hasEarly() {
+		return // the group of the applied requests says it
+	}
 	// Nothing is lost without it, and the next commit fails if the log cannot be
 	// written.
 	_ = l.Mark()

@@ -24,6 +24,8 @@ type (
 	// Transaction guards the open iterators, loops and lent copies of a transaction.
 	// CompactOptions.Progress may use transactions while Compacting is held.
 	Transaction struct{}
+	// Turns guards the updates that wait for each other.
+	Turns struct{}
 	// Iterator is held while an iterator reads the snapshot.
 	Iterator struct{}
 	// Snapshot guards the Views of a snapshot, and the list of the snapshots.
@@ -87,6 +89,9 @@ func (Batch) Rank() (int, string) { return 43, "batch" }
 
 // Rank implements Ranked.
 func (Transaction) Rank() (int, string) { return 44, "transaction" }
+
+// Rank implements Ranked.
+func (Turns) Rank() (int, string) { return 45, "turns" }
 
 // Rank implements Ranked.
 func (Iterator) Rank() (int, string) { return 46, "iterator" }

@@ -61,7 +61,7 @@ func TestIterator_ShowsTheTableAsItWas(t *testing.T) {
 	}
 	before := mem.held()
 	var it Iter
-	for range 3 {
+	for range 2 + restReads {
 		it.Init(table, false)
 		it.Close()
 	}

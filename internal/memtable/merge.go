@@ -27,6 +27,9 @@ const (
 	// Sorting an item counts as sortCost moves.
 	readerBudget = 2 << 20
 	sortCost     = 6
+	// restReads is how many readers find nothing written before a table is at rest.
+	// Transactions that read the same version side by side are no rest.
+	restReads = 4
 	// sortPiece is how many entries the writer sorts at a time. Their items fit
 	// the second-level cache, and commits wait a millisecond or two.
 	sortPiece = 32 << 10
@@ -67,7 +70,7 @@ func (t *Table) snapshot() (*runSet, error) {
 		if s == nil || s.covered < n {
 			break
 		}
-		if len(s.runs) > 1 {
+		if len(s.runs) > 1 && s.again.Add(1) >= restReads {
 			t.settle(s)
 			s = t.runs.current.Load()
 		}
@@ -89,7 +92,7 @@ func (t *Table) snapshot() (*runSet, error) {
 }
 
 // settle merges the runs of a table at rest: nothing was written since a reader
-// last sorted. One reader merges, the others go on with the runs as they are.
+// last sorted, for restReads readers. One reader merges, the others go on with the runs as they are.
 func (t *Table) settle(s *runSet) {
 	if !t.runs.TryLock() {
 		return

@@ -74,6 +74,8 @@ type runSet struct {
 	runs    []*run
 	covered uint32
 	refs    atomic.Int32
+	// again is how many readers have found nothing written since the set was made.
+	again atomic.Int32
 }
 
 // runs are the sorted runs of a table. The sorting goroutine holds the mutex,

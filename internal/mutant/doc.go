@@ -75,6 +75,12 @@ const (
 
 	// EarlyPublish: a commit is visible before it is in the memtable.
 	EarlyPublish Name = "early-publish"
+	// EarlyResult: a retried update returns what it has read before that is visible.
+	EarlyResult Name = "early-result"
+	// EarlyRead: a read-only transaction reads what is not visible.
+	EarlyRead Name = "early-read"
+	// EarlyUnchecked: an update that has its turn is not validated.
+	EarlyUnchecked Name = "early-unchecked"
 	// LatePublish: a commit is acknowledged before it is visible.
 	LatePublish Name = "late-publish"
 	// SnapshotOffByOne: a snapshot is one commit too new.
@@ -282,7 +288,7 @@ var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
-	EarlyPublish, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
+	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,

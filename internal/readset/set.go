@@ -207,6 +207,12 @@ func (r *Set) keep(key []byte, after bool) []byte {
 func (r *Set) Covers(key []byte) bool { return r.covers(key) || r.momentCovers(key) }
 
 func (r *Set) covers(key []byte) bool {
+	_, ok := r.rangeOf(key)
+	return ok
+}
+
+// rangeOf returns the range that has key, if there is one.
+func (r *Set) rangeOf(key []byte) (Range, bool) {
 	if !r.sorted {
 		r.mergeRanges()
 	}
@@ -217,7 +223,10 @@ func (r *Set) covers(key []byte) bool {
 	if !found {
 		i--
 	}
-	return i >= 0 && (r.ranges[i].Hi == nil || bytes.Compare(key, r.ranges[i].Hi) < 0)
+	if i >= 0 && (r.ranges[i].Hi == nil || bytes.Compare(key, r.ranges[i].Hi) < 0) {
+		return r.ranges[i], true
+	}
+	return Range{}, false
 }
 
 // Intersects reports whether the set has a key or a range that lies in or

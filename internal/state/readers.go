@@ -60,6 +60,14 @@ const everyFile = base.FileNum(math.MaxUint64)
 // returns ErrClosed.
 func (s *Store) Acquire() (*Slot, error) { return s.acquireAt(&s.visible) }
 
+// AcquireApplied is Acquire with a snapshot of everything applied, visible or not. A power
+// cut may take what the reader sees. So no result of the reader may leave the database
+// before the snapshot is visible.
+//
+// Such a snapshot may be ahead of visible. Jobs keep every version after visible, and the
+// newest one up to it. So they keep what the snapshot shows.
+func (s *Store) AcquireApplied() (*Slot, error) { return s.acquireAt(&s.applied) }
+
 // acquireAt takes a slot for a reader of what visible covers.
 func (s *Store) acquireAt(visible *atomic.Uint64) (*Slot, error) {
 	if s.closed.Load() {

@@ -82,6 +82,11 @@ type Store struct {
 		due  bool // Close no longer needs the memory
 		done bool // the memory was given back
 	}
+
+	_ [64]byte // every commit stores applied, and readers load the fields above
+	// applied is the newest version that is in the view, at least visible. A power cut may
+	// take the versions after visible.
+	applied atomic.Uint64
 }
 
 // New returns the store of a database as its manifest tells it, with an empty
@@ -122,6 +127,13 @@ func (s *Store) Visible() base.SeqNum { return base.SeqNum(s.visible.Load()) }
 
 // SetVisible shows readers everything up to seq.
 func (s *Store) SetVisible(seq base.SeqNum) { s.visible.Store(uint64(seq)) }
+
+// Applied returns the newest version that AcquireApplied shows.
+func (s *Store) Applied() base.SeqNum { return base.SeqNum(s.applied.Load()) }
+
+// SetApplied says that the view has everything up to seq. The caller holds build, and
+// calls SetVisible later.
+func (s *Store) SetApplied(seq base.SeqNum) { s.applied.Store(uint64(seq)) }
 
 // Closed reports whether the database has been closed.
 func (s *Store) Closed() bool { return s.closed.Load() }

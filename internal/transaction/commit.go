@@ -1,6 +1,8 @@
 package transaction
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -27,9 +29,25 @@ func (tx Txn) Commit(d Durability) error {
 	}
 	defer tx.end()
 	r, err := tx.request(d)
-	if r == nil || err != nil {
+	if r != nil && err == nil {
+		if err = tx.submit(r, tx.s.engine.Commits.Submit); err == nil {
+			return nil
+		}
+	}
+	return tx.settle(err)
+}
+
+// settle returns err, or why the database cannot tell it: a transaction that is ahead has
+// read what may be lost.
+func (tx Txn) settle(err error) error {
+	if !tx.s.ahead {
 		return err
 	}
+	return cmp.Or(tx.s.engine.Commits.AwaitVisible(tx.context(), tx.s.seq), err)
+}
+
+// submit takes the request of the transaction through the pipeline.
+func (tx Txn) submit(r *commit.Request, through func(context.Context, *commit.Request) error) error {
 	r.TakeSlot(&tx.s.slot)
 	w := tx.s.writes
 	w.Commits++
@@ -37,7 +55,7 @@ func (tx Txn) Commit(d Durability) error {
 	if measured {
 		started = time.Now()
 	}
-	if err := tx.s.engine.Commits.Submit(tx.context(), r); err != nil {
+	if err := through(tx.context(), r); err != nil {
 		return err
 	}
 	if measured {
@@ -66,6 +84,11 @@ func (tx Txn) CommitAsync(done func(version uint64, err error), d Durability) {
 		return
 	}
 	r, err := tx.request(d)
+	if tx.s.ahead {
+		if e := tx.settle(nil); e != nil {
+			err = e
+		}
+	}
 	if r == nil || err != nil {
 		tx.end()
 		tx.s.engine.Commits.Tell(tell, err)

@@ -9,15 +9,19 @@ package transaction
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/gaps"
 	"github.com/stoatdb/stoat/internal/histogram"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/turns"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // An Engine has what transactions use of a database. The zero values of the fields
@@ -26,6 +30,7 @@ type Engine struct {
 	Store        *state.Store
 	Commits      *commit.Committer
 	Space        *space.Reserve
+	Group        *work.Group
 	Streams      *place.Streams
 	Settings     *settings.Table
 	Functions    *partial.Functions
@@ -36,6 +41,10 @@ type Engine struct {
 	// CommitTime has the durations of commits.
 	CommitTime histogram.Histogram
 
+	line turns.Line // of updates that met conflicts
+	// hot is the number of updates that are still to begin early, because others met
+	// conflicts. It is not much below 0.
+	hot       atomic.Int64
 	iterators sync.Pool // of *core, for later iterators
 	manys     sync.Pool // of *many
 	snapshots openSnapshots
@@ -45,7 +54,7 @@ type Engine struct {
 // View begins a read-only transaction. The caller ends it with EndView, on the same
 // goroutine.
 func (e *Engine) View() (Txn, *state.Slot, error) {
-	slot, err := e.Store.Acquire()
+	slot, err := e.acquire(false)
 	if err != nil {
 		return Txn{}, nil, err
 	}
@@ -69,11 +78,19 @@ func (tx Txn) EndView(slot *state.Slot) {
 
 // Begin begins a transaction that the caller ends with Commit or Discard.
 func (e *Engine) Begin(ctx context.Context, write bool) (Txn, error) {
-	slot, err := e.Store.Acquire()
+	slot, err := e.acquire(write)
 	if err != nil {
 		return Txn{}, err
 	}
 	return e.BeginAt(ctx, slot, write), nil
+}
+
+// acquire takes a slot for a transaction that reads what is visible.
+func (e *Engine) acquire(write bool) (*state.Slot, error) {
+	if !write && mutant.On(mutant.EarlyRead) {
+		return e.Store.AcquireApplied()
+	}
+	return e.Store.Acquire()
 }
 
 // BeginAt is Begin with a slot that the caller has acquired.

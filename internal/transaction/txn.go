@@ -34,6 +34,7 @@ type State struct {
 	engine *Engine
 	shared bool // successive Views share the state
 	blind  bool // a piece of a batch, which reads nothing
+	ahead  bool // the snapshot may not be visible yet; see Update
 	// snapshot is what the transaction of Snapshot.Begin reads. It stays after the end.
 	snapshot *Snapshot
 	view     *state.View   // nil between transactions

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -27,14 +26,15 @@ func Pause(failed int, random uint64) time.Duration {
 }
 
 // Retry calls attempt until its commit meets no conflict, and at most retries times more
-// than once. It returns the last error. The pauses end with ctx, and with the group.
-func (g *Group) Retry(ctx context.Context, retries int, random func() uint64, attempt func() error) error {
+// than once. It returns the last error. Before each further attempt it calls wait with the
+// number of attempts that failed. An error of wait ends it.
+func Retry(retries int, wait func(failed int) error, attempt func() error) error {
 	for failed := 1; ; failed++ {
 		err := attempt()
 		if failed > retries || !errors.Is(err, base.ErrConflict) || errors.Is(err, base.ErrFailed) {
 			return err
 		}
-		if e := g.Sleep(ctx, Pause(failed, random())); e != nil {
+		if e := wait(failed); e != nil {
 			return e
 		}
 	}

@@ -1,12 +1,10 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -52,32 +50,35 @@ func TestRetry_EndsAsItsErrorsSay(t *testing.T) {
 		"a failure after a conflict":   {5, []error{conflict, base.Failed(conflict)}, 2, base.ErrFailed},
 		"a conflict beside a failure ": {5, []error{errors.Join(conflict, base.ErrFailed)}, 1, base.ErrFailed},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			n := 0
-			err := NewGroup(new(Executor)).Retry(t.Context(), c.retries, func() uint64 { return math.MaxUint64 }, func() error {
-				n++
-				if n <= len(c.errs) {
-					return c.errs[n-1]
-				}
-				return nil
-			})
-			if n != c.attempts || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-				t.Errorf("%s: %d attempts and %v, want %d and %v", what, n, err, c.attempts, c.want)
+		n, waits := 0, 0
+		err := Retry(c.retries, func(failed int) error {
+			if waits++; failed != n || waits != n {
+				t.Errorf("%s: wait %d for %d failures of %d attempts", what, waits, failed, n)
 			}
+			return nil
+		}, func() error {
+			n++
+			if n <= len(c.errs) {
+				return c.errs[n-1]
+			}
+			return nil
 		})
+		if n != c.attempts || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %d attempts and %v, want %d and %v", what, n, err, c.attempts, c.want)
+		}
 	}
 }
 
-func TestRetry_PausesEndWithTheContext(t *testing.T) {
+func TestRetry_EndsWithAnErrorOfTheWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		err := NewGroup(new(Executor)).Retry(ctx, math.MaxInt, func() uint64 { return uint64(pauseMost - 1) },
-			func() error { return base.ErrConflict })
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
-			t.Errorf("%v after %v, want the error of the context after a second", err, took)
+	stopped := errors.New("stopped")
+	err := Retry(math.MaxInt, func(failed int) error {
+		if failed == 3 {
+			return stopped
 		}
-	})
+		return nil
+	}, func() error { return base.ErrConflict })
+	if err != stopped {
+		t.Errorf("%v, want the error of the wait", err)
+	}
 }

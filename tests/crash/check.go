@@ -199,6 +199,11 @@ func CheckBatches(seed uint64, n int) error {
 	return checkSome(batchWorkloads, seed, n, CheckOnce)
 }
 
+// CheckTurns is CheckSome for the workloads with updates that take turns.
+func CheckTurns(seed uint64, n int) error {
+	return checkSome(turnWorkloads, seed, n, CheckOnce)
+}
+
 func checkSome(workloads []workload, seed uint64, n int, check Check) error {
 	return testkit.Times(len(workloads), func(i int) error {
 		err := checkRun(workloads[i], seed, n, new(testkit.WorkTally), check)

@@ -164,7 +164,7 @@ var allWorkloads = append([]workload{
 			})
 		}, r.seed)
 	}},
-}, slices.Concat(batchWorkloads, treeWorkloads, valueWorkloads)...)
+}, slices.Concat(batchWorkloads, turnWorkloads, treeWorkloads, valueWorkloads)...)
 
 func (r *crashRun) reopen() error {
 	known := r.known.Load()
@@ -262,22 +262,31 @@ func asyncCommits(r *crashRun) error {
 // readersOfSynced reads beside writers whose commits are all synced: what a
 // reader has seen, no power cut may take.
 func readersOfSynced(r *crashRun) error {
-	var writing atomic.Int64
-	writing.Store(3)
-	return testkit.Concurrently(4, func(i int, rng *rand.Rand) error {
-		if i == 0 {
-			for writing.Load() > 0 {
-				if err := r.db.View(func(tx stoat.Txn) error {
-					r.acknowledged(tx.ReadVersion(), stoat.Synced)
-					return nil
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		defer writing.Add(-1)
+	return besideReader(r, 3, func(rng *rand.Rand) error {
 		return testkit.Times(15, func(int) error { return r.commit(stoat.Synced, testkit.MergeBatch(rng, 2, 50)...) })
+	})
+}
+
+// besideReader runs write on several goroutines. What a reader sees meanwhile has to be
+// durable, so all writes must be Synced.
+func besideReader(r *crashRun, writers int64, write func(rng *rand.Rand) error) error {
+	var writing atomic.Int64
+	writing.Store(writers)
+	return testkit.Concurrently(1+int(writers), func(i int, rng *rand.Rand) error {
+		if i > 0 {
+			defer writing.Add(-1)
+			return write(rng)
+		}
+		for writing.Load() > 0 {
+			if err := r.db.View(func(tx stoat.Txn) error {
+				r.acknowledged(tx.ReadVersion(), stoat.Synced)
+				return nil
+			}); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+		return nil
 	}, r.seed)
 }
 

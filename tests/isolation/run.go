@@ -115,7 +115,11 @@ func oneHistory(store *storeUnderTest, cfg isolation.Config) (isolation.Report, 
 	if err != nil {
 		return isolation.Report{}, err
 	}
-	h, err := isolation.Run(store, cfg, base, initial)
+	var driven isolation.Store = store
+	if cfg.Seed%3 > 0 {
+		driven = &updatingStore{storeUnderTest: store}
+	}
+	h, err := isolation.Run(driven, cfg, base, initial)
 	if err != nil {
 		return isolation.Report{}, err
 	}
@@ -213,6 +217,10 @@ func PlayApplication(application int, seed uint64) (conflicts int, err error) {
 		return 0, err
 	}
 	store := &storeUnderTest{db: db, mixed: seed%2 == 0}
-	conflicts, err = isolation.Applications()[application].Play(store, 8, 40, seed)
+	var driven isolation.Store = store
+	if seed%4 > 1 {
+		driven = &updatingStore{storeUnderTest: store}
+	}
+	conflicts, err = isolation.Applications()[application].Play(driven, 8, 40, seed)
 	return conflicts, errors.Join(err, db.Close())
 }

@@ -38,6 +38,29 @@ func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
 	return s.of(tx), nil
 }
 
+// An updating store also runs transactions in DB.Update with Retries.
+type updatingStore struct{ *storeUnderTest }
+
+func (s *updatingStore) Update(retries int, do func(isolation.Tx) error) (isolation.Commit, error) {
+	var last stoat.Txn
+	err := s.db.Update(func(tx stoat.Txn) error {
+		last = tx
+		return do(s.of(tx))
+	}, stoat.Retries(retries), stoat.WithDurability(s.durability()))
+	if errors.Is(err, stoat.ErrConflict) {
+		return isolation.Commit{Conflict: true}, nil
+	}
+	return isolation.Commit{Version: last.CommitVersion()}, err
+}
+
+// durability draws how durable the next update is.
+func (s *storeUnderTest) durability() stoat.Durability {
+	if s.mixed && s.turns.Add(1)%3 == 0 {
+		return stoat.Buffered
+	}
+	return stoat.Synced
+}
+
 // of returns a transaction in the keyspace of the history.
 func (s *storeUnderTest) of(tx stoat.Txn) isolation.Tx {
 	t := txUnderTest{Txn: tx.In(s.space), store: s}

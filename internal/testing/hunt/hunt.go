@@ -37,6 +37,7 @@ const (
 	Filters   = "filters"
 	Schedules = "schedules"
 	Isolation = "isolation"
+	Turns     = "updates that take turns"
 	Nonces    = "nonces"
 	Batches   = "batches"
 	Backups   = "backups"
@@ -101,6 +102,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.WriteBack: Resurrection,
 
 	mutant.BatchSkipsSync: Batches,
+
+	mutant.EarlyResult:    Turns,
+	mutant.EarlyRead:      Turns,
+	mutant.EarlyUnchecked: Isolation,
 
 	mutant.FeedSkip:          Feeds,
 	mutant.FeedTwice:         Feeds,

@@ -84,6 +84,13 @@ func (a Application) client(store Store, txns int, rng *rand.Rand) (conflicts in
 
 // attempt runs do in one transaction and commits it.
 func attempt(store Store, write bool, do func(Tx) error) (conflict bool, err error) {
+	if u, ok := store.(Updater); ok && write {
+		ended, err := u.Update(1, do)
+		if errors.Is(err, errNothingToDo) {
+			err = nil
+		}
+		return ended.Conflict, err
+	}
 	tx, err := store.Begin(write)
 	if err != nil {
 		return false, err

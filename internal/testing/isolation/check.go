@@ -313,7 +313,12 @@ func (c *checker) checkStale() {
 	}
 	var facts []known
 	for _, t := range c.history.Txns {
-		facts = append(facts, known{t.Began, t.ReadVersion, t})
+		switch {
+		case !t.Inside:
+			facts = append(facts, known{t.Began, t.ReadVersion, t})
+		case t.Outcome != Conflicted:
+			facts = append(facts, known{t.Ended, t.ReadVersion, t})
+		}
 		if t.CommitVersion != 0 {
 			facts = append(facts, known{t.Ended, t.CommitVersion, t})
 		}

@@ -12,6 +12,14 @@ type Store interface {
 	Begin(write bool) (Tx, error)
 }
 
+// An Updater is a Store that runs transactions again after conflicts.
+type Updater interface {
+	Store
+	// Update runs do in a transaction, and commits the transaction if do returns nil. After
+	// a conflict it does so again, at most retries times. It returns the error of do.
+	Update(retries int, do func(Tx) error) (Commit, error)
+}
+
 // A Tx is a transaction of a Store. One goroutine uses it.
 type Tx interface {
 	// ReadVersion returns the number of the newest commit that the transaction
@@ -134,6 +142,9 @@ type Txn struct {
 	Untold        uint64 // Commit.Untold; Check then finds the version
 	Outcome       Outcome
 	Ops           []Op
+	// Inside says that the transaction is a run of Update. What it read is known when
+	// Update returns. So what all runs but the last read is never known.
+	Inside bool
 }
 
 // Writes reports whether the transaction tried to write.

@@ -108,6 +108,12 @@ type client struct {
 func (c *client) run() ([]*Txn, error) {
 	for range c.cfg.Txns {
 		plan := c.plan()
+		if u, ok := c.store.(Updater); ok && plan.write && c.rng.IntN(2) == 0 {
+			if err := c.update(u, plan); err != nil {
+				return c.txns, fmt.Errorf("client %d: %w", c.number, err)
+			}
+			continue
+		}
 		for attempt := 0; ; attempt++ {
 			t, err := c.attempt(plan)
 			if err != nil {
@@ -228,10 +234,57 @@ func (c *client) attempt(p plan) (*Txn, error) {
 	}
 	t.Began = c.tick()
 	t.ReadVersion = tx.ReadVersion()
-	for _, op := range p.ops {
+	if err := c.answerAll(t, tx, p.ops); err != nil {
+		tx.Discard()
+		return nil, err
+	}
+	t.EndCalled = c.tick()
+	err = c.end(t, tx, p.discard)
+	t.Ended = c.tick()
+	c.txns = append(c.txns, t)
+	return t, err
+}
+
+// errDiscarded ends an update that is to write nothing.
+var errDiscarded = errors.New("discarded")
+
+// update runs a plan in an update, and records each run.
+func (c *client) update(u Updater, p plan) error {
+	var t *Txn
+	called := c.tick()
+	ended, err := u.Update(3*c.cfg.Retries, func(tx Tx) error {
+		if t != nil { // the run before met a conflict
+			t.Outcome, called = Conflicted, t.EndCalled
+			t.Ended = c.tick()
+		}
+		t = &Txn{Client: c.number, Number: len(c.txns), Inside: true, BeginCalled: called, Began: c.tick(), ReadVersion: tx.ReadVersion()}
+		c.txns = append(c.txns, t)
+		if err := c.answerAll(t, tx, p.ops); err != nil {
+			return err
+		}
+		t.EndCalled = c.tick()
+		if p.discard {
+			return errDiscarded
+		}
+		return nil
+	})
+	t.Ended = c.tick()
+	switch {
+	case errors.Is(err, errDiscarded):
+		t.Outcome = Discarded
+	case err != nil:
+		return err
+	default:
+		t.end(ended)
+	}
+	return nil
+}
+
+// answerAll runs the operations of a plan, and records their answers.
+func (c *client) answerAll(t *Txn, tx Tx, ops []Op) error {
+	for _, op := range ops {
 		if err := answer(tx, &op); err != nil {
-			tx.Discard()
-			return nil, err
+			return err
 		}
 		t.Ops = append(t.Ops, op)
 		// On few processors a goroutine would run its transaction without
@@ -240,11 +293,7 @@ func (c *client) attempt(p plan) (*Txn, error) {
 			runtime.Gosched()
 		}
 	}
-	t.EndCalled = c.tick()
-	err = c.end(t, tx, p.discard)
-	t.Ended = c.tick()
-	c.txns = append(c.txns, t)
-	return t, err
+	return nil
 }
 
 func (c *client) end(t *Txn, tx Tx, discard bool) error {
@@ -254,15 +303,19 @@ func (c *client) end(t *Txn, tx Tx, discard bool) error {
 		return nil
 	}
 	ended, err := tx.Commit()
-	switch {
-	case err != nil:
-		return err
-	case ended.Conflict:
-		t.Outcome = Conflicted
-	default:
-		t.Outcome, t.CommitVersion, t.Untold = Committed, ended.Version, ended.Untold
+	if err == nil {
+		t.end(ended)
 	}
-	return nil
+	return err
+}
+
+// end notes the result of a commit.
+func (t *Txn) end(ended Commit) {
+	if ended.Conflict {
+		t.Outcome = Conflicted
+		return
+	}
+	t.Outcome, t.CommitVersion, t.Untold = Committed, ended.Version, ended.Untold
 }
 
 // answer runs one operation and fills in its answer.

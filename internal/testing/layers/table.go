@@ -56,6 +56,7 @@ var Stoat = Shape{
 		"internal/payload":           2,
 		"internal/readers":           2,
 		"internal/readset":           2,
+		"internal/turns":             2,
 		"internal/work":              2,
 		"vfs/faultfs":                2,
 		"vfs/memfs":                  2,

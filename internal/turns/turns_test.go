@@ -1,0 +1,273 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// claim returns the claim of the keys from a to b, such as "a-c". "a" is one key, and "a-"
+// has no end.
+func claim(of string) Claim {
+	lo, hi, ranged := strings.Cut(of, "-")
+	switch {
+	case !ranged:
+		return Claim{[]byte(lo), []byte(lo + "\x00")}
+	case hi == "":
+		return Claim{Lo: []byte(lo)}
+	}
+	return Claim{[]byte(lo), []byte(hi)}
+}
+
+// A queue tells the order in which places get their turns.
+type queue struct {
+	line  Line
+	turns chan string
+}
+
+func newQueue() *queue { return &queue{turns: make(chan string, 100)} }
+
+// join adds a place with claims, and lets it wait for its turn.
+func (q *queue) join(ctx context.Context, name string, claims ...string) *Place {
+	p := new(Place)
+	for _, c := range claims {
+		q.line.Join(p, claim(c))
+	}
+	go func() {
+		if err := p.Wait(ctx, nil); err != nil {
+			name += " " + err.Error()
+		}
+		q.turns <- name
+	}()
+	synctest.Wait()
+	return p
+}
+
+// told returns what has happened since the last call.
+func (q *queue) told() (all string) {
+	synctest.Wait()
+	for len(q.turns) > 0 {
+		all += <-q.turns + " "
+	}
+	return strings.TrimSpace(all)
+}
+
+func (q *queue) expect(t *testing.T, want string) {
+	t.Helper()
+	if got := q.told(); got != want {
+		t.Errorf("turns of %q, want %q", got, want)
+	}
+}
+
+func TestLine_UpdatesOfOneKeyGoInTheOrderOfJoining(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		ctx := t.Context()
+		a, b, c := q.join(ctx, "a", "k"), q.join(ctx, "b", "k"), q.join(ctx, "c", "k")
+		other := q.join(ctx, "other", "l")
+		q.expect(t, "a other")
+		a.Leave()
+		q.expect(t, "b")
+		b.Leave()
+		q.expect(t, "c")
+		c.Leave()
+		other.Leave()
+		if n := q.line.n.Load(); n != 0 || len(q.line.places) != 0 {
+			t.Errorf("%d places are left", n)
+		}
+	})
+}
+
+func TestLine_RangesWaitForWhatTheyOverlap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, second string
+		waits         bool
+	}{
+		{"a-c", "b-d", true}, {"a-c", "c-d", false}, {"c-d", "a-c", false}, {"a-", "z", true},
+		{"b-", "a", false}, {"a", "a-", true}, {"b", "a-c", true}, {"c", "a-c", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			first := q.join(t.Context(), "first", c.first)
+			second := q.join(t.Context(), "second", c.second)
+			if got, want := q.told(), map[bool]string{true: "first", false: "first second"}[c.waits]; got != want {
+				t.Errorf("%s and %s: turns of %q, want %q", c.first, c.second, got, want)
+			}
+			first.Leave()
+			synctest.Wait()
+			second.Leave()
+		})
+	}
+}
+
+func TestLine_AnUpdateWithSeveralClaimsWaitsForAllOfThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		ctx := t.Context()
+		a, b := q.join(ctx, "a", "k"), q.join(ctx, "b", "l")
+		both := q.join(ctx, "both", "k", "l")
+		q.expect(t, "a b")
+		b.Leave()
+		q.expect(t, "")
+		a.Leave()
+		q.expect(t, "both")
+		both.Leave()
+	})
+}
+
+// An update that ran, and lost to one behind it, keeps its place before that one.
+func TestLine_AnUpdateThatLosesAgainKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		ctx := t.Context()
+		a, b := q.join(ctx, "a", "k"), q.join(ctx, "b", "l")
+		q.expect(t, "a b")
+		again := func(p *Place, name, lost string) {
+			q.line.Join(p, claim(lost))
+			go func() {
+				_ = p.Wait(ctx, nil)
+				q.turns <- name
+			}()
+		}
+		again(a, "a again", "l") // waits for b, which runs
+		q.expect(t, "")
+		again(b, "b again", "k") // lets a go first
+		q.expect(t, "a again")
+		a.Leave()
+		q.expect(t, "b again")
+		b.Leave()
+	})
+}
+
+func TestLine_ManyClaimsBecomeOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		many := q.join(t.Context(), "many", "b", "f", "c", "d", "e")
+		between := q.join(t.Context(), "between", "dd")
+		outside := q.join(t.Context(), "outside", "g")
+		q.expect(t, "many outside")
+		many.Leave()
+		q.expect(t, "between")
+		between.Leave()
+		outside.Leave()
+	})
+}
+
+func TestLine_WaitsEndWithTheirContextAndWithTheDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		first := q.join(t.Context(), "first", "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		second := q.join(ctx, "second", "k")
+		third, stop := new(Place), make(chan struct{})
+		q.line.Join(third, claim("k"))
+		ended := make(chan error, 1)
+		go func() { ended <- third.Wait(t.Context(), stop) }()
+		q.expect(t, "first")
+		cancel()
+		q.expect(t, "second "+context.Canceled.Error())
+		second.Leave()
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		third.Leave()
+		first.Leave()
+	})
+}
+
+// An update may wait, within its function, for the one behind it.
+func TestLine_NoUpdateWaitsForever(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		first, began := q.join(t.Context(), "first", "k"), time.Now()
+		q.join(t.Context(), "second", "k")
+		q.join(t.Context(), "third", "k")
+		for _, want := range []string{"first", "second", "third"} {
+			if got := <-q.turns; got != want {
+				t.Errorf("turn of %s, want %s", got, want)
+			}
+		}
+		if waited := time.Since(began); waited < 2*patienceMin || waited > 3*patienceMin {
+			t.Errorf("the third waited for %v, want %v", waited, 2*patienceMin)
+		}
+		first.Leave()
+	})
+}
+
+// The others wait longer for an update whose last run was long. So it does not lose forever
+// to updates that are shorter.
+func TestLine_LongUpdatesGetMoreTime(t *testing.T) {
+	t.Parallel()
+	for run, want := range map[time.Duration]time.Duration{
+		0: patienceMin, 100 * time.Millisecond: 200 * time.Millisecond, time.Hour: patienceMax,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			long := q.join(t.Context(), "long", "k")
+			time.Sleep(run)
+			q.line.Join(long, claim("l"))
+			if err := long.Wait(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			q.join(t.Context(), "short", "l")
+			<-q.turns // of long
+			<-q.turns
+			if waited := time.Since(began); waited < want || waited > want+10*time.Millisecond {
+				t.Errorf("after a run of %v: waited for %v, want %v", run, waited, want)
+			}
+		})
+	}
+}
+
+// A readKeys is what an update has read.
+type readKeys string
+
+func (r readKeys) Intersects(lo, hi []byte) bool {
+	return claim(string(r)).overlaps(Claim{lo, hi})
+}
+
+func TestLine_MeetsTheClaimsOfOthers(t *testing.T) {
+	t.Parallel()
+	var line Line
+	if _, ok := line.Meets(readKeys("a-")); ok {
+		t.Error("an empty line has a claim")
+	}
+	var p Place
+	line.Join(&p, claim("k-m"))
+	if got, ok := line.Meets(readKeys("l")); !ok || string(got.Lo) != "k" {
+		t.Errorf("meets %q, %t", got, ok)
+	}
+	if got, ok := line.Meets(readKeys("m")); ok {
+		t.Errorf("meets %q", got)
+	}
+	p.Leave()
+	p.Leave()
+	if _, ok := line.Meets(readKeys("l")); ok {
+		t.Error("a claim has stayed")
+	}
+}
+
+func TestPlace_WaitsAtOnceWithoutOthers(t *testing.T) {
+	t.Parallel()
+	var line Line
+	var p Place
+	line.Join(&p, claim("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Wait(ctx, nil); errors.Is(err, context.Canceled) {
+		t.Error("a turn that is free was refused")
+	}
+	p.Leave()
+}
