@@ -70,9 +70,6 @@ test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 race: ## all tests under the race detector, short: SEED
 	$(tests) -race -short -timeout 30m
 
-# WHITEBOX is the package whose tests drive the engine from within.
-WHITEBOX = .
-
 # randomized runs the tests of the package $(1) whose whole names match $(2), with
 # the flags $(3). It fails when the package has no such test.
 define randomized
@@ -141,7 +138,7 @@ isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
 
 schedules: SCHEDULES ?= 2000
 schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED, SCHEDULES
-	$(call randomized,$(WHITEBOX),TestSchedules,-stoat.schedules=$(SCHEDULES))
+	$(call randomized,./tests/schedules,TestSchedules,-stoat.schedules=$(SCHEDULES))
 
 stress: RACE = -race
 stress: DURATION ?= 10s
@@ -155,7 +152,6 @@ large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice
 	$(call randomized,./tests/mutants,TestMutants)
-	$(call randomized,$(WHITEBOX),TestMutants)
 
 # fuzz runs every fuzz target of the module for DURATION. What it finds to fail
 # is kept in testdata/fuzz by go test itself; with KEEP=1 so are the inputs

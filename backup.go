@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/backup"
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/stream"
@@ -146,8 +147,8 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 			return err
 		}
 		view, at := tx.t.Snapshot()
-		h := backup.HeaderOf(d.store.State(), at)
-		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.store.Now()
+		h := backup.HeaderOf(d.engine.Store.State(), at)
+		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.engine.Store.Now()
 		if err := h.After(backup.Info(o.Since)); err != nil {
 			return err
 		}
@@ -174,21 +175,19 @@ type RestoreOptions struct {
 // Restore works in dir.restore, and renames that when it is complete and durable. After an
 // error or a crash, dir does not exist. Then the same Restore reads all, and writes the rest.
 func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Reader) (BackupInfo, error) {
-	d := &DB{opts: o.Options.withDefaults()}
-	fs, err := d.opts.FS, d.opts.validate()
+	opts := o.Options.withDefaults()
+	fs, err := opts.FS, opts.validate()
 	if err == nil {
 		dir, err = absolute(fs, dir)
 	}
 	if err != nil {
 		return BackupInfo{}, err
 	}
-	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: lockName,
-		UpTo: o.Version, TableSize: jobs.TableSize(d.opts.MemtableSize), NowMs: uint64(max(0, d.opts.Clock.Now().UnixMilli())),
-		Random: rand.Uint64, Encrypts: d.opts.Keys != nil,
+	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: engine.LockName,
+		UpTo: o.Version, TableSize: jobs.TableSize(opts.MemtableSize), NowMs: uint64(max(0, opts.Clock.Now().UnixMilli())),
+		Random: rand.Uint64, Encrypts: opts.Keys != nil,
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
-			d.dir = temp
-			err := d.openKeys()
-			return d.opts.FS, sealer(d.keys), err
+			return engine.PrepareKeys(opts.engine(opts.FS, temp))
 		}}, backups)
 	if err != nil {
 		err = fmt.Errorf("restore %s: %w", dir, err)

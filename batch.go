@@ -56,7 +56,7 @@ func (d *DB) NewBatchContext(ctx context.Context, o BatchOptions) Batch {
 	case o.Size == 0:
 		o.Size = d.opts.MemtableSize
 	}
-	return Batch{d.transactions.NewBatch(work.Given(ctx), transaction.BatchOptions(o), err)}
+	return Batch{d.engine.Transactions.NewBatch(work.Given(ctx), transaction.BatchOptions(o), err)}
 }
 
 // Commit commits what the batch has collected, waits for all of its pieces, and ends the

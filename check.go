@@ -72,17 +72,17 @@ type CheckOptions struct {
 // keeps no memory and no overwritten versions. It reads through its own handles,
 // and leaves the cache of the database alone.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
-	ctx, end, err := d.group.Begin(ctx)
+	ctx, end, err := d.engine.Group.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	slot, state, err := d.store.HoldFiles()
+	slot, state, err := d.engine.Store.HoldFiles()
 	if err != nil {
 		return nil, err
 	}
-	defer d.store.Release(slot)
-	files := tree.New(d.unmapped)
+	defer d.engine.Store.Release(slot)
+	files := tree.New(d.engine.Unmapped)
 	options := check.Options{State: state, OpenTable: files.Open, OpenValues: files.OpenValues,
 		Stop: func() error { return work.Interrupted(ctx) }}
 	if o.Progress != nil {
@@ -95,8 +95,8 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		return err
 	})
 	if err == nil {
-		records := check.Records{State: d.store.State(), Manifest: d.manifest, VerifyLog: d.commits.VerifyLog,
-			Log: d.commits.LogOptions(), Orphans: d.store.Orphans, Stop: options.Stop}
+		records := check.Records{State: d.engine.Store.State(), Manifest: d.engine.Manifest, VerifyLog: d.engine.Commits.VerifyLog,
+			Log: d.engine.Commits.LogOptions(), Orphans: d.engine.Store.Orphans, Stop: options.Stop}
 		if d.opts.ReadOnly {
 			records.VerifyLog = nil
 		}

@@ -95,17 +95,17 @@ func (v *FilterValue) Version() uint64 {
 	return uint64(v.entry.Seq)
 }
 
-// screenOf returns jobs.Options.Screen, or nil if no filter is registered.
-func (d *DB) screenOf() func(e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte) {
-	filters := map[string]Filter{}
-	for _, f := range d.opts.Filters {
-		filters[f.Name()] = f
-	}
-	if len(filters) == 0 {
+// screen returns engine.Options.Screen, or nil if no filter is registered.
+func (o *Options) screen() func(filter string, e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte) {
+	if len(o.Filters) == 0 {
 		return nil
 	}
-	return func(e *base.Entry, value func() ([]byte, error)) (answer compact.Decision, rewritten []byte) {
-		used := filters[d.settings.OfKey(e.Key).Filter]
+	filters := map[string]Filter{}
+	for _, f := range o.Filters {
+		filters[f.Name()] = f
+	}
+	return func(filter string, e *base.Entry, value func() ([]byte, error)) (answer compact.Decision, rewritten []byte) {
+		used := filters[filter]
 		if used == nil {
 			return compact.ScreenKeep, nil
 		}

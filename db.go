@@ -2,81 +2,24 @@ package stoat
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/cache"
-	"github.com/stoatdb/stoat/internal/changes"
-	"github.com/stoatdb/stoat/internal/checkpoint"
-	"github.com/stoatdb/stoat/internal/collect"
 	"github.com/stoatdb/stoat/internal/commit"
-	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/fault"
-	"github.com/stoatdb/stoat/internal/governor"
-	"github.com/stoatdb/stoat/internal/ingest"
-	"github.com/stoatdb/stoat/internal/jobs"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/manual"
-	"github.com/stoatdb/stoat/internal/place"
-	"github.com/stoatdb/stoat/internal/quarantine"
-	"github.com/stoatdb/stoat/internal/seal"
-	"github.com/stoatdb/stoat/internal/settings"
-	"github.com/stoatdb/stoat/internal/space"
-	"github.com/stoatdb/stoat/internal/spaces"
-	"github.com/stoatdb/stoat/internal/state"
-	"github.com/stoatdb/stoat/internal/throttle"
-	"github.com/stoatdb/stoat/internal/transaction"
-	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
 // DB is an open database. Any goroutine may call its methods. A nil context is a
 // context that is never done.
 type DB struct {
-	// A DB holds the parts of the engine and connects them; docs/architecture.md
-	// describes the parts. All fields are immutable after Open, except
-	// closing, which locks itself.
-
-	opts     Options
-	dir      string
-	hashSeed uint64
-	lock     io.Closer  // the lock of the directory
-	keys     *seal.Keys // nil if the database is not encrypted
-	manifest *manifest.Store
-	settings settings.Table // of the keyspaces
-	decoded  *cache.Cache   // decoded blocks of compressed tables
-	unmapped tree.Options   // for jobs, which read files without mappings
-
-	upgrade *UpgradeReport // of the Upgrade that opened the database, or nil
-
-	exec     *work.Executor
-	group    *work.Group
-	activity work.Activity
-	events   event.Queue[Event]
-
-	store        *state.Store
-	space        *space.Reserve
-	throttle     *throttle.Throttle
-	streams      *place.Streams
-	commits      *commit.Committer
-	transactions transaction.Engine
-	changes      changes.Engine
-	quarantine   quarantine.Quarantine
-	jobs         *jobs.Jobs
-	collector    *collect.Collector
-	manual       manual.Engine
-	ingests      ingest.Engine
-	spaces       *spaces.Registry
-	checkpoints  *checkpoint.Maker
-	governor     *governor.Governor
-
-	flusher, compactor, collectorWorker, sweeper, governorWorker, dropper *work.Worker
-
-	dropperStart sync.Once
-
+	// opts is immutable after Open. Its defaults are filled in.
+	opts    Options
+	engine  engine.Engine
+	reports reporter
 	closing struct {
 		once sync.Once
 		err  error
@@ -92,7 +35,7 @@ type DB struct {
 // Several goroutines may use the transaction at once, if they end before fn
 // returns.
 func (d *DB) View(fn func(tx Txn) error) error {
-	tx, slot, err := d.transactions.View()
+	tx, slot, err := d.engine.Transactions.View()
 	if err != nil {
 		return err
 	}
@@ -129,7 +72,7 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...C
 		return base.Invalid("Retries(%d), want 0 or more", n)
 	case n > 0:
 		attempt := func() error { return d.update(ctx, fn, opts) }
-		return d.group.Retry(work.Given(ctx), n, rand.Uint64, attempt)
+		return d.engine.Group.Retry(work.Given(ctx), n, rand.Uint64, attempt)
 	}
 	return d.update(ctx, fn, opts)
 }
@@ -203,7 +146,7 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 	if err := ctx.Err(); err != nil {
 		return Txn{}, err
 	}
-	tx, err := d.transactions.Begin(ctx, mode == ReadWrite)
+	tx, err := d.engine.Transactions.Begin(ctx, mode == ReadWrite)
 	return Txn{tx}, err
 }
 
@@ -222,13 +165,13 @@ func (d *DB) SyncContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.opts.ReadOnly && !d.store.Closed() {
-		if d.commits.Recovered().Unproven() {
+	if d.opts.ReadOnly && !d.engine.Store.Closed() {
+		if d.engine.Commits.Recovered().Unproven() {
 			return errUnproven
 		}
 		return nil
 	}
-	return d.commits.Submit(ctx, commit.SyncRequest())
+	return d.engine.Commits.Submit(ctx, commit.SyncRequest())
 }
 
 // Close closes the database. It refuses new transactions, waits for commits under
@@ -237,41 +180,9 @@ func (d *DB) SyncContext(ctx context.Context) error {
 // Operations of transactions that are still open return ErrClosed from then on. The
 // bytes that such a transaction borrowed stay valid until the caller discards it.
 func (d *DB) Close() error {
-	d.closing.once.Do(func() { d.closing.err = d.close() })
+	d.closing.once.Do(func() {
+		d.closing.err = d.engine.Close()
+		d.reports.queue.End()
+	})
 	return d.closing.err
-}
-
-func (d *DB) close() error {
-	d.group.Refuse()
-	d.store.Closing()
-	d.commits.Drain()
-	d.group.End()
-	err := d.commits.Failed()
-	if !d.opts.ReadOnly {
-		err = d.persist(err)
-		d.store.Sweep() // the last deletion of obsolete files
-	}
-	if e := d.manifest.Close(); err == nil {
-		err = e
-	}
-	if e := d.lock.Close(); err == nil {
-		err = e
-	}
-	d.store.Shut()
-	d.events.End()
-	return err
-}
-
-// persist leaves the disk so that the next Open has little to do. failed is the
-// error that ended the commits before, or nil. It takes precedence over an error of
-// persist itself.
-func (d *DB) persist(failed error) error {
-	if failed == nil {
-		d.jobs.FinalFlush()
-		failed = d.commits.Failed()
-	}
-	if err := d.commits.CloseLog(failed == nil); failed == nil {
-		failed = err
-	}
-	return failed
 }

@@ -2,13 +2,11 @@ package stoat
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/seal"
 )
 
@@ -74,82 +72,18 @@ const (
 // the database still need it. On a database that is not encrypted it returns ErrKey.
 func (d *DB) RotateMasterKey(ctx context.Context) error {
 	switch {
-	case d.keys == nil:
-		return errNotEncrypted
+	case d.engine.Keys == nil:
+		return engine.ErrNotEncrypted
 	case d.opts.ReadOnly:
 		return ErrReadOnly
 	}
-	ctx, end, err := d.group.Begin(ctx)
+	ctx, end, err := d.engine.Group.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := d.keys.RotateMaster(ctx); err != nil {
+	if err := d.engine.Keys.RotateMaster(ctx); err != nil {
 		return fmt.Errorf("rotate the master key: %w", err)
 	}
 	return nil
-}
-
-var (
-	errNotEncrypted = fmt.Errorf("%w: the database is not encrypted", ErrKey)
-	errEncrypted    = fmt.Errorf("%w: the database is encrypted, set Options.Keys", ErrKey)
-)
-
-// openKeys loads the keys of an encrypted database, or makes those of a new one. From
-// then on, the file system of the options encrypts tables and value files.
-func (d *DB) openKeys() error {
-	fs := d.opts.FS
-	encrypted, err := seal.Exist(fs, d.dir)
-	switch {
-	case err != nil:
-		return err
-	case !encrypted && d.opts.Keys == nil:
-		return nil
-	case encrypted && d.opts.Keys == nil:
-		return errEncrypted
-	}
-	o := seal.Options{FS: fs, Dir: d.dir, Provider: d.opts.Keys, Clock: d.opts.Clock,
-		MaxAge: d.opts.DataKeyAge, Random: rand.Reader, ReadOnly: d.opts.ReadOnly}
-	if encrypted {
-		d.keys, err = seal.Load(context.Background(), o)
-	} else {
-		d.keys, err = d.createKeys(o)
-	}
-	if err != nil {
-		return err
-	}
-	if d.keys != nil {
-		d.keys.Memory.SetLimit(d.opts.MemoryBudget / 2) // the governor soon knows better
-		d.opts.FS = d.keys.FS(fs)
-	}
-	return nil
-}
-
-// createKeys makes the keys of a new database. It refuses a database that exists without
-// keys, and makes none for a read-only open, which finds no database.
-func (d *DB) createKeys(o seal.Options) (*seal.Keys, error) {
-	exists, sealed, err := manifest.Inspect(o.FS, o.Dir)
-	switch {
-	case err != nil:
-		return nil, err
-	case sealed:
-		return nil, &base.CorruptionError{File: seal.KeysName, Offset: -1, What: "file", Got: "none", Want: "the data keys"}
-	case exists:
-		return nil, errNotEncrypted
-	case o.ReadOnly:
-		return nil, nil
-	}
-	// The process that created the directory may have died before it was durable.
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, err
-	}
-	return seal.Create(context.Background(), o)
-}
-
-// sealer returns what makes the keys of log and manifest, nil without encryption.
-func sealer(k *seal.Keys) record.Sealer {
-	if k == nil {
-		return nil
-	}
-	return k
 }

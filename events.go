@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/settings"
 )
 
 // An Event reports something that the database did in the background. Its type is
@@ -171,28 +172,34 @@ func (e BackgroundError) Record() (slog.Level, string, []slog.Attr) {
 	return slog.LevelError, "stoat: background work failed", []slog.Attr{slog.Any("error", e.Err)}
 }
 
-// emit queues an event of the engine for Options.Events and Options.Logger, if the
-// caller set one of them.
-func (d *DB) emit(e any) {
-	if d.opts.Events != nil || d.opts.Logger.Handler() != slog.DiscardHandler {
-		d.events.Emit(publicEvent(e), d.tell)
+// A reporter delivers events to Options.Events and Options.Logger.
+type reporter struct {
+	queue  event.Queue[Event]
+	events func(Event) // may be nil
+	logger *slog.Logger
+}
+
+// emit queues an event of the engine if the caller wants events.
+func (r *reporter) emit(e any) {
+	if r.events != nil || r.logger.Handler() != slog.DiscardHandler {
+		r.queue.Emit(publicEvent(e), r.tell)
 	}
 }
 
 // tell delivers an event.
-func (d *DB) tell(e Event) {
+func (r *reporter) tell(e Event) {
 	level, message, attrs := e.Record()
-	d.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
-	if d.opts.Events != nil {
-		d.opts.Events(e)
+	r.logger.LogAttrs(context.Background(), level, message, attrs...)
+	if r.events != nil {
+		r.events(e)
 	}
 }
 
 // publicEvent returns the public form of an event of the engine.
 func publicEvent(e any) Event {
 	switch e := e.(type) {
-	case SettingsChanged:
-		return e
+	case settings.Changed:
+		return SettingsChanged{Old: publicSettings(e.Old), New: publicSettings(e.New)}
 	case event.FlushDone:
 		return FlushDone(e)
 	case event.CompactionDone:

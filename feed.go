@@ -27,5 +27,5 @@ import (
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
 // that was dropped since, and the drop itself.
 func (d *DB) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
-	return d.changes.Subscribe(work.Given(ctx), o, d.opts.ReadOnly)
+	return d.engine.Changes.Subscribe(work.Given(ctx), o, d.opts.ReadOnly)
 }

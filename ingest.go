@@ -75,7 +75,7 @@ func (d *DB) Ingest(ctx context.Context, entries iter.Seq2[[]byte, []byte], o In
 // IngestEntries is Ingest for entries with options of their own. An error that entries
 // yields ends the ingest, which returns that error.
 func (d *DB) IngestEntries(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions) (Ingested, error) {
-	return d.ingest(ctx, entries, o, d.ingests.Ingest)
+	return d.ingest(ctx, entries, o, d.engine.Ingests.Ingest)
 }
 
 // BulkLoad is IngestEntries for entries in any order. Of entries with equal keys, it takes
@@ -87,7 +87,7 @@ func (d *DB) BulkLoad(ctx context.Context, entries iter.Seq2[Entry, error], o In
 	if memory <= 0 {
 		memory = d.opts.MemoryBudget / 4
 	}
-	return d.ingest(ctx, entries, o, d.ingests.BulkLoad(memory))
+	return d.ingest(ctx, entries, o, d.engine.Ingests.BulkLoad(memory))
 }
 
 // ingest hands entries to a way of ingesting them.
@@ -98,13 +98,13 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 	if entries == nil {
 		return Ingested{}, errNoFunction
 	}
-	space, gate, err := d.transactions.IngestTarget(o.Keyspace.inner())
+	space, gate, err := d.engine.Transactions.IngestTarget(o.Keyspace.inner())
 	if err != nil {
 		return Ingested{}, err
 	}
 	common := metadata(o.Options)
 	r, err := way(ctx, ingest.Mapped(entries, func(e *Entry) ingest.Entry {
-		m := d.transactions.MetaOf(o.Keyspace.inner(), common.With(metadata(e.Options)))
+		m := d.engine.Transactions.MetaOf(o.Keyspace.inner(), common.With(metadata(e.Options)))
 		return ingest.Entry{Key: e.Key, Value: e.Value, Meta: m}
 	}), ingest.Target{Space: space, Gate: gate})
 	var order *base.KeyOrderError

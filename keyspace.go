@@ -76,24 +76,24 @@ func (d *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if d.opts.ReadOnly {
 		readOnly = ErrReadOnly
 	}
-	h, err := d.spaces.Open(name, o.change, readOnly)
+	h, err := d.engine.Spaces.Open(name, o.change, readOnly)
 	if err != nil {
 		return nil, err
 	}
-	return &Keyspace{db: d, k: d.transactions.Keyspace(h)}, nil
+	return &Keyspace{db: d, k: d.engine.Transactions.Keyspace(h)}, nil
 }
 
 // Keyspaces returns all keyspaces, ordered by the time of their creation, with the
 // default keyspace first.
 func (d *DB) Keyspaces() ([]KeyspaceInfo, error) {
-	if d.store.Closed() {
+	if d.engine.Store.Closed() {
 		return nil, ErrClosed
 	}
 	var all []KeyspaceInfo
-	for _, k := range d.store.State().Keyspaces {
+	for _, k := range d.engine.Store.State().Keyspaces {
 		if !k.Dropping {
 			r := settings.Resolve(&k.Settings)
-			all = append(all, KeyspaceInfo{Name: k.Name, Settings: publicSettings(&r), Timestamps: Timestamps(k.Settings.Timestamps)})
+			all = append(all, KeyspaceInfo{Name: k.Name, Settings: publicSettings(r.Given()), Timestamps: Timestamps(k.Settings.Timestamps)})
 		}
 	}
 	return all, nil
@@ -109,7 +109,7 @@ func (d *DB) DropKeyspace(name string) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return d.spaces.Drop(context.Background(), name)
+	return d.engine.Spaces.Drop(context.Background(), name)
 }
 
 // Name returns the name of the keyspace.

@@ -55,7 +55,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 		return base.Invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
 	}
 	if o.Keyspace != nil {
-		if err := o.Keyspace.k.Usable(&d.transactions); err != nil {
+		if err := o.Keyspace.k.Usable(&d.engine.Transactions); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if o.Progress != nil {
 		m.Progress = func(done, total int64) { o.Progress(CompactProgress{Done: done, Total: total}) }
 	}
-	return d.manual.Compact(ctx, m)
+	return d.engine.Manual.Compact(ctx, m)
 }
 
 // A RangeEstimate says about what a range of keys has.
@@ -83,7 +83,7 @@ type RangeEstimate struct {
 // is fast for any range. The estimate is good to about the size of a block of each table,
 // and too high where keys were changed lately.
 func (d *DB) EstimateRange(ks *Keyspace, lo, hi []byte) (RangeEstimate, error) {
-	e, err := d.transactions.Estimate(ks.inner(), lo, hi)
+	e, err := d.engine.Transactions.Estimate(ks.inner(), lo, hi)
 	return RangeEstimate(e), err
 }
 
@@ -91,7 +91,7 @@ func (d *DB) EstimateRange(ks *Keyspace, lo, hi []byte) (RangeEstimate, error) {
 // about as many bytes each. It reads as little. It returns fewer than n-1 keys if the
 // range has too little data. The result need not be keys of the database.
 func (d *DB) SplitRange(ks *Keyspace, lo, hi []byte, n int) ([][]byte, error) {
-	return d.transactions.Split(ks.inner(), lo, hi, n)
+	return d.engine.Transactions.Split(ks.inner(), lo, hi, n)
 }
 
 // Collect frees all garbage of value files, even small amounts. No database needs
@@ -108,7 +108,7 @@ func (d *DB) Collect(ctx context.Context) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return d.manual.Collect(ctx)
+	return d.engine.Manual.Collect(ctx)
 }
 
 // DropPrefix deletes all keys of the default keyspace that start with prefix. It
@@ -147,7 +147,7 @@ func (d *DB) dropRange(ctx context.Context, ks *transaction.Keyspace, lo, hi []b
 	if len(lo) == 0 {
 		lo = nil // no bound, so that Free frees the values with the keys
 	}
-	return d.manual.Free(ctx, lo, hi)
+	return d.engine.Manual.Free(ctx, lo, hi)
 }
 
 // Checkpoint makes a copy of the database in dir. If dir exists, the error is
@@ -170,7 +170,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	ctx, end, err := d.group.Begin(ctx)
+	ctx, end, err := d.engine.Group.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if dir, err = absolute(fs, fs.Join(dir)); err != nil { // Join drops a trailing separator
 		return fmt.Errorf("checkpoint %s: %w", named, err)
 	}
-	if err := d.checkpoints.Make(ctx, dir); err != nil {
+	if err := d.engine.Checkpoints.Make(ctx, dir); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	return nil

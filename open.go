@@ -1,19 +1,14 @@
 package stoat
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 
-	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/door"
+	"github.com/stoatdb/stoat/internal/engine"
+	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
-
-// lockName is the name of the lock file in the directory of a database.
-const lockName = "LOCK"
 
 // Open opens the database in the directory dir. It creates the directory and the
 // database if they do not exist, unless Options.MustExist is set. opts may be nil.
@@ -25,30 +20,38 @@ const lockName = "LOCK"
 // the database has a format or a feature of a later version of stoat. With
 // Options.MustExist or Options.ReadOnly and without a database, it returns
 // fs.ErrNotExist of package io/fs.
-func Open(dir string, opts *Options) (*DB, error) { return openWith(dir, opts, work.Executor{}) }
-
-// openWith is Open with an executor of background jobs.
-func openWith(dir string, opts *Options, exec work.Executor) (*DB, error) {
-	d := &DB{opts: opts.withDefaults(), exec: &exec}
-	if err := d.openIn(dir); err != nil {
-		return nil, err
-	}
-	return d, nil
+func Open(dir string, opts *Options) (*DB, error) {
+	return open(dir, opts.withDefaults(), engine.Options{})
 }
 
-// openIn checks the options, and opens the database in dir.
-func (d *DB) openIn(dir string) (err error) {
-	if err := d.opts.validate(); err != nil {
-		return err
+func init() {
+	door.Open = func(dir string, opts any, exec work.Executor) (db, inner any, err error) {
+		d, err := open(dir, opts.(*Options).withDefaults(), engine.Options{Executor: exec})
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, &d.engine, nil
 	}
-	if d.dir, err = absolute(d.opts.FS, dir); err != nil {
-		return fmt.Errorf("open %s: %w", dir, err)
+	door.Inner = func(tx any) any { return tx.(Txn).t }
+	door.Outer = func(tx any) any { return Txn{tx.(transaction.Txn)} }
+}
+
+// open opens a database. It takes from extra what Options do not have.
+func open(dir string, opts Options, extra engine.Options) (*DB, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
 	}
-	d.opts.FS = vfs.Strict(d.opts.FS, d.dir)
-	if err := d.open(); err != nil {
-		return fmt.Errorf("open %s: %w", dir, err)
+	path, err := absolute(opts.FS, dir)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	return nil
+	d := &DB{opts: opts, reports: reporter{events: opts.Events, logger: opts.Logger}}
+	o := d.opts.engine(vfs.Strict(opts.FS, path), path)
+	o.Executor, o.Upgrade, o.Report = extra.Executor, extra.Upgrade, d.reports.emit
+	if err := d.engine.Open(o); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	return d, nil
 }
 
 // absolute returns the absolute path of a directory that the caller named. It
@@ -61,158 +64,14 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 	return fs.Abs(dir)
 }
 
-// open makes the database ready for use:
-//
-//  1. It creates the directory and takes its lock.
-//  2. It loads the keys of an encrypted database, or makes the first ones. Then it loads
-//     the manifest, or writes the first one.
-//  3. It assembles the engine.
-//  4. It deletes the files that unfinished jobs left.
-//  5. It replays the log into memtables.
-//  6. It starts a new log if the end of the old log may not be durable. The new log
-//     begins with a copy of that end. Otherwise the first commit starts the new log.
-//  7. It stores settings that the options change.
-//  8. It starts the workers.
-//
-// So reading a database changes nothing on the disk except the time in the manifest.
-// When the database is idle, jobs do what the last opening left to do.
-//
-// On a full disk, open leaves step 6 to the first commit too. The caller can then
-// read, and write as soon as the disk has space. A read-only open creates nothing
-// in steps 1 and 2, leaves out 4 and 6, and starts only the governor. In steps 1, 2 and 7, it creates and changes
-// nothing. With MustExist, step 1 first looks for a manifest, and step 2 writes none.
-func (d *DB) open() (err error) {
-	takeLock, load := d.lockToWrite, d.loadManifest
-	if d.opts.ReadOnly {
-		takeLock, load = d.lockToRead, d.readManifest
+// engine returns the options of the engine for a database in dir, without what connects
+// it to a DB.
+func (o *Options) engine(fs vfs.FS, dir string) engine.Options {
+	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, MustExist: o.MustExist, Clock: o.Clock,
+		MemoryBudget: o.MemoryBudget, MemtableSize: o.MemtableSize, Durability: transaction.Durability(o.Durability),
+		Keys: o.Keys, DataKeyAge: o.DataKeyAge, Settings: o.given(), Screen: o.screen()}
+	for _, f := range o.MergeFunctions {
+		e.MergeFunctions = append(e.MergeFunctions, f)
 	}
-	if err := takeLock(); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			d.abandon()
-		}
-	}()
-	if err = d.openKeys(); err != nil {
-		return err
-	}
-	state, err := load()
-	if err != nil {
-		return err
-	}
-	changed, err := d.chooseSettings(&state)
-	if err != nil {
-		return err
-	}
-	d.assemble(state)
-	if !d.opts.ReadOnly {
-		if err = d.store.RemoveOrphans(); err != nil {
-			return err
-		}
-	}
-	if err = d.commits.Recover(&state); err != nil {
-		return err
-	}
-	d.throttle.NoteDebt(d.jobs.Debt(state.Version))
-	if !d.opts.ReadOnly {
-		d.spaces.Opened(d.commits.LastSeq())
-		d.space.Edited(d.jobs.Need(state.Version, d.store.Horizon()))
-		if err = d.commits.Prove(); err != nil {
-			return err
-		}
-	}
-	if err = d.storeSettings(state.Keyspaces[0], changed); err != nil {
-		return err
-	}
-	d.startWorkers()
-	return nil
+	return e
 }
-
-// abandon releases what a failed open has acquired. It drops its own errors: the
-// error that stopped Open is the one to report.
-func (d *DB) abandon() {
-	if d.store != nil {
-		d.group.End()
-		if l := d.commits.Log(); l != nil {
-			_ = l.Close()
-		}
-		defer d.store.Abandon()
-	}
-	if d.manifest != nil {
-		_ = d.manifest.Close()
-	}
-	_ = d.lock.Close()
-}
-
-// loadManifest loads the manifest, or writes the first one of a new database.
-func (d *DB) loadManifest() (state manifest.State, err error) {
-	fs := d.opts.FS
-	d.manifest, state, err = manifest.Load(fs, d.dir, false, rand.Uint64, sealer(d.keys))
-	if !errors.Is(err, vfs.ErrNotExist) || d.opts.MustExist {
-		return state, err
-	}
-	// The process that created the directory may have died before it was durable.
-	if err := fs.MkdirAll(d.dir); err != nil {
-		return state, err
-	}
-	state = manifest.State{FormatVersion: manifest.FormatVersion, HashSeed: rand.Uint64(),
-		Keyspaces: []*manifest.Keyspace{d.opts.firstKeyspace()}}
-	binary.LittleEndian.PutUint64(state.ID[:8], rand.Uint64())
-	binary.LittleEndian.PutUint64(state.ID[8:], rand.Uint64())
-	if d.keys != nil {
-		state.RequiredFeatures = []string{manifest.FeatureEncryption}
-	}
-	if d.manifest, err = manifest.Create(fs, d.dir, state, rand.Uint64, sealer(d.keys)); err != nil {
-		return state, err
-	}
-	return d.manifest.State(), nil
-}
-
-// readManifest loads the manifest of an existing database.
-func (d *DB) readManifest() (state manifest.State, err error) {
-	d.manifest, state, err = manifest.Load(d.opts.FS, d.dir, true, nil, sealer(d.keys))
-	return state, err
-}
-
-// lockToWrite takes the exclusive lock of the directory. It creates the directory
-// if there is none. With MustExist and without a database it creates nothing, not even
-// the lock file.
-func (d *DB) lockToWrite() (err error) {
-	fs := d.opts.FS
-	if d.opts.MustExist {
-		if err := manifest.Exists(fs, d.dir); err != nil {
-			return err
-		}
-	}
-	name := fs.Join(d.dir, lockName)
-	d.lock, err = fs.Lock(name)
-	if errors.Is(err, vfs.ErrNotExist) {
-		if err := fs.MkdirAll(d.dir); err != nil {
-			return err
-		}
-		d.lock, err = fs.Lock(name)
-	}
-	return err
-}
-
-// lockToRead takes the shared lock of the directory, without creating the lock
-// file. Without that file no writer excludes readers yet. A writer that comes later
-// is not excluded.
-func (d *DB) lockToRead() error {
-	lock, err := d.opts.FS.LockShared(d.opts.FS.Join(d.dir, lockName))
-	switch {
-	case err == nil:
-		d.lock = lock
-	case errors.Is(err, vfs.ErrNotExist), errors.Is(err, vfs.ErrReadOnly):
-		d.lock, err = unlocked{}, nil
-	}
-	return err
-}
-
-// unlocked stands for the lock of a directory that needs none.
-type unlocked struct{}
-
-func (unlocked) Close() error { return nil }
-
-var _ io.Closer = unlocked{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/salvage"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -66,8 +67,8 @@ type SalvageKey struct {
 // names such as "keyspace-3". The caller then sets their options anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
-	in := salvage.Options{FS: opts.FS, LockName: lockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
-		Provider: o.Keys, Random: mathrand.Uint64, Entropy: rand.Reader, Defaults: opts.firstKeyspace().Settings,
+	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
+		Provider: o.Keys, Random: mathrand.Uint64, Entropy: rand.Reader, Defaults: opts.given().FirstKeyspace().Settings,
 		IgnoreManifest: o.IgnoreManifest, Stop: func() error { return work.Interrupted(ctx) }}
 	var err error
 	if in.From, err = absolute(in.FS, from); err == nil {

@@ -1,14 +1,10 @@
 package stoat
 
 import (
-	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
 
-	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/settings"
 )
 
@@ -34,10 +30,9 @@ type Settings struct {
 }
 
 // Settings returns the settings that are in force.
-func (d *DB) Settings() Settings { return publicSettings(d.settings.Of(0)) }
+func (d *DB) Settings() Settings { return publicSettings(d.engine.Settings.Of(0).Given()) }
 
-func publicSettings(s *settings.Settings) Settings {
-	g := s.Given()
+func publicSettings(g settings.Given) Settings {
 	return Settings{g.ValueThreshold, g.LargeValueThreshold, Compression(g.Compression), g.NumVersions,
 		g.MergeFunction, g.Filter, g.DefaultTTL, g.ChangeRetention}
 }
@@ -47,63 +42,6 @@ func (o *Options) given() settings.Given {
 	return settings.Given{ValueThreshold: o.ValueThreshold, LargeValueThreshold: o.LargeValueThreshold,
 		Compression: settings.Compression(o.Compression), NumVersions: o.NumVersions,
 		MergeFunction: o.MergeFunction, Filter: o.Filter, DefaultTTL: o.DefaultTTL, ChangeRetention: o.ChangeRetention}
-}
-
-// firstKeyspace returns the default keyspace of a new database.
-func (o *Options) firstKeyspace() *manifest.Keyspace {
-	k := new(manifest.Keyspace)
-	o.given().WithDefaults().Store(&k.Settings)
-	return k
-}
-
-// chooseSettings puts the settings in force: the stored ones, with the changes that
-// the options demand. It returns the default keyspace as it must be stored, or nil if
-// it is stored so. A read-only open changes nothing.
-func (d *DB) chooseSettings(s *manifest.State) (change *manifest.Keyspace, err error) {
-	keyspaces := append([]*manifest.Keyspace(nil), s.Keyspaces...)
-	next := *keyspaces[0]
-	if !d.opts.ReadOnly {
-		given := d.opts.given()
-		if mutant.On(mutant.ForgetSettings) {
-			given = given.WithDefaults()
-		}
-		given.Store(&next.Settings)
-	}
-	r := settings.Resolve(&next.Settings)
-	if d.upgrade != nil {
-		d.upgrade.Was = formatOf(*s)
-		before := next.Settings
-		r.Given().Store(&next.Settings)
-		d.upgrade.StoredSettings = next.Settings != before
-	}
-	if r.LargeValueThreshold < r.ValueThreshold {
-		return nil, base.Invalid("Options.ValueThreshold is %d and Options.LargeValueThreshold is %d; "+
-			"with the stored settings, values would be large from %d bytes, and lie apart from %d bytes",
-			d.opts.ValueThreshold, d.opts.LargeValueThreshold, r.LargeValueThreshold, r.ValueThreshold)
-	}
-	if next != *keyspaces[0] {
-		change = &next
-	}
-	keyspaces[0] = &next
-	d.settings.Set(keyspaces)
-	return change, nil
-}
-
-// storeSettings stores the default keyspace, which chooseSettings has changed. old is
-// the keyspace before.
-func (d *DB) storeSettings(old, change *manifest.Keyspace) error {
-	if change == nil || mutant.On(mutant.UnstoredSettings) {
-		return nil
-	}
-	if err := d.store.InstallNamed(manifest.Edit{PutKeyspaces: []*manifest.Keyspace{change}}); err != nil {
-		return fmt.Errorf("store the settings: %w", err)
-	}
-	was := settings.Resolve(&old.Settings)
-	e := SettingsChanged{Old: publicSettings(&was), New: d.Settings()}
-	if e.Old != e.New {
-		d.emit(e)
-	}
-	return nil
 }
 
 // SettingsChanged says that Open changed the stored settings of the database, because

@@ -27,7 +27,7 @@ func (d *DB) Snapshot(o SnapshotOptions) (*Snapshot, error) {
 	if o.MaxAge < 0 {
 		return nil, base.Invalid("SnapshotOptions.MaxAge is %v, want 0 or more", o.MaxAge)
 	}
-	s, err := d.transactions.Snapshot(o.MaxAge)
+	s, err := d.engine.Transactions.Snapshot(o.MaxAge)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/histogram"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/residency"
-	"github.com/stoatdb/stoat/vfs"
 )
 
 // Stats describes the state of a database. Counts are since Open; sizes are in
@@ -226,17 +222,17 @@ type LogStats struct {
 // Stats returns the state of the database. It is cheap: it makes no system call and
 // starts no job.
 func (d *DB) Stats() Stats {
-	c, j, g := &d.commits.Counts, &d.jobs.Counts, &d.collector.Counts
+	c, j, g := &d.engine.Commits.Counts, &d.engine.Jobs.Counts, &d.engine.Collector.Counts
 	s := Stats{
-		OldestVersion:  uint64(d.store.OldestSnapshot()),
-		Version:        uint64(d.store.Visible()),
+		OldestVersion:  uint64(d.engine.Store.OldestSnapshot()),
+		Version:        uint64(d.engine.Store.Visible()),
 		Commits:        c.Commits.Load(),
 		Conflicts:      c.Conflicts.Load(),
 		Groups:         c.Groups.Load(),
 		Syncs:          c.Syncs.Load(),
 		CommittedBytes: c.Bytes.Load(),
 		ApartBytes:     c.ApartBytes.Load(),
-		Readers:        d.store.Readers(),
+		Readers:        d.engine.Store.Readers(),
 		Flushes:        j.Flushes.Load(),
 		FlushedBytes:   j.FlushedBytes.Load(),
 		Compactions:    j.Compactions.Load(),
@@ -244,90 +240,40 @@ func (d *DB) Stats() Stats {
 		GatheredBytes:  j.GatheredBytes.Load(),
 		Collections:    g.Collections.Load(),
 		CollectedBytes: g.CollectedBytes.Load(),
-		Debt:           d.throttle.Debt(),
-		EventsDropped:  d.events.Lost(),
-		Log:            LogStats(d.commits.LogStats()),
+		Debt:           d.engine.Throttle.Debt(),
+		EventsDropped:  d.reports.queue.Lost(),
+		Log:            LogStats(d.engine.Commits.LogStats()),
 	}
-	s.Latencies = Latencies{Commit: LatencyStats(d.transactions.CommitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),
+	s.Latencies = Latencies{Commit: LatencyStats(d.engine.Transactions.CommitTime.Summary()), Sync: LatencyStats(c.SyncTime.Summary()),
 		Flush: LatencyStats(j.FlushTime.Summary()), Compaction: LatencyStats(j.CompactTime.Summary()),
 		Collection: LatencyStats(g.Time.Summary())}
-	s.Waits, s.WaitTime = d.throttle.Waits()
-	s.OldestAge = d.store.OutdatedFor(base.SeqNum(s.OldestVersion))
-	s.Snapshots, s.SnapshotAge = d.transactions.OpenSnapshots()
-	state := d.store.State()
-	s.addTables(state.Version, d.settings.Of(0).NumVersions)
-	use := d.jobs.Garbage(state.Version, state.FlushedSeq)
-	s.ValueGarbage = int64(use.Garbage + use.Stuck)
-	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.store.ObsoleteFiles()
-	if !d.opts.ReadOnly {
-		s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.space.Usage()
+	s.Waits, s.WaitTime = d.engine.Throttle.Waits()
+	s.OldestAge = d.engine.Store.OutdatedFor(base.SeqNum(s.OldestVersion))
+	s.Snapshots, s.SnapshotAge = d.engine.Transactions.OpenSnapshots()
+	state := d.engine.Store.State()
+	files := d.engine.Tree(state.Version)
+	s.Tables, s.TableBytes, s.TableContent = files.Tables, files.TableBytes, files.TableContent
+	s.Values, s.ValueBytes, s.ValueContent = files.Values, files.ValueBytes, files.ValueContent
+	s.ValueJumps, s.SnapshotBytes = files.ValueJumps, files.SnapshotBytes
+	for i, l := range files.Levels {
+		s.Levels[i] = LevelStats(l)
 	}
-	slot, err := d.store.Acquire()
+	use := d.engine.Jobs.Garbage(state.Version, state.FlushedSeq)
+	s.ValueGarbage = int64(use.Garbage + use.Stuck)
+	s.GarbageFiles, s.GarbageBytes, s.GarbageAge = d.engine.Store.ObsoleteFiles()
+	if !d.opts.ReadOnly {
+		s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.engine.Space.Usage()
+	}
+	slot, err := d.engine.Store.Acquire()
 	if err != nil {
 		return s // closed: the memory is released, or will be
 	}
-	defer d.store.Release(slot)
-	for _, t := range d.store.Pin(slot).Memtables {
+	defer d.engine.Store.Release(slot)
+	for _, t := range d.engine.Store.Pin(slot).Memtables {
 		s.Memtables++
 		s.MemtableBytes += t.Bytes()
 		s.MemtableEntries += int64(t.Len())
 	}
-	s.Memory = d.memoryStats(s.MemtableBytes)
+	s.Memory = MemoryStats(d.engine.Memory(s.MemtableBytes))
 	return s
-}
-
-// Stats.Levels has every level of a tree.
-var _ = [manifest.Levels]LevelStats(Stats{}.Levels)
-
-// addTables adds the tables and value files of v. versions is Settings.NumVersions.
-func (s *Stats) addTables(v *manifest.Version, versions int) {
-	for _, f := range v.Values {
-		s.Values++
-		s.ValueBytes += f.Size
-		s.ValueContent += int64(f.ValueBytes)
-	}
-	for i, tables := range v.Levels {
-		l := &s.Levels[i]
-		l.Tables, l.Runs = len(tables), min(len(tables), 1)
-		for j, t := range tables {
-			l.Bytes += t.Size
-			s.ValueJumps += int64(t.Jumps)
-			s.TableContent += int64(t.KeyBytes + t.ValueBytes)
-			if surplus := compact.Surplus(t, versions); surplus > 0 {
-				part := float64(surplus) / float64(t.Entries)
-				s.SnapshotBytes += int64(part * float64(uint64(t.Size)+t.Referred()))
-			}
-			if j > 0 && t.Run != tables[j-1].Run {
-				l.Runs++
-			}
-		}
-		s.Tables += l.Tables
-		s.TableBytes += l.Bytes
-	}
-}
-
-// memoryStats returns the memory by use. memtables is the memory of the memtables
-// in bytes. The caller holds a reader's slot.
-func (d *DB) memoryStats(memtables int64) MemoryStats {
-	m := MemoryStats{Budget: d.opts.MemoryBudget, Memtables: memtables, OffHeap: vfs.AllocatedBytes()}
-	m.FileHeap = d.store.View().Tree.FilterBytes()
-	for _, r := range d.store.Files().Residents(nil) {
-		if r.Gauge() == nil {
-			continue
-		}
-		m.FileHeap += r.HeapBytes()
-		if r.Kind() == residency.Tables {
-			m.OpenTables++
-			m.TablePages += r.PageBytes()
-		} else {
-			m.OpenValues++
-			m.ValuePages += r.PageBytes()
-		}
-	}
-	m.FlushedMemtables = d.store.ObsoleteMemtableBytes()
-	m.Prepared = max(0, d.store.Memory.Taken()-m.Memtables-m.FlushedMemtables)
-	decoded := d.decoded.Stats()
-	m.Decoded, m.DecodedHits, m.DecodedMisses = decoded.Bytes, decoded.Hits, decoded.Misses
-	m.GivenBack = d.governor.GaveBack()
-	return m
 }

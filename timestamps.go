@@ -188,7 +188,7 @@ func (k *Keyspace) DiscardBelow(timestamp uint64) error {
 	if k.db.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return k.db.spaces.DiscardBelow(k.k.Handle(), timestamp)
+	return k.db.engine.Spaces.DiscardBelow(k.k.Handle(), timestamp)
 }
 
 // DiscardedBelow returns the greatest timestamp that DiscardBelow was given, or 0.

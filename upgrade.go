@@ -3,8 +3,8 @@ package stoat
 import (
 	"slices"
 
+	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/work"
 )
 
 // A Format says what a program must know to open a database.
@@ -19,7 +19,7 @@ type Format struct {
 }
 
 // Format returns the format of the database. A feature counts from its first use.
-func (d *DB) Format() Format { return formatOf(d.manifest.State()) }
+func (d *DB) Format() Format { return formatOf(d.engine.Manifest.State()) }
 
 func formatOf(s manifest.State) Format {
 	return Format{Version: int(s.FormatVersion), RequiredFeatures: slices.Clone(s.RequiredFeatures),
@@ -48,13 +48,14 @@ func Upgrade(dir string, opts *Options) (*UpgradeReport, error) {
 		return nil, ErrReadOnly
 	}
 	o.MustExist = true
-	d := &DB{upgrade: new(UpgradeReport), opts: o.withDefaults(), exec: new(work.Executor)}
-	if err := d.openIn(dir); err != nil {
+	d, err := open(dir, o.withDefaults(), engine.Options{Upgrade: true})
+	if err != nil {
 		return nil, err
 	}
-	d.upgrade.Now = d.Format()
+	was := d.engine.Upgraded
+	report := &UpgradeReport{Was: formatOf(was.Was), Now: d.Format(), StoredSettings: was.StoredSettings}
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
-	return d.upgrade, nil
+	return report, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/stamp"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -30,11 +30,11 @@ type item struct {
 
 // decode takes the items of a transaction, the range deletions first: in a transaction
 // they hide nothing that the log has of it.
-func (s *subscription) decode(payload []byte) (head txn.Header, err error) {
+func (s *subscription) decode(encoded []byte) (head payload.Header, err error) {
 	s.items, s.seq = s.items[:0], 0
 	s.names.set(s.Store.State().Keyspaces)
 	ranges := 0
-	err = txn.Decode(payload, func(h txn.Header) error {
+	err = payload.Decode(encoded, func(h payload.Header) error {
 		head = h
 		return nil
 	}, func(key, value []byte, m base.Meta) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/payload"
 )
 
 // Records say where the manifest and the log of a database are.
@@ -48,11 +48,11 @@ func (r *Report) note(err error) error {
 
 // checkRest checks the log and the files of a read-only database.
 func (r *Report) checkRest(o *Records) error {
-	found, err := log.Recover(o.Log, o.State.Spans, func(payload []byte) error {
+	found, err := log.Recover(o.Log, o.State.Spans, func(encoded []byte) error {
 		if err := o.Stop(); err != nil {
 			return err
 		}
-		return txn.Decode(payload, func(txn.Header) error { return nil },
+		return payload.Decode(encoded, func(payload.Header) error { return nil },
 			func(key, _ []byte, m base.Meta) error { return r.note(LogEntry(&o.State, key, m)) })
 	})
 	r.LogRecords = found.Records

@@ -6,7 +6,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/payload"
 )
 
 // ErrVersionsSpent is for commits after the one that got the last number.
@@ -74,7 +74,7 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 	if err := c.apply(r, seq); err != nil {
 		return err
 	}
-	c.encode(pending, txn.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())}, r.apartBytes)
+	c.encode(pending, payload.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())}, r.apartBytes)
 	c.lastSeq, g.lastSeq, r.seq = seq, seq, seq
 	c.Counts.Commits.Add(1)
 	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)
@@ -83,7 +83,7 @@ func (c *Committer) buildMember(g *group, r *Request, timeMs uint64) error {
 
 // encode hands a transaction to the log. apart is the size of the value files that it
 // wrote.
-func (c *Committer) encode(pending *memtable.Table, h txn.Header, apart int64) {
+func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int64) {
 	l := c.log.Load()
 	ref, size := l.Place()
 	c.History.note(ref, size, h.Seq)
@@ -94,7 +94,7 @@ func (c *Committer) encode(pending *memtable.Table, h txn.Header, apart int64) {
 	c.head = h.AppendTo(c.head[:0])
 	l.Write(c.head)
 	for e := range pending.Entries {
-		c.head = txn.AppendEntryHead(c.head[:0], e.Key, len(e.Value), e.Meta)
+		c.head = payload.AppendEntryHead(c.head[:0], e.Key, len(e.Value), e.Meta)
 		l.Write(c.head)
 		l.Write(e.Value)
 	}

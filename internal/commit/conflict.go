@@ -5,7 +5,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/readset"
 )
 
 // validate returns ErrConflict if a transaction wrote since what r read.
@@ -22,11 +22,10 @@ func (c *Committer) validate(r *Request) error {
 // since, visible or not.
 //
 // The memtables answer from the newest to the first that has nothing newer than
-// since. Only for a transaction that began before the oldest of them did, the
-// tables with anything newer are asked, too. What a flush or a compaction dropped
-// meanwhile does not matter: it made no difference to what the transaction would
-// read now.
-func (c *Committer) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
+// since. If the transaction began before the oldest memtable, the tables with anything
+// newer are asked, too. What a flush or a compaction dropped meanwhile does not matter:
+// the transaction would read the same without it.
+func (c *Committer) conflicts(reads *readset.Set, since base.SeqNum) (bool, error) {
 	if reads.Empty() {
 		return false, nil
 	}
@@ -57,7 +56,7 @@ func (c *Committer) conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, erro
 
 // conflictsIn reports whether t has anything in reads that was written after
 // since.
-func (c *Committer) conflictsIn(t *memtable.Table, reads *txn.ReadSet, since base.SeqNum) (hit bool) {
+func (c *Committer) conflictsIn(t *memtable.Table, reads *readset.Set, since base.SeqNum) (hit bool) {
 	t.Newer(since, func(hash uint32, ref memtable.Ref) bool {
 		hit = c.wasRead(reads, t, hash, ref)
 		return !hit
@@ -72,7 +71,7 @@ func (c *Committer) conflictsIn(t *memtable.Table, reads *txn.ReadSet, since bas
 }
 
 // wasRead reports whether reads include the key of an entry of t.
-func (c *Committer) wasRead(reads *txn.ReadSet, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
+func (c *Committer) wasRead(reads *readset.Set, t *memtable.Table, hash uint32, ref memtable.Ref) bool {
 	if reads.MayHavePoint(hash) && reads.HasPoint(base.Hash(t.Key(ref), c.o.HashSeed)) {
 		return true
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/payload"
 )
 
 // spansKept is the number of spans of the log, each from one opening of the database,
@@ -124,9 +124,9 @@ type LogGoneError struct {
 // Error describes the error.
 func (LogGoneError) Error() string { return "the log does not have the next transaction" }
 
-// Next returns the next transaction, which is valid until the next call, as package txn
+// Next returns the next transaction, which is valid until the next call, as package payload
 // encodes it. The caller knows that it is visible.
-func (r *LogReader) Next() (payload []byte, err error) {
+func (r *LogReader) Next() (encoded []byte, err error) {
 	for {
 		if err := r.seek(); err != nil {
 			return nil, err
@@ -136,11 +136,11 @@ func (r *LogReader) Next() (payload []byte, err error) {
 				return nil, r.failed(err)
 			}
 		}
-		payload, err = r.r.Next(r.c.written(r.in.ref.Number))
+		encoded, err = r.r.Next(r.c.written(r.in.ref.Number))
 		if err != nil {
 			return nil, r.failed(err)
 		}
-		seq, err := txn.SeqOf(payload)
+		seq, err := payload.SeqOf(encoded)
 		switch {
 		case err != nil:
 			return nil, err
@@ -150,7 +150,7 @@ func (r *LogReader) Next() (payload []byte, err error) {
 			return nil, base.Corrupt(-1, "sequence number of a transaction", uint64(seq), uint64(r.next))
 		}
 		r.next++
-		return payload, nil
+		return encoded, nil
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -68,17 +68,17 @@ func (r *replay) enter(ref base.SegmentRef, size int64) { r.segment, r.segmentSi
 // apply takes one transaction from the log. Transactions follow each other. A gap
 // is corruption, unless all that it skips is in tables: a Buffered commit may reach
 // them before a power cut takes it from the log.
-func (r *replay) apply(payload []byte) error {
-	var head txn.Header
+func (r *replay) apply(encoded []byte) error {
+	var head payload.Header
 	store := r.c.store
-	return txn.Decode(payload, func(h txn.Header) error {
+	return payload.Decode(encoded, func(h payload.Header) error {
 		if next := r.last + 1; h.Seq < next || h.Seq > next && h.Seq > r.flushed+1 {
 			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(next))
 		}
 		head, r.last = h, h.Seq
 		r.c.History.note(r.segment, r.segmentSize, h.Seq)
 		store.RestoreClock(h.TimeMs)
-		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(payload)) > r.c.o.MemtableSize {
+		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(encoded)) > r.c.o.MemtableSize {
 			r.active = store.Memory.NewTable(r.active.Len())
 			store.AddMemtables(base.SegmentRef{}, r.active)
 		}

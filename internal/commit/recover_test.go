@@ -6,9 +6,9 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -42,9 +42,9 @@ func TestReplay_AcceptsAGapOnlyUpToWhatIsInTables(t *testing.T) {
 		r := replay{c: New(Options{Store: store, MemtableSize: storeMemtable}), flushed: c.flushed, active: active}
 		var err error
 		for _, seq := range c.seqs {
-			payload := txn.Header{Seq: seq, TimeMs: 1, Count: 1}.AppendTo(nil)
-			payload = append(txn.AppendEntryHead(payload, []byte("k"), 1, base.Meta{Kind: base.KindSet}), 'v')
-			if err = r.apply(payload); err != nil {
+			encoded := payload.Header{Seq: seq, TimeMs: 1, Count: 1}.AppendTo(nil)
+			encoded = append(payload.AppendEntryHead(encoded, []byte("k"), 1, base.Meta{Kind: base.KindSet}), 'v')
+			if err = r.apply(encoded); err != nil {
 				break
 			}
 		}

@@ -8,9 +8,10 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/state"
-	"github.com/stoatdb/stoat/internal/txn"
 )
 
 // A WriteSet is what a read-write transaction gathers. Later transactions reuse
@@ -21,7 +22,7 @@ type WriteSet struct {
 	Partial bool            // the transaction has written partial entries
 	Large   int64           // bytes of values that may be written to value files
 	Streams []*place.Stream // values that were given as readers
-	Reads   txn.ReadSet
+	Reads   readset.Set
 	Commits uint   // counts commits, to measure some
 	Key     []byte // memory for the stored form of a key
 	// Passages has what the transaction writes to each keyspace, but the default one.
@@ -198,7 +199,7 @@ func (r *Request) size() int64 {
 		return 0
 	}
 	p := r.writes.Pending
-	return txn.HeaderSize + p.DataBytes() + int64(p.LiveLen())*txn.EntryOverheadMax
+	return payload.HeaderSize + p.DataBytes() + int64(p.LiveLen())*payload.EntryOverheadMax
 }
 
 // takes returns how much of the disk a transaction may take at most until what it

@@ -9,13 +9,13 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/vfs"
 )
 
 // records prints a file of records: a segment of the log, or a manifest.
-func (d *dumper) records(t record.Type, show func(payload []byte) error) error {
+func (d *dumper) records(t record.Type, show func(body []byte) error) error {
 	cat := vfs.CatLog
 	if t == record.TypeManifest {
 		cat = vfs.CatManifest
@@ -53,7 +53,7 @@ func (d *dumper) records(t record.Type, show func(payload []byte) error) error {
 }
 
 // frames prints the records of one use of a file.
-func (d *dumper) frames(r *record.Reader, show func(payload []byte) error) error {
+func (d *dumper) frames(r *record.Reader, show func(body []byte) error) error {
 	for {
 		at := r.Offset()
 		rec, err := r.NextRecord()
@@ -86,9 +86,9 @@ func (d *dumper) frames(r *record.Reader, show func(payload []byte) error) error
 }
 
 // transaction prints a record of the log.
-func (d *dumper) transaction(payload []byte) error {
+func (d *dumper) transaction(body []byte) error {
 	var seq base.SeqNum
-	err := txn.Decode(payload, func(h txn.Header) error {
+	err := payload.Decode(body, func(h payload.Header) error {
 		seq = h.Seq
 		return d.line("transaction", "version", h.Seq, "time", time.UnixMilli(int64(h.TimeMs)), "entries", h.Count)
 	}, func(key, value []byte, m base.Meta) error {
@@ -102,8 +102,8 @@ func (d *dumper) transaction(payload []byte) error {
 }
 
 // edit prints a record of a manifest.
-func (d *dumper) edit(payload []byte) error {
-	e, err := manifest.DecodeEdit(payload)
+func (d *dumper) edit(body []byte) error {
+	e, err := manifest.DecodeEdit(body)
 	if err != nil {
 		return d.line("error", "error", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/record"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -332,13 +332,13 @@ func (r *logReader) skip(in *record.Reader, err error) (bool, error) {
 
 // decode takes the entries of a transaction.
 func (r *logReader) decode(g *segment, rec record.Record) (base.SeqNum, error) {
-	var h txn.Header
-	check := func(txn.Header) error { return nil }
-	if err := txn.Decode(rec.Payload, check, func(_, _ []byte, _ base.Meta) error { return nil }); err != nil {
+	var h payload.Header
+	check := func(payload.Header) error { return nil }
+	if err := payload.Decode(rec.Payload, check, func(_, _ []byte, _ base.Meta) error { return nil }); err != nil {
 		r.s.report.lose(Loss{File: g.name, Offset: rec.Offset, Length: rec.End - rec.Offset, Err: base.InFile(err, g.name)})
 		return 0, nil
 	}
-	err := txn.Decode(rec.Payload, func(got txn.Header) error {
+	err := payload.Decode(rec.Payload, func(got payload.Header) error {
 		h = got
 		r.s.clockMs = max(r.s.clockMs, h.TimeMs)
 		r.s.lastSeq = max(r.s.lastSeq, h.Seq)

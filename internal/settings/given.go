@@ -108,6 +108,16 @@ func (g Given) Store(m *manifest.Settings) {
 	}
 }
 
+// FirstKeyspace returns the default keyspace of a new database, with these settings.
+func (g Given) FirstKeyspace() *manifest.Keyspace {
+	k := new(manifest.Keyspace)
+	g.WithDefaults().Store(&k.Settings)
+	return k
+}
+
+// Changed is the event that an Open has changed the stored settings.
+type Changed struct{ Old, New Given }
+
 // Change puts g into the settings m of a keyspace. A new keyspace gets the defaults of
 // a new database.
 func (g Given) Change(m *manifest.Settings, isNew bool) error {

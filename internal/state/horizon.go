@@ -2,7 +2,7 @@ package state
 
 import (
 	"github.com/stoatdb/stoat/internal/lock"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/readers"
 )
 
 // A horizon is the expiry horizon: a time that is not after the time of any open
@@ -14,7 +14,7 @@ type horizon struct {
 	// Guarded by mu: the horizon, and the time that it moves to when readers have
 	// passed.
 	ms, next uint64
-	readers  *txn.Barrier[Reader]
+	readers  *readers.Barrier[Reader]
 }
 
 // Horizon returns the expiry horizon, in milliseconds of Unix time, and moves it

@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/readers"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -39,7 +39,7 @@ type Options struct {
 // Hooks are how a Store tells others of changes. They are set before the first
 // job starts.
 type Hooks struct {
-	// Installed is called after an edit was installed, one at a time.
+	// Installed is called after each edit, one call at a time.
 	Installed func(state *manifest.State, edit *manifest.Edit)
 	// Sweep wakes the goroutine that calls Sweep.
 	Sweep func()
@@ -57,7 +57,7 @@ type Store struct {
 	exec     *work.Executor
 	manifest *manifest.Store
 	files    *tree.Files
-	readers  *txn.Registry[Reader]
+	readers  *readers.Registry[Reader]
 	hooks    Hooks // immutable after SetHooks
 	Memory   Memory
 
@@ -79,7 +79,7 @@ type Store struct {
 
 	shutting struct {
 		lock.Mutex[lock.Shutting]
-		due  bool // Close needs the memory no more
+		due  bool // Close no longer needs the memory
 		done bool // the memory was given back
 	}
 }
@@ -87,7 +87,7 @@ type Store struct {
 // New returns the store of a database as its manifest tells it, with an empty
 // memtable.
 func New(o Options) *Store {
-	s := &Store{o: o, exec: o.Executor, manifest: o.Manifest, readers: txn.NewRegistry[Reader](!o.Executor.Manual)}
+	s := &Store{o: o, exec: o.Executor, manifest: o.Manifest, readers: readers.NewRegistry[Reader](!o.Executor.Manual)}
 	s.Memory.init(o.MemtableSize)
 	s.clock.restore(o.State.ClockHighMs)
 	s.nextFile.Store(o.State.NextFile)

@@ -5,8 +5,8 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/stamp"
-	"github.com/stoatdb/stoat/internal/txn"
 )
 
 // timedReads says how an iterator over versions records what it reads.
@@ -172,7 +172,7 @@ func (t TimedTxn) reads(checked timedKind) timedReads {
 }
 
 // noteVersions is noteRange for versions with timestamps.
-func (c *core) noteVersions(reads *txn.ReadSet) {
+func (c *core) noteVersions(reads *readset.Set) {
 	key, at := c.visible.Entry.Key, c.timed.at
 	switch valid := c.visible.Valid(); {
 	case c.timed.kind == timedUnchecked:

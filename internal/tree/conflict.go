@@ -5,14 +5,14 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/table"
-	"github.com/stoatdb/stoat/internal/txn"
 )
 
 // Conflicts reports whether a table has, newer than since, a version of a key in
 // reads, or a range tombstone that covers part of reads. It skips tables that have
 // nothing newer.
-func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
+func (v *View) Conflicts(reads *readset.Set, since base.SeqNum) (bool, error) {
 	for i := range v.levels {
 		for _, t := range v.levels[i].tables {
 			if t.LargestSeq <= since || t.SeqShift > 0 && mutant.On(mutant.IngestUnseen) {
@@ -30,7 +30,7 @@ func (v *View) Conflicts(reads *txn.ReadSet, since base.SeqNum) (bool, error) {
 	return false, nil
 }
 
-func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum) (hit bool, err error) {
+func conflicts(t *Table, r *table.Reader, reads *readset.Set, since base.SeqNum) (hit bool, err error) {
 	reads.Points(func(hash uint64) bool {
 		if t.Filter.May(hash) {
 			hit, err = r.Newest(hash, since)
@@ -54,7 +54,7 @@ func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum)
 	if mutant.On(mutant.StampTablesUnread) {
 		return false, nil
 	}
-	reads.Moments(func(ranges []txn.Range, includes func(key []byte) bool) bool {
+	reads.Moments(func(ranges []readset.Range, includes func(key []byte) bool) bool {
 		hit, err = newerIn(t, r, ranges, since, includes)
 		return !hit && err == nil
 	})
@@ -63,7 +63,7 @@ func conflicts(t *Table, r *table.Reader, reads *txn.ReadSet, since base.SeqNum)
 
 // newerIn reports whether t has a version newer than since of a key in ranges. See
 // table.Reader.RangeNewer for includes.
-func newerIn(t *Table, r *table.Reader, ranges []txn.Range, since base.SeqNum, includes func(key []byte) bool) (bool, error) {
+func newerIn(t *Table, r *table.Reader, ranges []readset.Range, since base.SeqNum, includes func(key []byte) bool) (bool, error) {
 	for _, g := range ranges {
 		if g.Hi != nil && t.StartsAfter(g.Hi) || t.EndsBefore(g.Lo) || bytes.Equal(g.Hi, t.Smallest) {
 			continue

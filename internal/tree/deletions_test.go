@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/readset"
 	"github.com/stoatdb/stoat/internal/table"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -131,7 +131,7 @@ func TestConflicts_RangeTombstoneCoversReads(t *testing.T) {
 	}{
 		{"a", 1, false}, {"b", 1, true}, {"bb", 29, true}, {"b", 30, false}, {"f", 1, false}, {"ee", 1, true},
 	} {
-		var reads txn.ReadSet
+		var reads readset.Set
 		reads.AddKey([]byte(c.key), base.Hash([]byte(c.key), testSeed))
 		got, err := v.Conflicts(&reads, c.since)
 		must(t, err)

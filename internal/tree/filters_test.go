@@ -5,7 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/filter"
-	"github.com/stoatdb/stoat/internal/txn"
+	"github.com/stoatdb/stoat/internal/readset"
 )
 
 // filteredTree has a run of level 0 in two tables, b and f, above a last level of a
@@ -48,7 +48,7 @@ func TestFilters_ConflictsSkipRuns(t *testing.T) {
 	files := New(x.options())
 	v := files.View(&x.version, nil)
 	conflict := func(key string) bool {
-		var reads txn.ReadSet
+		var reads readset.Set
 		reads.AddKey([]byte(key), base.Hash([]byte(key), testSeed))
 		got, err := v.Conflicts(&reads, 10)
 		must(t, err)

@@ -137,6 +137,7 @@ func (c countingFile) WriteAt(b []byte, off int64) (int, error) {
 }
 
 func TestBulkLoad_WritesAtMostThreeBytesPerByte(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	fs := &countingFS{FS: memfs.New()}
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})

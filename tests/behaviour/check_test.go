@@ -36,6 +36,7 @@ func TestCheck_FindsNothingInASoundDatabase(t *testing.T) {
 }
 
 func TestCheck_FindsEveryFlippedByteOfTablesAndValues(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
 	names, err := disk.List(testkit.Dir)

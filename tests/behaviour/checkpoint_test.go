@@ -156,6 +156,7 @@ func wantCountedTo(t *testing.T, items map[string]string, count int) {
 // TestCheckpoint_IsWholeOrAbsentAfterACrash cuts the power at every boundary of
 // a checkpoint, in every way.
 func TestCheckpoint_IsWholeOrAbsentAfterACrash(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
 	db := testkit.OpenOn(t, disk, nil)
@@ -380,6 +381,7 @@ func TestCheckpoint_RefusesToReplaceAnotherCheckpoint(t *testing.T) {
 // Whose rename could not be synced has two names until a crash decides. What the next
 // checkpoint removes under one of them must not be missing under the other.
 func TestCheckpoint_UnsyncedOneIsWholeOrAbsentWhileTheNextReplacesIt(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
 	faults := faultfs.New(disk)

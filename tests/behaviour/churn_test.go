@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -31,6 +32,7 @@ const (
 
 // inChurn runs fn in a bubble, so that what comes with time comes at once.
 func inChurn(t *testing.T, fn func(c *churn)) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &churn{t: t, fs: memfs.NewVolatile()}

@@ -101,6 +101,7 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 }
 
 func TestCompression_TakesLessSpace(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const n = 2000
 	var sizes []float64
@@ -127,6 +128,7 @@ func TestCompression_TakesLessSpace(t *testing.T) {
 }
 
 func TestCompression_AnyLevelMayFollowAnyOther(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	n := 400
 	if testing.Short() {

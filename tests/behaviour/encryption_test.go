@@ -62,6 +62,7 @@ func TestEncryption_ReadsWhatWasWritten(t *testing.T) {
 // TestEncryption_MemoryStaysWithinTheBudget reads several times as much as the budget
 // allows, in one transaction and in many.
 func TestEncryption_MemoryStaysWithinTheBudget(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	n := 12_000
 	if testing.Short() {

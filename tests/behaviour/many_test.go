@@ -33,6 +33,7 @@ func sameAsGet(tx stoat.Txn, keys [][]byte) error {
 }
 
 func TestGetMany_FindsWhatGetFinds(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
 		fs := memfs.New()

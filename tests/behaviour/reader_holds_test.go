@@ -15,6 +15,7 @@ import (
 // A transaction that does nothing keeps what it could see, and not what was
 // written, flushed and merged since.
 func TestOpenTransaction_DoesNotKeepWhatItCannotSee(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const memtable = 256 << 10

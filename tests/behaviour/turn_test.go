@@ -96,6 +96,7 @@ func wander(it stoat.Iterator, rng *rand.Rand, steps int) error {
 }
 
 func TestTurn_EveryWayToAnEntryShowsTheSame(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
 		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
@@ -184,6 +185,7 @@ func TestTurn_ShowsTheWritesOfThePositioning(t *testing.T) {
 // What an iterator passed over in either direction is read: a commit there is a conflict,
 // and one elsewhere is none.
 func TestTurn_ConflictsCoverBothDirections(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

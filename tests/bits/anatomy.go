@@ -10,11 +10,11 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/internal/txn"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -152,7 +152,7 @@ func (img *Image) dissectLog(t *testing.T, a *anatomy, path string, flushed base
 				continue
 			}
 			var seq base.SeqNum
-			testkit.Must(t, txn.Decode(rec.Payload, func(h txn.Header) error {
+			testkit.Must(t, payload.Decode(rec.Payload, func(h payload.Header) error {
 				seq = h.Seq
 				return nil
 			}, func(key, value []byte, m base.Meta) error {

@@ -8,10 +8,13 @@ import (
 
 const (
 	// RootLines is the number of lines that the root package may have, without tests.
-	// It never grows.
-	RootLines = 4000
+	// It never grows above 4,000.
+	RootLines = 3900
 	// RootMethods is the number of methods that *DB may have.
-	RootMethods = 60
+	RootMethods = 56
+	// rootSpare is how many lines the root may have below RootLines before RootLines
+	// must be lowered.
+	rootSpare = 600
 )
 
 // CountRoot counts the lines of the root package without tests, and the methods of *DB.

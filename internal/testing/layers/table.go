@@ -40,6 +40,7 @@ var Stoat = Shape{
 		"internal/codec":             2,
 		"internal/fault":             2,
 		"internal/filter":            2,
+		"internal/gaps":              2,
 		"internal/histogram":         2,
 		"internal/testing/isolation": 2,
 		"internal/iter":              2,
@@ -52,7 +53,9 @@ var Stoat = Shape{
 		"internal/residency":         2,
 		"internal/seal":              2,
 		"internal/testing/vfstest":   2,
-		"internal/txn":               2,
+		"internal/payload":           2,
+		"internal/readers":           2,
+		"internal/readset":           2,
 		"internal/work":              2,
 		"vfs/faultfs":                2,
 		"vfs/memfs":                  2,
@@ -93,44 +96,53 @@ var Stoat = Shape{
 		"internal/manual":      9,
 		"internal/transaction": 9,
 
-		".": 10,
+		"internal/door": 3,
 
-		"internal/testing/testkit": 12,
+		"internal/engine": 10,
 
-		"filebackup": 11,
-		"keyfs":      11,
-		"sequence":   11,
-		"sorted":     11,
+		".": 11,
 
-		"cmd/stoat/internal/bench": 11,
+		"internal/testing/inside":  12,
+		"internal/testing/testkit": 13,
 
-		"filebackup/storetest": 12,
+		"filebackup": 12,
+		"keyfs":      12,
+		"sequence":   12,
+		"sorted":     12,
 
-		"cmd/stoat": 12,
+		"cmd/stoat/internal/bench": 12,
 
-		"tests/backup":     13,
-		"tests/behaviour":  13,
-		"tests/benchmarks": 13,
-		"tests/bits":       13,
-		"tests/crash":      13,
-		"tests/diskfull":   13,
-		"tests/faults":     13,
-		"tests/golden":     13,
-		"tests/isolation":  13,
-		"tests/kill":       13,
-		"tests/model":      13,
-		"tests/mount":      13,
-		"tests/mutants":    13,
-		"tests/powercut":   13,
-		"tests/scripts":    13,
-		"tests/stress":     13,
-		"tests/feed":       13,
-		"tests/timestamps": 13,
+		"filebackup/storetest": 13,
+
+		"cmd/stoat": 13,
+
+		"tests/backup":     14,
+		"tests/behaviour":  14,
+		"tests/benchmarks": 14,
+		"tests/bits":       14,
+		"tests/crash":      14,
+		"tests/diskfull":   14,
+		"tests/faults":     14,
+		"tests/golden":     14,
+		"tests/isolation":  14,
+		"tests/kill":       14,
+		"tests/model":      14,
+		"tests/mount":      14,
+		"tests/mutants":    14,
+		"tests/powercut":   14,
+		"tests/schedules":  14,
+		"tests/steps":      14,
+		"tests/scripts":    14,
+		"tests/stress":     14,
+		"tests/feed":       14,
+		"tests/timestamps": 14,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
-	// range deletions in the form that rangedel defines.
+	// range deletions in the form that rangedel defines. iter shows gaps as gaps defines
+	// them.
 	Exceptions: map[Edge]bool{
+		{From: "internal/iter", To: "internal/gaps"}:         true,
 		{From: "internal/memtable", To: "internal/iter"}:     true,
 		{From: "internal/memtable", To: "internal/rangedel"}: true,
 	},
@@ -140,6 +152,7 @@ var Stoat = Shape{
 		"internal/testing/dose",
 		"internal/testing/hostile",
 		"internal/testing/hunt",
+		"internal/testing/inside",
 		"internal/testing/isolation",
 		"internal/testing/layers",
 		"internal/testing/model",
@@ -163,7 +176,9 @@ var Stoat = Shape{
 		"tests/mount",
 		"tests/mutants",
 		"tests/powercut",
+		"tests/schedules",
 		"tests/scripts",
+		"tests/steps",
 		"tests/stress",
 		"tests/feed",
 		"tests/timestamps",
@@ -181,7 +196,7 @@ var Stoat = Shape{
 		"path/filepath":                 {"vfs", "internal/testing/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"plugin":                        {},
 		"syscall":                       {"vfs", "cmd/stoat"}, // cmd/stoat names a signal
-		"unsafe":                        {"internal/memtable", "internal/txn", "vfs"},
+		"unsafe":                        {"internal/memtable", "internal/readers", "vfs"},
 		"C":                             {},
 		"math/rand":                     {},
 		"math/rand/v2":                  {Anyone}, // its generators are values with a seed
@@ -191,14 +206,14 @@ var Stoat = Shape{
 	},
 
 	// A test uses the operating system directly only where that is its subject:
-	// the vfs, processes that are killed or compete for a lock (the root), and
+	// the vfs, processes that are killed or compete for a lock, and
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
-		"syscall":       {".", "tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"path/filepath": {"internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
+		"syscall":       {"tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/steps"},
 		"unsafe":        {"tests/powercut"},
 	},
 }

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// ErrNotEncrypted says that the database is not encrypted, and has no keys.
+var ErrNotEncrypted = fmt.Errorf("%w: the database is not encrypted", base.ErrKey)
+
+var errEncrypted = fmt.Errorf("%w: the database is encrypted, set Options.Keys", base.ErrKey)
+
+// keyOptions returns the options of the data keys.
+func (o *Options) keyOptions() seal.Options {
+	return seal.Options{FS: o.FS, Dir: o.Dir, Provider: o.Keys, Clock: o.Clock,
+		MaxAge: o.DataKeyAge, Random: rand.Reader, ReadOnly: o.ReadOnly}
+}
+
+// openKeys loads the keys of an encrypted database, or makes those of a new one. It
+// returns nil keys without encryption. The file system that it returns encrypts tables
+// and value files.
+func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
+	encrypted, err := seal.Exist(o.FS, o.Dir)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !encrypted && o.Provider == nil:
+		return o.FS, nil, nil
+	case encrypted && o.Provider == nil:
+		return nil, nil, errEncrypted
+	}
+	var keys *seal.Keys
+	if encrypted {
+		keys, err = seal.Load(context.Background(), o)
+	} else {
+		keys, err = createKeys(o)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case keys == nil:
+		return o.FS, nil, nil
+	}
+	keys.Memory.SetLimit(memoryBudget / 2) // the governor soon knows better
+	return keys.FS(o.FS), keys, nil
+}
+
+// createKeys makes the keys of a new database. It refuses a database that exists without
+// keys, and makes none for a read-only open, which finds no database.
+func createKeys(o seal.Options) (*seal.Keys, error) {
+	exists, sealed, err := manifest.Inspect(o.FS, o.Dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case sealed:
+		return nil, &base.CorruptionError{File: seal.KeysName, Offset: -1, What: "file", Got: "none", Want: "the data keys"}
+	case exists:
+		return nil, ErrNotEncrypted
+	case o.ReadOnly:
+		return nil, nil
+	}
+	// The process that created the directory may have died before it was durable.
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, err
+	}
+	return seal.Create(context.Background(), o)
+}
+
+// PrepareKeys returns the file system for a new database of these options, and what
+// seals its manifest, nil without encryption.
+func PrepareKeys(o Options) (vfs.FS, record.Sealer, error) {
+	fs, keys, err := openKeys(o.keyOptions(), o.MemoryBudget)
+	return fs, sealer(keys), err
+}
+
+// sealer returns what makes the keys of log and manifest, nil without encryption.
+func sealer(k *seal.Keys) record.Sealer {
+	if k == nil {
+		return nil
+	}
+	return k
+}

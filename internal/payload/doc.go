@@ -1,0 +1,2 @@
+// Package payload encodes and decodes a transaction as the log stores it.
+package payload

@@ -1,0 +1,3 @@
+// Package readset records what a transaction has read, so that its commit finds
+// conflicts.
+package readset
