@@ -2,8 +2,8 @@
 //
 // Many programs, on many computers, can write files at the same time. [Ingest] then takes
 // files whose key ranges do not overlap into a database, as one commit. It reads each file
-// once, verifies every byte, and writes the tables and value files that the database wants:
-// its settings, its encryption and its keyspace decide, not the program that wrote the file.
+// once, verifies every byte, and writes tables and value files of the database. So a file
+// fits all databases, whatever their settings, keyspaces and encryption.
 //
 // A file ends with a mark, and each part of it has a checksum. So a truncated, changed or
 // mixed-up file is refused. A file can be written to and read from any stream, such as a pipe.

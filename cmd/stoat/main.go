@@ -65,6 +65,10 @@ bytes that are not printable text are escaped as in Go, unless -hex is given.`, 
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. Keys that are sorted are
 written once with -sorted, and otherwise twice. After an error, no key is stored.`, runLoad},
+		{"pack", "FILE OUT", "write lines to a file of sorted entries", `It needs no database. Lines are as for load, and their keys ascend. The command
+ingest takes the new file OUT into a database.`, runPack},
+		{"ingest", "DIR FILE...", "store files of sorted entries in one commit", `It verifies every byte. The ranges of keys of the FILEs must not overlap. After an
+error, no key is stored.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
