@@ -106,13 +106,17 @@ func readBase(path string) (string, error) {
 // report writes all rows, and returns an error if one is a loss.
 func report(out io.Writer, base string, all []guard.Judgement) error {
 	fmt.Fprintf(out, "cost now, as a share of that at %s:\n", base)
+	undecided := 0
 	for _, j := range all {
+		if j.Verdict == guard.Undecided {
+			undecided++
+		}
 		fmt.Fprintf(out, "  %-30s %.3f  (%.3f to %.3f, %d rounds)  %s\n",
 			j.Row.Name, j.Ratio, j.Interval.Low, j.Interval.High, len(j.Row.Old), j.Verdict)
 	}
 	losses := guard.Losses(all)
 	if losses == nil {
-		fmt.Fprintln(out, "no row has become slower")
+		fmt.Fprintf(out, "no row is certainly slower; %d of %d are undecided\n", undecided, len(all))
 		return nil
 	}
 	var names []string

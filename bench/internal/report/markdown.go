@@ -29,6 +29,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	if marked(tables) {
 		fmt.Fprintf(w, "%s\n\n", readAheadNote(rec.Settings.Machine))
 	}
+	markdownGrowth(w, rec)
 	markdownLimits(w, rec)
 	markdownAbove(w, rec, tables)
 	markdownTroubles(w, rec)
