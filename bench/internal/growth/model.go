@@ -63,6 +63,9 @@ const (
 
 	// fitMin is the smallest number of points that a model is fitted to.
 	fitMin = 2
+
+	// exact is the sum of squared errors of a law that fits but for rounding.
+	exact = 1e-12
 )
 
 // ErrTooFew says that there are too few points to fit and to check a model.
@@ -109,8 +112,9 @@ func choose(points []Point) Law {
 			e := math.Log(Check{Point: p, Predicted: fit(law, others).At(p.Keys)}.factor())
 			sum += e * e
 		}
-		// A more complex law must be clearly better, or it follows the noise.
-		if sum < least*0.8 {
+		// A more complex law must be clearly better, or it follows the noise. An
+		// error below exact is none.
+		if sum < least*0.8 && least > exact {
 			best, least = law, sum
 		}
 	}

@@ -26,7 +26,7 @@ var fewRepeats = map[bool]string{true: "One run decides no target.", false: "So 
 
 // figureLosses is how many losses a front page has: the worst row of each of
 // the worst reasons.
-const figureLosses = 6
+const figureLosses = 5
 
 // Figures writes a few rows of a record and its worst losses as Markdown, for a
 // front page. details is the link to the page of benchmarks.

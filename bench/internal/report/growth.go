@@ -16,17 +16,19 @@ var growthFigures = []struct {
 	metric, label string
 	factor        float64
 
-	// inMemory: the law holds only while the data fits into memory.
+	// inMemory: the law holds only while the data fits into memory. depth is the
+	// number of concurrent reads, 0 if they are not random.
 	inMemory bool
+	depth    int
 }{
-	{"load_keys_per_s", "load, k keys/s", 1e-3, false},
-	{"settled_written_per_user_byte", "bytes written per user byte, settled", 1, false},
-	{"load_peak_anon_mb", "load, peak anonymous MB", 1, false},
-	{"size_per_live_byte", "size per live byte", 1, false},
-	{"open_ms", "open, ms", 1, false},
-	{"get_1_ns", "get, 1 goroutine, ns", 1, true},
-	{"get_16_ns", "get, 16 goroutines, ns", 1, true},
-	{"scan_whole_ns", "first scan, whole values, ns per key", 1, true},
+	{"load_keys_per_s", "load, k keys/s", 1e-3, false, 0},
+	{"settled_written_per_user_byte", "bytes written per user byte, settled", 1, false, 0},
+	{"load_peak_anon_mb", "load, peak anonymous MB", 1, false, 0},
+	{"size_per_live_byte", "size per live byte", 1, false, 0},
+	{"open_ms", "open, ms", 1, false, 0},
+	{"get_1_ns", "get, 1 goroutine, ns", 1, true, 1},
+	{"get_16_ns", "get, 16 goroutines, ns", 1, true, 16},
+	{"scan_whole_ns", "first scan, whole values, ns per key", 1, true, 0},
 }
 
 // projected are the numbers of keys that the models project, by series: those of
@@ -41,6 +43,7 @@ type growthRow struct {
 	label, store string
 	inMemory     bool
 	factor       float64
+	deviceNanos  float64 // of a random read at the depth of this figure; 0 if not known
 	points       []growth.Point
 }
 
@@ -49,7 +52,7 @@ func (c results) growthRows(series string) []growthRow {
 	var rows []growthRow
 	for _, f := range growthFigures {
 		for _, store := range c.stores {
-			row := growthRow{label: f.label, store: store, inMemory: f.inMemory, factor: f.factor}
+			row := growthRow{label: f.label, store: store, inMemory: f.inMemory, factor: f.factor, deviceNanos: c.deviceNanos(f.depth)}
 			for _, d := range workload.Datasets {
 				if !d.Growth || d.Series() != series {
 					continue
@@ -67,9 +70,20 @@ func (c results) growthRows(series string) []growthRow {
 	return rows
 }
 
+// deviceNanos returns the time per random read of the device at a depth, 0 if it
+// was not measured.
+func (c results) deviceNanos(depth int) float64 {
+	perSecond := max(c.limits[fmt.Sprintf("read_buffered_depth_%d_per_s", depth)], c.limits[fmt.Sprintf("read_direct_depth_%d_per_s", depth)])
+	if perSecond == 0 {
+		return 0
+	}
+	return 1e9 / perSecond
+}
+
 const growthNote = "Each key is written once, in a scattered order. For each row, the law that predicts each of the smaller points best from the others is " +
 	"fitted to the smaller points and checked on the largest two, or on the largest one of a short series; \"off by\" is the largest error of these checks. " +
-	"The projections come from the law fitted to all points. Their range takes the error once for each distance beyond the largest point that is as long as the checked one."
+	"The projections come from the law fitted to all points. Their range takes the error once for each distance beyond the largest point that is as long as the checked one. " +
+	"Where the data exceeds memory, a get costs at least one read of the device for the share that is not in memory."
 
 // markdownGrowth writes the points and the projections of every series.
 func markdownGrowth(w io.Writer, rec *comparison.Record) {
@@ -139,8 +153,8 @@ func pointText(row growthRow, keys float64) string {
 	return "–"
 }
 
-// modelTexts writes the law, its error and the projections. A read of data that
-// exceeds memory costs reads of the device, which the law knows nothing of.
+// modelTexts writes the law, its error and the projections. Reads of data that
+// exceeds memory also cost reads of the device, which the law knows nothing of.
 func modelTexts(row growthRow, at []float64, memory float64, valueBytes int) []string {
 	m, err := growth.Fit(row.points)
 	if err != nil {
@@ -152,13 +166,23 @@ func modelTexts(row growthRow, at []float64, memory float64, valueBytes int) []s
 		switch live := keys * float64(workload.KeySize+valueBytes); {
 		case m.At(keys) <= 0:
 			texts = append(texts, "beyond the law")
-		case row.inMemory && (memory == 0 || live > memory):
-			texts = append(texts, "exceeds memory")
+		case row.inMemory && live > memory:
+			texts = append(texts, beyondMemory(row, m.At(keys), 1-memory/live))
 		default:
 			texts = append(texts, fmt.Sprintf("%s (%s to %s)", number(m.At(keys)*row.factor), number(low*row.factor), number(high*row.factor)))
 		}
 	}
 	return texts
+}
+
+// beyondMemory writes the least time of a random read when only a share of the
+// data is in memory: that of the law, and one read of the device for the share
+// that is missing. A store may need more than one.
+func beyondMemory(row growthRow, nanos, missing float64) string {
+	if row.deviceNanos == 0 || missing >= 1 {
+		return "exceeds memory"
+	}
+	return "at least " + number((nanos+missing*row.deviceNanos)*row.factor)
 }
 
 // memoryBytes returns the memory of a machine in bytes, 0 if it is not known.

@@ -16,8 +16,8 @@ func readAheadNote(m comparison.Machine) string {
 	if m.ReadAhead != "" {
 		size = "of " + m.ReadAhead + " KiB"
 	}
-	return readAheadMark + " depends on the read-ahead of this machine's device, " + size + ". The system reads that much around a page fault, " +
-		"unless a store advises otherwise. Many machines have 128 KiB, with which scans are slower and random reads of mappings faster."
+	return readAheadMark + " depends on the read-ahead of this machine's device, " + size + ". Many machines have 128 KiB: " +
+		"scans are then slower, and page faults of mappings cheaper."
 }
 
 // marked returns whether a row of the tables depends on the read-ahead.

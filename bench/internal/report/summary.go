@@ -46,7 +46,7 @@ var headlineMetrics = map[metricKey]bool{
 
 // summaryLosses is how many reasons for a loss the summary gives, the worst
 // first.
-const summaryLosses = 6
+const summaryLosses = 5
 
 // Summary writes the headline rows of a record as Markdown, each with the best
 // peer, and the worst losses. fullReport is the link to the full report.
