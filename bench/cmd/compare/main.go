@@ -158,7 +158,7 @@ func compare(ctx context.Context, f flags) error {
 		return err
 	}
 	if f.smoke {
-		plan = plan.FirstOfSeries()
+		plan = plan.Brief()
 	}
 	p := f.profile()
 	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, p.pace

@@ -456,6 +456,27 @@ func TestPlan_AQuickOneLeavesOutLargeDataUnlessNamed(t *testing.T) {
 	}
 }
 
+func TestPlan_ABriefOneHasEveryWorkload(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("stoat", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 1
+	seen := map[string]int{}
+	for _, s := range p.Brief().Steps() {
+		seen[s.Workload.Name]++
+	}
+	for _, w := range workload.All() {
+		if seen[w.Name] == 0 {
+			t.Errorf("no %s", w.Name)
+		}
+	}
+	if seen["populate"] != 3 || seen["reopen"] != 1 || seen["cold-scan"] != 2 {
+		t.Errorf("%v, want three loads, one reopen and two cold scans", seen)
+	}
+}
+
 func TestPlan_OnlyTheStoresThatGrowRunTheScale(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("scale", false)
@@ -464,14 +485,14 @@ func TestPlan_OnlyTheStoresThatGrowRunTheScale(t *testing.T) {
 	}
 	p.Repeats = 1
 	count := map[string]int{}
-	for _, s := range p.FirstOfSeries().Steps() {
+	for _, s := range p.Brief().Steps() {
 		count[s.Job.Store]++
 	}
 	for _, s := range p.Steps() {
 		count["all "+s.Job.Store]++
 	}
-	if count["pebble"] != 3 || count["all pebble"] != 14 || count["bbolt"]+count["all bbolt"] != 0 {
-		t.Errorf("%v, want 3 first points and 14 points of pebble, and none of bbolt", count)
+	if count["pebble"] != 1 || count["all pebble"] != 14 || count["bbolt"]+count["all bbolt"] != 0 {
+		t.Errorf("%v, want one first point and 14 points of pebble, and none of bbolt", count)
 	}
 }
 

@@ -49,12 +49,18 @@ func isLarge(name string) bool {
 	return ok && !slices.ContainsFunc(w.Data, func(data string) bool { return !isLarge(data) })
 }
 
-// FirstOfSeries leaves out all points of a series of sizes but the first.
-func (p Plan) FirstOfSeries() Plan {
-	p.Data = slices.DeleteFunc(slices.Clone(p.Data), func(name string) bool {
-		d, ok := workload.FindDataset(name)
-		return ok && d.Growth && !d.FirstOfSeries()
-	})
+// Brief keeps only the first dataset, and the limited one, of the workloads that
+// do the same on several: first passes, and loads that no other workload reads.
+func (p Plan) Brief() Plan {
+	p.Workloads = slices.Clone(p.Workloads)
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if !w.FirstPass && (!w.Heavy || !w.Fresh || w.Keeps) {
+			continue
+		}
+		first := w.Data[0]
+		w.Data = slices.DeleteFunc(slices.Clone(w.Data), func(data string) bool { return data != first && !workload.IsLimited(data) })
+	}
 	return p
 }
 

@@ -145,21 +145,21 @@ func TestGuard_RunsBothProgramsInTurnsAndGoesOnWhereOpen(t *testing.T) {
 	}
 	pace = workload.Pace{Warm: time.Millisecond, Phase: 5 * time.Millisecond, Quiet: 5 * time.Millisecond, Limit: 20 * time.Millisecond, Processes: 1}
 	var out bytes.Buffer
-	// No interval of three rounds is narrow enough, so only the estimates count.
-	g := Guard{Old: self, New: self, Dir: t.TempDir(), Scale: 0.001, Rule: Rule{Limit: 1e9, Alpha: 0.05}, Rounds: 2, RoundsMax: 3, Out: &out}
+	// No interval of two rounds is narrow enough, so only the estimates count.
+	g := Guard{Old: self, New: self, Dir: t.TempDir(), Scale: 0.001, Rule: Rule{Limit: 1e9, Alpha: 0.05}, Rounds: 1, RoundsMax: 2, Out: &out}
 	all, err := g.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 2 || len(all[0].Row.Old) != 2 || len(all[1].Row.New) != 2 || all[1].Ratio <= 0 {
-		t.Errorf("%+v, want two rows of two rounds", all)
+	if len(all) != 2 || len(all[0].Row.Old) != 1 || len(all[1].Row.New) != 1 || all[1].Ratio <= 0 {
+		t.Errorf("%+v, want two rows of one round", all)
 	}
 	g.Rule.Limit = -1 + 1e-9 // every estimate is beyond it
-	if all, err = g.Run(context.Background()); err != nil || len(all[0].Row.Old) != 3 {
-		t.Errorf("%+v, %v, want three rounds", all, err)
+	if all, err = g.Run(context.Background()); err != nil || len(all[0].Row.Old) != 2 {
+		t.Errorf("%+v, %v, want two rounds", all, err)
 	}
-	if got := strings.Count(out.String(), "round"); got != 5 {
-		t.Errorf("%d rounds are announced, want 5", got)
+	if got := strings.Count(out.String(), "round"); got != 3 {
+		t.Errorf("%d rounds are announced, want 3", got)
 	}
 	g.Deadline = time.Now().Add(-time.Second)
 	if all, err = g.Run(context.Background()); err != nil || len(all[0].Row.Old) != 1 {

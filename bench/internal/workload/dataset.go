@@ -78,16 +78,6 @@ func scaleData() []string {
 	return names
 }
 
-// FirstOfSeries returns whether a dataset is the smallest of its series.
-func (d Dataset) FirstOfSeries() bool {
-	for _, series := range growth {
-		if d.Name == series.value+"-"+keysText(series.keys[0]) {
-			return true
-		}
-	}
-	return false
-}
-
 // Series returns the name of the values of a point of a series.
 func (d Dataset) Series() string {
 	value, _, _ := strings.Cut(d.Name, "-")
