@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants s3store bench compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -167,6 +167,9 @@ bench: KEYS ?= 1M
 bench: ## benchmarks of the components, then of the whole: SEED, KEYS
 	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
 	$(GO) run ./cmd/stoat bench -seed $(SEED) -keys $(KEYS)
+
+bench-guard: ## fail if stoat is slower than at the last recorded commit: DIR=, ARGS=
+	@$(MAKE) -C bench guard
 
 compare: ## stoat beside other stores: QUICK=1, ONLY=, DIR=, ARGS=
 	@$(MAKE) -C bench compare

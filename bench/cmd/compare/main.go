@@ -1,11 +1,11 @@
 // Command compare measures stoat and its peers with the same workloads, and
 // writes a report. Each pair of store and workload runs in its own process.
 //
-//	compare                            the full comparison, within 85 minutes
+//	compare                            the full comparison, in hours
 //	compare -quick                     a first impression, within ten minutes
 //	compare -smoke                     a correctness check, without useful figures
 //	compare -only stoat,lmdb,get,128   some stores, workloads and datasets
-//	compare -report results -docs ../docs/benchmarks.md
+//	compare -report results -docs ../docs/benchmarks.md -readme ../README.md
 //
 // Each result is written to disk at once. An interrupted run resumes when it is
 // started again with the same flags, by the same revision on the same machine.
@@ -61,6 +61,7 @@ type flags struct {
 	budget  time.Duration
 	report  string
 	docs    string
+	readme  string
 	list    bool
 }
 
@@ -73,16 +74,17 @@ func parse(args []string) (flags, error) {
 	var f flags
 	set := flag.NewFlagSet("compare", flag.ContinueOnError)
 	set.StringVar(&f.only, "only", "", "compare only these `names` of stores, workloads and datasets, separated by commas (see -list)")
-	set.BoolVar(&f.quick, "quick", false, "run at a small scale, once, with short phases")
+	set.BoolVar(&f.quick, "quick", false, "run at a small scale, once, with short phases: a first impression that decides no target")
 	set.BoolVar(&f.smoke, "smoke", false, "check that everything runs and answers correctly; the figures mean nothing")
-	set.IntVar(&f.repeats, "repeats", 0, "measure everything this `number` of times, but loads and other heavy workloads only one time in three (default 2, with -quick or -smoke 1)")
+	set.IntVar(&f.repeats, "repeats", 0, "measure everything this `number` of times, but growing data only one time in three (default 3, with -quick or -smoke 1)")
 	set.StringVar(&f.dir, "dir", "", "create the databases in this `directory` (default the system's temporary directory)")
 	set.Float64Var(&f.scale, "scale", 0, "use this `share` of the full number of keys (default 1, with -quick 0.03, with -smoke 0.01)")
 	set.StringVar(&f.out, "out", "", "write the results to this `path`, given without suffix (default the path of the run to resume, or results/<date>; with -quick results/quick, with -smoke results/smoke)")
 	set.BoolVar(&f.fresh, "fresh", false, "start a new run instead of resuming an earlier one")
-	set.DurationVar(&f.budget, "budget", 0, "end after this `time`; a later run can measure the rest (default 85m, with -quick or -smoke 9m)")
+	set.DurationVar(&f.budget, "budget", 0, "end after this `time`; a later run can measure the rest (default 12h, with -quick or -smoke 9m)")
 	set.StringVar(&f.report, "report", "", "measure nothing; write the reports of this results `file`, or of the newest one in this directory")
 	set.StringVar(&f.docs, "docs", "", "with -report: also replace the figures between the marks of this `document`")
+	set.StringVar(&f.readme, "readme", "", "with -report: also replace the few figures of this front `page`")
 	set.BoolVar(&f.list, "list", false, "list the stores, workloads and datasets, and exit")
 	set.Usage = func() {
 		fmt.Fprint(set.Output(), "Compare stoat with other embedded stores, and write the results and reports.\n\nUsage: compare [flags]\n\n")
@@ -154,6 +156,9 @@ func compare(ctx context.Context, f flags) error {
 	plan, err := comparison.NewPlan(f.only, f.quick)
 	if err != nil {
 		return err
+	}
+	if f.smoke {
+		plan = plan.Brief()
 	}
 	p := f.profile()
 	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, p.pace

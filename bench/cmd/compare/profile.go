@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/stoatdb/stoat/bench/internal/interval"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
@@ -36,7 +37,7 @@ func (f flags) profile() profile {
 		}
 	}
 	return profile{
-		name: time.Now().Format("2006-01-02"), repeats: 2, scale: 1, pace: workload.FullPace(),
-		budget: 85 * time.Minute, jobLimit: 15 * time.Minute,
+		name: time.Now().Format("2006-01-02"), repeats: interval.SamplesMin, scale: 1, pace: workload.FullPace(),
+		budget: 12 * time.Hour, jobLimit: 40 * time.Minute,
 	}
 }

@@ -24,24 +24,32 @@ func reportOnly(f flags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeReports(base, rec); err != nil || f.docs == "" {
+	if err := writeReports(base, rec); err != nil {
 		return err
 	}
-	return updateDocument(f.docs, base+markdownSuffix, rec)
+	if f.docs != "" {
+		if err := updateDocument(f.docs, base+markdownSuffix, rec, report.Splice); err != nil {
+			return err
+		}
+	}
+	if f.readme == "" {
+		return nil
+	}
+	return updateDocument(f.readme, filepath.Join(filepath.Dir(f.readme), "docs", "benchmarks.md"), rec, report.SpliceFigures)
 }
 
-// updateDocument puts the summary of rec into the document at path, with a
-// relative link to the full report.
-func updateDocument(path, fullReport string, rec *comparison.Record) error {
+// updateDocument puts figures of rec into the document at path, with a relative
+// link to the file at target.
+func updateDocument(path, target string, rec *comparison.Record, splice func([]byte, *comparison.Record, string) ([]byte, error)) error {
 	document, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	link, err := relativeLink(path, fullReport)
+	link, err := relativeLink(path, target)
 	if err != nil {
 		return err
 	}
-	if document, err = report.Splice(document, rec, link); err != nil {
+	if document, err = splice(document, rec, link); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, document, 0o644)

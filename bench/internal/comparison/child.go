@@ -96,6 +96,24 @@ func runChild(ctx context.Context, dir string, t task, limit time.Duration, answ
 	if err != nil {
 		return err
 	}
+	return runProgram(ctx, self, dir, t, limit, answer)
+}
+
+// RunJob runs a job in a child process of another build of this program. A
+// failure of the store is part of the result.
+func RunJob(ctx context.Context, program, dir string, job workload.Job, limit time.Duration) (workload.Result, error) {
+	result := workload.Result{Job: job, Began: time.Now()}
+	err := runProgram(ctx, program, dir, task{Job: &job}, limit, &result)
+	if ctx.Err() != nil {
+		return result, context.Cause(ctx)
+	}
+	if err != nil {
+		result.Status, result.Detail = judge(err), err.Error()
+	}
+	return result, nil
+}
+
+func runProgram(ctx context.Context, program, dir string, t task, limit time.Duration, answer any) error {
 	taskFile, answerFile := filepath.Join(dir, taskName), filepath.Join(dir, answerName)
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -110,7 +128,7 @@ func runChild(ctx context.Context, dir string, t task, limit time.Duration, answ
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
 	var output tail
-	cmd := exec.CommandContext(ctx, self, ChildCommand, taskFile, answerFile)
+	cmd := exec.CommandContext(ctx, program, ChildCommand, taskFile, answerFile)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	// A grandchild may keep the pipe open. Do not wait for it.
 	cmd.WaitDelay = 10 * time.Second

@@ -333,9 +333,9 @@ func TestMemoryLimit_OfALoadIsKept(t *testing.T) {
 	}
 }
 
-func TestSteps_HeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
+func TestSteps_RareWorkloadsRunInOneRepeatOfThree(t *testing.T) {
 	t.Parallel()
-	p, err := NewPlan("bbolt", false)
+	p, err := NewPlan("pebble", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestSteps_HeavyWorkloadsRunInOneRepeatOfThree(t *testing.T) {
 	for _, want := range []struct {
 		name string
 		n    int
-	}{{"populate 16k", 2}, {"get 128", 4}, {"churn 1k", 2}, {"limited-load limited", 2}} {
+	}{{"populate 16k", 4}, {"get 128", 4}, {"churn 1k", 4}, {"limited-load limited", 4}, {"scale 128-50m", 2}} {
 		if count[want.name] != want.n {
 			t.Errorf("%s runs %d times, want %d", want.name, count[want.name], want.n)
 		}
@@ -405,14 +405,14 @@ func TestPlan_NamedWorkloadsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestRun_RepeatsReadWhatTheFirstLoaded(t *testing.T) {
+func TestRun_EachRepeatLoadsAndReads(t *testing.T) {
 	p := testPlan(t, "bbolt,1k,populate,open,mixed-95,mixed-50")
 	p.Repeats = 2
 	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
 	run(t, r)
 	want := []string{
 		"bbolt populate ok", "bbolt open ok", "bbolt mixed-95 ok", "bbolt mixed-50 ok",
-		"bbolt open ok", "bbolt mixed-95 ok", "bbolt mixed-50 ok",
+		"bbolt populate ok", "bbolt open ok", "bbolt mixed-95 ok", "bbolt mixed-50 ok",
 	}
 	if got := statuses(r.Record.Record); !slices.Equal(got, want) {
 		t.Errorf("results %q, want %q", got, want)
@@ -439,6 +439,78 @@ func TestRun_DatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 	run(t, again)
 	if got := again.Record.Record.Results; len(got) != 1 || got[0].Status != workload.OK {
 		t.Errorf("results %+v, want a scan of what was loaded at its own scale", got)
+	}
+}
+
+func TestPlan_AQuickOneLeavesOutLargeDataUnlessNamed(t *testing.T) {
+	t.Parallel()
+	for only, want := range map[string]bool{"": false, "pebble,get": false, "scale": true, "limited": true, "cold-seek": true, "cold-scan": false} {
+		p, err := NewPlan(only, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Repeats = 1
+		if got := slices.ContainsFunc(p.Steps(), func(s Step) bool { return isLarge(s.Job.Data) }); got != want {
+			t.Errorf("the quick plan of %q has large data: %t, want %t", only, got, want)
+		}
+	}
+}
+
+func TestPlan_ABriefOneHasEveryWorkload(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("stoat", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 1
+	seen := map[string]int{}
+	for _, s := range p.Brief().Steps() {
+		seen[s.Workload.Name]++
+	}
+	for _, w := range workload.All() {
+		if seen[w.Name] == 0 {
+			t.Errorf("no %s", w.Name)
+		}
+	}
+	if seen["populate"] != 3 || seen["reopen"] != 1 || seen["cold-scan"] != 2 {
+		t.Errorf("%v, want three loads, one reopen and two cold scans", seen)
+	}
+}
+
+func TestPlan_OnlyTheStoresThatGrowRunTheScale(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("scale", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 1
+	count := map[string]int{}
+	for _, s := range p.Brief().Steps() {
+		count[s.Job.Store]++
+	}
+	for _, s := range p.Steps() {
+		count["all "+s.Job.Store]++
+	}
+	if count["pebble"] != 1 || count["all pebble"] != 14 || count["bbolt"]+count["all bbolt"] != 0 {
+		t.Errorf("%v, want one first point and 14 points of pebble, and none of bbolt", count)
+	}
+}
+
+func TestRun_FirstPassesAreMediansOfSeveralProcesses(t *testing.T) {
+	p := testPlan(t, "bbolt,first-scan,128")
+	p.Pace.Processes = 3
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	run(t, r)
+	got := r.Record.Record.Results
+	if len(got) != 1 || got[0].Status != workload.OK || got[0].Metrics["first_whole_ns"] <= 0 || got[0].Metrics["processes"] != 3 {
+		t.Errorf("results %+v, want one with the median of three processes", got)
+	}
+}
+
+func TestMachine_ReadAheadIsANumberOrUnknown(t *testing.T) {
+	t.Parallel()
+	if text := ThisMachine(t.TempDir()).ReadAhead; strings.Trim(text, "0123456789") != "" {
+		t.Errorf("the read-ahead is %q", text)
 	}
 }
 

@@ -16,6 +16,7 @@ type Machine struct {
 	Processors int    `json:"processors"`
 	Memory     string `json:"memory"`
 	FileSystem string `json:"file_system"`
+	ReadAhead  string `json:"read_ahead,omitempty"` // of the device, in KiB; empty if not known
 	Go         string `json:"go"`
 	Revision   string `json:"revision"` // of the source tree of this program
 }
@@ -30,6 +31,7 @@ func ThisMachine(dir string) Machine {
 		Processor:  procField("/proc/cpuinfo", "model name"),
 		Memory:     procField("/proc/meminfo", "MemTotal"),
 		FileSystem: fileSystem(dir),
+		ReadAhead:  readAhead(dir),
 		Revision:   revision(),
 	}
 	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -72,6 +74,23 @@ func fileSystem(dir string) string {
 		found, kind = f[1], f[2]+" on "+f[0]
 	}
 	return kind
+}
+
+// readAhead returns the read-ahead in KiB of the device that holds dir. The
+// system reads that much around a page fault of a mapping, unless the store
+// advises otherwise.
+func readAhead(dir string) string {
+	_, device, _ := strings.Cut(fileSystem(dir), " on /dev/")
+	if device == "" {
+		return ""
+	}
+	// A partition has no queue of its own; its link leads into the disk.
+	for _, path := range []string{"/sys/class/block/" + device + "/queue", "/sys/class/block/" + device + "/../queue"} {
+		if text, err := os.ReadFile(path + "/read_ahead_kb"); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	return ""
 }
 
 func within(path, dir string) bool {

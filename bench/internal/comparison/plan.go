@@ -25,23 +25,43 @@ type Plan struct {
 
 // NewPlan returns the plan of all stores, workloads and datasets, or of those
 // that only names, separated by commas. Naming some of a kind excludes the
-// others of that kind. A quick plan excludes the limited workloads, which take
-// long at any scale, unless only names one.
+// others of that kind. A quick plan excludes the limited and the growing data,
+// which take long at any scale, unless only names one of them.
 func NewPlan(only string, quick bool) (Plan, error) {
 	p := Plan{Stores: stores.All(), Workloads: workload.All()}
-	for _, d := range workload.Datasets {
-		p.Data = append(p.Data, d.Name)
-	}
 	names := strings.FieldsFunc(only, func(r rune) bool { return r == ',' || r == ' ' })
-	if quick && !slices.ContainsFunc(names, isLimited) {
-		p.Workloads = slices.DeleteFunc(p.Workloads, func(w workload.Workload) bool { return w.Limited })
+	large := slices.ContainsFunc(names, isLarge)
+	for _, d := range workload.Datasets {
+		if !quick || large || !isLarge(d.Name) {
+			p.Data = append(p.Data, d.Name)
+		}
 	}
 	return p.restrict(names)
 }
 
-func isLimited(name string) bool {
+// isLarge returns whether a name is that of data that is limited or grows, or of
+// a workload that only such data has.
+func isLarge(name string) bool {
+	if d, ok := workload.FindDataset(name); ok {
+		return d.Limited || d.Growth
+	}
 	w, ok := workload.Find(name)
-	return ok && w.Limited
+	return ok && !slices.ContainsFunc(w.Data, func(data string) bool { return !isLarge(data) })
+}
+
+// Brief keeps only the first dataset, and the limited one, of the workloads that
+// do the same on several: first passes, and loads that no other workload reads.
+func (p Plan) Brief() Plan {
+	p.Workloads = slices.Clone(p.Workloads)
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if !w.FirstPass && (!w.Heavy || !w.Fresh || w.Keeps) {
+			continue
+		}
+		first := w.Data[0]
+		w.Data = slices.DeleteFunc(slices.Clone(w.Data), func(data string) bool { return data != first && !workload.IsLimited(data) })
+	}
+	return p
 }
 
 func (p Plan) restrict(names []string) (Plan, error) {
@@ -108,6 +128,9 @@ type Step struct {
 	Frees []string
 }
 
+// Limited returns whether a step runs under a memory limit.
+func (s Step) Limited() bool { return workload.IsLimited(s.Job.Data) }
+
 // Key identifies a step among those of all repeats.
 func (s Step) Key() string { return key(s.Job) }
 
@@ -122,8 +145,8 @@ func (p Plan) Steps() []Step {
 	var steps []Step
 	for repeat := 1; repeat <= p.Repeats; repeat++ {
 		for _, chain := range p.chains() {
-			if (repeat-1)%heavyEvery != 0 {
-				chain.workloads = slices.DeleteFunc(chain.workloads, func(w workload.Workload) bool { return w.Heavy })
+			if (repeat-1)%rareEvery != 0 {
+				chain.workloads = slices.DeleteFunc(chain.workloads, func(w workload.Workload) bool { return w.Rare })
 			}
 			steps = append(steps, p.chainSteps(chain, repeat)...)
 		}
@@ -176,8 +199,8 @@ func (p Plan) GoesOnWith(rec *Record, s Settings) bool {
 	return then == now && rec.Settings.Scale == s.Scale && rec.Settings.Pace == s.Pace && p.Missing(rec) > 0
 }
 
-// heavyEvery: the heavy workloads run in one of heavyEvery repeats.
-const heavyEvery = 3
+// rareEvery: the rare workloads run in one of rareEvery repeats.
+const rareEvery = 3
 
 // A chain is a dataset with the workloads that share one directory: one loads
 // it, the others read it. A workload with its own directory is a chain by
@@ -208,12 +231,14 @@ func (p Plan) chains() []chain {
 				continue
 			}
 			c.workloads = append(c.workloads, w)
-			c.byStore, c.limited = c.byStore || w.Limited, c.limited || w.Limited
 		}
+		c.limited = workload.IsLimited(data)
+		c.byStore = c.limited
 		switch {
+		case c.workloads == nil:
 		case c.byStore:
 			limited = append(limited, c)
-		case c.workloads != nil:
+		default:
 			shared = append(shared, c)
 		}
 	}
@@ -224,6 +249,9 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 	var steps []Step
 	add := func(w workload.Workload, i int, turn int) {
 		info := p.Stores[(i+turn)%len(p.Stores)]
+		if !w.Runs(info.Name) {
+			return
+		}
 		steps = append(steps, p.step(c, w, info, repeat))
 	}
 	if c.byStore {

@@ -51,14 +51,18 @@ func weight(s Step) float64 {
 	switch {
 	case s.Info.Open == nil, needless(s) != "":
 		return 0.01
-	case s.Workload.Limited && s.Workload.Fresh:
+	case s.Limited() && s.Workload.Fresh:
 		return 55 * max(slowUnderLimit[s.Info.Name], 1)
 	case s.Workload.Name == "churn":
 		return 70
+	case s.Workload.Rare:
+		return 150
 	case s.Workload.Heavy:
-		return 18
+		return 30
 	case s.Workload.Name == "get":
-		return 9
+		return 50
+	case s.Workload.Name == "scan", s.Workload.Name == "seek", s.Workload.Name == "commit", s.Workload.Name == "queue":
+		return 20
 	}
 	return 4
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func (r *Runner) limits(ctx context.Context) error {
 	}
 	t := task{Limits: &limitsTask{
 		Dir:       r.Plan.Dir,
-		Length:    r.Plan.Pace.Phase,
+		Length:    min(r.Plan.Pace.Phase, time.Second),
 		SizeBytes: max(int64(r.Plan.Scale*(2<<30)), 64<<20) &^ (1<<20 - 1),
 	}}
 	r.Progress.say("measuring the limits of the machine")
@@ -154,12 +155,20 @@ func (r *Runner) step(ctx context.Context, s Step) (workload.Result, error) {
 			return result, nil
 		}
 	}
-	result, err := r.execute(ctx, s, s.Workload.Limited)
+	result, err := r.executeAll(ctx, s)
 	if note != "" && result.Status == workload.OK {
 		result.Detail = note
 	}
 	return result, err
 }
+
+const (
+	// SameAsPlain ends the reason of a step that would repeat the plain store.
+	SameAsPlain = "same as the plain store"
+
+	// LoadEnded begins the reason of a step whose load failed.
+	LoadEnded = "its load ended "
+)
 
 // needless returns why a step is skipped: a variant treats this dataset like the
 // plain store. It is empty for all other steps.
@@ -168,17 +177,19 @@ func needless(s Step) string {
 		switch {
 		case d.Name != s.Job.Data:
 		case d.Values.Size < s.Info.SmallestValue:
-			return fmt.Sprintf("the variant does not separate values below %d bytes: same as the plain store", s.Info.SmallestValue)
+			return fmt.Sprintf("the variant does not separate values below %d bytes: %s", s.Info.SmallestValue, SameAsPlain)
 		case s.Info.TextOnly && !d.Values.JSON:
-			return "the values do not compress: same as the plain store"
+			return "the values do not compress: " + SameAsPlain
 		}
 	}
 	return ""
 }
 
-// spaceFactor is the most disk space that any of the stores needs, as a multiple
-// of its data.
-const spaceFactor = 6
+// The most disk space that any of the stores needs, as a multiple of its data.
+const (
+	spaceFactor       = 6
+	spaceFactorGrowth = 4 // nothing is overwritten
+)
 
 func (r *Runner) enoughSpace(s Step) error {
 	for _, d := range workload.Datasets {
@@ -190,7 +201,11 @@ func (r *Runner) enoughSpace(s Step) error {
 			return err
 		}
 		data := int64(d.Scaled(s.Job.Scale)) * int64(workload.KeySize+d.Values.Size)
-		if need := data * spaceFactor; free < need {
+		need := data * spaceFactor
+		if d.Growth {
+			need = data * spaceFactorGrowth
+		}
+		if free < need {
 			return fmt.Errorf("needs %d MB free in %s, which has %d MB", need/1e6, r.Plan.Dir, free/1e6)
 		}
 	}
@@ -218,8 +233,8 @@ func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason
 		return "nothing loads this dataset", nil
 	}
 	if last, ok := r.loadResult(loader); ok && last.Status != workload.OK {
-		if !s.Workload.Limited {
-			return fmt.Sprintf("its load ended %s", last.Status), nil
+		if !s.Limited() {
+			return fmt.Sprintf("%s%s", LoadEnded, last.Status), nil
 		}
 		*note = fmt.Sprintf("loaded without the limit, because the load under it ended %s", last.Status)
 	}
@@ -231,7 +246,7 @@ func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason
 		return "", err
 	}
 	if result.Status != workload.OK {
-		return fmt.Sprintf("its load ended %s: %s", result.Status, result.Detail), nil
+		return fmt.Sprintf("%s%s: %s", LoadEnded, result.Status, result.Detail), nil
 	}
 	return "", nil
 }
@@ -262,6 +277,34 @@ func (r *Runner) loadResult(s Step) (last workload.Result, ok bool) {
 	return last, ok
 }
 
+// executeAll runs the job of s, in several processes if it measures the first
+// pass of a process. Its figures are then medians.
+func (r *Runner) executeAll(ctx context.Context, s Step) (workload.Result, error) {
+	result, err := r.execute(ctx, s, s.Limited())
+	if !s.Workload.FirstPass {
+		return result, err
+	}
+	values := map[string][]float64{}
+	for n := 1; ; n++ {
+		if err != nil || result.Status != workload.OK {
+			return result, err
+		}
+		for name, v := range result.Metrics {
+			values[name] = append(values[name], v)
+		}
+		if n >= s.Job.Pace.Processes {
+			break
+		}
+		result, err = r.execute(ctx, s, s.Limited())
+	}
+	for name, v := range values {
+		slices.Sort(v)
+		result.Metrics[name] = v[len(v)/2]
+	}
+	result.Metrics["processes"] = float64(max(s.Job.Pace.Processes, 1))
+	return result, nil
+}
+
 // execute runs the job of s in a child process, if limited under the memory
 // limit, and updates the mark of a loaded directory.
 func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result workload.Result, err error) {
@@ -270,6 +313,9 @@ func (r *Runner) execute(ctx context.Context, s Step, limited bool) (result work
 	var group *measure.MemoryLimit
 	if limited {
 		job.MemoryBytes = workload.LimitedBytes(job.Scale)
+		if s.Workload.Fourfold {
+			job.MemoryBytes = workload.QuarterBytes(job.Scale)
+		}
 		group, err = measure.NewMemoryLimit(fmt.Sprintf("stoat-bench-%d", os.Getpid()), job.MemoryBytes)
 		if err != nil {
 			result.Status, result.Detail = workload.Skipped, err.Error()

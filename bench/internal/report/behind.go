@@ -15,8 +15,14 @@ type behindLine struct {
 	Reason  string // empty where no reason is recorded
 }
 
-// slight returns whether the difference may be noise.
-func (l behindLine) slight() bool { return factor(l.Line) < behindFrom }
+// slight returns whether the difference may be noise: the interval of the ratio
+// includes equality, or there is none and the difference is less than a tenth.
+func (l behindLine) slight() bool {
+	if l.Ratios.Known() {
+		return l.Ratios.Low <= 1 && l.Ratios.High >= 1
+	}
+	return factor(l.Line) < behindFrom
+}
 
 // worseText writes how many times better the best peer is.
 func (l behindLine) worseText() string {
@@ -28,7 +34,8 @@ func (l behindLine) worseText() string {
 	}
 }
 
-// behindFrom is the factor from which a difference is more than noise.
+// behindFrom is the factor from which a difference without an interval is more
+// than noise.
 const behindFrom = 1.1
 
 // behind lists every line in which a peer does better, the largest factor
@@ -87,8 +94,8 @@ func standing(tables []Table, lines []behindLine) string {
 			slight++
 		}
 	}
-	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference is less than a tenth, "+
-		"which may be noise.", compared, len(lines), slight)
+	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference may be noise: "+
+		"its interval includes equality, or it is less than a tenth without repeats.", compared, len(lines), slight)
 }
 
 // oursOf returns our cell of a line.

@@ -83,13 +83,24 @@ func (l Line) spreadText() string {
 	return fmt.Sprintf("%.0f %%", 100*l.Spread)
 }
 
-// verdict says whether the target is met.
-func (l Line) verdict() string {
-	switch {
-	case !l.Judged:
-		return ""
-	case l.Met:
-		return "met"
+// intervalText writes the interval of what the target limits, or of the ratio
+// in a row without a target.
+func (l Line) intervalText() string {
+	i := l.Judged
+	if l.Target.Kind == NoTarget {
+		i = l.Ratios
 	}
-	return "missed"
+	if !i.Known() {
+		return "–"
+	}
+	return number(i.Low) + " to " + number(i.High)
+}
+
+// verdict writes the verdict, and why a target is skipped although stoat has a
+// figure.
+func (l Line) verdict() string {
+	if l.Verdict == Skipped && oursOf(l).ok() && l.Missing != nil {
+		return "skipped: no figure of " + strings.Join(l.Missing, ", ")
+	}
+	return string(l.Verdict)
 }

@@ -25,7 +25,9 @@ type pageData struct {
 	Glances  []picture
 	Tables   []pageTable
 	Behind   []pageBehind
-	Standing string // how many rows Behind lists
+	Above    []string // explanations of figures above a limit of the device
+	Marks    string   // what the mark of a row means
+	Standing string   // how many rows Behind lists
 	Costs    []picture
 	Pictures []picture
 	Limits   []pageLimit
@@ -52,12 +54,14 @@ type pageTable struct {
 }
 
 type pageLine struct {
-	Label                          string
-	Cells                          []pageCell
-	Ratio, Spread, Target, Verdict string
-	RatioClass                     string // gain, loss or empty
-	Chart                          template.HTML
-	Hint                           string // how to read the chart
+	Label                 string
+	Cells                 []pageCell
+	Ratio, Spread, Target string
+	Interval, Verdict     string
+	VerdictClass          Verdict
+	RatioClass            string // gain, loss or empty
+	Chart                 template.HTML
+	Hint                  string // how to read the chart
 }
 
 type pageCell struct{ Text, Hint, Class string }
@@ -92,10 +96,14 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 		d.Tables = append(d.Tables, pageTableOf(t))
 	}
 	d.Glances, d.Costs = glances(tables), costs(tables)
+	d.Above = aboveLimits(rec, tables)
+	if marked(tables) {
+		d.Marks = readAheadNote(rec.Settings.Machine)
+	}
 	lines := behind(tables)
 	d.Standing = standing(tables, lines)
 	for _, l := range lines {
-		d.Behind = append(d.Behind, pageBehind{l.Section, l.Label, l.Ours.text(), l.bestText(), l.worseText(), l.Reason})
+		d.Behind = append(d.Behind, pageBehind{l.Section, l.label(), l.Ours.text(), l.bestText(), l.worseText(), l.Reason})
 	}
 	return page.Execute(out, d)
 }
@@ -104,8 +112,8 @@ func pageTableOf(t Table) pageTable {
 	p := pageTable{Title: t.Title, Note: t.Note, Stores: t.Stores}
 	for _, l := range t.Lines {
 		line := pageLine{
-			Label: l.Label, Ratio: l.ratioText(), Spread: l.spreadText(), Target: l.Target.text(l.Higher),
-			Verdict: l.verdict(), RatioClass: ratioClass(l),
+			Label: l.label(), Ratio: l.ratioText(), Spread: l.spreadText(), Target: l.targetText(),
+			Interval: l.intervalText(), Verdict: l.verdict(), VerdictClass: l.Verdict, RatioClass: ratioClass(l),
 		}
 		line.Chart, line.Hint = barChart(l)
 		for i, c := range l.Cells {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/interval"
 	"github.com/stoatdb/stoat/bench/internal/stores"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
@@ -25,7 +26,12 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	for _, t := range tables {
 		markdownTable(w, t)
 	}
+	if marked(tables) {
+		fmt.Fprintf(w, "%s\n\n", readAheadNote(rec.Settings.Machine))
+	}
+	markdownGrowth(w, rec)
 	markdownLimits(w, rec)
+	markdownAbove(w, rec, tables)
 	markdownTroubles(w, rec)
 	fmt.Fprint(w, "## How the stores were configured\n\n")
 	for _, s := range storesOf(rec) {
@@ -40,12 +46,8 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 // headline names the machine, the scale, the revision and the targets met.
 func headline(rec *comparison.Record) string {
 	m := rec.Settings.Machine
-	repeats := 0
-	for _, r := range rec.Results {
-		repeats = max(repeats, r.Job.Repeat)
-	}
 	times := "one run of each"
-	if repeats > 1 {
+	if repeats := repeatsOf(rec); repeats > 1 {
 		times = fmt.Sprintf("medians of up to %d runs", repeats)
 	}
 	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, %s.",
@@ -53,8 +55,9 @@ func headline(rec *comparison.Record) string {
 	if m.Revision != "" {
 		text += fmt.Sprintf(" stoat at %s.", strings.Join(append([]string{m.Revision}, rec.LaterRevisions...), ", later at "))
 	}
-	if met, judged := score(rec); judged > 0 {
-		text += fmt.Sprintf(" stoat meets %d of %d targets.", met, judged)
+	text += " " + scoreText(rec)
+	if pace := rec.Settings.Pace; pace.Phase > 0 && (pace.Phase < workload.PhaseMin || repeatsOf(rec) < interval.SamplesMin) {
+		text += fmt.Sprintf(" This is a first impression, which decides nothing: phases last %v. A full run has %d repeats and phases of %v.", pace.Phase, interval.SamplesMin, workload.PhaseMin)
 	}
 	if rec.Settings.Scale < 1 {
 		text += " The targets are for the full scale; at this scale the verdicts mean nothing."
@@ -71,19 +74,24 @@ func memoryText(memory string) string {
 	return fmt.Sprintf("%.1f GiB", kib/(1<<20))
 }
 
-// score counts the targets that were judged and those that stoat met.
-func score(rec *comparison.Record) (met, judged int) {
-	for _, t := range Tables(rec, storeNames(rec)) {
-		for _, l := range t.Lines {
-			if l.Judged {
-				judged++
-			}
-			if l.Met {
-				met++
-			}
-		}
+// scoreText says how many targets are met, and how many pairs were skipped.
+func scoreText(rec *comparison.Record) string {
+	count := score(rec)
+	text := fmt.Sprintf("Of %d targets, %d are met, %d missed, %d undecided and %d skipped.",
+		count[Met]+count[Missed]+count[Undecided]+count[Skipped], count[Met], count[Missed], count[Undecided], count[Skipped])
+	if skipped, all := skippedPairs(rec); skipped > 0 {
+		text += fmt.Sprintf(" %d of %d pairs of a store and a workload were skipped.", skipped, all)
 	}
-	return met, judged
+	return text
+}
+
+// repeatsOf returns the number of the last repeat.
+func repeatsOf(rec *comparison.Record) int {
+	repeats := 0
+	for _, r := range rec.Results {
+		repeats = max(repeats, r.Job.Repeat)
+	}
+	return repeats
 }
 
 // storeNames lists the stores that ran at least one job, ours first.
@@ -131,15 +139,15 @@ func markdownTable(w io.Writer, t Table) {
 		fmt.Fprintf(w, "%s\n\n", t.Note)
 	}
 	head := append([]string{""}, t.Stores...)
-	head = append(head, "best peer", "ratio", "spread", "target", "")
+	head = append(head, "best peer", "ratio", "spread", "target", "95 %", "")
 	markdownRow(w, head)
 	markdownRow(w, slices.Repeat([]string{"---"}, len(head)))
 	for _, l := range t.Lines {
-		cells := []string{l.Label}
+		cells := []string{l.label()}
 		for _, c := range l.Cells {
 			cells = append(cells, c.text())
 		}
-		cells = append(cells, l.bestText(), l.ratioText(), l.spreadText(), l.Target.text(l.Higher), l.verdict())
+		cells = append(cells, l.bestText(), l.ratioText(), l.spreadText(), l.targetText(), l.intervalText(), l.verdict())
 		markdownRow(w, cells)
 	}
 	fmt.Fprintln(w)
@@ -163,7 +171,7 @@ func markdownBehind(w io.Writer, tables []Table) {
 		}
 		fmt.Fprintf(w, "%s\n\n", reason)
 		for _, l := range group {
-			fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.Label, l.Ours.text(), l.bestText(), l.worseText())
+			fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.label(), l.Ours.text(), l.bestText(), l.worseText())
 		}
 		fmt.Fprintln(w)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,8 +48,19 @@ func lineOf(t *testing.T, rec *comparison.Record, work, data, metric string) Lin
 
 func gets(store string, ns ...float64) []workload.Result {
 	var all []workload.Result
-	for _, v := range ns {
-		all = append(all, result(store, "get", "128", workload.OK, map[string]float64{"get_1_ns": v}))
+	for i, v := range ns {
+		r := result(store, "get", "128", workload.OK, map[string]float64{"get_1_ns": v})
+		r.Job.Repeat = i + 1
+		all = append(all, r)
+	}
+	return all
+}
+
+// thrice returns three repeats of a result.
+func thrice(r workload.Result) []workload.Result {
+	all := []workload.Result{r, r, r}
+	for i := range all {
+		all[i].Job.Repeat = i + 1
 	}
 	return all
 }
@@ -66,9 +78,6 @@ func TestRatio_IsOfMediansToTheBestPeer(t *testing.T) {
 	if want := 500.0 / 1200; math.Abs(l.Ratio-want) > 1e-9 {
 		t.Errorf("ratio %v, want %v", l.Ratio, want)
 	}
-	if !l.Judged || !l.Met {
-		t.Errorf("target of 0.5 judged %t, met %t, want both", l.Judged, l.Met)
-	}
 	if want := 1.0; math.Abs(l.Spread-want) > 1e-9 {
 		t.Errorf("spread %v, want %v of stoat", l.Spread, want)
 	}
@@ -79,12 +88,12 @@ func TestRatio_OfARowInWhichHigherIsBetter(t *testing.T) {
 	rate := func(store string, v float64) workload.Result {
 		return result(store, "populate", "128", workload.OK, map[string]float64{"load_keys_per_s": v})
 	}
-	l := lineOf(t, record(rate("stoat", 300e3), rate("pebble", 200e3), rate("lmdb", 50e3)), "populate", "128", "load_keys_per_s")
+	l := lineOf(t, record(slices.Concat(thrice(rate("stoat", 300e3)), thrice(rate("pebble", 200e3)), thrice(rate("lmdb", 50e3)))...), "populate", "128", "load_keys_per_s")
 	if best := l.Cells[l.Best]; best.Store != "pebble" || best.Median != 200 {
 		t.Errorf("best peer %+v, want pebble with 200 thousand", best)
 	}
-	if !l.Judged || l.Met {
-		t.Errorf("1.5 times the best peer: judged %t, met %t, want a target of 2 to be missed", l.Judged, l.Met)
+	if l.Verdict != Missed {
+		t.Errorf("1.5 times the best peer is %s, want a target of 2 to be missed", l.Verdict)
 	}
 }
 
@@ -118,21 +127,20 @@ func TestCell_FailureLeavesTheOtherRepeats(t *testing.T) {
 func TestTargets_ShareOfTheDeviceAndOwnFigures(t *testing.T) {
 	t.Parallel()
 	fresh := map[string]float64{"fresh_get_1_ns": 700, "load_peak_anon_mb": 170}
-	rec := record(
-		result("stoat", "limited-read", "limited", workload.OK, map[string]float64{"cold_16_per_s": 900}),
-		result("stoat", "populate", "128", workload.OK, fresh),
-		gets("stoat", 500)[0],
-	)
+	rec := record(slices.Concat(
+		thrice(result("stoat", "limited-read", "limited", workload.OK, map[string]float64{"cold_16_per_s": 900})),
+		thrice(result("stoat", "populate", "128", workload.OK, fresh)),
+		gets("stoat", 500, 500, 500))...)
 	for _, table := range Tables(rec, storeNames(rec)) {
 		for _, l := range table.Lines {
-			want, known := map[string]bool{
-				"cold_16_per_s": true, "fresh_get_1_ns": true, "load_peak_anon_mb": false,
+			want, known := map[string]Verdict{
+				"cold_16_per_s": Met, "fresh_get_1_ns": Met, "load_peak_anon_mb": Missed,
 			}[l.Metric]
 			if !known || l.Metric == "cold_16_per_s" && l.PerLimit == "" {
 				continue
 			}
-			if !l.Judged || l.Met != want {
-				t.Errorf("%s: judged %t, met %t, want met %t", l.Label, l.Judged, l.Met, want)
+			if l.Verdict != want {
+				t.Errorf("%s: %s, want %s", l.Label, l.Verdict, want)
 			}
 			if l.PerLimit != "" && math.Abs(l.Cells[0].Median-0.9) > 1e-9 {
 				t.Errorf("share of the device %v, want 0.9", l.Cells[0].Median)
@@ -164,8 +172,8 @@ func TestBehind_OurFailureIsALossAndMissesTheTarget(t *testing.T) {
 	for _, status := range []workload.Status{workload.Wrong, workload.Failed, workload.Killed, workload.TimedOut} {
 		rec := record(append(gets("lmdb", 1000), result("stoat", "get", "128", status, nil))...)
 		l := lineOf(t, rec, "get", "128", "get_1_ns")
-		if !l.Judged || l.Met {
-			t.Errorf("%s: judged %t, met %t, want the target to be missed", status, l.Judged, l.Met)
+		if l.Verdict != Missed {
+			t.Errorf("%s: %s, want the target to be missed", status, l.Verdict)
 		}
 		if lines := behind(Tables(rec, storeNames(rec))); len(lines) == 0 || lines[0].Metric != "get_1_ns" {
 			t.Errorf("%s: behind in %+v, want the failed row", status, lines)
@@ -226,8 +234,8 @@ func TestSections_EveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 				t.Errorf("%s, %s: the row is listed twice", s.Title, row.Label)
 			}
 			seen[row] = true
-			if row.Target.Kind == Settled && settledRow[row.Metric].Metric == "" {
-				t.Errorf("%s: no settled figure to compare it with", row.Label)
+			if row.Target.Kind == Own && baselines[row.Metric].Metric == "" {
+				t.Errorf("%s: no figure of its own to compare it with", row.Label)
 			}
 		}
 	}

@@ -4,11 +4,18 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+const (
+	resultsBegin = "<!-- results: begin -->"
+	resultsEnd   = "<!-- results: end -->"
 )
 
 func TestSplice_ReplacesTheTextBetweenTheMarks(t *testing.T) {
 	t.Parallel()
-	document := "# Title\n\nbefore\n\n" + spliceBegin + "\nold\n" + spliceEnd + "\n\nafter\n"
+	document := "# Title\n\nbefore\n\n" + resultsBegin + "\nold\n" + resultsEnd + "\n\nafter\n"
 	once, err := Splice([]byte(document), fullRecord(), "results/full.md")
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +38,41 @@ func TestSplice_ReplacesTheTextBetweenTheMarks(t *testing.T) {
 
 func TestSplice_NeedsBothMarks(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{"", spliceBegin, spliceEnd, spliceEnd + spliceBegin} {
+	for _, document := range []string{"", resultsBegin, resultsEnd, resultsEnd + resultsBegin} {
 		if _, err := Splice([]byte(document), fullRecord(), "full.md"); !errors.Is(err, ErrNoMarks) {
 			t.Errorf("%q: %v, want ErrNoMarks", document, err)
 		}
+	}
+}
+
+func TestFigures_HaveTheWorstLossesAndSayWhatOneRunDecides(t *testing.T) {
+	t.Parallel()
+	metrics := func(get, open float64) map[string]float64 {
+		return map[string]float64{"get_1_ns": get, "open_ms": open, "close_ms": 2 * open}
+	}
+	rec := record(
+		result("stoat", "get", "128", workload.OK, metrics(500, 0)), result("lmdb", "get", "128", workload.OK, metrics(1000, 0)),
+		result("stoat", "open", "1k", workload.OK, metrics(0, 3)), result("lmdb", "open", "1k", workload.OK, metrics(0, 1)),
+	)
+	page, err := SpliceFigures([]byte("before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n"), rec, "b.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"before\n<!-- figures: begin -->\n\nThe [comparison](b.md)", "<!-- figures: end -->\nafter\n",
+		"| 128 B × 2 M: get, 1 goroutine, ns (63 % hits) | 500 | lmdb 1,000 |\n",
+		"| **loses:** 1 KiB × 1 M: open after clean close, ms | 3.00 | lmdb 1.00 |\n",
+		"| **loses:** 1 KiB × 1 M: close, ms | 6.00 | lmdb 2.00 |\n",
+		"One run decides no target.",
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	if strings.Contains(string(page), "old") {
+		t.Error("the page has its old figures")
+	}
+	if _, err := SpliceFigures([]byte("no marks"), rec, ""); !errors.Is(err, ErrNoMarks) {
+		t.Errorf("%v, want ErrNoMarks", err)
 	}
 }

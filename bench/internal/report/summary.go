@@ -16,10 +16,17 @@ type metricKey struct{ workload, metric string }
 var headlineMetrics = map[metricKey]bool{
 	{"populate", "load_keys_per_s"}:               true,
 	{"populate", "settled_written_per_user_byte"}: true,
-	{"populate", "load_peak_anon_mb"}:             true,
 	{"open", "open_ms"}:                           true,
 	{"get", "get_1_ns"}:                           true,
-	{"scan", "scan_ns"}:                           true,
+	{"first-scan", "first_whole_ns"}:              true,
+	{"scan", "scan_whole_ns"}:                     true,
+	{"scan", "keys_ns"}:                           true,
+	{"reopen", "reopened_1_ns"}:                   true,
+	{"counter", "counter_per_s"}:                  true,
+	{"queue", "queue_10000_per_s"}:                true,
+	{"beside", "seek20_slowdown"}:                 true,
+	{"cold-scan", "cold_scan_ns"}:                 true,
+	{"cold-get", "cold_16_per_s"}:                 true,
 	{"seek", "seek_1_ns"}:                         true,
 	{"churn", "total_s"}:                          true,
 	{"churn", "space_peak_per_live_byte"}:         true,
@@ -30,20 +37,16 @@ var headlineMetrics = map[metricKey]bool{
 	{"mixed-50", "mixed_per_s"}:                   true,
 	{"mixed-95", "mixed_per_s"}:                   true,
 	{"mixed-50", "mixed_get_p999_us"}:             true,
-	{"mixed-95", "mixed_get_p999_us"}:             true,
 	{"limited-load", "load_keys_per_s"}:           true,
 	{"limited-read", "cold_1_per_s"}:              true,
 	{"limited-read", "cold_16_per_s"}:             true,
 	{"unique", "load_keys_per_s"}:                 true,
-	{"sorted", "load_keys_per_s"}:                 true,
 	{"json", "size_per_live_byte"}:                true,
-	{"delete", "delete_keys_per_s"}:               true,
-	{"delete", "space_idle_mb"}:                   true,
 }
 
 // summaryLosses is how many reasons for a loss the summary gives, the worst
 // first.
-const summaryLosses = 6
+const summaryLosses = 5
 
 // Summary writes the headline rows of a record as Markdown, each with the best
 // peer, and the worst losses. fullReport is the link to the full report.
@@ -53,6 +56,9 @@ func Summary(out io.Writer, rec *comparison.Record, fullReport string) error {
 	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run.\n\n", fullReport)
 	tables := Tables(rec, storeNames(rec))
 	summaryTable(w, tables)
+	if marked(tables) {
+		fmt.Fprintf(w, "%s\n\n", readAheadNote(rec.Settings.Machine))
+	}
 	summaryBehind(w, tables)
 	return w.Flush()
 }
@@ -76,7 +82,7 @@ func summaryTable(w io.Writer, tables []Table) {
 				markdownRow(w, []string{"**" + t.Title + "**", "", "", ""})
 				begun = true
 			}
-			markdownRow(w, []string{l.Label, oursOf(l).text(), l.bestText(), l.standingText()})
+			markdownRow(w, []string{l.label(), oursOf(l).text(), l.bestText(), l.standingText()})
 		}
 	}
 	fmt.Fprintln(w)
@@ -108,7 +114,7 @@ func summaryBehind(w io.Writer, tables []Table) {
 	for i, group := range byReason(lines) {
 		if worst := group[0]; i < summaryLosses && worst.Reason != "" {
 			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",
-				worst.Section, worst.Label, worst.Ours.text(), worst.bestText(), worst.worseText(), worst.Reason)
+				worst.Section, worst.label(), worst.Ours.text(), worst.bestText(), worst.worseText(), worst.Reason)
 		}
 	}
 	fmt.Fprintln(w)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/interval"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
@@ -18,6 +19,7 @@ type Cell struct {
 	Detail           string
 	Median, Min, Max float64 // if the status is OK
 	Repeats          int
+	Samples          map[int]float64 // the figure of each repeat
 }
 
 // ok returns whether the cell has a figure.
@@ -41,8 +43,14 @@ type Line struct {
 	Ratio  float64 // of our median to the best peer's; NaN if one is missing
 	Spread float64 // the largest (max-min)/median of the cells
 	Lost   bool    // we have no figure, because we failed where a peer has one
-	Judged bool    // the target could be judged
-	Met    bool
+
+	Ratios  interval.Interval // of the ratio to the best peer, repeat by repeat
+	Judged  interval.Interval // of what the target limits
+	Verdict Verdict
+
+	// Missing are the peers without a figure for which the run is to blame, not
+	// the store.
+	Missing []string
 }
 
 // A Table is a section with its lines.
@@ -99,6 +107,7 @@ func (t Table) withoutAbsent(stores []string) Table {
 // results holds the results of a record by store, workload and dataset.
 type results struct {
 	stores []string
+	peers  []string // all peers that the run named, those it could not run too
 	byJob  map[jobName][]workload.Result
 	limits map[string]float64
 }
@@ -110,6 +119,9 @@ func collect(rec *comparison.Record, stores []string) results {
 	for _, r := range rec.Results {
 		name := jobName{r.Job.Store, r.Job.Workload, r.Job.Data}
 		c.byJob[name] = append(c.byJob[name], r)
+		if !isOurs(r.Job.Store) && !slices.Contains(c.peers, r.Job.Store) {
+			c.peers = append(c.peers, r.Job.Store)
+		}
 	}
 	return c
 }
@@ -140,7 +152,7 @@ func median(v []float64) float64 {
 // cell gathers the repeats of one store. A wrong answer in any repeat spoils the
 // cell. After any other failure the successful repeats still count.
 func (c results) cell(row Row, store string) Cell {
-	cell := Cell{Store: store}
+	cell := Cell{Store: store, Samples: map[int]float64{}}
 	var values []float64
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
 		value, has := r.Metrics[row.Metric]
@@ -154,6 +166,7 @@ func (c results) cell(row Row, store string) Cell {
 		case has:
 			cell.Status, cell.Detail = workload.OK, r.Detail
 			values = append(values, value*c.factor(row))
+			cell.Samples[r.Job.Repeat] = value * c.factor(row)
 		}
 	}
 	if cell.Repeats = len(values); cell.Repeats > 0 {
@@ -176,8 +189,9 @@ func (c results) factor(row Row) float64 {
 }
 
 func (c results) line(row Row) Line {
-	l := Line{Row: row, Best: -1, Ratio: math.NaN()}
+	l := Line{Row: row, Best: -1, Ratio: math.NaN(), Ratios: interval.Unbounded(), Judged: interval.Unbounded()}
 	if row.PerLimit != "" && c.limits[row.PerLimit] == 0 {
+		l.Verdict = skippedIf(row)
 		return l
 	}
 	mine := Cell{}
@@ -199,8 +213,10 @@ func (c results) line(row Row) Line {
 	}
 	if mine.ok() && l.Best >= 0 && l.Cells[l.Best].Median > 0 {
 		l.Ratio = mine.Median / l.Cells[l.Best].Median
+		l.Ratios = interval.Typical(paired(mine, l.Cells[l.Best]))
 	}
 	l.Lost = mine.failed() && l.Best >= 0
+	l.Missing = c.missing(row)
 	c.judge(&l, mine)
 	return l
 }
@@ -210,43 +226,4 @@ func better(row Row, a, b float64) bool {
 		return a > b
 	}
 	return a < b
-}
-
-// settledRow maps a metric measured right after a load to the row of the same
-// metric in a settled store.
-var settledRow = map[string]Row{
-	"fresh_get_1_ns":  {Workload: "get", Metric: "get_1_ns"},
-	"fresh_get_16_ns": {Workload: "get", Metric: "get_16_ns"},
-	"fresh_scan_ns":   {Workload: "scan", Metric: "scan_ns"},
-	"fresh_seek_1_ns": {Workload: "seek", Metric: "seek_1_ns"},
-}
-
-// judge compares stoat's figure with the target of the row. Where stoat failed,
-// it misses the target.
-func (c results) judge(l *Line, mine Cell) {
-	if mine.failed() && l.Target.Kind != NoTarget {
-		l.Judged = true
-		return
-	}
-	if !mine.ok() {
-		return
-	}
-	value := math.NaN()
-	switch l.Target.Kind {
-	case Ratio:
-		value = l.Ratio
-	case Absolute:
-		value = mine.Median
-	case Settled:
-		row := settledRow[l.Metric]
-		row.Data = l.Data
-		if then := c.cell(row, ours); then.ok() && then.Median > 0 {
-			value = mine.Median / then.Median
-		}
-	}
-	if math.IsNaN(value) {
-		return
-	}
-	l.Judged = true
-	l.Met = value == l.Target.Bound || better(l.Row, value, l.Target.Bound)
 }

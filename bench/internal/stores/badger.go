@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -171,3 +172,43 @@ func badgerEntry(item *badger.Item, keysOnly bool, fn func(key, value []byte) er
 	}
 	return item.Value(func(value []byte) error { return fn(item.Key(), value) })
 }
+
+// Transact runs fn again while the store reports a conflict.
+func (s *badgerStore) Transact(fn func(tx Txn) error) (conflicts int, err error) {
+	for {
+		err := s.db.Update(func(tx *badger.Txn) error { return fn(badgerTxn{tx}) })
+		if !errors.Is(err, badger.ErrConflict) {
+			return conflicts, err
+		}
+		conflicts++
+	}
+}
+
+type badgerTxn struct{ tx *badger.Txn }
+
+func (t badgerTxn) Get(key []byte) ([]byte, error) {
+	item, err := t.tx.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy(nil)
+}
+
+func (t badgerTxn) First(fn func(key, value []byte) error) error {
+	opts := badger.DefaultIteratorOptions
+	opts.PrefetchSize = 1
+	it := t.tx.NewIterator(opts)
+	defer it.Close()
+	if it.Rewind(); !it.Valid() {
+		return fn(nil, nil)
+	}
+	// The transaction keeps the key of a deletion, so it needs a copy.
+	key := it.Item().KeyCopy(nil)
+	return it.Item().Value(func(value []byte) error { return fn(key, value) })
+}
+
+func (t badgerTxn) Set(key, value []byte) error { return t.tx.Set(bytes.Clone(key), value) }
+func (t badgerTxn) Delete(key []byte) error     { return t.tx.Delete(key) }

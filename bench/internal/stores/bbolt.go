@@ -121,3 +121,22 @@ func (r bboltReader) Scan(o ScanOptions, fn func(key, value []byte) error) error
 		return nil
 	})
 }
+
+// Transact uses Batch for many writers, which shares one sync among them. Writers
+// never conflict: one transaction runs after the other.
+func (s *bboltStore) Transact(fn func(tx Txn) error) (conflicts int, err error) {
+	commit := s.db.Update
+	if s.writers > 1 {
+		commit = s.db.Batch
+	}
+	return 0, commit(func(tx *bbolt.Tx) error { return fn(bboltTxn{tx.Bucket(bboltBucket)}) })
+}
+
+type bboltTxn struct{ bucket *bbolt.Bucket }
+
+func (t bboltTxn) Get(key []byte) ([]byte, error) { return t.bucket.Get(key), nil }
+func (t bboltTxn) First(fn func(key, value []byte) error) error {
+	return fn(t.bucket.Cursor().First())
+}
+func (t bboltTxn) Set(key, value []byte) error { return t.bucket.Put(key, value) }
+func (t bboltTxn) Delete(key []byte) error     { return t.bucket.Delete(key) }

@@ -109,3 +109,51 @@ func (r stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error
 		return it.Err()
 	})
 }
+
+// ScanRange loops over tx.All.
+func (r stoatReader) ScanRange(fn func(key, value []byte) error) error {
+	return r.db.View(func(tx stoat.Txn) error {
+		for key, value := range tx.All() {
+			if err := fn(key, value); err != nil {
+				return err
+			}
+		}
+		return tx.Err()
+	})
+}
+
+// stoatRetries is the number of retries of a transaction. It does not end before
+// the workload does.
+const stoatRetries = 1 << 20
+
+// Transact counts each further run of fn as a conflict.
+func (s *stoatStore) Transact(fn func(tx Txn) error) (conflicts int, err error) {
+	conflicts = -1
+	err = s.db.Update(func(tx stoat.Txn) error {
+		conflicts++
+		return fn(stoatTxn{tx})
+	}, stoat.Retries(stoatRetries))
+	return conflicts, err
+}
+
+type stoatTxn struct{ tx stoat.Txn }
+
+func (t stoatTxn) Get(key []byte) ([]byte, error) {
+	value, err := t.tx.Get(key)
+	if errors.Is(err, stoat.ErrNotFound) {
+		return nil, nil
+	}
+	return value, err
+}
+
+func (t stoatTxn) First(fn func(key, value []byte) error) error {
+	it := t.tx.Iterator(stoat.IterOptions{})
+	defer it.Close()
+	if !it.First() {
+		return errors.Join(it.Err(), fn(nil, nil))
+	}
+	return fn(it.Key(), it.Value())
+}
+
+func (t stoatTxn) Set(key, value []byte) error { return t.tx.Set(key, value) }
+func (t stoatTxn) Delete(key []byte) error     { return t.tx.Delete(key) }

@@ -41,6 +41,36 @@ type Reader interface {
 	Close() error
 }
 
+// A Ranger is a reader of a store that offers a loop over all entries beside its
+// iterator.
+type Ranger interface {
+	// ScanRange calls fn with all entries, in ascending order of the keys.
+	ScanRange(fn func(key, value []byte) error) error
+}
+
+// A Transactor is a store with transactions that read and write.
+type Transactor interface {
+	// Transact runs fn in a transaction, which it commits as durably as
+	// Config.Sync requires. It runs fn again as often as the store reports a
+	// conflict, and returns how often that was. Goroutines may call it
+	// concurrently.
+	Transact(fn func(tx Txn) error) (conflicts int, err error)
+}
+
+// A Txn is a transaction that reads and writes.
+type Txn interface {
+	// Get returns the value of key, which is borrowed until the next call. It
+	// is nil if the key does not exist.
+	Get(key []byte) ([]byte, error)
+
+	// First calls fn with the first entry, or with nil if there is none. Both
+	// slices are borrowed until fn returns.
+	First(fn func(key, value []byte) error) error
+
+	Set(key, value []byte) error
+	Delete(key []byte) error
+}
+
 // ScanOptions select the entries of a scan.
 type ScanOptions struct {
 	From     []byte // the scan begins at the first key >= From; nil means the first key

@@ -12,7 +12,7 @@ import (
 // Allocations are counted in bursts of reads. A burst is short, so that few
 // bursts overlap allocations of background goroutines.
 const (
-	allocationBursts    = 99   // the most bursts; fewer if two phases are too short
+	allocationBursts    = 99   // the most bursts; fewer if a phase is too short
 	allocationBurstsMin = 3    // the fewest bursts
 	allocationReads     = 1000 // reads in a burst
 )
@@ -31,7 +31,7 @@ func (r *Run) countAllocations(s stores.Store, present *Bitset) error {
 	var before, after runtime.MemStats
 	began := time.Now()
 	for burst := range allocationBursts {
-		if burst >= allocationBurstsMin && time.Since(began) > 2*r.job.Pace.Phase {
+		if burst >= allocationBurstsMin && time.Since(began) > r.job.Pace.Phase {
 			break
 		}
 		runtime.ReadMemStats(&before)

@@ -55,7 +55,7 @@ func (r *Run) commits(s stores.Store, writers int, first uint64, order Permutati
 	if err != nil {
 		return 0, err
 	}
-	ops, elapsed, err := timed(writers, 2*r.job.Pace.Phase, func(w *worker) error {
+	ops, elapsed, err := timed(writers, r.job.Pace.Phase, func(w *worker) error {
 		b := stores.NewBatch(make([]byte, 0, KeySize+p.Values.Size))
 		var text Key
 		for w.running() {

@@ -31,26 +31,36 @@ type Pace struct {
 	Phase time.Duration `json:"phase"` // a measured phase
 	Quiet time.Duration `json:"quiet"` // idle time after which a store counts as settled
 	Limit time.Duration `json:"limit"` // the longest wait for a store to settle
+
+	// Processes is how many new processes measure a first pass.
+	Processes int `json:"processes,omitempty"`
 }
 
 // idlePause is the longest time that any of the stores waits before it begins
 // idle work. It is stoat's. A store that was quiet for less may not be settled.
 const idlePause = time.Second
 
+// PhaseMin is the shortest phase of a full comparison.
+const PhaseMin = 5 * time.Second
+
+// fresh returns the length of a phase right after a load. It is short, because
+// background jobs soon end the state that it measures.
+func (p Pace) fresh() time.Duration { return min(p.Phase/2, time.Second) }
+
 // FullPace is the pace of the full comparison.
 func FullPace() Pace {
-	return Pace{Warm: 500 * time.Millisecond, Phase: 750 * time.Millisecond, Quiet: 2 * idlePause, Limit: time.Minute}
+	return Pace{Warm: 500 * time.Millisecond, Phase: PhaseMin, Quiet: 2 * idlePause, Limit: time.Minute, Processes: 5}
 }
 
 // QuickPace is the pace of a first impression.
 func QuickPace() Pace {
-	return Pace{Warm: 50 * time.Millisecond, Phase: 150 * time.Millisecond, Quiet: idlePause * 5 / 4, Limit: 10 * time.Second}
+	return Pace{Warm: 50 * time.Millisecond, Phase: 150 * time.Millisecond, Quiet: idlePause * 5 / 4, Limit: 10 * time.Second, Processes: 3}
 }
 
 // SmokePace is the pace of a correctness check. Its Quiet is shorter than
 // idlePause, so a store may not be settled.
 func SmokePace() Pace {
-	return Pace{Warm: 5 * time.Millisecond, Phase: 20 * time.Millisecond, Quiet: 200 * time.Millisecond, Limit: 2 * time.Second}
+	return Pace{Warm: 5 * time.Millisecond, Phase: 20 * time.Millisecond, Quiet: 200 * time.Millisecond, Limit: 2 * time.Second, Processes: 1}
 }
 
 // A Status says how a job ended.

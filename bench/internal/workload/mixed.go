@@ -64,7 +64,7 @@ func (m *mixture) measure() error {
 	m.readTime, m.putTime = [mixedWorkers]measure.Histogram{}, [mixedWorkers]measure.Histogram{}
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, nil)
-	ops, elapsed, err := timed(mixedWorkers, 4*r.job.Pace.Phase, m.work)
+	ops, elapsed, err := timed(mixedWorkers, r.job.Pace.Phase, m.work)
 	peaks, _ := sampler.Stop()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*l
 // readFresh measures reads right after a load. The reads that suffer most from
 // unfinished work come first.
 func (r *Run) readFresh(s stores.Store, present *Bitset) error {
-	length := r.job.Pace.Phase / 2
+	length := r.job.Pace.fresh()
 	for _, readers := range []int{oneReader, manyReaders} {
 		name := map[int]string{oneReader: "fresh_get_1", manyReaders: "fresh_get_16"}[readers]
 		err := r.gets(s, getPhase{
@@ -60,7 +60,7 @@ func (r *Run) readFresh(s stores.Store, present *Bitset) error {
 	if err := r.seeks(s, present, "fresh_seek_1", oneReader, length); err != nil {
 		return err
 	}
-	return r.scans(s, present, scanPhase{name: "fresh_scan", length: length})
+	return r.scans(s, present, scanPhase{name: "fresh_whole", whole: true, length: length})
 }
 
 // finishLoad waits until the store is settled, closes it, and records the total

@@ -58,6 +58,10 @@ func statusOf(err error) Status {
 // errSkipped says that a workload cannot run here. The wrapping error says why.
 var errSkipped = errors.New("skipped")
 
+// NotOffered ends the reason of a job that a store skips because it lacks what
+// the workload needs.
+const NotOffered = "the store offers no such transactions"
+
 func (r *Run) execute() error {
 	w, ok := Find(r.job.Workload)
 	if !ok {

@@ -13,6 +13,7 @@ type scanPhase struct {
 	name     string
 	keysOnly bool
 	whole    bool
+	ranged   bool // by the store's own loop over all entries, if it has one
 	length   time.Duration
 }
 
@@ -23,9 +24,7 @@ func (r *Run) scans(s stores.Store, present *Bitset, phase scanPhase) error {
 	if err != nil {
 		return err
 	}
-	if phase.whole {
-		w.scratch = make([]byte, w.values.Size)
-	}
+	w.set(phase)
 	var keys uint64
 	began := time.Now()
 	for first := true; first || time.Since(began) < phase.length; first = false {
@@ -44,9 +43,11 @@ func (r *Run) scans(s stores.Store, present *Bitset, phase scanPhase) error {
 
 func runScan(r *Run) error {
 	return r.reading(oneReader, nil, func(s stores.Store, present *Bitset) error {
-		for _, phase := range []scanPhase{
-			{name: "scan"}, {name: "keys", keysOnly: true}, {name: "scan_whole", whole: true},
-		} {
+		phases := []scanPhase{{name: "scan_whole", whole: true}, {name: "scan"}, {name: "keys", keysOnly: true}}
+		if r.ranges(s) {
+			phases = append(phases, scanPhase{name: "all_whole", whole: true, ranged: true})
+		}
+		for _, phase := range phases {
 			phase.length = r.job.Pace.Phase
 			if err := r.scans(s, present, phase); err != nil {
 				return err
@@ -54,6 +55,17 @@ func runScan(r *Run) error {
 		}
 		return nil
 	})
+}
+
+// ranges returns whether the store has a loop over all entries beside its
+// iterator.
+func (r *Run) ranges(s stores.Store) bool {
+	reader, err := s.NewReader()
+	if err != nil {
+		return false // the first phase meets the same error
+	}
+	_, ok := reader.(stores.Ranger)
+	return ok && reader.Close() == nil
 }
 
 // seekEntries is the number of entries read after a seek.
@@ -89,6 +101,7 @@ func (r *Run) seeks(s stores.Store, present *Bitset, name string, readers int, l
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	r.set(name+"_ns", nanosPerOp(ops, elapsed))
+	r.set(name+"_per_s", float64(ops)/elapsed.Seconds())
 	return nil
 }
 

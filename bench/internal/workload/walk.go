@@ -17,6 +17,7 @@ type walk struct {
 	scratch  []byte   // for checks of whole values; nil checks only their ends
 
 	keysOnly bool
+	ranged   bool
 	next     uint64 // the smallest number that the scan may return next
 	visited  uint64
 	text     Key
@@ -31,6 +32,14 @@ func (r *Run) newWalk(s stores.Store, present *Bitset) (*walk, error) {
 	w := &walk{reader: reader, keys: r.population.Keys, values: r.population.Values, present: present}
 	w.callback = w.entry
 	return w, nil
+}
+
+// set prepares w for a phase.
+func (w *walk) set(phase scanPhase) {
+	w.ranged = phase.ranged
+	if phase.whole {
+		w.scratch = make([]byte, w.values.Size)
+	}
 }
 
 func (w *walk) close() error { return w.reader.Close() }
@@ -75,13 +84,20 @@ func (w *walk) checkValue(number uint64, value []byte) error {
 // all scans the whole store and returns the number of its keys.
 func (w *walk) all(keysOnly bool) (uint64, error) {
 	w.keysOnly, w.next, w.visited = keysOnly, 0, 0
-	if err := w.reader.Scan(stores.ScanOptions{KeysOnly: keysOnly}, w.callback); err != nil {
+	if err := w.scanAll(); err != nil {
 		return 0, err
 	}
 	if missing, ok := w.present.Next(w.next); ok {
 		return 0, fmt.Errorf("%w: the scan ends before key %d", ErrWrong, missing)
 	}
 	return w.visited, nil
+}
+
+func (w *walk) scanAll() error {
+	if ranger, ok := w.reader.(stores.Ranger); ok && w.ranged {
+		return ranger.ScanRange(w.callback)
+	}
+	return w.reader.Scan(stores.ScanOptions{KeysOnly: w.keysOnly}, w.callback)
 }
 
 // some scans up to limit entries, beginning at the key with number from.

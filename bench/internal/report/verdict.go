@@ -1,0 +1,168 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/interval"
+	"github.com/stoatdb/stoat/bench/internal/workload"
+)
+
+// A Verdict says whether stoat reaches the target of a row.
+type Verdict string
+
+// The verdicts. A row without a target has none.
+const (
+	Met       Verdict = "met"       // the whole interval reaches the target
+	Missed    Verdict = "missed"    // the whole interval lies beyond it, or stoat failed
+	Undecided Verdict = "undecided" // the interval overlaps the target, or there are too few repeats
+	Skipped   Verdict = "skipped"   // stoat, or a peer that the target needs, was not measured
+)
+
+// skippedIf returns Skipped for a row with a target.
+func skippedIf(row Row) Verdict {
+	if row.Target.Kind == NoTarget {
+		return ""
+	}
+	return Skipped
+}
+
+// paired returns the ratios of two cells in the repeats that both have. The two
+// figures of a repeat were measured soon after each other, so a slow drift of
+// the machine cancels out.
+func paired(mine, other Cell) []float64 {
+	var ratios []float64
+	for repeat, v := range mine.Samples {
+		if o, ok := other.Samples[repeat]; ok && o > 0 {
+			ratios = append(ratios, v/o)
+		}
+	}
+	return ratios
+}
+
+// judge compares stoat's figure with the target of the row. Where stoat failed,
+// it misses the target.
+func (c results) judge(l *Line, mine Cell) {
+	l.Verdict = skippedIf(l.Row)
+	switch {
+	case l.Target.Kind == NoTarget:
+		return
+	case mine.failed():
+		l.Verdict = Missed
+		return
+	case !mine.ok():
+		return
+	}
+	switch l.Target.Kind {
+	case Ratio:
+		if math.IsNaN(l.Ratio) {
+			return
+		}
+		l.Judged = l.Ratios
+	case Absolute:
+		l.Judged = interval.Typical(samplesOf(mine))
+	case Own:
+		then := c.cell(baselineOf(l.Row), ours)
+		if !then.ok() || then.Median <= 0 {
+			return
+		}
+		l.Judged = interval.Typical(paired(mine, then))
+	}
+	l.Verdict = decide(l.Judged, l.Target.Bound, l.Higher)
+	// A peer that was not measured could be better than the best of the others.
+	if l.Target.Kind == Ratio && l.Verdict != Missed && l.Missing != nil {
+		l.Verdict = Skipped
+	}
+}
+
+func samplesOf(c Cell) []float64 {
+	var all []float64
+	for _, v := range c.Samples {
+		all = append(all, v)
+	}
+	return all
+}
+
+// decide compares an interval with the bound of a target.
+func decide(i interval.Interval, bound float64, higher bool) Verdict {
+	switch {
+	case !i.Known():
+		return Undecided
+	case higher && i.Low >= bound, !higher && i.High <= bound:
+		return Met
+	case higher && i.High < bound, !higher && i.Low > bound:
+		return Missed
+	}
+	return Undecided
+}
+
+// missing lists the peers whose job has no result although the run names them:
+// time or space was short, or the program was built without the store. A store
+// that failed, and a variant that equals its plain store, are not missing.
+func (c results) missing(row Row) []string {
+	w, known := workload.Find(row.Workload)
+	var names []string
+	for _, store := range c.peers {
+		if known && w.Runs(store) && !c.answered(row, store) {
+			names = append(names, store)
+		}
+	}
+	return names
+}
+
+// answered returns whether a store was measured, failed, or need not run.
+func (c results) answered(row Row, store string) bool {
+	return slices.ContainsFunc(c.byJob[jobName{store, row.Workload, row.Data}], func(r workload.Result) bool {
+		switch r.Status {
+		case workload.Unavailable:
+			return false
+		case workload.Skipped:
+			return strings.HasSuffix(r.Detail, comparison.SameAsPlain) || strings.HasPrefix(r.Detail, comparison.LoadEnded) ||
+				strings.HasSuffix(r.Detail, workload.NotOffered)
+		}
+		return true
+	})
+}
+
+// A Score counts the verdicts of a record.
+type Score map[Verdict]int
+
+// score counts the verdicts of all rows, those without any figure too.
+func score(rec *comparison.Record) Score {
+	c := collect(rec, storeNames(rec))
+	count := Score{}
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			if v := c.line(row).Verdict; v != "" {
+				count[v]++
+			}
+		}
+	}
+	return count
+}
+
+// skippedPairs counts the pairs of a store and a workload on a dataset that the
+// run should have measured and did not, and all pairs.
+func skippedPairs(rec *comparison.Record) (skipped, all int) {
+	c := collect(rec, storeNames(rec))
+	pairs, names := map[Row]bool{}, map[string]bool{}
+	for _, r := range rec.Results {
+		pairs[Row{Workload: r.Job.Workload, Data: r.Job.Data}] = true
+		names[r.Job.Store] = true
+	}
+	for row := range pairs {
+		w, known := workload.Find(row.Workload)
+		for store := range names {
+			if known && !w.Runs(store) {
+				continue
+			}
+			all++
+			if !c.answered(row, store) {
+				skipped++
+			}
+		}
+	}
+	return skipped, all
+}
