@@ -160,12 +160,10 @@ func (s *Store) replayEdit(rec record.Record, d *draft) error {
 	if err == nil {
 		s.mu.state, err = s.mu.state.apply(&e, d)
 	}
-	switch {
-	case err == nil, errors.Is(err, base.ErrVersion):
-		return err
-	default:
-		return base.Corrupt(rec.Offset, "edit", err, "an edit that can follow")
+	if err != nil {
+		return orCorrupt(rec.Offset, err)
 	}
+	return nil
 }
 
 // isZero reports whether f holds only zeros in [off, end).

@@ -1,0 +1,219 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A following is what a store knows that reads the manifest beside the process that
+// writes it. One goroutine uses it.
+//
+// The writer marks each edit when it is durable, and deletes or overwrites files only
+// after that. So a follower takes an edit over when it finds the mark. No power cut takes
+// such an edit back.
+type following struct {
+	number uint64
+	r      *record.Reader
+	state  State  // after the last edit that was taken over
+	edits  []Edit // read, and not marked yet
+	end    int64  // the offset behind the last of them
+}
+
+// openTries is how often Follow looks for the newest manifest, which a newer one may
+// replace before it is open.
+const openTries = 100
+
+// Follow opens the manifest of a database for reading, while another process may write
+// it. The errors are those of Load. State stays as it is until Adopt.
+func Follow(fs vfs.FS, dir string, seal record.Sealer) (*Store, State, error) {
+	s := &Store{fs: fs, dir: dir, seal: seal, follows: new(following)}
+	s.mu.err = errReadOnly
+	if err := s.followNewest(); err != nil {
+		return nil, State{}, err
+	}
+	s.mu.state = s.follows.state
+	return s, s.mu.state, nil
+}
+
+// Next returns the newest state of the files, and whether it has changed since the last
+// call. With unmarked, it includes edits of which it is not known whether they are durable:
+// a full disk may have kept the writer from marking them.
+func (s *Store) Next(unmarked bool) (State, bool, error) {
+	f := s.follows
+	changed, err := f.advance(func(e *Edit) (err error) {
+		f.state, err = f.state.Apply(*e)
+		return err
+	}, unmarked)
+	if err != nil {
+		return f.state, changed, s.wrap("follow", f.number, err)
+	}
+	superseded, err := s.superseded()
+	if err != nil || !superseded {
+		return f.state, changed, err
+	}
+	id := f.state.ID
+	if err := s.followNewest(); err != nil {
+		return f.state, true, err
+	}
+	if f.state.ID != id {
+		return f.state, true, fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
+	}
+	return f.state, true, nil
+}
+
+// Adopt makes state, which Next returned, the state of the store.
+func (s *Store) Adopt(state State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.state = state
+}
+
+// superseded reports whether there is a newer manifest. The next one has the next number.
+// If several came meanwhile, the file that is open has lost its name.
+func (s *Store) superseded() (bool, error) {
+	_, err := s.fs.Stat(s.path(s.follows.number + 1))
+	if err == nil || !errors.Is(err, vfs.ErrNotExist) {
+		return err == nil, err
+	}
+	_, err = s.fs.Stat(s.path(s.follows.number))
+	if errors.Is(err, vfs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+// followNewest opens the newest manifest and reads it.
+func (s *Store) followNewest() error {
+	for try := 0; ; try++ {
+		l, err := list(s.fs, s.dir)
+		if err != nil {
+			return err
+		}
+		if len(l.manifests) == 0 {
+			return l.missing(s.dir)
+		}
+		number := l.manifests[len(l.manifests)-1]
+		file, err := s.fs.Open(s.path(number), vfs.CatManifest)
+		if errors.Is(err, vfs.ErrNotExist) && try < openTries {
+			continue
+		}
+		if err != nil {
+			return s.wrap("open", number, err)
+		}
+		fresh, err := follow(file, number, s.seal)
+		if err != nil {
+			_ = file.Close() // it was only read
+			return s.wrap("follow", number, err)
+		}
+		s.mu.Lock()
+		old := s.mu.file.file
+		s.mu.file = journal{number: number, file: file}
+		s.mu.Unlock()
+		*s.follows = *fresh
+		if old != nil {
+			return old.Close()
+		}
+		return nil
+	}
+}
+
+// follow begins to read the manifest with the given number.
+func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error) {
+	h, aead, err := readHeader(file, number, seal)
+	if err != nil {
+		return nil, err
+	}
+	f := &following{number: number, r: record.NewReader(file, h.Size, h.Salt, aead)}
+	f.r.Follow()
+	d := newDraftOfMany()
+	apply := func(e *Edit) (err error) {
+		f.state, err = f.state.apply(e, d)
+		return err
+	}
+	rec, err := f.r.NextRecord()
+	switch {
+	case err == io.EOF || err == nil && rec.Kind != record.Whole:
+		return nil, base.Corrupt(record.Start, "snapshot", "none", "one")
+	case err != nil:
+		return nil, err
+	case h.Size > sizeMax(rec.End):
+		return nil, base.Corrupt(0, "size of the manifest", h.Size, fmt.Sprintf("at most %d", sizeMax(rec.End)))
+	}
+	// The snapshot was durable before the file got its name.
+	if err := f.take(&rec); err != nil {
+		return nil, err
+	}
+	if _, err := f.fold(rec.Offset, apply); err != nil {
+		return nil, err
+	}
+	if _, err := f.advance(apply, false); err != nil {
+		return nil, err
+	}
+	f.state.finish(d)
+	if err := f.state.Version.checkSize(); err != nil {
+		return nil, base.Corrupt(f.end, "state", err, "a valid state")
+	}
+	return f, nil
+}
+
+// advance reads what was written since the last call, and calls apply for each edit that
+// was marked, or for all. It reports whether there was one.
+func (f *following) advance(apply func(*Edit) error, unmarked bool) (changed bool, err error) {
+	for {
+		rec, err := f.r.NextRecord()
+		switch {
+		case err == io.EOF && unmarked:
+			return f.fold(f.end, apply)
+		case err == io.EOF:
+			return changed, nil
+		case err != nil:
+			return changed, err
+		case rec.Kind == record.Whole:
+			err = f.take(&rec)
+		case rec.Kind != record.Mark:
+			err = base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
+		case rec.Durable >= f.end:
+			var some bool
+			some, err = f.fold(rec.Offset, apply)
+			changed = changed || some
+		}
+		if err != nil {
+			return changed, err
+		}
+	}
+}
+
+// take keeps an edit until its mark.
+func (f *following) take(rec *record.Record) error {
+	e, err := DecodeEdit(rec.Payload)
+	if err != nil {
+		return orCorrupt(rec.Offset, err)
+	}
+	f.edits, f.end = append(f.edits, e), rec.End
+	return nil
+}
+
+// fold applies the edits that were kept. It reports whether there were any.
+func (f *following) fold(offset int64, apply func(*Edit) error) (some bool, err error) {
+	edits := f.edits
+	f.edits = nil
+	for i := range edits {
+		if err := apply(&edits[i]); err != nil {
+			return true, orCorrupt(offset, err)
+		}
+	}
+	return len(edits) > 0, nil
+}
+
+// orCorrupt returns the error for an edit that cannot follow.
+func orCorrupt(offset int64, err error) error {
+	if errors.Is(err, base.ErrVersion) {
+		return err
+	}
+	return base.Corrupt(offset, "edit", err, "an edit that can follow")
+}
