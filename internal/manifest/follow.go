@@ -22,6 +22,8 @@ type following struct {
 	state  State  // after the last edit that was taken over
 	edits  []Edit // read, and not marked yet
 	end    int64  // the offset behind the last of them
+	// failed says that reading has failed in the middle: the manifest is read anew.
+	failed bool
 }
 
 // openTries is how often Follow looks for the newest manifest, which a newer one may
@@ -45,25 +47,23 @@ func Follow(fs vfs.FS, dir string, seal record.Sealer) (*Store, State, error) {
 // a full disk may have kept the writer from marking them.
 func (s *Store) Next(unmarked bool) (State, bool, error) {
 	f := s.follows
+	if f.failed {
+		return f.state, true, s.followNewest()
+	}
 	changed, err := f.advance(func(e *Edit) (err error) {
 		f.state, err = f.state.Apply(*e)
 		return err
 	}, unmarked)
 	if err != nil {
+		f.failed = true
 		return f.state, changed, s.wrap("follow", f.number, err)
 	}
 	superseded, err := s.superseded()
 	if err != nil || !superseded {
 		return f.state, changed, err
 	}
-	id := f.state.ID
-	if err := s.followNewest(); err != nil {
-		return f.state, true, err
-	}
-	if f.state.ID != id {
-		return f.state, true, fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
-	}
-	return f.state, true, nil
+	err = s.followNewest()
+	return f.state, true, err
 }
 
 // Adopt makes state, which Next returned, the state of the store.
@@ -109,6 +109,10 @@ func (s *Store) followNewest() error {
 		if err != nil {
 			_ = file.Close() // it was only read
 			return s.wrap("follow", number, err)
+		}
+		if id := s.follows.state.ID; s.follows.r != nil && fresh.state.ID != id {
+			_ = file.Close() // it was only read
+			return fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
 		}
 		s.mu.Lock()
 		old := s.mu.file.file

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -77,4 +78,47 @@ func (f *Files) residentBytes(drops []manifest.Place) (bytes int64) {
 
 func dropped(drops []manifest.Place, num base.FileNum) bool {
 	return slices.ContainsFunc(drops, func(p manifest.Place) bool { return p.Num == num })
+}
+
+// OpenAll opens all files of a version, so that the view of the version can be read
+// whatever happens to the names of the files. If that fails, it closes the files that it
+// has opened.
+func (f *Files) OpenAll(v *manifest.Version) error {
+	var tables, files []base.FileNum
+	err := f.openAll(v, &tables, &files)
+	if err != nil {
+		err = errors.Join(err, f.Drop(tables), f.DropValues(files))
+	}
+	return err
+}
+
+// openAll is OpenAll, and leaves it to the caller to close the files after an error.
+func (f *Files) openAll(v *manifest.Version, tables, files *[]base.FileNum) error {
+	for _, level := range v.Levels {
+		for _, m := range level {
+			f.mu.Lock()
+			t := f.table(m)
+			f.mu.Unlock()
+			if t.tableHandle.reader.Load() != nil {
+				continue
+			}
+			*tables = append(*tables, m.Num)
+			if _, err := f.reader(t); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range v.Values {
+		f.mu.Lock()
+		file := f.valueFile(m.ValueFile)
+		f.mu.Unlock()
+		if file.reader.Load() != nil {
+			continue
+		}
+		*files = append(*files, m.File)
+		if _, err := f.valueReader(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }

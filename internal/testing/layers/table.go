@@ -86,6 +86,7 @@ var Stoat = Shape{
 
 		"internal/changes": 8,
 		"internal/collect": 8,
+		"internal/follow":  8,
 		"internal/jobs":    8,
 		"internal/spaces":  8,
 
