@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -70,19 +71,19 @@ type CheckOptions struct {
 // Transactions may go on meanwhile. Check verifies the state at its beginning:
 // files that other jobs replace stay until Check ends. Unlike a transaction, Check
 // keeps no memory and no overwritten versions. It reads through its own handles,
-// and leaves the cache of the database alone.
+// and leaves the cache of the database alone. A follower keeps all files open until Check
+// ends.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	ctx, end, err := d.group.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	slot, state, err := d.store.HoldFiles()
+	state, files, release, err := d.holdToCheck(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.store.Release(slot)
-	files := tree.New(d.unmapped)
+	defer release()
 	options := check.Options{State: state, OpenTable: files.Open, OpenValues: files.OpenValues,
 		Stop: func() error { return work.Interrupted(ctx) }}
 	if o.Progress != nil {
@@ -97,7 +98,9 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if err == nil {
 		records := check.Records{State: d.store.State(), Manifest: d.manifest, VerifyLog: d.commits.VerifyLog,
 			Log: d.commits.LogOptions(), Orphans: d.store.Orphans, Stop: options.Stop}
-		if d.opts.ReadOnly {
+		if d.follower != nil {
+			records.VerifyLog = d.follower.VerifyLog
+		} else if d.opts.ReadOnly {
 			records.VerifyLog = nil
 		}
 		err = (*check.Report)(report).CheckRecords(&records)
@@ -106,4 +109,19 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		return report, fmt.Errorf("check: %w", err)
 	}
 	return report, report.Err()
+}
+
+// holdToCheck returns the newest state with its files, all of which stay until release.
+func (d *DB) holdToCheck(ctx context.Context) (s manifest.State, files *tree.Files, release func(), err error) {
+	options := d.unmapped
+	if d.follower != nil {
+		p, err := d.follower.Pin(ctx, options.FS)
+		if err != nil {
+			return s, nil, nil, err
+		}
+		options.FS = p.FS
+		return p.State, tree.New(options), p.Close, nil
+	}
+	slot, s, err := d.store.HoldFiles()
+	return s, tree.New(options), func() { d.store.Release(slot) }, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/follow"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/ingest"
 	"github.com/stoatdb/stoat/internal/jobs"
@@ -72,6 +73,7 @@ type DB struct {
 	spaces       *spaces.Registry
 	checkpoints  *checkpoint.Maker
 	governor     *governor.Governor
+	follower     *follow.Follower // nil unless OpenFollower opened the database
 
 	flusher, compactor, collectorWorker, sweeper, governorWorker, dropper *work.Worker
 
@@ -223,6 +225,9 @@ func (d *DB) SyncContext(ctx context.Context) error {
 		return err
 	}
 	if d.opts.ReadOnly && !d.store.Closed() {
+		if d.follower != nil {
+			return ErrReadOnly
+		}
 		if d.commits.Recovered().Unproven() {
 			return errUnproven
 		}
@@ -246,6 +251,9 @@ func (d *DB) close() error {
 	d.store.Closing()
 	d.commits.Drain()
 	d.group.End()
+	if d.follower != nil {
+		d.follower.Close()
+	}
 	err := d.commits.Failed()
 	if !d.opts.ReadOnly {
 		err = d.persist(err)

@@ -55,7 +55,7 @@ func (d *DB) assemble(s manifest.State) {
 	d.decoded = cache.New(o.MemoryBudget / decodedShare)
 
 	d.store = state.New(state.Options{
-		FS: o.FS, Dir: d.dir, ReadOnly: o.ReadOnly, Clock: o.Clock, Executor: d.exec, Report: d.emit,
+		FS: o.FS, Dir: d.dir, ReadOnly: o.ReadOnly, Follows: o.follows, Clock: o.Clock, Executor: d.exec, Report: d.emit,
 		MemtableSize: o.MemtableSize, MemoryBudget: o.MemoryBudget,
 		Manifest: d.manifest, State: s, Files: d.mappedFiles, Freed: d.decoded.Close,
 	})
@@ -120,7 +120,7 @@ func (d *DB) assemble(s manifest.State) {
 // mappedFiles returns the files that callers read, through mappings only.
 func (d *DB) mappedFiles(closed func() bool) *tree.Files {
 	o := d.unmapped
-	o.MappedOnly, o.Used, o.Cache = true, d.governorWorker.Wake, d.decoded
+	o.MappedOnly, o.Used, o.Cache, o.KeepsValues = true, d.governorWorker.Wake, d.decoded, d.opts.follows
 	o.Closed = func() error {
 		if closed() {
 			return ErrClosed
@@ -149,6 +149,9 @@ func (o *Options) segmentSizes() (least, most int64) {
 // manual. Close ends a worker between two steps, and interrupts long jobs.
 func (d *DB) startWorkers() {
 	d.group.Run(d.governorWorker, 0, d.governor.Step)
+	if every := d.opts.FollowEvery; d.opts.follows && every > 0 {
+		d.group.Run(work.NewWorker(time.Second), every, d.follower.Step)
+	}
 	if d.opts.ReadOnly || d.exec.Manual {
 		return
 	}

@@ -83,7 +83,10 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 // nothing. With MustExist, step 1 first looks for a manifest, and step 2 writes none.
 func (d *DB) open() (err error) {
 	takeLock, load := d.lockToWrite, d.loadManifest
-	if d.opts.ReadOnly {
+	switch {
+	case d.opts.follows:
+		takeLock, load = d.lockNothing, d.followManifest
+	case d.opts.ReadOnly:
 		takeLock, load = d.lockToRead, d.readManifest
 	}
 	if err := takeLock(); err != nil {
@@ -111,7 +114,7 @@ func (d *DB) open() (err error) {
 			return err
 		}
 	}
-	if err = d.commits.Recover(&state); err != nil {
+	if err = d.recover(&state); err != nil {
 		return err
 	}
 	d.throttle.NoteDebt(d.jobs.Debt(state.Version))
@@ -136,6 +139,9 @@ func (d *DB) abandon() {
 		d.group.End()
 		if l := d.commits.Log(); l != nil {
 			_ = l.Close()
+		}
+		if d.follower != nil {
+			d.follower.Close()
 		}
 		defer d.store.Abandon()
 	}

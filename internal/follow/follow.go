@@ -126,6 +126,15 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 	}
 }
 
+// Close ends the following. The view stays.
+func (f *Follower) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.log != nil {
+		f.abandonLocked()
+	}
+}
+
 // errBehind says that the writer frees the log before the follower has read it.
 var errBehind = behindError{}
 
@@ -204,7 +213,7 @@ func (f *Follower) abandonLocked() {
 			t.Release()
 		}
 	}
-	f.tables = nil
+	f.tables, f.private = nil, false
 }
 
 // readLogLocked applies what the log has. It reports whether that was all. Readers see
@@ -375,3 +384,42 @@ func (f *Follower) Step() (again time.Duration, err error) {
 	return f.wait, nil
 }
 
+// VerifyLog reads the log of the newest manifest from its start, and returns how many
+// transactions there are. pass is called now and then, and stops it.
+func (f *Follower) VerifyLog(pass func() error) (records int64, err error) {
+	for try := 0; ; try++ {
+		state, tail := f.store.State(), (*log.Follower)(nil)
+		records, tail, err = verify(f.o.Log, state.Spans, pass)
+		if err == nil {
+			err = tail.Damaged()
+		}
+		tail.Close()
+		if err == nil || !errors.Is(err, base.ErrCorrupt) || try >= triesMax {
+			return records, err
+		}
+		// The writer may have freed what was read.
+		if e := f.Refresh(f.o.Group.Stopped()); e != nil || slices.Equal(state.Spans, f.store.State().Spans) {
+			return records, errors.Join(e, err)
+		}
+	}
+}
+
+func verify(o log.Options, spans []base.LogSpan, pass func() error) (records int64, tail *log.Follower, err error) {
+	tail = log.Follow(o, spans)
+	for {
+		payload, err := tail.Next()
+		if err == io.EOF {
+			return records, tail, nil
+		}
+		if err == nil {
+			err = pass()
+		}
+		if err == nil {
+			_, err = txn.SeqOf(payload)
+		}
+		if err != nil {
+			return records, tail, err
+		}
+		records++
+	}
+}
