@@ -82,18 +82,23 @@ func dropped(drops []manifest.Place, num base.FileNum) bool {
 
 // OpenAll opens all files of a version, so that the view of the version can be read
 // whatever happens to the names of the files. If that fails, it closes the files that it
-// has opened.
+// has opened: no reader has begun to use them.
 func (f *Files) OpenAll(v *manifest.Version) error {
-	var tables, files []base.FileNum
-	err := f.openAll(v, &tables, &files)
-	if err != nil {
-		err = errors.Join(err, f.Drop(tables), f.DropValues(files))
+	var opened []Resident
+	err := f.openAll(v, &opened)
+	if err == nil {
+		return nil
 	}
-	return err
+	errs := []error{err}
+	for i := range opened {
+		if r := opened[i].Retire(); r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// openAll is OpenAll, and leaves it to the caller to close the files after an error.
-func (f *Files) openAll(v *manifest.Version, tables, files *[]base.FileNum) error {
+func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 	for _, level := range v.Levels {
 		for _, m := range level {
 			f.mu.Lock()
@@ -102,7 +107,7 @@ func (f *Files) openAll(v *manifest.Version, tables, files *[]base.FileNum) erro
 			if t.tableHandle.reader.Load() != nil {
 				continue
 			}
-			*tables = append(*tables, m.Num)
+			*opened = append(*opened, Resident{table: t.tableHandle})
 			if _, err := f.reader(t); err != nil {
 				return err
 			}
@@ -115,7 +120,7 @@ func (f *Files) openAll(v *manifest.Version, tables, files *[]base.FileNum) erro
 		if file.reader.Load() != nil {
 			continue
 		}
-		*files = append(*files, m.File)
+		*opened = append(*opened, Resident{values: file.valueHandle})
 		if _, err := f.valueReader(file); err != nil {
 			return err
 		}
