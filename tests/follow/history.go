@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -69,15 +70,19 @@ func (h *history) drops() {
 	h.dropped = append(h.dropped, h.last+1)
 }
 
-// at returns the state of a version, and whether the keyspace "passing" was dropped later.
-func (h *history) at(version uint64) (s state, droppedLater bool, ok bool) {
+// at returns the state of a version.
+func (h *history) at(version uint64) (s state, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, at := range h.dropped {
-		droppedLater = droppedLater || at > version
-	}
 	s, ok = h.states[version]
-	return s, droppedLater, ok
+	return s, ok
+}
+
+// dropsAfter reports whether the keyspace "passing" was dropped after a version.
+func (h *history) dropsAfter(version uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.dropped, func(at uint64) bool { return at > version })
 }
 
 // newest returns the newest version that is known to be committed.

@@ -91,7 +91,7 @@ func (r *reader) look(rng *rand.Rand) error {
 // judge compares what a transaction of the follower reads with the state of its version.
 func (r *reader) judge(tx stoat.Txn, rng *rand.Rand) error {
 	version := tx.ReadVersion()
-	want, droppedLater, ok := r.history.at(version)
+	want, ok := r.history.at(version)
 	if !ok {
 		return fmt.Errorf("the follower shows version %d, which the writer never had", version)
 	}
@@ -100,7 +100,7 @@ func (r *reader) judge(tx stoat.Txn, rng *rand.Rand) error {
 		if name != "" {
 			ks, err := r.db.Keyspace(name, nil)
 			if errors.Is(err, stoat.ErrNoKeyspace) {
-				if n := want.count(name); n > 0 && (name != passing || !droppedLater) {
+				if n := want.count(name); n > 0 && (name != passing || !r.history.dropsAfter(version)) {
 					return fmt.Errorf("version %d: no keyspace %s, want %d keys", version, name, n)
 				}
 				continue
@@ -111,7 +111,7 @@ func (r *reader) judge(tx stoat.Txn, rng *rand.Rand) error {
 			in = tx.In(ks)
 		}
 		if err := want.compare(in, name, rng); err != nil {
-			if name == passing && droppedLater {
+			if name == passing && r.history.dropsAfter(version) {
 				continue // another keyspace has the name now
 			}
 			return fmt.Errorf("version %d: %w", version, err)
