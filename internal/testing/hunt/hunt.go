@@ -42,6 +42,7 @@ const (
 	Backups   = "backups"
 	Drops     = "drops of keyspaces"
 	Feeds     = "feeds"
+	Followers = "followers"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -104,6 +105,14 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedLoseValues:    Feeds,
 	mutant.FeedUnsynced:      Feeds,
 	mutant.FeedUnsyncedFlush: Feeds,
+
+	mutant.FollowMixed:   Followers,
+	mutant.FollowHalf:    Followers,
+	mutant.FollowLogOnly: Followers,
+	mutant.FollowTwice:   Followers,
+	mutant.FollowBlind:   Followers,
+	mutant.FollowOldSpan: Followers,
+	mutant.FollowLazy:    Followers,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,

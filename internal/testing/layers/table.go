@@ -122,6 +122,7 @@ var Stoat = Shape{
 		"tests/scripts":    13,
 		"tests/stress":     13,
 		"tests/feed":       13,
+		"tests/follow":     13,
 		"tests/timestamps": 13,
 	},
 
@@ -162,6 +163,7 @@ var Stoat = Shape{
 		"tests/scripts",
 		"tests/stress",
 		"tests/feed",
+		"tests/follow",
 		"tests/timestamps",
 	},
 
