@@ -43,8 +43,6 @@ type Options struct {
 const (
 	// triesMax is how often a round is tried before the follower gives up.
 	triesMax = 40
-	// unmarkedTry is the try from which on edits count that the writer has not marked.
-	unmarkedTry = 5
 	// pauseMax is the longest pause between two tries.
 	pauseMax = 10 * time.Millisecond
 	// roundBytes is about how much of the log one round reads at most.
@@ -105,7 +103,7 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 		if err := errors.Join(ctx.Err(), f.o.Group.Err()); err != nil {
 			return changed, err
 		}
-		some, more, err := f.roundLocked(try)
+		some, more, err := f.roundLocked()
 		changed = changed || some
 		switch {
 		case err == nil && !more:
@@ -158,12 +156,12 @@ func (f *Follower) recoverLocked(ctx context.Context, try int, err error) error 
 
 // roundLocked reads the log and the manifest once. It reports whether readers see more than
 // before, and whether there may be more to read.
-func (f *Follower) roundLocked(try int) (changed, more bool, err error) {
+func (f *Follower) roundLocked() (changed, more bool, err error) {
 	if f.log == nil {
 		f.beginLocked()
 	}
 	ended, logErr := f.readLogLocked()
-	next, edited, err := f.o.Manifest.Next(try >= unmarkedTry)
+	next, edited, err := f.o.Manifest.Next()
 	f.next, f.pending = next, f.pending || edited
 	if err == nil {
 		err = logErr
@@ -172,7 +170,8 @@ func (f *Follower) roundLocked(try int) (changed, more bool, err error) {
 		f.abandonLocked()
 		return false, false, err
 	}
-	if !f.log.Within(next.Spans) && !f.blind() {
+	wentBack := next.FlushedSeq < f.store.State().FlushedSeq && !f.private
+	if !f.log.Within(next.Spans) && !f.blind() || wentBack {
 		f.abandonLocked()
 		return false, true, nil
 	}
@@ -356,7 +355,7 @@ func (f *Follower) lookForDamageLocked(changed bool) error {
 	if err == nil {
 		return nil
 	}
-	if _, edited, _ := f.o.Manifest.Next(false); edited {
+	if _, edited, _ := f.o.Manifest.Next(); edited {
 		f.abandonLocked() // the writer may have freed the segment
 		f.pending = true
 		return nil

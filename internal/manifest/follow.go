@@ -13,15 +13,13 @@ import (
 // A following is what a store knows that reads the manifest beside the process that
 // writes it. One goroutine uses it.
 //
-// The writer marks each edit when it is durable, and deletes or overwrites files only
-// after that. So a follower takes an edit over when it finds the mark. No power cut takes
-// such an edit back.
+// It takes an edit over as soon as the edit verifies. If the writer's sync of that edit
+// fails, the next writer may not have the edit. Then FlushedSeq may go back, and a file
+// number may get another salt.
 type following struct {
 	number uint64
 	r      *record.Reader
-	state  State  // after the last edit that was taken over
-	edits  []Edit // read, and not marked yet
-	end    int64  // the offset behind the last of them
+	state  State // after the last edit that was read
 	// failed says that reading has failed in the middle: the manifest is read anew.
 	failed bool
 }
@@ -43,9 +41,8 @@ func Follow(fs vfs.FS, dir string, seal record.Sealer) (*Store, State, error) {
 }
 
 // Next returns the newest state of the files, and whether it has changed since the last
-// call. With unmarked, it includes edits of which it is not known whether they are durable:
-// a full disk may have kept the writer from marking them.
-func (s *Store) Next(unmarked bool) (State, bool, error) {
+// call.
+func (s *Store) Next() (State, bool, error) {
 	f := s.follows
 	if f.failed {
 		return f.state, true, s.followNewest()
@@ -53,7 +50,7 @@ func (s *Store) Next(unmarked bool) (State, bool, error) {
 	changed, err := f.advance(func(e *Edit) (err error) {
 		f.state, err = f.state.Apply(*e)
 		return err
-	}, unmarked)
+	})
 	if err != nil {
 		f.failed = true
 		return f.state, changed, s.wrap("follow", f.number, err)
@@ -142,82 +139,57 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 	rec, err := f.r.NextRecord()
 	switch {
 	case err == io.EOF || err == nil && rec.Kind != record.Whole:
-		return nil, base.Corrupt(record.Start, "snapshot", "none", "one")
-	case err != nil:
-		return nil, err
-	case h.Size > sizeMax(rec.End):
-		return nil, base.Corrupt(0, "size of the manifest", h.Size, fmt.Sprintf("at most %d", sizeMax(rec.End)))
+		err = base.Corrupt(record.Start, "snapshot", "none", "one")
+	case err == nil && h.Size > sizeMax(rec.End):
+		err = base.Corrupt(0, "size of the manifest", h.Size, fmt.Sprintf("at most %d", sizeMax(rec.End)))
 	}
-	// The snapshot was durable before the file got its name.
-	if err := f.take(&rec); err != nil {
-		return nil, err
+	if err == nil {
+		err = applyRecord(&rec, apply)
 	}
-	if _, err := f.fold(rec.Offset, apply); err != nil {
-		return nil, err
+	if err == nil {
+		_, err = f.advance(apply)
 	}
-	if _, err := f.advance(apply, false); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	f.state.finish(d)
 	if err := f.state.Version.checkSize(); err != nil {
-		return nil, base.Corrupt(f.end, "state", err, "a valid state")
+		return nil, base.Corrupt(f.r.Offset(), "state", err, "a valid state")
 	}
 	return f, nil
 }
 
-// advance reads what was written since the last call, and calls apply for each edit that
-// was marked, or for all. It reports whether there was one.
-func (f *following) advance(apply func(*Edit) error, unmarked bool) (changed bool, err error) {
+// advance reads what was written since the last call, and calls apply for each edit. It
+// reports whether there was one.
+func (f *following) advance(apply func(*Edit) error) (changed bool, err error) {
 	for {
 		rec, err := f.r.NextRecord()
 		switch {
-		case err == io.EOF && unmarked:
-			return f.fold(f.end, apply)
 		case err == io.EOF:
 			return changed, nil
-		case err != nil:
-			return changed, err
-		case rec.Kind == record.Whole:
-			err = f.take(&rec)
-		case rec.Kind != record.Mark:
+		case err == nil && rec.Kind == record.Mark:
+			continue
+		case err == nil && rec.Kind != record.Whole:
 			err = base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
-		case rec.Durable >= f.end:
-			var some bool
-			some, err = f.fold(rec.Offset, apply)
-			changed = changed || some
+		}
+		if err == nil {
+			err = applyRecord(&rec, apply)
 		}
 		if err != nil {
 			return changed, err
 		}
+		changed = true
 	}
 }
 
-// take keeps an edit until its mark.
-func (f *following) take(rec *record.Record) error {
+// applyRecord calls apply for the edit of a record.
+func applyRecord(rec *record.Record, apply func(*Edit) error) error {
 	e, err := DecodeEdit(rec.Payload)
-	if err != nil {
-		return orCorrupt(rec.Offset, err)
+	if err == nil {
+		err = apply(&e)
 	}
-	f.edits, f.end = append(f.edits, e), rec.End
-	return nil
-}
-
-// fold applies the edits that were kept. It reports whether there were any.
-func (f *following) fold(offset int64, apply func(*Edit) error) (some bool, err error) {
-	edits := f.edits
-	f.edits = nil
-	for i := range edits {
-		if err := apply(&edits[i]); err != nil {
-			return true, orCorrupt(offset, err)
-		}
-	}
-	return len(edits) > 0, nil
-}
-
-// orCorrupt returns the error for an edit that cannot follow.
-func orCorrupt(offset int64, err error) error {
-	if errors.Is(err, base.ErrVersion) {
+	if err == nil || errors.Is(err, base.ErrVersion) {
 		return err
 	}
-	return base.Corrupt(offset, "edit", err, "an edit that can follow")
+	return base.Corrupt(rec.Offset, "edit", err, "an edit that can follow")
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -104,7 +105,10 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 			f.mu.Lock()
 			t := f.table(m)
 			f.mu.Unlock()
-			if t.tableHandle.reader.Load() != nil {
+			if r := t.tableHandle.reader.Load(); r != nil {
+				if r.Properties().Salt != m.Salt {
+					return otherFile(base.TableName(m.Num))
+				}
 				continue
 			}
 			*opened = append(*opened, Resident{table: t.tableHandle})
@@ -117,7 +121,10 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 		f.mu.Lock()
 		file := f.valueFile(m.ValueFile)
 		f.mu.Unlock()
-		if file.reader.Load() != nil {
+		if r := file.reader.Load(); r != nil {
+			if r.Salt() != m.Salt {
+				return otherFile(base.ValueName(m.File))
+			}
 			continue
 		}
 		*opened = append(*opened, Resident{values: file.valueHandle})
@@ -126,4 +133,10 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 		}
 	}
 	return nil
+}
+
+// otherFile returns the error for a file that is open, although another file has its name
+// now: the manifest lost the edit that had named it.
+func otherFile(name string) error {
+	return fmt.Errorf("%w: another file has the name %s", base.ErrStale, name)
 }
