@@ -193,8 +193,8 @@ var Stoat = Shape{
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
-		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/follow", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/follow", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
 		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
 		"syscall":       {".", "tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
 		"unsafe":        {"tests/powercut"},
