@@ -11,7 +11,7 @@ import (
 )
 
 // followEveryDefault is the default of Options.FollowEvery.
-const followEveryDefault = 5 * time.Millisecond
+const followEveryDefault = 10 * time.Millisecond
 
 // OpenFollower opens the database in the directory dir for reading, while another process
 // may have it open, write it, close it and open it again. opts may be nil.

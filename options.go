@@ -122,8 +122,8 @@ type Options struct {
 	ReadOnly bool
 
 	// FollowEvery is how often a database of OpenFollower looks for new commits by
-	// itself. Without any, it looks up to four times less often. A negative FollowEvery
-	// leaves that to DB.Refresh. Default: 5 ms.
+	// itself. Without any, it looks half as often. A negative FollowEvery
+	// leaves that to DB.Refresh. Default: 10 ms.
 	FollowEvery time.Duration
 
 	follows bool // OpenFollower opens the database

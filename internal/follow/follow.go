@@ -47,8 +47,8 @@ const (
 	pauseMax = 10 * time.Millisecond
 	// roundBytes is about how much of the log one round reads at most.
 	roundBytes = 4 << 20
-	// idlePart: without commits, the follower waits up to idlePart times Every.
-	idlePart = 4
+	// idlePart: without commits, the follower waits idlePart times Every.
+	idlePart = 2
 	// damageEvery is how long nothing must come before the follower looks for damage at
 	// the end of the log. That doubles up to damageMax.
 	damageEvery, damageMax = time.Second, time.Minute

@@ -253,8 +253,6 @@ const (
 	// durable.
 	RestoreUnfinished Name = "restore-unfinished"
 
-	// FollowMixed: a reader of a follower may get a view and a version of two moments.
-	FollowMixed Name = "follow-mixed"
 	// FollowHalf: a follower shows a commit before it has applied all of it.
 	FollowHalf Name = "follow-half"
 	// FollowLogOnly: a follower shows what it read of the log without what the manifest
@@ -291,5 +289,5 @@ var Names = []Name{
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 	BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
-	FollowMixed, FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
+	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 }

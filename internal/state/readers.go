@@ -126,7 +126,7 @@ func (s *Store) BeginSnapshot(slot *Slot) (*View, base.SeqNum) {
 	for {
 		shown := s.following.shown.Load()
 		v, seq := s.Begin(slot), s.Visible()
-		if shown%2 == 0 && s.following.shown.Load() == shown || mutant.On(mutant.FollowMixed) {
+		if shown%2 == 0 && s.following.shown.Load() == shown {
 			return v, seq
 		}
 		runtime.Gosched()

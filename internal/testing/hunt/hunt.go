@@ -106,7 +106,6 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedUnsynced:      Feeds,
 	mutant.FeedUnsyncedFlush: Feeds,
 
-	mutant.FollowMixed:   Followers,
 	mutant.FollowHalf:    Followers,
 	mutant.FollowLogOnly: Followers,
 	mutant.FollowTwice:   Followers,
