@@ -351,6 +351,9 @@ func (f *Follower) lookForDamageLocked(changed bool) error {
 		return nil
 	}
 	*q = quiet{now, min(2*q.after, damageMax)}
+	if err := f.o.Manifest.Replaced(); err != nil {
+		return err
+	}
 	err := f.log.Damaged()
 	if err == nil {
 		return nil

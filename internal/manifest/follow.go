@@ -18,6 +18,7 @@ import (
 // number may get another salt.
 type following struct {
 	number uint64
+	salt   uint64 // in the header
 	r      *record.Reader
 	state  State // after the last edit that was read
 	// failed says that reading has failed in the middle: the manifest is read anew.
@@ -84,6 +85,25 @@ func (s *Store) superseded() (bool, error) {
 	return false, err
 }
 
+// Replaced returns an error if the name of the manifest belongs to another file: another
+// database has taken the place of the one that is followed.
+func (s *Store) Replaced() error {
+	f := s.follows
+	file, err := s.fs.Open(s.path(f.number), vfs.CatManifest)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil // Next looks for a newer one
+	}
+	if err != nil {
+		return err
+	}
+	h, _, err := readHeader(file, f.number, s.seal)
+	_ = file.Close() // it was only read
+	if err == nil && h.Salt != f.salt {
+		err = fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
+	}
+	return err
+}
+
 // followNewest opens the newest manifest and reads it.
 func (s *Store) followNewest() error {
 	for try := 0; ; try++ {
@@ -113,7 +133,7 @@ func (s *Store) followNewest() error {
 		}
 		s.mu.Lock()
 		old := s.mu.file.file
-		s.mu.file = journal{number: number, file: file}
+		s.mu.file = journal{number: number, file: file, salt: fresh.salt}
 		s.mu.Unlock()
 		*s.follows = *fresh
 		if old != nil {
@@ -129,7 +149,7 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 	if err != nil {
 		return nil, err
 	}
-	f := &following{number: number, r: record.NewReader(file, h.Size, h.Salt, aead)}
+	f := &following{number: number, salt: h.Salt, r: record.NewReader(file, h.Size, h.Salt, aead)}
 	f.r.Follow()
 	d := newDraftOfMany()
 	apply := func(e *Edit) (err error) {

@@ -73,7 +73,7 @@ func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
 			readers <- ""
 		}()
 	}
-	for n := range base.SeqNum(20_000) {
+	for n := range base.SeqNum(4_000) {
 		show(1 + n%7)
 	}
 	ended.Store(true)
