@@ -112,7 +112,13 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 			try = 0
 			continue
 		}
-		if try++; errors.Is(err, base.ErrStale) || err != nil && try >= triesMax {
+		if try++; errors.Is(err, base.ErrStale) {
+			return changed, err
+		}
+		if err != nil && try >= triesMax {
+			if stale := f.o.Manifest.Replaced(); errors.Is(stale, base.ErrStale) {
+				err = stale
+			}
 			return changed, err
 		}
 		if try >= 10*triesMax {
