@@ -79,7 +79,7 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		return nil, err
 	}
 	defer end()
-	state, files, release, err := d.holdToCheck(ctx)
+	state, files, release, err := filesToCheck(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	return report, report.Err()
 }
 
-// holdToCheck returns the newest state with its files, all of which stay until release.
-func (d *DB) holdToCheck(ctx context.Context) (s manifest.State, files *tree.Files, release func(), err error) {
+// filesToCheck returns the newest state with its files, all of which stay until release.
+func filesToCheck(ctx context.Context, d *DB) (s manifest.State, files *tree.Files, release func(), err error) {
 	options := d.unmapped
 	if d.follower != nil {
 		p, err := d.follower.Pin(ctx, options.FS)

@@ -33,9 +33,9 @@ var (
 	// Options.ReadOnly may share a database.
 	ErrLocked = vfs.ErrLocked
 
-	// ErrStale says that a database of OpenFollower cannot follow any more: another
+	// ErrStale says that a database of OpenFollower cannot follow any more. Another
 	// database has taken the place of its files, or the writer frees the log before the
-	// follower has read it. Reads go on, and see what they saw before.
+	// follower can read it. Reads go on, and see what they saw before.
 	ErrStale = base.ErrStale
 
 	// ErrNoSpace says that the disk is full, or that only deletions are still

@@ -62,19 +62,23 @@ func (d *DB) Refresh(ctx context.Context) error {
 }
 
 // lockNothing is the lock of a follower.
-func (d *DB) lockNothing() error {
-	d.lock = unlocked{}
-	return nil
+func lockNothing(d *DB) func() error {
+	return func() error {
+		d.lock = unlocked{}
+		return nil
+	}
 }
 
 // followManifest loads the manifest of a database that another process may write.
-func (d *DB) followManifest() (state manifest.State, err error) {
-	d.manifest, state, err = manifest.Follow(d.opts.FS, d.dir, sealer(d.keys))
-	return state, err
+func followManifest(d *DB) func() (manifest.State, error) {
+	return func() (state manifest.State, err error) {
+		d.manifest, state, err = manifest.Follow(d.opts.FS, d.dir, sealer(d.keys))
+		return state, err
+	}
 }
 
-// recover shows readers what the log has.
-func (d *DB) recover(state *manifest.State) error {
+// recoverLog shows readers what the log has.
+func recoverLog(d *DB, state *manifest.State) error {
 	if !d.opts.follows {
 		return d.commits.Recover(state)
 	}

@@ -80,12 +80,12 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 // On a full disk, open leaves step 6 to the first commit too. The caller can then
 // read, and write as soon as the disk has space. A read-only open creates nothing
 // in steps 1 and 2, leaves out 4 and 6, and starts only the governor. In steps 1, 2 and 7, it creates and changes
-// nothing. With MustExist, step 1 first looks for a manifest, and step 2 writes none.
+// nothing. A follower takes no lock. With MustExist, step 1 first looks for a manifest, and step 2 writes none.
 func (d *DB) open() (err error) {
 	takeLock, load := d.lockToWrite, d.loadManifest
 	switch {
 	case d.opts.follows:
-		takeLock, load = d.lockNothing, d.followManifest
+		takeLock, load = lockNothing(d), followManifest(d)
 	case d.opts.ReadOnly:
 		takeLock, load = d.lockToRead, d.readManifest
 	}
@@ -114,7 +114,7 @@ func (d *DB) open() (err error) {
 			return err
 		}
 	}
-	if err = d.recover(&state); err != nil {
+	if err = recoverLog(d, &state); err != nil {
 		return err
 	}
 	d.throttle.NoteDebt(d.jobs.Debt(state.Version))

@@ -5,9 +5,9 @@
 // # Whole commits
 //
 // A round reads the log first, and then the manifest. So the manifest has everything that
-// the commits need: the value files to which they refer, the keyspaces that they use, and
-// the tables of ingests, which take a version that the log lacks. The round shows readers
-// the state of one version:
+// the commits need: their value files, their keyspaces, and the tables of ingests. An
+// ingest takes a version that the log lacks. The round shows readers the state of one
+// version:
 //
 //	visible = the newest of what the log has, and what the manifest says is in tables
 //
