@@ -46,6 +46,10 @@ func (r *reader) close() error {
 // read does something that a user of a follower does, and judges it.
 func (r *reader) read(rng *rand.Rand) error {
 	r.reads++
+	if rng.IntN(100) == 0 {
+		_, err := r.db.Check(context.Background(), stoat.CheckOptions{})
+		return err
+	}
 	switch rng.IntN(8) {
 	case 0:
 		s, err := r.db.Snapshot(stoat.SnapshotOptions{})
