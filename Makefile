@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants s3store bench bench-guard compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds followers schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -131,6 +131,10 @@ timestamps: ## keyspaces with timestamps against a map of all versions, and powe
 feeds: LIVES ?= 500
 feeds: ## feeds of changes that begin again after power cuts: SEED, LIVES
 	$(call randomized,./tests/feed,TestFeeds,-stoat.lives=$(LIVES))
+
+followers: LIVES ?= 100
+followers: ## followers of a writer through restarts, kills and power cuts: SEED, LIVES
+	$(call randomized,./tests/follow,TestFollowers,-stoat.lives=$(LIVES))
 
 isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/fault"
-	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -70,19 +69,19 @@ type CheckOptions struct {
 // Transactions may go on meanwhile. Check verifies the state at its beginning:
 // files that other jobs replace stay until Check ends. Unlike a transaction, Check
 // keeps no memory and no overwritten versions. It reads through its own handles,
-// and leaves the cache of the database alone.
+// and leaves the cache of the database alone. A follower keeps all files open until Check
+// ends.
 func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	ctx, end, err := d.engine.Group.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	slot, state, err := d.engine.Store.HoldFiles()
+	state, files, release, err := d.engine.FilesToCheck(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.engine.Store.Release(slot)
-	files := tree.New(d.engine.Unmapped)
+	defer release()
 	options := check.Options{State: state, OpenTable: files.Open, OpenValues: files.OpenValues,
 		Stop: func() error { return work.Interrupted(ctx) }}
 	if o.Progress != nil {
@@ -97,7 +96,9 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if err == nil {
 		records := check.Records{State: d.engine.Store.State(), Manifest: d.engine.Manifest, VerifyLog: d.engine.Commits.VerifyLog,
 			Log: d.engine.Commits.LogOptions(), Orphans: d.engine.Store.Orphans, Stop: options.Stop}
-		if d.opts.ReadOnly {
+		if f := d.engine.Follower; f != nil {
+			records.VerifyLog = f.VerifyLog
+		} else if d.opts.ReadOnly {
 			records.VerifyLog = nil
 		}
 		err = (*check.Report)(report).CheckRecords(&records)

@@ -161,6 +161,9 @@ func (d *DB) SyncContext(ctx context.Context) error {
 		return err
 	}
 	if d.opts.ReadOnly && !d.engine.Store.Closed() {
+		if d.engine.Follower != nil {
+			return ErrReadOnly
+		}
 		if d.engine.Commits.Recovered().Unproven() {
 			return errUnproven
 		}

@@ -1,8 +1,8 @@
 // Package stoat is an embedded, persistent, transactional key-value store.
 //
 // A database is a directory. One process opens it at a time, and all goroutines of
-// the process may use it. With Options.ReadOnly, several processes may read it at
-// the same time.
+// the process may use it. OpenFollower lets other processes read it meanwhile. With
+// Options.ReadOnly, several processes may read it, and keep writers out.
 //
 //	db, err := stoat.Open(dir, nil)
 //	err = db.Update(func(tx stoat.Txn) error {

@@ -33,6 +33,11 @@ var (
 	// Options.ReadOnly may share a database.
 	ErrLocked = vfs.ErrLocked
 
+	// ErrStale says that a database of OpenFollower cannot follow any more. Another
+	// database has taken the place of its files, or the writer frees the log before the
+	// follower can read it. Reads go on, and see what they saw before.
+	ErrStale = base.ErrStale
+
 	// ErrNoSpace says that the disk is full, or that only deletions are still
 	// possible. The remaining space is reserved for jobs that free space. Nothing
 	// was lost. The caller can retry the write when the disk has space.

@@ -68,7 +68,7 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 // engine returns the options of the engine for a database in dir, without what connects
 // it to a DB.
 func (o *Options) engine(fs vfs.FS, dir string) engine.Options {
-	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, MustExist: o.MustExist, Clock: o.Clock,
+	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, Follows: o.follows, FollowEvery: o.FollowEvery, MustExist: o.MustExist, Clock: o.Clock,
 		MemoryBudget: o.MemoryBudget, MemtableSize: o.MemtableSize, Durability: transaction.Durability(o.Durability),
 		Keys: o.Keys, DataKeyAge: o.DataKeyAge, Settings: o.given(), Screen: o.screen()}
 	for _, f := range o.MergeFunctions {

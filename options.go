@@ -121,6 +121,13 @@ type Options struct {
 	// not make may lack that file; then nothing keeps writers out.
 	ReadOnly bool
 
+	// FollowEvery is how often a database of OpenFollower looks for new commits by
+	// itself. Without any, it looks half as often. A negative FollowEvery
+	// leaves that to DB.Refresh. Default: 10 ms.
+	FollowEvery time.Duration
+
+	follows bool // OpenFollower opens the database
+
 	// FS is the file system of the database. Default: the files of the operating
 	// system, vfs.OS. Package vfs/memfs has a file system in memory, and vfs/faultfs
 	// one that fails on demand.
@@ -195,6 +202,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if c.Clock == nil {
 		c.Clock = base.SystemClock{}
+	}
+	if c.FollowEvery == 0 {
+		c.FollowEvery = followEveryDefault
 	}
 	if c.DataKeyAge == 0 {
 		c.DataKeyAge = dataKeyAgeDefault

@@ -17,9 +17,27 @@ func (c *call) openToWrite(dir string) (*stoat.DB, error) {
 	return c.open(dir, &stoat.Options{MustExist: true})
 }
 
-// openToRead opens the database in dir read-only.
+// openToRead opens the database in dir read-only, and keeps writers out.
 func (c *call) openToRead(dir string) (*stoat.DB, error) {
 	return c.open(dir, &stoat.Options{ReadOnly: true})
+}
+
+// openBeside opens the database in dir read-only. Another process may write it.
+func (c *call) openBeside(dir string) (*stoat.DB, error) {
+	db, err := stoat.OpenFollower(dir, c.withKeys(&stoat.Options{FollowEvery: -1}))
+	if err != nil {
+		return nil, c.unopened(dir, err)
+	}
+	return db, nil
+}
+
+// openToCheck is openToRead, or openBeside if another process writes the database.
+func (c *call) openToCheck(dir string) (*stoat.DB, error) {
+	db, err := c.openToRead(dir)
+	if errors.Is(err, stoat.ErrLocked) {
+		return c.openBeside(dir)
+	}
+	return db, err
 }
 
 // open opens the database in dir and explains why it cannot.
@@ -111,7 +129,7 @@ func runGet(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return c.usagef("KEY: %v", err)
 	}
-	db, err := c.openToRead(rest[0])
+	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return space.view(ctx, db, func(tx stoat.Txn) error {
 			value, err := when.of(tx).Get(key)

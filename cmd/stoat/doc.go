@@ -29,6 +29,8 @@
 // without one, so a mistyped path leaves nothing behind.
 //
 // get, scan, keyspaces, stats, check without -repair, salvage and dump never change the
-// database. All but dump lock it, and run beside other readers. The other commands need
-// the database for themselves.
+// database. get, scan, keyspaces, stats and dump take no lock, and run beside a process
+// that writes the database. check does so if there is such a process; otherwise check and
+// salvage lock the database, beside other readers. The other commands need the database
+// for themselves.
 package main

@@ -50,8 +50,10 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
-get, scan, keyspaces, stats, check and salvage only read the database, and run beside
-other readers. dump takes no lock. The others, and check -repair, need the database for themselves.
+get, scan, stats and keyspaces without flags take no lock: they show what a process that
+writes the database has committed. So does check if there is such a process. Otherwise
+check keeps writers out, as salvage does. dump takes no lock. The others, and check
+-repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.
 `)

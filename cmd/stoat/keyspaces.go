@@ -67,7 +67,7 @@ func runKeyspaces(_ context.Context, c *call, args []string) error {
 		return err
 	}
 	if create == "" && drop == "" {
-		db, err := c.openToRead(rest[0])
+		db, err := c.openBeside(rest[0])
 		return with(db, err, func(db *stoat.DB) error { return printKeyspaces(c, db) })
 	}
 	db, err := c.openToWrite(rest[0])

@@ -228,7 +228,36 @@ func TestOpen_LockedDatabaseIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	fail(t, exitError, "another process uses the database in "+dir, "scan", dir)
+	fail(t, exitError, "another process uses the database in "+dir, "compact", dir)
+}
+
+func TestRead_BesideAProcessThatWrites(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i, value := range []string{"one", "two"} {
+		err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte(value)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			want string
+			args []string
+		}{
+			{value, []string{"get", dir, "key"}},
+			{value, []string{"scan", dir}},
+			{"version", []string{"stats", dir}},
+			{fmt.Sprintf("%d transactions in the log: no problems", i+1), []string{"check", dir}},
+		} {
+			if got := succeed(t, c.args...); !strings.Contains(got, c.want) {
+				t.Errorf("%q printed %q, want %q", c.args, got, c.want)
+			}
+		}
+	}
 }
 
 func TestUsage_WrongCallsAreExplained(t *testing.T) {

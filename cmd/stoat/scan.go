@@ -30,7 +30,7 @@ func runScan(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.openToRead(rest[0])
+	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return space.view(ctx, db, func(tx stoat.Txn) error {
 			return printEntries(c, when.iterate(tx, o), text, o.KeysOnly, int(limit))

@@ -16,7 +16,7 @@ func runStats(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.openToRead(rest[0])
+	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		s := db.Stats()
 		onDisk, err := sizeOf(rest[0])

@@ -82,6 +82,8 @@ var (
 	// ErrTxnDone says that a transaction or an iterator has ended.
 	ErrTxnDone = errors.New("stoat: transaction has ended")
 
+	// ErrStale says that a follower cannot follow its database any more.
+	ErrStale = errors.New("stoat: the follower cannot follow the database")
 	// ErrReadOnly says that a transaction or a database takes no writes.
 	ErrReadOnly = errors.New("stoat: read-only")
 

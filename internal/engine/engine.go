@@ -20,6 +20,7 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/follow"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/ingest"
 	"github.com/stoatdb/stoat/internal/jobs"
@@ -49,6 +50,8 @@ type Options struct {
 	Dir string
 	// ReadOnly and MustExist are options of the database, as are the fields up to Settings.
 	ReadOnly, MustExist        bool
+	Follows                    bool // opened by OpenFollower
+	FollowEvery                time.Duration
 	Clock                      base.Clock
 	MemoryBudget, MemtableSize int64
 	Durability                 transaction.Durability
@@ -102,6 +105,7 @@ type Engine struct {
 	Spaces       *spaces.Registry
 	Checkpoints  *checkpoint.Maker
 	Governor     *governor.Governor
+	Follower     *follow.Follower // nil unless Options.Follows
 
 	dropperStart sync.Once
 }
@@ -144,7 +148,7 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	flush, compact, collectGarbage := w.Flusher.Wake, w.Compactor.Wake, w.Collector.Wake
 	functions := transaction.Functions(&e.Settings, o.MergeFunctions)
 	e.Store = state.New(state.Options{
-		FS: o.FS, Dir: o.Dir, ReadOnly: o.ReadOnly, Clock: o.Clock, Executor: e.exec, Report: o.Report,
+		FS: o.FS, Dir: o.Dir, ReadOnly: o.ReadOnly, Follows: o.Follows, Clock: o.Clock, Executor: e.exec, Report: o.Report,
 		MemtableSize: o.MemtableSize, MemoryBudget: o.MemoryBudget,
 		Manifest: e.Manifest, State: s, Files: e.mappedFiles, Freed: e.Decoded.Close,
 	})
@@ -218,7 +222,7 @@ func (e *Engine) assembleCalls(s manifest.State) {
 // mappedFiles returns the files that callers read, through mappings only.
 func (e *Engine) mappedFiles(closed func() bool) *tree.Files {
 	o := e.Unmapped
-	o.MappedOnly, o.Used, o.Cache = true, e.Workers.Governor.Wake, e.Decoded
+	o.MappedOnly, o.Used, o.Cache, o.KeepsValues = true, e.Workers.Governor.Wake, e.Decoded, e.o.Follows
 	o.Closed = func() error {
 		if closed() {
 			return base.ErrClosed
@@ -271,6 +275,7 @@ func segmentSizes(memtableSize int64) (least, most int64) {
 func (e *Engine) startWorkers() {
 	w := &e.Workers
 	e.Group.Run(w.Governor, 0, e.Governor.Step)
+	e.startFollowing()
 	if e.o.ReadOnly || e.exec.Manual {
 		return
 	}

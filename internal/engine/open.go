@@ -33,12 +33,16 @@ const LockName = "LOCK"
 // a manifest, and step 2 writes none.
 //
 // A read-only Open creates and changes nothing in steps 1, 2 and 7. It leaves out steps
-// 4 and 6, and starts only the governor.
+// 4 and 6, and starts only the governor. A follower also takes no lock. In step 5 it reads
+// what the writer has written, and step 8 starts the goroutine that goes on with that.
 func (e *Engine) Open(o Options) (err error) {
 	e.o = o
 	e.exec = &e.o.Executor
 	takeLock, load := e.lockToWrite, e.loadManifest
-	if o.ReadOnly {
+	switch {
+	case o.Follows:
+		takeLock, load = e.lockNothing, e.followManifest
+	case o.ReadOnly:
 		takeLock, load = e.lockToRead, e.readManifest
 	}
 	if err := takeLock(); err != nil {
@@ -66,7 +70,7 @@ func (e *Engine) Open(o Options) (err error) {
 			return err
 		}
 	}
-	if err = e.Commits.Recover(&state); err != nil {
+	if err = e.recoverLog(&state); err != nil {
 		return err
 	}
 	e.Throttle.NoteDebt(e.Jobs.Debt(state.Version))
@@ -91,6 +95,9 @@ func (e *Engine) abandon() {
 		e.Group.End()
 		if l := e.Commits.Log(); l != nil {
 			_ = l.Close()
+		}
+		if e.Follower != nil {
+			e.Follower.Close()
 		}
 		defer e.Store.Abandon()
 	}
@@ -177,6 +184,9 @@ func (e *Engine) Close() error {
 	e.Store.Closing()
 	e.Commits.Drain()
 	e.Group.End()
+	if e.Follower != nil {
+		e.Follower.Close()
+	}
 	err := e.Commits.Failed()
 	if !e.o.ReadOnly {
 		err = e.persist(err)

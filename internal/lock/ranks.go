@@ -17,6 +17,8 @@ type (
 	Compacting struct{}
 	// Collecting is held from the choice of a collection to its end.
 	Collecting struct{}
+	// Following is held while a follower reads what another process has written.
+	Following struct{}
 	// Defining is held to open, create or drop a keyspace.
 	Defining struct{}
 	// Batch is held to write to a batch, and to commit a piece of it.
@@ -80,6 +82,9 @@ func (Compacting) Rank() (int, string) { return 30, "compacting" }
 
 // Rank implements Ranked.
 func (Collecting) Rank() (int, string) { return 40, "collecting" }
+
+// Rank implements Ranked.
+func (Following) Rank() (int, string) { return 41, "following" }
 
 // Rank implements Ranked.
 func (Defining) Rank() (int, string) { return 42, "defining" }

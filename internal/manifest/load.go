@@ -156,16 +156,10 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 
 // replayEdit applies one edit of the manifest; d carries the version.
 func (s *Store) replayEdit(rec record.Record, d *draft) error {
-	e, err := DecodeEdit(rec.Payload)
-	if err == nil {
-		s.mu.state, err = s.mu.state.apply(&e, d)
-	}
-	switch {
-	case err == nil, errors.Is(err, base.ErrVersion):
+	return applyRecord(&rec, func(e *Edit) (err error) {
+		s.mu.state, err = s.mu.state.apply(e, d)
 		return err
-	default:
-		return base.Corrupt(rec.Offset, "edit", err, "an edit that can follow")
-	}
+	})
 }
 
 // isZero reports whether f holds only zeros in [off, end).

@@ -18,6 +18,8 @@ type Store struct {
 	random func() uint64
 	seal   record.Sealer // nil if the manifest is not encrypted
 
+	follows *following // nil unless Follow made the store
+
 	mu struct {
 		sync.Mutex
 		err   error // what later appends return

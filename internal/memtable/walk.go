@@ -28,6 +28,24 @@ func (t *Table) Entries(yield func(base.Entry) bool) {
 	}
 }
 
+// CopyAfter adds the entries of src with a sequence number above than, old versions and
+// range deletions included. src has no pending entries, and takes no writes meanwhile.
+func (t *Table) CopyAfter(src *Table, than base.SeqNum) error {
+	n := src.published.Load()
+	for i := src.firstAfter(than, n); i < n; {
+		pairs := src.order.span(i, n)
+		for _, p := range pairs {
+			e := src.arena.at(pairRef(p))
+			w := e.word()
+			if err := t.Set(e.key(w), e.value(w), uint64(pairHash(p))<<32, e.meta(w), src.seq(e, w)); err != nil {
+				return err
+			}
+		}
+		i += uint32(len(pairs))
+	}
+	return nil
+}
+
 // Newer calls visit for the published entries with a sequence number above than,
 // the newest first, until visit returns false. hash is the upper half of the
 // key's hash; Key returns the key of r. A walk over hashes alone touches no
@@ -95,4 +113,13 @@ func (t *Table) LastSeq() base.SeqNum {
 		return t.seqAt(n - 1)
 	}
 	return 0
+}
+
+// FirstSeq returns the sequence number of the oldest published entry, or 0 if there is
+// none.
+func (t *Table) FirstSeq() base.SeqNum {
+	if t.published.Load() == 0 {
+		return 0
+	}
+	return t.seqAt(0)
 }

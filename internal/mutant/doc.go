@@ -281,6 +281,20 @@ const (
 	// RestoreUnfinished: a restore gives the database its name before its files are
 	// durable.
 	RestoreUnfinished Name = "restore-unfinished"
+
+	// FollowHalf: a follower shows a commit before it has applied all of it.
+	FollowHalf Name = "follow-half"
+	// FollowLogOnly: a follower shows what it read of the log without what the manifest
+	// has that is older.
+	FollowLogOnly Name = "follow-log-only"
+	// FollowTwice: a follower keeps in memory what tables have, too.
+	FollowTwice Name = "follow-twice"
+	// FollowBlind: a follower waits at the end of a segment that was freed.
+	FollowBlind Name = "follow-blind"
+	// FollowOldSpan: a follower goes on when another writer has begun a span.
+	FollowOldSpan Name = "follow-old-span"
+	// FollowLazy: a follower opens files when they are read.
+	FollowLazy Name = "follow-lazy"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -305,4 +319,5 @@ var Names = []Name{
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 	FileByName, FileUnverified, FilePruned, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 }

@@ -14,6 +14,9 @@ import (
 // readSize is how many bytes a reader reads at once, unless a frame is larger.
 const readSize = 256 << 10
 
+// readFirst is how many bytes a live reader reads at the end of what was written.
+const readFirst = 4 << 10
+
 // A Reader reads the frames of one file in order. It holds at most one frame or
 // readSize bytes of the file, whatever the file contains.
 type Reader struct {
@@ -35,6 +38,13 @@ type Reader struct {
 
 	// whole says that the file has no torn tail before end.
 	whole bool
+	// live says that another process may append to the file.
+	live bool
+	// readNext is how many bytes a live reader reads next, at most readSize.
+	readNext int
+	// midway says that partial has the first frames of record first.
+	midway bool
+	first  Record
 
 	err   error // what every later call returns
 	bad   *base.CorruptionError
@@ -58,6 +68,12 @@ func ContinueReader(src io.ReaderAt, end int64, salt uint64, aead cipher.AEAD, o
 // does not verify is a CorruptionError, and the reader does not look at the
 // bytes behind it.
 func (r *Reader) Demand(whole bool) { r.whole = whole }
+
+// Follow makes the reader read a file to which another process may append. A frame that
+// does not verify is not written yet: the reader returns io.EOF, does not look at the bytes
+// behind it, and reads that place again at the next call. So it takes damage at the end for
+// a frame that is about to come.
+func (r *Reader) Follow() { r.live = true }
 
 // Offset returns where the next frame is expected or, after io.EOF, where the
 // frames ended.
@@ -84,6 +100,9 @@ func (r *Reader) Next() (Frame, error) {
 	f, bad, err := r.frameAt(r.offset)
 	switch {
 	case err != nil:
+	case bad != nil && r.live:
+		r.window, r.readNext = r.window[:0], readFirst
+		return Frame{}, io.EOF
 	case bad != nil:
 		err = r.settle(bad)
 	case f.Chain != r.chain:
@@ -260,7 +279,7 @@ func (r *Reader) read(offset int64, n int) ([]byte, error) {
 	if i := offset - r.windowOff; i >= 0 && i+int64(n) <= int64(len(r.window)) {
 		return r.window[i : i+int64(n)], nil
 	}
-	size := int(min(max(int64(n), readSize), r.end-offset))
+	size := int(min(max(int64(n), r.readSize()), r.end-offset))
 	if cap(r.window) < size {
 		r.window = make([]byte, size)
 	}
@@ -271,6 +290,17 @@ func (r *Reader) read(offset int64, n int) ([]byte, error) {
 		return nil, shortRead(offset, got, size, err)
 	}
 	return r.window[:n], nil
+}
+
+// readSize returns how many bytes to read at once. A live reader begins with few: mostly it
+// is at the end of what was written.
+func (r *Reader) readSize() int64 {
+	if !r.live {
+		return readSize
+	}
+	size := max(r.readNext, readFirst)
+	r.readNext = min(4*size, readSize)
+	return int64(size)
 }
 
 // shortRead returns the error for a read of want bytes at offset that returned

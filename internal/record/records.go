@@ -33,33 +33,46 @@ func (r *Reader) NextRecord() (Record, error) { return r.nextRecord(true) }
 func (r *Reader) PassRecord() (Record, error) { return r.nextRecord(false) }
 
 func (r *Reader) nextRecord(gather bool) (Record, error) {
-	f, err := r.Next()
-	if err != nil {
-		return Record{}, err
+	if !r.midway {
+		f, err := r.Next()
+		if err != nil {
+			return Record{}, err
+		}
+		rec := Record{Kind: f.Kind, Early: f.Early, Payload: f.Payload,
+			Offset: f.Offset, End: f.End, Checksum: f.Checksum, Durable: f.Durable}
+		switch f.Kind {
+		case Middle, Last:
+			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
+		case First:
+		default:
+			return rec, nil
+		}
+		r.first, r.midway = rec, true
+		r.partial = r.partial[:0]
+		r.gather(gather, f.Payload)
 	}
-	rec := Record{Kind: f.Kind, Early: f.Early, Payload: f.Payload,
-		Offset: f.Offset, End: f.End, Checksum: f.Checksum, Durable: f.Durable}
-	switch f.Kind {
-	case Middle, Last:
-		return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
-	case First:
-	default:
-		return rec, nil
-	}
-	r.partial = r.partial[:0]
-	r.gather(gather, f.Payload)
+	return r.rest(gather)
+}
+
+// rest returns the record of which partial has the first frames. If the rest of a live
+// file is not written yet, a later call goes on.
+func (r *Reader) rest(gather bool) (Record, error) {
+	f := Frame{End: r.offset, Checksum: r.chain, Durable: r.first.Durable}
 	for f.Kind != Last {
-		if f, err = r.Next(); err != nil && mutant.On(mutant.PartialTxn) {
+		next, err := r.Next()
+		if err != nil && mutant.On(mutant.PartialTxn) {
 			break
 		}
 		if err != nil {
 			return Record{}, err
 		}
-		if f.Kind != Middle && f.Kind != Last {
+		if f = next; f.Kind != Middle && f.Kind != Last {
 			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
 		}
 		r.gather(gather, f.Payload)
 	}
+	rec := r.first
+	r.midway = false
 	rec.Kind, rec.Payload = Whole, r.partial
 	rec.End, rec.Checksum, rec.Durable = f.End, f.Checksum, f.Durable
 	return rec, nil

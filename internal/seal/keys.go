@@ -116,6 +116,18 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 	return k, k.RotateMaster(ctx)
 }
 
+// Reload reads KEYS again: another process may have added data keys.
+func (k *Keys) Reload(ctx context.Context) error {
+	fresh, err := Load(ctx, k.o)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file = fresh.file
+	return nil
+}
+
 // read returns the contents of KEYS.
 func (k *Keys) read() ([]byte, error) {
 	f, err := k.o.FS.Open(k.path(KeysName), vfs.CatKeys)

@@ -144,6 +144,37 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 	return h, nil
 }
 
+// Followed takes over the table of keyspaces that another process has written. at is the
+// version that readers see now. From there on, readers find nothing in a keyspace that
+// was dropped.
+func (r *Registry) Followed(table []*manifest.Keyspace, at base.SeqNum) {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	if r.defining.handles == nil {
+		return // handlesLocked will read the table
+	}
+	live := map[string]bool{}
+	for _, k := range table {
+		if k.Number == 0 || k.Dropping {
+			continue
+		}
+		live[k.Name] = true
+		if h := r.defining.handles[k.Name]; h != nil && h.Space.Number() == k.Number {
+			h.set(&k.Settings)
+			continue
+		} else if h != nil {
+			h.deleted.Store(uint64(at))
+		}
+		r.addLocked(k)
+	}
+	for name, h := range r.defining.handles {
+		if !live[name] {
+			h.deleted.Store(uint64(at))
+			delete(r.defining.handles, name)
+		}
+	}
+}
+
 // handlesLocked returns the handles of all keyspaces. The caller holds defining.
 func (r *Registry) handlesLocked() map[string]*Handle {
 	if r.defining.handles == nil {

@@ -59,8 +59,10 @@ func (c *clock) highest() uint64 { return c.high.Load() &^ clockStopped }
 
 // restore raises the clock to a time that was durable.
 func (c *clock) restore(ms uint64) {
-	c.high.Store(max(c.high.Load(), ms))
-	c.kept.Store(max(c.kept.Load(), ms))
+	for high := c.high.Load(); ms > high && !c.high.CompareAndSwap(high, ms); {
+		high = c.high.Load()
+	}
+	c.keep(ms)
 }
 
 // keep notes that a time is durable.

@@ -28,9 +28,10 @@ func (s *Store) newFile(name func(base.FileNum) string, cat vfs.Category) (base.
 }
 
 // RemoveFile deletes a file of the database that nothing refers to. After a failed
-// manifest write it is unknown what the manifest refers to, so no file goes.
+// manifest write it is unknown what the manifest refers to, so no file goes. The files of
+// a database that is only read belong to others.
 func (s *Store) RemoveFile(name string) {
-	if s.manifest.Err() != nil {
+	if s.o.ReadOnly || s.manifest.Err() != nil {
 		return
 	}
 	err := s.o.FS.Remove(s.o.FS.Join(s.o.Dir, name))

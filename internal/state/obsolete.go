@@ -77,7 +77,13 @@ func ObsoleteValues(v *manifest.ValueFile) Obsolete {
 
 // Retire takes the readers of sealed files out of use. They are closed, and the memory
 // of their pages is free, once no reader of an older view is left.
+//
+// In a database that follows another process they stay: the file may have no name any
+// more, so that no later read could open it.
 func (s *Store) Retire(residents []tree.Resident) {
+	if s.o.Follows {
+		return
+	}
 	var gone []Obsolete
 	for i := range residents {
 		bytes := residents[i].PageBytes()

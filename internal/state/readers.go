@@ -2,6 +2,7 @@ package state
 
 import (
 	"math"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,24 @@ func (s *Store) Begin(slot *Slot) *View {
 	v := s.view.Load() // after the slot was taken
 	s.exec.At(work.PointLoaded)
 	return s.confirm(slot, v)
+}
+
+// BeginSnapshot is Begin, and returns the version that the reader sees. In a database
+// that follows another process, a later view may lack what an earlier version sees. So
+// the view and the version must be of one moment.
+func (s *Store) BeginSnapshot(slot *Slot) (*View, base.SeqNum) {
+	if !s.o.Follows {
+		seq := slot.Seq()
+		return s.Begin(slot), seq
+	}
+	for {
+		shown := s.following.shown.Load()
+		v, seq := s.Begin(slot), s.Visible()
+		if shown%2 == 0 && s.following.shown.Load() == shown {
+			return v, seq
+		}
+		runtime.Gosched()
+	}
 }
 
 // Pin is Begin in the middle of the work of a reader. The view may be newer than

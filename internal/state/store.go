@@ -19,6 +19,9 @@ type Options struct {
 	FS       vfs.FS
 	Dir      string
 	ReadOnly bool
+	// Follows says that another process writes the database: the store shows what
+	// Follow gives it, and deletes no file.
+	Follows  bool
 	Clock    base.Clock
 	Executor *work.Executor
 	Report   event.Sink
@@ -68,6 +71,11 @@ type Store struct {
 	closed  atomic.Bool
 
 	nextFile atomic.Uint64 // the number of the next file
+
+	following struct {
+		// shown is odd while Follow replaces the view and the visible version.
+		shown atomic.Uint64
+	}
 
 	clock     clock
 	horizon   horizon

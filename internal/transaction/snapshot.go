@@ -41,7 +41,8 @@ func (e *Engine) Snapshot(maxAge time.Duration) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{engine: e, slot: slot, view: e.Store.Begin(slot), seq: slot.Seq(), since: time.Now()}
+	view, seq := e.Store.BeginSnapshot(slot)
+	s := &Snapshot{engine: e, slot: slot, view: view, seq: seq, since: time.Now()}
 	s.now = max(e.Store.Now(), 1) // after the slot was taken: see Store.Horizon
 	e.snapshots.mu.Lock()
 	if e.snapshots.all == nil {

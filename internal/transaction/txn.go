@@ -70,14 +70,13 @@ type openState struct {
 
 // begin starts the next transaction of the state, with the snapshot of slot.
 func (s *State) begin(slot *state.Slot) Txn {
-	s.seq = slot.Seq()
+	s.view, s.seq = s.engine.Store.BeginSnapshot(slot)
 	if mutant.On(mutant.SnapshotOffByOne) {
 		s.seq++
 	}
 	if mutant.On(mutant.StaleReadVersion) && s.seq > 0 {
 		s.seq--
 	}
-	s.view = s.engine.Store.Begin(slot)
 	return Txn{s: s, gen: s.gen.Load()}
 }
 

@@ -24,6 +24,8 @@ type Options struct {
 	// MappedOnly closes files once they are mapped, to save descriptors. Then no
 	// iterator over tables may be Unmapped.
 	MappedOnly bool
+	// KeepsValues keeps value files open all the same, because their names may go.
+	KeepsValues bool
 	// Cache keeps decoded blocks of tables; it may be nil.
 	Cache *cache.Cache
 	// Sealed says that files are sealed: the pages of an open file are memory that only
@@ -193,7 +195,7 @@ func (f *Files) openMapped(v *manifest.ValueFile) (*values.Reader, error) {
 		return nil, err
 	}
 	r.Gauge().Init(f.opts.Used)
-	if f.opts.MappedOnly {
+	if f.opts.MappedOnly && !f.opts.KeepsValues {
 		err = r.MappedOnly(func() (vfs.File, error) { return f.reopen(v) })
 	}
 	if err != nil {

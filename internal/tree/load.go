@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -77,4 +79,64 @@ func (f *Files) residentBytes(drops []manifest.Place) (bytes int64) {
 
 func dropped(drops []manifest.Place, num base.FileNum) bool {
 	return slices.ContainsFunc(drops, func(p manifest.Place) bool { return p.Num == num })
+}
+
+// OpenAll opens all files of a version, so that the view of the version can be read
+// whatever happens to the names of the files. If that fails, it closes the files that it
+// has opened: no reader has begun to use them.
+func (f *Files) OpenAll(v *manifest.Version) error {
+	var opened []Resident
+	err := f.openAll(v, &opened)
+	if err == nil {
+		return nil
+	}
+	errs := []error{err}
+	for i := range opened {
+		if r := opened[i].Retire(); r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
+	for _, level := range v.Levels {
+		for _, m := range level {
+			f.mu.Lock()
+			t := f.table(m)
+			f.mu.Unlock()
+			if r := t.tableHandle.reader.Load(); r != nil {
+				if r.Properties().Salt != m.Salt {
+					return otherFile(base.TableName(m.Num))
+				}
+				continue
+			}
+			*opened = append(*opened, Resident{table: t.tableHandle})
+			if _, err := f.reader(t); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range v.Values {
+		f.mu.Lock()
+		file := f.valueFile(m.ValueFile)
+		f.mu.Unlock()
+		if r := file.reader.Load(); r != nil {
+			if r.Salt() != m.Salt {
+				return otherFile(base.ValueName(m.File))
+			}
+			continue
+		}
+		*opened = append(*opened, Resident{values: file.valueHandle})
+		if _, err := f.valueReader(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// otherFile returns the error for a file that is open, although another file has its name
+// now: the manifest lost the edit that had named it.
+func otherFile(name string) error {
+	return fmt.Errorf("%w: another file has the name %s", base.ErrStale, name)
 }

@@ -112,6 +112,9 @@ func (r *Reader) open(size int64) error {
 // Properties describes the contents of the file.
 func (r *Reader) Properties() Properties { return r.foot.properties() }
 
+// Salt returns the salt in the header of the file.
+func (r *Reader) Salt() uint64 { return r.salt }
+
 // firstRead is the number of bytes to read for the first key. Most keys are shorter.
 const firstRead = 256
 

@@ -14,10 +14,12 @@ import (
 	"github.com/stoatdb/stoat/tests/crash"
 	"github.com/stoatdb/stoat/tests/faults"
 	feedtest "github.com/stoatdb/stoat/tests/feed"
+	followtest "github.com/stoatdb/stoat/tests/follow"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	"github.com/stoatdb/stoat/tests/schedules"
 	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // TestMutants removes one guarantee of the engine at a time and demands that some
@@ -50,6 +52,15 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Feeds, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				_, err := feedtest.RunLife(seed+uint64(i), 600)
+				return err
+			})
+		}, Asked: true},
+		{Name: hunt.Followers, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error {
+				_, err := followtest.RunLife(seed+uint64(i), 600)
+				if err == nil {
+					_, err = followtest.RunBeside(seed+uint64(i), 400, 2, memfs.New(), testkit.Dir)
+				}
 				return err
 			})
 		}, Asked: true},

@@ -45,6 +45,7 @@ const (
 	Drops     = "drops of keyspaces"
 	Queues    = "queues"
 	Feeds     = "feeds"
+	Followers = "followers"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -123,6 +124,12 @@ var onlyBy = map[mutant.Name]string{
 	mutant.GapTooEarly:    Queues,
 	mutant.GapOfOwn:       Queues,
 	mutant.GapGrowsOver:   Queues,
+	mutant.FollowHalf:     Followers,
+	mutant.FollowLogOnly:  Followers,
+	mutant.FollowTwice:    Followers,
+	mutant.FollowBlind:    Followers,
+	mutant.FollowOldSpan:  Followers,
+	mutant.FollowLazy:     Followers,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,

@@ -90,6 +90,7 @@ var Stoat = Shape{
 
 		"internal/changes": 8,
 		"internal/collect": 8,
+		"internal/follow":  8,
 		"internal/jobs":    8,
 		"internal/spaces":  8,
 
@@ -136,6 +137,7 @@ var Stoat = Shape{
 		"tests/scripts":    14,
 		"tests/stress":     14,
 		"tests/feed":       14,
+		"tests/follow":     14,
 		"tests/timestamps": 14,
 	},
 
@@ -182,6 +184,7 @@ var Stoat = Shape{
 		"tests/steps",
 		"tests/stress",
 		"tests/feed",
+		"tests/follow",
 		"tests/timestamps",
 	},
 
@@ -211,8 +214,8 @@ var Stoat = Shape{
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
-		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/follow", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
+		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/follow", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
 		"path/filepath": {"internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"syscall":       {"tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/steps"},
 		"unsafe":        {"tests/powercut"},

@@ -1,0 +1,58 @@
+package stoat
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/engine"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// followEveryDefault is the default of Options.FollowEvery.
+const followEveryDefault = 10 * time.Millisecond
+
+// OpenFollower opens the database in the directory dir for reading, while another process
+// may have it open, write it, close it and open it again. opts may be nil.
+//
+// The result is a read-only database that follows: it shows new commits after
+// Options.FollowEvery, or after DB.Refresh. Each transaction and each snapshot has whole
+// commits only, up to its ReadVersion. All ways to read work, and writes return
+// ErrReadOnly. Options.ReadOnly, in contrast, keeps writers out.
+//
+// A follower takes no lock and writes nothing. The writer neither knows of it nor waits for
+// it. What a transaction of the follower reads stays readable, although the writer deletes
+// the files; their space is free when the follower does not need them any more. Each value
+// file takes a file descriptor.
+//
+// A follower sees a commit once the writer has written it to the log, which may be a moment
+// before Commit returns, and before it is durable. After a power cut or a failed disk, the
+// writer may have lost such commits. A follower that shows them goes back to what the next
+// writer has, and reports a Warning.
+func OpenFollower(dir string, opts *Options) (*DB, error) {
+	o := opts.withDefaults()
+	o.ReadOnly, o.follows = true, true
+	return open(dir, o, engine.Options{})
+}
+
+// Refresh makes later transactions of a follower see all that the writer had committed
+// before the call. It returns the error of ctx when ctx is done before that, and ErrStale
+// if the follower cannot follow any more. A database that OpenFollower did not open is
+// always fresh.
+func (d *DB) Refresh(ctx context.Context) error {
+	if d.engine.Follower == nil {
+		return nil
+	}
+	ctx, end, err := d.engine.Group.Begin(work.Given(ctx))
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := d.engine.Follower.Refresh(ctx); err != nil {
+		if e := work.Interrupted(ctx); e != nil {
+			return e
+		}
+		return fmt.Errorf("refresh: %w", err)
+	}
+	return nil
+}

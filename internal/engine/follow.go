@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/follow"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// lockNothing is the lock of a follower.
+func (e *Engine) lockNothing() error {
+	e.lock = unlocked{}
+	return nil
+}
+
+// followManifest loads the manifest of a database that another process may write.
+func (e *Engine) followManifest() (state manifest.State, err error) {
+	e.Manifest, state, err = manifest.Follow(e.o.FS, e.o.Dir, sealer(e.Keys))
+	return state, err
+}
+
+// recoverLog shows readers what the log has.
+func (e *Engine) recoverLog(state *manifest.State) error {
+	if !e.o.Follows {
+		return e.Commits.Recover(state)
+	}
+	o := follow.Options{Store: e.Store, Manifest: e.Manifest, Log: e.Commits.LogOptions(), Group: e.Group, Report: e.o.Report,
+		HashSeed: state.HashSeed, MemtableSize: e.o.MemtableSize, Every: e.o.FollowEvery,
+		Settings: e.Settings.Set, Spaces: e.Spaces.Followed}
+	if e.Keys != nil {
+		o.Reload = e.Keys.Reload
+	}
+	e.Follower = follow.New(o, *state)
+	return e.Follower.Refresh(context.Background())
+}
+
+// startFollowing starts the goroutine that follows the writer.
+func (e *Engine) startFollowing() {
+	if every := e.o.FollowEvery; e.o.Follows && every > 0 {
+		e.Group.Run(work.NewWorker(e.exec, time.Second), every, e.Follower.Step)
+	}
+}
+
+// FilesToCheck returns the newest state with its files, all of which stay until release.
+func (e *Engine) FilesToCheck(ctx context.Context) (s manifest.State, files *tree.Files, release func(), err error) {
+	options := e.Unmapped
+	if e.Follower != nil {
+		p, err := e.Follower.Pin(ctx, options.FS)
+		if err != nil {
+			return s, nil, nil, err
+		}
+		options.FS = p.FS
+		return p.State, tree.New(options), p.Close, nil
+	}
+	slot, s, err := e.Store.HoldFiles()
+	return s, tree.New(options), func() { e.Store.Release(slot) }, err
+}

@@ -1,0 +1,433 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/payload"
+	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// Options are what a Follower is made of.
+type Options struct {
+	Store    *state.Store
+	Manifest *manifest.Store // of manifest.Follow
+	Log      log.Options
+	Group    *work.Group
+	Report   event.Sink
+
+	HashSeed     uint64
+	MemtableSize int64 // bytes
+	// Every is how long the follower waits before it looks for commits.
+	Every time.Duration
+
+	// Settings is called before readers see another table of keyspaces, and Spaces after
+	// that, with the version that they see.
+	Settings func(table []*manifest.Keyspace)
+	Spaces   func(table []*manifest.Keyspace, at base.SeqNum)
+	// Reload reads the data keys again. It is nil without encryption.
+	Reload func(ctx context.Context) error
+}
+
+const (
+	// triesMax is how often a round is tried before the follower gives up.
+	triesMax = 40
+	// pauseMax is the longest pause between two tries.
+	pauseMax = 10 * time.Millisecond
+	// roundBytes is about how much of the log one round reads at most.
+	roundBytes = 4 << 20
+	// idlePart: without commits, the follower waits idlePart times Every.
+	idlePart = 2
+	// damageEvery is how long nothing must come before the follower looks for damage at
+	// the end of the log. That doubles up to damageMax.
+	damageEvery, damageMax = time.Second, time.Minute
+)
+
+// A Follower follows one database.
+type Follower struct {
+	o     Options
+	store *state.Store
+
+	mu lock.Mutex[lock.Following] // held during a refresh
+	// Guarded by mu.
+
+	next manifest.State // the newest one that was read
+	// pending says that readers do not see next yet.
+	pending bool
+	log     *log.Follower // nil before the log is read anew
+	// tables are the memtables of the newest view, the newest first. While private is set,
+	// they are those of a view that is being made.
+	tables  []*memtable.Table
+	private bool
+	applied base.SeqNum // everything up to it is in tables of next, or in memtables
+	gap     base.SeqNum // the newest version that the log lacks, and that followed another
+
+	wait  time.Duration // of Step
+	last  error         // which Step has reported
+	quiet quiet
+}
+
+// A quiet is for how long nothing has come, and when to look for damage.
+type quiet struct {
+	since time.Time
+	after time.Duration
+}
+
+// New returns the follower of a store that shows state, without what the log has.
+func New(o Options, s manifest.State) *Follower {
+	return &Follower{o: o, store: o.Store, next: s, pending: true, wait: o.Every}
+}
+
+// Refresh shows readers everything that the files have at the time of the call.
+func (f *Follower) Refresh(ctx context.Context) error {
+	_, err := f.refresh(ctx)
+	return err
+}
+
+// refresh is Refresh, and reports whether there was anything new.
+func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for try := 0; ; {
+		if err := errors.Join(ctx.Err(), f.o.Group.Err()); err != nil {
+			return changed, err
+		}
+		some, more, err := f.roundLocked()
+		changed = changed || some
+		switch {
+		case err == nil && !more:
+			return changed, f.lookForDamageLocked(changed)
+		case err == nil && some:
+			try = 0
+			continue
+		}
+		if try++; errors.Is(err, base.ErrStale) {
+			return changed, err
+		}
+		if err != nil && try >= triesMax {
+			if stale := f.o.Manifest.Replaced(); errors.Is(stale, base.ErrStale) {
+				err = stale
+			}
+			return changed, err
+		}
+		if try >= 10*triesMax {
+			return changed, errBehind
+		}
+		if err := f.recoverLocked(ctx, try, err); err != nil {
+			return changed, err
+		}
+	}
+}
+
+// Close ends the following. The view stays.
+func (f *Follower) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.log != nil {
+		f.abandonLocked()
+	}
+}
+
+// errBehind says that the writer frees the log before the follower has read it.
+var errBehind = behindError{}
+
+type behindError struct{}
+
+func (behindError) Error() string { return "the writer frees the log before the follower has read it" }
+func (behindError) Unwrap() error { return base.ErrStale }
+
+// recoverLocked prepares the next try after an error, or after a round that was overtaken.
+func (f *Follower) recoverLocked(ctx context.Context, try int, err error) error {
+	if err != nil && f.o.Reload != nil {
+		if err := f.o.Reload(ctx); err != nil && try > triesMax/2 {
+			return err
+		}
+	}
+	if try < 3 {
+		return nil
+	}
+	return f.o.Group.Sleep(ctx, min(time.Duration(try)*time.Millisecond, pauseMax))
+}
+
+// roundLocked reads the log and the manifest once. It reports whether readers see more than
+// before, and whether there may be more to read.
+func (f *Follower) roundLocked() (changed, more bool, err error) {
+	if f.log == nil {
+		f.beginLocked()
+	}
+	ended, logErr := f.readLogLocked()
+	next, edited, err := f.o.Manifest.Next()
+	f.next, f.pending = next, f.pending || edited
+	if err == nil {
+		err = logErr
+	}
+	if err != nil {
+		f.abandonLocked()
+		return false, false, err
+	}
+	wentBack := next.FlushedSeq < f.store.State().FlushedSeq && !f.private
+	if !f.log.Within(next.Spans) && !f.blind() || wentBack {
+		f.abandonLocked()
+		return false, true, nil
+	}
+	if ended && !f.log.Newest() {
+		err = f.log.Damaged()
+		f.abandonLocked()
+		return false, true, err
+	}
+	if f.gap > next.FlushedSeq && !mutant.On(mutant.FollowLogOnly) {
+		f.abandonLocked()
+		return false, false, base.Corrupt(-1, "sequence numbers in the log", uint64(f.gap+1), "the next one")
+	}
+	if f.pending || f.private {
+		changed, err = true, f.installLocked()
+		return err == nil, !ended, err
+	}
+	return f.publishLocked(), !ended, nil
+}
+
+// blind reports whether a mutant makes the follower miss that its segment is gone.
+func (f *Follower) blind() bool {
+	return f.log != nil && !f.private && (mutant.On(mutant.FollowBlind) || mutant.On(mutant.FollowOldSpan))
+}
+
+// beginLocked begins to read the log anew.
+func (f *Follower) beginLocked() {
+	f.log = log.Follow(f.o.Log, f.next.Spans)
+	f.tables, f.private = []*memtable.Table{f.store.Memory.NewTable(0)}, true
+	f.applied, f.gap = f.next.FlushedSeq, 0
+}
+
+// abandonLocked gives up what was read of the log since beginLocked, or since the last view.
+func (f *Follower) abandonLocked() {
+	f.log.Close()
+	f.log = nil
+	if f.private {
+		for _, t := range f.tables {
+			t.Release()
+		}
+	}
+	f.tables, f.private = nil, false
+}
+
+// readLogLocked applies what the log has. It reports whether that was all. Readers see
+// nothing of it yet.
+func (f *Follower) readLogLocked() (ended bool, err error) {
+	for bytes := 0; bytes < roundBytes || f.private; {
+		encoded, err := f.log.Next()
+		if err == io.EOF {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		bytes += len(encoded)
+		if err := f.applyLocked(encoded); err != nil {
+			return false, err
+		}
+		if f.o.Group.Err() != nil {
+			return false, work.ErrStopped
+		}
+	}
+	return false, nil
+}
+
+// applyLocked puts a transaction into the memtables, unless tables have it.
+func (f *Follower) applyLocked(encoded []byte) error {
+	seq, err := payload.SeqOf(encoded)
+	if err != nil || seq <= f.applied {
+		return err
+	}
+	if seq > f.applied+1 {
+		f.gap = seq - 1
+	}
+	active := f.tables[0]
+	if active.Len() > 0 && active.Bytes()+int64(len(encoded)) > f.o.MemtableSize {
+		active = f.store.Memory.NewTable(active.Len())
+		f.tables = slices.Insert(slices.Clone(f.tables), 0, active)
+		if !f.private {
+			f.store.AddMemtables(base.SegmentRef{}, active)
+		}
+	}
+	if mutant.On(mutant.FollowHalf) && !f.private {
+		f.store.SetVisible(seq)
+	}
+	err = payload.Decode(encoded, func(h payload.Header) error {
+		f.store.RestoreClock(h.TimeMs)
+		return nil
+	}, func(key, value []byte, m base.Meta) error {
+		return active.Set(key, value, base.Hash(key, f.o.HashSeed), m, seq)
+	})
+	f.applied = seq
+	return err
+}
+
+// publishLocked shows readers what was applied. They see the files already.
+func (f *Follower) publishLocked() (changed bool) {
+	if f.applied <= f.store.Visible() {
+		return false
+	}
+	f.store.SetVisible(f.applied)
+	f.store.NotePublished(f.applied, work.Now())
+	return true
+}
+
+// installLocked shows readers the newest state with what was applied.
+func (f *Follower) installLocked() error {
+	if !mutant.On(mutant.FollowLazy) {
+		if err := f.store.Files().OpenAll(f.next.Version); err != nil {
+			return err
+		}
+	}
+	tables, err := f.withoutFlushedLocked(f.next.FlushedSeq)
+	if err != nil {
+		return err
+	}
+	visible, before := max(f.applied, f.next.FlushedSeq, f.next.LastSeq), f.store.Visible()
+	keyspaces := !slices.Equal(f.store.State().Keyspaces, f.next.Keyspaces)
+	if keyspaces {
+		f.o.Settings(f.next.Keyspaces)
+	}
+	f.store.Follow(f.next, tables, visible)
+	f.store.NotePublished(visible, work.Now())
+	if keyspaces {
+		f.o.Spaces(f.next.Keyspaces, visible)
+	}
+	f.tables, f.private, f.pending, f.applied = tables, false, false, visible
+	if visible < before {
+		f.o.Report(event.Warning{What: "the database has lost commits that the follower had shown", Err: base.ErrStale})
+	}
+	return nil
+}
+
+// withoutFlushedLocked returns the memtables without what is in tables.
+func (f *Follower) withoutFlushedLocked(flushed base.SeqNum) ([]*memtable.Table, error) {
+	if mutant.On(mutant.FollowTwice) {
+		return f.tables, nil
+	}
+	var left []*memtable.Table
+	for i, t := range f.tables {
+		if i == 0 && t.Len() == 0 || t.FirstSeq() > flushed {
+			left = append(left, t)
+			continue
+		}
+		if t.LastSeq() > flushed {
+			rest := f.store.Memory.NewTable(0)
+			if err := rest.CopyAfter(t, flushed); err != nil {
+				rest.Release()
+				return nil, err
+			}
+			left = append(left, rest)
+		}
+		break
+	}
+	if len(left) == 0 {
+		left = append(left, f.store.Memory.NewTable(0))
+	}
+	if f.private {
+		for _, t := range f.tables {
+			if !slices.Contains(left, t) {
+				t.Release()
+			}
+		}
+	}
+	return left, nil
+}
+
+// lookForDamageLocked returns an error if the log has damage where more should come. It
+// looks only if nothing has come for a while.
+func (f *Follower) lookForDamageLocked(changed bool) error {
+	now, q := time.Now(), &f.quiet
+	if changed || q.after == 0 {
+		*q = quiet{now, damageEvery}
+		return nil
+	}
+	if now.Sub(q.since) < q.after {
+		return nil
+	}
+	*q = quiet{now, min(2*q.after, damageMax)}
+	if err := f.o.Manifest.Replaced(); err != nil {
+		return err
+	}
+	err := f.log.Damaged()
+	if err == nil {
+		return nil
+	}
+	if _, edited, _ := f.o.Manifest.Next(); edited {
+		f.abandonLocked() // the writer may have freed the segment
+		f.pending = true
+		return nil
+	}
+	return err
+}
+
+// Step is the step of the worker: it refreshes.
+func (f *Follower) Step() (again time.Duration, err error) {
+	changed, err := f.refresh(f.o.Group.Stopped())
+	switch {
+	case f.o.Group.Err() != nil:
+		return 0, nil
+	case err != nil:
+		if f.last == nil || f.last.Error() != err.Error() {
+			f.o.Report(event.BackgroundError{Err: err})
+		}
+		f.last = err
+		return 0, err
+	}
+	f.last = nil
+	if f.wait = min(2*f.wait, idlePart*f.o.Every); changed {
+		f.wait = f.o.Every
+	}
+	return f.wait, nil
+}
+
+// VerifyLog reads the log of the newest manifest from its start, and returns how many
+// transactions there are. pass is called now and then, and stops it.
+func (f *Follower) VerifyLog(pass func() error) (records int64, err error) {
+	for try := 0; ; try++ {
+		state, tail := f.store.State(), (*log.Follower)(nil)
+		records, tail, err = verify(f.o.Log, state.Spans, pass)
+		if err == nil {
+			err = tail.Damaged()
+		}
+		tail.Close()
+		if err == nil || !errors.Is(err, base.ErrCorrupt) || try >= triesMax {
+			return records, err
+		}
+		// The writer may have freed what was read.
+		if e := f.Refresh(f.o.Group.Stopped()); e != nil || slices.Equal(state.Spans, f.store.State().Spans) {
+			return records, errors.Join(e, err)
+		}
+	}
+}
+
+func verify(o log.Options, spans []base.LogSpan, pass func() error) (records int64, tail *log.Follower, err error) {
+	tail = log.Follow(o, spans)
+	for {
+		encoded, err := tail.Next()
+		if err == io.EOF {
+			return records, tail, nil
+		}
+		if err == nil {
+			err = pass()
+		}
+		if err == nil {
+			_, err = payload.SeqOf(encoded)
+		}
+		if err != nil {
+			return records, tail, err
+		}
+		records++
+	}
+}

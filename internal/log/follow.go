@@ -1,0 +1,153 @@
+package log
+
+import (
+	"crypto/cipher"
+	"io"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A Follower reads the transactions of the log from spans of the manifest on, while
+// another process may write it. The writer frees segments that the newest manifest does
+// not name any more, and uses their files again. The follower then finds nothing more, or
+// an error, and never a transaction of the later use: the salt of that use is another one.
+// So a caller that finds nothing, or an error, reads the manifest again before it believes
+// that.
+type Follower struct {
+	o     Options
+	spans []base.LogSpan // what is left: the first one is being read
+
+	ref  base.SegmentRef
+	file vfs.File // nil before the segment is open
+	aead cipher.AEAD
+	r    *record.Reader
+	// closed says that the writer closed the log behind the last transaction.
+	closed bool
+	// end is where a sealed span ends in this segment, or -1.
+	end int64
+}
+
+// Follow returns a follower at the start of spans.
+func Follow(o Options, spans []base.LogSpan) *Follower {
+	f := &Follower{o: o, spans: spans}
+	if len(spans) > 0 {
+		f.ref = spans[0].First
+	}
+	return f
+}
+
+// Next returns the next transaction, which is valid until the next call. It returns io.EOF
+// if there is none yet.
+func (f *Follower) Next() (payload []byte, err error) {
+	for len(f.spans) > 0 {
+		if f.file == nil {
+			if err := f.open(); err != nil {
+				return nil, err
+			}
+		}
+		rec, err := f.r.NextRecord()
+		switch {
+		case err == io.EOF && len(f.spans) > 1 && f.r.Offset() == f.end:
+			f.spans = f.spans[1:]
+			f.leave(f.spans[0].First)
+		case err == io.EOF:
+			return nil, io.EOF
+		case err != nil:
+			return nil, f.o.inFile(err, "read", f.ref.File)
+		case rec.Kind == record.Whole:
+			return rec.Payload, nil
+		case rec.Kind == record.Close:
+			f.closed = true
+		case rec.Kind == record.Next:
+			next, err := decodeSuccessor(rec.Payload, rec.Offset, f.ref.Number)
+			if err != nil {
+				return nil, f.o.inFile(err, "read", f.ref.File)
+			}
+			f.leave(next)
+		}
+	}
+	return nil, io.EOF
+}
+
+// open opens the segment.
+func (f *Follower) open() error {
+	file, h, err := f.o.openSegment(f.ref)
+	if err != nil {
+		return err
+	}
+	f.file, f.aead, f.end = file, h.aead, -1
+	s, size := f.spans[0], h.size
+	if s.Sealed && s.EndNumber == f.ref.Number {
+		f.end, size = s.End, min(size, s.End)
+	}
+	f.r = record.NewReader(file, size, f.ref.Salt, h.aead)
+	f.r.Follow()
+	return nil
+}
+
+// leave goes to another segment.
+func (f *Follower) leave(next base.SegmentRef) {
+	f.Close()
+	f.ref, f.closed = next, false
+}
+
+// Within reports whether the follower reads the newest of spans, which the manifest has
+// now. If not, the writer freed the segment, or another writer has begun a span.
+func (f *Follower) Within(spans []base.LogSpan) bool {
+	if len(spans) == 0 || len(f.spans) != 1 {
+		return len(spans) == len(f.spans)
+	}
+	newest := spans[len(spans)-1]
+	switch {
+	case newest.Sealed && f.ref.Number > newest.EndNumber:
+		return false
+	case f.ref.Number == newest.First.Number:
+		return f.ref == newest.First
+	}
+	return f.ref.Number > newest.First.Number
+}
+
+// Newest reports whether the follower reads the newest span that it knows.
+func (f *Follower) Newest() bool { return len(f.spans) < 2 }
+
+// Damaged returns an error if what follows is damaged: a frame that was once written does
+// not verify. Next takes such a frame for one that is about to come. The manifest must
+// still name the segment after the call; otherwise the error means nothing.
+func (f *Follower) Damaged() error {
+	if f.file == nil || f.closed {
+		return nil
+	}
+	size, err := f.file.Size()
+	if err != nil {
+		return f.o.inFile(err, "read", f.ref.File)
+	}
+	if f.end >= 0 {
+		size = min(size, f.end)
+	}
+	if f.r.Offset() == f.end {
+		return nil
+	}
+	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
+	r.Demand(f.end >= 0) // a sealed span is complete
+	if _, err = r.Next(); err == nil || err == io.EOF {
+		return nil
+	}
+	// The writer may have written the frame after it was read, and later ones before they
+	// were read.
+	r = record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
+	r.Follow()
+	if _, again := r.Next(); again == nil {
+		return nil
+	}
+	return f.o.inFile(err, "read", f.ref.File)
+}
+
+// Close closes the file. No call may follow, except another Close.
+func (f *Follower) Close() {
+	if f.file != nil {
+		closeQuietly(f.file)
+		f.file, f.r = nil, nil
+	}
+}

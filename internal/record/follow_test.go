@@ -1,0 +1,68 @@
+package record
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// A growing file has only zeros behind the bytes that were written so far.
+type growing struct {
+	all     []byte
+	written int
+}
+
+func (g *growing) ReadAt(p []byte, off int64) (int, error) {
+	clear(p)
+	if off < int64(g.written) {
+		copy(p, g.all[off:g.written])
+	}
+	return len(p), nil
+}
+
+func TestFollow_ReturnsEachRecordOnceItIsWritten(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	const salt, payloadMax = 77, 300
+	b := NewBuilder(salt, payloadMax, nil)
+	var want [][]byte
+	for i := range 40 {
+		p := make([]byte, rng.IntN(1000))
+		for j := range p {
+			p[j] = byte(rng.Uint32())
+		}
+		want = append(want, p)
+		b.Record(p, 0)
+		if i%7 == 0 {
+			b.Frame(Mark, nil, b.Offset())
+		}
+	}
+	frames, at := b.Sealed()
+	file := &growing{all: append(make([]byte, at), frames...), written: int(at)}
+	r := NewReader(file, int64(len(file.all)), salt, nil)
+	r.Follow()
+	for file.written < len(file.all) {
+		file.written = min(file.written+1+rng.IntN(200), len(file.all))
+		for {
+			rec, err := r.NextRecord()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Kind == Mark {
+				continue
+			}
+			if rec.End-alignment >= int64(file.written) || // the padding is zeros
+				!bytes.Equal(rec.Payload, want[0]) {
+				t.Fatalf("a record of %d bytes at %d, with %d written; %d are left", len(rec.Payload), rec.Offset, file.written, len(want))
+			}
+			want = want[1:]
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("%d records are missing", len(want))
+	}
+}

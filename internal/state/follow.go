@@ -1,0 +1,88 @@
+package state
+
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+)
+
+// Follow shows readers a later state of a database that another process writes. The caller
+// has opened the files of next (tree.Files.OpenAll). memtables, the newest first, have
+// every entry above next.FlushedSeq and none below it, up to visible at least. Of those
+// that the view had before, the caller leaves out or takes over each as a whole.
+//
+// A reader never sees a part of the change; see BeginSnapshot. One caller at a time.
+func (s *Store) Follow(next manifest.State, memtables []*memtable.Table, visible base.SeqNum) {
+	invariant.Check(visible >= next.FlushedSeq, "version %d is shown with tables of %d", visible, next.FlushedSeq)
+	old, before := s.view.Load(), s.Version()
+	s.RestoreClock(next.ClockHighMs)
+	s.nextFile.Store(max(s.nextFile.Load(), next.NextFile))
+	s.following.shown.Add(1)
+	s.manifest.Adopt(next)
+	s.change(func(v View) View {
+		v.follow(memtables)
+		v.Tree = s.files.View(next.Version, v.Tree)
+		return v
+	})
+	s.visible.Store(uint64(visible))
+	s.following.shown.Add(1)
+	gone := append(old.without(memtables), filesWithout(before, next.Version)...)
+	if len(gone) > 0 {
+		s.Discard(gone)
+	}
+}
+
+// follow replaces the memtables.
+func (v *View) follow(memtables []*memtable.Table) {
+	firstIn := make([]uint64, len(memtables))
+	for i, t := range memtables {
+		firstIn[i] = v.mark.generation + 1
+		for j, known := range v.Memtables {
+			if known == t {
+				firstIn[i] = v.firstIn[j]
+			}
+		}
+	}
+	v.Memtables, v.firstIn, v.LogFrom = memtables, firstIn, make([]base.SegmentRef, len(memtables))
+}
+
+// without returns the memtables of v that are not among those of a later view.
+func (v *View) without(memtables []*memtable.Table) (gone []Obsolete) {
+next:
+	for i, t := range v.Memtables {
+		for _, kept := range memtables {
+			if kept == t {
+				continue next
+			}
+		}
+		gone = append(gone, v.FlushedMemtables(i)[0])
+	}
+	return gone
+}
+
+// filesWithout returns the files of a version that a later version does not have.
+func filesWithout(before, next *manifest.Version) (gone []Obsolete) {
+	kept := map[base.FileNum]bool{}
+	for _, level := range next.Levels {
+		for _, t := range level {
+			kept[t.Num] = true
+		}
+	}
+	for _, v := range next.Values {
+		kept[v.File] = true
+	}
+	for _, level := range before.Levels {
+		for _, t := range level {
+			if !kept[t.Num] {
+				gone = append(gone, ObsoleteTable(t))
+			}
+		}
+	}
+	for _, v := range before.Values {
+		if !kept[v.File] {
+			gone = append(gone, ObsoleteValues(v.ValueFile))
+		}
+	}
+	return gone
+}

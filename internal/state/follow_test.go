@@ -1,0 +1,87 @@
+package state
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/tree"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// newFollower returns a store that follows, with an empty database.
+func newFollower(t *testing.T) (*Store, manifest.State) {
+	t.Helper()
+	fs := memfs.New()
+	number := uint64(0)
+	random := func() uint64 { number++; return number }
+	if err := fs.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	first := manifest.State{FormatVersion: manifest.FormatVersion, Keyspaces: []*manifest.Keyspace{{}}}
+	m, err := manifest.Create(fs, "/db", first, random, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	follows, s, err := manifest.Follow(fs, "/db", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = follows.Close() })
+	store := New(Options{FS: fs, Dir: "/db", ReadOnly: true, Follows: true, Clock: base.SystemClock{},
+		Executor: new(work.Executor), Report: func(any) {}, MemtableSize: 64 << 10, MemoryBudget: 1 << 20,
+		Manifest: follows, State: s, Freed: func() {},
+		Files: func(func() bool) *tree.Files { return tree.New(tree.Options{FS: fs, Dir: "/db"}) }})
+	store.SetHooks(Hooks{Sweep: func() {}, Swept: func(bool) {}})
+	return store, s
+}
+
+// A memtable of version n has a key that only version n sees. A reader must get the view
+// and the version of one moment, also if the version goes back.
+func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
+	t.Parallel()
+	store, s := newFollower(t)
+	show := func(n base.SeqNum) {
+		m := store.Memory.NewTable(0)
+		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n); err != nil {
+			t.Error(err)
+		}
+		store.Follow(s, []*memtable.Table{m}, n)
+	}
+	show(1)
+	var ended atomic.Bool
+	readers := make(chan string)
+	for range 2 {
+		go func() {
+			for !ended.Load() {
+				slot, err := store.Acquire()
+				if err != nil {
+					break
+				}
+				v, seq := store.BeginSnapshot(slot)
+				got := v.Memtables[0].LastSeq()
+				store.Release(slot)
+				if got != seq {
+					readers <- "a view and a version of two moments"
+					return
+				}
+			}
+			readers <- ""
+		}()
+	}
+	for n := range base.SeqNum(4_000) {
+		show(1 + n%7)
+	}
+	ended.Store(true)
+	for range 2 {
+		if wrong := <-readers; wrong != "" {
+			t.Error(wrong)
+		}
+	}
+	store.Closing()
+	store.Shut()
+}

@@ -1,0 +1,219 @@
+package behaviour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// follow opens a follower that follows when it is asked to.
+func follow(t *testing.T, fs vfs.FS) *stoat.DB {
+	t.Helper()
+	db, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: fs, FollowEvery: -1})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
+	return db
+}
+
+// wantKey demands the value of a key.
+func wantKey(t *testing.T, db *stoat.DB, key, want string) {
+	t.Helper()
+	got := "(none)"
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		v, err := tx.GetCopy([]byte(key), nil)
+		if errors.Is(err, stoat.ErrNotFound) {
+			return nil
+		}
+		got = string(v)
+		return err
+	}))
+	if got != want {
+		t.Errorf("%s is %.40q, want %.40q", key, got, want)
+	}
+}
+
+func set(t *testing.T, db *stoat.DB, key, value string) {
+	t.Helper()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte(value)) }))
+}
+
+func TestFollower_SeesCommitsAfterRefreshOnly(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	set(t, db, "key", "one")
+	f := follow(t, disk)
+	wantKey(t, f, "key", "one")
+	set(t, db, "key", "two")
+	wantKey(t, f, "key", "one")
+	snapshot, err := f.Snapshot(stoat.SnapshotOptions{})
+	testkit.Must(t, err)
+	defer snapshot.Close()
+	testkit.Must(t, f.Refresh(t.Context()))
+	wantKey(t, f, "key", "two")
+	testkit.Must(t, snapshot.View(func(tx stoat.Txn) error {
+		v, err := tx.Get([]byte("key"))
+		if string(v) != "one" {
+			t.Errorf("the snapshot has %q", v)
+		}
+		return err
+	}))
+}
+
+func TestFollower_FollowsByItself(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	defer f.Close()
+	set(t, db, "key", "one")
+	testkit.Eventually(t, "the follower sees the commit", func() bool {
+		return f.View(func(tx stoat.Txn) error { _, err := tx.Get([]byte("key")); return err }) == nil
+	})
+}
+
+func TestFollower_TakesNoLockAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind.Mutates() {
+			t.Errorf("a follower does %v", op)
+		}
+	})
+	f := follow(t, disk)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+	disk.SetHook(nil)
+	db := testkit.OpenOn(t, disk, nil) // which a lock would keep out
+	set(t, db, "key", "one")
+	testkit.Must(t, db.Close())
+	testkit.Must(t, f.Refresh(t.Context()))
+	wantKey(t, f, "key", "one")
+}
+
+func TestFollower_ReadsFilesThatTheWriterHasDeleted(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f := follow(t, disk)
+	testkit.DeleteKeys(t, db, 0, 1500)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if stats := db.Stats(); stats.Tables > 0 {
+		t.Fatalf("%d tables are left", stats.Tables)
+	}
+	n := 0
+	testkit.Must(t, f.View(func(tx stoat.Txn) error {
+		for _, v := range tx.All() {
+			n += min(len(v), 1)
+		}
+		return tx.Err()
+	}))
+	if n != 1410 {
+		t.Errorf("the follower reads %d keys, want 1410", n)
+	}
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.Must(t, f.View(func(tx stoat.Txn) error {
+		for k := range tx.All() {
+			t.Errorf("%q is still there", k)
+		}
+		return tx.Err()
+	}))
+}
+
+func TestFollower_WritesAreErrReadOnly(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	f := follow(t, disk)
+	_, err := f.Begin(stoat.ReadWrite)
+	testkit.WantError(t, "Begin", err, stoat.ErrReadOnly)
+	testkit.WantError(t, "Sync", f.Sync(), stoat.ErrReadOnly)
+	testkit.WantError(t, "Compact", f.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
+	testkit.WantError(t, "Checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrReadOnly)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	testkit.WantError(t, "Refresh", f.Refresh(ctx), context.Canceled)
+}
+
+func TestFollower_AnotherDatabaseInTheDirectoryIsErrStale(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	set(t, db, "key", "one")
+	testkit.Must(t, db.Close())
+	f := follow(t, disk)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
+	}
+	if err := f.Refresh(t.Context()); err == nil {
+		t.Error("Refresh finds no database and says nothing")
+	}
+	db = testkit.OpenOn(t, disk, nil)
+	set(t, db, "key", "two")
+	testkit.Must(t, db.Close())
+	// Its manifest has the name of the old one. The follower looks at it now and then.
+	testkit.Eventually(t, "Refresh notices another database", func() bool {
+		return errors.Is(f.Refresh(t.Context()), stoat.ErrStale)
+	})
+	wantKey(t, f, "key", "one")
+}
+
+func TestFollower_DamageInTheLogIsFound(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	for i := range 20 {
+		set(t, db, fmt.Sprint("key", i), "value")
+	}
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if name == "000001.log" {
+			file, err := disk.OpenReadWrite(disk.Join(testkit.Dir, name), vfs.CatLog)
+			testkit.Must(t, err)
+			_, err = file.WriteAt([]byte{1, 2, 3}, 8192+50)
+			testkit.Must(t, err)
+			testkit.Must(t, file.Close())
+		}
+	}
+	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
+	if err == nil {
+		_, err = f.Check(t.Context(), stoat.CheckOptions{})
+		testkit.Must(t, f.Close())
+	}
+	testkit.WantError(t, "a follower of a damaged log", err, stoat.ErrCorrupt)
+}
+
+func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	set(t, db, "key", "one")
+	faults := faultfs.New(disk)
+	f := follow(t, faults)
+	for _, kind := range []vfs.OpKind{vfs.OpRead, vfs.OpOpen, vfs.OpList, vfs.OpStat, vfs.OpMap} {
+		set(t, db, "key", kind.String())
+		fault := faults.Add(faultfs.Rule{Op: kind, Forever: true})
+		err := f.Refresh(t.Context())
+		if fault.Fired() > 0 && err == nil && kind != vfs.OpMap {
+			t.Errorf("%v failed, and Refresh says nothing", kind)
+		}
+		faults.Clear()
+		testkit.Must(t, f.Refresh(t.Context()))
+		wantKey(t, f, "key", kind.String())
+	}
+}

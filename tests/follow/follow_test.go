@@ -1,0 +1,60 @@
+package follow
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// TestFollowers plays lives of writers and their followers.
+func TestFollowers(t *testing.T) {
+	t.Parallel()
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 10, 30)
+	dose.Reproduce(t, "followers")
+	var mu sync.Mutex
+	var all Work
+	t.Run("lives", func(t *testing.T) {
+		for i := range uint64(lives) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				w, err := RunLife(seed+i, 600)
+				if err != nil {
+					t.Errorf("seed %d: %v", seed+i, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all.Add(w)
+			})
+		}
+	})
+	t.Logf("%+v", all)
+	if all.Cuts == 0 || all.Taken == 0 || all.Kills == 0 || all.Restarts == 0 || all.Ingests == 0 || all.Drops == 0 || all.Flushes == 0 {
+		t.Errorf("the lives came to too little: %+v", all)
+	}
+}
+
+func TestFollowers_BesideAWriter(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	for i := range uint64(dose.Short(2, 6)) {
+		w, err := RunBeside(seed+i, 400, 2, memfs.New(), testkit.Dir)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed+i, err)
+		}
+		t.Logf("%+v", w)
+	}
+}
+
+func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	w, err := RunBeside(seed, dose.Short(100, 400), 2, vfs.OS(), t.TempDir())
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	t.Logf("%+v", w)
+}
