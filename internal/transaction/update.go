@@ -39,12 +39,13 @@ type update struct {
 // Update calls run with a transaction, and commits it if run returns nil. After a conflict
 // it does so again, at most retries times.
 //
-// The first run reads what is visible. After a conflict, the update takes turns with those
-// that want the same keys, see package turns. From then on a run reads what is applied,
-// visible or not, so it need not wait until the update before it is on the device. The log
-// has that one first. So if this one is on the device, that one is, too, and if that one
-// fails, this one fails. Without a commit, the update waits until what the last run read is
-// visible.
+// The first run reads what is visible, unless updates have met conflicts of late. After a
+// conflict, the update takes turns with those that want the same keys; see package turns.
+//
+// From then on a run is early: it reads what is applied, visible or not. So it need not
+// wait until the update before it is on the device. The log has that one first. So if this
+// one is on the device, that one is, too, and if that one fails, this one fails. Without a
+// commit, the update waits until what the last run read is visible.
 func (e *Engine) Update(ctx context.Context, retries int, d Durability, run func(Txn) error) error {
 	u := &update{e: e, ctx: work.Given(ctx), d: d, run: run}
 	returns := false
