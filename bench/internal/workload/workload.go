@@ -44,6 +44,7 @@ func All() []Workload {
 		{Name: "json", Title: "Load of compressible text", Data: []string{"json"}, Fresh: true, Heavy: true, run: runJSON},
 		{Name: "delete", Title: "Delete all", Data: []string{"1k-quarter"}, Fresh: true, Heavy: true, run: runDelete},
 		{Name: "churn", Title: "Overwrite three times", Data: []string{"1k"}, Fresh: true, Heavy: true, run: runChurn},
+		{Name: "queue", Title: "Pop the first key beside an appender", Data: []string{"128"}, Fresh: true, run: runQueue},
 		{Name: "limited-load", Title: "Load under a memory limit", Data: []string{"limited"}, Fresh: true, Keeps: true, Heavy: true, Limited: true, run: runLimitedLoad},
 		{Name: "limited-read", Title: "Cold reads under a memory limit", Data: []string{"limited"}, Heavy: true, Limited: true, run: runLimitedRead},
 	}

@@ -35,6 +35,7 @@ func TestWorkloads_AllRunOnAPeer(t *testing.T) {
 		"json":         {"load_keys_per_s", "whole_1_ns", "size_mb"},
 		"delete":       {"delete_keys_per_s", "space_idle_mb", "space_collected_mb"},
 		"churn":        {"total_s", "space_peak_per_live_byte", "space_end_per_live_byte", "overwrite_batch_p99_ms"},
+		"queue":        {"queue_new_per_s", "queue_old_per_s", "queue_old_p99_us"},
 		"limited-load": {"load_keys_per_s"},
 		"limited-read": {"cold_1_per_s", "cold_16_per_s"},
 	}
@@ -211,6 +212,7 @@ var liesFound = map[string]struct {
 	"unique":   {runUnique, []string{"loses what it acknowledged", "scan ends early"}},
 	"json":     {runJSON, []string{"loses what it acknowledged", "turns a bit inside", "scan leaves out a key"}},
 	"churn":    {runChurn, []string{"ignores an overwrite", "loses what it acknowledged"}},
+	"queue":    {runQueue, []string{"ignores a deletion", "scans out of order", "scan leaves out a key"}},
 	"delete":   {runDelete, []string{"ignores a deletion", "loses what it acknowledged"}},
 	"limited-load": {
 		func(r *Run) error { return errors.Join(runLimitedLoad(r), runLimitedRead(r)) },
