@@ -210,21 +210,24 @@ func TestClaim_AWrongClockTakesNoClaimFromItsHolder(t *testing.T) {
 func TestClaim_ABackupThatLosesItsClaimBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, o, store := newFake()
-		slept := false
 		h := &hooked{Store: store}
+		var files atomic.Int32
+		var unreachable atomic.Bool
 		h.hook = func(what, name string) error {
-			switch {
-			case strings.HasPrefix(name, filesDir) && !slept:
-				slept = true
-				time.Sleep(10 * claimLapse) // renewals fail meanwhile
-				for o, err := range store.List(t.Context(), filesDir) {
-					must(t, err)
-					must(t, store.Delete(t.Context(), o.Name)) // another Prune
-				}
-			case strings.HasPrefix(name, claimBackup) && slept && what == "put":
-			case strings.HasPrefix(name, claimBackup) && what == "put" && claims(t, store, claimBackup) > 0:
+			if strings.HasPrefix(name, claimBackup) && what == "put" && unreachable.Load() {
 				return errors.New("the store cannot be reached")
 			}
+			if !strings.HasPrefix(name, filesDir) || files.Add(1) != 2 {
+				return nil
+			}
+			unreachable.Store(true)
+			time.Sleep(10 * claimLapse)
+			for o, err := range store.List(t.Context(), filesDir) { // a Prune deletes the first file
+				must(t, err)
+				must(t, store.Delete(t.Context(), o.Name))
+			}
+			unreachable.Store(false)
+			time.Sleep(2 * claimRenewal) // a late renewal succeeds
 			return nil
 		}
 		r, err := Backup(t.Context(), db, h, o)
@@ -232,8 +235,8 @@ func TestClaim_ABackupThatLosesItsClaimBeginsAgain(t *testing.T) {
 		if _, err := Verify(t.Context(), store, r.ID); err != nil {
 			t.Error(err)
 		}
-		if !slept {
-			t.Error("the backup put no file")
+		if n := files.Load(); n != 3 {
+			t.Errorf("the backup put %d files, want 3: the deleted one twice", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -41,11 +42,11 @@ func Run(t *testing.T, open func(t *testing.T) filebackup.Store) {
 
 // content returns n bytes that depend on the seed.
 func content(seed uint64, n int) []byte {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	binary.LittleEndian.PutUint64(key[8:], uint64(n))
 	b := make([]byte, n)
-	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
+	_, _ = rand.NewChaCha8(key).Read(b) // it has no end
 	return b
 }
 
