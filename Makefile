@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants bench bench-guard compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -70,9 +70,6 @@ test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
 race: ## all tests under the race detector, short: SEED
 	$(tests) -race -short -timeout 30m
 
-# WHITEBOX is the package whose tests drive the engine from within.
-WHITEBOX = .
-
 # randomized runs the tests of the package $(1) whose whole names match $(2), with
 # the flags $(3). It fails when the package has no such test.
 define randomized
@@ -106,7 +103,7 @@ salvage: ## damaged files, salvaged: SEED, FLIPS of each image
 
 backup-damages: FLIPS ?= 100000
 backup-damages: ## damaged backups, which must be refused: SEED, FLIPS
-	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused,-stoat.flips=$(FLIPS))
+	$(call randomized,./tests/backup,TestBackupDamages_EachIsRefused|TestFileBackupDamages_EachIsRefused|TestSortedDamages_EachIsRefusedAndChangesNothing,-stoat.flips=$(FLIPS))
 
 kill: KILLS ?= 50
 kill: ## processes killed while they use a database: SEED, KILLS
@@ -141,7 +138,7 @@ isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES
 
 schedules: SCHEDULES ?= 2000
 schedules: ## all work as steps of one thread, in orders drawn from a seed: SEED, SCHEDULES
-	$(call randomized,$(WHITEBOX),TestSchedules,-stoat.schedules=$(SCHEDULES))
+	$(call randomized,./tests/schedules,TestSchedules,-stoat.schedules=$(SCHEDULES))
 
 stress: RACE = -race
 stress: DURATION ?= 10s
@@ -155,7 +152,6 @@ large: ## the largest value, of 4 GiB, and transactions of 1 GiB, on a disk
 mutants: TAGS = invariants,mutants
 mutants: ## guarantees removed one at a time: some test must notice
 	$(call randomized,./tests/mutants,TestMutants)
-	$(call randomized,$(WHITEBOX),TestMutants)
 
 # fuzz runs every fuzz target of the module for DURATION. What it finds to fail
 # is kept in testdata/fuzz by go test itself; with KEEP=1 so are the inputs
@@ -163,6 +159,9 @@ mutants: ## guarantees removed one at a time: some test must notice
 fuzz: DURATION ?= 10s
 fuzz: ## every fuzz target: DURATION, KEEP=1
 	@GO="$(GO)" DURATION="$(DURATION)" KEEP="$(KEEP)" .ci/fuzz
+
+s3store: ## the module for S3, against a server that it builds
+	cd s3store && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -timeout 30m ./...
 
 bench: KEYS ?= 1M
 bench: ## benchmarks of the components, then of the whole: SEED, KEYS

@@ -84,8 +84,8 @@ func listed(cell string) iter.Seq[string] {
 	return strings.SplitSeq(strings.Trim(cell, "`"), "`, `")
 }
 
-// A testPackage is the test functions of a package, and the text of all its test
-// files.
+// A testPackage is the test functions of a package, and the text of all its files: a
+// campaign may list the parts of a test in a file that other packages use.
 type testPackage struct {
 	tests map[string]bool
 	text  string
@@ -99,13 +99,16 @@ func (p testPackage) has(name string) bool {
 
 func testsOf(module fs.FS, dir string) testPackage {
 	p := testPackage{tests: map[string]bool{}}
-	names, _ := fs.Glob(module, path.Join(dir, "*_test.go")) // the pattern is well formed
+	names, _ := fs.Glob(module, path.Join(dir, "*.go")) // the pattern is well formed
 	for _, name := range names {
 		src, err := fs.ReadFile(module, name)
 		if err != nil {
 			continue // its tests are missing, then
 		}
 		p.text += string(src)
+		if !strings.HasSuffix(name, "_test.go") {
+			continue
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
 		if err != nil {
 			continue

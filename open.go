@@ -3,6 +3,7 @@ package stoat
 import (
 	"fmt"
 
+	"github.com/stoatdb/stoat/internal/door"
 	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/work"
@@ -19,11 +20,20 @@ import (
 // the database has a format or a feature of a later version of stoat. With
 // Options.MustExist or Options.ReadOnly and without a database, it returns
 // fs.ErrNotExist of package io/fs.
-func Open(dir string, opts *Options) (*DB, error) { return openWith(dir, opts, work.Executor{}) }
+func Open(dir string, opts *Options) (*DB, error) {
+	return open(dir, opts.withDefaults(), engine.Options{})
+}
 
-// openWith is Open with an executor of background jobs.
-func openWith(dir string, opts *Options, exec work.Executor) (*DB, error) {
-	return open(dir, opts.withDefaults(), engine.Options{Executor: exec})
+func init() {
+	door.Open = func(dir string, opts any, exec work.Executor) (db, inner any, err error) {
+		d, err := open(dir, opts.(*Options).withDefaults(), engine.Options{Executor: exec})
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, &d.engine, nil
+	}
+	door.Inner = func(tx any) any { return tx.(Txn).t }
+	door.Outer = func(tx any) any { return Txn{tx.(transaction.Txn)} }
 }
 
 // open opens a database. It takes from extra what Options do not have.

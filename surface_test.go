@@ -23,7 +23,7 @@ import (
 
 // A program can import these packages. It cannot name a type of a package below
 // internal, so no exported identifier of these packages may have such a type.
-var publicPackages = []string{".", "feed", "merge", "vfs", "vfs/memfs", "vfs/faultfs"}
+var publicPackages = []string{".", "feed", "filebackup", "filebackup/storetest", "merge", "sorted", "vfs", "vfs/memfs", "vfs/faultfs"}
 
 const modulePath = "github.com/stoatdb/stoat"
 
@@ -52,6 +52,9 @@ func newSurveyor(module fs.FS) *surveyor {
 // are invalid.
 func (s *surveyor) Import(name string) (*types.Package, error) {
 	dir, inside := strings.CutPrefix(name, modulePath+"/")
+	if name == modulePath {
+		dir, inside = ".", true
+	}
 	switch {
 	case inside:
 		p, err := s.survey(dir)

@@ -25,3 +25,5 @@ func canPopulate() bool { return false }
 func populate([]byte) error { return unix.ENOSYS }
 
 func cached([]byte) bool { return false }
+
+func cachedFile(string, int64, int64) bool { return false }

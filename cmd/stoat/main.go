@@ -100,6 +100,15 @@ first. A backup is not encrypted.`, runBackup},
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
+		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Files that an earlier backup has
+copied are not copied again, and yet each backup is complete. Files of an encrypted
+database stay encrypted. While it runs, DIR.backup-files shares the files of DIR.`, runBackupFiles},
+		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
+DIR must not exist. If the command is interrupted, the same command goes on. It
+works in DIR.restore, which may be removed instead.`, runRestoreFiles},
+		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
+		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
+other backups, and all files that no backup has.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. The database does what is worth its
 cost by itself, so this is useful mainly before a database is only read.`, runCompact},

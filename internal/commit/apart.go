@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// apartMin is how many bytes of large values a transaction must have for them
-	// to be written once, straight to value files. Below that, the syncs of a file
-	// cost more than writing twice: first to the log and then, by a flush, to a value
-	// file. See decision 0009.
+	// apartMin is the number of bytes of large values from which a commit writes them
+	// once, straight to value files. Below that, the syncs of a file cost more than
+	// writing twice: to the log, and by a flush to a value file. See decision 0009.
 	apartMin = 2 << 20
-	// heldMax and heldPart bound the bytes of value files that commits wrote to which
-	// one memtable may refer: to heldMax memtables' worth, and where values are
-	// replaced to one of heldPart parts of all values, and at least half a memtable's
-	// worth. What they replaced is found to be garbage only after a flush.
+	// heldMax and heldPart bound the bytes in value files of commits to which one
+	// memtable may refer: to heldMax full memtables. While values are replaced, the bound
+	// is all values divided by heldPart, and at least half a memtable. Only a flush shows
+	// that the replaced values are garbage.
 	heldMax  = 4
 	heldPart = 32
 )
@@ -54,8 +53,8 @@ func heldFullOf(held, memtableSize int64, replacing float64, all func() uint64) 
 	return replaced > float64(memtableSize/2) && replaced > float64(all()/heldPart)
 }
 
-// Held is the value files that commits have written, as long as the tables do not
-// tell yet what is live in them.
+// Held is the value files that commits have written, until the tables tell what is live
+// in them.
 //
 // Such a file is whole, sealed and known to the manifest before the log gets the
 // pointers into it. So a pointer never leads to what a crash has taken, and a file
@@ -314,9 +313,9 @@ func (c *Committer) installApart(r *Request, files []*manifest.ValueFile, named 
 	return err
 }
 
-// settle tells what has become of the value files that a transaction wrote. If it
-// was not applied, they are garbage, which collection frees. After a failure of
-// the log that is not known, and they stay.
+// settle gives up the value files of a transaction that was not applied: they are
+// garbage, which collection frees. After a failure of the log it is unknown whether the
+// transaction was applied, and they stay.
 func (c *Committer) settle(r *Request) {
 	c.endPromise(r)
 	for _, n := range r.apart {

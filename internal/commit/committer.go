@@ -22,13 +22,14 @@ import (
 )
 
 const (
-	// groupsMax is how many groups may be on their way to the device at once. Two
-	// keep it busy: one is being synced while the next is built, written and sent.
+	// groupsMax is the number of groups that may be on their way to the device at once.
+	// Two keep it busy: one is being synced while the next is built and written.
 	groupsMax = 2
-	// groupBytes is about how much one group writes at most, so that no member waits
-	// long for the others.
+	// groupBytes is about the number of bytes that one group writes at most, so that no
+	// member waits long for the others.
 	groupBytes = 4 << 20
-	// queueBytes is how much may wait in the queue before CommitAsync waits.
+	// queueBytes is the number of bytes that may wait in the queue before CommitAsync
+	// waits.
 	queueBytes = 64 << 20
 )
 
@@ -133,9 +134,9 @@ func (c *Committer) Fail(err error) error {
 	return err
 }
 
-// JobFailed reports an error of a background job. That the database is being
-// closed is none. A failure of the manifest ends all commits: it is unknown what
-// is on the disk.
+// JobFailed reports an error of a background job, unless the error only says that the
+// database is being closed. A failure of the manifest ends all commits: it is unknown
+// what is on the disk.
 func (c *Committer) JobFailed(err error) {
 	if errors.Is(err, work.ErrStopped) || errors.Is(err, base.ErrClosed) {
 		return
@@ -161,14 +162,6 @@ func (c *Committer) Drain() {
 	for c.leaders > 0 || c.async > 0 {
 		c.idle.Wait()
 	}
-}
-
-// InFlight returns how many groups are on their way to the device, or about to be
-// built, and how many requests wait for a group.
-func (c *Committer) InFlight() (groups, waiting int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.leaders, len(c.queue)
 }
 
 // Submit takes r through the pipeline and returns its outcome. When ctx is done
@@ -247,8 +240,8 @@ func (c *Committer) awaitShorter(ctx context.Context) error {
 	return nil
 }
 
-// Tell calls done without a way through the pipeline, on another goroutine: the
-// caller may hold a lock that done takes. Close waits for it.
+// Tell calls done on another goroutine, for a request that does not enter the pipeline:
+// the caller may hold a lock that done takes. Close waits for it.
 func (c *Committer) Tell(done Done, err error) {
 	c.mu.Lock()
 	c.async++

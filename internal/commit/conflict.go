@@ -22,10 +22,9 @@ func (c *Committer) validate(r *Request) error {
 // since, visible or not.
 //
 // The memtables answer from the newest to the first that has nothing newer than
-// since. Only for a transaction that began before the oldest of them did, the
-// tables with anything newer are asked, too. What a flush or a compaction dropped
-// meanwhile does not matter: it made no difference to what the transaction would
-// read now.
+// since. If the transaction began before the oldest memtable, the tables with anything
+// newer are asked, too. What a flush or a compaction dropped meanwhile does not matter:
+// the transaction would read the same without it.
 func (c *Committer) conflicts(reads *readset.Set, since base.SeqNum) (bool, error) {
 	if reads.Empty() {
 		return false, nil

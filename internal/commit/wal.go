@@ -59,7 +59,7 @@ func (c *Committer) ReleaseLog(before uint64) {
 
 func (c *Committer) releaseLog(l *log.Writer, before uint64) { c.warnOf(l.Release(before)) }
 
-// TrimLog deletes the segments that the log keeps for times with more to write.
+// TrimLog deletes the spare segments of the log.
 func (c *Committer) TrimLog() {
 	if l := c.log.Load(); l != nil {
 		c.warnOf(l.Trim())

@@ -50,6 +50,7 @@ func partialEntries(rng *rand.Rand, n int) []base.Entry {
 func shown(t *testing.T, all []base.Entry, l *rangedel.List, key string, at base.SeqNum, nowMs uint64) string {
 	t.Helper()
 	var c partial.Chain
+	partials := false
 	on := base.Entry{Meta: base.Meta{Kind: base.KindDelete}}
 	cover := l.Cover([]byte(key), at)
 	for _, e := range all {
@@ -64,10 +65,11 @@ func shown(t *testing.T, all []base.Entry, l *rangedel.List, key string, at base
 			break
 		}
 		c.Add(e.Meta.Kind, e.Value)
+		partials = true
 	}
 	o := partial.Outcome{Base: partial.Base{Present: on.Meta.Kind.HasValue(), Expires: on.Meta.ExpiresAt}, FromBase: true}
 	var err error
-	if c.Len() > 0 {
+	if partials {
 		if o, err = c.Over(o.Base); err != nil {
 			t.Fatal(err)
 		}

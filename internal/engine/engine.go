@@ -111,11 +111,11 @@ type Workers struct {
 	Flusher, Compactor, Collector, Sweeper, Governor, Dropper *work.Worker
 }
 
-func newWorkers() Workers {
+func newWorkers(exec *work.Executor) Workers {
 	w := Workers{
-		Flusher: work.NewWorker(work.RetryAfter), Sweeper: work.NewWorker(work.RetryAfter),
-		Compactor: work.NewWorker(work.RetryMax), Collector: work.NewWorker(work.RetryMax),
-		Governor: work.NewWorker(work.RetryMax), Dropper: work.NewWorker(work.RetryMax),
+		Flusher: work.NewWorker(exec, work.RetryAfter), Sweeper: work.NewWorker(exec, work.RetryAfter),
+		Compactor: work.NewWorker(exec, work.RetryMax), Collector: work.NewWorker(exec, work.RetryMax),
+		Governor: work.NewWorker(exec, work.RetryMax), Dropper: work.NewWorker(exec, work.RetryMax),
 	}
 	w.Collector.Patient = true // every flush and compaction wakes it
 	return w
@@ -130,7 +130,7 @@ const decodedShare = 8
 func (e *Engine) assemble(s manifest.State) {
 	o := &e.o
 	e.Group = work.NewGroup(e.exec)
-	e.Workers = newWorkers()
+	e.Workers = newWorkers(e.exec)
 	e.Unmapped = tree.Options{FS: o.FS, Dir: o.Dir, HashSeed: s.HashSeed, Sealed: e.Keys != nil}
 	e.Decoded = cache.New(o.MemoryBudget / decodedShare)
 	e.assembleWrites(s)

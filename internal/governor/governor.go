@@ -56,13 +56,11 @@ func (g *Governor) GaveBack() int64 { return g.gaveBack.Load() }
 // enough ago. It wants to be called again as long as there may be something to give
 // back later, although no reader comes.
 func (g *Governor) Step() (again time.Duration, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if left := roundEvery - time.Since(g.last); left > 0 {
 		return left, nil
 	}
 	g.last = time.Now()
-	more, err := g.roundLocked(memoryShort())
+	more, err := g.Round(memoryShort())
 	if more {
 		again = roundEvery
 	}
@@ -70,13 +68,6 @@ func (g *Governor) Step() (again time.Duration, err error) {
 		g.report(event.Warning{What: "memory of a file could not be given back", Err: err})
 	}
 	return again, nil
-}
-
-// Round does a round at once. strict says that the machine is short of memory.
-func (g *Governor) Round(strict bool) (more bool, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.roundLocked(strict)
 }
 
 // memoryShort reports whether the machine has little memory left. Pages of files
@@ -91,10 +82,12 @@ func shortOf(m vfs.MachineMemory) bool {
 	return float64(m.Available) < machineSpare*float64(m.Total)
 }
 
-// roundLocked does a round. It reports whether another one has something to do even
-// if no reader comes until then: when files that are not idle yet pass the budget.
-// The caller holds mu.
-func (g *Governor) roundLocked(strict bool) (more bool, err error) {
+// Round does a round at once. strict says that the machine is short of memory. It
+// reports whether another round has something to do even if no reader comes until then:
+// when files that are not idle yet pass the budget.
+func (g *Governor) Round(strict bool) (more bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.memory != nil {
 		return g.roundSealedLocked()
 	}

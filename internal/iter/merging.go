@@ -49,6 +49,7 @@ type Merging struct {
 	shared  []byte // a prefix that all keys in the batches share
 	lim     bounds
 	cover   fragment
+	gap     *deadRun // the run in whose gap the reader is, or nil
 	err     error
 }
 
@@ -71,7 +72,7 @@ func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover 
 		m.flip = ^uint64(0)
 	}
 	m.lim, m.err = bounds{lower, upper}, nil
-	m.cover = fragment{by: cover, reverse: reverse}
+	m.cover, m.gap = fragment{by: cover, reverse: reverse}, nil
 }
 
 // seek positions every source as Source.Seek does.
@@ -96,6 +97,11 @@ func (m *Merging) seek(key []byte) {
 			m.queue = append(m.queue, place{cursor: uint32(i)})
 		}
 	}
+	m.order()
+}
+
+// order puts the cursors of the queue in order.
+func (m *Merging) order() {
 	if len(m.queue) < 2 {
 		return
 	}
@@ -103,6 +109,31 @@ func (m *Merging) seek(key []byte) {
 	for i := range m.queue {
 		m.rise(i)
 	}
+}
+
+// passGap moves all cursors over the entries that the gap of r hides.
+func (m *Merging) passGap(r *deadRun) {
+	m.gap = r
+	m.queue, m.spent = m.queue[:0], -1
+	for i := range m.cursors {
+		c := &m.cursors[i]
+		if !c.pending {
+			for ; !c.exhausted() && r.passes(c); c.at++ {
+			}
+		}
+		if c.exhausted() && c.batch.N > 0 {
+			r.pass(c)
+			c.batch.Want = firstWant
+			if err := c.fill(m.reverse, m.lim); err != nil {
+				m.fail(err)
+				return
+			}
+		}
+		if !c.exhausted() {
+			m.queue = append(m.queue, place{cursor: uint32(i)})
+		}
+	}
+	m.order()
 }
 
 // next begins another round. It reports false at the end and on an error.
@@ -177,6 +208,9 @@ func (m *Merging) refill() {
 	m.spent = -1
 	c := &m.cursors[num]
 	m.cover.pass(c)
+	if m.gap != nil {
+		m.gap.pass(c)
+	}
 	if err := c.fill(m.reverse, m.lim); err != nil {
 		m.fail(err)
 		return

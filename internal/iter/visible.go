@@ -36,6 +36,9 @@ type Snapshot struct {
 	}
 	// Cover tells which versions range tombstones hide; nil if there are none.
 	Cover Cover
+	// Gaps are ranges without live keys, which Visible uses and adds to. It is nil if
+	// the reader may not: with AllVersions or Since, or if it has deleted ranges itself.
+	Gaps Gaps
 }
 
 // Visible iterates over the entries of merged sources that a snapshot sees. Its
@@ -68,6 +71,8 @@ type Visible struct {
 	// partials says that the round may show partial entries.
 	partials bool
 
+	dead deadRun
+
 	// cold is the number of remaining rounds whose values touchValues loads.
 	// touched has no meaning; it keeps the compiler from removing the loads.
 	cold    int
@@ -87,6 +92,8 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 	v.merged.Init(inputs, reverse, lower, upper, cover)
 	v.snap, v.valid, v.at, v.n, v.cold = snap, false, 0, 0, 0
 	v.Entry = base.Entry{}
+	v.dead.finish()
+	v.dead.gap, v.dead.reverse = nil, reverse
 	v.begin()
 }
 
@@ -110,8 +117,9 @@ func (v *Visible) Clear() {
 		m.cursors[i].clear()
 	}
 	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
-	m.lim, m.cover = bounds{}, fragment{}
+	m.lim, m.cover, m.gap = bounds{}, fragment{}, nil
 	v.snap, v.valid, v.at, v.n, v.Entry = Snapshot{}, false, 0, 0, base.Entry{}
+	v.dead.clear()
 	v.begin()
 }
 
@@ -134,8 +142,14 @@ func (v *Visible) Seek(key []byte) bool {
 		key = m.lim.lower
 	}
 	v.valid = false // a panic in a source must leave v invalid
+	if v.dead.gap != nil {
+		v.dead.gap = nil
+		v.uncover()
+	}
 	m.seek(key)
 	v.begin()
+	v.dead.finish()
+	v.dead.sought, v.dead.seeking = key, true
 	if v.snap.Values {
 		v.cold = coldRounds
 	}
@@ -164,6 +178,10 @@ func (v *Visible) find() bool {
 	v.round++
 	for v.n == 0 {
 		v.keepLast()
+		if v.dead.gap != nil && len(v.key) > 0 && !v.dead.step.Contains(v.key) {
+			v.dead.gap = nil
+			v.uncover()
+		}
 		if v.snap.Ends != nil {
 			if err := v.snap.Ends.Ended(); err != nil {
 				v.merged.fail(err)
@@ -171,7 +189,7 @@ func (v *Visible) find() bool {
 			}
 		}
 		if !v.merged.next() {
-			return v.showCarried()
+			return v.end()
 		}
 		switch {
 		case v.snap.AllVersions:
@@ -181,17 +199,34 @@ func (v *Visible) find() bool {
 		default:
 			v.filterForward()
 		}
-		if v.partials && !v.fold() {
+		folded := v.partials
+		if folded && !v.fold() {
 			return false
+		}
+		if v.n == 0 && v.snap.Gaps != nil {
+			v.passDead(folded)
 		}
 	}
 	v.valid = true
+	if v.dead.begun {
+		v.endRun(false)
+	}
+	v.dead.seeking, v.dead.sought = false, nil
 	if v.cold > 0 {
 		v.cold--
 		v.touchValues()
 	}
 	v.show()
 	return true
+}
+
+// end is find at the end of all entries.
+func (v *Visible) end() bool {
+	shown := v.showCarried()
+	if v.dead.begun && v.merged.err == nil {
+		v.endRun(!shown)
+	}
+	return shown
 }
 
 // showCarried makes the very last entry, going backward, the current one.

@@ -20,8 +20,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// agingCheck is how often the compactor looks at tables for values that expired
-// and for deletions that grew old, and at the disk for space that others freed.
+// agingCheck is the time between two looks of the compactor: at tables for values that
+// expired and deletions that grew old, and at the disk for space that others freed.
 const agingCheck = 30 * time.Second
 
 // CompactStep is the step of the compactor: it does one job after the other until
@@ -80,8 +80,8 @@ type lookInputs struct {
 }
 
 // nextLook returns when the compactor looks again although nothing changes; 0 is
-// never. What is not worth doing beside commits may be when the load falls, and
-// time alone makes values expire and deletions grow old.
+// never. A job that is not worth its cost beside commits may be when the load falls.
+// Time alone makes values expire and deletions grow old.
 func nextLook(in lookInputs) (again time.Duration) {
 	switch {
 	case !in.tables:
@@ -134,9 +134,8 @@ func (j *Jobs) Tidy(now work.Load) (due bool, err error) {
 }
 
 // fewerFiles reports whether the compactor may run a plan that only makes fewer
-// files. A disk that is low has no room for copies. Values that are to be gathered
-// come to large files by that, and in order. Joining is picked last, so nothing
-// waits behind it.
+// files. A disk that is low has no room for copies. If a gathering is due, it makes
+// large files anyway, and in order. Joining is picked last, so no other job waits for it.
 func (j *Jobs) fewerFiles(plan *compact.Plan, now work.Load) bool {
 	switch {
 	case j.space.Scarce():

@@ -23,15 +23,15 @@ import (
 // there. See decision 0021.
 
 const (
-	// deletionsEvery is how often the flusher looks at most what deletions hide, and
-	// so how often it flushes a memtable for their sake.
+	// deletionsEvery is the least time between two looks of the flusher at what deletions
+	// hide, and so between two flushes for their sake.
 	deletionsEvery = 20 * time.Second
-	// deletionsPart: beside commits, deletions must hide one of so many parts of all
-	// tables and values. With more, such a flush would be one of many that merges
-	// wait for.
+	// deletionsPart: beside commits, deletions must hide at least all tables and values
+	// divided by deletionsPart. With a greater number, there would be many such flushes,
+	// and merges would wait for them.
 	deletionsPart = 64
-	// deletionsSamples is of about how many deleted keys the flusher looks up what
-	// they hide. One look costs a microsecond, or a read of the device.
+	// deletionsSamples is about the number of deleted keys that the flusher looks up. One
+	// look costs a microsecond, or a read of the device.
 	deletionsSamples = 64
 	// deletionsSteps bounds the entries over which range deletions are followed. To
 	// begin with a range or a table counts as much as a batch.
@@ -81,9 +81,9 @@ func (j *Jobs) allBytes() (bytes int64) {
 	return bytes
 }
 
-// hiddenBy estimates how many bytes of tables and values the deletions of t hide,
-// of which there are count. Beyond enough it does not look further. What cannot be
-// read counts as nothing: a reader that meets it is told.
+// hiddenBy estimates how many bytes of tables and values the count deletions of t hide.
+// It stops at enough. Unreadable data counts as nothing: a reader that meets it gets the
+// error.
 func (j *Jobs) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int64) {
 	slot, err := j.store.Acquire()
 	if err != nil {
@@ -139,8 +139,8 @@ func entryBytes(key, value []byte, m base.Meta) int64 {
 	return bytes
 }
 
-// A hiddenWalk adds up what ranges hold, until that is enough or it has gone far
-// enough.
+// A hiddenWalk adds up what ranges hold, until it has found enough or has made
+// deletionsSteps steps.
 type hiddenWalk struct {
 	view          *tree.View
 	enough, found int64
@@ -166,7 +166,7 @@ func (w *hiddenWalk) overAll(ranges *rangedel.Cursor) {
 	}
 }
 
-// over adds what lies from lo to hi.
+// over adds what lies from lo to hi, exclusive.
 func (w *hiddenWalk) over(lo, hi []byte) {
 	for level := 0; level < w.view.Depth() && w.goesOn(); level++ {
 		w.in.Init(w.view, level, table.IterOptions{KeysOnly: true})

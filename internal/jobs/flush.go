@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// flushBytes is about how many bytes of memtables one flush takes together: what
-	// waits in a burst becomes one run instead of several.
+	// flushBytes is about the number of bytes of memtables that one flush takes. So a
+	// burst becomes one run instead of several.
 	flushBytes = 128 << 20
 	// halvesMin is the size in bytes of a flush that two goroutines do, a half of the
 	// keys each. Nearly all of the time goes into writing to pages that the system has
@@ -32,8 +32,8 @@ const (
 	// closeFlushMin is the size in bytes of memtables that Close flushes, so that the
 	// next Open has little to replay.
 	closeFlushMin = 256 << 10
-	// closeSpansMax is how many openings of the database may have left their part of
-	// the log before Close flushes memtables of any size.
+	// closeSpansMax is the number of spans of the log, one for each opening, beyond which
+	// Close flushes memtables of any size.
 	closeSpansMax = 4
 )
 
@@ -240,8 +240,8 @@ func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.Flush
 	return job, cuts
 }
 
-// splitMin returns the size in bytes of a flush that is done in two halves; below
-// 0 none is. Where memtables are small, so is what is worth it.
+// splitMin returns the size in bytes from which a flush is done in two halves. It is
+// negative if no flush is. With small memtables, smaller flushes are worth it.
 func (j *Jobs) splitMin() int64 {
 	if j.o.Executor.Width(2) < 2 {
 		return -1
@@ -283,8 +283,8 @@ func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *ra
 	return rangedel.Merge(lists...)
 }
 
-// FinalFlush is Close's: it flushes what the next Open would take long to replay.
-// The log has all of it, so an error loses nothing.
+// FinalFlush is the flush of Close: it flushes what the next Open would take long to
+// replay. The log has all of it, so an error loses nothing.
 func (j *Jobs) FinalFlush() {
 	v := j.store.View()
 	fill, spans := v.Fill(), j.commits.SpansToReplay()

@@ -24,7 +24,8 @@ const (
 	// idleness asks for.
 	idleRetryMax = time.Hour
 
-	// trickleEvery is how often the flusher looks how much was committed.
+	// trickleEvery is the time between two looks of the flusher at how much was
+	// committed.
 	trickleEvery = time.Minute
 	// trickleMax is how many bytes may be committed in that time for the log to give
 	// back what it keeps.
@@ -195,7 +196,7 @@ func (j *Jobs) trickles(t *memtable.Table) bool {
 	return known && t.Bytes() >= max(j.flushMin(), trickleShare*bytes)
 }
 
-// trim gives back what is kept for times with more to write. Before the first
+// trim gives back what is kept for later writes. Before the first
 // commit, when there is no log yet, it starts the jobs that an earlier opening
 // left.
 func (j *Jobs) trim() {

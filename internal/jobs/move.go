@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	// MoveFiles bounds how many old files are open at once. Where values lie mixed in
-	// more, most are read from a file that is opened for them.
+	// MoveFiles is the number of old files that are open at once. If values lie mixed in
+	// more files, the mover opens a file for most of them.
 	MoveFiles = 512
 	// moveBuffers bounds the bytes that are read ahead in all of those together.
 	moveBuffers = 16 << 20
 	// moveAheadMax bounds the bytes that are read ahead in one of them.
 	moveAheadMax = 1 << 20
-	// MoveStep is after how many bytes the mover looks whether to go on.
+	// MoveStep is the number of bytes after which the mover looks whether to go on.
 	MoveStep = 256 << 10
 )
 
-// A mover is where the values of a merge go that are written anew: those of some
-// files, which are joined by that, or all of them up to a number of bytes, which
-// are gathered. It copies them as they are stored, by reads past the mappings. What
+// A mover writes values of a merge anew: those of some files, which joins the files, or
+// all of them up to a number of bytes, which gathers them. It copies them as they are stored, by reads past the mappings. What
 // they leave behind in the old files is garbage like any other.
 //
 // A value that cannot be read stays where it is, with all of its file that has not

@@ -6,8 +6,8 @@ import (
 	"github.com/stoatdb/stoat/internal/state"
 )
 
-// sampleSize is about of how many values of a flush the flusher looks up whether
-// they replace others. One look costs a microsecond, or a read of the device.
+// sampleSize is about the number of values of a flush for which the flusher looks up
+// whether they replace others. One look costs a microsecond, or a read of the device.
 const sampleSize = 64
 
 // A replacedSample estimates which part of the values that a flush writes to
@@ -22,8 +22,8 @@ type replacedSample struct {
 	asked, found  int
 }
 
-// see takes note of a key whose value lies apart. A failed look counts for
-// nothing: the flush does not need it.
+// see notes a key whose value lies apart. A failed look does not count: the flush does
+// not need it.
 func (s *replacedSample) see(key []byte) {
 	if s.passed++; s.passed < s.every {
 		return

@@ -49,8 +49,8 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 	return s
 }
 
-// Load returns the load that jobs go by. Where space is scarce, everything is
-// worth doing that an idle database would do.
+// Load returns the load that jobs go by. While space is scarce, they do everything that
+// an idle database would do.
 func (j *Jobs) Load() (now work.Load, falls time.Duration) {
 	if j.space.Scarce() {
 		return work.Idle, 0

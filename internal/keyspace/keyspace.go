@@ -22,9 +22,6 @@ const (
 
 	shortSize = 2             // length of a short prefix in bytes
 	longSize  = shortSize + 4 // length of a long prefix in bytes
-
-	// PrefixMax is the length of the longest prefix in bytes.
-	PrefixMax = longSize
 )
 
 // A Space translates the keys of one keyspace. The zero Space is the default

@@ -109,7 +109,7 @@ func checkPair(t *testing.T, a uint32, key []byte, b uint32, other []byte) {
 	if n, k, err := Decode(x); err != nil || n != a || !bytes.Equal(k, key) || s.Skip(x) != len(x)-len(key) {
 		t.Errorf("keyspace %d, key %x: %x decodes to %d %x, %v", a, key, x, n, k, err)
 	}
-	if len(x)-len(key) > PrefixMax || s.Plain(key) != (len(x) == len(key)) {
+	if len(x)-len(key) > longSize || s.Plain(key) != (len(x) == len(key)) {
 		t.Errorf("keyspace %d, key %x: the stored key is %x", a, key, x)
 	}
 	if a == b && bytes.Compare(key, other) != bytes.Compare(x, y) {

@@ -70,9 +70,6 @@ type Writer struct {
 // acknowledged. Until then only the carried records may be written.
 func (w *Writer) First() base.SegmentRef { return w.first }
 
-// Segment returns the number of the current segment.
-func (w *Writer) Segment() uint64 { return w.Current().Number }
-
 // Current names the current segment. Every later record goes to it or to a
 // later one. So a span may start with it once nothing before it is needed.
 func (w *Writer) Current() base.SegmentRef {

@@ -33,15 +33,6 @@ type Place struct {
 	Num   base.FileNum
 }
 
-// Tables returns the number of tables.
-func (v *Version) Tables() int {
-	n := 0
-	for _, tables := range v.Levels {
-		n += len(tables)
-	}
-	return n
-}
-
 // Bytes returns the size in bytes of a level's tables, without value files.
 func (v *Version) Bytes(level int) int64 {
 	n := int64(0)

@@ -81,22 +81,6 @@ func (e *Engine) Collect(ctx context.Context) error {
 	})
 }
 
-// CollectStep does one step of Collect, without a flush before it and a sweep after
-// it, and reports whether there was anything to do. It is for an executor that is
-// manual.
-func (e *Engine) CollectStep() (did bool, err error) {
-	ctx, end, err := e.Group.Begin(context.Background())
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	j := &job{Engine: e, context: ctx}
-	return j.locked(e.Collector.Collecting, func() (bool, error) {
-		j.next = e.Store.NextFile()
-		return j.collect()
-	})
-}
-
 // Free frees what the keys of a range take that a commit has deleted. When there
 // is no room to merge all of them, it collects what the others have left, and
 // tries again.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/rangedel"
 )
@@ -23,6 +24,11 @@ type Iter struct {
 	// entry first.
 	queue []*cursor
 	refs  [iter.BatchSize]Ref
+	// passing is memory for Pass. passedRef is what newerThan found for version passed,
+	// or 0.
+	passing   []*cursor
+	passed    base.SeqNum
+	passedRef uint64
 	// deletions are the range deletions of the transaction that owns the table.
 	// They hide what the transaction wrote before them.
 	deletions rangedel.Cursor
@@ -112,6 +118,7 @@ func (it *Iter) Close() {
 		it.t.dropSet(it.set)
 	}
 	it.t, it.set, it.err = nil, nil, nil
+	it.passed, it.passedRef = 0, 0
 	it.deletions.Init(false)
 	clear(it.cursors)
 	clear(it.queue)

@@ -51,7 +51,9 @@ type run struct {
 	// block is the memory of items and fences, or nil if they are on the Go
 	// heap.
 	block []byte
-	refs  int32 // run sets that hold the run; runs.held guards it
+	// sums is the summary, nil until a reader needs it.
+	sums atomic.Pointer[summary]
+	refs int32 // run sets that hold the run; runs.held guards it
 	// published says that the run is or was in a set. The mutex of runs guards
 	// it. Before that, the run belongs to the goroutine that sorts.
 	published bool

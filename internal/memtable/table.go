@@ -353,10 +353,6 @@ func (t *Table) LiveLen() int {
 // included.
 func (t *Table) Deletions() uint64 { return t.deletions.Load() }
 
-// Keys returns the number of different keys that have versions. Keys that a
-// pending range deletion covers count until LiveLen is called.
-func (t *Table) Keys() int { return int(t.keys) }
-
 // DataBytes returns the bytes of the keys and values of the entries that are not
 // dead.
 func (t *Table) DataBytes() int64 {

@@ -88,12 +88,6 @@ func (t *Table) Key(r Ref) []byte {
 	return e.key(e.word())
 }
 
-// Seq returns the sequence number of an entry that Newer showed.
-func (t *Table) Seq(r Ref) base.SeqNum {
-	e := t.arena.at(r)
-	return t.seq(e, e.word())
-}
-
 // LastSeq returns the sequence number of the newest published entry, or 0 if
 // there is none.
 func (t *Table) LastSeq() base.SeqNum {

@@ -187,6 +187,20 @@ const (
 	// dropped them.
 	EarlyDiscard Name = "early-discard"
 
+	// GapHidesLater: a range without live keys stays empty for writes after it was found.
+	GapHidesLater Name = "gap-hides-later"
+	// GapTooNew: a snapshot uses such a range although keys lived in it at its version.
+	GapTooNew Name = "gap-too-new"
+	// GapTooEarly: a reader takes keys for expired that expire later.
+	GapTooEarly Name = "gap-too-early"
+	// GapOfOwn: what a transaction has deleted counts as dead before its commit.
+	GapOfOwn Name = "gap-of-own"
+	// GapGrowsOver: a range that was found empty grows over a key that was written
+	// meanwhile.
+	GapGrowsOver Name = "gap-grows-over"
+	// GapPassesNewer: a memtable passes entries that are newer than the gap around them.
+	GapPassesNewer Name = "gap-passes-newer"
+
 	// IngestOldVersion: the entries of an ingest have the version of the commit before.
 	IngestOldVersion Name = "ingest-old-version"
 	// IngestUnseen: validation ignores ingests.
@@ -243,6 +257,15 @@ const (
 	// UnstoredSettings: a change of settings holds until Close, and is not stored.
 	UnstoredSettings Name = "unstored-settings"
 
+	// FileByName: a file backup takes a file for the one of the same name in the backup
+	// before.
+	FileByName Name = "file-by-name"
+	// FileUnverified: the restore of a file backup does not compare checksums.
+	FileUnverified Name = "file-unverified"
+	// FilePruned: a prune deletes files beside a file backup under way.
+	FilePruned Name = "file-pruned"
+	// SortedCut: a file of sorted entries that ends early counts as complete.
+	SortedCut Name = "sorted-cut"
 	// BackupForgets: an incremental backup does not name unchanged keys.
 	BackupForgets Name = "backup-forgets"
 	// BackupUncovered: a backup holds what range tombstones hide.
@@ -269,10 +292,11 @@ var Names = []Name{
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 }

@@ -38,9 +38,6 @@ func (c *Chain) Add(k base.Kind, value []byte) {
 	c.kinds, c.values = append(c.kinds, k), append(c.values, value)
 }
 
-// Len returns the number of entries.
-func (c *Chain) Len() int { return len(c.kinds) }
-
 // Steps returns the number of steps that Joined or Over found.
 func (c *Chain) Steps() int { return len(c.steps) }
 
@@ -69,9 +66,6 @@ type Base struct {
 	Present bool
 	Expires uint64 // of a present value, 0 for never
 }
-
-// Absent is the base of a chain that lies on a tombstone or on nothing.
-var Absent Base
 
 // An Outcome is what a chain makes of its base.
 type Outcome struct {
@@ -109,15 +103,6 @@ func (c *Chain) Over(b Base) (Outcome, error) {
 	}
 	out.Operands, c.operands = operands, operands
 	return out, nil
-}
-
-// Needs reports whether a value that expires at the time at matters to the chain: whether
-// any step was written before that.
-func (c *Chain) Needs(at uint64) (bool, error) {
-	if err := c.decode(); err != nil {
-		return true, err
-	}
-	return slices.ContainsFunc(c.steps, func(s Step) bool { return at == 0 || s.TimeMs < at }), nil
 }
 
 // Joined appends to dst the value of one entry that stands for all entries of the chain,

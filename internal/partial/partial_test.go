@@ -62,16 +62,16 @@ func TestChain_StepsFindWhatHasNotExpired(t *testing.T) {
 		steps []Step
 		want  string
 	}{
-		{"an operand on nothing", Absent, []Step{{TimeMs: 5, Operand: []byte("a")}}, "+a until 0"},
+		{"an operand on nothing", Base{}, []Step{{TimeMs: 5, Operand: []byte("a")}}, "+a until 0"},
 		{"an operand on a value", Base{true, 0}, []Step{{TimeMs: 5, Operand: []byte("a")}}, "v+a until 0"},
 		{"an operand keeps the expiry", Base{true, 6}, []Step{{TimeMs: 5, Operand: []byte("a")}}, "v+a until 6"},
 		{"an operand at the expiry", Base{true, 5}, []Step{{TimeMs: 5, Operand: []byte("a")}}, "+a until 0"},
-		{"a renewal of nothing", Absent, []Step{{TimeMs: 5, Expires: 9}}, "absent"},
+		{"a renewal of nothing", Base{}, []Step{{TimeMs: 5, Expires: 9}}, "absent"},
 		{"a renewal", Base{true, 6}, []Step{{TimeMs: 5, Expires: 9}}, "v until 9"},
 		{"a renewal for good", Base{true, 6}, []Step{{TimeMs: 5}}, "v until 0"},
 		{"a renewal at the expiry", Base{true, 5}, []Step{{TimeMs: 5, Expires: 9}}, "v until 5"},
-		{"an operand, then a renewal", Absent, []Step{{TimeMs: 5, Operand: []byte("a")}, {TimeMs: 5, Expires: 9}}, "+a until 9"},
-		{"a renewal, then an operand", Absent, []Step{{TimeMs: 5, Expires: 9}, {TimeMs: 5, Operand: []byte("a")}}, "+a until 0"},
+		{"an operand, then a renewal", Base{}, []Step{{TimeMs: 5, Operand: []byte("a")}, {TimeMs: 5, Expires: 9}}, "+a until 9"},
+		{"a renewal, then an operand", Base{}, []Step{{TimeMs: 5, Expires: 9}, {TimeMs: 5, Operand: []byte("a")}}, "+a until 0"},
 		{"an operand after a renewal that is over", Base{true, 6},
 			[]Step{{TimeMs: 5, Expires: 7}, {TimeMs: 7, Operand: []byte("a")}, {TimeMs: 8, Operand: nil, Expires: 20}}, "+a until 20"},
 	} {
@@ -112,7 +112,7 @@ func TestChain_JoinedMeansTheSame(t *testing.T) {
 		}
 		var joined Chain
 		joined.Add(kind, value)
-		for _, b := range []Base{Absent, {true, 0}, {true, 1}, {true, 3}, {true, 4}, {true, 6}, {true, 9}} {
+		for _, b := range []Base{Base{}, {true, 0}, {true, 1}, {true, 3}, {true, 4}, {true, 6}, {true, 9}} {
 			if got, want := result(t, &joined, b, "v"), result(t, &chain, b, "v"); got != want {
 				t.Fatalf("seed %d, base %+v: %s, want %s", seed, b, got, want)
 			}

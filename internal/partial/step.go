@@ -26,9 +26,6 @@ type Step struct {
 	Operand []byte
 }
 
-// OverheadMax is the most bytes that a step takes in addition to its operand.
-const OverheadMax = 3 + 9 + 9
-
 // AppendOperand appends a step to the value of a partial entry.
 func AppendOperand(dst []byte, timeMs uint64, operand []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(operand))+1)

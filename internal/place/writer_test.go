@@ -47,7 +47,7 @@ func newStore(t *testing.T, fs vfs.FS) *state.Store {
 // The collector that rewrites the file of such a value copies no others.
 func TestWriter_AValueLargerThanAFileSharesItsFileWithNoOther(t *testing.T) {
 	t.Parallel()
-	w := NewWriter(&Options{Store: newStore(t, noValues{memfs.New()}), Settings: settings.Fixed(settings.Settings{})})
+	w := NewWriter(&Options{Store: newStore(t, noValues{memfs.New()}), Settings: func(uint32) *settings.Settings { return new(settings.Settings) }})
 	all := make([]byte, fileSize)
 	for i, size := range []int{1000, fileSize, 1000, 1000, fileSize / 2, fileSize / 2} {
 		e := base.Entry{Key: fmt.Appendf(nil, "%d", i), Value: all[:size]}

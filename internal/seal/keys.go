@@ -178,9 +178,6 @@ func (k *Keys) now() keyFile {
 	return k.file
 }
 
-// MasterID returns the ID of the master key that seals the data keys.
-func (k *Keys) MasterID() string { return k.now().master }
-
 // newKey returns a new data key.
 func (k *Keys) newKey(id uint32) (dataKey, error) {
 	d := dataKey{id: id, made: max(0, k.o.Clock.Now().UnixMilli())}
@@ -295,6 +292,3 @@ func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
 	}
 	return nil, base.Corrupt(-1, "data key", ref.ID, "one of "+KeysName)
 }
-
-// DataKeys returns how many data keys there are.
-func (k *Keys) DataKeys() int { return len(k.now().keys) }

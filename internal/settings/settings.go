@@ -53,9 +53,6 @@ func (w *Walk) At(key []byte) *Settings {
 	return w.current
 }
 
-// Fixed returns an Of that returns s for each keyspace.
-func Fixed(s Settings) Of { return func(uint32) *Settings { return &s } }
-
 const (
 	// Settings that are not stored, in bytes. These numbers belong to the format:
 	// another number would change old databases.

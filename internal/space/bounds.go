@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// TablesMin is how many full tables a merge may take however full the disk is.
+	// TablesMin is the number of full tables that a merge may read on any disk.
 	TablesMin = 4
-	// MergeMax is how many bytes a merge takes where there is plenty of room.
+	// MergeMax is the number of bytes that a merge reads at most.
 	MergeMax = 256 << 20
 )
 
@@ -19,9 +19,9 @@ func MergeNeed(next, all, tableSize int64) int64 {
 	return max(min(next, all/8), min(all, TablesMin*tableSize))
 }
 
-// Merge returns how many bytes a merge should take at most, where a smaller one
-// can be done, and how many it may write. So a flush beside it finds room. After a
-// merge that failed, the next must write less.
+// Merge returns how many bytes a merge should read at most, if the compactor has a
+// choice, and how many it may write. So a flush beside it finds room. After a merge that
+// failed, the next must write less.
 func (r *Reserve) Merge() (input, output int64) {
 	input = min(max(r.free.Load()/2, TablesMin*r.o.TableSize), MergeMax)
 	output = r.copyMax()
@@ -31,8 +31,8 @@ func (r *Reserve) Merge() (input, output int64) {
 	return input, max(1, output) // 0 is no bound
 }
 
-// copyMax returns how many bytes one job may write: what the flush reserve leaves
-// of the free bytes. Where that is little they share it.
+// copyMax returns how many bytes one job may write: what the flush reserve leaves of
+// the free bytes, or half of the free bytes if that is more.
 func (r *Reserve) copyMax() int64 {
 	free := r.free.Load()
 	return max(free-r.first.Load(), free/2)
@@ -52,8 +52,8 @@ func (r *Reserve) WorthCopying(bytes uint64) bool {
 func (r *Reserve) Spare() int64 { return r.free.Load() - r.reserve.Load() }
 
 // Sparing returns stop, which then also ends a job that leaves less free than the
-// flush reserve: deletions must still get to the disk. Where little was free at
-// the beginning, the job leaves half of it.
+// flush reserve: deletions must still get to the disk. If little was free at the
+// beginning, the job leaves half of it.
 func (r *Reserve) Sparing(stop func() error) func() error {
 	half := r.free.Load() / 2
 	return func() error {

@@ -17,8 +17,8 @@ type measures struct {
 	now      int64 // of work.Now
 }
 
-// sight is what the reserve knew before a look.
-type sight struct {
+// lastLook is what the reserve knew before a look.
+type lastLook struct {
 	low         bool
 	merge, copy *shortage
 	flush       int64 // what was free when a flush failed, 0 if none has
@@ -33,17 +33,17 @@ type found struct {
 	retryMerge, retryCopy, retryFlush bool
 }
 
-// look decides what the measures mean. The disk is low by what is free and what
-// is to be kept alone: transactions that ask for more or less must not make it
-// seem low and not low by turns.
-func look(m measures, before sight) found {
+// look decides what the measures mean. Whether the disk is low depends only on the free
+// bytes and the reserve. Otherwise large and small transactions in turn would change it
+// back and forth.
+func look(m measures, before lastLook) found {
 	reserve := m.first + m.jobs.sum()
 	return found{
 		reserve:    reserve,
 		room:       m.free - reserve - m.promised,
 		low:        m.free < reserve,
-		retryMerge: before.merge != nil && before.merge.over(m.free, m.now),
-		retryCopy:  before.copy != nil && before.copy.over(m.free, m.now),
+		retryMerge: before.merge != nil && before.merge.retryable(m.free, m.now),
+		retryCopy:  before.copy != nil && before.copy.retryable(m.free, m.now),
 		retryFlush: before.flush > 0 && MuchMore(m.free, before.flush),
 	}
 }
@@ -52,31 +52,31 @@ func look(m measures, before sight) found {
 // had seemed to be enough.
 type shortage struct {
 	bytes int64 // that it was to write at most
-	free  int64 // when it had given that back
+	free  int64 // bytes that were free after it had deleted its output
 	at    int64 // of work.Now
 }
 
-// RetryMax is after how long a job is tried again that failed for lack of space:
-// the system may not tell that a quota is not full any more.
+// RetryMax is the longest wait before a job that failed for lack of space is tried
+// again: the system may not report that a quota has room again.
 const RetryMax = time.Hour
 
-// over reports whether it may be tried again when so much is free.
-func (s *shortage) over(free, now int64) bool {
+// retryable reports whether the job may be tried again when so much is free.
+func (s *shortage) retryable(free, now int64) bool {
 	return MuchMore(free, s.free) || now-s.at >= int64(RetryMax)
 }
 
 // MuchMore reports whether free is at least an eighth more than before.
 func MuchMore(free, before int64) bool { return free > before && free/9 >= before/8 }
 
-// FailedBy takes note of the error of a write. If there was no space, the last
-// look is not true any more.
+// FailedBy notes the error of a write. If the disk had no space, the last look is out of
+// date.
 func (r *Reserve) FailedBy(err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		r.Look()
 	}
 }
 
-// FlushFailed takes note of the error of a flush that no caller waits for.
+// FlushFailed notes the error of a flush that no caller waits for.
 func (r *Reserve) FlushFailed(err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		r.Look()
@@ -84,8 +84,7 @@ func (r *Reserve) FlushFailed(err error) {
 	}
 }
 
-// MergeEnded takes note of how a merge went that was to write so many bytes at
-// most.
+// MergeEnded notes the outcome of a merge that was to write at most so many bytes.
 func (r *Reserve) MergeEnded(bytes int64, err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		r.Look()
@@ -93,7 +92,7 @@ func (r *Reserve) MergeEnded(bytes int64, err error) {
 	}
 }
 
-// CopyEnded takes note of how a copy of so many bytes of a value file went.
+// CopyEnded notes the outcome of a copy of so many bytes of a value file.
 func (r *Reserve) CopyEnded(bytes uint64, err error) {
 	failed := r.shortCopy.Load()
 	switch {
@@ -104,7 +103,7 @@ func (r *Reserve) CopyEnded(bytes uint64, err error) {
 			least = min(least, failed.bytes)
 		}
 		r.shortCopy.Store(&shortage{bytes: least, free: r.free.Load(), at: work.Now()})
-		r.o.Compact() // the compactor looks now and then from here on
+		r.o.Compact() // from now on, the compactor looks now and then
 	case err == nil && failed != nil && int64(bytes) > failed.bytes/2:
 		r.shortCopy.CompareAndSwap(failed, nil) // a caller of Collect tried, and there is room
 	}

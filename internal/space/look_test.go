@@ -25,7 +25,7 @@ func TestLook_Scripts(t *testing.T) {
 			}
 			m := measures{free: number("free"), first: number("first"), promised: number("promised"),
 				jobs: Need{Merge: number("merge"), Copy: number("copy")}, now: int64(now)}
-			before := sight{flush: number("shortflush")}
+			before := lastLook{flush: number("shortflush")}
 			if free := number("shortmerge"); free > 0 {
 				before.merge = &shortage{free: free}
 			}
@@ -82,7 +82,7 @@ func TestShortage_Over(t *testing.T) {
 		free int64
 		now  time.Duration
 	}{{8000, time.Minute}, {8999, time.Minute}, {9000, time.Minute}, {0, time.Hour}, {0, time.Hour + time.Minute}} {
-		got = append(got, fmt.Sprint(s.over(at.free, int64(at.now))))
+		got = append(got, fmt.Sprint(s.retryable(at.free, int64(at.now))))
 	}
 	if got, want := strings.Join(got, " "), "false false true false true"; got != want {
 		t.Errorf("over: %s, want %s", got, want)

@@ -5,13 +5,12 @@ import (
 	"io"
 )
 
-// streamBuffered is more bytes than are buffered between reading a stream and
-// writing it to the disk.
+// streamBuffered is the number of bytes that are buffered at most between reading a
+// stream and writing it to the disk.
 const streamBuffered = 3 << 19
 
-// A Reader reads what is written to the disk as it is read, and how much that is
-// shows only at its end. It gets room promised for each part before it reads the
-// part, and fails where there is none.
+// A Reader reads a stream of unknown length that its caller writes to the disk. It gets
+// room promised for each part before it reads the part, and fails if there is none.
 type Reader struct {
 	r        io.Reader
 	reserve  *Reserve
@@ -41,7 +40,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 // Close ends the promises.
 func (r *Reader) Close() { r.keep(0) }
 
-// keep ends the promise but for so many bytes.
+// keep ends the promise, except for so many bytes.
 func (r *Reader) keep(bytes int64) {
 	r.reserve.promised.Add(bytes - r.promised)
 	r.promised = bytes

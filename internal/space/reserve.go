@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// lookPart: the reserve looks again when one of so many parts of the room was
-	// used up. Flushes and copies take some meanwhile, and each edit of the manifest
+	// lookPart: the reserve looks again when transactions have used up the room divided
+	// by lookPart. Flushes and copies take some meanwhile, and each edit of the manifest
 	// comes with a look.
 	lookPart = 4
-	// waitMax bounds how long an adding transaction waits for background jobs to
-	// free space, before it is refused.
+	// waitMax is the longest time that an adding transaction waits for background jobs
+	// to free space, before it is refused.
 	waitMax = time.Second
-	// waitEvery is how often it looks meanwhile.
+	// waitEvery is the time between two looks of a waiting transaction.
 	waitEvery = 5 * time.Millisecond
 	// yieldBelow: delete-only commits yield to background jobs while free space is
 	// below yieldBelow times the flush reserve.
 	yieldBelow = 2
-	// freeMax is more bytes than a disk has.
+	// freeMax is a number of bytes that is greater than any disk.
 	freeMax = 1 << 60
 	// BlockSize is the unit in which files take space, in bytes.
 	BlockSize = 4 << 10
@@ -129,9 +129,8 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 // Taken ends a promise of so many bytes.
 func (r *Reserve) Taken(bytes int64) { r.promised.Add(-bytes) }
 
-// Yield lets background jobs go first before a delete-only transaction, while so
-// little is free that the two would take the room from each other. It refuses no
-// transaction. The caller holds no lock.
+// Yield makes a delete-only transaction wait for background jobs while little is free:
+// both need the same room. It refuses no transaction. The caller holds no lock.
 func (r *Reserve) Yield(ctx context.Context) error {
 	if !r.low.Load() {
 		return nil
@@ -159,8 +158,8 @@ func (r *Reserve) promise(bytes int64) bool {
 	return true
 }
 
-// Scarce reports whether there is less room than some transaction needs. Then
-// every job is worth doing that frees space.
+// Scarce reports whether there is less room than some transaction needs. Then every job
+// that frees space is worth its cost.
 func (r *Reserve) Scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
 
 // Lacking reports whether something waits for more room, which other programs
@@ -192,7 +191,7 @@ func (r *Reserve) Look() {
 // lookLocked measures how much is free, and returns how much of it may be
 // promised. The caller holds looking.
 func (r *Reserve) lookLocked() (room int64) {
-	before := sight{low: r.low.Load(), merge: r.shortMerge.Load(), copy: r.shortCopy.Load(), flush: r.shortFlush.Load()}
+	before := lastLook{low: r.low.Load(), merge: r.shortMerge.Load(), copy: r.shortCopy.Load(), flush: r.shortFlush.Load()}
 	m := measures{free: r.freeBytes(), first: r.firstNeed(), jobs: *r.jobs.Load(), promised: r.promised.Load(), now: work.Now()}
 	found := look(m, before)
 	r.free.Store(m.free)
@@ -240,8 +239,8 @@ func (r *Reserve) Edited(jobs Need) {
 	}
 }
 
-// freeBytes returns how many bytes are free. A system that does not tell is taken
-// to have plenty, until a write fails.
+// freeBytes returns how many bytes are free. If the system does not tell, that is
+// freeMax, and only a failed write shows that the disk is full.
 func (r *Reserve) freeBytes() int64 {
 	free, err := r.o.FS.Free(r.o.Dir)
 	if err != nil || free > freeMax {

@@ -81,9 +81,6 @@ func Of(encoded []byte) (at uint64, ok bool) {
 // The result is a slice of encoded, which is an encoded key.
 func KeyOf(encoded []byte) []byte { return encoded[:max(0, len(encoded)-Size)] }
 
-// Same reports whether two encoded keys are versions of one user's key.
-func Same(a, b []byte) bool { return len(a) == len(b) && bytes.Equal(KeyOf(a), KeyOf(b)) }
-
 // Beginning returns what the beginning of an encoded key has of the user's key, in memory
 // of its own.
 func Beginning(encoded []byte) (key []byte) {

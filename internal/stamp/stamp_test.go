@@ -109,8 +109,8 @@ func checkPair(t *testing.T, a []byte, at uint64, b []byte, bt uint64) {
 	if in := bytes.Compare(lo, y) <= 0 && bytes.Compare(y, hi) < 0; in != bytes.Equal(a, b) {
 		t.Errorf("%q has the bounds [%x, %x), and %q at %d is %x", a, lo, hi, b, bt, y)
 	}
-	if Same(x, y) != bytes.Equal(a, b) {
-		t.Errorf("%x and %x are versions of one key: %v", x, y, Same(x, y))
+	if same := bytes.Equal(KeyOf(x), KeyOf(y)); same != bytes.Equal(a, b) {
+		t.Errorf("%x and %x are versions of one key: %v", x, y, same)
 	}
 	if !bytes.Equal(KeyOf(x), lo) {
 		t.Errorf("KeyOf(%x) = %x, want %x", x, KeyOf(x), lo)

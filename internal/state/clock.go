@@ -31,12 +31,12 @@ type clock struct {
 const clockStopped = base.TimeMsMax + 1
 
 const (
-	// saveFree is how many bytes must be free for readers to save the time. Below
-	// it, the room of the manifest is for edits that free space. Such an edit ends
-	// all commits if the file system finds no room for it.
+	// saveFree is the number of free bytes from which readers save the time. Below it,
+	// the remaining room is for edits that free space: if such an edit finds no room, it
+	// ends all commits.
 	saveFree = 4 << 20
-	// saveRetryMs is how long after a failure readers do not try again to save the
-	// time, in milliseconds.
+	// saveRetryMs is the time in milliseconds between a failure to save the time and
+	// the next try.
 	saveRetryMs = 1000
 )
 

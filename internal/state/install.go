@@ -1,13 +1,12 @@
 package state
 
 import (
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/work"
-
-	"github.com/stoatdb/stoat/internal/base"
 )
 
 // Install makes the files of a finished job live. It makes their names durable,
@@ -15,7 +14,7 @@ import (
 // else differs in the view; it may be nil.
 func (s *Store) Install(edit manifest.Edit, change func(v View) View) error {
 	s.exec.At(work.PointInstall)
-	s.load(&edit) // it takes long: other jobs may install meanwhile
+	s.load(&edit) // before the lock: it takes long, and other jobs may install meanwhile
 	return s.install(edit, change, len(edit.AddTables)+len(edit.AddValues) > 0)
 }
 
@@ -52,7 +51,7 @@ func (s *Store) install(edit manifest.Edit, change func(v View) View, syncNames 
 	return nil
 }
 
-// SyncNames makes the names of all files durable that the directory has.
+// SyncNames makes the names of all files in the directory durable.
 func (s *Store) SyncNames() error {
 	if mutant.On(mutant.NoTableDirSync) {
 		return nil
@@ -61,7 +60,7 @@ func (s *Store) SyncNames() error {
 }
 
 // load brings the tables that edit adds into memory before the first read, as far
-// as the budget has room. A closing database needs that no more.
+// as the budget has room. A closing database no longer needs that.
 func (s *Store) load(edit *manifest.Edit) {
 	if len(edit.AddTables) == 0 || s.closed.Load() {
 		return

@@ -19,8 +19,8 @@ import (
 
 // obsolete lists what no new reader can reach, while older readers may still use
 // it: memtables that were flushed, files that were replaced, readers of sealed files
-// that were retired. A reader keeps of it
-// what its view has, and not what came and went since.
+// that were retired. A reader keeps what its view has, and nothing that came and went
+// since.
 //
 //	in use --a change of the view--> obsolete --no reader uses it--> deleted
 type obsolete struct {
@@ -96,8 +96,8 @@ func (s *Store) Retire(residents []tree.Resident) {
 	s.Discard(gone)
 }
 
-// Discard takes what the newest view does not have any more. Files in it will be
-// deleted: the manifest must durably lack them.
+// Discard takes what the newest view no longer has. Files in it will be deleted: the
+// manifest must durably lack them.
 func (s *Store) Discard(gone []Obsolete) {
 	s.exec.At(work.PointReplaced)
 	s.addObsolete(gone)
@@ -111,8 +111,8 @@ func (s *Store) Discard(gone []Obsolete) {
 	s.hooks.Swept(freed)
 }
 
-// addObsolete adds what the newest view does not have, nor will any later one.
-// It loads that view under mu, so that gone never falls along the list.
+// addObsolete adds what neither the newest view nor a later one has. It loads the newest
+// view under mu, so that gone never falls along the list.
 func (s *Store) addObsolete(gone []Obsolete) {
 	o := &s.obsolete
 	o.mu.Lock()
@@ -230,9 +230,9 @@ func (s *Store) keepersLocked() (marks []*mark) {
 	return marks
 }
 
-// keptForLocked returns the mark of the holder of slot if it keeps a part of the
-// list, and nil otherwise. Then the sweeper awaits the holder. It either finds
-// that out when it ends or stores another mark, or it did so before the second
+// keptForLocked returns the mark of the holder of slot if the mark keeps a part of the
+// list, and nil otherwise. With a mark, the sweeper awaits the holder: the holder wakes
+// the sweeper when it ends or stores another mark, unless it did so before the second
 // look at the slot. The caller holds mu.
 func (o *obsolete) keptForLocked(slot *Slot) *mark {
 	newest := o.list[len(o.list)-1].gone

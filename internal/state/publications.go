@@ -11,8 +11,8 @@ import (
 // publications remember roughly when versions became visible. So Stats can tell
 // how old a snapshot is, and taking a snapshot need not look at the clock.
 //
-// One publication a second is remembered, and fewer of those long ago. The age of
-// a snapshot is told at most an eighth of itself and a second too short.
+// One publication a second is remembered, and fewer of those long ago. So the age of a
+// snapshot is too short by an eighth of itself and a second at most.
 type publications struct {
 	// newest is the last publication. at is stored first, so it never belongs to a
 	// publication before that of seq.

@@ -16,7 +16,7 @@ import (
 //
 // A reader announces a view before it uses it. It loads the view, stores the
 // mark of it, and takes it only if it is still the newest. So a sweep that looks
-// at the slots after a view was replaced finds the marks of all that read an
+// at the slots after a view was replaced finds the marks of all readers of an
 // older view. A reader that shows another mark reads another view, or will look
 // again and find a newer one.
 //
@@ -87,7 +87,7 @@ func (s *Store) AttendSnapshot() (*Slot, error) { return s.attendAt(&s.visible) 
 func (s *Store) attendAt(visible *atomic.Uint64) (*Slot, error) {
 	slot, err := s.acquireAt(visible)
 	if err == nil {
-		s.tell(&slot.Data, nothing)
+		s.setMark(&slot.Data, nothing)
 	}
 	return slot, err
 }
@@ -99,7 +99,7 @@ func (s *Store) AcquireForCommit() *Slot { return s.readers.Acquire(&s.visible) 
 // Release ends a reader. After Shut the last one gives memory and files back.
 func (s *Store) Release(slot *Slot) {
 	slot.Release()
-	s.answer(&slot.Data) // it may be another holder's by now: the sweeper looks again
+	s.wakeSweeper(&slot.Data) // another reader may hold it by now: the sweeper looks again
 	if s.closed.Load() {
 		s.reap()
 	}
@@ -126,24 +126,24 @@ func (s *Store) confirm(slot *Slot, v *View) *View {
 	return v
 }
 
-// announce tells that the holder of slot is about to read v, and returns the
+// announce stores that the holder of slot is about to read v, and returns the
 // view that is the newest after that.
 func (s *Store) announce(slot *Slot, v *View) *View {
-	s.tell(&slot.Data, v.mark)
+	s.setMark(&slot.Data, v.mark)
 	if mutant.On(mutant.UnconfirmedView) {
 		return v
 	}
 	return s.view.Load()
 }
 
-// tell stores what a reader keeps from now on, which may be less than before.
-func (s *Store) tell(r *Reader, m *mark) {
+// setMark stores what a reader keeps from now on, which may be less than before.
+func (s *Store) setMark(r *Reader, m *mark) {
 	r.reads.Store(m)
-	s.answer(r)
+	s.wakeSweeper(r)
 }
 
-// answer wakes the sweeper if it waits for the holder of a slot.
-func (s *Store) answer(r *Reader) {
+// wakeSweeper wakes the sweeper if it waits for the holder of a slot.
+func (s *Store) wakeSweeper(r *Reader) {
 	if r.awaited.Load() && r.awaited.CompareAndSwap(true, false) {
 		s.hooks.Sweep()
 	}
@@ -153,9 +153,8 @@ func (s *Store) answer(r *Reader) {
 // released. The state may be ahead of the view. The slot keeps nothing else,
 // neither memtables nor old versions of keys.
 //
-// While the state is loaded, the slot keeps every file that the view has or may
-// come to have. After that it is known that its files have numbers below the
-// next one.
+// While HoldFiles loads the state, the slot keeps every file that the view has or will
+// have. After that, the slot keeps the files with numbers below the next one.
 func (s *Store) HoldFiles() (slot *Slot, state manifest.State, err error) {
 	if slot, err = s.acquireAt(s.readers.NoSnapshot()); err != nil {
 		return nil, state, err
@@ -166,7 +165,7 @@ func (s *Store) HoldFiles() (slot *Slot, state manifest.State, err error) {
 	}
 	state = s.State()
 	s.exec.At(work.PointStated)
-	s.tell(&slot.Data, &mark{generation: generation, files: s.NextFile(), filesOnly: true})
+	s.setMark(&slot.Data, &mark{generation: generation, files: s.NextFile(), filesOnly: true})
 	return slot, state, nil
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 // Hooks are how a Store tells others of changes. They are set before the first
 // job starts.
 type Hooks struct {
-	// Installed is called after an edit was installed, one at a time.
+	// Installed is called after each edit, one call at a time.
 	Installed func(state *manifest.State, edit *manifest.Edit)
 	// Sweep wakes the goroutine that calls Sweep.
 	Sweep func()
@@ -79,7 +79,7 @@ type Store struct {
 
 	shutting struct {
 		lock.Mutex[lock.Shutting]
-		due  bool // Close needs the memory no more
+		due  bool // Close no longer needs the memory
 		done bool // the memory was given back
 	}
 }

@@ -50,9 +50,6 @@ func TestRangeTombstones_TableWithoutEntries(t *testing.T) {
 			}
 		}
 	}
-	if at, err := r.EstimateOffset([]byte("c")); at != 0 || err != nil {
-		t.Error(at, err)
-	}
 }
 
 func TestRangeTombstones_NoEndTakesNoBytes(t *testing.T) {

@@ -92,8 +92,6 @@ func exercise(t *testing.T, data []byte, entries []base.Entry) {
 			_, _, _, _, err := r.Get(e.Key, hashOf(e.Key), at, nil)
 			mustBeCorrupt(t, err)
 		}
-		_, err = r.EstimateOffset(e.Key)
-		mustBeCorrupt(t, err)
 	}
 }
 

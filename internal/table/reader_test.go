@@ -204,35 +204,6 @@ func TestUnmapped_ValuesSurviveTheNextFill(t *testing.T) {
 	}
 }
 
-func TestEstimateOffset_AscendsFromZeroToAll(t *testing.T) {
-	t.Parallel()
-	for _, valueSize := range []int{0, 500} {
-		entries := manyEntries(5000)
-		for i := range entries {
-			entries[i].Value = make([]byte, valueSize)
-		}
-		data, props := mustBuild(t, entries, WriterOptions{})
-		r := mustOpen(t, data, ReaderOptions{})
-		last := int64(0)
-		for i, e := range entries {
-			got, err := r.EstimateOffset(e.Key)
-			if err != nil || got < last || got > props.DataSize {
-				t.Fatalf("entry %d: %d after %d, %v", i, got, last, err)
-			}
-			last = got
-			share := int64(i) * props.DataSize / int64(len(entries))
-			if diff := got - share; diff > extentSize || diff < -extentSize {
-				t.Fatalf("entry %d of %d: %d, want about %d", i, len(entries), got, share)
-			}
-		}
-		for key, want := range map[string]int64{"a": 0, "z": props.DataSize} {
-			if got, err := r.EstimateOffset([]byte(key)); got != want || err != nil {
-				t.Errorf("%q: %d, %v; want %d", key, got, err, want)
-			}
-		}
-	}
-}
-
 func TestCache_CompressedBlockIsDecodedOnce(t *testing.T) {
 	t.Parallel()
 	entries := manyEntries(200)

@@ -104,21 +104,3 @@ func (r *Reader) endOfEqual(from int, fence uint64) int {
 	}
 	return s.from
 }
-
-// EstimateOffset returns approximately how many bytes of the table's blocks lie
-// before key. It is exact to the size of an extent of key parts. It reads only
-// fences and the directory, as far as the fences tell keys apart.
-func (r *Reader) EstimateOffset(key []byte) (int64, error) {
-	b, err := r.firstBlockFrom(key, base.SeqNumMax)
-	if err != nil {
-		return 0, err
-	}
-	if b == int(r.blocks) {
-		return r.dataEnd, nil
-	}
-	e := r.entryOf(b)
-	if r.props.ValuePartBytes < r.props.KeyPartBytes {
-		return max(0, min(e.keyOff, r.dataEnd)), nil
-	}
-	return min(e.valOff, r.dataEnd), nil
-}

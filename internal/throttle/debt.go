@@ -21,27 +21,26 @@ const (
 	surplusFull = 0.30
 	// surplusPaceMax bounds how many times slower than collection commits become.
 	surplusPaceMax = 4
-	// freeRate is how fast collection is expected to free space before it was
-	// measured, in bytes a second.
+	// freeRate is the speed of collection that is assumed before it was measured, in
+	// bytes a second.
 	freeRate = 32 << 20
-	// freeRateMax bounds the measured speed, in bytes a second: a short moment
-	// says little about the next.
+	// freeRateMax bounds the measured speed of collection, in bytes a second: a short
+	// moment says little about the next.
 	freeRateMax = 1 << 30
-	// SmallDatabase is the number of memtables' worth of live values that every
-	// database is taken to have. So a small one is not slowed down for less than
-	// what it writes in a moment.
+	// SmallDatabase is the least amount of live values that paceFor assumes, in full
+	// memtables. So a small database is not slowed down for what it writes in a moment.
 	SmallDatabase = 8
-	// tablesPart bounds memtables where values are replaced: to one of so many parts
-	// of the live values, and at least an eighth of the usual size. What is in memory
+	// tablesPart bounds the size of memtables while values are replaced: to the live
+	// values divided by tablesPart, and at least an eighth of the usual size. What is in memory
 	// is in the log as well, and for a moment a third time in the files of a flush.
 	tablesPart = 24
-	// replacedMuch is the part of the values of a flush from which on values count
-	// as being replaced.
+	// replacedMuch is the part of the values of a flush that must replace others for
+	// memtables to become smaller.
 	replacedMuch = 0.25
 )
 
-// An estimate says which part of new values replaces others. Compaction finds
-// out much later, when it merges level 0. The estimate rises at once and decays
+// An estimate says which part of the new values replaces others. Compaction finds
+// that out much later, when it merges level 0. The estimate rises at once and decays
 // slowly.
 type estimate struct {
 	replacing atomic.Uint64 // the bits of a float64 from 0 to 1
@@ -129,10 +128,6 @@ func paceFor(debt int64, use Use, replacing float64, freeNs, memtableSize int64)
 
 // MemtableMax returns how large a memtable may become, in bytes.
 func (t *Throttle) MemtableMax() int64 { return t.tableMax.Load() }
-
-// FreeNsPerKiB returns how many nanoseconds collection takes to free a KiB, 0 if
-// that was not measured.
-func (t *Throttle) FreeNsPerKiB() int64 { return t.freeNsPerKiB.Load() }
 
 // Collected says what a collection read and freed, in bytes, and when it began.
 // Where collections follow each other, the time between them counts: compaction

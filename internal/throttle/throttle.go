@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// waitingMax is how many memtables may wait to be flushed before commits wait
-	// for them. One is being flushed while the next one fills.
+	// waitingMax is the number of memtables that may wait to be flushed before commits
+	// wait for them. One is being flushed while the next one fills.
 	waitingMax = 2
 
-	// paceFrom and paceFull are parts of the memory for memtables. Beyond paceFrom
-	// commits are slowed down, the more the fuller it is, and at paceFull to the
-	// rate of the flushes. So they wait often for a moment, and seldom for the end
-	// of a flush.
+	// paceFrom and paceFull are parts of the memory for memtables. Between them, commits
+	// are slowed down in proportion, and at paceFull to the rate of the flushes. So they
+	// wait often for a moment, and seldom for the end of a flush.
 	paceFrom = 0.5
 	paceFull = 0.9
 
@@ -65,7 +64,7 @@ type Throttle struct {
 	lastCollected time.Time // guarded by collecting
 
 	mu       lock.Mutex[lock.Flushes]
-	ended    sync.Cond // a flush has ended, or a waiter shall look again
+	ended    sync.Cond // signals that a flush has ended, or that waiters should look again
 	flushes  uint64    // how many flushes have ended
 	flushing bool      // one is under way
 	err      error     // of the last one
@@ -111,11 +110,11 @@ func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 	return err
 }
 
-// AdmitApart waits until what was written before is paid for, and then charges
-// for so many bytes that a transaction is about to write to value files. It takes
-// their time before the transaction can hold up a group. When ctx is done before
-// the end of the wait, nothing may be written, and nothing is charged. The caller
-// holds no lock.
+// AdmitApart waits until what was written before is paid for, and then charges for so
+// many bytes that a transaction is about to write to value files. The transaction waits
+// here, before it can hold up a group. When ctx is done before the end of the wait,
+// AdmitApart charges nothing, and the caller must write nothing. The caller holds no
+// lock.
 func (t *Throttle) AdmitApart(ctx context.Context, bytes int64) error {
 	ns := t.pace() * bytes >> 10
 	if ns == 0 {
@@ -142,8 +141,8 @@ func (t *Throttle) Charge(bytes int64) {
 	}
 }
 
-// owe makes later commits pay for ns, and returns how long it was before until
-// all was paid for.
+// owe makes later commits pay for ns nanoseconds. It returns the time until everything
+// before is paid for.
 func (t *Throttle) owe(ns int64) time.Duration {
 	for now := work.Now(); ; {
 		paidAt := t.paidAt.Load()
@@ -179,9 +178,8 @@ func (t *Throttle) pace() int64 {
 	return paceOf(t.o.Fill(), t.MemtableMax(), t.nsPerKiB.Load(), t.flushNsPerKiB.Load())
 }
 
-// paceOf returns how many nanoseconds a KiB has to wait: ns for the sake of
-// compaction and collection, and the more at the speed of flushes the fuller the
-// memory is.
+// paceOf returns how many nanoseconds a KiB has to wait: ns for compaction and
+// collection, and a share of flushNs that grows with the use of the memory.
 func paceOf(fill state.Fill, tableMax, ns, flushNs int64) int64 {
 	if fill.Waiting == 0 {
 		return ns
@@ -194,8 +192,8 @@ func paceOf(fill state.Fill, tableMax, ns, flushNs int64) int64 {
 	return ns
 }
 
-// Full reports whether so many bytes would need a memtable more than there may
-// be, or more memory than so many memtables take.
+// Full reports whether so many bytes would need one memtable too many, or more memory
+// than the permitted memtables take.
 func (t *Throttle) Full(bytes int64) bool { return fullOf(t.o.Fill(), t.MemtableMax(), bytes) }
 
 // fullOf is Full with memtables of size bytes. A large transaction brings a table
@@ -265,9 +263,9 @@ func (t *Throttle) AwaitFlush(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// nextFlushLocked returns how many flushes will have ended when one has that began
-// after the call. One under way may fail for a reason that is over by now. The
-// caller holds mu.
+// nextFlushLocked returns the value of flushes once a flush that begins after the call
+// has ended. A flush under way may fail for a reason that no longer holds. The caller
+// holds mu.
 func (t *Throttle) nextFlushLocked() uint64 {
 	if t.flushing {
 		return t.flushes + 2

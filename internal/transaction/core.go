@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/gaps"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/lock"
@@ -39,6 +40,7 @@ type core struct {
 	deletions rangedel.Cursor
 	own       int
 	snapshot  iter.Snapshot
+	gaps      gapReader
 
 	// ahead has the values of one round of visible, from entry number aheadFrom on.
 	ahead      tree.Ahead
@@ -220,7 +222,46 @@ func (c *core) cover() error {
 		c.snapshot.Cover = &c.deletions
 		c.setAges()
 	}
+	c.setGaps()
 	return nil
+}
+
+// setGaps lets the iterator use and add gaps, if it shows all that lives at its version,
+// and only the transaction's own single keys beside that.
+func (c *core) setGaps() {
+	c.snapshot.Gaps = nil
+	w := c.tx.s.writes
+	if c.snapshot.AllVersions || c.snapshot.Since > 0 || w != nil && w.Pending.HasDeletions() {
+		return
+	}
+	c.gaps = gapReader{index: &c.tx.s.engine.gaps, tx: c.tx, at: c.snapshot.At}
+	c.snapshot.Gaps = &c.gaps
+}
+
+// A gapReader connects an iterator with the gaps of the database. It implements
+// iter.Gaps.
+type gapReader struct {
+	index *gaps.Index
+	tx    Txn
+	at    base.SeqNum
+}
+
+// Find implements iter.Gaps.
+func (r *gapReader) Find(key []byte) (*gaps.Gap, *gaps.Step) {
+	if r.index.Len() == 0 {
+		return nil, nil
+	}
+	return r.index.Find(key, gaps.Reader{At: r.at, Clock: r})
+}
+
+// NowMs implements the clock of gaps.Reader.
+func (r *gapReader) NowMs() uint64 { return r.tx.NowMs() }
+
+// Add implements iter.Gaps.
+func (r *gapReader) Add(s gaps.Step, on *gaps.Gap) {
+	if s.Time == 0 || s.Time <= r.tx.NowMs() {
+		r.index.Add(s, r.at, on)
+	}
 }
 
 // setAges tells the newest sequence number of each input. The iterator skips an
@@ -272,7 +313,7 @@ func (c *core) clear() {
 	}
 	c.levels.Close()
 	c.deletions.Init(false)
-	c.snapshot = iter.Snapshot{}
+	c.snapshot, c.gaps = iter.Snapshot{}, gapReader{}
 	c.view, c.memtables, c.bounds.lower, c.bounds.upper = nil, nil, nil, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/gaps"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/place"
@@ -38,6 +39,7 @@ type Engine struct {
 	iterators sync.Pool // of *core, for later iterators
 	manys     sync.Pool // of *many
 	snapshots openSnapshots
+	gaps      gaps.Index
 }
 
 // View begins a read-only transaction. The caller ends it with EndView, on the same

@@ -144,7 +144,7 @@ func (k *Keyspace) settings() *settings.Settings { return k.engine.Settings.Of(k
 
 // skip returns the length in bytes of what precedes the user's key in a stored key.
 func (tx Txn) skip(stored []byte) uint8 {
-	return uint8(tx.Space().Skip(stored)) //nolint:gosec // at most keyspace.PrefixMax
+	return uint8(tx.Space().Skip(stored)) //nolint:gosec // at most 6, the longest prefix
 }
 
 // A translated holds bounds of stored keys in one buffer. A nil lower or upper is no

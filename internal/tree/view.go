@@ -138,9 +138,6 @@ func (l *level) holds(m []*manifest.Table) bool {
 	return true
 }
 
-// Empty reports whether the view has no table.
-func (v *View) Empty() bool { return len(v.levels) == 0 }
-
 // FilterBytes returns the size of all filters in memory, in bytes.
 func (v *View) FilterBytes() (bytes int64) {
 	for _, f := range v.filters {

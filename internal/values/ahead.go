@@ -30,6 +30,8 @@ type Ahead struct {
 	reads [AheadSize]aheadRead
 	// touched has no meaning. It keeps the compiler from removing the loads.
 	touched uint64
+	// forward verifies what a scan comes to after the added values.
+	forward readahead
 }
 
 // An aheadRead is one value of an Ahead.
@@ -51,6 +53,7 @@ func (a *Ahead) Begin() { a.n = 0 }
 
 // Clear releases the readers.
 func (a *Ahead) Clear() {
+	a.forward.stop()
 	for i := range a.reads[:a.used] {
 		a.reads[i].r, a.reads[i].v = nil, nil
 	}
@@ -99,6 +102,9 @@ func (a *Ahead) Load(fetch int) {
 		sum += uint64(rec[0]) + uint64(rec[x.valueOff]) + uint64(rec[len(rec)-1])
 	}
 	a.touched += sum
+	if fetch > 0 {
+		a.forward.round(a.reads[:a.n], missing)
+	}
 	if missing > 0 && fetch > 0 {
 		a.fetch(min(fetch, a.n))
 	}

@@ -1,9 +1,6 @@
 package work
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // An Executor decides how background jobs run. The zero value is that of
 // production: workers are goroutines, and one job may use several.
@@ -21,6 +18,8 @@ type Executor struct {
 	// Reach, if it is set, is called at the points of each job. It returns when
 	// the job may go on.
 	Reach func(Point)
+	// Woken, if it is set, is told of each wake-up of a worker. It must not block.
+	Woken func(*Worker)
 }
 
 // A Point is a place in a job where the state that others see, or would find
@@ -75,16 +74,7 @@ func (e *Executor) Go(job func()) {
 	go job()
 }
 
-// Rest returns how long an expensive job rests that would like to rest for d. With a
-// manual executor it does not rest: what a test does must not depend on the time.
-func (e *Executor) Rest(d time.Duration) time.Duration {
-	if e.Manual {
-		return 0
-	}
-	return d
-}
-
-// Width returns into how many parts a job may be split that would like most.
+// Width returns the number of parts of a job that could use at most so many.
 func (e *Executor) Width(most int) int {
 	if e.Manual {
 		return 1

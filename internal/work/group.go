@@ -29,6 +29,7 @@ type Step func() (again time.Duration, err error)
 
 // A Worker is a goroutine that does its step whenever it is woken.
 type Worker struct {
+	exec     *Executor
 	token    chan struct{} // has an element when there may be work
 	retryMax time.Duration // the longest wait after errors
 	// Patient: after an error no wake-up ends the wait. Set it before the start.
@@ -36,8 +37,8 @@ type Worker struct {
 }
 
 // NewWorker returns a worker that waits at most retryMax after errors.
-func NewWorker(retryMax time.Duration) *Worker {
-	return &Worker{token: make(chan struct{}, 1), retryMax: retryMax}
+func NewWorker(exec *Executor, retryMax time.Duration) *Worker {
+	return &Worker{exec: exec, token: make(chan struct{}, 1), retryMax: retryMax}
 }
 
 // Wake makes the worker look for work. It returns at once.
@@ -46,17 +47,8 @@ func (w *Worker) Wake() {
 	case w.token <- struct{}{}:
 	default:
 	}
-}
-
-// Woken takes the wake-up of a worker that no goroutine runs, and reports whether
-// there was one. The owner of a database with a manual executor asks it whether to
-// call the step.
-func (w *Worker) Woken() bool {
-	select {
-	case <-w.token:
-		return true
-	default:
-		return false
+	if w.exec.Woken != nil {
+		w.exec.Woken(w)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestGroup_EnterAfterEndIsRefused(t *testing.T) {
 func TestGroup_AManualOneWorksNot(t *testing.T) {
 	t.Parallel()
 	g := NewGroup(&Executor{Manual: true})
-	w := NewWorker(RetryAfter)
+	w := NewWorker(new(Executor), RetryAfter)
 	g.Run(w, 0, func() (time.Duration, error) { t.Error("a manual group runs a step"); return 0, nil })
 	w.Wake()
 	if g.Works() || g.Err() != nil {
@@ -143,7 +143,7 @@ func TestOperation_RefusedBeforeTheEnd(t *testing.T) {
 func steps(t *testing.T, retryMax time.Duration, patient bool, wake []time.Duration, step func(n int) (time.Duration, error)) (at []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g, w := NewGroup(new(Executor)), NewWorker(retryMax)
+		g, w := NewGroup(new(Executor)), NewWorker(new(Executor), retryMax)
 		w.Patient = patient
 		began := time.Now()
 		g.Run(w, second, func() (time.Duration, error) {

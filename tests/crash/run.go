@@ -147,6 +147,9 @@ func (r *crashRun) commitAs(fill func(stoat.Txn, []model.Write) error, d stoat.D
 	return nil
 }
 
+// An ingestWay ingests writes of a keyspace.
+type ingestWay func(*stoat.DB, *stoat.Keyspace, []model.Write) (uint64, error)
+
 // ingest ingests those of the writes that an ingest can make. It is durable, and so is
 // everything before it.
 func (r *crashRun) ingest(writes []model.Write) error {
@@ -154,10 +157,7 @@ func (r *crashRun) ingest(writes []model.Write) error {
 	if len(writes) == 0 {
 		return nil
 	}
-	way := testkit.Ingest
-	if len(writes)%3 == 0 {
-		way = testkit.BulkLoad
-	}
+	way := []ingestWay{testkit.Ingest, testkit.IngestFiles, testkit.BulkLoad}[len(writes)%3]
 	version, err := way(r.db, nil, writes)
 	if err == nil {
 		r.record(version, writes)

@@ -57,7 +57,11 @@ func opIngestRead(r *Run, rng *rand.Rand) error {
 
 // ingest ingests writes on both sides, in the order of their keys.
 func (r *Run) ingest(writes []model.Write) error {
-	return r.ingestBy(testkit.Ingest, testkit.Ingestible(writes))
+	way := testkit.Ingest
+	if len(writes)%2 == 0 {
+		way = testkit.IngestFiles
+	}
+	return r.ingestBy(way, testkit.Ingestible(writes))
 }
 
 // ingestBy is ingest in a way that takes writes in this order. The order of async commits

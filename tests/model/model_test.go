@@ -18,6 +18,14 @@ func TestModel_DropsGiveSpaceBack(t *testing.T) {
 	}
 }
 
+func TestModel_QueuesAreReadThroughTheirDeadKeys(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	for i := range uint64(dose.Short(4, 20)) {
+		testkit.Must(t, RunQueues(seed+i))
+	}
+}
+
 // TestModel runs random operations on databases with random options and on
 // the model, and demands the same answers. A run that fails is shortened
 // until every operation that is left is needed, and told as a list.

@@ -63,7 +63,7 @@ var opKinds = slices.Concat([]opKind{
 	{"power cut", 4, OpPowerCut},
 	{"refused calls", 4, opRefused},
 	{"verify all", 2, opVerify},
-}, batchKinds, snapshotKinds, readKinds, iteratorKinds, valueKinds, spaceKinds, ingestKinds)
+}, batchKinds, snapshotKinds, readKinds, iteratorKinds, queueKinds, valueKinds, spaceKinds, ingestKinds)
 
 // txn returns an open transaction, or begins one. A run holds at most six.
 func (r *Run) txn(rng *rand.Rand, write bool) (*Pair, error) {

@@ -16,12 +16,13 @@ import (
 	feedtest "github.com/stoatdb/stoat/tests/feed"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
+	"github.com/stoatdb/stoat/tests/schedules"
 	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
 )
 
 // TestMutants removes one guarantee of the engine at a time and demands that some
 // campaign notices.
-func TestMutants(t *testing.T) { hunt.All(t, "TestMutants_Hunt", true, harnesses(t)) }
+func TestMutants(t *testing.T) { hunt.All(t, "TestMutants_Hunt", harnesses(t)) }
 
 // TestMutants_Hunt is one hunt of TestMutants.
 func TestMutants_Hunt(t *testing.T) { hunt.One(t, harnesses(t)) }
@@ -55,10 +56,23 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Drops, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunDrops(seed + uint64(i)) })
 		}, Asked: true},
+		{Name: hunt.Queues, Run: func(seed uint64, scale int) error {
+			return testkit.Times(8*scale, func(i int) error { return modeltest.RunQueues(seed + uint64(i)) })
+		}, Asked: true},
 		{Name: hunt.Backups, Asked: true, Run: func(seed uint64, scale int) error {
 			err := testkit.Times(scale, func(i int) error { return backuptest.RunLife(seed+uint64(i), 10) })
 			if err == nil {
 				_, err = backuptest.RunCrashes(seed, 60*scale)
+			}
+			return err
+		}},
+		{Name: hunt.Files, Asked: true, Run: func(seed uint64, scale int) error {
+			err := testkit.Times(scale, func(i int) error { return backuptest.RunFiles(seed+uint64(i), 10) })
+			if err == nil {
+				err = backuptest.RunFileDamages(seed, 60*scale)
+			}
+			if err == nil {
+				err = backuptest.RunSorted(seed, 60*scale)
 			}
 			return err
 		}},
@@ -94,5 +108,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Faults, Run: func(seed uint64, scale int) error {
 			return faults.FailSome(scenes(), seed, 4*scale)
 		}},
+		{Name: hunt.Schedules, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(60*scale, func(i int) error { return schedules.RunSchedule(seed<<16 + uint64(i)) })
+		}},
+		{Name: hunt.Resurrection, Asked: true, Run: func(uint64, int) error { return schedules.ResurrectedKey() }},
 	}
 }

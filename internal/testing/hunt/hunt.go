@@ -40,7 +40,9 @@ const (
 	Nonces    = "nonces"
 	Batches   = "batches"
 	Backups   = "backups"
+	Files     = "file backups"
 	Drops     = "drops of keyspaces"
+	Queues    = "queues"
 	Feeds     = "feeds"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
@@ -91,6 +93,11 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RestoreResurrects: Backups,
 	mutant.RestoreUnfinished: Backups,
 
+	mutant.FileByName:     Files,
+	mutant.FileUnverified: Files,
+	mutant.FilePruned:     Files,
+	mutant.SortedCut:      Files,
+
 	mutant.WriteBack: Resurrection,
 
 	mutant.BatchSkipsSync: Batches,
@@ -104,6 +111,13 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedLoseValues:    Feeds,
 	mutant.FeedUnsynced:      Feeds,
 	mutant.FeedUnsyncedFlush: Feeds,
+
+	mutant.GapPassesNewer: Queues,
+	mutant.GapHidesLater:  Queues,
+	mutant.GapTooNew:      Queues,
+	mutant.GapTooEarly:    Queues,
+	mutant.GapOfOwn:       Queues,
+	mutant.GapGrowsOver:   Queues,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
@@ -121,22 +135,16 @@ const notReached = "the engine never came to where this mutant lives"
 
 // All hunts the mutants that onlyBy gives to these harnesses, each in a process of
 // its own that runs the test named child, because a mutant may panic in a goroutine
-// of the database or hang. A process without a mutant must notice nothing. With
-// rest, All also hunts the mutants that onlyBy gives to no white-box harness.
-func All(t *testing.T, child string, rest bool, harnesses []Harness) {
+// of the database or hang. A process without a mutant must notice nothing.
+func All(t *testing.T, child string, harnesses []Harness) {
 	seed := dose.Seed(t)
 	dose.Reproduce(t, "mutants")
 	names := []mutant.Name{""}
 	for _, name := range mutant.Names {
-		only := onlyBy[name]
-		switch {
-		case hunts(harnesses, only):
-			names = append(names, name)
-		case rest && only == "":
-			names = append(names, name)
-		case rest && only != Schedules && only != Resurrection:
+		if only := onlyBy[name]; only != "" && !hunts(harnesses, only) {
 			t.Errorf("%s is for the harness %q, which does not exist", name, only)
 		}
+		names = append(names, name)
 	}
 	for _, name := range names {
 		label := string(name)

@@ -40,6 +40,7 @@ var Stoat = Shape{
 		"internal/codec":             2,
 		"internal/fault":             2,
 		"internal/filter":            2,
+		"internal/gaps":              2,
 		"internal/histogram":         2,
 		"internal/testing/isolation": 2,
 		"internal/iter":              2,
@@ -95,16 +96,23 @@ var Stoat = Shape{
 		"internal/manual":      9,
 		"internal/transaction": 9,
 
+		"internal/door": 3,
+
 		"internal/engine": 10,
 
 		".": 11,
 
-		"internal/testing/testkit": 12,
+		"internal/testing/inside":  12,
+		"internal/testing/testkit": 13,
 
-		"keyfs":    12,
-		"sequence": 12,
+		"filebackup": 12,
+		"keyfs":      12,
+		"sequence":   12,
+		"sorted":     12,
 
 		"cmd/stoat/internal/bench": 12,
+
+		"filebackup/storetest": 13,
 
 		"cmd/stoat": 13,
 
@@ -122,6 +130,8 @@ var Stoat = Shape{
 		"tests/mount":      14,
 		"tests/mutants":    14,
 		"tests/powercut":   14,
+		"tests/schedules":  14,
+		"tests/steps":      14,
 		"tests/scripts":    14,
 		"tests/stress":     14,
 		"tests/feed":       14,
@@ -129,16 +139,20 @@ var Stoat = Shape{
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
-	// range deletions in the form that rangedel defines.
+	// range deletions in the form that rangedel defines. iter shows gaps as gaps defines
+	// them.
 	Exceptions: map[Edge]bool{
+		{From: "internal/iter", To: "internal/gaps"}:         true,
 		{From: "internal/memtable", To: "internal/iter"}:     true,
 		{From: "internal/memtable", To: "internal/rangedel"}: true,
 	},
 
 	TestSupport: []string{
+		"filebackup/storetest",
 		"internal/testing/dose",
 		"internal/testing/hostile",
 		"internal/testing/hunt",
+		"internal/testing/inside",
 		"internal/testing/isolation",
 		"internal/testing/layers",
 		"internal/testing/model",
@@ -162,7 +176,9 @@ var Stoat = Shape{
 		"tests/mount",
 		"tests/mutants",
 		"tests/powercut",
+		"tests/schedules",
 		"tests/scripts",
+		"tests/steps",
 		"tests/stress",
 		"tests/feed",
 		"tests/timestamps",
@@ -190,14 +206,14 @@ var Stoat = Shape{
 	},
 
 	// A test uses the operating system directly only where that is its subject:
-	// the vfs, processes that are killed or compete for a lock (the root), and
+	// the vfs, processes that are killed or compete for a lock, and
 	// the source files that this package reads. All other tests create their
 	// files through the vfs, in memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
+		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
-		"path/filepath": {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts"},
-		"syscall":       {".", "tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut"},
+		"path/filepath": {"internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
+		"syscall":       {"tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/steps"},
 		"unsafe":        {"tests/powercut"},
 	},
 }

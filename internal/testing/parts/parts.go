@@ -33,8 +33,10 @@ const (
 )
 
 // Settings are the settings of all keyspaces.
-var Settings = settings.Fixed(settings.Settings{NumVersions: 1, Compression: settings.None,
-	ValueThreshold: Threshold, LargeValueThreshold: Large})
+func Settings(keyspace uint32) *settings.Settings {
+	return &settings.Settings{NumVersions: 1, Compression: settings.None,
+		ValueThreshold: Threshold, LargeValueThreshold: Large}
+}
 
 // Options say what the parts are for.
 type Options struct {

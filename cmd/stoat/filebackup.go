@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/filebackup"
+)
+
+// tempSuffix is added to the directory of a database for the checkpoint of a file backup.
+const tempSuffix = ".backup-files"
+
+// describeFiles returns a line about a file backup.
+func describeFiles(i filebackup.Info) string {
+	return fmt.Sprintf("%s: backup of %s, %d files, %d bytes", i.ID, i.Time.Format(time.RFC3339), i.Files, i.Bytes)
+}
+
+// runBackupFiles copies the files of a database to a store.
+func runBackupFiles(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	db, err := c.openToWrite(rest[0])
+	var r filebackup.Report
+	err = with(db, err, func(db *stoat.DB) error {
+		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: filepath.Clean(rest[0]) + tempSuffix})
+		return err
+	})
+	if err == nil {
+		fmt.Fprintf(c.out, "%s; %d files of %d bytes are new\n", describeFiles(r.Info), r.Copied, r.CopiedBytes)
+	}
+	return err
+}
+
+// runRestoreFiles makes a database of a file backup.
+func runRestoreFiles(ctx context.Context, c *call, args []string) error {
+	id := c.flags.String("id", "", "restore the backup with this `ID` instead of the newest")
+	rest, err := c.parse(args, 2, 2)
+	if err != nil {
+		return err
+	}
+	info, err := filebackup.Restore(ctx, filebackup.Dir(nil, rest[0]), *id, rest[1],
+		filebackup.RestoreOptions{Keys: c.withKeys(&stoat.Options{}).Keys})
+	if err == nil {
+		fmt.Fprintln(c.out, "restored", describeFiles(info))
+	}
+	return err
+}
+
+// runVerifyFiles reads every byte of file backups.
+func runVerifyFiles(ctx context.Context, c *call, args []string) error {
+	rest, err := c.parse(args, 1, -1)
+	if err != nil {
+		return err
+	}
+	store, ids := filebackup.Dir(nil, rest[0]), rest[1:]
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		info, err := filebackup.Verify(ctx, store, id)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.out, describeFiles(info))
+	}
+	return nil
+}
+
+// runBackups lists file backups, and deletes old ones.
+func runBackups(ctx context.Context, c *call, args []string) error {
+	keep := c.flags.Int("keep", 0, "delete all but the newest `number` of backups")
+	rest, err := c.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if *keep < 0 {
+		return c.usagef("-keep is %d, want at least 1", *keep)
+	}
+	store := filebackup.Dir(nil, rest[0])
+	if *keep > 0 {
+		r, err := filebackup.Prune(ctx, store, *keep)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "deleted %d backups and %d files of %d bytes\n", len(r.Backups), r.Files, r.Bytes)
+		if r.Busy {
+			fmt.Fprintln(c.out, "a backup is under way, so no files were deleted")
+		}
+	}
+	infos, err := filebackup.List(ctx, store)
+	for _, info := range infos {
+		fmt.Fprintln(c.out, describeFiles(info))
+	}
+	return err
+}

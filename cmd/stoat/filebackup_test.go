@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBackupFiles_RestoresTheNewestAndAnOlderBackup(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	first := succeed(t, "backup-files", dir, store)
+	before := succeed(t, "scan", dir)
+	expect(t, "", "set", dir, "new", "value")
+	second := succeed(t, "backup-files", dir, store)
+	if !strings.Contains(first, "files of") || !strings.Contains(second, " bytes are new") {
+		t.Errorf("backup-files printed %q and %q", first, second)
+	}
+	if out := succeed(t, "backups", store); strings.Count(out, "\n") != 2 {
+		t.Errorf("backups printed %q", out)
+	}
+	id, _, _ := strings.Cut(first, ":")
+	succeed(t, "verify-files", store)
+	if out := succeed(t, "verify-files", store, id); !strings.HasPrefix(out, id) {
+		t.Errorf("verify-files printed %q", out)
+	}
+	newest, older := filepath.Join(at, "newest"), filepath.Join(at, "older")
+	succeed(t, "restore-files", store, newest)
+	succeed(t, "restore-files", "-id", id, store, older)
+	if got, want := succeed(t, "scan", newest), succeed(t, "scan", dir); got != want {
+		t.Errorf("the newest has %d bytes of keys and values, want %d", len(got), len(want))
+	}
+	if got := succeed(t, "scan", older); got != before {
+		t.Errorf("the older has %d bytes of keys and values, want %d", len(got), len(before))
+	}
+	succeed(t, "check", newest)
+	if out := succeed(t, "backups", "-keep", "1", store); !strings.HasPrefix(out, "deleted 1 backups and ") || strings.Count(out, "\n") != 2 {
+		t.Errorf("backups printed %q", out)
+	}
+	if names, err := os.ReadDir(at); err != nil || len(names) != 4 {
+		t.Errorf("the commands left %v: %v", names, err)
+	}
+}
+
+func TestBackupFiles_FailuresAreExplained(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store, copied := filepath.Join(at, "db"), filepath.Join(at, "store"), filepath.Join(at, "copy")
+	fill(t, dir)
+	id, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	files, err := os.ReadDir(filepath.Join(store, "files"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the store has %d files: %v", len(files), err)
+	}
+	damaged := filepath.Join(store, "files", files[0].Name())
+	if err := os.WriteFile(damaged, []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ args, says string }{
+		{"restore-files " + store + " " + dir, "exists"},
+		{"restore-files " + store + " " + copied, "corrupt data in files/" + files[0].Name()},
+		{"restore-files -id ../x " + store + " " + copied, "no such backup"},
+		{"restore-files " + copied + " " + copied, "the store has none"},
+		{"verify-files " + store, "corrupt data in files/" + files[0].Name()},
+		{"verify-files " + store + " " + id[:len(id)-1] + "x", "no such backup"},
+	} {
+		_, errOut, code := stoatCommand(t.Context(), "", strings.Split(x.args, " ")...)
+		if code != exitError || !strings.Contains(errOut, x.says) {
+			t.Errorf("stoat %s: exit code %d, %q", x.args, code, errOut)
+		}
+	}
+	if _, err := os.Stat(copied); !os.IsNotExist(err) {
+		t.Errorf("a restore that failed left a database: %v", err)
+	}
+}

@@ -1,0 +1,364 @@
+package filebackup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// A Database is what Backup needs of an open database. *stoat.DB is one.
+type Database interface {
+	// Checkpoint makes a copy of the database in dir, which shares its files.
+	Checkpoint(ctx context.Context, dir string) error
+}
+
+// Options say how Backup works.
+type Options struct {
+	// Temp is a directory that only backups of this database use. Backup creates it, and
+	// removes it at the end. It must be outside the directory of the database. If it is on
+	// the same file system, a backup takes no space there. Required.
+	Temp string
+	// FS is the file system of the database. Default: that of the operating system.
+	FS vfs.FS
+	// Workers is how many files are copied at once. Each takes about a megabyte of memory.
+	// Default: 4. Maximum: 256.
+	Workers int
+}
+
+// An Info describes a backup.
+type Info struct {
+	// ID names the backup. IDs ascend with the time.
+	ID string
+	// Time is when the backup was made.
+	Time time.Time
+	// Files counts its files, and Bytes is the sum of their sizes.
+	Files int
+	Bytes int64
+}
+
+// A Report describes a backup and the work that it took.
+type Report struct {
+	Info
+	// Copied counts the files that the store lacked, and CopiedBytes is the sum of their
+	// sizes.
+	Copied      int
+	CopiedBytes int64
+}
+
+// attemptsMax is how often a backup tries after it has lost its claim.
+const attemptsMax = 3
+
+// checkpointName is the name of the checkpoint in Options.Temp.
+const checkpointName = "checkpoint"
+
+// Backup makes a backup of an open database. It has exactly the commits up to some moment
+// during the call, so it has all commits that were acknowledged before. Transactions go on.
+//
+// Backup copies the files that no earlier backup has copied. After an error or a crash there
+// is no new backup, and the next call uses the files that were copied already. While another
+// Backup uses Temp, the error is stoat.ErrLocked.
+//
+// Until it ends, files that the database no longer needs keep their space.
+func Backup(ctx context.Context, db Database, store Store, o Options) (Report, error) {
+	r, err := runBackup(work.Given(ctx), db, store, o)
+	if err != nil {
+		return Report{}, fmt.Errorf("file backup: %w", err)
+	}
+	return r, nil
+}
+
+func runBackup(ctx context.Context, db Database, store Store, o Options) (_ Report, err error) {
+	if err := checkWorkers(&o.Workers); err != nil {
+		return Report{}, err
+	}
+	if o.Temp == "" {
+		return Report{}, base.Invalid("Options.Temp is empty")
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	temp, err := newScratch(o.FS, o.Temp)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, temp.remove()) }()
+	if err := db.Checkpoint(ctx, temp.path); err != nil {
+		return Report{}, err
+	}
+	b := &backup{o: &o, store: store, dir: temp.path}
+	if err := b.begin(); err != nil {
+		return Report{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		err := b.attempt(ctx)
+		if err == nil {
+			return Report{Info: b.list.info(), Copied: int(b.copied.Load()), CopiedBytes: b.copiedBytes.Load()}, nil
+		}
+		if !errors.Is(err, ErrClaimLost) || attempt == attemptsMax {
+			return Report{}, err
+		}
+	}
+}
+
+// checkWorkers checks the number of workers, and replaces 0.
+func checkWorkers(n *int) error {
+	if *n < 0 || *n > workersMax {
+		return base.Invalid("Workers is %d, want 0 to %d", *n, workersMax)
+	}
+	if *n == 0 {
+		*n = workersDefault
+	}
+	return nil
+}
+
+// A backup is one backup under way.
+type backup struct {
+	o     *Options
+	store Store
+	dir   string // of the checkpoint
+	list  list   // its files; a sum of zeros is not known yet
+
+	last   string           // the newest ID in the store
+	known  map[string]file  // files of the newest list that is intact, by name
+	stored map[string]int64 // sizes of the objects in files/
+
+	copied      atomic.Int64
+	copiedBytes atomic.Int64
+}
+
+// look finds out what the store has.
+func (b *backup) look(ctx context.Context) error {
+	ids, err := idsOf(ctx, b.store)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		b.last = ids[len(ids)-1]
+	}
+	b.known, b.stored = map[string]file{}, map[string]int64{}
+	for _, id := range slices.Backward(ids) {
+		l, err := getList(ctx, b.store, id)
+		if errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion) {
+			continue // it is only a source of sums
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range l.files {
+			b.known[f.name] = f
+		}
+		break
+	}
+	for o, err := range b.store.List(ctx, filesDir) {
+		if err != nil {
+			return err
+		}
+		b.stored[o.Name] = o.Size
+	}
+	return nil
+}
+
+// begin begins the list.
+func (b *backup) begin() error {
+	names, err := b.o.FS.List(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := category(name); ok {
+			b.list.files = append(b.list.files, file{name: name})
+		} else if name != lockName {
+			return fmt.Errorf("the checkpoint has a file of an unknown kind: %s", name)
+		}
+	}
+	return nil
+}
+
+// attempt copies what the store lacks, and then puts the list.
+func (b *backup) attempt(ctx context.Context) error {
+	held, err := newClaim(ctx, b.store, claimBackup)
+	if err != nil {
+		return err
+	}
+	defer held.release(ctx)
+	if _, err := awaitClaims(ctx, b.store, claimPrune, true); err != nil {
+		return err
+	}
+	if err := b.look(ctx); err != nil {
+		return err
+	}
+	if err := each(ctx, b.o.Workers, b.list.files, b.copy); err != nil {
+		return err
+	}
+	b.list.id = b.newID()
+	content := b.list.encode()
+	if err := errors.Join(b.list.check(), held.valid()); err != nil {
+		return err
+	}
+	return b.store.Put(ctx, listsDir+b.list.id, sectionOf(content))
+}
+
+// newID returns an ID greater than all IDs in the store.
+func (b *backup) newID() string {
+	now := time.Now()
+	if last, ok := parseID(b.last); ok && !now.After(last) {
+		now = last.Add(1) // the clock went back
+	}
+	return newID(now, rand.Uint64())
+}
+
+// copy copies a file to the store, unless that has it, and completes f.
+func (b *backup) copy(ctx context.Context, f *file) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.name, err)
+		}
+	}()
+	cat, _ := category(f.name)
+	r, err := openFile(b.o.FS, b.o.FS.Join(b.dir, f.name), cat)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	f.size = r.Size()
+	if cat == vfs.CatTable || cat == vfs.CatValue {
+		if f.mark, err = markOf(r.SectionReader); err != nil {
+			return err
+		}
+	}
+	if known := b.known[f.name]; b.same(f, &known) && b.has(&known) {
+		f.sum = known.sum
+		return nil
+	}
+	if f.sum == (sum{}) {
+		if f.sum, err = sumOf(ctx, r.SectionReader); err != nil {
+			return err
+		}
+	}
+	if b.has(f) {
+		return nil
+	}
+	if err := b.store.Put(ctx, f.object(), r.SectionReader); err != nil {
+		return err
+	}
+	b.copied.Add(1)
+	b.copiedBytes.Add(f.size)
+	return nil
+}
+
+// same reports whether the newest list has the file, so that its sum is known.
+func (b *backup) same(f, known *file) bool {
+	if mutant.On(mutant.FileByName) {
+		return known.name != ""
+	}
+	return f.mark != "" && f.mark == known.mark && f.size == known.size
+}
+
+// has reports whether the store has a file.
+func (b *backup) has(f *file) bool {
+	size, ok := b.stored[f.object()]
+	return ok && size == f.size
+}
+
+// markTail is how many bytes at the end of a file its mark covers: more than a footer has.
+const markTail = 4096
+
+// markOf returns the mark of a table or a value file: a hash of its last bytes. They have
+// the footer with the random salt of the file, which also each rewritten file draws anew. A
+// table's footer covers all of its checksums as well. So files with the same name, size and
+// mark are the same file.
+func markOf(r *io.SectionReader) (string, error) {
+	tail := make([]byte, min(r.Size(), markTail))
+	if n, err := r.ReadAt(tail, r.Size()-int64(len(tail))); n < len(tail) {
+		return "", unexpected(err)
+	}
+	s := sha256.Sum256(tail)
+	return hex.EncodeToString(s[:markSize]), nil
+}
+
+// sumOf reads a file.
+func sumOf(ctx context.Context, r *io.SectionReader) (s sum, err error) {
+	h := sha256.New()
+	buf := make([]byte, bufferSize)
+	for at := int64(0); at < r.Size(); at += int64(len(buf)) {
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		buf = buf[:min(int64(len(buf)), r.Size()-at)]
+		if n, err := r.ReadAt(buf, at); n < len(buf) {
+			return s, unexpected(err)
+		}
+		h.Write(buf)
+	}
+	return sum(h.Sum(nil)), nil
+}
+
+// A scratch is the directory of a checkpoint that only the backup needs.
+type scratch struct {
+	fs    vfs.FS
+	path  string
+	claim io.Closer
+}
+
+// newScratch removes what a crash left, and returns a path for a checkpoint. The lock of its
+// directory keeps other backups out.
+func newScratch(fs vfs.FS, dir string) (*scratch, error) {
+	dir, err := fs.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := fs.MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	s := &scratch{fs: fs, path: fs.Join(dir, checkpointName)}
+	if s.claim, err = fs.LockDir(dir); err != nil {
+		return nil, err
+	}
+	if err := s.clear(); err != nil {
+		return nil, errors.Join(err, s.claim.Close())
+	}
+	return s, nil
+}
+
+// clear removes the checkpoint. The next checkpoint removes an unfinished one.
+func (s *scratch) clear() error {
+	names, err := s.fs.List(s.path)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := category(name); !ok && name != lockName {
+			return fmt.Errorf("%s has a file that no backup made: %s", s.path, name)
+		}
+	}
+	for _, name := range names {
+		if err := s.fs.Remove(s.fs.Join(s.path, name)); err != nil {
+			return err
+		}
+	}
+	return s.fs.Remove(s.path)
+}
+
+// remove removes the directory. It stays if the caller had it before with other files.
+func (s *scratch) remove() error {
+	err := s.clear()
+	if err == nil {
+		_ = s.fs.Remove(s.fs.Dir(s.path))
+	}
+	return errors.Join(err, s.claim.Close())
+}

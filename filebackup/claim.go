@@ -1,0 +1,189 @@
+package filebackup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A claim keeps backups and the deletion of files apart. Each backup and each Prune first
+// puts its claim, and then looks for the claims of the others. So of a backup and a Prune
+// that begin at once, at least one sees the other. A backup waits until no Prune is under
+// way. A Prune beside a backup deletes no files.
+//
+// The holder renews its claim. A claim whose content does not change for claimLapse is of
+// a process that has died, and others remove it. No clocks are compared for that. A holder
+// that could not renew its claim for claimValid gives up.
+type claim struct {
+	store Store
+	name  string
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+
+	mu      sync.Mutex
+	renewed time.Time // guarded by mu: before the last Put that succeeded
+	lost    bool      // guarded by mu: for once, the next Put came too late
+}
+
+const (
+	claimBackup = claimsDir + "backup-"
+	claimPrune  = claimsDir + "prune-"
+
+	// claimRenewal is the time between two renewals.
+	claimRenewal = 20 * time.Second
+	// claimValid is how long a holder relies on a renewal.
+	claimValid = time.Minute
+	// claimLapse is how long others see no renewal before they remove the claim.
+	claimLapse = 2 * time.Minute
+	// claimPoll is the time between two looks at a claim.
+	claimPoll = time.Second
+	// claimMax is the largest length of a claim in bytes.
+	claimMax = 1 << 10
+)
+
+// ErrClaimLost says that a backup or a Prune could not renew its claim on the store for a
+// minute, such as after the computer had slept. A Prune ends then. A backup tries again
+// before it gives up. The caller may try again.
+var ErrClaimLost = errors.New("filebackup: lost the claim on the store")
+
+// newClaim puts a claim, and renews it until release.
+func newClaim(ctx context.Context, store Store, kind string) (*claim, error) {
+	c := &claim{store: store, name: fmt.Sprintf("%s%016x", kind, rand.Uint64())}
+	if err := c.renew(ctx); err != nil {
+		return nil, err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.ended.Go(func() {
+		tick := time.NewTicker(claimRenewal)
+		defer tick.Stop()
+		for {
+			select {
+			case <-background.Done():
+				return
+			case <-tick.C:
+				_ = c.renew(background) // valid tells the holder
+			}
+		}
+	})
+	return c, nil
+}
+
+// renew puts the claim with another content.
+func (c *claim) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, claimRenewal)
+	defer cancel()
+	now := time.Now()
+	content := fmt.Appendf(nil, "stoat claim\ntime %s\nrandom %016x\n", now.UTC().Format(time.RFC3339), rand.Uint64())
+	err := c.store.Put(ctx, c.name, sectionOf(content))
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lost = c.lost || !c.renewed.IsZero() && late(c.renewed)
+		c.renewed = now
+	}
+	return err
+}
+
+// late reports whether a holder may no longer rely on a renewal. The time on the wall counts,
+// too, because some systems stop the other clock while the computer sleeps.
+func late(renewed time.Time) bool {
+	now := time.Now()
+	return now.Sub(renewed) > claimValid || now.Round(0).Sub(renewed.Round(0)) > claimValid
+}
+
+// valid returns an error if others may have removed the claim.
+func (c *claim) valid() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost || late(c.renewed) {
+		return ErrClaimLost
+	}
+	return nil
+}
+
+// release removes the claim. If that fails, the claim lapses.
+func (c *claim) release(ctx context.Context) {
+	c.stop()
+	c.ended.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimRenewal)
+	defer cancel()
+	_ = c.store.Delete(ctx, c.name)
+}
+
+// sectionOf returns a reader of b.
+func sectionOf(b []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
+}
+
+// awaitClaims waits until no claim of a kind is left, and removes those that lapse. Without
+// patience, it returns false when it finds a claim in use.
+func awaitClaims(ctx context.Context, store Store, kind string, patient bool) (free bool, err error) {
+	for o, err := range store.List(ctx, kind) {
+		if err != nil {
+			return false, err
+		}
+		if gone, err := awaitClaim(ctx, store, o.Name, patient); !gone || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// awaitClaim waits until a claim is gone or has lapsed. Without patience, it returns false
+// for a claim that is in use: its content says so, or changes.
+func awaitClaim(ctx context.Context, store Store, name string, patient bool) (gone bool, err error) {
+	var seen []byte
+	var since time.Time
+	for {
+		content, err := getSmall(ctx, store, name, claimMax)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return true, nil
+		case err != nil:
+			return false, err
+		case !patient && (seen == nil && recent(content) || seen != nil && !bytes.Equal(seen, content)):
+			return false, nil
+		case seen == nil || !bytes.Equal(seen, content):
+			seen, since = content, time.Now()
+		case time.Since(since) > claimLapse:
+			return true, store.Delete(ctx, name)
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(claimPoll):
+		}
+	}
+}
+
+// recent reports whether a claim says that it was renewed within the last claimLapse.
+func recent(content []byte) bool {
+	for line := range strings.Lines(string(content)) {
+		if text, ok := strings.CutPrefix(line, "time "); ok {
+			at, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
+			return err == nil && time.Since(at).Abs() < claimLapse
+		}
+	}
+	return false
+}
+
+// getSmall returns an object of at most maxSize bytes. It ends with the first byte beyond.
+func getSmall(ctx context.Context, store Store, name string, maxSize int64) (b []byte, err error) {
+	r, err := store.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if b, err = io.ReadAll(io.LimitReader(r, maxSize+1)); err == nil && int64(len(b)) > maxSize {
+		err = fmt.Errorf("filebackup: %s has more than %d bytes", name, maxSize)
+	}
+	return b, err
+}

@@ -1,0 +1,282 @@
+package filebackup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// A fakeDatabase makes checkpoints of one table and a manifest.
+type fakeDatabase struct {
+	fs    vfs.FS
+	begun func() // called by each checkpoint, if it is set
+}
+
+func (d *fakeDatabase) Checkpoint(_ context.Context, dir string) error {
+	if d.begun != nil {
+		d.begun()
+	}
+	if err := d.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, name := range []string{"000001.table", "MANIFEST-000001"} {
+		f, err := d.fs.Create(d.fs.Join(dir, name), vfs.CatTable)
+		if err == nil {
+			_, err = f.WriteAt([]byte("the content of "+name), 0)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A hooked store calls hook before each Put and Delete, which can make it fail.
+type hooked struct {
+	Store
+	hook func(what, name string) error
+}
+
+func (h *hooked) Put(ctx context.Context, name string, content *io.SectionReader) error {
+	if err := h.hook("put", name); err != nil {
+		return err
+	}
+	return h.Store.Put(ctx, name, content)
+}
+
+func (h *hooked) Delete(ctx context.Context, name string) error {
+	if err := h.hook("delete", name); err != nil {
+		return err
+	}
+	return h.Store.Delete(ctx, name)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claims returns how many claims of a kind are in the store.
+func claims(t *testing.T, s Store, kind string) (n int) {
+	t.Helper()
+	for _, err := range s.List(t.Context(), kind) {
+		must(t, err)
+		n++
+	}
+	return n
+}
+
+func newFake() (*fakeDatabase, Options, Store) {
+	fs := memfs.New()
+	return &fakeDatabase{fs: fs}, Options{FS: fs, Temp: "/temp", Workers: 1}, Dir(memfs.New(), "/store")
+}
+
+func TestClaim_OfADeadPruneDelaysABackupByTwoMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		must(t, store.Put(t.Context(), claimPrune+"dead", sectionOf([]byte("time 2000-01-01T00:00:00Z\n"))))
+		begun := time.Now()
+		_, err := Backup(t.Context(), db, store, o)
+		must(t, err)
+		if took := time.Since(begun); took < claimLapse || took > claimLapse+time.Minute {
+			t.Errorf("the backup took %v", took)
+		}
+		if n := claims(t, store, claimsDir); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+func TestClaim_ABackupWaitsForAPruneThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		held, err := newClaim(t.Context(), store, claimPrune)
+		must(t, err)
+		var done atomic.Bool
+		go func() {
+			_, err := Backup(t.Context(), db, store, o)
+			if err != nil {
+				t.Error(err)
+			}
+			done.Store(true)
+		}()
+		time.Sleep(time.Hour)
+		if done.Load() {
+			t.Fatal("the backup did not wait")
+		}
+		held.release(t.Context())
+		time.Sleep(2 * claimPoll)
+		if !done.Load() {
+			t.Error("the backup still waits")
+		}
+	})
+}
+
+func TestClaim_AWaitingBackupEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		held, err := newClaim(t.Context(), store, claimPrune)
+		must(t, err)
+		defer held.release(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := Backup(ctx, db, store, o); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Backup returns %v", err)
+		}
+		if n := claims(t, store, claimBackup); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+func TestClaim_APruneBesideABackupDeletesNoFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, store := newFake()
+		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+		held, err := newClaim(t.Context(), store, claimBackup)
+		must(t, err)
+		for range 3 { // a claim stays in use for as long as it is held
+			r, err := Prune(t.Context(), store, 1)
+			must(t, err)
+			if !r.Busy || r.Files != 0 {
+				t.Errorf("Prune reports %+v", r)
+			}
+			time.Sleep(10 * claimLapse)
+		}
+		held.release(t.Context())
+		r, err := Prune(t.Context(), store, 1)
+		must(t, err)
+		if r.Busy || r.Files != 1 {
+			t.Errorf("Prune reports %+v", r)
+		}
+	})
+}
+
+func TestClaim_OfADeadBackupEndsWhenItLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, store := newFake()
+		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+		held, err := newClaim(t.Context(), store, claimBackup)
+		must(t, err)
+		held.stop() // the process dies
+		held.ended.Wait()
+		if r, err := Prune(t.Context(), store, 1); err != nil || !r.Busy {
+			t.Errorf("Prune reports %+v: %v", r, err)
+		}
+		time.Sleep(claimLapse)
+		if r, err := Prune(t.Context(), store, 1); err != nil || r.Busy || r.Files != 1 {
+			t.Errorf("Prune reports %+v: %v", r, err)
+		}
+		if n := claims(t, store, claimsDir); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+// A clock of another computer may be wrong. Whether a claim changes decides.
+func TestClaim_AWrongClockTakesNoClaimFromItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, store := newFake()
+		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+		ctx, stop := context.WithCancel(t.Context())
+		var holder sync.WaitGroup
+		holder.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				must(t, store.Put(context.Background(), claimBackup+"slow", sectionOf([]byte("time 2000-01-01T00:00:00Z\n"+strings.Repeat("x", i)))))
+				time.Sleep(claimRenewal)
+			}
+		})
+		synctest.Wait() // for the first Put
+		if r, err := Prune(t.Context(), store, 1); err != nil || !r.Busy || r.Files != 0 {
+			t.Errorf("Prune reports %+v: %v", r, err)
+		}
+		stop()
+		holder.Wait()
+	})
+}
+
+func TestClaim_ABackupThatLosesItsClaimBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		slept := false
+		h := &hooked{Store: store}
+		h.hook = func(what, name string) error {
+			switch {
+			case strings.HasPrefix(name, filesDir) && !slept:
+				slept = true
+				time.Sleep(10 * claimLapse) // renewals fail meanwhile
+				for o, err := range store.List(t.Context(), filesDir) {
+					must(t, err)
+					must(t, store.Delete(t.Context(), o.Name)) // another Prune
+				}
+			case strings.HasPrefix(name, claimBackup) && slept && what == "put":
+			case strings.HasPrefix(name, claimBackup) && what == "put" && claims(t, store, claimBackup) > 0:
+				return errors.New("the store cannot be reached")
+			}
+			return nil
+		}
+		r, err := Backup(t.Context(), db, h, o)
+		must(t, err)
+		if _, err := Verify(t.Context(), store, r.ID); err != nil {
+			t.Error(err)
+		}
+		if !slept {
+			t.Error("the backup put no file")
+		}
+	})
+}
+
+func TestClaim_APruneThatLosesItsClaimDeletesNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, store := newFake()
+		for _, name := range []string{"a", "b", "c"} {
+			must(t, store.Put(t.Context(), filesDir+name, sectionOf([]byte("x"))))
+		}
+		h := &hooked{Store: store}
+		deletions := 0
+		h.hook = func(what, name string) error {
+			switch {
+			case what == "put" && claims(t, store, claimPrune) > 0:
+				return errors.New("the store cannot be reached")
+			case what == "delete" && strings.HasPrefix(name, filesDir):
+				deletions++
+				time.Sleep(claimValid * 9 / 10)
+			}
+			return nil
+		}
+		if r, err := Prune(t.Context(), h, 1); !errors.Is(err, ErrClaimLost) || r.Files != 2 {
+			t.Errorf("Prune reports %+v: %v", r, err)
+		}
+		if deletions != 2 {
+			t.Errorf("Prune asked for %d deletions", deletions)
+		}
+	})
+}
+
+func TestBackup_TwoAtOnceOfOneDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		var second error
+		db.begun = func() {
+			db.begun = nil
+			_, second = Backup(t.Context(), db, store, o)
+		}
+		_, err := Backup(t.Context(), db, store, o)
+		must(t, err)
+		if !errors.Is(second, vfs.ErrLocked) {
+			t.Errorf("the second backup returns %v", second)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package filebackup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+// Dir returns a store in a directory, which the first Put creates. A nil fs is the file
+// system of the operating system. The directory belongs to the store.
+func Dir(fs vfs.FS, path string) Store {
+	if fs == nil {
+		fs = vfs.OS()
+	}
+	return &dirStore{fs: fs, path: path}
+}
+
+// A dirStore is a store in a directory. A slash in a name separates directories.
+type dirStore struct {
+	fs   vfs.FS
+	path string
+}
+
+// pathOf returns the path of an object.
+func (s *dirStore) pathOf(name string) string {
+	return s.fs.Join(append([]string{s.path}, strings.Split(name, "/")...)...)
+}
+
+// Put writes a partial object of a random name, and then gives it its name.
+func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionReader) error {
+	temp, file, err := s.createPartial()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(writeAll(ctx, file, content), file.Close())
+	target := s.pathOf(name)
+	if err == nil {
+		err = s.fs.MkdirAll(s.fs.Dir(target))
+	}
+	if err == nil {
+		err = s.fs.Rename(temp, target)
+	}
+	if err != nil {
+		_ = s.fs.Remove(temp) // Prune removes what is left
+		return err
+	}
+	if err := s.fs.SyncDir(s.fs.Dir(target)); err != nil {
+		// The next sync may succeed without making the name durable, so it must go.
+		return errors.Join(err, s.fs.Remove(target))
+	}
+	return nil
+}
+
+// createPartial creates a file under a name that no other Put uses.
+func (s *dirStore) createPartial() (path string, file vfs.File, err error) {
+	if err := s.fs.MkdirAll(s.pathOf(strings.TrimSuffix(partialDir, "/"))); err != nil {
+		return "", nil, err
+	}
+	for {
+		path = s.pathOf(fmt.Sprintf("%s%016x", partialDir, rand.Uint64()))
+		file, err = s.fs.Create(path, vfs.CatTemp)
+		if !errors.Is(err, vfs.ErrExist) {
+			return path, file, err
+		}
+	}
+}
+
+// writeAll writes content to a new file, durably but for its name.
+func writeAll(ctx context.Context, to vfs.File, content *io.SectionReader) error {
+	buf := make([]byte, bufferSize)
+	back := vfs.NewWriteBack(to)
+	for at := int64(0); at < content.Size(); {
+		if err := work.Given(ctx).Err(); err != nil {
+			return err
+		}
+		b := buf[:min(content.Size()-at, bufferSize)]
+		if n, err := content.ReadAt(b, at); n < len(b) {
+			return unexpected(err)
+		}
+		if _, err := to.WriteAt(b, at); err != nil {
+			return err
+		}
+		at += int64(len(b))
+		if err := back.Reached(at); err != nil {
+			return err
+		}
+	}
+	return to.Sync()
+}
+
+// unexpected returns the error of a read that came to the end too early.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// A fileReader reads a file from front to back.
+type fileReader struct {
+	*io.SectionReader
+	file vfs.File
+}
+
+// Close closes the file.
+func (r fileReader) Close() error { return r.file.Close() }
+
+func (s *dirStore) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	return openFile(s.fs, s.pathOf(name), vfs.CatNone)
+}
+
+// openFile opens a file for reading.
+func openFile(fs vfs.FS, path string, cat vfs.Category) (r fileReader, err error) {
+	file, err := fs.Open(path, cat)
+	if err != nil {
+		return r, err
+	}
+	size, err := file.Size()
+	if err != nil {
+		return r, errors.Join(err, file.Close())
+	}
+	return fileReader{io.NewSectionReader(file, 0, size), file}, nil
+}
+
+func (s *dirStore) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		dir := prefix[:strings.LastIndexByte(prefix, '/')+1]
+		s.list(work.Given(ctx), dir, prefix, yield)
+	}
+}
+
+// list yields the objects of a directory whose names begin with prefix. dir ends with a
+// slash, unless it is empty. It reports whether the loop goes on.
+//
+// It syncs the directory first. A Put that a signal has killed may have left a name that is
+// not durable.
+func (s *dirStore) list(ctx context.Context, dir, prefix string, yield func(Object, error) bool) bool {
+	path := s.pathOf(strings.TrimSuffix(dir, "/"))
+	err := s.fs.SyncDir(path)
+	var names []string
+	if err == nil || errors.Is(err, vfs.ErrReadOnly) {
+		names, err = s.fs.List(path)
+	}
+	if errors.Is(err, vfs.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		yield(Object{}, err)
+		return false
+	}
+	for _, base := range names {
+		name := dir + base
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		info, err := s.fs.Stat(s.pathOf(name))
+		if errors.Is(err, vfs.ErrNotExist) {
+			continue // it was deleted a moment ago
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		switch {
+		case err != nil:
+			yield(Object{}, err)
+			return false
+		case info.Dir && !s.list(ctx, name+"/", prefix, yield):
+			return false
+		case !info.Dir && !yield(Object{Name: name, Size: info.Size}, nil):
+			return false
+		}
+	}
+	return true
+}
+
+func (s *dirStore) Delete(_ context.Context, name string) error {
+	path := s.pathOf(name)
+	if err := s.fs.Remove(path); errors.Is(err, vfs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return s.fs.SyncDir(s.fs.Dir(path))
+}

@@ -1,0 +1,32 @@
+// Package filebackup copies the files of a database to a store, each file once.
+//
+// Table and value files never change. [Backup] takes a checkpoint of an open database, and
+// copies the files that the store lacks. So a backup costs what has changed since the last
+// one, and yet it is complete: any other backup can be deleted. [Restore] makes a database
+// of a backup, [Verify] reads every byte of one, and [Prune] deletes old ones.
+//
+// A [Store] holds objects under names. [Dir] is a store in a directory. The module
+// github.com/stoatdb/stoat/s3store has one for S3 and compatible object stores. Package
+// storetest checks a store of your own.
+//
+// # Objects
+//
+// A store has these objects:
+//
+//	files/SHA256     a file of a database, named by its SHA-256
+//	lists/ID         a backup: names, sizes and SHA-256 of its files
+//	claims/KIND-ID   a backup or a Prune under way
+//	partial/NAME     what an unfinished Put left; only Dir has them
+//
+// A file comes before the list that names it. So a crash leaves all lists complete. A
+// list is text; docs/format-backup.md describes it.
+//
+// One store may have the backups of several databases, and they share equal files. But a
+// backup recognises only the files of the newest list. It reads all others in order to
+// recognise them. So give each database a store, or a directory, of its own.
+//
+// # Encryption
+//
+// The files of an encrypted database are copied as they are. KEYS is one of them, sealed by
+// the master key of that time. So a restore needs the master key that was current then.
+package filebackup

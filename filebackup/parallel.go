@@ -1,0 +1,40 @@
+package filebackup
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// workersDefault is how many files are copied at once.
+	workersDefault = 4
+	// workersMax is the most that a caller may ask for.
+	workersMax = 256
+	// bufferSize is the size in bytes of the buffer of one copy.
+	bufferSize = 256 << 10
+)
+
+// each calls fn for all items, some of them at once. The first error cancels the context of
+// the others, and is returned when all calls have ended.
+func each[T any](ctx context.Context, workers int, items []T, fn func(ctx context.Context, item *T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(workers, len(items)) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(items) {
+					return
+				}
+				if err := fn(ctx, &items[i]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}

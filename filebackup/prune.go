@@ -1,0 +1,148 @@
+package filebackup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+// A PruneReport says what Prune has deleted.
+type PruneReport struct {
+	// Backups has the IDs of the deleted backups.
+	Backups []string
+	// Files counts the deleted files, and Bytes is the sum of their sizes.
+	Files int
+	Bytes int64
+	// Busy says that a backup was under way. So Prune has deleted no files. The next Prune
+	// does, if no backup is under way then.
+	Busy bool
+}
+
+// Prune deletes all but the newest keep backups, at least 1, and then all files that no
+// backup has. Among them are files of backups that did not end.
+//
+// It may run beside backups, which wait for it. After a crash of a backup, it can take two
+// minutes until Prune knows that no backup is under way. While the list of a backup that it
+// keeps is damaged, Prune deletes no files, because the backup may need them: the error is
+// stoat.ErrCorrupt. Delete such a backup.
+func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
+	if keep < 1 {
+		return PruneReport{}, base.Invalid("Prune keeps %d backups, want at least 1", keep)
+	}
+	ctx = work.Given(ctx)
+	p := pruning{store: store}
+	err := p.deleteLists(ctx, keep)
+	if err == nil {
+		err = p.deleteFiles(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("prune: %w", err)
+	}
+	return p.report, err
+}
+
+// Delete deletes a backup. Prune then deletes the files that no other backup has.
+func Delete(ctx context.Context, store Store, id string) error {
+	if !isID(id) {
+		return fmt.Errorf("%w: %q is not the ID of one", ErrNoBackup, id)
+	}
+	return store.Delete(work.Given(ctx), listsDir+id)
+}
+
+// A pruning is one Prune.
+type pruning struct {
+	store  Store
+	report PruneReport
+}
+
+// deleteLists deletes the oldest backups. That is right beside other backups, which take
+// the files of these for present: they delete no files.
+func (p *pruning) deleteLists(ctx context.Context, keep int) error {
+	ids, err := idsOf(ctx, p.store)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids[:max(0, len(ids)-keep)] {
+		if err := p.store.Delete(ctx, listsDir+id); err != nil {
+			return err
+		}
+		p.report.Backups = append(p.report.Backups, id)
+	}
+	return nil
+}
+
+// deleteFiles deletes the files that no list names, unless a backup is under way.
+func (p *pruning) deleteFiles(ctx context.Context) error {
+	held, err := newClaim(ctx, p.store, claimPrune)
+	if err != nil {
+		return err
+	}
+	defer held.release(ctx)
+	free, err := awaitClaims(ctx, p.store, claimBackup, false)
+	if mutant.On(mutant.FilePruned) {
+		free = true
+	}
+	if err != nil || !free {
+		p.report.Busy = err == nil
+		return err
+	}
+	needed, err := p.needed(ctx)
+	if err != nil {
+		return err
+	}
+	var garbage []Object
+	for _, dir := range []string{filesDir, partialDir} {
+		for o, err := range p.store.List(ctx, dir) {
+			if err != nil {
+				return err
+			}
+			if !needed[o.Name] {
+				garbage = append(garbage, o)
+			}
+		}
+	}
+	for _, o := range garbage {
+		if err := held.valid(); err != nil {
+			return err
+		}
+		if err := p.delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a file. The time limit is part of the claim: a backup that has waited until
+// the claim lapsed must not lose a file.
+func (p *pruning) delete(ctx context.Context, o Object) error {
+	ctx, cancel := context.WithTimeout(ctx, claimLapse-claimValid)
+	defer cancel()
+	if err := p.store.Delete(ctx, o.Name); err != nil {
+		return err
+	}
+	p.report.Files++
+	p.report.Bytes += o.Size
+	return nil
+}
+
+// needed returns the names of the objects that a list names.
+func (p *pruning) needed(ctx context.Context) (map[string]bool, error) {
+	ids, err := idsOf(ctx, p.store)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{}
+	for _, id := range ids {
+		l, err := getList(ctx, p.store, id)
+		if err != nil {
+			return nil, err
+		}
+		for i := range l.files {
+			needed[l.files[i].object()] = true
+		}
+	}
+	return needed, nil
+}

@@ -1,0 +1,45 @@
+package filebackup
+
+import (
+	"context"
+	"io"
+	"iter"
+)
+
+// A Store keeps objects under names. A name has letters, digits, dots, hyphens and slashes,
+// at most 128 in all. Any goroutine may call the methods.
+//
+// The methods agree at once: Get and List show what Put has stored and no longer what
+// Delete has deleted, in all processes.
+type Store interface {
+	// Put stores an object of content.Size() bytes, or replaces it. When it returns nil,
+	// the object is durable. Before that, and after an error or a crash, the name leads to
+	// the whole old object, the whole new one, or to none if there was none.
+	Put(ctx context.Context, name string, content *io.SectionReader) error
+
+	// Get opens an object. Without it, the error is fs.ErrNotExist of package io/fs. The
+	// caller closes the reader.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+
+	// List returns the objects whose names begin with prefix, in any order. They are
+	// durable, also those of a Put that has not returned. An error ends the loop.
+	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
+
+	// Delete deletes an object, durably. Without it, Delete returns nil.
+	Delete(ctx context.Context, name string) error
+}
+
+// An Object is an object of a store.
+type Object struct {
+	// Name is the name, and Size the length in bytes.
+	Name string
+	Size int64
+}
+
+// The directories of a store.
+const (
+	filesDir   = "files/"
+	listsDir   = "lists/"
+	claimsDir  = "claims/"
+	partialDir = "partial/"
+)

@@ -1,0 +1,316 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/filebackup"
+	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+func TestFileBackup_ALifeOfBackupsRestoresToEachSnapshot(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	for i := range dose.Short(2, 8) {
+		if err := RunFiles(seed+uint64(i), 20); err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+	}
+}
+
+func TestFileBackupDamages_EachIsRefused(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	dose.Reproduce(t, "backup-damages")
+	n := dose.Size(t, dose.Flips, 200, 1000)
+	for i := range 4 {
+		if err := RunFileDamages(seed+uint64(i), n/4); err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+	}
+}
+
+func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 60, 300)
+	for i := range 3 {
+		if err := RunFileCrashes(seed+uint64(i), states/3); err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+	}
+}
+
+func TestFileRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	states := dose.Size(t, dose.States, 60, 300)
+	resumed := 0
+	for i := range 3 {
+		n, err := RunFileRestoreCrashes(seed+uint64(i), states/3)
+		if err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+		resumed += n
+	}
+	if resumed == 0 {
+		t.Error("no restore went on where another had stopped")
+	}
+}
+
+func TestFileBackup_AFailingDiskLeavesEveryListedBackupWhole(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	failed := 0
+	for i := range 4 {
+		n, err := RunFileFaults(seed+uint64(i), dose.Short(20, 100))
+		if err != nil {
+			t.Fatalf("life %d: %v", seed+uint64(i), err)
+		}
+		failed += n
+	}
+	if failed == 0 {
+		t.Error("no call failed")
+	}
+}
+
+// openOn opens a database on a disk, and closes it at the end.
+func openOn(t *testing.T, disk *memfs.FS, change func(*stoat.Options)) *stoat.DB {
+	t.Helper()
+	db := testkit.OpenOn(t, disk, change)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
+	return db
+}
+
+// A chain of 20 backups costs the files that are new, and each of them is complete.
+func TestFileBackup_AChainOf20CopiesOnlyNewFiles(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	disk, storeDisk := memfs.New(), memfs.New()
+	db := openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
+	store := filebackup.Dir(storeDisk, "/store")
+	testkit.SetKeys(t, db, 0, 12_000, 700, 'x')
+	testkit.Must(t, db.Compact(ctx, stoat.CompactOptions{}))
+	full, err := filebackup.Backup(ctx, db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+	testkit.Must(t, err)
+	if full.Copied != full.Files || full.CopiedBytes != full.Bytes {
+		t.Errorf("the first backup has %+v", full)
+	}
+	var later int64
+	var want []map[string]string
+	for i := range 20 {
+		testkit.SetKeys(t, db, 12_000+i*20, 12_000+i*20+20, 700, 'y')
+		r, err := filebackup.Backup(ctx, db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+		testkit.Must(t, err)
+		later += r.CopiedBytes
+		want = append(want, valuesOf(t, db))
+	}
+	t.Logf("the first backup copied %d bytes, and 20 later ones %d together", full.CopiedBytes, later)
+	// 20 backups copy their own manifests, and what merges rewrite.
+	if later > full.Bytes {
+		t.Errorf("20 backups of 14 kB each copied %d bytes, the first one %d", later, full.CopiedBytes)
+	}
+	infos, err := filebackup.List(ctx, store)
+	testkit.Must(t, err)
+	for i, info := range infos[1:] {
+		got := memfs.New()
+		_, err := filebackup.Restore(ctx, store, info.ID, "/r", filebackup.RestoreOptions{FS: got})
+		testkit.Must(t, err)
+		o := stoat.Options{FS: got}
+		r, err := stoat.Open("/r", &o)
+		testkit.Must(t, err)
+		if all := valuesOf(t, r); !maps.Equal(all, want[i]) {
+			t.Errorf("backup %d has %d keys, want %d, or other values", i, len(all), len(want[i]))
+		}
+		testkit.Must(t, r.Close())
+	}
+}
+
+func TestFileBackup_UnderConcurrentWritesIsExactlyASnapshot(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	l := &ledger{writes: map[int]func(map[string]string){}}
+	disk := memfs.New()
+	l.db = openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	store := filebackup.Dir(memfs.New(), "/store")
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := w; !stop.Load(); i += 4 {
+				if err := l.commit(i); err != nil && !errors.Is(err, stoat.ErrConflict) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	var ids []string
+	for range 6 {
+		for range 20 {
+			if err := l.commit(7); err != nil && !errors.Is(err, stoat.ErrConflict) {
+				t.Fatal(err)
+			}
+		}
+		r, err := filebackup.Backup(ctx, l.db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+		testkit.Must(t, err)
+		ids = append(ids, r.ID)
+	}
+	stop.Store(true)
+	writers.Wait()
+	before := 0
+	for n, id := range ids {
+		got := memfs.New()
+		_, err := filebackup.Restore(ctx, store, id, "/r", filebackup.RestoreOptions{FS: got})
+		testkit.Must(t, err)
+		db, err := stoat.Open("/r", &stoat.Options{FS: got})
+		testkit.Must(t, err)
+		all := valuesOf(t, db)
+		testkit.MustBeSound(t, db)
+		testkit.Must(t, db.Close())
+		count, _ := strconv.Atoi(all["count"])
+		want := map[string]string{}
+		for i := range count {
+			l.writes[i+1](want)
+		}
+		if !maps.Equal(all, want) || count <= before {
+			t.Errorf("backup %d has %d keys after %d commits, want %d, or other values", n, len(all), count, len(want))
+		}
+		before = count
+	}
+}
+
+func TestFileBackup_RestoredDatabasesHaveIdentitiesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, encrypted := range []bool{false, true} {
+		ctx := t.Context()
+		disk := memfs.New()
+		keys := testkit.KeysIf(encrypted)
+		db := openOn(t, disk, func(o *stoat.Options) { o.Keys = keys })
+		testkit.SetKeys(t, db, 0, 300, 700, 'x')
+		store := filebackup.Dir(memfs.New(), "/store")
+		_, err := filebackup.Backup(ctx, db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+		testkit.Must(t, err)
+		seen := map[string]bool{}
+		for range 3 {
+			got := memfs.New()
+			_, err := filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got, Keys: keys})
+			testkit.Must(t, err)
+			copied, err := stoat.Open("/r", &stoat.Options{FS: got, Keys: keys})
+			testkit.Must(t, err)
+			_, info := backUp(t, copied, stoat.BackupOptions{})
+			seen[info.Database] = true
+			testkit.Must(t, copied.Close())
+		}
+		if len(seen) != 3 {
+			t.Errorf("3 databases have %d identities", len(seen))
+		}
+		if !encrypted {
+			continue
+		}
+		// Files are copied as they are, so a restore needs no keys.
+		got := memfs.New()
+		_, err = filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got})
+		testkit.Must(t, err)
+		copied, err := stoat.Open("/r", &stoat.Options{FS: got, Keys: keys})
+		testkit.Must(t, err)
+		if all := valuesOf(t, copied); len(all) != 300 {
+			t.Errorf("%d keys", len(all))
+		}
+		testkit.Must(t, copied.Close())
+		_, err = filebackup.Restore(ctx, store, "", "/wrong", filebackup.RestoreOptions{FS: got,
+			Keys: stoat.StaticKeys(testkit.MasterKey("other"))})
+		testkit.WantError(t, "restore with another master key", err, stoat.ErrKey)
+	}
+}
+
+func TestFileRestore_RefusesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	disk, got := memfs.New(), memfs.New()
+	db := openOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 300, 700, 'x')
+	store := filebackup.Dir(memfs.New(), "/store")
+	_, err := filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got})
+	testkit.WantError(t, "an empty store", err, filebackup.ErrNoBackup)
+	_, err = filebackup.Backup(ctx, db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+	testkit.Must(t, err)
+	testkit.Must(t, got.MkdirAll("/r.restore"))
+	testkit.Must(t, testkit.WriteFile(got, "/r.restore/letter", []byte("hello")))
+	if _, err = filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got}); err == nil || !strings.Contains(err.Error(), "letter") {
+		t.Errorf("beside the file of another program: %v", err)
+	}
+	testkit.Must(t, got.Remove("/r.restore/letter"))
+	// Files of another restore are replaced, if they are not the right ones.
+	testkit.Must(t, testkit.WriteFile(got, "/r.restore/000001.table", []byte("hello")))
+	testkit.Must(t, testkit.WriteFile(got, "/r.restore/MANIFEST-000001", []byte("hello")))
+	lock, err := got.LockDir("/r.restore")
+	testkit.Must(t, err)
+	_, err = filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got})
+	testkit.WantError(t, "beside another restore", err, stoat.ErrLocked)
+	testkit.Must(t, lock.Close())
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = filebackup.Restore(canceled, store, "", "/r", filebackup.RestoreOptions{FS: got})
+	testkit.WantError(t, "a canceled context", err, context.Canceled)
+	_, err = filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got})
+	testkit.Must(t, err)
+	_, err = filebackup.Restore(ctx, store, "", "/r", filebackup.RestoreOptions{FS: got})
+	testkit.WantError(t, "a directory that exists", err, fs.ErrExist)
+	for _, bad := range []filebackup.Options{{FS: disk}, {FS: disk, Temp: "/temp", Workers: -1}, {FS: disk, Temp: "/temp", Workers: 1000}} {
+		_, err := filebackup.Backup(ctx, db, store, bad)
+		testkit.WantError(t, fmt.Sprintf("%+v", bad), err, stoat.ErrInvalid)
+	}
+	_, err = filebackup.Prune(ctx, store, 0)
+	testkit.WantError(t, "Prune of all", err, stoat.ErrInvalid)
+}
+
+func TestFilePrune_DeletesNoFilesBesideADamagedList(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	disk, storeDisk := memfs.New(), memfs.New()
+	db := openOn(t, disk, nil)
+	store := filebackup.Dir(storeDisk, "/store")
+	var ids []string
+	for i := range 3 {
+		testkit.SetKeys(t, db, i*100, i*100+200, 700, 'x')
+		r, err := filebackup.Backup(ctx, db, store, filebackup.Options{FS: disk, Temp: "/temp"})
+		testkit.Must(t, err)
+		ids = append(ids, r.ID)
+	}
+	path := "/store/lists/" + ids[1]
+	was, err := testkit.ReadFile(storeDisk, path)
+	testkit.Must(t, err)
+	testkit.Must(t, storeDisk.Remove(path))
+	testkit.Must(t, testkit.WriteFile(storeDisk, path, was[:len(was)-1]))
+	before := len(testkit.FilesOf(t, storeDisk, "/store/files"))
+	infos, err := filebackup.List(ctx, store)
+	testkit.WantError(t, "List with a damaged list", err, stoat.ErrCorrupt)
+	if len(infos) != 2 {
+		t.Errorf("List has %d backups, want the 2 others", len(infos))
+	}
+	_, err = filebackup.Prune(ctx, store, 2)
+	testkit.WantError(t, "Prune that keeps a damaged list", err, stoat.ErrCorrupt)
+	if n := len(testkit.FilesOf(t, storeDisk, "/store/files")); n != before {
+		t.Errorf("Prune left %d of %d files", n, before)
+	}
+	testkit.Must(t, filebackup.Delete(ctx, store, ids[1]))
+	r, err := filebackup.Prune(ctx, store, 2)
+	testkit.Must(t, err)
+	if r.Files == 0 {
+		t.Error("Prune has deleted no file")
+	}
+	_, err = filebackup.Verify(ctx, store, ids[2])
+	testkit.Must(t, err)
+}

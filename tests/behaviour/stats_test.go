@@ -1,0 +1,42 @@
+package behaviour
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+)
+
+func TestStats_TellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	onDisk := int64(0)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			f, err := disk.Open(disk.Join(testkit.Dir, name), vfs.CatLog)
+			testkit.Must(t, err)
+			size, err := f.Size()
+			testkit.Must(t, err)
+			testkit.Must(t, f.Close())
+			onDisk += size
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // where it does not become idle
+		for _, readOnly := range []bool{true, false} {
+			db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ReadOnly = readOnly })
+			s := db.Stats()
+			if onDisk == 0 || s.Log.BytesOnDisk != onDisk || s.Log.Segments == 0 || s.Log.BytesWritten != 0 {
+				t.Errorf("read-only %t: %+v, and %d bytes of logs are on the disk", readOnly, s.Log, onDisk)
+			}
+			if got := db.Stats().DiskBytes(); got != s.TableBytes+s.ValueBytes+onDisk {
+				t.Errorf("read-only %t: %d bytes on the disk, want %d, %d and %d", readOnly, got, s.TableBytes, s.ValueBytes, onDisk)
+			}
+			testkit.Must(t, db.Close())
+		}
+	})
+}

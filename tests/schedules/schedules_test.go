@@ -1,0 +1,74 @@
+package schedules
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/testing/dose"
+)
+
+// TestSchedules lets writers, deleters, readers, iterators, the flusher, the
+// compactor, collections, checkpoints and crashes take turns in the middle of
+// what they do. The order follows from the seed alone. All that they see must agree
+// with a model with versions.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	n := int64(dose.Size(t, dose.Schedules, 150, 600))
+	dose.Reproduce(t, "schedules")
+	var next atomic.Int64
+	var mu sync.Mutex
+	var did scheduleCounts
+	var failed error
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				stop := failed != nil
+				mu.Unlock()
+				if stop || i >= n {
+					return
+				}
+				counts, err := runSchedule(seed + uint64(i))
+				mu.Lock()
+				did.add(counts)
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("%w\n  this schedule alone: make schedules SEED=%d SCHEDULES=1", err, seed+uint64(i))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	t.Logf("%d schedules: %+v", n, did)
+	if did.merges == 0 || did.moves == 0 || did.collections == 0 || did.gatherings == 0 || did.checkpoints == 0 || did.conflicts == 0 ||
+		did.asides == 0 || did.dropped == 0 || did.forgotten == 0 {
+		t.Error("the schedules do not come to everything")
+	}
+}
+
+// TestSchedules_OneSeedIsOneOrder plays schedules twice and demands the same turns.
+func TestSchedules_OneSeedIsOneOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		var stories [2]string
+		for i := range stories {
+			w := newScheduleWorld(nil, 1)
+			if err := w.playSeed(seed); err != nil {
+				t.Fatal(err)
+			}
+			stories[i] = w.String()
+		}
+		if stories[0] != stories[1] {
+			t.Fatalf("seed %d:\n%s\nand then:\n%s", seed, stories[0], stories[1])
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/inside"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// setApart commits ten values, which the commit writes to a value file.
+func setApart(t *testing.T, db *inside.DB) {
+	t.Helper()
+	if err := db.Update(func(tx stoat.Txn) error {
+		for i := range 10 {
+			if err := tx.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 64<<10)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openApart(t *testing.T) *inside.DB {
+	t.Helper()
+	return openStillWith(t, &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
+}
+
+// The collector chooses files by a state that a flush may have left behind. By the
+// state before the flush nothing in the file is live, and the file is held. That
+// another job has looked at the state after the flush changes nothing about that.
+func TestHeld_AFileStaysHeldInTheStateBeforeTheFlush(t *testing.T) {
+	t.Parallel()
+	db := openApart(t)
+	setApart(t, db)
+	before := db.Engine.Store.State()
+	mustFlush(t, db)
+	after := db.Engine.Store.State()
+	if len(before.Version.Values) != 1 {
+		t.Fatalf("%d value files", len(before.Version.Values))
+	}
+	f := before.Version.Values[0]
+	for range 2 {
+		if db.Engine.Commits.Held.Holds(f.ValueFile, after.FlushedSeq) {
+			t.Error("the file is held although tables tell what is live")
+		}
+		if f.Live == 0 && !db.Engine.Commits.Held.Holds(f.ValueFile, before.FlushedSeq) {
+			t.Error("the file would be dropped")
+		}
+	}
+}
+
+func TestHeld_AFileIsForgottenWhenItIsDropped(t *testing.T) {
+	t.Parallel()
+	db := openApart(t)
+	setApart(t, db)
+	file := db.Engine.Store.Version().Values[0].ValueFile
+	if file.LastSeq != 0 || !db.Engine.Commits.Held.Holds(file, 0) {
+		t.Fatalf("file %d, with versions up to %d, is not remembered", file.Num, file.LastSeq)
+	}
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(nil, nil) }))
+	mustFlush(t, db)
+	if err := db.Compact(t.Context(), stoat.CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Stats().Values; n != 0 {
+		t.Fatalf("%d value files", n)
+	}
+	if db.Engine.Commits.Held.Holds(file, 0) {
+		t.Errorf("file %d is remembered", file.Num)
+	}
+}
+
+func TestStats_CountNoGarbageOfWhatOnlyMemtablesReferTo(t *testing.T) {
+	t.Parallel()
+	db := openApart(t)
+	setApart(t, db)
+	if s := db.Stats(); s.ValueBytes == 0 || s.ValueGarbage != 0 {
+		t.Errorf("of %d bytes that were committed just now %d are garbage", s.ValueBytes, s.ValueGarbage)
+	}
+	setApart(t, db)
+	mustFlush(t, db)
+	if s := db.Stats(); s.ValueGarbage < s.ValueBytes/3 {
+		t.Errorf("of %d bytes, half of which were overwritten, %d are garbage", s.ValueBytes, s.ValueGarbage)
+	}
+}
+
+// Nothing refers to the values that a transaction wrote apart before a conflict was
+// found. Their space comes back although nothing else happens.
+func TestConflict_ValuesWrittenApartAreGivenBackAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db, err := inside.Open("/db", &stoat.Options{FS: disk, MemtableSize: 1 << 20}, work.Executor{})
+		testkit.Must(t, err)
+		tx, err := db.Begin(stoat.ReadWrite)
+		testkit.Must(t, err)
+		if _, err := tx.Get([]byte("k")); !errors.Is(err, stoat.ErrNotFound) {
+			t.Fatal(err)
+		}
+		testkit.Must(t, tx.Set([]byte("large"), make([]byte, 1<<20)))
+		var once sync.Once
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind != vfs.OpCreate || op.Category != vfs.CatValue {
+				return
+			}
+			once.Do(func() { // after its first look for conflicts, before the second
+				if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), []byte("v")) }); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		if err := tx.Commit(); !errors.Is(err, stoat.ErrConflict) {
+			t.Fatalf("Commit says %v", err)
+		}
+		disk.SetHook(nil)
+		synctest.Wait()
+		if s := db.Stats(); s.ApartBytes == 0 || s.Values != 0 {
+			t.Errorf("%d bytes were written apart, %d files of them are there", s.ApartBytes, s.Values)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
