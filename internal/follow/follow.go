@@ -186,11 +186,11 @@ func (f *Follower) roundLocked() (changed, more bool, err error) {
 		f.abandonLocked()
 		return false, true, err
 	}
-	if f.gap > next.FlushedSeq && !mutant.On(mutant.FollowLogOnly) {
+	if f.gap > next.FlushedSeq {
 		f.abandonLocked()
 		return false, false, base.Corrupt(-1, "sequence numbers in the log", uint64(f.gap+1), "the next one")
 	}
-	if f.pending || f.private {
+	if f.private || f.pending && !mutant.On(mutant.FollowLogOnly) {
 		changed, err = true, f.installLocked()
 		return err == nil, !ended, err
 	}

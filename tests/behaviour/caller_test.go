@@ -240,6 +240,7 @@ var causes = map[string]struct {
 		_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 		return err
 	}},
+	"ErrStale":      {stoat.ErrStale, followAnother},
 	"ErrInvalid":    {stoat.ErrInvalid, func(t *testing.T) error { return testkit.OpenMem(t).View(nil) }},
 	"ErrNoKeyspace": {stoat.ErrNoKeyspace, func(t *testing.T) error { return testkit.OpenMem(t).DropKeyspace("unknown") }},
 	"ErrTimestampDiscarded": {stoat.ErrTimestampDiscarded, func(t *testing.T) error {

@@ -21,7 +21,7 @@ var calledWithNothing = map[string]map[string]error{
 		"View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid,
 		"Update": stoat.ErrInvalid, "UpdateContext": stoat.ErrInvalid,
 		"Checkpoint": stoat.ErrInvalid, "Check": nil, "Collect": nil, "Compact": nil,
-		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Settings": nil, "Stats": nil, "Subscribe": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
+		"DropAll": nil, "DropPrefix": nil, "Format": nil, "Refresh": nil, "Settings": nil, "Stats": nil, "Subscribe": nil, "Sync": nil, "SyncContext": nil, "Close": nil,
 		"NewBatch": nil, "NewBatchContext": nil, "Snapshot": nil, "EstimateRange": nil, "SplitRange": stoat.ErrInvalid,
 		"Ingest": stoat.ErrInvalid, "IngestEntries": stoat.ErrInvalid, "BulkLoad": stoat.ErrInvalid,
 		"Backup": stoat.ErrInvalid, "Stream": stoat.ErrInvalid,
