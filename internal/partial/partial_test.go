@@ -112,7 +112,7 @@ func TestChain_JoinedMeansTheSame(t *testing.T) {
 		}
 		var joined Chain
 		joined.Add(kind, value)
-		for _, b := range []Base{Base{}, {true, 0}, {true, 1}, {true, 3}, {true, 4}, {true, 6}, {true, 9}} {
+		for _, b := range []Base{{}, {true, 0}, {true, 1}, {true, 3}, {true, 4}, {true, 6}, {true, 9}} {
 			if got, want := result(t, &joined, b, "v"), result(t, &chain, b, "v"); got != want {
 				t.Fatalf("seed %d, base %+v: %s, want %s", seed, b, got, want)
 			}
