@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/filebackup"
@@ -114,11 +115,12 @@ func (f *fileLife) checkSome(ctx context.Context) error {
 // A meddler is a store that prunes itself before one of its Puts.
 type meddler struct {
 	filebackup.Store
-	puts, keep int
+	puts atomic.Int32 // until it prunes
+	keep int
 }
 
 func (m *meddler) Put(ctx context.Context, name string, content *io.SectionReader) error {
-	if m.puts--; m.puts == 0 {
+	if m.puts.Add(-1) == 0 {
 		if _, err := filebackup.Prune(ctx, m.Store, m.keep); err != nil {
 			return err
 		}
@@ -137,7 +139,10 @@ func RunFiles(seed uint64, backups int) (err error) {
 	for i := range backups {
 		store := f.store
 		if f.rng.IntN(3) == 0 {
-			store = &meddler{Store: store, puts: 1 + f.rng.IntN(12), keep: 1 + f.rng.IntN(3)}
+			m := &meddler{Store: store}
+			m.puts.Store(1 + f.rng.Int32N(12))
+			m.keep = 1 + f.rng.IntN(3)
+			store = m
 		}
 		if err = f.backUp(ctx, f.lives[f.rng.IntN(8)/7], f.rng.IntN(30), store); err != nil {
 			return fmt.Errorf("backup %d: %w", i, err)

@@ -258,8 +258,10 @@ var causes = map[string]struct {
 		s, err := testkit.OpenMem(t).Snapshot(stoat.SnapshotOptions{MaxAge: 1})
 		testkit.Must(t, err)
 		defer s.Close()
-		time.Sleep(time.Millisecond)
-		return s.View(func(stoat.Txn) error { return nil })
+		for began := time.Now(); err == nil && time.Since(began) < time.Minute; time.Sleep(time.Millisecond) {
+			err = s.View(func(stoat.Txn) error { return nil })
+		}
+		return err
 	}},
 	"ErrEmptyKey": {stoat.ErrEmptyKey, func(t *testing.T) error {
 		return testkit.OpenMem(t).Update(func(tx stoat.Txn) error { return tx.Set(nil, nil) })
