@@ -171,6 +171,7 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	t := &e.Transactions
 	t.Store, t.Commits, t.Space, t.Streams, t.Settings = e.Store, e.Commits, e.Space, e.Streams, &e.Settings
 	t.Group = e.Group
+	t.NoGaps = o.Follows
 	t.Functions, t.HashSeed, t.MemtableSize, t.Durability = functions, s.HashSeed, o.MemtableSize, o.Durability
 	e.Throttle = throttle.New(throttle.Options{
 		MemtableSize: o.MemtableSize, Group: e.Group, Report: o.Report,
@@ -276,6 +277,10 @@ func (e *Engine) startWorkers() {
 	w := &e.Workers
 	e.Group.Run(w.Governor, 0, e.Governor.Step)
 	e.startFollowing()
+	sweep := func() (time.Duration, error) { e.Store.Sweep(); return 0, nil }
+	if e.o.Follows {
+		e.Group.Run(w.Sweeper, 0, sweep)
+	}
 	if e.o.ReadOnly || e.exec.Manual {
 		return
 	}
@@ -286,7 +291,7 @@ func (e *Engine) startWorkers() {
 	if e.Spaces.Dropping() { // the last opening has not freed all that it dropped
 		e.wakeDropper()
 	}
-	e.Group.Run(w.Sweeper, 0, func() (time.Duration, error) { e.Store.Sweep(); return 0, nil })
+	e.Group.Run(w.Sweeper, 0, sweep)
 }
 
 // wakeDropper wakes the dropper, and starts its goroutine the first time: most

@@ -13,7 +13,7 @@ import (
 )
 
 // newFollower returns a store that follows, with an empty database.
-func newFollower(t *testing.T) (*Store, manifest.State) {
+func newFollower(t *testing.T, reach func(work.Point)) (*Store, manifest.State) {
 	t.Helper()
 	fs := memfs.New()
 	number := uint64(0)
@@ -33,18 +33,50 @@ func newFollower(t *testing.T) (*Store, manifest.State) {
 	}
 	t.Cleanup(func() { _ = follows.Close() })
 	store := New(Options{FS: fs, Dir: "/db", ReadOnly: true, Follows: true, Clock: base.SystemClock{},
-		Executor: new(work.Executor), Report: func(any) {}, MemtableSize: 64 << 10, MemoryBudget: 1 << 20,
+		Executor: &work.Executor{Reach: reach}, Report: func(any) {}, MemtableSize: 64 << 10, MemoryBudget: 1 << 20,
 		Manifest: follows, State: s, Freed: func() {},
 		Files: func(func() bool) *tree.Files { return tree.New(tree.Options{FS: fs, Dir: "/db"}) }})
 	store.SetHooks(Hooks{Sweep: func() {}, Swept: func(bool) {}})
 	return store, s
 }
 
+// The follower fills another memtable while a reader begins. The version that the reader
+// gets must be in its view.
+func TestBeginSnapshot_TheViewHasAllOfTheVersion(t *testing.T) {
+	t.Parallel()
+	meanwhile := func() {}
+	store, _ := newFollower(t, func(p work.Point) {
+		if p == work.PointLoaded {
+			meanwhile()
+		}
+	})
+	meanwhile = func() {
+		meanwhile = func() {}
+		m := store.Memory.NewTable(0)
+		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, 7); err != nil {
+			t.Error(err)
+		}
+		store.AddMemtables(base.SegmentRef{}, m)
+		store.SetVisible(7)
+	}
+	slot, err := store.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, seq := store.BeginSnapshot(slot)
+	if newest := v.Memtables[0].LastSeq(); seq == 7 && newest != 7 {
+		t.Errorf("version %d is shown with a view up to %d", seq, newest)
+	}
+	store.Release(slot)
+	store.Closing()
+	store.Shut()
+}
+
 // A memtable of version n has a key that only version n sees. A reader must get the view
 // and the version of one moment, also if the version goes back.
 func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
 	t.Parallel()
-	store, s := newFollower(t)
+	store, s := newFollower(t, nil)
 	show := func(n base.SeqNum) {
 		m := store.Memory.NewTable(0)
 		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n); err != nil {

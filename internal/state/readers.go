@@ -133,7 +133,8 @@ func (s *Store) BeginSnapshot(slot *Slot) (*View, base.SeqNum) {
 	}
 	for {
 		shown := s.following.shown.Load()
-		v, seq := s.Begin(slot), s.Visible()
+		seq := s.Visible() // before the view, which may get more memtables
+		v := s.Begin(slot)
 		if shown%2 == 0 && s.following.shown.Load() == shown {
 			return v, seq
 		}

@@ -231,7 +231,7 @@ func (c *core) cover() error {
 func (c *core) setGaps() {
 	c.snapshot.Gaps = nil
 	w := c.tx.s.writes
-	if c.snapshot.AllVersions || c.snapshot.Since > 0 || w != nil && w.Pending.HasDeletions() {
+	if c.tx.s.engine.NoGaps || c.snapshot.AllVersions || c.snapshot.Since > 0 || w != nil && w.Pending.HasDeletions() {
 		return
 	}
 	c.gaps = gapReader{index: &c.tx.s.engine.gaps, tx: c.tx, at: c.snapshot.At}

@@ -37,6 +37,9 @@ type Engine struct {
 	HashSeed     uint64
 	MemtableSize int64
 	Durability   Durability // of commits that name none
+	// NoGaps says that versions may be used again, as in a database that follows a writer
+	// that lost commits. A gap would hide their new entries.
+	NoGaps bool
 
 	// CommitTime has the durations of commits.
 	CommitTime histogram.Histogram
