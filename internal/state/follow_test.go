@@ -13,7 +13,7 @@ import (
 )
 
 // newFollower returns a store that follows, with an empty database.
-func newFollower(t *testing.T, reach func(work.Point)) (*Store, manifest.State) {
+func newFollower(t *testing.T) (*Store, manifest.State) {
 	t.Helper()
 	fs := memfs.New()
 	number := uint64(0)
@@ -33,41 +33,55 @@ func newFollower(t *testing.T, reach func(work.Point)) (*Store, manifest.State) 
 	}
 	t.Cleanup(func() { _ = follows.Close() })
 	store := New(Options{FS: fs, Dir: "/db", ReadOnly: true, Follows: true, Clock: base.SystemClock{},
-		Executor: &work.Executor{Reach: reach}, Report: func(any) {}, MemtableSize: 64 << 10, MemoryBudget: 1 << 20,
+		Executor: new(work.Executor), Report: func(any) {}, MemtableSize: 64 << 10, MemoryBudget: 1 << 20,
 		Manifest: follows, State: s, Freed: func() {},
 		Files: func(func() bool) *tree.Files { return tree.New(tree.Options{FS: fs, Dir: "/db"}) }})
 	store.SetHooks(Hooks{Sweep: func() {}, Swept: func(bool) {}})
 	return store, s
 }
 
-// The follower fills another memtable while a reader begins. The version that the reader
-// gets must be in its view.
+// A follower fills one memtable after the other. The version that a reader gets must be in
+// its view.
 func TestBeginSnapshot_TheViewHasAllOfTheVersion(t *testing.T) {
 	t.Parallel()
-	meanwhile := func() {}
-	store, _ := newFollower(t, func(p work.Point) {
-		if p == work.PointLoaded {
-			meanwhile()
-		}
-	})
-	meanwhile = func() {
-		meanwhile = func() {}
+	store, _ := newFollower(t)
+	var ended atomic.Bool
+	readers := make(chan string)
+	for range 2 {
+		go func() {
+			for !ended.Load() {
+				slot, err := store.Acquire()
+				if err != nil {
+					break
+				}
+				v, seq := store.BeginSnapshot(slot)
+				newest := v.Memtables[0].LastSeq()
+				store.Release(slot)
+				if newest < seq {
+					readers <- "a version that the view lacks"
+					return
+				}
+			}
+			readers <- ""
+		}()
+	}
+	for n := range base.SeqNum(20_000) {
 		m := store.Memory.NewTable(0)
-		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, 7); err != nil {
+		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n+1); err != nil {
 			t.Error(err)
 		}
 		store.AddMemtables(base.SegmentRef{}, m)
-		store.SetVisible(7)
+		store.SetVisible(n + 1)
+		if n%16 == 15 { // the list of memtables stays short
+			store.Follow(store.State(), []*memtable.Table{m}, n+1)
+		}
 	}
-	slot, err := store.Acquire()
-	if err != nil {
-		t.Fatal(err)
+	ended.Store(true)
+	for range 2 {
+		if wrong := <-readers; wrong != "" {
+			t.Error(wrong)
+		}
 	}
-	v, seq := store.BeginSnapshot(slot)
-	if newest := v.Memtables[0].LastSeq(); seq == 7 && newest != 7 {
-		t.Errorf("version %d is shown with a view up to %d", seq, newest)
-	}
-	store.Release(slot)
 	store.Closing()
 	store.Shut()
 }
@@ -76,7 +90,7 @@ func TestBeginSnapshot_TheViewHasAllOfTheVersion(t *testing.T) {
 // and the version of one moment, also if the version goes back.
 func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
 	t.Parallel()
-	store, s := newFollower(t, nil)
+	store, s := newFollower(t)
 	show := func(n base.SeqNum) {
 		m := store.Memory.NewTable(0)
 		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n); err != nil {
