@@ -280,7 +280,8 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	}
 	r.queued = true
 	c.queue = append(c.queue, r)
-	c.bytes += r.size()
+	r.waiting = r.size()
+	c.bytes += r.waiting
 	if !c.worthLeadingLocked() {
 		return false, nil
 	}

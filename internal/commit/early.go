@@ -31,7 +31,7 @@ const (
 //
 // Applied requests in the queue must get into a group without any wait, because the
 // flusher cannot flush their memtable before. So no request is applied early while a
-// leader may wait for memory, or tables are committed.
+// leader may wait for memory or for the debt of jobs, or tables are committed.
 func (c *Committer) SubmitEarly(ctx context.Context, r *Request, applied func()) error {
 	if mutant.On(mutant.EarlyUnchecked) {
 		r.since = base.SeqNumMax
@@ -40,41 +40,45 @@ func (c *Committer) SubmitEarly(ctx context.Context, r *Request, applied func())
 	if err := c.prepare(ctx, r); err != nil {
 		return err
 	}
-	lead, err := c.enterEarly(r)
+	early, lead, err := c.enterEarly(r)
 	if err != nil {
 		c.settle(r)
 		return err
 	}
-	if r.applied() {
+	if early {
 		applied()
 		ctx = context.Background() // the write has begun
 	}
 	return c.await(ctx, r, lead)
 }
 
-// enterEarly adds r to the queue, and applies it if it can. It reports whether the caller
-// is to lead. After an error, r is not in the queue.
-func (c *Committer) enterEarly(r *Request) (lead bool, err error) {
+// enterEarly adds r to the queue, and applies it if it can. It reports whether r is applied,
+// and whether the caller is to lead. After an error, r is not in the queue.
+func (c *Committer) enterEarly(r *Request) (early, lead bool, err error) {
 	c.build.Lock()
 	defer c.build.Unlock()
-	early, lead, err := c.enqueueEarly(r)
+	early, lead, err = c.enqueueEarly(r)
 	if err != nil || !early {
-		return lead, err
+		return false, lead, err
 	}
 	if err = c.Failed(); err == nil {
 		err = c.record(r, c.store.Now(), nil)
 	}
 	if err == nil {
-		return lead, nil
+		return true, lead, nil
 	}
 	c.mu.Lock()
 	c.early--
 	c.removeLocked(r)
+	called := r.leading && !lead // another leader has passed the lead to r meanwhile
 	c.mu.Unlock()
-	if lead {
+	if called {
+		<-r.ready
+	}
+	if lead || called {
 		c.pass(r)
 	}
-	return false, err
+	return false, false, err
 }
 
 // enqueueEarly adds r to the queue. It reports whether r is to be applied at once, and
@@ -85,7 +89,7 @@ func (c *Committer) enqueueEarly(r *Request) (early, lead bool, err error) {
 	if lead, err = c.enqueueLocked(r); err != nil {
 		return false, false, err
 	}
-	early = c.held == 0 && len(r.apart) == 0 && r.size() <= earlyBytes && !c.throttle.Full(c.nextBytesLocked())
+	early = c.held == 0 && len(r.apart) == 0 && r.waiting <= earlyBytes && !c.throttle.WouldWait(c.nextBytesLocked())
 	if early {
 		c.early++
 	}

@@ -146,7 +146,7 @@ func (c *Committer) nextBytesLocked() int64 {
 	if c.bytes <= groupBytes {
 		return c.bytes
 	}
-	return max(c.queue[0].size(), groupBytes)
+	return max(c.queue[0].waiting, groupBytes)
 }
 
 // lastSize is the number of members of the group that was taken last.
@@ -172,12 +172,12 @@ func (c *Committer) take(refused error) *group {
 	}
 	bytes, rest := int64(0), c.queue[:0]
 	for _, r := range c.queue {
-		full = full || len(g.members) > 0 && bytes+r.size() > groupBytes
+		full = full || len(g.members) > 0 && bytes+r.waiting > groupBytes
 		if full && !r.applied() {
 			rest = append(rest, r)
 			continue
 		}
-		bytes += r.size()
+		bytes += r.waiting
 		r.queued = false
 		g.members = append(g.members, r)
 	}

@@ -151,6 +151,7 @@ type Request struct {
 	apartBytes int64          // their size
 	moved      int64          // bytes of values that went there
 	promised   int64          // bytes of the disk, see space.Reserve
+	waiting    int64          // size when it joined the queue; a large table leaves when applied
 
 	// retried says that the transaction runs again after a conflict. It is told the
 	// conflict at once, and lost is what another commit wrote of what it had read.
@@ -243,7 +244,7 @@ func (c *Committer) removeLocked(r *Request) bool {
 	r.queued = false
 	i := slices.Index(c.queue, r)
 	c.queue = slices.Delete(c.queue, i, i+1)
-	c.shrunkLocked(r.size())
+	c.shrunkLocked(r.waiting)
 	return true
 }
 

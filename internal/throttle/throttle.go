@@ -97,11 +97,10 @@ func (t *Throttle) Debt() int64 { return t.debt.Load() }
 // it returns the error of ctx. The caller leads a group and holds no lock.
 func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 	started := time.Now()
-	wait, full := t.owed(), t.Full(bytes)
-	if wait < waitMin && !full {
+	if !t.WouldWait(bytes) {
 		return nil
 	}
-	err := t.sleep(ctx, wait, bytes)
+	err := t.sleep(ctx, t.owed(), bytes)
 	if err == nil {
 		err = t.stall(ctx, bytes)
 	}
@@ -109,6 +108,9 @@ func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 	t.waited.Add(int64(time.Since(started)))
 	return err
 }
+
+// WouldWait reports whether Admit would wait.
+func (t *Throttle) WouldWait(bytes int64) bool { return t.owed() >= waitMin || t.Full(bytes) }
 
 // AdmitApart waits until what was written before is paid for, and then charges for so
 // many bytes that a transaction is about to write to value files. The transaction waits

@@ -37,8 +37,9 @@ type Engine struct {
 	HashSeed     uint64
 	MemtableSize int64
 	Durability   Durability // of commits that name none
-	// NoGaps says that versions may be used again, as in a database that follows a writer
-	// that lost commits. A gap would hide their new entries.
+	// NoGaps keeps iterators from remembering ranges without live keys. In a database that
+	// follows a writer, versions may be used again: a gap would hide their entries. And a
+	// compaction filter removes values that older views still show.
 	NoGaps bool
 
 	// CommitTime has the durations of commits.

@@ -108,8 +108,8 @@ func (ra *readahead) verify(r *Reader, v *view, at int64) error {
 	return nil
 }
 
-// fetchAhead returns the header of the record at offset at, of which all has been read
-// from the file. fetched is the end of what the goroutine has read before.
+// fetchAhead returns the header of the record at offset at. Unless it is chunked, all of it
+// has been read from the file. fetched is the end of what the goroutine has read before.
 func (r *Reader) fetchAhead(v *view, at int64, fetched *int64) (h header, err error) {
 	need := at + headerSize
 	for range 2 {
@@ -123,6 +123,9 @@ func (r *Reader) fetchAhead(v *view, at int64, fetched *int64) (h header, err er
 		}
 		if h, err = decodeHeader(v.data[at:v.end], at, v.end); err != nil {
 			return h, err
+		}
+		if h.chunked() {
+			return h, nil // it is read in parts, and may be large
 		}
 		need = at + h.size()
 	}
