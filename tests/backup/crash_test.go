@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 func TestRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 60, 300)

@@ -42,6 +42,7 @@ func TestFileBackupDamages_EachIsRefused(t *testing.T) {
 }
 
 func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 60, 300)
@@ -53,6 +54,7 @@ func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
 }
 
 func TestFileRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 60, 300)

@@ -16,6 +16,7 @@ import (
 // files. Opening and reading must give an error or exactly what was written;
 // never less, never more, never anything else.
 func TestBits(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
 	flips := dose.Size(t, dose.Flips, 40, 900)

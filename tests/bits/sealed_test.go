@@ -11,6 +11,7 @@ import (
 // A wrong bit of KEYS, or of the footer of a sealed file, would lose the database or the
 // file.
 func TestSalvage_CorrectsOneBitOfKeysAndFooters(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, img := range SalvageImages(t) {
 		if img.keys == nil {

@@ -156,6 +156,7 @@ func TestDiskReserve_OversizedTransactionCausesNoRepeatedJobs(t *testing.T) {
 }
 
 func TestFullDisk_BackgroundJobsComeToRest(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.fill()
 		for i := range 4 {

@@ -121,6 +121,7 @@ func (c *crowded) wantRoom(least int64) {
 }
 
 func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	for _, value := range []int{1 << 10, 16 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			inCrowded(t, value, func(c *crowded) {
@@ -135,6 +136,7 @@ func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 }
 
 func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	inCrowded(t, 1<<10, func(c *crowded) {
 		c.fill()
 		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
@@ -161,6 +163,7 @@ func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 }
 
 func TestRoom_OverwritingWaitsForCollection(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	inCrowded(t, 1<<10, func(c *crowded) {
 		const keys = 9 << 10 // 9 MiB: with their garbage they fit
 		for from := 0; from < keys; from += 32 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // Operations of one life, and of one life with power cuts at its boundaries. There is one
@@ -35,6 +36,7 @@ func atOnce(t *testing.T, n int, do func(t *testing.T, i uint64)) {
 }
 
 func TestTimestamps_ReadsAreThoseOfTheModel(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	var mu sync.Mutex
 	var all work
@@ -64,6 +66,7 @@ func TestTimestamps_ADeletionStaysWhileAnOlderVersionIsInTheMemtable(t *testing.
 }
 
 func TestTimestamps_APowerCutTakesNoVersionAndNoDiscardPoint(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed, n := lives(t)
 	atOnce(t, (n+4)/5, func(t *testing.T, i uint64) {
