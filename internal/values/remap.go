@@ -97,7 +97,10 @@ func decodeRemap(s remapShape, section []byte, at, recordsEnd int64) (remap, err
 			return remap{}, base.Corrupt(at+i, "byte behind a remap", section[i], 0)
 		}
 	}
-	return m, m.check(at, recordsEnd)
+	if err := m.check(at, recordsEnd); err != nil {
+		return remap{}, err
+	}
+	return m, nil
 }
 
 func load32(b []byte, i uint32) uint32 { return binary.LittleEndian.Uint32(b[4*int(i):]) }
