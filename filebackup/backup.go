@@ -153,6 +153,9 @@ func (b *backup) look(ctx context.Context) error {
 		if errors.Is(err, base.ErrCorrupt) || errors.Is(err, base.ErrVersion) {
 			continue // it is only a source of sums
 		}
+		if errors.Is(err, ErrNoBackup) {
+			continue // a Prune has just deleted it
+		}
 		if err != nil {
 			return err
 		}
@@ -203,11 +206,27 @@ func (b *backup) attempt(ctx context.Context) error {
 		return err
 	}
 	b.list.id = b.newID()
+	return b.putList(ctx, held)
+}
+
+// putList puts the list. The time limit is part of the claim: the list must be there before
+// others may remove the claim and delete files. A computer that slept can exceed the limit,
+// so the claim counts once more at the end. Without it, files may be missing: the list goes.
+func (b *backup) putList(ctx context.Context, held *claim) error {
 	content := b.list.encode()
 	if err := errors.Join(b.list.check(), held.valid()); err != nil {
 		return err
 	}
-	return b.store.Put(ctx, listsDir+b.list.id, sectionOf(content))
+	name := listsDir + b.list.id
+	limited, cancel := context.WithTimeout(ctx, claimLapse-claimValid)
+	defer cancel()
+	err := b.store.Put(limited, name, sectionOf(content))
+	if err = errors.Join(err, held.valid()); err == nil {
+		return nil
+	}
+	after, cancelAfter := context.WithTimeout(context.WithoutCancel(ctx), claimRenewal)
+	defer cancelAfter()
+	return fmt.Errorf("list of files: %w", errors.Join(err, b.store.Delete(after, name)))
 }
 
 // newID returns an ID greater than all IDs in the store.

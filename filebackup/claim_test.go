@@ -241,6 +241,92 @@ func TestClaim_ABackupThatLosesItsClaimBeginsAgain(t *testing.T) {
 	})
 }
 
+// A slowList is a store that calls after when it has stored the first list.
+type slowList struct {
+	*hooked
+	first bool
+	after func(ctx context.Context) error
+}
+
+func (s *slowList) Put(ctx context.Context, name string, content *io.SectionReader) error {
+	err := s.hooked.Put(ctx, name, content)
+	if err == nil && strings.HasPrefix(name, listsDir) && !s.first {
+		s.first = true
+		err = s.after(ctx)
+	}
+	return err
+}
+
+// newSlowList returns a slowList, and whether renewals of claims fail.
+func newSlowList(store Store) (s *slowList, unreachable *atomic.Bool) {
+	unreachable = &atomic.Bool{}
+	return &slowList{hooked: &hooked{store, func(_, name string) error {
+		if strings.HasPrefix(name, claimBackup) && unreachable.Load() {
+			return errors.New("the store cannot be reached")
+		}
+		return nil
+	}}}, unreachable
+}
+
+func TestClaim_ABackupThatLosesItsClaimWhileItPutsTheListBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		s, unreachable := newSlowList(store)
+		var firstList string
+		s.after = func(context.Context) error { // as after the computer slept
+			unreachable.Store(true)
+			time.Sleep(10 * claimLapse)
+			for o, err := range store.List(t.Context(), listsDir) {
+				must(t, err)
+				firstList = o.Name
+			}
+			for o, err := range store.List(t.Context(), filesDir) { // a Prune that did not see the list
+				must(t, err)
+				must(t, store.Delete(t.Context(), o.Name))
+			}
+			unreachable.Store(false)
+			return nil
+		}
+		r, err := Backup(t.Context(), db, s, o)
+		must(t, err)
+		if listsDir+r.ID == firstList {
+			t.Error("the backup did not begin again")
+		}
+		infos, err := List(t.Context(), store)
+		must(t, err)
+		if len(infos) != 1 || infos[0].ID != r.ID {
+			t.Errorf("the store has the backups %v, want %s", infos, r.ID)
+		}
+		if _, err := Verify(t.Context(), store, r.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestClaim_AHangingPutOfAListEndsBeforeTheClaimLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, o, store := newFake()
+		s, _ := newSlowList(store)
+		s.after = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(claimLapse):
+			}
+			return ctx.Err()
+		}
+		begun := time.Now()
+		if _, err := Backup(t.Context(), db, s, o); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Backup returns %v", err)
+		}
+		if took := time.Since(begun); took > claimLapse-claimValid {
+			t.Errorf("the backup took %v", took)
+		}
+		if ids, err := idsOf(t.Context(), store); err != nil || len(ids) != 0 {
+			t.Errorf("the backups %v are left: %v", ids, err)
+		}
+	})
+}
+
 func TestClaim_APruneThatLosesItsClaimDeletesNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, store := newFake()

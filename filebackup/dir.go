@@ -44,6 +44,13 @@ func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionRead
 	if err == nil {
 		err = s.fs.MkdirAll(s.fs.Dir(target))
 	}
+	replaces := false
+	if err == nil {
+		replaces, err = s.exists(target)
+	}
+	if err == nil {
+		err = work.Given(ctx).Err() // a sync can take long
+	}
 	if err == nil {
 		err = s.fs.Rename(temp, target)
 	}
@@ -51,11 +58,22 @@ func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionRead
 		_ = s.fs.Remove(temp) // Prune removes what is left
 		return err
 	}
-	if err := s.fs.SyncDir(s.fs.Dir(target)); err != nil {
-		// The next sync may succeed without making the name durable, so it must go.
-		return errors.Join(err, s.fs.Remove(target))
+	err = s.fs.SyncDir(s.fs.Dir(target))
+	if err != nil && !replaces {
+		// The next sync may succeed without making the name durable, so it must go. A name
+		// that was there before leads to one of the two objects.
+		err = errors.Join(err, s.fs.Remove(target))
 	}
-	return nil
+	return err
+}
+
+// exists reports whether there is a file.
+func (s *dirStore) exists(path string) (bool, error) {
+	_, err := s.fs.Stat(path)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // createPartial creates a file under a name that no other Put uses.
@@ -180,7 +198,10 @@ func (s *dirStore) list(ctx context.Context, dir, prefix string, yield func(Obje
 	return true
 }
 
-func (s *dirStore) Delete(_ context.Context, name string) error {
+func (s *dirStore) Delete(ctx context.Context, name string) error {
+	if err := work.Given(ctx).Err(); err != nil {
+		return err
+	}
 	path := s.pathOf(name)
 	if err := s.fs.Remove(path); errors.Is(err, vfs.ErrNotExist) {
 		return nil

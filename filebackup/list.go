@@ -53,8 +53,14 @@ func (f *file) object() string { return filesDir + f.sum.String() }
 const (
 	listHead   = "stoat file backup "
 	listFormat = 1
-	// listMax is the largest length of a list in bytes: that of about a million files.
+	// listMax is the largest length of a list in bytes. A list of filesMax files is shorter.
 	listMax = 256 << 20
+	// filesMax is how many files a list has at most.
+	filesMax = 1 << 20
+	// otherLines is how many lines name no file: the head, the ID, the sum and the checksum.
+	otherLines = 4
+	// lineMax is the largest length of a line in bytes, with its end.
+	lineMax = 256
 	// markSize is the length of a mark in bytes.
 	markSize = 16
 
@@ -128,10 +134,18 @@ func decodeList(b []byte) (*list, error) {
 	if last, want := string(b[at:]), fmt.Sprintf("checksum %v\n", sum(sha256.Sum256(b[:at]))); last != want {
 		return nil, base.Corrupt(int64(at), "last line of a list of files", strconv.Quote(cut(last)), strconv.Quote(want))
 	}
-	l := &list{}
-	for i, line := range strings.Split(strings.TrimSuffix(string(b[:at]), "\n"), "\n") {
+	if n := bytes.Count(b, []byte("\n")); n > filesMax+otherLines {
+		return nil, base.Corrupt(-1, "lines of a list of files", n, fmt.Sprintf("at most %d", filesMax+otherLines))
+	}
+	l, number := &list{}, 0
+	for raw := range bytes.Lines(b[:at]) {
+		number++
+		if len(raw) > lineMax {
+			return nil, base.Corrupt(-1, "length of a line of a list of files", len(raw), fmt.Sprintf("at most %d (line %d)", lineMax, number))
+		}
+		line := string(bytes.TrimSuffix(raw, []byte("\n")))
 		if err := l.take(strings.Split(line, " ")); err != nil {
-			return nil, base.Corrupt(-1, "line of a list of files", strconv.Quote(cut(line)), fmt.Sprintf("%v (line %d)", err, i+1))
+			return nil, base.Corrupt(-1, "line of a list of files", strconv.Quote(cut(line)), fmt.Sprintf("%v (line %d)", err, number))
 		}
 	}
 	if got := l.encode(); !bytes.Equal(got, b) {
@@ -178,6 +192,9 @@ func (l *list) take(words []string) error {
 func (l *list) check() error {
 	if _, ok := parseID(l.id); !ok {
 		return base.Corrupt(-1, "ID of a list of files", strconv.Quote(cut(l.id)), "")
+	}
+	if n := len(l.files); n > filesMax {
+		return base.Invalid("a backup of %d files, want at most %d", n, filesMax)
 	}
 	manifests := 0
 	for i, f := range l.files {

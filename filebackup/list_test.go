@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,30 @@ func TestList_RefusesWhatNoBackupWrites(t *testing.T) {
 	}
 	if _, err := decodeList(withChecksum(strings.Replace(good, "backup 1", "backup 2", 1))); !errors.Is(err, base.ErrVersion) {
 		t.Errorf("a later format: %v", err)
+	}
+}
+
+// The checksums of these lists are right. The allocations of the whole process count, so this test does not run in parallel.
+func TestList_OfMeaninglessLinesCostsNoMultipleOfItsSize(t *testing.T) {
+	const size = 8 << 20
+	head := listHead + "1\n"
+	for name, text := range map[string]string{
+		"line feeds":       strings.Repeat("\n", size),
+		"spaces":           strings.Repeat(" ", size) + "\n",
+		"words in a file":  "file" + strings.Repeat(" ", size) + "\n",
+		"a long ID":        "id " + strings.Repeat("x", size) + "\n",
+		"many short lines": strings.Repeat("id x\n", size/5),
+	} {
+		b := withChecksum(head + text)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := decodeList(b); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 2*size {
+			t.Errorf("%s: a list of %d bytes allocates %d", name, len(b), n)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package filebackup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -26,8 +27,8 @@ type PruneReport struct {
 //
 // It may run beside backups, which wait for it. After a crash of a backup, it can take two
 // minutes until Prune knows that no backup is under way. While the list of a backup that it
-// keeps is damaged, Prune deletes no files, because the backup may need them: the error is
-// stoat.ErrCorrupt. Delete such a backup.
+// keeps cannot be read, Prune deletes nothing. The error is stoat.ErrCorrupt if the list is
+// damaged: delete such a backup. It is stoat.ErrVersion if a later version made it.
 func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
 	if keep < 1 {
 		return PruneReport{}, base.Invalid("Prune keeps %d backups, want at least 1", keep)
@@ -58,14 +59,25 @@ type pruning struct {
 	report PruneReport
 }
 
-// deleteLists deletes the oldest backups. That is right beside other backups, which take
-// the files of these for present: they delete no files.
+// deleteLists deletes the oldest backups. First it reads the lists of those that it keeps,
+// because they may be all that is left. Backups under way may take the files of deleted ones
+// for present: that is right, because only deleteFiles deletes files.
 func (p *pruning) deleteLists(ctx context.Context, keep int) error {
 	ids, err := idsOf(ctx, p.store)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids[:max(0, len(ids)-keep)] {
+	for ; keep > 0 && len(ids) > 0; ids = ids[:len(ids)-1] {
+		_, err := getList(ctx, p.store, ids[len(ids)-1])
+		switch {
+		case errors.Is(err, ErrNoBackup): // another Prune has just deleted it
+		case err != nil:
+			return err
+		default:
+			keep--
+		}
+	}
+	for _, id := range ids {
 		if err := p.store.Delete(ctx, listsDir+id); err != nil {
 			return err
 		}
@@ -137,6 +149,9 @@ func (p *pruning) needed(ctx context.Context) (map[string]bool, error) {
 	needed := map[string]bool{}
 	for _, id := range ids {
 		l, err := getList(ctx, p.store, id)
+		if errors.Is(err, ErrNoBackup) {
+			continue // another Prune has just deleted it
+		}
 		if err != nil {
 			return nil, err
 		}

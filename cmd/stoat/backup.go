@@ -64,12 +64,21 @@ func (c *call) backUp(ctx context.Context, db *stoat.DB, name string, o stoat.Ba
 		}
 		return info, err
 	}
+	err = newFile(name, func(to io.Writer) error {
+		info, err = db.Backup(ctx, to, o)
+		return err
+	})
+	return info, err
+}
+
+// newFile creates a file with what write writes, durably. After an error it leaves no file.
+func newFile(name string, write func(to io.Writer) error) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return info, err
+		return err
 	}
 	to := bufio.NewWriterSize(file, copyBuffer)
-	if info, err = db.Backup(ctx, to, o); err == nil {
+	if err = write(to); err == nil {
 		err = errors.Join(to.Flush(), file.Sync())
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
@@ -78,7 +87,7 @@ func (c *call) backUp(ctx context.Context, db *stoat.DB, name string, o stoat.Ba
 	if err != nil {
 		err = errors.Join(err, os.Remove(name))
 	}
-	return info, err
+	return err
 }
 
 // describe returns a line about a backup.

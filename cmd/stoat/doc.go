@@ -6,12 +6,25 @@
 //	stoat set DIR KEY VALUE     store a value
 //	stoat del DIR KEY...        delete keys, prefixes or a range
 //	stoat scan DIR              print keys and values in order
+//	stoat load DIR FILE         store all keys of a file in one commit
+//	stoat pack FILE OUT         write lines to a file of sorted entries
+//	stoat ingest DIR FILE...    store files of sorted entries in one commit
 //	stoat keyspaces DIR         list, create or delete keyspaces
 //	stoat stats DIR             print the size and structure of a database
 //	stoat check DIR             verify every byte of a database
 //	stoat salvage DIR TO        copy what is left of a damaged database
 //	stoat dump FILE             print a file of a database
 //	stoat checkpoint DIR TO     copy a database
+//	stoat backup DIR FILE       write a backup of a database
+//	stoat restore FILE... DIR   make a database of backups
+//	stoat verify-backup FILE... verify every byte of backups
+//	stoat backup-files DIR STORE
+//	                            copy the new files of a database to a directory
+//	stoat restore-files STORE DIR
+//	                            make a database of a file backup
+//	stoat verify-files STORE [ID...]
+//	                            verify every byte of file backups
+//	stoat backups STORE         list file backups, and delete old ones
 //	stoat compact DIR           reclaim the space of all deleted data
 //	stoat collect DIR           reclaim the space of unused values
 //	stoat rekey DIR             protect a database with another master key
@@ -25,12 +38,13 @@
 // The exit code is 0 after success, 1 after an error or if a key does not exist,
 // 2 after a wrong call, and 130 after SIGINT or SIGTERM.
 //
-// Only create and bench create a database. The other commands refuse a directory
-// without one, so a mistyped path leaves nothing behind.
+// Only create, restore and restore-files make a database in DIR. The other commands refuse
+// a directory without one, so a mistyped path leaves nothing behind.
 //
-// get, scan, keyspaces, stats, check without -repair, salvage and dump never change the
-// database. get, scan, keyspaces, stats and dump take no lock, and run beside a process
-// that writes the database. check does so if there is such a process; otherwise check and
-// salvage lock the database, beside other readers. The other commands need the database
-// for themselves.
+// get, scan, keyspaces without flags, stats, check without -repair, salvage and dump never
+// change the database. get, scan, keyspaces, stats and dump take no lock, and run beside a
+// process that writes the database. check does so if there is such a process. To follow a
+// database like that takes a file descriptor for each value file. Otherwise check keeps
+// writers out, as salvage and backup do beside other readers. The other commands need the
+// database for themselves.
 package main

@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -24,10 +28,14 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
+	dir, err := filepath.Abs(rest[0]) // the parent of . has another name
+	if err != nil {
+		return err
+	}
 	db, err := c.openToWrite(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
-		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: filepath.Clean(rest[0]) + tempSuffix})
+		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: dir + tempSuffix})
 		return err
 	})
 	if err == nil {
@@ -71,6 +79,20 @@ func runVerifyFiles(ctx context.Context, c *call, args []string) error {
 	return nil
 }
 
+// storeExists returns an error if a directory is no store. A prune would make it one.
+func storeExists(dir string) error {
+	for _, part := range []string{"lists", "claims", "files"} { // one at least, from the first backup on
+		info, err := os.Stat(filepath.Join(dir, part))
+		if err == nil && info.IsDir() {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return fmt.Errorf("there is no store of file backups in %s; 'stoat backup-files' makes one", dir)
+}
+
 // runBackups lists file backups, and deletes old ones.
 func runBackups(ctx context.Context, c *call, args []string) error {
 	keep := c.flags.Int("keep", 0, "delete all but the newest `number` of backups")
@@ -78,11 +100,16 @@ func runBackups(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *keep < 0 {
+	given := false
+	c.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "keep" })
+	if given && *keep < 1 {
 		return c.usagef("-keep is %d, want at least 1", *keep)
 	}
+	if err := storeExists(rest[0]); err != nil {
+		return err
+	}
 	store := filebackup.Dir(nil, rest[0])
-	if *keep > 0 {
+	if given {
 		r, err := filebackup.Prune(ctx, store, *keep)
 		if err != nil {
 			return err

@@ -76,3 +76,68 @@ func TestBackupFiles_FailuresAreExplained(t *testing.T) {
 		t.Errorf("a restore that failed left a database: %v", err)
 	}
 }
+
+// This test changes the working directory, so it does not run in parallel.
+func TestBackupFiles_OfTheWorkingDirectoryPutsNothingIntoTheDatabase(t *testing.T) {
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	// A directory that the command did not make stays. It shows where the checkpoint was.
+	temp := dir + tempSuffix
+	if err := os.MkdirAll(filepath.Join(temp, "checkpoint"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(temp, "checkpoint", "NOTES"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	fail(t, exitError, filepath.Join(temp, "checkpoint")+" has a file that no backup made", "backup-files", ".", store)
+	if err := os.RemoveAll(temp); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "backup-files", ".", store)
+	if names, err := filepath.Glob(filepath.Join(dir, ".backup*")); err != nil || len(names) != 0 {
+		t.Errorf("the database has %v: %v", names, err)
+	}
+}
+
+func TestBackups_OfNoStoreIsAnErrorThatCreatesNothing(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	typo, dir, empty := filepath.Join(at, "typo"), filepath.Join(at, "db"), filepath.Join(at, "empty")
+	fill(t, dir)
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []string{typo, dir, empty} {
+		fail(t, exitError, "there is no store of file backups in "+store, "backups", store)
+		fail(t, exitError, "there is no store of file backups in "+store, "backups", "-keep", "1", store)
+	}
+	if _, err := os.Stat(typo); !os.IsNotExist(err) {
+		t.Errorf("the command created a directory: %v", err)
+	}
+	if after, err := os.ReadDir(dir); err != nil || len(after) != len(before) {
+		t.Errorf("the database has the files %v, had %v: %v", after, before, err)
+	}
+	if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {
+		t.Errorf("the empty directory has %v: %v", left, err)
+	}
+}
+
+func TestBackups_KeepingNoneIsWrongUsage(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	succeed(t, "backup-files", dir, store)
+	for _, keep := range []string{"0", "-1"} {
+		fail(t, exitUsage, "-keep is "+keep+", want at least 1", "backups", "-keep", keep, store)
+	}
+	if out := succeed(t, "backups", store); strings.Count(out, "\n") != 1 {
+		t.Errorf("backups printed %q", out)
+	}
+}

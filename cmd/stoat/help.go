@@ -43,17 +43,18 @@ func printHelp(w io.Writer) {
 DIR is the directory of a database. Flags precede DIR. Write -- before DIR if
 a KEY or VALUE looks like a flag. 'stoat help COMMAND' lists the flags.
 
-Only create and bench create a database. The other commands refuse a DIR without
-one.
+Only create, restore and restore-files make a database in DIR. The other commands refuse
+a DIR without one.
 
 An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
 get, scan, stats and keyspaces without flags take no lock: they show what a process that
-writes the database has committed. So does check if there is such a process. Otherwise
-check keeps writers out, as salvage does. dump takes no lock. The others, and check
--repair, need the database for themselves.
+writes the database has committed. So does check if there is such a process. To follow a
+database like that takes a file descriptor for each value file. Otherwise check keeps
+writers out, as salvage and backup do beside other readers. dump takes no lock. The
+others, and check -repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.
 `)

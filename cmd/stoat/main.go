@@ -99,7 +99,8 @@ little time and no space at first. On another file system the files are copied.
 Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup. It reads all of that
-first. A backup is not encrypted.`, runBackup},
+first. A backup is not encrypted. After a crash of the last writer it needs the
+database for itself, and makes the log durable.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestore},
@@ -112,7 +113,8 @@ DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
-other backups, and all files that no backup has.`, runBackups},
+other backups, and all files that no backup has. It deletes nothing if it cannot read
+the list of a backup that it keeps.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. The database does what is worth its
 cost by itself, so this is useful mainly before a database is only read.`, runCompact},

@@ -260,6 +260,49 @@ func TestRead_BesideAProcessThatWrites(t *testing.T) {
 	}
 }
 
+func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir := filepath.Join(at, "db")
+	fill(t, dir)
+	path := func(name string) string { return filepath.Join(at, name) }
+	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"keyspaces", dir}, {"check", dir}}
+	read := [][]string{{"salvage", dir, path("saved")}, {"backup", dir, path("backup")}}
+	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
+		{"backup-files", dir, path("store")}, {"checkpoint", dir, path("checkpoint")}, {"collect", dir}}
+	for _, readOnly := range []bool{false, true} {
+		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: readOnly})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, args := range follow {
+			succeed(t, args...)
+		}
+		for _, args := range alone {
+			fail(t, exitError, "another process uses the database in "+dir, args...)
+		}
+		for _, args := range read {
+			if readOnly {
+				succeed(t, args...)
+			} else {
+				fail(t, exitError, "another process uses the database in "+dir, args...)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{
+		"get, scan, stats and keyspaces without flags take no lock", "takes a file descriptor for each value file",
+		"writers out, as salvage and backup do beside other readers", "check -repair, need the database for themselves",
+	} {
+		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
+			t.Errorf("the help lacks %q", want)
+		}
+	}
+}
+
 func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	t.Parallel()
 	fail(t, exitUsage, "stoat bench ")

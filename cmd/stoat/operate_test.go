@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -218,5 +219,28 @@ func TestBytesText_Units(t *testing.T) {
 		if got := bytesText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
+	}
+}
+
+func TestStats_SkipsAFileThatAWriterRemovesMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("four"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, "b"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, err := sumOf(entries); size != 8 || err != nil {
+		t.Errorf("the size is %d: %v, want 8", size, err)
+	}
+	if _, err := sizeOf(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the size of no directory: %v", err)
 	}
 }

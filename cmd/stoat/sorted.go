@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +11,7 @@ import (
 )
 
 // runPack writes the lines of a file to a file of sorted entries.
-func runPack(_ context.Context, c *call, args []string) error {
+func runPack(ctx context.Context, c *call, args []string) error {
 	text := textFlag(c)
 	asJSON := c.flags.Bool("json", false, `each line is an object such as {"key": "a", "value": "b"}`)
 	rest, err := c.parse(args, 2, 2)
@@ -33,16 +31,13 @@ func runPack(_ context.Context, c *call, args []string) error {
 	if *asJSON {
 		decode = text.object
 	}
-	file, err := os.OpenFile(rest[1], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	n := 0
+	err = newFile(rest[1], func(to io.Writer) error {
+		n, err = pack(to, &interruptible{ctx: ctx, from: in}, decode)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	n, err := pack(file, in, decode)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(rest[1]))
 	}
 	fmt.Fprintf(c.out, "%d keys packed\n", n)
 	return nil
@@ -50,8 +45,7 @@ func runPack(_ context.Context, c *call, args []string) error {
 
 // pack writes lines to a file of sorted entries, and counts them.
 func pack(to io.Writer, in io.Reader, decode func(line []byte) (stoat.Entry, error)) (n int, err error) {
-	buffered := bufio.NewWriterSize(to, copyBuffer)
-	w, err := sorted.NewWriter(buffered, sorted.Options{})
+	w, err := sorted.NewWriter(to, sorted.Options{})
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +58,40 @@ func pack(to io.Writer, in io.Reader, decode func(line []byte) (stoat.Entry, err
 		}
 		n++
 	}
-	return n, errors.Join(w.Finish(), buffered.Flush())
+	return n, w.Finish()
+}
+
+// An interruptible reader ends with its context, also while it waits for input.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+	buf  []byte
+}
+
+// Read reads in a goroutine with a buffer of its own, which an interrupted Read leaves to it.
+func (r *interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(r.buf) == 0 {
+		r.buf = make([]byte, 64<<10)
+	}
+	buf := r.buf[:min(len(p), len(r.buf))]
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := r.from.Read(buf)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(p, buf[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
 }
 
 // runIngest ingests files of sorted entries.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,5 +63,25 @@ func TestIngest_FailuresAreExplained(t *testing.T) {
 	}
 	if got := succeed(t, "scan", dir); got != "a\told\n" {
 		t.Errorf("the database has %q", got)
+	}
+}
+
+func TestPack_InterruptedWhileItWaitsForInputLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "file")
+	ctx, cancel := context.WithCancel(t.Context())
+	in, input := io.Pipe()
+	defer func() { _ = input.Close() }()
+	go func() {
+		_, _ = input.Write([]byte("a\t1\n")) // returns when the command has read the line
+		cancel()
+	}()
+	var out, errOut bytes.Buffer
+	code := run(ctx, []string{"pack", "-", name}, console{in, &out, &errOut})
+	if code != exitInterrupted || errOut.String() != "stoat: interrupted\n" {
+		t.Errorf("exit code %d, errors %q", code, errOut.String())
+	}
+	if _, err := os.Stat(name); !os.IsNotExist(err) {
+		t.Errorf("an interrupted pack left a file: %v", err)
 	}
 }

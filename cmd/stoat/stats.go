@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"text/tabwriter"
 
@@ -30,17 +32,28 @@ func runStats(_ context.Context, c *call, args []string) error {
 	})
 }
 
-// sizeOf returns the size of all files of a directory.
+// sizeOf returns the size of all files of a directory. Another process may remove some.
 func sizeOf(dir string) (size int64, err error) {
 	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	return sumOf(entries)
+}
+
+// sumOf returns the size of those files that still exist.
+func sumOf(entries []os.DirEntry) (size int64, err error) {
 	for _, e := range entries {
 		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
 		size += info.Size()
 	}
-	return size, err
+	return size, nil
 }
 
 // printStats prints the statistics of a database that was just opened. It omits

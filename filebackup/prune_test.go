@@ -1,0 +1,112 @@
+package filebackup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
+
+// backUps makes n backups of a fake database, and returns their IDs.
+func backUps(t *testing.T, n int) (ids []string, store Store) {
+	t.Helper()
+	db, o, store := newFake()
+	for range n {
+		r, err := Backup(t.Context(), db, store, o)
+		must(t, err)
+		ids = append(ids, r.ID)
+	}
+	return ids, store
+}
+
+func TestPrune_DeletesNothingWhileAListThatItKeepsCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for want, content := range map[error]string{
+		base.ErrCorrupt: "damage",
+		base.ErrVersion: fmt.Sprintf("%s%d\n", listHead, listFormat+1),
+	} {
+		for damaged := range 2 {
+			ids, store := backUps(t, 4)
+			must(t, store.Put(t.Context(), listsDir+ids[3-damaged], sectionOf([]byte(content))))
+			must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+			r, err := Prune(t.Context(), store, 1+damaged)
+			if !errors.Is(err, want) || len(r.Backups) != 0 || r.Files != 0 {
+				t.Errorf("Prune reports %+v: %v", r, err)
+			}
+			left, err := idsOf(t.Context(), store)
+			must(t, err)
+			if !slices.Equal(left, ids) {
+				t.Errorf("the backups %v are left of %v", left, ids)
+			}
+			for _, id := range ids[:2] {
+				if _, err := Verify(t.Context(), store, id); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+func TestPrune_DeletesADamagedListThatItDoesNotKeep(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 3)
+	must(t, store.Put(t.Context(), listsDir+ids[0], sectionOf([]byte("damage"))))
+	r, err := Prune(t.Context(), store, 2)
+	must(t, err)
+	if !slices.Equal(r.Backups, ids[:1]) {
+		t.Errorf("Prune deleted %v of %v", r.Backups, ids)
+	}
+}
+
+// A raced store deletes a list before the Get of it.
+type raced struct {
+	Store
+	victim string
+}
+
+func (r *raced) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if name == r.victim {
+		if err := r.Delete(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return r.Store.Get(ctx, name)
+}
+
+func TestPrune_KeepsAsManyBackupsWhileAListDisappears(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 4)
+	r, err := Prune(t.Context(), &raced{store, listsDir + ids[3]}, 2)
+	must(t, err)
+	if !slices.Equal(r.Backups, ids[:1]) {
+		t.Errorf("Prune deleted %v of %v", r.Backups, ids)
+	}
+	if left, err := idsOf(t.Context(), store); err != nil || !slices.Equal(left, ids[1:3]) {
+		t.Errorf("the backups %v are left of %v: %v", left, ids, err)
+	}
+}
+
+func TestPrune_TakesNoFilesForAListThatDisappears(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 2)
+	p := pruning{store: &raced{store, listsDir + ids[0]}}
+	needed, err := p.needed(t.Context())
+	must(t, err)
+	if len(needed) != 2 {
+		t.Errorf("%d files are needed, want those of the other list", len(needed))
+	}
+}
+
+func TestBackup_UsesTheListBeforeOneThatDisappears(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 2)
+	b := backup{store: &raced{store, listsDir + ids[1]}}
+	must(t, b.look(t.Context()))
+	if len(b.known) != 2 || b.last != ids[1] {
+		t.Errorf("the backup knows %d files, and %s as the last ID", len(b.known), b.last)
+	}
+}
