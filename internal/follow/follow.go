@@ -81,6 +81,8 @@ type Follower struct {
 // A quiet is for how long nothing has come, and when to look for damage.
 type quiet struct {
 	since time.Time
+	// after is 0 if the next look is due at once: the last one found damage, or there was
+	// none since the log was read anew.
 	after time.Duration
 }
 
@@ -107,7 +109,10 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 		changed = changed || some
 		switch {
 		case err == nil && !more:
-			return changed, f.lookForDamageLocked(changed)
+			var again bool
+			if again, err = f.lookForDamageLocked(changed); !again {
+				return changed, err
+			}
 		case err == nil && some:
 			try = 0
 			continue
@@ -207,6 +212,7 @@ func (f *Follower) beginLocked() {
 	f.log = log.Follow(f.o.Log, f.next.Spans)
 	f.tables, f.private = []*memtable.Table{f.store.Memory.NewTable(0)}, true
 	f.applied, f.gap = f.next.FlushedSeq, 0
+	f.quiet.after = 0
 }
 
 // abandonLocked gives up what was read of the log since beginLocked, or since the last view.
@@ -345,31 +351,36 @@ func (f *Follower) withoutFlushedLocked(flushed base.SeqNum) ([]*memtable.Table,
 	return left, nil
 }
 
-// lookForDamageLocked returns an error if the log has damage where more should come. It
-// looks only if nothing has come for a while.
-func (f *Follower) lookForDamageLocked(changed bool) error {
+// lookForDamageLocked returns an error if the log or the manifest has damage where more
+// should come. It looks if it has never looked at what was read, if the last look found
+// damage, and if nothing has come for a while. again says that the writer has freed what
+// was read: the caller begins another round.
+func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 	now, q := time.Now(), &f.quiet
-	if changed || q.after == 0 {
+	switch {
+	case q.after == 0:
+	case changed:
 		*q = quiet{now, damageEvery}
-		return nil
+		return false, nil
+	case now.Sub(q.since) < q.after:
+		return false, nil
 	}
-	if now.Sub(q.since) < q.after {
-		return nil
-	}
-	*q = quiet{now, min(2*q.after, damageMax)}
+	after := min(max(2*q.after, damageEvery), damageMax)
+	q.after = 0
 	if err := f.o.Manifest.Replaced(); err != nil {
-		return err
+		return false, err
 	}
-	err := f.log.Damaged()
-	if err == nil {
-		return nil
+	if damage := f.log.Damaged(); damage != nil {
+		_, edited, err := f.o.Manifest.Next()
+		if edited || err != nil {
+			f.abandonLocked() // the writer may have freed the segment
+			f.pending = true
+			return err == nil, err
+		}
+		return false, damage
 	}
-	if _, edited, _ := f.o.Manifest.Next(); edited {
-		f.abandonLocked() // the writer may have freed the segment
-		f.pending = true
-		return nil
-	}
-	return err
+	*q = quiet{now, after}
+	return false, nil
 }
 
 // Step is the step of the worker: it refreshes.

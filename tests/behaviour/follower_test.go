@@ -225,3 +225,61 @@ func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
 		wantKey(t, f, "key", kind.String())
 	}
 }
+
+// wantDamagedFollower demands that OpenFollower finds damage.
+func wantDamagedFollower(t *testing.T, disk vfs.FS) {
+	t.Helper()
+	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
+	if err == nil {
+		testkit.Must(t, f.Close())
+	}
+	testkit.WantError(t, "OpenFollower", err, stoat.ErrCorrupt)
+}
+
+func TestFollower_OpeningFindsDamageInTheSealedLog(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, first := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	_, last := placeInLog(t, disk, "the last value")
+	testkit.Must(t, db.Close())
+	for _, at := range []int64{first, last} {
+		flipByte(t, disk, path, at)
+		wantDamagedFollower(t, disk)
+		flipByte(t, disk, path, at)
+	}
+	testkit.MustBeSound(t, follow(t, disk))
+}
+
+func TestFollower_OpeningFindsDamageInTheLogOfAWriter(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, at := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	flipByte(t, disk, path, at)
+	wantDamagedFollower(t, disk)
+}
+
+func TestFollower_EachRefreshReportsTheDamage(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f := follow(t, disk)
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, at := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	flipByte(t, disk, path, at)
+	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
+	for range 3 {
+		testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
+	}
+	flipByte(t, disk, path, at)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+}
