@@ -370,7 +370,11 @@ func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 	if err := f.o.Manifest.Replaced(); err != nil {
 		return false, err
 	}
-	if damage := f.log.Damaged(); damage != nil {
+	damage := f.o.Manifest.Damaged()
+	if damage == nil {
+		damage = f.log.Damaged()
+	}
+	if damage != nil {
 		_, edited, err := f.o.Manifest.Next()
 		if edited || err != nil {
 			f.abandonLocked() // the writer may have freed the segment

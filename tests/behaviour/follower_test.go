@@ -1,9 +1,11 @@
 package behaviour
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -279,6 +281,56 @@ func TestFollower_EachRefreshReportsTheDamage(t *testing.T) {
 	for range 3 {
 		testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
 	}
+	flipByte(t, disk, path, at)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+}
+
+// placeOfLastEdit returns a place in the last edit of the manifest, before its mark.
+func placeOfLastEdit(t *testing.T, disk *memfs.FS) (path string, at int64) {
+	t.Helper()
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST") {
+			path = disk.Join(testkit.Dir, name)
+			content, err := testkit.ReadFile(disk, path)
+			testkit.Must(t, err)
+			return path, int64(len(bytes.TrimRight(content, "\x00"))) - 40 // which the mark does not take
+		}
+	}
+	t.Fatal("there is no manifest")
+	return "", 0
+}
+
+func TestFollower_OpeningFindsDamageInTheManifestOfAWriter(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	testkit.SetKeys(t, db, 0, 600, 300, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	path, at := placeOfLastEdit(t, disk)
+	flipByte(t, disk, path, at)
+	wantDamagedFollower(t, disk)
+	flipByte(t, disk, path, at)
+	testkit.MustBeSound(t, follow(t, disk))
+}
+
+func TestFollower_FindsDamageThatTheManifestGetsLater(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f, checked := follow(t, disk), follow(t, disk)
+	testkit.SetKeys(t, db, 0, 600, 300, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	path, at := placeOfLastEdit(t, disk)
+	flipByte(t, disk, path, at)
+	_, err := checked.Check(t.Context(), stoat.CheckOptions{})
+	testkit.WantError(t, "Check", err, stoat.ErrCorrupt)
+	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
+	testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
 	flipByte(t, disk, path, at)
 	testkit.Must(t, f.Refresh(t.Context()))
 	testkit.MustBeSound(t, f)
