@@ -32,10 +32,11 @@ type Options struct {
 	// Every is how long the follower waits before it looks for commits.
 	Every time.Duration
 
-	// Settings is called before readers see another table of keyspaces, and Spaces after
-	// that, with the version that they see.
+	// Settings and Spaces are called before readers see another table of keyspaces. What
+	// Spaces returns is called after that, with the first version of which no reader has
+	// the table before it.
 	Settings func(table []*manifest.Keyspace)
-	Spaces   func(table []*manifest.Keyspace, at base.SeqNum)
+	Spaces   func(table []*manifest.Keyspace) (shown func(from base.SeqNum))
 	// Reload reads the data keys again. It is nil without encryption.
 	Reload func(ctx context.Context) error
 }
@@ -301,15 +302,14 @@ func (f *Follower) installLocked() error {
 		return err
 	}
 	visible, before := max(f.applied, f.next.FlushedSeq, f.next.LastSeq), f.store.Visible()
-	keyspaces := !slices.Equal(f.store.State().Keyspaces, f.next.Keyspaces)
-	if keyspaces {
+	shown := func(base.SeqNum) {}
+	if !slices.Equal(f.store.State().Keyspaces, f.next.Keyspaces) {
 		f.o.Settings(f.next.Keyspaces)
+		shown = f.o.Spaces(f.next.Keyspaces)
 	}
 	f.store.Follow(f.next, tables, visible)
 	f.store.NotePublished(visible, work.Now())
-	if keyspaces {
-		f.o.Spaces(f.next.Keyspaces, visible)
-	}
+	shown(max(visible, before+1))
 	f.tables, f.private, f.pending, f.applied = tables, false, false, visible
 	if visible < before {
 		f.o.Report(event.Warning{What: "the database has lost commits that the follower had shown", Err: base.ErrStale})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -334,4 +335,35 @@ func TestFollower_FindsDamageThatTheManifestGetsLater(t *testing.T) {
 	flipByte(t, disk, path, at)
 	testkit.Must(t, f.Refresh(t.Context()))
 	testkit.MustBeSound(t, f)
+}
+
+// A drop records the keyspace as dropped, and then commits the deletion. A follower may see
+// the one without the other.
+func TestFollower_ASnapshotOfADroppedKeyspaceKeepsItsData(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	space, err := db.Keyspace("space", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(space).Set([]byte("key"), []byte("one")) }))
+	f := follow(t, disk)
+	seen, err := f.Keyspace("space", nil)
+	testkit.Must(t, err)
+	snapshot, err := f.Snapshot(stoat.SnapshotOptions{})
+	testkit.Must(t, err)
+	defer snapshot.Close()
+	var once sync.Once
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Path, ".log") {
+			once.Do(func() { testkit.Must(t, f.Refresh(t.Context())) })
+		}
+	})
+	testkit.Must(t, db.DropKeyspace("space"))
+	disk.SetHook(nil)
+	read := func(tx stoat.Txn) error { _, err := tx.In(seen).Get([]byte("key")); return err }
+	testkit.Must(t, snapshot.View(read))
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.Must(t, snapshot.View(read))
+	testkit.WantError(t, "a read after the drop", f.View(read), stoat.ErrNoKeyspace)
 }
