@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -292,13 +293,12 @@ func (f *Follower) publishLocked() (changed bool) {
 
 // installLocked shows readers the newest state with what was applied.
 func (f *Follower) installLocked() error {
-	if !mutant.On(mutant.FollowLazy) {
-		if err := f.store.Files().OpenAll(f.next.Version); err != nil {
-			return err
-		}
-	}
-	tables, err := f.withoutFlushedLocked(f.next.FlushedSeq)
+	kept := f.store.Keep(f.next.Version)
+	tables, err := f.prepareLocked()
 	if err != nil {
+		if len(kept) > 0 {
+			f.store.Discard(kept)
+		}
 		return err
 	}
 	visible, before := max(f.applied, f.next.FlushedSeq, f.next.LastSeq), f.store.Visible()
@@ -315,6 +315,17 @@ func (f *Follower) installLocked() error {
 		f.o.Report(event.Warning{What: "the database has lost commits that the follower had shown", Err: base.ErrStale})
 	}
 	return nil
+}
+
+// prepareLocked opens the files of the newest state, and returns its memtables.
+func (f *Follower) prepareLocked() ([]*memtable.Table, error) {
+	if !mutant.On(mutant.FollowLazy) {
+		open := func() error { return f.store.Files().OpenAll(f.next.Version) }
+		if err := fault.Guard(open); err != nil {
+			return nil, err
+		}
+	}
+	return f.withoutFlushedLocked(f.next.FlushedSeq)
 }
 
 // withoutFlushedLocked returns the memtables without what is in tables.
