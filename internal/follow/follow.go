@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/event"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -32,10 +33,11 @@ type Options struct {
 	// Every is how long the follower waits before it looks for commits.
 	Every time.Duration
 
-	// Settings is called before readers see another table of keyspaces, and Spaces after
-	// that, with the version that they see.
+	// Settings and Spaces are called before readers see another table of keyspaces. What
+	// Spaces returns is called after that, with the first version of which no reader has
+	// the table before it.
 	Settings func(table []*manifest.Keyspace)
-	Spaces   func(table []*manifest.Keyspace, at base.SeqNum)
+	Spaces   func(table []*manifest.Keyspace) (shown func(from base.SeqNum))
 	// Reload reads the data keys again. It is nil without encryption.
 	Reload func(ctx context.Context) error
 }
@@ -81,6 +83,8 @@ type Follower struct {
 // A quiet is for how long nothing has come, and when to look for damage.
 type quiet struct {
 	since time.Time
+	// after is 0 if the next look is due at once: the last one found damage, or there was
+	// none since the log was read anew.
 	after time.Duration
 }
 
@@ -107,7 +111,10 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 		changed = changed || some
 		switch {
 		case err == nil && !more:
-			return changed, f.lookForDamageLocked(changed)
+			var again bool
+			if again, err = f.lookForDamageLocked(changed); !again {
+				return changed, err
+			}
 		case err == nil && some:
 			try = 0
 			continue
@@ -207,6 +214,7 @@ func (f *Follower) beginLocked() {
 	f.log = log.Follow(f.o.Log, f.next.Spans)
 	f.tables, f.private = []*memtable.Table{f.store.Memory.NewTable(0)}, true
 	f.applied, f.gap = f.next.FlushedSeq, 0
+	f.quiet.after = 0
 }
 
 // abandonLocked gives up what was read of the log since beginLocked, or since the last view.
@@ -285,30 +293,39 @@ func (f *Follower) publishLocked() (changed bool) {
 
 // installLocked shows readers the newest state with what was applied.
 func (f *Follower) installLocked() error {
-	if !mutant.On(mutant.FollowLazy) {
-		if err := f.store.Files().OpenAll(f.next.Version); err != nil {
-			return err
-		}
-	}
-	tables, err := f.withoutFlushedLocked(f.next.FlushedSeq)
+	kept := f.store.Keep(f.next.Version)
+	tables, err := f.prepareLocked()
 	if err != nil {
+		if len(kept) > 0 {
+			f.store.Discard(kept)
+		}
 		return err
 	}
 	visible, before := max(f.applied, f.next.FlushedSeq, f.next.LastSeq), f.store.Visible()
-	keyspaces := !slices.Equal(f.store.State().Keyspaces, f.next.Keyspaces)
-	if keyspaces {
+	shown := func(base.SeqNum) {}
+	if !slices.Equal(f.store.State().Keyspaces, f.next.Keyspaces) {
 		f.o.Settings(f.next.Keyspaces)
+		shown = f.o.Spaces(f.next.Keyspaces)
 	}
 	f.store.Follow(f.next, tables, visible)
 	f.store.NotePublished(visible, work.Now())
-	if keyspaces {
-		f.o.Spaces(f.next.Keyspaces, visible)
-	}
+	shown(max(visible, before+1))
 	f.tables, f.private, f.pending, f.applied = tables, false, false, visible
 	if visible < before {
 		f.o.Report(event.Warning{What: "the database has lost commits that the follower had shown", Err: base.ErrStale})
 	}
 	return nil
+}
+
+// prepareLocked opens the files of the newest state, and returns its memtables.
+func (f *Follower) prepareLocked() ([]*memtable.Table, error) {
+	if !mutant.On(mutant.FollowLazy) {
+		open := func() error { return f.store.Files().OpenAll(f.next.Version) }
+		if err := fault.Guard(open); err != nil {
+			return nil, err
+		}
+	}
+	return f.withoutFlushedLocked(f.next.FlushedSeq)
 }
 
 // withoutFlushedLocked returns the memtables without what is in tables.
@@ -345,31 +362,40 @@ func (f *Follower) withoutFlushedLocked(flushed base.SeqNum) ([]*memtable.Table,
 	return left, nil
 }
 
-// lookForDamageLocked returns an error if the log has damage where more should come. It
-// looks only if nothing has come for a while.
-func (f *Follower) lookForDamageLocked(changed bool) error {
+// lookForDamageLocked returns an error if the log or the manifest has damage where more
+// should come. It looks if it has never looked at what was read, if the last look found
+// damage, and if nothing has come for a while. again says that the writer has freed what
+// was read: the caller begins another round.
+func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 	now, q := time.Now(), &f.quiet
-	if changed || q.after == 0 {
+	switch {
+	case q.after == 0:
+	case changed:
 		*q = quiet{now, damageEvery}
-		return nil
+		return false, nil
+	case now.Sub(q.since) < q.after:
+		return false, nil
 	}
-	if now.Sub(q.since) < q.after {
-		return nil
-	}
-	*q = quiet{now, min(2*q.after, damageMax)}
+	after := min(max(2*q.after, damageEvery), damageMax)
+	q.after = 0
 	if err := f.o.Manifest.Replaced(); err != nil {
-		return err
+		return false, err
 	}
-	err := f.log.Damaged()
-	if err == nil {
-		return nil
+	damage := f.o.Manifest.Damaged()
+	if damage == nil {
+		damage = f.log.Damaged()
 	}
-	if _, edited, _ := f.o.Manifest.Next(); edited {
-		f.abandonLocked() // the writer may have freed the segment
-		f.pending = true
-		return nil
+	if damage != nil {
+		_, edited, err := f.o.Manifest.Next()
+		if edited || err != nil {
+			f.abandonLocked() // the writer may have freed the segment
+			f.pending = true
+			return err == nil, err
+		}
+		return false, damage
 	}
-	return err
+	*q = quiet{now, after}
+	return false, nil
 }
 
 // Step is the step of the worker: it refreshes.

@@ -27,6 +27,8 @@ type Follower struct {
 	closed bool
 	// end is where a sealed span ends in this segment, or -1.
 	end int64
+	// sealed says that the span is sealed: all frames up to its end were written.
+	sealed bool
 }
 
 // Follow returns a follower at the start of spans.
@@ -77,8 +79,8 @@ func (f *Follower) open() error {
 	if err != nil {
 		return err
 	}
-	f.file, f.aead, f.end = file, h.aead, -1
 	s, size := f.spans[0], h.size
+	f.file, f.aead, f.end, f.sealed = file, h.aead, -1, s.Sealed
 	if s.Sealed && s.EndNumber == f.ref.Number {
 		f.end, size = s.End, min(size, s.End)
 	}
@@ -116,7 +118,7 @@ func (f *Follower) Newest() bool { return len(f.spans) < 2 }
 // not verify. Next takes such a frame for one that is about to come. The manifest must
 // still name the segment after the call; otherwise the error means nothing.
 func (f *Follower) Damaged() error {
-	if f.file == nil || f.closed {
+	if f.file == nil || f.closed && !f.sealed {
 		return nil
 	}
 	size, err := f.file.Size()
@@ -130,8 +132,11 @@ func (f *Follower) Damaged() error {
 		return nil
 	}
 	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
-	r.Demand(f.end >= 0) // a sealed span is complete
-	if _, err = r.Next(); err == nil || err == io.EOF {
+	r.Demand(f.sealed)
+	if _, err = r.Next(); err == io.EOF && f.sealed {
+		err = base.Corrupt(f.r.Offset(), "bytes of the log", size-f.r.Offset(), "another frame")
+	}
+	if err == nil || err == io.EOF {
 		return nil
 	}
 	// The writer may have written the frame after it was read, and later ones before they

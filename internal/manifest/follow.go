@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,9 @@ import (
 type following struct {
 	number uint64
 	salt   uint64 // in the header
+	file   vfs.File
+	size   int64       // of the file
+	aead   cipher.AEAD // nil if the manifest is not encrypted
 	r      *record.Reader
 	state  State // after the last edit that was read
 	// failed says that reading has failed in the middle: the manifest is read anew.
@@ -46,7 +50,8 @@ func Follow(fs vfs.FS, dir string, seal record.Sealer) (*Store, State, error) {
 func (s *Store) Next() (State, bool, error) {
 	f := s.follows
 	if f.failed {
-		return f.state, true, s.followNewest()
+		err := s.followNewest()
+		return f.state, true, err
 	}
 	changed, err := f.advance(func(e *Edit) (err error) {
 		f.state, err = f.state.Apply(*e)
@@ -104,6 +109,35 @@ func (s *Store) Replaced() error {
 	return err
 }
 
+// Damaged returns an error if the manifest has damage behind what Next has read. If the
+// writer has replaced the manifest meanwhile, the error means nothing.
+func (s *Store) Damaged() error {
+	if err := s.follows.damaged(); err != nil {
+		return s.wrap("follow", s.follows.number, err)
+	}
+	return nil
+}
+
+// damaged returns an error if what follows is damaged: a frame that was once written does
+// not verify. advance takes such a frame for one that is about to come.
+func (f *following) damaged() error {
+	next := func() *record.Reader {
+		return record.ContinueReader(f.file, f.size, f.salt, f.aead, f.r.Offset(), f.r.Chain())
+	}
+	_, err := next().Next()
+	if err == nil || err == io.EOF {
+		return nil
+	}
+	// The writer may have written the frame after it was read, and later ones before they
+	// were read.
+	again := next()
+	again.Follow()
+	if _, e := again.Next(); e == nil {
+		return nil
+	}
+	return err
+}
+
 // followNewest opens the newest manifest and reads it.
 func (s *Store) followNewest() error {
 	for try := 0; ; try++ {
@@ -149,7 +183,8 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 	if err != nil {
 		return nil, err
 	}
-	f := &following{number: number, salt: h.Salt, r: record.NewReader(file, h.Size, h.Salt, aead)}
+	f := &following{number: number, salt: h.Salt, file: file, size: h.Size, aead: aead,
+		r: record.NewReader(file, h.Size, h.Salt, aead)}
 	f.r.Follow()
 	d := newDraftOfMany()
 	apply := func(e *Edit) (err error) {
@@ -168,6 +203,9 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 	}
 	if err == nil {
 		_, err = f.advance(apply)
+	}
+	if err == nil {
+		err = f.damaged()
 	}
 	if err != nil {
 		return nil, err

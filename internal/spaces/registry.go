@@ -144,15 +144,27 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 	return h, nil
 }
 
-// Followed takes over the table of keyspaces that another process has written. at is the
-// version that readers see now. From there on, readers find nothing in a keyspace that
-// was dropped.
-func (r *Registry) Followed(table []*manifest.Keyspace, at base.SeqNum) {
+// Followed takes over the table of keyspaces that another process has written. Readers do
+// not see it yet: Followed only raises the discard points, so that no reader reads below
+// them. The caller calls shown when readers see the table. Readers of versions from on then
+// find nothing in a keyspace that was dropped.
+func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.SeqNum)) {
 	r.defining.Lock()
 	defer r.defining.Unlock()
-	if r.defining.handles == nil {
-		return // handlesLocked will read the table
+	handles := r.handlesLocked()
+	for _, k := range table {
+		h := handles[k.Name]
+		if h != nil && h.Space.Number() == k.Number && k.Settings.DiscardBelow > h.Gate.Floor() {
+			h.Gate.Raise(k.Settings.DiscardBelow)
+		}
 	}
+	return func(from base.SeqNum) { r.shown(table, from) }
+}
+
+// shown takes over a table of Followed that readers see.
+func (r *Registry) shown(table []*manifest.Keyspace, from base.SeqNum) {
+	r.defining.Lock()
+	defer r.defining.Unlock()
 	live := map[string]bool{}
 	for _, k := range table {
 		if k.Number == 0 || k.Dropping {
@@ -163,13 +175,13 @@ func (r *Registry) Followed(table []*manifest.Keyspace, at base.SeqNum) {
 			h.set(&k.Settings)
 			continue
 		} else if h != nil {
-			h.deleted.Store(uint64(at))
+			h.deleted.Store(uint64(from))
 		}
 		r.addLocked(k)
 	}
 	for name, h := range r.defining.handles {
 		if !live[name] {
-			h.deleted.Store(uint64(at))
+			h.deleted.Store(uint64(from))
 			delete(r.defining.handles, name)
 		}
 	}

@@ -194,3 +194,31 @@ func TestOpen_ChangesSettingsInOneEdit(t *testing.T) {
 		t.Errorf("a change of a read-only database: %v", err)
 	}
 }
+
+func TestFollowed_DiscardPointsRiseBeforeTheViewAndDropsComeAfterIt(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.open("stamped")
+	e.open("dropped")
+	var table []*manifest.Keyspace
+	for _, k := range e.Store.State().Keyspaces {
+		next := *k
+		switch next.Name {
+		case "stamped":
+			next.Settings.DiscardBelow = 7
+		case "dropped":
+			next.Dropping = true
+		}
+		table = append(table, &next)
+	}
+	e.anew()
+	shown := e.Followed(table)
+	stamped, dropped := e.open("stamped"), e.open("dropped")
+	if stamped.Gate.Floor() != 7 || dropped.GoneFor(100) {
+		t.Errorf("before the view, the discard point is %d, dropped %t", stamped.Gate.Floor(), dropped.GoneFor(100))
+	}
+	shown(5)
+	if dropped.GoneFor(4) || !dropped.GoneFor(5) {
+		t.Error("the keyspace is not gone from version 5 on")
+	}
+}

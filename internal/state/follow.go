@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -8,7 +10,7 @@ import (
 )
 
 // Follow shows readers a later state of a database that another process writes. The caller
-// has opened the files of next (tree.Files.OpenAll). memtables, the newest first, have
+// has called Keep, and then opened the files of next (tree.Files.OpenAll). memtables, the newest first, have
 // every entry above next.FlushedSeq and none below it, up to visible at least. Of those
 // that the view had before, the caller leaves out or takes over each as a whole.
 //
@@ -31,6 +33,41 @@ func (s *Store) Follow(next manifest.State, memtables []*memtable.Table, visible
 	if len(gone) > 0 {
 		s.Discard(gone)
 	}
+}
+
+// Keep makes the sweeper forget the files of a version that Follow will show. A writer whose
+// last edit is lost may have replaced them, and the next writer has them again. If the
+// version is not shown after all, the caller discards what Keep returns.
+func (s *Store) Keep(version *manifest.Version) (kept []Obsolete) {
+	tables, values := filesOf(version)
+	s.obsolete.sweeping.Lock() // a sweep that has begun may close the files
+	defer s.obsolete.sweeping.Unlock()
+	o := &s.obsolete
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = slices.DeleteFunc(o.list, func(x Obsolete) bool {
+		has := x.memtable == nil && x.retired == nil && (x.values && values[x.file] || !x.values && tables[x.file])
+		if has {
+			o.count(&x, -x.bytes)
+			kept = append(kept, x)
+		}
+		return has
+	})
+	return kept
+}
+
+// filesOf returns the numbers of the files of a version.
+func filesOf(version *manifest.Version) (tables, values map[base.FileNum]bool) {
+	tables, values = map[base.FileNum]bool{}, map[base.FileNum]bool{}
+	for _, level := range version.Levels {
+		for _, t := range level {
+			tables[t.Num] = true
+		}
+	}
+	for _, v := range version.Values {
+		values[v.File] = true
+	}
+	return tables, values
 }
 
 // follow replaces the memtables.
@@ -63,24 +100,16 @@ next:
 
 // filesWithout returns the files of a version that a later version does not have.
 func filesWithout(before, next *manifest.Version) (gone []Obsolete) {
-	kept := map[base.FileNum]bool{}
-	for _, level := range next.Levels {
-		for _, t := range level {
-			kept[t.Num] = true
-		}
-	}
-	for _, v := range next.Values {
-		kept[v.File] = true
-	}
+	tables, values := filesOf(next)
 	for _, level := range before.Levels {
 		for _, t := range level {
-			if !kept[t.Num] {
+			if !tables[t.Num] {
 				gone = append(gone, ObsoleteTable(t))
 			}
 		}
 	}
 	for _, v := range before.Values {
-		if !kept[v.File] {
+		if !values[v.File] {
 			gone = append(gone, ObsoleteValues(v.ValueFile))
 		}
 	}

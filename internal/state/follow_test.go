@@ -131,3 +131,39 @@ func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
 	store.Closing()
 	store.Shut()
 }
+
+// A writer whose last edit is lost has replaced a file. The next writer has it again.
+func TestKeep_AFileThatIsBackIsNotSwept(t *testing.T) {
+	t.Parallel()
+	store, without := newFollower(t)
+	memtables := store.View().Memtables
+	with, err := without.Apply(manifest.Edit{NextFile: manifest.Some(uint64(6)), AddTables: []*manifest.Table{{Num: 5, Size: 100, Salt: 1, Entries: 1, Smallest: []byte("a"), Largest: []byte("b")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Follow(with, memtables, 1)
+	slot, err := store.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Begin(slot)
+	waiting := func(want int, when string) {
+		t.Helper()
+		if files, _, _ := store.ObsoleteFiles(); files != want {
+			t.Errorf("%s, %d files wait to be closed, want %d", when, files, want)
+		}
+	}
+	store.Follow(without, memtables, 1)
+	waiting(1, "after the file is gone")
+	store.Discard(store.Keep(with.Version))
+	waiting(1, "after a version that was not shown")
+	if kept := store.Keep(without.Version); len(kept) > 0 {
+		t.Errorf("a version without files keeps %d", len(kept))
+	}
+	store.Keep(with.Version)
+	store.Follow(with, memtables, 1)
+	waiting(0, "after the file is back")
+	store.Release(slot)
+	store.Closing()
+	store.Shut()
+}

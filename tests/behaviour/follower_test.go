@@ -1,9 +1,12 @@
 package behaviour
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -224,4 +227,143 @@ func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
 		testkit.Must(t, f.Refresh(t.Context()))
 		wantKey(t, f, "key", kind.String())
 	}
+}
+
+// wantDamagedFollower demands that OpenFollower finds damage.
+func wantDamagedFollower(t *testing.T, disk vfs.FS) {
+	t.Helper()
+	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
+	if err == nil {
+		testkit.Must(t, f.Close())
+	}
+	testkit.WantError(t, "OpenFollower", err, stoat.ErrCorrupt)
+}
+
+func TestFollower_OpeningFindsDamageInTheSealedLog(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, first := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	_, last := placeInLog(t, disk, "the last value")
+	testkit.Must(t, db.Close())
+	for _, at := range []int64{first, last} {
+		flipByte(t, disk, path, at)
+		wantDamagedFollower(t, disk)
+		flipByte(t, disk, path, at)
+	}
+	testkit.MustBeSound(t, follow(t, disk))
+}
+
+func TestFollower_OpeningFindsDamageInTheLogOfAWriter(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, at := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	flipByte(t, disk, path, at)
+	wantDamagedFollower(t, disk)
+}
+
+func TestFollower_EachRefreshReportsTheDamage(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f := follow(t, disk)
+	testkit.Must(t, commitValue(db, "the first value"))
+	path, at := placeInLog(t, disk, "the first value")
+	testkit.Must(t, commitValue(db, "the last value"))
+	flipByte(t, disk, path, at)
+	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
+	for range 3 {
+		testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
+	}
+	flipByte(t, disk, path, at)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+}
+
+// placeOfLastEdit returns a place in the last edit of the manifest, before its mark.
+func placeOfLastEdit(t *testing.T, disk *memfs.FS) (path string, at int64) {
+	t.Helper()
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST") {
+			path = disk.Join(testkit.Dir, name)
+			content, err := testkit.ReadFile(disk, path)
+			testkit.Must(t, err)
+			return path, int64(len(bytes.TrimRight(content, "\x00"))) - 40 // which the mark does not take
+		}
+	}
+	t.Fatal("there is no manifest")
+	return "", 0
+}
+
+func TestFollower_OpeningFindsDamageInTheManifestOfAWriter(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	testkit.SetKeys(t, db, 0, 600, 300, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	path, at := placeOfLastEdit(t, disk)
+	flipByte(t, disk, path, at)
+	wantDamagedFollower(t, disk)
+	flipByte(t, disk, path, at)
+	testkit.MustBeSound(t, follow(t, disk))
+}
+
+func TestFollower_FindsDamageThatTheManifestGetsLater(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	f, checked := follow(t, disk), follow(t, disk)
+	testkit.SetKeys(t, db, 0, 600, 300, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	path, at := placeOfLastEdit(t, disk)
+	flipByte(t, disk, path, at)
+	_, err := checked.Check(t.Context(), stoat.CheckOptions{})
+	testkit.WantError(t, "Check", err, stoat.ErrCorrupt)
+	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
+	testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
+	flipByte(t, disk, path, at)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+}
+
+// A drop records the keyspace as dropped, and then commits the deletion. A follower may see
+// the one without the other.
+func TestFollower_ASnapshotOfADroppedKeyspaceKeepsItsData(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	space, err := db.Keyspace("space", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(space).Set([]byte("key"), []byte("one")) }))
+	f := follow(t, disk)
+	seen, err := f.Keyspace("space", nil)
+	testkit.Must(t, err)
+	snapshot, err := f.Snapshot(stoat.SnapshotOptions{})
+	testkit.Must(t, err)
+	defer snapshot.Close()
+	var once sync.Once
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Path, ".log") {
+			once.Do(func() { testkit.Must(t, f.Refresh(t.Context())) })
+		}
+	})
+	testkit.Must(t, db.DropKeyspace("space"))
+	disk.SetHook(nil)
+	read := func(tx stoat.Txn) error { _, err := tx.In(seen).Get([]byte("key")); return err }
+	testkit.Must(t, snapshot.View(read))
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.Must(t, snapshot.View(read))
+	testkit.WantError(t, "a read after the drop", f.View(read), stoat.ErrNoKeyspace)
 }
