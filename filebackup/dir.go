@@ -33,8 +33,24 @@ func (s *dirStore) pathOf(name string) string {
 	return s.fs.Join(append([]string{s.path}, strings.Split(name, "/")...)...)
 }
 
-// Put writes a partial object of a random name, and then gives it its name.
+// putsMax is how often a Put writes an object of which a Prune deletes the partial one.
+const putsMax = 3
+
+// Put writes a partial object of a random name, and then gives it its name. A Prune deletes
+// all partial objects, also that of the claim of a backup that begins. Put then repeats.
 func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionReader) error {
+	for i := 1; ; i++ {
+		err := s.put(ctx, name, content)
+		if i == putsMax || !errors.Is(err, errPruned) {
+			return err
+		}
+	}
+}
+
+// errPruned says that a partial object is gone.
+var errPruned = errors.New("filebackup: the partial object is gone")
+
+func (s *dirStore) put(ctx context.Context, name string, content *io.SectionReader) error {
 	temp, file, err := s.createPartial()
 	if err != nil {
 		return err
@@ -52,7 +68,9 @@ func (s *dirStore) Put(ctx context.Context, name string, content *io.SectionRead
 		err = work.Given(ctx).Err() // a sync can take long
 	}
 	if err == nil {
-		err = s.fs.Rename(temp, target)
+		if err = s.fs.Rename(temp, target); errors.Is(err, vfs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", errPruned, err)
+		}
 	}
 	if err != nil {
 		_ = s.fs.Remove(temp) // Prune removes what is left

@@ -65,6 +65,32 @@ func TestDir_AFailedSyncOfANameRemovesOnlyANewObject(t *testing.T) {
 	}
 }
 
+func TestDir_APutRepeatsIfAPruneDeletesItsPartialObject(t *testing.T) {
+	t.Parallel()
+	for losses := range 4 {
+		disk := memfs.New()
+		s := filebackup.Dir(disk, "/store")
+		if err := put(t.Context(), s, "claims/a", "old"); err != nil {
+			t.Fatal(err)
+		}
+		lost := 0
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind == vfs.OpRename && lost < losses {
+				lost++
+				if err := disk.Remove(op.Path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		err := put(t.Context(), s, "claims/a", "new")
+		disk.SetHook(nil)
+		want := map[bool]string{true: "new", false: "old"}[losses < 3]
+		if got, errGet := get(t, s, "claims/a"); got != want || errGet != nil || (err == nil) != (losses < 3) {
+			t.Errorf("after %d losses the object has %q: %v, %v", losses, got, err, errGet)
+		}
+	}
+}
+
 func TestDir_ACancelledCallChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := filebackup.Dir(memfs.New(), "/store")

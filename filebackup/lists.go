@@ -67,6 +67,18 @@ func newestOr(ctx context.Context, store Store, id string) (string, error) {
 	return ids[len(ids)-1], nil
 }
 
+// orDeleted returns err, the error of a call that reads a backup. If a file is missing because
+// the backup was deleted meanwhile, it returns ErrNoBackup instead.
+func orDeleted(ctx context.Context, store Store, id string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, errList := getList(ctx, store, id); errors.Is(errList, ErrNoBackup) {
+		return fmt.Errorf("%w: it was deleted meanwhile", ErrNoBackup)
+	}
+	return err
+}
+
 // getList returns the list of a backup.
 func getList(ctx context.Context, store Store, id string) (*list, error) {
 	if !isID(id) {

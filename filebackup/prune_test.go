@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // backUps makes n backups of a fake database, and returns their IDs.
@@ -108,5 +111,40 @@ func TestBackup_UsesTheListBeforeOneThatDisappears(t *testing.T) {
 	must(t, b.look(t.Context()))
 	if len(b.known) != 2 || b.last != ids[1] {
 		t.Errorf("the backup knows %d files, and %s as the last ID", len(b.known), b.last)
+	}
+}
+
+// A deleting store deletes a backup and prunes when a file is read.
+type deleting struct {
+	Store
+	id   string
+	once sync.Once
+}
+
+func (d *deleting) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	var err error
+	if strings.HasPrefix(name, filesDir) {
+		d.once.Do(func() {
+			if err = Delete(ctx, d.Store, d.id); err == nil {
+				_, err = Prune(ctx, d.Store, 1)
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Store.Get(ctx, name)
+}
+
+func TestPrune_OfABackupThatIsReadIsNoCorruption(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 1)
+	_, err := Restore(t.Context(), &deleting{Store: store, id: ids[0]}, ids[0], "/r", RestoreOptions{FS: memfs.New(), Workers: 1})
+	if !errors.Is(err, ErrNoBackup) || errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("Restore returns %v", err)
+	}
+	ids, store = backUps(t, 1)
+	if _, err := Verify(t.Context(), &deleting{Store: store, id: ids[0]}, ids[0]); !errors.Is(err, ErrNoBackup) || errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("Verify returns %v", err)
 	}
 }

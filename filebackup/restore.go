@@ -42,7 +42,8 @@ const (
 
 // Restore makes a database in dir of a backup. An empty id is that of the newest backup. If
 // dir exists, the error is fs.ErrExist of package io/fs. If a file is damaged, missing, or
-// another one, the error is stoat.ErrCorrupt and names it.
+// another one, the error is stoat.ErrCorrupt and names it. If the backup is deleted meanwhile,
+// it is ErrNoBackup.
 //
 // Restore works in dir.restore, and renames that when it is complete and durable. After an
 // error or a crash, dir does not exist. Then the next Restore verifies the files that are
@@ -80,7 +81,7 @@ func runRestore(ctx context.Context, store Store, id, dir string, o RestoreOptio
 	if err != nil {
 		return Info{}, err
 	}
-	if err := r.run(ctx, l); err != nil {
+	if err := orDeleted(ctx, store, id, r.run(ctx, l)); err != nil {
 		return Info{}, fmt.Errorf("backup %s: %w", id, err)
 	}
 	return l.info(), nil

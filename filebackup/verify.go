@@ -43,7 +43,7 @@ func Verify(ctx context.Context, store Store, id string) (Info, error) {
 		}
 		return nil
 	})
-	if err = errors.Join(append(complaints, err)...); err != nil {
+	if err = orDeleted(ctx, store, id, errors.Join(append(complaints, err)...)); err != nil {
 		return l.info(), fmt.Errorf("backup %s: %w", id, err)
 	}
 	return l.info(), nil

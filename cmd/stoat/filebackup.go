@@ -93,9 +93,18 @@ func storeExists(dir string) error {
 	return fmt.Errorf("there is no store of file backups in %s; 'stoat backup-files' makes one", dir)
 }
 
+// deleteBackup deletes a backup, which must exist. Its files stay until a prune.
+func deleteBackup(ctx context.Context, store filebackup.Store, dir, id string) error {
+	if _, err := os.Stat(filepath.Join(dir, "lists", id)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s", filebackup.ErrNoBackup, id)
+	}
+	return filebackup.Delete(ctx, store, id)
+}
+
 // runBackups lists file backups, and deletes old ones.
 func runBackups(ctx context.Context, c *call, args []string) error {
 	keep := c.flags.Int("keep", 0, "delete all but the newest `number` of backups")
+	id := c.flags.String("delete", "", "first delete the backup with this `ID`, which may be damaged")
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -109,6 +118,11 @@ func runBackups(ctx context.Context, c *call, args []string) error {
 		return err
 	}
 	store := filebackup.Dir(nil, rest[0])
+	if *id != "" {
+		if err := deleteBackup(ctx, store, rest[0], *id); err != nil {
+			return err
+		}
+	}
 	if given {
 		r, err := filebackup.Prune(ctx, store, *keep)
 		if err != nil {

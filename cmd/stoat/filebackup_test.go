@@ -141,3 +141,23 @@ func TestBackups_KeepingNoneIsWrongUsage(t *testing.T) {
 		t.Errorf("backups printed %q", out)
 	}
 }
+
+func TestBackups_DeletesOneBackupAlsoIfItsListIsDamaged(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	first, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	second, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	if err := os.WriteFile(filepath.Join(store, "lists", second), []byte("damage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, "corrupt data in lists/"+second, "backups", "-keep", "1", store)
+	fail(t, exitError, "no such backup", "backups", "-delete", second[:len(second)-1], store)
+	fail(t, exitError, "no such backup", "backups", "-delete", "../files", store)
+	out := succeed(t, "backups", "-delete", second, "-keep", "1", store)
+	if !strings.HasPrefix(out, "deleted 0 backups and ") || !strings.Contains(out, first) || strings.Contains(out, second) {
+		t.Errorf("backups printed %q", out)
+	}
+	succeed(t, "verify-files", store, first)
+}

@@ -114,7 +114,7 @@ works in DIR.restore, which may be removed instead.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
 other backups, and all files that no backup has. It deletes nothing if it cannot read
-the list of a backup that it keeps.`, runBackups},
+the list of a backup that it keeps; -delete deletes one such backup.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. The database does what is worth its
 cost by itself, so this is useful mainly before a database is only read.`, runCompact},
