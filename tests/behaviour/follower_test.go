@@ -356,7 +356,12 @@ func TestFollower_ASnapshotOfADroppedKeyspaceKeepsItsData(t *testing.T) {
 	var once sync.Once
 	disk.SetHook(func(op vfs.Op) {
 		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Path, ".log") {
-			once.Do(func() { testkit.Must(t, f.Refresh(t.Context())) })
+			once.Do(func() {
+				// On a goroutine of its own: this one holds locks of the writer.
+				refreshed := make(chan error)
+				go func() { refreshed <- f.Refresh(t.Context()) }()
+				testkit.Must(t, <-refreshed)
+			})
 		}
 	})
 	testkit.Must(t, db.DropKeyspace("space"))
