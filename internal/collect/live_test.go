@@ -267,7 +267,7 @@ func TestSurvey_LiveValuesAreKeptAsTheyAre(t *testing.T) {
 	for range 1000 {
 		key = append(key[:rng.IntN(len(key)+1)], bytes.Repeat([]byte{byte(rng.Uint32())}, 1+rng.IntN(300))...)
 		live := values.Live{
-			Pointer: values.Pointer{File: 7, Offset: 40 + 8*rng.Int64N(1<<32-5), Length: 40 + 8*rng.Int64N(1<<20), ValueLen: rng.Uint32()},
+			Pointer: values.NewPointer(7, 40+8*rng.Int64N(1<<32-5), 40+8*rng.Int64N(1<<20), rng.Uint32()),
 			Key:     bytes.Clone(key), Seq: base.SeqNum(rng.Uint64N(uint64(base.SeqNumMax) + 1)),
 		}
 		want = append(want, live)

@@ -126,7 +126,7 @@ func pointer(value []byte) []any {
 	if err != nil {
 		return []any{"error", err}
 	}
-	pairs := []any{"value file", p.File, "offset", p.Offset, "record", p.Length, "length", p.ValueLen}
+	pairs := []any{"value file", p.File, "offset", p.Offset, "record", p.Length(), "length", p.ValueLen}
 	if p.Version != 0 {
 		pairs = append(pairs, "record version", p.Version)
 	}

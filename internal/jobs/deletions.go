@@ -131,7 +131,7 @@ func entryBytes(key, value []byte, m base.Meta) int64 {
 	switch m.Kind {
 	case base.KindPointer:
 		if at, err := values.DecodePointer(value); err == nil {
-			bytes += int64(at.Length)
+			bytes += at.Length()
 		}
 	case base.KindDelete:
 		return 0

@@ -127,7 +127,7 @@ func (m *mover) place(e *base.Entry) (ref manifest.ValueRef, apart bool, err err
 
 // move copies the value that p leads to and makes e point to the copy.
 func (m *mover) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, err error) {
-	if err = m.look(p.Length); err != nil {
+	if err = m.look(p.Length()); err != nil {
 		return ref, err
 	}
 	var to values.Pointer
@@ -137,7 +137,7 @@ func (m *mover) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, er
 		if err != nil {
 			return err
 		}
-		out, err := m.out.File(p.Length)
+		out, err := m.out.File(p.Length())
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (m *mover) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, er
 	}); err != nil {
 		return ref, err
 	}
-	m.left -= p.Length
+	m.left -= p.Length()
 	return m.out.Point(e, to), nil
 }
 

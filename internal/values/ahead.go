@@ -75,7 +75,7 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 		}
 	}
 	r.gauge.Touch()
-	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length, p.ValueLen, uint32(headerSize+keyLen)
+	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length(), p.ValueLen, uint32(headerSize+keyLen)
 	x.version = p.Version
 }
 
@@ -278,7 +278,7 @@ func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]b
 // decode is Get for a record that may be compressed.
 func (x *aheadRead) decode(rec, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
 	h := loadHeader(rec)
-	if !h.compressed() || h.size() != x.length || !h.is(Pointer{ValueLen: x.valueLen}, key, seq, rec) {
+	if !h.compressed() || h.size() != x.length || !h.is(Pointer{lengths: lengths{ValueLen: x.valueLen}}, key, seq, rec) {
 		return nil, false
 	}
 	value, err := h.decode(rec[h.valueOff():h.valueEnd()], x.at, arena)

@@ -90,11 +90,11 @@ func TestAhead_WrongRecordFindsNothing(t *testing.T) {
 		other := values[(i+1)%len(values)]
 		off, length, value := s.p, s.p, s.p
 		off.Offset += 8
-		length.Length += 8
+		length.units++
 		value.ValueLen++
 		mustHave(t, r, []stored{other, s})
 		var a Ahead
-		wrong := []Pointer{other.p, off, length, value, {Offset: 1 << 34, Length: 64}, {Offset: 0, Length: 64}, {}}
+		wrong := []Pointer{other.p, off, length, value, NewPointer(0, 1<<34, 64, 0), NewPointer(0, 0, 64, 0), {}}
 		for _, p := range wrong {
 			a.Add(r, p, len(s.key))
 		}

@@ -55,10 +55,10 @@ func (c *Copier) Copy(w *Writer, live Live) (Pointer, error) {
 // live. Otherwise it keeps that of the record.
 func (c *Copier) copyAt(w *Writer, live Live, at int64, named bool) (Pointer, error) {
 	p := live.Pointer
-	if p.Length > windowSize {
+	if p.Length() > windowSize {
 		return c.copyLarge(w, live)
 	}
-	if err := c.pause(p.Length); err != nil {
+	if err := c.pause(p.Length()); err != nil {
 		return Pointer{}, err
 	}
 	ahead := int64(0)
@@ -66,20 +66,20 @@ func (c *Copier) copyAt(w *Writer, live Live, at int64, named bool) (Pointer, er
 		ahead = c.ahead
 	}
 	in := &c.in
-	if p.Length > c.ahead { // many Copiers may each meet one long record: share a window
+	if p.Length() > c.ahead { // many Copiers may each meet one long record: share a window
 		in = &w.copied
 		in.file, in.buf = c.src.file, in.buf[:0]
 	}
-	rec, err := in.read(at, p.Length, c.v.end, ahead)
+	rec, err := in.read(at, p.Length(), c.v.end, ahead)
 	if err != nil {
 		return Pointer{}, err
 	}
-	c.last = at + p.Length
-	h, err := decodeHeader(rec, at, at+p.Length)
+	c.last = at + p.Length()
+	h, err := decodeHeader(rec, at, at+p.Length())
 	if err != nil {
 		return Pointer{}, err
 	}
-	if h.size() != p.Length || !h.is(p, live.Key, live.Seq, rec) {
+	if h.size() != p.Length() || !h.is(p, live.Key, live.Seq, rec) {
 		return Pointer{}, mismatch(at, &h, p, live.Seq)
 	}
 	if err := h.checkRecord(c.src.salt, at, rec); err != nil {

@@ -105,7 +105,7 @@ func TestDamage_EveryPartOfALargeValueIsChecked(t *testing.T) {
 	}
 	for _, s := range values {
 		for back := int64(1); back < 60; back += int64(step()) {
-			mustSeeFlip(t, data, values, s.p.Offset+s.p.Length-back)
+			mustSeeFlip(t, data, values, s.p.Offset+s.p.Length()-back)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (d *Damaged) Value(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, e
 // valueOf returns the value of the record at offset at, which p must point to.
 func (d *Damaged) valueOf(at int64, p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
 	v, err := d.valueAt(at, d.v.end)
-	if err == nil && (v.h.size() != p.Length || !v.h.is(p, key, seq, v.head)) {
+	if err == nil && (v.h.size() != p.Length() || !v.h.is(p, key, seq, v.head)) {
 		err = mismatch(at, &v.h, p, seq)
 	}
 	return v, err

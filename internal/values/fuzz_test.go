@@ -12,10 +12,12 @@ import (
 
 // FuzzPointer decodes a pointer and encodes it again.
 func FuzzPointer(f *testing.F) {
-	f.Add(Pointer{File: 1, Offset: fileHeaderSize, Length: recordMin}.AppendTo(nil))
-	f.Add(Pointer{File: 1<<32 - 1, Offset: offsetMax, Length: 1 << 20, ValueLen: 1<<32 - 1}.AppendTo(nil))
+	p := NewPointer(1, fileHeaderSize, recordMin, 0)
+	f.Add(p.AppendTo(nil))
+	f.Add(NewPointer(1<<32-1, offsetMax, 1<<20, 1<<32-1).AppendTo(nil))
 	f.Add(bytes.Repeat([]byte{0xff}, PointerSize))
-	f.Add(Pointer{File: 1, Offset: fileHeaderSize, Length: recordMin, Version: 7}.AppendTo(nil))
+	p.Version = 7
+	f.Add(p.AppendTo(nil))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		p, err := DecodePointer(src)
 		if err != nil {

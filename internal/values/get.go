@@ -23,14 +23,14 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena)
 	if err != nil {
 		return nil, r.inFile(err)
 	}
-	rec := v.data[at : at+p.Length : at+p.Length]
+	rec := v.data[at : at+p.Length() : at+p.Length()]
 	if !v.marks.has(at) {
 		if rec, err = r.verified(v, at, rec); err != nil {
 			return nil, err
 		}
 	}
 	h := loadHeader(rec)
-	if h.size() != p.Length || !h.is(p, key, seq, rec) {
+	if h.size() != p.Length() || !h.is(p, key, seq, rec) {
 		return nil, r.inFile(mismatch(at, &h, p, seq))
 	}
 	stored := rec[h.valueOff():h.valueEnd():h.valueEnd()]
@@ -67,7 +67,7 @@ func (h *header) is(p Pointer, key []byte, seq base.SeqNum, rec []byte) bool {
 func mismatch(at int64, h *header, p Pointer, seq base.SeqNum) error {
 	return base.Corrupt(at, "record that a pointer leads to",
 		fmt.Sprintf("version %d, %d bytes with a value of %d", h.seq, h.size(), h.valueLen),
-		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", p.Of(seq), p.Length, p.ValueLen))
+		fmt.Sprintf("version %d of the pointer's key, %d bytes with a value of %d", p.Of(seq), p.Length(), p.ValueLen))
 }
 
 // verified fetches and verifies rec, the record at offset at, and returns it. If the

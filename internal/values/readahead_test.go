@@ -92,7 +92,7 @@ func TestReadahead_TheScanReportsEachDamagedValue(t *testing.T) {
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
 	for _, wrong := range []int{0, 63, 64, 150, 300, 1000, 2999} {
 		damaged := bytes.Clone(data)
-		damaged[values[wrong].p.Offset+values[wrong].p.Length/2] ^= 4
+		damaged[values[wrong].p.Offset+values[wrong].p.Length()/2] ^= 4
 		r := mustOpen(t, damaged, testSalt)
 		var a Ahead
 		for from := 0; from < len(values); from += AheadSize {

@@ -218,8 +218,8 @@ func (v *view) place(p Pointer) (int64, error) {
 		}
 		at = to
 	}
-	if !v.holds(at, p.Length) {
-		return 0, base.Corrupt(at, "pointer to a value", fmt.Sprintf("%d bytes", p.Length), fmt.Sprintf("a record before %d", v.end))
+	if !v.holds(at, p.Length()) {
+		return 0, base.Corrupt(at, "pointer to a value", fmt.Sprintf("%d bytes", p.Length()), fmt.Sprintf("a record before %d", v.end))
 	}
 	return at, nil
 }

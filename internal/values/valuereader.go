@@ -40,7 +40,7 @@ func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueR
 		return nil, r.inFile(err)
 	}
 	vr, err := r.valueAt(at, v.end)
-	if err == nil && (vr.h.size() != p.Length || !vr.h.is(p, key, seq, vr.head)) {
+	if err == nil && (vr.h.size() != p.Length() || !vr.h.is(p, key, seq, vr.head)) {
 		err = mismatch(at, &vr.h, p, seq)
 	}
 	if err != nil {

@@ -131,7 +131,7 @@ func TestGet_PointerToAnotherRecordIsAnError(t *testing.T) {
 		other := values[(i+1)%len(values)]
 		off, length, value := s.p, s.p, s.p
 		off.Offset += 8
-		length.Length += 8
+		length.units++
 		value.ValueLen++
 		for _, c := range []struct {
 			what string
@@ -141,8 +141,8 @@ func TestGet_PointerToAnotherRecordIsAnError(t *testing.T) {
 		}{
 			{"key", s.p, other.key, s.seq}, {"version", s.p, s.key, s.seq + 1}, {"record", other.p, s.key, s.seq},
 			{"offset", off, s.key, s.seq}, {"length", length, s.key, s.seq}, {"length of the value", value, s.key, s.seq},
-			{"end", Pointer{Offset: 1 << 34, Length: 64}, s.key, s.seq},
-			{"header", Pointer{Offset: 0, Length: 64}, s.key, s.seq},
+			{"end", NewPointer(0, 1<<34, 64, 0), s.key, s.seq},
+			{"header", NewPointer(0, 0, 64, 0), s.key, s.seq},
 		} {
 			if _, err := r.Get(c.p, c.key, c.seq, nil); err == nil {
 				t.Fatalf("value %d with a wrong %s was read", i, c.what)

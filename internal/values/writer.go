@@ -164,7 +164,7 @@ func (w *Writer) count(h header, at int64) (Pointer, error) {
 		return Pointer{}, w.out.err
 	}
 	w.foot.add(h)
-	return Pointer{File: w.opts.Num, Offset: at, Length: h.size(), ValueLen: h.valueLen}, nil
+	return NewPointer(w.opts.Num, at, h.size(), h.valueLen), nil
 }
 
 // add adds a record to the sums.
