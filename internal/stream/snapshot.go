@@ -149,7 +149,7 @@ func (c *Scan) Value() ([]byte, error) {
 		if round != c.aheadRound {
 			c.loadAhead(round, at, n)
 		}
-		if v, ok := c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.arena); ok {
+		if v, ok := c.ahead.Get(at-c.aheadFrom, &c.arena); ok {
 			return v, nil
 		}
 	}
@@ -169,11 +169,11 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		key, value, m := c.all.InRound(i)
+		key, value, seq, m := c.all.InRound(i)
 		if m.Kind != base.KindPointer {
 			value = nil
 		}
-		c.ahead.Add(value, len(key))
+		c.ahead.Add(value, key, seq)
 	}
 	c.ahead.Read()
 }

@@ -348,7 +348,7 @@ func (c *core) beginRound() {
 	first := c.visible.Entry.Key
 	last := first
 	if _, at, n := c.visible.Round(); at >= 0 {
-		last, _, _ = c.visible.InRound(n - 1)
+		last, _, _, _ = c.visible.InRound(n - 1)
 	}
 	c.escapes = !c.tx.plain(first) || !c.tx.plain(last)
 }

@@ -278,16 +278,21 @@ func (it Iterator) Value() []byte {
 		return nil
 	}
 	e := &c.visible.Entry
-	if e.Meta.Kind == base.KindPointer {
-		return it.valueFromFile(c, e)
+	if e.Meta.Kind != base.KindPointer {
+		return c.tx.lend(e.Value)
 	}
-	return c.tx.lend(e.Value)
+	if round, at, _ := c.visible.Round(); at >= 0 && round == c.aheadRound {
+		if v := c.ahead.Found(at - c.aheadFrom); v != nil {
+			return c.tx.lend(v)
+		}
+	}
+	return it.valueFromFile(c, e)
 }
 
-// valueFromFile is Value for a value in a value file.
+// valueFromFile is Value for a value in a value file that the round has not found yet.
 func (it Iterator) valueFromFile(c *core, e *base.Entry) (value []byte) {
 	defer fault.Enter().Leave(&c.err)
-	v, ok := it.lookAhead(c, e)
+	v, ok := it.lookAhead(c)
 	if !ok {
 		if v, c.err = c.tx.fetch(e.Value, e.Key, e.Seq); c.err != nil {
 			return nil
@@ -298,12 +303,12 @@ func (it Iterator) valueFromFile(c *core, e *base.Entry) (value []byte) {
 
 // lookAhead returns the value of the current entry if it is in memory. Its first
 // call in a round loads the values of all remaining entries of the round.
-func (it Iterator) lookAhead(c *core, e *base.Entry) ([]byte, bool) {
+func (it Iterator) lookAhead(c *core) ([]byte, bool) {
 	round, at, n := c.visible.Round()
 	if at < 0 || round != c.aheadRound && !it.loadAhead(c, round, at, n) {
 		return nil, false
 	}
-	return c.ahead.Get(at-c.aheadFrom, e.Key, e.Seq, &c.tx.s.decoded)
+	return c.ahead.Get(at-c.aheadFrom, &c.tx.s.decoded)
 }
 
 // loadAhead loads the values of a round from entry number at on. It reports whether
@@ -317,11 +322,11 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		key, value, m := c.visible.InRound(i)
+		key, value, seq, m := c.visible.InRound(i)
 		if m.Kind != base.KindPointer {
 			value = nil
 		}
-		c.ahead.Add(value, len(key))
+		c.ahead.Add(value, key, seq)
 	}
 	c.ahead.Load(c.prefetch)
 	return true

@@ -184,12 +184,12 @@ func (tx Txn) fetchGroup(m *many, dst [][]byte) (err error) {
 		if e.Seq == 0 {
 			pointer = nil // of the transaction's own file
 		}
-		m.values.Add(pointer, len(e.Key))
+		m.values.Add(pointer, e.Key, e.Seq)
 	}
 	m.values.Load(groupMax)
 	for i := range m.found {
 		e := &m.found[i]
-		v, ok := m.values.Get(i, e.Key, e.Seq, &tx.s.decoded)
+		v, ok := m.values.Get(i, &tx.s.decoded)
 		if !ok {
 			if v, err = tx.fetchGuarded(e.Value, e.Key, e.Seq); err != nil {
 				return err

@@ -51,26 +51,27 @@ func (a *Ahead) Clear() {
 func (a *Ahead) Begin() { a.values.Begin() }
 
 // Add adds an entry. The pointer is nil for an entry of another kind than
-// base.KindPointer. View.Value reports an invalid pointer.
-func (a *Ahead) Add(pointer []byte, keyLen int) {
+// base.KindPointer. The key must not change until Get has returned the value. View.Value
+// reports an invalid pointer.
+func (a *Ahead) Add(pointer, key []byte, seq base.SeqNum) {
 	if pointer == nil {
-		a.values.Add(nil, values.Pointer{}, keyLen)
+		a.values.Add(nil, values.Pointer{}, nil, 0)
 		return
 	}
 	p, err := values.DecodePointer(pointer)
 	if err != nil {
-		a.values.Add(nil, p, keyLen)
+		a.values.Add(nil, p, nil, 0)
 		return
 	}
 	if a.reader == nil || p.File != a.num {
 		r, err := a.view.Values(p.File)
 		if err != nil {
-			a.values.Add(nil, p, keyLen)
+			a.values.Add(nil, p, nil, 0)
 			return
 		}
 		a.reader, a.num = r, p.File
 	}
-	a.values.Add(a.reader, p, keyLen)
+	a.values.Add(a.reader, p, key, seq)
 }
 
 // Load finds the added values; see values.Ahead.Load.
@@ -79,8 +80,10 @@ func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
 // Read reads the added values and verifies them; see values.Ahead.Read.
 func (a *Ahead) Read() { a.values.Read() }
 
-// Get returns the value of the i-th added entry, which has this key and version. If
-// it returns false, the caller must use View.Value.
-func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
-	return a.values.Get(i, key, seq, arena)
-}
+// Get returns the value of the i-th added entry. If it returns false, the caller must use
+// View.Value.
+func (a *Ahead) Get(i int, arena *codec.Arena) ([]byte, bool) { return a.values.Get(i, arena) }
+
+// Found returns the value of the i-th added entry if Get needs no memory of the file to
+// return it, and nil otherwise.
+func (a *Ahead) Found(i int) []byte { return a.values.Found(i) }

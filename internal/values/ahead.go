@@ -43,9 +43,11 @@ type aheadRead struct {
 	length   int64
 	off      int64 // offset in the pointer
 	valueLen uint32
-	valueOff uint32      // from the start of the record
-	version  base.SeqNum // of the record, 0 for that of the entry
+	valueOff uint32 // from the start of the record
+	key      []byte
+	seq      base.SeqNum // of the record
 	verified bool
+	value    []byte // nil until Load or Read has found it
 }
 
 // Begin forgets all values.
@@ -54,18 +56,16 @@ func (a *Ahead) Begin() { a.n = 0 }
 // Clear releases the readers.
 func (a *Ahead) Clear() {
 	a.forward.stop()
-	for i := range a.reads[:a.used] {
-		a.reads[i].r, a.reads[i].v = nil, nil
-	}
+	clear(a.reads[:a.used])
 	a.n, a.used = 0, 0
 }
 
-// Add adds the value that p points to in r. Its key has keyLen bytes. A nil r means
-// no value.
-func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
+// Add adds the value that p points to in r, which must be that of version seq of key. The
+// key must not change until Get has returned the value. A nil r means no value.
+func (a *Ahead) Add(r *Reader, p Pointer, key []byte, seq base.SeqNum) {
 	x := &a.reads[a.n]
 	a.n++
-	x.at, x.verified, x.r, x.v = 0, false, r, nil
+	x.at, x.verified, x.r, x.v, x.value = 0, false, r, nil, nil
 	if r == nil {
 		return
 	}
@@ -75,8 +75,8 @@ func (a *Ahead) Add(r *Reader, p Pointer, keyLen int) {
 		}
 	}
 	r.gauge.Touch()
-	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length(), p.ValueLen, uint32(headerSize+keyLen)
-	x.version = p.Version
+	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length(), p.ValueLen, uint32(headerSize+len(key))
+	x.key, x.seq = key, p.Of(seq)
 }
 
 // Load finds the added values. Among the first fetch values it starts to read from the
@@ -102,6 +102,7 @@ func (a *Ahead) Load(fetch int) {
 		sum += uint64(rec[0]) + uint64(rec[x.valueOff]) + uint64(rec[len(rec)-1])
 	}
 	a.touched += sum
+	a.find()
 	if fetch > 0 {
 		a.forward.round(a.reads[:a.n], missing)
 	}
@@ -209,6 +210,16 @@ func (a *Ahead) Read() {
 			}
 		}
 	})
+	a.find()
+}
+
+// find sets the values of the verified records that are not compressed.
+func (a *Ahead) find() {
+	for i := range a.reads[:a.n] {
+		if x := &a.reads[i]; x.verified {
+			x.value = x.find()
+		}
+	}
 }
 
 // advise starts to read [from, to). If that continues the last request, it asks for
@@ -248,37 +259,45 @@ func (a *advice) set(from, to int64) {
 	a.pages.Store(min(first, last)<<adviceBits | min(end, last))
 }
 
-// Get returns the i-th added value, which must be that of version seq of key. The bytes
-// are those of Reader.Get. It returns false if the record was not verified before, or
-// if anything is wrong; then the caller must use Reader.Get.
-func (a *Ahead) Get(i int, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
+// Get returns the i-th added value. The bytes are those of Reader.Get. It returns false if
+// the record was not verified before, or if anything is wrong; then the caller must use
+// Reader.Get.
+func (a *Ahead) Get(i int, arena *codec.Arena) ([]byte, bool) {
 	x := &a.reads[i]
-	if !x.verified {
-		return nil, false
+	if x.value == nil && x.verified {
+		return x.decode(arena)
 	}
-	if x.version != 0 {
-		seq = x.version
-	}
+	return x.value, x.value != nil
+}
+
+// Found returns the i-th added value if Get needs no memory of the file to return it, and
+// nil otherwise.
+func (a *Ahead) Found(i int) []byte { return a.reads[i].value }
+
+// find returns the value of a verified record. It returns nil if the record is compressed,
+// or if anything is wrong.
+func (x *aheadRead) find() []byte {
 	rec := x.v.data[x.at : x.at+x.length : x.at+x.length]
 	le := binary.LittleEndian
 	h := rec[:headerSize]
 	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
 	// The last eight bytes of a header hold the key length and no codec. A chunked
 	// record has more data behind its value; Reader.Get handles it.
-	if le.Uint64(h[8:]) != uint64(seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
-		le.Uint64(h[24:]) != uint64(len(key)) || int64(x.valueOff) != headerSize+int64(len(key)) || alignUp(to) != x.length {
-		return x.decode(rec, key, seq, arena)
+	if le.Uint64(h[8:]) != uint64(x.seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
+		le.Uint64(h[24:]) != uint64(len(x.key)) || alignUp(to) != x.length {
+		return nil
 	}
-	if string(rec[headerSize:from]) != string(key) {
-		return nil, false
+	if string(rec[headerSize:from]) != string(x.key) {
+		return nil
 	}
-	return rec[from:to:to], true
+	return rec[from:to:to]
 }
 
 // decode is Get for a record that may be compressed.
-func (x *aheadRead) decode(rec, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, bool) {
+func (x *aheadRead) decode(arena *codec.Arena) ([]byte, bool) {
+	rec := x.v.data[x.at : x.at+x.length : x.at+x.length]
 	h := loadHeader(rec)
-	if !h.compressed() || h.size() != x.length || !h.is(Pointer{lengths: lengths{ValueLen: x.valueLen}}, key, seq, rec) {
+	if !h.compressed() || h.size() != x.length || !h.is(Pointer{lengths: lengths{ValueLen: x.valueLen}}, x.key, x.seq, rec) {
 		return nil, false
 	}
 	value, err := h.decode(rec[h.valueOff():h.valueEnd()], x.at, arena)

@@ -24,7 +24,7 @@ func inFileOrder() (values []stored) {
 func loadRound(a *Ahead, r *Reader, round []stored) {
 	a.Begin()
 	for _, s := range round {
-		a.Add(r, s.p, len(s.key))
+		a.Add(r, s.p, s.key, s.seq)
 	}
 	a.Load(AheadSize)
 }
@@ -99,7 +99,7 @@ func TestReadahead_TheScanReportsEachDamagedValue(t *testing.T) {
 			round := values[from:min(from+AheadSize, len(values))]
 			loadRound(&a, r, round)
 			for i, s := range round {
-				got, ok := a.Get(i, s.key, s.seq, nil)
+				got, ok := a.Get(i, nil)
 				if !ok {
 					var err error
 					if got, err = r.Get(s.p, s.key, s.seq, nil); (err != nil) != (from+i == wrong) {

@@ -107,11 +107,11 @@ func TestCompression_ReadingAllocatesNothing(t *testing.T) {
 			if _, err := r.Get(s.p, s.key, s.seq, &arena); err != nil {
 				t.Fatal(err)
 			}
-			a.Add(r, s.p, len(s.key))
+			a.Add(r, s.p, s.key, s.seq)
 		}
 		a.Load(AheadSize)
-		for i, s := range values[:10] {
-			if _, ok := a.Get(i, s.key, s.seq, &arena); !ok {
+		for i := range values[:10] {
+			if _, ok := a.Get(i, &arena); !ok {
 				t.Fatal("a value that was verified is not found")
 			}
 		}
