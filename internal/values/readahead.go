@@ -27,6 +27,7 @@ type readahead struct {
 	next  int64 // end of the records of the last round
 	ahead int64 // how far before the scan the goroutine may be, 0 if the scan is not in order
 
+	started bool // a goroutine may run
 	until   atomic.Int64 // where the goroutine ends
 	running atomic.Bool
 	stopped atomic.Bool
@@ -36,6 +37,10 @@ type readahead struct {
 // round tells of the records of a round, which reads has in the order of the scan, and of
 // which missing are not verified. A second round in file order starts the goroutine.
 func (ra *readahead) round(reads []aheadRead, missing int) {
+	if missing == 0 && ra.ahead == 0 {
+		ra.v = nil // a scan of verified records needs none, and short ones are many
+		return
+	}
 	first, last := edges(reads)
 	if last == nil || last.v.sealed != nil {
 		ra.v, ra.ahead = nil, 0
@@ -56,6 +61,7 @@ func (ra *readahead) round(reads []aheadRead, missing int) {
 	}
 	ra.ahead = min(max(2*ra.ahead, readaheadMin), readaheadMax)
 	ra.until.Store(min(ra.next+ra.ahead, ra.v.end))
+	ra.started = true
 	ra.running.Store(true)
 	r, v, at := last.r, last.v, first.at
 	ra.ended.Go(func() {
@@ -79,10 +85,14 @@ func edges(reads []aheadRead) (first, last *aheadRead) {
 
 // stop ends the goroutine and waits for it. The file may be unmapped afterwards.
 func (ra *readahead) stop() {
+	ra.v, ra.next, ra.ahead = nil, 0, 0
+	if !ra.started {
+		return
+	}
 	ra.stopped.Store(true)
 	ra.ended.Wait()
 	ra.stopped.Store(false)
-	ra.v, ra.next, ra.ahead = nil, 0, 0
+	ra.started = false
 }
 
 // verify fetches and verifies the records from offset at on, until it is far enough before
