@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -130,6 +131,9 @@ func report(out io.Writer, than string, all []guard.Judgement) error {
 	fmt.Fprintf(out, "cost now, as a share of that %s:\n", than)
 	undecided := 0
 	for _, j := range all {
+		if math.IsNaN(j.Ratio) {
+			continue // a cost of zero has no ratio
+		}
 		if j.Verdict == guard.Undecided {
 			undecided++
 		}

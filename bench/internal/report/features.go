@@ -14,9 +14,11 @@ func featureSection(data, title string, ingest ...Row) Section {
 	rows := append(ingest,
 		row("ingest of sorted entries, bytes written per user byte", "ingest", "ingest_written_per_user_byte", Target{}),
 		rate("the same through sorted files, k keys/s", "ingest", "files_keys_per_s", Target{}).scaled(1e-3),
-		row("writing the sorted files, s", "ingest", "files_write_s", Target{}),
-		row("ingesting the sorted files, s", "ingest", "files_ingest_s", Target{}),
+		row("the same, bytes written per user byte", "ingest", "files_written_per_user_byte", Target{}),
+		row("writing the sorted files, ms", "ingest", "files_write_s", Target{}).scaled(1e3),
+		row("ingesting the sorted files, ms", "ingest", "files_ingest_s", Target{}).scaled(1e3),
 		rate("blind writes of 8 goroutines, k keys/s", "batch", "batch_keys_per_s", own(1.15)).scaled(1e-3),
+		rate("the same in commits of 1,000 keys, k keys/s", "batch", "applied_keys_per_s", Target{}).scaled(1e-3),
 		rate("parallel read of a snapshot, warm, MB/s", "stream", "stream_mb_per_s", Target{}),
 		rate("parallel read of a snapshot, nothing cached, MB/s", "cold-stream", "cold_stream_mb_per_s", own(3)).onReadAhead(),
 		row("100 keys at once, µs", "many", "many_us", own(0.6)),
@@ -32,7 +34,7 @@ func featureSection(data, title string, ingest ...Row) Section {
 }
 
 const featureNote = "An ingest replaces all values by sorted input, directly or through files of 32 MiB. " +
-	"Blind writes go through the store's own batch for many goroutines, and elsewhere through batches of 1,000. " +
+	"Blind writes go through the store's own batch for many goroutines, and elsewhere through commits of 1,000 keys. " +
 	"Parallel reads check every byte. Stores without a call for many keys read 100 keys one by one. " +
 	"A checkpoint follows 1,000 writes. Ingests, blind writes, backups, restores and checkpoints are durable when the clock stops."
 
@@ -58,8 +60,8 @@ func featureSections() []Section {
 			Title: "A follower beside 50,000 commits per second",
 			Note:  "The follower is refreshed again and again, and then reads the newest commit that was acknowledged before the refresh.",
 			Rows: []Row{
-				follower("refresh and read, p50, ms", "follow_p50_us", Target{}).scaled(1e-3),
-				follower("refresh and read, p99, ms", "follow_p99_us", absolute(50)).scaled(1e-3),
+				follower("refresh and read, p50, µs", "follow_p50_us", Target{}),
+				follower("refresh and read, p99, µs", "follow_p99_us", absolute(50_000)),
 				commits,
 			},
 		},
