@@ -20,44 +20,46 @@ func testPace() Pace {
 	return Pace{Warm: time.Millisecond, Phase: 10 * time.Millisecond, Quiet: 100 * time.Millisecond, Limit: time.Second}
 }
 
+// peerMetrics are the metrics of each workload that the reports need.
+var peerMetrics = map[string][]string{
+	"populate":   {"load_keys_per_s", "load_batch_p99_ms", "settled_written_per_user_byte", "size_mb", "fresh_get_1_ns", "fresh_whole_ns"},
+	"open":       {"open_ms", "close_ms", "first_get_ms"},
+	"get":        {"get_1_ns", "get_16_ns", "hit_1_ns", "miss_16_ns", "whole_1_ns", "get_allocations"},
+	"scan":       {"scan_ns", "keys_ns", "scan_whole_ns", "scan_first_ns"},
+	"first-scan": {"first_whole_ns"},
+	"first-ends": {"first_ends_ns"},
+	"first-keys": {"first_keys_ns"},
+	"cold-scan":  {"cold_scan_ns", "cold_scan_mb_per_s"},
+	"cold-keys":  {"cold_keys_ns"},
+	"cold-seek":  {"cold_seek_1_per_s", "cold_seek_16_per_s"},
+	"cold-get":   {"cold_1_per_s", "cold_16_per_s"},
+	"beside":     {"seek20_alone_ns", "seek20_beside_ns", "seek20_slowdown", "seek20_beside_max_us", "beside_puts_per_s"},
+	"counter":    {"counter_per_s", "counter_conflicts", "counter_p99_us"},
+	"queue":      {"queue_0_per_s", "queue_10000_per_s", "queue_100000_per_s", "queue_10000_p99_us"},
+	"reopen":     {"reopened_1_ns", "reopened_4_ns"},
+	"scale": {"load_keys_per_s", "settled_written_per_user_byte", "load_peak_anon_mb", "open_ms", "get_1_ns", "get_16_ns",
+		"scan_whole_ns", "size_per_live_byte"},
+	"seek":         {"seek_1_ns", "seek_16_ns"},
+	"mixed-95":     {"mixed_per_s", "mixed_get_p999_us"},
+	"mixed-50":     {"mixed_per_s", "mixed_put_p999_us", "mixed_get_p999_slowest_us"},
+	"commit":       {"commit_1_per_s", "commit_16_p99_us", "commit_64_per_s"},
+	"sorted":       {"load_keys_per_s"},
+	"unique":       {"load_keys_per_s", "load_mb_per_s", "settled_written_per_user_byte"},
+	"json":         {"load_keys_per_s", "whole_1_ns", "size_mb"},
+	"delete":       {"delete_keys_per_s", "space_idle_mb", "space_collected_mb"},
+	"churn":        {"total_s", "space_peak_per_live_byte", "space_end_per_live_byte", "overwrite_batch_p99_ms"},
+	"limited-load": {"load_keys_per_s"},
+	"limited-read": {"cold_1_per_s", "cold_16_per_s"},
+	"many":         {"many_us", "one_by_one_us"},
+	"cold-many":    {"cold_many_us", "cold_one_by_one_us"},
+	"backup":       {"backup_mb_per_s", "backup_size_per_live_byte", "restore_mb_per_s"},
+	"batch":        {"batch_keys_per_s"},
+}
+
 // This test runs each workload at a small scale on bbolt, which is always built
 // in, and checks that the results have the metrics that the reports need.
 func TestWorkloads_AllRunOnAPeer(t *testing.T) {
 	t.Parallel()
-	wants := map[string][]string{
-		"populate":   {"load_keys_per_s", "load_batch_p99_ms", "settled_written_per_user_byte", "size_mb", "fresh_get_1_ns", "fresh_whole_ns"},
-		"open":       {"open_ms", "close_ms", "first_get_ms"},
-		"get":        {"get_1_ns", "get_16_ns", "hit_1_ns", "miss_16_ns", "whole_1_ns", "get_allocations"},
-		"scan":       {"scan_ns", "keys_ns", "scan_whole_ns", "scan_first_ns"},
-		"first-scan": {"first_whole_ns"},
-		"first-ends": {"first_ends_ns"},
-		"first-keys": {"first_keys_ns"},
-		"cold-scan":  {"cold_scan_ns", "cold_scan_mb_per_s"},
-		"cold-keys":  {"cold_keys_ns"},
-		"cold-seek":  {"cold_seek_1_per_s", "cold_seek_16_per_s"},
-		"cold-get":   {"cold_1_per_s", "cold_16_per_s"},
-		"beside":     {"seek20_alone_ns", "seek20_beside_ns", "seek20_slowdown", "seek20_beside_max_us", "beside_puts_per_s"},
-		"counter":    {"counter_per_s", "counter_conflicts", "counter_p99_us"},
-		"queue":      {"queue_0_per_s", "queue_10000_per_s", "queue_100000_per_s", "queue_10000_p99_us"},
-		"reopen":     {"reopened_1_ns", "reopened_4_ns"},
-		"scale": {"load_keys_per_s", "settled_written_per_user_byte", "load_peak_anon_mb", "open_ms", "get_1_ns", "get_16_ns",
-			"scan_whole_ns", "size_per_live_byte"},
-		"seek":         {"seek_1_ns", "seek_16_ns"},
-		"mixed-95":     {"mixed_per_s", "mixed_get_p999_us"},
-		"mixed-50":     {"mixed_per_s", "mixed_put_p999_us", "mixed_get_p999_slowest_us"},
-		"commit":       {"commit_1_per_s", "commit_16_p99_us", "commit_64_per_s"},
-		"sorted":       {"load_keys_per_s"},
-		"unique":       {"load_keys_per_s", "load_mb_per_s", "settled_written_per_user_byte"},
-		"json":         {"load_keys_per_s", "whole_1_ns", "size_mb"},
-		"delete":       {"delete_keys_per_s", "space_idle_mb", "space_collected_mb"},
-		"churn":        {"total_s", "space_peak_per_live_byte", "space_end_per_live_byte", "overwrite_batch_p99_ms"},
-		"limited-load": {"load_keys_per_s"},
-		"limited-read": {"cold_1_per_s", "cold_16_per_s"},
-		"many":         {"many_us", "one_by_one_us"},
-		"cold-many":    {"cold_many_us", "cold_one_by_one_us"},
-		"backup":       {"backup_mb_per_s", "backup_size_per_live_byte", "restore_mb_per_s"},
-		"batch":        {"batch_keys_per_s"},
-	}
 	lacks := []string{"stream", "cold-stream", "checkpoint", "ingest", "followers"}
 	dirs := map[string]string{}
 	for _, w := range All() {
@@ -89,7 +91,7 @@ func TestWorkloads_AllRunOnAPeer(t *testing.T) {
 			if result.Status != OK {
 				t.Fatalf("%s on %s: %s: %s", w.Name, data, result.Status, result.Detail)
 			}
-			for _, metric := range wants[w.Name] {
+			for _, metric := range peerMetrics[w.Name] {
 				if _, ok := result.Metrics[metric]; !ok {
 					t.Errorf("%s on %s has no %s", w.Name, data, metric)
 				}
