@@ -1,9 +1,11 @@
 // Command guard fails if stoat has become slower since the last recorded commit.
 // It builds that commit in a temporary worktree, and runs both programs in turns
-// on stoat's own rows.
+// on stoat's own rows. It can also compare stoat with encryption to stoat without.
 //
 //	guard                  compare with the commit in results/guard-base.txt
 //	guard -base HEAD~3     compare with another commit
+//	guard -encrypted       fail if encryption costs more than its limits
+//	guard -only get,128    measure some workloads and datasets
 package main
 
 import (
@@ -12,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +24,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/guard"
+	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
 func main() {
@@ -36,17 +40,21 @@ func main() {
 const baseFile = "results/guard-base.txt"
 
 type flags struct {
-	base   string
-	dir    string
-	scale  float64
-	budget time.Duration
-	rounds int
+	base      string
+	encrypted bool
+	only      string
+	dir       string
+	scale     float64
+	budget    time.Duration
+	rounds    int
 }
 
 func parse(args []string) (flags, error) {
 	var f flags
 	set := flag.NewFlagSet("guard", flag.ContinueOnError)
 	set.StringVar(&f.base, "base", "", "compare with this `commit` (default the one in "+baseFile+")")
+	set.BoolVar(&f.encrypted, "encrypted", false, "compare stoat with encryption to stoat without, both of this tree")
+	set.StringVar(&f.only, "only", "", "measure only these `names` of workloads and datasets, separated by commas, and the loads they need")
 	set.StringVar(&f.dir, "dir", "", "create the databases and programs below this `directory` (default the system's temporary directory)")
 	set.Float64Var(&f.scale, "scale", 0.1, "use this `share` of the full number of keys")
 	set.DurationVar(&f.budget, "budget", 30*time.Minute, "begin no round after this `time`")
@@ -55,39 +63,54 @@ func parse(args []string) (flags, error) {
 }
 
 // errSlower says that a row is a loss.
-var errSlower = errors.New("stoat is slower than at the recorded commit")
+var errSlower = errors.New("a row costs more than its limit")
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f, err := parse(args)
 	if err != nil {
 		return err
 	}
-	if f.base == "" {
-		if f.base, err = readBase(baseFile); err != nil {
-			return err
-		}
-	}
 	dir, err := os.MkdirTemp(f.dir, "stoat-guard-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	before, after := filepath.Join(dir, "old"), filepath.Join(dir, "new")
-	if err := build(ctx, ".", after); err != nil {
+	g := guard.Guard{Dir: dir, Scale: f.scale, Out: out, Rounds: f.rounds, RoundsMax: 3 * f.rounds, Deadline: time.Now().Add(f.budget)}
+	side := guard.Side{Program: filepath.Join(dir, "new"), Store: "stoat"}
+	if err := build(ctx, ".", side.Program); err != nil {
 		return err
 	}
-	if err := buildBase(ctx, f.base, dir, before, out); err != nil {
-		return err
+	than := "without encryption"
+	g.Old, g.New = side, side
+	if f.encrypted {
+		g.New.Store = stores.StoatEncrypted
+		g.Jobs, g.Rule = guard.EncryptedJobs(), guard.EncryptedRule
+	} else {
+		g.Old.Program = filepath.Join(dir, "old")
+		g.Jobs, g.Rule = guard.RevisionJobs, guard.DefaultRule
+		if than, err = f.buildBase(ctx, dir, g.Old.Program, out); err != nil {
+			return err
+		}
 	}
-	g := guard.Guard{
-		Old: before, New: after, Dir: dir, Scale: f.scale, Rule: guard.DefaultRule, Out: out,
-		Rounds: f.rounds, RoundsMax: 3 * f.rounds, Deadline: time.Now().Add(f.budget),
+	g.Jobs = guard.Only(g.Jobs, strings.FieldsFunc(f.only, func(r rune) bool { return r == ',' || r == ' ' }))
+	if len(g.Jobs) == 0 {
+		return fmt.Errorf("%q leaves nothing to measure", f.only)
 	}
 	all, err := g.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return report(out, f.base, all)
+	return report(out, than, all)
+}
+
+// buildBase builds the commit to compare with, and says which one it is.
+func (f flags) buildBase(ctx context.Context, dir, program string, out io.Writer) (than string, err error) {
+	if f.base == "" {
+		if f.base, err = readBase(baseFile); err != nil {
+			return "", err
+		}
+	}
+	return "at " + f.base, buildBase(ctx, f.base, dir, program, out)
 }
 
 // readBase returns the commit that a file names.
@@ -104,19 +127,22 @@ func readBase(path string) (string, error) {
 }
 
 // report writes all rows, and returns an error if one is a loss.
-func report(out io.Writer, base string, all []guard.Judgement) error {
-	fmt.Fprintf(out, "cost now, as a share of that at %s:\n", base)
+func report(out io.Writer, than string, all []guard.Judgement) error {
+	fmt.Fprintf(out, "cost now, as a share of that %s:\n", than)
 	undecided := 0
 	for _, j := range all {
+		if math.IsNaN(j.Ratio) {
+			continue // a cost of zero has no ratio
+		}
 		if j.Verdict == guard.Undecided {
 			undecided++
 		}
-		fmt.Fprintf(out, "  %-30s %.3f  (%.3f to %.3f, %d rounds)  %s\n",
+		fmt.Fprintf(out, "  %-45s %.3f  (%.3f to %.3f, %d rounds)  %s\n",
 			j.Row.Name, j.Ratio, j.Interval.Low, j.Interval.High, len(j.Row.Old), j.Verdict)
 	}
 	losses := guard.Losses(all)
 	if losses == nil {
-		fmt.Fprintf(out, "no row is certainly slower; %d of %d are undecided\n", undecided, len(all))
+		fmt.Fprintf(out, "no row certainly costs more than its limit; %d of %d are undecided\n", undecided, len(all))
 		return nil
 	}
 	var names []string

@@ -381,8 +381,9 @@ func unmark(dir string) error {
 	return nil
 }
 
+// removeDatabase removes a database, and what a killed workload left beside it.
 func removeDatabase(dir string) error {
-	return errors.Join(unmark(dir), os.RemoveAll(dir))
+	return errors.Join(unmark(dir), os.RemoveAll(dir), os.RemoveAll(dir+workload.ScratchSuffix))
 }
 
 // copyDatabase copies a closed database into the directory of a job that changes

@@ -1,3 +1,4 @@
-// Package guard decides whether a change makes stoat slower. It compares two
-// programs, old and new, that were measured in turns, and it measures them.
+// Package guard measures two sides in turns, and decides whether the new one is
+// slower than a limit allows. The sides are two revisions of stoat, or stoat
+// without and with encryption.
 package guard

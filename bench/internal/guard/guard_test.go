@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +79,7 @@ func share(n noise, loss float64, rounds int) float64 {
 }
 
 func figuresOfAll() (all []figure) {
-	for _, j := range jobs {
+	for _, j := range RevisionJobs {
 		all = append(all, j.figures...)
 	}
 	return all
@@ -137,16 +139,17 @@ func TestGuard_RunsBothProgramsInTurnsAndGoesOnWhereOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep, keepPace := jobs, pace
-	defer func() { jobs, pace = keep, keepPace }()
-	jobs = []job{
-		{"populate", "128", []figure{{"load_keys_per_s", true}}},
-		{"get", "128", []figure{{"get_1_ns", false}, {"no_such_ns", false}}},
+	keepPace := pace
+	defer func() { pace = keepPace }()
+	jobs := []Job{
+		{"populate", "128", []figure{{metric: "load_keys_per_s", higher: true}}},
+		{"get", "128", []figure{{metric: "get_1_ns"}, {metric: "no_such_ns"}}},
 	}
+	sides := [2]Side{{self, "stoat"}, {self, "stoat-encrypted"}}
 	pace = workload.Pace{Warm: time.Millisecond, Phase: 5 * time.Millisecond, Quiet: 5 * time.Millisecond, Limit: 20 * time.Millisecond, Processes: 1}
 	var out bytes.Buffer
 	// No interval of two rounds is narrow enough, so only the estimates count.
-	g := Guard{Old: self, New: self, Dir: t.TempDir(), Scale: 0.001, Rule: Rule{Limit: 1e9, Alpha: 0.05}, Rounds: 1, RoundsMax: 2, Out: &out}
+	g := Guard{Old: sides[0], New: sides[1], Jobs: jobs, Dir: t.TempDir(), Scale: 0.001, Rule: Rule{Limit: 1e9, Alpha: 0.05}, Rounds: 1, RoundsMax: 2, Out: &out}
 	all, err := g.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -170,20 +173,120 @@ func TestGuard_RunsBothProgramsInTurnsAndGoesOnWhereOpen(t *testing.T) {
 func TestNote_AFailureOfTheNewProgramFailsTheGuard(t *testing.T) {
 	t.Parallel()
 	ok, wrong := []workload.Result{{Status: workload.OK}}, []workload.Result{{Status: workload.Wrong}}
-	if err := note(jobs[0], [2][]workload.Result{ok, wrong}, nil); err == nil {
+	if err := note(RevisionJobs[0], [2][]workload.Result{ok, wrong}, nil); err == nil {
 		t.Error("a wrong answer of the new program is no error")
 	}
-	if err := note(jobs[0], [2][]workload.Result{wrong, ok}, nil); err != nil {
+	if err := note(RevisionJobs[0], [2][]workload.Result{wrong, ok}, nil); err != nil {
 		t.Errorf("the old program lacks a workload: %v", err)
 	}
 }
 
 func TestJobs_EachIsAWorkloadOnItsData(t *testing.T) {
 	t.Parallel()
-	for _, j := range jobs {
+	for _, j := range slices.Concat(RevisionJobs, EncryptedJobs()) {
 		w, ok := workload.Find(j.workload)
-		if !ok || !strings.Contains(strings.Join(w.Data, " "), j.data) || !w.Runs("stoat") || w.Changes {
+		if !ok || !slices.Contains(w.Data, j.data) || !w.Runs("stoat") {
 			t.Errorf("%s %s cannot run", j.workload, j.data)
+		}
+	}
+}
+
+func TestDecide_EachRowHasItsOwnLimitAndError(t *testing.T) {
+	t.Parallel()
+	row := func(limit float64, ratios ...float64) Row {
+		r := Row{New: ratios, Limit: limit}
+		for range ratios {
+			r.Old = append(r.Old, 1)
+		}
+		return r
+	}
+	ratios := []float64{1.18, 1.19, 1.2, 1.2, 1.21, 1.22, 1.2, 1.2}
+	for _, c := range []struct {
+		limit float64
+		want  Verdict
+	}{
+		{encryptedReadLimit, Loss}, {encryptedLoadLimit, Fine}, {0.2, Undecided}, {math.Inf(1), Shown}, {0, Shown},
+	} {
+		// Fifty more rows must not widen the interval of this one.
+		rows := append([]Row{row(c.limit, ratios...)}, make([]Row, 50)...)
+		got := EncryptedRule.Decide(rows)[0]
+		if got.Verdict != c.want {
+			t.Errorf("a loss of 20 %% with the limit %v is %s, want %s", c.limit, got.Verdict, c.want)
+		}
+		if open := EncryptedRule.Open(got); open != (c.want == Loss || c.want == Undecided) {
+			t.Errorf("a loss of 20 %% with the limit %v needs more rounds: %t", c.limit, open)
+		}
+	}
+	// Loads lose at most three tenths of their rate.
+	if got := EncryptedRule.Decide([]Row{row(encryptedLoadLimit, 1/0.69, 1/0.69, 1/0.69, 1/0.69, 1/0.69, 1/0.69)})[0]; got.Verdict != Loss {
+		t.Errorf("a load at 0.69 of the rate is %s, want a loss", got.Verdict)
+	}
+}
+
+func TestEncryptedJobs_LimitWarmReadsAndLoadsAndShowAllOtherRows(t *testing.T) {
+	t.Parallel()
+	limits := map[string]float64{}
+	for _, j := range EncryptedJobs() {
+		for _, f := range j.figures {
+			limits[j.workload+" "+j.data+" "+f.metric] = f.limit
+		}
+	}
+	for name, want := range map[string]float64{
+		"get 1k get_1_ns": 0.1, "scan 16k scan_whole_ns": 0.1, "seek 128 seek_16_ns": 0.1,
+		"populate 128 load_keys_per_s": 1/0.7 - 1, "unique 16k load_keys_per_s": 1/0.7 - 1,
+		"commit 128 commit_1_per_s": math.Inf(1), "mixed-95 1k mixed_per_s": math.Inf(1), "get 1k get_1_p99_us": math.Inf(1),
+	} {
+		if got, ok := limits[name]; !ok || got != want {
+			t.Errorf("%s has the limit %v (%t), want %v", name, got, ok, want)
+		}
+	}
+	for name := range limits {
+		if strings.Contains(name, "limited") {
+			t.Errorf("%s is not a row of the quick comparison", name)
+		}
+	}
+}
+
+func TestOnly_KeepsTheLoadsOfTheNamedJobs(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, j := range Only(EncryptedJobs(), []string{"get", "commit", "128"}) {
+		got = append(got, j.workload+" "+j.data)
+	}
+	if want := []string{"populate 128", "get 128", "commit 128"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Only(RevisionJobs, nil); len(got) != len(RevisionJobs) {
+		t.Errorf("without names %d jobs are left, want all %d", len(got), len(RevisionJobs))
+	}
+}
+
+func TestGuard_AWorkloadThatChangesDataGetsANewCopy(t *testing.T) {
+	t.Parallel()
+	g := Guard{Dir: t.TempDir()}
+	populate, _ := workload.Find("populate")
+	mixed, _ := workload.Find("mixed-50")
+	loaded, err := g.prepare(populate, "old-1k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(loaded, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(loaded, "data"), []byte("loaded"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		dir, err := g.prepare(mixed, "old-1k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, "data")
+		if text, err := os.ReadFile(name); err != nil || string(text) != "loaded" || dir == loaded {
+			t.Errorf("the copy %s has %q, %v", dir, text, err)
+		}
+		if err := os.WriteFile(name, []byte("changed"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

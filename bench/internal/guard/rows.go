@@ -6,8 +6,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// A job is a workload of stoat with the figures that the guard compares.
-type job struct {
+// A Job is a workload of stoat with the figures that the guard compares.
+type Job struct {
 	workload, data string
 	figures        []figure
 }
@@ -15,7 +15,8 @@ type job struct {
 // A figure is a metric of a job.
 type figure struct {
 	metric string
-	higher bool // a higher figure is better
+	higher bool    // a higher figure is better
+	limit  float64 // as Row.Limit
 }
 
 // cost returns a figure as a cost.
@@ -26,21 +27,21 @@ func (f figure) cost(v float64) float64 {
 	return v
 }
 
-// jobs are the rows of a round, in order. A job reads what an earlier one of the
-// same data loaded.
-var jobs = []job{
-	{"populate", "128", []figure{{"load_keys_per_s", true}, {"settled_cpu_s", false}}},
-	{"get", "128", []figure{{"get_1_ns", false}, {"get_16_ns", false}, {"miss_1_ns", false}}},
-	{"first-scan", "128", []figure{{"first_whole_ns", false}}},
-	{"scan", "128", []figure{{"scan_whole_ns", false}, {"keys_ns", false}}},
-	{"seek", "128", []figure{{"seek_1_ns", false}, {"seek_16_ns", false}}},
-	{"populate", "1k", []figure{{"load_keys_per_s", true}, {"settled_cpu_s", false}}},
-	{"get", "1k", []figure{{"get_1_ns", false}, {"whole_16_ns", false}}},
-	{"scan", "1k", []figure{{"scan_whole_ns", false}, {"scan_ns", false}}},
-	{"seek", "1k", []figure{{"seek_1_ns", false}}},
-	{"commit", "128", []figure{{"commit_1_per_s", true}, {"commit_64_per_s", true}}},
-	{"counter", "128", []figure{{"counter_per_s", true}}},
-	{"queue", "128", []figure{{"queue_0_per_s", true}, {"queue_10000_per_s", true}}},
+// RevisionJobs compare two revisions of stoat. A job reads what an earlier one of
+// the same data loaded.
+var RevisionJobs = []Job{
+	{"populate", "128", []figure{{metric: "load_keys_per_s", higher: true}, {metric: "settled_cpu_s"}}},
+	{"get", "128", []figure{{metric: "get_1_ns"}, {metric: "get_16_ns"}, {metric: "miss_1_ns"}}},
+	{"first-scan", "128", []figure{{metric: "first_whole_ns"}}},
+	{"scan", "128", []figure{{metric: "scan_whole_ns"}, {metric: "keys_ns"}}},
+	{"seek", "128", []figure{{metric: "seek_1_ns"}, {metric: "seek_16_ns"}}},
+	{"populate", "1k", []figure{{metric: "load_keys_per_s", higher: true}, {metric: "settled_cpu_s"}}},
+	{"get", "1k", []figure{{metric: "get_1_ns"}, {metric: "whole_16_ns"}}},
+	{"scan", "1k", []figure{{metric: "scan_whole_ns"}, {metric: "scan_ns"}}},
+	{"seek", "1k", []figure{{metric: "seek_1_ns"}}},
+	{"commit", "128", []figure{{metric: "commit_1_per_s", higher: true}, {metric: "commit_64_per_s", higher: true}}},
+	{"counter", "128", []figure{{metric: "counter_per_s", higher: true}}},
+	{"queue", "128", []figure{{metric: "queue_0_per_s", higher: true}, {metric: "queue_10000_per_s", higher: true}}},
 }
 
 // pace has phases that are long enough to settle into, and short enough for many

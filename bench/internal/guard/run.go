@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
@@ -22,10 +23,16 @@ const (
 	DefaultRoundsMax = 24
 )
 
-// A Guard measures two programs in turns.
+// A Side is one of the two that a guard compares.
+type Side struct {
+	Program string // the path of the program that runs the jobs
+	Store   string // the store that it measures
+}
+
+// A Guard measures two sides in turns.
 type Guard struct {
-	// Old and New are the paths of the programs that run jobs.
-	Old, New string
+	Old, New Side
+	Jobs     []Job
 
 	Dir   string // for the databases
 	Scale float64
@@ -42,22 +49,22 @@ type Guard struct {
 // measured holds the costs of one figure. A figure that one program lacks stays
 // empty.
 type measured struct {
-	job job
+	job Job
 	row Row
 }
 
 // errStore says that stoat failed in a job.
 var errStore = errors.New("stoat failed")
 
-// Run returns the judgements of all rows that both programs have.
+// Run returns the judgements of all rows that both sides have.
 func (g *Guard) Run(ctx context.Context) ([]Judgement, error) {
 	var all []*measured
-	for _, j := range jobs {
+	for _, j := range g.Jobs {
 		for _, f := range j.figures {
-			all = append(all, &measured{job: j, row: Row{Name: j.workload + " " + j.data + " " + f.metric}})
+			all = append(all, &measured{job: j, row: Row{Name: j.workload + " " + j.data + " " + f.metric, Limit: f.limit}})
 		}
 	}
-	wanted := jobs
+	wanted := g.Jobs
 	for round := 0; len(wanted) > 0 && round < g.RoundsMax; round++ {
 		if round > 0 && !g.Deadline.IsZero() && time.Now().After(g.Deadline) {
 			fmt.Fprintln(g.Out, "the time is over")
@@ -87,33 +94,36 @@ func rowsOf(all []*measured) []Row {
 
 // open returns the jobs that have an open row, and the loads whose data they
 // read.
-func (g *Guard) open(all []*measured) []job {
+func (g *Guard) open(all []*measured) []Job {
 	opened := map[string]bool{}
 	for _, j := range g.Rule.Decide(rowsOf(all)) {
 		opened[j.Row.Name] = g.Rule.Open(j)
 	}
-	needed := map[string]bool{}
-	for _, m := range all {
-		if !opened[m.row.Name] {
-			continue
-		}
-		needed[m.job.workload+m.job.data] = true
-		if w, ok := workload.Find(m.job.workload); ok && !w.Fresh {
-			needed["populate"+m.job.data] = true
-		}
-	}
-	var wanted []job
-	for _, j := range jobs {
-		if needed[j.workload+j.data] {
-			wanted = append(wanted, j)
-		}
-	}
-	return wanted
+	return choose(g.Jobs, func(j Job) bool {
+		return slices.ContainsFunc(all, func(m *measured) bool {
+			return opened[m.row.Name] && m.job.workload == j.workload && m.job.data == j.data
+		})
+	})
 }
 
-// round runs each job twice with both programs: old, new, new, old in one round,
+// choose returns the jobs that want accepts, and the loads whose data they read.
+func choose(all []Job, want func(j Job) bool) []Job {
+	needed := map[string]bool{}
+	for _, j := range all {
+		if !want(j) {
+			continue
+		}
+		needed[j.workload+j.data] = true
+		if w, ok := workload.Find(j.workload); ok && (!w.Fresh || w.Changes) {
+			needed["populate"+j.data] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(j Job) bool { return !needed[j.workload+j.data] })
+}
+
+// round runs each job twice with both sides: old, new, new, old in one round,
 // and the other way round in the next.
-func (g *Guard) round(ctx context.Context, round int, wanted []job, all []*measured) error {
+func (g *Guard) round(ctx context.Context, round int, wanted []Job, all []*measured) error {
 	for n, j := range wanted {
 		var results [2][]workload.Result
 		for turn := range 4 {
@@ -131,33 +141,49 @@ func (g *Guard) round(ctx context.Context, round int, wanted []job, all []*measu
 	return nil
 }
 
-// names of the programs, by index.
+// names of the sides, by index.
 var names = [2]string{"old", "new"}
 
-// execute runs a job with the old program, 0, or the new one, 1.
-func (g *Guard) execute(ctx context.Context, which int, j job) (workload.Result, error) {
+// execute runs a job with the old side, 0, or the new one, 1.
+func (g *Guard) execute(ctx context.Context, which int, j Job) (workload.Result, error) {
 	w, ok := workload.Find(j.workload)
 	if !ok {
 		return workload.Result{}, fmt.Errorf("no workload %q", j.workload)
 	}
-	dir := filepath.Join(g.Dir, names[which]+"-"+j.data)
-	if w.Fresh && !w.Keeps {
-		dir += "-" + j.workload
+	dir, err := g.prepare(w, names[which]+"-"+j.data)
+	if err != nil {
+		return workload.Result{}, err
 	}
-	if w.Fresh {
-		if err := os.RemoveAll(dir); err != nil {
-			return workload.Result{}, err
-		}
-	}
-	program := [2]string{g.Old, g.New}[which]
-	return comparison.RunJob(ctx, program, g.Dir, workload.Job{
-		Store: "stoat", Workload: j.workload, Data: j.data, Repeat: 1, Scale: g.Scale, Pace: pace, Dir: dir,
+	side := [2]Side{g.Old, g.New}[which]
+	return comparison.RunJob(ctx, side.Program, g.Dir, workload.Job{
+		Store: side.Store, Workload: j.workload, Data: j.data, Repeat: 1, Scale: g.Scale, Pace: pace, Dir: dir,
 	}, time.Minute)
 }
 
-// note adds the figures that both programs have. The new program must not fail.
-// An old program without the workload has nothing to compare.
-func note(j job, results [2][]workload.Result, all []*measured) error {
+// prepare returns the directory for a workload. It is empty for a load, and a new
+// copy for a workload that changes the data.
+func (g *Guard) prepare(w workload.Workload, name string) (string, error) {
+	loaded := filepath.Join(g.Dir, name)
+	dir := loaded
+	switch {
+	case w.Changes:
+		dir += "-copy"
+	case w.Fresh && !w.Keeps:
+		dir += "-" + w.Name
+	}
+	var err error
+	if w.Fresh || w.Changes {
+		err = os.RemoveAll(dir)
+	}
+	if err == nil && w.Changes {
+		err = os.CopyFS(dir, os.DirFS(loaded))
+	}
+	return dir, err
+}
+
+// note adds the figures that both sides have. The new side must not fail. An old
+// program without the workload has nothing to compare.
+func note(j Job, results [2][]workload.Result, all []*measured) error {
 	for _, r := range results[1] {
 		if r.Status != workload.OK {
 			return fmt.Errorf("%w: %s %s: %s: %s", errStore, j.workload, j.data, r.Status, r.Detail)

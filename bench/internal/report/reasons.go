@@ -37,6 +37,7 @@ const (
 		"A B+tree of 4 KiB pages has its inner pages in memory after a few hundred reads."
 	aheadReason   = "stoat writes log segments ahead, so that a commit need not wait for the file system to record a new length. Those bytes count twice."
 	slowestReason = "A switch to a new log segment, or one slow sync of the device, delays every commit of that group."
+	linkReason    = "Pebble and RocksDB link a file into the database, because it is a table with the settings of that database. stoat reads the file, verifies it and writes tables of its own, so a file fits every database."
 	idleReason    = "An empty database keeps a manifest and the first log segment, which stoat writes ahead: 0.4 MB in all."
 )
 
@@ -113,6 +114,12 @@ var reasons = map[reasonKey]string{
 	{"sorted", "settled_written_per_user_byte", ""}:       twiceReason,
 	{"json", "load_keys_per_s", ""}:                       "The default compresses nothing and writes the whole text. Stores that compress write a third of it.",
 	{"json", "size_per_live_byte", ""}:                    "The default compresses nothing. The column of stoat-fast shows the same database with CompressionFast.",
+	{"ingest", "files_keys_per_s", ""}:                    linkReason,
+	{"ingest", "files_written_per_user_byte", ""}:         linkReason,
+	{"ingest", "files_ingest_s", ""}:                      linkReason,
+	{"cold-many", "cold_many_us", ""}:                     coldReason,
+	{"cold-many", "cold_one_by_one_us", ""}:               coldReason,
+	{"backup", "restore_mb_per_s", ""}:                    "The backup of bbolt is the file of a database, which a restore copies. stoat verifies each entry and builds tables.",
 	{"delete", "space_loaded_mb", ""}:                     garbageReason,
 	{"delete", "space_idle_mb", ""}:                       idleReason,
 	{"delete", "space_collected_mb", ""}:                  idleReason,

@@ -76,12 +76,17 @@ var baselines = map[string]baseline{
 	"fresh_whole_ns":  {"scan", "scan_whole_ns", "settled figure"},
 	"fresh_seek_1_ns": {"seek", "seek_1_ns", "settled figure"},
 	"all_whole_ns":    {"scan", "scan_whole_ns", "iterator"},
+
+	"batch_keys_per_s":     {"batch", "applied_keys_per_s", "transactions"},
+	"cold_stream_mb_per_s": {"cold-scan", "cold_scan_mb_per_s", "iterator"},
+	"many_us":              {"many", "one_by_one_us", "gets"},
+	"cold_many_us":         {"cold-many", "cold_one_by_one_us", "gets"},
 }
 
-// baselineOf returns the row that the target of row compares with.
+// baselineOf returns the row that the target of row compares with, in its unit.
 func baselineOf(row Row) Row {
 	b := baselines[row.Metric]
-	return Row{Workload: b.Workload, Metric: b.Metric, Data: row.Data}
+	return Row{Workload: b.Workload, Metric: b.Metric, Data: row.Data, Factor: row.Factor}
 }
 
 // targetText writes the target of the row.
@@ -120,8 +125,9 @@ func Sections() []Section {
 			ratio(0.80), ratio(1.5),
 		}),
 	}
-	return append(sections, churnSection(), commitSection(), contendedSection(), mixedSection(), limitedSection(), coldSection(),
+	sections = append(sections, churnSection(), commitSection(), contendedSection(), mixedSection(), limitedSection(), coldSection(),
 		loadsSection(), deleteSection())
+	return append(sections, featureSections()...)
 }
 
 func sizedSection(data, title string, b bounds) Section {

@@ -120,7 +120,7 @@ func (c results) answered(row Row, store string) bool {
 			return false
 		case workload.Skipped:
 			return strings.HasSuffix(r.Detail, comparison.SameAsPlain) || strings.HasPrefix(r.Detail, comparison.LoadEnded) ||
-				strings.HasSuffix(r.Detail, workload.NotOffered)
+				strings.HasSuffix(r.Detail, workload.NotOffered) || strings.HasSuffix(r.Detail, workload.HasNone)
 		}
 		return true
 	})

@@ -41,20 +41,21 @@ func takeError(text *C.char) error {
 	return errors.New("rocksdb: " + C.GoString(text))
 }
 
-// Open opens or creates the database in dir.
-func Open(dir string, o Options) (DB, error) {
-	config := C.rocks_config{
+func (o Options) config() C.rocks_config {
+	return C.rocks_config{
 		cache_bytes:    C.size_t(o.CacheBytes),
 		memtable_bytes: C.size_t(o.MemtableBytes),
 		smallest_blob:  C.size_t(o.SmallestBlob),
+		sync:           flag(o.Sync),
 	}
-	if o.Sync {
-		config.sync = 1
-	}
+}
+
+// Open opens or creates the database in dir.
+func Open(dir string, o Options) (DB, error) {
 	path := C.CString(dir)
 	defer C.free(unsafe.Pointer(path))
 	var text *C.char
-	c := C.rocks_open(path, config, &text)
+	c := C.rocks_open(path, o.config(), &text)
 	return DB{c}, takeError(text)
 }
 

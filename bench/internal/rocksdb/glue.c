@@ -2,6 +2,8 @@
 
 #include "glue.h"
 
+#include <string.h>
+
 // table_options sets the options of RocksDB's page "Setup Options and Basic
 // Tuning", with the cache and the filters that all stores get.
 static void table_options(rocks_store *s, rocks_config c) {
@@ -44,7 +46,22 @@ rocks_store *rocks_open(const char *dir, rocks_config c, char **error) {
 	rocks_store *s = calloc(1, sizeof *s);
 	table_options(s, c);
 	store_options(s, c);
-	s->db = rocksdb_open(s->options, dir, error);
+	// Only this call hands out the column family, which reads of many keys need.
+	const char *family = "default";
+	const rocksdb_options_t *options = s->options;
+	s->db = rocksdb_open_column_families(s->options, dir, 1, &family, &options, &s->family, error);
+	if (*error) {
+		rocks_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+rocks_store *rocks_open_secondary(const char *dir, const char *scratch, rocks_config c, char **error) {
+	rocks_store *s = calloc(1, sizeof *s);
+	table_options(s, c);
+	store_options(s, c);
+	s->db = rocksdb_open_as_secondary(s->options, dir, scratch, error);
 	if (*error) {
 		rocks_close(s);
 		return NULL;
@@ -53,6 +70,7 @@ rocks_store *rocks_open(const char *dir, rocks_config c, char **error) {
 }
 
 void rocks_close(rocks_store *s) {
+	if (s->family) rocksdb_column_family_handle_destroy(s->family);
 	if (s->db) rocksdb_close(s->db);
 	rocksdb_readoptions_destroy(s->read);
 	rocksdb_writeoptions_destroy(s->write);
@@ -99,3 +117,54 @@ int rocks_next(rocks_reader *r, int with_value) {
 }
 
 void rocks_seek_end(rocks_reader *r) { rocksdb_iter_destroy(r->iterator); }
+
+int rocks_many(rocks_reader *r, const char *keys, const size_t *lengths, size_t n) {
+	const char **starts = malloc(n * sizeof *starts);
+	char **errors = calloc(n, sizeof *errors);
+	r->many = n;
+	r->many_slices = calloc(n, sizeof *r->many_slices);
+	r->many_values = calloc(n, sizeof *r->many_values);
+	r->many_lengths = calloc(n, sizeof *r->many_lengths);
+	for (size_t i = 0; i < n; i++) {
+		starts[i] = keys;
+		keys += lengths[i];
+	}
+	rocksdb_batched_multi_get_cf(r->store->db, r->store->read, r->store->family, n, starts, lengths, r->many_slices, errors, 0);
+	for (size_t i = 0; i < n; i++) {
+		if (r->many_slices[i]) r->many_values[i] = rocksdb_pinnableslice_value(r->many_slices[i], &r->many_lengths[i]);
+		if (errors[i] && r->error) rocksdb_free(errors[i]);
+		else if (errors[i]) r->error = errors[i];
+	}
+	free(errors);
+	free(starts);
+	return r->error == NULL;
+}
+
+void rocks_many_end(rocks_reader *r) {
+	for (size_t i = 0; i < r->many; i++) {
+		if (r->many_slices[i]) rocksdb_pinnableslice_destroy(r->many_slices[i]);
+	}
+	free(r->many_slices);
+	free(r->many_values);
+	free(r->many_lengths);
+}
+
+void rocks_checkpoint(rocks_store *s, const char *dir, char **error) {
+	rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(s->db, error);
+	if (*error) return;
+	rocksdb_checkpoint_create(c, dir, 0, error); // 0 always flushes the memtable
+	rocksdb_checkpoint_object_destroy(c);
+}
+
+void rocks_ingest(rocks_store *s, const char *names, size_t n, char **error) {
+	const char **list = malloc(n * sizeof *list);
+	for (size_t i = 0; i < n; i++) {
+		list[i] = names;
+		names += strlen(names) + 1;
+	}
+	rocksdb_ingestexternalfileoptions_t *o = rocksdb_ingestexternalfileoptions_create();
+	rocksdb_ingestexternalfileoptions_set_move_files(o, 1);
+	rocksdb_ingest_external_file(s->db, list, n, o, error);
+	rocksdb_ingestexternalfileoptions_destroy(o);
+	free(list);
+}

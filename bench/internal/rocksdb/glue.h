@@ -18,6 +18,7 @@ typedef struct {
 
 typedef struct {
 	rocksdb_t *db;
+	rocksdb_column_family_handle_t *family; // the default one; NULL in a secondary
 	rocksdb_options_t *options;
 	rocksdb_block_based_table_options_t *table;
 	rocksdb_cache_t *cache;
@@ -33,9 +34,19 @@ typedef struct {
 	const char *key, *value;
 	size_t key_length, value_length;
 	char *error;
+
+	// The result of rocks_many. The value of an absent key is NULL.
+	size_t many;
+	rocksdb_pinnableslice_t **many_slices;
+	const char **many_values;
+	size_t *many_lengths;
 } rocks_reader;
 
 rocks_store *rocks_open(const char *dir, rocks_config c, char **error);
+// rocks_open_secondary opens a database that another rocks_store has open. Logs go to
+// the directory scratch.
+rocks_store *rocks_open_secondary(const char *dir, const char *scratch, rocks_config c, char **error);
+
 void rocks_close(rocks_store *s);
 void rocks_compact(rocks_store *s);
 
@@ -47,6 +58,18 @@ void rocks_get_end(rocks_reader *r);
 int rocks_seek(rocks_reader *r, const char *key, size_t n, int with_value);
 int rocks_next(rocks_reader *r, int with_value);
 void rocks_seek_end(rocks_reader *r);
+
+// rocks_many gets n keys, whose bytes follow each other. It returns 0 and sets the
+// error if one of the reads fails. rocks_many_end releases the values.
+int rocks_many(rocks_reader *r, const char *keys, const size_t *lengths, size_t n);
+void rocks_many_end(rocks_reader *r);
+
+// rocks_checkpoint makes a checkpoint in a directory that does not exist.
+void rocks_checkpoint(rocks_store *s, const char *dir, char **error);
+
+// rocks_ingest moves n files of a table writer into the database. Their names follow
+// each other, each with its terminating zero.
+void rocks_ingest(rocks_store *s, const char *names, size_t n, char **error);
 
 const char *rocks_version(void);
 

@@ -1,8 +1,11 @@
 package stores
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -25,6 +28,9 @@ type bboltStore struct {
 
 var bboltBucket = []byte("b")
 
+// bboltFile is the name of the database in its directory.
+const bboltFile = "bbolt.db"
+
 // bboltMapBytes is the address space mapped at the open, in bytes, so that a
 // growing file does not make writers wait for readers. It is 10 GiB, or less on
 // a 32-bit system.
@@ -36,7 +42,7 @@ func openBbolt(c Config) (Store, error) {
 	o.NoFreelistSync = true
 	o.InitialMmapSize = bboltMapBytes
 	o.NoSync = !c.Sync
-	db, err := bbolt.Open(filepath.Join(c.Dir, "bbolt.db"), 0o600, &o)
+	db, err := bbolt.Open(filepath.Join(c.Dir, bboltFile), 0o600, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +136,33 @@ func (s *bboltStore) Transact(fn func(tx Txn) error) (conflicts int, err error) 
 		commit = s.db.Batch
 	}
 	return 0, commit(func(tx *bbolt.Tx) error { return fn(bboltTxn{tx.Bucket(bboltBucket)}) })
+}
+
+// Backup copies the file.
+func (s *bboltStore) Backup(w io.Writer) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(w)
+		return err
+	})
+}
+
+// Restore copies the backup into place: it is the file of a database.
+func (s *bboltStore) Restore(c Config, r io.Reader) (Store, error) {
+	if err := os.Mkdir(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(c.Dir, bboltFile))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return openBbolt(c)
 }
 
 type bboltTxn struct{ bucket *bbolt.Bucket }

@@ -41,7 +41,7 @@ func TestStores_AllAnswerAlike(t *testing.T) {
 		{"random operations agree with a map", randomOperations},
 		{"concurrent single writes all arrive", concurrentWrites},
 	}
-	for _, info := range All() {
+	for _, info := range append(All(), Variants()...) {
 		if info.Open == nil {
 			t.Logf("%s: %s", info.Name, info.Missing)
 			continue

@@ -45,8 +45,9 @@ func pebbleBlobInfo() Info {
 }
 
 type pebbleStore struct {
-	db    *pebble.DB
-	write *pebble.WriteOptions
+	db      *pebble.DB
+	options *pebble.Options
+	write   *pebble.WriteOptions
 }
 
 func openPebble(c Config, o *pebble.Options) (Store, error) {
@@ -54,7 +55,7 @@ func openPebble(c Config, o *pebble.Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &pebbleStore{db: db, write: pebble.NoSync}
+	s := &pebbleStore{db: db, options: o, write: pebble.NoSync}
 	if c.Sync {
 		s.write = pebble.Sync
 	}

@@ -26,16 +26,21 @@ func rocksdbBlobInfo() Info {
 	return info
 }
 
-type rocksdbStore struct{ db rocksdb.DB }
+type rocksdbStore struct {
+	db      rocksdb.DB
+	dir     string
+	options rocksdb.Options
+}
 
 func openRocksdb(c Config, smallestBlob int) (Store, error) {
-	db, err := rocksdb.Open(c.Dir, rocksdb.Options{
+	o := rocksdb.Options{
 		CacheBytes: c.CacheBytes, MemtableBytes: c.MemtableBytes, SmallestBlob: smallestBlob, Sync: c.Sync,
-	})
+	}
+	db, err := rocksdb.Open(c.Dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return rocksdbStore{db}, nil
+	return rocksdbStore{db, c.Dir, o}, nil
 }
 
 func (s rocksdbStore) Apply(b *Batch) error {

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -12,7 +13,7 @@ func stoatInfo() Info {
 		Name:    "stoat",
 		Version: "this tree",
 		Options: "default options, which compress no values; Buffered if the workload does not sync",
-		Open:    func(c Config) (Store, error) { return openStoat(c, stoat.CompressionNone) },
+		Open:    func(c Config) (Store, error) { return openStoat(c, &stoat.Options{}) },
 	}
 }
 
@@ -22,16 +23,37 @@ func stoatFastInfo() Info {
 		Version:  "this tree",
 		Options:  "like stoat with CompressionFast; only for values that compress",
 		TextOnly: true,
-		Open:     func(c Config) (Store, error) { return openStoat(c, stoat.CompressionFast) },
+		Open: func(c Config) (Store, error) {
+			return openStoat(c, &stoat.Options{Compression: stoat.CompressionFast})
+		},
 	}
 }
 
-type stoatStore struct{ db *stoat.DB }
+// StoatEncrypted is the name of stoat with encryption.
+const StoatEncrypted = "stoat-encrypted"
+
+func stoatEncryptedInfo() Info {
+	key := stoat.MasterKey{ID: "benchmark", Key: bytes.Repeat([]byte{1}, stoat.MasterKeySize)}
+	return Info{
+		Name:    StoatEncrypted,
+		Version: "this tree",
+		Options: "like stoat with encryption, by a fixed master key",
+		Open: func(c Config) (Store, error) {
+			return openStoat(c, &stoat.Options{Keys: stoat.StaticKeys(key)})
+		},
+	}
+}
+
+type stoatStore struct {
+	db      *stoat.DB
+	dir     string
+	options *stoat.Options
+}
 
 // openStoat ignores the sizes of the configuration: the comparison measures
 // stoat with its defaults.
-func openStoat(c Config, compression stoat.Compression) (Store, error) {
-	o := &stoat.Options{Durability: stoat.Buffered, Compression: compression}
+func openStoat(c Config, o *stoat.Options) (Store, error) {
+	o.Durability = stoat.Buffered
 	if c.Sync {
 		o.Durability = stoat.Synced
 	}
@@ -39,7 +61,7 @@ func openStoat(c Config, compression stoat.Compression) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stoatStore{db: db}, nil
+	return &stoatStore{db: db, dir: c.Dir, options: o}, nil
 }
 
 func (s *stoatStore) Apply(b *Batch) error {
@@ -60,7 +82,7 @@ func stoatWrite(tx stoat.Txn, op Op) error {
 	return tx.Set(op.Key, op.Value)
 }
 
-func (s *stoatStore) NewReader() (Reader, error) { return stoatReader{s.db}, nil }
+func (s *stoatStore) NewReader() (Reader, error) { return &stoatReader{db: s.db}, nil }
 
 // Collect does nothing: stoat reclaims space by itself, and the comparison
 // measures that.
@@ -70,11 +92,14 @@ func (s *stoatStore) Sync() error   { return s.db.Sync() }
 func (s *stoatStore) Close() error  { return s.db.Close() }
 func (s *stoatStore) Stats() string { return fmt.Sprintf("%+v", s.db.Stats()) }
 
-type stoatReader struct{ db *stoat.DB }
+type stoatReader struct {
+	db     *stoat.DB
+	values [][]byte // of the last GetMany
+}
 
-func (r stoatReader) Close() error { return nil }
+func (r *stoatReader) Close() error { return nil }
 
-func (r stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
+func (r *stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err error) {
 	err = r.db.View(func(tx stoat.Txn) error {
 		value, err := tx.Get(key)
 		if errors.Is(err, stoat.ErrNotFound) {
@@ -89,7 +114,7 @@ func (r stoatReader) Get(key []byte, fn func([]byte) error) (found bool, err err
 	return found, err
 }
 
-func (r stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
+func (r *stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
 	return r.db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Lower: o.From, KeysOnly: o.KeysOnly})
 		defer it.Close()
@@ -111,7 +136,7 @@ func (r stoatReader) Scan(o ScanOptions, fn func(key, value []byte) error) error
 }
 
 // ScanRange loops over tx.All.
-func (r stoatReader) ScanRange(fn func(key, value []byte) error) error {
+func (r *stoatReader) ScanRange(fn func(key, value []byte) error) error {
 	return r.db.View(func(tx stoat.Txn) error {
 		for key, value := range tx.All() {
 			if err := fn(key, value); err != nil {

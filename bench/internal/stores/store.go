@@ -134,7 +134,7 @@ type Info struct {
 	Missing string
 }
 
-// All lists every store in the order of the reports.
+// All lists every store of the comparison in the order of the reports.
 func All() []Info {
 	return []Info{
 		stoatInfo(), stoatFastInfo(),
@@ -147,9 +147,13 @@ func All() []Info {
 	}
 }
 
-// Find returns the store with the given name.
+// Variants lists the stores that are no part of the comparison. The guard compares
+// each with its plain store.
+func Variants() []Info { return []Info{stoatEncryptedInfo()} }
+
+// Find returns the store with the given name, which may be a variant.
 func Find(name string) (Info, bool) {
-	for _, info := range All() {
+	for _, info := range append(All(), Variants()...) {
 		if info.Name == name {
 			return info, true
 		}

@@ -167,6 +167,18 @@ func (r *Run) verify(s stores.Store, present *Bitset, versions []uint32) error {
 	return errors.Join(err, w.close())
 }
 
+// verifyWhole checks every byte of every entry in one scan.
+func (r *Run) verifyWhole(s stores.Store, present *Bitset, versions []uint32) error {
+	w, err := r.newWalk(s, present)
+	if err != nil {
+		return err
+	}
+	w.versions = versions
+	w.set(scanPhase{whole: true})
+	_, err = w.all(false)
+	return errors.Join(err, w.close())
+}
+
 // runOpen opens and closes the store several times, and records the medians and
 // the first open.
 func runOpen(r *Run) error {

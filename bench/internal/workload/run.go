@@ -62,6 +62,13 @@ var errSkipped = errors.New("skipped")
 // the workload needs.
 const NotOffered = "the store offers no such transactions"
 
+// HasNone ends the reason of a job that a store skips because it lacks the feature
+// that the workload measures.
+const HasNone = "the store has none"
+
+// lacking returns the error of a store without a feature.
+func lacking(feature string) error { return fmt.Errorf("%w: %s: %s", errSkipped, feature, HasNone) }
+
 func (r *Run) execute() error {
 	w, ok := Find(r.job.Workload)
 	if !ok {
@@ -111,6 +118,23 @@ func (r *Run) config(sync bool, writers int) stores.Config {
 		c.MemtableBytes = max(min(c.MemtableBytes, limit/16), stores.MemtableBytesMin)
 	}
 	return c
+}
+
+// ScratchSuffix ends the name of the directory for files that a workload makes beside
+// its database.
+const ScratchSuffix = "-scratch"
+
+// scratch calls use with a new directory beside the database, and then removes it.
+func (r *Run) scratch(use func(dir string) error) error {
+	dir := r.job.Dir + ScratchSuffix
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err == nil {
+		err = use(dir)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // open opens the store and records how long that took.

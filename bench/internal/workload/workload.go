@@ -46,6 +46,9 @@ var (
 	cold = []string{"128", "1k", "16k", "limited"}
 
 	limited = []string{"limited"}
+
+	// small are the datasets of the features beside reads and writes.
+	small = []string{"128", "1k"}
 )
 
 // All lists the workloads in the order in which they run on one dataset.
@@ -59,12 +62,21 @@ func All() []Workload {
 		{Name: "first-keys", Title: "First scan of a process, keys only", Data: sized, FirstPass: true, run: firstPass(scanPhase{name: "first_keys", keysOnly: true})},
 		{Name: "scan", Title: "Full scans, warm", Data: sized, run: runScan},
 		{Name: "seek", Title: "Seek and read 10", Data: sized, run: runSeek},
+		{Name: "stream", Title: "Parallel read of a snapshot", Data: small, run: runStream},
+		{Name: "many", Title: "100 keys at once", Data: small, run: runMany},
+		{Name: "backup", Title: "Backup and restore", Data: small, run: runBackup},
+		{Name: "cold-stream", Title: "Parallel read of a snapshot, cold", Data: small, FirstPass: true, run: runColdStream},
+		{Name: "cold-many", Title: "100 keys at once, cold", Data: small, run: runColdMany},
 		{Name: "beside", Title: "Seek and read 20 beside a writer", Data: []string{"1k"}, Changes: true, run: runBeside},
+		{Name: "checkpoint", Title: "Checkpoints", Data: small, Changes: true, run: runCheckpoint},
 		{Name: "mixed-95", Title: "Mixed 95/5, Zipf", Data: []string{"1k"}, Changes: true, run: runMixed95},
 		{Name: "mixed-50", Title: "Mixed 50/50, Zipf", Data: []string{"1k"}, Changes: true, run: runMixed50},
 		{Name: "commit", Title: "Durable one-key commits", Data: []string{"128"}, Fresh: true, run: runCommit},
 		{Name: "counter", Title: "Contended counter", Data: []string{"128"}, Fresh: true, run: runCounter},
 		{Name: "queue", Title: "Queue", Data: []string{"128"}, Fresh: true, run: runQueue},
+		{Name: "followers", Title: "Followers", Data: []string{"128"}, Fresh: true, run: runFollow},
+		{Name: "batch", Title: "Blind writes", Data: small, Fresh: true, Heavy: true, run: runBatch},
+		{Name: "ingest", Title: "Ingest of sorted entries", Data: small, Fresh: true, Heavy: true, run: runIngest},
 		{Name: "reopen", Title: "Scans right after reopening a load", Data: sized, Fresh: true, Heavy: true, run: runReopen},
 		{Name: "sorted", Title: "Sorted load", Data: []string{"128"}, Fresh: true, Heavy: true, run: runSorted},
 		{Name: "unique", Title: "Load of new keys", Data: []string{"16k"}, Fresh: true, Heavy: true, run: runUnique},
