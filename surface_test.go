@@ -215,7 +215,6 @@ func (e *exposure) showNamed(at string, t *types.Named) {
 }
 
 func TestSurface_ShowsNoInternalType(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	s := newSurveyor(os.DirFS("."))
 	for _, dir := range publicPackages {

@@ -83,6 +83,32 @@ func newFake() (*fakeDatabase, Options, Store) {
 	return &fakeDatabase{fs: fs}, Options{FS: fs, Temp: "/temp", Workers: 1}, Dir(memfs.New(), "/store")
 }
 
+// newOrphan returns a store with a file that no list names.
+func newOrphan(t *testing.T) Store {
+	t.Helper()
+	_, _, store := newFake()
+	must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+	return store
+}
+
+// hold takes a claim of a kind.
+func hold(t *testing.T, store Store, kind string) *claim {
+	t.Helper()
+	held, err := newClaim(t.Context(), store, kind)
+	must(t, err)
+	return held
+}
+
+// wantPruned demands what a Prune reports that keeps a backup.
+func wantPruned(t *testing.T, store Store, busy bool, files int) {
+	t.Helper()
+	r, err := Prune(t.Context(), store, 1)
+	must(t, err)
+	if r.Busy != busy || r.Files != files {
+		t.Errorf("Prune reports %+v, want busy %t and %d files", r, busy, files)
+	}
+}
+
 func TestClaim_OfADeadPruneDelaysABackupByTwoMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, o, store := newFake()
@@ -102,8 +128,7 @@ func TestClaim_OfADeadPruneDelaysABackupByTwoMinutes(t *testing.T) {
 func TestClaim_ABackupWaitsForAPruneThatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, o, store := newFake()
-		held, err := newClaim(t.Context(), store, claimPrune)
-		must(t, err)
+		held := hold(t, store, claimPrune)
 		var done atomic.Bool
 		go func() {
 			_, err := Backup(t.Context(), db, store, o)
@@ -127,8 +152,7 @@ func TestClaim_ABackupWaitsForAPruneThatIsUnderWay(t *testing.T) {
 func TestClaim_AWaitingBackupEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, o, store := newFake()
-		held, err := newClaim(t.Context(), store, claimPrune)
-		must(t, err)
+		held := hold(t, store, claimPrune)
 		defer held.release(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -143,42 +167,26 @@ func TestClaim_AWaitingBackupEndsWithItsContext(t *testing.T) {
 
 func TestClaim_APruneBesideABackupDeletesNoFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, store := newFake()
-		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
-		held, err := newClaim(t.Context(), store, claimBackup)
-		must(t, err)
+		store := newOrphan(t)
+		held := hold(t, store, claimBackup)
 		for range 3 { // a claim stays in use for as long as it is held
-			r, err := Prune(t.Context(), store, 1)
-			must(t, err)
-			if !r.Busy || r.Files != 0 {
-				t.Errorf("Prune reports %+v", r)
-			}
+			wantPruned(t, store, true, 0)
 			time.Sleep(10 * claimLapse)
 		}
 		held.release(t.Context())
-		r, err := Prune(t.Context(), store, 1)
-		must(t, err)
-		if r.Busy || r.Files != 1 {
-			t.Errorf("Prune reports %+v", r)
-		}
+		wantPruned(t, store, false, 1)
 	})
 }
 
 func TestClaim_OfADeadBackupEndsWhenItLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, store := newFake()
-		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
-		held, err := newClaim(t.Context(), store, claimBackup)
-		must(t, err)
+		store := newOrphan(t)
+		held := hold(t, store, claimBackup)
 		held.stop() // the process dies
 		held.ended.Wait()
-		if r, err := Prune(t.Context(), store, 1); err != nil || !r.Busy {
-			t.Errorf("Prune reports %+v: %v", r, err)
-		}
+		wantPruned(t, store, true, 0)
 		time.Sleep(claimLapse)
-		if r, err := Prune(t.Context(), store, 1); err != nil || r.Busy || r.Files != 1 {
-			t.Errorf("Prune reports %+v: %v", r, err)
-		}
+		wantPruned(t, store, false, 1)
 		if n := claims(t, store, claimsDir); n != 0 {
 			t.Errorf("%d claims are left", n)
 		}
@@ -188,8 +196,7 @@ func TestClaim_OfADeadBackupEndsWhenItLapses(t *testing.T) {
 // A clock of another computer may be wrong. Whether a claim changes decides.
 func TestClaim_AWrongClockTakesNoClaimFromItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, store := newFake()
-		must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+		store := newOrphan(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var holder sync.WaitGroup
 		holder.Go(func() {
@@ -199,9 +206,7 @@ func TestClaim_AWrongClockTakesNoClaimFromItsHolder(t *testing.T) {
 			}
 		})
 		synctest.Wait() // for the first Put
-		if r, err := Prune(t.Context(), store, 1); err != nil || !r.Busy || r.Files != 0 {
-			t.Errorf("Prune reports %+v: %v", r, err)
-		}
+		wantPruned(t, store, true, 0)
 		stop()
 		holder.Wait()
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/work"
@@ -71,7 +72,7 @@ func runRestore(ctx context.Context, store Store, id, dir string, o RestoreOptio
 		return Info{}, err
 	}
 	r := restore{o: &o, fs: o.FS, store: store, dir: dir, temp: dir + restoreSuffix}
-	if err := r.free(); err != nil {
+	if err := newdir.Free(r.fs, r.dir); err != nil {
 		return Info{}, err
 	}
 	if id, err = newestOr(ctx, store, id); err != nil {
@@ -93,18 +94,6 @@ type restore struct {
 	fs        vfs.FS
 	store     Store
 	dir, temp string
-}
-
-// free returns an error if the directory exists.
-func (r *restore) free() error {
-	_, err := r.fs.Stat(r.dir)
-	switch {
-	case err == nil:
-		return vfs.ErrExist
-	case errors.Is(err, vfs.ErrNotExist):
-		return nil
-	}
-	return err
 }
 
 func (r *restore) run(ctx context.Context, l *list) error {
@@ -261,15 +250,8 @@ func (r *restore) renew(ctx context.Context) error {
 
 // rename gives the database its name, durably, and makes its lock file.
 func (r *restore) rename() error {
-	if err := r.free(); err != nil {
+	if err := newdir.Publish(r.fs, r.temp, r.dir); err != nil {
 		return err
-	}
-	if err := r.fs.Rename(r.temp, r.dir); err != nil {
-		return err
-	}
-	if err := r.fs.SyncDir(r.fs.Dir(r.dir)); err != nil {
-		// It is unknown which name a crash would leave. The database is whole under each.
-		return errors.Join(err, r.fs.Rename(r.dir, r.temp))
 	}
 	// The database is whole without the lock file, by which readers keep a writer out.
 	if f, err := r.fs.Create(r.fs.Join(r.dir, lockName), vfs.CatLock); err == nil {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package s3store_test
 
 import (
@@ -8,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ import (
 
 // The server of these tests is the Versity S3 Gateway with its back end for directories. It
 // is written in Go, so the go command builds it of its module. It is no dependency of this
-// module.
+// module. It needs a POSIX file system.
 const (
 	gateway        = "github.com/versity/versitygw/cmd/versitygw"
 	gatewayVersion = "v1.8.0"
@@ -40,9 +41,6 @@ var buildGateway = sync.OnceValues(func() (string, error) {
 	}
 	dir := filepath.Join(cache, "stoat-s3store-test", gatewayVersion)
 	name := filepath.Join(dir, "versitygw")
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
@@ -72,9 +70,6 @@ func offline(err error) bool {
 // test. Without a network to build the server from, it skips the test.
 func newServer(t *testing.T) (client *minio.Client, bucket string) {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the server needs a POSIX file system")
-	}
 	name, err := buildGateway()
 	if err != nil && offline(err) {
 		t.Skipf("there is no network to build an S3 server from: %v", err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -488,6 +489,23 @@ func TestOutput_FailedWriteIsAnError(t *testing.T) {
 		var errOut strings.Builder
 		if code := run(t.Context(), args, console{strings.NewReader(""), fullOutput{}, &errOut}); code != exitError || !strings.Contains(errOut.String(), "no space left") {
 			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
+		}
+	}
+}
+
+func TestHelp_EachCommandIsInTheREADMEOrTheCHANGELOG(t *testing.T) {
+	t.Parallel()
+	var text []byte
+	for _, name := range []string{"README.md", "CHANGELOG.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
+	}
+	for _, cmd := range commands() {
+		if !regexp.MustCompile("(`|`stoat |cmd/stoat )" + cmd.name + "[ `]").Match(text) {
+			t.Errorf("README.md and CHANGELOG.md lack the command %s", cmd.name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/settings"
@@ -52,7 +53,7 @@ type RestoreOptions struct {
 
 // Restore makes a database of a chain of backups. It describes the last one.
 func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, error) {
-	if err := free(o.FS, o.Dir); err != nil {
+	if err := newdir.Free(o.FS, o.Dir); err != nil {
 		return Info{}, err
 	}
 	chain, err := OpenChain(o.UpTo, backups)
@@ -72,18 +73,6 @@ func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, 
 		return Info{}, err
 	}
 	return chain.Last().Info(), nil
-}
-
-// free returns an error if dir exists.
-func free(fs vfs.FS, dir string) error {
-	_, err := fs.Stat(dir)
-	switch {
-	case err == nil:
-		return vfs.ErrExist
-	case errors.Is(err, vfs.ErrNotExist):
-		return nil
-	}
-	return err
 }
 
 // A restore is one restore.
@@ -313,15 +302,8 @@ func (r *restore) writeManifest() error {
 // rename gives the database its name, durably, and then removes the journal.
 func (r *restore) rename() error {
 	fs, dir := r.o.FS, r.o.Dir
-	if err := free(fs, dir); err != nil {
+	if err := newdir.Publish(fs, r.temp, dir); err != nil {
 		return err
-	}
-	if err := fs.Rename(r.temp, dir); err != nil {
-		return err
-	}
-	if err := fs.SyncDir(fs.Dir(dir)); err != nil {
-		// It is unknown which name a crash would leave. The database is whole under each.
-		return errors.Join(err, fs.Rename(dir, r.temp))
 	}
 	// The database is whole without the lock file and with the journal.
 	_ = fs.Remove(fs.Join(dir, JournalName))

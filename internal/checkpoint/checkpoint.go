@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/state"
@@ -76,9 +77,7 @@ type checkpoint struct {
 
 func (c *checkpoint) make() error {
 	fs := c.fs
-	if _, err := fs.Stat(c.dir); err == nil {
-		return vfs.ErrExist
-	} else if !errors.Is(err, vfs.ErrNotExist) {
+	if err := newdir.Free(fs, c.dir); err != nil {
 		return err
 	}
 	if err := c.o.Flush(c.ctx); err != nil {
@@ -132,11 +131,10 @@ func (c *checkpoint) claim() (io.Closer, error) {
 
 // rename gives the copy its name, if that is still free.
 func (c *checkpoint) rename() error {
-	fs := c.fs
-	if _, err := fs.Stat(c.dir); err == nil {
-		return vfs.ErrExist
+	if err := newdir.Free(c.fs, c.dir); err != nil {
+		return err
 	}
-	return fs.Rename(c.temp, c.dir)
+	return c.fs.Rename(c.temp, c.dir)
 }
 
 // makeLock creates the lock file of the copy, by which its readers keep a writer

@@ -2,14 +2,13 @@ package salvage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/seal"
-	"github.com/stoatdb/stoat/vfs"
 )
 
 // suffix is added to the name of the new directory until the database in it is complete.
@@ -18,7 +17,7 @@ const suffix = ".tmp"
 // build makes the new database under a temporary name, and then gives it its name.
 func (s *salvager) build(ctx context.Context) error {
 	fs, dir := s.o.FS, s.o.To
-	if err := free(fs, dir); err != nil {
+	if err := newdir.Free(fs, dir); err != nil {
 		return err
 	}
 	s.to = target{fs: fs, dir: dir + suffix}
@@ -34,7 +33,7 @@ func (s *salvager) build(ctx context.Context) error {
 		return err
 	}
 	if err = s.fill(ctx); err == nil {
-		if err = free(fs, dir); err == nil {
+		if err = newdir.Free(fs, dir); err == nil {
 			err = fs.Rename(s.to.dir, dir)
 		}
 	}
@@ -45,14 +44,6 @@ func (s *salvager) build(ctx context.Context) error {
 		return err
 	}
 	return fs.SyncDir(fs.Dir(dir))
-}
-
-// free returns an error unless nothing has the name of the new directory.
-func free(fs vfs.FS, dir string) error {
-	if _, err := fs.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
-		return errors.Join(err, vfs.ErrExist)
-	}
-	return nil
 }
 
 // fill makes the database.

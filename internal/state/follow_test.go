@@ -1,6 +1,7 @@
 package state
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -40,50 +41,56 @@ func newFollower(t *testing.T) (*Store, manifest.State) {
 	return store, s
 }
 
+// readBeside begins snapshots on two goroutines while write runs, and then shuts the store.
+// right judges the newest version in the view of a snapshot, and the version of the snapshot.
+func readBeside(t *testing.T, store *Store, right func(newest, seq base.SeqNum) bool, write func()) {
+	t.Helper()
+	var ended atomic.Bool
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for !ended.Load() {
+				slot, err := store.Acquire()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				v, seq := store.BeginSnapshot(slot)
+				newest := v.Memtables[0].LastSeq()
+				store.Release(slot)
+				if !right(newest, seq) {
+					t.Errorf("a snapshot of version %d has a view that ends with version %d", seq, newest)
+					return
+				}
+			}
+		})
+	}
+	write()
+	ended.Store(true)
+	readers.Wait()
+	store.Closing()
+	store.Shut()
+}
+
 // A follower fills one memtable after the other. The version that a reader gets must be in
 // its view.
 func TestBeginSnapshot_TheViewHasAllOfTheVersion(t *testing.T) {
 	t.Parallel()
 	store, _ := newFollower(t)
-	var ended atomic.Bool
-	readers := make(chan string)
-	for range 2 {
-		go func() {
-			for !ended.Load() {
-				slot, err := store.Acquire()
-				if err != nil {
-					break
-				}
-				v, seq := store.BeginSnapshot(slot)
-				newest := v.Memtables[0].LastSeq()
-				store.Release(slot)
-				if newest < seq {
-					readers <- "a version that the view lacks"
-					return
-				}
+	right := func(newest, seq base.SeqNum) bool { return newest >= seq }
+	readBeside(t, store, right, func() {
+		for n := range base.SeqNum(20_000) {
+			m := store.Memory.NewTable(0)
+			if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n+1); err != nil {
+				t.Error(err)
 			}
-			readers <- ""
-		}()
-	}
-	for n := range base.SeqNum(20_000) {
-		m := store.Memory.NewTable(0)
-		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n+1); err != nil {
-			t.Error(err)
+			store.AddMemtables(base.SegmentRef{}, m)
+			store.SetVisible(n + 1)
+			if n%16 == 15 { // the list of memtables stays short
+				store.Follow(store.State(), []*memtable.Table{m}, n+1)
+			}
 		}
-		store.AddMemtables(base.SegmentRef{}, m)
-		store.SetVisible(n + 1)
-		if n%16 == 15 { // the list of memtables stays short
-			store.Follow(store.State(), []*memtable.Table{m}, n+1)
-		}
-	}
-	ended.Store(true)
-	for range 2 {
-		if wrong := <-readers; wrong != "" {
-			t.Error(wrong)
-		}
-	}
-	store.Closing()
-	store.Shut()
+	})
 }
 
 // A memtable of version n has a key that only version n sees. A reader must get the view
@@ -99,37 +106,12 @@ func TestBeginSnapshot_ViewAndVersionAreOfOneMoment(t *testing.T) {
 		store.Follow(s, []*memtable.Table{m}, n)
 	}
 	show(1)
-	var ended atomic.Bool
-	readers := make(chan string)
-	for range 2 {
-		go func() {
-			for !ended.Load() {
-				slot, err := store.Acquire()
-				if err != nil {
-					break
-				}
-				v, seq := store.BeginSnapshot(slot)
-				got := v.Memtables[0].LastSeq()
-				store.Release(slot)
-				if got != seq {
-					readers <- "a view and a version of two moments"
-					return
-				}
-			}
-			readers <- ""
-		}()
-	}
-	for n := range base.SeqNum(4_000) {
-		show(1 + n%7)
-	}
-	ended.Store(true)
-	for range 2 {
-		if wrong := <-readers; wrong != "" {
-			t.Error(wrong)
+	right := func(newest, seq base.SeqNum) bool { return newest == seq }
+	readBeside(t, store, right, func() {
+		for n := range base.SeqNum(4_000) {
+			show(1 + n%7)
 		}
-	}
-	store.Closing()
-	store.Shut()
+	})
 }
 
 // A writer whose last edit is lost has replaced a file. The next writer has it again.

@@ -24,14 +24,23 @@ func claim(of string) Claim {
 
 // A queue tells the order in which places get their turns.
 type queue struct {
+	t     *testing.T
 	line  Line
 	turns chan string
 }
 
-func newQueue() *queue { return &queue{turns: make(chan string, 100)} }
+// inQueue runs do with a queue in a bubble, where time passes at once.
+func inQueue(t *testing.T, do func(t *testing.T, q *queue)) {
+	synctest.Test(t, func(t *testing.T) { do(t, &queue{t: t, turns: make(chan string, 100)}) })
+}
 
 // join adds a place with claims, and lets it wait for its turn.
-func (q *queue) join(ctx context.Context, name string, claims ...string) *Place {
+func (q *queue) join(name string, claims ...string) *Place {
+	return q.joinUntil(q.t.Context(), name, claims...)
+}
+
+// joinUntil is join for a place that waits until ctx ends.
+func (q *queue) joinUntil(ctx context.Context, name string, claims ...string) *Place {
 	p := new(Place)
 	for _, c := range claims {
 		q.line.Join(p, claim(c))
@@ -55,25 +64,23 @@ func (q *queue) told() (all string) {
 	return strings.TrimSpace(all)
 }
 
-func (q *queue) expect(t *testing.T, want string) {
-	t.Helper()
+func (q *queue) expect(want string) {
+	q.t.Helper()
 	if got := q.told(); got != want {
-		t.Errorf("turns of %q, want %q", got, want)
+		q.t.Errorf("turns of %q, want %q", got, want)
 	}
 }
 
 func TestLine_UpdatesOfOneKeyGoInTheOrderOfJoining(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		ctx := t.Context()
-		a, b, c := q.join(ctx, "a", "k"), q.join(ctx, "b", "k"), q.join(ctx, "c", "k")
-		other := q.join(ctx, "other", "l")
-		q.expect(t, "a other")
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b, c := q.join("a", "k"), q.join("b", "k"), q.join("c", "k")
+		other := q.join("other", "l")
+		q.expect("a other")
 		a.Leave()
-		q.expect(t, "b")
+		q.expect("b")
 		b.Leave()
-		q.expect(t, "c")
+		q.expect("c")
 		c.Leave()
 		other.Leave()
 		if n := q.line.n.Load(); n != 0 || len(q.line.places) != 0 {
@@ -91,10 +98,9 @@ func TestLine_RangesWaitForWhatTheyOverlap(t *testing.T) {
 		{"a-c", "b-d", true}, {"a-c", "c-d", false}, {"c-d", "a-c", false}, {"a-", "z", true},
 		{"b-", "a", false}, {"a", "a-", true}, {"b", "a-c", true}, {"c", "a-c", false},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newQueue()
-			first := q.join(t.Context(), "first", c.first)
-			second := q.join(t.Context(), "second", c.second)
+		inQueue(t, func(t *testing.T, q *queue) {
+			first := q.join("first", c.first)
+			second := q.join("second", c.second)
 			if got, want := q.told(), map[bool]string{true: "first", false: "first second"}[c.waits]; got != want {
 				t.Errorf("%s and %s: turns of %q, want %q", c.first, c.second, got, want)
 			}
@@ -107,16 +113,14 @@ func TestLine_RangesWaitForWhatTheyOverlap(t *testing.T) {
 
 func TestLine_AnUpdateWithSeveralClaimsWaitsForAllOfThem(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		ctx := t.Context()
-		a, b := q.join(ctx, "a", "k"), q.join(ctx, "b", "l")
-		both := q.join(ctx, "both", "k", "l")
-		q.expect(t, "a b")
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b := q.join("a", "k"), q.join("b", "l")
+		both := q.join("both", "k", "l")
+		q.expect("a b")
 		b.Leave()
-		q.expect(t, "")
+		q.expect("")
 		a.Leave()
-		q.expect(t, "both")
+		q.expect("both")
 		both.Leave()
 	})
 }
@@ -124,38 +128,35 @@ func TestLine_AnUpdateWithSeveralClaimsWaitsForAllOfThem(t *testing.T) {
 // An update that ran, and lost to one behind it, keeps its place before that one.
 func TestLine_AnUpdateThatLosesAgainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		ctx := t.Context()
-		a, b := q.join(ctx, "a", "k"), q.join(ctx, "b", "l")
-		q.expect(t, "a b")
+	inQueue(t, func(t *testing.T, q *queue) {
+		a, b := q.join("a", "k"), q.join("b", "l")
+		q.expect("a b")
 		again := func(p *Place, name, lost string) {
 			q.line.Join(p, claim(lost))
 			go func() {
-				_ = p.Wait(ctx, nil)
+				_ = p.Wait(t.Context(), nil)
 				q.turns <- name
 			}()
 		}
 		again(a, "a again", "l") // waits for b, which runs
-		q.expect(t, "")
+		q.expect("")
 		again(b, "b again", "k") // lets a go first
-		q.expect(t, "a again")
+		q.expect("a again")
 		a.Leave()
-		q.expect(t, "b again")
+		q.expect("b again")
 		b.Leave()
 	})
 }
 
 func TestLine_ManyClaimsBecomeOne(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		many := q.join(t.Context(), "many", "b", "f", "c", "d", "e")
-		between := q.join(t.Context(), "between", "dd")
-		outside := q.join(t.Context(), "outside", "g")
-		q.expect(t, "many outside")
+	inQueue(t, func(t *testing.T, q *queue) {
+		many := q.join("many", "b", "f", "c", "d", "e")
+		between := q.join("between", "dd")
+		outside := q.join("outside", "g")
+		q.expect("many outside")
 		many.Leave()
-		q.expect(t, "between")
+		q.expect("between")
 		between.Leave()
 		outside.Leave()
 	})
@@ -163,18 +164,17 @@ func TestLine_ManyClaimsBecomeOne(t *testing.T) {
 
 func TestLine_WaitsEndWithTheirContextAndWithTheDatabase(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		first := q.join(t.Context(), "first", "k")
+	inQueue(t, func(t *testing.T, q *queue) {
+		first := q.join("first", "k")
 		ctx, cancel := context.WithCancel(t.Context())
-		second := q.join(ctx, "second", "k")
+		second := q.joinUntil(ctx, "second", "k")
 		third, stop := new(Place), make(chan struct{})
 		q.line.Join(third, claim("k"))
 		ended := make(chan error, 1)
 		go func() { ended <- third.Wait(t.Context(), stop) }()
-		q.expect(t, "first")
+		q.expect("first")
 		cancel()
-		q.expect(t, "second "+context.Canceled.Error())
+		q.expect("second " + context.Canceled.Error())
 		second.Leave()
 		close(stop)
 		if err := <-ended; err != nil {
@@ -188,11 +188,10 @@ func TestLine_WaitsEndWithTheirContextAndWithTheDatabase(t *testing.T) {
 // An update may wait, within its function, for the one behind it.
 func TestLine_NoUpdateWaitsForever(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		first, began := q.join(t.Context(), "first", "k"), time.Now()
-		q.join(t.Context(), "second", "k")
-		q.join(t.Context(), "third", "k")
+	inQueue(t, func(t *testing.T, q *queue) {
+		first, began := q.join("first", "k"), time.Now()
+		q.join("second", "k")
+		q.join("third", "k")
 		for _, want := range []string{"first", "second", "third"} {
 			if got := <-q.turns; got != want {
 				t.Errorf("turn of %s, want %s", got, want)
@@ -212,16 +211,15 @@ func TestLine_LongUpdatesGetMoreTime(t *testing.T) {
 	for run, want := range map[time.Duration]time.Duration{
 		0: patienceMin, 100 * time.Millisecond: 200 * time.Millisecond, time.Hour: patienceMax,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newQueue()
-			long := q.join(t.Context(), "long", "k")
+		inQueue(t, func(t *testing.T, q *queue) {
+			long := q.join("long", "k")
 			time.Sleep(run)
 			q.line.Join(long, claim("l"))
 			if err := long.Wait(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			q.join(t.Context(), "short", "l")
+			q.join("short", "l")
 			<-q.turns // of long
 			<-q.turns
 			if waited := time.Since(began); waited < want || waited > want+10*time.Millisecond {

@@ -3,6 +3,7 @@ package values
 import (
 	"cmp"
 	"encoding/binary"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -81,7 +82,13 @@ func (a *Ahead) Add(r *Reader, p Pointer, key []byte, seq base.SeqNum) {
 
 // Load finds the added values. Among the first fetch values it starts to read from the
 // file those that may not be in memory. It does not wait for them.
-func (a *Ahead) Load(fetch int) {
+func (a *Ahead) Load(fetch int) { a.load(fetch, processors) }
+
+// processors returns on how many processors goroutines run.
+func processors() int { return runtime.GOMAXPROCS(0) }
+
+// load is Load on a machine with so many processors.
+func (a *Ahead) load(fetch int, processors func() int) {
 	a.used = max(a.used, a.n)
 	a.placeAll()
 	missing := 0
@@ -104,7 +111,7 @@ func (a *Ahead) Load(fetch int) {
 	a.touched += sum
 	a.find()
 	if fetch > 0 {
-		a.forward.round(a.reads[:a.n], missing)
+		a.forward.round(a.reads[:a.n], missing, processors)
 	}
 	if missing > 0 && fetch > 0 {
 		a.fetch(min(fetch, a.n))

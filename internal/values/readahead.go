@@ -1,7 +1,6 @@
 package values
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -35,8 +34,9 @@ type readahead struct {
 }
 
 // round tells of the records of a round, which reads has in the order of the scan, and of
-// which missing are not verified. A second round in file order starts the goroutine.
-func (ra *readahead) round(reads []aheadRead, missing int) {
+// which missing are not verified. A second round in file order starts the goroutine, if
+// there is another processor for it.
+func (ra *readahead) round(reads []aheadRead, missing int, processors func() int) {
 	if missing == 0 && ra.ahead == 0 {
 		ra.v = nil // a scan of verified records needs none, and short ones are many
 		return
@@ -56,7 +56,7 @@ func (ra *readahead) round(reads []aheadRead, missing int) {
 		return
 	}
 	ra.until.Store(min(ra.next+ra.ahead, ra.v.end))
-	if missing == 0 || ra.running.Load() || ra.next >= ra.v.end || runtime.GOMAXPROCS(0) < 2 {
+	if missing == 0 || ra.running.Load() || ra.next >= ra.v.end || processors() < 2 {
 		return
 	}
 	ra.ahead = min(max(2*ra.ahead, readaheadMin), readaheadMax)

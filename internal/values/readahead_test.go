@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
@@ -20,13 +19,16 @@ func inFileOrder() (values []stored) {
 	return values
 }
 
-// loadRound loads a round of values, as a scan does.
-func loadRound(a *Ahead, r *Reader, round []stored) {
+// loadRound loads a round of values, as a scan does on two processors.
+func loadRound(a *Ahead, r *Reader, round []stored) { loadRoundOn(2, a, r, round) }
+
+// loadRoundOn is loadRound on a machine with so many processors.
+func loadRoundOn(processors int, a *Ahead, r *Reader, round []stored) {
 	a.Begin()
 	for _, s := range round {
 		a.Add(r, s.p, s.key, s.seq)
 	}
-	a.Load(AheadSize)
+	a.load(AheadSize, func() int { return processors })
 }
 
 // untilEnded waits for the end of the readahead.
@@ -39,24 +41,40 @@ func untilEnded(t *testing.T, a *Ahead) {
 	}
 }
 
-func TestReadahead_TwoRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
-	if runtime.GOMAXPROCS(0) < 2 {
-		t.Skip("it needs a second processor")
+// verifiedOf returns how many of the values are verified.
+func verifiedOf(r *Reader, values []stored) (n int) {
+	for _, s := range values {
+		if r.v.Load().marks.has(s.p.Offset) {
+			n++
+		}
 	}
+	return n
+}
+
+func TestReadahead_OneProcessorIsLeftToTheScan(t *testing.T) {
 	t.Parallel()
 	values := inFileOrder()
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
 	r := mustOpen(t, data, testSalt)
 	var a Ahead
 	defer a.Clear()
-	verified := func() (n int) {
-		for _, s := range values {
-			if r.v.Load().marks.has(s.p.Offset) {
-				n++
-			}
-		}
-		return n
+	for from := 0; from < 4*AheadSize; from += AheadSize {
+		loadRoundOn(1, &a, r, values[from:from+AheadSize])
+		untilEnded(t, &a)
 	}
+	if n := verifiedOf(r, values); n != 0 {
+		t.Errorf("%d values are verified ahead", n)
+	}
+}
+
+func TestReadahead_TwoRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
+	t.Parallel()
+	values := inFileOrder()
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+	r := mustOpen(t, data, testSalt)
+	var a Ahead
+	defer a.Clear()
+	verified := func() int { return verifiedOf(r, values) }
 	loadRound(&a, r, values[:AheadSize])
 	if untilEnded(t, &a); verified() != 0 {
 		t.Errorf("one round verified %d values ahead", verified())

@@ -65,6 +65,55 @@ type ledger struct {
 	writes map[int]func(state map[string]string)
 }
 
+func newLedger() *ledger { return &ledger{writes: map[int]func(map[string]string){}} }
+
+// write commits on four goroutines until the caller calls stop, or the test ends.
+func (l *ledger) write(t *testing.T) (stop func()) {
+	var stopped atomic.Bool
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := w; !stopped.Load(); i += 4 {
+				if err := l.commit(i); err != nil && !errors.Is(err, stoat.ErrConflict) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	stop = func() {
+		stopped.Store(true)
+		writers.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// commitSome commits n times, beside the other writers.
+func (l *ledger) commitSome(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		if err := l.commit(7); err != nil && !errors.Is(err, stoat.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check demands that a copy has the state after as many commits as it counts. It returns
+// that number.
+func (l *ledger) check(t *testing.T, what string, got map[string]string) (count int) {
+	t.Helper()
+	count, _ = strconv.Atoi(got["count"])
+	want := map[string]string{}
+	for i := range count {
+		l.writes[i+1](want)
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s has %d keys after %d commits, want %d, or other values", what, len(got), count, len(want))
+	}
+	return count
+}
+
 // commit writes some keys, deletes one or a range, and counts the commit.
 func (l *ledger) commit(i int) error {
 	value := fmt.Sprintf("%0600d", i)
@@ -113,43 +162,24 @@ func (l *ledger) commit(i int) error {
 
 func TestBackup_UnderConcurrentWritesIsExactlyItsSnapshot(t *testing.T) {
 	t.Parallel()
-	l := &ledger{writes: map[int]func(map[string]string){}}
+	l := newLedger()
 	l.db = testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
-	var stop atomic.Bool
-	var writers sync.WaitGroup
-	for w := range 4 {
-		writers.Go(func() {
-			for i := w; !stop.Load(); i += 4 {
-				if err := l.commit(i); err != nil && !errors.Is(err, stoat.ErrConflict) {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	stop := l.write(t)
 	var chain [][]byte
 	var since stoat.BackupInfo
 	for range 6 {
 		b, info := backUp(t, l.db, stoat.BackupOptions{Since: since})
 		chain, since = append(chain, b), info
-		for range 50 {
-			if err := l.commit(7); err != nil && !errors.Is(err, stoat.ErrConflict) {
-				t.Fatal(err)
-			}
-		}
+		l.commitSome(t, 50)
 	}
-	stop.Store(true)
-	writers.Wait()
+	stop()
+	before := -1
 	for n := range chain {
-		got := valuesOf(t, restore(t, chain[:n+1]...))
-		count, _ := strconv.Atoi(got["count"])
-		want := map[string]string{}
-		for i := range count {
-			l.writes[i+1](want)
+		count := l.check(t, fmt.Sprint("backup ", n), valuesOf(t, restore(t, chain[:n+1]...)))
+		if count <= before {
+			t.Errorf("backup %d has %d commits, the one before %d", n, count, before)
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("backup %d has %d keys after %d commits, want %d, or other values", n, len(got), count, len(want))
-		}
+		before = count
 	}
 }
 

@@ -18,6 +18,44 @@ type cut struct {
 	op   string
 }
 
+// crash cuts the power here in the i-th way, and returns what that leaves. how tells of it.
+func (c *cut) crash(i int, rng *rand.Rand) (disk *memfs.FS, how string) {
+	kinds := memfs.CrashKinds()
+	kind, seed := kinds[i%len(kinds)], rng.Uint64()
+	return c.disk.Crash(kind, rand.New(rand.NewPCG(seed, 1))), fmt.Sprintf("before %s, crash %q, crash seed %d", c.op, kind, seed)
+}
+
+// cutsOf returns the disk before each call by which do changes it, and how many calls wrote
+// to files.
+func cutsOf(disk *memfs.FS, do func() error) (cuts []cut, writes int, err error) {
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite {
+			writes++
+		}
+		cuts = append(cuts, cut{disk.Clone(), op.String()})
+	})
+	err = do()
+	disk.SetHook(nil)
+	return append(cuts, cut{disk.Clone(), "the end"}), writes, err
+}
+
+// resumeAll cuts the power n times at one of the cuts. goOn completes the restore, and
+// returns how many calls wrote to files. resumed is how many restores went on where the
+// first one, of so many writes, had stopped.
+func resumeAll(rng *rand.Rand, cuts []cut, writes, n int, goOn func(*memfs.FS) (int, error)) (resumed int, err error) {
+	for i := range n {
+		disk, how := cuts[rng.IntN(len(cuts))].crash(i, rng)
+		again, err := goOn(disk)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", how, err)
+		}
+		if again > 0 && again < writes*9/10 {
+			resumed++
+		}
+	}
+	return resumed, nil
+}
+
 const target = "/new/restored"
 
 // RunCrashes restores a chain and cuts the power at up to n boundaries. After each cut, the
@@ -45,25 +83,17 @@ func RunCrashes(seed uint64, n int) (resumed int, err error) {
 	if err := l.db.Close(); err != nil {
 		return 0, err
 	}
-	cuts, writes, err := l.cuts(ctx)
+	disk := memfs.New()
+	o := l.other()
+	o.FS = disk
+	cuts, writes, err := cutsOf(disk, func() error {
+		_, err := stoat.Restore(ctx, target, stoat.RestoreOptions{Options: o}, l.readers(len(l.chain))...)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	kinds := memfs.CrashKinds()
-	for i := range n {
-		c := cuts[l.rng.IntN(len(cuts))]
-		kind := kinds[i%len(kinds)]
-		kindSeed := l.rng.Uint64()
-		disk := c.disk.Crash(kind, rand.New(rand.NewPCG(kindSeed, 1)))
-		again, err := l.goOn(ctx, disk)
-		if err != nil {
-			return 0, fmt.Errorf("before %s, crash %q, crash seed %d: %w", c.op, kind, kindSeed, err)
-		}
-		if again > 0 && again < writes*9/10 {
-			resumed++
-		}
-	}
-	return resumed, nil
+	return resumeAll(l.rng, cuts, writes, n, func(disk *memfs.FS) (int, error) { return l.goOn(ctx, disk) })
 }
 
 // fill adds enough for several pieces of a restore.
@@ -83,23 +113,6 @@ func (l *life) fill() error {
 		}
 	}
 	return nil
-}
-
-// cuts restores the chain on a disk of its own. It returns the disk before each call that
-// changes it, and how many calls wrote to files.
-func (l *life) cuts(ctx context.Context) (cuts []cut, writes int, err error) {
-	disk := memfs.New()
-	o := l.other()
-	o.FS = disk
-	disk.SetHook(func(op vfs.Op) {
-		if op.Kind == vfs.OpWrite {
-			writes++
-		}
-		cuts = append(cuts, cut{disk.Clone(), op.String()})
-	})
-	_, err = stoat.Restore(ctx, target, stoat.RestoreOptions{Options: o}, l.readers(len(l.chain))...)
-	disk.SetHook(nil)
-	return append(cuts, cut{disk.Clone(), "the end"}), writes, err
 }
 
 // goOn checks what a power cut left, and restores again if that is needed. It returns how

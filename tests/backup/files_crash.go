@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/stoatdb/stoat/filebackup"
@@ -33,15 +32,12 @@ func RunFileCrashes(seed uint64, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	kinds := memfs.CrashKinds()
 	for i := range n {
 		c := cuts[f.rng.IntN(len(cuts))]
-		kind := kinds[i%len(kinds)]
-		kindSeed := f.rng.Uint64()
-		f.disk = c.disk.Crash(kind, rand.New(rand.NewPCG(kindSeed, 1)))
-		f.store = filebackup.Dir(f.disk, "/store")
+		disk, how := c.crash(i, f.rng)
+		f.disk, f.store = disk, filebackup.Dir(disk, "/store")
 		if err := f.checkCut(ctx, c.whole); err != nil {
-			return fmt.Errorf("before %s, crash %q, crash seed %d: %w", c.op, kind, kindSeed, err)
+			return fmt.Errorf("%s: %w", how, err)
 		}
 	}
 	return nil
@@ -136,35 +132,15 @@ func RunFileRestoreCrashes(seed uint64, n int) (resumed int, err error) {
 	}
 	b := &f.made[0]
 	disk := memfs.New()
-	var cuts []cut
-	writes := 0
-	disk.SetHook(func(op vfs.Op) {
-		if op.Kind == vfs.OpWrite {
-			writes++
-		}
-		cuts = append(cuts, cut{disk.Clone(), op.String()})
+	cuts, writes, err := cutsOf(disk, func() error {
+		o := filebackup.RestoreOptions{FS: disk, Workers: 1, Keys: b.of.opts.Keys}
+		_, err := filebackup.Restore(ctx, f.store, b.id, target, o)
+		return err
 	})
-	o := filebackup.RestoreOptions{FS: disk, Workers: 1, Keys: b.of.opts.Keys}
-	if _, err := filebackup.Restore(ctx, f.store, b.id, target, o); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	disk.SetHook(nil)
-	cuts = append(cuts, cut{disk.Clone(), "the end"})
-	kinds := memfs.CrashKinds()
-	for i := range n {
-		c := cuts[f.rng.IntN(len(cuts))]
-		kind := kinds[i%len(kinds)]
-		kindSeed := f.rng.Uint64()
-		disk := c.disk.Crash(kind, rand.New(rand.NewPCG(kindSeed, 1)))
-		again, err := f.restoreAgain(ctx, b, disk)
-		if err != nil {
-			return 0, fmt.Errorf("before %s, crash %q, crash seed %d: %w", c.op, kind, kindSeed, err)
-		}
-		if again > 0 && again < writes*9/10 {
-			resumed++
-		}
-	}
-	return resumed, nil
+	return resumeAll(f.rng, cuts, writes, n, func(disk *memfs.FS) (int, error) { return f.restoreAgain(ctx, b, disk) })
 }
 
 // restoreAgain restores, unless a crash left the database, and compares. It returns how many

@@ -2,14 +2,10 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -42,33 +38,19 @@ func TestFileBackupDamages_EachIsRefused(t *testing.T) {
 }
 
 func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 60, 300)
-	for i := range 3 {
-		if err := RunFileCrashes(seed+uint64(i), states/3); err != nil {
+	for i := range testkit.Raced(3, 1) {
+		if err := RunFileCrashes(seed+uint64(i), states/testkit.Raced(3, 6)); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}
 	}
 }
 
 func TestFileRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
-	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 60, 300)
-	resumed := 0
-	for i := range 3 {
-		n, err := RunFileRestoreCrashes(seed+uint64(i), states/3)
-		if err != nil {
-			t.Fatalf("life %d: %v", seed+uint64(i), err)
-		}
-		resumed += n
-	}
-	if resumed == 0 {
-		t.Error("no restore went on where another had stopped")
-	}
+	cutRestores(t, RunFileRestoreCrashes)
 }
 
 func TestFileBackup_AFailingDiskLeavesEveryListedBackupWhole(t *testing.T) {
@@ -142,35 +124,19 @@ func TestFileBackup_AChainOf20CopiesOnlyNewFiles(t *testing.T) {
 func TestFileBackup_UnderConcurrentWritesIsExactlyASnapshot(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	l := &ledger{writes: map[int]func(map[string]string){}}
+	l := newLedger()
 	disk := memfs.New()
 	l.db = openOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
 	store := filebackup.Dir(memfs.New(), "/store")
-	var stop atomic.Bool
-	var writers sync.WaitGroup
-	for w := range 4 {
-		writers.Go(func() {
-			for i := w; !stop.Load(); i += 4 {
-				if err := l.commit(i); err != nil && !errors.Is(err, stoat.ErrConflict) {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	stop := l.write(t)
 	var ids []string
 	for range 6 {
-		for range 20 {
-			if err := l.commit(7); err != nil && !errors.Is(err, stoat.ErrConflict) {
-				t.Fatal(err)
-			}
-		}
+		l.commitSome(t, 20)
 		r, err := filebackup.Backup(ctx, l.db, store, filebackup.Options{FS: disk, Temp: "/temp"})
 		testkit.Must(t, err)
 		ids = append(ids, r.ID)
 	}
-	stop.Store(true)
-	writers.Wait()
+	stop()
 	before := 0
 	for n, id := range ids {
 		got := memfs.New()
@@ -181,13 +147,9 @@ func TestFileBackup_UnderConcurrentWritesIsExactlyASnapshot(t *testing.T) {
 		all := valuesOf(t, db)
 		testkit.MustBeSound(t, db)
 		testkit.Must(t, db.Close())
-		count, _ := strconv.Atoi(all["count"])
-		want := map[string]string{}
-		for i := range count {
-			l.writes[i+1](want)
-		}
-		if !maps.Equal(all, want) || count <= before {
-			t.Errorf("backup %d has %d keys after %d commits, want %d, or other values", n, len(all), count, len(want))
+		count := l.check(t, fmt.Sprint("backup ", n), all)
+		if count <= before {
+			t.Errorf("backup %d has %d commits, the one before %d", n, count, before)
 		}
 		before = count
 	}

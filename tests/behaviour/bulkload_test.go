@@ -137,12 +137,12 @@ func (c countingFile) WriteAt(b []byte, off int64) (int, error) {
 }
 
 func TestBulkLoad_WritesAtMostThreeBytesPerByte(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	fs := &countingFS{FS: memfs.New()}
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
 	testkit.Must(t, err)
-	const n, size = 100_000, 128
+	const size = 128
+	n := testkit.Raced(100_000, 25_000)
 	rng := rand.New(rand.NewPCG(1, 2))
 	value := make([]byte, size)
 	_, err = db.BulkLoad(context.Background(), func(yield func(stoat.Entry, error) bool) {
@@ -154,7 +154,7 @@ func TestBulkLoad_WritesAtMostThreeBytesPerByte(t *testing.T) {
 				return
 			}
 		}
-	}, stoat.IngestOptions{Memory: 8 << 20})
+	}, stoat.IngestOptions{Memory: int64(testkit.Raced(8<<20, 2<<20))})
 	testkit.Must(t, err)
 	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
 	per := float64(fs.bytes.Load()) / float64(n*(size+24))

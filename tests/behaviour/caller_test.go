@@ -99,7 +99,6 @@ func TestCallerBytes_AreNeitherChangedNorKept(t *testing.T) {
 // The time at which a value expires is kept by whichever way it came, and
 // wherever it is moved to.
 func TestExpiry_EveryWayToWriteKeepsIt(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const life = 500 // milliseconds: less than a second
 	for _, w := range ways {

@@ -21,21 +21,25 @@ type churn struct {
 	t       *testing.T
 	fs      vfs.FS
 	db      *stoat.DB
+	keys    int   // that there are
 	written int64 // bytes of keys and values
 }
 
 const (
-	churnKeys  = 12_000
 	churnValue = 1 << 10
 	churnBatch = 100
 )
 
 // inChurn runs fn in a bubble, so that what comes with time comes at once.
 func inChurn(t *testing.T, fn func(c *churn)) {
-	testkit.SkipUnderRace(t)
+	inChurnOf(t, testkit.Raced(12_000, 6_000), fn)
+}
+
+// inChurnOf is inChurn for so many keys.
+func inChurnOf(t *testing.T, keys int, fn func(c *churn)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &churn{t: t, fs: memfs.NewVolatile()}
+		c := &churn{t: t, fs: memfs.NewVolatile(), keys: keys}
 		var err error
 		c.db, err = stoat.Open("db", &stoat.Options{FS: c.fs, MemtableSize: 256 << 10, Durability: stoat.Buffered})
 		if err != nil {
@@ -79,14 +83,14 @@ func (c *churn) write(rng *rand.Rand, next func(i int) int) {
 
 // load writes each key once.
 func (c *churn) load(rng *rand.Rand) {
-	for from := 0; from < churnKeys; from += churnBatch {
+	for from := 0; from < c.keys; from += churnBatch {
 		c.write(rng, func(i int) int { return from + i })
 	}
 }
 
 // share returns what the directory takes for one byte that is live, without the
 // log and the manifest, which are large beside so little data.
-func (c *churn) share() float64 { return float64(c.size(".log", "MANIFEST-")) / float64(churnLive) }
+func (c *churn) share() float64 { return float64(c.size(".log", "MANIFEST-")) / float64(c.live()) }
 
 // size returns how many bytes the directory takes, without the files that have
 // one of some words in their names.
@@ -108,15 +112,15 @@ func (c *churn) size(without ...string) (size int64) {
 }
 
 // live is how many bytes of keys and values there are.
-const churnLive = churnKeys * (churnValue + int64(len("churn-00000000")))
+func (c *churn) live() int { return c.keys * (churnValue + len("churn-00000000")) }
 
 func TestChurn_DirectoryStaysBoundedWhileCollectionKeepsUp(t *testing.T) {
 	inChurn(t, func(c *churn) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		c.load(rng)
 		worst, with := 0.0, stoat.Stats{}
-		for n := 0; n < 3*churnKeys; n += churnBatch {
-			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+		for n := 0; n < 3*c.keys; n += churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(c.keys) })
 			synctest.Wait() // the clock of the bubble throttles no writer
 			if now := c.share(); now > worst {
 				worst, with = now, c.db.Stats()
@@ -141,8 +145,8 @@ func TestChurn_IdleDatabaseGivesBackOverwrittenValues(t *testing.T) {
 	inChurn(t, func(c *churn) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		c.load(rng)
-		for range 2 * churnKeys / churnBatch {
-			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+		for range 2 * c.keys / churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(c.keys) })
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -161,7 +165,7 @@ func TestChurn_DirectoryShrinksAfterAllKeysAreDeleted(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		c.load(rng)
 		full := c.size()
-		for from := 0; from < churnKeys; from += churnBatch {
+		for from := 0; from < c.keys; from += churnBatch {
 			c.batch(func(i int) int { return from + i }, (stoat.Txn).Delete)
 		}
 		time.Sleep(time.Minute)
@@ -186,8 +190,8 @@ func TestStats_TellWhatASnapshotHoldsAndForHowLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		for range churnKeys / churnBatch {
-			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+		for range c.keys / churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(c.keys) })
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()

@@ -101,9 +101,8 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 }
 
 func TestCompression_TakesLessSpace(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
-	const n = 2000
+	n := testkit.Raced(2000, 400)
 	var sizes []float64
 	for _, c := range testkit.Compressions {
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 256 << 10, Compression: c})
@@ -112,7 +111,7 @@ func TestCompression_TakesLessSpace(t *testing.T) {
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		checkRecords(t, db, n)
 		s := db.Stats()
-		if s.ValueContent < n/2*1000 || s.TableContent < n/2*200 {
+		if int(s.ValueContent) < n/2*1000 || int(s.TableContent) < n/2*200 {
 			t.Errorf("compression %d: %d bytes in values, %d in tables, of %d values", c, s.ValueContent, s.TableContent, n)
 		}
 		sizes = append(sizes, float64(s.TableBytes+s.ValueBytes)/float64(s.TableContent+s.ValueContent))
@@ -128,11 +127,10 @@ func TestCompression_TakesLessSpace(t *testing.T) {
 }
 
 func TestCompression_AnyLevelMayFollowAnyOther(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
-	n := 400
+	n := testkit.Raced(400, 30)
 	if testing.Short() {
-		n = 100
+		n = min(n, 100)
 	}
 	fs := memfs.NewVolatile()
 	end := 0

@@ -62,11 +62,10 @@ func TestEncryption_ReadsWhatWasWritten(t *testing.T) {
 // TestEncryption_MemoryStaysWithinTheBudget reads several times as much as the budget
 // allows, in one transaction and in many.
 func TestEncryption_MemoryStaysWithinTheBudget(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
-	n := 12_000
+	n := testkit.Raced(12_000, 4000)
 	if testing.Short() {
-		n = 4000
+		n = min(n, 4000)
 	}
 	const budget = 2 << 20
 	db := openEncrypted(t, memfs.NewVolatile(), func(o *stoat.Options) { o.MemoryBudget, o.MemtableSize = budget, 64<<10 })

@@ -83,7 +83,6 @@ func checkEstimates(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 }
 
 func TestEstimate_IsNearForSettledData(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 256 << 20 })
 	ks, err := db.Keyspace("other", nil)

@@ -25,6 +25,15 @@ func follow(t *testing.T, fs vfs.FS) *stoat.DB {
 	return db
 }
 
+// newWriter opens a new database. It closes the database at the end.
+func newWriter(t *testing.T) (disk *memfs.FS, db *stoat.DB) {
+	t.Helper()
+	disk = memfs.New()
+	db = testkit.OpenOn(t, disk, nil)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
+	return disk, db
+}
+
 // wantKey demands the value of a key.
 func wantKey(t *testing.T, db *stoat.DB, key, want string) {
 	t.Helper()
@@ -49,9 +58,7 @@ func set(t *testing.T, db *stoat.DB, key, value string) {
 
 func TestFollower_SeesCommitsAfterRefreshOnly(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	set(t, db, "key", "one")
 	f := follow(t, disk)
 	wantKey(t, f, "key", "one")
@@ -73,9 +80,7 @@ func TestFollower_SeesCommitsAfterRefreshOnly(t *testing.T) {
 
 func TestFollower_FollowsByItself(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
 	defer f.Close()
@@ -183,9 +188,7 @@ func followAnother(t *testing.T) (err error) {
 
 func TestFollower_DamageInTheLogIsFound(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	for i := range 20 {
 		set(t, db, fmt.Sprint("key", i), "value")
 	}
@@ -210,9 +213,7 @@ func TestFollower_DamageInTheLogIsFound(t *testing.T) {
 
 func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	set(t, db, "key", "one")
 	faults := faultfs.New(disk)
 	f := follow(t, faults)
@@ -229,14 +230,30 @@ func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
 	}
 }
 
-// wantDamagedFollower demands that OpenFollower finds damage.
-func wantDamagedFollower(t *testing.T, disk vfs.FS) {
+// wantOpeningFindsDamage demands that OpenFollower finds a byte that is damaged meanwhile.
+func wantOpeningFindsDamage(t *testing.T, disk *memfs.FS, path string, at int64) {
 	t.Helper()
+	flipByte(t, disk, path, at)
+	defer flipByte(t, disk, path, at)
 	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
 	if err == nil {
 		testkit.Must(t, f.Close())
 	}
 	testkit.WantError(t, "OpenFollower", err, stoat.ErrCorrupt)
+}
+
+// wantRefreshFindsDamage demands that every Refresh finds a byte that is damaged meanwhile,
+// and that the follower then goes on.
+func wantRefreshFindsDamage(t *testing.T, f *stoat.DB, disk *memfs.FS, path string, at int64) {
+	t.Helper()
+	flipByte(t, disk, path, at)
+	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
+	for range 3 {
+		testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
+	}
+	flipByte(t, disk, path, at)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
 }
 
 func TestFollower_OpeningFindsDamageInTheSealedLog(t *testing.T) {
@@ -249,42 +266,28 @@ func TestFollower_OpeningFindsDamageInTheSealedLog(t *testing.T) {
 	_, last := placeInLog(t, disk, "the last value")
 	testkit.Must(t, db.Close())
 	for _, at := range []int64{first, last} {
-		flipByte(t, disk, path, at)
-		wantDamagedFollower(t, disk)
-		flipByte(t, disk, path, at)
+		wantOpeningFindsDamage(t, disk, path, at)
 	}
 	testkit.MustBeSound(t, follow(t, disk))
 }
 
 func TestFollower_OpeningFindsDamageInTheLogOfAWriter(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	testkit.Must(t, commitValue(db, "the first value"))
 	path, at := placeInLog(t, disk, "the first value")
 	testkit.Must(t, commitValue(db, "the last value"))
-	flipByte(t, disk, path, at)
-	wantDamagedFollower(t, disk)
+	wantOpeningFindsDamage(t, disk, path, at)
 }
 
 func TestFollower_EachRefreshReportsTheDamage(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	f := follow(t, disk)
 	testkit.Must(t, commitValue(db, "the first value"))
 	path, at := placeInLog(t, disk, "the first value")
 	testkit.Must(t, commitValue(db, "the last value"))
-	flipByte(t, disk, path, at)
-	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
-	for range 3 {
-		testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
-	}
-	flipByte(t, disk, path, at)
-	testkit.Must(t, f.Refresh(t.Context()))
-	testkit.MustBeSound(t, f)
+	wantRefreshFindsDamage(t, f, disk, path, at)
 }
 
 // placeOfLastEdit returns a place in the last edit of the manifest, before its mark.
@@ -306,23 +309,17 @@ func placeOfLastEdit(t *testing.T, disk *memfs.FS) (path string, at int64) {
 
 func TestFollower_OpeningFindsDamageInTheManifestOfAWriter(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	testkit.SetKeys(t, db, 0, 600, 300, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 	path, at := placeOfLastEdit(t, disk)
-	flipByte(t, disk, path, at)
-	wantDamagedFollower(t, disk)
-	flipByte(t, disk, path, at)
+	wantOpeningFindsDamage(t, disk, path, at)
 	testkit.MustBeSound(t, follow(t, disk))
 }
 
 func TestFollower_FindsDamageThatTheManifestGetsLater(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	f, checked := follow(t, disk), follow(t, disk)
 	testkit.SetKeys(t, db, 0, 600, 300, 1)
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -330,20 +327,15 @@ func TestFollower_FindsDamageThatTheManifestGetsLater(t *testing.T) {
 	flipByte(t, disk, path, at)
 	_, err := checked.Check(t.Context(), stoat.CheckOptions{})
 	testkit.WantError(t, "Check", err, stoat.ErrCorrupt)
-	testkit.Eventually(t, "Refresh finds the damage", func() bool { return f.Refresh(t.Context()) != nil })
-	testkit.WantError(t, "Refresh", f.Refresh(t.Context()), stoat.ErrCorrupt)
 	flipByte(t, disk, path, at)
-	testkit.Must(t, f.Refresh(t.Context()))
-	testkit.MustBeSound(t, f)
+	wantRefreshFindsDamage(t, f, disk, path, at)
 }
 
 // A drop records the keyspace as dropped, and then commits the deletion. A follower may see
 // the one without the other.
 func TestFollower_ASnapshotOfADroppedKeyspaceKeepsItsData(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
-	defer db.Close()
+	disk, db := newWriter(t)
 	space, err := db.Keyspace("space", nil)
 	testkit.Must(t, err)
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(space).Set([]byte("key"), []byte("one")) }))

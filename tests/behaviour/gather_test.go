@@ -11,14 +11,17 @@ import (
 // key did so before. What is left of a table behind a gathering is a table of some
 // thousand keys; where collection has put small files together meanwhile, it may have
 // a few jumps less than is worth another.
-const churnJumpsMax = churnKeys / 6
+const churnJumpsMax = gatheredKeys / 6
+
+// gatheredKeys is a number of keys that is worth gathering.
+const gatheredKeys = 12_000
 
 func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
-	inChurn(t, func(c *churn) {
+	inChurnOf(t, gatheredKeys, func(c *churn) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		c.load(rng)
-		for range 3 * churnKeys / churnBatch {
-			c.write(rng, func(int) int { return rng.IntN(churnKeys) })
+		for range 3 * c.keys / churnBatch {
+			c.write(rng, func(int) int { return rng.IntN(c.keys) })
 			synctest.Wait() // each memtable is flushed by itself
 		}
 		before := c.db.Stats()

@@ -190,7 +190,6 @@ func TestJoin_ReadersKeepWhatTheySee(t *testing.T) {
 // Full disks and files that lie come to joining as to every other work: nothing
 // is lost, and nothing is left when there is room again.
 func TestJoin_LeavesAllAsItWasWhenItFails(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const n = 40
 	disk := memfs.New()

@@ -33,7 +33,6 @@ func sameAsGet(tx stoat.Txn, keys [][]byte) error {
 }
 
 func TestGetMany_FindsWhatGetFinds(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
 		fs := memfs.New()
@@ -56,7 +55,7 @@ func TestGetMany_FindsWhatGetFinds(t *testing.T) {
 		testkit.Must(t, err)
 		spaces := []*stoat.Keyspace{nil, ks}
 		rng := rand.New(rand.NewPCG(5, 6))
-		for i := range 60 {
+		for i := range testkit.Raced(60, 9) {
 			tx := testkit.Begin(t, db, stoat.ReadWrite)
 			if i%3 == 0 {
 				testkit.Must(t, writeTurns(tx, spaces, rng))

@@ -15,13 +15,12 @@ import (
 // A transaction that does nothing keeps what it could see, and not what was
 // written, flushed and merged since.
 func TestOpenTransaction_DoesNotKeepWhatItCannotSee(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const memtable = 256 << 10
+		memtable := int64(testkit.Raced(256<<10, 64<<10))
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable, Durability: stoat.Buffered})
 		testkit.Must(t, err)
-		overwrite := func() { testkit.SetKeys(t, db, 0, 40_000, 100, 1) }
+		overwrite := func() { testkit.SetKeys(t, db, 0, testkit.Raced(40_000, 10_000), 100, 1) }
 		overwrite()
 		time.Sleep(time.Minute)
 		s := db.Stats()

@@ -61,7 +61,6 @@ func mustChangeNothing(t *testing.T, what string, disk *memfs.FS) map[string]str
 }
 
 func TestReadOnly_ChangesNotAByteOfTheDirectory(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	clean := testkit.NewSampleDisk(t)
 	want := mustChangeNothing(t, "a clean database", clean)

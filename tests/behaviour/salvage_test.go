@@ -102,7 +102,6 @@ func transcript(t *testing.T, dir string, disk *memfs.FS, keys stoat.KeyProvider
 }
 
 func TestSalvage_KeepsAllThatADatabaseHas(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
 		disk := rich(t, keys, true)
@@ -119,7 +118,6 @@ func TestSalvage_KeepsAllThatADatabaseHas(t *testing.T) {
 }
 
 func TestSalvage_WithoutAManifestKeyspacesGetNames(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
 		disk := rich(t, keys, false)

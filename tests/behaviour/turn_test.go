@@ -96,7 +96,6 @@ func wander(it stoat.Iterator, rng *rand.Rand, steps int) error {
 }
 
 func TestTurn_EveryWayToAnEntryShowsTheSame(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
 		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
@@ -110,7 +109,7 @@ func TestTurn_EveryWayToAnEntryShowsTheSame(t *testing.T) {
 		tx := testkit.Begin(t, db, stoat.ReadWrite)
 		rng := rand.New(rand.NewPCG(3, 4))
 		testkit.Must(t, writeTurns(tx, spaces, rng))
-		for i := range 120 {
+		for i := range testkit.Raced(120, 32) {
 			o := stoat.IterOptions{Reverse: i&1 != 0, AllVersions: i&2 != 0, KeysOnly: i&4 != 0}
 			if i&8 != 0 {
 				o.Since = tx.ReadVersion() / 2
@@ -185,7 +184,6 @@ func TestTurn_ShowsTheWritesOfThePositioning(t *testing.T) {
 // What an iterator passed over in either direction is read: a commit there is a conflict,
 // and one elsewhere is none.
 func TestTurn_ConflictsCoverBothDirections(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -226,7 +224,7 @@ func TestTurn_ConflictsCoverBothDirections(t *testing.T) {
 			it.Prev()
 		}, 38, 60},
 	} {
-		for changed := range 61 {
+		for changed := 0; changed <= 60; changed += testkit.Raced(1, 3) {
 			db := testkit.OpenMem(t)
 			for i := 0; i < 40; i += 2 {
 				testkit.SetKeys(t, db, i, i+1, 10, 1)

@@ -28,10 +28,9 @@ func TestSalvage_CopiesAnIntactDatabase(t *testing.T) {
 // TestSalvage damages databases and salvages them. The new database must have all that
 // is outside of the damage, and nothing that was never written.
 func TestSalvage(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, 20, 40)
+	flips := dose.Size(t, dose.Flips, testkit.Raced(20, 6), testkit.Raced(40, 20))
 	dose.Reproduce(t, "salvage")
 	var tally outcomes
 	for _, img := range SalvageImages(t) {

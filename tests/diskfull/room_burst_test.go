@@ -135,7 +135,7 @@ func TestDiskReserve_OversizedTransactionCausesNoRepeatedJobs(t *testing.T) {
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.nearlyFull()
 		refused := 0
-		for i := 0; i < dose.Short(3, 8) || refused == 0 && i < crowdedDisk/crowdedLarge; i++ {
+		for i := 0; i < dose.Short(3, 8) || refused == 0 && i < int(crowdedDisk/crowdedLarge); i++ {
 			low, failed, jobs, tables := l.low.Load(), l.failed.Load(), l.jobs.Load(), int64(c.db.Stats().Tables)
 			if err := c.setLarge(0); err == nil {
 				c.keys += crowdedLarge / c.value
@@ -156,7 +156,6 @@ func TestDiskReserve_OversizedTransactionCausesNoRepeatedJobs(t *testing.T) {
 }
 
 func TestFullDisk_BackgroundJobsComeToRest(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	inWatched(t, func(c *crowded, l *roomLog) {
 		c.fill()
 		for i := range 4 {

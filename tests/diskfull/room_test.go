@@ -28,7 +28,7 @@ type crowded struct {
 }
 
 // crowdedDisk is its size: many times a memtable, some value files.
-const crowdedDisk = 24 << 20
+var crowdedDisk = int64(testkit.Raced(24<<20, 10<<20))
 
 func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func (c *crowded) batch() int { return max(1, 32<<10/c.value) }
 func (c *crowded) fill() {
 	c.t.Helper()
 	for refused, first := 0, c.keys; refused < 3; {
-		if (c.keys-first)*c.value > 2*crowdedDisk {
+		if int64((c.keys-first)*c.value) > 2*crowdedDisk {
 			c.t.Fatal("the disk never becomes full")
 		}
 		err := c.set(c.keys, c.batch())
@@ -121,7 +121,6 @@ func (c *crowded) wantRoom(least int64) {
 }
 
 func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	for _, value := range []int{1 << 10, 16 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			inCrowded(t, value, func(c *crowded) {
@@ -136,7 +135,6 @@ func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 }
 
 func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	inCrowded(t, 1<<10, func(c *crowded) {
 		c.fill()
 		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
@@ -163,9 +161,8 @@ func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 }
 
 func TestRoom_OverwritingWaitsForCollection(t *testing.T) {
-	testkit.SkipUnderRace(t)
 	inCrowded(t, 1<<10, func(c *crowded) {
-		const keys = 9 << 10 // 9 MiB: with their garbage they fit
+		keys := int(crowdedDisk / (1 << 10) * 3 / 8) // with their garbage they fit
 		for from := 0; from < keys; from += 32 {
 			testkit.Must(t, c.set(from, 32))
 		}
@@ -248,7 +245,7 @@ func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 		err := c.db.Update(func(tx stoat.Txn) error {
 			return tx.SetReader([]byte("stream"), readerFunc(func(b []byte) (int, error) {
 				s := c.db.Stats()
-				if s.DiskFree < s.DiskReserve/2 || streamed > 2*crowdedDisk {
+				if s.DiskFree < s.DiskReserve/2 || int64(streamed) > 2*crowdedDisk {
 					return 0, fmt.Errorf("%d bytes were streamed, %d are free, reserve %d", streamed, s.DiskFree, s.DiskReserve)
 				}
 				if err := c.db.Update(func(tx stoat.Txn) error { return tx.Delete(crowdedKey(deleted)) }); err != nil {
@@ -259,7 +256,7 @@ func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
 				return len(b), nil
 			}))
 		})
-		if testkit.WantError(t, "a stream larger than the disk", err, stoat.ErrNoSpace); streamed < crowdedDisk/2 {
+		if testkit.WantError(t, "a stream larger than the disk", err, stoat.ErrNoSpace); int64(streamed) < crowdedDisk/2 {
 			t.Errorf("after %d bytes there was no room: %v", streamed, err)
 		}
 		c.wantRoom(crowdedDisk / 2)

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
@@ -15,22 +14,8 @@ func TestFollowers(t *testing.T) {
 	t.Parallel()
 	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 10, 30)
 	dose.Reproduce(t, "followers")
-	var mu sync.Mutex
 	var all Work
-	t.Run("lives", func(t *testing.T) {
-		for i := range uint64(lives) {
-			t.Run("", func(t *testing.T) {
-				t.Parallel()
-				w, err := RunLife(seed+i, 600)
-				if err != nil {
-					t.Errorf("seed %d: %v", seed+i, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				all.Add(w)
-			})
-		}
-	})
+	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
 	t.Logf("%+v", all)
 	if all.Cuts == 0 || all.Taken == 0 || all.Kills == 0 || all.Restarts == 0 || all.Ingests == 0 || all.Drops == 0 || all.Flushes == 0 {
 		t.Errorf("the lives came to too little: %+v", all)

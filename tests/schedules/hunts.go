@@ -4,6 +4,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // RunSchedule plays one random schedule, for tests outside of the package.
@@ -23,7 +24,7 @@ func ResurrectedKey() error {
 	for first := true; err == nil && (first || o.next()); first = false {
 		w := begin.copied(o.choose)
 		w.writeBacks = true
-		err = panicsAsErrors(func() error {
+		err = testkit.CatchPanic(func() error {
 			if err := s.playTurns(w); err != nil {
 				return err
 			}

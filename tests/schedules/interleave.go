@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -56,7 +57,7 @@ func (s *scenario) playSome(begin *scheduleWorld, some int) (n int, did schedule
 
 // play plays the order that the schedule of w chooses.
 func (s *scenario) play(w *scheduleWorld, did *scheduleCounts) error {
-	err := panicsAsErrors(func() error { return s.playIn(w) })
+	err := testkit.CatchPanic(func() error { return s.playIn(w) })
 	if err != nil {
 		w.leave()
 		return fmt.Errorf("%w\n  after %v", err, w)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // scheduleTurns is how many turns one schedule has at most. After them each actor
@@ -14,7 +16,7 @@ const scheduleTurns = 120
 func runSchedule(seed uint64) (scheduleCounts, error) {
 	w := newScheduleWorld(nil, 1+int(seed%2))
 	w.openings = int(seed / 2 % 3)
-	err := panicsAsErrors(func() error { return w.playSeed(seed) })
+	err := testkit.CatchPanic(func() error { return w.playSeed(seed) })
 	if err != nil {
 		w.leave()
 		err = fmt.Errorf("%w\n  after %v", err, w)

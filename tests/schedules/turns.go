@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -87,7 +88,7 @@ func (s *schedule) add(name string, act func(a *actor) error) {
 	go func() {
 		<-a.turn
 		if !s.abandoned.Load() {
-			a.err = panicsAsErrors(func() error { return a.act(a) })
+			a.err = testkit.CatchPanic(func() error { return a.act(a) })
 		}
 		a.at = pointEnd
 		s.parked <- struct{}{}
@@ -228,14 +229,3 @@ func (s *schedule) abandon() {
 
 // String tells what happened.
 func (s *schedule) String() string { return strings.Join(s.story, " ") }
-
-// panicsAsErrors runs do, and returns what it panics with as an error.
-func panicsAsErrors(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			stack := make([]byte, 16<<10)
-			err = fmt.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
-		}
-	}()
-	return do()
-}

@@ -46,6 +46,7 @@ var Stoat = Shape{
 		"internal/iter":              2,
 		"internal/keyspace":          2,
 		"internal/memtable":          2,
+		"internal/newdir":            2,
 		"internal/testing/model":     2,
 		"internal/partial":           2,
 		"internal/rangedel":          2,

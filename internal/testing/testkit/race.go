@@ -1,13 +1,10 @@
 package testkit
 
-import "testing"
-
-// SkipUnderRace skips a test of one goroutine and much data under the race detector. The
-// detector makes such a test ten to twenty times slower. The background jobs that it
-// runs meet users in tests of several goroutines, which the detector does see.
-func SkipUnderRace(t *testing.T) {
-	t.Helper()
+// Raced returns the size of a test: full, or raced under the race detector, which makes the
+// work ten to twenty times slower.
+func Raced(full, raced int) int {
 	if raceDetector {
-		t.Skip("one goroutine and much data: slow under the race detector")
+		return raced
 	}
+	return full
 }
