@@ -3,7 +3,6 @@ package values
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -44,8 +43,6 @@ type lengths struct {
 	// ValueLen is the length of the value before compression.
 	ValueLen uint32
 }
-
-var _ [32 - unsafe.Sizeof(Pointer{})]struct{} // at most 32 bytes
 
 // NewPointer returns the pointer to a record of length bytes, which has the version of
 // its entry.

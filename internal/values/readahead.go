@@ -26,7 +26,7 @@ type readahead struct {
 	next  int64 // end of the records of the last round
 	ahead int64 // how far before the scan the goroutine may be, 0 if the scan is not in order
 
-	started bool // a goroutine may run
+	started bool         // a goroutine may run
 	until   atomic.Int64 // where the goroutine ends
 	running atomic.Bool
 	stopped atomic.Bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"testing/iotest"
 
@@ -382,5 +383,12 @@ func TestVerify_StopWithinALongValue(t *testing.T) {
 	})
 	if !errors.Is(err, stopped) || asked != 11 {
 		t.Errorf("asked %d times, then %v", asked, err)
+	}
+}
+
+func TestPointer_FitsIntoRegisters(t *testing.T) {
+	t.Parallel()
+	if p := reflect.TypeFor[Pointer](); p.NumField() > 4 || p.Size() > 32 {
+		t.Errorf("a Pointer has %d fields and %d bytes, want at most 4 and 32", p.NumField(), p.Size())
 	}
 }
