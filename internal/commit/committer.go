@@ -74,6 +74,7 @@ type Committer struct {
 	// that commits have written.
 	heldByActive atomic.Int64
 
+	ran      atomic.Int64 // when letOthersRun did so last, of work.Now
 	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
 
 	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -12,16 +13,17 @@ import (
 
 // A group is the transactions that go through the log together.
 type group struct {
-	members []*Request
-	lastSeq base.SeqNum
-	built   base.SeqNum // the newest commit in the log when the group was built
-	timeMs  uint64      // in the log with its members
-	sync    bool
-	mark    bool          // a member is a DB.Sync
-	refused error         // why there is no memory for what the members write
-	err     error         // set before done is closed
-	after   *group        // the group before, until it has ended
-	done    chan struct{} // closed when the group was published or has failed
+	members   []*Request
+	lastSeq   base.SeqNum
+	built     base.SeqNum // the newest commit in the log when the group was built
+	timeMs    uint64      // in the log with its members
+	sync      bool
+	mark      bool          // a member is a DB.Sync
+	refused   error         // why there is no memory for what the members write
+	published int64         // when it became visible, of work.Now
+	err       error         // set before done is closed
+	after     *group        // the group before, until it has ended
+	done      chan struct{} // closed when the group was published or has failed
 }
 
 // lead takes one group through the log and reports whether that was the end of
@@ -29,8 +31,8 @@ type group struct {
 // ones. Another leader may have taken it, or the group may have been full before.
 // It is the end of own, too, when ctx is done before there was memory.
 func (c *Committer) lead(ctx context.Context, own *Request) bool {
-	if c.lastSize() > 1 {
-		// Let the waiters that the last group woke join this one.
+	if c.awaitsOthers() {
+		// Let the waiters that the last group woke join this one, and share its sync.
 		runtime.Gosched()
 		c.gather()
 	}
@@ -51,10 +53,30 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 		c.lastSync.Store(int64(took))
 	}
 	c.publish(g)
+	if l := c.log.Load(); !g.sync && g.err == nil && l != nil {
+		l.SyncAhead()
+	}
 	if g.mark && g.err == nil {
 		c.Mark()
 	}
-	return c.finish(g, own)
+	ended := c.finish(g, own)
+	if !g.sync {
+		c.letOthersRun(g.published)
+	}
+	return ended
+}
+
+// runTime is the time in nanoseconds for which commits that do not wait for the device hold
+// the processors. The scheduler itself would let a goroutine run for ten milliseconds, while
+// members that it has told wait for a processor.
+const runTime = int64(50 * time.Microsecond)
+
+// letOthersRun lets other goroutines run once in runTime. now is the time. The caller leads
+// no more: no commit waits for it.
+func (c *Committer) letOthersRun(now int64) {
+	if last := c.ran.Load(); now-last >= runTime && c.ran.CompareAndSwap(last, now) {
+		runtime.Gosched()
+	}
 }
 
 // begin takes the next group once there is memory for it, and leaves build
@@ -149,11 +171,14 @@ func (c *Committer) nextBytesLocked() int64 {
 	return max(c.queue[0].waiting, groupBytes)
 }
 
-// lastSize is the number of members of the group that was taken last.
-func (c *Committer) lastSize() int {
+// awaitsOthers reports whether a leader lets other requests join before it takes the
+// queue: the last group had many members, and this one waits for the device. Without a
+// sync, the leader would only lose its processor, for ten milliseconds beside busy
+// goroutines.
+func (c *Committer) awaitsOthers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.size
+	return c.size > 1 && slices.ContainsFunc(c.queue, (*Request).Sync)
 }
 
 // take makes a group of the queue, which is to fail with refused if that is not
@@ -246,7 +271,8 @@ func (c *Committer) publish(g *group) {
 			if g.sync {
 				c.store.TimeKept(g.timeMs)
 			}
-			c.store.NotePublished(g.lastSeq, c.o.Activity.Note())
+			g.published = c.o.Activity.Note()
+			c.store.NotePublished(g.lastSeq, g.published)
 			if c.dozing.Load() || len(c.store.View().Memtables) > 1 {
 				c.o.Flush()
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -18,7 +19,7 @@ import (
 // stopEvery is the number of units between two calls of Stop. An entry counts as one unit,
 // and each valueUnit bytes of its value as one more.
 const (
-	stopEvery = 1024
+	stopEvery = 256
 	valueUnit = 256
 )
 
@@ -137,8 +138,12 @@ func (m *merge) run() error {
 	return m.all.Err()
 }
 
+// pause lets other goroutines run, and asks whether the job goes on. Otherwise a reader or
+// a commit that waits for a processor may wait for ten milliseconds, as long as the
+// scheduler lets a job go on.
 func (m *merge) pause() error {
 	m.untilStop = stopEvery
+	runtime.Gosched()
 	if m.job.Stop == nil {
 		return nil
 	}

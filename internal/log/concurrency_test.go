@@ -139,3 +139,39 @@ func TestSync_BothLanesReportTheFirstFailure(t *testing.T) {
 		t.Fatal("no writer was poisoned")
 	}
 }
+
+// TestSyncAhead_LeavesARotationLittleToSync writes without a Sync, and calls SyncAhead after
+// each group. A power cut then takes no more than a part of a segment.
+func TestSyncAhead_LeavesARotationLittleToSync(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.o.Go = func(job func()) { job() }
+	d.open()
+	for d.w.Stats().Rotations < 4 {
+		d.append()
+		must(t, d.w.Flush())
+		d.w.SyncAhead()
+		if n, most := d.w.Unsynced(), d.w.o.SegmentSizeMax/aheadPart; n > most {
+			t.Fatalf("%d bytes are unsynced after SyncAhead, want at most %d", n, most)
+		}
+	}
+	d.checkCrash(d.disk.Crash(memfs.CrashKinds()[0], d.rng), "after SyncAhead")
+}
+
+// TestSyncAhead_ItsErrorPoisonsTheWriter fails the sync in the background.
+func TestSyncAhead_ItsErrorPoisonsTheWriter(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	fs := faultfs.New(d.disk)
+	d.o.FS, d.o.Go = fs, func(job func()) { job() }
+	d.open()
+	for d.w.Unsynced() <= d.w.o.SegmentSizeMax/aheadPart {
+		d.append()
+		must(t, d.w.Flush())
+	}
+	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Nth: 1})
+	d.w.SyncAhead()
+	if d.w.Err() == nil {
+		t.Fatal("the writer goes on after a failed sync")
+	}
+}

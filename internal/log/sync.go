@@ -29,6 +29,30 @@ func (w *Writer) Sync() error {
 	}
 }
 
+// aheadPart is the part of the largest segment, as a divisor, that may be written before
+// SyncAhead starts a sync.
+const aheadPart = 16
+
+// SyncAhead starts a background Sync if much was written since the last one began. Commits
+// that do not wait for the device call it. Otherwise the rotation would sync the whole
+// segment at once, and all commits would wait for that.
+func (w *Writer) SyncAhead() {
+	w.mu.Lock()
+	start := !w.mu.ahead && w.mu.unsynced > w.o.SegmentSizeMax/aheadPart && w.mu.err == nil
+	w.mu.ahead = w.mu.ahead || start
+	w.mu.Unlock()
+	if !start {
+		return
+	}
+	w.o.Go(func() {
+		_ = w.Sync() // the error poisons the writer, and the next Flush returns it
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mu.ahead = false
+		w.mu.changed.Broadcast()
+	})
+}
+
 // syncLaneLocked syncs seg through an idle lane, releasing mu meanwhile.
 func (w *Writer) syncLaneLocked(seg *segment, lane int, end reach) error {
 	seg.busy[lane] = true

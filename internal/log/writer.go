@@ -42,7 +42,7 @@ type Writer struct {
 	mu struct {
 		sync.Mutex
 		// changed is broadcast when a lane becomes idle, when a segment has
-		// been prepared, and when the writer fails.
+		// been prepared, when SyncAhead ends, and when the writer fails.
 		changed *sync.Cond
 
 		err error
@@ -50,6 +50,7 @@ type Writer struct {
 		// mu, so that either is enough to read it.
 		seg *segment
 
+		ahead     bool // SyncAhead syncs
 		preparing bool
 		next      *segment // prepared, or nil
 		nextFile  uint64   // number of the next new file
