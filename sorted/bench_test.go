@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -84,8 +82,7 @@ func benchIngest(b *testing.B, keys int, entries iter.Seq2[stoat.Entry, error]) 
 			for b.Loop() {
 				b.StopTimer()
 				n++
-				to := fs.Join(dir, fmt.Sprint(how, n))
-				db, err := stoat.Open(to, nil)
+				db, err := stoat.Open(fs.Join(b.TempDir(), "db"), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -96,7 +93,7 @@ func benchIngest(b *testing.B, keys int, entries iter.Seq2[stoat.Entry, error]) 
 					_, err = db.IngestEntries(b.Context(), entries, stoat.IngestOptions{})
 				}
 				b.StopTimer()
-				if err := errors.Join(err, db.Close(), os.RemoveAll(to)); err != nil {
+				if err := errors.Join(err, db.Close()); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()
