@@ -153,10 +153,10 @@ func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest
 		}
 		return file, err
 	}
-	out := compact.NewBuilder(job, l.Executor)
+	out := newRelay(l.Executor, compact.NewBuilder(job, l.Executor))
 	defer func() {
 		if err != nil {
-			l.Store.DeleteTables(out.Abandon().Files)
+			l.Store.DeleteTables(out.abandon().Files)
 		}
 	}()
 	for entry, err := range entries {
@@ -166,13 +166,13 @@ func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest
 		if err == nil {
 			l.key = l.to.Space.Append(l.key[:0], entry.Key)
 			entry.Key = l.key
-			err = out.Add(&entry)
+			err = out.add(&entry)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("sort: %w", err)
 		}
 	}
-	result, err := out.Finish()
+	result, err := out.finish()
 	return result.Tables, err
 }
 

@@ -91,9 +91,9 @@ type writer struct {
 	*Engine
 	ctx    context.Context // of the operation
 	to     Target
-	out    *compact.Builder
-	values *place.Writer
-	live   bool // the files are part of the database
+	out    *relay
+	values *place.Writer // of the relay, until it has finished
+	live   bool          // the files are part of the database
 
 	entry     base.Entry
 	key, last []byte // stored keys: the present and the one before
@@ -114,7 +114,7 @@ func (e *Engine) newWriter(ctx context.Context, to Target) *writer {
 		return file, err
 	}
 	job.Place = w.values.Place
-	w.out = compact.NewBuilder(job, e.Executor)
+	w.out = newRelay(e.Executor, compact.NewBuilder(job, e.Executor))
 	return w
 }
 
@@ -133,7 +133,7 @@ func (w *writer) add(entry *Entry) error {
 	}
 	w.entries++
 	w.entry = base.Entry{Key: w.key, Value: entry.Value, Meta: entry.Meta}
-	return w.out.Add(&w.entry)
+	return w.out.add(&w.entry)
 }
 
 // check returns an error if the entry cannot be written. position is its place in the
@@ -154,7 +154,7 @@ func (e *Entry) check(position int64) (err error) {
 
 // commit finishes the files and makes them a part of the database.
 func (w *writer) commit() (Result, error) {
-	tables, err := w.out.Finish()
+	tables, err := w.out.finish()
 	if err == nil {
 		err = w.values.Finish()
 	}
@@ -186,6 +186,6 @@ func (w *writer) close() {
 	if w.live {
 		return
 	}
-	w.Store.DeleteTables(w.out.Abandon().Files)
+	w.Store.DeleteTables(w.out.abandon().Files)
 	w.values.Abandon()
 }

@@ -23,11 +23,14 @@ func WithoutErrors[E any](pairs iter.Seq2[[]byte, []byte], entry func(k, v []byt
 	}
 }
 
-// Mapped returns the elements of a sequence as what change makes of them.
+// Mapped returns the elements of a sequence as what change makes of them. change must not
+// keep its argument.
 func Mapped[A, B any](elements iter.Seq2[A, error], change func(*A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
+		var one A // one for all: change lets it escape to the heap
 		for e, err := range elements {
-			if !yield(change(&e), err) {
+			one = e
+			if !yield(change(&one), err) {
 				return
 			}
 		}

@@ -20,6 +20,10 @@ type blockBuilder struct {
 	// prefixLen is the number of bytes that all keys share.
 	prefixLen int
 	pointers  int // number of values that are pointers
+	// A summary of the entries. It saves the layout another look at each of them.
+	leastSeq, mostSeq           base.SeqNum
+	keysDiffer, valuesDiffer    bool // in length
+	hasFlags, hasUsers, expires bool // flags differ; an entry has a user byte, or expires
 }
 
 func (b *blockBuilder) count() int { return len(b.seqs) }
@@ -27,16 +31,21 @@ func (b *blockBuilder) count() int { return len(b.seqs) }
 func (b *blockBuilder) reset() {
 	b.keys, b.values, b.solo = b.keys[:0], b.values[:0], nil
 	b.kEnds, b.vEnds, b.seqs, b.metas = b.kEnds[:0], b.vEnds[:0], b.seqs[:0], b.metas[:0]
-	b.pointers = 0
 }
 
 // add appends an entry. shared is the number of bytes that its key shares with
 // the previous key. Keys ascend, so the smallest of these is the common prefix.
 func (b *blockBuilder) add(e *base.Entry, shared int) {
 	if b.count() == 0 {
-		b.prefixLen = min(len(e.Key), 1<<16-1)
+		b.begin(e)
 	} else {
 		b.prefixLen = min(b.prefixLen, shared)
+		b.leastSeq, b.mostSeq = min(b.leastSeq, e.Seq), max(b.mostSeq, e.Seq)
+		b.keysDiffer = b.keysDiffer || len(e.Key) != b.kEnds[0]
+		b.valuesDiffer = b.valuesDiffer || len(e.Value) != b.vEnds[0]
+		b.hasFlags = b.hasFlags || flagsOf(e.Meta) != flagsOf(b.metas[0])
+		b.hasUsers = b.hasUsers || e.Meta.User != 0
+		b.expires = b.expires || e.Meta.ExpiresAt != 0
 	}
 	b.keys = append(b.keys, e.Key...)
 	if b.count() == 0 && len(e.Value) > soloMin {
@@ -51,6 +60,14 @@ func (b *blockBuilder) add(e *base.Entry, shared int) {
 	if e.Meta.Kind == base.KindPointer {
 		b.pointers++
 	}
+}
+
+// begin starts the summary of a block with its first entry.
+func (b *blockBuilder) begin(e *base.Entry) {
+	b.prefixLen, b.pointers = min(len(e.Key), 1<<16-1), 0
+	b.leastSeq, b.mostSeq = e.Seq, e.Seq
+	b.keysDiffer, b.valuesDiffer, b.hasFlags = false, false, false
+	b.hasUsers, b.expires = e.Meta.User != 0, e.Meta.ExpiresAt != 0
 }
 
 // mostlyPointers reports whether most entries are pointers. Such a block is not
@@ -80,21 +97,13 @@ func (b *blockBuilder) entry() blockEntry {
 	e := blockEntry{count: b.count(), prefixLen: uint16(b.prefixLen)}
 	b.layKeys(&e)
 	b.layValues(&e)
-	least, most := b.seqs[0], b.seqs[0]
-	for _, s := range b.seqs {
-		least, most = min(least, s), max(most, s)
+	e.seqs = widthFor(uint64(b.mostSeq - b.leastSeq))
+	e.hasFlags, e.hasUsers, e.hasExpiries = b.hasFlags, b.hasUsers, b.expires
+	if !e.hasFlags {
+		e.flags = flagsOf(b.metas[0])
 	}
-	e.seqs = widthFor(uint64(most - least))
-	e.flags = flagsOf(b.metas[0])
-	for _, m := range b.metas {
-		e.hasFlags = e.hasFlags || flagsOf(m) != e.flags
-		e.hasUsers = e.hasUsers || m.User != 0
-		e.hasExpiries = e.hasExpiries || m.ExpiresAt != 0
-	}
-	if e.hasFlags {
-		e.flags = 0
-	}
-	if least, most := b.expiries(); e.hasExpiries {
+	if b.expires {
+		least, most := b.expiries()
 		e.expiries = widthFor(most - least)
 	}
 	return e
@@ -102,11 +111,7 @@ func (b *blockBuilder) entry() blockEntry {
 
 // layKeys chooses between one length for all suffixes and a column of ends.
 func (b *blockBuilder) layKeys(e *blockEntry) {
-	first, equal := b.kEnds[0], true
-	for i := 1; i < len(b.kEnds); i++ {
-		equal = equal && b.kEnds[i]-b.kEnds[i-1] == first
-	}
-	if n := first - b.prefixLen; equal && n < 1<<16 {
+	if n := b.kEnds[0] - b.prefixLen; !b.keysDiffer && n < 1<<16 {
 		e.suffixLen = uint16(n)
 	} else {
 		e.kEnds = widthFor(uint64(len(b.keys) - b.count()*b.prefixLen))
@@ -115,11 +120,7 @@ func (b *blockBuilder) layKeys(e *blockEntry) {
 
 // layValues does the same for values.
 func (b *blockBuilder) layValues(e *blockEntry) {
-	first, equal := b.vEnds[0], true
-	for i := 1; i < len(b.vEnds); i++ {
-		equal = equal && b.vEnds[i]-b.vEnds[i-1] == first
-	}
-	if e.valueLen = uint32(first); !equal {
+	if e.valueLen = uint32(b.vEnds[0]); b.valuesDiffer {
 		e.valueLen = uint32(b.valueSize())
 		e.vEnds = widthFor(uint64(b.valueSize()))
 	}
@@ -146,26 +147,30 @@ func flagsOf(m base.Meta) uint8 {
 	return f
 }
 
-// appendKeyPart appends the key part in the layout of e; see view.
+// appendKeyPart appends the key part in the layout of e; see view. Columns of width 0 have
+// no bytes.
 func (b *blockBuilder) appendKeyPart(dst []byte, e *blockEntry) []byte {
-	least := b.seqs[0]
-	for _, s := range b.seqs {
-		least = min(least, s)
-	}
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(least))
-	firstExpiry, _ := b.expiries()
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(b.leastSeq))
+	firstExpiry := uint64(0)
 	if e.hasExpiries {
+		firstExpiry, _ = b.expiries()
 		dst = binary.LittleEndian.AppendUint64(dst, firstExpiry)
 	}
 	dst = append(dst, b.keys[:b.prefixLen]...)
-	for i, end := range b.kEnds {
-		dst = e.kEnds.append(dst, uint64(end-(i+1)*b.prefixLen))
+	if e.kEnds != width0 {
+		for i, end := range b.kEnds {
+			dst = e.kEnds.append(dst, uint64(end-(i+1)*b.prefixLen))
+		}
 	}
-	for _, end := range b.vEnds {
-		dst = e.vEnds.append(dst, uint64(end))
+	if e.vEnds != width0 {
+		for _, end := range b.vEnds {
+			dst = e.vEnds.append(dst, uint64(end))
+		}
 	}
-	for _, s := range b.seqs {
-		dst = e.seqs.append(dst, uint64(s-least))
+	if e.seqs != width0 {
+		for _, s := range b.seqs {
+			dst = e.seqs.append(dst, uint64(s-b.leastSeq))
+		}
 	}
 	dst = b.appendMetas(dst, e, firstExpiry)
 	from := 0
@@ -182,8 +187,10 @@ func (b *blockBuilder) appendMetas(dst []byte, e *blockEntry, firstExpiry uint64
 			dst = append(dst, flagsOf(m))
 		}
 	}
-	for _, m := range b.metas {
-		dst = e.expiries.append(dst, max(m.ExpiresAt, firstExpiry)-firstExpiry)
+	if e.expiries != width0 {
+		for _, m := range b.metas {
+			dst = e.expiries.append(dst, max(m.ExpiresAt, firstExpiry)-firstExpiry)
+		}
 	}
 	if e.hasUsers {
 		for _, m := range b.metas {
