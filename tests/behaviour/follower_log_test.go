@@ -3,6 +3,7 @@ package behaviour
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -61,23 +62,15 @@ func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T
 			return
 		}
 		recycled = true
-		before, err := testkit.ReadFile(disk, path)
-		testkit.Must(t, err)
-		salt := binary.LittleEndian.Uint64(before[32:])
-		for { // until no frame of this use is left
+		before := saltOf(t, disk, path)
+		for saltOf(t, disk, path) == before {
 			write()
 			testkit.Must(t, testkit.WaitForFlushes(db))
-			now, err := testkit.ReadFile(disk, path)
-			testkit.Must(t, err)
-			left, err := frames.AnyFrame(bytes.NewReader(now), int64(len(now)), salt, nil, func(frames.Frame) bool { return true })
-			testkit.Must(t, err)
-			if !left {
-				return
-			}
-			if n > 100_000 {
+			if n > 10_000 {
 				t.Fatal("the writer does not use the segment again")
 			}
 		}
+		clearOldFrames(t, disk, path)
 	}
 	got, err := f.Check(t.Context(), stoat.CheckOptions{})
 	testkit.Must(t, err)
@@ -86,6 +79,29 @@ func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T
 	if !recycled || got.LogRecords != want.LogRecords {
 		t.Errorf("a follower found %d transactions in the log, want %d (%v)", got.LogRecords, want.LogRecords, recycled)
 	}
+}
+
+// saltOf returns the salt of the segment that a log file holds now.
+func saltOf(t *testing.T, disk *memfs.FS, path string) uint64 {
+	t.Helper()
+	content, err := testkit.ReadFile(disk, path)
+	testkit.Must(t, err)
+	return binary.LittleEndian.Uint64(content[32:])
+}
+
+// clearOldFrames clears what a segment has behind its frames, as if it had grown over that.
+func clearOldFrames(t *testing.T, disk *memfs.FS, path string) {
+	t.Helper()
+	content, err := testkit.ReadFile(disk, path)
+	testkit.Must(t, err)
+	r := frames.NewReader(bytes.NewReader(content), int64(len(content)), saltOf(t, disk, path), nil)
+	for err == nil {
+		_, err = r.Next()
+	}
+	f, err := disk.OpenReadWrite(path, vfs.CatLog)
+	testkit.Must(t, err)
+	_, err = f.WriteAt(make([]byte, int64(len(content))-r.Offset()), r.Offset())
+	testkit.Must(t, errors.Join(err, f.Close()))
 }
 
 // placeOfNext returns the place of the frame that ends the first segment of the log.
