@@ -365,7 +365,7 @@ func (f *Follower) withoutFlushedLocked(flushed base.SeqNum) ([]*memtable.Table,
 // lookForDamageLocked returns an error if the log or the manifest has damage where more
 // should come. It looks if it has never looked at what was read, if the last look found
 // damage, and if nothing has come for a while. again says that the writer has freed what
-// was read: the caller begins another round.
+// was read, or that the look failed: the caller begins another round.
 func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 	now, q := time.Now(), &f.quiet
 	switch {
@@ -392,7 +392,7 @@ func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 			f.pending = true
 			return err == nil, err
 		}
-		return false, damage
+		return !errors.Is(damage, base.ErrCorrupt), damage
 	}
 	*q = quiet{now, after}
 	return false, nil
@@ -421,21 +421,25 @@ func (f *Follower) Step() (again time.Duration, err error) {
 // VerifyLog reads the log of the newest manifest from its start, and returns how many
 // transactions there are. pass is called now and then, and stops it.
 func (f *Follower) VerifyLog(pass func() error) (records int64, err error) {
-	for try := 0; ; try++ {
-		state, tail := f.store.State(), (*log.Follower)(nil)
-		records, tail, err = verify(f.o.Log, state.Spans, pass)
+	for range triesMax {
+		records, tail, err := verify(f.o.Log, f.store.State().Spans, pass)
 		if err == nil {
 			err = tail.Damaged()
 		}
 		tail.Close()
-		if err == nil || !errors.Is(err, base.ErrCorrupt) || try >= triesMax {
+		if err != nil && !errors.Is(err, base.ErrCorrupt) {
 			return records, err
 		}
-		// The writer may have freed what was read.
-		if e := f.Refresh(f.o.Group.Stopped()); e != nil || slices.Equal(state.Spans, f.store.State().Spans) {
+		// The writer may have freed a segment, and used it again, before all of it was read.
+		// Then the log seemed to end there, or to be damaged.
+		if e := f.Refresh(f.o.Group.Stopped()); e != nil {
 			return records, errors.Join(e, err)
 		}
+		if tail.Within(f.store.State().Spans) {
+			return records, err
+		}
 	}
+	return 0, errBehind
 }
 
 func verify(o log.Options, spans []base.LogSpan, pass func() error) (records int64, tail *log.Follower, err error) {

@@ -2,6 +2,7 @@ package log
 
 import (
 	"crypto/cipher"
+	"fmt"
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -52,6 +53,9 @@ func (f *Follower) Next() (payload []byte, err error) {
 		rec, err := f.r.NextRecord()
 		switch {
 		case err == io.EOF && len(f.spans) > 1 && f.r.Offset() == f.end:
+			if err := f.checkSeal(); err != nil {
+				return nil, f.o.inFile(err, "read", f.ref.File)
+			}
 			f.spans = f.spans[1:]
 			f.leave(f.spans[0].First)
 		case err == io.EOF:
@@ -95,20 +99,21 @@ func (f *Follower) leave(next base.SegmentRef) {
 	f.ref, f.closed = next, false
 }
 
-// Within reports whether the follower reads the newest of spans, which the manifest has
-// now. If not, the writer freed the segment, or another writer has begun a span.
+// Within reports whether spans, which the manifest has now, still name the segment that the
+// follower reads, and have no span after its last one. If not, the writer freed the
+// segment, or another writer has begun a span.
 func (f *Follower) Within(spans []base.LogSpan) bool {
-	if len(spans) == 0 || len(f.spans) != 1 {
+	if len(f.spans) == 0 || len(spans) < len(f.spans) {
 		return len(spans) == len(f.spans)
 	}
-	newest := spans[len(spans)-1]
+	s := spans[len(spans)-len(f.spans)] // the one being read, if there is no later one
 	switch {
-	case newest.Sealed && f.ref.Number > newest.EndNumber:
+	case s.Sealed && f.ref.Number > s.EndNumber:
 		return false
-	case f.ref.Number == newest.First.Number:
-		return f.ref == newest.First
+	case f.ref.Number == s.First.Number:
+		return f.ref == s.First
 	}
-	return f.ref.Number > newest.First.Number
+	return f.ref.Number > s.First.Number
 }
 
 // Newest reports whether the follower reads the newest span that it knows.
@@ -121,32 +126,66 @@ func (f *Follower) Damaged() error {
 	if f.file == nil || f.closed && !f.sealed {
 		return nil
 	}
+	if err := f.damaged(); err != nil {
+		return f.o.inFile(err, "read", f.ref.File)
+	}
+	return nil
+}
+
+func (f *Follower) damaged() error {
+	if f.r.Offset() == f.end {
+		return f.checkSeal()
+	}
 	size, err := f.file.Size()
 	if err != nil {
-		return f.o.inFile(err, "read", f.ref.File)
+		return err
 	}
 	if f.end >= 0 {
 		size = min(size, f.end)
 	}
-	if f.r.Offset() == f.end {
-		return nil
-	}
-	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
-	r.Demand(f.sealed)
-	if _, err = r.Next(); err == io.EOF && f.sealed {
-		err = base.Corrupt(f.r.Offset(), "bytes of the log", size-f.r.Offset(), "another frame")
-	}
-	if err == nil || err == io.EOF {
+	err = f.missing(size)
+	if err == nil {
 		return nil
 	}
 	// The writer may have written the frame after it was read, and later ones before they
 	// were read.
-	r = record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
+	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
 	r.Follow()
 	if _, again := r.Next(); again == nil {
 		return nil
 	}
-	return f.o.inFile(err, "read", f.ref.File)
+	return err
+}
+
+// missing returns an error if there is no frame where the next one is expected, and if a
+// later one proves that it was written: one in the segment, or in a later segment, to
+// which only the last frame of this one leads.
+func (f *Follower) missing(size int64) error {
+	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
+	r.Demand(f.sealed)
+	_, err := r.Next()
+	switch {
+	case err == io.EOF && f.sealed:
+		return base.Corrupt(f.r.Offset(), "bytes of the log", size-f.r.Offset(), "another frame")
+	case err != io.EOF:
+		return err
+	}
+	used, err := f.o.usedAfter(f.ref.Number)
+	switch torn := r.Torn(); {
+	case err != nil || !used:
+		return err
+	case torn != nil:
+		return torn
+	}
+	return base.Corrupt(f.r.Offset(), "next segment", "none", "a frame that names it")
+}
+
+// checkSeal returns an error unless the span that ends here is the one that was sealed.
+func (f *Follower) checkSeal() error {
+	if got, want := f.r.Chain(), f.spans[0].EndChain; got != want {
+		return base.Corrupt(f.end, "chain at the seal", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", want))
+	}
+	return nil
 }
 
 // Close closes the file. No call may follow, except another Close.

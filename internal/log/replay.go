@@ -224,11 +224,7 @@ func (p *replay) inspect(sf *segmentFile) error {
 		if len(p.r.Spans) > 0 && h.Number < p.r.Spans[0].First.Number {
 			continue
 		}
-		aead, err := h.Open(p.o.Seal)
-		if err != nil {
-			return err
-		}
-		used, err := record.AnyFrame(f, sf.size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early })
+		used, err := p.o.inUse(f, sf.size, h)
 		switch {
 		case err != nil:
 			return err
@@ -241,6 +237,54 @@ func (p *replay) inspect(sf *segmentFile) error {
 		}
 	}
 	return nil
+}
+
+// inUse reports whether a segment with the header h has frames that a span must have
+// referred to.
+func (o *Options) inUse(f vfs.File, size int64, h record.Header) (bool, error) {
+	aead, err := h.Open(o.Seal)
+	if err != nil {
+		return false, err
+	}
+	return record.AnyFrame(f, size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early })
+}
+
+// usedAfter reports whether a segment after the one with the given number is in use. A
+// writer may create and delete files meanwhile.
+func (o *Options) usedAfter(number uint64) (used bool, err error) {
+	files, err := o.listFiles()
+	for _, sf := range files {
+		if err == nil && !used {
+			used, err = o.usedAfterIn(number, sf.file)
+		}
+	}
+	return used, err
+}
+
+// usedAfterIn is usedAfter for one file.
+func (o *Options) usedAfterIn(number, file uint64) (used bool, err error) {
+	f, err := o.FS.Open(o.path(file), vfs.CatLog)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, o.inFile(err, "open", file)
+	}
+	defer closeQuietly(f)
+	size, err := f.Size()
+	if err != nil {
+		return false, o.inFile(err, "read", file)
+	}
+	headers, err := record.ReadHeaders(f, size, record.TypeLog)
+	for _, h := range headers {
+		if err == nil && !used && h.File == file && h.Number > number {
+			used, err = o.inUse(f, size, h)
+		}
+	}
+	if err != nil {
+		return false, o.inFile(err, "read", file)
+	}
+	return used, nil
 }
 
 // An openHeader is what the reader of a segment knows from its header.
