@@ -75,6 +75,7 @@ type Committer struct {
 	heldByActive atomic.Int64
 
 	ran      atomic.Int64 // when letOthersRun did so last, of work.Now
+	crowded  atomic.Bool  // a request has met a leader since then
 	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
 
 	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
@@ -283,6 +284,9 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	c.queue = append(c.queue, r)
 	r.waiting = r.size()
 	c.bytes += r.waiting
+	if c.leaders > 0 {
+		c.crowded.Store(true)
+	}
 	if !c.worthLeadingLocked() {
 		return false, nil
 	}

@@ -71,10 +71,11 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 // members that it has told wait for a processor.
 const runTime = int64(50 * time.Microsecond)
 
-// letOthersRun lets other goroutines run once in runTime. now is the time. The caller leads
+// letOthersRun lets other goroutines run once in runTime, if commits have met. now is the time. The caller leads
 // no more: no commit waits for it.
 func (c *Committer) letOthersRun(now int64) {
-	if last := c.ran.Load(); now-last >= runTime && c.ran.CompareAndSwap(last, now) {
+	if last := c.ran.Load(); c.crowded.Load() && now-last >= runTime && c.ran.CompareAndSwap(last, now) {
+		c.crowded.Store(false)
 		runtime.Gosched()
 	}
 }

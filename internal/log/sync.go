@@ -31,7 +31,7 @@ func (w *Writer) Sync() error {
 
 // aheadPart is the part of the largest segment, as a divisor, that may be written before
 // SyncAhead starts a sync.
-const aheadPart = 16
+const aheadPart = 4
 
 // SyncAhead starts a background Sync if much was written since the last one began. Commits
 // that do not wait for the device call it. Otherwise the rotation would sync the whole
