@@ -148,3 +148,29 @@ func TestPrune_OfABackupThatIsReadIsNoCorruption(t *testing.T) {
 		t.Errorf("Verify returns %v", err)
 	}
 }
+
+// A spoiled store damages a list after its first Get.
+type spoiled struct {
+	Store
+	list string
+}
+
+func (s *spoiled) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	content, err := s.Store.Get(ctx, name)
+	if err == nil && name == s.list {
+		s.list = ""
+		err = s.Put(ctx, name, sectionOf([]byte("damage")))
+	}
+	return content, err
+}
+
+// Prune reads the lists again when it knows that no backup is under way.
+func TestPrune_DeletesNoFileWhenAListIsDamagedMeanwhile(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 2)
+	must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+	r, err := Prune(t.Context(), &spoiled{store, listsDir + ids[1]}, 2)
+	if !errors.Is(err, base.ErrCorrupt) || r.Files != 0 {
+		t.Errorf("Prune reports %+v: %v", r, err)
+	}
+}
