@@ -143,8 +143,8 @@ func TestFollower_DamageToTheEndOfASegmentIsFound(t *testing.T) {
 	disk = disk.Clone() // where no flush frees the segment
 	path, at := placeOfNext(t, disk)
 	f := follow(t, disk)
+	wantOpeningFindsDamage(t, disk, path, at+1)
 	flipByte(t, disk, path, at+1)
-	wantDamagedFollower(t, disk)
 	_, err := f.Check(t.Context(), stoat.CheckOptions{})
 	testkit.WantError(t, "Check", err, stoat.ErrCorrupt)
 	flipByte(t, disk, path, at+1)
