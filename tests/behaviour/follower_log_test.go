@@ -135,12 +135,14 @@ func placeOfNext(t *testing.T, disk *memfs.FS) (path string, at int64) {
 func TestFollower_DamageToTheEndOfASegmentIsFound(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, nil)
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 }) // no flush frees a segment
 	defer db.Close()
-	for i := range 400 {
-		set(t, db, fmt.Sprint("key", i), strings.Repeat("value", 200))
+	for i := 0; db.Stats().Log.Rotations == 0; i++ {
+		set(t, db, fmt.Sprint("key", i), strings.Repeat("value", 10_000))
 	}
-	disk = disk.Clone() // where no flush frees the segment
+	for range 3 {
+		set(t, db, "last", "in the second segment")
+	}
 	path, at := placeOfNext(t, disk)
 	f := follow(t, disk)
 	wantOpeningFindsDamage(t, disk, path, at+1)
