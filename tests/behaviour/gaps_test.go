@@ -112,7 +112,10 @@ func (d *dropAll) Filter([]byte, *stoat.FilterValue) (stoat.FilterDecision, []by
 func TestGaps_AReaderFromBeforeACompactionSeesWhatAFilterDropped(t *testing.T) {
 	t.Parallel()
 	filter := &dropAll{}
-	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.Filters, o.Filter = []stoat.Filter{filter}, filter.Name(); o.MemtableSize = 1 << 20 })
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+		o.Filters, o.Filter = []stoat.Filter{filter}, filter.Name()
+		o.MemtableSize = 1 << 20
+	})
 	defer db.Close()
 	filter.db = db
 	addJobs(t, db, 0, half)
