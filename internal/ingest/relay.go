@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -74,7 +75,9 @@ func (r *relay) run(full <-chan *parcel) {
 	defer close(r.ended)
 	for p := range full {
 		if r.failed.Load() == nil {
-			if err := p.addTo(r.out); err != nil {
+			// What the caller lends may lie in a mapped file.
+			err := fault.Guard(func() error { return p.addTo(r.out) })
+			if err != nil {
 				r.failed.CompareAndSwap(nil, &err)
 			}
 		}
