@@ -63,7 +63,7 @@ func TestEncryption_ReadsWhatWasWritten(t *testing.T) {
 // allows, in one transaction and in many.
 func TestEncryption_MemoryStaysWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	n := testkit.Raced(12_000, 4000)
+	n := testkit.Raced(12_000, 2500)
 	if testing.Short() {
 		n = min(n, 4000)
 	}
