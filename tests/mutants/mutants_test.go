@@ -108,7 +108,7 @@ func harnesses(t *testing.T) []hunt.Harness {
 			return crash.CheckBatches(seed, 8*scale)
 		}},
 		{Name: hunt.Turns, Asked: true, Run: func(seed uint64, scale int) error {
-			return testkit.Times(8*scale, func(i int) error { return crash.CheckTurns(seed+uint64(i), 40) })
+			return testkit.Times(16*scale, func(i int) error { return crash.CheckTurns(seed+uint64(i), 40) })
 		}},
 		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
 			return bits.DamageSome(images(), seed, 40*scale)
