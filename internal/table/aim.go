@@ -15,7 +15,7 @@ import (
 // Search begins a seek. The iterator has no position until Settle.
 func (it *Iter) Search(key []byte) FenceSearch {
 	it.err, it.loaded, it.inOrder, it.searched = nil, false, 0, -1
-	it.keysFetched, it.valsFetched = span{}, span{}
+	it.keysFetched, it.valsFetched = advance{}, advance{}
 	it.at, it.aimed = 0, false
 	if key != nil {
 		return it.r.searchFor(key)

@@ -7,14 +7,21 @@ const (
 	fetchMax = 1 << 20
 )
 
-// A span is a part of the file that an iterator has read ahead.
+// A span is a part of the file.
 type span struct{ from, to int64 }
 
+// An advance is the part of the file that an iterator has read ahead.
+type advance struct {
+	span
+	hinted bool // the read was only started
+}
+
 // fetch makes sure that [off, off+n) has been read from the file before its first
-// access. With hint it only starts to read. An iterator that moves from block to block doubles its read-ahead: one
-// system call then covers many blocks.
-func (s *span) fetch(it *Iter, off, n int64, hint bool) error {
-	if off >= s.from && off+n <= s.to {
+// access. With hint it only starts to read. An iterator that moves from block to block
+// doubles its read-ahead: one system call then covers many blocks.
+func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
+	// A plain page of a sealed table has no bytes before it is read, and a hint reads none.
+	if off >= s.from && off+n <= s.to && (hint || !s.hinted) {
 		return nil
 	}
 	want := n
@@ -32,6 +39,6 @@ func (s *span) fetch(it *Iter, off, n int64, hint bool) error {
 	} else if err := it.r.populate(from, to-from); err != nil {
 		return err
 	}
-	s.from, s.to = from, to
+	*s = advance{span{from, to}, hint}
 	return nil
 }

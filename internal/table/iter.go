@@ -49,8 +49,8 @@ type Iter struct {
 	// inOrder counts the blocks since the last seek. keysFetched and valsFetched
 	// are the parts of the file read ahead for them.
 	inOrder     int
-	keysFetched span
-	valsFetched span
+	keysFetched advance
+	valsFetched advance
 
 	buf     []byte // keys of the last Fill
 	windows *windows
