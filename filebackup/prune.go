@@ -149,11 +149,14 @@ func (p *pruning) needed(ctx context.Context) (map[string]bool, error) {
 	needed := map[string]bool{}
 	for _, id := range ids {
 		l, err := getList(ctx, p.store, id)
-		if errors.Is(err, ErrNoBackup) {
+		if errors.Is(err, ErrNoBackup) || err != nil && mutant.On(mutant.PruneUnread) {
 			continue // another Prune has just deleted it
 		}
 		if err != nil {
 			return nil, err
+		}
+		if mutant.On(mutant.PruneNewest) {
+			clear(needed)
 		}
 		for i := range l.files {
 			needed[l.files[i].object()] = true

@@ -7,6 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -77,7 +78,7 @@ func (r *relay) run(full <-chan *parcel) {
 		if r.failed.Load() == nil {
 			// What the caller lends may lie in a mapped file.
 			err := fault.Guard(func() error { return p.addTo(r.out) })
-			if err != nil {
+			if err != nil && !mutant.On(mutant.RelayLosesError) {
 				r.failed.CompareAndSwap(nil, &err)
 			}
 		}
@@ -130,7 +131,9 @@ func (r *relay) lend(e *base.Entry) error {
 	taken := make(chan struct{})
 	r.filling.lent, r.filling.taken = e, taken
 	_ = r.send() // its error is that of failure
-	<-taken
+	if !mutant.On(mutant.RelayBorrows) {
+		<-taken
+	}
 	return r.failure()
 }
 
@@ -154,7 +157,9 @@ func (r *relay) end() error {
 	if r.full == nil {
 		return r.failure()
 	}
-	r.full <- r.filling
+	if !mutant.On(mutant.RelayLosesLast) {
+		r.full <- r.filling
+	}
 	close(r.full)
 	<-r.ended
 	r.full = nil

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -107,6 +108,9 @@ func (f *Follower) Within(spans []base.LogSpan) bool {
 		return len(spans) == len(f.spans)
 	}
 	s := spans[len(spans)-len(f.spans)] // the one being read, if there is no later one
+	if mutant.On(mutant.FollowFirstSpan) {
+		s = spans[0]
+	}
 	switch {
 	case s.Sealed && f.ref.Number > s.EndNumber:
 		return false
@@ -123,7 +127,7 @@ func (f *Follower) Newest() bool { return len(f.spans) < 2 }
 // not verify. Next takes such a frame for one that is about to come. The manifest must
 // still name the segment after the call; otherwise the error means nothing.
 func (f *Follower) Damaged() error {
-	if f.file == nil || f.closed && !f.sealed {
+	if f.file == nil || f.closed && !f.sealed || mutant.On(mutant.FollowUndamaged) {
 		return nil
 	}
 	if err := f.damaged(); err != nil {

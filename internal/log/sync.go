@@ -65,10 +65,15 @@ func (w *Writer) syncLaneLocked(seg *segment, lane int, end reach) error {
 	w.mu.Lock()
 	seg.busy[lane] = false
 	w.mu.changed.Broadcast()
+	if w.mu.ahead && mutant.On(mutant.SyncAheadTooFar) {
+		end = seg.flushed
+	}
 	if seg.retired && !seg.inUse() {
 		seg.close()
 	}
-	if err != nil {
+	if err != nil && w.mu.ahead && mutant.On(mutant.SyncAheadFails) {
+		seg.syncedLocked(end)
+	} else if err != nil {
 		_ = w.failLocked(w.o.inFile(err, "sync", seg.ref.File)) // the error is in w.mu.err now
 	} else if w.mu.err == nil {
 		seg.syncedLocked(end)

@@ -81,6 +81,9 @@ const (
 	EarlyRead Name = "early-read"
 	// EarlyUnchecked: an update that has its turn is not validated.
 	EarlyUnchecked Name = "early-unchecked"
+	// EarlyOutlives: an update that only reads succeeds although the commit that it has
+	// read fails.
+	EarlyOutlives Name = "early-outlives"
 	// LatePublish: a commit is acknowledged before it is visible.
 	LatePublish Name = "late-publish"
 	// SnapshotOffByOne: a snapshot is one commit too new.
@@ -120,6 +123,11 @@ const (
 	// NoRotationSync: a full segment is not synced before its successor receives
 	// its first frame.
 	NoRotationSync Name = "no-rotation-sync"
+	// SyncAheadTooFar: while a sync runs in the background, a sync counts for what was
+	// written beside it.
+	SyncAheadTooFar Name = "sync-ahead-too-far"
+	// SyncAheadFails: the error of a sync in the background is lost.
+	SyncAheadFails Name = "sync-ahead-fails"
 	// NoHeaderSync: a segment is used before its header is durable.
 	NoHeaderSync Name = "no-header-sync"
 	// NoManifestSync: a manifest edit is acknowledged without a sync.
@@ -215,6 +223,17 @@ const (
 	IngestLosesTable Name = "ingest-loses-table"
 	// IngestUnflushed: an ingest becomes visible below memtables with older versions.
 	IngestUnflushed Name = "ingest-unflushed"
+	// RelayLosesLast: an ingest leaves out the entries that are on their way to the builder
+	// at its end.
+	RelayLosesLast Name = "relay-loses-last"
+	// RelayLosesError: an ingest goes on after an error of the builder.
+	RelayLosesError Name = "relay-loses-error"
+	// RelayBorrows: an ingest reads large values after the caller may have changed them.
+	RelayBorrows Name = "relay-borrows"
+	// HintTrusted: a scan takes a part of a table that it announced for one that it read.
+	HintTrusted Name = "hint-trusted"
+	// AheadStale: a scan shows an earlier value for one that it has not found ahead.
+	AheadStale Name = "ahead-stale"
 
 	// FrameNonce: all frames of a sealed file have the same nonce.
 	FrameNonce Name = "frame-nonce"
@@ -270,6 +289,10 @@ const (
 	FileUnverified Name = "file-unverified"
 	// FilePruned: a prune deletes files beside a file backup under way.
 	FilePruned Name = "file-pruned"
+	// PruneNewest: a prune keeps only the files of the newest backup.
+	PruneNewest Name = "prune-newest"
+	// PruneUnread: a prune deletes the files of a backup whose list it cannot read.
+	PruneUnread Name = "prune-unread"
 	// SortedCut: a file of sorted entries that ends early counts as complete.
 	SortedCut Name = "sorted-cut"
 	// BackupForgets: an incremental backup does not name unchanged keys.
@@ -295,6 +318,14 @@ const (
 	FollowOldSpan Name = "follow-old-span"
 	// FollowLazy: a follower opens files when they are read.
 	FollowLazy Name = "follow-lazy"
+	// FollowUndamaged: a follower takes a damaged end of the log for one that is about to
+	// grow.
+	FollowUndamaged Name = "follow-undamaged"
+	// FollowFirstSpan: a follower looks for its segment in the oldest span only.
+	FollowFirstSpan Name = "follow-first-span"
+	// FollowChecksOnce: the check of a follower believes what it reads of segments that
+	// the writer frees meanwhile.
+	FollowChecksOnce Name = "follow-checks-once"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -302,22 +333,24 @@ var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
-	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
+	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
-	NoSync, NoDirSync, NoRotationSync, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
+	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
-	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed,
+	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, RelayLosesLast, RelayLosesError, RelayBorrows,
+	HintTrusted, AheadStale,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	FileByName, FileUnverified, FilePruned, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
+	FollowUndamaged, FollowFirstSpan, FollowChecksOnce,
 }

@@ -1,5 +1,7 @@
 package table
 
+import "github.com/stoatdb/stoat/internal/mutant"
+
 const (
 	// fetchMin and fetchMax bound, in bytes, what one iterator reads ahead at
 	// once. It starts small because most ranges are short.
@@ -21,7 +23,7 @@ type advance struct {
 // doubles its read-ahead: one system call then covers many blocks.
 func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
 	// A plain page of a sealed table has no bytes before it is read, and a hint reads none.
-	if off >= s.from && off+n <= s.to && (hint || !s.hinted) {
+	if off >= s.from && off+n <= s.to && (hint || !s.hinted || mutant.On(mutant.HintTrusted)) {
 		return nil
 	}
 	want := n

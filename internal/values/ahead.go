@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // AheadSize is the maximum number of values that an Ahead finds together.
@@ -66,7 +67,10 @@ func (a *Ahead) Clear() {
 func (a *Ahead) Add(r *Reader, p Pointer, key []byte, seq base.SeqNum) {
 	x := &a.reads[a.n]
 	a.n++
-	x.at, x.verified, x.r, x.v, x.value = 0, false, r, nil, nil
+	x.at, x.verified, x.r, x.v = 0, false, r, nil
+	if !mutant.On(mutant.AheadStale) {
+		x.value = nil
+	}
 	if r == nil {
 		return
 	}

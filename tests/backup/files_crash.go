@@ -96,14 +96,8 @@ func (f *fileLife) checkCut(ctx context.Context, whole []string) error {
 	if err := f.checkSome(ctx); err != nil {
 		return err
 	}
-	// No process holds the claims that are left. They would lapse after two minutes.
-	for o, err := range f.store.List(ctx, "claims/") {
-		if err == nil {
-			err = f.store.Delete(ctx, o.Name)
-		}
-		if err != nil {
-			return err
-		}
+	if err := f.forgetClaims(ctx); err != nil {
+		return err
 	}
 	if _, err := filebackup.Prune(ctx, f.store, 2); err != nil {
 		return err
@@ -180,18 +174,22 @@ func RunFileFaults(seed uint64, n int) (failed int, err error) {
 	if err := f.backUp(ctx, l, 20, f.store); err != nil {
 		return 0, err
 	}
-	first := &f.made[0]
 	for i := range n {
 		rule := faultfs.Rule{Nth: 1 + int64(f.rng.IntN(120)), Err: vfs.ErrNoSpace, Forever: f.rng.IntN(2) == 0,
 			Done: f.rng.IntN(4) == 0, Partial: f.rng.IntN(3) * 100}
-		if i%3 == 0 {
+		if f.rng.IntN(3) == 0 {
 			rule.Err = vfs.ErrIO
 		}
-		do := f.restoreFailing
-		if i%2 == 0 {
+		var do func(context.Context, faultfs.Rule) (bool, error)
+		switch i % 3 {
+		case 0:
 			do = f.backUpFailing
+		case 1:
+			do = f.restoreFailing
+		default:
+			do = f.pruneFailing
 		}
-		fired, err := do(ctx, rule, first)
+		fired, err := do(ctx, rule)
 		if err != nil {
 			return 0, fmt.Errorf("%+v: %w", rule, err)
 		}
@@ -203,7 +201,8 @@ func RunFileFaults(seed uint64, n int) (failed int, err error) {
 }
 
 // restoreFailing restores a backup on a failing disk, and once more when the disk is well.
-func (f *fileLife) restoreFailing(ctx context.Context, rule faultfs.Rule, b *fileBackup) (fired bool, err error) {
+func (f *fileLife) restoreFailing(ctx context.Context, rule faultfs.Rule) (fired bool, err error) {
+	b := &f.made[len(f.made)-1]
 	disk := memfs.New()
 	failing := faultfs.New(disk)
 	fault := failing.Add(rule)
@@ -221,8 +220,8 @@ func (f *fileLife) restoreFailing(ctx context.Context, rule faultfs.Rule, b *fil
 }
 
 // backUpFailing makes a backup to a store on a failing disk, and another when it is well.
-func (f *fileLife) backUpFailing(ctx context.Context, rule faultfs.Rule, first *fileBackup) (fired bool, err error) {
-	l := first.of
+func (f *fileLife) backUpFailing(ctx context.Context, rule faultfs.Rule) (fired bool, err error) {
+	l := f.lives[0]
 	if err := l.act(ctx); err != nil {
 		return false, err
 	}
@@ -239,6 +238,33 @@ func (f *fileLife) backUpFailing(ctx context.Context, rule faultfs.Rule, first *
 		return fired, err
 	}
 	return fired, f.verifyAll(ctx)
+}
+
+// pruneFailing deletes old backups from a store on a failing disk. The others stay whole.
+func (f *fileLife) pruneFailing(ctx context.Context, rule faultfs.Rule) (fired bool, err error) {
+	if rule.Forever, rule.Nth = false, 1+f.rng.Int64N(20); f.rng.IntN(2) == 0 {
+		rule.Op = vfs.OpOpen
+	}
+	failing := faultfs.New(f.disk)
+	fault := failing.Add(rule)
+	_, err = filebackup.Prune(ctx, filebackup.Dir(failing, "/store"), 2+f.rng.IntN(3))
+	if fired = fault.Fired() > 0; err != nil && !fired {
+		return false, err
+	}
+	return fired, errors.Join(f.verifyAll(ctx), f.forgetClaims(ctx))
+}
+
+// forgetClaims deletes claims that no process holds. They would lapse after two minutes.
+func (f *fileLife) forgetClaims(ctx context.Context) error {
+	for o, err := range f.store.List(ctx, "claims/") {
+		if err == nil {
+			err = f.store.Delete(ctx, o.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verifyAll verifies all backups in the store.

@@ -116,3 +116,16 @@ func TestFaultsDose_EachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 		t.Error("the order does not follow from the seed")
 	}
 }
+
+func TestIngests_AFailedCallLeavesNothingOfAnIngest(t *testing.T) {
+	t.Parallel()
+	n := dose.Short(10, 40)
+	failed, err := RunIngests(dose.Seed(t), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d ingests failed", failed, n)
+	if failed == 0 {
+		t.Error("no ingest failed")
+	}
+}

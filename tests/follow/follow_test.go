@@ -43,3 +43,29 @@ func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 	}
 	t.Logf("%+v", w)
 }
+
+func TestFollowers_FindDamageOfTheLog(t *testing.T) {
+	t.Parallel()
+	seed, found := dose.Seed(t), 0
+	for i := range uint64(dose.Short(2, 6)) {
+		n, err := RunDamages(seed+i, 30)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed+i, err)
+		}
+		found += n
+	}
+	t.Logf("%d damages were found", found)
+	if found == 0 {
+		t.Error("no damage was found")
+	}
+}
+
+func TestFollowers_CheckBesideAWriterThatRecyclesTheLog(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	for i := range uint64(dose.Short(2, 6)) {
+		if err := RunBusyCheck(seed + i); err != nil {
+			t.Fatalf("seed %d: %v", seed+i, err)
+		}
+	}
+}

@@ -35,20 +35,21 @@ func (w *Work) Add(o Work) {
 // A writer is a database under work, with its history.
 type writer struct {
 	*history
-	rng     *rand.Rand
-	fs      vfs.FS
-	dir     string
-	options stoat.Options
-	db      *stoat.DB
-	fault   *faultfs.FS // what the writer reaches its files through
-	spaces  map[string]*stoat.Keyspace
-	names   []string
-	work    Work
+	rng      *rand.Rand
+	fs       vfs.FS
+	dir      string
+	options  stoat.Options
+	memtable int64 // bytes
+	db       *stoat.DB
+	fault    *faultfs.FS // what the writer reaches its files through
+	spaces   map[string]*stoat.Keyspace
+	names    []string
+	work     Work
 }
 
 // newWriter opens a new database. Its followers open it with the options.
 func newWriter(rng *rand.Rand, fs vfs.FS, dir string) (*writer, error) {
-	w := &writer{history: newHistory(), rng: rng, fs: fs, dir: dir}
+	w := &writer{history: newHistory(), rng: rng, fs: fs, dir: dir, memtable: testkit.SmallMemtable}
 	w.options = stoat.Options{MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}},
 		Keys: testkit.KeysIf(rng.IntN(4) == 0)}
 	return w, w.open()
@@ -57,7 +58,7 @@ func newWriter(rng *rand.Rand, fs vfs.FS, dir string) (*writer, error) {
 func (w *writer) open() (err error) {
 	o := w.options
 	w.fault = faultfs.New(w.fs)
-	o.FS, o.MemtableSize = w.fault, testkit.SmallMemtable
+	o.FS, o.MemtableSize = w.fault, w.memtable
 	if w.db, err = stoat.Open(w.dir, &o); err != nil {
 		return err
 	}

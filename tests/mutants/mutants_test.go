@@ -61,6 +61,12 @@ func harnesses(t *testing.T) []hunt.Harness {
 				if err == nil {
 					_, err = followtest.RunBeside(seed+uint64(i), 400, 2, memfs.New(), testkit.Dir)
 				}
+				if err == nil {
+					_, err = followtest.RunDamages(seed+uint64(i), 30)
+				}
+				if err == nil {
+					err = followtest.RunBusyCheck(seed + uint64(i))
+				}
 				return err
 			})
 		}, Asked: true},
@@ -85,6 +91,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 			if err == nil {
 				err = backuptest.RunSorted(seed, 60*scale)
 			}
+			if err == nil {
+				_, err = backuptest.RunFileFaults(seed, 60*scale)
+			}
 			return err
 		}},
 		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {
@@ -108,8 +117,18 @@ func harnesses(t *testing.T) []hunt.Harness {
 			return crash.CheckBatches(seed, 8*scale)
 		}},
 		{Name: hunt.Turns, Asked: true, Run: func(seed uint64, scale int) error {
-			return testkit.Times(16*scale, func(i int) error { return crash.CheckTurns(seed+uint64(i), 40) })
+			err := testkit.Times(16*scale, func(i int) error { return crash.CheckTurns(seed+uint64(i), 40) })
+			if err == nil {
+				err = crash.CheckFailedTurns(seed, 20*scale)
+			}
+			return err
 		}},
+		{Name: hunt.Ahead, Asked: true, Run: func(_ uint64, scale int) error { return crash.CheckAhead(2 * scale) }},
+		{Name: hunt.Ingests, Asked: true, Run: func(seed uint64, scale int) error {
+			_, err := faults.RunIngests(seed, 10*scale)
+			return err
+		}},
+		{Name: hunt.Crowds, Asked: true, Run: func(seed uint64, scale int) error { return schedules.RunCrowded(seed, 10*scale) }},
 		{Name: hunt.Bits, Run: func(seed uint64, scale int) error {
 			return bits.DamageSome(images(), seed, 40*scale)
 		}},

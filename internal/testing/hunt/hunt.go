@@ -46,6 +46,9 @@ const (
 	Queues    = "queues"
 	Feeds     = "feeds"
 	Followers = "followers"
+	Ingests   = "ingests"
+	Ahead     = "syncs ahead"
+	Crowds    = "crowded memory"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -98,6 +101,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FileByName:     Files,
 	mutant.FileUnverified: Files,
 	mutant.FilePruned:     Files,
+	mutant.PruneNewest:    Files,
+	mutant.PruneUnread:    Files,
 	mutant.SortedCut:      Files,
 
 	mutant.WriteBack: Resurrection,
@@ -106,7 +111,17 @@ var onlyBy = map[mutant.Name]string{
 
 	mutant.EarlyResult:    Turns,
 	mutant.EarlyRead:      Turns,
+	mutant.EarlyOutlives:  Turns,
 	mutant.EarlyUnchecked: Isolation,
+
+	mutant.SyncAheadTooFar: Ahead,
+	mutant.SyncAheadFails:  Ahead,
+
+	mutant.RelayLosesLast:  Ingests,
+	mutant.RelayLosesError: Ingests,
+	mutant.RelayBorrows:    Ingests,
+
+	mutant.HintTrusted: Crowds,
 
 	mutant.FeedSkip:          Feeds,
 	mutant.FeedTwice:         Feeds,
@@ -130,6 +145,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FollowBlind:    Followers,
 	mutant.FollowOldSpan:  Followers,
 	mutant.FollowLazy:     Followers,
+
+	mutant.FollowUndamaged:  Followers,
+	mutant.FollowFirstSpan:  Followers,
+	mutant.FollowChecksOnce: Followers,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
