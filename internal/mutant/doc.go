@@ -295,6 +295,8 @@ const (
 	FollowOldSpan Name = "follow-old-span"
 	// FollowLazy: a follower opens files when they are read.
 	FollowLazy Name = "follow-lazy"
+	// FollowUnsynced: a follower calls durable what it only read of the log.
+	FollowUnsynced Name = "follow-unsynced"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -319,5 +321,5 @@ var Names = []Name{
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 	FileByName, FileUnverified, FilePruned, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
-	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
+	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy, FollowUnsynced,
 }

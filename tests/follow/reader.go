@@ -18,6 +18,10 @@ type reader struct {
 	seen    uint64 // the newest version that it has shown
 	kept    []*stoat.Snapshot
 	reads   int
+	options stoat.Options
+	// backups are a full one and those after it, of which last describes the last one.
+	backups [][]byte
+	last    stoat.BackupInfo
 }
 
 // follow opens a follower, which follows by itself or not.
@@ -32,7 +36,7 @@ func (h *history) follow(fs vfs.FS, dir string, o stoat.Options, rng *rand.Rand)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{db: db, history: h}, nil
+	return &reader{db: db, history: h, options: o}, nil
 }
 
 // close ends the follower.
@@ -49,6 +53,12 @@ func (r *reader) read(rng *rand.Rand) error {
 	if rng.IntN(100) == 0 {
 		_, err := r.db.Check(context.Background(), stoat.CheckOptions{})
 		return err
+	}
+	switch rng.IntN(60) {
+	case 0:
+		return r.backUp(rng)
+	case 1, 2:
+		return r.sync()
 	}
 	switch rng.IntN(8) {
 	case 0:

@@ -130,6 +130,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FollowBlind:    Followers,
 	mutant.FollowOldSpan:  Followers,
 	mutant.FollowLazy:     Followers,
+	mutant.FollowUnsynced: Followers,
 
 	mutant.DropWithoutTombstone: Drops,
 	mutant.ForgetEarly:          Drops,
