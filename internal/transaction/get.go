@@ -105,8 +105,21 @@ func (tx Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 	return value, tx.noteRead(err)
 }
 
-func (tx Txn) fetchGuarded(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
-	defer fault.Enter().Leave(&err) // the pointer may lie in a mapped file
+// fetchGuarded is fetch that notes no error. Like get, it avoids the deferred call in a
+// View.
+func (tx Txn) fetchGuarded(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+	if scope := fault.Enter(); scope {
+		return tx.fetchInScope(scope, pointer, key, seq)
+	}
+	return tx.fetchValue(pointer, key, seq)
+}
+
+func (tx Txn) fetchInScope(scope fault.Scope, pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
+	defer scope.Leave(&err) // the pointer may lie in a mapped file
+	return tx.fetchValue(pointer, key, seq)
+}
+
+func (tx Txn) fetchValue(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err

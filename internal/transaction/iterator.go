@@ -111,16 +111,14 @@ func (tx Txn) forget(it Iterator) {
 // iterator.
 func (it Iterator) closed() bool { return it.c == nil || it.c.gen.Load() != it.gen }
 
-// ready reports whether the iterator can move. If not, it sets the error.
-func (it Iterator) ready() bool { return it.steady() || it.allowed() }
-
-// steady is ready for the usual case, without a call, because each entry asks it.
+// steady reports whether the iterator can move, if that is easy to tell. It is inlined,
+// because each entry asks it. Where it returns false, the caller asks allowed.
 func (it Iterator) steady() bool {
 	c := it.c
 	return c != nil && c.gen.Load() == it.gen && c.err == nil && c.free && !c.ended.Load()
 }
 
-// allowed is ready for all cases: it also asks the transaction.
+// allowed reports whether the iterator can move. If not, it sets the error.
 func (it Iterator) allowed() bool {
 	if it.closed() || it.c.err != nil {
 		return false
@@ -181,7 +179,7 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 
 // Next is stoat.Iterator.Next.
 func (it Iterator) Next() bool {
-	if !it.ready() {
+	if !it.steady() && !it.allowed() {
 		return false
 	}
 	c := it.c
@@ -198,7 +196,7 @@ func (it Iterator) Next() bool {
 
 // Prev is stoat.Iterator.Prev.
 func (it Iterator) Prev() bool {
-	if !it.ready() {
+	if !it.steady() && !it.allowed() {
 		return false
 	}
 	c := it.c

@@ -62,8 +62,9 @@ func (a *Ahead) Clear() {
 }
 
 // Add adds the value that p points to in r, which must be that of version seq of key. The
-// key must not change until Get has returned the value. A nil r means no value.
-func (a *Ahead) Add(r *Reader, p Pointer, key []byte, seq base.SeqNum) {
+// key must not change until Get has returned the value. A nil r means no value. The
+// pointer is passed by reference, because the registers do not hold all arguments.
+func (a *Ahead) Add(r *Reader, p *Pointer, key []byte, seq base.SeqNum) {
 	x := &a.reads[a.n]
 	a.n++
 	x.at, x.verified, x.r, x.v, x.value = 0, false, r, nil, nil

@@ -96,7 +96,7 @@ func TestAhead_WrongRecordFindsNothing(t *testing.T) {
 		var a Ahead
 		wrong := []Pointer{other.p, off, length, value, NewPointer(0, 1<<34, 64, 0), NewPointer(0, 0, 64, 0), {}}
 		for _, p := range wrong {
-			a.Add(r, p, s.key, s.seq)
+			a.Add(r, &p, s.key, s.seq)
 		}
 		a.Add(nil, s.p, s.key, s.seq)
 		a.Add(r, s.p, append(bytes.Clone(s.key), 0), s.seq)
