@@ -155,7 +155,9 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&it.c.err)
+	}
 	c := it.c
 	c.noteRange()
 	if key != nil {
@@ -241,7 +243,9 @@ func (it Iterator) nextRound() (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&it.c.err)
+	}
 	ok = it.c.visible.Next()
 	it.c.beginRound()
 	it.c.showKey()
@@ -289,7 +293,9 @@ func (it Iterator) Value() []byte {
 
 // valueFromFile is Value for a value in a value file that the round has not found yet.
 func (it Iterator) valueFromFile(c *core, e *base.Entry) (value []byte) {
-	defer fault.Enter().Leave(&c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&c.err)
+	}
 	v, ok := it.lookAhead(c)
 	if !ok {
 		if v, c.err = c.tx.fetch(e.Value, e.Key, e.Seq); c.err != nil {
@@ -320,11 +326,11 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		key, value, seq, m := c.visible.InRound(i)
-		if m.Kind != base.KindPointer {
-			value = nil
+		if key, value, seq, m := c.visible.InRound(i); m.Kind == base.KindPointer {
+			c.ahead.Add(*value, *key, seq)
+		} else {
+			c.ahead.Add(nil, nil, 0)
 		}
-		c.ahead.Add(value, key, seq)
 	}
 	c.ahead.Load(c.prefetch)
 	return true
