@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -31,7 +32,7 @@ func (h *history) follow(fs vfs.FS, dir string, o stoat.Options, rng *rand.Rand)
 		o.FollowEvery = 1 // as often as it can
 	}
 	// A follower needs no memtables of the size that the writer has.
-	o.MemtableSize = []int64{64 << 10, 256 << 10}[rng.IntN(2)]
+	o.MemtableSize, o.MemoryBudget = []int64{64 << 10, 256 << 10}[rng.IntN(2)], testkit.SmallBudget
 	db, err := stoat.OpenFollower(dir, &o)
 	if err != nil {
 		return nil, err
