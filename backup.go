@@ -134,13 +134,16 @@ type BackupInfo struct {
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
 // backup. It has all keyspaces with their settings. What it has is durable in the database.
-// A backup is never encrypted.
+// A backup is never encrypted. A follower refreshes before its backup.
 //
 // An incremental backup reads all keys, and the new values. It names each unchanged key, so
 // a restored database lacks exactly what was deleted, whatever compactions dropped.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
 	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, base.Invalid("a backup needs a writer, 0 or more versions, and a known compression")
+	}
+	if err := d.Refresh(ctx); err != nil {
+		return info, err
 	}
 	err = d.ViewContext(ctx, func(tx Txn) error {
 		if err := d.SyncContext(ctx); err != nil {

@@ -148,8 +148,9 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 // Sync returns nil when everything committed before the call is on the device,
 // buffered commits included.
 //
-// A read-only database cannot write to the device. If its last writer died before
-// it closed the database, the last commits may be only in the memory of the system.
+// In a follower, these are the commits of the writer, which transactions of the follower
+// then see. Another read-only database cannot write to the device. If its last writer died
+// before it closed the database, the last commits may be only in the memory of the system.
 // Sync then returns ErrReadOnly.
 func (d *DB) Sync() error { return d.SyncContext(context.Background()) }
 
@@ -162,7 +163,7 @@ func (d *DB) SyncContext(ctx context.Context) error {
 	}
 	if d.opts.ReadOnly && !d.engine.Store.Closed() {
 		if d.engine.Follower != nil {
-			return ErrReadOnly
+			return d.follow(ctx, "sync", d.engine.Follower.Sync)
 		}
 		if d.engine.Commits.Recovered().Unproven() {
 			return errUnproven

@@ -43,16 +43,21 @@ func (d *DB) Refresh(ctx context.Context) error {
 	if d.engine.Follower == nil {
 		return nil
 	}
+	return d.follow(ctx, "refresh", d.engine.Follower.Refresh)
+}
+
+// follow calls a method of the follower, which name names in errors.
+func (d *DB) follow(ctx context.Context, name string, call func(ctx context.Context) error) error {
 	ctx, end, err := d.engine.Group.Begin(work.Given(ctx))
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := d.engine.Follower.Refresh(ctx); err != nil {
+	if err := call(ctx); err != nil {
 		if e := work.Interrupted(ctx); e != nil {
 			return e
 		}
-		return fmt.Errorf("refresh: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

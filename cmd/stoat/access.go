@@ -31,8 +31,8 @@ func (c *call) openBeside(dir string) (*stoat.DB, error) {
 	return db, nil
 }
 
-// openToCheck is openToRead, or openBeside if another process writes the database.
-func (c *call) openToCheck(dir string) (*stoat.DB, error) {
+// openToReadAll is openToRead, or openBeside if another process writes the database.
+func (c *call) openToReadAll(dir string) (*stoat.DB, error) {
 	db, err := c.openToRead(dir)
 	if errors.Is(err, stoat.ErrLocked) {
 		return c.openBeside(dir)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stoatdb/stoat"
 )
 
 func TestBackup_RestoresAChain(t *testing.T) {
@@ -41,6 +43,32 @@ func TestBackup_RestoresAChain(t *testing.T) {
 	if got, want := succeed(t, "scan", copied+"2"), succeed(t, "scan", dir); got != want {
 		t.Errorf("the second copy has %d bytes of keys and values, want %d", len(got), len(want))
 	}
+}
+
+func TestBackup_BesideAProcessThatWrites(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, copied := filepath.Join(at, "db"), filepath.Join(at, "copy")
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var files []string
+	for i, value := range []string{"one", "two"} {
+		err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte(value)) }, stoat.WithDurability(stoat.Buffered))
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"backup"}
+		if i > 0 {
+			args = append(args, "-since", files[i-1])
+		}
+		files = append(files, filepath.Join(at, value))
+		succeed(t, append(args, dir, files[i])...)
+	}
+	succeed(t, append(append([]string{"restore"}, files...), copied)...)
+	expect(t, "two", "get", copied, "key")
 }
 
 func TestBackup_FailuresAreExplained(t *testing.T) {

@@ -51,10 +51,10 @@ of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
 get, scan, stats and keyspaces without flags take no lock: they show what a process that
-writes the database has committed. So does check if there is such a process. To follow a
-database like that takes a file descriptor for each value file. Otherwise check keeps
-writers out, as salvage and backup do beside other readers. dump takes no lock. The
-others, and check -repair, need the database for themselves.
+writes the database has committed. So do check and backup if there is such a process. To
+follow a database like that takes a file descriptor for each value file. Otherwise check
+and backup keep writers out, as salvage does beside other readers. dump takes no lock.
+The others, and check -repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.
 `)

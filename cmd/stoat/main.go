@@ -100,7 +100,7 @@ Before the copy, data that is only in the log is flushed to tables of DIR.`, run
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup. It reads all of that
 first. A backup is not encrypted. After a crash of the last writer it needs the
-database for itself, and makes the log durable.`, runBackup},
+database for itself.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestore},

@@ -267,8 +267,8 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	dir := filepath.Join(at, "db")
 	fill(t, dir)
 	path := func(name string) string { return filepath.Join(at, name) }
-	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"keyspaces", dir}, {"check", dir}}
-	read := [][]string{{"salvage", dir, path("saved")}, {"backup", dir, path("backup")}}
+	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
+	read := [][]string{{"salvage", dir, path("saved")}}
 	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
 		{"backup-files", dir, path("store")}, {"checkpoint", dir, path("checkpoint")}, {"collect", dir}}
 	for _, readOnly := range []bool{false, true} {
@@ -296,7 +296,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	}
 	for _, want := range []string{
 		"get, scan, stats and keyspaces without flags take no lock", "takes a file descriptor for each value file",
-		"writers out, as salvage and backup do beside other readers", "check -repair, need the database for themselves",
+		"and backup keep writers out, as salvage does beside other readers", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
 			t.Errorf("the help lacks %q", want)

@@ -23,6 +23,8 @@ type Scope bool
 // Enter begins a scope. The caller defers Leave at once:
 //
 //	defer fault.Enter().Leave(&err)
+//
+// Where a View reads often, the caller defers Leave only if the scope is true.
 func Enter() Scope { return Scope(!debug.SetPanicOnFault(true)) }
 
 // Leave ends the scope, and sets *err if the scope ends by a fault. It must be

@@ -99,6 +99,21 @@ func (f *Follower) Refresh(ctx context.Context) error {
 	return err
 }
 
+// Sync is Refresh, and makes durable everything that readers see then. The writer does not
+// wait for it, except for the device.
+func (f *Follower) Sync(ctx context.Context) error {
+	if err := f.Refresh(ctx); err != nil {
+		return err
+	}
+	if !mutant.On(mutant.FollowUnsynced) {
+		// All other files are durable before the manifest names them.
+		if err := log.SyncAll(f.o.Log); err != nil {
+			return err
+		}
+	}
+	return f.o.Manifest.SyncAll()
+}
+
 // refresh is Refresh, and reports whether there was anything new.
 func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 	f.mu.Lock()

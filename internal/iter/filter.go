@@ -79,7 +79,7 @@ func (v *Visible) filterPiece() {
 	b, from := m.batch(first)
 	to := from + m.n
 	keys, seqs, metas := b.Keys[from:to], b.Seqs[from:to], b.Metas[from:to]
-	at, since, covered := v.snap.At, v.snap.Since, m.cover.by != nil
+	at, special := v.snap.At, v.snap.Since > 0 || m.cover.by != nil
 	last, seen, n := v.key, v.last, 0
 	for i, key := range keys {
 		seq := seqs[i]
@@ -88,7 +88,7 @@ func (v *Visible) filterPiece() {
 		}
 		last, seen = key, first+ref(i)
 		meta := &metas[i]
-		if !meta.Kind.HasValue() && !v.isPartial(meta.Kind) || seq <= since || (covered || meta.ExpiresAt != 0) && !v.live(key, meta, seq) {
+		if (special || meta.ExpiresAt != 0 || !meta.Kind.HasValue()) && !v.live(key, meta, seq) {
 			continue
 		}
 		m.refs[n] = seen
@@ -106,6 +106,7 @@ func (v *Visible) filterPiece() {
 //	     ✓  -  ✓  -  ✓  -
 func (v *Visible) filterBackward() {
 	m := &v.merged
+	special := v.snap.Since > 0 || m.cover.by != nil
 	last, n := v.key, 0
 	for _, r := range m.refs[:m.n] {
 		b, i := m.batch(r)
@@ -120,9 +121,10 @@ func (v *Visible) filterBackward() {
 		}
 		last = key
 		v.last = r
-		v.shows = v.stands(key, &b.Metas[i], seq)
-		v.expiresAt, v.pending = b.Metas[i].ExpiresAt, seq == PendingSeq
-		v.partial = b.Metas[i].Kind.Partial()
+		meta := &b.Metas[i]
+		v.shows = !special && meta.Kind.HasValue() || v.stands(key, meta, seq)
+		v.expiresAt, v.pending = meta.ExpiresAt, seq == PendingSeq
+		v.partial = meta.Kind.Partial()
 	}
 	v.n = n
 }

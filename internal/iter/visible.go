@@ -329,14 +329,15 @@ func (v *Visible) Round() (id uint64, at, n int) { return v.round, v.at - 1, v.n
 // RoundMax is the greatest number of entries in a round.
 const RoundMax = roundMax
 
-// InRound returns entry i of the round: the current one or a later one.
-func (v *Visible) InRound(i int) (key, value []byte, seq base.SeqNum, m *base.Meta) {
+// InRound returns entry i of the round: the current one or a later one. It returns
+// references, because a caller copies only what it needs.
+func (v *Visible) InRound(i int) (key, value *[]byte, seq base.SeqNum, m *base.Meta) {
 	r := v.merged.refs[i]
 	if r == carriedRef {
-		return v.carried.Key, v.carried.Value, v.carried.Seq, &v.carried.Meta
+		return &v.carried.Key, &v.carried.Value, v.carried.Seq, &v.carried.Meta
 	}
 	b, i := v.merged.batch(r)
-	return b.Keys[i], b.Vals[i], b.Seqs[i], &b.Metas[i]
+	return &b.Keys[i], &b.Vals[i], b.Seqs[i], &b.Metas[i]
 }
 
 // keepLast copies what the next round needs from this one, before the next round

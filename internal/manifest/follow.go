@@ -109,6 +109,36 @@ func (s *Store) Replaced() error {
 	return err
 }
 
+// SyncAll makes durable what the manifest has now, and the names of all files. A manifest
+// that is gone has a durable successor.
+func (s *Store) SyncAll() error {
+	l, err := list(s.fs, s.dir)
+	for _, number := range l.manifests {
+		if err == nil {
+			err = s.sync(number)
+		}
+	}
+	if err == nil {
+		err = s.fs.SyncDir(s.dir)
+	}
+	return err
+}
+
+func (s *Store) sync(number uint64) error {
+	f, err := s.fs.Open(s.path(number), vfs.CatManifest)
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = f.SyncData()
+		_ = f.Close() // it was only read
+	}
+	if err != nil {
+		err = s.wrap("sync", number, err)
+	}
+	return err
+}
+
 // Damaged returns an error if the manifest has damage behind what Next has read. If the
 // writer has replaced the manifest meanwhile, the error means nothing.
 func (s *Store) Damaged() error {

@@ -41,6 +41,7 @@ func (t *Table) AppendTable(src *Table, seq base.SeqNum, fold Fold) error {
 	}
 	t.keys += c.fresh
 	t.data += c.data
+	t.shownData.Store(t.data)
 	if c.deletions > 0 {
 		t.deletions.Add(c.deletions)
 	}

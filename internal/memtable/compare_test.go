@@ -130,6 +130,9 @@ func compareAll(t *testing.T, r *rand.Rand, table *Table, m *model, keys keyMake
 	if table.DataBytes() != data {
 		t.Fatalf("DataBytes is %d, want %d", table.DataBytes(), data)
 	}
+	if !m.pending && table.ShownBytes() != data {
+		t.Fatalf("ShownBytes is %d, want %d", table.ShownBytes(), data)
+	}
 	compareNewer(t, table, m, keys, base.SeqNum(r.Uint64N(uint64(last)+2)))
 }
 

@@ -154,6 +154,9 @@ func (t *Table) deleteRange(lo, hi []byte, hash uint64, seq base.SeqNum) error {
 	l.list.set(count, makePair(n, r))
 	t.deletions.Add(1)
 	t.last = seq
+	if seq != 0 {
+		t.shownData.Store(t.data)
+	}
 	t.publishRanges(l, count+1)
 	t.published.Store(n + 1)
 	t.boundTail(n + 1)

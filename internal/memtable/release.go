@@ -52,6 +52,9 @@ func (t *Table) forget() {
 	if t.partials.Load() != nil {
 		t.partials.Store(nil)
 	}
+	if t.shownData.Load() != 0 {
+		t.shownData.Store(0)
+	}
 	t.last, t.keys, t.gone, t.dead, t.data = 0, 0, 0, 0, 0
 }
 

@@ -77,6 +77,8 @@ type Table struct {
 	deletions atomic.Uint64
 	// partials bounds the keys of partial entries, nil if there are none.
 	partials atomic.Pointer[partialSpan]
+	// shownData is data after the last write with a sequence number.
+	shownData atomic.Int64
 
 	// Fields that the writer maintains. Readers that sort also allocate from
 	// mem.
@@ -162,6 +164,9 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 		t.notePartial(key)
 	}
 	t.last = seq
+	if seq != 0 {
+		t.shownData.Store(t.data)
+	}
 	t.published.Store(n + 1)
 	t.boundTail(n + 1)
 	return nil
@@ -335,6 +340,7 @@ func (t *Table) Get(key []byte, hash uint64, at base.SeqNum) (value []byte, m ba
 func (t *Table) Stamp(seq base.SeqNum) {
 	invariant.Check(t.last == 0, "Stamp of entries that have sequence number %d", t.last)
 	t.markDeleted()
+	t.shownData.Store(t.data)
 	t.stamp.Store(uint64(seq))
 	t.last = seq
 }
@@ -359,6 +365,10 @@ func (t *Table) DataBytes() int64 {
 	t.markDeleted()
 	return t.data
 }
+
+// ShownBytes is DataBytes of the entries that have sequence numbers. Any goroutine may
+// call it beside the writer.
+func (t *Table) ShownBytes() int64 { return t.shownData.Load() }
 
 // Bytes returns the memory that the table holds.
 func (t *Table) Bytes() int64 { return t.mem.held.Load() + t.ranges.Load().bytes() }

@@ -326,6 +326,8 @@ const (
 	// FollowChecksOnce: the check of a follower believes what it reads of segments that
 	// the writer frees meanwhile.
 	FollowChecksOnce Name = "follow-checks-once"
+	// FollowUnsynced: a follower calls durable what it only read of the log.
+	FollowUnsynced Name = "follow-unsynced"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -352,5 +354,5 @@ var Names = []Name{
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
-	FollowUndamaged, FollowFirstSpan, FollowChecksOnce,
+	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,
 }

@@ -118,14 +118,20 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 
 // Reload reads KEYS again: another process may have added data keys.
 func (k *Keys) Reload(ctx context.Context) error {
+	_, err := k.reload(ctx)
+	return err
+}
+
+// reload is Reload, and returns what it has read.
+func (k *Keys) reload(ctx context.Context) (keyFile, error) {
 	fresh, err := Load(ctx, k.o)
 	if err != nil {
-		return err
+		return keyFile{}, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.file = fresh.file
-	return nil
+	return fresh.file, nil
 }
 
 // read returns the contents of KEYS.
@@ -296,11 +302,28 @@ func (k *Keys) NewFile(label string) (base.KeyRef, cipher.AEAD, error) {
 
 // OpenFile returns the cipher that NewFile returned with ref.
 func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
-	keys := k.now().keys
-	for i := range keys {
-		if keys[i].id == ref.ID {
-			return derive(keys[i].key[:], ref.Salt[:], label)
+	f := k.now()
+	d, ok := f.find(ref.ID)
+	if !ok && k.o.ReadOnly && !k.o.Fix {
+		// Another process, which writes the database, may have added the key.
+		var err error
+		if f, err = k.reload(context.Background()); err != nil {
+			return nil, err
+		}
+		d, ok = f.find(ref.ID)
+	}
+	if !ok {
+		return nil, base.Corrupt(-1, "data key", ref.ID, "one of "+KeysName)
+	}
+	return derive(d.key[:], ref.Salt[:], label)
+}
+
+// find returns the data key with an ID.
+func (f *keyFile) find(id uint32) (d dataKey, ok bool) {
+	for _, d := range f.keys {
+		if d.id == id {
+			return d, true
 		}
 	}
-	return nil, base.Corrupt(-1, "data key", ref.ID, "one of "+KeysName)
+	return d, false
 }

@@ -382,6 +382,25 @@ func TestKeys_OldOnesStayReadable(t *testing.T) {
 	checkFile(t, copied.FS(disk), "/db/000003.table", []byte{3}, rng)
 }
 
+func TestKeys_OfAReaderFindWhatTheWriterAdds(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	must(t, disk.MkdirAll("/db"))
+	o := options(disk)
+	o.MaxAge = 0
+	keys, err := Create(t.Context(), o)
+	must(t, err)
+	reading := options(disk)
+	reading.ReadOnly = true
+	reader, err := Load(t.Context(), reading)
+	must(t, err)
+	write(t, keys.FS(disk), "/db/000001.table", []byte("later"))
+	checkFile(t, reader.FS(disk), "/db/000001.table", []byte("later"), rand.New(rand.NewPCG(1, 1)))
+	if _, err := reader.OpenFile(base.KeyRef{ID: 99}, "none"); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("a key that never was: %v", err)
+	}
+}
+
 // TestKeys_SurviveAnyCrash replaces KEYS and crashes.
 func TestKeys_SurviveAnyCrash(t *testing.T) {
 	t.Parallel()

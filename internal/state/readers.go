@@ -172,7 +172,13 @@ func (s *Store) setMark(r *Reader, m *mark) {
 
 // wakeSweeper wakes the sweeper if it waits for the holder of a slot.
 func (s *Store) wakeSweeper(r *Reader) {
-	if r.awaited.Load() && r.awaited.CompareAndSwap(true, false) {
+	if r.awaited.Load() {
+		s.wakeOnce(r)
+	}
+}
+
+func (s *Store) wakeOnce(r *Reader) {
+	if r.awaited.CompareAndSwap(true, false) {
 		s.hooks.Sweep()
 	}
 }

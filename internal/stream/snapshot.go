@@ -169,11 +169,11 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		key, value, seq, m := c.all.InRound(i)
-		if m.Kind != base.KindPointer {
-			value = nil
+		if key, value, seq, m := c.all.InRound(i); m.Kind == base.KindPointer {
+			c.ahead.Add(*value, *key, seq)
+		} else {
+			c.ahead.Add(nil, nil, 0)
 		}
-		c.ahead.Add(value, key, seq)
 	}
 	c.ahead.Read()
 }

@@ -89,7 +89,9 @@ func (c *core) open(tx Txn, o *IterOptions) error {
 }
 
 func (c *core) guardedInit(tx Txn, o *IterOptions) (err error) {
-	defer fault.Enter().Leave(&err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&err)
+	}
 	return c.init(tx, o)
 }
 
@@ -348,7 +350,8 @@ func (c *core) beginRound() {
 	first := c.visible.Entry.Key
 	last := first
 	if _, at, n := c.visible.Round(); at >= 0 {
-		last, _, _, _ = c.visible.InRound(n - 1)
+		key, _, _, _ := c.visible.InRound(n - 1)
+		last = *key
 	}
 	c.escapes = !c.tx.plain(first) || !c.tx.plain(last)
 }

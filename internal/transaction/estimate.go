@@ -82,7 +82,7 @@ func estimate(v *state.View, lo, hi []byte) (tree.Estimate, error) {
 
 // bytesOf returns about how many bytes n entries of t have.
 func bytesOf(t *memtable.Table, n int) int64 {
-	return int64(float64(t.DataBytes()) * float64(n) / float64(max(t.Len(), 1)))
+	return int64(float64(t.ShownBytes()) * float64(n) / float64(max(t.Len(), 1)))
 }
 
 // piecesOf returns the pieces of a range that is to be cut into n parts.

@@ -105,13 +105,22 @@ func (tx Txn) fetch(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
 	return value, tx.noteRead(err)
 }
 
-func (tx Txn) fetchGuarded(pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
-	defer fault.Enter().Leave(&err) // the pointer may lie in a mapped file
+// fetchGuarded is fetch that notes no error. Like get, it avoids the deferred call in a
+// View.
+func (tx Txn) fetchGuarded(pointer, key []byte, seq base.SeqNum) ([]byte, error) {
+	if scope := fault.Enter(); scope {
+		return tx.fetchInScope(scope, pointer, key, seq)
+	}
 	r, p, err := tx.valueReader(pointer, seq)
 	if err != nil {
 		return nil, err
 	}
 	return r.Get(p, key, seq, &tx.s.decoded)
+}
+
+func (tx Txn) fetchInScope(scope fault.Scope, pointer, key []byte, seq base.SeqNum) (value []byte, err error) {
+	defer scope.Leave(&err)                   // the pointer may lie in a mapped file
+	return tx.fetchGuarded(pointer, key, seq) // which enters no scope of its own now
 }
 
 // valueReader returns the reader of the value file that a pointer refers to, and
@@ -186,6 +195,9 @@ func (tx Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, er
 	}
 	if !ok {
 		return nil, base.Meta{}, 0, base.ErrNotFound
+	}
+	if m.Kind.HasValue() && m.ExpiresAt == 0 {
+		return v, m, seq, nil // what show does with most entries
 	}
 	return tx.show(v, m, seq)
 }

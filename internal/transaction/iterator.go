@@ -111,16 +111,14 @@ func (tx Txn) forget(it Iterator) {
 // iterator.
 func (it Iterator) closed() bool { return it.c == nil || it.c.gen.Load() != it.gen }
 
-// ready reports whether the iterator can move. If not, it sets the error.
-func (it Iterator) ready() bool { return it.steady() || it.allowed() }
-
-// steady is ready for the usual case, without a call, because each entry asks it.
+// steady reports whether the iterator can move, if that is easy to tell. It is inlined,
+// because each entry asks it. Where it returns false, the caller asks allowed.
 func (it Iterator) steady() bool {
 	c := it.c
 	return c != nil && c.gen.Load() == it.gen && c.err == nil && c.free && !c.ended.Load()
 }
 
-// allowed is ready for all cases: it also asks the transaction.
+// allowed reports whether the iterator can move. If not, it sets the error.
 func (it Iterator) allowed() bool {
 	if it.closed() || it.c.err != nil {
 		return false
@@ -157,7 +155,9 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&it.c.err)
+	}
 	c := it.c
 	c.noteRange()
 	if key != nil {
@@ -181,7 +181,7 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 
 // Next is stoat.Iterator.Next.
 func (it Iterator) Next() bool {
-	if !it.ready() {
+	if !it.steady() && !it.allowed() {
 		return false
 	}
 	c := it.c
@@ -198,7 +198,7 @@ func (it Iterator) Next() bool {
 
 // Prev is stoat.Iterator.Prev.
 func (it Iterator) Prev() bool {
-	if !it.ready() {
+	if !it.steady() && !it.allowed() {
 		return false
 	}
 	c := it.c
@@ -243,7 +243,9 @@ func (it Iterator) nextRound() (ok bool) {
 	if !it.allowed() {
 		return false
 	}
-	defer fault.Enter().Leave(&it.c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&it.c.err)
+	}
 	ok = it.c.visible.Next()
 	it.c.beginRound()
 	it.c.showKey()
@@ -291,7 +293,9 @@ func (it Iterator) Value() []byte {
 
 // valueFromFile is Value for a value in a value file that the round has not found yet.
 func (it Iterator) valueFromFile(c *core, e *base.Entry) (value []byte) {
-	defer fault.Enter().Leave(&c.err)
+	if scope := fault.Enter(); scope {
+		defer scope.Leave(&c.err)
+	}
 	v, ok := it.lookAhead(c)
 	if !ok {
 		if v, c.err = c.tx.fetch(e.Value, e.Key, e.Seq); c.err != nil {
@@ -322,11 +326,11 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		key, value, seq, m := c.visible.InRound(i)
-		if m.Kind != base.KindPointer {
-			value = nil
+		if key, value, seq, m := c.visible.InRound(i); m.Kind == base.KindPointer {
+			c.ahead.Add(*value, *key, seq)
+		} else {
+			c.ahead.Add(nil, nil, 0)
 		}
-		c.ahead.Add(value, key, seq)
 	}
 	c.ahead.Load(c.prefetch)
 	return true

@@ -55,23 +55,23 @@ func (a *Ahead) Begin() { a.values.Begin() }
 // reports an invalid pointer.
 func (a *Ahead) Add(pointer, key []byte, seq base.SeqNum) {
 	if pointer == nil {
-		a.values.Add(nil, values.Pointer{}, nil, 0)
+		a.values.Add(nil, nil, nil, 0)
 		return
 	}
 	p, err := values.DecodePointer(pointer)
 	if err != nil {
-		a.values.Add(nil, p, nil, 0)
+		a.values.Add(nil, nil, nil, 0)
 		return
 	}
 	if a.reader == nil || p.File != a.num {
 		r, err := a.view.Values(p.File)
 		if err != nil {
-			a.values.Add(nil, p, nil, 0)
+			a.values.Add(nil, nil, nil, 0)
 			return
 		}
 		a.reader, a.num = r, p.File
 	}
-	a.values.Add(a.reader, p, key, seq)
+	a.values.Add(a.reader, &p, key, seq)
 }
 
 // Load finds the added values; see values.Ahead.Load.

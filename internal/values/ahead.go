@@ -38,7 +38,6 @@ type Ahead struct {
 
 // An aheadRead is one value of an Ahead.
 type aheadRead struct {
-	r *Reader
 	v *view
 	// at is the offset of the record, 0 if the pointer is invalid.
 	at       int64
@@ -49,7 +48,7 @@ type aheadRead struct {
 	key      []byte
 	seq      base.SeqNum // of the record
 	verified bool
-	value    []byte // nil until Load or Read has found it
+	found    bool // the record has the value, and not compressed
 }
 
 // Begin forgets all values.
@@ -63,25 +62,27 @@ func (a *Ahead) Clear() {
 }
 
 // Add adds the value that p points to in r, which must be that of version seq of key. The
-// key must not change until Get has returned the value. A nil r means no value.
-func (a *Ahead) Add(r *Reader, p Pointer, key []byte, seq base.SeqNum) {
+// key must not change until Get has returned the value. A nil r means no value. The
+// pointer is passed by reference, because the registers do not hold all arguments.
+func (a *Ahead) Add(r *Reader, p *Pointer, key []byte, seq base.SeqNum) {
 	x := &a.reads[a.n]
 	a.n++
-	x.at, x.verified, x.r, x.v = 0, false, r, nil
-	if !mutant.On(mutant.AheadStale) {
-		x.value = nil
-	}
-	if r == nil {
+	if mutant.On(mutant.AheadStale) && x.found {
 		return
 	}
-	if x.v = r.v.Load(); x.v == nil {
-		if x.v, _ = r.mapped(); x.v == nil {
-			return // Reader.Get reports the error
-		}
+	x.at, x.verified, x.found = 0, false, false
+	if r == nil {
+		x.v = nil
+		return
+	}
+	v := r.v.Load()
+	if v == nil {
+		v, _ = r.mapped() // Reader.Get reports the error
 	}
 	r.gauge.Touch()
+	x.v, x.key = v, key
 	x.off, x.length, x.valueLen, x.valueOff = p.Offset, p.Length(), p.ValueLen, uint32(headerSize+len(key))
-	x.key, x.seq = key, p.Of(seq)
+	x.seq = p.Of(seq)
 }
 
 // Load finds the added values. Among the first fetch values it starts to read from the
@@ -206,7 +207,8 @@ func (a *Ahead) Read() {
 		}
 	})
 	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
-		r, v := some[0].r, some[0].v
+		v := some[0].v
+		r := v.r
 		if v.sealed != nil && v.sealed.Crowded() {
 			return // Reader.Get keeps none of the pages
 		}
@@ -224,11 +226,11 @@ func (a *Ahead) Read() {
 	a.find()
 }
 
-// find sets the values of the verified records that are not compressed.
+// find finds the values of the verified records that are not compressed.
 func (a *Ahead) find() {
 	for i := range a.reads[:a.n] {
 		if x := &a.reads[i]; x.verified {
-			x.value = x.find()
+			x.find()
 		}
 	}
 }
@@ -275,33 +277,35 @@ func (a *advice) set(from, to int64) {
 // Reader.Get.
 func (a *Ahead) Get(i int, arena *codec.Arena) ([]byte, bool) {
 	x := &a.reads[i]
-	if x.value == nil && x.verified {
+	if !x.found && x.verified {
 		return x.decode(arena)
 	}
-	return x.value, x.value != nil
+	return a.Found(i), x.found
 }
 
 // Found returns the i-th added value if Get needs no memory of the file to return it, and
 // nil otherwise.
-func (a *Ahead) Found(i int) []byte { return a.reads[i].value }
+func (a *Ahead) Found(i int) []byte {
+	x := &a.reads[i]
+	if !x.found {
+		return nil
+	}
+	from, to := x.at+int64(x.valueOff), x.at+int64(x.valueOff)+int64(x.valueLen)
+	return x.v.data[from:to:to]
+}
 
-// find returns the value of a verified record. It returns nil if the record is compressed,
-// or if anything is wrong.
-func (x *aheadRead) find() []byte {
+// find sets found if a verified record has the value. It leaves a compressed record, and
+// one with which anything is wrong.
+func (x *aheadRead) find() {
 	rec := x.v.data[x.at : x.at+x.length : x.at+x.length]
 	le := binary.LittleEndian
 	h := rec[:headerSize]
 	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
 	// The last eight bytes of a header hold the key length and no codec. A chunked
 	// record has more data behind its value; Reader.Get handles it.
-	if le.Uint64(h[8:]) != uint64(x.seq) || le.Uint32(h[16:]) != x.valueLen || le.Uint32(h[20:]) != x.valueLen ||
-		le.Uint64(h[24:]) != uint64(len(x.key)) || alignUp(to) != x.length {
-		return nil
-	}
-	if string(rec[headerSize:from]) != string(x.key) {
-		return nil
-	}
-	return rec[from:to:to]
+	x.found = le.Uint64(h[8:]) == uint64(x.seq) && le.Uint32(h[16:]) == x.valueLen && le.Uint32(h[20:]) == x.valueLen &&
+		le.Uint64(h[24:]) == uint64(len(x.key)) && alignUp(to) == x.length &&
+		string(rec[headerSize:from]) == string(x.key)
 }
 
 // decode is Get for a record that may be compressed.

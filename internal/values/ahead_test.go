@@ -17,7 +17,7 @@ func mustLookAhead(t testing.TB, a *Ahead, r *Reader, values []stored, fetch int
 		group := values[from:min(from+AheadSize, len(values))]
 		a.Clear() // groups that follow each other would be read ahead
 		for _, s := range group {
-			a.Add(r, s.p, s.key, s.seq)
+			a.Add(r, &s.p, s.key, s.seq)
 		}
 		a.Load(fetch)
 		for i, s := range group {
@@ -96,14 +96,14 @@ func TestAhead_WrongRecordFindsNothing(t *testing.T) {
 		var a Ahead
 		wrong := []Pointer{other.p, off, length, value, NewPointer(0, 1<<34, 64, 0), NewPointer(0, 0, 64, 0), {}}
 		for _, p := range wrong {
-			a.Add(r, p, s.key, s.seq)
+			a.Add(r, &p, s.key, s.seq)
 		}
-		a.Add(nil, s.p, s.key, s.seq)
-		a.Add(r, s.p, append(bytes.Clone(s.key), 0), s.seq)
-		a.Add(r, s.p, s.key, s.seq+1)
-		a.Add(r, s.p, other.key, s.seq)
+		a.Add(nil, &s.p, s.key, s.seq)
+		a.Add(r, &s.p, append(bytes.Clone(s.key), 0), s.seq)
+		a.Add(r, &s.p, s.key, s.seq+1)
+		a.Add(r, &s.p, other.key, s.seq)
 		right := len(wrong) + 4
-		a.Add(r, s.p, s.key, s.seq)
+		a.Add(r, &s.p, s.key, s.seq)
 		a.Load(AheadSize)
 		for j := range right {
 			if _, ok := a.Get(j, nil); ok || a.Found(j) != nil {
@@ -169,7 +169,7 @@ func TestAhead_ReadFindsAndVerifiesValues(t *testing.T) {
 		}{{r, inOnePiece(t, r, values[i])}, {damaged, i != bad && inOnePiece(t, r, values[i])}} {
 			a.Begin()
 			for _, s := range values[i:min(i+AheadSize, len(values))] {
-				a.Add(c.r, s.p, s.key, s.seq)
+				a.Add(c.r, &s.p, s.key, s.seq)
 			}
 			a.Read()
 			got, ok := a.Get(0, nil)

@@ -108,26 +108,30 @@ func Renewed(pointer []byte, seq base.SeqNum) ([]byte, error) {
 
 // DecodePointer is the inverse of Pointer.AppendTo.
 func DecodePointer(src []byte) (Pointer, error) {
-	if len(src) != PointerSize && len(src) != pointerSizeMax {
+	le := binary.LittleEndian
+	version := base.SeqNum(0)
+	switch len(src) {
+	case PointerSize:
+	case pointerSizeMax:
+		version = base.SeqNum(le.Uint64(src[PointerSize:]))
+		if version == 0 || version > base.SeqNumMax {
+			return Pointer{}, base.Corrupt(-1, "version in a value pointer", uint64(version), "1 to 2^48-1")
+		}
+	default:
 		return Pointer{}, base.Corrupt(-1, "length of a value pointer", len(src), PointerSize)
 	}
-	le := binary.LittleEndian
+	b := (*[PointerSize]byte)(src) // the bounds of all fields are checked at once
 	p := Pointer{
-		File:    base.FileNum(le.Uint32(src)),
-		Offset:  int64(le.Uint32(src[4:])) * unit,
-		lengths: lengths{units: le.Uint32(src[8:]), ValueLen: le.Uint32(src[12:])},
+		File:    base.FileNum(le.Uint32(b[0:4])),
+		Offset:  int64(le.Uint32(b[4:8])) * unit,
+		Version: version,
+		lengths: lengths{units: le.Uint32(b[8:12]), ValueLen: le.Uint32(b[12:16])},
 	}
 	if p.Offset < fileHeaderSize {
 		return Pointer{}, base.Corrupt(-1, "offset in a value pointer", p.Offset, "behind the header")
 	}
 	if p.Length() < recordMin || p.Length() > recordMax {
 		return Pointer{}, base.Corrupt(-1, "length in a value pointer", p.Length(), "the length of a record")
-	}
-	if len(src) == pointerSizeMax {
-		p.Version = base.SeqNum(le.Uint64(src[PointerSize:]))
-		if p.Version == 0 || p.Version > base.SeqNumMax {
-			return Pointer{}, base.Corrupt(-1, "version in a value pointer", uint64(p.Version), "1 to 2^48-1")
-		}
 	}
 	return p, nil
 }

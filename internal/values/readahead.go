@@ -63,7 +63,7 @@ func (ra *readahead) round(reads []aheadRead, missing int, processors func() int
 	ra.until.Store(min(ra.next+ra.ahead, ra.v.end))
 	ra.started = true
 	ra.running.Store(true)
-	r, v, at := last.r, last.v, first.at
+	r, v, at := last.v.r, last.v, first.at
 	ra.ended.Go(func() {
 		defer ra.running.Store(false)
 		// A scan that meets the same error reports it.

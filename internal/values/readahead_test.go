@@ -26,7 +26,7 @@ func loadRound(a *Ahead, r *Reader, round []stored) { loadRoundOn(2, a, r, round
 func loadRoundOn(processors int, a *Ahead, r *Reader, round []stored) {
 	a.Begin()
 	for _, s := range round {
-		a.Add(r, s.p, s.key, s.seq)
+		a.Add(r, &s.p, s.key, s.seq)
 	}
 	a.load(AheadSize, func() int { return processors })
 }

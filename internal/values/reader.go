@@ -69,6 +69,7 @@ type Reader struct {
 
 // A view is the mapping of a file with the state of its records.
 type view struct {
+	r     *Reader // whose mapping it is
 	data  []byte
 	end   int64 // of the records
 	num   base.FileNum
@@ -178,7 +179,7 @@ func (r *Reader) mapFile() (*view, error) {
 		}
 		return nil, err
 	}
-	v := &view{data: m.Bytes(), end: f.recordsEnd, num: r.num, m: m}
+	v := &view{r: r, data: m.Bytes(), end: f.recordsEnd, num: r.num, m: m}
 	v.sealed, _ = m.(*seal.Mapping)
 	if err = v.open(f); err != nil {
 		return nil, errors.Join(err, m.Close())

@@ -108,7 +108,7 @@ func TestCompression_ReadingAllocatesNothing(t *testing.T) {
 			if _, err := r.Get(s.p, s.key, s.seq, &arena); err != nil {
 				t.Fatal(err)
 			}
-			a.Add(r, s.p, s.key, s.seq)
+			a.Add(r, &s.p, s.key, s.seq)
 		}
 		a.Load(AheadSize)
 		for i := range values[:10] {

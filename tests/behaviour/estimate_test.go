@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -170,6 +172,28 @@ func TestEstimate_ReadsNoBlocks(t *testing.T) {
 	}
 	checkEstimates(t, db, nil)
 	testkit.Must(t, db.Close())
+}
+
+// TestEstimate_ReadsMemtablesBesideCommits shows a missing order to the race detector.
+func TestEstimate_ReadsMemtablesBesideCommits(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	var writer sync.WaitGroup
+	var ended atomic.Bool
+	var failed error
+	writer.Go(func() {
+		failed = testkit.Times(200, func(i int) error {
+			return db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), []byte("value")) }, stoat.WithDurability(stoat.Buffered))
+		})
+		ended.Store(true)
+	})
+	errs := make([]error, 2)
+	for !ended.Load() && errors.Join(errs...) == nil {
+		_, errs[0] = db.EstimateRange(nil, nil, nil)
+		_, errs[1] = db.SplitRange(nil, nil, nil, 3)
+	}
+	writer.Wait()
+	testkit.Must(t, errors.Join(append(errs, failed)...))
 }
 
 func stoatSet(tx stoat.Txn, key, value []byte) error { return tx.Set(key, value) }

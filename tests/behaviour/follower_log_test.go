@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	frames "github.com/stoatdb/stoat/internal/record"
@@ -150,6 +151,40 @@ func TestFollower_DamageToTheEndOfASegmentIsFound(t *testing.T) {
 	_, err := f.Check(t.Context(), stoat.CheckOptions{})
 	testkit.WantError(t, "Check", err, stoat.ErrCorrupt)
 	flipByte(t, disk, path, at+1)
+	testkit.Must(t, f.Refresh(t.Context()))
+	testkit.MustBeSound(t, f)
+}
+
+// The writer makes the next segment of the log ahead of time. Its data key may be later
+// than all that the follower has.
+func TestFollower_KnowsNewDataKeysBeforeItCallsTheLogDamaged(t *testing.T) {
+	t.Parallel()
+	disk, clock := memfs.New(), testkit.NewClock()
+	keyed := func(o *stoat.Options) { o.Keys, o.Clock, o.DataKeyAge = testkit.Keys, clock, time.Second }
+	db := testkit.OpenOn(t, disk, keyed)
+	defer db.Close()
+	set(t, db, "first", "value")
+	o := stoat.Options{FS: disk, FollowEvery: -1}
+	keyed(&o)
+	f, err := stoat.OpenFollower(testkit.Dir, &o)
+	testkit.Must(t, err)
+	defer f.Close()
+	segments := func() (n int) {
+		names, err := disk.List(testkit.Dir)
+		testkit.Must(t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, ".log") {
+				n++
+			}
+		}
+		return n
+	}
+	clock.Ms.Add(2000)
+	before := segments()
+	testkit.Eventually(t, "another segment", func() bool {
+		set(t, db, "key", strings.Repeat("v", 1000))
+		return segments() > before
+	})
 	testkit.Must(t, f.Refresh(t.Context()))
 	testkit.MustBeSound(t, f)
 }

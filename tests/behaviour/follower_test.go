@@ -145,7 +145,6 @@ func TestFollower_WritesAreErrReadOnly(t *testing.T) {
 	f := follow(t, disk)
 	_, err := f.Begin(stoat.ReadWrite)
 	testkit.WantError(t, "Begin", err, stoat.ErrReadOnly)
-	testkit.WantError(t, "Sync", f.Sync(), stoat.ErrReadOnly)
 	testkit.WantError(t, "Compact", f.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
 	testkit.WantError(t, "Checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrReadOnly)
 	ctx, cancel := context.WithCancel(t.Context())

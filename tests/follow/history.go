@@ -23,6 +23,7 @@ type history struct {
 	last   uint64           // the newest version that the writer knows to be committed
 	// dropped has the versions from which on the keyspace "passing" was dropped.
 	dropped []uint64
+	kept    uint64 // a follower has made everything up to it durable
 }
 
 func newHistory() *history { return &history{states: map[uint64]state{0: {}}} }
@@ -47,12 +48,22 @@ func (h *history) settle(version uint64) error {
 	return nil
 }
 
+// keep says that a follower has made everything up to a version durable.
+func (h *history) keep(version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = max(h.kept, version)
+}
+
 // forget says that a power cut has taken the versions after last.
 func (h *history) forget(last uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.states[last] == nil {
 		return fmt.Errorf("a power cut took the writer to version %d, which it never had", last)
+	}
+	if last < h.kept {
+		return fmt.Errorf("a power cut took the writer to version %d, but a follower had made %d durable", last, h.kept)
 	}
 	for v := range h.states {
 		if v > last {

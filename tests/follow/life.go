@@ -284,6 +284,15 @@ func (l *life) join() error {
 
 // cut cuts the power of the machine. Followers end with the writer.
 func (l *life) cut() error {
+	if len(l.readers) > 0 && l.rng.IntN(2) == 0 {
+		err := testkit.Times(1+l.rng.IntN(10), func(int) error { return l.commit(stoat.Buffered) })
+		if err == nil {
+			err = l.readers[0].sync()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	after := testkit.RandomCut(l.rng)(l.disk)
 	l.tally()
 	err := l.db.Close()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -18,6 +19,10 @@ type reader struct {
 	seen    uint64 // the newest version that it has shown
 	kept    []*stoat.Snapshot
 	reads   int
+	options stoat.Options
+	// backups are a full one and those after it, of which last describes the last one.
+	backups [][]byte
+	last    stoat.BackupInfo
 }
 
 // follow opens a follower, which follows by itself or not.
@@ -27,12 +32,12 @@ func (h *history) follow(fs vfs.FS, dir string, o stoat.Options, rng *rand.Rand)
 		o.FollowEvery = 1 // as often as it can
 	}
 	// A follower needs no memtables of the size that the writer has.
-	o.MemtableSize = []int64{64 << 10, 256 << 10}[rng.IntN(2)]
+	o.MemtableSize, o.MemoryBudget = []int64{64 << 10, 256 << 10}[rng.IntN(2)], testkit.SmallBudget
 	db, err := stoat.OpenFollower(dir, &o)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{db: db, history: h}, nil
+	return &reader{db: db, history: h, options: o}, nil
 }
 
 // close ends the follower.
@@ -49,6 +54,12 @@ func (r *reader) read(rng *rand.Rand) error {
 	if rng.IntN(100) == 0 {
 		_, err := r.db.Check(context.Background(), stoat.CheckOptions{})
 		return err
+	}
+	switch rng.IntN(60) {
+	case 0:
+		return r.backUp(rng)
+	case 1, 2:
+		return r.sync()
 	}
 	switch rng.IntN(8) {
 	case 0:

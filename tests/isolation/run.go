@@ -49,6 +49,10 @@ func historiesOf(seed uint64, n int, met *tally) error {
 		// What is padded lies apart, and all moves on while it is read.
 		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = testkit.SmallMemtable, 64, 512
 	}
+	if seed%3 == 0 {
+		opts.Keys, opts.MemoryBudget = testkit.Keys, testkit.SmallBudget
+	}
+	opts.Compression = testkit.Compressions[seed/3%3]
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return err

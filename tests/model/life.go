@@ -42,8 +42,8 @@ func checkLife(seed uint64) (work Work, err error) {
 		// The failure depends on the schedule: tell at least what was seen.
 		last = fmt.Errorf("%w (not seen again when the list was told)", err)
 	}
-	return work, fmt.Errorf("keys %q, memtable %d, durability %d, clock still %v, %d versions, compression %d, home %q after %d: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
-		shape.Keys.name, shape.Memtable, shape.Durability, shape.Still, shape.versions, shape.compress, shape.home, shape.fillers, last, story.String(), err, seed)
+	return work, fmt.Errorf("keys %q, memtable %d, budget %d, durability %d, clock still %v, %d versions, compression %d, home %q after %d: %w\n%s  first seen as: %v\n  this life alone: make model SEED=%d OPS=1",
+		shape.Keys.name, shape.Memtable, shape.budget, shape.Durability, shape.Still, shape.versions, shape.compress, shape.home, shape.fillers, last, story.String(), err, seed)
 }
 
 // RunLife plays the life of one seed. It returns a failure as it is, without

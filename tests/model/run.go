@@ -78,6 +78,7 @@ type asyncCommit struct {
 type Shape struct {
 	Keys       keySpace
 	Memtable   int64
+	budget     int64 // Options.MemoryBudget, 0 for the default
 	Durability stoat.Durability
 	Still      bool
 	versions   int // Options.NumVersions
@@ -103,6 +104,7 @@ func randomShape(seed uint64) Shape {
 		home:       homes[rng.IntN(len(homes))],
 		Spaced:     true,
 		fillers:    []int{0, 0, 0, 239}[rng.IntN(4)],
+		budget:     []int64{testkit.SmallBudget, 0}[rng.IntN(2)],
 	}
 }
 
@@ -112,7 +114,7 @@ func NewRun(s Shape) *Run {
 	r.Work.Tally = new(testkit.WorkTally)
 	r.Model.Versions = max(s.versions, 1)
 	r.Opts = stoat.Options{
-		FS: r.FS, Clock: r.clock, MemtableSize: s.Memtable, Durability: s.Durability, NumVersions: s.versions,
+		FS: r.FS, Clock: r.clock, MemtableSize: s.Memtable, MemoryBudget: s.budget, Durability: s.Durability, NumVersions: s.versions,
 		Compression: s.compress, Events: r.Work.Tally.Note,
 		Keys: testkit.KeysIf(s.Encrypted), DataKeyAge: time.Minute,
 	}

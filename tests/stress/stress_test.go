@@ -38,7 +38,7 @@ func TestStress(t *testing.T) {
 	var memory []uint64
 	goroutines := runtime.NumGoroutine()
 	for life := 0; life < 2 || time.Now().Before(s.until); life++ {
-		opts.FS = memfs.New()
+		opts.FS, opts.Keys = memfs.New(), testkit.KeysIf(life%2 == 1)
 		if err := s.live(&opts, life); err != nil {
 			t.Fatalf("seed %d, life %d: %v", seed, life, err)
 		}
@@ -339,8 +339,12 @@ func counterAtLeast(tx stoat.Txn, i int, least int64) error {
 
 // churn writes and deletes keys of its own, and syncs now and then.
 func (l *stressedDB) churn(rng *rand.Rand) error {
-	if rng.IntN(20) == 0 {
+	switch rng.IntN(20) {
+	case 0:
 		return l.db.Sync()
+	case 1:
+		_, err := l.db.SplitRange(nil, nil, nil, 1+rng.IntN(5)) // which estimates, too
+		return err
 	}
 	return l.db.Update(func(tx stoat.Txn) error {
 		for range 1 + rng.IntN(10) {

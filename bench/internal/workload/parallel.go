@@ -14,9 +14,10 @@ type worker struct {
 	ops   uint64 // operations begun
 }
 
-// running returns whether the phase goes on, and counts an operation if so.
+// running returns whether the phase goes on, and counts an operation if so. Even when the
+// machine is too busy for the phase, each worker does one operation.
 func (w *worker) running() bool {
-	if w.stop.Load() {
+	if w.ops > 0 && w.stop.Load() {
 		return false
 	}
 	w.ops++

@@ -145,6 +145,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FollowBlind:    Followers,
 	mutant.FollowOldSpan:  Followers,
 	mutant.FollowLazy:     Followers,
+	mutant.FollowUnsynced: Followers,
 
 	mutant.FollowUndamaged:  Followers,
 	mutant.FollowFirstSpan:  Followers,

@@ -10,3 +10,7 @@ const (
 	SmallMemtable = 64 << 10
 	LargeMemtable = 64 << 20
 )
+
+// SmallBudget is the least memory budget, in bytes. Encrypted databases with it soon keep
+// no more decrypted pages.
+const SmallBudget = 1 << 20
