@@ -50,8 +50,8 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
-get, scan, stats and keyspaces without flags take no lock: they show what a process that
-writes the database has committed. So do check and backup if there is such a process. To
+get, scan, info, stats and keyspaces without flags take no lock: they show what a process
+that writes the database has committed. So do check and backup if there is such a process. To
 follow a database like that takes a file descriptor for each value file. Otherwise check
 and backup keep writers out, as salvage does beside other readers. dump takes no lock.
 The others, and check -repair, need the database for themselves.

@@ -87,6 +87,14 @@ func runKeyspaces(_ context.Context, c *call, args []string) error {
 	})
 }
 
+// keyspaceText returns the name of a keyspace for people.
+func keyspaceText(name string) string {
+	if name == "" {
+		return "(default)"
+	}
+	return fmt.Sprintf("%q", name)
+}
+
 // printKeyspaces prints a line for each keyspace.
 func printKeyspaces(c *call, db *stoat.DB) error {
 	all, err := db.Keyspaces()
@@ -96,10 +104,6 @@ func printKeyspaces(c *call, db *stoat.DB) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "keyspace\tversions\tcompression\tvalues apart\tlarge values\ttime to live\ttimestamps")
 	for _, k := range all {
-		name := fmt.Sprintf("%q", k.Name)
-		if k.Name == "" {
-			name = "(default)"
-		}
 		s := k.Settings
 		ttl := "forever"
 		if s.DefaultTTL > 0 {
@@ -110,7 +114,7 @@ func printKeyspaces(c *call, db *stoat.DB) error {
 		compression := map[stoat.Compression]string{stoat.CompressionNone: "none", stoat.CompressionFast: "fast",
 			stoat.CompressionSmall: "small"}[s.Compression]
 		fmt.Fprintf(w, "%s\t%d\t%s\tfrom %d bytes\tfrom %d bytes\t%s\t%s\n",
-			name, s.NumVersions, compression, s.ValueThreshold, s.LargeValueThreshold, ttl, timestamps)
+			keyspaceText(k.Name), s.NumVersions, compression, s.ValueThreshold, s.LargeValueThreshold, ttl, timestamps)
 	}
 	return w.Flush()
 }

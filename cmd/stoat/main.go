@@ -71,6 +71,9 @@ ingest takes the new file OUT into a database.`, runPack},
 error, no key is stored.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
+		{"info", "DIR", "describe a database and its files", `It prints the files by kind, the master key, the format, and about how many keys each
+keyspace has. If the database cannot be opened, such as without the flag -key-file, it
+prints what it can, and exits with 1.`, runInfo},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.

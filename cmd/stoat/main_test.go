@@ -267,7 +267,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	dir := filepath.Join(at, "db")
 	fill(t, dir)
 	path := func(name string) string { return filepath.Join(at, name) }
-	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
+	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
 	read := [][]string{{"salvage", dir, path("saved")}}
 	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
 		{"backup-files", dir, path("store")}, {"checkpoint", dir, path("checkpoint")}, {"collect", dir}}
@@ -295,7 +295,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"get, scan, stats and keyspaces without flags take no lock", "takes a file descriptor for each value file",
+		"get, scan, info, stats and keyspaces without flags take no lock", "takes a file descriptor for each value file",
 		"and backup keep writers out, as salvage does beside other readers", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
