@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -35,7 +36,7 @@ func updatesInTurns(r *crashRun, padding int) error {
 // increment adds 1 to the counter in an update, and notes it. end 0 ends the update with an
 // error instead, and end 1 without writes.
 func (r *crashRun) increment(end, padding int) error {
-	last, writes, err := r.incremented(end, padding)
+	last, writes, err := r.incremented(end, padding, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -47,17 +48,20 @@ func (r *crashRun) increment(end, padding int) error {
 	return nil
 }
 
-// incremented is increment without the note. It returns the last transaction of the update.
-func (r *crashRun) incremented(end, padding int) (last stoat.Txn, writes []model.Write, err error) {
+// incremented is increment without the note. It calls read with the counter that it has
+// read, and returns the last transaction of the update.
+func (r *crashRun) incremented(end, padding int, read func(counter int)) (last stoat.Txn, writes []model.Write, err error) {
 	err = r.db.Update(func(tx stoat.Txn) error {
 		last, writes = tx, nil
 		n, err := counted(tx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case end == 0:
+		}
+		read(n)
+		switch end {
+		case 0:
 			return errDecided
-		case end == 1:
+		case 1:
 			return nil
 		}
 		runtime.Gosched() // so that updates overlap
@@ -88,19 +92,43 @@ func CheckFailedTurns(seed uint64, n int) error {
 	return testkit.Times(n, func(i int) error { return failedTurns(seed + uint64(i)) })
 }
 
+// failedTurns makes the sync of a group fail after another update has read its writes.
 func failedTurns(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 40))
 	disk := memfs.New()
 	fs := faultfs.New(disk)
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
+	lane := &laneFS{FS: fs, synced: func(sync func() error) error { return sync() }}
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: lane})
 	if err != nil {
 		return err
 	}
 	r := &crashRun{db: db}
-	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: 5 + rng.Int64N(40), Sync: vfs.SyncDropped})
-	err = testkit.Concurrently(8, func(_ int, rng *rand.Rand) error {
-		for range 10_000 {
-			last, _, err := r.incremented(rng.IntN(4), 20)
+	var saw atomic.Uint64   // the newest version that an update which only reads has read
+	var reads atomic.Uint64 // such updates that have read
+	var failed atomic.Bool
+	failing := 5 + rng.Int64N(40)
+	lane.synced = func(sync func() error) error {
+		if lane.syncs.Add(1) == failing {
+			for last := reads.Load() + 1000; saw.Load() <= visibleVersion(db) && reads.Load() < last; {
+				runtime.Gosched()
+			}
+			fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: 1, Sync: vfs.SyncDropped})
+			defer failed.Store(true)
+		}
+		return sync()
+	}
+	err = testkit.Concurrently(8, func(worker int, rng *rand.Rand) error {
+		for !failed.Load() {
+			end := rng.IntN(4)
+			if worker == 0 {
+				end %= 2
+			}
+			last, _, err := r.incremented(end, 20, func(version int) {
+				if end < 2 {
+					testkit.Raise(&saw, uint64(version))
+					reads.Add(1)
+				}
+			})
 			if errors.Is(err, vfs.ErrIO) {
 				return nil
 			}
@@ -109,7 +137,7 @@ func failedTurns(seed uint64) error {
 			}
 			testkit.Raise(&r.durable, max(last.CommitVersion(), last.ReadVersion()))
 		}
-		return errors.New("no sync has failed")
+		return nil
 	}, seed)
 	after := disk.Crash(memfs.KeepNone, rng)
 	if errClose := db.Close(); errClose != nil && !errors.Is(errClose, vfs.ErrIO) {
@@ -125,4 +153,10 @@ func failedTurns(seed uint64) error {
 		}
 		return err
 	})
+}
+
+// visibleVersion returns the version that a View sees.
+func visibleVersion(db *stoat.DB) (version uint64) {
+	_ = db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil })
+	return version
 }
