@@ -92,7 +92,7 @@ func CheckFailedTurns(seed uint64, n int) error {
 	return testkit.Times(n, func(i int) error { return failedTurns(seed + uint64(i)) })
 }
 
-// failedTurns makes the sync of a group fail after another update has read its writes.
+// failedTurns makes a sync fail after an update has read the writes that it is to make durable.
 func failedTurns(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 40))
 	disk := memfs.New()
@@ -103,18 +103,16 @@ func failedTurns(seed uint64) error {
 		return err
 	}
 	r := &crashRun{db: db}
-	var saw atomic.Uint64   // the newest version that an update which only reads has read
-	var reads atomic.Uint64 // such updates that have read
+	var saw atomic.Uint64 // the newest version that an update which only reads has read
 	var failed atomic.Bool
-	failing := 5 + rng.Int64N(40)
+	first := 5 + rng.Int64N(40)
 	lane.synced = func(sync func() error) error {
-		if lane.syncs.Add(1) == failing {
-			for last := reads.Load() + 1000; saw.Load() <= visibleVersion(db) && reads.Load() < last; {
-				runtime.Gosched()
-			}
-			fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: 1, Sync: vfs.SyncDropped})
-			defer failed.Store(true)
+		n := lane.syncs.Add(1)
+		if n < first || failed.Load() || !sawAhead(db, &saw) && n < first+1000 {
+			return sync()
 		}
+		fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: 1, Sync: vfs.SyncDropped})
+		defer failed.Store(true)
 		return sync()
 	}
 	err = testkit.Concurrently(8, func(worker int, rng *rand.Rand) error {
@@ -126,7 +124,6 @@ func failedTurns(seed uint64) error {
 			last, _, err := r.incremented(end, 20, func(version int) {
 				if end < 2 {
 					testkit.Raise(&saw, uint64(version))
-					reads.Add(1)
 				}
 			})
 			if errors.Is(err, vfs.ErrIO) {
@@ -153,6 +150,18 @@ func failedTurns(seed uint64) error {
 		}
 		return err
 	})
+}
+
+// sawAhead waits until an update has seen a version that is not visible yet. It gives up
+// after a while: the updates that only read may all wait for the sync that asks.
+func sawAhead(db *stoat.DB, saw *atomic.Uint64) bool {
+	for range 2000 {
+		if saw.Load() > visibleVersion(db) {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
 }
 
 // visibleVersion returns the version that a View sees.
