@@ -29,7 +29,7 @@ type loggedLife struct {
 	logs []string
 }
 
-// newLoggedLife makes spans of a few segments.
+// newLoggedLife makes two spans.
 func newLoggedLife(rng *rand.Rand) (*loggedLife, error) {
 	l := &loggedLife{disk: memfs.New()}
 	l.writer = &writer{history: newHistory(), rng: rng, dir: testkit.Dir, memtable: loggedMemtable}
@@ -39,43 +39,75 @@ func newLoggedLife(rng *rand.Rand) (*loggedLife, error) {
 		if err := l.open(); err != nil {
 			return nil, err
 		}
-		err := testkit.Times(15+rng.IntN(15), func(int) error {
-			if rng.IntN(10) == 0 {
-				l.older = append(l.older, l.disk.Clone())
-			}
-			return l.commit(stoat.Buffered)
-		})
-		l.older = append(l.older, l.disk.Clone())
-		if err == nil {
-			err = l.commit(stoat.Synced)
-		}
-		disk := l.disk.Clone()
+		disk, err := l.fillSegments()
 		if err = errors.Join(err, l.db.Close()); err != nil {
 			return nil, err
 		}
 		l.disk = disk
 	}
-	return l, l.findLogs()
+	return l, nil
 }
 
-// findLogs finds the files of the log that the last commit has not changed.
-func (l *loggedLife) findLogs() error {
+// fillSegments commits until two segments of the log are full. A flush of what Open replayed may
+// free older ones, and damage of a free segment harms nothing. It returns the disk as a power
+// cut would leave it.
+func (l *loggedLife) fillSegments() (*memfs.FS, error) {
+	// The flush of what Open replayed begins with the first commit.
+	if err := errors.Join(l.commit(stoat.Synced), testkit.WaitForFlushes(l.db)); err != nil {
+		return nil, err
+	}
+	for begin := l.disk.Clone(); ; {
+		disk, err := l.commits()
+		if err != nil {
+			return nil, err
+		}
+		if filled, err := l.findLogs(disk, begin); err != nil || filled > 1 {
+			return disk, err
+		}
+	}
+}
+
+// commits commits a few times. The last commit is synced.
+func (l *loggedLife) commits() (*memfs.FS, error) {
+	err := testkit.Times(8+l.rng.IntN(8), func(int) error {
+		if l.rng.IntN(10) == 0 {
+			l.older = append(l.older, l.disk.Clone())
+		}
+		return l.commit(stoat.Buffered)
+	})
+	l.older = append(l.older, l.disk.Clone())
+	if err == nil {
+		err = l.commit(stoat.Synced)
+	}
+	return l.disk.Clone(), err
+}
+
+// findLogs finds the files of the log on a disk that the last commit has not changed. It
+// returns how many of them changed since begin.
+func (l *loggedLife) findLogs(disk, begin *memfs.FS) (filled int, err error) {
+	l.logs = nil
 	before := l.older[len(l.older)-1]
-	names, err := l.disk.List(testkit.Dir)
+	names, err := disk.List(testkit.Dir)
 	for _, name := range names {
-		path := l.disk.Join(testkit.Dir, name)
+		path := disk.Join(testkit.Dir, name)
 		if err != nil || !strings.HasSuffix(name, ".log") {
 			continue
 		}
-		var was, is []byte
-		if is, err = testkit.ReadFile(l.disk, path); err == nil {
-			was, _ = testkit.ReadFile(before, path) // it may be new
-			if slices.Equal(was, is) {
-				l.logs = append(l.logs, path)
+		var content []byte
+		if content, err = testkit.ReadFile(disk, path); err == nil && holds(before, path, content) {
+			l.logs = append(l.logs, path)
+			if !holds(begin, path, content) {
+				filled++
 			}
 		}
 	}
-	return err
+	return filled, err
+}
+
+// holds reports whether a disk has a file with this content.
+func holds(disk *memfs.FS, path string, content []byte) bool {
+	was, err := testkit.ReadFile(disk, path)
+	return err == nil && slices.Equal(was, content)
 }
 
 // RunDamages damages the log of a killed writer n times. A follower must find that, or show
@@ -86,7 +118,7 @@ func RunDamages(seed uint64, n int) (found int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for range min(n, n*len(l.logs)) {
+	for range n {
 		disk := l.disk.Clone()
 		what, err := l.damage(disk)
 		if err == nil {

@@ -47,7 +47,7 @@ func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 func TestFollowers_FindDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	seed, found := dose.Seed(t), 0
-	for i := range uint64(dose.Short(2, 6)) {
+	for i := range uint64(dose.Short(4, 8)) {
 		n, err := RunDamages(seed+i, 30)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
