@@ -12,14 +12,14 @@ import (
 // iterators. It is newer than every committed one.
 const PendingSeq = base.SeqNumMax + 1
 
-// firstWant is how many entries the first Fill after a seek asks for. With
-// manySources or more it is firstWantOfMany. The number doubles with each Fill
-// up to BatchSize, so a short range decodes little that it does not need.
+// firstWant is how many entries the first Fill after a seek asks for, as long as the
+// length of earlier iterations is unknown. firstWantMax is the greatest such number. With
+// manySources or more it is halved. The number doubles with each Fill up to BatchSize,
+// so a short range decodes little that it does not need.
 const (
-	firstWant       = 4
-	firstWantOfMany = 2
-	// manySources is the number of sources from which firstWantOfMany applies.
-	manySources = 4
+	firstWant    = 4
+	firstWantMax = 16
+	manySources  = 4
 )
 
 // An Input is one source, with what Merging must know about it.

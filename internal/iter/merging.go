@@ -75,13 +75,13 @@ func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover 
 	m.cover, m.gap = fragment{by: cover, reverse: reverse}, nil
 }
 
-// seek positions every source as Source.Seek does.
-func (m *Merging) seek(key []byte) {
+// seek positions every source as Source.Seek does. The reader will probably read want
+// entries.
+func (m *Merging) seek(key []byte, want int) {
 	m.queue, m.spent, m.n, m.err = m.queue[:0], -1, 0, nil
 	m.cover.forget()
-	want := firstWant
 	if len(m.cursors) >= manySources {
-		want = firstWantOfMany
+		want = (want + 1) / 2
 	}
 	if m.group != nil {
 		m.group.Seek(key)

@@ -73,6 +73,11 @@ type Visible struct {
 
 	dead deadRun
 
+	// passed counts the entries of earlier rounds since the last seek. usual are the
+	// lengths of the last two iterations. They survive Init, see want.
+	passed int
+	usual  [2]int
+
 	// cold is the number of remaining rounds whose values touchValues loads.
 	// touched has no meaning; it keeps the compiler from removing the loads.
 	cold    int
@@ -112,6 +117,7 @@ func (v *Visible) begin() {
 // Clear drops all references to memory of others, so that a pooled v keeps only
 // its own memory alive.
 func (v *Visible) Clear() {
+	v.noteLength()
 	m := &v.merged
 	for i := range m.cursors {
 		m.cursors[i].clear()
@@ -121,6 +127,30 @@ func (v *Visible) Clear() {
 	v.snap, v.valid, v.at, v.n, v.Entry = Snapshot{}, false, 0, 0, base.Entry{}
 	v.dead.clear()
 	v.begin()
+}
+
+// noteLength notes how many entries the iteration since the last seek has shown. The
+// end counts as one, because a reader that reaches it has looked for another entry.
+func (v *Visible) noteLength() {
+	n := v.passed + v.at
+	if n == 0 {
+		return
+	}
+	if !v.valid {
+		n++
+	}
+	v.usual = [2]int{n, v.usual[0]}
+	v.passed = 0
+}
+
+// want returns how many entries a reader will probably read after a seek: the lesser of
+// the last two lengths, so that one long iteration among short ones makes no difference.
+func (v *Visible) want() int {
+	n := min(v.usual[0], v.usual[1])
+	if n == 0 {
+		return firstWant
+	}
+	return min(n, firstWantMax)
 }
 
 // Valid reports whether v is at an entry.
@@ -141,12 +171,13 @@ func (v *Visible) Seek(key []byte) bool {
 	} else if m.lim.lower != nil && (key == nil || bytes.Compare(key, m.lim.lower) < 0) {
 		key = m.lim.lower
 	}
+	v.noteLength()
 	v.valid = false // a panic in a source must leave v invalid
 	if v.dead.gap != nil {
 		v.dead.gap = nil
 		v.uncover()
 	}
-	m.seek(key)
+	m.seek(key, v.want())
 	v.begin()
 	v.dead.finish()
 	v.dead.sought, v.dead.seeking = key, true
@@ -174,6 +205,7 @@ func (v *Visible) Left() int { return v.n - v.at }
 func (v *Visible) find() bool {
 	// The memory of the current entry may be gone before the next one is found.
 	// A panic in a source must leave v invalid.
+	v.passed += v.at
 	v.at, v.n, v.valid = 0, 0, false
 	v.round++
 	for v.n == 0 {
