@@ -60,6 +60,7 @@ type Reader struct {
 
 	footer
 	sums      []byte
+	tops      []uint64 // see readTops
 	deletions *rangedel.List
 	props     Properties
 	opts      ReaderOptions
@@ -119,6 +120,7 @@ func (r *Reader) openSections() error {
 		return err
 	}
 	r.sums, r.fences, r.directory = s[0], s[1], s[2]
+	r.readTops()
 	// Decode a copy: its keys are used even after the mapping's pages are
 	// returned or the reader is closed.
 	if r.deletions, err = rangedel.Decode(slices.Clone(s[3]), r.delsOff()); err != nil {

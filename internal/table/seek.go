@@ -67,7 +67,33 @@ func (r *Reader) searchFor(key []byte) FenceSearch {
 	case c > 0:
 		return FenceSearch{from: int(r.blocks)}
 	}
-	return FenceSearch{Left: int(r.blocks), want: fenceOf(key[n:]), fences: r.fences}
+	want := fenceOf(key[n:])
+	from := topGroup * r.groupOf(want)
+	return FenceSearch{Left: min(int(r.blocks)-from, topGroup), from: from, want: want, fences: r.fences}
+}
+
+// topGroup is the number of blocks of a group. Memory holds one fence of each group, so
+// a search reads no more than one group of fences from the file.
+const topGroup = 16
+
+// readTops copies the last fence of each whole group to memory.
+func (r *Reader) readTops() {
+	r.tops = make([]uint64, int(r.blocks)/topGroup)
+	for i := range r.tops {
+		r.tops[i] = r.fence((i+1)*topGroup - 1)
+	}
+}
+
+// groupOf returns the first group whose last fence is not less than want.
+func (r *Reader) groupOf(want uint64) int {
+	tops, from, left := r.tops, 0, len(r.tops)
+	for left > 0 {
+		half := (left + 1) / 2
+		_, less := bits.Sub64(tops[from+half-1], want, 0)
+		from += half & -int(less)
+		left -= half
+	}
+	return from
 }
 
 // firstOfEqual returns the first block whose first entry is not before (key, seq).
