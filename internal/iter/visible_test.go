@@ -334,3 +334,51 @@ func TestVisible_AsksTheClockOnlyForEntriesItWouldShow(t *testing.T) {
 type hideAll base.SeqNum
 
 func (c hideAll) At([]byte) (base.SeqNum, []byte) { return base.SeqNum(c), nil }
+
+// TestSeek_AsksForAsManyEntriesAsRecentIterationsRead counts what a source decodes.
+func TestSeek_AsksForAsManyEntriesAsRecentIterationsRead(t *testing.T) {
+	t.Parallel()
+	entries := make([]base.Entry, 200)
+	for i := range entries {
+		entries[i] = base.Entry{Key: fmt.Appendf(nil, "%04d", i), Seq: 3, Meta: base.Meta{Kind: base.KindSet}}
+	}
+	var v Visible
+	// read returns the number of entries decoded, and of fills, by a reader of n entries.
+	read := func(n int, upper []byte) (decoded, fills int) {
+		s := newSliceSource(entries, false, true)
+		v.Init([]Input{{Source: s}}, false, nil, upper, Snapshot{At: 5})
+		ok := v.Seek([]byte("0100"))
+		for i := 1; ok && i < n; i++ {
+			ok = v.Next()
+		}
+		v.Clear()
+		return s.at - 100, s.fills
+	}
+	for _, step := range []struct {
+		reads, decoded, fills int
+		upper                 string
+	}{
+		{reads: 10, decoded: 12, fills: 2}, // nothing is known yet
+		{reads: 10, decoded: 12, fills: 2}, // one length is no habit
+		{reads: 10, decoded: 10, fills: 1},
+		{reads: 1, decoded: 10, fills: 1},
+		{reads: 1, decoded: 1, fills: 1},
+		{reads: 90, decoded: 95, fills: 7}, // a long one: 1, 2, 4, 8, 16, 32, 32
+		{reads: 1, decoded: 1, fills: 1},   // does not change the habit
+		{reads: 90, decoded: 95, fills: 7},
+		{reads: 90, decoded: 95, fills: 7},
+		{reads: 90, decoded: 100, fills: 4}, // two in turn do, up to a limit: 16, 32, 32, 20
+		// A reader that reaches the end has looked for one more entry.
+		{reads: 10, upper: "0103", decoded: 16, fills: 1},
+		{reads: 10, upper: "0103", decoded: 4, fills: 1},
+	} {
+		var upper []byte
+		if step.upper != "" {
+			upper = []byte(step.upper)
+		}
+		decoded, fills := read(step.reads, upper)
+		if decoded != step.decoded || fills != step.fills {
+			t.Errorf("%d entries: %d decoded in %d fills, want %d in %d", step.reads, decoded, fills, step.decoded, step.fills)
+		}
+	}
+}
