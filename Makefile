@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds followers schedules stress large mutants s3store bench bench-guard compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -127,6 +127,10 @@ model: ## random operations against a sorted map: SEED, OPS
 timestamps: OPS ?= 100000
 timestamps: ## keyspaces with timestamps against a map of all versions, and power cuts: SEED, OPS
 	$(call randomized,./tests/timestamps,TestTimestamps_ReadsAreThoseOfTheModel|TestTimestamps_APowerCutTakesNoVersionAndNoDiscardPoint,-stoat.ops=$(OPS))
+
+nonces: SEALS ?= 1000000
+nonces: ## encrypted workloads with power cuts, each nonce watched: SEED, SEALS
+	$(call randomized,./tests/crash,TestNonces_NeverRepeat,-stoat.seals=$(SEALS))
 
 feeds: LIVES ?= 500
 feeds: ## feeds of changes that begin again after power cuts: SEED, LIVES

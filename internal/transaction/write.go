@@ -115,6 +115,9 @@ func (tx Txn) deleteStored(lo, hi []byte) error {
 	if len(lo) == 0 {
 		lo = base.FirstKey
 	}
+	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+		return nil
+	}
 	m := base.Meta{Kind: base.KindDeleteRange}
 	return tx.s.writes.Pending.Set(lo, hi, base.Hash(lo, tx.s.engine.HashSeed), m, 0)
 }

@@ -397,6 +397,23 @@ func TestRangeDeletion_RefusesBadRanges(t *testing.T) {
 	testkit.WantError(t, "closed", db.DropAll(t.Context()), stoat.ErrClosed)
 }
 
+func TestRangeDeletion_UpToTheSmallestKeyDeletesNothing(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	smallest := []byte{0}
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(smallest, []byte("v")) }))
+	for _, lo := range [][]byte{nil, {}} {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(lo, smallest) }))
+		b := db.NewBatch(stoat.BatchOptions{})
+		testkit.Must(t, b.DeleteRange(lo, smallest))
+		testkit.Must(t, b.Commit())
+	}
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		_, err := tx.Get(smallest)
+		return err
+	}))
+}
+
 func TestAllVersions_ShowsWhatARangeDeletionHides(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

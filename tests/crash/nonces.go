@@ -17,40 +17,67 @@ type nonceUse struct {
 	nonce [12]byte
 }
 
+// A nonceWatch notes each seal of the process.
+type nonceWatch struct {
+	mu sync.Mutex
+	// seen has the texts of the seals of one workload, used the keys of earlier ones. No
+	// two databases share a key, so seen can begin anew with each workload.
+	seen     map[nonceUse][16]byte
+	used     map[[16]byte]struct{}
+	seals    int
+	repeated error
+}
+
+func (w *nonceWatch) note(u seal.Use) {
+	use := nonceUse{key: [16]byte(u.Key[:16]), nonce: u.Nonce}
+	text := [16]byte(u.Text[:16])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seals++
+	_, old := w.used[use.key]
+	if before, ok := w.seen[use]; (old || ok && before != text) && w.repeated == nil {
+		w.repeated = fmt.Errorf("the nonce %x has sealed two texts with the key %x", u.Nonce, use.key)
+	}
+	w.seen[use] = text
+}
+
+// next begins the next workload. It returns the number of seals until now.
+func (w *nonceWatch) next() (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for use := range w.seen {
+		w.used[use.key] = struct{}{}
+	}
+	w.seen = make(map[nonceUse][16]byte)
+	return w.seals, w.repeated
+}
+
 // CheckNonces runs workloads of encrypted databases with crashes, and opens what is left
-// in many ways. It demands that no nonce is used twice with one key, except for the same
-// text. It sees every seal of the process, so nothing else may run meanwhile.
-func CheckNonces(seed uint64, workloads, states int) error {
-	var mu sync.Mutex
-	var repeated error
-	seen := make(map[nonceUse][16]byte)
-	stop := seal.Watch(func(u seal.Use) {
-		use := nonceUse{key: [16]byte(u.Key[:16]), nonce: u.Nonce}
-		text := [16]byte(u.Text[:16])
-		mu.Lock()
-		defer mu.Unlock()
-		if before, ok := seen[use]; ok && before != text && repeated == nil {
-			repeated = fmt.Errorf("the nonce %x has sealed two texts with the key %x", u.Nonce, use.key)
-		}
-		seen[use] = text
-	})
+// in many ways, until there were so many seals. It demands that no nonce is used twice with
+// one key, except for the same text. It sees every seal of the process, so nothing else may
+// run meanwhile. It returns the number of keys.
+func CheckNonces(seed uint64, seals, states int) (keys int, err error) {
+	w := nonceWatch{seen: make(map[nonceUse][16]byte), used: make(map[[16]byte]struct{})}
+	stop := seal.Watch(w.note)
 	defer stop()
 	if err := streamLarge(); err != nil {
-		return err
+		return 0, err
 	}
-	for i := range workloads {
-		w := allWorkloads[(int(seed)+7*i)%len(allWorkloads)]
+	for i, n := 0, 0; n < seals; i++ {
+		load := allWorkloads[(int(seed%1000)+7*i)%len(allWorkloads)]
 		check := []Check{CheckOnce, CheckTwice}[i%2]
-		if err := checkWith(testkit.Keys, w, seed, states, new(testkit.WorkTally), check); err != nil {
-			return fmt.Errorf("workload %q: %w", w.name, err)
+		if err := checkWith(testkit.Keys, load, seed+uint64(i/len(allWorkloads)), states, new(testkit.WorkTally), check); err != nil {
+			return 0, fmt.Errorf("workload %q: %w", load.name, err)
+		}
+		before := n
+		if n, err = w.next(); err != nil {
+			return 0, err
+		}
+		if n == before {
+			return 0, fmt.Errorf("workload %q sealed nothing", load.name)
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(seen) < 100*workloads && repeated == nil {
-		return fmt.Errorf("only %d nonces were seen", len(seen))
-	}
-	return repeated
+	return len(w.used), nil
 }
 
 // streamLarge gives a database a value of many chunks as a reader. The header of such a

@@ -7,13 +7,14 @@ import (
 )
 
 // TestNonces_NeverRepeat is not parallel: it watches all ciphers of the process.
+// TestNonces_NeverRepeat watches every seal of encrypted workloads with power cuts.
 func TestNonces_NeverRepeat(t *testing.T) {
 	seed := dose.Seed(t)
-	workloads := 10
-	if testing.Short() {
-		workloads = 4
-	}
-	if err := CheckNonces(seed, workloads, 4); err != nil {
+	seals := dose.Size(t, dose.Seals, 20_000, 50_000)
+	dose.Reproduce(t, "nonces")
+	keys, err := CheckNonces(seed, seals, 4)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%d seals or more with %d keys", seals, keys)
 }

@@ -136,7 +136,8 @@ func harnesses(t *testing.T) []hunt.Harness {
 			return bits.SalvageSome(t, images(), seed, 20*scale)
 		}},
 		{Name: hunt.Nonces, Asked: true, Run: func(seed uint64, scale int) error {
-			return crash.CheckNonces(seed, 4*scale, 4)
+			_, err := crash.CheckNonces(seed, 20_000*scale, 4)
+			return err
 		}},
 		{Name: hunt.Faults, Run: func(seed uint64, scale int) error {
 			return faults.FailSome(scenes(), seed, 4*scale)

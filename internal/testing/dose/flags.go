@@ -24,6 +24,7 @@ const (
 	Cuts      = "cuts"
 	Sizes     = "sizes"
 	Schedules = "schedules"
+	Seals     = "seals"
 )
 
 // flags are the values of the command line. A size of 0 means that the test
@@ -52,6 +53,7 @@ func register(set *flag.FlagSet) *flags {
 		{Cuts, "power cuts of real file systems; 0: the test chooses"},
 		{Sizes, "sizes of disks to fill; 0: the test chooses"},
 		{Schedules, "schedules to play; 0: the test chooses"},
+		{Seals, "encryptions to watch; 0: the test chooses"},
 	} {
 		f.sizes[size.name] = set.Int("stoat."+size.name, 0, size.usage)
 	}
