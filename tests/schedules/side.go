@@ -225,7 +225,9 @@ func (t *scheduleTxn) getAside(key string, at uint64) error {
 		return nil
 	}
 	want, ok := s.find(t.side.own, key, at, seq)
-	if back := want.at; s.timed || !ok || want.seq != 0 {
+	// Without timestamps, the transaction's own writes answer alone.
+	own := slices.ContainsFunc(t.side.own, func(v sideWrite) bool { return v.hits(sideRead{key, at, at}) })
+	if back := want.at; s.timed || !own {
 		if !ok {
 			back = 0
 		}
