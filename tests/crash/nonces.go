@@ -1,8 +1,10 @@
 package crash
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/stoatdb/stoat"
@@ -69,6 +71,9 @@ func CheckNonces(seed uint64, seals, states int) (keys int, err error) {
 		if err := checkWith(testkit.Keys, load, seed+uint64(i/len(allWorkloads)), states, new(testkit.WorkTally), check); err != nil {
 			return 0, fmt.Errorf("workload %q: %w", load.name, err)
 		}
+		if err := busyLife(seed+uint64(i), min(seals-n, commitsOfLife)); err != nil {
+			return 0, fmt.Errorf("busy life %d: %w", i, err)
+		}
 		before := n
 		if n, err = w.next(); err != nil {
 			return 0, err
@@ -78,6 +83,38 @@ func CheckNonces(seed uint64, seals, states int) (keys int, err error) {
 		}
 	}
 	return len(w.used), nil
+}
+
+// commitsOfLife is the number of commits of a busyLife, at most.
+const commitsOfLife = 200_000
+
+// busyLife makes small commits in an encrypted database, of which each seals a frame of
+// the log. After each fifth of them the power fails, and keeps any part of what was not
+// synced.
+func busyLife(seed uint64, commits int) error {
+	rng := rand.New(rand.NewPCG(seed, 31))
+	fs := memfs.New()
+	for range 5 {
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{
+			FS: fs, Keys: testkit.Keys, MemtableSize: 1 << 20, Durability: stoat.Buffered,
+		})
+		if err != nil {
+			return err
+		}
+		for range commits / 5 {
+			key := binary.BigEndian.AppendUint32(nil, rng.Uint32N(1<<16))
+			if err := db.Update(func(tx stoat.Txn) error { return tx.Set(key, key) }); err != nil {
+				return errors.Join(err, db.Close())
+			}
+		}
+		kinds := memfs.CrashKinds()
+		left := fs.Crash(kinds[rng.IntN(len(kinds))], rng)
+		if err := db.Close(); err != nil {
+			return err
+		}
+		fs = left
+	}
+	return nil
 }
 
 // streamLarge gives a database a value of many chunks as a reader. The header of such a
