@@ -292,22 +292,22 @@ func (it *Iter) showKeys(dst [][]byte, at int) {
 func showShortKeys(dst [][]byte, buf, prefix, suffixes []byte, s int) {
 	p := len(prefix)
 	n := p + s
-	var words [4]uint64
 	var padded [32]byte
 	copy(padded[:], prefix)
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint64(padded[8*i:])
-	}
-	wordCount := (p + 7) / 8
+	le := binary.LittleEndian
+	w0, w1, w2, w3 := le.Uint64(padded[:]), le.Uint64(padded[8:]), le.Uint64(padded[16:]), le.Uint64(padded[24:])
 	for i := range dst {
 		o := i * n
 		key := buf[o : o+n : o+n]
 		if o+40 <= len(buf) && i*s+8 <= len(suffixes) {
 			w := buf[o : o+40]
-			for j := range wordCount {
-				binary.LittleEndian.PutUint64(w[8*j:], words[j])
+			le.PutUint64(w, w0)
+			le.PutUint64(w[8:], w1)
+			if p > 16 {
+				le.PutUint64(w[16:], w2)
+				le.PutUint64(w[24:], w3)
 			}
-			binary.LittleEndian.PutUint64(w[p:], binary.LittleEndian.Uint64(suffixes[i*s:]))
+			le.PutUint64(w[p:], le.Uint64(suffixes[i*s:]))
 		} else {
 			copy(key, prefix)
 			copy(key[p:], suffixes[i*s:(i+1)*s])
