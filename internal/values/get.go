@@ -2,10 +2,15 @@ package values
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 )
+
+// endNear is the length in bytes up to which Get loads the end of a record together with
+// its header. The end of a longer record may need a page that the caller never reads.
+const endNear = 64 << 10
 
 // Get returns the value that p points to, which must be that of version seq of key. An
 // uncompressed value is borrowed from the mapping and valid until Close. A
@@ -29,7 +34,9 @@ func (r *Reader) Get(p Pointer, key []byte, seq base.SeqNum, arena *codec.Arena)
 			return nil, err
 		}
 	}
+	end := rec[min(len(rec), endNear)-1] // its cache miss overlaps with that of the header
 	h := loadHeader(rec)
+	runtime.KeepAlive(end)
 	if h.size() != p.Length() || !h.is(p, key, seq, rec) {
 		return nil, r.inFile(mismatch(at, &h, p, seq))
 	}
