@@ -75,7 +75,7 @@ type Committer struct {
 	heldByActive atomic.Int64
 
 	ran      atomic.Int64 // when letOthersRun did so last, of work.Now
-	crowded  atomic.Bool  // a request has met a leader since then
+	met      atomic.Int64 // when a request last met a leader, of work.Now
 	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
 
 	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
@@ -285,7 +285,7 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	r.waiting = r.size()
 	c.bytes += r.waiting
 	if c.leaders > 0 {
-		c.crowded.Store(true)
+		c.met.Store(work.Now())
 	}
 	if !c.worthLeadingLocked() {
 		return false, nil

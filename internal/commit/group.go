@@ -66,16 +66,24 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	return ended
 }
 
-// runTime is the time in nanoseconds for which commits that do not wait for the device hold
-// the processors. The scheduler itself would let a goroutine run for ten milliseconds, while
-// members that it has told wait for a processor.
-const runTime = int64(50 * time.Microsecond)
+const (
+	// runTime is the time in nanoseconds for which commits that do not wait for the device
+	// hold the processors. The scheduler itself would let a goroutine run for ten
+	// milliseconds, while members that it has told wait for a processor.
+	runTime = int64(100 * time.Microsecond)
+	// crowdTime is the time in nanoseconds for which other committers may still be there
+	// after commits have met. They may wait for a processor all that time.
+	crowdTime = int64(20 * time.Millisecond)
+)
 
-// letOthersRun lets other goroutines run once in runTime, if commits have met. now is the time. The caller leads
-// no more: no commit waits for it.
+// letOthersRun lets other goroutines run once in runTime, if there are other committers. A
+// lone one would only wake an idle processor. now is the time. The caller leads no more: no
+// commit waits for it.
 func (c *Committer) letOthersRun(now int64) {
-	if last := c.ran.Load(); c.crowded.Load() && now-last >= runTime && c.ran.CompareAndSwap(last, now) {
-		c.crowded.Store(false)
+	if now-c.met.Load() > crowdTime {
+		return
+	}
+	if last := c.ran.Load(); now-last >= runTime && c.ran.CompareAndSwap(last, now) {
 		runtime.Gosched()
 	}
 }
