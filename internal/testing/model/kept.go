@@ -77,7 +77,9 @@ func (it *Iterator) shows(got Item) bool {
 	if it.o.KeysOnly {
 		asDeletion = asDeletion.KeyOnly()
 	}
-	return it.current.Seq != 0 && !it.current.Live(it.t.NowMs) && got == asDeletion
+	// Jobs may drop an expired value on which only the transaction's own steps lie.
+	stored := it.current.Seq != 0 || it.t.pending[it.current.Key].Steps != nil
+	return stored && !it.current.Live(it.t.NowMs) && got == asDeletion
 }
 
 // noteShown records that the current item shows.
