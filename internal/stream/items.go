@@ -88,15 +88,15 @@ type Items[E Entry, T Shape] struct {
 // returns.
 func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 	lower, upper := s.bounds()
-	if lower != nil && upper != nil && bytes.Compare(lower, upper) >= 0 {
-		return nil
-	}
 	it := s.Open(lower, upper)
 	if err := it.Err(); err != nil { // the keyspace was dropped, or is not of this database
 		return err
 	}
 	if err := it.Close(); err != nil {
 		return err
+	}
+	if upper != nil && bytes.Compare(lower, upper) >= 0 {
+		return nil
 	}
 	var spent sync.Pool // of *batch[T]
 	return Run(ctx, Plan[Range, *batch[T]]{
