@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"context"
-	"errors"
 	stditer "iter"
 	"sync"
 	"time"
@@ -170,7 +169,7 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 // reports false if the key has no value.
 func (s *Items[E, T]) folded(key []byte) (i Item, ok bool, err error) {
 	e, err := s.Get(key)
-	if errors.Is(err, s.NotFound) {
+	if err == s.NotFound { // not errors.Is: a merge function may have failed with it
 		return i, false, nil
 	}
 	if err != nil {
