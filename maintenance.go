@@ -51,8 +51,8 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	if o.Lower != nil && o.Upper != nil && string(o.Lower) >= string(o.Upper) {
-		return base.Invalid("CompactOptions.Lower is %q, not less than Upper, %q", o.Lower, o.Upper)
+	if o.Upper != nil && string(o.Lower) >= string(o.Upper) {
+		return base.Invalid("CompactOptions.Lower is %.80q, not less than Upper, %.80q", o.Lower, o.Upper)
 	}
 	if o.Keyspace != nil {
 		if err := o.Keyspace.k.Usable(&d.engine.Transactions); err != nil {

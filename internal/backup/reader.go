@@ -27,6 +27,9 @@ type Reader struct {
 
 // NewReader reads the header of a backup.
 func NewReader(from io.Reader) (*Reader, error) {
+	if from == nil {
+		return nil, base.Invalid("the reader of a backup is nil")
+	}
 	frames, err := newFrameReader(from, typeBackup)
 	if err != nil {
 		return nil, err

@@ -136,7 +136,16 @@ func (g Given) Change(m *manifest.Settings, isNew bool) error {
 func (s *Settings) Given() Given {
 	return Given{ValueThreshold: s.ValueThreshold, LargeValueThreshold: s.LargeValueThreshold,
 		Compression: s.Compression, NumVersions: s.NumVersions, MergeFunction: s.MergeFunction, Filter: s.Filter,
-		DefaultTTL: time.Duration(s.DefaultTTLMs) * time.Millisecond, ChangeRetention: s.ChangeRetention}
+		DefaultTTL: ttlOf(s.DefaultTTLMs), ChangeRetention: s.ChangeRetention}
+}
+
+// ttlOf returns a stored time to live. What is longer than a Duration can be is the longest
+// Duration.
+func ttlOf(ms uint64) time.Duration {
+	if ms > math.MaxInt64/uint64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // OfKey returns the settings of the keyspace of a stored key.

@@ -1,7 +1,9 @@
 package settings
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -23,6 +25,22 @@ func TestResolve_FillsInWhatIsNotStored(t *testing.T) {
 	} {
 		if got := Resolve(&c.stored); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.stored, got, c.want)
+		}
+	}
+}
+
+func TestGiven_TellsTheTimeToLiveThatItStored(t *testing.T) {
+	t.Parallel()
+	for ttl, want := range map[time.Duration]time.Duration{
+		1: time.Millisecond, time.Hour: time.Hour, -1: 0, math.MaxInt64: math.MaxInt64, math.MinInt64: 0,
+		math.MaxInt64 - 1e6: 9223372036854 * time.Millisecond,
+	} {
+		var m manifest.Settings
+		g := Given{DefaultTTL: ttl}
+		g.Store(&m)
+		s := Resolve(&m)
+		if got := s.Given().DefaultTTL; got != want {
+			t.Errorf("a time to live of %d is told as %d, want %d", ttl, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package spaces
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -110,6 +111,9 @@ func (r *Registry) Step() (again time.Duration, err error) {
 			continue
 		}
 		empty, err := r.empty(ctx, k.Number)
+		if errors.Is(err, context.Canceled) { // only Close cancels ctx
+			err = work.ErrStopped
+		}
 		if err != nil {
 			r.o.Commits.JobFailed(fmt.Errorf("free keyspace %q: %w", k.Name, err))
 			return 0, err

@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"context"
-	"errors"
 	stditer "iter"
 	"sync"
 	"time"
@@ -88,15 +87,15 @@ type Items[E Entry, T Shape] struct {
 // returns.
 func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 	lower, upper := s.bounds()
-	if lower != nil && upper != nil && bytes.Compare(lower, upper) >= 0 {
-		return nil
-	}
 	it := s.Open(lower, upper)
 	if err := it.Err(); err != nil { // the keyspace was dropped, or is not of this database
 		return err
 	}
 	if err := it.Close(); err != nil {
 		return err
+	}
+	if upper != nil && bytes.Compare(lower, upper) >= 0 {
+		return nil
 	}
 	var spent sync.Pool // of *batch[T]
 	return Run(ctx, Plan[Range, *batch[T]]{
@@ -170,7 +169,7 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 // reports false if the key has no value.
 func (s *Items[E, T]) folded(key []byte) (i Item, ok bool, err error) {
 	e, err := s.Get(key)
-	if errors.Is(err, s.NotFound) {
+	if err == s.NotFound { // not errors.Is: a merge function may have failed with it
 		return i, false, nil
 	}
 	if err != nil {

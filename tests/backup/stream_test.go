@@ -97,6 +97,9 @@ func randomStream(rng *rand.Rand, l *life) (o stoat.StreamOptions, err error) {
 	if rng.IntN(2) == 0 {
 		o.Upper = l.key()
 	}
+	if rng.IntN(8) == 0 {
+		o.Upper = []byte{} // no key is below it
+	}
 	if rng.IntN(3) == 0 {
 		o.Prefix = [][]byte{[]byte("key"), []byte("key01"), {0xff}, {0xff, 0xff}, []byte("fill")}[rng.IntN(5)]
 	}
@@ -279,6 +282,19 @@ func TestStream_OfADroppedOrForeignKeyspaceIsAnError(t *testing.T) {
 	testkit.Must(t, db.DropKeyspace("x"))
 	_, err = db.Stream(context.Background(), stoat.StreamOptions{Keyspace: ks}, see)
 	testkit.WantError(t, "a dropped keyspace", err, stoat.ErrNoKeyspace)
+}
+
+func TestStream_AnEmptyUpperBoundIsBelowAllKeys(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("a"), nil) }))
+	for _, o := range []stoat.StreamOptions{{}, {Deletions: true}} {
+		o.Upper = []byte{}
+		got, _, err := streamed(db, o)
+		if err != nil || len(got) > 0 {
+			t.Errorf("with deletions %v: the stream has %q, %v", o.Deletions, got, err)
+		}
+	}
 }
 
 // Large values are lent, small ones are copied, and both are right.

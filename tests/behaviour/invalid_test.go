@@ -206,20 +206,30 @@ func TestInvalid_UnknownArgumentsAreErrInvalid(t *testing.T) {
 		"a long value of less than nothing": setReader(&miscounting{3 << 20, -1}),
 		"a long value of more than asked":   setReader(&miscounting{3 << 20, 1}),
 		"bounds the wrong way round":        func() error { return db.Compact(t.Context(), inverted) },
-		"a checkpoint without a name":       func() error { return db.Checkpoint(t.Context(), "") },
-		"a database without a name":         opened("", stoat.Options{}),
-		"Options.Durability":                opened(testkit.Dir, stoat.Options{Durability: 77}),
-		"Options.MemoryBudget":              opened(testkit.Dir, stoat.Options{MemoryBudget: -1}),
-		"Options.MemtableSize":              opened(testkit.Dir, stoat.Options{MemtableSize: 1}),
-		"Options.ValueThreshold":            opened(testkit.Dir, stoat.Options{ValueThreshold: 1}),
-		"Options.LargeValueThreshold":       opened(testkit.Dir, stoat.Options{LargeValueThreshold: 1}),
-		"Options.Compression":               opened(testkit.Dir, stoat.Options{Compression: 77}),
-		"Options.DataKeyAge":                opened(testkit.Dir, stoat.Options{DataKeyAge: time.Millisecond}),
-		"Options.ChangeRetention":           opened(testkit.Dir, stoat.Options{ChangeRetention: 1<<46 + 1}),
-		"Options.NumVersions":               opened(testkit.Dir, stoat.Options{NumVersions: -1}),
-		"no function in an UpdateContext":   func() error { return db.UpdateContext(t.Context(), nil) },
-		"no function in a ViewContext":      func() error { return db.ViewContext(t.Context(), nil) },
-		"no mode in a BeginContext":         func() error { _, err := db.BeginContext(t.Context(), 0); return err },
+		"an upper bound below all keys":     func() error { return db.Compact(t.Context(), stoat.CompactOptions{Upper: []byte{}}) },
+		"a backup without a reader": func() error {
+			_, err := stoat.VerifyBackup(t.Context(), nil)
+			return err
+		},
+		"a restore without a reader": func() error {
+			o := stoat.RestoreOptions{Options: &stoat.Options{FS: memfs.New()}}
+			_, err := stoat.Restore(t.Context(), testkit.Dir, o, nil)
+			return err
+		},
+		"a checkpoint without a name":     func() error { return db.Checkpoint(t.Context(), "") },
+		"a database without a name":       opened("", stoat.Options{}),
+		"Options.Durability":              opened(testkit.Dir, stoat.Options{Durability: 77}),
+		"Options.MemoryBudget":            opened(testkit.Dir, stoat.Options{MemoryBudget: -1}),
+		"Options.MemtableSize":            opened(testkit.Dir, stoat.Options{MemtableSize: 1}),
+		"Options.ValueThreshold":          opened(testkit.Dir, stoat.Options{ValueThreshold: 1}),
+		"Options.LargeValueThreshold":     opened(testkit.Dir, stoat.Options{LargeValueThreshold: 1}),
+		"Options.Compression":             opened(testkit.Dir, stoat.Options{Compression: 77}),
+		"Options.DataKeyAge":              opened(testkit.Dir, stoat.Options{DataKeyAge: time.Millisecond}),
+		"Options.ChangeRetention":         opened(testkit.Dir, stoat.Options{ChangeRetention: 1<<46 + 1}),
+		"Options.NumVersions":             opened(testkit.Dir, stoat.Options{NumVersions: -1}),
+		"no function in an UpdateContext": func() error { return db.UpdateContext(t.Context(), nil) },
+		"no function in a ViewContext":    func() error { return db.ViewContext(t.Context(), nil) },
+		"no mode in a BeginContext":       func() error { _, err := db.BeginContext(t.Context(), 0); return err },
 	} {
 		testkit.WantError(t, what, callWithNothing(reflect.ValueOf(call)), stoat.ErrInvalid)
 	}

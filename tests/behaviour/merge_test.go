@@ -116,21 +116,21 @@ func TestMerge_WithoutItsFunctionNothingIsLost(t *testing.T) {
 	wantValue(t, appending(t, fs), "k", "ab")
 }
 
-// A brittle function fails for some values.
-type brittle struct{ panics bool }
+// A brittle function fails with an error, or panics if that is nil.
+type brittle struct{ err error }
 
 func (brittle) Name() string { return "brittle" }
 
 func (b brittle) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-	if b.panics {
+	if b.err == nil {
 		panic("on purpose")
 	}
-	return nil, errors.New("on purpose")
+	return nil, b.err
 }
 
 func TestMerge_AFunctionThatFailsFailsReadsOnly(t *testing.T) {
 	t.Parallel()
-	for _, f := range []brittle{{false}, {true}} {
+	for _, f := range []brittle{{}, {errors.New("on purpose")}, {stoat.ErrNotFound}, {stoat.ErrCorrupt}, {stoat.ErrConflict}} {
 		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
 			o.MergeFunction, o.MergeFunctions = f.Name(), []stoat.MergeFunction{f}
 		})
@@ -139,11 +139,18 @@ func TestMerge_AFunctionThatFailsFailsReadsOnly(t *testing.T) {
 		}
 		testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
 		testkit.Must(t, db.View(func(tx stoat.Txn) error {
-			if _, err := tx.Get([]byte("k")); !errors.Is(err, stoat.ErrMerge) {
-				t.Errorf("get: %v, want ErrMerge", err)
+			_, err := tx.Get([]byte("k"))
+			testkit.WantError(t, "get", err, stoat.ErrMerge)
+			_, err = tx.GetMany([][]byte{[]byte("k")}, nil)
+			testkit.WantError(t, "get many", err, stoat.ErrMerge)
+			for range tx.All() {
+				t.Error("the loop shows the key")
 			}
+			testkit.WantError(t, "loop", tx.Err(), stoat.ErrMerge)
 			return nil
 		}))
+		_, err := db.Stream(t.Context(), stoat.StreamOptions{}, func(*stoat.StreamBatch) error { return nil })
+		testkit.WantError(t, "stream", err, stoat.ErrMerge)
 	}
 }
 

@@ -180,3 +180,27 @@ func TestLargeCommit_BeginsNoValueFileOnceCloseHasEndedTheJobs(t *testing.T) {
 		}
 	}
 }
+
+// Close may interrupt the dropper. That is no failure of the job.
+func TestClose_AnInterruptedDropperReportsNoError(t *testing.T) {
+	t.Parallel()
+	var failures atomic.Int64
+	db := openStillWith(t, &stoat.Options{FS: memfs.New(), Events: func(e stoat.Event) {
+		if _, ok := e.(stoat.BackgroundError); ok {
+			failures.Add(1)
+		}
+	}})
+	ks, err := db.Keyspace("a", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), nil) }))
+	mustRotateAndFlush(t, db)
+	testkit.Must(t, db.DropKeyspace("a"))
+	db.Engine.Group.End()
+	if _, err := db.Engine.Spaces.Step(); err == nil {
+		t.Error("the dropper has freed the keyspace although its group has ended")
+	}
+	testkit.Must(t, db.Close())
+	if n := failures.Load(); n > 0 {
+		t.Errorf("Close reports %d failures of background jobs", n)
+	}
+}
