@@ -125,11 +125,12 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 // scan is read for the newest versions, without iterators: it reads the values of many keys
 // together.
 func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
-	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, s.KeysOnly)
+	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, base.SeqNum(s.Since), s.KeysOnly)
 	if err != nil {
 		return err
 	}
 	defer scan.Close()
+	scan.sparse = s.Choose != nil
 	var last []byte
 	for scan.Next() {
 		e := &scan.Entry
@@ -365,7 +366,7 @@ type batcher[T Shape] struct {
 
 const (
 	// lendMin is the length in bytes from which a value is lent, not copied.
-	lendMin = 64 << 10
+	lendMin = 256
 	// itemSize is about the memory of an item in bytes, without key and value.
 	itemSize = 120
 )
