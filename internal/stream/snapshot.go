@@ -98,9 +98,6 @@ func (s Snapshot) Scan(r Range, since base.SeqNum) (*Scan, error) {
 // scan returns a scan that reads values in tables only without keysOnly.
 func (s Snapshot) scan(r Range, since base.SeqNum, keysOnly bool) (*Scan, error) {
 	c := &Scan{view: s.View.Tree, snapshot: s, since: since, end: r.Hi}
-	if !keysOnly && since == 0 {
-		s.View.Tree.Advise(r.Lo, r.Hi)
-	}
 	var err error
 	if c.covers, err = s.Deletions(); err != nil {
 		return nil, err

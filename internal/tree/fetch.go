@@ -38,16 +38,3 @@ func (f *Fetch) Bytes() int64 { return f.values.Bytes() }
 
 // Run reads and verifies the values, and forgets the entries.
 func (f *Fetch) Run() { f.values.Run() }
-
-// Advise starts to read the tables from lo, inclusive, to hi, exclusive. nil is no bound.
-// It ignores tables that it cannot open: a scan reports why.
-func (v *View) Advise(lo, hi []byte) {
-	for i := range v.levels {
-		v.levels[i].within(lo, hi, func(t *Table) bool {
-			if r, err := v.files.reader(t); err == nil {
-				r.Advise(lo, hi)
-			}
-			return true
-		})
-	}
-}
