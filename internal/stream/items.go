@@ -124,11 +124,12 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 // scan is read for the newest versions, without iterators: it reads the values of many keys
 // together.
 func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
-	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, s.KeysOnly)
+	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, base.SeqNum(s.Since), s.KeysOnly)
 	if err != nil {
 		return err
 	}
 	defer scan.Close()
+	scan.sparse = s.Choose != nil
 	var last []byte
 	for scan.Next() {
 		e := &scan.Entry
@@ -156,7 +157,7 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 		}
 		if err == nil {
 			i.Key = key
-			err = b.add(i)
+			err = b.add(&i)
 		}
 		if err != nil {
 			return err
@@ -302,7 +303,7 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 		if err := it.Err(); err != nil {
 			return err
 		}
-		err := b.add(Item{Key: key, Value: value, Version: e.Version(), Timestamp: e.Timestamp(),
+		err := b.add(&Item{Key: key, Value: value, Version: e.Version(), Timestamp: e.Timestamp(),
 			ExpiresAt: e.ExpiresAt(), UserMeta: e.UserMeta(), Deleted: e.Deleted()})
 		if err != nil {
 			return err
@@ -341,7 +342,7 @@ func (s *Items[E, T]) passDeletions(cover *covering, key, end []byte, b *batcher
 		if numberOf(until) == s.Space.Number() {
 			item.End = s.users(until)
 		}
-		if err := b.add(item); err != nil {
+		if err := b.add(&item); err != nil {
 			return err
 		}
 	}
@@ -364,13 +365,13 @@ type batcher[T Shape] struct {
 
 const (
 	// lendMin is the length in bytes from which a value is lent, not copied.
-	lendMin = 64 << 10
+	lendMin = 64
 	// itemSize is about the memory of an item in bytes, without key and value.
 	itemSize = 120
 )
 
 // add adds an item, with a key and a value that are only lent.
-func (b *batcher[T]) add(i Item) error {
+func (b *batcher[T]) add(i *Item) error {
 	if b.batch == nil {
 		if b.batch, _ = b.spent.Get().(*batch[T]); b.batch == nil {
 			b.batch = &batch[T]{buf: make([]byte, 0, BatchSize)}
@@ -381,7 +382,7 @@ func (b *batcher[T]) add(i Item) error {
 	} else {
 		i.Value = b.copy(i.Value)
 	}
-	b.batch.items = append(b.batch.items, T(i))
+	b.batch.items = append(b.batch.items, T(*i))
 	if b.size += itemSize + len(i.Key) + len(i.Value); b.size < BatchSize {
 		return nil
 	}

@@ -75,17 +75,29 @@ type Scan struct {
 	ahead      tree.Ahead
 	aheadRound uint64
 	aheadFrom  int
+	// fetch has read the values of the entries below fetched that are newer than since; nil
+	// is the first key.
+	snapshot Snapshot
+	since    base.SeqNum
+	end      []byte
+	fetch    tree.Fetch
+	fetched  []byte
+	// sparse says that the caller needs the values of few keys.
+	sparse bool
 }
+
+// fetchSize is about how many bytes of values a scan reads together. A range has fewer.
+const fetchSize = 4 << 20
 
 // Scan returns a scan before its first version. It reads no values that are not newer than
 // since, if that saves reads. So the values of older versions mean nothing.
 func (s Snapshot) Scan(r Range, since base.SeqNum) (*Scan, error) {
-	return s.scan(r, since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since))
+	return s.scan(r, since, since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since))
 }
 
 // scan returns a scan that reads values in tables only without keysOnly.
-func (s Snapshot) scan(r Range, keysOnly bool) (*Scan, error) {
-	c := &Scan{view: s.View.Tree}
+func (s Snapshot) scan(r Range, since base.SeqNum, keysOnly bool) (*Scan, error) {
+	c := &Scan{view: s.View.Tree, snapshot: s, since: since, end: r.Hi}
 	var err error
 	if c.covers, err = s.Deletions(); err != nil {
 		return nil, err
@@ -103,6 +115,7 @@ func (s Snapshot) scan(r Range, keysOnly bool) (*Scan, error) {
 	c.all.Init(inputs, false, r.Lo, r.Hi, iter.Snapshot{At: s.At, AllVersions: true})
 	c.all.Together(&c.levels)
 	c.ahead.Init(s.View.Tree)
+	c.fetch.Init(s.View.Tree)
 	return c, nil
 }
 
@@ -164,7 +177,8 @@ func (c *Scan) Value() ([]byte, error) {
 	return r.Get(p, e.Key, e.Seq, &c.arena)
 }
 
-// loadAhead reads the values of the rest of a round together.
+// loadAhead finds the values of the rest of a round together. If they were not read before,
+// it first reads those of the range.
 func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
@@ -175,7 +189,46 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 			c.ahead.Add(nil, nil, 0)
 		}
 	}
-	c.ahead.Read()
+	if c.ahead.Load(0) == 0 || !c.sparse && bytes.Compare(c.Entry.Key, c.fetched) < 0 {
+		return
+	}
+	if c.sparse {
+		c.fetchRound(at, n)
+	} else {
+		c.fetchFrom(bytes.Clone(c.Entry.Key))
+	}
+	c.ahead.Load(0)
+}
+
+// fetchRound reads the values of the rest of a round together.
+func (c *Scan) fetchRound(at, n int) {
+	for i := at; i < n; i++ {
+		if _, value, _, m := c.all.InRound(i); m.Kind == base.KindPointer {
+			c.fetch.Add(*value)
+		}
+	}
+	c.fetch.Run()
+}
+
+// fetchFrom reads the values from a key on together, in the order of their files: those of
+// the rest of the range, or fetchSize of them. A scan that reads the same keys finds them.
+// It ignores errors: the scan finds them as well.
+func (c *Scan) fetchFrom(key []byte) {
+	keys, err := c.snapshot.scan(Range{key, c.end}, 0, true)
+	if err != nil {
+		return
+	}
+	defer keys.Close()
+	for keys.Next() {
+		e := &keys.Entry
+		if c.fetched = append(c.fetched[:0], e.Key...); c.fetch.Bytes() >= fetchSize {
+			break
+		}
+		if e.Meta.Kind == base.KindPointer && e.Seq > c.since {
+			c.fetch.Add(e.Value)
+		}
+	}
+	c.fetch.Run()
 }
 
 // Close ends the scan.

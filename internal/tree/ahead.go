@@ -75,10 +75,7 @@ func (a *Ahead) Add(pointer, key []byte, seq base.SeqNum) {
 }
 
 // Load finds the added values; see values.Ahead.Load.
-func (a *Ahead) Load(fetch int) { a.values.Load(fetch) }
-
-// Read reads the added values and verifies them; see values.Ahead.Read.
-func (a *Ahead) Read() { a.values.Read() }
+func (a *Ahead) Load(fetch int) (missing int) { return a.values.Load(fetch) }
 
 // Get returns the value of the i-th added entry. If it returns false, the caller must use
 // View.Value.

@@ -1,10 +1,8 @@
 package values
 
 import (
-	"cmp"
 	"encoding/binary"
 	"runtime"
-	"slices"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -86,17 +84,17 @@ func (a *Ahead) Add(r *Reader, p *Pointer, key []byte, seq base.SeqNum) {
 }
 
 // Load finds the added values. Among the first fetch values it starts to read from the
-// file those that may not be in memory. It does not wait for them.
-func (a *Ahead) Load(fetch int) { a.load(fetch, processors) }
+// file those that may not be in memory. It does not wait for them. It returns how many
+// of the added values are not verified.
+func (a *Ahead) Load(fetch int) (missing int) { return a.load(fetch, processors) }
 
 // processors returns on how many processors goroutines run.
 func processors() int { return runtime.GOMAXPROCS(0) }
 
 // load is Load on a machine with so many processors.
-func (a *Ahead) load(fetch int, processors func() int) {
+func (a *Ahead) load(fetch int, processors func() int) (missing int) {
 	a.used = max(a.used, a.n)
 	a.placeAll()
-	missing := 0
 	for i := range a.reads[:a.n] {
 		if x := &a.reads[i]; x.at != 0 {
 			if x.verified = x.v.marks.has(x.at); !x.verified {
@@ -121,6 +119,7 @@ func (a *Ahead) load(fetch int, processors func() int) {
 	if missing > 0 && fetch > 0 {
 		a.fetch(min(fetch, a.n))
 	}
+	return missing
 }
 
 // placeAll finds the places of all records.
@@ -161,69 +160,14 @@ func (x *aheadRead) place(at int64) {
 
 // fetch starts to read the unverified among the first n records.
 func (a *Ahead) fetch(n int) {
-	a.neighbours(n, func(some []*aheadRead, from, to int64) { some[0].v.advise(from, to) })
-}
-
-// neighbours calls visit for the unverified among the first n records, in the order of
-// their files: with neighbours that one request reads, and the bounds of that.
-func (a *Ahead) neighbours(n int, visit func(some []*aheadRead, from, to int64)) {
-	var room [AheadSize]*aheadRead
+	var room [AheadSize]extent
 	found := room[:0]
 	for i := range a.reads[:n] {
 		if x := &a.reads[i]; x.at != 0 && !x.verified {
-			found = append(found, x)
+			found = append(found, extent{x.v, x.at, x.length})
 		}
 	}
-	slices.SortFunc(found, func(x, y *aheadRead) int {
-		if c := cmp.Compare(x.v.num, y.v.num); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.at, y.at)
-	})
-	for len(found) > 0 {
-		n, v, from, to := 1, found[0].v, found[0].at, found[0].at+found[0].length
-		for ; n < len(found) && found[n].v == v && found[n].at <= to+prefetchGap; n++ {
-			to = max(to, found[n].at+found[n].length)
-		}
-		visit(found[:n], from, to)
-		found = found[n:]
-	}
-}
-
-// Read is Load that waits for the values, and verifies them. Several goroutines that scan a
-// file at once do not disturb each other, as they do with Reader.Get.
-func (a *Ahead) Read() {
-	a.used = max(a.used, a.n)
-	a.placeAll()
-	for i := range a.reads[:a.n] {
-		if x := &a.reads[i]; x.at != 0 {
-			x.verified = x.v.marks.has(x.at)
-		}
-	}
-	// Where the records are far apart, the device reads all of them at once.
-	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
-		if len(some) < a.n {
-			_ = some[0].v.m.WillNeed(from, to-from) // only a hint
-		}
-	})
-	a.neighbours(a.n, func(some []*aheadRead, from, to int64) {
-		v := some[0].v
-		r := v.r
-		if v.sealed != nil && v.sealed.Crowded() {
-			return // Reader.Get keeps none of the pages
-		}
-		brought, err := v.m.Populate(from, to-from)
-		if r.gauge.Add(brought, v.end); err != nil {
-			return // Reader.Get reports the error
-		}
-		for _, x := range some {
-			if r.check(v, x.at, v.data[x.at:x.at+x.length]) == nil {
-				v.marks.set(x.at)
-				x.verified = true
-			}
-		}
-	})
-	a.find()
+	neighbours(found, func(some []extent, from, to int64) { some[0].v.advise(from, to) })
 }
 
 // find finds the values of the verified records that are not compressed.

@@ -149,34 +149,3 @@ func TestAdvice_IsOneRangeUnderConcurrentUse(t *testing.T) {
 	close(ended)
 	looker.Wait()
 }
-
-// Read finds every value in one piece, unless its bytes are damaged.
-func TestAhead_ReadFindsAndVerifiesValues(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(3, 5))
-	values := append(randomValues(rng, 300), largeValues(rng)...)
-	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
-	r := mustOpen(t, data, testSalt)
-	bad := 17
-	data = bytes.Clone(data)
-	data[values[bad].p.Offset+headerSize] ^= 1 // the first byte of the key
-	damaged := mustOpen(t, data, testSalt)
-	var a Ahead
-	for i := range values {
-		for _, c := range []struct {
-			r    *Reader
-			want bool
-		}{{r, inOnePiece(t, r, values[i])}, {damaged, i != bad && inOnePiece(t, r, values[i])}} {
-			a.Begin()
-			for _, s := range values[i:min(i+AheadSize, len(values))] {
-				a.Add(c.r, &s.p, s.key, s.seq)
-			}
-			a.Read()
-			got, ok := a.Get(0, nil)
-			if ok != c.want || ok && !bytes.Equal(got, values[i].value) {
-				t.Fatalf("value %d was found: %t, want %t", i, ok, c.want)
-			}
-		}
-	}
-	a.Clear()
-}
