@@ -102,7 +102,7 @@ func (tx Txn) DeleteRange(lo, hi []byte) error {
 			return checkKey(bound)
 		}
 	}
-	if hi != nil && bytes.Compare(lo, hi) >= 0 {
+	if hi != nil && (bytes.Compare(lo, hi) >= 0 || bytes.Compare(hi, base.FirstKey) <= 0) {
 		return nil // an empty hi, which means no bound below, ends here too
 	}
 	var b translated
@@ -114,9 +114,6 @@ func (tx Txn) DeleteRange(lo, hi []byte) error {
 func (tx Txn) deleteStored(lo, hi []byte) error {
 	if len(lo) == 0 {
 		lo = base.FirstKey
-	}
-	if hi != nil && bytes.Compare(lo, hi) >= 0 {
-		return nil
 	}
 	m := base.Meta{Kind: base.KindDeleteRange}
 	return tx.s.writes.Pending.Set(lo, hi, base.Hash(lo, tx.s.engine.HashSeed), m, 0)

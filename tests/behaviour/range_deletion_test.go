@@ -401,17 +401,23 @@ func TestRangeDeletion_UpToTheSmallestKeyDeletesNothing(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	smallest := []byte{0}
-	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(smallest, []byte("v")) }))
-	for _, lo := range [][]byte{nil, {}} {
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(lo, smallest) }))
-		b := db.NewBatch(stoat.BatchOptions{})
-		testkit.Must(t, b.DeleteRange(lo, smallest))
-		testkit.Must(t, b.Commit())
+	for _, ks := range []*stoat.Keyspace{nil, keyspace(t, db, "a")} {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set(smallest, []byte("v")) }))
+		before := versionOf(t, db)
+		for _, lo := range [][]byte{nil, {}} {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).DeleteRange(lo, smallest) }))
+			b := db.NewBatch(stoat.BatchOptions{})
+			testkit.Must(t, b.In(ks).DeleteRange(lo, smallest))
+			testkit.Must(t, b.Commit())
+		}
+		if after := versionOf(t, db); after != before {
+			t.Errorf("the deletions of nothing made %d commits", after-before)
+		}
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			_, err := tx.In(ks).Get(smallest)
+			return err
+		}))
 	}
-	testkit.Must(t, db.View(func(tx stoat.Txn) error {
-		_, err := tx.Get(smallest)
-		return err
-	}))
 }
 
 func TestAllVersions_ShowsWhatARangeDeletionHides(t *testing.T) {

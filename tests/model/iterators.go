@@ -36,6 +36,9 @@ func randomIterOptions(r *Run, rng *rand.Rand) stoat.IterOptions {
 	if rng.IntN(3) == 0 {
 		o.Upper = []byte(r.keys.near(rng))
 	}
+	if rng.IntN(16) == 0 {
+		o.Upper = []byte{} // no key is below it
+	}
 	if rng.IntN(6) == 0 {
 		prefix := r.keys.pick(rng)
 		o.Prefix = []byte(prefix[:rng.IntN(len(prefix)+1)])

@@ -18,11 +18,15 @@ func (r *Run) randomRange(rng *rand.Rand) (lo, hi []byte) {
 	if bytes.Compare(lo, hi) > 0 && rng.IntN(8) != 0 {
 		lo, hi = hi, lo
 	}
-	switch rng.IntN(12) {
+	switch rng.IntN(14) {
 	case 0:
 		lo = nil
 	case 1:
 		hi = nil
+	case 12:
+		lo, hi = nil, []byte{0} // no key is below the end
+	case 13:
+		hi = []byte{}
 	case 2, 3, 4, 5, 6, 7:
 		i := rng.IntN(r.keys.n)
 		lo, hi = []byte(r.keys.key(i)), []byte(r.keys.key(min(i+1+rng.IntN(8), r.keys.n-1)))
