@@ -30,15 +30,15 @@ func Columns(v *manifest.Version, s Shape) []Plan {
 		left float64 // the smallest possible fraction left
 	}
 	var choices []choice
-	for _, c := range columnsOf(v) {
+	for _, c := range columnsOf(p.v) {
 		plan := Plan{Reason: ReasonDeletions, OutputLevel: last, Inputs: c}
 		all := plan.all()
 		reads := bytesOf(all)
-		if p.s.OutputMax == 0 || reads <= p.s.OutputMax || p.anyDamaged(all) || !slices.ContainsFunc(all, deletes) {
+		if p.s.OutputMax == 0 || reads <= p.s.OutputMax || !slices.ContainsFunc(all, deletes) {
 			continue
 		}
 		if least := plan.leastLeft(p.s); least <= p.s.OutputMax && least <= reads-reads/columnPart {
-			choices = append(choices, choice{plan.finish(v, p.s), float64(least) / float64(reads)})
+			choices = append(choices, choice{plan.finish(p.v, p.s), float64(least) / float64(reads)})
 		}
 	}
 	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.left, b.left) })

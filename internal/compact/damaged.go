@@ -1,115 +1,63 @@
 package compact
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// A damaged table stays where it is. So does everything that must not pass it: newer
-// versions may not go below it, and it may not go below older ones. All other plans are
-// picked as if it were the edge of its level.
+// A damaged table stays where it is. So does each newer table over a table that stays:
+// newer versions must not go below older ones. Plans are picked as if these tables were
+// not there, with two exceptions: tables are dropped or moved unread, and the runs of
+// level 0 over a damaged table are merged with each other.
 
-// damaged reports whether t cannot be read.
-func (p *picker) damaged(t *manifest.Table) bool { return p.s.Damaged[t.Num] }
-
-// anyDamaged reports whether one of the tables cannot be read.
-func (p *picker) anyDamaged(tables []*manifest.Table) bool {
-	return len(p.s.Damaged) > 0 && slices.ContainsFunc(tables, p.damaged)
-}
-
-// stuck reports whether t, of a level below level 0, cannot go down because of damage
-// or lack of room.
-func (p *picker) stuck(t *manifest.Table, level int) bool {
-	var below []*manifest.Table
-	if level < last {
-		below = within(p.v.Levels[level+1], rangeOf(t))
-	}
-	return p.damaged(t) || p.anyDamaged(below) ||
-		p.noRoom(t.Size+bytesOf(below), func() Plan {
-			plan := Plan{OutputLevel: min(level+1, last)}
-			plan.Inputs[level] = []*manifest.Table{t}
-			if level < last {
-				plan.Inputs[level+1] = below
-			}
-			return plan.finish(p.v, p.s)
-		})
-}
-
-// allStuck reports whether no table of a level can go down.
-func (p *picker) allStuck(level int) bool {
-	return !slices.ContainsFunc(p.v.Levels[level], func(t *manifest.Table) bool { return !p.stuck(t, level) })
-}
-
-// findStuck finds the tables of level 0 that cannot go down. Without damage there are
-// none.
-func (p *picker) findStuck() {
+// withoutStuck returns p without the tables that stay. Without damage it returns p.
+func (p *picker) withoutStuck() *picker {
 	if len(p.s.Damaged) == 0 {
-		return
+		return p
 	}
-	p.stuck0 = map[*manifest.Table]bool{}
-	for i, run := range p.runs {
-		for _, t := range run {
-			if _, _, ok := p.gapOver(i, t); !ok {
-				p.stuck0[t] = true
+	rest, v := *p, *p.v
+	rest.v, rest.runs = &v, nil
+	remove := func(tables []*manifest.Table) (others []*manifest.Table) {
+		over := len(rest.s.stuck) // a table does not overlap others of its list
+		for _, t := range tables {
+			if p.s.Damaged[t.Num] || slices.ContainsFunc(rest.s.stuck[:over], t.Overlaps) {
+				rest.s.stuck = append(rest.s.stuck, t)
+			} else {
+				others = append(others, t)
 			}
 		}
+		return others
 	}
-}
-
-// overDamage reports whether t, of the given level, cannot go down because of damage.
-func (p *picker) overDamage(t *manifest.Table, level int) bool {
-	switch {
-	case len(p.s.Damaged) == 0:
-		return false
-	case level == 0:
-		return p.stuck0[t]
+	for level := last; level > 0; level-- {
+		v.Levels[level] = remove(v.Levels[level])
 	}
-	return p.damaged(t) || level < last && p.anyDamaged(within(p.v.Levels[level+1], rangeOf(t)))
-}
-
-// movableBytes returns the bytes of a level without tables stuck over damage. Those make
-// no level too large: a plan could not move them, and would merge all others again and
-// again instead.
-func (p *picker) movableBytes(level int) int64 {
-	n := p.v.Bytes(level)
-	if len(p.s.Damaged) == 0 {
-		return n
-	}
-	for _, t := range p.v.Levels[level] {
-		if p.overDamage(t, level) {
-			n -= t.Size
+	v.Levels[0] = nil
+	for _, run := range slices.Backward(p.runs) {
+		if others := remove(run); len(others) > 0 {
+			rest.runs = append(rest.runs, others)
+			v.Levels[0] = append(slices.Clone(others), v.Levels[0]...)
 		}
 	}
-	return n
+	slices.Reverse(rest.runs)
+	return &rest
+}
+
+// stuckIn returns the tables that stay and have keys in r.
+func (s *Shape) stuckIn(r keyRange) (stuck []*manifest.Table) {
+	for _, t := range s.stuck {
+		if !r.before(t) && !r.after(t) {
+			stuck = append(stuck, t)
+		}
+	}
+	return stuck
 }
 
 // mergeStuck merges the newest runs of level 0 with each other, when together with the
-// stuck tables they are too many for readers.
+// tables that stay they are too many for readers.
 func (p *picker) mergeStuck() (Plan, bool) {
-	if len(p.stuck0) == 0 || p.depth(nil) < p.s.RunsMax {
+	if len(p.s.stuck) == 0 || p.whole.depth() < p.s.RunsMax {
 		return Plan{}, false
 	}
 	return p.mergeRuns(ReasonRuns)
-}
-
-// around narrows a gap of the base around the keys of r, so that the damaged tables of
-// level 0 stay outside.
-func (p *picker) around(g gap, r keyRange) gap {
-	if len(p.s.Damaged) == 0 {
-		return g
-	}
-	for _, run := range p.runs {
-		for _, t := range run {
-			switch {
-			case !p.damaged(t):
-			case r.after(t) && (g.left == nil || !g.leftOfAll(t)):
-				g.left = t
-			case r.before(t) && (g.right == nil || bytes.Compare(t.Smallest, g.right.Smallest) < 0):
-				g.right = t
-			}
-		}
-	}
-	return g
 }

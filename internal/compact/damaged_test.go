@@ -124,3 +124,23 @@ func TestDamaged_StuckRunsAreMergedWithEachOther(t *testing.T) {
 		t.Errorf("of runs that are not too many: picked %s", p.String())
 	}
 }
+
+// An output of a merge on both sides of a damaged table must not lie over it, however few
+// bytes it has.
+func TestDamaged_OutputsEndBeforeIt(t *testing.T) {
+	t.Parallel()
+	tr := newTree(Shape{Idle: true, RunsMax: 1, Screens: true}, 1)
+	tr.v.Levels[last] = []*manifest.Table{tr.add(last, 0, 0, tr.random(2, func(i int) uint64 { return uint64(50 + i) }))}
+	tr.s.Damaged = map[base.FileNum]bool{1: true}
+	for run := range uint64(2) { // a filter keeps them from being moved
+		for _, at := range []uint64{90, 10} { // each run has a table on each side
+			m := tr.add(0, run+1, 0, tr.random(2, func(i int) uint64 { return at + uint64(i) }))
+			tr.v.Levels[0] = append([]*manifest.Table{m}, tr.v.Levels[0]...)
+		}
+	}
+	tr.advance()
+	tr.settle(t)
+	if n := len(tr.v.Levels[last]); n != 3 || len(tr.v.Levels[0]) > 0 {
+		t.Errorf("%d tables in the last level and %d in level 0, want one on each side of the damaged one", n, len(tr.v.Levels[0]))
+	}
+}

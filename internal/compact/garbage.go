@@ -120,7 +120,7 @@ func (p *picker) pickGarbage() (Plan, bool) {
 	var why Reason
 	for level := 1; level <= last; level++ {
 		for _, t := range p.v.Levels[level] {
-			if part, reason := p.garbageOf(t, level); part > most && !p.stuck(t, level) {
+			if part, reason := p.garbageOf(t, level); part > most && p.fits(t, level) {
 				worst, at, most, why = t, level, part, reason
 			}
 		}

@@ -128,5 +128,8 @@ func (p *Plan) splitMin(s Shape) int64 {
 	if p.OutputLevel == 0 {
 		return p.SplitMin
 	}
+	if p.around {
+		return 0
+	}
 	return s.TableSize / 8
 }

@@ -164,7 +164,7 @@ func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole [
 	refer := map[base.FileNum]uint64{}
 	size, bytes := int64(0), uint64(0)
 	for ; n < len(tables) && bytes < p.joinMax(); n++ {
-		if size += tables[n].Size; n > 0 && size > p.s.InputMax || p.damaged(tables[n]) {
+		if size += tables[n].Size; n > 0 && size > p.s.InputMax {
 			break
 		}
 		some := false

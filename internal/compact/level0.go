@@ -30,26 +30,17 @@ func (c *slice) bytes() int64   { return c.bytes0 + c.bytesBelow }
 func (c *slice) yield() float64 { return c.won / float64(c.bytes()) }
 func (c *slice) poor() bool     { return float64(c.bytesBelow) > poorRatio*c.won }
 
-// depth returns the largest number of runs that may hold one key, without the given
-// tables.
-func (p *picker) depth(without map[*manifest.Table]bool) int {
+// depth returns the largest number of runs that may hold one key.
+func (p *picker) depth() int {
 	deepest := 0
 	for i, run := range p.runs {
 		for _, t := range run {
-			if without[t] {
-				continue
-			}
 			// The deepest place starts where a table starts.
 			at := keyRange{lo: t.Smallest, hi: t.Smallest}
 			n := 1
 			for j, other := range p.runs {
-				if j == i {
-					continue
-				}
-				for _, u := range within(other, at) {
-					if !without[u] {
-						n++
-					}
+				if j != i {
+					n += len(within(other, at))
 				}
 			}
 			deepest = max(deepest, n)
@@ -59,20 +50,15 @@ func (p *picker) depth(without map[*manifest.Table]bool) int {
 }
 
 // gapOver returns the gap in the base around t, of the i-th run, and around everything
-// older that must go before t. It also returns the tables of the base there. ok is false
-// if one of all these is damaged.
-func (p *picker) gapOver(i int, t *manifest.Table) (g gap, below []*manifest.Table, ok bool) {
+// older that must go before t. It also returns the tables of the base there.
+func (p *picker) gapOver(i int, t *manifest.Table) (gap, []*manifest.Table) {
 	r := rangeOf(t)
-	ok = !p.damaged(t)
 	for _, run := range p.runs[i+1:] {
-		under := within(run, r)
-		ok = ok && !p.anyDamaged(under)
-		for _, u := range under {
+		for _, u := range within(run, r) {
 			r = r.with(u)
 		}
 	}
-	g, below = gapAround(p.v.Levels[p.base], r)
-	return p.around(g, r), below, ok && !p.anyDamaged(below)
+	return gapAround(p.v.Levels[p.base], r)
 }
 
 // sliceIn returns the slice in a gap. From the oldest run to the newest, it takes tables in
@@ -88,8 +74,6 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 			left, right := g.reachesOutLeft(t), g.reachesOutRight(t)
 			switch {
 			case left || right:
-			case p.damaged(t):
-				right = true // it is newer than the tables the gap was made for
 			case len(c.tables) == 0 || c.bytes()+t.Size <= most,
 				c.bytesBelow > most && c.bytes0+t.Size <= c.bytesBelow:
 				c.tables = append(c.tables, t)
@@ -135,8 +119,8 @@ func (p *picker) slices() []slice {
 	seen := map[gap]bool{}
 	for i, run := range p.runs {
 		for _, t := range run {
-			g, below, ok := p.gapOver(i, t)
-			if !ok || seen[g] {
+			g, below := p.gapOver(i, t)
+			if seen[g] {
 				continue
 			}
 			seen[g] = true
@@ -158,7 +142,7 @@ func (p *picker) slices() []slice {
 func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	all := p.slices()
 	if len(all) == 0 {
-		// All slices are blocked by damaged tables or larger than the room.
+		// Damage keeps all tables where they are, or no slice fits in the room.
 		return p.mergeRuns(why)
 	}
 	best := &all[0]
@@ -227,14 +211,15 @@ func (p *picker) planOf(c *slice, why Reason) Plan {
 
 // mergeRuns merges the newest runs, which are too small to be worth rewriting the base,
 // into one run. It stops at a run that is much larger than the newer ones together, so
-// that small flushes do not rewrite it again and again.
+// that small flushes do not rewrite it again and again. It stops at a damaged table, too.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
+	p = p.whole // newer tables over a damaged one may be merged with each other
 	plan := Plan{Reason: why}
 	most := p.surelyMax()
 	n, sum := 0, int64(0)
 	for ; n < len(p.runs); n++ {
 		size := bytesOf(p.runs[n])
-		if n > 0 && (size > 4*sum || sum+size > most) || p.anyDamaged(p.runs[n]) {
+		if n > 0 && (size > 4*sum || sum+size > most) || slices.ContainsFunc(p.runs[n], func(t *manifest.Table) bool { return p.s.Damaged[t.Num] }) {
 			break
 		}
 		sum += size

@@ -3,11 +3,11 @@ package compact
 import "github.com/stoatdb/stoat/internal/manifest"
 
 // worstLevel returns the level between level 0 and the last that exceeds its target by the
-// largest factor. It skips levels without a table that can go down. A level above the base counts
-// as twice its target, so that it is emptied soon.
+// largest factor. It skips levels for whose tables there is no room below. A level above the
+// base counts as twice its target, so that it is emptied soon.
 func (p *picker) worstLevel() (level int, score float64) {
 	for l := 1; l < last; l++ {
-		size := p.movableBytes(l)
+		size := p.v.Bytes(l)
 		if size == 0 {
 			continue
 		}
@@ -15,7 +15,7 @@ func (p *picker) worstLevel() (level int, score float64) {
 		if t := p.target.bytes[l]; t > 0 {
 			x = float64(size) / float64(t)
 		}
-		if x > score && !p.allStuck(l) {
+		if x > score && p.pickLevel(l) != nil {
 			level, score = l, x
 		}
 	}
@@ -23,12 +23,12 @@ func (p *picker) worstLevel() (level int, score float64) {
 }
 
 // pickLevel chooses the table of a level with the lowest cost of pushing it down per byte
-// won: its own bytes, and those that its tombstones free. At least one table is not stuck.
+// won: its own bytes, and those that its tombstones free. It returns nil if there is no room for any.
 func (p *picker) pickLevel(level int) *manifest.Table {
 	var best *manifest.Table
 	var least float64
 	for _, t := range p.v.Levels[level] {
-		if p.stuck(t, level) {
+		if !p.fits(t, level) {
 			continue
 		}
 		below := within(p.v.Levels[level+1], rangeOf(t))
@@ -38,6 +38,23 @@ func (p *picker) pickLevel(level int) *manifest.Table {
 		}
 	}
 	return best
+}
+
+// fits reports whether there is room for the output of pushing t, of a level below level 0,
+// one level down.
+func (p *picker) fits(t *manifest.Table, level int) bool {
+	var below []*manifest.Table
+	if level < last {
+		below = within(p.v.Levels[level+1], rangeOf(t))
+	}
+	return !p.noRoom(t.Size+bytesOf(below), func() Plan {
+		plan := Plan{OutputLevel: min(level+1, last)}
+		plan.Inputs[level] = []*manifest.Table{t}
+		if level < last {
+			plan.Inputs[level+1] = below
+		}
+		return plan.finish(p.v, p.s)
+	})
 }
 
 // freed estimates how many bytes that many tombstones remove from the tables below and
@@ -91,7 +108,7 @@ func (p *picker) neighbours(t *manifest.Table, level int, g gap, limit int64) []
 	}
 	from, to, size := at, at+1, t.Size
 	fits := func(u *manifest.Table) bool {
-		return !g.reachesOutLeft(u) && !g.reachesOutRight(u) && size+u.Size <= limit && !p.damaged(u)
+		return !g.reachesOutLeft(u) && !g.reachesOutRight(u) && size+u.Size <= limit
 	}
 	for ; to < len(near) && fits(near[to]); to++ {
 		size += near[to].Size

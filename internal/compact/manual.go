@@ -36,7 +36,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	for i, run := range p.runs {
 		// Older tables in the way must go down, too.
 		if t := r.first(within(run, keys)); t != nil {
-			g, below, _ := p.gapOver(i, t)
+			g, below := p.gapOver(i, t)
 			c := p.sliceIn(g, below, p.s.InputMax)
 			return p.planOf(&c, ReasonManual), true
 		}

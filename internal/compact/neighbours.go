@@ -90,7 +90,7 @@ func (p *picker) endOfSmall(tables []*manifest.Table, from, level int, small int
 	sum, up, down := int64(0), true, true
 	for to = from; to < len(tables); to++ {
 		t := tables[to]
-		if t.Size >= small || t.Num >= n.next || p.damaged(t) {
+		if t.Size >= small || t.Num >= n.next {
 			break
 		}
 		if to > from {
@@ -100,7 +100,8 @@ func (p *picker) endOfSmall(tables []*manifest.Table, from, level int, small int
 		if !up && !down {
 			break
 		}
-		if sum += t.Size; sum > most || level < last && !nothingBelow(p.v, level, hull(tables[max(from, to-1):to+1])) {
+		between := hull(tables[max(from, to-1) : to+1])
+		if sum += t.Size; sum > most || level < last && !nothingBelow(p.v, level, between) || len(p.s.stuckIn(between)) > 0 {
 			break
 		}
 	}

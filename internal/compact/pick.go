@@ -9,7 +9,7 @@ type picker struct {
 	runs   [][]*manifest.Table // of level 0, newest first
 	target targets
 	base   int
-	stuck0 map[*manifest.Table]bool // see overDamage
+	whole  *picker // with the tables that stay because of damage
 }
 
 func newPicker(v *manifest.Version, s Shape) *picker {
@@ -17,8 +17,8 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 	p.s.shield(v)
 	p.target = targetsOf(v, p.s)
 	p.base = baseOf(v, p.target)
-	p.findStuck()
-	return p
+	p.whole = p
+	return p.withoutStuck()
 }
 
 // Pick returns the most useful plan for v, or false if nothing is due. It does no I/O and
@@ -29,10 +29,10 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 // that only reduce the number of files come last.
 func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	p := newPicker(v, s)
-	if plan, ok := p.pickDead(); ok {
+	if plan, ok := p.whole.pickDead(); ok {
 		return plan, true
 	}
-	if plan, ok := p.pickMove(); ok {
+	if plan, ok := p.whole.pickMove(); ok {
 		return plan, true
 	}
 	if plan, ok := p.pickSize(); ok {
@@ -58,8 +58,8 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 // pickSize compacts level 0 or a level below it, whichever exceeds its limit most.
 func (p *picker) pickSize() (Plan, bool) {
 	level, score := p.worstLevel()
-	runs := float64(p.depth(p.stuck0)) / float64(p.s.RunsMax)
-	level0 := float64(p.movableBytes(0)) / float64(p.s.BaseSizeMin)
+	runs := float64(p.depth()) / float64(p.s.RunsMax)
+	level0 := float64(p.v.Bytes(0)) / float64(p.s.BaseSizeMin)
 	values := p.valueScore()
 	if most := max(runs, level0, values); most >= 1 && most >= score {
 		why := ReasonLevel0
@@ -71,7 +71,7 @@ func (p *picker) pickSize() (Plan, bool) {
 		}
 		if plan, ok := p.pickLevel0(why); ok {
 			return plan, true
-		} // damaged tables block all of it
+		} // there is no room for any of it
 	}
 	if score < 1 {
 		return p.mergeStuck()
@@ -106,9 +106,6 @@ func NewestValues(v *manifest.Version, s Shape) uint64 { return newPicker(v, s).
 func (p *picker) newestValues() uint64 {
 	newest := uint64(0)
 	for _, t := range p.v.Levels[0] {
-		if p.stuck0[t] {
-			continue
-		}
 		for _, ref := range t.Values {
 			newest += ref.Bytes
 		}

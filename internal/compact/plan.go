@@ -1,7 +1,9 @@
 package compact
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -86,6 +88,8 @@ type Plan struct {
 	// SplitMin is the minimum size in bytes of an output in level 0 that ends at a
 	// split.
 	SplitMin int64
+	// around says that each output ends at a split, so that none lies over a damaged table.
+	around bool
 }
 
 // Moves reports whether the plan also rewrites values.
@@ -229,6 +233,10 @@ func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	if below := p.OutputLevel + 1; p.OutputLevel > 0 && below < manifest.Levels {
 		p.Splits = grandparentSplits(within(v.Levels[below], r), s)
 	}
+	for _, t := range s.stuckIn(r) {
+		p.Splits, p.around = append(p.Splits, t.Smallest), true
+	}
+	slices.SortFunc(p.Splits, bytes.Compare)
 	p.Move = p.movable(inputs, s)
 	return *p
 }

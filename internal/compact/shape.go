@@ -69,6 +69,8 @@ type Shape struct {
 
 	// shielded are the tables over which there are partial entries, see shield.
 	shielded map[*manifest.Table]bool
+	// stuck are the tables that stay because of damage, see withoutStuck.
+	stuck []*manifest.Table
 }
 
 // A Span is a range of keys, both bounds inclusive.
@@ -177,13 +179,13 @@ func baseOf(v *manifest.Version, t targets) int {
 func Debt(v *manifest.Version, s Shape) int64 {
 	p := newPicker(v, s)
 	debt := int64(0)
-	level0 := p.movableBytes(0)
+	level0 := p.v.Bytes(0)
 	if over := level0 - p.s.BaseSizeMin; over > 0 {
 		// Emptying level 0 rewrites the base once.
-		debt += over + int64(float64(over)*float64(v.Bytes(p.base))/float64(level0))
+		debt += over + int64(float64(over)*float64(p.v.Bytes(p.base))/float64(level0))
 	}
 	for level := 1; level < last; level++ {
-		if over := p.movableBytes(level) - p.target.bytes[level]; over > 0 {
+		if over := p.v.Bytes(level) - p.target.bytes[level]; over > 0 {
 			debt += over * (fanout + 1) / 2
 		}
 	}

@@ -114,7 +114,7 @@ func (t *tree) flush(grains []grain) {
 	next := *t.v
 	next.Levels[0] = append(slices.Clone(tables), next.Levels[0]...)
 	t.v = &next
-	t.deepest = max(t.deepest, newPicker(t.v, t.s).depth(nil))
+	t.deepest = max(t.deepest, newPicker(t.v, t.s).depth())
 }
 
 // advance makes everything visible and closes all snapshots but these.
