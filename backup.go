@@ -21,10 +21,12 @@ import (
 // each key of the default keyspace.
 type StreamOptions struct {
 	// Keyspace is the keyspace to read; nil is the default keyspace. AllKeyspaces reads
-	// all of them. Timestamp is for those with timestamps; zero is the latest.
+	// all of them, whatever Keyspace says.
 	Keyspace     *Keyspace
 	AllKeyspaces bool
-	Timestamp    uint64
+	// Timestamp is the timestamp to read at, in keyspaces with timestamps. Zero is the
+	// latest.
+	Timestamp uint64
 	// IterOptions restrict keys and versions. Reverse is not possible.
 	IterOptions
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
@@ -32,7 +34,8 @@ type StreamOptions struct {
 	Deletions bool
 	// Choose, if not nil, selects keys. Several goroutines call it at once.
 	Choose func(key []byte) bool
-	// Ordered hands over the keys in order. Otherwise only those of one batch are.
+	// Ordered delivers the batches in the order of the keys. Otherwise only the items of
+	// one batch are in order.
 	Ordered bool
 	// Workers is the number of goroutines that read. Default: 8. Maximum: 256.
 	Workers int
@@ -40,7 +43,7 @@ type StreamOptions struct {
 
 // A StreamBatch is a part of a stream.
 type StreamBatch struct {
-	// Items are in order. Keyspace is that of their keys.
+	// Items are in order. Keyspace is the keyspace of their keys.
 	Items    []StreamItem
 	Keyspace *Keyspace
 }
@@ -110,34 +113,38 @@ var ErrBackup = backup.ErrChain
 
 // BackupOptions choose what DB.Backup writes.
 type BackupOptions struct {
-	// Since makes an incremental backup, with the changes after the backup that Backup or
-	// VerifyBackup described so. The zero value makes a full backup.
+	// Since is what Backup or VerifyBackup returned for an earlier backup. The backup is
+	// then incremental: it has the changes after the earlier one. The zero value makes a
+	// full backup.
 	Since BackupInfo
-	// Versions limits the versions of a key. Zero is what each keyspace keeps, NumVersions.
-	// Compression is that of the backup. Default: CompressionFast.
-	Versions    int
+	// Versions is how many versions of a key the backup has at most. Default: NumVersions
+	// of the keyspace.
+	Versions int
+	// Compression says how the backup is compressed. Default: CompressionFast.
 	Compression Compression
 }
 
 // BackupInfo describes a backup. A program may store it, such as in JSON.
 type BackupInfo struct {
-	// Database is the identity of the database. A restored one has another.
+	// Database is the identity of the database. A restored database has another identity.
 	Database string
-	// Version is that of the snapshot, and Since that of the backup before, or 0.
+	// Version is the version of the snapshot in the backup. Since is the Version of the
+	// backup before an incremental one, and 0 in a full backup.
 	Since, Version uint64
 	// Time is when the backup was made.
 	Time time.Time
-	// Entries counts the versions of keys in the backup. Unchanged counts those that it
-	// only names, because the backup before has them.
+	// Entries counts the versions of keys in the backup. Unchanged counts the versions
+	// that an incremental backup only names, because an earlier backup has them.
 	Entries, Unchanged uint64
 }
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
-// backup. It has all keyspaces with their settings. What it has is durable in the database.
-// A backup is never encrypted. A follower refreshes before its backup.
+// backup. The backup has all keyspaces with their settings. All commits in it are durable
+// in the database. A backup is never encrypted. A follower refreshes before its backup.
 //
-// An incremental backup reads all keys, and the new values. It names each unchanged key, so
-// a restored database lacks exactly what was deleted, whatever compactions dropped.
+// An incremental backup reads all keys, and the new values. It also names each unchanged
+// key. So deleted keys are absent after the restore, even if compactions have dropped all
+// traces of them.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
 	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, base.Invalid("a backup needs a writer, 0 or more versions, and a known compression")

@@ -69,7 +69,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 	return d.engine.Manual.Compact(ctx, m)
 }
 
-// A RangeEstimate says about what a range of keys has.
+// A RangeEstimate estimates what a range of keys has.
 type RangeEstimate struct {
 	// Keys is the number of keys. Versions that no merge has dropped yet count, too.
 	Keys int64

@@ -39,7 +39,7 @@ type SalvageReport struct {
 
 // A SalvageLoss is a part of a file that does not verify.
 type SalvageLoss struct {
-	// File is its name. Offset and Length are in bytes, -1 and 0 if unknown.
+	// File is the name of the file. Offset and Length are in bytes, -1 and 0 if unknown.
 	File           string
 	Offset, Length int64
 	// From and To bound the lost keys, inclusively. A nil Key is no bound.
@@ -62,9 +62,11 @@ type SalvageKey struct {
 // lists them. It fails if the keys of an encrypted database are lost.
 //
 // All versions, times and operands are copied as they are. In the key range of a loss,
-// older versions and deleted keys can be back. Without a readable manifest, that holds
-// for all that obsolete files still have, operands can count twice, and keyspaces get
-// names such as "keyspace-3". The caller then sets their options anew.
+// older versions and deleted keys can be back.
+//
+// Without a readable manifest, everything that obsolete files still have can be back, and
+// operands can count twice. Keyspaces get names such as "keyspace-3" and the default
+// settings, which the caller then sets anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
 	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,

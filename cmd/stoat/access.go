@@ -61,16 +61,31 @@ func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
 func (c *call) unopened(dir string, err error) error {
 	switch {
 	case errors.Is(err, stoat.ErrLocked):
-		return fmt.Errorf("another process uses the database in %s: %w", dir, err)
+		return explained{"another process uses the database in " + dir + ", and this command cannot run beside it", err}
 	case errors.Is(err, stoat.ErrKey) && c.keyFile == "":
-		return fmt.Errorf("the database in %s needs the flag -key-file: %w", dir, err)
+		return explained{"the database in " + dir + " is encrypted: it needs the flag -key-file", err}
 	case errors.Is(err, stoat.ErrKey):
 		return fmt.Errorf("the key file %s: %w", c.keyFile, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return noDatabaseError(dir)
+	case errors.Is(err, stoat.ErrCorrupt):
+		return fmt.Errorf("%w; %s", err, salvageHint)
 	}
 	return err
 }
+
+// An explained error has a text that replaces that of its cause.
+type explained struct {
+	text  string
+	cause error
+}
+
+func (e explained) Error() string { return e.text }
+
+func (e explained) Unwrap() error { return e.cause }
+
+// salvageHint tells what to do about a damaged database.
+const salvageHint = "'stoat salvage' copies what is left of a damaged database"
 
 // A noDatabaseError names a directory that holds no database.
 type noDatabaseError string
@@ -93,7 +108,11 @@ func runCreate(_ context.Context, c *call, args []string) error {
 	if _, none := err.(noDatabaseError); !none {
 		return err
 	}
-	db, err = c.open(dir, &stoat.Options{})
+	// Without a parent that can hold DIR, this error must not be that of a missing database.
+	db, err = stoat.Open(dir, c.withKeys(&stoat.Options{}))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = c.unopened(dir, err)
+	}
 	return with(db, err, func(*stoat.DB) error { return nil })
 }
 
@@ -120,7 +139,8 @@ func runRekey(ctx context.Context, c *call, args []string) error {
 
 // runGet prints the bytes of a value, or with -hex a line.
 func runGet(ctx context.Context, c *call, args []string) error {
-	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "read at")
+	text, space := textFlag(c), keyspaceFlag(c)
+	when := momentFlag(c, space, "read at")
 	rest, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
@@ -150,7 +170,8 @@ func runGet(ctx context.Context, c *call, args []string) error {
 
 // runSet stores a value.
 func runSet(ctx context.Context, c *call, args []string) error {
-	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "write at")
+	text, space := textFlag(c), keyspaceFlag(c)
+	when := momentFlag(c, space, "write at")
 	var ttl time.Duration
 	c.flags.DurationVar(&ttl, "ttl", 0, "let the value expire after this `time`, such as 90s or 24h")
 	rest, err := c.parse(args, 3, 3)
@@ -198,7 +219,8 @@ func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
 // runDel deletes keys in one transaction, all keys with a prefix, or a range. A
 // key that does not exist is no error.
 func runDel(ctx context.Context, c *call, args []string) error {
-	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "delete from")
+	text, space := textFlag(c), keyspaceFlag(c)
+	when := momentFlag(c, space, "delete from")
 	var prefix, span bool
 	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that begin with a KEY, and reclaim their space")
 	c.flags.BoolVar(&span, "range", false, "delete the keys from the first KEY up to, not including, the second; '' means no bound")
@@ -237,7 +259,7 @@ func runDel(ctx context.Context, c *call, args []string) error {
 	})
 }
 
-func deleteKeys(ctx context.Context, db *stoat.DB, space *keyspaceName, when *moment, keys [][]byte) error {
+func deleteKeys(ctx context.Context, db *stoat.DB, space *keyspaceChoice, when *moment, keys [][]byte) error {
 	return space.update(ctx, db, func(tx stoat.Txn) error {
 		for _, key := range keys {
 			if err := when.of(tx).Delete(key); err != nil {
@@ -248,8 +270,8 @@ func deleteKeys(ctx context.Context, db *stoat.DB, space *keyspaceName, when *mo
 	})
 }
 
-func dropPrefixes(ctx context.Context, db *stoat.DB, space *keyspaceName, prefixes [][]byte) error {
-	ks, err := space.of(db)
+func dropPrefixes(ctx context.Context, db *stoat.DB, space *keyspaceChoice, prefixes [][]byte) error {
+	ks, _, err := space.find(db)
 	if err != nil {
 		return err
 	}
@@ -265,9 +287,12 @@ func dropPrefixes(ctx context.Context, db *stoat.DB, space *keyspaceName, prefix
 	return nil
 }
 
-func deleteRange(ctx context.Context, db *stoat.DB, space *keyspaceName, lo, hi []byte) error {
+func deleteRange(ctx context.Context, db *stoat.DB, space *keyspaceChoice, lo, hi []byte) error {
 	if len(hi) == 0 {
 		hi = nil
+	}
+	if _, timed, err := space.find(db); err == nil && timed {
+		return fmt.Errorf("the keyspace %q has timestamps: -range cannot delete in it, only -at and -prefix can", space.name)
 	}
 	return space.update(ctx, db, func(tx stoat.Txn) error { return tx.DeleteRange(lo, hi) })
 }

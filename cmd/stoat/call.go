@@ -56,7 +56,7 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 			return nil, c.usagef("the flag %s must precede %s; to use it as an argument, write -- before %s", arg, c.args, c.args)
 		}
 		if !fits && strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			return nil, c.usagef("the flag %s must precede %s", arg, c.args)
+			return nil, c.usagef("takes %s, got %d arguments; it has no flag %s", c.args, len(rest), arg)
 		}
 	}
 	if fits {

@@ -1,36 +1,34 @@
 // Command stoat reads, changes, verifies and measures stoat databases.
 //
-//	stoat bench                 fill a temporary database and measure it
-//	stoat create DIR            create an empty database
-//	stoat get DIR KEY           print the value of a key
-//	stoat set DIR KEY VALUE     store a value
-//	stoat del DIR KEY...        delete keys, prefixes or a range
-//	stoat scan DIR              print keys and values in order
-//	stoat load DIR FILE         store all keys of a file in one commit
-//	stoat pack FILE OUT         write lines to a file of sorted entries
-//	stoat ingest DIR FILE...    store files of sorted entries in one commit
-//	stoat keyspaces DIR         list, create or delete keyspaces
-//	stoat stats DIR             print the size and structure of a database
-//	stoat check DIR             verify every byte of a database
-//	stoat salvage DIR TO        copy what is left of a damaged database
-//	stoat dump FILE             print a file of a database
-//	stoat checkpoint DIR TO     copy a database
-//	stoat backup DIR FILE       write a backup of a database
-//	stoat restore FILE... DIR   make a database of backups
-//	stoat verify-backup FILE... verify every byte of backups
-//	stoat backup-files DIR STORE
-//	                            copy the new files of a database to a directory
-//	stoat restore-files STORE DIR
-//	                            make a database of a file backup
-//	stoat verify-files STORE [ID...]
-//	                            verify every byte of file backups
-//	stoat backups STORE         list file backups, and delete old ones
-//	stoat compact DIR           reclaim the space of all deleted data
-//	stoat collect DIR           reclaim the space of unused values
-//	stoat rekey DIR             protect a database with another master key
-//	stoat upgrade DIR           bring a database to the newest format
-//	stoat version               print the version
-//	stoat help [COMMAND]        explain a command
+//	stoat bench                      fill a temporary database and measure it
+//	stoat create DIR                 create an empty database
+//	stoat get DIR KEY                print the value of a key
+//	stoat set DIR KEY VALUE          store a value
+//	stoat del DIR KEY...             delete keys, prefixes or a range
+//	stoat scan DIR                   print keys and values in order
+//	stoat load DIR FILE              store all keys of a file in one commit
+//	stoat pack FILE OUT              write lines to a file of sorted entries
+//	stoat ingest DIR FILE...         store files of sorted entries in one commit
+//	stoat keyspaces DIR              list, create or delete keyspaces
+//	stoat info DIR                   describe a database and its files
+//	stoat stats DIR                  print the size and structure of a database
+//	stoat check DIR                  verify every byte of a database
+//	stoat salvage DIR TO             copy what is left of a damaged database
+//	stoat dump FILE                  print a file of a database
+//	stoat checkpoint DIR TO          copy a database
+//	stoat backup DIR FILE            write a backup of a database
+//	stoat restore FILE... DIR        make a database of backups
+//	stoat verify-backup FILE...      verify every byte of backups
+//	stoat backup-files DIR STORE     copy the new files of a database to a directory
+//	stoat restore-files STORE DIR    make a database of a file backup
+//	stoat verify-files STORE [ID...] verify every byte of file backups
+//	stoat backups STORE              list file backups, and delete old ones
+//	stoat compact DIR                reclaim the space of all deleted data
+//	stoat collect DIR                reclaim the space of unused values
+//	stoat rekey DIR                  protect a database with another master key
+//	stoat upgrade DIR                bring a database to the newest format
+//	stoat version                    print the version
+//	stoat help [COMMAND]             explain a command
 //
 // Flags follow the command and precede DIR. "--" ends the flags, so that a
 // following argument may begin with a dash.
@@ -41,10 +39,11 @@
 // Only create, restore and restore-files make a database in DIR. The other commands refuse
 // a directory without one, so a mistyped path leaves nothing behind.
 //
-// get, scan, keyspaces without flags, stats, check without -repair, salvage and dump never
-// change the database. get, scan, keyspaces, stats and dump take no lock, and run beside a
-// process that writes the database. check does so if there is such a process. To follow a
-// database like that takes a file descriptor for each value file. Otherwise check keeps
-// writers out, as salvage and backup do beside other readers. The other commands need the
-// database for themselves.
+// get, scan, info, stats, dump, salvage, backup, keyspaces that only lists, and check
+// without -repair never change the database. get, scan, info, stats, keyspaces and dump
+// take no lock, and work beside a process that writes the database. So do check and
+// backup if there is such a process. Each of these, except dump, takes a file descriptor
+// for each value file. Without such a process, check and backup keep writers out. salvage
+// always does, and works beside readers. The other commands need the database for
+// themselves.
 package main

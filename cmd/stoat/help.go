@@ -20,7 +20,7 @@ func runHelp(ctx context.Context, c *call, args []string) error {
 	}
 	cmd, ok := find(rest[0])
 	if !ok {
-		return c.usagef("there is no command %q", rest[0])
+		return unknownCommand(rest[0])
 	}
 	if cmd.name == "help" {
 		c.explain(c.out)
@@ -33,15 +33,18 @@ func runHelp(ctx context.Context, c *call, args []string) error {
 	return nil
 }
 
+// commandWidth is the width in characters of the column of commands in the help text.
+const commandWidth = 32
+
 // printHelp lists the commands and explains what they have in common.
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, "The stoat command reads, changes, verifies and measures stoat databases.\n\nUsage: stoat COMMAND [flags] [arguments]\n\n")
 	for _, cmd := range commands() {
-		fmt.Fprintf(w, "  %-26s %s\n", "stoat "+cmd.name+" "+cmd.args, cmd.short)
+		fmt.Fprintf(w, "  %-*s %s\n", commandWidth, "stoat "+cmd.name+" "+cmd.args, cmd.short)
 	}
 	fmt.Fprint(w, `
-DIR is the directory of a database. Flags precede DIR. Write -- before DIR if
-a KEY or VALUE looks like a flag. 'stoat help COMMAND' lists the flags.
+DIR is the directory of a database. Flags precede DIR. Write -- before DIR if a
+KEY or VALUE is spelled like a flag. 'stoat help COMMAND' lists the flags.
 
 Only create, restore and restore-files make a database in DIR. The other commands refuse
 a DIR without one.
@@ -50,11 +53,12 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
-get, scan, info, stats and keyspaces without flags take no lock: they show what a process
-that writes the database has committed. So do check and backup if there is such a process. To
-follow a database like that takes a file descriptor for each value file. Otherwise check
-and backup keep writers out, as salvage does beside other readers. dump takes no lock.
-The others, and check -repair, need the database for themselves.
+get, scan, info, stats, and keyspaces that only lists take no lock: they work beside a
+process that writes the database, and show what it has committed. So do check and
+backup if there is such a process. Each of these takes a file descriptor for each value
+file. Without such a process, check and backup keep writers out. salvage always does,
+and works beside readers. dump takes no lock. The others, and check -repair, need the
+database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted.
 `)

@@ -29,7 +29,7 @@ func TestCommands_EncryptedDatabase(t *testing.T) {
 	expect(t, "1", "get", key, dir+"-copy", "ann")
 	succeed(t, "check", key, dir)
 	succeed(t, "stats", key, dir)
-	fail(t, exitError, "needs the flag -key-file", "get", dir, "ann")
+	fail(t, exitError, "stoat: the database in "+dir+" is encrypted: it needs the flag -key-file\n", "get", dir, "ann")
 	fail(t, exitError, "needs the flag -key-file", "set", dir, "ann", "2")
 	fail(t, exitUsage, "needs the flag -key-file", "rekey", dir)
 
@@ -37,11 +37,11 @@ func TestCommands_EncryptedDatabase(t *testing.T) {
 	expect(t, "", "rekey", key, dir)
 	write(second)
 	expect(t, "1", "get", key, dir, "ann")
-	fail(t, exitError, "encryption key", "get", key, dir+"-copy", "ann")
+	fail(t, exitError, `stoat: encryption key: the database needs the master key "first", which Options.Keys lacks`+"\n", "get", key, dir+"-copy", "ann")
 	write("no key")
 	fail(t, exitError, "line 1", "get", key, dir, "ann")
 	fail(t, exitError, "the key file", "get", "-key-file="+file+"?", dir, "ann")
 	plain := create(t)
 	write(first)
-	fail(t, exitError, "not encrypted", "get", key, plain, "ann")
+	fail(t, exitError, "the database is not encrypted: leave Options.Keys nil", "get", key, plain, "ann")
 }

@@ -11,43 +11,75 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// A keyspaceName is the value of the flag -keyspace. It is empty for the default
+// A keyspaceChoice is the value of the flag -keyspace. The name is empty for the default
 // keyspace.
-type keyspaceName string
+type keyspaceChoice struct {
+	name string
+	when *moment // the value of the flag -at, nil if the command does not have it
+}
 
 // keyspaceFlag defines the flag that chooses the keyspace.
-func keyspaceFlag(c *call) *keyspaceName {
-	k := new(keyspaceName)
-	c.flags.StringVar((*string)(k), "keyspace", "", "use the keyspace with this `name` instead of the default keyspace")
+func keyspaceFlag(c *call) *keyspaceChoice {
+	k := new(keyspaceChoice)
+	c.flags.StringVar(&k.name, "keyspace", "", "use the keyspace with this `name` instead of the default keyspace")
 	return k
 }
 
-// of returns the keyspace, which must exist. It returns nil for the default keyspace.
-func (k keyspaceName) of(db *stoat.DB) (*stoat.Keyspace, error) {
-	if k == "" {
-		return nil, nil
+// A noKeyspaceError is the name of a keyspace that does not exist.
+type noKeyspaceError string
+
+func (name noKeyspaceError) Error() string {
+	return fmt.Sprintf("there is no keyspace %q; 'stoat keyspaces' lists them", string(name))
+}
+
+// find returns the keyspace, which must exist, and whether it has timestamps. It returns
+// nil for the default keyspace.
+func (k *keyspaceChoice) find(db *stoat.DB) (ks *stoat.Keyspace, timed bool, err error) {
+	if k.name == "" {
+		return nil, false, nil
 	}
 	all, err := db.Keyspaces()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if !slices.ContainsFunc(all, func(i stoat.KeyspaceInfo) bool { return i.Name == string(k) }) {
-		return nil, fmt.Errorf("there is no keyspace %q; 'stoat keyspaces' lists them", string(k))
+	i := slices.IndexFunc(all, func(i stoat.KeyspaceInfo) bool { return i.Name == k.name })
+	if i < 0 {
+		return nil, false, noKeyspaceError(k.name)
 	}
-	return db.Keyspace(string(k), nil)
+	ks, err = db.Keyspace(k.name, nil)
+	return ks, all[i].Timestamps != 0, err
+}
+
+// of is find for a command that reads or writes at the timestamp of -at, or without one.
+func (k *keyspaceChoice) of(db *stoat.DB) (*stoat.Keyspace, error) {
+	ks, timed, err := k.find(db)
+	at := k.when != nil && k.when.set
+	switch {
+	case err == nil && timed && k.when == nil:
+		err = fmt.Errorf("the keyspace %q has timestamps, which this command cannot set", k.name)
+	case err == nil && timed && !at:
+		err = fmt.Errorf("the keyspace %q has timestamps: set the flag -at", k.name)
+	case err == nil && !timed && at:
+		err = fmt.Errorf("the keyspace %s has no timestamps: leave out the flag -at", keyspaceText(k.name))
+	}
+	return ks, err
 }
 
 // view runs fn in a read-only transaction in the keyspace.
-func (k keyspaceName) view(ctx context.Context, db *stoat.DB, fn func(tx stoat.Txn) error) error {
+func (k *keyspaceChoice) view(ctx context.Context, db *stoat.DB, fn func(tx stoat.Txn) error) error {
 	ks, err := k.of(db)
 	if err != nil {
 		return err
 	}
-	return db.ViewContext(ctx, func(tx stoat.Txn) error { return fn(tx.In(ks)) })
+	err = db.ViewContext(ctx, func(tx stoat.Txn) error { return fn(tx.In(ks)) })
+	if errors.Is(err, stoat.ErrCorrupt) {
+		return fmt.Errorf("%w; %s", err, salvageHint)
+	}
+	return err
 }
 
 // update runs fn in a transaction in the keyspace, and commits it.
-func (k keyspaceName) update(ctx context.Context, db *stoat.DB, fn func(tx stoat.Txn) error) error {
+func (k *keyspaceChoice) update(ctx context.Context, db *stoat.DB, fn func(tx stoat.Txn) error) error {
 	ks, err := k.of(db)
 	if err != nil {
 		return err
@@ -66,24 +98,30 @@ func runKeyspaces(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	if create == "" && drop == "" {
+	switch {
+	case create != "" && drop != "":
+		return c.usagef("use either -create or -drop, not both")
+	case create == "" && timestamps:
+		return c.usagef("-timestamps needs -create")
+	case create == "" && drop == "":
 		db, err := c.openBeside(rest[0])
 		return with(db, err, func(db *stoat.DB) error { return printKeyspaces(c, db) })
 	}
 	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		var errs [2]error
-		if create != "" {
-			o := new(stoat.KeyspaceOptions)
-			if timestamps {
-				o.Timestamps = stoat.TimestampsChecked
-			}
-			_, errs[0] = db.Keyspace(create, o)
-		}
 		if drop != "" {
-			errs[1] = db.DropKeyspace(drop)
+			err := db.DropKeyspace(drop)
+			if errors.Is(err, stoat.ErrNoKeyspace) {
+				return noKeyspaceError(drop)
+			}
+			return err
 		}
-		return errors.Join(errs[:]...)
+		o := new(stoat.KeyspaceOptions)
+		if timestamps {
+			o.Timestamps = stoat.TimestampsChecked
+		}
+		_, err := db.Keyspace(create, o)
+		return err
 	})
 }
 

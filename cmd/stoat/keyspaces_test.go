@@ -30,6 +30,8 @@ func TestKeyspaces_CommandsUseThem(t *testing.T) {
 	succeed(t, "stats", dir)
 	expect(t, "", "keyspaces", "-drop", "users", dir)
 	fail(t, exitError, "there is no keyspace", "scan", "-keyspace", "users", dir)
-	fail(t, exitError, "no such keyspace", "keyspaces", "-drop", "users", dir)
+	fail(t, exitError, `stoat: there is no keyspace "users"; 'stoat keyspaces' lists them`, "keyspaces", "-drop", "users", dir)
+	fail(t, exitUsage, "use either -create or -drop, not both", "keyspaces", "-create", "a", "-drop", "b", dir)
+	fail(t, exitUsage, "-timestamps needs -create", "keyspaces", "-timestamps", dir)
 	succeed(t, "check", dir)
 }

@@ -147,8 +147,7 @@ func run(ctx context.Context, args []string, con console) int {
 	}
 	cmd, ok := find(name)
 	if !ok {
-		fmt.Fprintf(con.err, "stoat: there is no command %q; 'stoat help' lists the commands\n", name)
-		return exitUsage
+		return exitCode(ctx, con, unknownCommand(name))
 	}
 	out := &output{w: con.out}
 	con.out = out
@@ -174,6 +173,13 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// An unknownCommand is the name of a command that does not exist.
+type unknownCommand string
+
+func (name unknownCommand) Error() string {
+	return fmt.Sprintf("there is no command %q; 'stoat help' lists the commands", string(name))
+}
+
 // find returns the command with the given name.
 func find(name string) (command, bool) {
 	for _, cmd := range commands() {
@@ -187,9 +193,13 @@ func find(name string) (command, bool) {
 // exitCode prints the error of a command and returns its exit code.
 func exitCode(ctx context.Context, con console, err error) int {
 	var usage usageError
+	var unknown unknownCommand
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitOK
+	case errors.As(err, &unknown):
+		fmt.Fprintf(con.err, "stoat: %v\n", err)
+		return exitUsage
 	case errors.As(err, &usage):
 		fmt.Fprintf(con.err, "stoat %s: %s\n'stoat help %s' explains the command\n", usage.command, usage.what, usage.command)
 		return exitUsage

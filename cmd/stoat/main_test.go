@@ -192,6 +192,9 @@ func TestCreate_MakesAnEmptyDatabaseOnce(t *testing.T) {
 	expect(t, "", "scan", dir)
 	expect(t, "", "set", dir, "k", "v")
 	fail(t, exitError, "stoat: there is a database in "+dir+" already\n", "create", dir)
+	if runtime.GOOS == "linux" { // no directory can be made in /proc
+		fail(t, exitError, "stoat: open /proc/stoat: mkdir /proc/stoat: ", "create", "/proc/stoat")
+	}
 	expect(t, "v", "get", dir, "k")
 }
 
@@ -295,8 +298,8 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"get, scan, info, stats and keyspaces without flags take no lock", "takes a file descriptor for each value file",
-		"and backup keep writers out, as salvage does beside other readers", "check -repair, need the database for themselves",
+		"get, scan, info, stats, and keyspaces that only lists take no lock", "takes a file descriptor for each value file",
+		"check and backup keep writers out. salvage always does, and works beside readers.", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
 			t.Errorf("the help lacks %q", want)
@@ -307,7 +310,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	t.Parallel()
 	fail(t, exitUsage, "stoat bench ")
-	fail(t, exitUsage, `there is no command "benhc"`, "benhc")
+	fail(t, exitUsage, "stoat: there is no command \"benhc\"; 'stoat help' lists the commands\n", "benhc")
 	fail(t, exitUsage, "stoat get: takes DIR KEY, got 1 arguments\n'stoat help get' explains the command", "get", "dir")
 	fail(t, exitUsage, "the flag -limit must precede DIR", "scan", "dir", "-limit", "3")
 	fail(t, exitUsage, "flag provided but not defined: -x", "scan", "-x", "dir")
@@ -323,7 +326,8 @@ func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	fail(t, exitUsage, "zipf is NaN", "bench", "-overwrite", "1", "-zipf", "NaN")
 	fail(t, exitUsage, "-keep is of no use with -encrypt", "bench", "-keep", "-encrypt")
 	fail(t, exitUsage, `takes no arguments, got ["now"]`, "bench", "now")
-	fail(t, exitUsage, `there is no command "x"`, "help", "x")
+	fail(t, exitUsage, "stoat: there is no command \"x\"; 'stoat help' lists the commands\n", "help", "x")
+	fail(t, exitUsage, "takes DIR, got 2 arguments; it has no flag -n\n", "scan", "dir", "-n")
 	fail(t, exitError, "empty key", "set", create(t), "", "v")
 }
 
@@ -490,6 +494,21 @@ func TestOutput_FailedWriteIsAnError(t *testing.T) {
 		if code := run(t.Context(), args, console{strings.NewReader(""), fullOutput{}, &errOut}); code != exitError || !strings.Contains(errOut.String(), "no space left") {
 			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
 		}
+	}
+}
+
+func TestHelp_EachCommandIsInThePackageDocumentation(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, cmd := range commands() {
+		fmt.Fprintf(&want, "//\t%-*s %s\n", commandWidth, strings.TrimSpace("stoat "+cmd.name+" "+cmd.args), cmd.short)
+	}
+	if !strings.Contains(string(doc), want.String()) {
+		t.Errorf("doc.go lacks the list of commands:\n%s", &want)
 	}
 }
 

@@ -37,7 +37,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 			fmt.Fprintln(c.out, problem)
 		}
 		if n := len(report.Problems); n > 0 {
-			return fmt.Errorf("found %d problems in %s: %w", n, rest[0], stoat.ErrCorrupt)
+			return fmt.Errorf("problems in %s: %d; %s", rest[0], n, salvageHint)
 		}
 		if quiet {
 			return nil

@@ -10,7 +10,8 @@ import (
 
 // runScan prints a line for each key: the key, a tab and the value.
 func runScan(ctx context.Context, c *call, args []string) error {
-	text, space, when := textFlag(c), keyspaceFlag(c), momentFlag(c, "print what keys have at")
+	text, space := textFlag(c), keyspaceFlag(c)
+	when := momentFlag(c, space, "print what keys have at")
 	var (
 		o                stoat.IterOptions
 		prefix, from, to string

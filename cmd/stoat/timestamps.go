@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/stoatdb/stoat"
@@ -12,9 +14,10 @@ type moment struct {
 	at  uint64
 }
 
-// momentFlag defines the flag that chooses the timestamp.
-func momentFlag(c *call, what string) *moment {
+// momentFlag defines the flag that chooses the timestamp in the keyspace k.
+func momentFlag(c *call, k *keyspaceChoice, what string) *moment {
 	m := new(moment)
+	k.when = m
 	c.flags.Var(m, "at", what+" this `timestamp`, in a keyspace with timestamps")
 	return m
 }
@@ -29,8 +32,10 @@ func (m *moment) String() string {
 // Set implements flag.Value.
 func (m *moment) Set(s string) (err error) {
 	m.set = true
-	m.at, err = strconv.ParseUint(s, 10, 64)
-	return err
+	if m.at, err = strconv.ParseUint(s, 10, 64); err != nil {
+		return fmt.Errorf("want a whole number from 0 to %d", uint64(math.MaxUint64))
+	}
+	return nil
 }
 
 // A store is a transaction, perhaps at a timestamp.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,10 +18,15 @@ func TestTimestamps_CommandsTakeThem(t *testing.T) {
 	expect(t, "1", "get", "-keyspace", "prices", "-at", "19", dir, "apple")
 	expect(t, "apple\t2\n", "scan", "-keyspace", "prices", "-at", "29", dir)
 	fail(t, exitError, "there is no key apple", "get", "-keyspace", "prices", "-at", "30", dir, "apple")
-	fail(t, exitError, "has timestamps", "get", "-keyspace", "prices", dir, "apple")
-	fail(t, exitError, "has no timestamps", "set", "-at", "5", dir, "apple", "1")
+	fail(t, exitError, `stoat: the keyspace "prices" has timestamps: set the flag -at`, "get", "-keyspace", "prices", dir, "apple")
+	fail(t, exitError, "set the flag -at", "scan", "-keyspace", "prices", dir)
+	fail(t, exitError, "stoat: the keyspace (default) has no timestamps: leave out the flag -at", "set", "-at", "5", dir, "apple", "1")
+	fail(t, exitError, "this command cannot set", "load", "-keyspace", "prices", dir, os.DevNull)
+	fail(t, exitError, "only -at and -prefix can", "del", "-keyspace", "prices", "-range", dir, "a", "b")
 	fail(t, exitUsage, "goes with neither", "del", "-keyspace", "prices", "-at", "5", "-prefix", dir, "a")
-	fail(t, exitUsage, "invalid value", "get", "-keyspace", "prices", "-at", "soon", dir, "apple")
+	fail(t, exitUsage, `invalid value "soon" for flag -at: want a whole number from 0 to 18446744073709551615`, "get", "-keyspace", "prices", "-at", "soon", dir, "apple")
+	expect(t, "", "del", "-keyspace", "prices", "-prefix", dir, "a")
+	fail(t, exitError, "there is no key apple", "get", "-keyspace", "prices", "-at", "19", dir, "apple")
 	if list := succeed(t, "keyspaces", dir); !strings.Contains(list, "checked") {
 		t.Errorf("the keyspaces are %s", list)
 	}

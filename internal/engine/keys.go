@@ -62,7 +62,7 @@ func createKeys(o seal.Options) (*seal.Keys, error) {
 	case sealed:
 		return nil, &base.CorruptionError{File: seal.KeysName, Offset: -1, What: "file", Got: "none", Want: "the data keys"}
 	case exists:
-		return nil, ErrNotEncrypted
+		return nil, fmt.Errorf("%w: leave Options.Keys nil", ErrNotEncrypted)
 	case o.ReadOnly:
 		return nil, nil
 	}

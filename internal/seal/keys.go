@@ -165,8 +165,13 @@ func (k *Keys) current(ctx context.Context) (string, []byte, error) {
 
 // checkMaster checks what a provider returned.
 func checkMaster(id string, key []byte, err error) error {
-	if err != nil {
-		return fmt.Errorf("%w: master key %q: %w", base.ErrKey, id, err)
+	switch {
+	case errors.Is(err, base.ErrKey): // of a provider of this package
+		return err
+	case err != nil && id == "":
+		return fmt.Errorf("%w: the current master key: %w", base.ErrKey, err)
+	case err != nil:
+		return fmt.Errorf("%w: the master key %q: %w", base.ErrKey, id, err)
 	}
 	if len(key) != KeySize {
 		return fmt.Errorf("%w: the master key %q has %d bytes, want %d", base.ErrKey, id, len(key), KeySize)

@@ -35,10 +35,8 @@ func (k staticKeys) Key(_ context.Context, id string) ([]byte, error) {
 			return m.Key, nil
 		}
 	}
-	return nil, errNoMasterKey
+	return nil, fmt.Errorf("%w: the database needs the master key %q, which Options.Keys lacks", base.ErrKey, id)
 }
-
-var errNoMasterKey = fmt.Errorf("%w: the provider has no key with this ID", base.ErrKey)
 
 type masterKeyFile string
 
