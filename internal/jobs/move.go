@@ -30,8 +30,9 @@ const (
 )
 
 // A mover writes values of a merge anew: those of some files, which joins the files, or
-// all of them up to a number of bytes, which gathers them. It copies them as they are stored, by reads past the mappings. What
-// they leave behind in the old files is garbage like any other.
+// all of them up to a number of bytes, which gathers them. It copies them as they are
+// stored, by reads past the mappings. What they leave behind in the old files is garbage
+// like any other.
 //
 // A value that cannot be read stays where it is, with all of its file that has not
 // been moved yet, and so do those of files in quarantine.
