@@ -24,9 +24,9 @@ const (
 // Options tune a database. The zero value of every field means its default.
 //
 // The database stores some of the options as its Settings: ValueThreshold,
-// LargeValueThreshold, Compression, NumVersions, MergeFunction and Filter. Their defaults are those of a
-// new database. For an existing database, the zero value leaves the stored setting
-// as it is, and another value changes it.
+// LargeValueThreshold, Compression, NumVersions, MergeFunction and Filter. Their defaults
+// are those of a new database. For an existing database, the zero value leaves the stored
+// setting as it is, and another value changes it.
 type Options struct {
 	// Durability is the durability of commits without their own. Default: Synced.
 	Durability Durability
@@ -66,9 +66,9 @@ type Options struct {
 	// without the prefix that they share with their neighbours. Default:
 	// CompressionNone.
 	//
-	// A changed setting applies to later writes, and to what compactions write. Values in value files stay uncompressed if they have
-	// less than 256 bytes or more than 256 KiB. So do values with their own file
-	// from SetReader.
+	// A changed setting applies to later writes, and to what compactions write. Values in
+	// value files stay uncompressed if they have less than 256 bytes or more than 256 KiB.
+	// So do values with their own file from SetReader.
 	Compression Compression
 
 	// NumVersions is how many versions of a key the database keeps at least, for

@@ -94,7 +94,8 @@ func TestList_RefusesWhatNoBackupWrites(t *testing.T) {
 	}
 }
 
-// The checksums of these lists are right. The allocations of the whole process count, so this test does not run in parallel.
+// The checksums of these lists are right. The allocations of the whole process count, so
+// this test does not run in parallel.
 func TestList_OfMeaninglessLinesCostsNoMultipleOfItsSize(t *testing.T) {
 	const size = 8 << 20
 	head := listHead + "1\n"

@@ -2,8 +2,8 @@
 //
 // A key without the prefix is the path of a file, and its value the content. A slash
 // separates the elements of a path, so directories are where keys share elements. Keys
-// whose paths fs.ValidPath refuses, or have a backslash, are left out. If a path is both a key and the directory
-// of other keys, it is the directory.
+// whose paths fs.ValidPath refuses, or have a backslash, are left out. If a path is both a
+// key and the directory of other keys, it is the directory.
 //
 // Each method reads one snapshot. An open file or directory keeps its snapshot until it is
 // closed. Files have no time of modification.

@@ -200,8 +200,8 @@ func (m *merge) join(out []whole, links []link) []whole {
 }
 
 // addFolded adds an entry that stands for a part of the chain. newest says that it is the
-// newest version of the key, needed that a newer partial entry lies on it. It reports whether the entry is a tombstone that was left
-// out, because nothing older stays.
+// newest version of the key, needed that a newer partial entry lies on it. It reports
+// whether the entry is a tombstone that was left out, because nothing older stays.
 func (m *merge) addFolded(w *whole, newest, needed bool) (gone bool, err error) {
 	e := &w.Entry
 	if e.Meta.Kind.Partial() {

@@ -98,9 +98,9 @@ func CheckName(name string) string {
 // contradict each other.
 type Change func(s *manifest.Settings, isNew bool) error
 
-// Open returns the keyspace with a name, after change has changed its settings. If the keyspace does not exist, Open creates it, or returns ErrNoKeyspace if the
-// database is read-only. It returns readOnly if the settings of a read-only database
-// would change.
+// Open returns the keyspace with a name, after change has changed its settings. If the
+// keyspace does not exist, Open creates it, or returns ErrNoKeyspace if the database is
+// read-only. It returns readOnly if the settings of a read-only database would change.
 func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, error) {
 	_, end, err := r.o.Group.Begin(context.Background())
 	if err != nil {

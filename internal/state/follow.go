@@ -10,9 +10,10 @@ import (
 )
 
 // Follow shows readers a later state of a database that another process writes. The caller
-// has called Keep, and then opened the files of next (tree.Files.OpenAll). memtables, the newest first, have
-// every entry above next.FlushedSeq and none below it, up to visible at least. Of those
-// that the view had before, the caller leaves out or takes over each as a whole.
+// has called Keep, and then opened the files of next (tree.Files.OpenAll). memtables, the
+// newest first, have every entry above next.FlushedSeq and none below it, up to visible at
+// least. Of those that the view had before, the caller leaves out or takes over each as a
+// whole.
 //
 // A reader never sees a part of the change; see BeginSnapshot. One caller at a time.
 func (s *Store) Follow(next manifest.State, memtables []*memtable.Table, visible base.SeqNum) {

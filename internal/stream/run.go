@@ -43,8 +43,8 @@ type task[R, B any] struct {
 	out chan B
 }
 
-// Run reads all ranges. A nil context is never done. Run returns the first error, after all of its goroutines have
-// ended.
+// Run reads all ranges. A nil context is never done. Run returns the first error, after all
+// of its goroutines have ended.
 func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 	if p.Workers <= 0 {
 		p.Workers = WorkersDefault
