@@ -24,9 +24,9 @@ const (
 // Options tune a database. The zero value of every field means its default.
 //
 // The database stores some of the options as its Settings: ValueThreshold,
-// LargeValueThreshold, Compression, NumVersions, MergeFunction and Filter. Their defaults
-// are those of a new database. For an existing database, the zero value leaves the stored
-// setting as it is, and another value changes it.
+// LargeValueThreshold, Compression, NumVersions, MergeFunction, Filter, DefaultTTL and
+// ChangeRetention. A new database gets the defaults described here. For an existing
+// database, the zero value leaves the stored setting as it is, and another value changes it.
 type Options struct {
 	// Durability is the durability of commits without their own. Default: Synced.
 	Durability Durability
