@@ -68,21 +68,26 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
 		return 0, base.Invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
 	}
-	err = d.ViewContext(ctx, func(tx Txn) error {
-		version = tx.ReadVersion()
-		infos, err := d.Keyspaces()
-		if !o.AllKeyspaces {
-			return tx.stream(ctx, o, fn)
-		}
-		for o.Keyspace = nil; err == nil; infos = infos[1:] {
-			if err = tx.stream(ctx, o, fn); err != nil || len(infos) == 1 {
-				break
+	var tx Txn
+	begin := func() (err error) { tx, err = d.BeginContext(ctx, ReadOnly); return err }
+	keyspaces := []*Keyspace{o.Keyspace}
+	if o.AllKeyspaces {
+		keyspaces, err = d.allKeyspaces(begin)
+	} else {
+		err = begin()
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Discard()
+	return tx.ReadVersion(), guardRead(tx, func(tx Txn) error {
+		for _, o.Keyspace = range keyspaces {
+			if err := tx.stream(ctx, o, fn); err != nil {
+				return err
 			}
-			o.Keyspace, err = d.Keyspace(infos[1].Name, nil)
 		}
-		return err
+		return nil
 	})
-	return version, err
 }
 
 // stream is Stream for the keyspace of o.

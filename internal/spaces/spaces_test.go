@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,5 +221,39 @@ func TestFollowed_DiscardPointsRiseBeforeTheViewAndDropsComeAfterIt(t *testing.T
 	shown(5)
 	if dropped.GoneFor(4) || !dropped.GoneFor(5) {
 		t.Error("the keyspace is not gone from version 5 on")
+	}
+}
+
+func TestAll_HasWhatTheSnapshotSeesInTheOrderOfCreation(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.open("z")
+	e.open("dropped")
+	e.Must(e.Drop(t.Context(), "dropped"))
+	begun := func() error { return nil }
+	names := func() (all []string) {
+		handles, err := e.All(begun)
+		e.Must(err)
+		for _, h := range handles {
+			all = append(all, h.Name)
+		}
+		return all
+	}
+	if got := names(); !slices.Equal(got, []string{"z"}) {
+		t.Errorf("the keyspaces are %q", got)
+	}
+	// A follower installs what another process did before its registry learns of it.
+	before := e.Registry
+	e.anew()
+	e.open("y")
+	e.Must(e.Drop(t.Context(), "z"))
+	e.open("z")
+	e.Registry = before
+	if got := names(); !slices.Equal(got, []string{"z", "y", "z"}) {
+		t.Errorf("while the registry is behind, the keyspaces are %q", got)
+	}
+	refused := errors.New("refused")
+	if all, err := e.All(func() error { return refused }); err != refused || all != nil {
+		t.Errorf("without a snapshot: %d keyspaces, %v", len(all), err)
 	}
 }

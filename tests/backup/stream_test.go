@@ -284,6 +284,51 @@ func TestStream_OfADroppedOrForeignKeyspaceIsAnError(t *testing.T) {
 	testkit.WantError(t, "a dropped keyspace", err, stoat.ErrNoKeyspace)
 }
 
+func TestStream_AKeyspaceDroppedMeanwhileIsDeliveredAndStaysDropped(t *testing.T) {
+	t.Parallel()
+	for _, o := range []stoat.StreamOptions{{}, {Deletions: true}} {
+		db := testkit.OpenMem(t)
+		want := dump{"a"}
+		spaces := []*stoat.Keyspace{nil}
+		for _, name := range []string{"c", "b", "timed"} {
+			var o stoat.KeyspaceOptions
+			if name == "timed" {
+				o.Timestamps = stoat.TimestampsChecked
+			}
+			ks, err := db.Keyspace(name, &o)
+			testkit.Must(t, err)
+			spaces, want = append(spaces, ks), append(want, name+" a")
+		}
+		for _, ks := range spaces {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				if tx = tx.In(ks); ks != nil && ks.Name() == "timed" {
+					return tx.At(5).Set([]byte("a"), nil)
+				}
+				return tx.Set([]byte("a"), nil)
+			}))
+		}
+		var got dump
+		o.AllKeyspaces = true
+		_, err := db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+			for _, i := range b.Items {
+				got = append(got, nameOf(b.Keyspace)+string(i.Key))
+			}
+			if b.Keyspace == nil {
+				return errors.Join(db.DropKeyspace("b"), db.DropKeyspace("timed"))
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("deletions %t: the stream has %q, %v; want %q", o.Deletions, got, err, want)
+		}
+		infos, err := db.Keyspaces()
+		if err != nil || len(infos) != 2 || infos[1].Name != "c" {
+			t.Errorf("after the stream there are %+v, %v", infos, err)
+		}
+		testkit.Must(t, db.Close())
+	}
+}
+
 func TestStream_AnEmptyUpperBoundIsBelowAllKeys(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
