@@ -32,7 +32,8 @@ type StreamOptions struct {
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
 	// far as the database keeps the deletions; with timestamps it shows all versions.
 	Deletions bool
-	// Choose, if not nil, selects keys. Several goroutines call it at once.
+	// Choose, if not nil, selects keys. Several goroutines of Stream call it at once. A
+	// panic in it therefore ends the process.
 	Choose func(key []byte) bool
 	// Ordered delivers the batches in the order of the keys. Otherwise only the items of
 	// one batch are in order.
