@@ -27,7 +27,9 @@ type StreamOptions struct {
 	// Timestamp is the timestamp to read at, in keyspaces with timestamps. Zero is the
 	// latest.
 	Timestamp uint64
-	// IterOptions restrict keys and versions. Reverse is not possible.
+	// IterOptions restrict keys and versions. Reverse is not possible. In keyspaces with
+	// timestamps, Since without AllVersions shows the version of each key at Timestamp, if
+	// it is a value of a later transaction.
 	IterOptions
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
 	// far as the database keeps the deletions; with timestamps it shows all versions.
@@ -107,6 +109,9 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 		Open: func(lo, hi []byte) stream.Cursor[Item] {
 			of := of
 			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
+				if !of.AllVersions {
+					of.Since = 0 // older versions tell which one is current
+				}
 				return tx.At(o.Timestamp).Iterator(of)
 			}
 			return tx.Iterator(of)
