@@ -47,8 +47,9 @@ type Registry struct {
 	}
 	// raises has the discard points of keyspaces, by number.
 	raises raises
-	// tombstones has the version of the commit that deleted each dropped keyspace,
-	// by number, or underWay. What a crash may have taken is not there.
+	// tombstones has the version of the commit that deleted each dropped keyspace, by
+	// number, or underWay, or the *Handle if that commit failed. What a crash may have
+	// taken is not there.
 	tombstones sync.Map
 }
 
