@@ -21,7 +21,7 @@ import (
 // each key of the default keyspace.
 type StreamOptions struct {
 	// Keyspace is the keyspace to read; nil is the default keyspace. AllKeyspaces reads
-	// all of them, whatever Keyspace says.
+	// all of them, whatever Keyspace says, and also those that are dropped meanwhile.
 	Keyspace     *Keyspace
 	AllKeyspaces bool
 	// Timestamp is the timestamp to read at, in keyspaces with timestamps. Zero is the
