@@ -62,10 +62,10 @@ type SalvageKey struct {
 // lists them. It fails if the keys of an encrypted database are lost.
 //
 // All versions, times and operands are copied as they are. In the key range of a loss,
-// older versions and deleted keys can be back.
+// older versions and deleted keys may return.
 //
-// Without a readable manifest, everything that obsolete files still have can be back, and
-// operands can count twice. Keyspaces get names such as "keyspace-3" and the default
+// Without a readable manifest, data from obsolete files, such as deleted keys, may return,
+// and operands may count twice. Keyspaces get names such as "keyspace-3" and the default
 // settings, which the caller then sets anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
