@@ -14,7 +14,7 @@ import (
 
 // SalvageOptions are the options of Salvage.
 type SalvageOptions struct {
-	// FS and Keys are those of Options. Keys is set if the database is encrypted.
+	// FS and Keys mean what they mean in Options. An encrypted database needs Keys.
 	FS   vfs.FS
 	Keys KeyProvider
 	// IgnoreManifest reads every file of the directory, as if the manifest were lost.
@@ -33,7 +33,7 @@ type SalvageReport struct {
 	// Lost lists what does not verify. More counts further losses.
 	Lost []SalvageLoss
 	More uint64
-	// Notes tell what is not as it was, such as the names of keyspaces.
+	// Notes name other differences from the old database, such as new names of keyspaces.
 	Notes []string
 }
 

@@ -13,8 +13,8 @@ import (
 // writes: Commit makes them visible in one step, and Discard drops them.
 //
 // A Txn is a small value, and copies of it are the same transaction. After the end
-// of the transaction, the operations of each copy return ErrTxnDone. So do those of
-// the zero Txn.
+// of the transaction, the operations of each copy return ErrTxnDone. The
+// operations of the zero Txn return it, too.
 //
 // A Txn reads and writes one keyspace. In returns the same transaction in another.
 type Txn struct{ t transaction.Txn }
@@ -72,9 +72,9 @@ func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 // the transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
-// In returns the same transaction in the keyspace ks. The reads and writes of the
-// result are those of ks, and Commit, Discard and Err are of the one transaction. A
-// nil ks is the default keyspace.
+// In returns the same transaction in the keyspace ks. The result reads and writes keys of
+// ks. Its Commit, Discard and Err act on the whole transaction. A nil ks is the default
+// keyspace.
 //
 // The operations of the result return ErrNoKeyspace once ks is dropped. Reads of a
 // transaction that began before see the keyspace as it was.
@@ -226,8 +226,8 @@ func WithDurability(d Durability) CommitOption { return CommitOption{durability:
 // several times. No other error leads to a retry. Other methods ignore the option when
 // they commit. Default: 0.
 //
-// Updates that lost the same keys to each other take turns, in the order in which they
-// came. Each waits for at most a second for the one before it. Other writers of the keys
+// Updates that conflicted over the same keys take turns, in the order in which they came.
+// Each waits for at most a second for the one before it. Other writers of the keys
 // do not wait. After several conflicts, an update also pauses for up to 50 milliseconds.
 //
 // A function may read commits that are not on the device yet, and that no other
