@@ -33,7 +33,7 @@ type SalvageReport struct {
 	// Lost lists what does not verify. More counts further losses.
 	Lost []SalvageLoss
 	More uint64
-	// Notes name other differences from the old database, such as new names of keyspaces.
+	// Notes name what Salvage restored without proof, such as the names of keyspaces.
 	Notes []string
 }
 
