@@ -89,11 +89,10 @@ type Stats struct {
 	// had the same length. It leaves out versions in different tables that no merge
 	// has brought together yet.
 	SnapshotBytes int64
-	// DiskFree is the free space of the disk. DiskReserve is the part of it that is
-	// reserved for jobs that free space. DiskLow says that less than the reserve is
-	// free. Commits that add anything then return ErrNoSpace until the disk has
-	// enough space. Refused counts those commits. A read-only
-	// database leaves all four 0.
+	// DiskFree is the free space of the disk. DiskReserve is reserved for jobs that free
+	// space. DiskLow says that less than DiskReserve is free. Commits that add anything
+	// then return ErrNoSpace until the disk has enough space. Refused counts those
+	// commits. A read-only database leaves all four 0.
 	DiskFree, DiskReserve int64
 	DiskLow               bool
 	Refused               int64

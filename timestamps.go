@@ -175,9 +175,9 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 // reads and writes below it, and commits of versions below it, return
 // ErrTimestampDiscarded. Transactions that began to iterate before go on.
 //
-// Compactions to the last level then drop what no reader can find: of each key, all
-// versions before the latest one that is not after the timestamp. They drop that one
-// too if it is a deletion or has expired. Compact frees all of it at once.
+// Compactions to the last level then drop the versions that no reader can find. They keep
+// the latest version of each key that is not after the timestamp, unless it is a deletion
+// or has expired, and all versions after it. Compact frees all of that space at once.
 //
 // The timestamp is durable when DiscardBelow returns. A timestamp below an earlier one
 // changes nothing.
