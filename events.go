@@ -97,7 +97,8 @@ type CheckpointDone struct {
 }
 
 // Warning says that an action failed that the database can do without, such as the
-// deletion of an unreferenced file. What names the action, and Err is its error.
+// deletion of an unreferenced file, or the call of a compaction filter. What names the
+// action, and Err is its error.
 type Warning struct {
 	What string
 	Err  error
