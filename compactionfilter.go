@@ -25,7 +25,7 @@ import (
 // what no value can be, the value stays, and the database reports a Warning: at most one
 // a minute for each filter.
 type Filter interface {
-	// Name names the filter in Options.Filter.
+	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string
 	// Filter decides about one value. With FilterRewrite, the value that it returns
 	// replaces the old one; time of expiry and UserMeta stay. key and v must not be used

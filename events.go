@@ -200,7 +200,7 @@ func (r *reporter) tell(e Event) {
 func publicEvent(e any) Event {
 	switch e := e.(type) {
 	case settings.Changed:
-		return SettingsChanged{Old: publicSettings(e.Old), New: publicSettings(e.New)}
+		return SettingsChanged{Keyspace: e.Keyspace, Old: publicSettings(e.Old), New: publicSettings(e.New)}
 	case event.FlushDone:
 		return FlushDone(e)
 	case event.CompactionDone:
