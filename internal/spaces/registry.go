@@ -10,9 +10,11 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -31,6 +33,8 @@ type Options struct {
 	Dropped func()
 	// Discarded wakes the compactor: the discard point of a keyspace has risen.
 	Discarded func()
+	// Report takes the event of changed settings.
+	Report event.Sink
 }
 
 // A Registry keeps the keyspaces of one open database.
@@ -141,6 +145,10 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 		return r.addLocked(&k), nil
 	}
 	h.set(&k.Settings)
+	was, is := settings.Resolve(&before), settings.Resolve(&k.Settings)
+	if old, now := was.Given(), is.Given(); old != now {
+		r.o.Report(settings.Changed{Keyspace: name, Old: old, New: now})
+	}
 	return h, nil
 }
 
