@@ -18,9 +18,9 @@ type IterOptions struct {
 	// The iterator ignores deletions by DeleteRange, DropPrefix and DropAll: it
 	// shows what they deleted and is still kept, and does not show the deletions.
 	//
-	// Background jobs drop versions that no snapshot sees: those beyond
-	// Options.NumVersions, and those that a range deletion hides. They drop a
-	// tombstone when it hides nothing any more.
+	// Background jobs drop versions that no snapshot sees: versions beyond
+	// Options.NumVersions, and versions that a range deletion hides. They drop a
+	// tombstone when it no longer hides anything.
 	AllVersions bool
 	// Since shows only versions greater than it: what was written after the
 	// transaction of that version. Without AllVersions, that is the newest version

@@ -25,8 +25,8 @@ const (
 // makes it. Reads find the latest version of each key that is not after the
 // timestamp. Writes make versions at the timestamp.
 //
-// A TimedTxn is a small value, and belongs to the transaction that it was made of:
-// Commit, Discard and Err are those of the Txn.
+// A TimedTxn is a small value, and belongs to the transaction that it was made of.
+// Commit, Discard and Err act on that transaction.
 type TimedTxn struct{ t transaction.TimedTxn }
 
 // At returns the transaction at a timestamp. The keyspace of tx must have been created
@@ -122,8 +122,8 @@ func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 // With IterOptions.AllVersions, it shows every version that is not after the timestamp,
 // with deletions and expired values. Versions of a key come with descending
 // timestamps, and with ascending ones with Reverse. Item.Timestamp tells the timestamp.
-// With IterOptions.Since, it shows only those that transactions after that version
-// wrote, whatever their timestamps; that needs AllVersions.
+// With IterOptions.Since, it shows only what later transactions wrote, at any timestamp.
+// Since needs AllVersions.
 type TimedIterator struct{ it transaction.TimedIterator }
 
 // First moves to the first entry in the direction of iteration. It reports whether
