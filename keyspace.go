@@ -33,7 +33,7 @@ type KeyspaceOptions struct {
 	// NumVersions is how many versions of a key the database keeps at least.
 	NumVersions int
 	// MergeFunction and Filter name the merge function and the compaction filter of the
-	// keyspace; see Options.
+	// keyspace; see Options. The name "none" removes a stored name.
 	MergeFunction, Filter string
 	// DefaultTTL is how long a value lives if its Set names no time of expiry; see
 	// Options.
@@ -97,6 +97,17 @@ func (d *DB) Keyspaces() ([]KeyspaceInfo, error) {
 		}
 	}
 	return all, nil
+}
+
+// allKeyspaces returns the keyspaces that the snapshot of begin sees, with nil for the
+// default keyspace first.
+func (d *DB) allKeyspaces(begin func() error) ([]*Keyspace, error) {
+	handles, err := d.engine.Spaces.All(begin)
+	all := []*Keyspace{nil}
+	for _, h := range handles {
+		all = append(all, &Keyspace{db: d, k: d.engine.Transactions.Keyspace(h)})
+	}
+	return all, err
 }
 
 // DropKeyspace deletes the keyspace with a name, and all its keys, in constant time.

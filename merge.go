@@ -3,6 +3,7 @@ package stoat
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/settings"
 )
 
 // A MergeFunction makes values of operands, which Txn.Merge writes. Package merge has
@@ -14,7 +15,7 @@ import (
 // panics makes reads of the key fail with ErrMerge, and no operand is lost.
 type MergeFunction interface {
 	// Name names the function. A database finds its function by the name, so the name of
-	// a function must change when its operands get another meaning.
+	// a function must change when its operands get another meaning. It must not be "none".
 	Name() string
 	// Merge appends to dst what operands, the oldest first, make of the existing value of
 	// key, and returns the result. There is at least one operand. A nil existing means
@@ -79,7 +80,7 @@ func haveNames[T interface {
 	var none T
 	names := map[string]bool{}
 	for _, one := range all {
-		if one == none || one.Name() == "" || names[one.Name()] {
+		if one == none || one.Name() == "" || one.Name() == settings.NoName || names[one.Name()] {
 			return false
 		}
 		names[one.Name()] = true

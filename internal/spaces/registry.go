@@ -1,8 +1,11 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,9 +13,11 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -31,6 +36,8 @@ type Options struct {
 	Dropped func()
 	// Discarded wakes the compactor: the discard point of a keyspace has risen.
 	Discarded func()
+	// Report takes the event of changed settings.
+	Report event.Sink
 }
 
 // A Registry keeps the keyspaces of one open database.
@@ -44,8 +51,9 @@ type Registry struct {
 	}
 	// raises has the discard points of keyspaces, by number.
 	raises raises
-	// tombstones has the version of the commit that deleted each dropped keyspace,
-	// by number, or underWay. What a crash may have taken is not there.
+	// tombstones has the version of the commit that deleted each dropped keyspace, by
+	// number, or underWay, or the *Handle if that commit failed. What a crash may have
+	// taken is not there.
 	tombstones sync.Map
 }
 
@@ -141,6 +149,10 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 		return r.addLocked(&k), nil
 	}
 	h.set(&k.Settings)
+	was, is := settings.Resolve(&before), settings.Resolve(&k.Settings)
+	if old, now := was.Given(), is.Given(); old != now {
+		r.o.Report(settings.Changed{Keyspace: name, Old: old, New: now})
+	}
 	return h, nil
 }
 
@@ -187,6 +199,27 @@ func (r *Registry) shown(table []*manifest.Keyspace, from base.SeqNum) {
 	}
 }
 
+// All returns the handles of all keyspaces except the default one, in the order of their
+// creation. It creates none. It calls begin, which takes a snapshot, while no keyspace is
+// created or dropped. So it returns those that the snapshot sees, whatever is dropped later.
+func (r *Registry) All(begin func() error) ([]*Handle, error) {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	handles := r.handlesLocked()
+	if err := begin(); err != nil {
+		return nil, err
+	}
+	all := slices.Collect(maps.Values(handles))
+	// The snapshot of a follower may see keyspaces that shown has not added yet.
+	for _, k := range r.o.Store.State().Keyspaces {
+		if h := handles[k.Name]; k.Number != 0 && !k.Dropping && (h == nil || h.Space.Number() != k.Number) {
+			all = append(all, newHandle(k))
+		}
+	}
+	slices.SortFunc(all, func(a, b *Handle) int { return cmp.Compare(a.Space.Number(), b.Space.Number()) })
+	return all, nil
+}
+
 // handlesLocked returns the handles of all keyspaces. The caller holds defining.
 func (r *Registry) handlesLocked() map[string]*Handle {
 	if r.defining.handles == nil {
@@ -203,9 +236,14 @@ func (r *Registry) handlesLocked() map[string]*Handle {
 
 // addLocked adds the handle of k. The caller holds defining.
 func (r *Registry) addLocked(k *manifest.Keyspace) *Handle {
+	h := newHandle(k)
+	r.defining.handles[k.Name] = h
+	return h
+}
+
+func newHandle(k *manifest.Keyspace) *Handle {
 	h := &Handle{Name: k.Name, Space: keyspace.New(k.Number)}
 	h.set(&k.Settings)
-	r.defining.handles[k.Name] = h
 	return h
 }
 
