@@ -27,12 +27,15 @@ type StreamOptions struct {
 	// Timestamp is the timestamp to read at, in keyspaces with timestamps. Zero is the
 	// latest.
 	Timestamp uint64
-	// IterOptions restrict keys and versions. Reverse is not possible.
+	// IterOptions restrict keys and versions. Reverse is not possible. In keyspaces with
+	// timestamps, Since without AllVersions shows the version of each key at Timestamp, if
+	// it is a value of a later transaction.
 	IterOptions
 	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
 	// far as the database keeps the deletions; with timestamps it shows all versions.
 	Deletions bool
-	// Choose, if not nil, selects keys. Several goroutines call it at once.
+	// Choose, if not nil, selects keys. Several goroutines of Stream call it at once. A
+	// panic in it therefore ends the process.
 	Choose func(key []byte) bool
 	// Ordered delivers the batches in the order of the keys. Otherwise only the items of
 	// one batch are in order.
@@ -68,21 +71,26 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {
 		return 0, base.Invalid("Stream needs a function, at most %d workers, and no Reverse", stream.WorkersMax)
 	}
-	err = d.ViewContext(ctx, func(tx Txn) error {
-		version = tx.ReadVersion()
-		infos, err := d.Keyspaces()
-		if !o.AllKeyspaces {
-			return tx.stream(ctx, o, fn)
-		}
-		for o.Keyspace = nil; err == nil; infos = infos[1:] {
-			if err = tx.stream(ctx, o, fn); err != nil || len(infos) == 1 {
-				break
+	var tx Txn
+	begin := func() (err error) { tx, err = d.BeginContext(ctx, ReadOnly); return err }
+	keyspaces := []*Keyspace{o.Keyspace}
+	if o.AllKeyspaces {
+		keyspaces, err = d.allKeyspaces(begin)
+	} else {
+		err = begin()
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Discard()
+	return tx.ReadVersion(), guardRead(tx, func(tx Txn) error {
+		for _, o.Keyspace = range keyspaces {
+			if err := tx.stream(ctx, o, fn); err != nil {
+				return err
 			}
-			o.Keyspace, err = d.Keyspace(infos[1].Name, nil)
 		}
-		return err
+		return nil
 	})
-	return version, err
 }
 
 // stream is Stream for the keyspace of o.
@@ -101,6 +109,9 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 		Open: func(lo, hi []byte) stream.Cursor[Item] {
 			of := of
 			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
+				if !of.AllVersions {
+					of.Since = 0 // older versions tell which one is current
+				}
 				return tx.At(o.Timestamp).Iterator(of)
 			}
 			return tx.Iterator(of)

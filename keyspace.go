@@ -99,6 +99,17 @@ func (d *DB) Keyspaces() ([]KeyspaceInfo, error) {
 	return all, nil
 }
 
+// allKeyspaces returns the keyspaces that the snapshot of begin sees, with nil for the
+// default keyspace first.
+func (d *DB) allKeyspaces(begin func() error) ([]*Keyspace, error) {
+	handles, err := d.engine.Spaces.All(begin)
+	all := []*Keyspace{nil}
+	for _, h := range handles {
+		all = append(all, &Keyspace{db: d, k: d.engine.Transactions.Keyspace(h)})
+	}
+	return all, err
+}
+
 // DropKeyspace deletes the keyspace with a name, and all its keys, in constant time.
 // Background jobs free the space. Transactions that began before still see the
 // keyspace, and can no longer write to it: their commit returns ErrNoKeyspace. If the

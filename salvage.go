@@ -68,6 +68,7 @@ type SalvageKey struct {
 // operands can count twice. Keyspaces get names such as "keyspace-3" and the default
 // settings, which the caller then sets anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
+	ctx = work.Given(ctx)
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
 	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
 		Provider: o.Keys, Random: mathrand.Uint64, Entropy: rand.Reader, Defaults: opts.given().FirstKeyspace().Settings,

@@ -94,9 +94,11 @@ twice, and keyspaces get names such as keyspace-3 and default settings.
 
 A table whose footer is lost needs the manifest. Without the file KEYS, nothing of an
 encrypted database can be read.`, runSalvage},
-		{"dump", "FILE", "print a file of a database", `FILE is a manifest, a table, a value file, a log segment, KEYS or LOCK, under its own
-name. It prints a line for each part, with its checksum, and never prints a secret.
-Of a damaged file it prints what verifies.`, runDump},
+		{"dump", "FILE", "print a file of a database or a backup", `FILE is a manifest, a table, a value file, a log segment, KEYS or LOCK, under its own
+name. Or it is a backup, a file of sorted entries, or a list of files in STORE/lists,
+under any name. It prints a line for each part, with its checksum, and never prints a
+secret. Of a damaged file it prints what verifies. The last line of a backup, a file of
+sorted entries or a list tells whether the file is whole.`, runDump},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.
 Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},

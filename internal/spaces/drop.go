@@ -45,13 +45,20 @@ func (r *Registry) Drop(ctx context.Context, name string) error {
 	if mutant.On(mutant.DropWithoutTombstone) {
 		return nil
 	}
-	seq, err := r.deleteAll(ctx, &h.Space)
-	if err != nil {
-		r.tombstones.Delete(h.Space.Number())
+	if err := r.deleteHandle(ctx, h); err != nil {
+		r.tombstones.Store(h.Space.Number(), h)
 		return fmt.Errorf("drop the data of keyspace %q: %w", name, err)
 	}
-	h.deleted.Store(uint64(seq))
 	return nil
+}
+
+// deleteHandle is deleteAll for an open keyspace. Later readers find no keyspace.
+func (r *Registry) deleteHandle(ctx context.Context, h *Handle) error {
+	seq, err := r.deleteAll(ctx, &h.Space)
+	if err == nil {
+		h.deleted.Store(uint64(seq))
+	}
+	return err
 }
 
 // undefine takes the name of a keyspace away, and shuts its gate.
@@ -146,6 +153,16 @@ func (r *Registry) forget(gone []uint32) error {
 // empty does the next step for a dropped keyspace, and reports whether none of its
 // keys is left.
 func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
+	switch known, _ := r.tombstones.Load(number); known := known.(type) {
+	case base.SeqNum:
+		if known == underWay {
+			return false, nil
+		}
+	case *Handle: // also if no key is left: readers must learn it
+		if err := r.deleteHandle(ctx, known); err != nil {
+			return false, err
+		}
+	}
 	s := keyspace.New(number)
 	held, err := r.holds(&s)
 	if err != nil || !held {

@@ -1,8 +1,11 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,8 +51,9 @@ type Registry struct {
 	}
 	// raises has the discard points of keyspaces, by number.
 	raises raises
-	// tombstones has the version of the commit that deleted each dropped keyspace,
-	// by number, or underWay. What a crash may have taken is not there.
+	// tombstones has the version of the commit that deleted each dropped keyspace, by
+	// number, or underWay, or the *Handle if that commit failed. What a crash may have
+	// taken is not there.
 	tombstones sync.Map
 }
 
@@ -195,6 +199,27 @@ func (r *Registry) shown(table []*manifest.Keyspace, from base.SeqNum) {
 	}
 }
 
+// All returns the handles of all keyspaces except the default one, in the order of their
+// creation. It creates none. It calls begin, which takes a snapshot, while no keyspace is
+// created or dropped. So it returns those that the snapshot sees, whatever is dropped later.
+func (r *Registry) All(begin func() error) ([]*Handle, error) {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	handles := r.handlesLocked()
+	if err := begin(); err != nil {
+		return nil, err
+	}
+	all := slices.Collect(maps.Values(handles))
+	// The snapshot of a follower may see keyspaces that shown has not added yet.
+	for _, k := range r.o.Store.State().Keyspaces {
+		if h := handles[k.Name]; k.Number != 0 && !k.Dropping && (h == nil || h.Space.Number() != k.Number) {
+			all = append(all, newHandle(k))
+		}
+	}
+	slices.SortFunc(all, func(a, b *Handle) int { return cmp.Compare(a.Space.Number(), b.Space.Number()) })
+	return all, nil
+}
+
 // handlesLocked returns the handles of all keyspaces. The caller holds defining.
 func (r *Registry) handlesLocked() map[string]*Handle {
 	if r.defining.handles == nil {
@@ -211,9 +236,14 @@ func (r *Registry) handlesLocked() map[string]*Handle {
 
 // addLocked adds the handle of k. The caller holds defining.
 func (r *Registry) addLocked(k *manifest.Keyspace) *Handle {
+	h := newHandle(k)
+	r.defining.handles[k.Name] = h
+	return h
+}
+
+func newHandle(k *manifest.Keyspace) *Handle {
 	h := &Handle{Name: k.Name, Space: keyspace.New(k.Number)}
 	h.set(&k.Settings)
-	r.defining.handles[k.Name] = h
 	return h
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/testing/parts"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -18,8 +21,9 @@ import (
 type engine struct {
 	*parts.Engine
 	*Registry
-	freed [][2][]byte // the ranges that were to be freed
-	woken int         // wake-ups of the dropper
+	faults *faultfs.FS
+	freed  [][2][]byte // the ranges that were to be freed
+	woken  int         // wake-ups of the dropper
 }
 
 // noJobs are the jobs of a database that never flushes.
@@ -32,7 +36,8 @@ func (noJobs) FlushNext() (bool, error)                         { return false, 
 
 func newEngine(t *testing.T) *engine {
 	t.Helper()
-	e := &engine{Engine: parts.New(t, parts.Options{FS: memfs.New(), MemtableSize: 1 << 20, TableSize: 1 << 20})}
+	faults := faultfs.New(memfs.New())
+	e := &engine{faults: faults, Engine: parts.New(t, parts.Options{FS: faults, MemtableSize: 1 << 20, TableSize: 1 << 20})}
 	e.Start(noJobs{})
 	e.anew()
 	return e
@@ -148,6 +153,77 @@ func TestDrop_RefusesLaterCommits(t *testing.T) {
 	}
 }
 
+// failDrop drops a keyspace while the log has no room for the commit of the deletion.
+func (e *engine) failDrop(name string) {
+	e.T.Helper()
+	for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpenReadWrite} {
+		e.faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: op, Forever: true, Err: vfs.ErrNoSpace})
+	}
+	defer e.faults.Clear()
+	other := e.open("other")
+	err := error(nil)
+	for err == nil {
+		err = e.set(other, "k")
+	}
+	if !errors.Is(err, vfs.ErrNoSpace) {
+		e.T.Fatal(err)
+	}
+	if err := e.Drop(e.T.Context(), name); !errors.Is(err, vfs.ErrNoSpace) {
+		e.T.Fatalf("a drop without room for its commit: %v", err)
+	}
+}
+
+func TestDrop_WhenItsCommitFailsReadersLearnTheDropFromTheDropper(t *testing.T) {
+	t.Parallel()
+	for what, furnish := range map[string]func(e *engine, h *Handle){
+		"empty": func(*engine, *Handle) {},
+		"a key": func(e *engine, h *Handle) { e.Must(e.set(h, "k")) },
+		"a deleted key": func(e *engine, h *Handle) {
+			e.Must(e.set(h, "k"))
+			_, err := e.deleteAll(e.T.Context(), &h.Space)
+			e.Must(err)
+			e.tombstones.Delete(h.Space.Number())
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t)
+			h := e.open("one")
+			furnish(e, h)
+			e.failDrop("one")
+			slot, err := e.Store.Acquire()
+			e.Must(err)
+			if h.GoneFor(slot.Seq()) || !e.Dropping() || e.woken != 1 {
+				t.Fatalf("after the drop: gone %t, dropping %t, %d wake-ups", h.GoneFor(slot.Seq()), e.Dropping(), e.woken)
+			}
+			e.step()
+			if h.GoneFor(slot.Seq()) || !h.GoneFor(e.Store.Visible()) {
+				t.Error("the older snapshot has lost the keyspace, or the newer one has it")
+			}
+			e.Store.Release(slot)
+			before := e.Store.Visible()
+			if again := e.step(); again != (what != "empty") || again != e.knows(h) {
+				t.Errorf("the next step: again %t", again)
+			}
+			// The last step commits once more, because the stub frees nothing.
+			if n := e.Store.Visible() - before; n > 1 {
+				t.Errorf("the dropper has committed %d times more", n)
+			}
+		})
+	}
+}
+
+func TestStep_AKeyspaceWhoseDropIsUnderWayIsKept(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	h := e.open("one")
+	_, err := e.undefine("one")
+	e.Must(err)
+	if !e.step() || !e.knows(h) {
+		t.Error("the keyspace was forgotten before the commit of its deletion")
+	}
+}
+
 // A crash between the edit and the commit leaves the keys.
 func TestDrop_RepeatsOnlyAMissingDeletion(t *testing.T) {
 	t.Parallel()
@@ -220,5 +296,39 @@ func TestFollowed_DiscardPointsRiseBeforeTheViewAndDropsComeAfterIt(t *testing.T
 	shown(5)
 	if dropped.GoneFor(4) || !dropped.GoneFor(5) {
 		t.Error("the keyspace is not gone from version 5 on")
+	}
+}
+
+func TestAll_HasWhatTheSnapshotSeesInTheOrderOfCreation(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.open("z")
+	e.open("dropped")
+	e.Must(e.Drop(t.Context(), "dropped"))
+	begun := func() error { return nil }
+	names := func() (all []string) {
+		handles, err := e.All(begun)
+		e.Must(err)
+		for _, h := range handles {
+			all = append(all, h.Name)
+		}
+		return all
+	}
+	if got := names(); !slices.Equal(got, []string{"z"}) {
+		t.Errorf("the keyspaces are %q", got)
+	}
+	// A follower installs what another process did before its registry learns of it.
+	before := e.Registry
+	e.anew()
+	e.open("y")
+	e.Must(e.Drop(t.Context(), "z"))
+	e.open("z")
+	e.Registry = before
+	if got := names(); !slices.Equal(got, []string{"z", "y", "z"}) {
+		t.Errorf("while the registry is behind, the keyspaces are %q", got)
+	}
+	refused := errors.New("refused")
+	if all, err := e.All(func() error { return refused }); err != refused || all != nil {
+		t.Errorf("without a snapshot: %d keyspaces, %v", len(all), err)
 	}
 }

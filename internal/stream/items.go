@@ -296,7 +296,7 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 			}
 			last, seen = append(last[:0], key...), true
 		}
-		if s.Choose != nil && !s.Choose(key) {
+		if e.Version() <= s.Since || s.Choose != nil && !s.Choose(key) {
 			continue
 		}
 		value := it.Value()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 
@@ -43,20 +44,23 @@ type task[R, B any] struct {
 	out chan B
 }
 
-// Run reads all ranges. A nil context is never done. Run returns the first error, after all
-// of its goroutines have ended.
+// Run reads all ranges. A nil context is never done. Run returns the first error. All of its
+// goroutines have ended when it returns, and also when Send panics or ends the goroutine.
 func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 	if p.Workers <= 0 {
 		p.Workers = WorkersDefault
 	}
 	p.Workers = min(p.Workers, WorkersMax)
 	ctx, stop := context.WithCancelCause(work.Given(ctx))
-	defer stop(nil)
+	var running sync.WaitGroup
+	defer func() { // Send may panic, or end this goroutine
+		stop(nil)
+		running.Wait()
+	}()
 	tasks := make(chan task[R, B])
 	// The ranges under way, in order: those that workers read, and as many that are read
 	// and wait for their turn.
 	turns := make(chan chan B, 2*p.Workers)
-	var running sync.WaitGroup
 	shared := make(chan B, room*p.Workers)
 	running.Go(func() {
 		defer close(turns)
@@ -67,10 +71,7 @@ func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 	for range p.Workers {
 		workers.Go(func() {
 			for t := range tasks {
-				fail(stop, fault.Guard(func() error { return p.Read(ctx, t.r, emitter(ctx, t.out)) }))
-				if p.Ordered {
-					close(t.out)
-				}
+				p.read(ctx, stop, t)
 			}
 		})
 	}
@@ -114,6 +115,21 @@ func (p *Plan[R, B]) deal(ctx context.Context, tasks chan<- task[R, B], turns ch
 		}
 	}
 	return nil
+}
+
+// errGoexit says that Read ended its goroutine.
+var errGoexit = errors.New("stoat: a function ended the goroutine that called it")
+
+// read reads the range of a task.
+func (p *Plan[R, B]) read(ctx context.Context, stop context.CancelCauseFunc, t task[R, B]) {
+	err := errGoexit
+	defer func() {
+		fail(stop, err)
+		if p.Ordered {
+			close(t.out)
+		}
+	}()
+	err = fault.Guard(func() error { return p.Read(ctx, t.r, emitter(ctx, t.out)) })
 }
 
 // drain sends the batches of out, until out is closed. After an error it only empties out.

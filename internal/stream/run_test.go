@@ -112,6 +112,72 @@ func TestRun_ReturnsTheFirstErrorWhenAllGoroutinesHaveEnded(t *testing.T) {
 	}
 }
 
+// unwound calls fn on a goroutine of its own, and returns what it panicked with when it has
+// ended, by runtime.Goexit or otherwise.
+func unwound(fn func()) (panicked any) {
+	done := make(chan any)
+	go func() {
+		defer func() { done <- recover() }()
+		fn()
+	}()
+	return <-done
+}
+
+func TestRun_NothingReadsWhenAPanicOrGoexitOfSendUnwindsIt(t *testing.T) {
+	t.Parallel()
+	for _, ordered := range []bool{false, true} {
+		for what, leave := range map[string]func(){"panic": func() { panic("on purpose") }, "Goexit": runtime.Goexit} {
+			synctest.Test(t, func(t *testing.T) {
+				var reading, dealing atomic.Int64
+				ended := -1
+				panicked := unwound(func() {
+					defer func() { ended = int(reading.Load() + dealing.Load()) }()
+					sent := 0
+					_ = Run(context.Background(), Plan[int, int]{Workers: 4, Ordered: ordered,
+						Ranges: func(yield func(int, error) bool) {
+							dealing.Add(1)
+							defer dealing.Add(-1)
+							numbers(1000, nil)(yield)
+						},
+						Read: func(ctx context.Context, r int, emit func(int) error) error {
+							reading.Add(1)
+							defer reading.Add(-1)
+							err := three(ctx, r, emit)
+							time.Sleep(time.Minute) // of a bubble: longer than the unwinding
+							return err
+						},
+						Send: func(int) error {
+							if sent++; sent == 50 {
+								leave()
+							}
+							return nil
+						}})
+				})
+				if ended != 0 || (panicked != nil) != (what == "panic") {
+					t.Errorf("%s, ordered %t: %d goroutines run, and the caller recovers %v", what, ordered, ended, panicked)
+				}
+			})
+		}
+	}
+}
+
+func TestRun_GoexitOfReadIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, ordered := range []bool{false, true} {
+		err := Run(context.Background(), Plan[int, int]{Workers: 4, Ordered: ordered, Ranges: numbers(1000, nil),
+			Read: func(ctx context.Context, r int, emit func(int) error) error {
+				if r == 70 {
+					runtime.Goexit()
+				}
+				return three(ctx, r, emit)
+			},
+			Send: func(int) error { return nil }})
+		if !errors.Is(err, errGoexit) {
+			t.Errorf("ordered %t: %v", ordered, err)
+		}
+	}
+}
+
 // A consumer that does not take batches stops the workers: a bounded number of batches
 // waits.
 func TestRun_ASlowConsumerStopsTheWorkers(t *testing.T) {

@@ -125,15 +125,16 @@ const fetchAhead = 128 << 10
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap
-	// Another goroutine may still be fetching the range. A mapped page that is not there yet
-	// is read at its first access, but a page of a sealed file has no bytes before.
-	if inOrder && at+n <= r.fetched.Load() && v.sealed == nil {
-		return nil
+	fetched := inOrder && at+n <= r.fetched.Load()
+	if fetched && v.sealed == nil {
+		return nil // a page that another goroutine is still fetching is read at its first access
 	}
-	if inOrder {
-		n = max(n, min(fetchAhead, v.end-at))
+	if !fetched { // a page of a sealed file has no bytes before Populate has returned
+		if inOrder {
+			n = max(n, min(fetchAhead, v.end-at))
+		}
+		r.fetched.Store(at + n)
 	}
-	r.fetched.Store(at + n)
 	brought, err := v.m.Populate(at, n)
 	r.gauge.Add(brought, v.end)
 	return err

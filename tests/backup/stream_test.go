@@ -62,10 +62,17 @@ func iterated(db *stoat.DB, o stoat.StreamOptions) (d dump, err error) {
 				if at == 0 {
 					at = math.MaxUint64
 				}
-				it = tx.In(ks).At(at).Iterator(o.IterOptions)
+				of := o.IterOptions
+				if !of.AllVersions {
+					of.Since = 0
+				}
+				it = tx.In(ks).At(at).Iterator(of)
 			}
 			for it.Next() {
 				item := it.Item()
+				if item.Version() <= o.Since {
+					continue
+				}
 				value, err := item.Value()
 				if err != nil {
 					return err
@@ -104,7 +111,7 @@ func randomStream(rng *rand.Rand, l *life) (o stoat.StreamOptions, err error) {
 		o.Prefix = [][]byte{[]byte("key"), []byte("key01"), {0xff}, {0xff, 0xff}, []byte("fill")}[rng.IntN(5)]
 	}
 	o.KeysOnly, o.AllVersions = rng.IntN(4) == 0, rng.IntN(3) == 0
-	if o.AllVersions && rng.IntN(2) == 0 {
+	if rng.IntN(2) == 0 {
 		o.Since = rng.Uint64N(100)
 	}
 	if rng.IntN(3) == 0 {
@@ -282,6 +289,91 @@ func TestStream_OfADroppedOrForeignKeyspaceIsAnError(t *testing.T) {
 	testkit.Must(t, db.DropKeyspace("x"))
 	_, err = db.Stream(context.Background(), stoat.StreamOptions{Keyspace: ks}, see)
 	testkit.WantError(t, "a dropped keyspace", err, stoat.ErrNoKeyspace)
+}
+
+func TestStream_AKeyspaceDroppedMeanwhileIsDeliveredAndStaysDropped(t *testing.T) {
+	t.Parallel()
+	for _, o := range []stoat.StreamOptions{{}, {Deletions: true}} {
+		db := testkit.OpenMem(t)
+		want := dump{"a"}
+		spaces := []*stoat.Keyspace{nil}
+		for _, name := range []string{"c", "b", "timed"} {
+			var o stoat.KeyspaceOptions
+			if name == "timed" {
+				o.Timestamps = stoat.TimestampsChecked
+			}
+			ks, err := db.Keyspace(name, &o)
+			testkit.Must(t, err)
+			spaces, want = append(spaces, ks), append(want, name+" a")
+		}
+		for _, ks := range spaces {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				if tx = tx.In(ks); ks != nil && ks.Name() == "timed" {
+					return tx.At(5).Set([]byte("a"), nil)
+				}
+				return tx.Set([]byte("a"), nil)
+			}))
+		}
+		var got dump
+		o.AllKeyspaces = true
+		_, err := db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+			for _, i := range b.Items {
+				got = append(got, nameOf(b.Keyspace)+string(i.Key))
+			}
+			if b.Keyspace == nil {
+				return errors.Join(db.DropKeyspace("b"), db.DropKeyspace("timed"))
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("deletions %t: the stream has %q, %v; want %q", o.Deletions, got, err, want)
+		}
+		infos, err := db.Keyspaces()
+		if err != nil || len(infos) != 2 || infos[1].Name != "c" {
+			t.Errorf("after the stream there are %+v, %v", infos, err)
+		}
+		testkit.Must(t, db.Close())
+	}
+}
+
+func TestStream_SinceShowsLaterChangesOfTheTimestampInAllKeyspaces(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	timed, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	set := func(key string, at uint64, value string) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			return errors.Join(tx.Set([]byte(key), []byte(value)), tx.In(timed).At(at).Set([]byte(key), []byte(value)))
+		}))
+	}
+	set("a", 10, "old")
+	set("b", 10, "old")
+	set("late", 10, "old")
+	since, err := db.Stream(context.Background(), stoat.StreamOptions{AllKeyspaces: true}, func(*stoat.StreamBatch) error { return nil })
+	testkit.Must(t, err)
+	set("a", 20, "new")
+	set("late", 5, "new") // the version at 10 stays the current one
+	set("c", 30, "new")
+	for _, c := range []struct {
+		at   uint64
+		want []string
+	}{
+		{0, []string{"a new", "c new", "late new", "timed a new", "timed c new"}},
+		{20, []string{"a new", "c new", "late new", "timed a new"}},
+		{5, []string{"a new", "c new", "late new", "timed late new"}},
+	} {
+		var got []string
+		o := stoat.StreamOptions{AllKeyspaces: true, Timestamp: c.at, Ordered: true, IterOptions: stoat.IterOptions{Since: since}}
+		_, err := db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+			for _, i := range b.Items {
+				got = append(got, fmt.Sprintf("%s%s %s", nameOf(b.Keyspace), i.Key, i.Value))
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("at %d: the stream has %q, %v; want %q", c.at, got, err, c.want)
+		}
+	}
 }
 
 func TestStream_AnEmptyUpperBoundIsBelowAllKeys(t *testing.T) {

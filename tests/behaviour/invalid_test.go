@@ -1,6 +1,7 @@
 package behaviour
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -258,4 +259,33 @@ func TestInvalid_NilContextEndsNothingEarly(t *testing.T) {
 	testkit.Must(t, db.Checkpoint(none, testkit.Dir+"-copy"))
 	testkit.Must(t, db.DropPrefix(none, []byte("k")))
 	testkit.Must(t, db.SyncContext(none))
+	_, err = db.Stream(none, stoat.StreamOptions{}, func(*stoat.StreamBatch) error { return nil })
+	testkit.Must(t, err)
+}
+
+func TestInvalid_NilContextEndsNoFunctionEarly(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.Must(t, db.Update(setOne))
+	var none context.Context
+	var backup bytes.Buffer
+	_, err := db.Backup(none, &backup, stoat.BackupOptions{})
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
+	_, err = stoat.VerifyBackup(none, bytes.NewReader(backup.Bytes()))
+	testkit.Must(t, err)
+	o := stoat.RestoreOptions{Options: &stoat.Options{FS: disk}}
+	_, err = stoat.Restore(none, testkit.Dir+"-restored", o, bytes.NewReader(backup.Bytes()))
+	testkit.Must(t, err)
+	_, err = stoat.Salvage(none, testkit.Dir, testkit.Dir+"-salvaged", stoat.SalvageOptions{FS: disk})
+	testkit.Must(t, err)
+}
+
+func TestInvalid_ZeroArgumentsOfFunctionsAreErrInvalid(t *testing.T) {
+	t.Parallel()
+	for name, function := range map[string]any{"Open": stoat.Open, "OpenFollower": stoat.OpenFollower, "Upgrade": stoat.Upgrade,
+		"Restore": stoat.Restore, "Salvage": stoat.Salvage, "VerifyBackup": stoat.VerifyBackup} {
+		testkit.WantError(t, name, callWithNothing(reflect.ValueOf(function)), stoat.ErrInvalid)
+	}
 }
