@@ -19,7 +19,9 @@ import (
 // which DB.Compact brings about.
 //
 // What a filter changes is no write of a transaction. It gets no version, and no
-// transaction conflicts with it. An open transaction keeps what it has seen.
+// transaction conflicts with it. An open transaction keeps what it has seen. Change feeds
+// and streams of changes do not show it. Each incremental backup of a keyspace with a
+// filter therefore has all values of the keyspace; see DB.Backup.
 //
 // Background goroutines call a filter, several at the same time. If it panics or returns
 // what no value can be, the value stays, and the database reports a Warning: at most one

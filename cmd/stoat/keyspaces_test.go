@@ -89,4 +89,14 @@ func TestSettings_StatsAndKeyspacesPrintAllOfThem(t *testing.T) {
 			t.Errorf("keyspaces prints %q, want %q:\n%s", got, rest, list)
 		}
 	}
+	if db, err = stoat.Open(dir, &stoat.Options{MergeFunction: "none", Filter: "none"}); err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "7 small from 777 bytes from 88888 bytes 36h0m0s none none no"
+	if got := strings.Join(words(succeed(t, "keyspaces", dir), "(default)"), " "); got != want {
+		t.Errorf("without names, keyspaces prints %q, want %q", got, want)
+	}
 }
