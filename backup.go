@@ -145,7 +145,8 @@ type BackupInfo struct {
 	// Time is when the backup was made.
 	Time time.Time
 	// Entries counts the versions of keys in the backup. Unchanged counts the versions
-	// that an incremental backup only names, because an earlier backup has them.
+	// that an incremental backup only names, because an earlier backup has them. Of
+	// keyspaces with a filter it names none.
 	Entries, Unchanged uint64
 }
 
@@ -156,6 +157,9 @@ type BackupInfo struct {
 // An incremental backup reads all keys, and the new values. It also names each unchanged
 // key. So deleted keys are absent after the restore, even if compactions have dropped all
 // traces of them.
+//
+// A Filter changes values without new versions. So an incremental backup has all values of
+// a keyspace that has a filter, or once had one, as a full backup does.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
 	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, base.Invalid("a backup needs a writer, 0 or more versions, and a known compression")

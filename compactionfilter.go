@@ -1,10 +1,13 @@
 package stoat
 
 import (
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -16,12 +19,15 @@ import (
 // which DB.Compact brings about.
 //
 // What a filter changes is no write of a transaction. It gets no version, and no
-// transaction conflicts with it. An open transaction keeps what it has seen.
+// transaction conflicts with it. An open transaction keeps what it has seen. Change feeds
+// and streams of changes do not show it. Each incremental backup of a keyspace with a
+// filter therefore has all values of the keyspace; see DB.Backup.
 //
-// Background goroutines call a filter, several at the same time. If it panics, the
-// value stays.
+// Background goroutines call a filter, several at the same time. If it panics or returns
+// what no value can be, the value stays, and the database reports a Warning: at most one
+// a minute for each filter.
 type Filter interface {
-	// Name names the filter in Options.Filter.
+	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string
 	// Filter decides about one value. With FilterRewrite, the value that it returns
 	// replaces the old one; time of expiry and UserMeta stay. key and v must not be used
@@ -95,31 +101,81 @@ func (v *FilterValue) Version() uint64 {
 	return uint64(v.entry.Seq)
 }
 
+// filterWarningEvery is the least time between two warnings about one filter.
+const filterWarningEvery = time.Minute
+
+// A screener asks the filters of the program, and reports those that fail.
+type screener struct {
+	filters map[string]Filter
+	clock   Clock
+	report  event.Sink
+
+	mu     sync.Mutex
+	warned map[string]time.Time // the last warning about each filter
+}
+
 // screen returns engine.Options.Screen, or nil if no filter is registered.
-func (o *Options) screen() func(filter string, e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte) {
+func (o *Options) screen(report event.Sink) func(filter string, e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte) {
 	if len(o.Filters) == 0 {
 		return nil
 	}
-	filters := map[string]Filter{}
+	s := &screener{filters: map[string]Filter{}, clock: o.Clock, report: report, warned: map[string]time.Time{}}
 	for _, f := range o.Filters {
-		filters[f.Name()] = f
+		s.filters[f.Name()] = f
 	}
-	return func(filter string, e *base.Entry, value func() ([]byte, error)) (answer compact.Decision, rewritten []byte) {
-		used := filters[filter]
-		if used == nil {
-			return compact.ScreenKeep, nil
-		}
-		defer func() {
-			if p := recover(); p != nil {
-				answer, rewritten = compact.ScreenKeep, nil
-			}
-		}()
-		switch decision, value := used.Filter(transaction.UserKey(e.Key), &FilterValue{e, value}); {
-		case decision == FilterDrop:
-			return compact.ScreenDrop, nil
-		case decision == FilterRewrite && uint64(len(value)) <= MaxValueSize:
-			return compact.ScreenRewrite, value
-		}
+	return s.screen
+}
+
+// screen asks the filter with a name. It keeps the value if the filter fails.
+func (s *screener) screen(filter string, e *base.Entry, value func() ([]byte, error)) (answer compact.Decision, rewritten []byte) {
+	used := s.filters[filter]
+	if used == nil {
 		return compact.ScreenKeep, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.warn(filter, fmt.Errorf("it panicked: %v", p))
+			answer, rewritten = compact.ScreenKeep, nil
+		}
+	}()
+	decision, replacement := used.Filter(transaction.UserKey(e.Key), &FilterValue{e, value})
+	answer, err := screened(decision, uint64(len(replacement)))
+	switch {
+	case err != nil:
+		s.warn(filter, err)
+	case answer == compact.ScreenRewrite:
+		rewritten = replacement
+	}
+	return answer, rewritten
+}
+
+// screened returns what a compaction does after the decision of a filter, which may have
+// returned a value of n bytes.
+func screened(decision FilterDecision, n uint64) (compact.Decision, error) {
+	switch {
+	case decision > FilterRewrite:
+		return compact.ScreenKeep, fmt.Errorf("it returned the unknown decision %d", decision)
+	case decision == FilterRewrite && n > MaxValueSize:
+		return compact.ScreenKeep, fmt.Errorf("%w: it returned %d bytes, of at most %d", ErrValueTooLarge, n, uint64(MaxValueSize))
+	case decision == FilterRewrite:
+		return compact.ScreenRewrite, nil
+	case decision == FilterDrop:
+		return compact.ScreenDrop, nil
+	}
+	return compact.ScreenKeep, nil
+}
+
+// warn reports that a filter failed, unless it did so within the last minute.
+func (s *screener) warn(filter string, why error) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	last, told := s.warned[filter]
+	told = told && now.Sub(last).Abs() < filterWarningEvery // the clock may go back
+	if !told {
+		s.warned[filter] = now
+	}
+	s.mu.Unlock()
+	if !told {
+		s.report(event.Warning{What: fmt.Sprintf("the compaction filter %q failed, so the value stays", filter), Err: why})
 	}
 }

@@ -97,7 +97,8 @@ type CheckpointDone struct {
 }
 
 // Warning says that an action failed that the database can do without, such as the
-// deletion of an unreferenced file. What names the action, and Err is its error.
+// deletion of an unreferenced file, or the call of a compaction filter. What names the
+// action, and Err is its error.
 type Warning struct {
 	What string
 	Err  error
@@ -199,7 +200,7 @@ func (r *reporter) tell(e Event) {
 func publicEvent(e any) Event {
 	switch e := e.(type) {
 	case settings.Changed:
-		return SettingsChanged{Old: publicSettings(e.Old), New: publicSettings(e.New)}
+		return SettingsChanged{Keyspace: e.Keyspace, Old: publicSettings(e.Old), New: publicSettings(e.New)}
 	case event.FlushDone:
 		return FlushDone(e)
 	case event.CompactionDone:

@@ -114,3 +114,31 @@ func ExampleDB_Backup() {
 	// name = soap
 	// price = 12
 }
+
+// A checkpoint is a database of its own.
+func ExampleDB_Checkpoint() {
+	ctx, disk := context.Background(), memfs.New()
+	db, err := stoat.Open("/shop", &stoat.Options{FS: disk})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("price"), []byte("10")) })
+	if err != nil {
+		panic(err)
+	}
+	if err := db.Checkpoint(ctx, "/copy"); err != nil {
+		panic(err)
+	}
+	copied, err := stoat.Open("/copy", &stoat.Options{FS: disk, MustExist: true})
+	if err != nil {
+		panic(err)
+	}
+	defer copied.Close()
+	report, err := copied.Check(ctx, stoat.CheckOptions{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("versions in tables:", report.Entries, "problems:", len(report.Problems))
+	// Output: versions in tables: 1 problems: 0
+}

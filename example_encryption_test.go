@@ -2,9 +2,12 @@ package stoat_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"strings"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -44,4 +47,48 @@ func ExampleStaticKeys() {
 	// Output:
 	// opens without keys: false
 	// secret
+}
+
+// An operator puts a new key into the first line of the key file. Then the database no
+// longer needs the old one.
+func ExampleDB_RotateMasterKey() {
+	dir, err := os.MkdirTemp("", "stoat-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	keyFile := dir + "/keys"
+	write := func(lines ...string) {
+		if err := os.WriteFile(keyFile, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			log.Fatal(err)
+		}
+	}
+	old, current := "2025 "+strings.Repeat("01", stoat.MasterKeySize), "2026 "+strings.Repeat("02", stoat.MasterKeySize)
+
+	write(old)
+	o := &stoat.Options{FS: memfs.New(), Keys: stoat.KeyFile(keyFile)}
+	db, err := stoat.Open("/db", o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	write(current, old)
+	if err := db.RotateMasterKey(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	write(old)
+	_, err = stoat.Open("/db", o)
+	fmt.Println("the old key fails:", errors.Is(err, stoat.ErrKey))
+	write(current)
+	db, err = stoat.Open("/db", o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the new key:", db.Close())
+	// Output:
+	// the old key fails: true
+	// the new key: <nil>
 }

@@ -109,3 +109,32 @@ func ExampleDB_SplitRange() {
 	fmt.Printf("%d keys, cut at %q\n", e.Keys, cuts)
 	// Output: 4 keys, cut at ["fig"]
 }
+
+// A program shows the history of a key. NumVersions says how much of it is kept.
+func ExampleIterOptions_allVersions() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), NumVersions: 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for _, price := range []string{"3", "4", "5"} {
+		if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("apple"), []byte(price)) }); err != nil {
+			log.Fatal(err)
+		}
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		it := tx.Iterator(stoat.IterOptions{AllVersions: true})
+		defer it.Close()
+		for it.Next() {
+			fmt.Printf("%s at version %d: %s\n", it.Key(), it.Item().Version(), it.Value())
+		}
+		return it.Err()
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// apple at version 3: 5
+	// apple at version 2: 4
+	// apple at version 1: 3
+}

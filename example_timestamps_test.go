@@ -54,3 +54,43 @@ func ExampleTxn_At() {
 	// 10: at 5, late <nil>
 	// 20: at 20 <nil>
 }
+
+// A layer lets the database drop what none of its readers can ask for.
+func ExampleKeyspace_DiscardBelow() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	accounts, err := db.Keyspace("accounts", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.Update(func(tx stoat.Txn) error {
+		for _, timestamp := range []uint64{10, 20, 30} {
+			if err := tx.In(accounts).At(timestamp).Set([]byte("alice"), fmt.Append(nil, timestamp)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := accounts.DiscardBelow(25); err != nil {
+		log.Fatal(err)
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		_, err := tx.In(accounts).At(24).Get([]byte("alice"))
+		fmt.Println("24 is discarded:", errors.Is(err, stoat.ErrTimestampDiscarded))
+		value, err := tx.In(accounts).At(25).Get([]byte("alice"))
+		fmt.Printf("25: %s %v\n", value, err)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 24 is discarded: true
+	// 25: 20 <nil>
+}

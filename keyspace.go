@@ -33,7 +33,7 @@ type KeyspaceOptions struct {
 	// NumVersions is how many versions of a key the database keeps at least.
 	NumVersions int
 	// MergeFunction and Filter name the merge function and the compaction filter of the
-	// keyspace; see Options.
+	// keyspace; see Options. The name "none" removes a stored name.
 	MergeFunction, Filter string
 	// DefaultTTL is how long a value lives if its Set names no time of expiry; see
 	// Options.

@@ -3,6 +3,7 @@ package stoat
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/internal/settings"
 )
 
 // A MergeFunction makes values of operands, which Txn.Merge writes. Package merge has
@@ -14,7 +15,7 @@ import (
 // panics makes reads of the key fail with ErrMerge, and no operand is lost.
 type MergeFunction interface {
 	// Name names the function. A database finds its function by the name, so the name of
-	// a function must change when its operands get another meaning.
+	// a function must change when its operands get another meaning. It must not be "none".
 	Name() string
 	// Merge appends to dst what operands, the oldest first, make of the existing value of
 	// key, and returns the result. There is at least one operand. A nil existing means
@@ -53,17 +54,17 @@ const MaxOperandSize = base.MaxOperandSize
 // copies key and operand, so the caller may reuse them at once.
 //
 // Merge reads nothing, so operands of several transactions for one key are no conflict.
-// For a transaction that read the key, the operand is a write like any other. However,
-// a transaction that writes more than 64 operands for one key, or 128 KiB of them,
-// reads the key, unless the function is an OperandCombiner.
+// For a transaction that read the key, the operand is a write like any other. Unless
+// the function is an OperandCombiner, a transaction reads the key when it writes more than
+// 64 operands for it, or more than 128 KiB of them.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
-// transaction writes the operand, or one that has expired, the function starts from
-// nothing. The result then never expires, whatever the DefaultTTL is.
+// transaction writes the operand, or an expired value, the function starts from nothing.
+// The result then never expires, whatever the DefaultTTL is.
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
 // Renew gives the value of key a new time of expiry, TTL or ExpiresAt, without writing
-// the value again. If key has no value, or one that has expired, Renew does nothing.
+// the value again. If key has no value, or an expired value, Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
 // transaction that read the key, it is a write like any other.
@@ -79,7 +80,7 @@ func haveNames[T interface {
 	var none T
 	names := map[string]bool{}
 	for _, one := range all {
-		if one == none || one.Name() == "" || names[one.Name()] {
+		if one == none || one.Name() == "" || one.Name() == settings.NoName || names[one.Name()] {
 			return false
 		}
 		names[one.Name()] = true

@@ -49,6 +49,7 @@ func open(dir string, opts Options, extra engine.Options) (*DB, error) {
 	d := &DB{opts: opts, reports: reporter{events: opts.Events, logger: opts.Logger}}
 	o := d.opts.engine(vfs.Strict(opts.FS, path), path)
 	o.Executor, o.Upgrade, o.Report = extra.Executor, extra.Upgrade, d.reports.emit
+	o.Screen = d.opts.screen(o.Report)
 	if err := d.engine.Open(o); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
@@ -70,7 +71,7 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 func (o *Options) engine(fs vfs.FS, dir string) engine.Options {
 	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, Follows: o.follows, FollowEvery: o.FollowEvery, MustExist: o.MustExist, Clock: o.Clock,
 		MemoryBudget: o.MemoryBudget, MemtableSize: o.MemtableSize, Durability: transaction.Durability(o.Durability),
-		Keys: o.Keys, DataKeyAge: o.DataKeyAge, Settings: o.given(), Screen: o.screen()}
+		Keys: o.Keys, DataKeyAge: o.DataKeyAge, Settings: o.given()}
 	for _, f := range o.MergeFunctions {
 		e.MergeFunctions = append(e.MergeFunctions, f)
 	}

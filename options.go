@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -81,15 +82,17 @@ type Options struct {
 	NumVersions int
 
 	// MergeFunction names the merge function of the database, which must be one of
-	// MergeFunctions for Txn.Merge and for reads of what it wrote. Operands that are not
-	// merged yet get the function of the new name. Default: none.
+	// MergeFunctions for Txn.Merge and for reads of what it wrote. After a change of name,
+	// stoat merges the remaining operands with the new function. The name "none" removes
+	// the stored name; keys with operands then return ErrNoMergeFunction. Default: none.
 	MergeFunction string
 
 	// MergeFunctions are the merge functions that the program has. See Txn.Merge.
 	MergeFunctions []MergeFunction
 
 	// Filter names the filter of compactions, which is one of Filters. Without that
-	// filter, compactions keep all values. Default: none.
+	// filter, compactions keep all values. The name "none" removes the stored name.
+	// Default: none.
 	Filter string
 
 	// Filters are the filters that the program has.
@@ -122,8 +125,8 @@ type Options struct {
 	ReadOnly bool
 
 	// FollowEvery is how often a database of OpenFollower looks for new commits by
-	// itself. Without any, it looks half as often. A negative FollowEvery
-	// leaves that to DB.Refresh. Default: 10 ms.
+	// itself. While no new commits arrive, the follower looks half as often. A negative
+	// FollowEvery leaves that to DB.Refresh. Default: 10 ms.
 	FollowEvery time.Duration
 
 	follows bool // OpenFollower opens the database
@@ -229,10 +232,10 @@ func (o *Options) validate() error {
 			o.MemtableSize, int64(memtableSizeMin), int64(memtableSizeMax))
 	}
 	if !haveNames(o.MergeFunctions) {
-		return base.Invalid("Options.MergeFunctions has a function without a name of its own")
+		return base.Invalid("Options.MergeFunctions has a function without a name of its own, or with the name %q", settings.NoName)
 	}
 	if !haveNames(o.Filters) {
-		return base.Invalid("Options.Filters has a filter without a name of its own")
+		return base.Invalid("Options.Filters has a filter without a name of its own, or with the name %q", settings.NoName)
 	}
 	if o.DataKeyAge < dataKeyAgeMin {
 		return base.Invalid("Options.DataKeyAge is %v, want %v or more", o.DataKeyAge, dataKeyAgeMin)

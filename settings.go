@@ -44,16 +44,18 @@ func (o *Options) given() settings.Given {
 		MergeFunction: o.MergeFunction, Filter: o.Filter, DefaultTTL: o.DefaultTTL, ChangeRetention: o.ChangeRetention}
 }
 
-// SettingsChanged says that Open changed the stored settings of the database, because
-// its options differ from them.
+// SettingsChanged says that Open or DB.Keyspace changed stored settings, because its
+// options differ from them. A new keyspace is no change, nor are other Timestamps.
 type SettingsChanged struct {
+	// Keyspace is the name of the keyspace, empty for the default keyspace.
+	Keyspace string
 	// Old are the settings before the change, and New those after it.
 	Old, New Settings
 }
 
 // Record returns the event as a log record.
 func (e SettingsChanged) Record() (slog.Level, string, []slog.Attr) {
-	var attrs []slog.Attr
+	attrs := []slog.Attr{slog.String("keyspace", e.Keyspace)}
 	was, now := reflect.ValueOf(e.Old), reflect.ValueOf(e.New)
 	for i := range was.NumField() {
 		if old, new := was.Field(i).Interface(), now.Field(i).Interface(); old != new {

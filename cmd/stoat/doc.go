@@ -14,7 +14,7 @@
 //	stoat stats DIR                  print the size and structure of a database
 //	stoat check DIR                  verify every byte of a database
 //	stoat salvage DIR TO             copy what is left of a damaged database
-//	stoat dump FILE                  print a file of a database
+//	stoat dump FILE                  print a file of a database or a backup
 //	stoat checkpoint DIR TO          copy a database
 //	stoat backup DIR FILE            write a backup of a database
 //	stoat restore FILE... DIR        make a database of backups

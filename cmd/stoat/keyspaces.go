@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/stoatdb/stoat"
 )
@@ -90,7 +89,7 @@ func (k *keyspaceChoice) update(ctx context.Context, db *stoat.DB, fn func(tx st
 // runKeyspaces lists, creates or drops keyspaces.
 func runKeyspaces(_ context.Context, c *call, args []string) error {
 	var create, drop string
-	c.flags.StringVar(&create, "create", "", "create the keyspace with this `name`")
+	c.flags.StringVar(&create, "create", "", "create the keyspace with this `name`, which must not exist")
 	var timestamps bool
 	c.flags.BoolVar(&timestamps, "timestamps", false, "with -create: let -at of other commands choose timestamps")
 	c.flags.StringVar(&drop, "drop", "", "delete the keyspace with this `name`, with all its keys")
@@ -116,13 +115,25 @@ func runKeyspaces(_ context.Context, c *call, args []string) error {
 			}
 			return err
 		}
-		o := new(stoat.KeyspaceOptions)
-		if timestamps {
-			o.Timestamps = stoat.TimestampsChecked
-		}
-		_, err := db.Keyspace(create, o)
-		return err
+		return createKeyspace(db, create, timestamps)
 	})
+}
+
+// createKeyspace creates a keyspace, which must not exist. This command has the database
+// for itself, so no other process creates it meanwhile.
+func createKeyspace(db *stoat.DB, name string, timestamps bool) error {
+	switch _, _, err := (&keyspaceChoice{name: name}).find(db); {
+	case err == nil:
+		return fmt.Errorf("there is a keyspace %q already", name)
+	case err != noKeyspaceError(name):
+		return err
+	}
+	o := new(stoat.KeyspaceOptions)
+	if timestamps {
+		o.Timestamps = stoat.TimestampsChecked
+	}
+	_, err := db.Keyspace(name, o)
+	return err
 }
 
 // keyspaceText returns the name of a keyspace for people.
@@ -140,19 +151,14 @@ func printKeyspaces(c *call, db *stoat.DB) error {
 		return err
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "keyspace\tversions\tcompression\tvalues apart\tlarge values\ttime to live\ttimestamps")
+	fmt.Fprintln(w, "keyspace\tversions\tcompression\tvalues apart\tlarge values\ttime to live\tmerge function\tfilter\ttimestamps")
 	for _, k := range all {
 		s := k.Settings
-		ttl := "forever"
-		if s.DefaultTTL > 0 {
-			ttl = s.DefaultTTL.Round(time.Millisecond).String()
-		}
 		timestamps := map[stoat.Timestamps]string{0: "no", stoat.TimestampsChecked: "checked",
 			stoat.TimestampsUnchecked: "unchecked"}[k.Timestamps]
-		compression := map[stoat.Compression]string{stoat.CompressionNone: "none", stoat.CompressionFast: "fast",
-			stoat.CompressionSmall: "small"}[s.Compression]
-		fmt.Fprintf(w, "%s\t%d\t%s\tfrom %d bytes\tfrom %d bytes\t%s\t%s\n",
-			keyspaceText(k.Name), s.NumVersions, compression, s.ValueThreshold, s.LargeValueThreshold, ttl, timestamps)
+		fmt.Fprintf(w, "%s\t%d\t%v\tfrom %d bytes\tfrom %d bytes\t%s\t%s\t%s\t%s\n", keyspaceText(k.Name), s.NumVersions, s.Compression,
+			s.ValueThreshold, s.LargeValueThreshold, ttlText(s.DefaultTTL), settingText(s.MergeFunction), settingText(s.Filter), timestamps)
 	}
+	fmt.Fprintf(w, "\nchange retention of all: %d bytes of the log\n", db.Settings().ChangeRetention)
 	return w.Flush()
 }

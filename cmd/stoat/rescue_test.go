@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,7 +119,77 @@ func TestDump_PrintsEveryFile(t *testing.T) {
 	if out := succeed(t, "dump", table); !strings.Contains(out, `"bad"`) {
 		t.Errorf("dump of a damaged table printed %q", out)
 	}
-	fail(t, exitError, "no file of a database", "dump", os.DevNull)
+	other := filepath.Join(dir, "..", "other")
+	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, "no file of a database", "dump", other)
+}
+
+// dumpedLines returns how many lines of each kind the dump of a file has.
+func dumpedLines(t *testing.T, name string) map[string]int {
+	t.Helper()
+	kinds := map[string]int{}
+	text, lines := succeed(t, "dump", name), succeed(t, "dump", "-json", name)
+	for line := range strings.Lines(lines) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("%s: %v in %s", name, err, line)
+		}
+		kinds[object["line"].(string)]++
+	}
+	if strings.Count(text, "\n") != strings.Count(lines, "\n") {
+		t.Errorf("dump %s printed %q and %q", name, text, lines)
+	}
+	return kinds
+}
+
+func TestDump_PrintsBackupsAndSortedFiles(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	full, later, long := filepath.Join(at, "full"), filepath.Join(at, "later"), filepath.Join(at, "long")
+	if err := os.WriteFile(long, []byte("long\t"+strings.Repeat("x", 1_000_000)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "create", dir)
+	succeed(t, "load", dir, long)
+	succeed(t, "set", dir, "a", "one")
+	succeed(t, "backup", dir, full)
+	succeed(t, "set", dir, "b", "two")
+	succeed(t, "backup", "-since", full, dir, later)
+	succeed(t, "backup-files", dir, store)
+	for _, x := range []struct {
+		name string
+		want map[string]int
+	}{
+		{full, map[string]int{"backup": 1, "keyspace": 1, "entry": 2, "end": 1}},
+		{later, map[string]int{"backup": 1, "keyspace": 1, "entry": 1, "unchanged": 2, "end": 1}},
+		{packed(t, "a\t1\nb\t2\n"), map[string]int{"sorted entries": 1, "entry": 2, "end": 1}},
+		{filesIn(t, filepath.Join(store, "lists"), "*")[0], map[string]int{"file backup": 1, "id": 1, "end": 1, "checksum": 1}},
+	} {
+		got := dumpedLines(t, x.name)
+		if x.want["checksum"] == 1 {
+			x.want["file"] = max(2, got["file"]) // a manifest, and tables
+		}
+		if !maps.Equal(got, x.want) {
+			t.Errorf("dump of %s has the lines %v, want %v", x.name, got, x.want)
+		}
+	}
+	text := succeed(t, "dump", "-value-bytes", "3", full)
+	for _, want := range []string{`keyspace=0 key="a" length=3 value="one"`, `key="long" length=1000000 parts=2 value="xxx"`, `end versions=2 unchanged=0 checksum="ok"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("dump of the backup lacks %s:\n%s", want, text)
+		}
+	}
+	list := filesIn(t, filepath.Join(store, "lists"), "*")[0]
+	if text := succeed(t, "dump", list); !strings.HasSuffix(text, "checksum=\"ok\"\n") {
+		t.Errorf("dump of the list printed %q", text)
+	}
+	spoil(t, list)
+	if text := succeed(t, "dump", list); !strings.HasSuffix(text, "checksum=\"bad\"\n") {
+		t.Errorf("dump of the damaged list printed %q", text)
+	}
 }
 
 func TestCheck_RepairRebuildsAHashIndex(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/stoatdb/stoat"
 )
@@ -90,5 +92,25 @@ func printSettings(out io.Writer, db *stoat.DB) error {
 	fmt.Fprintf(w, "  compression\t%v\n", s.Compression)
 	fmt.Fprintf(w, "  value threshold\t%d\tbytes and more lie in value files\n", s.ValueThreshold)
 	fmt.Fprintf(w, "  large values\t%d\tbytes and more may skip the log\n", s.LargeValueThreshold)
+	fmt.Fprintf(w, "  time to live\t%s\n", ttlText(s.DefaultTTL))
+	fmt.Fprintf(w, "  merge function\t%s\n", settingText(s.MergeFunction))
+	fmt.Fprintf(w, "  filter\t%s\n", settingText(s.Filter))
+	fmt.Fprintf(w, "  change retention\t%d\tbytes of the log stay for subscribers\n", s.ChangeRetention)
 	return w.Flush()
+}
+
+// ttlText returns a default time to live for people.
+func ttlText(ttl time.Duration) string {
+	if ttl <= 0 {
+		return "forever"
+	}
+	return ttl.Round(time.Millisecond).String()
+}
+
+// settingText returns the name of a merge function or a filter for people.
+func settingText(name string) string {
+	if name == "" {
+		return "none"
+	}
+	return strconv.Quote(name)
 }

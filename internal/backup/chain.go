@@ -154,7 +154,7 @@ func (c *Chain) nextKey() error {
 // newest reports whether no backup after l says what became of its keys.
 func (c *Chain) newest(l *link) bool {
 	for _, later := range c.links[l.index+1:] {
-		if !later.Header.same() {
+		if !later.same {
 			return false
 		}
 	}
@@ -201,7 +201,7 @@ func (c *Chain) older(l *link) error {
 		return err
 	}
 	before := l.index - 1
-	for before > 0 && c.links[before].Header.same() {
+	for before > 0 && c.links[before].same {
 		before--
 	}
 	if c.from++; c.from == len(c.at) || c.at[c.from].index != before {

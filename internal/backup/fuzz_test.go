@@ -31,6 +31,27 @@ func sample() (Header, []Item) {
 	}
 }
 
+func TestReader_AKeyspaceWithAFilterHasItsOldValues(t *testing.T) {
+	t.Parallel()
+	h, _ := sample()
+	h.State.Keyspaces = []*manifest.Keyspace{{}, {Number: 1, Name: "other", Settings: manifest.Settings{Filter: "none"}}}
+	old := Item{Entry: base.Entry{Key: []byte("\xff\x01a"), Seq: 9, Meta: base.Meta{Kind: base.KindSet}}}
+	older, unchanged, plain := old, old, old
+	older.Seq, unchanged.Unchanged, plain.Key = 8, true, []byte("a")
+	for _, c := range []struct {
+		all   []Item
+		right bool
+	}{{[]Item{old, older}, true}, {[]Item{unchanged}, false}, {[]Item{plain, old}, false}} {
+		for _, since := range []base.SeqNum{10, 50} {
+			h.Since = since
+			_, err := Verify(context.Background(), bytes.NewReader(write(t, h, c.all, false)))
+			if (err == nil) != c.right || err != nil && !errors.Is(err, base.ErrCorrupt) {
+				t.Errorf("%+v since %d: %v, right %v", c.all, since, err, c.right)
+			}
+		}
+	}
+}
+
 // write returns a backup of items, packed into a frame each if alone.
 func write(t testing.TB, h Header, all []Item, alone bool) []byte {
 	t.Helper()

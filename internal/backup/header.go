@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A Header describes a backup before its first item. It is the concatenation of the
@@ -56,7 +58,24 @@ func (h *Header) full() bool { return h.Since == 0 }
 
 // same reports whether the snapshot is that of the backup before, so that the backup has
 // no items.
-func (h *Header) same() bool { return !h.full() && h.Since == h.State.LastSeq }
+func (h *Header) same() bool {
+	return !h.full() && h.Since == h.State.LastSeq && !slices.ContainsFunc(h.State.Keyspaces, filtered)
+}
+
+// filtered reports whether a keyspace has, or had, a compaction filter. Filters change
+// values without new versions, and drop keys. So the backup has the keyspace as a full one
+// does.
+func filtered(k *manifest.Keyspace) bool {
+	return k.Settings.Filter != "" && !mutant.On(mutant.BackupUnfiltered)
+}
+
+// since returns the version that a backup of a keyspace continues.
+func (h *Header) since(keyspace uint32) base.SeqNum {
+	if k, ok := h.State.Keyspace(keyspace); ok && filtered(k) {
+		return 0
+	}
+	return h.Since
+}
 
 // appendTo appends the encoding of h to dst, which is empty.
 func (h *Header) appendTo(dst []byte) []byte {

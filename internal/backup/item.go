@@ -113,12 +113,14 @@ func (f *items) add(it *Item) {
 // An itemReader decodes the items of one frame after the other.
 type itemReader struct {
 	since, until base.SeqNum
-	rest         []byte
-	first        bool   // of the frame
-	key          []byte // of the last item
-	seq          base.SeqNum
-	begun        bool
-	ended        bool // the last item was the last of its key
+	// sinceOf, if not nil, is since for a stored key.
+	sinceOf func(key []byte) base.SeqNum
+	rest    []byte
+	first   bool   // of the frame
+	key     []byte // of the last item
+	seq     base.SeqNum
+	begun   bool
+	ended   bool // the last item was the last of its key
 }
 
 // frame begins a frame. The payload is borrowed until the next.
@@ -225,6 +227,9 @@ func (d *itemReader) nextKey(same bool) (sameKey bool, err error) {
 
 // order checks the version of an item against that of the item before.
 func (d *itemReader) order(it *Item, sameKey bool) error {
+	if !sameKey && d.sinceOf != nil {
+		d.since = d.sinceOf(it.Key)
+	}
 	switch {
 	case sameKey && (it.Seq >= d.seq || d.ended):
 		return bad("order of versions", uint64(it.Seq))

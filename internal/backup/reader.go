@@ -16,8 +16,10 @@ type Reader struct {
 	frames *frameReader
 	items  itemReader
 	spaces keyspace.Walk
-	space  uint32 // the keyspace of the last key
-	known  bool   // whether space is one of the header
+	space  uint32      // the keyspace of the last key
+	known  bool        // whether space is one of the header
+	since  base.SeqNum // Header.since of space
+	same   bool        // Header.same
 
 	large     uint64 // bytes of the last item's value that are still to read
 	entries   uint64
@@ -56,8 +58,18 @@ func NewReader(from io.Reader) (*Reader, error) {
 	if r.Header, err = decodeHeader(header); err != nil {
 		return nil, err
 	}
-	r.items = itemReader{since: r.Header.Since, until: r.Header.State.LastSeq}
+	r.items = itemReader{since: r.Header.Since, until: r.Header.State.LastSeq, sinceOf: r.enter}
+	r.same = r.Header.same()
 	return r, nil
+}
+
+// enter notes the keyspace of a key, and returns the version that its backup continues.
+func (r *Reader) enter(key []byte) base.SeqNum {
+	if n := r.spaces.Number(key); n != r.space || !r.known {
+		_, r.known = r.Header.State.Keyspace(n)
+		r.space, r.since = n, r.Header.since(n)
+	}
+	return r.since
 }
 
 func (r *Reader) unexpected(kind uint8) error {
@@ -89,7 +101,7 @@ func (r *Reader) Next() (Item, error) {
 			return it, err
 		case kind == frameEnd:
 			return it, r.end(p)
-		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.Header.same():
+		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.same:
 			return it, r.unexpected(kind)
 		}
 		r.items.frame(p)
@@ -111,11 +123,8 @@ func (r *Reader) count(it *Item) error {
 			return r.at(bad("key", err))
 		}
 	}
-	if n := r.spaces.Number(it.Key); n != r.space || !r.known {
-		if _, r.known = r.Header.State.Keyspace(n); !r.known {
-			return base.Corrupt(r.frames.offset, "keyspace of a key", n, "one of the header")
-		}
-		r.space = n
+	if !r.known {
+		return base.Corrupt(r.frames.offset, "keyspace of a key", r.space, "one of the header")
 	}
 	if r.large = it.Large; it.Unchanged {
 		r.unchanged++

@@ -104,12 +104,13 @@ func (w *SortedWriter) Finish() error {
 	return w.emit(frameEnd, appendEnd(nil, w.entries, 0))
 }
 
-// A SortedReader reads a file of sorted entries. It takes memory for a frame, and for the
-// largest value.
+// A SortedReader reads a file of sorted entries. It takes memory for a frame, and Next takes
+// memory for the largest value.
 type SortedReader struct {
 	frames  *frameReader
 	items   itemReader
 	value   []byte // of more than one frame
+	large   uint64 // bytes of the last item's value that are still to read
 	entries uint64
 	ended   bool
 }
@@ -137,6 +138,25 @@ func (r *SortedReader) unexpected(kind uint8) error {
 // Next returns the next entry, which is valid until the call after. It returns io.EOF once
 // the whole file is known to be right.
 func (r *SortedReader) Next() (base.Entry, error) {
+	it, err := r.NextItem()
+	if err != nil || it.Large == 0 {
+		return it.Entry, err
+	}
+	r.value = r.value[:0]
+	for r.large > 0 {
+		p, err := r.Chunk()
+		if err != nil {
+			return base.Entry{}, err
+		}
+		r.value = append(r.value, p...)
+	}
+	it.Value = r.value
+	return it.Entry, nil
+}
+
+// NextItem is Next without the value of an item that has it in parts. The caller reads all
+// of them with Chunk before the next call.
+func (r *SortedReader) NextItem() (Item, error) {
 	for !r.ended {
 		it, ok, err := r.items.next()
 		switch {
@@ -152,50 +172,46 @@ func (r *SortedReader) Next() (base.Entry, error) {
 			if c, ok := err.(*base.CorruptionError); ok && c.Offset < 0 {
 				c.Offset = r.frames.offset
 			}
-			return base.Entry{}, err
+			return Item{}, err
 		}
 		if ok {
 			r.entries++
-			return it.Entry, r.large(&it)
+			r.large = it.Large
+			return it, nil
 		}
 		kind, p, err := r.frames.next()
 		switch {
 		case err != nil && mutant.On(mutant.SortedCut):
 			r.ended = true
 		case err != nil:
-			return base.Entry{}, err
+			return Item{}, err
 		case kind == frameEnd:
 			if err := r.end(p); err != nil {
-				return base.Entry{}, err
+				return Item{}, err
 			}
 		case kind != frameItems || len(p) == 0:
-			return base.Entry{}, r.unexpected(kind)
+			return Item{}, r.unexpected(kind)
 		default:
 			r.items.frame(p)
 		}
 	}
-	return base.Entry{}, io.EOF
+	return Item{}, io.EOF
 }
 
-// large reads the value of an item that follows in parts.
-func (r *SortedReader) large(it *Item) error {
-	if it.Large == 0 {
-		return nil
+// Chunk returns the next part of the value of the last item, or nothing at its end.
+func (r *SortedReader) Chunk() ([]byte, error) {
+	if r.large == 0 {
+		return nil, nil
 	}
-	r.value = r.value[:0]
-	for left := it.Large; left > 0; {
-		kind, p, err := r.frames.next()
-		switch {
-		case err != nil:
-			return err
-		case kind != frameChunk || uint64(len(p)) != min(left, LargeMin):
-			return r.unexpected(kind)
-		}
-		r.value = append(r.value, p...)
-		left -= uint64(len(p))
+	kind, p, err := r.frames.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case kind != frameChunk || uint64(len(p)) != min(r.large, LargeMin):
+		return nil, r.unexpected(kind)
 	}
-	it.Value = r.value
-	return nil
+	r.large -= uint64(len(p))
+	return p, nil
 }
 
 // end checks the last frame.

@@ -61,6 +61,12 @@ func Write(ctx context.Context, w io.Writer, o WriteOptions) (Info, error) {
 	if !o.Header.same() {
 		b := &writer{o: &o}
 		b.packers.New = func() any { return b.newPacker() }
+		for _, k := range o.Header.State.Keyspaces {
+			if filtered(k) {
+				lo, hi := keyspace.Bounds(k.Number)
+				b.filtered = append(b.filtered, stream.Range{Lo: lo, Hi: hi})
+			}
+		}
 		err = stream.Run(ctx, stream.Plan[stream.Range, frame]{
 			Ordered: true,
 			Ranges:  o.Snapshot.Ranges(stream.Range{}),
@@ -85,6 +91,8 @@ type writer struct {
 	o       *WriteOptions
 	packers sync.Pool // of *packer
 	buffers sync.Pool // of *[]byte, for frames
+	// filtered are the ranges of keyspaces with a filter.
+	filtered []stream.Range
 }
 
 // compressMin is the length in bytes from which frames are compressed.
@@ -101,7 +109,8 @@ type packer struct {
 
 	spaces   keyspace.Walk
 	space    uint32
-	versions int // how many whole versions to hold in the keyspace space; 0: it is dropped
+	since    base.SeqNum // what the backup of the keyspace space continues
+	versions int         // how many whole versions to hold in the keyspace space; 0: it is dropped
 	key      []byte
 	whole    int // whole versions of key so far
 	done     bool
@@ -123,7 +132,7 @@ func (w *writer) read(_ context.Context, r stream.Range, emit func(frame) error)
 	p.items.reset()
 	p.entries, p.unchanged = 0, 0
 	p.enter(0)
-	scan, err := w.o.Snapshot.Scan(r, w.o.Header.Since)
+	scan, err := w.o.Snapshot.Scan(r, w.since(r))
 	if err != nil {
 		return err
 	}
@@ -137,6 +146,16 @@ func (w *writer) read(_ context.Context, r stream.Range, emit func(frame) error)
 		return err
 	}
 	return p.flush()
+}
+
+// since returns the version up to which the backup needs no values of a range.
+func (w *writer) since(r stream.Range) base.SeqNum {
+	for _, f := range w.filtered {
+		if (r.Hi == nil || bytes.Compare(f.Lo, r.Hi) < 0) && bytes.Compare(r.Lo, f.Hi) < 0 {
+			return 0
+		}
+	}
+	return w.o.Header.Since
 }
 
 // see packs the current version of a scan, if the backup holds it.
@@ -160,7 +179,7 @@ func (p *packer) see(scan *stream.Scan) error {
 	if it.Meta.Kind == base.KindPointer {
 		it.Meta.Kind = base.KindSet
 	}
-	if it.Seq <= p.w.o.Header.Since {
+	if it.Seq <= p.since {
 		p.done = true
 		if it.Unchanged = valueKind(it.Meta.Kind); it.Unchanged && mutant.On(mutant.BackupForgets) {
 			return nil
@@ -174,7 +193,7 @@ func (p *packer) see(scan *stream.Scan) error {
 
 // enter begins a keyspace.
 func (p *packer) enter(n uint32) {
-	p.space, p.versions = n, 0
+	p.space, p.versions, p.since = n, 0, p.w.o.Header.since(n)
 	if k, ok := p.w.o.Header.State.Keyspace(n); ok {
 		p.versions = settings.Resolve(&k.Settings).NumVersions
 	}

@@ -19,7 +19,8 @@ import (
 // Options say what to dump.
 type Options struct {
 	FS vfs.FS
-	// Name is the path of the file. A sealed file needs the file KEYS beside it.
+	// Name is the path of the file. A sealed file needs the file KEYS beside it. Files of a
+	// database are known by their names, and others by their content.
 	Name string
 	// Provider has the master keys of an encrypted database; it may be nil.
 	Provider seal.Provider
@@ -39,12 +40,12 @@ type dumper struct {
 	keys *seal.Keys
 }
 
-// ErrUnknown says that a file is of no kind that a database has.
-var ErrUnknown = errors.New("dump: no file of a database has this name")
+// ErrUnknown says that a file is of no known kind.
+var ErrUnknown = errors.New("dump: no file of a database has this name, and no backup or file of sorted entries this beginning")
 
 // Run prints a file.
 func Run(ctx context.Context, o Options) error {
-	d := &dumper{output: output{w: o.Out, json: o.JSON, hex: o.Hex}, o: &o, name: o.FS.Base(o.Name), fs: o.FS}
+	d := &dumper{output: output{ctx: ctx, w: o.Out, json: o.JSON, hex: o.Hex}, o: &o, name: o.FS.Base(o.Name), fs: o.FS}
 	if err := d.openKeys(ctx); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	case d.name == "LOCK":
 		err = d.lock()
 	default:
-		err = fmt.Errorf("%w: %s", ErrUnknown, d.name)
+		err = d.stream()
 	}
 	if err == nil {
 		err = d.err

@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ type Field struct {
 
 // An output writes lines, as text or as JSON. It keeps its first error.
 type output struct {
+	ctx  context.Context // its end is the error of the next line
 	w    io.Writer
 	json bool
 	hex  bool
@@ -26,6 +28,9 @@ type output struct {
 
 // line writes a line. The pairs are names and values. A value that is nil is left out.
 func (o *output) line(kind string, pairs ...any) error {
+	if o.err == nil {
+		o.err = o.ctx.Err()
+	}
 	if o.err != nil {
 		return o.err
 	}
@@ -68,7 +73,10 @@ func (o *output) value(v any) (any, bool) {
 		if o.hex {
 			return hex.EncodeToString(v), true
 		}
-		return o.text(escaped(v)), true
+		if o.json {
+			return escaped(v), true
+		}
+		return strconv.Quote(string(v)), true
 	case string:
 		return o.text(v), true
 	case time.Time:

@@ -144,12 +144,17 @@ func (d *dumper) edit(body []byte) error {
 		_ = d.line("forget keyspace", "number", n)
 	}
 	for _, k := range e.PutKeyspaces {
-		_ = d.line("keyspace", "number", k.Number, "name", k.Name, "dropped", k.Dropping, "settings", fmt.Sprintf("%+v", k.Settings))
+		d.keyspace(k)
 	}
 	for _, f := range e.Unknown {
 		_ = d.line("unknown field", "tag", f.Tag, "length", len(f.Value))
 	}
 	return d.err
+}
+
+// keyspace prints a keyspace.
+func (d *dumper) keyspace(k *manifest.Keyspace) {
+	_ = d.line("keyspace", "number", k.Number, "name", k.Name, "dropped", k.Dropping, "settings", fmt.Sprintf("%+v", k.Settings))
 }
 
 // addedTable prints a table of an edit.

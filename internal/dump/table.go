@@ -92,19 +92,32 @@ func (d *dumper) block(b int, info table.BlockInfo) error {
 }
 
 // entry prints an entry. known says that its value is there.
-func (d *dumper) entry(e *base.Entry, known bool) {
-	pairs := []any{"kind", e.Meta.Kind.String(), "version", e.Seq}
-	if space, key, err := keyspace.Decode(e.Key); err != nil {
-		pairs = append(pairs, "stored key", e.Key)
-	} else {
-		pairs = append(pairs, "keyspace", space, "key", key)
+func (d *dumper) entry(e *base.Entry, known bool) { d.described(e, d.identity(e), known) }
+
+// identity describes the version and the key of an entry.
+func (d *dumper) identity(e *base.Entry) []any {
+	space, key, err := keyspace.Decode(e.Key)
+	if err != nil {
+		return []any{"version", e.Seq, "stored key", e.Key}
 	}
+	return []any{"version", e.Seq, "keyspace", space, "key", key}
+}
+
+// attributes describes an entry without its value.
+func (d *dumper) attributes(e *base.Entry, identity []any) []any {
+	pairs := append([]any{"kind", e.Meta.Kind.String()}, identity...)
 	if x := e.Meta.ExpiresAt; x != 0 {
 		pairs = append(pairs, "expires", x)
 	}
 	if e.Meta.User != 0 {
 		pairs = append(pairs, "user", e.Meta.User)
 	}
+	return pairs
+}
+
+// described prints an entry with the given identity.
+func (d *dumper) described(e *base.Entry, identity []any, known bool) {
+	pairs := d.attributes(e, identity)
 	switch {
 	case !known:
 	case e.Meta.Kind == base.KindPointer:

@@ -215,7 +215,8 @@ func (e *Engine) assembleCalls(s manifest.State) {
 	e.Ingests = ingest.Engine{Store: e.Store, Commits: e.Commits, Jobs: e.Jobs, Space: e.Space, Throttle: e.Throttle,
 		Place: &e.Streams.Options, Group: e.Group, Executor: e.exec, Unmapped: e.Unmapped}
 	e.Spaces = spaces.New(spaces.Options{Store: e.Store, Commits: e.Commits, Group: e.Group, HashSeed: s.HashSeed,
-		Free: e.Manual.Free, Changed: e.Settings.Set, Dropped: e.wakeDropper, Discarded: e.Workers.Compactor.Wake})
+		Free: e.Manual.Free, Changed: e.Settings.Set, Dropped: e.wakeDropper, Discarded: e.Workers.Compactor.Wake,
+		Report: o.Report})
 	e.Checkpoints = checkpoint.New(checkpoint.Options{Store: e.Store, Executor: e.exec, Report: o.Report,
 		Flush: e.Commits.FlushAll, LockName: LockName, Keys: e.Keys})
 }

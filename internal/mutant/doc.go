@@ -299,6 +299,8 @@ const (
 	SortedCut Name = "sorted-cut"
 	// BackupForgets: an incremental backup does not name unchanged keys.
 	BackupForgets Name = "backup-forgets"
+	// BackupUnfiltered: an incremental backup takes what a filter rewrote as unchanged.
+	BackupUnfiltered Name = "backup-unfiltered"
 	// BackupUncovered: a backup holds what range tombstones hide.
 	BackupUncovered Name = "backup-uncovered"
 	// RestoreResurrects: a restore keeps keys that a later backup does not name.
@@ -354,7 +356,7 @@ var Names = []Name{
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DropSeenEarly, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,
 }

@@ -24,13 +24,16 @@ const (
 	newLargeValueThreshold = 4 << 10
 )
 
+// NoName, as a name, removes the stored name. No function and no filter has it.
+const NoName = "none"
+
 // Given has the settings that a caller gives. A field that is zero leaves the stored
 // setting alone.
 type Given struct {
 	ValueThreshold, LargeValueThreshold int64
 	Compression                         Compression
 	NumVersions                         int
-	MergeFunction, Filter               string
+	MergeFunction, Filter               string        // NoName means none
 	DefaultTTL                          time.Duration // less than 0 means forever
 	ChangeRetention                     int64         // of the default keyspace; less than 0 means none
 }
@@ -91,12 +94,8 @@ func (g Given) Store(m *manifest.Settings) {
 	if g.NumVersions != 0 {
 		m.NumVersions = uint32(min(g.NumVersions, math.MaxInt32)) // more than can be is as good as all
 	}
-	if g.MergeFunction != "" {
-		m.MergeFunction = g.MergeFunction
-	}
-	if g.Filter != "" {
-		m.Filter = g.Filter
-	}
+	m.MergeFunction = named(m.MergeFunction, g.MergeFunction)
+	m.Filter = named(m.Filter, g.Filter)
 	switch {
 	case g.DefaultTTL > 0:
 		m.DefaultTTLMs = uint64((g.DefaultTTL-1)/time.Millisecond) + 1
@@ -108,6 +107,23 @@ func (g Given) Store(m *manifest.Settings) {
 	}
 }
 
+// named returns the name to store in place of a stored one. NoName takes the place of a
+// name, so that the manifest shows that there was one.
+func named(stored, given string) string {
+	if given == "" || given == NoName && stored == "" {
+		return stored
+	}
+	return given
+}
+
+// nameOf returns a stored name, empty if there is none.
+func nameOf(stored string) string {
+	if stored == NoName {
+		return ""
+	}
+	return stored
+}
+
 // FirstKeyspace returns the default keyspace of a new database, with these settings.
 func (g Given) FirstKeyspace() *manifest.Keyspace {
 	k := new(manifest.Keyspace)
@@ -115,8 +131,12 @@ func (g Given) FirstKeyspace() *manifest.Keyspace {
 	return k
 }
 
-// Changed is the event that an Open has changed the stored settings.
-type Changed struct{ Old, New Given }
+// Changed is the event that the stored settings of a keyspace have changed. The default
+// keyspace has no name.
+type Changed struct {
+	Keyspace string
+	Old, New Given
+}
 
 // Change puts g into the settings m of a keyspace. A new keyspace gets the defaults of
 // a new database.

@@ -66,7 +66,7 @@ func Resolve(m *manifest.Settings) Settings {
 	s := Settings{
 		NumVersions: int(min(m.NumVersions, math.MaxInt32)), Compression: Compression(m.Compression),
 		ValueThreshold: int64(m.ValueThreshold), LargeValueThreshold: int64(m.LargeValueThreshold),
-		MergeFunction: m.MergeFunction, Filter: m.Filter,
+		MergeFunction: nameOf(m.MergeFunction), Filter: nameOf(m.Filter),
 		DefaultTTLMs: m.DefaultTTLMs, ChangeRetention: int64(min(m.ChangeRetention, ChangeRetentionMax)),
 	}
 	if s.NumVersions == 0 {

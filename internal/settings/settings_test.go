@@ -84,3 +84,19 @@ func TestCompression_UpperLevelsUseTheFastCodec(t *testing.T) {
 		}
 	}
 }
+
+func TestGiven_ARemovedNameLeavesATrace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ stored, given, want, used string }{
+		{"", "", "", ""}, {"", "f", "f", "f"}, {"", NoName, "", ""}, {"f", "", "f", "f"},
+		{"f", "g", "g", "g"}, {"f", NoName, NoName, ""}, {NoName, "", NoName, ""}, {NoName, "f", "f", "f"},
+	} {
+		m := manifest.Settings{MergeFunction: c.stored, Filter: c.stored}
+		Given{MergeFunction: c.given, Filter: c.given}.Store(&m)
+		r := Resolve(&m)
+		if m.MergeFunction != c.want || m.Filter != c.want || r.MergeFunction != c.used || r.Filter != c.used {
+			t.Errorf("%q over %q stores %q and %q, and uses %q and %q; want %q, used %q",
+				c.given, c.stored, m.MergeFunction, m.Filter, r.MergeFunction, r.Filter, c.want, c.used)
+		}
+	}
+}

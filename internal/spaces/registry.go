@@ -13,10 +13,12 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -35,6 +37,8 @@ type Options struct {
 	Dropped func()
 	// Discarded wakes the compactor: the discard point of a keyspace has risen.
 	Discarded func()
+	// Report takes the event of changed settings.
+	Report event.Sink
 }
 
 // A Registry keeps the keyspaces of one open database.
@@ -146,6 +150,10 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 		return r.addLocked(&k), nil
 	}
 	h.set(&k.Settings)
+	was, is := settings.Resolve(&before), settings.Resolve(&k.Settings)
+	if old, now := was.Given(), is.Given(); old != now {
+		r.o.Report(settings.Changed{Keyspace: name, Old: old, New: now})
+	}
 	return h, nil
 }
 

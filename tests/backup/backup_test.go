@@ -432,3 +432,87 @@ func TestRestore_DoesNotMixTheRestsOfOthers(t *testing.T) {
 	_, err = stoat.Restore(ctx, "/r", o, bytes.NewReader(b))
 	testkit.Must(t, err)
 }
+
+// A rewriter rewrites all values, or drops the keys, once it is told to.
+type rewriter struct{ drops, rewrites atomic.Bool }
+
+func (*rewriter) Name() string { return "rewriter" }
+
+func (f *rewriter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	old, err := v.Bytes()
+	switch {
+	case f.drops.Load():
+		return stoat.FilterDrop, nil
+	case err == nil && f.rewrites.Load():
+		return stoat.FilterRewrite, append(bytes.Clone(old), " new"...)
+	}
+	return stoat.FilterKeep, nil
+}
+
+func TestBackup_AChainHasWhatAFilterRewroteAndDropped(t *testing.T) {
+	t.Parallel()
+	filtered := func(db *stoat.DB) map[string]string {
+		all := map[string]string{}
+		ks, err := db.Keyspace("filtered", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for key, value := range tx.In(ks).All() {
+				all[string(key)] = string(value)
+			}
+			return nil
+		}))
+		return all
+	}
+	for _, size := range []int{10, 700} { // in tables, and in value files
+		var f rewriter
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.Filters = []stoat.Filter{&f} })
+		choose := func(name string) *stoat.Keyspace {
+			ks, err := db.Keyspace("filtered", &stoat.KeyspaceOptions{Filter: name})
+			testkit.Must(t, err)
+			return ks
+		}
+		set := func(from, to int) {
+			testkit.SetKeys(t, db, from, to, size, 'x')
+			ks := choose("")
+			testkit.Must(t, db.Update(func(tx stoat.Txn) (err error) {
+				for i := from; i < to && err == nil; i++ {
+					err = tx.In(ks).Set(testkit.Key(i), bytes.Repeat([]byte("x"), size))
+				}
+				return err
+			}))
+		}
+		choose("rewriter")
+		set(0, 50)
+		first, info := backUp(t, db, stoat.BackupOptions{})
+		chain, before := [][]byte{first}, filtered(db)
+		for i, act := range []func(){
+			func() { f.rewrites.Store(true) }, // and no new version
+			func() { set(20, 21) },
+			func() {
+				set(20, 30)
+				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				choose("none") // no backup has yet what the filter did
+			},
+			func() {
+				set(20, 21)
+				f.drops.Store(true)
+				choose("rewriter")
+			},
+		} {
+			act()
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			next, now := backUp(t, db, stoat.BackupOptions{Since: info})
+			chain, info = append(chain, next), now
+			after := filtered(db)
+			if unchanged, n := int(now.Unchanged), len(after); unchanged < 40 || int(now.Entries) != 50-unchanged+n || maps.Equal(after, before) {
+				t.Errorf("backup %d has %+v, the keyspace with the filter has %d keys, and had %d", i, now, n, len(before))
+			}
+			before = after
+			copied := restore(t, chain...)
+			if !maps.Equal(valuesOf(t, copied), valuesOf(t, db)) || !maps.Equal(filtered(copied), after) {
+				t.Errorf("backup %d restores other values", i)
+			}
+		}
+		testkit.Must(t, db.Close())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -19,6 +20,7 @@ type life struct {
 	clock *testkit.Clock
 	opts  stoat.Options
 	db    *stoat.DB
+	marks markFilter
 
 	chain [][]byte
 	infos []stoat.BackupInfo
@@ -29,15 +31,48 @@ func newLife(seed uint64) (*life, error) {
 	l := &life{rng: rand.New(rand.NewPCG(seed, 11)), clock: testkit.NewClock()}
 	l.opts = testkit.Merging(stoat.Options{FS: memfs.New(), Clock: l.clock, MemtableSize: 64 << 10,
 		Compression: testkit.Compressions[seed%3], NumVersions: 1 + int(seed/3%3), Keys: testkit.KeysIf(seed%4 == 3)})
+	l.opts.Filters = []stoat.Filter{&l.marks}
 	db, err := stoat.Open("/db", &l.opts)
 	l.db = db
 	return l, err
 }
 
+// A markFilter drops or rewrites values by their user's byte, while it works.
+type markFilter struct{ works atomic.Bool }
+
+func (*markFilter) Name() string { return "mark" }
+
+func (f *markFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	if !f.works.Load() {
+		return stoat.FilterKeep, nil
+	}
+	switch v.UserMeta() % 4 {
+	case 1:
+		return stoat.FilterDrop, nil
+	case 2, 3:
+		if old, err := v.Bytes(); err == nil {
+			return stoat.FilterRewrite, append(bytes.Clone(old), '+')
+		}
+	}
+	return stoat.FilterKeep, nil
+}
+
+// compact compacts while the filter works. The second compaction waits for one that
+// another goroutine began meanwhile, so that nothing changes between a backup and its dump.
+func (l *life) compact(ctx context.Context) error {
+	l.marks.works.Store(true)
+	err := l.db.Compact(ctx, stoat.CompactOptions{})
+	l.marks.works.Store(false)
+	if err != nil {
+		return err
+	}
+	return l.db.Compact(ctx, stoat.CompactOptions{})
+}
+
 // other returns the options for another directory of the same disk.
 func (l *life) other() *stoat.Options {
 	o := l.opts
-	o.NumVersions, o.Compression = 0, 0
+	o.NumVersions, o.Compression, o.Filters = 0, 0, nil
 	return &o
 }
 
@@ -49,7 +84,8 @@ func (l *life) keyspace(name string) (*stoat.Keyspace, error) {
 	case "":
 		return nil, nil
 	case "small":
-		return l.db.Keyspace(name, &stoat.KeyspaceOptions{ValueThreshold: 64, Compression: stoat.CompressionSmall, NumVersions: 2})
+		return l.db.Keyspace(name, &stoat.KeyspaceOptions{ValueThreshold: 64, Compression: stoat.CompressionSmall, NumVersions: 2,
+			Filter: []string{"mark", "mark", "mark", "none"}[l.rng.IntN(4)]})
 	case "timed":
 		return l.db.Keyspace(name, &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
 	}
@@ -79,7 +115,7 @@ func (l *life) act(ctx context.Context) error {
 	name := append([]string{""}, keyspaces...)[l.rng.IntN(4)]
 	switch l.rng.IntN(40) {
 	case 0:
-		return l.db.Compact(ctx, stoat.CompactOptions{})
+		return l.compact(ctx)
 	case 1:
 		return l.db.DropPrefix(ctx, []byte("key00"))
 	case 2:

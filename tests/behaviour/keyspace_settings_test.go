@@ -184,3 +184,96 @@ func TestKeyspaceSettings_DefaultTTLIsForValuesWithoutTheirOwn(t *testing.T) {
 	check(rest, rest, all)
 	testkit.Must(t, db.Close())
 }
+
+func TestKeyspaceSettings_AChangeIsReportedWithTheName(t *testing.T) {
+	t.Parallel()
+	var log testkit.EventLog
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.Events = log.Add })
+	for _, o := range []*stoat.KeyspaceOptions{
+		{NumVersions: 10, Filter: "f"}, nil, {}, {NumVersions: 10}, // a new keyspace, and no changes
+		{NumVersions: 1}, {Filter: "none", DefaultTTL: time.Hour},
+	} {
+		_, err := db.Keyspace("one", o)
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, db.Close())
+	first := stoat.Settings{ValueThreshold: 512, LargeValueThreshold: 4 << 10, Compression: stoat.CompressionNone, NumVersions: 10, Filter: "f"}
+	second, third := first, first
+	second.NumVersions = 1
+	third.NumVersions, third.Filter, third.DefaultTTL = 1, "", time.Hour
+	want := []stoat.SettingsChanged{{Keyspace: "one", Old: first, New: second}, {Keyspace: "one", Old: second, New: third}}
+	var got []stoat.SettingsChanged
+	for _, e := range log.All {
+		if e, ok := e.(stoat.SettingsChanged); ok {
+			got = append(got, e)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the events are %+v, want %+v", got, want)
+	}
+	if len(got) > 0 {
+		if _, _, attrs := got[0].Record(); fmt.Sprint(attrs) != "[keyspace=one NumVersions=[old=10 new=1]]" {
+			t.Errorf("the log record has %v", attrs)
+		}
+	}
+}
+
+func TestKeyspaceSettings_TheNameNoneRemovesAName(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	names := func(o stoat.Options, k *stoat.KeyspaceOptions) (got string) {
+		t.Helper()
+		o.FS = fs
+		db, err := stoat.Open(testkit.Dir, &o)
+		testkit.Must(t, err)
+		_, err = db.Keyspace("one", k)
+		testkit.Must(t, err)
+		all, err := db.Keyspaces()
+		testkit.Must(t, err)
+		for _, k := range all {
+			got += fmt.Sprintf("[%s %s]", k.Settings.MergeFunction, k.Settings.Filter)
+		}
+		testkit.Must(t, db.Close())
+		return got
+	}
+	for i, c := range []struct {
+		o    stoat.Options
+		k    *stoat.KeyspaceOptions
+		want string
+	}{
+		{stoat.Options{MergeFunction: "none", Filter: "none"}, &stoat.KeyspaceOptions{MergeFunction: "none", Filter: "none"}, "[ ][ ]"},
+		{stoat.Options{MergeFunction: "m", Filter: "f"}, &stoat.KeyspaceOptions{MergeFunction: "n", Filter: "g"}, "[m f][n g]"},
+		{stoat.Options{}, nil, "[m f][n g]"},
+		{stoat.Options{MergeFunction: "none"}, &stoat.KeyspaceOptions{Filter: "none"}, "[ f][n ]"},
+		{stoat.Options{Filter: "none"}, &stoat.KeyspaceOptions{MergeFunction: "none"}, "[ ][ ]"},
+		{stoat.Options{}, nil, "[ ][ ]"},
+		{stoat.Options{Filter: "h"}, nil, "[ h][ ]"},
+	} {
+		if got := names(c.o, c.k); got != c.want {
+			t.Errorf("open %d: the names are %s, want %s", i, got, c.want)
+		}
+	}
+	keep := func([]byte) (stoat.FilterDecision, []byte) { return stoat.FilterKeep, nil }
+	_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, Filters: []stoat.Filter{&namedFilter{"none", keep}}})
+	testkit.WantError(t, "a filter with the name none", err, stoat.ErrInvalid)
+}
+
+func TestKeyspaceSettings_ARemovedFilterIsAskedNoMore(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	count := &namedFilter{"count", func([]byte) (stoat.FilterDecision, []byte) { asked++; return stoat.FilterDrop, nil }}
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.Filters = []stoat.Filter{count} })
+	for _, c := range []struct {
+		name string
+		want int
+	}{{"count", 1}, {"none", 1}, {"count", 2}} {
+		ks, err := db.Keyspace("one", &stoat.KeyspaceOptions{Filter: c.name})
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), []byte(c.name)) }))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		if asked != c.want {
+			t.Errorf("with the filter %s, compactions have asked %d times, want %d", c.name, asked, c.want)
+		}
+	}
+	testkit.Must(t, db.Close())
+}

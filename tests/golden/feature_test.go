@@ -50,6 +50,7 @@ var features = []feature{
 	{"keyspaces", func(*stoat.Options) {}, writeKeyspaces, checkKeyspaces, ""},
 	{"encryption", createEncrypted, writeEncrypted, checkEncrypted, "testdata/encryption.keys"},
 	{"ingest", func(*stoat.Options) {}, writeIngests, checkIngests, ""},
+	{"filter", createFiltered, writeFiltered, checkFiltered, ""},
 	{"feed", func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }, writeVersions, checkFeed, ""},
 }
 
@@ -57,7 +58,7 @@ func TestGolden_DatabasesOfEveryFeatureOpen(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.zip")
 	testkit.Must(t, err)
-	known := map[string]bool{}
+	known := map[string]bool{fileBackupZip: true}
 	for _, f := range features {
 		file := filepath.Join("testdata", f.name+".zip")
 		if *makeGolden == f.name {

@@ -177,7 +177,8 @@ func (w *goldenWriter) run() {
 func goldenOptions(fs vfs.FS) *stoat.Options {
 	c := testkit.NewClock()
 	c.Ms.Store(goldenNow.UnixMilli())
-	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20, MergeFunctions: []stoat.MergeFunction{merge.Append}}
+	return &stoat.Options{FS: fs, Clock: c, MemtableSize: 1 << 20, MergeFunctions: []stoat.MergeFunction{merge.Append},
+		Filters: []stoat.Filter{goldenFilter{}}}
 }
 
 func TestGolden_DatabasesOfEveryFormatVersionOpen(t *testing.T) {
@@ -314,15 +315,25 @@ func writeGolden(t *testing.T, file string) {
 // was killed.
 func writeZip(t *testing.T, file string, closed, killed *memfs.FS) {
 	t.Helper()
-	var out bytes.Buffer
-	z := zip.NewWriter(&out)
+	files := map[string]string{}
 	for state, from := range map[string]*memfs.FS{"closed": closed, "killed": killed} {
 		for name, content := range testkit.FilesOf(t, from, "/db") {
-			f, err := z.Create(state + "/" + name)
-			testkit.Must(t, err)
-			_, err = io.WriteString(f, content)
-			testkit.Must(t, err)
+			files[state+"/"+name] = content
 		}
+	}
+	zipFiles(t, file, files)
+}
+
+// zipFiles writes a zip file.
+func zipFiles(t *testing.T, file string, files map[string]string) {
+	t.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for name, content := range files {
+		f, err := z.Create(name)
+		testkit.Must(t, err)
+		_, err = io.WriteString(f, content)
+		testkit.Must(t, err)
 	}
 	testkit.Must(t, z.Close())
 	testkit.Must(t, os.WriteFile(file, out.Bytes(), 0o644))

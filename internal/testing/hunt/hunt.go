@@ -94,6 +94,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ContinueSealed: Nonces,
 
 	mutant.BackupForgets:     Backups,
+	mutant.BackupUnfiltered:  Backups,
 	mutant.BackupUncovered:   Backups,
 	mutant.RestoreResurrects: Backups,
 	mutant.RestoreUnfinished: Backups,

@@ -68,7 +68,6 @@ var Stoat = Shape{
 		"internal/values":   3,
 
 		"internal/check":   4,
-		"internal/dump":    4,
 		"internal/tree":    4,
 		"internal/compact": 4,
 
@@ -82,7 +81,6 @@ var Stoat = Shape{
 		"internal/place":      6,
 		"internal/stream":     6,
 		"internal/throttle":   6,
-		"internal/salvage":    6,
 
 		"internal/backup": 7,
 		"internal/commit": 7,
@@ -91,12 +89,14 @@ var Stoat = Shape{
 
 		"internal/changes": 8,
 		"internal/collect": 8,
+		"internal/dump":    8,
 		"internal/follow":  8,
 		"internal/jobs":    8,
 		"internal/spaces":  8,
 
 		"internal/ingest":      9,
 		"internal/manual":      9,
+		"internal/salvage":     9,
 		"internal/transaction": 9,
 
 		"internal/door": 3,

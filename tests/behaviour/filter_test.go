@@ -1,0 +1,98 @@
+package behaviour
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// A namedFilter is a function with a name.
+type namedFilter struct {
+	name   string
+	decide func(key []byte) (stoat.FilterDecision, []byte)
+}
+
+func (f *namedFilter) Name() string { return f.name }
+
+func (f *namedFilter) Filter(key []byte, _ *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	return f.decide(key)
+}
+
+// warningsOf returns the text of all warnings.
+func warningsOf(log *testkit.EventLog) (all []string) {
+	for _, e := range log.All {
+		if w, ok := e.(stoat.Warning); ok {
+			all = append(all, fmt.Sprintf("%s: %v", w.What, w.Err))
+		}
+	}
+	return all
+}
+
+func TestFilter_AFailureIsAWarningOnceAMinuteAndKeepsTheValue(t *testing.T) {
+	t.Parallel()
+	var log testkit.EventLog
+	var text bytes.Buffer
+	clock := testkit.NewClock()
+	filters := []stoat.Filter{
+		&namedFilter{"panics", func([]byte) (stoat.FilterDecision, []byte) { panic("no such policy") }},
+		&namedFilter{"guesses", func([]byte) (stoat.FilterDecision, []byte) { return 9, nil }},
+		&namedFilter{"works", func(key []byte) (stoat.FilterDecision, []byte) {
+			if string(key) == "b" {
+				return stoat.FilterDrop, nil
+			}
+			return stoat.FilterRewrite, []byte("new")
+		}},
+	}
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+		o.Events, o.Clock, o.Filter, o.Filters = log.Add, clock, "panics", filters
+		o.Logger = slog.New(slog.NewTextHandler(&text, nil))
+	})
+	spaces := []*stoat.Keyspace{nil}
+	for _, name := range []string{"guesses", "works"} {
+		ks, err := db.Keyspace(name, &stoat.KeyspaceOptions{Filter: name})
+		testkit.Must(t, err)
+		spaces = append(spaces, ks)
+	}
+	for _, pass := range []int64{0, 59_999, 1} { // milliseconds before the compaction
+		clock.Ms.Add(pass)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for _, ks := range spaces {
+				for _, key := range []string{"a", "b", "c"} {
+					if err := tx.In(ks).Set([]byte(key), []byte("old")); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		got := ""
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for _, ks := range spaces {
+				for key, value := range tx.In(ks).All() {
+					got += fmt.Sprintf("%s=%s ", key, value)
+				}
+			}
+			return nil
+		}))
+		if want := "a=old b=old c=old a=old b=old c=old a=new c=new "; got != want {
+			t.Errorf("the compaction left %s, want %s", got, want)
+		}
+	}
+	testkit.Must(t, db.Close())
+	panicked := `the compaction filter "panics" failed, so the value stays: it panicked: no such policy`
+	guessed := `the compaction filter "guesses" failed, so the value stays: it returned the unknown decision 9`
+	want := strings.Join([]string{panicked, guessed, panicked, guessed}, "\n")
+	if got := strings.Join(warningsOf(&log), "\n"); got != want {
+		t.Errorf("the warnings are\n%s\nwant\n%s", got, want)
+	}
+	if n := strings.Count(text.String(), "no such policy"); n != 2 {
+		t.Errorf("the log names the panic %d times, want 2:\n%s", n, text.String())
+	}
+}
