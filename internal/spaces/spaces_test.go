@@ -53,6 +53,7 @@ func (e *engine) anew() {
 		},
 		Changed: func([]*manifest.Keyspace) {},
 		Dropped: func() { e.woken++ },
+		Report:  parts.Report,
 	})
 }
 
