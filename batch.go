@@ -10,9 +10,9 @@ import (
 
 // BatchOptions tune a batch. The zero value of every field means its default.
 type BatchOptions struct {
-	// Size is how many bytes a batch may take, or a piece of it: its keys and values,
-	// and 32 bytes for each write. Default: Options.MemtableSize, and an eighth of it with
-	// Pieces. Range: 1 to 4 GiB.
+	// Size limits a batch, or each piece, in bytes. It counts keys, values and 32 bytes
+	// per write. Default: Options.MemtableSize, and an eighth of it with Pieces. Range: 1
+	// to 4 GiB.
 	Size int64
 	// Pieces lets the batch commit in pieces of up to Size. A write larger than that is
 	// a piece of its own. Each piece is atomic. The pieces are committed in the order of
@@ -63,7 +63,7 @@ func (d *DB) NewBatchContext(ctx context.Context, o BatchOptions) Batch {
 // batch. If it returns nil, all writes are visible, and as durable as the options say.
 //
 // Without Pieces, an error means what it means for Txn.Commit. With Pieces, the pieces
-// up to CommitVersion are committed, and at most the one after them besides.
+// up to CommitVersion are committed. The next piece may be committed too.
 func (b Batch) Commit(opts ...CommitOption) error { return b.b.Commit(durability(opts)) }
 
 // Discard ends the batch, and drops what it has collected. Pieces that were committed

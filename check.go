@@ -16,11 +16,11 @@ type CheckReport struct {
 	// size.
 	Tables, Values int
 	Bytes          int64
-	// Entries counts the versions of keys in tables. Pointers counts those whose
-	// value lies in a value file.
+	// Entries counts the versions of keys in tables. Pointers counts the
+	// versions whose value lies in a value file.
 	Entries, Pointers uint64
-	// Jumps counts the pointers whose value file differs from that of the previous
-	// pointer in the table.
+	// Jumps counts the pointers whose value file differs from the file of the
+	// previous pointer in the table.
 	Jumps uint64
 	// LogRecords counts the transactions in the log.
 	LogRecords int64
@@ -64,7 +64,7 @@ type CheckOptions struct {
 // unreferenced files.
 //
 // The report lists all problems. The returned error joins them; each names its file
-// and is ErrCorrupt. Otherwise the error is that of ctx or of the device.
+// and is ErrCorrupt. If Check cannot finish, it returns the error of ctx or of the device.
 //
 // Transactions may go on meanwhile. Check verifies the state at its beginning:
 // files that other jobs replace stay until Check ends. Unlike a transaction, Check

@@ -43,13 +43,13 @@ var (
 	// was lost. The caller can retry the write when the disk has space.
 	ErrNoSpace = vfs.ErrNoSpace
 
-	// ErrCorrupt says that stored bytes differ from what was written. The text
-	// names the file, the offset, and the read and the expected value.
+	// ErrCorrupt says that stored bytes differ from the written ones. The text names the
+	// file, the offset, and the read and the expected value.
 	ErrCorrupt = base.ErrCorrupt
 
-	// ErrFailed says that a write to the log or the manifest has failed, so that
-	// the database takes no more writes. What the disk holds of that write is
-	// unknown. The error wraps the cause. Reads go on.
+	// ErrFailed says that a write to the log or the manifest has failed. The database
+	// takes no more writes, because the disk may hold any part of that write. The error
+	// wraps the cause. Reads go on.
 	//
 	// Close the database and open it again. Everything that was committed as Synced
 	// before is there. A transaction whose commit returned ErrFailed is there as a
@@ -70,7 +70,7 @@ var (
 	ErrNoKeyspace = base.ErrNoKeyspace
 
 	// ErrTimestampDiscarded says that a read or a write names a timestamp below the
-	// one that Keyspace.DiscardBelow was given.
+	// argument of an earlier Keyspace.DiscardBelow.
 	ErrTimestampDiscarded = base.ErrTimestampDiscarded
 
 	// ErrBatchTooLarge says that a batch would exceed BatchOptions.Size, and that it may

@@ -9,9 +9,9 @@ import (
 )
 
 // Subscribe returns the commits after a version, in their order, each once and whole.
-// Once the loop has them all, it waits for the next commit. It ends with an error: that
-// of ctx, ErrClosed, ErrReadOnly in a read-only database, ErrInvalid for a version that
-// the database does not have yet, or *feed.GoneError.
+// Once the loop has them all, it waits for the next commit. It ends with an error: the
+// error of ctx, ErrClosed, ErrReadOnly in a read-only database, ErrInvalid for a version
+// that the database does not have yet, or *feed.GoneError.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as Options.After when it starts again. It then misses no commit, and gets none
@@ -19,9 +19,9 @@ import (
 // passes Txn.ReadVersion.
 //
 // The feed reads the log. A loop never delays a commit, however slow it is. The log has
-// all commits that are not in tables yet, and as many more bytes as
-// Options.ChangeRetention says, or MemtableSize during a loop if that is more. A loop
-// that needs an older commit ends with *feed.GoneError.
+// all commits that are not in tables yet. It also keeps Options.ChangeRetention bytes of
+// older commits, or MemtableSize bytes during a loop if that is more. A loop that needs an
+// older commit ends with *feed.GoneError.
 //
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace

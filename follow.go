@@ -21,14 +21,14 @@ const followEveryDefault = 10 * time.Millisecond
 // ErrReadOnly. Options.ReadOnly, in contrast, keeps writers out.
 //
 // A follower takes no lock and writes nothing. The writer neither knows of it nor waits for
-// it. What a transaction of the follower reads stays readable, although the writer deletes
-// the files; their space is free when the follower does not need them any more. Each value
-// file takes a file descriptor.
+// it. A transaction of the follower may read on after the writer has deleted the files. Their
+// space becomes free when the follower no longer needs them. Each value file takes a file
+// descriptor.
 //
-// A follower sees a commit once the writer has written it to the log, which may be a moment
-// before Commit returns, and before it is durable. After a power cut or a failed disk, the
-// writer may have lost such commits. A follower that shows them goes back to what the next
-// writer has, and reports a Warning.
+// A follower sees a commit once the writer has written it to the log. That may be a moment
+// before Commit returns, and before the commit is durable. After a power cut or a failed
+// disk, the writer may have lost such commits. A follower that shows them goes back to what
+// the next writer has, and reports a Warning.
 func OpenFollower(dir string, opts *Options) (*DB, error) {
 	o := opts.withDefaults()
 	o.ReadOnly, o.follows = true, true

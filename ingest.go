@@ -14,7 +14,7 @@ import (
 type Entry struct {
 	// Key has 1 byte to MaxKeySize. Value may be empty.
 	Key, Value []byte
-	// Options are those of Txn.Set. They take precedence over IngestOptions.Options.
+	// Options are options as for Txn.Set. They take precedence over IngestOptions.Options.
 	Options []SetOption
 }
 
@@ -23,7 +23,7 @@ type IngestOptions struct {
 	// Keyspace is the keyspace of the keys, nil for the default keyspace. It must not
 	// have timestamps.
 	Keyspace *Keyspace
-	// Options are those of Txn.Set, for all entries.
+	// Options are options as for Txn.Set, for all entries.
 	Options []SetOption
 	// Memory is how many bytes of entries BulkLoad sorts in memory. Default: a quarter
 	// of Options.MemoryBudget.

@@ -18,13 +18,13 @@ type IterOptions struct {
 	// The iterator ignores deletions by DeleteRange, DropPrefix and DropAll: it
 	// shows what they deleted and is still kept, and does not show the deletions.
 	//
-	// Background jobs drop versions that no snapshot sees: those beyond
-	// Options.NumVersions, and those that a range deletion hides. They drop a
-	// tombstone when it hides nothing any more.
+	// Background jobs drop versions that no snapshot sees: versions beyond
+	// Options.NumVersions, and versions that a range deletion hides. They drop a
+	// tombstone when it no longer hides anything.
 	AllVersions bool
-	// Since shows only versions greater than it: what was written after the
-	// transaction of that version. Without AllVersions, that is the newest version
-	// of each key, if it is a value. A caller that follows changes therefore sees
+	// Since limits the iterator to versions greater than Since: the writes of later
+	// transactions. Without AllVersions, the iterator shows the newest version of each
+	// key, if it is a value. A caller that follows changes therefore sees
 	// no deletions. With AllVersions, it sees the deletions that are still kept.
 	//
 	// The iterator does not read tables without newer versions. It reads all of the

@@ -117,9 +117,9 @@ func (d *DB) Collect(ctx context.Context) error {
 // transactions go on. A key that is set while DropPrefix runs is deleted only if its
 // commit came first.
 //
-// One commit deletes the keys, with the durability of Options. After an error that
-// follows the commit, such as that of ctx, the keys stay deleted. Background jobs
-// then free the space.
+// One commit deletes the keys, with the durability of Options. If ctx ends after
+// the commit, or another error follows it, the keys stay deleted. Background jobs then
+// free the space.
 func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error { return d.drop(ctx, nil, prefix) }
 
 // DropAll is DropPrefix for all keys of all keyspaces. The keyspaces stay, with their

@@ -54,17 +54,17 @@ const MaxOperandSize = base.MaxOperandSize
 // copies key and operand, so the caller may reuse them at once.
 //
 // Merge reads nothing, so operands of several transactions for one key are no conflict.
-// For a transaction that read the key, the operand is a write like any other. However,
-// a transaction that writes more than 64 operands for one key, or 128 KiB of them,
-// reads the key, unless the function is an OperandCombiner.
+// For a transaction that read the key, the operand is a write like any other. Unless
+// the function is an OperandCombiner, a transaction reads the key when it writes more than
+// 64 operands for it, or more than 128 KiB of them.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
-// transaction writes the operand, or one that has expired, the function starts from
-// nothing. The result then never expires, whatever the DefaultTTL is.
+// transaction writes the operand, or an expired value, the function starts from nothing.
+// The result then never expires, whatever the DefaultTTL is.
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
 // Renew gives the value of key a new time of expiry, TTL or ExpiresAt, without writing
-// the value again. If key has no value, or one that has expired, Renew does nothing.
+// the value again. If key has no value, or an expired value, Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
 // transaction that read the key, it is a write like any other.

@@ -82,9 +82,9 @@ type Options struct {
 	NumVersions int
 
 	// MergeFunction names the merge function of the database, which must be one of
-	// MergeFunctions for Txn.Merge and for reads of what it wrote. Operands that are not
-	// merged yet get the function of the new name. The name "none" removes the stored name;
-	// keys with such operands then return ErrNoMergeFunction. Default: none.
+	// MergeFunctions for Txn.Merge and for reads of what it wrote. After a change of name,
+	// stoat merges the remaining operands with the new function. The name "none" removes
+	// the stored name; keys with operands then return ErrNoMergeFunction. Default: none.
 	MergeFunction string
 
 	// MergeFunctions are the merge functions that the program has. See Txn.Merge.
@@ -125,8 +125,8 @@ type Options struct {
 	ReadOnly bool
 
 	// FollowEvery is how often a database of OpenFollower looks for new commits by
-	// itself. Without any, it looks half as often. A negative FollowEvery
-	// leaves that to DB.Refresh. Default: 10 ms.
+	// itself. While no new commits arrive, the follower looks half as often. A negative
+	// FollowEvery leaves that to DB.Refresh. Default: 10 ms.
 	FollowEvery time.Duration
 
 	follows bool // OpenFollower opens the database

@@ -14,7 +14,7 @@ import (
 
 // SalvageOptions are the options of Salvage.
 type SalvageOptions struct {
-	// FS and Keys are those of Options. Keys is set if the database is encrypted.
+	// FS and Keys mean what they mean in Options. An encrypted database needs Keys.
 	FS   vfs.FS
 	Keys KeyProvider
 	// IgnoreManifest reads every file of the directory, as if the manifest were lost.
@@ -33,7 +33,7 @@ type SalvageReport struct {
 	// Lost lists what does not verify. More counts further losses.
 	Lost []SalvageLoss
 	More uint64
-	// Notes tell what is not as it was, such as the names of keyspaces.
+	// Notes name what Salvage restored without proof, such as the names of keyspaces.
 	Notes []string
 }
 
@@ -62,10 +62,10 @@ type SalvageKey struct {
 // lists them. It fails if the keys of an encrypted database are lost.
 //
 // All versions, times and operands are copied as they are. In the key range of a loss,
-// older versions and deleted keys can be back.
+// older versions and deleted keys may return.
 //
-// Without a readable manifest, everything that obsolete files still have can be back, and
-// operands can count twice. Keyspaces get names such as "keyspace-3" and the default
+// Without a readable manifest, data from obsolete files, such as deleted keys, may return,
+// and operands may count twice. Keyspaces get names such as "keyspace-3" and the default
 // settings, which the caller then sets anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	ctx = work.Given(ctx)

@@ -12,8 +12,8 @@ import (
 type Stats struct {
 	// Version is the newest version that readers see.
 	Version uint64
-	// Commits counts transactions that wrote. Conflicts counts those that got
-	// ErrConflict. Groups counts the writes to the log that carried the commits.
+	// Commits counts transactions that wrote. Conflicts counts the transactions
+	// that got ErrConflict. Groups counts the writes to the log that carried the commits.
 	// Syncs counts the groups that were synced.
 	Commits, Conflicts, Groups, Syncs uint64
 	// CommittedBytes is the size of all committed keys and values.
@@ -89,11 +89,10 @@ type Stats struct {
 	// had the same length. It leaves out versions in different tables that no merge
 	// has brought together yet.
 	SnapshotBytes int64
-	// DiskFree is the free space of the disk. DiskReserve is the part of it that is
-	// reserved for jobs that free space. DiskLow says that less than the reserve is
-	// free. Commits that add anything then return ErrNoSpace until the disk has
-	// enough space. Refused counts those commits. A read-only
-	// database leaves all four 0.
+	// DiskFree is the free space of the disk. DiskReserve is reserved for jobs that free
+	// space. DiskLow says that less than DiskReserve is free. Commits that add anything
+	// then return ErrNoSpace until the disk has enough space. Refused counts those
+	// commits. A read-only database leaves all four 0.
 	DiskFree, DiskReserve int64
 	DiskLow               bool
 	Refused               int64
@@ -143,7 +142,7 @@ type MemoryStats struct {
 	Prepared int64
 	// OffHeap is all memory outside the Go heap, of all databases of the process:
 	//
-	//   - memtables, including those that transactions still read;
+	//   - memtables, including old ones that transactions still read;
 	//   - the writes of large open transactions, and what is kept for the next ones;
 	//   - decoded blocks.
 	//
@@ -157,8 +156,8 @@ type MemoryStats struct {
 	// since Open that found their block there, and DecodedMisses the others.
 	Decoded                    int64
 	DecodedHits, DecodedMisses uint64
-	// TablePages and ValuePages estimate the mapped pages in memory: those that
-	// were read and not given back since. The kernel may have reclaimed some of
+	// TablePages and ValuePages estimate the mapped pages in memory. They count the
+	// pages that were read and not given back since. The kernel may have reclaimed some of
 	// them, and reclaims more on demand. In an encrypted database they are the
 	// decrypted pages, which only the database gives back.
 	TablePages, ValuePages int64

@@ -25,8 +25,8 @@ const (
 // makes it. Reads find the latest version of each key that is not after the
 // timestamp. Writes make versions at the timestamp.
 //
-// A TimedTxn is a small value, and belongs to the transaction that it was made of:
-// Commit, Discard and Err are those of the Txn.
+// A TimedTxn is a small value, and belongs to the transaction that it was made of.
+// Commit, Discard and Err act on that transaction.
 type TimedTxn struct{ t transaction.TimedTxn }
 
 // At returns the transaction at a timestamp. The keyspace of tx must have been created
@@ -122,8 +122,8 @@ func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 // With IterOptions.AllVersions, it shows every version that is not after the timestamp,
 // with deletions and expired values. Versions of a key come with descending
 // timestamps, and with ascending ones with Reverse. Item.Timestamp tells the timestamp.
-// With IterOptions.Since, it shows only those that transactions after that version
-// wrote, whatever their timestamps; that needs AllVersions.
+// With IterOptions.Since, it shows only what later transactions wrote, at any timestamp.
+// Since needs AllVersions.
 type TimedIterator struct{ it transaction.TimedIterator }
 
 // First moves to the first entry in the direction of iteration. It reports whether
@@ -175,9 +175,9 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 // reads and writes below it, and commits of versions below it, return
 // ErrTimestampDiscarded. Transactions that began to iterate before go on.
 //
-// Compactions to the last level then drop what no reader can find: of each key, all
-// versions before the latest one that is not after the timestamp. They drop that one
-// too if it is a deletion or has expired. Compact frees all of it at once.
+// Compactions to the last level then drop the versions that no reader can find. They keep
+// the latest version of each key that is not after the timestamp, unless it is a deletion
+// or has expired, and all versions after it. Compact frees all of that space at once.
 //
 // The timestamp is durable when DiscardBelow returns. A timestamp below an earlier one
 // changes nothing.

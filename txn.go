@@ -13,8 +13,8 @@ import (
 // writes: Commit makes them visible in one step, and Discard drops them.
 //
 // A Txn is a small value, and copies of it are the same transaction. After the end
-// of the transaction, the operations of each copy return ErrTxnDone. So do those of
-// the zero Txn.
+// of the transaction, the operations of each copy return ErrTxnDone. The
+// operations of the zero Txn return it, too.
 //
 // A Txn reads and writes one keyspace. In returns the same transaction in another.
 type Txn struct{ t transaction.Txn }
@@ -68,13 +68,13 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
 // Err returns the error that ended the last loop over All, Prefix, Range or Loop
-// early, or nil. Of loops that run at the same time, it returns the first error. Once the
-// transaction has ended, it returns ErrTxnDone.
+// early, or nil. If several loops run at once, Err returns the first error of any. Once
+// the transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
-// In returns the same transaction in the keyspace ks. The reads and writes of the
-// result are those of ks, and Commit, Discard and Err are of the one transaction. A
-// nil ks is the default keyspace.
+// In returns the same transaction in the keyspace ks. The result reads and writes keys of
+// ks. Its Commit, Discard and Err act on the whole transaction. A nil ks is the default
+// keyspace.
 //
 // The operations of the result return ErrNoKeyspace once ks is dropped. Reads of a
 // transaction that began before see the keyspace as it was.
@@ -101,7 +101,7 @@ func (tx Txn) Has(key []byte) (bool, error) { return tx.t.Has(key) }
 // transaction ends. After an error, the result is dst.
 //
 // GetMany is faster than a Get for each key, because the waits for memory and for the
-// disk overlap. The order of the keys is free.
+// disk overlap. The keys may come in any order.
 func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) { return tx.t.GetMany(keys, dst) }
 
 // Set gives key a value. It copies both, so the caller may reuse them at once.
@@ -223,17 +223,18 @@ func WithDurability(d Durability) CommitOption { return CommitOption{durability:
 
 // Retries lets Update and UpdateContext run their function again, in a new transaction,
 // instead of returning ErrConflict: at most n times. The function must be safe to run
-// several times. No other error leads to a retry, and a commit of other methods ignores
-// the option. Default: 0.
+// several times. No other error leads to a retry. Other methods ignore the option when
+// they commit. Default: 0.
 //
-// Updates that lost the same keys to each other take turns, in the order in which they
-// came. Each waits for at most a second for the one before it. Other writers of the keys
+// Updates that conflicted over the same keys take turns, in the order in which they came.
+// Each waits for at most a second for the one before it. Other writers of the keys
 // do not wait. After several conflicts, an update also pauses for up to 50 milliseconds.
 //
 // A function may read commits that are not on the device yet, and that no other
-// transaction sees. Update returns when they are. If the device fails, Update returns
-// ErrFailed, whatever the function returned. So a function that tells what it read in any
-// other way than by its result may tell what a power cut takes back.
+// transaction sees. Update returns once those commits are as durable as their callers
+// asked for. If the device fails, Update returns ErrFailed, whatever the function
+// returned. The function must not send what it read elsewhere: a power cut may still undo
+// those commits.
 func Retries(n int) CommitOption { return CommitOption{retries: n, ofUpdate: true} }
 
 // durability returns what the options of a commit say together. An unknown durability

@@ -13,8 +13,7 @@ type Format struct {
 	// and all earlier ones.
 	Version int
 	// RequiredFeatures are the names of the features that the database uses and that
-	// a program must know. OptionalFeatures are those that a program may ignore. Names
-	// ascend.
+	// a program must know. A program may ignore OptionalFeatures. Names ascend.
 	RequiredFeatures, OptionalFeatures []string
 }
 

@@ -12,7 +12,7 @@
 //
 // # Implementing FS
 //
-// stoat relies on the following promises, which are those of POSIX file systems:
+// stoat relies on the following promises, which POSIX file systems make:
 //
 //   - WriteAt makes bytes visible to every reader at once. The bytes survive a crash
 //     of the process. They survive a power cut only after SyncData or Sync, on any

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// The errors that callers branch on. Methods of FS, File and Mapping return errors
-// in which errors.Is finds them. [PathError] adds the operation and the path.
+// The errors that callers branch on. errors.Is finds them in the errors of FS,
+// File and Mapping. [PathError] adds the operation and the path.
 var (
 	// ErrNotExist reports a missing file or directory. errors.Is also finds
 	// fs.ErrNotExist in it.

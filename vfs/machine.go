@@ -1,7 +1,7 @@
 package vfs
 
-// MachineMemory is the memory that the process can use: that of the machine, or less
-// if a control group limits it.
+// MachineMemory is the memory that the process can use: the memory of the machine, or
+// less if a control group limits it.
 type MachineMemory struct {
 	// Total is the amount of memory in bytes.
 	Total int64

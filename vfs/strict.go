@@ -9,8 +9,8 @@ import (
 // SyncDir on dir returns the same error.
 //
 // A failed SyncDir may have lost every name that was not durable, and a later SyncDir
-// that succeeds does not cover those names. With several users of one directory, the
-// SyncDir of one may fail and that of another then succeed. The second user would
+// that succeeds does not cover those names. If a directory has two users, the SyncDir
+// of the first may fail, and the SyncDir of the second then succeed. The second user would
 // believe that its file is durable.
 //
 // ErrTooManyFiles does not count as a failure: SyncDir could not open the directory, so

@@ -223,7 +223,7 @@ func runDel(ctx context.Context, c *call, args []string) error {
 	when := momentFlag(c, space, "delete from")
 	var prefix, span bool
 	c.flags.BoolVar(&prefix, "prefix", false, "delete all keys that begin with a KEY, and reclaim their space")
-	c.flags.BoolVar(&span, "range", false, "delete the keys from the first KEY up to, not including, the second; '' means no bound")
+	c.flags.BoolVar(&span, "range", false, "delete the keys from the first KEY (inclusive) to the second (exclusive); '' means no bound")
 	rest, err := c.parse(args, 2, -1)
 	if err != nil {
 		return err

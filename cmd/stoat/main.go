@@ -81,16 +81,16 @@ shape.`, runStats},
 With -repair it first rebuilds damaged hash indexes, fences, checksums, properties and
 footers of tables, and directories with one wrong bit. It writes the entries to a new
 table, which then takes the place of the old one. It needs the database for itself,
-and an intact manifest. Nothing else can be derived: keys, values, range tombstones, value files,
-the log and the manifest stay as they are. Filters are only in memory. The command
-salvage saves what is left of them.`, runCheck},
+and an intact manifest. -repair cannot rebuild keys, values, range tombstones, value
+files, the log and the manifest; they stay as they are. The command salvage saves what is
+left of them. Filters are only in memory.`, runCheck},
 		{"salvage", "DIR TO", "copy what is left of a damaged database", `It changes nothing in DIR, and makes a new database in TO, which must not exist. It
 prints what is lost by file and range of keys, and exits with 1 if anything is. In
-such a range, older versions and deleted keys can be back.
+such a range, older versions and deleted keys may return.
 
 The manifest names the live files. If it is lost, or with -all-files, every file
-counts: whatever obsolete files still have can be back, operands of merges can count
-twice, and keyspaces get names such as keyspace-3 and default settings.
+counts. Data from obsolete files, such as deleted keys, may return. Operands of merges
+may count twice. Keyspaces get names such as keyspace-3 and default settings.
 
 A table whose footer is lost needs the manifest. Without the file KEYS, nothing of an
 encrypted database can be read.`, runSalvage},
@@ -126,7 +126,7 @@ cost by itself, so this is useful mainly before a database is only read.`, runCo
 		{"collect", "DIR", "reclaim the space of unused values", `It rewrites value files without the values that no table refers to. Keys deleted
 recently may keep their values until a compaction; the command compact does both.`, runCollect},
 		{"rekey", "DIR", "protect a database with another master key", `The first key of the key file becomes the master key. The file must also have the
-master key of now. No data is rewritten.`, runRekey},
+current master key. No data is rewritten.`, runRekey},
 		{"upgrade", "DIR", "bring a database to the newest format", `Other commands and programs open old formats too, and change none. After the
 upgrade, an older stoat may be unable to open the database.`, runUpgrade},
 		{"version", "", "print the version", "", runVersion},

@@ -141,7 +141,7 @@ func (j *journal) Write(b []byte) (int, error) {
 // append appends a frame, durably.
 func (j *journal) append(kind uint8, payload []byte) error {
 	if len(payload) > payloadMax {
-		return fmt.Errorf("backup: a journal entry of %d bytes", len(payload))
+		return fmt.Errorf("backup: the journal entry has %d bytes, which is invalid", len(payload))
 	}
 	if err := j.frames.write(newFrame(kind, payload, nil, nil)); err != nil {
 		return err

@@ -144,7 +144,7 @@ func (r *restore) begin() (complete bool, err error) {
 		switch {
 		case r.journal == nil:
 		case !slices.Equal(r.journal.nonces, r.chain.Nonces()):
-			return false, fmt.Errorf("%w: %s is left from the restore of others; remove it first", ErrChain, r.temp)
+			return false, fmt.Errorf("%w: %s belongs to a restore of other backups; remove it first", ErrChain, r.temp)
 		case manifest.Exists(r.o.FS, r.temp) == nil:
 			return true, nil
 		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName):

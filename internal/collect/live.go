@@ -56,17 +56,17 @@ func (s *LiveSet) forget(files []*manifest.ValueFile) {
 // liveValues is what tables refer to in one value file.
 type liveValues struct {
 	file base.FileNum // the number in its name when that was found
-	// entries are the values in the order of their keys. Of each there is the
-	// pointer without a version, and then, as varints, the version of the record, how many bytes its
-	// key shares with the one before it and how many more it has, and those.
+	// entries are the values in the order of their keys. An entry is a pointer without a
+	// version, three varints and the end of the key. The varints are the version of the
+	// record, the length of the start that the key shares with the key before, and the
+	// length of the end.
 	entries []byte
 	last    []byte // the key of the last of them
 	found   uint64 // how many bytes of the file they keep alive
 
-	// What a walk knows of the file: how many bytes of it tables refer to, and a key
-	// before which there are none of them, as far as can be told without a walk. A nil
-	// key comes before all keys. open says that the walk has come to start and has not
-	// found all values.
+	// live is how many bytes of the file tables refer to. start is where a walk begins: it
+	// expects no values of the file before this key. A nil start is before all keys. open
+	// says that the walk has come to start and has not found all values.
 	live  uint64
 	start []byte
 	open  bool
@@ -174,10 +174,10 @@ func (c *Collector) liveIn(of []*manifest.ValueFile, most int, stop func() error
 	return w.live, nil
 }
 
-// firstKey returns a key before which no key has a value in f, as far as can be told
-// without reading much: the walk must find out if it is wrong. All files are in the
-// order of their keys but those that commits have written, whose records bear no
-// version, until they are rewritten.
+// firstKey returns a key before which probably no key has a value in f. It reads little,
+// so the walk must find out if that is wrong. A file of a commit is not in the order of
+// its keys, and its records bear no version, until it is rewritten. All others are in
+// order.
 func (c *Collector) firstKey(f *manifest.ValueFile) []byte {
 	if f.FirstSeq == 0 && f.File == f.Num {
 		return nil
@@ -193,10 +193,9 @@ func (c *Collector) firstKey(f *manifest.ValueFile) []byte {
 	return key
 }
 
-// A walk looks through tables for what they refer to in some value files. How much
-// that is of each is known exactly. So it may begin where the file begins, and ends
-// when it has all: it reads no more than lies between the first key of a file and
-// the last one that is live, of any of the files.
+// A walk looks through tables for what they refer to in some value files. It knows how
+// many bytes that is for each file, so it can tell when it has found all of them. It reads
+// only the key ranges of the files, each from the first key to the last live one.
 type walk struct {
 	of           []*manifest.ValueFile
 	live         map[base.FileNum]*liveValues

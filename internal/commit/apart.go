@@ -151,9 +151,9 @@ func checksOf(r *Request, apartMin int64) checks {
 	return n
 }
 
-// prepare makes sure that there is room on the disk, and looks for conflicts
-// while no other commit waits for that, so that the leader has only the commits
-// since then to look at. It writes values that go to value files.
+// prepare makes sure that there is room on the disk, and looks for conflicts. No other
+// commit waits for that. The leader then checks only the commits since. prepare also
+// writes the values that go to value files.
 func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 	if err := c.Failed(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrVersionsSpent is for commits after the one that got the last number.
-var ErrVersionsSpent = errors.New("stoat: no version is left to commit as")
+var ErrVersionsSpent = errors.New("stoat: all version numbers are used")
 
 // buildGroup validates, numbers, applies and encodes the members of g and writes
 // them to the log. The caller holds build.

@@ -295,12 +295,14 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	return true, nil
 }
 
-// worthLeadingLocked reports whether the queue should go on its way now. Beside a
-// group in flight it waits until it is half as large as that one. Otherwise the
-// first of many committers to come back would take the second place in flight for
-// itself alone. Beside a group in flight it waits longer if it has applied requests: those
-// come from updates that take turns, and one group with all of them takes less time than
-// two. The caller holds mu.
+// worthLeadingLocked reports whether the queue should become a group now. It should if no
+// group is in flight. Beside a group in flight, it should have at least half as many
+// requests. Otherwise the first of many committers to come back would take the second
+// place in flight for itself alone.
+//
+// A queue with applied requests waits until no group is in flight. Those requests come
+// from updates that take turns, and one group of all of them takes less time than two. The
+// caller holds mu.
 func (c *Committer) worthLeadingLocked() bool {
 	switch c.leaders {
 	case 0:

@@ -12,10 +12,10 @@ import (
 const (
 	// earlyBytes is the size in bytes up to which a request is applied before its group.
 	earlyBytes = 64 << 10
-	// gatherQuiet is the part of the time of a sync for which a leader waits for one more
-	// request, and gatherMost that for which it waits for all of them, as divisors. A
-	// longer wait costs more than the sync that it may save. gatherLooks is how often the
-	// leader looks at most.
+	// A leader waits for one more request for at most the time of a sync divided by
+	// gatherQuiet. It waits for all of them for at most the time of a sync divided by
+	// gatherMost. A longer wait costs more than the sync that it may save. gatherLooks is
+	// how often the leader looks at most.
 	gatherQuiet = 4
 	gatherMost  = 1
 	gatherLooks = 2000

@@ -64,10 +64,12 @@ func (x *Index) Find(key []byte, r Reader) (*Gap, *Step) {
 	return list[i], s
 }
 
-// Add adds what a reader at version asOf has found about a range. on, unless it is nil,
-// is a gap of the index, and the reader has found that its widest range held up to asOf
-// where s has it, too. If it lies within s, the gap grows. Add drops the news if another
-// reader has replaced that gap meanwhile. The index keeps copies of the bounds.
+// Add adds the range s, in which a reader at version asOf has found nothing alive. The
+// index keeps copies of the bounds.
+//
+// on is nil, or a gap of the index that the reader used: where s overlaps its widest
+// range, nothing lives up to asOf either. If all of that range lies within s, the gap
+// grows. If another reader has replaced the gap meanwhile, Add does nothing.
 func (x *Index) Add(s Step, asOf base.SeqNum, on *Gap) {
 	if len(s.Lo) > keyMax || len(s.Hi) > keyMax || !before(s.Lo, s.Hi) {
 		return

@@ -86,8 +86,9 @@ func (a *attempts) note(plan *compact.Plan, s *compact.Shape) {
 	a.some.Store(true)
 }
 
-// attempt runs a plan that was picked for s. It returns nil if a merge of unknown
-// output finds no room. The caller holds Compacting.
+// attempt runs a plan that was picked for s. If a merge finds no room, and nothing told
+// how much it would write, attempt notes that and returns nil. The caller holds
+// Compacting.
 func (j *Jobs) attempt(plan *compact.Plan, s *compact.Shape) error {
 	err := j.Run(*plan, j.space.Sparing(j.stopped), nil)
 	switch inputs := plan.InputBytes(); {
@@ -96,7 +97,7 @@ func (j *Jobs) attempt(plan *compact.Plan, s *compact.Shape) error {
 		j.space.MergeEnded(inputs, err)
 	case errors.Is(err, vfs.ErrNoSpace) && j.store.ManifestErr() == nil:
 		j.attempts.note(plan, s)
-		return nil // and on with others
+		return nil // the compactor goes on with other merges
 	}
 	return err
 }

@@ -81,8 +81,8 @@ func (j *Jobs) PickGathering(manual bool) (compact.Plan, bool) {
 	return plan, due
 }
 
-// GatherRoom returns how many bytes garbage leaves room for to be gathered now, and
-// how many there will be room for when garbage has been collected. 0 is too few.
+// GatherRoom returns how many bytes of values may be gathered now, beside the garbage, and
+// how many once the garbage is collected. 0 means that there is too little room.
 func (j *Jobs) GatherRoom(s *manifest.State) (now, later uint64) {
 	use := j.Garbage(s.Version, s.FlushedSeq)
 	return gatherRoom(gatherInputs{
@@ -99,13 +99,12 @@ func (j *Jobs) GatherRoom(s *manifest.State) (now, later uint64) {
 type gatherInputs struct {
 	live, garbage uint64 // of the value files
 	obsolete      int64  // of value files that wait to be deleted
-	least         int64  // of live values that every database is taken to have
-	spare         int64  // of the disk
+	least         int64  // of live values; gatherRoom counts no database as smaller
+	spare         int64  // of the disk, which others may use
 	scarce        bool
 }
 
-// gatherRoom is GatherRoom. On the disk a gathering may take half of what others
-// may add.
+// gatherRoom is GatherRoom. A gathering may take half of the space that others may use.
 func gatherRoom(in gatherInputs) (now, later uint64) {
 	live := max(float64(in.live), float64(in.least))
 	garbage := float64(in.garbage) + float64(in.obsolete)

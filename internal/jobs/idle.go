@@ -209,9 +209,9 @@ func (j *Jobs) trim() {
 	j.store.Memory.Trim()
 }
 
-// decideLeaving decides whether the log is left up to the segment first, when all
-// that was committed before it is in tables. spans is the log that the manifest names,
-// and keep returns what it must name then.
+// decideLeaving decides whether to give up the log before the segment first. Tables hold
+// all commits of that part. spans is the log that the manifest names, and keep returns
+// what the manifest must name then.
 func decideLeaving(first base.SegmentRef, spans []base.LogSpan, keep func(first base.SegmentRef) []base.LogSpan) (kept []base.LogSpan, leave bool) {
 	if first == (base.SegmentRef{}) {
 		return nil, false // what recovery found is not in tables
@@ -220,9 +220,9 @@ func decideLeaving(first base.SegmentRef, spans []base.LogSpan, keep func(first 
 	return kept, !slices.Equal(kept, spans) // or that was done before
 }
 
-// leaveLog gives up the segments before the one that Rotate moved to, although
-// there was nothing to flush: all that was committed before is in tables. It keeps what
-// stays for feeds, and reports whether there were any others.
+// leaveLog gives up the log before the segment that Rotate moved to. There was nothing to
+// flush, because tables hold all of those commits. leaveLog keeps what feeds may need, and
+// reports whether it gave up anything.
 func (j *Jobs) leaveLog() (did bool, err error) {
 	v, s := j.store.View(), j.store.State()
 	first := v.LogFrom[len(v.LogFrom)-1]

@@ -256,6 +256,8 @@ const (
 	KeyspaceOpenEnd Name = "keyspace-open-end"
 	// DropWithoutTombstone: dropping a keyspace leaves its data.
 	DropWithoutTombstone Name = "drop-without-tombstone"
+	// DropSeenEarly: a dropped keyspace is gone for readers of older snapshots, too.
+	DropSeenEarly Name = "drop-seen-early"
 	// DeleteTwice: after an opening, the dropper deletes the keys of a dropped keyspace
 	// once more.
 	DeleteTwice Name = "delete-twice"
@@ -353,7 +355,7 @@ var Names = []Name{
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
-	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
+	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DropSeenEarly, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
 	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,

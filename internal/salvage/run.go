@@ -408,7 +408,7 @@ func (s *salvager) readDeletions(t *tableInput) *table.Damaged {
 		s.lastSeq = max(s.lastSeq, newest)
 	}
 	for _, p := range d.Problems {
-		p.Err = fmt.Errorf("range tombstones are lost, so deleted keys can be back: %w", p.Err)
+		p.Err = fmt.Errorf("range tombstones are lost, so deleted keys may return: %w", p.Err)
 		s.report.losePart(t.name(), p)
 	}
 	return d

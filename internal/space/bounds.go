@@ -62,7 +62,7 @@ func (r *Reserve) Sparing(stop func() error) func() error {
 		}
 		free, err := r.o.FS.Free(r.o.Dir)
 		if err == nil && free < uint64(min(half, r.firstNeed())) {
-			return fmt.Errorf("%d bytes are free, which are for the log and for flushes: %w", free, vfs.ErrNoSpace)
+			return fmt.Errorf("only %d bytes are free; the log and flushes need them: %w", free, vfs.ErrNoSpace)
 		}
 		return nil
 	}

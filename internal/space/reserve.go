@@ -122,7 +122,7 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 		}
 	}
 	r.refused.Add(1)
-	return fmt.Errorf("%d bytes are free, of which %d are kept for deleting, too few to add what may take %d: %w",
+	return fmt.Errorf("the disk has %d bytes free and keeps %d for deletions; this write may need %d: %w",
 		r.free.Load(), r.reserve.Load(), bytes, vfs.ErrNoSpace)
 }
 

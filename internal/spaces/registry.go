@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
@@ -75,7 +76,7 @@ type Handle struct {
 // GoneFor reports whether the keyspace was dropped before a snapshot.
 func (h *Handle) GoneFor(snapshot base.SeqNum) bool {
 	at := h.deleted.Load()
-	return at != 0 && uint64(snapshot) >= at
+	return at != 0 && (uint64(snapshot) >= at || mutant.On(mutant.DropSeenEarly))
 }
 
 // Timestamps returns manifest.Settings.Timestamps of the keyspace.

@@ -2,13 +2,13 @@
 //
 // An update that met a conflict joins the line with a claim: the key, or the range of
 // keys, that another commit wrote. It waits for the updates before it whose claims
-// overlap its own. So of those that want one key, one runs at a time, in the order in
+// overlap its own. So updates that want the same key run one at a time, in the order in
 // which they came.
 //
 // Turns only avoid conflicts. A commit validates what it read with or without them, so
 // an update may give up waiting at any time. It does when the update before it takes
-// too long: that one may itself wait, for a lock of the program that the waiting update
-// holds, or for an update within its function.
+// too long. The slow update may wait for a lock of the program that the waiting update
+// holds, or for an update within its own function.
 package turns
 
 import (
@@ -62,7 +62,7 @@ func (c Claim) joined(d Claim) Claim {
 	return c
 }
 
-// A Line is the updates of one database that take turns. The zero Line has none.
+// A Line has the updates of one database that take turns. The zero Line is empty.
 type Line struct {
 	n  atomic.Int64 // the number of places; Meets asks it first
 	mu lock.Mutex[lock.Turns]
@@ -70,7 +70,7 @@ type Line struct {
 	places []*Place
 }
 
-// A Place is that of one update in the line. The zero Place is not in it.
+// A Place is where one update stands in a line. The zero Place is in no line.
 type Place struct {
 	line   *Line
 	claims []Claim // immutable elements, which others may read without the lock
@@ -79,7 +79,7 @@ type Place struct {
 	began   time.Time
 	longest time.Duration
 	waiters []*Place
-	ready   chan struct{} // has an element when the place shall look again
+	ready   chan struct{} // has an element when the update must look again whether it is its turn
 }
 
 // In reports whether the place is in the line.

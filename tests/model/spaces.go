@@ -235,10 +235,8 @@ func RunDrops(seed uint64) error {
 		if err := db.Compact(context.Background(), stoat.CompactOptions{}); err != nil {
 			return err
 		}
-		for i := range 3 {
-			if err := db.DropKeyspace(fmt.Sprint(i)); err != nil {
-				return err
-			}
+		if err := dropInStream(db); err != nil {
+			return err
 		}
 		if rng.IntN(2) == 0 {
 			if err := db.Close(); err != nil {
@@ -251,6 +249,29 @@ func RunDrops(seed uint64) error {
 		return awaitFree(db)
 	}()
 	return errors.Join(err, db.Close())
+}
+
+// dropInStream drops the keyspaces of RunDrops while a stream reads them, and demands that
+// the stream sees all of their keys and leaves the keyspaces dropped.
+func dropInStream(db *stoat.DB) error {
+	keys := 0
+	_, err := db.Stream(context.Background(), stoat.StreamOptions{AllKeyspaces: true}, func(b *stoat.StreamBatch) error {
+		for i := 0; keys == 0 && i < 3; i++ {
+			if err := db.DropKeyspace(fmt.Sprint(i)); err != nil {
+				return err
+			}
+		}
+		keys += len(b.Items)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	left, err := db.Keyspaces()
+	if err == nil && (keys != 3*20*20 || len(left) != 1) {
+		err = fmt.Errorf("a stream beside drops has %d keys, and leaves %d keyspaces", keys, len(left))
+	}
+	return err
 }
 
 // awaitFree waits until tables and value files hold nothing, and checks the database.

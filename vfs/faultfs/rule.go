@@ -50,7 +50,7 @@ type Rule struct {
 	Seed uint64
 }
 
-// FS passes all calls to another file system, except those that its rules make fail.
+// FS passes calls to another file system, unless its rules make them fail.
 // Its methods may be called from several goroutines at the same time.
 type FS struct {
 	inner vfs.FS

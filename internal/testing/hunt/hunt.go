@@ -153,6 +153,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FollowChecksOnce: Followers,
 
 	mutant.DropWithoutTombstone: Drops,
+	mutant.DropSeenEarly:        Drops,
 	mutant.ForgetEarly:          Drops,
 }
 
