@@ -24,6 +24,7 @@ type engine struct {
 	faults *faultfs.FS
 	freed  [][2][]byte // the ranges that were to be freed
 	woken  int         // wake-ups of the dropper
+	told   []any       // the events
 }
 
 // noJobs are the jobs of a database that never flushes.
@@ -53,7 +54,7 @@ func (e *engine) anew() {
 		},
 		Changed: func([]*manifest.Keyspace) {},
 		Dropped: func() { e.woken++ },
-		Report:  parts.Report,
+		Report:  func(event any) { e.told = append(e.told, event) },
 	})
 }
 
@@ -269,6 +270,9 @@ func TestOpen_ChangesSettingsInOneEdit(t *testing.T) {
 	}
 	if _, err := e.Open("one", versions(6), readOnly); err != readOnly {
 		t.Errorf("a change of a read-only database: %v", err)
+	}
+	if len(e.told) != 1 {
+		t.Errorf("the events are %+v, want one of the change from 3 to 5 versions", e.told)
 	}
 }
 
