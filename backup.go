@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/jobs"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/stream"
 	"github.com/stoatdb/stoat/vfs"
@@ -167,12 +168,17 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 	if err := d.Refresh(ctx); err != nil {
 		return info, err
 	}
-	err = d.ViewContext(ctx, func(tx Txn) error {
+	tx, state, err := d.beginBackup(ctx)
+	if err != nil {
+		return info, err
+	}
+	defer tx.Discard()
+	err = guardRead(tx, func(tx Txn) error {
 		if err := d.SyncContext(ctx); err != nil {
 			return err
 		}
 		view, at := tx.t.Snapshot()
-		h := backup.HeaderOf(d.engine.Store.State(), at)
+		h := backup.HeaderOf(state, at)
 		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.engine.Store.Now()
 		if err := h.After(backup.Info(o.Since)); err != nil {
 			return err
@@ -183,6 +189,21 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 		return err
 	})
 	return info, err
+}
+
+// beginBackup begins a transaction, and returns the state of the manifest at that moment:
+// the keyspaces that the transaction sees, with their settings.
+func (d *DB) beginBackup(ctx context.Context) (tx Txn, state manifest.State, err error) {
+	still := d.engine.Spaces.Still
+	if f := d.engine.Follower; f != nil {
+		still = f.Still
+	}
+	err = still(func() (err error) {
+		tx, err = d.BeginContext(ctx, ReadOnly)
+		state = d.engine.Store.State()
+		return err
+	})
+	return tx, state, err
 }
 
 // RestoreOptions choose how Restore makes a database.

@@ -114,6 +114,13 @@ func (f *Follower) Sync(ctx context.Context) error {
 	return f.o.Manifest.SyncAll()
 }
 
+// Still calls fn while readers see nothing new.
+func (f *Follower) Still(fn func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fn()
+}
+
 // refresh is Refresh, and reports whether there was anything new.
 func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 	f.mu.Lock()

@@ -221,6 +221,13 @@ func (r *Registry) All(begin func() error) ([]*Handle, error) {
 	return all, nil
 }
 
+// Still calls fn while no keyspace is created, changed or dropped.
+func (r *Registry) Still(fn func() error) error {
+	r.defining.Lock()
+	defer r.defining.Unlock()
+	return fn()
+}
+
 // handlesLocked returns the handles of all keyspaces. The caller holds defining.
 func (r *Registry) handlesLocked() map[string]*Handle {
 	if r.defining.handles == nil {

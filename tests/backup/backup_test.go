@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -181,6 +184,50 @@ func TestBackup_UnderConcurrentWritesIsExactlyItsSnapshot(t *testing.T) {
 		}
 		before = count
 	}
+}
+
+// The keyspace is dropped while the backup, which has begun, waits for the device.
+func TestBackup_HasAKeyspaceThatIsDroppedAfterItsSnapshot(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New(memfs.New())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, Durability: stoat.Buffered})
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, db.Close()) }()
+	jobs, err := db.Keyspace("jobs", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(jobs).Set([]byte("key"), []byte("value")) }))
+	var once sync.Once
+	var dropping sync.WaitGroup
+	disk.Observe(func(op vfs.Op) {
+		if op.Kind != vfs.OpSyncData || op.Category != vfs.CatLog {
+			return
+		}
+		once.Do(func() {
+			dropping.Go(func() { testkit.Must(t, db.DropKeyspace("jobs")) })
+			for listed(t, db) > 0 {
+				runtime.Gosched()
+			}
+		})
+	})
+	backup, _ := backUp(t, db, stoat.BackupOptions{})
+	dropping.Wait()
+	if n := listed(t, db); n != 0 {
+		t.Errorf("the database has %d keyspaces after the drop", n)
+	}
+	restored := restore(t, backup)
+	jobs, err = restored.Keyspace("jobs", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, restored.View(func(tx stoat.Txn) error {
+		_, err := tx.In(jobs).Get([]byte("key"))
+		return err
+	}))
+}
+
+// listed returns how many keyspaces with names a database has.
+func listed(t *testing.T, db *stoat.DB) int {
+	all, err := db.Keyspaces()
+	testkit.Must(t, err)
+	return len(all) - 1
 }
 
 func TestBackup_RefusesChainsThatDoNotFit(t *testing.T) {
