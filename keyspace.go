@@ -48,6 +48,9 @@ type KeyspaceOptions struct {
 type KeyspaceInfo struct {
 	// Name is the name of the keyspace. The default keyspace has none.
 	Name string
+	// ID is 0 for the default keyspace. A keyspace keeps its ID, and no later one gets it,
+	// even with the same name.
+	ID uint32
 	// Settings are the stored settings of the keyspace.
 	Settings Settings
 	// Timestamps is KeyspaceOptions.Timestamps.
@@ -93,7 +96,7 @@ func (d *DB) Keyspaces() ([]KeyspaceInfo, error) {
 	for _, k := range d.engine.Store.State().Keyspaces {
 		if !k.Dropping {
 			r := settings.Resolve(&k.Settings)
-			all = append(all, KeyspaceInfo{Name: k.Name, Settings: publicSettings(r.Given()), Timestamps: Timestamps(k.Settings.Timestamps)})
+			all = append(all, KeyspaceInfo{Name: k.Name, ID: k.Number, Settings: publicSettings(r.Given()), Timestamps: Timestamps(k.Settings.Timestamps)})
 		}
 	}
 	return all, nil

@@ -52,8 +52,12 @@ func (s *Snapshot) ViewContext(ctx context.Context, fn func(tx Txn) error) error
 
 // Begin starts a read-only transaction at the snapshot, as DB.Begin does. The caller must
 // end it with Commit or Discard.
-func (s *Snapshot) Begin() (Txn, error) {
-	tx, err := s.s.Begin(context.Background())
+func (s *Snapshot) Begin() (Txn, error) { return s.BeginContext(context.Background()) }
+
+// BeginContext is Begin with a context. Once ctx is done, the methods of the transaction
+// return the error of ctx.
+func (s *Snapshot) BeginContext(ctx context.Context) (Txn, error) {
+	tx, err := s.s.Begin(work.Given(ctx))
 	return Txn{tx}, err
 }
 

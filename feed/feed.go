@@ -81,6 +81,10 @@ type Change struct {
 	Kind Kind
 	// Keyspace is the name of the keyspace, empty for the default keyspace.
 	Keyspace string
+	// KeyspaceID is KeyspaceInfo.ID of the keyspace. If a keyspace is dropped and another
+	// one gets its name, the feed does not have the drop. The changes of the new keyspace
+	// then have another ID: a replica deletes what it has of the old one.
+	KeyspaceID uint32
 	// Key is the key. It is empty for a range from the first key of the keyspace.
 	Key []byte
 	// End is the exclusive end of a range. It is nil for a range up to the last key of

@@ -7,6 +7,7 @@
 package sequence
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,14 +69,18 @@ func New(db *stoat.DB, key []byte, o Options) *Sequence {
 }
 
 // Next returns the next number. After an error, the caller may try again.
-func (s *Sequence) Next() (uint64, error) {
+func (s *Sequence) Next() (uint64, error) { return s.NextContext(context.Background()) }
+
+// NextContext is Next with a context. Once ctx is done, a lease that has not begun to write
+// returns the error of ctx. Another caller's lease is awaited without regard to ctx.
+func (s *Sequence) NextContext(ctx context.Context) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, ErrClosed
 	}
 	if s.next == s.end {
-		if err := s.lease(); err != nil {
+		if err := s.lease(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -85,9 +90,9 @@ func (s *Sequence) Next() (uint64, error) {
 
 // lease leases more numbers. The lease must be on the device before a number of it is given
 // out.
-func (s *Sequence) lease() error {
+func (s *Sequence) lease(ctx context.Context) error {
 	var from, to uint64
-	err := s.update(func(tx stoat.Txn) (err error) {
+	err := s.update(ctx, func(tx stoat.Txn) (err error) {
 		if from, err = s.stored(tx); err != nil {
 			return err
 		}
@@ -115,7 +120,7 @@ func (s *Sequence) Close() error {
 	if s.next == s.end {
 		return nil
 	}
-	return s.update(func(tx stoat.Txn) error {
+	return s.update(context.Background(), func(tx stoat.Txn) error {
 		if end, err := s.stored(tx); err != nil || end != s.end {
 			return err
 		}
@@ -124,8 +129,8 @@ func (s *Sequence) Close() error {
 }
 
 // update runs fn in a durable transaction.
-func (s *Sequence) update(fn func(tx stoat.Txn) error) error {
-	return s.db.Update(func(tx stoat.Txn) error { return fn(tx.In(s.o.Keyspace)) },
+func (s *Sequence) update(ctx context.Context, fn func(tx stoat.Txn) error) error {
+	return s.db.UpdateContext(ctx, func(tx stoat.Txn) error { return fn(tx.In(s.o.Keyspace)) },
 		stoat.WithDurability(stoat.Synced), stoat.Retries(conflictsMax))
 }
 

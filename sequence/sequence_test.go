@@ -1,6 +1,7 @@
 package sequence_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -41,6 +42,16 @@ func TestSequence_GoesOnWithoutGapAfterClose(t *testing.T) {
 		testkit.Must(t, db.Close())
 		time.Sleep(2 * time.Millisecond) // a default time to live would end
 	}
+}
+
+func TestSequence_AContextEndsALeaseAndNoNumberIsLost(t *testing.T) {
+	t.Parallel()
+	s := sequence.New(testkit.OpenMem(t), []byte("ids"), sequence.Options{Lease: 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := s.NextContext(ctx)
+	testkit.WantError(t, "NextContext", err, context.Canceled)
+	next(t, s, 0)
 }
 
 // Goroutines share two Sequences of one key.

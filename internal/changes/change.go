@@ -164,7 +164,7 @@ func (s *subscription) changes(seq base.SeqNum) iter.Seq2[feed.Change, error] {
 
 // show calls yield for the changes of an item. It reports whether the loop continues.
 func (s *subscription) show(i *item, yield func(feed.Change, error) bool) (more bool, err error) {
-	c := feed.Change{Keyspace: i.in.name, UserMeta: i.meta.User, ExpiresAt: timeOf(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
+	c := feed.Change{Keyspace: i.in.name, KeyspaceID: i.in.Number(), UserMeta: i.meta.User, ExpiresAt: timeOf(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
 	if i.meta.Kind == base.KindDeleteRange {
 		c.Kind, c.Key, c.End = feed.DeleteRange, i.key, i.end
 		return yield(c, nil), nil

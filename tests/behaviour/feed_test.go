@@ -237,6 +237,35 @@ func TestFeed_LeavesOutADroppedKeyspace(t *testing.T) {
 	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", "", "#2", "", "#3", "", "#4", "", "#5", `Set a/"new"=""`)
 }
 
+func TestFeed_TellsKeyspacesOfOneNameApart(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ids := map[uint32]bool{}
+	for range 2 {
+		after := newest(t, db)
+		ks, err := db.Keyspace("jobs", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("key"), nil) }))
+		infos, err := db.Keyspaces()
+		testkit.Must(t, err)
+		for c, err := range db.Subscribe(t.Context(), feed.Options{After: after, Keyspaces: []string{"jobs"}}) {
+			testkit.Must(t, err)
+			seen := false
+			for ch, err := range c.Changes {
+				testkit.Must(t, err)
+				if seen = true; ch.KeyspaceID != infos[1].ID || ids[ch.KeyspaceID] || ch.KeyspaceID == 0 {
+					t.Errorf("the change has the ID %d, the keyspace %d", ch.KeyspaceID, infos[1].ID)
+				}
+				ids[ch.KeyspaceID] = true
+			}
+			if seen {
+				break
+			}
+		}
+		testkit.Must(t, db.DropKeyspace("jobs"))
+	}
+}
+
 func TestFeed_KeepsWhatChangeRetentionSays(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()

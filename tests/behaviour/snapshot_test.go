@@ -182,6 +182,8 @@ func TestSnapshot_EndsWithContextsAndWithTheDatabase(t *testing.T) {
 		return nil
 	}))
 	testkit.WantError(t, "ViewContext", s.ViewContext(ctx, holds(t, 10, 'a')), context.Canceled)
+	_, err := s.BeginContext(ctx)
+	testkit.WantError(t, "BeginContext", err, context.Canceled)
 	testkit.Must(t, s.View(func(tx stoat.Txn) error {
 		testkit.Must(t, db.Close())
 		_, err := tx.Get(testkit.Key(1))
@@ -190,7 +192,7 @@ func TestSnapshot_EndsWithContextsAndWithTheDatabase(t *testing.T) {
 	}))
 	testkit.WantError(t, "View", s.View(holds(t, 10, 'a')), stoat.ErrClosed)
 	s.Close()
-	_, err := db.Snapshot(stoat.SnapshotOptions{})
+	_, err = db.Snapshot(stoat.SnapshotOptions{})
 	testkit.WantError(t, "Snapshot", err, stoat.ErrClosed)
 	_, err = db.Snapshot(stoat.SnapshotOptions{MaxAge: -1})
 	testkit.WantError(t, "Snapshot", err, stoat.ErrInvalid)
