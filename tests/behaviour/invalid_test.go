@@ -47,7 +47,7 @@ var calledWithNothing = map[string]map[string]error{
 		"Renew": stoat.ErrEmptyKey, "In": nil, "At": nil, "Commit": nil, "CommitVersion": nil, "Discard": nil,
 	},
 	"TimedBatch": {"Set": stoat.ErrEmptyKey, "Delete": stoat.ErrEmptyKey, "PurgeRange": nil},
-	"Snapshot":   {"Begin": nil, "View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid, "Version": nil, "Close": nil},
+	"Snapshot":   {"Begin": nil, "BeginContext": nil, "View": stoat.ErrInvalid, "ViewContext": stoat.ErrInvalid, "Version": nil, "Close": nil},
 	"TimedIterator": {
 		"First": nil, "Last": nil, "Seek": nil, "Next": nil, "Prev": nil, "Valid": nil, "Key": nil, "Value": nil, "Item": nil, "Err": nil, "Close": nil,
 	},
