@@ -33,7 +33,7 @@
 // Flags follow the command and precede DIR. "--" ends the flags, so that a
 // following argument may begin with a dash.
 //
-// The exit code is 0 after success, 1 after an error or if a key does not exist,
+// The exit code is 0 after success, and 1 after an error or if a key does not exist. It is
 // 2 after a wrong call, and 130 after SIGINT or SIGTERM.
 //
 // Only create, restore and restore-files make a database in DIR. The other commands refuse

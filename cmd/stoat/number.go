@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A number is a flag for an integer with an optional suffix: k, M and G for
-// powers of 1000, or Ki, Mi and Gi for powers of 1024.
+// A number is a flag for an integer with an optional suffix. The suffixes k, M and G are
+// powers of 1000, and Ki, Mi and Gi are powers of 1024.
 type number int
 
 // String formats the number without a suffix.

@@ -14,8 +14,8 @@ var ErrCorrupt = errors.New("stoat: corrupt data")
 // file, in a format that this version does not know. The file is not damaged.
 var ErrVersion = errors.New("stoat: database of a later version")
 
-// ErrKey marks every error that says that the keys of the program and the database
-// do not fit: a key is missing or wrong, or the database is not encrypted.
+// ErrKey marks every error that says that the keys of the program do not fit the database.
+// A key is missing or wrong, or the database is not encrypted.
 var ErrKey = errors.New("stoat: encryption key")
 
 // A CorruptionError tells where stored bytes are wrong. errors.Is(err,

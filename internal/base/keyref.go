@@ -1,8 +1,8 @@
 package base
 
-// A KeyRef says which key seals a file: a data key of the database, and the random
-// salt with which the key of the file is derived from it. The zero value means that
-// the file is not sealed.
+// A KeyRef says which key seals a file. ID is a data key of the database. Salt is the
+// random salt with which the key of the file is derived from the data key. The zero value
+// means that the file is not sealed.
 type KeyRef struct {
 	ID   uint32
 	Salt [KeySaltSize]byte

@@ -196,8 +196,8 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 	return err
 }
 
-// placeApart makes the values of a transaction that lie in value files of their
-// own a part of the database: its streams, and its large values if large is set.
+// placeApart makes values that lie in value files of their own a part of the database.
+// These are the streams of a transaction, and its large values if large is set.
 func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err error) {
 	w := r.writes
 	bytes := int64(0)

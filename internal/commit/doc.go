@@ -4,14 +4,14 @@
 // A transaction that commits joins a queue. If fewer than groupsMax groups are
 // under way, its goroutine becomes a leader; the others wait. A leader
 //
-//  1. under build, takes the queue. It validates what each transaction read, gives
-//     it the next sequence number, applies it to the memtable (where no reader sees
-//     it yet) and encodes it for the log. Then one call writes the group to the log.
+//  1. under build, takes the queue. It validates what each transaction read, and gives the
+//     transaction the next sequence number. It applies the transaction to the memtable,
+//     where no reader sees it yet, and encodes it for the log. Then one call writes the
+//     group to the log.
 //  2. outside build, so that the next leader can build, syncs the log if a member
 //     asked for it.
-//  3. when the group before it has been published, publishes its own: it moves the
-//     visible sequence number, hands the lead to the head of the queue, and wakes
-//     the members.
+//  3. when the group before it has been published, publishes its own. It moves the visible
+//     sequence number, hands the lead to the head of the queue, and wakes the members.
 //
 // A group becomes visible only after its sync: no reader sees what a power cut
 // could take back, except what was committed as Buffered.

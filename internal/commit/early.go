@@ -152,7 +152,7 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 
 // gather gives the updates that take turns a moment to be applied, before the leader takes
 // them as one group. While the queue has applied requests, one group at a time is on its
-// way, so those that were members of the last group are about to come back.
+// way. So the members of the last group are about to come back.
 func (c *Committer) gather() {
 	sync := time.Duration(c.lastSync.Load())
 	started := time.Now()

@@ -26,10 +26,10 @@ type group struct {
 	done      chan struct{} // closed when the group was published or has failed
 }
 
-// lead takes one group through the log and reports whether that was the end of
-// own, the leader's own request, which is nil for a goroutine that leads for async
-// ones. Another leader may have taken it, or the group may have been full before.
-// It is the end of own, too, when ctx is done before there was memory.
+// lead takes one group through the log and reports whether that was the end of own. own is
+// the leader's own request, or nil for a goroutine that leads for async ones. Another
+// leader may have taken it, or the group may have been full before. It is the end of own,
+// too, when ctx is done before there was memory.
 func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if c.awaitsOthers() {
 		// Let the waiters that the last group woke join this one, and share its sync.

@@ -197,10 +197,10 @@ func (r *Request) Lost() (claim turns.Claim, ok bool) {
 // Sync reports whether the commit waits for the device.
 func (r *Request) Sync() bool { return r.sync }
 
-// TakeSlot takes over the slot of the transaction if the transaction read nothing:
-// then no conflict check asks what was written since. Partial entries bear the time of
-// the transaction, and so they need its slot until they are in a memtable: the expiry
-// horizon must not pass that time before.
+// TakeSlot takes over the slot of the transaction if the transaction read nothing: then no
+// conflict check asks what was written since. Partial entries bear the time of the
+// transaction. So they need its slot until they are in a memtable: the expiry horizon must
+// not pass that time before.
 func (r *Request) TakeSlot(slot **state.Slot) {
 	if r.writes.Reads.Empty() && !r.writes.Partial {
 		r.slot, *slot = *slot, nil
@@ -224,10 +224,10 @@ func (r *Request) size() int64 {
 	return payload.HeaderSize + p.DataBytes() + int64(p.LiveLen())*payload.EntryOverheadMax
 }
 
-// takes returns how much of the disk a transaction may take at most until what it
-// brings is in tables, in bytes: in the log, in the flush of the memtable, and in
-// the unused parts of segments and tables. Values that it writes to value files
-// are in neither, but may have to be copied one day.
+// takes returns how many bytes of the disk a transaction may take at most until its data is
+// in tables. It counts the log, the flush of the memtable, and the unused parts of segments
+// and tables. Values that it writes to value files are in neither, but may have to be
+// copied one day.
 func (r *Request) takes(apartMin int64) int64 {
 	apart := r.writes.Large
 	if apart < apartMin {

@@ -18,11 +18,11 @@ import (
 // extend beyond it, with the newest tombstones. A merge into the next level keeps its
 // tombstones.
 
-// Columns returns a plan for each column that may be worth merging: one whose inputs
-// exceed the room, that has tombstones, and whose smallest possible result fits and
-// removes enough. The column with the smallest possible fraction left comes first. Only
-// the merge shows the true result: no metadata tells which tombstones are of the same
-// key, and which hide nothing.
+// Columns returns a plan for each column that may be worth merging. Its inputs exceed the
+// room, it has tombstones, and its smallest possible result fits and removes enough. The
+// column with the smallest possible fraction left comes first. Only the merge shows the
+// true result: no metadata tells which tombstones are of the same key, and which hide
+// nothing.
 func Columns(v *manifest.Version, s Shape) []Plan {
 	p := newPicker(v, s)
 	type choice struct {

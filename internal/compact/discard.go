@@ -116,8 +116,8 @@ func (d *discarder) straddles(next []byte) bool {
 	return d.holding && len(next) >= stamp.Size && bytes.Equal(stamp.KeyOf(next), d.group)
 }
 
-// FirstElsewhere returns the smallest sequence number of an entry that is not in the
-// inputs of p, and may be a version of a user's key of the inputs. Entries that are not
+// FirstElsewhere looks at entries that are not in the inputs of p, but may be versions of a
+// user's key of the inputs. It returns their smallest sequence number. Entries that are not
 // in tables have sequence numbers from unflushed on.
 func (p *Plan) FirstElsewhere(v *manifest.Version, unflushed base.SeqNum) base.SeqNum {
 	inputs := make(map[base.FileNum]bool)

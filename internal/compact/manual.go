@@ -58,9 +58,9 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	return Plan{}, false
 }
 
-// Ahead estimates how many bytes of tables all steps of PickRange read together: those
-// that go down, those that they overlap there, and those of the last level with removable
-// garbage.
+// Ahead estimates how many bytes of tables all steps of PickRange read together. It counts
+// tables that go down, tables that they overlap there, and tables of the last level with
+// removable garbage.
 func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 	s.shield(v)
 	met := map[base.FileNum]bool{}

@@ -162,8 +162,9 @@ func targetsOf(v *manifest.Version, s Shape) targets {
 	return t
 }
 
-// baseOf returns the level into which level 0 of v is compacted: that of the targets, or a
-// higher one that is not empty, because newer versions must not go below older ones.
+// baseOf returns the level into which level 0 of v is compacted. It is the base of the
+// targets, or a higher level that is not empty. Newer versions must not go below older
+// ones.
 func baseOf(v *manifest.Version, t targets) int {
 	for level := 1; level < t.base; level++ {
 		if len(v.Levels[level]) > 0 {

@@ -35,8 +35,9 @@ type Gap struct {
 	used atomic.Uint64
 }
 
-// A Step is one range of a gap. For all versions from From to the AsOf of its gap, no key
-// from Lo, inclusive, to Hi, exclusive, has a live value at the time Time or later.
+// A Step is one range of a gap. It covers all versions from From to the AsOf of its gap. In
+// them, no key from Lo, inclusive, to Hi, exclusive, has a live value at the time Time or
+// later.
 type Step struct {
 	Lo, Hi []byte // Hi may be nil, which is the end of all keys
 	From   base.SeqNum

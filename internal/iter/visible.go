@@ -143,8 +143,8 @@ func (v *Visible) noteLength() {
 	v.passed = 0
 }
 
-// want returns how many entries a reader will probably read after a seek: the lesser of
-// the last two lengths, so that one long iteration among short ones makes no difference.
+// want returns how many entries a reader will probably read after a seek. It is the lesser
+// of the last two lengths, so one long iteration among short ones makes no difference.
 func (v *Visible) want() int {
 	n := min(v.usual[0], v.usual[1])
 	if n == 0 {

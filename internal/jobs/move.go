@@ -29,13 +29,13 @@ const (
 	MoveStep = 256 << 10
 )
 
-// A mover writes values of a merge anew: those of some files, which joins the files, or
-// all of them up to a number of bytes, which gathers them. It copies them as they are
-// stored, by reads past the mappings. What they leave behind in the old files is garbage
-// like any other.
+// A mover writes values of a merge anew. It takes either the values of some files, which
+// joins the files, or all values up to a number of bytes, which gathers them. It copies
+// them as they are stored, by reads past the mappings. What they leave behind in the old
+// files is garbage like any other.
 //
-// A value that cannot be read stays where it is, with all of its file that has not
-// been moved yet, and so do those of files in quarantine.
+// A value that cannot be read stays where it is. So does the rest of its file that has not
+// been moved yet, and so do the values of files in quarantine.
 //
 // A collection may exchange an old file meanwhile. The slot of a reader keeps the
 // one that the mover knows.
@@ -179,8 +179,8 @@ func (m *mover) look(bytes int64) error {
 	return m.stop()
 }
 
-// cut is compact.Job.Cut of a merge that moves values: a table ends where the
-// values end that are moved, so that what is left is a table for later.
+// cut is compact.Job.Cut of a merge that moves values. A table ends where the moved values
+// end, so that the rest is a table for later.
 func (m *mover) cut() bool {
 	if m.ended || m.left > 0 {
 		return false

@@ -3,10 +3,10 @@
 //
 // # Segments
 //
-// A segment is a file of records (package record) of fixed size. Its blocks are
-// written before its first use, so that syncing a commit writes no metadata.
-// Two kinds of segment only reserve their space, if the system can: those over
-// 256 KiB prepared while each sync covers much data, and those for one large record.
+// A segment is a file of records (package record) of fixed size. Its blocks are written
+// before its first use, so that syncing a commit writes no metadata. Two kinds of segment
+// only reserve their space, if the system can. One kind is over 256 KiB and prepared while
+// each sync covers much data. The other is for one large record.
 //
 // A file name (NNNNNN.log) is physical and stays. The header says which
 // logical segment number the file holds now. When no reader or recovery needs a
@@ -40,15 +40,14 @@
 //
 // # Recovery
 //
-// Recovery replays the spans and follows successors. It never appends to what
-// it has read. Recovery seals the newest span: the span then ends at the last
-// transaction proven to be on the device. The proof is a later frame, or a
-// segment begun after it. Recovery carries the records behind the seal, which it may
-// have read only from the operating system's memory: Create writes them
-// again at the front of the new span and syncs them. Then one manifest edit
-// records the seal and the new span. So a loss below a seal is always
-// corruption, even after a failed sync. The old tail stays unchanged until
-// the edit is durable.
+// Recovery replays the spans and follows successors. It never appends to what it has read.
+// Recovery seals the newest span: the span then ends at the last transaction proven to be
+// on the device. The proof is a later frame, or a segment begun after it. Recovery carries
+// the records behind the seal, which it may have read only from the operating system's
+// memory. Create writes them again at the front of the new span and syncs them. Then one
+// manifest edit records the seal and the new span. So a loss below a seal is always
+// corruption, even after a failed sync. The old tail stays unchanged until the edit is
+// durable.
 //
 // Carried frames bear the early mark. A segment with other frames is corruption
 // when no span reaches it and it is not older than all spans: a reference to

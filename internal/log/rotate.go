@@ -10,9 +10,9 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// bulkSync is a mean number of bytes per sync. Above it, new segments only
-// reserve their blocks, if the system can: writing them ahead would double the
-// bytes written and save the metadata of only a few syncs.
+// bulkSync is a mean number of bytes per sync. Above it, new segments only reserve their
+// blocks, if the system can. Writing them ahead would double the bytes written and save the
+// metadata of only a few syncs.
 const bulkSync = 64 << 10
 
 // wholeSize is the segment size in bytes up to which all blocks are always

@@ -79,8 +79,8 @@ func (s *SegmentReader) Rest() {
 	}
 }
 
-// Written returns the offset below which the segment with a number is written: the end
-// of everything that Flush has written, and of any segment before the current one.
+// Written returns the offset below which the segment with a number is written. It is the
+// end of everything that Flush has written, or the end of a segment before the current one.
 func (w *Writer) Written(number uint64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

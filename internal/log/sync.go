@@ -9,8 +9,8 @@ import (
 // Sync makes everything durable that was flushed before the call. Two Syncs may
 // run at once, and beside the building and flushing of the next group.
 //
-// The synced transactions are always a prefix of the log: after one Sync has
-// failed, a later one returns that error even if its own sync of the file succeeds.
+// The synced transactions are always a prefix of the log. After one Sync has failed, a
+// later one returns that error even if its own sync of the file succeeds.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,8 +51,8 @@ func (t *Table) check() error {
 	return fmt.Errorf("manifest: table %d %s", t.Num, what)
 }
 
-// checkValues reports references that are out of order or to 0 bytes: the sum
-// of a value file is 0 if and only if no table refers to it.
+// checkValues reports references that are out of order or to 0 bytes. The sum of a value
+// file is 0 if and only if no table refers to it.
 func (t *Table) checkValues() error {
 	for i, r := range t.Values {
 		if i > 0 && t.Values[i-1].File >= r.File {

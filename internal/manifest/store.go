@@ -108,10 +108,10 @@ func (s *Store) Err() error {
 	return s.mu.err
 }
 
-// Append makes e durable. If it fails after it began to write, a crash may keep
-// or lose the edit: then every later call fails, and no file that the state
-// before or after the edit refers to may be deleted. If it fails earlier,
-// because the edit cannot follow the state or lacks space, nothing has changed.
+// Append makes e durable. If Append fails after it began to write, a crash may keep or lose
+// the edit. Then every later call fails. Nothing may delete a file that the state before or
+// after the edit refers to. If it fails earlier, because the edit cannot follow the state
+// or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

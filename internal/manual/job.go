@@ -36,8 +36,8 @@ type Options struct {
 	// Lower and Upper bound the keys: Lower inclusive, Upper exclusive. nil is no
 	// bound.
 	Lower, Upper []byte
-	// Progress, if it is set, is called before each step, and now and then in a long
-	// one: how many bytes the job has gone through, and an estimate of the total.
+	// Progress, if it is set, is called before each step, and now and then in a long one.
+	// done is how many bytes the job has gone through, and total is an estimate.
 	Progress func(done, total int64)
 }
 

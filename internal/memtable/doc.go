@@ -1,6 +1,6 @@
-// Package memtable keeps recent writes in memory, outside the Go heap: an arena
-// of chunks that hold the entries, a hash index for point reads, and sorted runs
-// for iteration.
+// Package memtable keeps recent writes in memory, outside the Go heap. It has an arena of
+// chunks that hold the entries, a hash index for point reads, and sorted runs for
+// iteration.
 //
 // # Two uses
 //
@@ -34,12 +34,11 @@
 //
 // # Range deletions
 //
-// A range deletion (range tombstone) is one entry of the insertion order and
-// nothing else. Writing it costs as much as any write, however many keys it
-// covers. It hides versions by its sequence number: readers find the newest
-// version of a key and the newest deletion that covers it (Cover, AddDeletions),
-// and the newer of the two wins. The first reader after a write prepares the new
-// deletions for this, as it sorts the new keys.
+// A range deletion (range tombstone) is one entry of the insertion order and nothing else.
+// Writing it costs as much as any write, however many keys it covers. It hides versions by
+// its sequence number. Readers find the newest version of a key and the newest deletion
+// that covers it (Cover, AddDeletions). The newer of the two wins. The first reader after a
+// write prepares the new deletions for this, as it sorts the new keys.
 //
 // A transaction's own table has no sequence numbers yet, so positions in the
 // insertion order take their place. At commit, the table marks every entry that

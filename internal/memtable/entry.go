@@ -22,8 +22,8 @@ type Ref uint32
 //	              (4 bytes each), 4 bytes unused
 //	              key, then value
 //
-// The bits of the word, from the lowest: 32 of value length, 17 of key length
-// less 1, 8 of user byte, 3 of kind, hasExpiry, hasOlder, isPending, isRange.
+// The word has, from the lowest bit, 32 bits of value length, 17 of key length less 1, 8 of
+// user byte and 3 of kind. Then come the bits hasExpiry, hasOlder, isPending and isRange.
 //
 // A pending entry belongs to a transaction that has not committed. Its sequence
 // number is the table's stamp, 0 until Stamp. When the transaction overwrites

@@ -10,8 +10,8 @@ import (
 // immutable.
 type partialSpan struct{ lo, hi []byte }
 
-// foldEvery is how many versions of a key a table may have between two whole ones, if
-// the committer can fold: it is the most partial entries that a reader collects from one
+// foldEvery is how many versions of a key a table may have between two whole ones, if the
+// committer can fold. So a reader collects at most this many partial entries from one
 // table.
 const foldEvery = 64
 

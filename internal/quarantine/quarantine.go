@@ -1,8 +1,8 @@
 // Package quarantine remembers the files that background jobs could not read.
 //
-// Jobs leave such files alone until the database is opened again: a job that
-// tried the same damaged file again and again would keep all other work from
-// being done. Compact and Collect try again, and tell their caller.
+// Jobs leave such files alone until the database is opened again. A job that tried the same
+// damaged file again and again would keep all other work from being done. Compact and
+// Collect try again, and tell their caller.
 package quarantine
 
 import (

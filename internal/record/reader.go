@@ -69,10 +69,10 @@ func ContinueReader(src io.ReaderAt, end int64, salt uint64, aead cipher.AEAD, o
 // bytes behind it.
 func (r *Reader) Demand(whole bool) { r.whole = whole }
 
-// Follow makes the reader read a file to which another process may append. A frame that
-// does not verify is not written yet: the reader returns io.EOF, does not look at the bytes
-// behind it, and reads that place again at the next call. So it takes damage at the end for
-// a frame that is about to come.
+// Follow makes the reader read a file to which another process may append. The reader takes
+// a frame that does not verify for one that is not written yet. It returns io.EOF and does
+// not look at the bytes behind the frame. At the next call it reads that place again. So it
+// takes damage at the end for a frame that is about to come.
 func (r *Reader) Follow() { r.live = true }
 
 // Offset returns where the next frame is expected or, after io.EOF, where the

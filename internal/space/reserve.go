@@ -253,9 +253,9 @@ func (r *Reserve) freeBytes() int64 {
 // all that is in memory.
 func (r *Reserve) firstNeed() int64 { return 2*r.o.SegmentBytes + r.o.MemtableBytes() }
 
-// Usage says how much of the disk was free at the last look, how much is to be kept
-// now, whether that is less, and how many transactions were refused. It makes no
-// system call.
+// Usage says how many bytes of the disk were free at the last look, and how many are to be
+// kept now. It says whether less is free than that, and how many transactions were refused.
+// It makes no system call.
 func (r *Reserve) Usage() (free, reserve int64, low bool, refused int64) {
 	free = r.free.Load()
 	reserve = r.firstNeed() + r.jobs.Load().sum()

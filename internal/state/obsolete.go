@@ -17,10 +17,9 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// obsolete lists what no new reader can reach, while older readers may still use
-// it: memtables that were flushed, files that were replaced, readers of sealed files
-// that were retired. A reader keeps what its view has, and nothing that came and went
-// since.
+// obsolete lists what no new reader can reach, while older readers may still use it. It has
+// memtables that were flushed, files that were replaced, and readers of sealed files that
+// were retired. A reader keeps what its view has, and nothing that came and went since.
 //
 //	in use --a change of the view--> obsolete --no reader uses it--> deleted
 type obsolete struct {
@@ -237,9 +236,9 @@ func (s *Store) keepersLocked() (marks []*mark) {
 }
 
 // keptForLocked returns the mark of the holder of slot if the mark keeps a part of the
-// list, and nil otherwise. With a mark, the sweeper awaits the holder: the holder wakes
-// the sweeper when it ends or stores another mark, unless it did so before the second
-// look at the slot. The caller holds mu.
+// list, and nil otherwise. With a mark, the sweeper awaits the holder. The holder wakes the
+// sweeper when it ends or stores another mark, unless it did so before the second look at
+// the slot. The caller holds mu.
 func (o *obsolete) keptForLocked(slot *Slot) *mark {
 	newest := o.list[len(o.list)-1].gone
 	for {

@@ -53,8 +53,8 @@ func (s Snapshot) Deletions() (*rangedel.Cursor, error) {
 }
 
 // A Scan walks over all versions in a range that the snapshot sees and no range tombstone
-// hides, as they are stored: keys ascend, and versions of a key descend. The caller must
-// close it.
+// hides. It shows them as they are stored: keys ascend, and versions of a key descend. The
+// caller must close it.
 type Scan struct {
 	// Entry is the current version. Its key is valid until Next, its value as long as the
 	// view. The value of an entry of base.KindPointer is a pointer; see Value.

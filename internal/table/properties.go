@@ -84,10 +84,10 @@ func (p Properties) short() Properties {
 	return p
 }
 
-// append appends the encoding of p: the numbers, 8 bytes each; the smallest
-// and the largest key, each behind a length of 4 bytes; the count of value
-// files in 4 bytes, and for each its number and bytes, 8 each; then, unless it is 0,
-// the count of partial entries in 8 bytes.
+// append appends the encoding of p. First come the numbers, 8 bytes each. Then come the
+// smallest and the largest key, each behind a length of 4 bytes. Then comes the count of
+// value files in 4 bytes, and for each file its number and bytes, 8 each. Unless it is 0,
+// the count of partial entries follows in 8 bytes.
 func (p *Properties) append(dst []byte) []byte {
 	le := binary.LittleEndian
 	for _, n := range p.numbers() {

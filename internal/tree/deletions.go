@@ -71,9 +71,9 @@ func (v *View) Deletions() (*rangedel.List, error) {
 	return rangedel.Merge(lists...), nil
 }
 
-// hides reports whether a range tombstone of a table, up to at, hides the table's
-// result for key: a version with the number seq, or, if found is false, the versions
-// in older tables.
+// hides reports whether a range tombstone of a table, up to at, hides the table's result
+// for key. If found is true, the result is the version with the number seq. If found is
+// false, hides asks about the versions in older tables.
 func hides(l *rangedel.List, key []byte, at, seq base.SeqNum, found bool) bool {
 	cover := l.Cover(key, at)
 	return cover > seq || cover != 0 && !found

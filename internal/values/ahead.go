@@ -179,9 +179,9 @@ func (a *Ahead) find() {
 	}
 }
 
-// advise starts to read [from, to). If that continues the last request, it asks for
-// much more at once: a scan will need it, and each request is a system call, even for
-// data in memory. Two goroutines that scan the file at once only make more requests.
+// advise starts to read [from, to). If that continues the last request, it asks for much
+// more at once. A scan will need it, and each request is a system call, even for data in
+// memory. Two goroutines that scan the file at once only make more requests.
 func (v *view) advise(from, to int64) {
 	start, before := v.advised.get()
 	if from >= start && to <= before {

@@ -30,9 +30,8 @@ type Image struct {
 	sizes   []int64
 	// unclosed says that the process died, or the power was cut, instead of a close.
 	unclosed bool
-	// unmarked says that nothing behind the last commit proves that it was durable:
-	// a flipped bit in it looks as if it had never been finished, and it is not
-	// there.
+	// unmarked says that nothing behind the last commit proves that it was durable. A
+	// flipped bit in it looks as if it had never been finished, and recovery leaves it out.
 	unmarked bool
 	// used is, for each file, the sectors that are not all zeros.
 	used [][]int64

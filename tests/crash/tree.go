@@ -12,9 +12,9 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// treeWorkloads are what a program does that has more data than a memtable:
-// memtables are flushed, tables merged, the log is released, and all of it
-// goes on beside the commits, so that a power cut meets it anywhere.
+// treeWorkloads are the actions of a program that has more data than a memtable. The
+// database flushes memtables, merges tables and releases the log. All of it goes on beside
+// the commits, so that a power cut meets it anywhere.
 var treeWorkloads = []workload{
 	{"flushes", testkit.SmallMemtable, func(r *crashRun) error {
 		return testkit.Times(60, func(int) error {

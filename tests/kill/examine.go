@@ -20,10 +20,9 @@ import (
 // one after some commit, floor or later. It returns that state, in which the
 // next life begins.
 //
-// Half of the time a copy is opened, so that the next life meets what the end
-// of this one has left and not what a recovery has made of it. The other half,
-// the copy stays as it is. Either way a failure leaves the untouched files
-// behind and says where.
+// Half of the time Examine opens a copy. Then the next life meets what the end of this one
+// has left, and not what a recovery has made of it. The other half, the copy stays as it
+// is. Either way a failure leaves the untouched files behind and says where.
 func Examine(dir string, l *Ledger, floor uint64, rng *rand.Rand) (*State, error) {
 	kept, err := Scratch("stoat-evidence-")
 	if err != nil {

@@ -132,9 +132,9 @@ func (l *Ledger) Committed(id WorkID, version uint64, d stoat.Durability) error 
 	return nil
 }
 
-// settle returns the state that tx reads. Every commit up to there is one that was
-// acknowledged, or the one at the end of a writer's work that got no answer; none at or
-// before floor is missing.
+// settle returns the state that tx reads. Every commit up to there was acknowledged, or is
+// the one at the end of a writer's work that got no answer. None at or before floor is
+// missing.
 func (l *Ledger) settle(db *stoat.DB, tx stoat.Txn, floor uint64) (*State, error) {
 	version := tx.ReadVersion()
 	if version < floor {

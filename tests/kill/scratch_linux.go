@@ -8,9 +8,9 @@ import (
 // sharedMemory is where Linux has a file system in memory.
 const sharedMemory = "/dev/shm"
 
-// Scratch makes a directory for a harness that syncs all the time and does
-// not mind what is below: in memory, where a sync takes no time, if there is
-// plenty of it.
+// Scratch makes a directory for a harness that syncs all the time and can use any file
+// system. The directory is in memory, where a sync takes no time, if there is plenty of
+// memory.
 func Scratch(name string) (string, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(sharedMemory, &fs)

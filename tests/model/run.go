@@ -270,9 +270,9 @@ func (r *Run) adopt(tx stoat.Txn, write bool) (*Pair, error) {
 	return p, r.fixTime(p)
 }
 
-// fixTime makes a transaction ask for the time, by which it judges expiry from
-// then on: work in the background asks for it too, so that it cannot be seen
-// when a transaction first does.
+// fixTime makes a transaction ask for the time. The transaction judges expiry by that time
+// from then on. Background work asks for the time too, so nothing shows when a transaction
+// first asks.
 func (r *Run) fixTime(p *Pair) error {
 	p.model.NowMs = r.clock.Seen()
 	if r.still {

@@ -1,3 +1,4 @@
-// Package schedules runs the work of a database as steps of one thread: writers, readers,
-// jobs and crashes, in orders drawn from a seed, and small scenarios in all orders.
+// Package schedules runs the work of a database as steps of one thread. Writers, readers,
+// jobs and crashes take the steps. A seed draws their order, and small scenarios run in all
+// orders.
 package schedules

@@ -1,6 +1,6 @@
-// Package device measures the limits of the machine, to compare the figures of
-// the stores with them: sequential writes, random reads, the latency of a sync,
-// memory, and the cost of the harness itself.
+// Package device measures the limits of the machine, so that the figures of the stores can
+// be compared with them. It measures sequential writes, random reads, the latency of a
+// sync, memory, and the cost of the harness itself.
 package device
 
 import "time"

@@ -175,9 +175,9 @@ func modelTexts(row growthRow, at []float64, memory float64, valueBytes int) []s
 	return texts
 }
 
-// beyondMemory writes the least time of a random read when only a share of the
-// data is in memory: that of the law, and one read of the device for the share
-// that is missing. A store may need more than one.
+// beyondMemory writes the least time of a random read when only a share of the data is in
+// memory. It is the time of the law, and one read of the device for the missing share. A
+// store may need more than one.
 func beyondMemory(row growthRow, nanos, missing float64) string {
 	if row.deviceNanos == 0 || missing >= 1 {
 		return "exceeds memory"

@@ -56,9 +56,9 @@ func (k *Keys) Number(key []byte) (uint64, bool) {
 	return eightDigits(digits)*100 + tens*10 + ones, true
 }
 
-// eightDigits returns the number of eight digits, the first in the lowest
-// byte: pairs of digits become numbers below 100, pairs of those numbers below
-// 10,000, and so on.
+// eightDigits returns the number of eight digits, the first in the lowest byte. Pairs of
+// digits become numbers below 100, pairs of those numbers become numbers below 10,000, and
+// so on.
 func eightDigits(digits uint64) uint64 {
 	digits &= 0x0f0f0f0f0f0f0f0f
 	digits = digits*10 + digits>>8

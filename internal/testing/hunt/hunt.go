@@ -167,9 +167,10 @@ const patience = 20 * time.Minute
 // notReached is in the output of a hunt whose mutant was never asked for.
 const notReached = "the engine never came to where this mutant lives"
 
-// All hunts the mutants that onlyBy gives to these harnesses, each in a process of
-// its own that runs the test named child, because a mutant may panic in a goroutine
-// of the database or hang. A process without a mutant must notice nothing.
+// All hunts the mutants that onlyBy gives to these harnesses. Each mutant has a process of
+// its own, which runs the test named child. A mutant may panic in a goroutine of the
+// database or hang, and then ends only its process. A process without a mutant must notice
+// nothing.
 func All(t *testing.T, child string, harnesses []Harness) {
 	seed := dose.Seed(t)
 	dose.Reproduce(t, "mutants")

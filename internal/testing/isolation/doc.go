@@ -9,13 +9,12 @@
 // the commits in that order and demands
 //
 //   - that the versions have no gaps and no duplicates;
-//   - that each transaction read its snapshot: every read, and every scan to
-//     the point where it stopped, matches the state as of the read version,
-//     under the transaction's own writes. This applies to aborted
-//     transactions too;
-//   - that a transaction which committed writes would have read the same just
-//     before its commit: no other commit changed anything under its reads,
-//     absent keys and gaps between scanned keys included;
+//   - that each transaction read its snapshot. Every read, and every scan to the point
+//     where it stopped, matches the state as of the read version, under the transaction's
+//     own writes. This applies to aborted transactions too;
+//   - that a transaction which committed writes would have read the same just before its
+//     commit. No other commit changed anything under its reads, absent keys and gaps
+//     between scanned keys included;
 //   - that the order agrees with time: a snapshot includes what returned
 //     before the transaction began, and excludes what was called later.
 //

@@ -128,9 +128,9 @@ func (o Outcome) String() string {
 	return [...]string{"running", "committed", "conflicted", "discarded"}[o]
 }
 
-// A Txn is what one client saw of one transaction. The four times are ticks of
-// one counter: just before the call of Begin, just after its return, just before
-// the call that ended the transaction, just after its return.
+// A Txn is what one client saw of one transaction. The four times are ticks of one counter.
+// Two are just before and just after the call of Begin. Two are just before and just after
+// the call that ended the transaction.
 type Txn struct {
 	Client, Number int
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The checker takes a key at a timestamp for a key of its own: the key, a zero byte and
-// the complement of the timestamp, so that later timestamps come first. No key has a
-// zero byte. The bounds of ranges have no timestamp, and separate stamped keys as they
+// The checker takes a key at a timestamp for a key of its own. This has the key, a zero
+// byte and the complement of the timestamp, so that later timestamps come first. No key has
+// a zero byte. The bounds of ranges have no timestamp, and separate stamped keys as they
 // separate keys.
 
 const (

@@ -4,7 +4,7 @@
 // fails on an import that the shape does not allow, and on a row of the shape
 // that the module no longer uses.
 //
-// The test parses the files itself instead of running `go list`: the test cache
-// watches only files that the test process opens, so with a child process a
-// cached "ok" could hide a violation.
+// The test parses the files itself instead of running `go list`. The test cache watches
+// only files that the test process opens. With a child process, a cached "ok" could hide a
+// violation.
 package layers

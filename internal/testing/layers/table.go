@@ -210,10 +210,10 @@ var Stoat = Shape{
 		"github.com/zeebo/xxh3":         {"internal/base"},
 	},
 
-	// A test uses the operating system directly only where that is its subject:
-	// the vfs, processes that are killed or compete for a lock, and
-	// the source files that this package reads. All other tests create their
-	// files through the vfs, in memory or in testing.TempDir.
+	// A test uses the operating system directly only where that is its subject. Such
+	// subjects are the vfs, processes that are killed or compete for a lock, and the source
+	// files that this package reads. All other tests create their files through the vfs, in
+	// memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
 		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/follow", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/follow", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},

@@ -69,9 +69,9 @@ func valueOf(it stoat.Item) []byte {
 	return v
 }
 
-// Compare demands that everything a transaction can read is the state of m at
-// the transaction's version: scan, reverse scan, keys, each key that ever was
-// by point reads, and those of all versions that must be kept.
+// Compare demands that everything a transaction can read is the state of m at the
+// transaction's version. It scans forwards, in reverse and over keys only. It reads each
+// key that ever was by point reads, and all versions that must be kept.
 func Compare(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	want := m.Scan(tx.ReadVersion(), nowMs)
 	for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {KeysOnly: true}} {

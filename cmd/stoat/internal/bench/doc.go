@@ -4,10 +4,10 @@
 //
 // # Keys
 //
-// A key is "vsz=%05d-k=%010d", with the value size and a number. The load writes
-// 63.2 % of a space of numbers, in an order that looks random. A read of a
-// uniformly drawn number therefore finds a value in 63.2 % of all cases, as if
-// the load had drawn as many keys at random as there are numbers.
+// A key is "vsz=%05d-k=%010d", with the value size and a number. The load writes 63.2 % of
+// a space of numbers, in an order that looks random. A read of a uniformly drawn number
+// therefore finds a value in 63.2 % of all cases. A load that draws as many keys at random
+// as there are numbers would write the same share.
 //
 // # Values
 //
