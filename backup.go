@@ -32,8 +32,8 @@ type StreamOptions struct {
 	// timestamps, Since without AllVersions shows the version of each key at Timestamp, if
 	// it is a value of a later transaction.
 	IterOptions
-	// Deletions also shows deleted keys, and deleted ranges before the keys in them, as
-	// far as the database keeps the deletions; with timestamps it shows all versions.
+	// Deletions also shows deleted keys, and deleted ranges before the keys in them, if the
+	// database still keeps the deletions. With timestamps it shows all versions.
 	Deletions bool
 	// Choose, if not nil, selects keys. Several goroutines of Stream call it at once. A
 	// panic in it therefore ends the process.

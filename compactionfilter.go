@@ -24,8 +24,8 @@ import (
 // filter therefore has all values of the keyspace; see DB.Backup.
 //
 // Background goroutines call a filter, several at the same time. If it panics or returns
-// what no value can be, the value stays, and the database reports a Warning: at most one
-// a minute for each filter.
+// what no value can be, the value stays, and the database reports a Warning. It reports at
+// most one a minute for each filter.
 type Filter interface {
 	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string

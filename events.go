@@ -96,8 +96,8 @@ type CheckpointDone struct {
 	Took  time.Duration
 }
 
-// Warning says that an action failed that the database can do without, such as the
-// deletion of an unreferenced file, or the call of a compaction filter. What names the
+// Warning says that an action failed that the database can do without. Such an action is
+// the deletion of an unreferenced file, or the call of a compaction filter. What names the
 // action, and Err is its error.
 type Warning struct {
 	What string

@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// Subscribe returns the commits after a version, in their order, each once and whole.
-// Once the loop has them all, it waits for the next commit. It ends with an error: the
+// Subscribe returns the commits after a version, in their order, each once and whole. Once
+// the loop has them all, it waits for the next commit. It ends with an error. This is the
 // error of ctx, ErrClosed, ErrReadOnly in a read-only database, ErrInvalid for a version
 // that the database does not have yet, or *feed.GoneError.
 //

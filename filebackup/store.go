@@ -14,7 +14,7 @@ import (
 type Store interface {
 	// Put stores an object of content.Size() bytes, or replaces it. When it returns nil,
 	// the object is durable. Before that, and after an error or a crash, the name leads to
-	// the whole old object, the whole new one, or to none if there was none.
+	// the whole old object or the whole new one. It may lead to none if there was none.
 	Put(ctx context.Context, name string, content *io.SectionReader) error
 
 	// Get opens an object. Without it, the error is fs.ErrNotExist of package io/fs. The

@@ -10,9 +10,9 @@ import (
 	"github.com/stoatdb/stoat/internal/table"
 )
 
-// A layer iterates over the keys of one run of level 0, or of another level. Every
-// version of a key in a layer is newer than those in the layers below: a point read
-// stops at the first layer that has the key.
+// A layer iterates over the keys of one run of level 0, or of another level. Every version
+// of a key in a layer is newer than those in the layers below. So a point read stops at the
+// first layer that has the key.
 type layer struct {
 	open   func(*manifest.Table) (*table.Reader, error)
 	tables []*manifest.Table // the remaining tables

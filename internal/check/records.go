@@ -14,8 +14,8 @@ type Records struct {
 	State    manifest.State
 	Manifest *manifest.Store
 	// VerifyLog verifies the log of a database that is open for writing. It is nil in a
-	// read-only database, whose log and files do not change meanwhile: then Log says
-	// where the log is, and Orphans lists unreferenced files.
+	// read-only database, whose log and files do not change meanwhile. Then Log says where
+	// the log is, and Orphans lists unreferenced files.
 	VerifyLog func(stop func() error) (records int64, err error)
 	Log       log.Options
 	Orphans   func() (names []string, err error)

@@ -139,8 +139,8 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 	return b
 }
 
-// A Batch is value files with garbage: those that are collected now, between two
-// looks at what else there is to do, and those that will probably follow.
+// A Batch is value files with garbage. The collector collects some of them now, between two
+// looks at what else there is to do. The others will probably follow.
 type Batch struct {
 	now, next []values.Choice
 	copied    uint64 // bytes, by those of now

@@ -57,9 +57,9 @@ func (s *LiveSet) forget(files []*manifest.ValueFile) {
 type liveValues struct {
 	file base.FileNum // the number in its name when that was found
 	// entries are the values in the order of their keys. An entry is a pointer without a
-	// version, three varints and the end of the key. The varints are the version of the
-	// record, the length of the start that the key shares with the key before, and the
-	// length of the end.
+	// version, three varints and the end of the key. The first varint is the version of the
+	// record. The second is the length of the start that the key shares with the key
+	// before. The third is the length of the end.
 	entries []byte
 	last    []byte // the key of the last of them
 	found   uint64 // how many bytes of the file they keep alive
@@ -129,8 +129,9 @@ func (l *liveValues) all() stditer.Seq2[values.Live, error] {
 
 const (
 	// liveBytes bounds the memory of what a walk finds, in bytes, unless one file alone
-	// takes more. Where the budget is small, the bound is one of liveShare parts of
-	// that, but at least liveBytesMin: what a batch of values of half a kilobyte takes.
+	// takes more. Where the budget is small, the bound is one of liveShare parts of the
+	// budget, but at least liveBytesMin. A batch of values of half a kilobyte takes that
+	// much.
 	liveBytes    = 64 << 20
 	liveBytesMin = 4 << 20
 	liveShare    = 8
@@ -304,9 +305,9 @@ func (w *walk) setOpen(l *liveValues, open bool) {
 	l.open = open
 }
 
-// restart prepares for another walk, from the first key on, for the files that have
-// values of keys before the one that they seemed to begin with. It reports false if
-// there are none.
+// restart prepares for another walk, from the first key on. The walk is for files that have
+// values of keys before the one that they seemed to begin with. It reports false if there
+// are none.
 func (w *walk) restart() bool {
 	some := false
 	for _, l := range w.live {

@@ -12,10 +12,10 @@ import (
 const foldMax = 64 << 10
 
 // foldOnApply is the memtable.Fold of commits. It folds an operand that is about to be
-// applied onto the newest version of its key, so that a key with many operands stays
-// quick to read. The log has the operand all the same. The caller holds build, so that
-// version is the one before this commit. Earlier commits of the same moment may not be
-// visible yet; if one of them fails, all commits end.
+// applied onto the newest version of its key. So a key with many operands stays quick to
+// read. The log has the operand all the same. The caller holds build, so that version is
+// the one before this commit. Earlier commits of the same moment may not be visible yet; if
+// one of them fails, all commits end.
 func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m base.Meta, ok bool) {
 	slot := c.store.AcquireForCommit()
 	defer c.store.Release(slot)

@@ -180,9 +180,9 @@ func (c *Committer) nextBytesLocked() int64 {
 	return max(c.queue[0].waiting, groupBytes)
 }
 
-// awaitsOthers reports whether a leader lets other requests join before it takes the
-// queue: the last group had many members, and this one waits for the device. Without a
-// sync, the leader would only lose its processor, for ten milliseconds beside busy
+// awaitsOthers reports whether a leader lets other requests join before it takes the queue.
+// It does so if the last group had many members, and this one waits for the device. Without
+// a sync, the leader would only lose its processor, for ten milliseconds beside busy
 // goroutines.
 func (c *Committer) awaitsOthers() bool {
 	c.mu.Lock()

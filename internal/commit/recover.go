@@ -30,9 +30,9 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 	return nil
 }
 
-// Prove makes durable what recovery found at the end of the log, if that is
-// needed: it starts a new log with a copy of that end. On a full disk it syncs the
-// old log, and the first commit starts the new one.
+// Prove makes durable what recovery found at the end of the log, if that is needed. It
+// starts a new log with a copy of that end. On a full disk it syncs the old log, and the
+// first commit starts the new one.
 func (c *Committer) Prove() error {
 	if !c.recovered.Unproven() {
 		c.History.raiseDurable(c.lastSeq)
@@ -66,9 +66,9 @@ type replay struct {
 // enter notes the segment of the transactions that follow.
 func (r *replay) enter(ref base.SegmentRef, size int64) { r.segment, r.segmentSize = ref, size }
 
-// apply takes one transaction from the log. Transactions follow each other. A gap
-// is corruption, unless all that it skips is in tables: a Buffered commit may reach
-// them before a power cut takes it from the log.
+// apply takes one transaction from the log. Transactions follow each other. A gap is
+// corruption, unless all that it skips is in tables. A Buffered commit may reach them
+// before a power cut takes it from the log.
 func (r *replay) apply(encoded []byte) error {
 	var head payload.Header
 	store := r.c.store

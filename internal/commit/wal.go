@@ -157,8 +157,8 @@ func (c *Committer) Rotate(shrink bool) error {
 	return nil
 }
 
-// CloseLog closes the log and, after an orderly end, records in the manifest where
-// it ended, so that nothing can go missing from it unnoticed, and the time.
+// CloseLog closes the log. After an orderly end, it records the time and the end of the log
+// in the manifest. So nothing can go missing from the log unnoticed.
 func (c *Committer) CloseLog(orderly bool) error {
 	var edit manifest.Edit
 	c.store.StopClock()
@@ -181,9 +181,9 @@ func (c *Committer) CloseLog(orderly bool) error {
 	return c.store.Record(edit)
 }
 
-// VerifyLog reads the log beside the commits that write it, up to the last
-// transaction that is known to be durable, and returns how many there are. pass
-// is called now and then, and stops it.
+// VerifyLog reads the log beside the commits that write it, up to the last transaction that
+// is known to be durable. It returns how many there are. pass is called now and then, and
+// stops it.
 func (c *Committer) VerifyLog(pass func() error) (records int64, err error) {
 	if c.log.Load() == nil {
 		records, err = log.Verify(c.o.Log, c.recovered.Spans, pass)

@@ -9,10 +9,10 @@ import (
 )
 
 // A column is a maximal set of tables, of all levels, that overlap directly or through
-// others. So it holds every version of its keys. A merge of a column into the last
-// level leaves only what can be read: it drops all tombstones and what they hide,
-// unless snapshots need them. Every version of the tree divides into columns. So after
-// everything is deleted, each column can be merged in little space.
+// others. So it holds every version of its keys. A merge of a column into the last level
+// leaves only what can be read. It drops all tombstones and what they hide, unless
+// snapshots need them. Every version of the tree divides into columns. So after everything
+// is deleted, each column can be merged in little space.
 //
 // It is the last resort on a nearly full disk. A narrower merge leaves out tables that
 // extend beyond it, with the newest tombstones. A merge into the next level keeps its

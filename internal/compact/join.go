@@ -15,13 +15,13 @@ import (
 const (
 	// joinSize is the size in bytes below which a value file is small.
 	joinSize = 8 << 20
-	// joinMean is the mean length in bytes from which values are long. Files of long
-	// values are always joined. Shorter values that lie mixed in many files are
-	// gathered instead, which also makes large files. Joining them first would remove
-	// the reason to gather and leave them out of order. So files of short values are
-	// joined only if all tables that refer to them are in order. A table is in order
-	// if at most one in joinJumps of its pointers leads to another file than the one
-	// before, apart from one per file.
+	// joinMean is the mean length in bytes from which values are long. Files of long values
+	// are always joined. Shorter values that lie mixed in many files are gathered instead,
+	// which also makes large files. Joining them first would remove the reason to gather
+	// and leave them out of order. So files of short values are joined only if all tables
+	// that refer to them are in order. A table is in order if at most one in joinJumps of
+	// its pointers leads to another file than the pointer before. One such pointer per file
+	// does not count.
 	joinMean  = 4 << 10
 	joinJumps = 8
 	// joinFiles is the number of small files that is allowed.

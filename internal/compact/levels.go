@@ -23,7 +23,8 @@ func (p *picker) worstLevel() (level int, score float64) {
 }
 
 // pickLevel chooses the table of a level with the lowest cost of pushing it down per byte
-// won: its own bytes, and those that its tombstones free. It returns nil if there is no room for any.
+// won. The bytes won are its own, and the bytes that its tombstones free. It returns nil if
+// there is no room for any.
 func (p *picker) pickLevel(level int) *manifest.Table {
 	var best *manifest.Table
 	var least float64

@@ -119,7 +119,7 @@ func (p *Plan) InputEntries() (n uint64) {
 
 // OutputBytes estimates the output of a merge of the inputs in bytes: the inputs without
 // what tombstones hide. Each tombstone is assumed to hide one entry. A range tombstone is
-// assumed to hide nearly everything its table overlaps: the truth is unknown, and with a
+// assumed to hide nearly everything its table overlaps. The truth is unknown, and with a
 // larger estimate the merge might never be tried. Entries hidden by other versions are not
 // subtracted.
 func (p *Plan) OutputBytes() int64 {

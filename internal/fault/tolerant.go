@@ -10,8 +10,8 @@ import (
 // pageSize is how many bytes of a file are given up at least when they cannot be read.
 const pageSize = 4 << 10
 
-// Tolerant returns a file whose unreadable pages read as zeros: those that the device does
-// not return, and those of a sealed file that do not authenticate. It is for a caller that
+// Tolerant returns a file whose unreadable pages read as zeros. The device does not return
+// such a page, or the page of a sealed file does not authenticate. It is for a caller that
 // verifies checksums. None of them takes zeros for data.
 func Tolerant(f vfs.File) vfs.File { return tolerant{f} }
 

@@ -1,6 +1,6 @@
 // Package follow reads a database beside the process that writes it, without a lock. It
-// reads the manifest and the log where they grow, puts new commits into memtables of its
-// own, and shows them together with the tables of the manifest.
+// reads the manifest and the log where they grow, and puts new commits into memtables of
+// its own. It shows them together with the tables of the manifest.
 //
 // # Whole commits
 //

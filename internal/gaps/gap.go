@@ -1,11 +1,11 @@
 // Package gaps remembers ranges of keys in which nothing lives, so that iterators need
 // not pass the same tombstones again and again.
 //
-// A reader that passed many dead keys in a row adds a gap: at the version that it read,
-// no key of the range had a live value. That is what a range deletion at this version
-// would leave behind. So later readers treat the gap like a range deletion: it hides the
-// entries up to its version, and newer ones show through. A write into the range needs
-// not know of the gap, and a gap never becomes wrong.
+// A reader that passed many dead keys in a row adds a gap. At the version that it read, no
+// key of the range had a live value. That is what a range deletion at this version would
+// leave behind. So later readers treat the gap like a range deletion: it hides the entries
+// up to its version, and newer ones show through. A write into the range needs not know of
+// the gap, and a gap never becomes wrong.
 //
 //	key           a    b    c    d        versions 4 to 9 of [a, d): nothing lives
 //	written at    1    2    3    5

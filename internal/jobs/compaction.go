@@ -238,9 +238,9 @@ func (j *Jobs) runMerge(plan *compact.Plan, stop func() error, tell func(moved i
 	return out, err
 }
 
-// merge writes the tables that take the place of the inputs of a plan to new files,
-// and the values that the plan moves, where m says. It reads the tables through
-// readers of its own, by large reads: what users have in memory stays there.
+// merge writes the tables that take the place of the inputs of a plan to new files. It also
+// writes the values that the plan moves, where m says. It reads the tables through readers
+// of its own, by large reads: what users have in memory stays there.
 func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error), m *mover, stop func() error) (result compact.Result, err error) {
 	files := tree.New(j.o.Unmapped)
 	defer func() { err = errors.Join(err, files.Close()) }()

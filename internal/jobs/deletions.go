@@ -46,9 +46,8 @@ type deletionsSeen struct {
 	hidden int64  // bytes
 }
 
-// deletionsDue reports whether the deletions in the active memtable hide enough for
-// a flush, and otherwise in how long it is worth asking again although nothing else
-// happens.
+// deletionsDue reports whether the deletions in the active memtable hide enough for a
+// flush. If not, it returns after how long to ask again, although nothing else happens.
 func (j *Jobs) deletionsDue(idle bool) (due bool, again time.Duration) {
 	t, look := j.store.View().Memtables[0], &j.deletions
 	count := t.Deletions()

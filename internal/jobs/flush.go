@@ -25,9 +25,9 @@ const (
 	// flushBytes is about the number of bytes of memtables that one flush takes. So a
 	// burst becomes one run instead of several.
 	flushBytes = 128 << 20
-	// halvesMin is the size in bytes of a flush that two goroutines do, a half of the
-	// keys each. Nearly all of the time goes into writing to pages that the system has
-	// to find first, and one goroutine at a time writes to a file.
+	// halvesMin is the size in bytes of a flush that two goroutines do, a half of the keys
+	// each. Nearly all of the time goes into writing to pages that the system has to find
+	// first. Only one goroutine at a time writes to a file.
 	halvesMin = 8 << 20
 	// closeFlushMin is the size in bytes of memtables that Close flushes, so that the
 	// next Open has little to replay.
@@ -249,8 +249,8 @@ func (j *Jobs) splitMin() int64 {
 	return min(halvesMin, j.o.MemtableSize/4)
 }
 
-// halve cuts a flush in two if it has splitMin bytes: at a key in the middle, or
-// at the split next to it, if there are any.
+// halve cuts a flush in two if it has splitMin bytes. It cuts at a key in the middle, or at
+// the split next to it, if there are any.
 func halve(job compact.Job, memtables []*memtable.Table, cuts compact.FlushCuts, splitMin int64) ([]compact.Job, error) {
 	if splitMin < 0 || dataOf(memtables) < splitMin {
 		return []compact.Job{job}, nil

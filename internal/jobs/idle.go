@@ -35,8 +35,8 @@ const (
 	trickleShare = 256
 )
 
-// An idleRetry is how long the flusher waited after the last flush that failed and
-// that only idleness asked for; 0 if none failed since one succeeded.
+// An idleRetry is how long the flusher waited after the last flush that failed and that
+// only idleness asked for. It is 0 if none failed since one succeeded.
 type idleRetry time.Duration
 
 // next returns how long to wait now. A commit or more space wakes the flusher
@@ -70,12 +70,12 @@ type idleDecision struct {
 
 // decideIdle decides what to do with a memtable that is not full.
 //
-// An idle database flushes it, so that the log becomes small and idle merging
-// begins. It does not wait for idleness if deletions hide much, nor, where space is
-// scarce, if there is much to flush. If there is little, it flushes that last: not
-// before merges have come to rest, or tables of a few deletions would take the
-// room from those. A pause is enough where it is used to merge level 0. A trickle
-// of commits keeps nothing in memory for ever, either.
+// An idle database flushes it, so that the log becomes small and idle merging begins. It
+// does not wait for idleness if deletions hide much, nor, where space is scarce, if there
+// is much to flush. If there is little, it flushes that last, after merges have come to
+// rest. Before that, tables of a few deletions would take the room from the merges. A pause
+// is enough where it is used to merge level 0. A trickle of commits keeps nothing in memory
+// for ever, either.
 func decideIdle(in idleInputs) idleDecision {
 	worth := in.deletions || in.trickle || in.large
 	rest := in.load == work.Idle || in.scarce
@@ -166,9 +166,9 @@ func (j *Jobs) flushesFirst() bool {
 	return fill.Waiting > 0 || fill.ActiveBytes >= j.o.MemtableSize/8
 }
 
-// A trickle is how little is committed to a database that is never idle. What was
-// written before and has expired since, or is deleted, may never come to tables,
-// where a merge would find it out, and the log keeps it.
+// A trickle is how little is committed to a database that is never idle. Older data may
+// have expired since, or is deleted. It may never come to tables, where a merge would find
+// that out, and the log keeps it.
 type trickle struct {
 	table     *memtable.Table // the active one
 	committed int64           // bytes, at the last look

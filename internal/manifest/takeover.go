@@ -51,9 +51,9 @@ func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
 // with state as its snapshot. Everything but that name is durable. The file stays
 // open: after the rename, a failure to open it again could not be undone.
 //
-// If the disk lacks space for the usual room, writeTemp makes a file with almost
-// no room: the edits that free space must get into the manifest first. The next
-// file then follows soon.
+// If the disk lacks space for the usual room, writeTemp makes a file with almost no room.
+// The edits that free space must get into the manifest first. The next file then follows
+// soon.
 func (s *Store) writeTemp(number uint64, state State) (journal, error) {
 	j, err := s.writeTempWith(number, state, roomMin)
 	if errors.Is(err, vfs.ErrNoSpace) {

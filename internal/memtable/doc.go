@@ -4,13 +4,12 @@
 //
 // # Two uses
 //
-// A Table serves as the database's memtable and as the write buffer of one
-// transaction. A transaction's own table holds its pending writes under sequence
-// number 0, so the transaction can read and iterate over them. At commit,
-// AppendTable copies the entries in bulk into the database's memtable, under the
-// transaction's number. If the transaction is as large as a memtable, Stamp
-// gives its table the number instead, and the table joins the queue of memtables
-// as it is.
+// A Table serves as the database's memtable and as the write buffer of one transaction. A
+// transaction's own table holds its pending writes under sequence number 0, so the
+// transaction can read and iterate over them. At commit, AppendTable copies the entries in
+// bulk into the database's memtable, under the transaction's number. If the transaction is
+// as large as a memtable, Stamp gives its table the number instead. The table then joins
+// the queue of memtables as it is.
 //
 // # Concurrency
 //
@@ -61,11 +60,11 @@
 // numbers never descend along it. So it is also the list of recent commits for
 // the validation of transactions.
 //
-// A sorted run is an immutable array of (12 bytes of key after the run's common
-// prefix, reference), ascending by key and, within a key, newest first.
-// Together, the runs hold the beginning of the insertion order. A radix sort
-// orders the tail by the bits of the prefixes that differ. Groups of keys with
-// equal prefixes get their own common prefix and are sorted by what follows it.
+// A sorted run is an immutable array of (12 bytes of key after the run's common prefix,
+// reference). It is ascending by key and, within a key, newest first. Together, the runs
+// hold the beginning of the insertion order. A radix sort orders the tail by the bits of
+// the prefixes that differ. Groups of keys with equal prefixes get their own common prefix
+// and are sorted by what follows it.
 //
 // Chunks, indexes and large runs hold no Go pointers, so they may lie outside
 // the Go heap.

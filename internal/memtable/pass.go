@@ -158,8 +158,8 @@ const (
 // refAfter returns a reference. Of the first n entries, none with a lower one is newer
 // than version v. It is 1, which is lower than all, if that takes long to find.
 //
-// An entry has a lower reference than all later ones, unless it has a chunk of its own:
-// smaller ones go on filling the chunk before that.
+// An entry has a lower reference than all later ones, unless it has a chunk of its own.
+// Smaller ones go on filling the chunk before that.
 func (t *Table) refAfter(v base.SeqNum, n uint32) uint64 {
 	lowest := uint64(everyRef)
 	from := t.firstAfter(v, n)

@@ -39,9 +39,9 @@ func (q *Quarantine) Tables() map[base.FileNum]bool {
 	return nil
 }
 
-// Values returns the value files of which a value could not be read, or to which
-// a damaged table refers: it is unknown what is live in those. The caller must
-// not change the map.
+// Values returns the value files of which a value could not be read, or to which a damaged
+// table refers. It is unknown what is live in the latter. The caller must not change the
+// map.
 func (q *Quarantine) Values() map[base.FileNum]error {
 	if known := q.known.Load(); known != nil {
 		return known.values

@@ -36,9 +36,9 @@ func (c *Cursor) Init(reverse bool) {
 // Turn changes the direction of the iteration.
 func (c *Cursor) Turn() { c.reverse = !c.reverse }
 
-// Add adds a list. Deletions above at do not count. If as is not 0, the cursor
-// returns as instead of their numbers: a transaction's own deletions are newer
-// than all that it sees, although their marks are small.
+// Add adds a list. Deletions above at do not count. If as is not 0, the cursor returns as
+// instead of their numbers. A transaction's own deletions are newer than all that it sees,
+// although their marks are small.
 func (c *Cursor) Add(l *List, at, as base.SeqNum) {
 	if _, oldest := l.Seqs(); l.Len() > 0 && oldest <= at {
 		c.inputs = append(c.inputs, input{list: l, at: at, as: as})

@@ -3,11 +3,10 @@
 //
 // # The rule
 //
-// A range deletion with sequence number S hides the versions below S of the keys
-// in its range. A version with the same number stays visible: within one
-// transaction, writes after the range deletion stay, and writes before it are
-// dropped before the transaction commits. A snapshot older than S does not see
-// the deletion.
+// A range deletion with sequence number S hides the versions below S of the keys in its
+// range. A version with the same number stays visible. Within one transaction, writes after
+// the range deletion stay, and writes before it are dropped before the transaction commits.
+// A snapshot older than S does not see the deletion.
 //
 //	key      a    b    c    d
 //	set      1    1    1    1

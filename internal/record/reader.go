@@ -245,8 +245,8 @@ func (r *Reader) scan(offset int64, found func(Frame) bool) (bool, error) {
 	return false, nil
 }
 
-// findTag returns the first aligned index in b at which a frame with this tag
-// may start, or the first at which b is too short to tell.
+// findTag returns the first aligned index in b at which a frame with this tag may start.
+// Without one, it returns the first index at which b is too short to tell.
 func findTag(b []byte, tag uint32) int {
 	i := 0
 	for ; i+FrameHeaderSize <= len(b); i += alignment {

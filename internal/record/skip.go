@@ -4,7 +4,7 @@ import "github.com/stoatdb/stoat/internal/mutant"
 
 // Skip moves to the next frame that verifies, after Next or NextRecord failed with a
 // CorruptionError, or ended before the end of the file. It reports false if there is no
-// such frame. It is for a caller that saves what is left of a damaged file: the frames
+// such frame. It is for a caller that saves what is left of a damaged file. The frames
 // before that frame are lost, and its chain is not checked.
 func (r *Reader) Skip() (bool, error) {
 	if mutant.On(mutant.SalvageToDamage) {

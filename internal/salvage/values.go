@@ -172,9 +172,9 @@ func (c *valueCopier) readable(e *base.Entry) bool {
 	return e.Meta.Kind != base.KindPointer || c.each(e, (*values.ValueReader).Check) == nil
 }
 
-// place puts the value of an entry where it belongs: that of a pointer, or a long one of
-// the log, goes to a new value file. The pointer is valid until the next call. The error
-// is an outputError, or says that the value is lost.
+// place puts the value of an entry where it belongs. The value of a pointer, or a long
+// value of the log, goes to a new value file. The pointer is valid until the next call. The
+// error is an outputError, or says that the value is lost.
 func (c *valueCopier) place(e *base.Entry, log bool) (ref manifest.ValueRef, apart bool, err error) {
 	rule := c.rules.At(e.Key)
 	switch {

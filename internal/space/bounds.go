@@ -13,8 +13,9 @@ const (
 	MergeMax = 256 << 20
 )
 
-// MergeNeed returns how many bytes to keep for merges: what the next one takes,
-// but at most an eighth of all tables, unless that is less than a few.
+// MergeNeed returns how many bytes to keep for merges. It is what the next merge takes, but
+// at most an eighth of all tables. It is at least the size of TablesMin tables, or of all
+// tables if that is less.
 func MergeNeed(next, all, tableSize int64) int64 {
 	return max(min(next, all/8), min(all, TablesMin*tableSize))
 }
@@ -31,7 +32,7 @@ func (r *Reserve) Merge() (input, output int64) {
 	return input, max(1, output) // 0 is no bound
 }
 
-// copyMax returns how many bytes one job may write: what the flush reserve leaves of
+// copyMax returns how many bytes one job may write. It is what the flush reserve leaves of
 // the free bytes, or half of the free bytes if that is more.
 func (r *Reserve) copyMax() int64 {
 	free := r.free.Load()
@@ -41,8 +42,8 @@ func (r *Reserve) copyMax() int64 {
 // Fits reports whether there is room for a copy of so many bytes.
 func (r *Reserve) Fits(bytes uint64) bool { return bytes <= uint64(r.copyMax()) }
 
-// WorthCopying reports whether the collector may try a copy of so many bytes:
-// there is room for it, and it is far smaller than one that failed.
+// WorthCopying reports whether the collector may try a copy of so many bytes. There must be
+// room for it, and it must be far smaller than a copy that failed.
 func (r *Reserve) WorthCopying(bytes uint64) bool {
 	failed := r.shortCopy.Load()
 	return r.Fits(bytes) && (failed == nil || int64(bytes) <= failed.bytes/2)

@@ -56,8 +56,8 @@ type shortage struct {
 	at    int64 // of work.Now
 }
 
-// RetryMax is the longest wait before a job that failed for lack of space is tried
-// again: the system may not report that a quota has room again.
+// RetryMax is the longest wait before a job that failed for lack of space is tried again.
+// The system may not report that a quota has room again.
 const RetryMax = time.Hour
 
 // retryable reports whether the job may be tried again when so much is free.

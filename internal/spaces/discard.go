@@ -89,8 +89,8 @@ type raise struct {
 const raisesMax = 32
 
 // add notes that the discard point of a keyspace rose to at. When there are too many
-// points, it forgets every second one: the old points, which jobs ask for, are then
-// far apart, and the new ones close together.
+// points, it forgets every second one. The old points, which jobs ask for, are then far
+// apart, and the new ones close together.
 func (r *raises) add(number uint32, p raise) {
 	r.Lock()
 	defer r.Unlock()

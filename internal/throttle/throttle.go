@@ -180,7 +180,7 @@ func (t *Throttle) pace() int64 {
 	return paceOf(t.o.Fill(), t.MemtableMax(), t.nsPerKiB.Load(), t.flushNsPerKiB.Load())
 }
 
-// paceOf returns how many nanoseconds a KiB has to wait: ns for compaction and
+// paceOf returns how many nanoseconds a KiB has to wait. This is ns for compaction and
 // collection, and a share of flushNs that grows with the use of the memory.
 func paceOf(fill state.Fill, tableMax, ns, flushNs int64) int64 {
 	if fill.Waiting == 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// An iterator reads its sources in one direction. To change it, the iterator seeks: a
-// turn costs about as much as Seek, and each further move in the new direction as much
-// as without the turn. A turn makes no later writes of the transaction visible.
+// An iterator reads its sources in one direction. To change it, the iterator seeks. A turn
+// costs about as much as Seek, and each further move in the new direction as much as
+// without the turn. A turn makes no later writes of the transaction visible.
 
 // seek positions the iterator as iter.Visible.Seek does, and begins a range.
 func (c *core) seek(key []byte) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// pausesAfter is the number of conflicts of an update after which it pauses before the
-// next run, although it had its turn: the others do not wait for it.
+// pausesAfter is a number of conflicts of an update. After more conflicts the update pauses
+// before the next run, although it had its turn. The others do not wait for it.
 const pausesAfter = 2
 
 // hotFor is the number of updates that begin early after a conflict.

@@ -28,10 +28,10 @@
 //
 // # Verification
 //
-// Open verifies header and footer. Mapping the file verifies the remap. The first
-// access verifies a record; marks remember it. A valid checksum is not trusted:
-// lengths are also checked against the size of the file, so that a hostile file
-// causes an error and not a large allocation.
+// Open verifies header and footer. Mapping the file verifies the remap. The first access
+// verifies a record; marks remember it. The reader does not trust a valid checksum. It also
+// checks lengths against the size of the file, so that a hostile file causes an error and
+// not a large allocation.
 //
 // # Concurrency
 //

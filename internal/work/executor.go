@@ -22,10 +22,10 @@ type Executor struct {
 	Woken func(*Worker)
 }
 
-// A Point is a place in a job where the state that others see, or would find
-// after a crash, is about to change or has just changed. The locks that are held
-// there are named: the test must not run code that needs one of them meanwhile.
-// No point lies where keys are read or written.
+// A Point is a place in a job where state is about to change or has just changed. Others
+// see this state, or would find it after a crash. The locks that are held there are named:
+// the test must not run code that needs one of them meanwhile. No point lies where keys are
+// read or written.
 type Point uint8
 
 const (

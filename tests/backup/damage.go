@@ -18,8 +18,9 @@ func refused(err error) bool {
 	return errors.Is(err, stoat.ErrCorrupt) || errors.Is(err, stoat.ErrBackup) || errors.Is(err, stoat.ErrVersion)
 }
 
-// damage returns a copy of a backup with one random damage: a changed byte, a cut, bytes
-// too many, or a frame that is lost, doubled, exchanged, or taken from another backup.
+// damage returns a copy of a backup with one random damage. It cuts the backup, appends a
+// byte or changes one. Or it loses, doubles or exchanges a frame, or takes a frame from
+// another backup.
 func damage(rng *rand.Rand, b, other []byte) (bad []byte, what string) {
 	frames, others := framesOf(b), framesOf(other)
 	switch bad = bytes.Clone(b); rng.IntN(24) {

@@ -91,9 +91,9 @@ func (img *Image) change(name string, file int, f func(content []byte) []byte) d
 	}}
 }
 
-// sectors zeroes every sector that holds something, replaces it by what the
-// file held there before, by another sector, and by noise; and exchanges some
-// pairs of sectors. A negative n, or a large one, takes all.
+// sectors zeroes every sector that holds something. It also replaces it by what the file
+// held there before, by another sector, and by noise. It exchanges some pairs of sectors. A
+// negative n, or a large one, takes all.
 func (img *Image) sectors(n int, seed uint64) []damage {
 	rng := rand.New(rand.NewPCG(seed, 0x5ec))
 	var list []damage

@@ -18,8 +18,8 @@ import (
 // A crashRun runs one workload on a disk in memory, and takes copies of the
 // disk at the boundaries of its operations, to be crashed later.
 //
-// A crash in the middle of a workload ends an era: what the disk can hold
-// after it follows from what recovery found, not from what was written last.
+// A crash in the middle of a workload ends an era. What the disk can hold after it follows
+// from what recovery found, not from what was written last.
 type crashRun struct {
 	seed  uint64
 	rng   *rand.Rand

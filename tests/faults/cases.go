@@ -115,8 +115,8 @@ func (c *faultCase) count() int64 {
 	return l.fs.Calls()
 }
 
-// run lives the life with the rule in force and looks at what is left: with
-// the disk as the process left it, and after a power cut.
+// run lives the life with the rule in force and looks at what is left. It looks at the disk
+// as the process left it, and at the disk after a power cut.
 func (c *faultCase) run(seed uint64) error {
 	disk := c.scene.disk.Clone()
 	l := &faultyLife{faultCase: c, fs: faultfs.New(disk), m: c.scene.m.Clone()}

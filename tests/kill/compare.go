@@ -46,8 +46,8 @@ func compareKeys(tx stoat.Txn, want []model.Item) error {
 	return it.Err()
 }
 
-// compareVersions demands that every version that is still shown was written
-// as it is shown, unless its time is over: then it may be a deletion by now.
+// compareVersions demands that every version that is still shown was written as it is
+// shown. A version whose time is over may be a deletion by now.
 func compareVersions(tx stoat.Txn, m *model.Map, nowMs uint64) error {
 	type name struct {
 		key string

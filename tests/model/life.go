@@ -17,9 +17,8 @@ const (
 	callsMin = 200_000
 )
 
-// A randomOp is one random operation: its kind, and the seed of everything
-// else about it, so that it stays the same when others before it are taken
-// out.
+// A randomOp is one random operation. It has a kind, and the seed of everything else about
+// it. So it stays the same when others before it are taken out.
 type randomOp struct {
 	kind int
 	seed uint64

@@ -163,10 +163,10 @@ func (s *schedule) next(ready func(a *actor) bool) (bool, error) {
 	return true, nil
 }
 
-// byHaste chooses actors at random. It draws how soon an actor goes on from a point
-// when the actor reaches the point. Some actors rest a hundred times as long as
-// others, because some faults show only while one actor rests at a bad place and the
-// others do much.
+// byHaste chooses actors at random. It draws how soon an actor goes on from a point when
+// the actor reaches the point. Some actors rest a hundred times as long as others. The
+// reason is that some faults show only while one actor rests at a bad place and the others
+// do much.
 func byHaste(rng *rand.Rand) func(able []*actor) *actor {
 	return func(able []*actor) *actor {
 		total := 0

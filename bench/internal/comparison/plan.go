@@ -49,8 +49,9 @@ func isLarge(name string) bool {
 	return ok && !slices.ContainsFunc(w.Data, func(data string) bool { return !isLarge(data) })
 }
 
-// Brief keeps only the first dataset, and the limited one, of the workloads that
-// do the same on several: first passes, and loads that no other workload reads.
+// Brief thins out the workloads that do the same on several datasets: first passes, and
+// loads that no other workload reads. It keeps only their first dataset, and the limited
+// one.
 func (p Plan) Brief() Plan {
 	p.Workloads = slices.Clone(p.Workloads)
 	for i := range p.Workloads {

@@ -212,10 +212,10 @@ func (r *Runner) enoughSpace(s Step) error {
 	return nil
 }
 
-// ensureLoaded makes sure that the directory of s holds its dataset. If not, it
-// loads the dataset without recording a result: after an interruption, or
-// without the memory limit if the store did not survive the load under it. A
-// non-empty reason says why that is not possible.
+// ensureLoaded makes sure that the directory of s holds its dataset. If not, it loads the
+// dataset without recording a result. It does so after an interruption. If the store did
+// not survive the load under the memory limit, it loads without the limit. A non-empty
+// reason says why that is not possible.
 func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason string, err error) {
 	if loaded(s.Job) {
 		return "", nil

@@ -2,8 +2,8 @@ package measure
 
 import "time"
 
-// idleCPUShare is the share of an interval that an idle process may use a
-// processor, because the harness and the stores wake up to check for work.
+// idleCPUShare is the share of an interval that an idle process may use a processor. The
+// harness and the stores wake up to check for work.
 const idleCPUShare = 0.10
 
 // idleInterval returns the time between two checks: a part of quiet, so that

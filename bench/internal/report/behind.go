@@ -15,7 +15,7 @@ type behindLine struct {
 	Reason  string // empty where no reason is recorded
 }
 
-// slight returns whether the difference may be noise: the interval of the ratio
+// slight returns whether the difference may be noise. Then the interval of the ratio
 // includes equality, or there is none and the difference is less than a tenth.
 func (l behindLine) slight() bool {
 	if l.Ratios.Known() {

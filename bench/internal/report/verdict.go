@@ -98,9 +98,9 @@ func decide(i interval.Interval, bound float64, higher bool) Verdict {
 	return Undecided
 }
 
-// missing lists the peers whose job has no result although the run names them:
-// time or space was short, or the program was built without the store. A store
-// that failed, and a variant that equals its plain store, are not missing.
+// missing lists the peers whose job has no result although the run names them. Time or
+// space was short, or the program was built without the store. A store that failed, and a
+// variant that equals its plain store, are not missing.
 func (c results) missing(row Row) []string {
 	w, known := workload.Find(row.Workload)
 	var names []string

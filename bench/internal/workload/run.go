@@ -185,9 +185,9 @@ func (r *Run) setQuantiles(name, unit string, h *measure.Histogram) {
 	r.set(name+"_max_"+unit, float64(h.Max())/scale)
 }
 
-// setMemory records peaks: the anonymous memory without the harness's buffers,
-// the mapped file pages without the program's own, and the highest resident size
-// that the system counted.
+// setMemory records peaks. These are anonymous memory without the harness's buffers, mapped
+// file pages without the program's own, and the highest resident size that the system
+// counted.
 func (r *Run) setMemory(prefix string, p measure.Peaks) {
 	m := measure.ProcessMemory()
 	if !m.Known {

@@ -8,8 +8,8 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
-// runScale loads one point of a series of sizes, each key once in a scattered
-// order, and then reads it in a store that is opened anew.
+// runScale loads one point of a series of sizes, each key once in a scattered order. Then
+// it opens the store anew and reads the point in it.
 func runScale(r *Run) error {
 	count := r.population.Count
 	order := NewPermutation(count)

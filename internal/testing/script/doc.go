@@ -13,10 +13,10 @@
 //	a#5 SET
 //	a#3 DEL
 //
-// A case is a line with a command and its arguments, lines of input, a line of
-// four dashes, and the expected output up to the next blank line. Lines that
-// begin with # before a command are comments. An output line that is empty, or
-// begins with a period, has a period added before it.
+// A case has a line with a command and its arguments, lines of input, and a line of four
+// dashes. The expected output follows, up to the next blank line. Lines that begin with #
+// before a command are comments. An output line that is empty, or begins with a period, has
+// a period added before it.
 //
 // The flag -rewrite replaces the expected output in the files by the actual
 // output. Review the diff.
