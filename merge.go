@@ -53,10 +53,10 @@ const MaxOperandSize = base.MaxOperandSize
 // value that they were written over, by the function of Options.MergeFunction. Merge
 // copies key and operand, so the caller may reuse them at once.
 //
-// Merge reads nothing, so operands of several transactions for one key are no conflict.
-// For a transaction that read the key, the operand is a write like any other. Unless
-// the function is an OperandCombiner, a transaction reads the key when it writes more than
-// 64 operands for it, or more than 128 KiB of them.
+// Merge reads nothing, so operands of several transactions for one key are no conflict. For
+// a transaction that read the key, the operand is a write like any other. Unless the
+// function is an OperandCombiner, a transaction may read the key when it writes operands
+// for it. It does so from more than 64 operands, or more than 128 KiB of them.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
 // transaction writes the operand, or an expired value, the function starts from nothing.

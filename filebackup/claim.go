@@ -49,8 +49,8 @@ const (
 )
 
 // ErrClaimLost says that a backup or a Prune could not renew its claim on the store for a
-// minute, such as after the computer had slept. A Prune ends then. A backup tries again
-// before it gives up. The caller may try again.
+// minute. This may happen after the computer has slept. A Prune ends then. A backup tries
+// again before it gives up. The caller may try again.
 var ErrClaimLost = errors.New("filebackup: lost the claim on the store")
 
 // newClaim puts a claim, and renews it until release.

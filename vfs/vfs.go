@@ -123,10 +123,10 @@ type File interface {
 	// Truncate sets the length in bytes. New bytes read as zero.
 	Truncate(size int64) error
 
-	// Preallocate reserves space for [off, off+n). It grows the file to off+n
-	// bytes if the file is shorter; new bytes read as zero. If the system
-	// cannot reserve space, Preallocate only grows the file and reserved is false:
-	// a later write to the range may then fail with ErrNoSpace.
+	// Preallocate reserves space for [off, off+n). It grows the file to off+n bytes if the
+	// file is shorter; new bytes read as zero. If the system cannot reserve space,
+	// Preallocate only grows the file and reserved is false. A later write to the range may
+	// then fail with ErrNoSpace.
 	Preallocate(off, n int64) (reserved bool, err error)
 
 	// SyncRange starts to write [off, off+n) to the device and does not wait. It

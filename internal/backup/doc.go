@@ -6,8 +6,8 @@
 //
 // An incremental backup has the versions after its Since. For each key that also had an
 // older version, it names the newest of these. That version is unchanged, and so are those
-// before it. An older version that a later backup does not name is gone, whatever removed
-// it: a tombstone, a range tombstone, or a merge that dropped both. So a backup depends on
+// before it. An older version that a later backup does not name is gone. A tombstone, a
+// range tombstone, or a merge that dropped both may have removed it. So a backup depends on
 // no history that compactions drop.
 //
 //	full, at 10       since 10, at 20      since 20, at 30     restored

@@ -188,8 +188,8 @@ func (c *checkpoint) fill() error {
 	return c.fs.SyncDir(c.temp)
 }
 
-// withoutGarbage returns v without the value files that its tables do not refer
-// to: they are garbage, or of commits that the checkpoint does not have.
+// withoutGarbage returns v without the value files that its tables do not refer to. They
+// are garbage, or belong to commits that the checkpoint does not have.
 func withoutGarbage(v *manifest.Version) *manifest.Version {
 	live := &manifest.Version{Levels: v.Levels}
 	for _, f := range v.Values {

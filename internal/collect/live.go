@@ -145,10 +145,10 @@ func (c *Collector) LiveMax() int {
 	return int(min(liveBytes, max(liveBytesMin, c.o.MemoryBudget/liveShare)))
 }
 
-// liveIn walks over the tables that refer to some value files, unless stop returns
-// an error. It reads them through readers of its own, by large reads, and in the
-// slot of a reader: the tables stay although they are replaced meanwhile. If what
-// is live in the files takes more than most bytes, the last ones are left out.
+// liveIn walks over the tables that refer to some value files, unless stop returns an
+// error. It reads them through readers of its own, by large reads, and in the slot of a
+// reader. So the tables stay although a job replaces them meanwhile. If what is live in the
+// files takes more than most bytes, the last ones are left out.
 func (c *Collector) liveIn(of []*manifest.ValueFile, most int, stop func() error) (live map[base.FileNum]*liveValues, err error) {
 	slot, held, err := c.store.HoldFiles()
 	if err != nil {

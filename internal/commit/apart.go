@@ -61,9 +61,9 @@ func heldFullOf(held, memtableSize int64, replacing float64, all func() uint64) 
 // whose commit failed is garbage like any other.
 type Held struct {
 	mu lock.Mutex[lock.Held]
-	// files has for each file the transaction whose pointers lead there, 0 while it
-	// is under way. A file stays here for as long as it exists: while one job looks
-	// at the state after a flush, another may look at that before. Guarded by mu.
+	// files has for each file the transaction whose pointers lead there, 0 while it is
+	// under way. A file stays here for as long as it exists. While one job looks at the
+	// state after a flush, another may look at the state before it. Guarded by mu.
 	files map[base.FileNum]base.SeqNum
 	// kept is the version from which on the log keeps commits for feeds, with their
 	// files. 0 means that it keeps none.

@@ -226,8 +226,8 @@ func (r *Request) size() int64 {
 
 // takes returns how many bytes of the disk a transaction may take at most until its data is
 // in tables. It counts the log, the flush of the memtable, and the unused parts of segments
-// and tables. Values that it writes to value files are in neither, but may have to be
-// copied one day.
+// and tables. Values that it writes to value files are in none of these, but a job may have
+// to copy them one day.
 func (r *Request) takes(apartMin int64) int64 {
 	apart := r.writes.Large
 	if apart < apartMin {

@@ -20,10 +20,10 @@ func (c *Committer) Recovered() *log.Recovered { return &c.recovered }
 // LogOptions returns the options of the log.
 func (c *Committer) LogOptions() log.Options { return c.o.Log }
 
-// StartLog starts a new log where recovery found the end of the old one, and
-// tells the manifest where the one ended and the other begins. A failure leaves
-// things as they were, unless it is the manifest's, which then fails for good.
-// The caller holds build, or is Open.
+// StartLog starts a new log where recovery found the end of the old one. It tells the
+// manifest where the old log ended and the new one begins. A failure leaves things as they
+// were, unless it is the manifest's, which then fails for good. The caller holds build, or
+// is Open.
 func (c *Committer) StartLog() error {
 	if err := c.store.ManifestErr(); err != nil {
 		return err // the manifest may name the log that was begun before
@@ -182,8 +182,8 @@ func (c *Committer) CloseLog(orderly bool) error {
 }
 
 // VerifyLog reads the log beside the commits that write it, up to the last transaction that
-// is known to be durable. It returns how many there are. pass is called now and then, and
-// stops it.
+// is known to be durable. It returns how many transactions there are. pass is called now
+// and then, and stops it.
 func (c *Committer) VerifyLog(pass func() error) (records int64, err error) {
 	if c.log.Load() == nil {
 		records, err = log.Verify(c.o.Log, c.recovered.Spans, pass)

@@ -87,7 +87,7 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 }
 
 // Ahead returns how many bytes of tables are worth gathering, and how many bytes of each
-// value file that moves, if there is room for everything.
+// value file that moves. It assumes that there is room for everything.
 func (g *Gathering) Ahead(v *manifest.Version, s Shape) (tables int64, values map[base.FileNum]uint64) {
 	values = map[base.FileNum]uint64{}
 	for _, t := range v.Levels[last] {

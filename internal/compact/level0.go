@@ -14,9 +14,9 @@ import (
 // Beyond it, merging the runs of level 0 with each other is better.
 const poorRatio = 32
 
-// A slice is a set of tables of level 0 that can go to the base together, with the tables
-// of the base that they overlap. For each of its tables it contains everything older that
-// overlaps it.
+// A slice is a set of tables of level 0 that can go to the base together. It also has the
+// tables of the base that they overlap. For each of its tables it contains everything older
+// that overlaps it.
 type slice struct {
 	tables             []*manifest.Table // of level 0, oldest run first
 	base               []*manifest.Table
@@ -192,7 +192,7 @@ func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
 }
 
 // surelyMax returns the maximum size in bytes of the inputs of a job that could also be
-// smaller: no more than there is surely room for.
+// smaller. It is at most the room that is surely there.
 func (p *picker) surelyMax() int64 {
 	if p.s.OutputMax == 0 {
 		return p.s.InputMax

@@ -174,7 +174,7 @@ func (r *Retain) judge(seq base.SeqNum, hasValue, deleted bool) Verdict {
 }
 
 // splits reports whether a range tombstone lies between two neighbouring versions of the
-// key, so that the older one is no base of the newer one.
+// key. Then the older version is no base of the newer one.
 func (r *Retain) splits(newer, older base.SeqNum) bool {
 	return r.covers.Len() > 0 && r.covers.Cover(r.key, newer) > older
 }

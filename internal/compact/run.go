@@ -139,8 +139,8 @@ func (m *merge) run() error {
 }
 
 // pause lets other goroutines run, and asks whether the job goes on. Otherwise a reader or
-// a commit that waits for a processor may wait for ten milliseconds, as long as the
-// scheduler lets a job go on.
+// a commit that waits for a processor may wait for ten milliseconds. The scheduler lets a
+// job go on for that long.
 func (m *merge) pause() error {
 	m.untilStop = stopEvery
 	runtime.Gosched()

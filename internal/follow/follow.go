@@ -83,8 +83,8 @@ type Follower struct {
 // A quiet is for how long nothing has come, and when to look for damage.
 type quiet struct {
 	since time.Time
-	// after is 0 if the next look is due at once: the last one found damage, or there was
-	// none since the log was read anew.
+	// after is 0 if the next look is due at once. Then the last look found damage, or there
+	// was no look since the log was read anew.
 	after time.Duration
 }
 

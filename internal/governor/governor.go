@@ -82,8 +82,8 @@ func shortOf(m vfs.MachineMemory) bool {
 	return float64(m.Available) < machineSpare*float64(m.Total)
 }
 
-// Round does a round at once. strict says that the machine is short of memory. It
-// reports whether another round has something to do even if no reader comes until then:
+// Round does a round at once. strict says that the machine is short of memory. It reports
+// whether another round has something to do even if no reader comes until then. This is so
 // when files that are not idle yet pass the budget.
 func (g *Governor) Round(strict bool) (more bool, err error) {
 	g.mu.Lock()

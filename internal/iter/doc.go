@@ -1,8 +1,8 @@
 // Package iter merges sorted sources of entries into the view of a snapshot.
 //
-// Merging interleaves the sources, newest version first. Visible drops what the
-// snapshot does not see: versions committed later, versions hidden by newer
-// ones, deleted and expired keys, and keys that range tombstones cover.
+// Merging interleaves the sources, newest version first. Visible drops what the snapshot
+// does not see. This means versions committed later, versions hidden by newer ones, deleted
+// and expired keys, and keys that range tombstones cover.
 //
 // Both work in rounds. In each round Merging lists references to the next
 // entries, as many as it can before a source must decode more. Visible filters

@@ -36,8 +36,8 @@ type attempts struct {
 	denied bool                    // the last Tidy refused a plan; guarded by Compacting
 }
 
-// A mergeKey identifies a merge: a hash of its tables and its level, whether a snapshot
-// may need its hidden entries, and whether nothing is below.
+// A mergeKey identifies a merge. It has a hash of the tables and the level, whether a
+// snapshot may need hidden entries, and whether nothing is below.
 type mergeKey struct {
 	tables       uint64
 	held, bottom bool

@@ -17,8 +17,8 @@ const (
 	// or an eighth of a full one. Bytes that commits wrote to value files count as
 	// well: what they replaced is not known to be garbage before a flush.
 	idleFlushMin = 1 << 20
-	// idleLogMin is the size in bytes of the segments of a log for which an idle
-	// database flushes a smaller memtable: only then they can go.
+	// idleLogMin is the size in bytes of the segments of a log for which an idle database
+	// flushes a smaller memtable. Segments can go only after such a flush.
 	idleLogMin = 1 << 20
 	// idleRetryMax is the longest wait after flushes that failed and that only
 	// idleness asks for.

@@ -18,9 +18,9 @@ import (
 const foldValueMax = 64 << 20
 
 // partialAbove returns compact.Rules.Above for a plan, or for a flush if it is nil. It
-// looks at the newest view: while a job runs, a flush may bring partial entries from a
-// memtable to level 0, where they still count. What is committed after the job began
-// needs nothing that had expired before.
+// looks at the newest view. While a job runs, a flush may bring partial entries from a
+// memtable to level 0, where they still count. What is committed after the job began needs
+// nothing that had expired before.
 func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 	var of *manifest.Version
 	var above []*manifest.Table

@@ -49,9 +49,9 @@
 // corruption, even after a failed sync. The old tail stays unchanged until the edit is
 // durable.
 //
-// Carried frames bear the early mark. A segment with other frames is corruption
-// when no span reaches it and it is not older than all spans: a reference to
-// it was lost. Recovery never treats such a segment as free.
+// Carried frames bear the early mark. A segment with other frames is corruption when no
+// span reaches it and it is not older than all spans. Then a reference to it was lost.
+// Recovery never treats such a segment as free.
 //
 // # Concurrency
 //

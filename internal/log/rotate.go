@@ -133,8 +133,8 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 	return seg, nil
 }
 
-// prepareFull makes a segment when the disk is full: in any free file that is
-// large enough, or in a new file of the given size.
+// prepareFull makes a segment when the disk is full. It uses any free file that is large
+// enough, or a new file of the given size.
 func (w *Writer) prepareFull(number uint64, size int64, p plan, sparse bool) (*segment, error) {
 	w.mu.Lock()
 	free, recycle := w.takeFreeLocked(segmentSize(p.need), never)

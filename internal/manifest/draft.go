@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// A draft is a version in progress. It starts as a version that readers may
-// hold, and copies what an edit changes: the list of a level, or the list of
-// value files. An edit has four steps, each on the result of the one before:
+// A draft is a version in progress. It starts as a version that readers may hold. It copies
+// what an edit changes, which is the list of a level or the list of value files. An edit
+// has four steps, each on the result of the one before:
 //
 //	drop tables       subtract what they keep alive in value files
 //	drop value files  no table may refer to them any more

@@ -90,8 +90,8 @@ func (s *Store) superseded() (bool, error) {
 	return false, err
 }
 
-// Replaced returns an error if the name of the manifest belongs to another file: another
-// database has taken the place of the one that is followed.
+// Replaced returns an error if the name of the manifest belongs to another file. Then
+// another database has taken the place of the one that is followed.
 func (s *Store) Replaced() error {
 	f := s.follows
 	file, err := s.fs.Open(s.path(f.number), vfs.CatManifest)

@@ -131,9 +131,9 @@ type keyspaceDraft struct {
 // looks for equal names.
 const linearPuts = 16
 
-// apply applies e to the table: it forgets keyspaces, then puts some. Numbers that
-// are not in the table must not be below next, the counter before e, and all must
-// be below limit, the counter after e.
+// apply applies e to the table: it forgets keyspaces, then puts some. Numbers that are not
+// in the table must not be below next, the counter before e. All numbers must be below
+// limit, the counter after e.
 func (d *keyspaceDraft) apply(e *Edit, next, limit uint32) error {
 	if d.table == nil {
 		d.table = []*Keyspace{defaultKeyspace}

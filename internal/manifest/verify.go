@@ -8,11 +8,10 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Verify reads the manifest file again, up to its end at the time of the call,
-// and compares the result with the state at that time. The error is a
-// base.CorruptionError, or that of a file that cannot be read. Appends may run
-// meanwhile. Of a store that follows, Verify reads the newest manifest and compares
-// nothing.
+// Verify reads the manifest file again, up to its end at the time of the call. It compares
+// the result with the state at that time. The error is a base.CorruptionError, or that of a
+// file that cannot be read. Appends may run meanwhile. Of a store that follows, Verify
+// reads the newest manifest and compares nothing.
 func (s *Store) Verify() error {
 	if s.follows != nil {
 		fresh, _, err := Follow(s.fs, s.dir, s.seal)

@@ -111,9 +111,9 @@ func (a *arena) alloc(w uint64) (Ref, entry, error) {
 	return r, a.at(r), nil
 }
 
-// skip returns how many bytes to leave unused so that the first head bytes of
-// the next entry, its word and key, share a cache line. Then an iterator waits
-// for one line per entry, not for two. It is 0 if they are longer than a line.
+// skip returns how many bytes to leave unused so that the next entry's first head bytes
+// share a cache line. These bytes are its word and key. Then an iterator waits for one line
+// per entry, not for two. It is 0 if they are longer than a line.
 func (t *chunkTip) skip(head int) int {
 	at := t.used % cacheLine
 	if at+head <= cacheLine || head > cacheLine {

@@ -18,11 +18,10 @@
 // hash slot that leads to it, and before it counts the entry as published. An
 // outgrown index stays in memory for readers that still use it.
 //
-// The writer only appends to the insertion order. The first reader that wants to
-// iterate sorts the new entries into a run, under a mutex; other readers that
-// want to iterate wait for it. It merges runs geometrically and publishes the
-// immutable result for all readers. The work that one reader does at a time is
-// bounded to some ten milliseconds.
+// The writer only appends to the insertion order. The first reader that wants to iterate
+// sorts the new entries into a run, under a mutex. Other readers that want to iterate wait
+// for it. It merges runs geometrically and publishes the immutable result for all readers.
+// The work that one reader does at a time is bounded to some ten milliseconds.
 //
 // The writer sorts only when the unsorted tail exceeds a bound, so that no
 // reader meets a long tail. It does so only if the mutex is free: readers may

@@ -22,16 +22,16 @@ type Ref uint32
 //	              (4 bytes each), 4 bytes unused
 //	              key, then value
 //
-// The word has, from the lowest bit, 32 bits of value length, 17 of key length less 1, 8 of
-// user byte and 3 of kind. Then come the bits hasExpiry, hasOlder, isPending and isRange.
+// The word has, from the lowest bit, 32 bits of value length, 17 of key length less 1, and
+// 8 of user byte. Then come 3 bits of kind, and one bit each for hasExpiry, hasOlder,
+// isPending and isRange.
 //
-// A pending entry belongs to a transaction that has not committed. Its sequence
-// number is the table's stamp, 0 until Stamp. When the transaction overwrites
-// the key, the old entry gets a death mark: one more than the place of the new
-// entry in the insertion order. So an iterator knows whether the new entry is
-// within its view. The mark is the only field that changes after an entry is
-// published. Entries that a range deletion of the same transaction covers get
-// their mark later, from markDeleted.
+// A pending entry belongs to a transaction that has not committed. Its sequence number is
+// the table's stamp, 0 until Stamp. When the transaction overwrites the key, the old entry
+// gets a death mark. The mark is one more than the place of the new entry in the insertion
+// order. So an iterator knows whether the new entry is within its view. The mark is the
+// only field that changes after an entry is published. Entries that a range deletion of the
+// same transaction covers get their mark later, from markDeleted.
 //
 // A range deletion has the beginning of the range as its key and the end as its
 // value. The value is empty for the end of all keys. The entry is only in the

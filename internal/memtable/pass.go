@@ -21,9 +21,9 @@ const (
 	summaryMin = 4 * pieceItems
 )
 
-// A summary has, at level 0, the greatest reference of each pieceItems items of a run,
-// and at each level above that of as many pieces. The first reader that passes items of
-// the run makes it.
+// At level 0, a summary has the greatest reference of each pieceItems items of a run. Each
+// level above has the greatest reference of as many pieces below. The first reader that
+// passes items of the run makes it.
 type summary [][]Ref
 
 // summarize returns the summary of r, or nil if r is short.

@@ -80,10 +80,9 @@ func (r *Registry[T]) NoSnapshot() *atomic.Uint64 { return &r.noSnapshot }
 
 // Acquire takes a slot for a snapshot of everything that visible covers.
 //
-// The reader announces the snapshot before it uses it: it stores the number in
-// the slot, and keeps it only if visible has not moved since. So a caller of
-// Oldest either sees the slot, or read visible when it was not beyond this
-// snapshot.
+// The reader announces the snapshot before it uses it. It stores the number in the slot,
+// and keeps it only if visible has not moved since. So a caller of Oldest either sees the
+// slot, or read visible when it was not beyond this snapshot.
 func (r *Registry[T]) Acquire(visible *atomic.Uint64) *Slot[T] {
 	chunks := *r.chunks.Load()
 	at := stackHint() & r.spread

@@ -9,10 +9,10 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// FS returns fs with tables and value files sealed: Create returns files that encrypt
-// what is written to them, and Open returns files that decrypt it. Sizes and offsets are
-// those of the plain files, except in Stat. A created file can be opened once it is
-// synced. Other files stay as they are.
+// FS returns fs with tables and value files sealed. Create returns files that encrypt what
+// is written to them, and Open returns files that decrypt it. Sizes and offsets are those
+// of the plain files, except in Stat. A created file can be opened once it is synced. Other
+// files stay as they are.
 func (k *Keys) FS(fs vfs.FS) vfs.FS { return &sealedFS{FS: fs, keys: k} }
 
 type sealedFS struct {

@@ -2,8 +2,8 @@ package table
 
 import "encoding/binary"
 
-// A width codes the number of bytes of each number in a column: 0, 1, 2, 4 or 8
-// bytes for the codes 0 to 4. A column of zeros takes no bytes.
+// A width codes the number of bytes of each number in a column. The codes 0 to 4 stand for
+// 0, 1, 2, 4 or 8 bytes. A column of zeros takes no bytes.
 type width uint8
 
 const (

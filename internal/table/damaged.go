@@ -184,8 +184,8 @@ func (d *Damaged) findFooter(size int64) (err error) {
 }
 
 const (
-	// fixBudget is how many bytes a search for one wrong bit of a section hashes at most:
-	// it takes less than a tenth of a second.
+	// fixBudget is how many bytes a search for one wrong bit of a section hashes at most.
+	// The search takes less than a tenth of a second.
 	fixBudget = 128 << 20
 	// flagsBudget is the same for the directory, of which only few bits can be wrong.
 	flagsBudget = 16 << 30

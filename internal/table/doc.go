@@ -1,5 +1,5 @@
-// Package table stores sorted entries in an immutable file and reads them: one
-// key by a hash index, ranges in both directions, everything for a merge.
+// Package table stores sorted entries in an immutable file and reads them. It reads one key
+// by a hash index, ranges in both directions, and everything for a merge.
 //
 // # The file
 //

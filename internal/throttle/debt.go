@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// debtUnit and debtRate: compaction that is behind by debtUnit bytes slows
-	// commits to debtRate bytes a second, half as far to twice that, and so on.
+	// debtUnit and debtRate are for compaction that is behind. A debt of debtUnit bytes
+	// slows commits to debtRate bytes a second, half the debt to twice that, and so on.
 	debtUnit = 512 << 20
 	debtRate = 64 << 20
 
@@ -30,9 +30,10 @@ const (
 	// SmallDatabase is the least amount of live values that paceFor assumes, in full
 	// memtables. So a small database is not slowed down for what it writes in a moment.
 	SmallDatabase = 8
-	// tablesPart bounds the size of memtables while values are replaced: to the live
-	// values divided by tablesPart, and at least an eighth of the usual size. What is in memory
-	// is in the log as well, and for a moment a third time in the files of a flush.
+	// tablesPart bounds the size of memtables while values are replaced. The bound is the
+	// live values divided by tablesPart, and at least an eighth of the usual size. What is
+	// in memory is in the log as well, and for a moment a third time in the files of a
+	// flush.
 	tablesPart = 24
 	// replacedMuch is the part of the values of a flush that must replace others for
 	// memtables to become smaller.

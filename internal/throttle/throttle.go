@@ -52,8 +52,8 @@ type Options struct {
 type Throttle struct {
 	o Options
 
-	// How many nanoseconds a KiB has to wait: for the sake of compaction and
-	// collection, at the speed of flushes, and at the speed of collection.
+	// How many nanoseconds a KiB has to wait. The first is for the sake of compaction and
+	// collection. The others are the speed of flushes and the speed of collection.
 	nsPerKiB, flushNsPerKiB, freeNsPerKiB atomic.Int64
 
 	estimate estimate
@@ -112,11 +112,10 @@ func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 // WouldWait reports whether Admit would wait.
 func (t *Throttle) WouldWait(bytes int64) bool { return t.owed() >= waitMin || t.Full(bytes) }
 
-// AdmitApart waits until what was written before is paid for, and then charges for so
-// many bytes that a transaction is about to write to value files. The transaction waits
-// here, before it can hold up a group. When ctx is done before the end of the wait,
-// AdmitApart charges nothing, and the caller must write nothing. The caller holds no
-// lock.
+// AdmitApart waits until what was written before is paid for. Then it charges for so many
+// bytes that a transaction is about to write to value files. The transaction waits here,
+// before it can hold up a group. When ctx is done before the end of the wait, AdmitApart
+// charges nothing, and the caller must write nothing. The caller holds no lock.
 func (t *Throttle) AdmitApart(ctx context.Context, bytes int64) error {
 	ns := t.pace() * bytes >> 10
 	if ns == 0 {

@@ -228,8 +228,8 @@ func (c *core) cover() error {
 	return nil
 }
 
-// setGaps lets the iterator use and add gaps, if it shows all that lives at its version,
-// and only the transaction's own single keys beside that.
+// setGaps lets the iterator use and add gaps if it shows all that lives at its version.
+// Beside that, it may show only the transaction's own single keys.
 func (c *core) setGaps() {
 	c.snapshot.Gaps = nil
 	w := c.tx.s.writes

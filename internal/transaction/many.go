@@ -12,8 +12,8 @@ import (
 )
 
 // GetMany looks up its keys one after the other, as Get does. Before that it takes each
-// step of the lookups for a group of keys together, so that their waits for memory and
-// for the disk overlap. These steps decide nothing.
+// step of the lookups for a group of keys together. So their waits for memory and for the
+// disk overlap. These steps decide nothing.
 
 // groupMax is how many keys GetMany prepares together.
 const groupMax = values.AheadSize

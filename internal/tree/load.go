@@ -135,8 +135,8 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 	return nil
 }
 
-// otherFile returns the error for a file that is open, although another file has its name
-// now: the manifest lost the edit that had named it.
+// otherFile returns the error for an open file whose name now belongs to another file. In
+// that case the manifest lost the edit that had named the open file.
 func otherFile(name string) error {
 	return fmt.Errorf("%w: another file has the name %s", base.ErrStale, name)
 }

@@ -19,7 +19,7 @@ func refused(err error) bool {
 }
 
 // damage returns a copy of a backup with one random damage. It cuts the backup, appends a
-// byte or changes one. Or it loses, doubles or exchanges a frame, or takes a frame from
+// byte or changes one. Or it loses a frame, doubles it, exchanges it, or takes it from
 // another backup.
 func damage(rng *rand.Rand, b, other []byte) (bad []byte, what string) {
 	frames, others := framesOf(b), framesOf(other)

@@ -1,3 +1,4 @@
 // Package backup plays random lives of databases, takes a chain of backups of each, and
-// restores them: after every backup, from damaged backups, and across power cuts.
+// restores them. It restores after every backup, from damaged backups, and across power
+// cuts.
 package backup

@@ -31,7 +31,8 @@ type Image struct {
 	// unclosed says that the process died, or the power was cut, instead of a close.
 	unclosed bool
 	// unmarked says that nothing behind the last commit proves that it was durable. A
-	// flipped bit in it looks as if it had never been finished, and recovery leaves it out.
+	// flipped bit in it looks as if the commit had never been finished, and recovery leaves
+	// the commit out.
 	unmarked bool
 	// used is, for each file, the sectors that are not all zeros.
 	used [][]int64

@@ -15,8 +15,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A crashRun runs one workload on a disk in memory, and takes copies of the
-// disk at the boundaries of its operations, to be crashed later.
+// A crashRun runs one workload on a disk in memory. At the boundaries of its operations it
+// takes copies of the disk, to be crashed later.
 //
 // A crash in the middle of a workload ends an era. What the disk can hold after it follows
 // from what recovery found, not from what was written last.

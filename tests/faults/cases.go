@@ -79,8 +79,8 @@ type faultCase struct {
 	history []string
 }
 
-// cases lists, for every call of a life of the scene, the cases in which it is
-// the first that fails: with every error, once and forever.
+// cases lists, for every call of a life of the scene, the cases in which it is the first
+// that fails. Each call fails with every error, once and forever.
 func (s *Scene) cases(t *testing.T) [][]*faultCase {
 	t.Helper()
 	clean := &faultCase{scene: s, rule: faultfs.Rule{Path: "matches nothing"}, what: "no fault"}

@@ -108,9 +108,9 @@ func faultOf(err error) error {
 	return fmt.Errorf("the error does not lead to its cause: %w", err)
 }
 
-// read demands that everything that is visible is right. What is in tables
-// needs the disk, so that reading may fail, with the error of the disk; once
-// the disk is well again, so is reading.
+// read demands that everything that is visible is right. What is in tables needs the disk,
+// so reading it may fail with the error of the disk. Once the disk is well again, reading
+// succeeds.
 func (l *faultyLife) read() error {
 	before, _ := l.fs.Failed()
 	err := l.readOnce()

@@ -1,3 +1,3 @@
-// Package follow has the campaign of followers: databases that follow a writer through
-// restarts, kills and power cuts, and show a state that the writer had.
+// Package follow has the campaign of followers. A follower is a database that follows a
+// writer through restarts, kills and power cuts, and shows a state that the writer had.
 package follow

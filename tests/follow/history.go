@@ -111,7 +111,7 @@ const (
 
 const keysMax = 60
 
-// valueOf draws a value: mostly a short one, at times one for a value file, at times one
+// valueOf draws a value. Most are short. At times it draws one for a value file, or one
 // that a commit writes to a value file.
 func valueOf(rng *rand.Rand) string {
 	n := rng.IntN(40)

@@ -52,8 +52,9 @@ type Ledger struct {
 	mu      sync.Mutex
 	Commits map[uint64]WorkID // by version
 	newest  map[uint64]uint64 // by writer: its last transaction that was acknowledged
-	// dropping and dropped are, by writer, the last transaction before which it began
-	// to drop its keyspace, and the last one before which it had dropped it.
+	// dropping and dropped are transactions, by writer. The first is the last transaction
+	// before the writer began to drop its keyspace. The second is the last one before it
+	// had dropped it.
 	dropping, dropped map[uint64]uint64
 	drops             int  // drops that began
 	cut               bool // a power cut has begun; see Cut
@@ -206,8 +207,8 @@ func (l *Ledger) settlePoint(db *stoat.DB, s *State) error {
 	return err
 }
 
-// recognize adds the commits that got no answer: a writer has at most one,
-// and the last that it did is the value of its marker.
+// recognize adds the commits that got no answer. A writer has at most one of these, and the
+// value of its marker is the last that it did.
 func (l *Ledger) recognize(tx stoat.Txn) error {
 	for writer := range uint64(writersMax) {
 		item, err := tx.GetItem([]byte(markerKey(writer)))

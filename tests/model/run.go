@@ -381,9 +381,9 @@ type keySpace struct {
 	key  func(i int) string
 }
 
-// KeySpaces are the kinds of keys that runs use. The widths matter: keys
-// within eight bytes, common heads longer than that, keys that are heads of
-// each other, and bytes at the ends of their range.
+// KeySpaces are the kinds of keys that runs use. The widths matter. There are keys within
+// eight bytes, common heads longer than that, keys that are heads of each other, and bytes
+// at the ends of their range.
 var KeySpaces = []keySpace{
 	{"few", 12, func(i int) string { return string([]byte{'a' + byte(i)}) }},
 	{"numbers", 400, func(i int) string { return fmt.Sprintf("key%05d", i) }},

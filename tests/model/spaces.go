@@ -204,7 +204,7 @@ func opDropKeyspace(r *Run, rng *rand.Rand) error {
 }
 
 // RunDrops drops keyspaces of a few megabytes and demands that their space returns and
-// nothing else changes, whether or not the database is opened anew meanwhile.
+// nothing else changes. This holds whether or not the database is opened anew meanwhile.
 func RunDrops(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0xd0b))
 	o := stoat.Options{FS: memfs.New(), MemtableSize: testkit.SmallMemtable}
@@ -251,7 +251,7 @@ func RunDrops(seed uint64) error {
 	return errors.Join(err, db.Close())
 }
 
-// dropInStream drops the keyspaces of RunDrops while a stream reads them, and demands that
+// dropInStream drops the keyspaces of RunDrops while a stream reads them. It demands that
 // the stream sees all of their keys and leaves the keyspaces dropped.
 func dropInStream(db *stoat.DB) error {
 	keys := 0

@@ -33,8 +33,8 @@ var valueKinds = []opKind{
 // of its own.
 func (r *Run) streamedFrom() int { return int(min(1<<20, r.Opts.MemtableSize/4)) }
 
-// readerLength draws the length of a value that is given as a reader: about that
-// from which on it gets a file, or a short one. Very long ones are rare.
+// readerLength draws the length of a value that is given as a reader. It is short, or about
+// the length from which a value gets a file. Very long ones are rare.
 func (r *Run) readerLength(rng *rand.Rand) int {
 	from := r.streamedFrom()
 	if rng.IntN(4) == 0 || from > testkit.SmallMemtable && rng.IntN(10) > 0 {

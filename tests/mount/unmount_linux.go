@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsLacking reports whether err says that this machine does not have, or does
-// not allow, what a test needs; any other failure is one of the test.
+// IsLacking reports whether err says that this machine does not have, or does not allow,
+// what a test needs. Any other failure is one of the test.
 func IsLacking(err error) bool {
 	if errors.Is(err, exec.ErrNotFound) {
 		return true
@@ -32,9 +32,9 @@ func IsLacking(err error) bool {
 	return false
 }
 
-// Unmount unmounts dir. It fails when a file of this process stays open or mapped
-// below dir. It tries again for some seconds, because a child process of a test
-// beside this one holds the same files until it runs its own program.
+// Unmount unmounts dir. It fails when a file of this process stays open or mapped below
+// dir. It tries again for some seconds. A child process of a test beside this one holds the
+// same files until it runs its own program.
 func Unmount(dir string) error {
 	err := syscall.Unmount(dir, 0)
 	for deadline := time.Now().Add(5 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); {

@@ -1,3 +1,3 @@
-// Package timestamps plays random lives of databases whose keyspaces have timestamps,
-// and compares every read with a model: a map with all versions of all keys.
+// Package timestamps plays random lives of databases whose keyspaces have timestamps. It
+// compares every read with a model, which is a map with all versions of all keys.
 package timestamps

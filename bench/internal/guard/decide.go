@@ -101,8 +101,8 @@ func (r Rule) Decide(rows []Row) []Judgement {
 	return all
 }
 
-// Open returns whether a row needs more rounds: its estimate is closer to the
-// limit than to equality, or beyond it, and it is not Fine.
+// Open returns whether a row needs more rounds. Then its estimate is beyond the limit, or
+// closer to the limit than to equality, and the row is not Fine.
 func (r Rule) Open(j Judgement) bool {
 	return j.Verdict != Fine && j.Verdict != Shown && !(j.Ratio <= math.Sqrt(1+r.limit(j.Row)))
 }

@@ -10,10 +10,10 @@ const idleCPUShare = 0.10
 // WaitIdle waits little longer than quiet.
 func idleInterval(quiet time.Duration) time.Duration { return min(quiet/4, 100*time.Millisecond) }
 
-// WaitIdle waits until this process has been idle for the time quiet: it did not
-// compute, wrote nothing, and the size of dir did not change. It returns the
-// time until the idle time began. After limit it gives up and returns false.
-// Where the usage of a process is unknown, only the directory counts.
+// WaitIdle waits until this process has been idle for the time quiet. In that time it did
+// not compute, wrote nothing, and the size of dir did not change. It returns the time until
+// the idle time began. After limit it gives up and returns false. Where the usage of a
+// process is unknown, only the directory counts.
 func WaitIdle(dir string, quiet, limit time.Duration) (time.Duration, bool) {
 	began, interval := time.Now(), idleInterval(quiet)
 	busyUntil := began

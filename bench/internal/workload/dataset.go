@@ -111,6 +111,6 @@ func (d Dataset) Scaled(scale float64) uint64 {
 	return max(uint64(float64(d.Count)*scale), d.Smallest)
 }
 
-// batchOps returns the number of writes in a batch of a load: 1,000, or fewer
-// for a small dataset, which would otherwise have too few batches.
+// batchOps returns the number of writes in a batch of a load. It is 1,000, or fewer for a
+// small dataset, which would otherwise have too few batches.
 func batchOps(count uint64) uint64 { return min(1000, max(count/32, 20)) }

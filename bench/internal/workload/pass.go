@@ -63,8 +63,8 @@ func (r *Run) onePass(phase scanPhase, cold bool) error {
 // reopenPasses is how many scans follow the reopening of a load.
 const reopenPasses = 4
 
-// runReopen loads, closes the store at once, opens it again, and scans whole
-// values several times while the store may still merge what the load left.
+// runReopen loads, closes the store at once, and opens it again. It scans whole values
+// several times while the store may still merge what the load left.
 func runReopen(r *Run) error {
 	present := r.population.Present()
 	s, err := r.open(r.config(true, loadWriters))

@@ -37,10 +37,10 @@ type Shape struct {
 	GuardedInTests map[string][]string
 }
 
-// Check reads the imports of every Go file of the module at the root of tree,
-// for any platform and build tags. It returns one line of text for each import
-// that breaks the shape and for each row of the shape that the tree no longer
-// uses. Check skips nested modules and directories that the go command ignores.
+// Check reads the imports of every Go file of the module at the root of tree, for any
+// platform and build tags. It returns one line of text for each import that breaks the
+// shape. It returns another for each row of the shape that the tree no longer uses. Check
+// skips nested modules and directories that the go command ignores.
 func (s *Shape) Check(tree fs.FS) ([]string, error) {
 	c := newChecker(s, tree)
 	if err := c.walk(); err != nil {

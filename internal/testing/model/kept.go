@@ -38,8 +38,8 @@ type keyState struct {
 	gone bool
 }
 
-// Reach moves an iterator over all versions to the item that a database shows
-// after the same moves, or to its end if ok is false. It returns an error if the
+// Reach moves an iterator over all versions to the item that a database shows after the
+// same moves. If ok is false, it moves the iterator to its end. It returns an error if the
 // iterator does not reach the item, or if an item before it must show.
 func (it *Iterator) Reach(got Item, ok bool) error {
 	for {

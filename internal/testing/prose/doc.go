@@ -1,6 +1,6 @@
-// Package prose measures the English of the tree. It finds words of the
-// project's old dialect in comments and documents, and sentences that are too
-// long in the documentation of exported identifiers and in documents.
+// Package prose measures the English of the tree. It finds words of the project's old
+// dialect in comments and documents. It finds sentences that are too long in documents and
+// in the documentation of exported identifiers.
 //
 // Its test compares the counts with recorded ceilings. A count above its
 // ceiling fails, and so does a count well below it: the ceiling is then

@@ -95,9 +95,9 @@ func (s *Survey) readGo(tree fs.FS, name string) error {
 	return nil
 }
 
-// exportedDocs returns the documentation of the package and of every exported
-// identifier of a file: functions, methods, types, constants, variables, and
-// the fields and methods of types.
+// exportedDocs returns the documentation of the package and of every exported identifier of
+// a file. Identifiers are functions, methods, types, constants, variables, and the fields
+// and methods of types.
 func exportedDocs(file *ast.File) []*ast.CommentGroup {
 	var docs []*ast.CommentGroup
 	add := func(exported bool, groups ...*ast.CommentGroup) {

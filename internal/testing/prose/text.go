@@ -14,8 +14,8 @@ var (
 	codeSpan     = regexp.MustCompile("`[^`\n]*`")
 	link         = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	listItem     = regexp.MustCompile(`^\s*(?:[-*+]|\d+[.)])\s+`)
-	// sentenceEnd is a full stop, a question mark or an exclamation mark, with
-	// what closes behind it, before a space or the end of the text.
+	// sentenceEnd is a full stop, a question mark or an exclamation mark, with what closes
+	// behind it. A space or the end of the text follows.
 	sentenceEnd = regexp.MustCompile(`[.!?][)\]"'*_]*(?:\s+|$)`)
 )
 

@@ -21,8 +21,8 @@ func ItemOf(it stoat.Item) (model.Item, error) {
 	return itemWith(it, string(value)), nil
 }
 
-// KeyOf is ItemOf for an item of an iterator over keys only: it has the length
-// of the value in place of the value, as model.Item.KeyOnly has.
+// KeyOf is ItemOf for an item of an iterator over keys only. It has the length of the value
+// in place of the value, as model.Item.KeyOnly has.
 func KeyOf(it stoat.Item) (model.Item, error) {
 	if value, err := it.Value(); value != nil || err != nil {
 		return model.Item{}, fmt.Errorf("key %q: an iterator over keys only shows the value %.40q, error %v", it.Key(), value, err)

@@ -1,7 +1,7 @@
 package testkit
 
-// StreamedFrom is the length, in bytes, from which on a value given as a reader gets
-// a file of its own in a database with SmallMemtable.
+// StreamedFrom is the length in bytes from which a value given as a reader gets its own
+// file. It applies to a database with SmallMemtable.
 const StreamedFrom = SmallMemtable / 4
 
 // Sizes of memtables, in bytes. Databases with the small one flush and merge all the

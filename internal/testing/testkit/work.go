@@ -29,8 +29,8 @@ var AllWork = []Work{Flushes, Merges, Joins, Gatherings, drops, Rewrites, Stream
 
 var workNames = [works]string{"flushes", "merges", "joins", "gatherings", "drops of value files", "rewrites of value files", "values streamed"}
 
-// A WorkTally counts the work of any number of databases, so that a campaign can
-// fail when it never met the work that it must test.
+// A WorkTally counts the work of any number of databases. So a campaign can fail when it
+// never met the work that it must test.
 type WorkTally [works]atomic.Int64
 
 // Note is Options.Events. The tally is complete when Close returns.
