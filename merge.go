@@ -54,9 +54,9 @@ const MaxOperandSize = base.MaxOperandSize
 // copies key and operand, so the caller may reuse them at once.
 //
 // Merge reads nothing, so operands of several transactions for one key are no conflict. For
-// a transaction that read the key, the operand is a write like any other. Unless the
-// function is an OperandCombiner, a transaction may read the key when it writes operands
-// for it. It does so from more than 64 operands, or more than 128 KiB of them.
+// a transaction that read the key, the operand is a write like any other. A transaction
+// reads the key when it writes more than 64 operands for it, or more than 128 KiB of them.
+// It does not if the function is an OperandCombiner.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
 // transaction writes the operand, or an expired value, the function starts from nothing.

@@ -176,8 +176,8 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 // ErrTimestampDiscarded. Transactions that began to iterate before go on.
 //
 // Compactions to the last level then drop the versions that no reader can find. They keep
-// the latest version of each key that is not after the timestamp, unless it is a deletion
-// or has expired, and all versions after it. Compact frees all of that space at once.
+// all versions after the timestamp. Of the other versions they keep the latest of each key,
+// unless it is a deletion or has expired. Compact frees all of that space at once.
 //
 // The timestamp is durable when DiscardBelow returns. A timestamp below an earlier one
 // changes nothing.

@@ -92,8 +92,8 @@ func (q *Quarantine) addValues(f *manifest.ValueFile, err error) {
 	})
 }
 
-// NoteReferred adds the value files of some to which a table of v refers that cannot be
-// read, if err says so. It returns the others.
+// NoteReferred adds the value files of some to which an unreadable table of v refers. A
+// table is unreadable if err says so. NoteReferred returns the others.
 func (q *Quarantine) NoteReferred(some []*manifest.ValueFile, v *manifest.Version, err error) (others []*manifest.ValueFile) {
 	refers := map[base.FileNum]bool{}
 	for _, tables := range v.Levels {

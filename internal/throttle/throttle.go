@@ -53,7 +53,8 @@ type Throttle struct {
 	o Options
 
 	// How many nanoseconds a KiB has to wait. The first is for the sake of compaction and
-	// collection. The others are the speed of flushes and the speed of collection.
+	// collection. The second follows the speed of flushes, the third the speed of
+	// collection.
 	nsPerKiB, flushNsPerKiB, freeNsPerKiB atomic.Int64
 
 	estimate estimate

@@ -208,7 +208,7 @@ func (l *Ledger) settlePoint(db *stoat.DB, s *State) error {
 }
 
 // recognize adds the commits that got no answer. A writer has at most one of these, and the
-// value of its marker is the last that it did.
+// value of its marker names the last that it did.
 func (l *Ledger) recognize(tx stoat.Txn) error {
 	for writer := range uint64(writersMax) {
 		item, err := tx.GetItem([]byte(markerKey(writer)))

@@ -382,8 +382,8 @@ type keySpace struct {
 }
 
 // KeySpaces are the kinds of keys that runs use. The widths matter. There are keys within
-// eight bytes, common heads longer than that, keys that are heads of each other, and bytes
-// at the ends of their range.
+// eight bytes, common heads longer than that, keys that are heads of other keys, and bytes
+// of 0 and 255.
 var KeySpaces = []keySpace{
 	{"few", 12, func(i int) string { return string([]byte{'a' + byte(i)}) }},
 	{"numbers", 400, func(i int) string { return fmt.Sprintf("key%05d", i) }},
