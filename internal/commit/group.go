@@ -28,7 +28,7 @@ type group struct {
 
 // lead takes one group through the log and reports whether that was the end of own. own is
 // the leader's own request, or nil for a goroutine that leads for async ones. Another
-// leader may have taken it, or the group may have been full before. It is the end of own,
+// leader may have taken own, or the group may have been full before. It is the end of own,
 // too, when ctx is done before there was memory.
 func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if c.awaitsOthers() {

@@ -67,7 +67,7 @@ type replay struct {
 func (r *replay) enter(ref base.SegmentRef, size int64) { r.segment, r.segmentSize = ref, size }
 
 // apply takes one transaction from the log. Transactions follow each other. A gap is
-// corruption, unless all that it skips is in tables. A Buffered commit may reach them
+// corruption, unless all that it skips is in tables. A Buffered commit may reach tables
 // before a power cut takes it from the log.
 func (r *replay) apply(encoded []byte) error {
 	var head payload.Header

@@ -11,8 +11,8 @@ import (
 const pageSize = 4 << 10
 
 // Tolerant returns a file whose unreadable pages read as zeros. The device does not return
-// such a page, or the page of a sealed file does not authenticate. It is for a caller that
-// verifies checksums. None of them takes zeros for data.
+// such a page, or the page belongs to a sealed file and does not authenticate. It is for a
+// caller that verifies checksums. None of them takes zeros for data.
 func Tolerant(f vfs.File) vfs.File { return tolerant{f} }
 
 type tolerant struct{ vfs.File }

@@ -166,9 +166,9 @@ func (j *Jobs) flushesFirst() bool {
 	return fill.Waiting > 0 || fill.ActiveBytes >= j.o.MemtableSize/8
 }
 
-// A trickle is how little is committed to a database that is never idle. Older data may
-// have expired since, or is deleted. It may never come to tables, where a merge would find
-// that out, and the log keeps it.
+// A trickle is how little is committed to a database that is never idle. Older data that
+// has expired or is deleted may then never come to tables. Only there would a merge find
+// that out, and until then the log keeps it.
 type trickle struct {
 	table     *memtable.Table // the active one
 	committed int64           // bytes, at the last look

@@ -162,9 +162,9 @@ func (f *Follower) damaged() error {
 	return err
 }
 
-// missing returns an error if a frame is lost. There is no frame where the next one is
-// expected, but a later one proves that it was written. The later one is in the segment, or
-// in a later segment, to which only the last frame of this one leads.
+// missing returns an error if a frame is lost. That is so if there is no frame where the
+// next one is expected, but a later one proves that it was written. The later one is in
+// this segment, or in a later segment, to which only the last frame of this one leads.
 func (f *Follower) missing(size int64) error {
 	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
 	r.Demand(f.sealed)

@@ -110,8 +110,8 @@ func (s *Store) Err() error {
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
 // the edit. Then every later call fails. Nothing may delete a file that the state before or
-// after the edit refers to. If it fails earlier, because the edit cannot follow the state
-// or lacks space, nothing has changed.
+// after the edit refers to. If Append fails earlier, because the edit cannot follow the
+// state or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

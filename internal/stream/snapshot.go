@@ -211,8 +211,8 @@ func (c *Scan) fetchRound(at, n int) {
 }
 
 // fetchFrom reads the values from a key on together, in the order of their files. It reads
-// the rest of the range, or fetchSize of the values. A scan that reads the same keys finds
-// them. It ignores errors: the scan finds them as well.
+// the values of the rest of the range, or about fetchSize bytes of them. A scan that reads
+// the same keys finds them. It ignores errors: the scan finds them as well.
 func (c *Scan) fetchFrom(key []byte) {
 	keys, err := c.snapshot.scan(Range{key, c.end}, 0, true)
 	if err != nil {

@@ -52,9 +52,8 @@ type Ledger struct {
 	mu      sync.Mutex
 	Commits map[uint64]WorkID // by version
 	newest  map[uint64]uint64 // by writer: its last transaction that was acknowledged
-	// dropping and dropped are transactions, by writer. The first is the last transaction
-	// before the writer began to drop its keyspace. The second is the last one before it
-	// had dropped it.
+	// A writer may drop its keyspace before a transaction. By writer, dropping is the last
+	// transaction for which that began, and dropped is the last for which it ended.
 	dropping, dropped map[uint64]uint64
 	drops             int  // drops that began
 	cut               bool // a power cut has begun; see Cut
