@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// EndOfKeys is the upper bound of a range without end. It is the exclusive end of such a
-// range tombstone, or of a table whose last keys such a tombstone covers. It is one byte
-// longer than any key and all 0xff, so it compares after every key and needs no special
-// case.
+// EndOfKeys is the upper bound of a range without end. It is the exclusive end of a range
+// tombstone, or of a table whose last keys such a tombstone covers. It is one byte longer
+// than any key and all 0xff, so it compares after every key and needs no special case.
 //
 // All users share this one slice. Never copy it and never write it out.
 // Memtables and files store an empty bound in its place; no key is empty.

@@ -8,8 +8,8 @@ import (
 
 // A damaged table stays where it is. So does each newer table over a table that stays:
 // newer versions must not go below older ones. The picker plans as if these tables were not
-// there, with two exceptions. It drops or moves such tables, because a job does that
-// unread. It merges the runs of level 0 over a damaged table with each other.
+// there, with two exceptions. It drops or moves such tables, because a job does both
+// without reading them. It merges the runs of level 0 over a damaged table with each other.
 
 // withoutStuck returns p without the tables that stay. Without damage it returns p.
 func (p *picker) withoutStuck() *picker {

@@ -20,8 +20,8 @@
 //
 // The writer only appends to the insertion order. The first reader that wants to iterate
 // sorts the new entries into a run, under a mutex. Other readers that want to iterate wait
-// for it. It merges runs geometrically and publishes the immutable result for all readers.
-// The work that one reader does at a time is bounded to some ten milliseconds.
+// for it. The first reader merges runs geometrically and publishes the immutable result for
+// all readers. The work that one reader does at a time is bounded to some ten milliseconds.
 //
 // The writer sorts only when the unsorted tail exceeds a bound, so that no
 // reader meets a long tail. It does so only if the mutex is free: readers may

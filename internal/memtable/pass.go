@@ -21,8 +21,8 @@ const (
 	summaryMin = 4 * pieceItems
 )
 
-// At level 0, a summary has the greatest reference of each pieceItems items of a run. Each
-// level above has the greatest reference of as many pieces below. The first reader that
+// A summary has, at level 0, the greatest reference of each pieceItems items of a run. At
+// each level above, it has the greatest reference of as many pieces. The first reader that
 // passes items of the run makes it.
 type summary [][]Ref
 

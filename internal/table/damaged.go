@@ -43,8 +43,8 @@ type Lost struct {
 // goroutine uses it at a time.
 //
 // The footer proves a part by its checksum. Without that proof, everything must agree with
-// an entry of the directory. This means the checksums of its block, the order of keys, the
-// hash index, and the totals of the table.
+// an entry of the directory. Everything means the checksums of its block, the order of
+// keys, the hash index, and the totals of the table.
 type Damaged struct {
 	src  io.ReaderAt
 	name string

@@ -1,11 +1,12 @@
 // Package isolation checks that concurrent transactions could have run one after
 // the other.
 //
-// Run drives a store with random concurrent transactions and records a History. This has
-// what every transaction asked and was answered, and the times of its calls and returns.
-// Check then looks for a proof. It needs no search, because the store itself names the
-// order. Every writing transaction has a commit version, or a rank among the commits whose
-// versions the store does not report. Check replays the commits in that order and demands
+// Run drives a store with random concurrent transactions and records a History. The History
+// has what every transaction asked and was answered, and the times of its calls and
+// returns. Check then looks for a proof. It needs no search, because the store itself names
+// the order. Every writing transaction has a commit version, or a rank among the commits
+// whose versions the store does not report. Check replays the commits in that order and
+// demands
 //
 //   - that the versions have no gaps and no duplicates;
 //   - that each transaction read its snapshot. Every read, and every scan to the point
