@@ -74,7 +74,8 @@ type merge struct {
 }
 
 // guarded runs the job. If the caller has turned faults into panics, a fault in the mapping
-// of a source becomes an error. The job must close its files and the caller must know them.
+// of a source becomes an error. The job must close its files, and Run must return them to
+// its caller.
 func (m *merge) guarded() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -271,8 +271,8 @@ func (r *Run) adopt(tx stoat.Txn, write bool) (*Pair, error) {
 }
 
 // fixTime makes a transaction ask for the time. The transaction judges expiry by that time
-// from then on. Background work asks for the time too, so nothing shows when a transaction
-// first asks for it.
+// from then on. Background work asks for the time too, so the model could not tell when the
+// transaction first asks.
 func (r *Run) fixTime(p *Pair) error {
 	p.model.NowMs = r.clock.Seen()
 	if r.still {
