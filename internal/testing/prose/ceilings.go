@@ -15,4 +15,4 @@ var (
 )
 
 // MaxWords is the number of words that a sentence may have.
-const MaxWords = 30
+const MaxWords = 25

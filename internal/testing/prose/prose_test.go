@@ -90,14 +90,14 @@ func TestLongSentences_EndAtFullStops(t *testing.T) {
 		text string
 		want int
 	}{
-		{of(30) + ".", 0},
-		{of(31) + ".", 1},
-		{of(31), 1},
+		{of(25) + ".", 0},
+		{of(26) + ".", 1},
+		{of(26), 1},
 		{of(20) + ". " + of(20) + "? " + of(20) + "!", 0},
 		{of(20) + ".) " + of(20), 0},
 		{of(20) + " 3.5 " + of(20), 1},
-		{of(29) + " `a b c` — .", 0},
-		{of(29) + " [a](b c d)", 0},
+		{of(24) + " `a b c` — .", 0},
+		{of(24) + " [a](b c d)", 0},
 		{of(5) + ". " + of(40) + ". " + of(40), 2},
 	} {
 		if got := longSentences(c.text); len(got) != c.want {
