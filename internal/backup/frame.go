@@ -185,6 +185,30 @@ func (f *frameReader) next() (kind uint8, payload []byte, err error) {
 	return kind, payload, nil
 }
 
+// unexpected returns the error for a frame of a kind that must not follow.
+func (f *frameReader) unexpected(kind uint8) error {
+	return base.Corrupt(f.offset, "frame of a kind that does not belong here", kind, "another one")
+}
+
+// chunk returns the next part of a value, or nothing at its end. left is how many bytes of
+// the value are still to read.
+func (f *frameReader) chunk(left *uint64) ([]byte, error) {
+	if *left == 0 {
+		return nil, nil
+	}
+	kind, p, err := f.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case kind != frameChunk:
+		return nil, f.unexpected(kind)
+	case uint64(len(p)) != min(*left, LargeMin):
+		return nil, base.Corrupt(f.offset, "length of a part of a value", len(p), min(*left, LargeMin))
+	}
+	*left -= uint64(len(p))
+	return p, nil
+}
+
 // atEnd returns nil if no byte follows.
 func (f *frameReader) atEnd() error {
 	var b [1]byte

@@ -44,7 +44,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 		case err != nil:
 			return nil, err
 		case kind != frameHeader || len(p) < 4 && header == nil:
-			return nil, r.unexpected(kind)
+			return nil, r.frames.unexpected(kind)
 		}
 		if header == nil {
 			if total = int(binary.LittleEndian.Uint32(p)); total < headerFixed || total > headerMax {
@@ -52,7 +52,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 			}
 		}
 		if header = append(header, p...); len(p) == 0 || len(header) > total {
-			return nil, r.unexpected(kind)
+			return nil, r.frames.unexpected(kind)
 		}
 	}
 	if r.Header, err = decodeHeader(header); err != nil {
@@ -70,10 +70,6 @@ func (r *Reader) enter(key []byte) base.SeqNum {
 		r.space, r.since = n, r.Header.since(n)
 	}
 	return r.since
-}
-
-func (r *Reader) unexpected(kind uint8) error {
-	return base.Corrupt(r.frames.offset, "frame of a kind that does not belong here", kind, "another one")
 }
 
 // Next returns the next item, which is valid until the call after, or io.EOF once the whole
@@ -102,7 +98,7 @@ func (r *Reader) Next() (Item, error) {
 		case kind == frameEnd:
 			return it, r.end(p)
 		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.same:
-			return it, r.unexpected(kind)
+			return it, r.frames.unexpected(kind)
 		}
 		r.items.frame(p)
 	}
@@ -135,22 +131,7 @@ func (r *Reader) count(it *Item) error {
 }
 
 // Chunk returns the next part of the large value of the last item, or nothing at its end.
-func (r *Reader) Chunk() ([]byte, error) {
-	if r.large == 0 {
-		return nil, nil
-	}
-	kind, p, err := r.frames.next()
-	switch {
-	case err != nil:
-		return nil, err
-	case kind != frameChunk:
-		return nil, r.unexpected(kind)
-	case uint64(len(p)) != min(r.large, LargeMin):
-		return nil, base.Corrupt(r.frames.offset, "length of a part of a value", len(p), min(r.large, LargeMin))
-	}
-	r.large -= uint64(len(p))
-	return p, nil
-}
+func (r *Reader) Chunk() ([]byte, error) { return r.frames.chunk(&r.large) }
 
 // end checks the last frame. It returns io.EOF if all is right.
 func (r *Reader) end(p []byte) error {

@@ -126,13 +126,9 @@ func NewSortedReader(from io.Reader) (*SortedReader, error) {
 	case err != nil:
 		return nil, err
 	case kind != frameHeader || len(p) != 8:
-		return nil, r.unexpected(kind)
+		return nil, r.frames.unexpected(kind)
 	}
 	return r, nil
-}
-
-func (r *SortedReader) unexpected(kind uint8) error {
-	return base.Corrupt(r.frames.offset, "frame of a kind that does not belong here", kind, "another one")
 }
 
 // Next returns the next entry, which is valid until the call after. It returns io.EOF once
@@ -190,7 +186,7 @@ func (r *SortedReader) NextItem() (Item, error) {
 				return Item{}, err
 			}
 		case kind != frameItems || len(p) == 0:
-			return Item{}, r.unexpected(kind)
+			return Item{}, r.frames.unexpected(kind)
 		default:
 			r.items.frame(p)
 		}
@@ -199,20 +195,7 @@ func (r *SortedReader) NextItem() (Item, error) {
 }
 
 // Chunk returns the next part of the value of the last item, or nothing at its end.
-func (r *SortedReader) Chunk() ([]byte, error) {
-	if r.large == 0 {
-		return nil, nil
-	}
-	kind, p, err := r.frames.next()
-	switch {
-	case err != nil:
-		return nil, err
-	case kind != frameChunk || uint64(len(p)) != min(r.large, LargeMin):
-		return nil, r.unexpected(kind)
-	}
-	r.large -= uint64(len(p))
-	return p, nil
-}
+func (r *SortedReader) Chunk() ([]byte, error) { return r.frames.chunk(&r.large) }
 
 // end checks the last frame.
 func (r *SortedReader) end(p []byte) error {

@@ -125,11 +125,14 @@ const fetchAhead = 128 << 10
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap
+	// Another goroutine may still be fetching what counts as fetched. The first access to a
+	// mapped page waits for the page. A page of a sealed file has no bytes until it is
+	// decrypted, so Populate waits for it.
 	fetched := inOrder && at+n <= r.fetched.Load()
 	if fetched && v.sealed == nil {
-		return nil // a page that another goroutine is still fetching is read at its first access
+		return nil
 	}
-	if !fetched { // a page of a sealed file has no bytes before Populate has returned
+	if !fetched {
 		if inOrder {
 			n = max(n, min(fetchAhead, v.end-at))
 		}
