@@ -3,6 +3,7 @@ package stoat_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -141,4 +142,46 @@ func ExampleDB_Checkpoint() {
 	}
 	fmt.Println("versions in tables:", report.Entries, "problems:", len(report.Problems))
 	// Output: versions in tables: 1 problems: 0
+}
+
+func ExampleVerifyBackup() {
+	ctx := context.Background()
+	db, err := stoat.Open("/shop", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("price"), []byte("10")) }); err != nil {
+		panic(err)
+	}
+	var backup bytes.Buffer // usually a file
+	if _, err := db.Backup(ctx, &backup, stoat.BackupOptions{}); err != nil {
+		panic(err)
+	}
+	info, err := stoat.VerifyBackup(ctx, bytes.NewReader(backup.Bytes()))
+	fmt.Println("version", info.Version, err)
+
+	backup.Truncate(backup.Len() - 1)
+	_, err = stoat.VerifyBackup(ctx, &backup)
+	fmt.Println(errors.Is(err, stoat.ErrCorrupt))
+	// Output:
+	// version 1 <nil>
+	// true
+}
+
+func ExampleUpgrade() {
+	disk := memfs.New()
+	db, err := stoat.Open("/shop", &stoat.Options{FS: disk})
+	if err != nil {
+		panic(err)
+	}
+	if err := db.Close(); err != nil {
+		panic(err)
+	}
+	report, err := stoat.Upgrade("/shop", &stoat.Options{FS: disk})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("changed:", report.Was.Version != report.Now.Version)
+	// Output: changed: false
 }

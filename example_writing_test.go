@@ -103,3 +103,67 @@ func ExampleTxn_CommitAsync() {
 	fmt.Println("version", db.Stats().Version)
 	// Output: version 100
 }
+
+// longest is a merge function that keeps the longest word.
+type longest struct{}
+
+func (longest) Name() string { return "longest" }
+
+func (longest) Merge(dst, key, existing []byte, operands [][]byte) ([]byte, error) {
+	best := existing
+	for _, word := range operands {
+		if len(word) > len(best) {
+			best = word
+		}
+	}
+	return append(dst, best...), nil
+}
+
+// Combine makes it a stoat.OperandCombiner.
+func (l longest) Combine(dst, key []byte, operands [][]byte) ([]byte, error) {
+	return l.Merge(dst, key, nil, operands)
+}
+
+func ExampleOperandCombiner() {
+	db, err := stoat.Open("/words", &stoat.Options{
+		FS: memfs.New(), MergeFunction: "longest", MergeFunctions: []stoat.MergeFunction{longest{}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	for _, word := range []string{"otter", "wolverine", "mink"} {
+		if err := db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("word"), []byte(word)) }); err != nil {
+			panic(err)
+		}
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		word, err := tx.Get([]byte("word"))
+		fmt.Printf("%s\n", word)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	// Output: wolverine
+}
+
+func ExampleOptions_events() {
+	disk := memfs.New()
+	open := func(versions int) {
+		db, err := stoat.Open("/shop", &stoat.Options{FS: disk, NumVersions: versions, Events: func(e stoat.Event) {
+			if e, ok := e.(stoat.SettingsChanged); ok {
+				fmt.Println(e.Old.NumVersions, "to", e.New.NumVersions)
+			}
+		}})
+		if err != nil {
+			panic(err)
+		}
+		if err := db.Close(); err != nil { // delivers what is left
+			panic(err)
+		}
+	}
+	open(3)
+	open(5)
+	// Output: 3 to 5
+}
