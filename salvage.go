@@ -90,3 +90,50 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageRep
 	}
 	return p, err
 }
+
+// A TableRepair says what Repair made of a damaged table.
+type TableRepair struct {
+	// File is the name of the table. Parts are the names of its damaged parts, such as
+	// "hash index".
+	File  string
+	Parts []string
+	// New is the name of the table that replaces it, empty if Repair could not repair it.
+	New string
+	// Err says why Repair could not repair the table.
+	Err error
+}
+
+// Repair rebuilds what the rest of a table determines: its hash index, its fences, the
+// checksums of its blocks, its properties and its footer. It reads all tables of the
+// database in dir, and reports the damaged ones. Of o it uses FS and Keys. A nil o means
+// the defaults.
+//
+// Repair replaces a table only if it finds every entry. Salvage copies what is left of
+// other tables. Repair needs an intact manifest and the database for itself. A crash or a
+// done ctx leaves each table as it was, or repaired. Without a database, Repair returns
+// fs.ErrNotExist of package io/fs.
+func Repair(ctx context.Context, dir string, o *Options) ([]TableRepair, error) {
+	if o != nil && o.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	ctx, opts := work.Given(ctx), o.withDefaults()
+	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, Clock: opts.Clock, Provider: opts.Keys,
+		Random: mathrand.Uint64, Entropy: rand.Reader, Stop: func() error { return work.Interrupted(ctx) }}
+	var err error
+	if in.From, err = absolute(in.FS, dir); err == nil {
+		_, err = in.FS.Stat(in.FS.Join(in.From, engine.LockName))
+	}
+	var done []salvage.Repair
+	if err == nil {
+		in.FS = vfs.Strict(in.FS, in.From)
+		done, err = salvage.RepairTables(ctx, in)
+	}
+	if err != nil {
+		err = fmt.Errorf("repair %s: %w", dir, err)
+	}
+	var repairs []TableRepair
+	for _, r := range done {
+		repairs = append(repairs, TableRepair(r))
+	}
+	return repairs, err
+}

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
+	"strings"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/dump"
-	"github.com/stoatdb/stoat/internal/salvage"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -111,22 +108,17 @@ func runDump(ctx context.Context, c *call, args []string) error {
 
 // repair rebuilds the damaged parts of tables that can be derived.
 func (c *call) repair(ctx context.Context, dir string) error {
-	fs := vfs.OS()
-	abs, err := fs.Abs(dir)
-	if err != nil {
-		return err
-	}
-	o := salvage.Options{FS: vfs.Strict(fs, abs), From: abs, LockName: "LOCK", Clock: base.SystemClock{},
-		Random: rand.Uint64, Entropy: crand.Reader, Stop: ctx.Err}
-	if _, err := fs.Stat(fs.Join(abs, o.LockName)); err != nil {
-		return c.unopened(dir, err)
-	}
+	o := &stoat.Options{}
 	if c.keyFile != "" {
-		o.Provider = stoat.KeyFile(c.keyFile)
+		o.Keys = stoat.KeyFile(c.keyFile)
 	}
-	done, err := salvage.RepairTables(ctx, o)
-	for i := range done {
-		fmt.Fprintln(c.out, done[i].String())
+	done, err := stoat.Repair(ctx, dir, o)
+	for _, r := range done {
+		if r.Err != nil {
+			fmt.Fprintf(c.out, "not repaired: %s: %v\n", r.File, r.Err)
+			continue
+		}
+		fmt.Fprintf(c.out, "repaired: %s of %s, which is now %s\n", strings.Join(r.Parts, ", "), r.File, r.New)
 	}
 	if err != nil {
 		return c.unopened(dir, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
@@ -238,12 +237,4 @@ func addAsIs(w *table.Writer, e base.Entry) error {
 		return errors.Join(errNotAll, err)
 	}
 	return w.AddPointer(e, table.ValueFileRef{File: uint64(p.File), Bytes: values.RefBytes(p)})
-}
-
-// String describes the repair as a line.
-func (r *Repair) String() string {
-	if r.Err != nil {
-		return fmt.Sprintf("not repaired: %s: %v", r.File, r.Err)
-	}
-	return fmt.Sprintf("repaired: %s of %s, which is now %s", strings.Join(r.Parts, ", "), r.File, r.New)
 }

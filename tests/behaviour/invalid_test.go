@@ -273,6 +273,8 @@ func TestInvalid_NilContextEndsNoFunctionEarly(t *testing.T) {
 	_, err := db.Backup(none, &backup, stoat.BackupOptions{})
 	testkit.Must(t, err)
 	testkit.Must(t, db.Close())
+	_, err = stoat.Repair(none, testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
 	_, err = stoat.VerifyBackup(none, bytes.NewReader(backup.Bytes()))
 	testkit.Must(t, err)
 	o := stoat.RestoreOptions{Options: &stoat.Options{FS: disk}}
@@ -285,7 +287,7 @@ func TestInvalid_NilContextEndsNoFunctionEarly(t *testing.T) {
 func TestInvalid_ZeroArgumentsOfFunctionsAreErrInvalid(t *testing.T) {
 	t.Parallel()
 	for name, function := range map[string]any{"Open": stoat.Open, "OpenFollower": stoat.OpenFollower, "Upgrade": stoat.Upgrade,
-		"Restore": stoat.Restore, "Salvage": stoat.Salvage, "VerifyBackup": stoat.VerifyBackup} {
+		"Repair": stoat.Repair, "Restore": stoat.Restore, "Salvage": stoat.Salvage, "VerifyBackup": stoat.VerifyBackup} {
 		testkit.WantError(t, name, callWithNothing(reflect.ValueOf(function)), stoat.ErrInvalid)
 	}
 }

@@ -1,0 +1,89 @@
+package behaviour
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// allOf returns all that the database of a disk has, after a check of every byte.
+func allOf(t *testing.T, disk *memfs.FS) (all []model.Item) {
+	t.Helper()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.View(func(tx stoat.Txn) (err error) {
+		all, err = testkit.ScanAll(tx, stoat.IterOptions{})
+		return err
+	}))
+	testkit.Must(t, db.Close())
+	return all
+}
+
+func TestRepair_RebuildsATableOrSaysWhatIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	intact := testkit.NewSampleDisk(t)
+	want := allOf(t, intact)
+	names, err := intact.List(testkit.Dir)
+	testkit.Must(t, err)
+	i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".table") })
+	path := intact.Join(testkit.Dir, names[i])
+	content, err := testkit.ReadFile(intact, path)
+	testkit.Must(t, err)
+	const damages = 100
+	repaired, refused := 0, 0
+	for n := range damages {
+		disk, at := intact.Clone(), len(content)*n/damages
+		damaged := slices.Clone(content)
+		damaged[at] ^= 0x10
+		testkit.Must(t, testkit.WriteFile(disk, path, damaged))
+		done, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk})
+		testkit.Must(t, err)
+		switch {
+		case len(done) == 1 && done[0].Err == nil:
+			repaired++
+			if r := done[0]; r.File != names[i] || r.New == "" || len(r.Parts) == 0 {
+				t.Errorf("byte %d: the repair is %+v", at, r)
+			}
+		case len(done) == 1:
+			refused++
+			testkit.WantError(t, "a table without an entry", done[0].Err, stoat.ErrCorrupt)
+			continue
+		case len(done) != 0:
+			t.Errorf("byte %d: %d tables are reported: %+v", at, len(done), done)
+		}
+		if got := allOf(t, disk); !slices.Equal(got, want) {
+			t.Errorf("byte %d: the repaired database has %d keys, want %d", at, len(got), len(want))
+		}
+	}
+	if repaired == 0 || refused == 0 {
+		t.Errorf("%d repaired and %d refused: the damages came to too little", repaired, refused)
+	}
+}
+
+func TestRepair_RefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	disk := rich(t, testkit.Keys, true)
+	run := func(ctx context.Context, dir string, keys stoat.KeyProvider) error {
+		_, err := stoat.Repair(ctx, dir, &stoat.Options{FS: disk, Keys: keys})
+		return err
+	}
+	testkit.Must(t, run(t.Context(), testkit.Dir, testkit.Keys))
+	testkit.WantError(t, "without a key", run(t.Context(), testkit.Dir, nil), stoat.ErrKey)
+	testkit.WantError(t, "of nothing", run(t.Context(), "/nothing", nil), fs.ErrNotExist)
+	_, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys, ReadOnly: true})
+	testkit.WantError(t, "of a read-only database", err, stoat.ErrReadOnly)
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, testkit.Keys))
+	testkit.Must(t, err)
+	testkit.WantError(t, "of an open database", run(t.Context(), testkit.Dir, testkit.Keys), stoat.ErrLocked)
+	testkit.Must(t, db.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	testkit.WantError(t, "when it is cancelled", run(ctx, testkit.Dir, testkit.Keys), context.Canceled)
+}
