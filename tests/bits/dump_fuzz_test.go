@@ -29,11 +29,9 @@ func FuzzDump(f *testing.F) {
 			names, err = disk.List(testkit.Dir)
 			testkit.Must(t, err)
 		})
-		victim, files := disk, names
+		victim, files := garbage(t, data), garbageNames
 		if patch {
-			victim = patched(t, disk, names, data)
-		} else {
-			victim, files = garbage(t, data), garbageNames
+			victim, files = patched(t, disk, names, data), names
 		}
 		for i, name := range files {
 			o := dump.Options{FS: victim, Name: disk.Join(testkit.Dir, name), Out: io.Discard, JSON: i%2 == 0, ValueMax: 64}
