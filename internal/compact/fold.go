@@ -261,6 +261,9 @@ func (m *merge) screen(e *base.Entry) bool {
 		}
 	case ScreenRewrite:
 		e.Value, e.Meta.Kind = value, base.KindSet
+		if mutant.On(mutant.FilterLosesMeta) {
+			e.Meta = base.Meta{Kind: base.KindSet}
+		}
 		return true
 	}
 	return false

@@ -106,6 +106,13 @@ const (
 	DropNeededBase Name = "drop-needed-base"
 	// FilterUncovers: a value that a filter drops leaves no tombstone.
 	FilterUncovers Name = "filter-uncovers"
+	// FilterLosesMeta: a value that a filter rewrites loses its time of expiry and the
+	// user's byte.
+	FilterLosesMeta Name = "filter-loses-meta"
+	// CombineReversed: operands that become one are combined the newest first.
+	CombineReversed Name = "combine-reversed"
+	// ForgetDefaultTTL: a value without a time of expiry of its own never expires.
+	ForgetDefaultTTL Name = "forget-default-ttl"
 	// FoldVisible: a commit folds an operand onto what readers see, and loses the
 	// operands of commits that are not visible yet.
 	FoldVisible Name = "fold-visible"
@@ -248,6 +255,10 @@ const (
 	// ContinueSealed: a manifest that was read is continued in its file, with the
 	// nonces that lost frames may have had.
 	ContinueSealed Name = "continue-sealed"
+	// KeepDataKey: a data key seals new files whatever its age is.
+	KeepDataKey Name = "keep-data-key"
+	// KeepMasterKey: the rotation of the master key leaves the data keys as they are.
+	KeepMasterKey Name = "keep-master-key"
 	// KeyspaceNoEscape: keys of the default keyspace that begin with 0xff are
 	// stored as they are.
 	KeyspaceNoEscape Name = "keyspace-no-escape"
@@ -341,6 +352,7 @@ var Names = []Name{
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
 	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
+	FilterLosesMeta, CombineReversed, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
@@ -352,7 +364,7 @@ var Names = []Name{
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale,
-	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed,
+	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DropSeenEarly, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,

@@ -165,6 +165,9 @@ func combine(f Combiner, key []byte, steps []Step) ([]byte, bool) {
 	for i := range steps {
 		operands[i] = steps[i].Operand
 	}
+	if mutant.On(mutant.CombineReversed) {
+		slices.Reverse(operands)
+	}
 	one, err := guarded(func() ([]byte, error) { return f.Combine(nil, key, operands) })
 	return one, err == nil && len(one) <= base.MaxOperandSize
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -188,7 +189,7 @@ func (k *Keys) RotateMaster(ctx context.Context) error {
 		return err
 	}
 	f := k.now()
-	if id == f.master {
+	if id == f.master || mutant.On(mutant.KeepMasterKey) {
 		return nil
 	}
 	return k.replace(keyFile{master: id, keys: f.keys}, master)
@@ -272,7 +273,7 @@ func (k *Keys) newest() dataKey {
 	f := k.now()
 	last := f.keys[len(f.keys)-1]
 	age := k.o.Clock.Now().UnixMilli() - last.made
-	if k.o.ReadOnly || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || last.id == math.MaxUint32 || !k.changing.TryLock() {
+	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || last.id == math.MaxUint32 || !k.changing.TryLock() {
 		return last
 	}
 	defer k.changing.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -70,7 +71,7 @@ func (e *Engine) MetaOf(ks *Keyspace, o Metadata) base.Meta {
 		if ks != nil {
 			rules = ks.settings()
 		}
-		if ttl := rules.DefaultTTLMs; ttl != 0 {
+		if ttl := rules.DefaultTTLMs; ttl != 0 && !mutant.On(mutant.ForgetDefaultTTL) {
 			m.ExpiresAt = min(e.Store.Now()+ttl, base.TimeMsMax)
 		}
 	}

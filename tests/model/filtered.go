@@ -35,6 +35,9 @@ func (signFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, 
 	return stoat.FilterKeep, nil
 }
 
+// farAway is a time of expiry that no life reaches, in milliseconds of Unix time.
+const farAway = 1 << 45
+
 // filteredLife is the number of transactions of a life with a filter.
 const filteredLife = 400
 
@@ -115,6 +118,7 @@ func (l *filtered) write() error {
 		used[w.Key] = true
 		l.values++
 		sign := []string{"drop", "edit", "keep", "keep"}[l.rng.IntN(4)]
+		w.User, w.ExpiresAt = byte(l.rng.IntN(3)), uint64(l.rng.IntN(2)*farAway)
 		w.Value = fmt.Sprintf("%s %d%s", sign, l.values, strings.Repeat(".", l.rng.IntN(2)*l.rng.IntN(3000)))
 		if l.rng.IntN(6) == 0 {
 			w.Version = model.Version{Deleted: true}
@@ -135,11 +139,15 @@ func (l *filtered) write() error {
 // look reads everything, by iterator and by key, and returns it.
 func (l *filtered) look(tx stoat.Txn) (map[string]string, error) {
 	seen := map[string]string{}
-	for k, v := range tx.All() {
-		seen[string(k)] = string(v)
-	}
-	if err := tx.Err(); err != nil {
+	items, err := testkit.ScanAll(tx, stoat.IterOptions{})
+	if err != nil {
 		return nil, err
+	}
+	for _, it := range items {
+		seen[it.Key] = it.Value
+		if want, live := l.m.Get(it.Key, tx.ReadVersion(), 0); live && (it.User != want.User || it.ExpiresAt != want.ExpiresAt) {
+			return nil, fmt.Errorf("key %s has the byte %d and expires at %d, want %d and %d", it.Key, it.User, it.ExpiresAt, want.User, want.ExpiresAt)
+		}
 	}
 	for _, key := range l.m.Keys() {
 		got, found := seen[key]

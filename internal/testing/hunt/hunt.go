@@ -35,6 +35,7 @@ const (
 	Salvage   = "salvage"
 	Faults    = "faults"
 	Filters   = "filters"
+	Aging     = "passing time"
 	Schedules = "schedules"
 	Isolation = "isolation"
 	Turns     = "updates that take turns"
@@ -62,7 +63,12 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RetrySync:         Faults,
 	mutant.SwallowFlushError: Faults,
 
-	mutant.FilterUncovers: Filters,
+	mutant.FilterUncovers:  Filters,
+	mutant.FilterLosesMeta: Filters,
+
+	mutant.ForgetDefaultTTL: Aging,
+	mutant.KeepDataKey:      Aging,
+	mutant.KeepMasterKey:    Aging,
 
 	mutant.IgnoreDurableMark:  Bits,
 	mutant.IgnoreSeal:         Bits,
