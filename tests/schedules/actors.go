@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -70,28 +71,28 @@ func (t *scheduleTxn) get(key string) error {
 func (t *scheduleTxn) set(key string, size int) error {
 	v := t.w.value(key, size)
 	t.mt.Write(key, model.Version{Value: v})
-	return t.tx.Set([]byte(key), []byte(v))
+	return t.tx.Set([]byte(key), t.w.unsettled(v))
 }
 
 // setForAWhile sets a value that expires after ms milliseconds: some turns.
 func (t *scheduleTxn) setForAWhile(key string, size int, ms uint64) error {
 	v, at := t.w.value(key, size), t.w.clock.ms.Load()+ms
 	t.mt.Write(key, model.Version{Value: v, ExpiresAt: at})
-	return t.tx.Set([]byte(key), []byte(v), stoat.ExpiresAt(time.UnixMilli(int64(at))))
+	return t.tx.Set([]byte(key), t.w.unsettled(v), stoat.ExpiresAt(time.UnixMilli(int64(at))))
 }
 
 // setApart sets a value that goes to a value file before the commit.
 func (t *scheduleTxn) setApart(key string, size int) error {
 	v := t.w.value(key, size)
 	t.mt.Write(key, model.Version{Value: v})
-	return inside.Txn(t.tx).SetStream([]byte(key), strings.NewReader(v), base.Meta{})
+	return inside.Txn(t.tx).SetStream([]byte(key), bytes.NewReader(t.w.unsettled(v)), base.Meta{})
 }
 
 // merge appends to a value.
 func (t *scheduleTxn) merge(key string, size int) error {
 	v := t.w.value(key, size)
 	t.mt.Step(key, model.Step{Operand: v, Tail: scheduleTail})
-	return t.tx.Merge([]byte(key), []byte(v))
+	return t.tx.Merge([]byte(key), t.w.unsettled(v))
 }
 
 // renew gives a value another time of expiry: ms milliseconds from now, or never for 0.

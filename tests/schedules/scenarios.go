@@ -322,7 +322,7 @@ func (w *scheduleWorld) readsValueLater(a *actor) error {
 			return nil
 		}
 		got, err := item.Value()
-		if want, _ := t.mt.Get("a"); err != nil || string(got) != want.Value {
+		if want, _ := t.mt.Get("a"); err != nil || settled(got) != want.Value {
 			return fmt.Errorf("value of an item: %q, %v, want %q", got, err, want.Value)
 		}
 		return nil

@@ -39,6 +39,7 @@ type scheduleWorld struct {
 	deletion uint64
 	owed     bool
 	aside    bool // actors create and drop side keyspaces
+	filters  bool // the keys have a compaction filter, which rewrites values
 	// clock goes on between turns, and never goes back.
 	clock *scheduleClock
 
@@ -66,6 +67,7 @@ type scheduleCounts struct {
 	between int
 	// asides counts reads of side keyspaces, dropped and forgotten such keyspaces.
 	asides, dropped, forgotten int
+	settled                    int // by the filter
 }
 
 func (c *scheduleCounts) add(o scheduleCounts) {
@@ -87,6 +89,7 @@ func (c *scheduleCounts) add(o scheduleCounts) {
 	c.asides += o.asides
 	c.dropped += o.dropped
 	c.forgotten += o.forgotten
+	c.settled += o.settled
 }
 
 const (
@@ -124,7 +127,7 @@ func (w *scheduleWorld) begin(choose func(able []*actor) *actor) {
 
 // copied returns the same world apart from this one.
 func (w *scheduleWorld) copied(choose func(able []*actor) *actor) *scheduleWorld {
-	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), home: w.home, known: w.known, durable: w.durable, values: w.values,
+	c := &scheduleWorld{fs: w.fs.Clone(), clock: w.clock, opts: w.opts, m: w.m.Clone(), home: w.home, filters: w.filters, known: w.known, durable: w.durable, values: w.values,
 		side: w.side.copy(), deletion: w.deletion, owed: w.owed}
 	c.begin(choose)
 	return c
@@ -158,7 +161,7 @@ func (w *scheduleWorld) homeOf(d *inside.DB) (*stoat.Keyspace, error) {
 		return nil, nil
 	}
 	return d.Keyspace("home", &stoat.KeyspaceOptions{NumVersions: w.m.Versions, ValueThreshold: scheduleApart, Compression: w.opts.Compression,
-		MergeFunction: w.opts.MergeFunction})
+		MergeFunction: w.opts.MergeFunction, Filter: w.opts.Filter})
 }
 
 // isBlocked is schedule.blocked. The points say which locks are held there. No commit
@@ -463,7 +466,7 @@ func compareKey(tx stoat.Txn, key string, want model.Version, ok bool) error {
 		return fmt.Errorf("get %s of snapshot %d: %w, want %v %t", key, tx.ReadVersion(), err, want, ok)
 	case !ok:
 		return fmt.Errorf("get %s of snapshot %d: %q, which is deleted", key, tx.ReadVersion(), got)
-	case string(got) != want.Value:
+	case settled(got) != want.Value:
 		return fmt.Errorf("get %s of snapshot %d: %q, want %q", key, tx.ReadVersion(), got, want.Value)
 	}
 	return nil
@@ -478,7 +481,7 @@ func itemOf(it stoat.Iterator) model.Item {
 		item.ExpiresAt = uint64(at.UnixMilli())
 	}
 	if !item.Deleted {
-		item.Value = string(it.Value())
+		item.Value = settled(it.Value())
 	}
 	return item
 }
