@@ -120,7 +120,8 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed+life, 0x5bace))
 		l := &spacesLife{fs: memfs.New(), rng: rand.New(rand.NewPCG(seed+life, 3))}
 		l.fs.SetHook(l.boundary)
-		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(life%3 == 1)}
+		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(life%3 == 1),
+			Filters: []stoat.Filter{modeltest.SignFilter{}}}
 		var err error
 		l.db, err = stoat.Open(testkit.Dir, &l.o)
 		testkit.Must(t, err)

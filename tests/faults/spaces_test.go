@@ -25,7 +25,8 @@ const timedSteps = 30
 // spacesOptions are the options of a database on a file system. Every second seed is for
 // an encrypted one.
 func spacesOptions(fs vfs.FS, seed uint64) *stoat.Options {
-	return &stoat.Options{FS: fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(seed%2 == 0)}
+	return &stoat.Options{FS: fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(seed%2 == 0),
+		Filters: []stoat.Filter{modeltest.SignFilter{}}}
 }
 
 // liveInSpaces runs operations on keyspaces until one fails. It returns the state

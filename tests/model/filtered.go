@@ -14,25 +14,47 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A signFilter drops values that begin with "drop", and rewrites those that begin with
+// A SignFilter drops values that begin with "drop", and rewrites those that begin with
 // "edit". It reads only values of some lengths.
-type signFilter struct{}
+type SignFilter struct{}
 
-func (signFilter) Name() string { return "sign" }
+// Name implements stoat.Filter.
+func (SignFilter) Name() string { return "sign" }
 
-func (signFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+// Filter implements stoat.Filter.
+func (f SignFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
 	if v.Size() < 4 {
 		return stoat.FilterKeep, nil
 	}
 	b, err := v.Bytes()
+	if err != nil {
+		return stoat.FilterKeep, nil
+	}
+	return f.decide(b)
+}
+
+func (SignFilter) decide(value []byte) (stoat.FilterDecision, []byte) {
 	switch {
-	case err != nil:
-	case bytes.HasPrefix(b, []byte("drop")):
+	case bytes.HasPrefix(value, []byte("drop")):
 		return stoat.FilterDrop, nil
-	case bytes.HasPrefix(b, []byte("edit")):
-		return stoat.FilterRewrite, append([]byte("done"), b[4:]...)
+	case bytes.HasPrefix(value, []byte("edit")):
+		return stoat.FilterRewrite, append([]byte("done"), value[4:]...)
 	}
 	return stoat.FilterKeep, nil
+}
+
+// Screened returns what keys show after SignFilter has seen all of them.
+func Screened(keys map[string]string) map[string]string {
+	all := make(map[string]string)
+	for key, value := range keys {
+		switch decision, edited := (SignFilter{}).decide([]byte(value)); decision {
+		case stoat.FilterRewrite:
+			all[key] = string(edited)
+		case stoat.FilterKeep:
+			all[key] = value
+		}
+	}
+	return all
 }
 
 // farAway is a time of expiry that no life reaches, in milliseconds of Unix time.
@@ -64,7 +86,7 @@ func RunFiltered(seed uint64) (err error) {
 	l.db, err = stoat.Open(testkit.Dir, &stoat.Options{
 		FS: memfs.New(), MemtableSize: testkit.SmallMemtable, Durability: stoat.Buffered,
 		Compression: testkit.Compressions[l.rng.IntN(len(testkit.Compressions))],
-		Filter:      "sign", Filters: []stoat.Filter{signFilter{}},
+		Filter:      "sign", Filters: []stoat.Filter{SignFilter{}},
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,9 +14,25 @@ import (
 // keyspace is "".
 type SpacesState map[string]map[string]string
 
-// Equal reports whether two databases hold the same.
+// signedName is the keyspace with SignFilter.
+const signedName = "signed"
+
+// Equal reports whether two databases hold the same. In the keyspace with a filter, each
+// value may be as the filter makes it.
 func (s SpacesState) Equal(other SpacesState) bool {
+	s, other = s.screened(), other.screened()
 	return maps.EqualFunc(s, other, maps.Equal[map[string]string])
+}
+
+// screened returns what s shows after the filter has seen all values.
+func (s SpacesState) screened() SpacesState {
+	keys, exists := s[signedName]
+	if !exists {
+		return s
+	}
+	s = maps.Clone(s)
+	s[signedName] = Screened(keys)
+	return s
 }
 
 // clone returns an independent copy.
@@ -31,12 +48,18 @@ func (s SpacesState) clone() SpacesState {
 // or writes to all in one transaction. It returns the state after the operation.
 func (s SpacesState) Step(rng *rand.Rand) (next SpacesState, op func(db *stoat.DB) error) {
 	next = s.clone()
-	name := []string{"a", "b", "c, " + testkit.Sentinel}[rng.IntN(3)]
+	name := []string{"a", "b", "c, " + testkit.Sentinel, signedName}[rng.IntN(4)]
 	_, exists := next[name]
 	switch {
 	case !exists:
 		next[name] = map[string]string{}
-		return next, func(db *stoat.DB) error { _, err := db.Keyspace(name, nil); return err }
+		var o stoat.KeyspaceOptions
+		if name == signedName {
+			o.Filter = SignFilter{}.Name()
+		}
+		return next, func(db *stoat.DB) error { _, err := db.Keyspace(name, &o); return err }
+	case rng.IntN(8) == 0:
+		return next, func(db *stoat.DB) error { return db.Compact(context.Background(), stoat.CompactOptions{}) }
 	case rng.IntN(5) == 0:
 		delete(next, name)
 		return next, func(db *stoat.DB) error { return db.DropKeyspace(name) }
@@ -44,7 +67,11 @@ func (s SpacesState) Step(rng *rand.Rand) (next SpacesState, op func(db *stoat.D
 	value := testkit.RandomValue(rng, 3000)
 	for name := range next {
 		for range 5 {
-			next[name][fmt.Sprint(rng.IntN(30))] = value
+			key := fmt.Sprint(rng.IntN(30))
+			next[name][key] = value
+			if name == signedName {
+				next[name][key] = []string{"drop ", "edit ", "keep "}[rng.IntN(3)] + value
+			}
 		}
 	}
 	return next, func(db *stoat.DB) error { return db.Update(func(tx stoat.Txn) error { return next.write(db, tx) }) }
