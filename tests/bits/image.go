@@ -90,11 +90,12 @@ func Images(t *testing.T) []*Image {
 	cut.unmarked = true
 	spaces := newSpacesImage(t, "keyspaces, merges and timestamps", nil)
 	encrypted := newSpacesImage(t, "encrypted", testkit.Keys)
+	filtered := newFilteredImage(t)
 	idle := newUnclosedImage(t, "synced and not closed", func(r *modeltest.Run) *memfs.FS {
 		testkit.Must(t, r.DB.Sync())
 		return r.FS.Clone()
 	})
-	return []*Image{one, several, segments, last, tables, compressed, apart, spaces, encrypted, cut, idle}
+	return []*Image{one, several, segments, last, tables, compressed, apart, spaces, encrypted, filtered, cut, idle}
 }
 
 // newApartImage makes value files in all ways: of readers, joined, gathered and
