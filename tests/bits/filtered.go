@@ -123,8 +123,8 @@ func compareFiltered(tx stoat.Txn, i int, end time.Time) error {
 		return fmt.Errorf("key %d: %w", i, err)
 	}
 	want := filteredValue(i, []string{"new", "", "bye"}[i%3])
-	if i%3 == 1 || !bytes.Equal(got, want) || !item.ExpiresAt().Equal(end) {
-		return fmt.Errorf("key %d has %.20q until %v, want %.20q until %v", i, got, item.ExpiresAt(), want, end)
+	if i%3 == 1 || !bytes.Equal(got, want) || !item.ExpiresAt().Equal(end) || item.UserMeta() != byte(i%3) {
+		return fmt.Errorf("key %d has %.20q, byte %d, until %v, want %.20q until %v", i, got, item.UserMeta(), item.ExpiresAt(), want, end)
 	}
 	return nil
 }
