@@ -50,6 +50,9 @@ func TestIsolation(t *testing.T) {
 	if histories >= 100 && (met.flushes.Load() == 0 || met.compactions.Load() == 0 || met.collections.Load() == 0) {
 		t.Error("nothing was flushed, compacted or collected beside the histories")
 	}
+	if histories >= 100 && met.filtered.Load() == 0 {
+		t.Error("no filter has rewritten a value beside the histories")
+	}
 }
 
 // TestApplications runs workloads with invariants that only serializable

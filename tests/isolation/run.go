@@ -20,6 +20,7 @@ type tally struct {
 	conflicts, flushes, compactions, collections atomic.Int64
 	// merges and times count the conflicts of histories with merges and with timestamps.
 	merges, times atomic.Int64
+	filtered      atomic.Int64 // values that filters rewrote
 }
 
 // met adds what a history met.
@@ -44,7 +45,8 @@ const historiesPerDisk = 5
 func historiesOf(seed uint64, n int, met *tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0x150))
 	opts := stoat.Options{FS: memfs.New(), MergeFunction: listing{}.Name(),
-		MergeFunctions: []stoat.MergeFunction{listing{}, merge.Append, merge.Counter}}
+		MergeFunctions: []stoat.MergeFunction{listing{}, merge.Append, merge.Counter},
+		Filters:        []stoat.Filter{spelling{&met.filtered}}}
 	if rng.IntN(2) == 0 {
 		// What is padded lies apart, and all moves on while it is read.
 		opts.MemtableSize, opts.ValueThreshold, opts.LargeValueThreshold = testkit.SmallMemtable, 64, 512
@@ -155,12 +157,12 @@ type home struct {
 // homes are the keyspaces of histories, in the order of their keys.
 var homes = []home{
 	{name: ""},
-	{"first", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name()}},
+	{"first", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name(), Filter: spelling{}.Name()}},
 	{"counters", stoat.KeyspaceOptions{MergeFunction: merge.Counter.Name()}},
 	{"middle", stoat.KeyspaceOptions{MergeFunction: listing{}.Name()}},
 	{"timed", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
 	{"discarding", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
-	{"last", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name()}},
+	{"last", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name(), Filter: spelling{}.Name()}},
 }
 
 // storeFor returns the database with a keyspace that fits a history, and fits the history
@@ -182,6 +184,7 @@ func storeFor(cfg *isolation.Config, db *stoat.DB, rng *rand.Rand) (*storeUnderT
 		}
 	}
 	s.space = fitting[rng.IntN(len(fitting))]
+	s.filtered = s.space != nil && (s.space.Name() == "first" || s.space.Name() == "last")
 	if !s.timed || s.space.Name() != "discarding" {
 		return s, nil
 	}

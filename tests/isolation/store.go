@@ -20,6 +20,8 @@ type storeUnderTest struct {
 	space *stoat.Keyspace
 	// counts and timed are those of isolation.History. They belong to the keyspace.
 	counts, timed bool
+	// filtered says that the keyspace has a compaction filter, spelling.
+	filtered bool
 	// mixed makes some commits buffered and some asynchronous.
 	mixed bool
 	turns atomic.Uint64
@@ -100,7 +102,7 @@ func (s *storeUnderTest) found(item stoat.Item, err error) (isolation.Item, bool
 
 // item returns an item for the checker.
 func (s *storeUnderTest) item(item stoat.Item, key, value []byte) (isolation.Item, error) {
-	it := isolation.Item{Key: string(key), Value: string(value), Version: item.Version(), Deleted: item.Deleted()}
+	it := isolation.Item{Key: string(key), Value: string(s.respelled(value)), Version: item.Version(), Deleted: item.Deleted()}
 	if s.timed {
 		it.At = item.Timestamp()
 	}
