@@ -140,7 +140,7 @@ func (l *filtered) write() error {
 		used[w.Key] = true
 		l.values++
 		sign := []string{"drop", "edit", "keep", "keep"}[l.rng.IntN(4)]
-		w.User, w.ExpiresAt = byte(l.rng.IntN(3)), uint64(l.rng.IntN(2)*farAway)
+		w.User, w.ExpiresAt = byte(l.rng.IntN(3)), l.rng.Uint64N(2)*farAway
 		w.Value = fmt.Sprintf("%s %d%s", sign, l.values, strings.Repeat(".", l.rng.IntN(2)*l.rng.IntN(3000)))
 		if l.rng.IntN(6) == 0 {
 			w.Version = model.Version{Deleted: true}
