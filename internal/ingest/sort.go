@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 const (
@@ -61,7 +62,11 @@ func (s *sorter) sorted() iter.Seq2[Entry, error] {
 	})
 	return func(yield func(Entry, error) bool) {
 		for i := range items {
-			if i+1 < len(items) && bytes.Equal(items[i].key, items[i+1].key) {
+			other := i + 1
+			if mutant.On(mutant.BulkKeepsFirst) {
+				other = i - 1
+			}
+			if other >= 0 && other < len(items) && bytes.Equal(items[i].key, items[other].key) {
 				continue
 			}
 			if !yield(Entry{Key: items[i].key, Value: items[i].value, Meta: items[i].meta}, nil) {

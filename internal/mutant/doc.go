@@ -230,6 +230,10 @@ const (
 	IngestLosesTable Name = "ingest-loses-table"
 	// IngestUnflushed: an ingest becomes visible below memtables with older versions.
 	IngestUnflushed Name = "ingest-unflushed"
+	// BulkKeepsFirst: of equal keys in one run, a bulk load keeps the first one.
+	BulkKeepsFirst Name = "bulk-keeps-first"
+	// ManySwaps: a read of many keys swaps the last two answers.
+	ManySwaps Name = "many-swaps"
 	// RelayLosesLast: an ingest leaves out the entries that are on their way to the builder
 	// at its end.
 	RelayLosesLast Name = "relay-loses-last"
@@ -362,7 +366,7 @@ var Names = []Name{
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
-	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, RelayLosesLast, RelayLosesError, RelayBorrows,
+	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -154,10 +155,15 @@ func (tx Txn) getGroup(m *many, n int, dst [][]byte) ([][]byte, error) {
 		}
 		dst = append(dst, v)
 	}
+	var err error
 	if len(m.found) > 0 {
-		return dst, tx.noteRead(tx.fetchGroup(m, dst))
+		err = tx.noteRead(tx.fetchGroup(m, dst))
 	}
-	return dst, nil
+	if mutant.On(mutant.ManySwaps) && n > 1 {
+		last := len(dst) - 1
+		dst[last-1], dst[last] = dst[last], dst[last-1]
+	}
+	return dst, err
 }
 
 // present returns a value that the caller may read until the transaction ends. It is not
