@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -49,15 +50,25 @@ type aging struct {
 	values int
 }
 
-// turning is a provider whose keys change.
-type turning struct{ stoat.KeyProvider }
+// A turning is a provider whose keys change. Background jobs ask it at any time.
+type turning struct{ keys atomic.Value } // a stoat.KeyProvider of one type
+
+// Current implements stoat.KeyProvider.
+func (t *turning) Current(ctx context.Context) (string, []byte, error) {
+	return t.keys.Load().(stoat.KeyProvider).Current(ctx)
+}
+
+// Key implements stoat.KeyProvider.
+func (t *turning) Key(ctx context.Context, id string) ([]byte, error) {
+	return t.keys.Load().(stoat.KeyProvider).Key(ctx, id)
+}
 
 func masterKey(n int) stoat.MasterKey { return testkit.MasterKey(fmt.Sprintf("%04d", n)) }
 
 // RunAging plays a life.
 func RunAging(seed uint64) (err error) {
 	l := &aging{rng: rand.New(rand.NewPCG(seed, 0xa9e)), disk: memfs.New(), clock: testkit.NewClock()}
-	l.keys = turning{stoat.StaticKeys(masterKey(0))}
+	l.keys.keys.Store(stoat.StaticKeys(masterKey(0)))
 	for _, ttl := range []time.Duration{30 * time.Second, 10 * time.Second, 0} {
 		l.spaces = append(l.spaces, &agingSpace{name: fmt.Sprintf("ttl %s", ttl), ttl: ttl, has: map[string]aged{}})
 	}
@@ -199,11 +210,11 @@ func (l *aging) look() error {
 func (l *aging) rotate() error {
 	before := masterKey(l.master)
 	l.master++
-	l.keys.KeyProvider = stoat.StaticKeys(masterKey(l.master), before)
+	l.keys.keys.Store(stoat.StaticKeys(masterKey(l.master), before))
 	if err := l.db.RotateMasterKey(context.Background()); err != nil {
 		return err
 	}
-	l.keys.KeyProvider = stoat.StaticKeys(masterKey(l.master))
+	l.keys.keys.Store(stoat.StaticKeys(masterKey(l.master)))
 	copied := l.disk.Clone()
 	if err := l.db.Sync(); err != nil {
 		return err
