@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -32,18 +32,18 @@ func TestFollower_SyncMakesDurableWhatItShows(t *testing.T) {
 		shown[want] = true
 		synced++
 	}
-	var inside atomic.Bool
+	var checking sync.Mutex
 	disk.SetHook(func(op vfs.Op) {
-		if op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpSyncDir || !inside.CompareAndSwap(false, true) {
+		if op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpSyncDir || !checking.TryLock() {
 			return
 		}
+		defer checking.Unlock()
 		done := make(chan struct{}) // locks are ranked by goroutine
 		go func() {
 			defer close(done)
 			check()
 		}()
 		<-done
-		inside.Store(false)
 	})
 	n := 0
 	next := func() []byte { n++; return fmt.Appendf(nil, "key%05d", n) }
@@ -52,9 +52,9 @@ func TestFollower_SyncMakesDurableWhatItShows(t *testing.T) {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(next(), bytes.Repeat([]byte{'v'}, 30_000)) }, stoat.WithDurability(d)))
 		}
 		commit(stoat.Buffered)
-		if inside.CompareAndSwap(false, true) {
+		if checking.TryLock() {
 			check()
-			inside.Store(false)
+			checking.Unlock()
 		}
 		commit(stoat.Synced)
 		if i%5 == 0 {
@@ -62,6 +62,7 @@ func TestFollower_SyncMakesDurableWhatItShows(t *testing.T) {
 			testkit.Must(t, err)
 		}
 	}
+	checking.Lock() // forever: a job in the background may sync until the database closes
 	disk.SetHook(nil)
 	if len(shown) < 40 || synced < 80 {
 		t.Errorf("the follower showed %d states in %d syncs", len(shown), synced)
