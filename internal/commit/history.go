@@ -32,8 +32,10 @@ type History struct {
 
 	mu lock.Mutex[lock.History]
 	// Guarded by mu.
-	stretches []stretch     // ascending by number of segment and by version
-	rung      chan struct{} // closed by the next ring, nil if no feed waits
+	stretches []stretch // ascending by number of segment and by version
+	// The log lacks the versions after lackFrom up to lackTo: only tables have them.
+	lackFrom, lackTo base.SeqNum
+	rung             chan struct{} // closed by the next ring, nil if no feed waits
 
 	waits atomic.Bool // rung is not nil
 }
@@ -89,6 +91,14 @@ func (h *History) carried(ref base.SegmentRef, size, n int64) {
 	h.current = ref.Number
 }
 
+// lack says that the log ended with the version from when the database opened, and that
+// tables have the versions up to to. A power cut took them from the log.
+func (h *History) lack(from, to base.SeqNum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lackFrom, h.lackTo = from, to
+}
+
 // find returns the stretch with a version, and the version after which the log has all
 // commits up to the newest one. ok is false if the log does not have the version.
 func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) {
@@ -102,11 +112,14 @@ func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) 
 		i--
 	}
 	after = h.stretches[i].first - 1
+	if h.stretches[i].first <= h.lackTo { // the newest version is one of those
+		after = max(after, h.lackTo)
+	}
 	i, found := slices.BinarySearchFunc(h.stretches, seq, func(s stretch, seq base.SeqNum) int { return int(s.first) - int(seq) })
 	if !found {
 		i--
 	}
-	if i < 0 || h.stretches[i].last < seq {
+	if i < 0 || h.stretches[i].last < seq || seq > h.lackFrom && seq <= h.lackTo {
 		return s, after, false
 	}
 	return h.stretches[i], after, true

@@ -25,6 +25,9 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 		c.Held.keepFrom(max(r.intact, 1))
 	}
 	c.lastSeq = max(r.last, state.FlushedSeq, state.LastSeq)
+	if r.last < c.lastSeq {
+		c.History.lack(r.last, c.lastSeq)
+	}
 	c.store.SetApplied(c.lastSeq)
 	c.store.SetVisible(c.lastSeq)
 	return nil

@@ -515,3 +515,60 @@ func TestFeed_AnIngestIsNeverLeftOut(t *testing.T) {
 	}
 	testkit.Must(t, db.Close())
 }
+
+// Tables have the last commits, and a power cut has taken some of them from the log. A feed
+// must say so, and deliver what comes later.
+func TestFeed_SaysWhichCommitsOnlyTablesHave(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = -1 })
+	lost := stoat.WithDurability(stoat.Buffered)
+	set := func(i int) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), []byte("in a table")) }, lost))
+	}
+	set(0)
+	testkit.Must(t, db.Sync())
+	for i := range 5 {
+		set(i)
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	n := len(disk.Unsynced())
+	gone := 0
+	for kept := range 1 << n {
+		left := disk.CrashKeeping(func(i int) bool { return kept>>i&1 == 1 })
+		gone += feedsAreWholeOrGone(t, left)
+	}
+	testkit.Must(t, db.Close())
+	if gone == 0 {
+		t.Error("no feed lacked a commit")
+	}
+}
+
+// feedsAreWholeOrGone opens a database and demands that each feed delivers all commits or
+// ends with a GoneError, also after another commit. It returns how many feeds lacked some.
+func feedsAreWholeOrGone(t *testing.T, disk *memfs.FS) (gone int) {
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = 1 << 20 })
+	defer db.Close()
+	for range 2 {
+		last := newest(t, db)
+		for after := range last {
+			next := after
+			for c, err := range db.Subscribe(t.Context(), feed.Options{After: after}) {
+				var g *feed.GoneError
+				if errors.As(err, &g) && g.After == next && g.Oldest > next && g.Oldest <= last {
+					gone++
+					break
+				}
+				testkit.Must(t, err)
+				if next++; c.Version != next {
+					t.Errorf("version %d comes instead of %d", c.Version, next)
+				}
+				if next == last {
+					break
+				}
+			}
+		}
+		setKeys(t, db, "later")
+	}
+	return gone
+}

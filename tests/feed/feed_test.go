@@ -20,6 +20,20 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
+// TestFeedCrashes crashes copies of the disks of lives.
+func TestFeedCrashes(t *testing.T) {
+	t.Parallel()
+	seed, states := dose.Seed(t), dose.Size(t, dose.States, 200, 2000)
+	dose.Reproduce(t, "crash-feeds")
+	lives := (states + CopiesMax - 1) / CopiesMax
+	var all Work
+	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunCrashes(seed, min(states, CopiesMax)) }, all.Add)
+	t.Logf("%+v", all)
+	if all.States < states || all.Cuts == 0 {
+		t.Errorf("the lives came to too little: %+v", all)
+	}
+}
+
 func TestFeeds_BesideWriters(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)

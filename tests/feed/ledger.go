@@ -14,14 +14,16 @@ import (
 
 // A ledger has what each version wrote, in the form of render.
 type ledger struct {
-	of   map[uint64]string
-	last uint64 // the newest version
+	of      map[uint64]string
+	changes map[uint64][]feed.Change
+	last    uint64 // the newest version
 }
 
 // forget takes back the versions after last, which a power cut has taken.
 func (l *ledger) forget(last uint64) {
 	for v := last + 1; v <= l.last; v++ {
 		delete(l.of, v)
+		delete(l.changes, v)
 	}
 	l.last = last
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
@@ -14,7 +15,7 @@ import (
 
 // Work is what lives came to.
 type Work struct {
-	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large int
+	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large, States int
 }
 
 // Add adds the work of another life.
@@ -26,6 +27,7 @@ func (w *Work) Add(o Work) {
 	w.Restarts += o.Restarts
 	w.Gone += o.Gone
 	w.Large += o.Large
+	w.States += o.States
 }
 
 // A life is one database with one consumer of its feed.
@@ -38,17 +40,33 @@ type life struct {
 	// gone.
 	bounded   bool
 	encrypted bool
+	steady    bool // no power cut in the course of it
 
 	ledger  ledger
 	replica replica
 	work    Work
+
+	// The newest version that a commit has begun with, that is acknowledged, that is
+	// acknowledged as durable, and that the feed has delivered.
+	begun, known, durable, delivered atomic.Uint64
 }
 
 // RunLife plays a life of so many steps.
 func RunLife(seed uint64, steps int) (Work, error) {
+	l := newLife(seed)
+	err := l.play(steps)
+	return l.work, err
+}
+
+func newLife(seed uint64) *life {
 	rng := rand.New(rand.NewPCG(seed, 37))
-	l := &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0,
-		ledger: ledger{of: map[uint64]string{}}, replica: replica{values: map[string]string{}}}
+	return &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0,
+		ledger:  ledger{of: map[uint64]string{}, changes: map[uint64][]feed.Change{}},
+		replica: replica{values: map[string]string{}}}
+}
+
+// play opens the database, does so many steps and closes it.
+func (l *life) play(steps int) error {
 	err := l.open()
 	for i := 0; i < steps && err == nil; i++ {
 		if err = l.step(); err != nil {
@@ -59,9 +77,18 @@ func RunLife(seed uint64, steps int) (Work, error) {
 		err = l.follow(false)
 	}
 	if l.db != nil {
-		err = errors.Join(err, l.db.Close())
+		err = errors.Join(err, l.close())
 	}
-	return l.work, err
+	return err
+}
+
+// close closes the database, which makes all commits durable.
+func (l *life) close() error {
+	err := l.db.Close()
+	if err == nil {
+		l.durable.Store(l.ledger.last)
+	}
+	return err
 }
 
 func (l *life) open() (err error) {
@@ -81,10 +108,12 @@ func (l *life) open() (err error) {
 func (l *life) step() error {
 	switch l.rng.IntN(60) {
 	case 0:
-		return l.surprise()
+		if !l.steady {
+			return l.surprise()
+		}
 	case 1:
 		l.work.Restarts++
-		if err := l.db.Close(); err != nil {
+		if err := l.close(); err != nil {
 			return err
 		}
 		return l.open()
@@ -139,6 +168,7 @@ func (l *life) commitAs(durability stoat.Durability) error {
 	if err := write(tx, l.other, changes); err != nil {
 		return err
 	}
+	l.begun.Store(l.ledger.last + 1)
 	if err := tx.Commit(stoat.WithDurability(durability)); err != nil {
 		return err
 	}
@@ -147,6 +177,11 @@ func (l *life) commitAs(durability stoat.Durability) error {
 	}
 	l.ledger.last++
 	l.ledger.of[l.ledger.last] = render(changes)
+	l.ledger.changes[l.ledger.last] = changes
+	l.known.Store(l.ledger.last)
+	if durability == stoat.Synced {
+		l.durable.Store(l.ledger.last)
+	}
 	l.work.Commits++
 	return nil
 }
@@ -161,17 +196,32 @@ func (l *life) cut() error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	last := uint64(0)
-	if err := l.db.View(func(tx stoat.Txn) error { last = tx.ReadVersion(); return nil }); err != nil {
+	last, err := l.newest()
+	if err != nil {
 		return err
 	}
-	if last < l.replica.version {
-		return fmt.Errorf("a power cut took the database back to version %d, and the feed had delivered %d", last, l.replica.version)
+	if durable := l.durable.Load(); last < max(l.replica.version, durable) {
+		return fmt.Errorf("a power cut took the database back to version %d; the feed had delivered %d, and %d was durable", last, l.replica.version, durable)
 	}
 	l.work.Cuts++
 	l.work.Taken += int(l.ledger.last - last)
 	l.ledger.forget(last)
-	return l.db.Sync()
+	return l.sync()
+}
+
+// sync makes all commits durable.
+func (l *life) sync() error {
+	err := l.db.Sync()
+	if err == nil {
+		l.durable.Store(l.ledger.last)
+	}
+	return err
+}
+
+// newest returns the newest version of the database.
+func (l *life) newest() (version uint64, err error) {
+	err = l.db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil })
+	return version, err
 }
 
 // follow brings the replica up to the newest version, or, if early is set, to one before.
@@ -207,6 +257,7 @@ func (l *life) follow(early bool) error {
 
 // take compares a commit with the ledger, and applies it to the replica.
 func (l *life) take(c *feed.Commit) error {
+	l.delivered.Store(c.Version)
 	if c.Version != l.replica.version+1 {
 		return fmt.Errorf("version %d follows version %d in the feed", c.Version, l.replica.version)
 	}
@@ -236,12 +287,13 @@ func (l *life) begin(gone *feed.GoneError) error {
 	if gone.After != l.replica.version || gone.Oldest <= gone.After || gone.Oldest > l.ledger.last {
 		return fmt.Errorf("at version %d of %d: %+v", l.replica.version, l.ledger.last, *gone)
 	}
-	if err := l.db.Sync(); err != nil { // the copy may have commits that a power cut takes
+	if err := l.sync(); err != nil { // the copy may have commits that a power cut takes
 		return err
 	}
 	l.replica.values = map[string]string{}
 	return l.db.View(func(tx stoat.Txn) error {
 		l.replica.version = tx.ReadVersion()
+		l.delivered.Store(l.replica.version)
 		for name, in := range map[string]stoat.Txn{"/": tx, "other/": tx.In(l.other)} {
 			for key, value := range in.All() {
 				l.replica.values[name+string(key)] = string(value)

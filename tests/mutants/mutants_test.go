@@ -55,6 +55,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Feeds, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				_, err := feedtest.RunLife(seed+uint64(i), 600)
+				if err == nil {
+					_, err = feedtest.RunCrashes(seed+uint64(i), 50)
+				}
 				return err
 			})
 		}, Asked: true},
