@@ -119,7 +119,7 @@ func TestChurn_DirectoryStaysBoundedWhileCollectionKeepsUp(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		c.load(rng)
 		worst, with := 0.0, stoat.Stats{}
-		for n := 0; n < 3*c.keys; n += churnBatch {
+		for n := 0; n < testkit.Raced(3, 1)*c.keys; n += churnBatch {
 			c.write(rng, func(int) int { return rng.IntN(c.keys) })
 			synctest.Wait() // the clock of the bubble throttles no writer
 			if now := c.share(); now > worst {

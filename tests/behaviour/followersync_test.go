@@ -47,7 +47,8 @@ func TestFollower_SyncMakesDurableWhatItShows(t *testing.T) {
 	})
 	n := 0
 	next := func() []byte { n++; return fmt.Appendf(nil, "key%05d", n) }
-	for i := range 40 {
+	rounds := testkit.Raced(40, 15)
+	for i := range rounds {
 		commit := func(d stoat.Durability) {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(next(), bytes.Repeat([]byte{'v'}, 30_000)) }, stoat.WithDurability(d)))
 		}
@@ -64,7 +65,7 @@ func TestFollower_SyncMakesDurableWhatItShows(t *testing.T) {
 	}
 	checking.Lock() // forever: a job in the background may sync until the database closes
 	disk.SetHook(nil)
-	if len(shown) < 40 || synced < 80 {
+	if len(shown) < rounds || synced < 2*rounds {
 		t.Errorf("the follower showed %d states in %d syncs", len(shown), synced)
 	}
 }

@@ -94,7 +94,8 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 // order.
 func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 	t.Parallel()
-	const bursts, burst = 600, 40 << 10 // more than files are left alone
+	const bursts = 600 // more than files are left alone
+	burst := testkit.Raced(40<<10, 10<<10)
 	const memtable = 256 << 10
 	for what, size := range map[string]int{"values apart": 1000, "values in tables": 100} {
 		t.Run(what, func(t *testing.T) {

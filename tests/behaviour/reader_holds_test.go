@@ -68,7 +68,7 @@ func TestOpenTransaction_KeepsNoMoreWhenOthersWrite(t *testing.T) {
 				const memtable = 256 << 10
 				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable, Durability: stoat.Buffered})
 				testkit.Must(t, err)
-				keys := 4 << 20 / size
+				keys := testkit.Raced(4<<20, 1<<20) / size
 				testkit.SetKeys(t, db, 0, keys, size, 1)
 				time.Sleep(time.Minute)
 				s := db.Stats()
