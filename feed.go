@@ -10,8 +10,8 @@ import (
 
 // Subscribe returns the commits after a version, in their order, each once and whole. Once
 // the loop has them all, it waits for the next commit. It ends with an error. This is the
-// error of ctx, ErrClosed, ErrReadOnly in a read-only database, ErrInvalid for a version
-// that the database does not have yet, or *feed.GoneError.
+// error of ctx, ErrClosed, ErrReadOnly in a database opened with Options.ReadOnly,
+// ErrInvalid for a version that the database does not have yet, or *feed.GoneError.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as Options.After when it starts again. It then misses no commit, and gets none
@@ -23,9 +23,14 @@ import (
 // older commits, or MemtableSize bytes during a loop if that is more. A loop that needs an
 // older commit ends with *feed.GoneError.
 //
+// A follower has the same feed, for programs in other processes. It looks for commits every
+// Options.FollowEvery, or every 10 ms if that is negative. Unless feed.Options.Buffered is
+// set, it syncs the log before it delivers. The writer does not know of the feed, so the
+// log keeps no more for it than ChangeRetention.
+//
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
 // that was dropped since, and the drop itself; see Change.KeyspaceID.
 func (d *DB) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
-	return d.engine.Changes.Subscribe(work.Given(ctx), o, d.opts.ReadOnly)
+	return d.engine.Changes.Subscribe(work.Given(ctx), o)
 }

@@ -9,24 +9,50 @@ import (
 	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
-	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
 // An Engine has what feeds use of a database.
 type Engine struct {
-	Store   *state.Store
-	Commits *commit.Committer
-	Group   *work.Group
+	Store *state.Store
+	Group *work.Group
+	// Log returns a reader of the transactions after a version. It is nil if the log cannot
+	// be read.
+	Log func(after base.SeqNum) Log
+	// Refresh shows a follower what the writer has committed. It is nil in a writer.
+	Refresh func(ctx context.Context) error
+}
+
+// A Log reads the transactions of the log in the order of their versions.
+type Log interface {
+	// Deliverable returns the newest version that a feed may deliver. Without buffered, that
+	// commit is durable.
+	Deliverable(ctx context.Context, buffered bool) (base.SeqNum, error)
+	// Wait returns when Deliverable may return more than before, or without a reason.
+	Wait(ctx context.Context) error
+	// After returns the version of the last transaction that Next returned.
+	After() base.SeqNum
+	// Next returns the next transaction, which is valid until the next call. The caller
+	// knows from Deliverable that there is one. The error is base.LogGoneError if the log
+	// does not have it.
+	Next() (encoded []byte, err error)
+	// Skip passes over transactions up to a version.
+	Skip(to base.SeqNum)
+	// Keeps reports whether a view, which the caller holds, has the value files of a commit
+	// that Next returned. If not, a feed can begin after the version oldest.
+	Keeps(v *state.View, seq base.SeqNum, files []base.FileNum) (oldest base.SeqNum, ok bool)
+	// Close ends the reader.
+	Close()
 }
 
 // Subscribe is stoat.DB.Subscribe.
-func (e *Engine) Subscribe(ctx context.Context, o feed.Options, readOnly bool) iter.Seq2[feed.Commit, error] {
+func (e *Engine) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
 	return func(yield func(feed.Commit, error) bool) {
-		err := e.check(&o, readOnly)
+		err := e.check(ctx, &o)
 		if err == nil {
 			s := newSubscription(e, &o)
 			err = s.run(ctx, func(c feed.Commit) bool { return yield(c, nil) })
@@ -39,12 +65,17 @@ func (e *Engine) Subscribe(ctx context.Context, o feed.Options, readOnly bool) i
 }
 
 // check returns why no feed can begin.
-func (e *Engine) check(o *feed.Options, readOnly bool) error {
+func (e *Engine) check(ctx context.Context, o *feed.Options) error {
+	if e.Refresh != nil && !e.Store.Closed() {
+		if err := e.Refresh(ctx); err != nil {
+			return err
+		}
+	}
 	visible := uint64(e.Store.Visible())
 	switch {
 	case e.Store.Closed():
 		return base.ErrClosed
-	case readOnly:
+	case e.Log == nil:
 		return base.ErrReadOnly
 	case o.After > visible:
 		return base.Invalid("feed.Options.After is %d, but the newest version is %d", o.After, visible)
@@ -60,8 +91,7 @@ const progressEvery = 4096
 type subscription struct {
 	*Engine
 	buffered bool
-	log      *commit.LogReader
-	end      func()
+	log      Log
 	names    names
 	filter   filter
 
@@ -71,7 +101,8 @@ type subscription struct {
 	seq   base.SeqNum
 	items []item
 	steps []partial.Step
-	key   []byte // memory for a decoded key
+	files []base.FileNum // the value files of its values
+	key   []byte         // memory for a decoded key
 	arena codec.Arena
 	slot  *state.Slot // nil without values in value files
 	view  *state.View
@@ -82,15 +113,14 @@ func newSubscription(e *Engine, o *feed.Options) *subscription {
 	if mutant.On(mutant.FeedTwice) && after > 0 {
 		after--
 	}
-	s := &subscription{Engine: e, buffered: o.Buffered, log: e.Commits.ReadLog(after), end: e.Commits.History.Begin()}
+	s := &subscription{Engine: e, buffered: o.Buffered, log: e.Log(after)}
 	s.filter = filter{prefix: o.Prefix, all: o.Keyspaces == nil, names: o.Keyspaces}
 	return s
 }
 
 func (s *subscription) close() {
 	s.release()
-	s.log.Rest()
-	s.end()
+	s.log.Close()
 }
 
 // run delivers commits until deliver returns false.
@@ -131,22 +161,19 @@ func (s *subscription) await(ctx context.Context) (base.SeqNum, error) {
 		return 0, err
 	}
 	defer end()
-	var rung <-chan struct{}
 	for {
-		upTo, err := s.Commits.Deliverable(s.log.After(), s.buffered)
-		if err != nil || upTo > s.log.After() {
-			return upTo, err
+		upTo, err := s.log.Deliverable(ctx, s.buffered)
+		if err == nil && upTo > s.log.After() {
+			return upTo, nil
 		}
-		if rung == nil {
-			s.log.Rest() // the file may be deleted meanwhile
-			rung = s.Commits.History.Rung()
-			continue // a commit may have become visible before
+		if err == nil {
+			err = s.log.Wait(ctx)
 		}
-		select {
-		case <-rung:
-			rung = nil
-		case <-ctx.Done():
-			return 0, work.Interrupted(ctx)
+		if e := work.Interrupted(ctx); e != nil {
+			return 0, e
+		}
+		if err != nil {
+			return 0, err
 		}
 	}
 }
@@ -163,7 +190,7 @@ func (s *subscription) next() (feed.Commit, error) {
 	after := s.log.After()
 	payload, err := s.log.Next()
 	if err != nil {
-		var gone commit.LogGoneError
+		var gone base.LogGoneError
 		if errors.As(err, &gone) {
 			err = &feed.GoneError{After: uint64(after), Oldest: uint64(gone.Oldest)}
 		}
@@ -181,20 +208,25 @@ func (s *subscription) next() (feed.Commit, error) {
 
 // holdValues holds a view if the commit has values in value files.
 func (s *subscription) holdValues() (err error) {
-	needed := false
+	s.files = s.files[:0]
 	for i := range s.items {
-		needed = needed || s.items[i].meta.Kind == base.KindPointer
+		if s.items[i].meta.Kind == base.KindPointer {
+			p, err := values.DecodePointer(s.items[i].value)
+			if err != nil {
+				return err
+			}
+			s.files = append(s.files, p.File)
+		}
 	}
-	if !needed {
+	if len(s.files) == 0 {
 		return nil
 	}
 	if s.slot, s.view, err = s.Store.HoldView(); err != nil {
 		s.slot = nil
 		return err
 	}
-	// After the view was taken: the collector may drop files when this version rises.
-	if from := s.Commits.ValuesFrom(); s.seq < from && !mutant.On(mutant.FeedLoseValues) {
-		return &feed.GoneError{After: uint64(s.seq) - 1, Oldest: uint64(from) - 1}
+	if oldest, ok := s.log.Keeps(s.view, s.seq, s.files); !ok {
+		return &feed.GoneError{After: uint64(s.seq) - 1, Oldest: uint64(oldest)}
 	}
 	return nil
 }

@@ -183,12 +183,6 @@ func (h *History) Rung() <-chan struct{} {
 	return h.rung
 }
 
-// Begin counts a feed until its end. The log keeps more for it.
-func (h *History) Begin() (end func()) {
-	h.feeds.Add(1)
-	return func() { h.feeds.Add(-1) }
-}
-
 // raiseDurable says that all commits up to seq are on the device.
 func (h *History) raiseDurable(seq base.SeqNum) {
 	for {

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"context"
 	"io"
 	"math"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/payload"
+	"github.com/stoatdb/stoat/internal/state"
 )
 
 // spansKept is the number of spans of the log, each from one opening of the database,
@@ -83,8 +85,9 @@ func (c *Committer) syncLog() error {
 }
 
 // Deliverable returns the newest version that a feed may deliver. Without buffered, that
-// commit is durable: if a later one than after is visible, Deliverable syncs the log.
-func (c *Committer) Deliverable(after base.SeqNum, buffered bool) (base.SeqNum, error) {
+// commit is durable: if a later one than After is visible, Deliverable syncs the log.
+func (r *LogReader) Deliverable(_ context.Context, buffered bool) (base.SeqNum, error) {
+	c, after := r.c, r.After()
 	visible := c.store.Visible()
 	if buffered || visible <= after || mutant.On(mutant.FeedUnsynced) {
 		return visible, nil
@@ -98,16 +101,27 @@ func (c *Committer) Deliverable(after base.SeqNum, buffered bool) (base.SeqNum, 
 	return min(base.SeqNum(c.History.durable.Load()), c.store.Visible()), nil
 }
 
-// A LogReader reads the transactions of the log in the order of their versions.
+// A LogReader reads the transactions of the log in the order of their versions, for a feed.
+// Until its end, the log keeps more.
 type LogReader struct {
 	c    *Committer
 	next base.SeqNum // the version of the next transaction
 	in   stretch     // where it is
 	r    *log.SegmentReader
+	rung <-chan struct{} // of the commit that Wait waits for, if it is not nil
 }
 
-// ReadLog returns a reader of the transactions after a version.
-func (c *Committer) ReadLog(after base.SeqNum) *LogReader { return &LogReader{c: c, next: after + 1} }
+// ReadLog returns a reader of the transactions after a version. The caller closes it.
+func (c *Committer) ReadLog(after base.SeqNum) *LogReader {
+	c.History.feeds.Add(1)
+	return &LogReader{c: c, next: after + 1}
+}
+
+// Close ends the reader.
+func (r *LogReader) Close() {
+	r.rest()
+	r.c.History.feeds.Add(-1)
+}
 
 // After returns the version of the last transaction that Next returned.
 func (r *LogReader) After() base.SeqNum { return r.next - 1 }
@@ -115,14 +129,22 @@ func (r *LogReader) After() base.SeqNum { return r.next - 1 }
 // Skip passes over transactions up to a version.
 func (r *LogReader) Skip(to base.SeqNum) { r.next = max(r.next, to+1) }
 
-// A LogGoneError says that the log does not have the next transaction any more.
-type LogGoneError struct {
-	// Oldest is the version after which the log has all transactions.
-	Oldest base.SeqNum
+// Wait waits until another commit may have come. The caller then asks Deliverable again: it
+// finds what came before Wait began to wait.
+func (r *LogReader) Wait(ctx context.Context) error {
+	if r.rung == nil {
+		r.rest() // the file may be deleted meanwhile
+		r.rung = r.c.History.Rung()
+		return nil
+	}
+	select {
+	case <-r.rung:
+		r.rung = nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
-
-// Error describes the error.
-func (LogGoneError) Error() string { return "the log does not have the next transaction" }
 
 // Next returns the next transaction, which is valid until the next call, as package payload
 // encodes it. The caller knows that it is visible.
@@ -179,7 +201,7 @@ func (r *LogReader) gone(oldest base.SeqNum) error {
 	if oldest == base.SeqNumMax { // the log has no transaction
 		oldest = r.c.store.Visible()
 	}
-	return LogGoneError{Oldest: max(oldest, r.next)}
+	return base.LogGoneError{Oldest: max(oldest, r.next)}
 }
 
 // failed returns the error for err, with which a segment was read: the log may have freed
@@ -197,8 +219,8 @@ func (r *LogReader) failed(err error) error {
 	return err
 }
 
-// Rest closes the file that is open. The reader opens it again when needed.
-func (r *LogReader) Rest() {
+// rest closes the file that is open. The reader opens it again when needed.
+func (r *LogReader) rest() {
 	if r.r != nil {
 		r.r.Rest()
 	}
@@ -206,7 +228,7 @@ func (r *LogReader) Rest() {
 
 // leave leaves the segment.
 func (r *LogReader) leave() {
-	r.Rest()
+	r.rest()
 	r.r = nil
 }
 
@@ -234,10 +256,12 @@ func (c *Committer) NeededLogBytes() int64 {
 	return c.log.Load().NeededFrom(v.LogFrom[len(v.LogFrom)-1].Number)
 }
 
-// ValuesFrom returns the version from which on all values are there that commits wrote to
-// value files, for a caller that holds a view.
-func (c *Committer) ValuesFrom() base.SeqNum {
-	return min(c.Held.keptFrom(), c.store.State().FlushedSeq+1)
+// Keeps reports whether a view, which the caller holds, has the value files of a commit
+// that Next returned. If not, a feed can begin after the version oldest.
+func (r *LogReader) Keeps(_ *state.View, seq base.SeqNum, _ []base.FileNum) (oldest base.SeqNum, ok bool) {
+	// After the view was taken: the collector may drop files when this version rises.
+	from := min(r.c.Held.keptFrom(), r.c.store.State().FlushedSeq+1)
+	return from - 1, seq >= from || mutant.On(mutant.FeedLoseValues)
 }
 
 // KeptLogBytes returns about how many bytes of the disk are kept only for feeds.

@@ -178,7 +178,10 @@ func (e *Engine) assembleWrites(s manifest.State) {
 		Fill: e.Store.Fill, Failed: e.Commits.Failed, Flush: flush,
 	})
 	e.Commits.Bind(e.Throttle)
-	e.Changes = changes.Engine{Store: e.Store, Commits: e.Commits, Group: e.Group}
+	e.Changes = changes.Engine{Store: e.Store, Group: e.Group}
+	if !o.ReadOnly {
+		e.Changes.Log = func(after base.SeqNum) changes.Log { return e.Commits.ReadLog(after) }
+	}
 }
 
 // assembleJobs makes the background jobs.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/changes"
 	"github.com/stoatdb/stoat/internal/follow"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -34,6 +36,8 @@ func (e *Engine) recoverLog(state *manifest.State) error {
 		o.Reload = e.Keys.Reload
 	}
 	e.Follower = follow.New(o, *state)
+	e.Changes.Log = func(after base.SeqNum) changes.Log { return e.Follower.ReadLog(after) }
+	e.Changes.Refresh = e.Follower.Refresh
 	return e.Follower.Refresh(context.Background())
 }
 

@@ -70,6 +70,12 @@ const (
 	FeedLoseValues Name = "feed-lose-values"
 	// FeedUnsynced: a feed delivers commits that are not durable.
 	FeedUnsynced Name = "feed-unsynced"
+	// FeedFollowsUnsynced: the feed of a follower delivers commits that are not durable.
+	FeedFollowsUnsynced Name = "feed-follows-unsynced"
+	// FeedFollowsGap: the feed of a follower passes over commits that the log lacks.
+	FeedFollowsGap Name = "feed-follows-gap"
+	// FeedFollowsValues: the feed of a follower believes that all value files are there.
+	FeedFollowsValues Name = "feed-follows-values"
 	// FeedUnsyncedFlush: a flush does not sync the log that is kept for feeds.
 	FeedUnsyncedFlush Name = "feed-unsynced-flush"
 
@@ -354,6 +360,7 @@ var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
+	FeedFollowsUnsynced, FeedFollowsGap, FeedFollowsValues,
 	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FilterLosesMeta, CombineReversed, ForgetDefaultTTL,

@@ -102,7 +102,8 @@ func wantLines(t *testing.T, what string, got []string, want ...string) {
 
 func TestFeed_HasEveryKindOfChange(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { *o = testkit.Merging(*o) })
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { *o = testkit.Merging(*o) })
 	defer db.Close()
 	other := keyspace(t, db, "other")
 	timed, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
@@ -126,7 +127,7 @@ func TestFeed_HasEveryKindOfChange(t *testing.T) {
 	})
 	testkit.Must(t, timed.DropPrefix(t.Context(), []byte("a")))
 	testkit.Must(t, db.DropAll(t.Context()))
-	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}),
+	want := []string{
 		"#1",
 		`DeleteRange /"b" to "k"`,
 		`Set /"c"="v" until 4000000000000 meta 7`,
@@ -139,7 +140,9 @@ func TestFeed_HasEveryKindOfChange(t *testing.T) {
 		"#2",
 		`DeleteRange other/"" to "" (none)`, `DeleteRange other/"\xff" to "" (none)`, `DeleteRange /"" to "\xff\x01"`,
 		"#3", `DeleteRange timed/"a" to "b"`,
-		"#4", `DeleteRange /"" to "" (none)`, `DeleteRange other/"" to "" (none)`, `DeleteRange timed/"" to "" (none)`)
+		"#4", `DeleteRange /"" to "" (none)`, `DeleteRange other/"" to "" (none)`, `DeleteRange timed/"" to "" (none)`}
+	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), want...)
+	wantLines(t, "the feed of a follower", feedUpTo(t, follow(t, disk), feed.Options{}), want...)
 }
 
 func TestFeed_WaitsForTheNextCommit(t *testing.T) {

@@ -34,6 +34,17 @@ func TestFeedCrashes(t *testing.T) {
 	}
 }
 
+func TestFeeds_OfFollowers(t *testing.T) {
+	t.Parallel()
+	seed := dose.Seed(t)
+	var all Work
+	testkit.Lives(t, seed, dose.Short(3, 10), func(seed uint64) (Work, error) { return RunFollowed(seed, 600) }, all.Add)
+	t.Logf("%+v", all)
+	if all.Taken == 0 || all.Restarts == 0 || all.Gone == 0 || all.Large == 0 {
+		t.Errorf("the lives came to too little: %+v", all)
+	}
+}
+
 func TestFeeds_BesideWriters(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)

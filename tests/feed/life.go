@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
@@ -36,6 +37,9 @@ type life struct {
 	disk  *memfs.FS
 	db    *stoat.DB
 	other *stoat.Keyspace
+	// follower is what the consumer subscribes to, if it is in another process.
+	follower *stoat.DB
+	remote   bool
 	// bounded says that the database keeps few changes, so that a feed may find some
 	// gone.
 	bounded   bool
@@ -58,9 +62,18 @@ func RunLife(seed uint64, steps int) (Work, error) {
 	return l.work, err
 }
 
+// RunFollowed plays a life of so many steps, whose consumer subscribes to a follower. Every
+// second database keeps few changes.
+func RunFollowed(seed uint64, steps int) (Work, error) {
+	l := newLife(seed)
+	l.remote, l.bounded = true, seed%2 == 0
+	err := l.play(steps)
+	return l.work, err
+}
+
 func newLife(seed uint64) *life {
 	rng := rand.New(rand.NewPCG(seed, 37))
-	return &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0,
+	return &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0, remote: rng.IntN(3) == 0,
 		ledger:  ledger{of: map[uint64]string{}, changes: map[uint64][]feed.Change{}},
 		replica: replica{values: map[string]string{}}}
 }
@@ -79,7 +92,29 @@ func (l *life) play(steps int) error {
 	if l.db != nil {
 		err = errors.Join(err, l.close())
 	}
-	return err
+	return errors.Join(err, l.closeFollower())
+}
+
+// consumed returns the database that the consumer subscribes to.
+func (l *life) consumed() (db *stoat.DB, err error) {
+	if !l.remote {
+		return l.db, nil
+	}
+	if l.follower == nil {
+		l.follower, err = stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: l.disk, MemtableSize: testkit.SmallMemtable,
+			MergeFunctions: []stoat.MergeFunction{joined{}}, Keys: testkit.KeysIf(l.encrypted),
+			FollowEvery: []time.Duration{-1, time.Millisecond}[l.rng.IntN(2)]})
+	}
+	return l.follower, err
+}
+
+func (l *life) closeFollower() error {
+	if l.follower == nil {
+		return nil
+	}
+	f := l.follower
+	l.follower = nil
+	return f.Close()
 }
 
 // close closes the database, which makes all commits durable.
@@ -189,7 +224,7 @@ func (l *life) commitAs(durability stoat.Durability) error {
 // cut cuts the power, and opens what is left.
 func (l *life) cut() error {
 	after := testkit.RandomCut(l.rng)(l.disk)
-	if err := l.db.Close(); err != nil {
+	if err := errors.Join(l.closeFollower(), l.db.Close()); err != nil {
 		return err
 	}
 	l.disk = after
@@ -234,7 +269,11 @@ func (l *life) follow(early bool) error {
 	if early {
 		until = l.replica.version + 1 + l.rng.Uint64N(until-l.replica.version)
 	}
-	for c, err := range l.db.Subscribe(context.Background(), feed.Options{After: l.replica.version}) {
+	db, err := l.consumed()
+	if err != nil {
+		return err
+	}
+	for c, err := range db.Subscribe(context.Background(), feed.Options{After: l.replica.version}) {
 		var gone *feed.GoneError
 		switch {
 		case errors.As(err, &gone) && l.bounded:

@@ -58,6 +58,12 @@ func harnesses(t *testing.T) []hunt.Harness {
 				if err == nil {
 					_, err = feedtest.RunCrashes(seed+uint64(i), 50)
 				}
+				if err == nil {
+					err = testkit.Times(3, func(j int) error {
+						_, err := feedtest.RunFollowed(seed+uint64(3*i+j), 600)
+						return err
+					})
+				}
 				return err
 			})
 		}, Asked: true},

@@ -140,6 +140,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedUnsynced:      Feeds,
 	mutant.FeedUnsyncedFlush: Feeds,
 
+	mutant.FeedFollowsUnsynced: Feeds,
+	mutant.FeedFollowsGap:      Feeds,
+	mutant.FeedFollowsValues:   Feeds,
+
 	mutant.GapPassesNewer: Queues,
 	mutant.GapHidesLater:  Queues,
 	mutant.GapTooNew:      Queues,
