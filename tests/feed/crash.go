@@ -38,7 +38,7 @@ type crashCopy struct {
 }
 
 // RunCrashes plays a life, crashes copies of its disk, and reads the feeds of what is left.
-// A feed from the beginning, from where the consumer was or from any version must deliver
+// A feed begins at the beginning, where the consumer was, or at any version. It must deliver
 // each commit once and in order, also beside new commits and after another power cut.
 func RunCrashes(seed uint64, states int) (Work, error) {
 	l := newLife(seed)
