@@ -5,11 +5,15 @@
 //	stoat get DIR KEY                print the value of a key
 //	stoat set DIR KEY VALUE          store a value
 //	stoat del DIR KEY...             delete keys, prefixes or a range
+//	stoat renew DIR KEY...           give values another time of expiry
 //	stoat scan DIR                   print keys and values in order
+//	stoat changes DIR                print what commits changed, in their order
 //	stoat load DIR FILE              store all keys of a file in one commit
 //	stoat pack FILE OUT              write lines to a file of sorted entries
 //	stoat ingest DIR FILE...         store files of sorted entries in one commit
 //	stoat keyspaces DIR              list, create or delete keyspaces
+//	stoat configure DIR              change settings of a keyspace
+//	stoat estimate DIR               estimate the size of a range of keys
 //	stoat info DIR                   describe a database and its files
 //	stoat stats DIR                  print the size and structure of a database
 //	stoat check DIR                  verify every byte of a database

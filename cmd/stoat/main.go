@@ -60,8 +60,15 @@ value in hexadecimal, as a line.`, runGet},
 		{"set", "DIR KEY VALUE", "store a value", `A VALUE of - means standard input.`, runSet},
 		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.
 With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
+		{"renew", "DIR KEY...", "give values another time of expiry", `It does so in one transaction, without writing the values again. After an error,
+such as for a KEY that does not exist, nothing is changed.`, runRenew},
 		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
+		{"changes", "DIR", "print what commits changed, in their order", `It prints a line for each change: the version of the commit, the kind, the keyspace,
+the key, and the value or the end of a range, with tabs between them. Text is as for
+scan. It works beside a process that writes the database. The database has the commits
+that are not in tables yet, and those that 'stoat configure -change-retention' keeps.
+The version of the last line, as -after, resumes there.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. Keys that are sorted are
 written once with -sorted, and otherwise twice. After an error, no key is stored.`, runLoad},
@@ -71,6 +78,10 @@ ingest takes the new file OUT into a database.`, runPack},
 error, no key is stored.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
+		{"configure", "DIR", "change settings of a keyspace", `The database stores the settings. They hold for programs that open it without their
+own. 'stoat keyspaces' prints them.`, runConfigure},
+		{"estimate", "DIR", "estimate the size of a range of keys", `It reads only indexes, so it is fast for any range. With -split it prints keys that
+split the range instead.`, runEstimate},
 		{"info", "DIR", "describe a database and its files", `It prints the files by kind, the master key, the format, and about how many keys each
 keyspace has. If the database cannot be opened, such as without the flag -key-file, it
 prints what it can, and exits with 1.`, runInfo},

@@ -271,7 +271,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	dir := filepath.Join(at, "db")
 	fill(t, dir)
 	path := func(name string) string { return filepath.Join(at, name) }
-	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
+	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"estimate", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
 	read := [][]string{{"salvage", dir, path("saved")}}
 	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
 		{"backup-files", dir, path("store")}, {"checkpoint", dir, path("checkpoint")}, {"collect", dir}}
@@ -299,7 +299,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"get, scan, info, stats, and keyspaces that only lists take no lock", "takes a file descriptor for each value file",
+		"get, scan, changes, estimate, info, stats, and keyspaces that only lists take no lock", "takes a file descriptor for each value file",
 		"check and backup keep writers out. salvage always does, and works beside readers.", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
