@@ -30,7 +30,7 @@ import (
 //
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
-// that was dropped since, and the drop itself; see Change.KeyspaceID.
+// that was dropped since, and has only the drop. It may have the drop more than once.
 func (d *DB) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
 	return d.engine.Changes.Subscribe(work.Given(ctx), o)
 }

@@ -13,10 +13,11 @@ type Options struct {
 	// After is the version after which the feed begins. 0 means from the first commit.
 	After uint64
 	// Keyspaces are the names of the keyspaces whose changes the feed has. An empty name
-	// is the default keyspace. nil means all keyspaces.
+	// is the default keyspace. nil means all keyspaces. A DropKeyspace without a name is
+	// in every feed.
 	Keyspaces []string
 	// Prefix is what the keys of the changes begin with. A range deletion is in the feed
-	// if its range may have such keys.
+	// if its range may have such keys, and a DropKeyspace always is.
 	Prefix []byte
 	// Buffered delivers buffered commits at once. A power cut may take such a commit
 	// back, and another commit then gets its version. Without Buffered, the feed syncs
@@ -55,6 +56,8 @@ const (
 	Merge
 	// Renew gives the value of the key, if it has one, another time of expiry.
 	Renew
+	// DropKeyspace says that the keyspace with KeyspaceID exists no more, nor do its keys.
+	DropKeyspace
 )
 
 // String returns the name of the constant.
@@ -70,6 +73,8 @@ func (k Kind) String() string {
 		return "Merge"
 	case Renew:
 		return "Renew"
+	case DropKeyspace:
+		return "DropKeyspace"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -79,11 +84,11 @@ func (k Kind) String() string {
 type Change struct {
 	// Kind says what the change does.
 	Kind Kind
-	// Keyspace is the name of the keyspace, empty for the default keyspace.
+	// Keyspace is the name of the keyspace, empty for the default keyspace. A DropKeyspace
+	// may have no name, once the database has forgotten it.
 	Keyspace string
-	// KeyspaceID is KeyspaceInfo.ID of the keyspace. If a keyspace is dropped and another
-	// one gets its name, the feed does not have the drop. The changes of the new keyspace
-	// then have another ID: a replica deletes what it has of the old one.
+	// KeyspaceID is KeyspaceInfo.ID of the keyspace. No later keyspace gets the ID, even
+	// with the same name.
 	KeyspaceID uint32
 	// Key is the key. It is empty for a range from the first key of the keyspace.
 	Key []byte

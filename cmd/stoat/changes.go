@@ -116,6 +116,16 @@ func (p *changePrinter) print(commit *feed.Commit, change *feed.Change) error {
 		}
 		return p.objects.Encode(&o)
 	}
+	if change.Kind == feed.DropKeyspace {
+		name := change.Keyspace
+		if name == "" {
+			name = fmt.Sprintf("(number %d)", change.KeyspaceID)
+		} else {
+			name = keyspaceText(name)
+		}
+		_, err := fmt.Fprintf(p.out, "%d\t%s\t%s\n", commit.Version, change.Kind, name)
+		return err
+	}
 	p.line = fmt.Appendf(p.line[:0], "%d\t%s\t%s\t", commit.Version, change.Kind, keyspaceText(change.Keyspace))
 	p.line = p.text.encode(p.line, change.Key)
 	switch change.Kind {

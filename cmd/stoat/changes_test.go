@@ -79,6 +79,13 @@ func TestChanges_PrintsCommitsOfALiveDatabase(t *testing.T) {
 	if line := <-printed; line != "5\tSet\t(default)\tlate\t3" {
 		t.Errorf("-wait goes on with %q", line)
 	}
+	if err := db.DropKeyspace("other"); err != nil {
+		t.Fatal(err)
+	}
+	// The database soon forgets the name.
+	if got := succeed(t, "changes", "-after", "5", dir); got != "6\tDropKeyspace\t\"other\"\n" && got != "6\tDropKeyspace\t(number 1)\n" {
+		t.Errorf("the drop of a keyspace is %q", got)
+	}
 }
 
 func TestConfigure_ChangesStoredSettings(t *testing.T) {

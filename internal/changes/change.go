@@ -26,6 +26,7 @@ type item struct {
 	meta   base.Meta
 	// Of a range: the bounds as the user's keys.
 	key, end []byte
+	drop     bool // of the keyspace
 }
 
 // decode takes the items of a transaction, the range deletions first: in a transaction
@@ -42,6 +43,9 @@ func (s *subscription) decode(encoded []byte) (head payload.Header, err error) {
 			added := len(s.items)
 			if err := s.addRanges(key, value); err != nil {
 				return err
+			}
+			if in := s.names.drop(key, value); in != nil && s.filter.takesDrop(in) && !mutant.On(mutant.FeedNoDrops) {
+				s.items = append(s.items, item{in: in, drop: true})
 			}
 			n := len(s.items) - added
 			rotate(s.items[ranges:], n)
@@ -165,6 +169,10 @@ func (s *subscription) changes(seq base.SeqNum) iter.Seq2[feed.Change, error] {
 // show calls yield for the changes of an item. It reports whether the loop continues.
 func (s *subscription) show(i *item, yield func(feed.Change, error) bool) (more bool, err error) {
 	c := feed.Change{Keyspace: i.in.name, KeyspaceID: i.in.Number(), UserMeta: i.meta.User, ExpiresAt: timeOf(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
+	if i.drop {
+		c.Kind = feed.DropKeyspace
+		return yield(c, nil), nil
+	}
 	if i.meta.Kind == base.KindDeleteRange {
 		c.Kind, c.Key, c.End = feed.DeleteRange, i.key, i.end
 		return yield(c, nil), nil

@@ -20,6 +20,8 @@ type named struct {
 type names struct {
 	of  []*manifest.Keyspace
 	all []*named // ascending by number
+	// dropped has the names of those that are dropped and not forgotten yet.
+	dropped map[uint32]string
 }
 
 // set takes over the keyspaces of the manifest, which are never changed.
@@ -27,9 +29,10 @@ func (n *names) set(keyspaces []*manifest.Keyspace) {
 	if slices.Equal(n.of, keyspaces) {
 		return
 	}
-	n.of, n.all = keyspaces, nil
+	n.of, n.all, n.dropped = keyspaces, nil, map[uint32]string{}
 	for _, k := range keyspaces {
 		if k.Dropping {
+			n.dropped[k.Number] = k.Name
 			continue
 		}
 		s := &named{Space: keyspace.New(k.Number), name: k.Name, timed: k.Settings.Timestamps != 0}
@@ -47,6 +50,19 @@ func (n *names) find(number uint32) *named {
 	return n.all[i]
 }
 
+// drop returns the dropped keyspace whose keys are those from lo up to hi, or nil.
+func (n *names) drop(lo, hi []byte) *named {
+	number, err := keyspace.NumberOf(append(bytes.Clone(lo), 0)) // of a key in it
+	if err != nil || number == 0 || n.find(number) != nil {
+		return nil
+	}
+	s := &named{Space: keyspace.New(number), name: n.dropped[number]}
+	if s.lower, s.upper = s.Bounds(); !bytes.Equal(lo, s.lower) || !bytes.Equal(hi, s.upper) {
+		return nil
+	}
+	return s
+}
+
 // A filter says which changes a feed has.
 type filter struct {
 	prefix []byte
@@ -59,6 +75,9 @@ func (f *filter) some() bool { return !f.all || len(f.prefix) > 0 }
 
 // takes reports whether the feed has changes of a keyspace.
 func (f *filter) takes(k *named) bool { return f.all || slices.Contains(f.names, k.name) }
+
+// takesDrop reports whether the feed has the drop of a keyspace.
+func (f *filter) takesDrop(k *named) bool { return k.name == "" || f.takes(k) }
 
 // takesRange reports whether a range of keys may have keys of the feed. An end of nil is
 // none.

@@ -62,6 +62,8 @@ const (
 	FeedHalf Name = "feed-half"
 	// FeedNoRanges: a feed leaves range deletions out.
 	FeedNoRanges Name = "feed-no-ranges"
+	// FeedNoDrops: a feed leaves out the drops of keyspaces.
+	FeedNoDrops Name = "feed-no-drops"
 	// FeedGap: a feed passes over commits that the log does not have.
 	FeedGap Name = "feed-gap"
 	// FeedForget: a flush keeps nothing of the log for feeds.
@@ -359,7 +361,7 @@ const (
 var Names = []Name{
 	SkipPointCheck, SkipRangeCheck, SkipPhantomTail, SkipTurnedRange, KeyOnlyUnread, SkipGroupCheck, ValidateOffByOne,
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
-	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
+	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedNoDrops, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
 	FeedFollowsUnsynced, FeedFollowsGap, FeedFollowsValues,
 	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,

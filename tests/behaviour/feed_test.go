@@ -227,17 +227,51 @@ func TestFeed_FiltersByKeyspaceAndPrefix(t *testing.T) {
 		"#4", `DeleteRange /"aa" to "aab"`, "#5", "")
 }
 
-func TestFeed_LeavesOutADroppedKeyspace(t *testing.T) {
+func TestFeed_HasTheDropOfAKeyspaceButNotItsChanges(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenMem(t)
+	disk := memfs.New()
+	retain := func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }
+	db := testkit.OpenOn(t, disk, retain)
+	var held []stoat.Txn
 	for range 2 {
 		ks := keyspace(t, db, "a")
 		update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), nil) })
+		held = append(held, testkit.Begin(t, db, stoat.ReadOnly)) // so the name is not forgotten yet
 		testkit.Must(t, db.DropKeyspace("a"))
 	}
 	ks := keyspace(t, db, "a")
 	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("new"), nil) })
-	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", "", "#2", "", "#3", "", "#4", "", "#5", `Set a/"new"=""`)
+	// The deletion of all keys is no drop.
+	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).DeleteRange(nil, nil) })
+	last := `DeleteRange a/"" to "" (none)`
+	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", "", "#2", `DropKeyspace a/""`, "#3", "", "#4", `DropKeyspace a/""`,
+		"#5", `Set a/"new"=""`, "#6", last)
+	wantLines(t, "the feed of the keyspace", feedUpTo(t, db, feed.Options{Keyspaces: []string{"a"}, Prefix: []byte("x")}),
+		"#2", `DropKeyspace a/""`, "#4", `DropKeyspace a/""`, "#6", last)
+	wantLines(t, "the feed of another keyspace", feedUpTo(t, db, feed.Options{Keyspaces: []string{""}}), "#6", "")
+
+	// Once the name is forgotten, each feed has the drop.
+	for _, tx := range held {
+		tx.Discard()
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, retain)
+	defer db.Close()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if !strings.Contains(strings.Join(feedUpTo(t, db, feed.Options{}), ""), "DropKeyspace a") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the name is never forgotten")
+		}
+	}
+	for _, f := range []*stoat.DB{db, follow(t, disk)} {
+		wantLines(t, "the feed of another keyspace", feedUpTo(t, f, feed.Options{Keyspaces: []string{""}}),
+			"#2", `DropKeyspace /""`, "#4", `DropKeyspace /""`, "#6", "")
+		wantLines(t, "the feed", feedUpTo(t, f, feed.Options{}), "#1", "", "#2", `DropKeyspace /""`, "#3", "", "#4", `DropKeyspace /""`,
+			"#5", `Set a/"new"=""`, "#6", last)
+	}
 }
 
 func TestFeed_TellsKeyspacesOfOneNameApart(t *testing.T) {

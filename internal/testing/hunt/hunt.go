@@ -134,6 +134,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FeedTwice:         Feeds,
 	mutant.FeedHalf:          Feeds,
 	mutant.FeedNoRanges:      Feeds,
+	mutant.FeedNoDrops:       Feeds,
 	mutant.FeedGap:           Feeds,
 	mutant.FeedForget:        Feeds,
 	mutant.FeedLoseValues:    Feeds,
