@@ -98,6 +98,14 @@ const (
 	SnapshotOffByOne Name = "snapshot-off-by-one"
 	// StaleReadVersion: a snapshot is one commit too old.
 	StaleReadVersion Name = "stale-read-version"
+	// ExpiredBegins: a snapshot that has reached its greatest age begins transactions.
+	ExpiredBegins Name = "expired-begins"
+	// ExpiredReadsOn: transactions under way read on when their snapshot reaches its
+	// greatest age.
+	ExpiredReadsOn Name = "expired-reads-on"
+	// ExpiredHolds: the last transaction of a snapshot that has reached its greatest age
+	// does not release it.
+	ExpiredHolds Name = "expired-holds"
 	// IgnoreOwnWrites: point reads do not see the transaction's own writes.
 	IgnoreOwnWrites Name = "ignore-own-writes"
 	// OperandsReversed: a reader merges operands the newest first.
@@ -363,7 +371,8 @@ var Names = []Name{
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedNoDrops, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
 	FeedFollowsUnsynced, FeedFollowsGap, FeedFollowsValues,
-	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion, IgnoreOwnWrites,
+	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion,
+	ExpiredBegins, ExpiredReadsOn, ExpiredHolds, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FilterLosesMeta, CombineReversed, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, BlindOwnMerge,

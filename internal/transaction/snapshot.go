@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/state"
 )
 
@@ -81,7 +82,7 @@ func (s *Snapshot) Begin(ctx context.Context) (Txn, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
+	if s.err != nil && !(mutant.On(mutant.ExpiredBegins) && s.expired.Load()) {
 		return Txn{}, s.err
 	}
 	s.views++
@@ -97,7 +98,7 @@ func (s *Snapshot) Begin(ctx context.Context) (Txn, error) {
 func (s *Snapshot) leave() {
 	s.mu.Lock()
 	s.views--
-	free := s.views == 0 && s.err != nil
+	free := s.views == 0 && s.err != nil && !(mutant.On(mutant.ExpiredHolds) && s.expired.Load())
 	s.mu.Unlock()
 	if free {
 		s.release()
@@ -106,7 +107,9 @@ func (s *Snapshot) leave() {
 
 // expire ends the snapshot because of its age.
 func (s *Snapshot) expire() {
-	s.expired.Store(true)
+	if !mutant.On(mutant.ExpiredReadsOn) {
+		s.expired.Store(true)
+	}
 	s.end(base.ErrSnapshotExpired)
 }
 

@@ -45,6 +45,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Aging, Asked: true, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunAging(seed + uint64(i)) })
 		}},
+		{Name: hunt.Ages, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error { return modeltest.RunSnapshotAges(t, seed+uint64(i)) })
+		}},
 		{Name: "late versions", Run: func(uint64, int) error { return timestampstest.RunBuried() }},
 		{Name: "timestamps", Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error {

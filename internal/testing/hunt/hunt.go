@@ -36,6 +36,7 @@ const (
 	Faults    = "faults"
 	Filters   = "filters"
 	Aging     = "passing time"
+	Ages      = "ages of snapshots"
 	Schedules = "schedules"
 	Isolation = "isolation"
 	Turns     = "updates that take turns"
@@ -69,6 +70,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.ForgetDefaultTTL: Aging,
 	mutant.KeepDataKey:      Aging,
 	mutant.KeepMasterKey:    Aging,
+
+	mutant.ExpiredBegins:  Ages,
+	mutant.ExpiredReadsOn: Ages,
+	mutant.ExpiredHolds:   Ages,
 
 	mutant.IgnoreDurableMark:  Bits,
 	mutant.IgnoreSeal:         Bits,
