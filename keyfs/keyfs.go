@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // Options choose what a file system shows. The zero value of every field means its default.
@@ -167,7 +168,11 @@ func (f *FS) list(tx stoat.Txn, name string) ([]fs.DirEntry, error) {
 		}
 		found[element] = info{name: element, dir: true}
 		// The first key after all below the element.
-		more = it.Seek(append(append(bytes.Clone(below), element...), '/'+1))
+		next := byte('/' + 1)
+		if mutant.On(mutant.FileBesideDirectory) {
+			next++
+		}
+		more = it.Seek(append(append(bytes.Clone(below), element...), next))
 	}
 	if err := it.Err(); err != nil {
 		return nil, err
@@ -241,6 +246,9 @@ func (f *FS) Sub(dir string) (fs.FS, error) {
 	}
 	sub := *f
 	_, below := f.key(dir)
+	if mutant.On(mutant.FileNeighbour) {
+		below = bytes.TrimSuffix(below, []byte("/"))
+	}
 	sub.o.Prefix = string(below)
 	return &sub, nil
 }
@@ -270,6 +278,9 @@ func (f *file) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := f.content.Read(b)
+	if mutant.On(mutant.FileEndsEarly) && err == nil && n == len(b) {
+		err = io.EOF
+	}
 	if err != nil && err != io.EOF {
 		err = pathError("read", f.name, err)
 	}

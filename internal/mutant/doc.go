@@ -328,6 +328,14 @@ const (
 	PruneUnread Name = "prune-unread"
 	// SortedCut: a file of sorted entries that ends early counts as complete.
 	SortedCut Name = "sorted-cut"
+	// FileBesideDirectory: a list of files passes over what follows a directory.
+	FileBesideDirectory Name = "file-beside-directory"
+	// FileNeighbour: the file system of a directory has the keys of the neighbours whose
+	// names begin as its own.
+	FileNeighbour Name = "file-neighbour"
+	// FileEndsEarly: a file ends where a read has filled its buffer.
+	FileEndsEarly Name = "file-ends-early"
+
 	// BackupForgets: an incremental backup does not name unchanged keys.
 	BackupForgets Name = "backup-forgets"
 	// BackupUnfiltered: an incremental backup takes what a filter rewrote as unchanged.
@@ -390,7 +398,9 @@ var Names = []Name{
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DropSeenEarly, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,
-	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut, BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut,
+	FileBesideDirectory, FileNeighbour, FileEndsEarly,
+	BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,
 }

@@ -111,6 +111,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 			}
 			return err
 		}},
+		{Name: hunt.Trees, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error { return modeltest.RunFiles(seed + uint64(i)) })
+		}},
 		{Name: hunt.Isolation, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error {
 				return isolationtest.RunHistories(seed + uint64(10*i))

@@ -44,6 +44,7 @@ const (
 	Batches   = "batches"
 	Backups   = "backups"
 	Files     = "file backups"
+	Trees     = "keys as files"
 	Drops     = "drops of keyspaces"
 	Queues    = "queues"
 	Feeds     = "feeds"
@@ -116,6 +117,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.PruneNewest:    Files,
 	mutant.PruneUnread:    Files,
 	mutant.SortedCut:      Files,
+
+	mutant.FileBesideDirectory: Trees,
+	mutant.FileNeighbour:       Trees,
+	mutant.FileEndsEarly:       Trees,
 
 	mutant.WriteBack: Resurrection,
 
