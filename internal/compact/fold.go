@@ -183,6 +183,9 @@ func (m *merge) join(out []whole, links []link) []whole {
 		if to-from > 1 {
 			var c partial.Chain
 			for i := from; i < to; i++ {
+				if i == to-1 && mutant.On(mutant.JoinLosesOne) {
+					continue
+				}
 				c.Add(links[i].Meta.Kind, links[i].Value)
 			}
 			value, kind, err := c.Joined(nil, m.key, f)

@@ -127,6 +127,10 @@ const (
 	FilterLosesMeta Name = "filter-loses-meta"
 	// CombineReversed: operands that become one are combined the newest first.
 	CombineReversed Name = "combine-reversed"
+	// CombineLosesOne: operands that become one leave out the newest.
+	CombineLosesOne Name = "combine-loses-one"
+	// JoinLosesOne: a merge that joins partial entries leaves out the oldest.
+	JoinLosesOne Name = "join-loses-one"
 	// ForgetDefaultTTL: a value without a time of expiry of its own never expires.
 	ForgetDefaultTTL Name = "forget-default-ttl"
 	// FoldVisible: a commit folds an operand onto what readers see, and loses the
@@ -382,7 +386,7 @@ var Names = []Name{
 	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion,
 	ExpiredBegins, ExpiredReadsOn, ExpiredHolds, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
-	FilterLosesMeta, CombineReversed, ForgetDefaultTTL,
+	FilterLosesMeta, CombineReversed, CombineLosesOne, JoinLosesOne, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,

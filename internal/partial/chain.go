@@ -168,6 +168,9 @@ func combine(f Combiner, key []byte, steps []Step) ([]byte, bool) {
 	if mutant.On(mutant.CombineReversed) {
 		slices.Reverse(operands)
 	}
+	if mutant.On(mutant.CombineLosesOne) {
+		operands = operands[:len(operands)-1]
+	}
 	one, err := guarded(func() ([]byte, error) { return f.Combine(nil, key, operands) })
 	return one, err == nil && len(one) <= base.MaxOperandSize
 }
