@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
@@ -28,13 +29,15 @@ type Repair struct {
 // A repairer is a run of RepairTables.
 type repairer struct {
 	salvager
+	// exact is fs, and corrects nothing: it reads what the database reads.
+	exact vfs.FS
 	store *manifest.Store
 	next  base.FileNum // the number of the next new table
 }
 
 // RepairTables rebuilds what can be derived of the tables in the directory Options.From.
 // That is the hash index, the fences, the checksums of blocks, the properties and the
-// footer, and one wrong bit of the directory. It writes the entries of a damaged table
+// footer, and one wrong bit of the directory or of the footer of the seal. It writes the entries of a damaged table
 // to a new one, which one edit of the manifest puts in its place. A crash leaves the old
 // table or the new one. Tables that have lost entries stay as they are.
 //
@@ -46,7 +49,7 @@ func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 		return nil, err
 	}
 	defer func() { _ = lock.Close() }() // nothing is written through it
-	if err := r.openKeys(ctx); err != nil {
+	if err := r.openExact(ctx); err != nil {
 		return nil, err
 	}
 	if r.store, r.state, err = manifest.Load(r.fs, o.From, false, o.Random, r.sealer); err != nil {
@@ -54,6 +57,24 @@ func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 	}
 	done, err = r.repairAll()
 	return done, errors.Join(err, r.store.Close())
+}
+
+// openExact loads the data keys, and once more to correct what they sealed.
+func (r *repairer) openExact(ctx context.Context) error {
+	plain := r.fs
+	if err := r.openKeys(ctx); err != nil {
+		return err
+	}
+	if r.exact = plain; r.sealer == nil {
+		return nil
+	}
+	o := r.keyOptions(plain, r.o.From, true)
+	o.Fix = false
+	keys, err := seal.Load(ctx, o)
+	if err == nil {
+		r.exact = keys.FS(plain)
+	}
+	return err
 }
 
 // repairAll repairs all tables.
@@ -92,7 +113,7 @@ func (r *repairer) repairAll() (done []Repair, err error) {
 // verify reads a whole table and returns what is wrong with it.
 func (r *repairer) verify(num base.FileNum, size int64) (damage, err error) {
 	name := base.TableName(num)
-	f, err := r.fs.Open(r.fs.Join(r.o.From, name), vfs.CatTable)
+	f, err := r.exact.Open(r.fs.Join(r.o.From, name), vfs.CatTable)
 	if errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
 		return err, nil
 	}
@@ -133,6 +154,11 @@ func (r *repairer) repair(t *manifest.Table, damage error, result *Repair) error
 	if len(d.Problems) > 0 {
 		result.Err = fmt.Errorf("%w; its range tombstones are lost", damage)
 		return nil
+	}
+	if f, err := r.exact.Open(r.fs.Join(r.o.From, in.name()), vfs.CatTable); errors.Is(err, base.ErrCorrupt) {
+		result.Parts = append(result.Parts, "seal")
+	} else if err == nil {
+		_ = f.Close() // it was only opened
 	}
 	if len(result.Parts) == 0 {
 		result.Parts = []string{"contents"} // they verify, and do not fit together

@@ -67,6 +67,47 @@ func TestRepair_RebuildsATableOrSaysWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
+// A database refuses a table when one bit of the footer of its seal is wrong. Salvage corrects
+// the bit while it reads.
+func TestRepair_FindsAWrongBitInTheSealOfATable(t *testing.T) {
+	t.Parallel()
+	intact := rich(t, testkit.Keys, true)
+	names, err := intact.List(testkit.Dir)
+	testkit.Must(t, err)
+	spoil := func(suffix string, at int) (disk *memfs.FS, spoilt int) {
+		disk = intact.Clone()
+		for _, name := range names {
+			if !strings.HasSuffix(name, suffix) {
+				continue
+			}
+			content, err := testkit.ReadFile(disk, disk.Join(testkit.Dir, name))
+			testkit.Must(t, err)
+			content[len(content)-at] ^= 0x10
+			testkit.Must(t, testkit.WriteFile(disk, disk.Join(testkit.Dir, name), content))
+			spoilt++
+		}
+		return disk, spoilt
+	}
+	disk, spoilt := spoil(".table", 50)
+	done, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys})
+	testkit.Must(t, err)
+	if len(done) != spoilt || spoilt == 0 {
+		t.Errorf("%d tables are repaired, want %d", len(done), spoilt)
+	}
+	for _, r := range done {
+		if r.Err != nil || r.New == "" || !slices.Equal(r.Parts, []string{"seal"}) {
+			t.Errorf("the repair is %+v", r)
+		}
+	}
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, testkit.Keys))
+	testkit.Must(t, err)
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
+	disk, _ = spoil("KEYS", 10)
+	_, err = stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys})
+	testkit.WantError(t, "with a wrong bit in the keys", err, stoat.ErrCorrupt)
+}
+
 func TestRepair_RefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	disk := rich(t, testkit.Keys, true)
