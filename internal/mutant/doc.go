@@ -175,6 +175,12 @@ const (
 	SalvageNoSum Name = "salvage-no-sum"
 	// SalvageToDamage: salvage leaves the rest of a log behind the first damage.
 	SalvageToDamage Name = "salvage-to-damage"
+	// RepairUncounted: a repair takes a table that has lost entries for a whole one.
+	RepairUncounted Name = "repair-uncounted"
+	// RepairLosesLast: a repair leaves out the last entry of a block.
+	RepairLosesLast Name = "repair-loses-last"
+	// RepairShiftsTwice: a repaired table of an ingest gets the version of the ingest twice.
+	RepairShiftsTwice Name = "repair-shifts-twice"
 	// NoMark: an idle log does not record how far it is durable.
 	NoMark Name = "no-mark"
 	// PartialTxn: recovery accepts a transaction without its last frame.
@@ -390,7 +396,8 @@ var Names = []Name{
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
-	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage, NoMark,
+	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage,
+	RepairUncounted, RepairLosesLast, RepairShiftsTwice, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,

@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
@@ -207,7 +208,7 @@ func (r *repairer) rewrite(t *manifest.Table, d *table.Damaged) (fresh *manifest
 	same := p.Entries == t.Entries && p.Deletions == t.Deletions && p.Pointers == t.Pointers && p.Partials == t.Partials &&
 		p.Expiring == t.Expiring && p.KeyBytes == t.KeyBytes && p.ValueBytes == t.ValueBytes &&
 		p.SmallestSeq == t.SmallestSeq && p.LargestSeq == t.LargestSeq && p.RangeDeletions == t.RangeDeletions
-	if !same {
+	if !same && !mutant.On(mutant.RepairUncounted) {
 		return nil, errNotAll
 	}
 	if err := r.fs.SyncDir(r.o.From); err != nil {
@@ -219,6 +220,9 @@ func (r *repairer) rewrite(t *manifest.Table, d *table.Damaged) (fresh *manifest
 	}
 	changed := *t
 	changed.Num, changed.Size, changed.Salt, changed.SeqShift, changed.Filter = num, p.Size, p.Salt, 0, nil
+	if mutant.On(mutant.RepairShiftsTwice) {
+		changed.SeqShift = t.SeqShift
+	}
 	return &changed, nil
 }
 
@@ -235,6 +239,9 @@ func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File)
 		if err := r.o.Stop(); err != nil {
 			return table.Properties{}, err
 		}
+		if mutant.On(mutant.RepairLosesLast) {
+			batch = batch[:len(batch)-1]
+		}
 		for _, e := range batch {
 			if err := w.SetCompression(r.rules(walk.Number(e.Key)).Compression.OfTables(t.Level)); err != nil {
 				return table.Properties{}, err
@@ -244,7 +251,7 @@ func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File)
 			}
 		}
 	}
-	if lost {
+	if lost && !mutant.On(mutant.RepairUncounted) {
 		return table.Properties{}, errNotAll
 	}
 	if err := w.AddDeletions(d.Deletions()); err != nil {

@@ -45,48 +45,48 @@ func (img *Image) try(d damage, tally *outcomes) error {
 	if err := d.do(disk); err != nil {
 		return fmt.Errorf("the damage itself: %w", err)
 	}
+	errs := img.show(disk, d.rollback)
+	for _, err := range errs {
+		if !refused(err) {
+			return err
+		}
+	}
+	if len(errs) > 0 {
+		tally.refused.Add(1)
+	} else {
+		tally.harmless.Add(1)
+	}
+	return nil
+}
+
+// show opens a database. It returns how each part of what it shows differs from what was
+// written. If rollback is set, it may be at any commit.
+func (img *Image) show(disk *memfs.FS, rollback bool) (errs []error) {
 	opts := testkit.Merging(stoat.Options{FS: disk, Clock: testkit.NewClock(), Keys: img.keys})
 	opts.MergeFunction = "" // the database has one, or none
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
-		return judge(err, tally)
+		return []error{err}
 	}
-	var errs []error
 	err = db.View(func(tx stoat.Txn) error {
 		least := img.last
 		if img.unmarked {
 			least--
 		}
-		if v := tx.ReadVersion(); v > img.last || v < least && !d.rollback {
+		if v := tx.ReadVersion(); v > img.last || v < least && !rollback {
 			return fmt.Errorf("opened at commit %d, want %d", v, img.last)
 		}
 		errs = img.compare(db, tx)
 		return nil
 	})
 	errs = slices.DeleteFunc(append(errs, err), func(err error) bool { return err == nil })
-	if len(errs) == 0 {
-		tally.harmless.Add(1)
-		return db.Close()
-	}
 	if err := db.Close(); err != nil {
+		if len(errs) == 0 {
+			return []error{fmt.Errorf("close after all was read: %v", err)} // no refusal, whatever it is
+		}
 		errs[0] = errors.Join(errs[0], err)
 	}
-	for _, err := range errs {
-		if !refused(err) {
-			return err
-		}
-	}
-	tally.refused.Add(1)
-	return nil
-}
-
-// judge accepts a refusal.
-func judge(err error, tally *outcomes) error {
-	if !refused(err) {
-		return err
-	}
-	tally.refused.Add(1)
-	return nil
+	return errs
 }
 
 // refused reports whether err says that data is not what was written.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"testing"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -53,6 +54,19 @@ func opIngestRead(r *Run, rng *rand.Rand) error {
 		return err
 	}
 	return r.ingest([]model.Write{{Key: key, Version: r.value(rng)}})
+}
+
+// IngestSome ingests n times, random values of up to size more bytes than 16.
+func IngestSome(t *testing.T, r *Run, n, size int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(size)))
+	for range n {
+		var writes []model.Write
+		for range 1 + rng.IntN(12) {
+			writes = append(writes, model.Write{Key: r.keys.key(rng.IntN(12)), Version: model.Version{Value: testkit.RandomValue(rng, size)}})
+		}
+		testkit.Must(t, r.ingest(writes))
+	}
 }
 
 // ingest ingests writes on both sides, in the order of their keys.

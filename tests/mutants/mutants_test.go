@@ -153,6 +153,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Salvage, Asked: true, Run: func(seed uint64, scale int) error {
 			return bits.SalvageSome(t, images(), seed, 20*scale)
 		}},
+		{Name: hunt.Repairs, Asked: true, Run: func(seed uint64, scale int) error {
+			return bits.RepairSome(t, bits.RepairImages(t, images()), seed, 10*scale)
+		}},
 		{Name: hunt.Nonces, Asked: true, Run: func(seed uint64, scale int) error {
 			_, err := crash.CheckNonces(seed, 20_000*scale, 4)
 			return err

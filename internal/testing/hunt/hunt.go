@@ -33,6 +33,7 @@ type Harness struct {
 const (
 	Bits      = "bits"
 	Salvage   = "salvage"
+	Repairs   = "repairs"
 	Faults    = "faults"
 	Filters   = "filters"
 	Aging     = "passing time"
@@ -87,6 +88,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.StampTablesUnread: Isolation,
 	mutant.SalvageNoSum:      Salvage,
 	mutant.SalvageToDamage:   Salvage,
+
+	mutant.RepairUncounted:   Repairs,
+	mutant.RepairLosesLast:   Repairs,
+	mutant.RepairShiftsTwice: Repairs,
 
 	mutant.NoBarrier:        Schedules,
 	mutant.UnconfirmedView:  Schedules,
